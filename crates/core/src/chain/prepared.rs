@@ -1,0 +1,239 @@
+//! Chains made ready for chunks of one type and shape.
+
+use super::ChainSpec;
+use crate::array::{ArraySpec, Endian, swap_bytes};
+use crate::codec::{
+    Codec, CodecList, Hdf5Filter, Hdf5Form, Kind, Loss, Options, Reader, Stage, Step, ZarrCodec, ZarrKind,
+};
+use crate::error::{Error, Result};
+use std::sync::Arc;
+
+/// A chain prepared for chunks of one type and shape. Immutable; shared by worker threads.
+pub struct Chain {
+    spec: ChainSpec,
+    input: ArraySpec,
+    steps: Vec<Prepared>,
+}
+
+struct Prepared {
+    codec: Arc<dyn Codec>,
+    options: Options,
+    step: Box<dyn Step>,
+    stage: Stage,
+    /// Element size to swap before encoding values that are stored big-endian; 0 for none.
+    swap: usize,
+    /// Upper bound of the length of this step's input.
+    input_bound: usize,
+}
+
+/// Buffers of one worker, reused from chunk to chunk.
+#[derive(Default)]
+pub struct Scratch {
+    a: Vec<u8>,
+    b: Vec<u8>,
+    swapped: Vec<u8>,
+}
+
+impl Chain {
+    /// Prepares `spec` for chunks of type and shape `input`.
+    ///
+    /// # Errors
+    /// `Usage` for unknown names or options, `Unsupported` where the type or the order of steps cannot be served.
+    pub fn prepare(codecs: &CodecList, spec: &ChainSpec, input: &ArraySpec) -> Result<Self> {
+        let place = |error: Error| error.at(format!("chain '{spec}'"));
+        let mut bound = input.checked_len()? * input.dtype.size();
+        let mut stage = Stage { spec: input.clone(), is_array: true };
+        let mut steps = Vec::new();
+        for (name, options) in spec.complete(codecs).map_err(place)? {
+            let codec = Arc::clone(codecs.named(&name)?);
+            let refuse = |why: String| place(Error::unsupported(format!("'{name}' {why}")));
+            if !codec.supports(input.dtype) {
+                return Err(refuse(format!("does not take elements of type {}", input.dtype))
+                    .mend("choose another chain for this variable"));
+            }
+            if codec.kind() != Kind::Compressor && !stage.is_array {
+                return Err(refuse("works on arrays and must come before compressors".to_owned())
+                    .mend("change the order of the steps"));
+            }
+            let swap = if codec.needs_values() && input.endian == Endian::Big { input.dtype.size() } else { 0 };
+            let step = codec.prepare(&options, &stage).map_err(place)?;
+            let next = Stage { spec: stage.spec.clone(), is_array: codec.kind() == Kind::Filter };
+            let next_bound = step.max_encoded_len(bound);
+            steps.push(Prepared { codec, options, step, stage, swap, input_bound: bound });
+            stage = next;
+            bound = next_bound;
+        }
+        Ok(Self { spec: spec.clone(), input: input.clone(), steps })
+    }
+
+    /// The text form this chain was prepared from.
+    pub fn spec(&self) -> &ChainSpec {
+        &self.spec
+    }
+
+    /// Type and shape of the chunks.
+    pub fn input(&self) -> &ArraySpec {
+        &self.input
+    }
+
+    /// `Lossy` if any step may change values.
+    pub fn loss(&self) -> Loss {
+        let lossy = self.steps.iter().any(|prepared| prepared.codec.loss(&prepared.options) == Loss::Lossy);
+        if lossy { Loss::Lossy } else { Loss::Lossless }
+    }
+
+    /// Encodes one chunk into `out`, replacing its contents.
+    ///
+    /// # Errors
+    /// `Usage` if `bytes` is not exactly one chunk; otherwise what the failing step reports.
+    pub fn encode(&self, bytes: &[u8], scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
+        if bytes.len() != self.input.byte_len() {
+            return Err(Error::usage(format!(
+                "chunk of {} bytes given, {} {:?} needs {}",
+                bytes.len(),
+                self.input.dtype,
+                self.input.shape,
+                self.input.byte_len()
+            )));
+        }
+        let Scratch { a: current, b: next, swapped } = scratch;
+        let mut first = true;
+        for prepared in &self.steps {
+            let input: &[u8] = if first { bytes } else { current };
+            let input = if prepared.swap > 1 {
+                swapped.clear();
+                swapped.extend_from_slice(input);
+                swap_bytes(swapped, prepared.swap);
+                swapped.as_slice()
+            } else {
+                input
+            };
+            prepared
+                .step
+                .encode(input, next)
+                .map_err(|error| error.at(format!("encoding with '{}'", prepared.codec.name())))?;
+            if prepared.swap > 1 && prepared.codec.kind() == Kind::Filter {
+                swap_bytes(next, prepared.swap);
+            }
+            std::mem::swap(current, next);
+            first = false;
+        }
+        out.clear();
+        if first {
+            out.extend_from_slice(bytes);
+        } else {
+            std::mem::swap(out, current);
+        }
+        Ok(())
+    }
+
+    /// Decodes one chunk into `out`, replacing its contents with exactly the bytes of the chunk.
+    ///
+    /// # Errors
+    /// `Corrupt` if the bytes are not what the chain writes or the length is not that of the chunk.
+    pub fn decode(&self, bytes: &[u8], scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
+        self.decode_masked(bytes, 0, scratch, out)
+    }
+
+    /// As [`Chain::decode`], for a chunk from which the steps with set bits in `skipped` (HDF5 filter mask;
+    /// bit 0 is the first step) were left out when it was written.
+    ///
+    /// # Errors
+    /// As for [`Chain::decode`].
+    pub fn decode_masked(&self, bytes: &[u8], skipped: u32, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
+        let expected = self.input.byte_len();
+        let Scratch { a: current, b: next, swapped } = scratch;
+        let mut first = true;
+        for (index, prepared) in self.steps.iter().enumerate().rev() {
+            if u32::try_from(index).ok().and_then(|index| skipped.checked_shr(index)).is_some_and(|bits| bits & 1 == 1)
+            {
+                continue;
+            }
+            let mut input: &[u8] = if first { bytes } else { current };
+            if prepared.swap > 1 && prepared.codec.kind() == Kind::Filter {
+                swapped.clear();
+                swapped.extend_from_slice(input);
+                swap_bytes(swapped, prepared.swap);
+                input = swapped;
+            }
+            // Bits of the mask may have left out an earlier, size-changing step.
+            let limit = prepared.input_bound.max(expected);
+            prepared
+                .step
+                .decode(input, limit, next)
+                .map_err(|error| error.at(format!("decoding with '{}'", prepared.codec.name())))?;
+            if next.len() > limit {
+                return Err(Error::internal(format!("'{}' exceeded its limit", prepared.codec.name())));
+            }
+            if prepared.swap > 1 {
+                swap_bytes(next, prepared.swap);
+            }
+            std::mem::swap(current, next);
+            first = false;
+        }
+        let length = if first { bytes.len() } else { current.len() };
+        if length != expected {
+            return Err(Error::corrupt(format!("chunk decodes to {length} bytes, {expected} expected")));
+        }
+        out.clear();
+        if first {
+            out.extend_from_slice(bytes);
+        } else {
+            std::mem::swap(out, current);
+        }
+        Ok(())
+    }
+
+    /// Upper bound of the encoded size of a chunk in bytes.
+    pub fn max_encoded_len(&self) -> usize {
+        self.steps.iter().fold(self.input.byte_len(), |len, prepared| prepared.step.max_encoded_len(len))
+    }
+
+    /// The standard HDF5 filter pipeline that decodes this chain, if there is one.
+    pub fn hdf5_pipeline(&self) -> Option<Vec<Hdf5Filter>> {
+        let mut pipeline = Vec::new();
+        for prepared in &self.steps {
+            match prepared.codec.hdf5(&prepared.options, &prepared.stage) {
+                Hdf5Form::None => return None,
+                Hdf5Form::Invisible => {}
+                Hdf5Form::Filter(filter) => pipeline.push(filter),
+            }
+        }
+        Some(pipeline)
+    }
+
+    /// `codecs` of Zarr v3 array metadata, if every step can be written so. A `bytes` codec is put in
+    /// where the array becomes bytes unless a step does that itself.
+    pub fn zarr_codecs(&self) -> Option<Vec<serde_json::Value>> {
+        let forms: Vec<ZarrCodec> = self
+            .steps
+            .iter()
+            .filter(|prepared| prepared.codec.hdf5(&prepared.options, &prepared.stage) != Hdf5Form::Invisible)
+            .map(|prepared| prepared.codec.zarr(&prepared.options, &prepared.stage))
+            .collect::<Option<_>>()?;
+        let mut codecs: Vec<_> = forms.iter().map(|form| form.metadata.clone()).collect();
+        if !forms.iter().any(|form| form.kind == ZarrKind::ArrayToBytes) {
+            let position = forms.iter().take_while(|form| form.kind == ZarrKind::ArrayToArray).count();
+            let endian = match self.input.endian {
+                Endian::Little => "little",
+                Endian::Big => "big",
+            };
+            let bytes = if self.input.dtype.size() == 1 {
+                serde_json::json!({"name": "bytes"})
+            } else {
+                serde_json::json!({"name": "bytes", "configuration": {"endian": endian}})
+            };
+            codecs.insert(position, bytes);
+        }
+        Some(codecs)
+    }
+
+    /// What an HDF5 reader needs.
+    pub fn reader(&self) -> Reader {
+        match self.hdf5_pipeline() {
+            None => Reader::Knarr,
+            Some(filters) if filters.iter().all(|filter| matches!(filter.id, 1..=3)) => Reader::Core,
+            Some(_) => Reader::Standard,
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! How codecs appear in files: HDF5 filter pipelines and Zarr v3 codec metadata.
+
+use serde::{Deserialize, Serialize};
+
+/// Registered number of an HDF5 filter.
+pub type FilterId = u32;
+
+/// One entry of an HDF5 filter pipeline, exactly as `H5Pset_filter` takes it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Hdf5Filter {
+    /// Registered filter number.
+    pub id: FilterId,
+    /// `H5Z_FLAG_OPTIONAL` set: a failing chunk may be stored without it.
+    pub optional: bool,
+    /// Client data values.
+    pub cd_values: Vec<u32>,
+}
+
+/// Whether and how a step can be part of a standard HDF5 filter pipeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hdf5Form {
+    /// It cannot.
+    None,
+    /// It only changes values (rounding): readers need nothing.
+    Invisible,
+    /// This filter.
+    Filter(Hdf5Filter),
+}
+
+/// What a reader needs to open a chain, least demanding first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reader {
+    /// Any build of HDF5: deflate, shuffle, fletcher32.
+    Core,
+    /// HDF5 with the registered filters that the `hdf5plugin` package and netCDF-C carry.
+    Standard,
+    /// Knarr's own filter.
+    Knarr,
+}
+
+/// Where a Zarr v3 codec stands in `codecs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ZarrKind {
+    /// `array -> array`
+    ArrayToArray,
+    /// `array -> bytes`
+    ArrayToBytes,
+    /// `bytes -> bytes`
+    BytesToBytes,
+}
+
+/// One entry of `codecs` in Zarr v3 array metadata.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ZarrCodec {
+    /// Position in the chain.
+    pub kind: ZarrKind,
+    /// `{"name": ..., "configuration": ...}`
+    pub metadata: serde_json::Value,
+}

@@ -1,0 +1,163 @@
+//! Options of codecs: documented, typed, checked in one place.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::error::{Error, Result};
+
+/// Value of a codec option.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum OptionValue {
+    /// Whole number.
+    Int(i64),
+    /// Floating-point number.
+    Float(f64),
+    /// A word.
+    Word(String),
+}
+
+impl fmt::Display for OptionValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Float(value) => write!(f, "{value:?}"),
+            Self::Word(value) => f.write_str(value),
+        }
+    }
+}
+
+/// Type, range and default of an option.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum OptionKind {
+    /// Whole number within a closed range.
+    Int {
+        /// Smallest value.
+        min: i64,
+        /// Largest value.
+        max: i64,
+        /// Value if not given; `None` makes the option required.
+        default: Option<i64>,
+    },
+    /// Positive floating-point number; required.
+    Float,
+    /// One of a list of words; the first is the default.
+    Word(&'static [&'static str]),
+}
+
+/// Documentation of one option, the source of `docs/chains.md` and of the checks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OptionDoc {
+    /// Name in chains: `name=value`.
+    pub name: &'static str,
+    /// Type, range, default.
+    pub kind: OptionKind,
+    /// What it means, with its unit.
+    pub doc: &'static str,
+}
+
+/// Complete, checked options of one step.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Options(BTreeMap<String, OptionValue>);
+
+impl Options {
+    /// Sets one option. The list checks it later.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: OptionValue) -> Self {
+        self.0.insert(name.to_owned(), value);
+        self
+    }
+
+    /// Sets a whole number.
+    #[must_use]
+    pub fn with_int(self, name: &str, value: i64) -> Self {
+        self.with(name, OptionValue::Int(value))
+    }
+
+    /// Whole number `name`.
+    ///
+    /// # Errors
+    /// `Internal` if the option was not declared: options are complete after [`Options::complete`].
+    pub fn int(&self, name: &str) -> Result<i64> {
+        match self.0.get(name) {
+            Some(OptionValue::Int(value)) => Ok(*value),
+            _ => Err(Error::internal(format!("option '{name}' is not a whole number"))),
+        }
+    }
+
+    /// Floating-point number `name`.
+    ///
+    /// # Errors
+    /// `Internal` if the option was not declared.
+    pub fn float(&self, name: &str) -> Result<f64> {
+        match self.0.get(name) {
+            Some(OptionValue::Float(value)) => Ok(*value),
+            _ => Err(Error::internal(format!("option '{name}' is not a number"))),
+        }
+    }
+
+    /// Word `name`.
+    ///
+    /// # Errors
+    /// `Internal` if the option was not declared.
+    pub fn word(&self, name: &str) -> Result<&str> {
+        match self.0.get(name) {
+            Some(OptionValue::Word(value)) => Ok(value),
+            _ => Err(Error::internal(format!("option '{name}' is not a word"))),
+        }
+    }
+
+    /// Name and value, in alphabetical order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &OptionValue)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// Checks names, types and ranges against `docs` and fills in defaults.
+    ///
+    /// # Errors
+    /// `Usage` that names the codec, the option and what is allowed.
+    pub fn complete(&self, codec: &str, docs: &[OptionDoc]) -> Result<Self> {
+        if let Some(unknown) = self.0.keys().find(|name| !docs.iter().any(|doc| doc.name == *name)) {
+            let known: Vec<_> = docs.iter().map(|doc| doc.name).collect();
+            let advice =
+                if known.is_empty() { "it has no options".to_owned() } else { format!("it has: {}", known.join(", ")) };
+            return Err(Error::usage(format!("codec '{codec}' has no option '{unknown}'")).mend(advice));
+        }
+        let mut complete = BTreeMap::new();
+        for doc in docs {
+            let value = doc.check(codec, self.0.get(doc.name))?;
+            complete.insert(doc.name.to_owned(), value);
+        }
+        Ok(Self(complete))
+    }
+}
+
+impl OptionDoc {
+    fn check(&self, codec: &str, given: Option<&OptionValue>) -> Result<OptionValue> {
+        let name = self.name;
+        let refuse = |allowed: String| {
+            let given = given.map_or_else(|| "is missing".to_owned(), |value| format!("is {value}"));
+            Error::usage(format!("codec '{codec}': option '{name}' {given}")).mend(format!("give {allowed}"))
+        };
+        match (self.kind, given) {
+            (OptionKind::Int { min, max, .. }, Some(OptionValue::Int(value))) if (min..=max).contains(value) => {
+                Ok(OptionValue::Int(*value))
+            }
+            (OptionKind::Int { default: Some(default), .. }, None) => Ok(OptionValue::Int(default)),
+            (OptionKind::Int { min, max, .. }, _) => Err(refuse(format!("a whole number from {min} to {max}"))),
+            (OptionKind::Float, Some(OptionValue::Float(value))) if value.is_finite() && *value > 0.0 => {
+                Ok(OptionValue::Float(*value))
+            }
+            #[expect(clippy::cast_precision_loss, reason = "a bound given as a whole number is small")]
+            (OptionKind::Float, Some(OptionValue::Int(value))) if *value > 0 => Ok(OptionValue::Float(*value as f64)),
+            (OptionKind::Float, _) => Err(refuse("a finite number above 0".to_owned())),
+            (OptionKind::Word(words), Some(OptionValue::Word(word))) if words.contains(&word.as_str()) => {
+                Ok(OptionValue::Word(word.clone()))
+            }
+            (OptionKind::Word(words), None) => Ok(OptionValue::Word(words.first().copied().unwrap_or("").to_owned())),
+            (OptionKind::Word(words), _) => Err(refuse(format!("one of: {}", words.join(", ")))),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The one error type: a stable kind, a message, where it happened, and how to mend it.
+
+use std::fmt;
+
+/// What went wrong, by what the caller can do about it.
+///
+/// The numbers are stable: they are the codes of the C interface, and
+/// [`ErrorKind::exit_code`] maps them to the exit codes of the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(i32)]
+pub enum ErrorKind {
+    /// The call or command line is wrong: unknown option, unknown variable, contradiction.
+    Usage = 1,
+    /// A configuration file cannot be parsed or contains unknown keys.
+    Config = 2,
+    /// A file or variable does not exist.
+    NotFound = 3,
+    /// The output exists and replacing it was not asked for.
+    Exists = 4,
+    /// Reading failed for a reason outside the data (permission, device).
+    Read = 5,
+    /// Writing failed: permission, full disk, quota.
+    Write = 6,
+    /// The bytes are not what their format promises.
+    Corrupt = 7,
+    /// A filter or codec needed for decoding is not available.
+    MissingFilter = 8,
+    /// The request is understood, but this version or this data type cannot serve it.
+    Unsupported = 9,
+    /// A quality promise cannot be kept or was not kept.
+    Quality = 10,
+    /// Two files that should be equal differ.
+    Differs = 11,
+    /// The user interrupted the operation.
+    Interrupted = 12,
+    /// A defect in Knarr itself.
+    Internal = 13,
+}
+
+impl ErrorKind {
+    /// Exit code of the command-line program for an error of this kind.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Differs => 1,
+            Self::Usage | Self::Config => 2,
+            Self::NotFound | Self::Read | Self::Corrupt | Self::MissingFilter => 3,
+            Self::Exists | Self::Write => 4,
+            Self::Unsupported | Self::Quality => 5,
+            Self::Internal => 70,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+/// An error with its kind, message, place and mend.
+///
+/// Displayed as `PLACE: MESSAGE; MEND`, for example
+/// `a.nc: variable 'T': chunk (0, 3): deflate stream ends early; the file is damaged: restore it from a copy`.
+#[derive(Debug, Clone)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    /// Outermost place first.
+    places: Vec<String>,
+    mend: Option<String>,
+}
+
+/// Result with Knarr's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error of `kind` that says what is wrong.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), places: Vec::new(), mend: None }
+    }
+
+    /// The call or command line is wrong.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Usage, message)
+    }
+
+    /// The bytes are not what their format promises.
+    pub fn corrupt(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Corrupt, message)
+    }
+
+    /// The request is understood but cannot be served.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unsupported, message)
+    }
+
+    /// A defect in Knarr itself.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, message)
+    }
+
+    /// Reading `path` failed.
+    pub fn read(path: &std::path::Path, error: &std::io::Error) -> Self {
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            _ => ErrorKind::Read,
+        };
+        Self::new(kind, error.to_string()).at(path.display().to_string())
+    }
+
+    /// Writing `path` failed.
+    pub fn write(path: &std::path::Path, error: &std::io::Error) -> Self {
+        let made = Self::new(ErrorKind::Write, error.to_string()).at(path.display().to_string());
+        match error.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                made.mend("free space or write to another directory")
+            }
+            std::io::ErrorKind::PermissionDenied => made.mend("choose a directory you may write to"),
+            _ => made,
+        }
+    }
+
+    /// Adds an outer place: a file, a variable, a chunk.
+    #[must_use]
+    pub fn at(mut self, place: impl Into<String>) -> Self {
+        self.places.insert(0, place.into());
+        self
+    }
+
+    /// Adds the variable the error belongs to.
+    #[must_use]
+    pub fn at_variable(self, name: &str) -> Self {
+        self.at(format!("variable '{name}'"))
+    }
+
+    /// Says how to mend it. The innermost advice is kept.
+    #[must_use]
+    pub fn mend(mut self, advice: impl Into<String>) -> Self {
+        self.mend.get_or_insert_with(|| advice.into());
+        self
+    }
+
+    /// The stable kind.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The message without place and mend.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The advice, if there is one.
+    pub fn advice(&self) -> Option<&str> {
+        self.mend.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for place in &self.places {
+            write!(f, "{place}: ")?;
+        }
+        f.write_str(&self.message)?;
+        match &self.mend {
+            Some(mend) => write!(f, "; {mend}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_as_place_message_mend() {
+        let error = Error::corrupt("deflate stream ends early")
+            .mend("restore the file from a copy")
+            .at("chunk (0, 3)")
+            .at_variable("T")
+            .at("a.nc");
+        assert_eq!(
+            error.to_string(),
+            "a.nc: variable 'T': chunk (0, 3): deflate stream ends early; restore the file from a copy"
+        );
+        assert_eq!(error.kind().exit_code(), 3);
+    }
+}

@@ -1,0 +1,16 @@
+//! The part of Knarr that knows no file format, no MPI and no foreign library.
+//!
+//! Reading order: [`error`], [`array`], [`codec`], [`chain`], [`quality`],
+//! [`goal`], [`features`], [`profile`], [`choose`], [`plan`], [`frame`].
+#![forbid(unsafe_code)]
+
+pub mod array;
+pub mod chain;
+pub mod codec;
+pub mod error;
+pub mod model;
+pub mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use error::{Error, ErrorKind, Result};

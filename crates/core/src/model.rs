@@ -1,0 +1,151 @@
+//! What a file holds, whatever its format: groups, dimensions, attributes, variables.
+
+use serde::Serialize;
+
+use crate::array::{ArraySpec, DType, Endian};
+use crate::codec::Hdf5Filter;
+
+/// Value of an attribute.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub enum AttributeValue {
+    /// Text; netCDF character attributes and HDF5 scalar strings.
+    Text(String),
+    /// An array of strings.
+    Strings(Vec<String>),
+    /// Numbers, little-endian, one-dimensional.
+    Numbers {
+        /// Element type.
+        dtype: DType,
+        /// `len * dtype.size()` bytes.
+        bytes: Vec<u8>,
+        /// True for a single value that is not an array of one.
+        scalar: bool,
+    },
+    /// Something only its own format can carry (references, compounds): described in words.
+    Other(String),
+}
+
+/// A named attribute.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Attribute {
+    /// Name.
+    pub name: String,
+    /// Value.
+    pub value: AttributeValue,
+}
+
+/// A named dimension of a group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Dimension {
+    /// Name within its group.
+    pub name: String,
+    /// Current length.
+    pub len: u64,
+    /// True if it can grow.
+    pub unlimited: bool,
+}
+
+/// A group. The root is the first one, with path `/`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Group {
+    /// Absolute path.
+    pub path: String,
+    /// Dimensions defined here.
+    pub dimensions: Vec<Dimension>,
+    /// Attributes of the group.
+    pub attributes: Vec<Attribute>,
+}
+
+/// How the values of a variable are laid out where they are stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub enum Layout {
+    /// One run of bytes, or records of a classic netCDF file.
+    Contiguous,
+    /// Chunks of a fixed shape.
+    Chunked(Vec<u64>),
+    /// Inside the header of the file.
+    Compact,
+    /// No values exist (null dataspace).
+    Null,
+    /// In other files or datasets (HDF5 external or virtual storage).
+    Elsewhere,
+}
+
+/// A named N-d array in a file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Variable {
+    /// Absolute path: `/T`, `/group/T`.
+    pub path: String,
+    /// Element type. `Opaque` for everything that is not a number.
+    pub dtype: DType,
+    /// Byte order as stored.
+    pub endian: Endian,
+    /// Extent per dimension, slowest first.
+    pub shape: Vec<u64>,
+    /// Largest extent per dimension; `None` for unlimited.
+    pub max_shape: Vec<Option<u64>>,
+    /// Name of the dimension per axis, where the format has one.
+    pub dimensions: Vec<Option<String>>,
+    /// Attributes.
+    pub attributes: Vec<Attribute>,
+    /// Bit patterns (zero-extended) of `_FillValue`, `missing_value` and the format's own fill value.
+    pub fills: Vec<u64>,
+    /// Bit pattern (zero-extended) that unwritten elements have.
+    pub padding: u64,
+    /// Layout in the file.
+    pub layout: Layout,
+    /// HDF5 filters, in pipeline order; for Zarr and classic files empty.
+    pub filters: Vec<Hdf5Filter>,
+    /// The chain in words: filter names and settings, or Zarr codec names. `raw` if there is none.
+    pub chain: String,
+    /// Bytes the values take in the file, if known.
+    pub stored_bytes: Option<u64>,
+    /// Why this variable is copied as it is rather than encoded anew: `None` if it can be encoded.
+    pub copied_because: Option<String>,
+}
+
+impl Variable {
+    /// Number of elements.
+    pub fn len(&self) -> u64 {
+        if self.layout == Layout::Null { 0 } else { self.shape.iter().product() }
+    }
+
+    /// True if there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Size of the values in bytes when not compressed.
+    pub fn raw_bytes(&self) -> u64 {
+        self.len() * self.dtype.size() as u64
+    }
+
+    /// Path without the leading slash for variables of the root group: what users type.
+    pub fn name(&self) -> &str {
+        self.path.strip_prefix('/').unwrap_or(&self.path)
+    }
+
+    /// What codecs are told about a chunk of shape `chunk`.
+    pub fn chunk_spec(&self, chunk: &[u64]) -> ArraySpec {
+        ArraySpec {
+            dtype: self.dtype,
+            endian: self.endian,
+            shape: chunk.iter().map(|&n| usize::try_from(n).unwrap_or(usize::MAX)).collect(),
+            fills: self.fills.clone(),
+        }
+    }
+
+    /// The attribute called `name`.
+    pub fn attribute(&self, name: &str) -> Option<&AttributeValue> {
+        self.attributes.iter().find(|attribute| attribute.name == name).map(|attribute| &attribute.value)
+    }
+}
+
+/// Everything a file holds but the values.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Model {
+    /// Groups, root first, parents before children.
+    pub groups: Vec<Group>,
+    /// Variables in creation order where the format keeps one.
+    pub variables: Vec<Variable>,
+}

@@ -1,0 +1,94 @@
+//! Where values come from and go to: [`Source`] and [`Sink`], implemented once per format.
+
+use std::any::Any;
+use std::path::Path;
+
+use crate::codec::Hdf5Filter;
+use crate::error::Result;
+use crate::model::{Attribute, Model};
+
+/// An open input. Regions are read from many threads at once.
+pub trait Source: Send + Sync {
+    /// What the file holds.
+    fn model(&self) -> &Model;
+
+    /// Path the source was opened from.
+    fn path(&self) -> &Path;
+
+    /// Name of the format for people: `netCDF-4`, `HDF5`, `netCDF-3 (CDF-2)`, `Zarr v3`.
+    fn format(&self) -> &str;
+
+    /// Replaces the contents of `out` with the elements of a region, row-major, in stored byte order.
+    /// `start` and `count` have the rank of the variable and lie within its shape. A region that is
+    /// exactly one stored chunk is the fast case.
+    ///
+    /// # Errors
+    /// `Corrupt`, `MissingFilter` or `Read`, with the chunk's place.
+    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()>;
+
+    /// False if no element of the region was ever written, so that reading it gives the variable's padding.
+    fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool;
+
+    /// For sinks of the same format, which copy what only that format can carry.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// How the values of one variable are to be stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Storage {
+    /// Index into [`Model::variables`].
+    pub variable: usize,
+    /// Chunk shape; every extent at least 1.
+    pub chunk: Vec<u64>,
+    /// The codecs in the sink's own language.
+    pub encoding: Encoding,
+    /// Attributes to add or replace (quantization and provenance).
+    pub attributes: Vec<Attribute>,
+}
+
+/// A chain in the language of a format.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Encoding {
+    /// HDF5 filter pipeline.
+    Hdf5(Vec<Hdf5Filter>),
+    /// `codecs` of Zarr v3 array metadata.
+    Zarr(Vec<serde_json::Value>),
+}
+
+/// One finished chunk.
+#[derive(Debug, Clone, Copy)]
+pub struct EncodedChunk<'a> {
+    /// Index into [`Model::variables`].
+    pub variable: usize,
+    /// Position in the grid of chunks: element offset divided by chunk extent.
+    pub position: &'a [u64],
+    /// Encoded bytes.
+    pub bytes: &'a [u8],
+    /// HDF5 filter mask: bit *i* set means filter *i* was left out for this chunk.
+    pub filter_mask: u32,
+}
+
+/// An output being written beside its final place.
+///
+/// Nothing appears under the final name before [`Sink::commit`] has synced and renamed; dropping a sink
+/// without commit removes what was written.
+pub trait Sink {
+    /// Writes one chunk. Chunks may come in any order; a chunk that never comes is left unwritten.
+    ///
+    /// # Errors
+    /// `Write`.
+    fn put(&mut self, chunk: EncodedChunk<'_>) -> Result<()>;
+
+    /// Adds or replaces attributes that are known only after encoding: those of a variable, or of the
+    /// file for `None`.
+    ///
+    /// # Errors
+    /// `Write`.
+    fn annotate(&mut self, variable: Option<usize>, attributes: &[Attribute]) -> Result<()>;
+
+    /// Finishes, syncs, and puts the output in its final place. Returns its size in bytes.
+    ///
+    /// # Errors
+    /// `Write`; the output is removed then.
+    fn commit(self: Box<Self>) -> Result<u64>;
+}

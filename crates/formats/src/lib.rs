@@ -1,0 +1,1 @@
+//! Sources and sinks: HDF5/netCDF-4, classic netCDF, Zarr.
