@@ -12,7 +12,7 @@ pub struct CodecList(Vec<Arc<dyn Codec>>);
 impl CodecList {
     /// The codecs of this crate: pure Rust, no foreign library.
     pub fn pure() -> Self {
-        Self(vec![])
+        Self(vec![Arc::new(super::round::Round)])
     }
 
     /// Appends a codec.
