@@ -4,12 +4,21 @@
 //! type and shape. Kinds are those of the Zarr v3 specification. A codec also says how it
 //! is written as a registered HDF5 filter and as Zarr v3 metadata, if it can be.
 
+pub mod bitshuffle;
+mod brotli;
+mod buffers;
+mod fletcher32;
 mod forms;
 mod list;
 mod options;
+mod pcodec;
+pub mod planes;
 mod round;
+mod shuffle;
+mod snappy;
 
-pub use forms::{FilterId, Hdf5Filter, Hdf5Form, Reader, ZarrCodec, ZarrKind};
+pub use buffers::{check_limit, sized};
+pub use forms::{FilterId, Hdf5Filter, Hdf5Form, Reader, ZarrCodec, ZarrKind, zarr_entry};
 pub use list::CodecList;
 pub use options::{OptionDoc, OptionKind, OptionValue, Options};
 
