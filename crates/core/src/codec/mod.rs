@@ -7,10 +7,12 @@
 mod forms;
 mod list;
 mod options;
+mod registered;
 
 pub use forms::{FilterId, Hdf5Filter, Hdf5Form, Reader, ZarrCodec, ZarrKind};
 pub use list::CodecList;
 pub use options::{OptionDoc, OptionKind, OptionValue, Options};
+pub use registered::{KNARR_FILTER, Provider, REGISTERED, Registered, filter_name, registered};
 
 use crate::array::{ArraySpec, DType};
 use crate::error::Result;
