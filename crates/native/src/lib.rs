@@ -2,9 +2,12 @@
 //!
 //! [`codecs`] is the one list of everything a Knarr program can use; each codec has its own file.
 
+mod bzip2;
 mod deflate;
 mod lz4;
+mod lzf;
 mod support;
+mod xz;
 mod zstd;
 
 use knarr_core::Result;
@@ -17,8 +20,15 @@ use std::sync::Arc;
 /// `Internal` if two codecs share a name or wire id.
 pub fn codecs() -> Result<CodecList> {
     let mut list = CodecList::pure();
-    let own: [Arc<dyn Codec>; 4] =
-        [Arc::new(zstd::Zstd), Arc::new(deflate::ZLIB), Arc::new(deflate::GZIP), Arc::new(lz4::Lz4)];
+    let own: Vec<Arc<dyn Codec>> = vec![
+        Arc::new(zstd::Zstd),
+        Arc::new(deflate::ZLIB),
+        Arc::new(deflate::GZIP),
+        Arc::new(lz4::Lz4),
+        Arc::new(bzip2::Bzip2),
+        Arc::new(xz::Xz),
+        Arc::new(lzf::Lzf),
+    ];
     for codec in own {
         list.push(codec)?;
     }

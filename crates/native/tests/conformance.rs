@@ -9,6 +9,9 @@ const CHAINS: &[(&str, &[&str])] = &[
     ("deflate", &["deflate", "deflate:1", "deflate:12"]),
     ("gzip", &["gzip:9"]),
     ("lz4", &["lz4", "lz4:9", "lz4:0,block=512"]),
+    ("bzip2", &["bzip2", "bzip2:1"]),
+    ("xz", &["xz", "xz:0", "xz:9"]),
+    ("lzf", &["lzf"]),
 ];
 
 #[test]

@@ -63,6 +63,9 @@ const TABLE: &[Line] = &[
     Line("deflate:5", None, Types::All),
     Line("gzip:5", None, Types::All),
     Line("lz4", Some("hdf5plugin.LZ4(nbytes=0)"), Types::All),
+    Line("bzip2:5", Some("hdf5plugin.BZip2(blocksize=5)"), Types::All),
+    Line("xz:2", None, Types::All),
+    Line("lzf", Some("'lzf'"), Types::All),
     Line("lz4:9,block=1024", Some("hdf5plugin.LZ4(nbytes=1024)"), Types::All),
 ];
 
@@ -77,21 +80,21 @@ pub(crate) fn cases() -> Vec<Case> {
         let dtypes: &[DType] = match types {
             Types::All => TYPES,
         };
-        for dtype in dtypes {
+        for (turn, dtype) in dtypes.iter().enumerate() {
             for (number, shape) in SHAPES.iter().enumerate() {
-                for pattern in PATTERNS {
-                    let made = sample(*dtype, shape, *pattern, 5);
-                    cases.push(Case {
-                        id: format!("{line}-{dtype}-{number}-{pattern:?}"),
-                        chain,
-                        spec: made.spec,
-                        bytes: made.bytes,
-                        in_hdf5: true,
-                        in_zarr: true,
-                        peer: *peer,
-                        same_cd_values: true,
-                    });
-                }
+                // Each pattern meets each type and each shape, though not every pair of them.
+                let Some(pattern) = PATTERNS.get((turn + number) % PATTERNS.len()) else { continue };
+                let made = sample(*dtype, shape, *pattern, 5);
+                cases.push(Case {
+                    id: format!("{line}-{dtype}-{number}-{pattern:?}"),
+                    chain,
+                    spec: made.spec,
+                    bytes: made.bytes,
+                    in_hdf5: true,
+                    in_zarr: true,
+                    peer: *peer,
+                    same_cd_values: true,
+                });
             }
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Needs a Python with the packages of `bench/requirements.txt`: the program that `KNARR_PYTHON` names, or
 //! `.venv/bin/python` of the repository.
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test reports by panicking")]
 
 mod cases;
 
