@@ -6,9 +6,16 @@
 
 pub mod array;
 pub mod chain;
+pub mod choose;
 pub mod codec;
 pub mod error;
+pub mod features;
+pub mod goal;
 pub mod model;
+pub mod plan;
+pub mod profile;
+pub mod quality;
+pub mod settings;
 pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -58,3 +58,8 @@ pub struct ZarrCodec {
     /// `{"name": ..., "configuration": ...}`
     pub metadata: serde_json::Value,
 }
+
+/// The entry `{"name": name, "configuration": configuration}`.
+pub fn zarr_entry(kind: ZarrKind, name: &str, configuration: serde_json::Value) -> ZarrCodec {
+    ZarrCodec { kind, metadata: serde_json::json!({"name": name, "configuration": configuration}) }
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Codec, FilterId};
+use super::{Codec, FilterId, bitshuffle, brotli, fletcher32, pcodec, round, shuffle, snappy};
 use crate::error::{Error, Result};
 
 /// An ordered list of codecs. Order breaks ties in choices, so it is part of the result.
@@ -12,7 +12,15 @@ pub struct CodecList(Vec<Arc<dyn Codec>>);
 impl CodecList {
     /// The codecs of this crate: pure Rust, no foreign library.
     pub fn pure() -> Self {
-        Self(vec![])
+        Self(vec![
+            Arc::new(shuffle::Shuffle),
+            Arc::new(bitshuffle::Bitshuffle),
+            Arc::new(fletcher32::Fletcher32),
+            Arc::new(pcodec::Pcodec),
+            Arc::new(brotli::Brotli),
+            Arc::new(snappy::Snappy),
+            Arc::new(round::Round),
+        ])
     }
 
     /// Appends a codec.

@@ -1,0 +1,65 @@
+//! `snappy`: very fast, little compression. The raw format, by the crate `snap`.
+
+use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
+
+use super::{Codec, Kind, OptionDoc, Options, Stage, Step, check_limit, sized};
+use crate::array::DType;
+use crate::error::{Error, Result};
+
+/// Snappy's raw format (`format_description.txt` of google/snappy).
+pub(super) struct Snappy;
+
+impl Codec for Snappy {
+    fn name(&self) -> &'static str {
+        "snappy"
+    }
+
+    fn wire_id(&self) -> u16 {
+        18
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Compressor
+    }
+
+    fn summary(&self) -> &'static str {
+        "Snappy raw format: very fast, low ratio (crate snap)"
+    }
+
+    fn options(&self) -> &'static [OptionDoc] {
+        &[]
+    }
+
+    fn supports(&self, _dtype: DType) -> bool {
+        true
+    }
+
+    fn prepare(&self, _options: &Options, _input: &Stage) -> Result<Box<dyn Step>> {
+        Ok(Box::new(Prepared))
+    }
+}
+
+struct Prepared;
+
+impl Step for Prepared {
+    fn max_encoded_len(&self, input_len: usize) -> usize {
+        max_compress_len(input_len)
+    }
+
+    fn encode(&self, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let len = Encoder::new()
+            .compress(input, sized(out, max_compress_len(input.len())))
+            .map_err(|error| Error::unsupported(format!("snappy: {error}")).mend("use chunks below 4 GiB"))?;
+        out.truncate(len);
+        Ok(())
+    }
+
+    fn decode(&self, input: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
+        let corrupt = |error: snap::Error| Error::corrupt(format!("snappy: {error}"));
+        let len = decompress_len(input).map_err(corrupt)?;
+        check_limit(len, limit)?;
+        let len = Decoder::new().decompress(input, sized(out, len)).map_err(corrupt)?;
+        out.truncate(len);
+        Ok(())
+    }
+}

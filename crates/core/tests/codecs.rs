@@ -1,0 +1,35 @@
+//! Every codec of the list runs the conformance suite.
+
+use knarr_core::codec::CodecList;
+use knarr_core::testing::codec_suite;
+
+/// Chains that exercise a codec. A codec without a line here fails the test.
+fn chains(name: &str) -> &'static [&'static str] {
+    match name {
+        "shuffle" => &["shuffle", "shuffle:2", "shuffle:3", "shuffle | snappy", "shuffle | shuffle | shuffle:8"],
+        "bitshuffle" => &["bitshuffle", "bitshuffle:8", "bitshuffle:-1", "bitshuffle:64,size=3", "snappy | bitshuffle"],
+        "fletcher32" => &["fletcher32", "shuffle | fletcher32", "fletcher32 | bitshuffle | fletcher32"],
+        "pcodec" => &["pcodec", "pcodec:0", "pcodec:1 | shuffle | fletcher32"],
+        "brotli" => &["brotli", "brotli:0", "brotli:1", "shuffle | brotli:2"],
+        "snappy" => &["snappy", "bitshuffle | snappy"],
+        _ => &[],
+    }
+}
+
+#[test]
+fn every_codec_keeps_the_contract() {
+    let codecs = CodecList::pure();
+    for codec in codecs.iter() {
+        let name = codec.name();
+        assert!(!chains(name).is_empty(), "add a line for codec '{name}' to this file");
+        codec_suite::check(&codecs, name, chains(name));
+    }
+}
+
+#[test]
+fn names_and_wire_ids_are_unique() {
+    let mut seen = CodecList::default();
+    for codec in CodecList::pure().iter() {
+        seen.push(codec.clone()).unwrap();
+    }
+}
