@@ -20,6 +20,7 @@ mod pcodec;
 pub mod planes;
 mod quantize;
 mod quantize_rel;
+mod registered;
 mod round;
 mod rounding;
 mod shuffle;
@@ -30,6 +31,7 @@ pub use buffers::{check_limit, sized};
 pub use forms::{FilterId, Hdf5Filter, Hdf5Form, Reader, ZarrCodec, ZarrKind, zarr_entry};
 pub use list::CodecList;
 pub use options::{OptionDoc, OptionKind, OptionValue, Options};
+pub use registered::{KNARR_FILTER, Provider, REGISTERED, Registered, filter_name, registered};
 
 use crate::array::{ArraySpec, DType};
 use crate::error::Result;
