@@ -1,1 +1,4 @@
 //! Sources and sinks: HDF5/netCDF-4, classic netCDF, Zarr.
+
+pub mod classic;
+mod fills;
