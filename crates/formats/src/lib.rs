@@ -2,3 +2,4 @@
 
 pub mod classic;
 mod fills;
+pub mod zarr;
