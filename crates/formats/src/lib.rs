@@ -2,4 +2,7 @@
 
 pub mod classic;
 mod fills;
+mod open;
 pub mod zarr;
+
+pub use open::open;

@@ -7,9 +7,14 @@ mod array;
 mod attributes;
 mod hierarchy;
 mod json;
+mod shard;
+mod sink;
 mod source;
+mod staging;
 mod types;
 
+pub use shard::{MANY_CHUNKS, Sharding};
+pub use sink::{ZarrOptions, ZarrSink};
 pub use source::ZarrSource;
 
 use std::path::Path;
