@@ -2,7 +2,9 @@
 
 pub mod classic;
 mod fills;
+pub mod hdf5;
 mod open;
+pub mod repack;
 pub mod zarr;
 
 pub use open::open;
