@@ -6,9 +6,22 @@
 
 pub mod array;
 pub mod chain;
+pub mod choose;
 pub mod codec;
+pub mod config;
+pub mod content;
+pub mod engine;
 pub mod error;
+pub mod features;
+pub mod frame;
+pub mod goal;
 pub mod model;
+pub mod pipeline;
+pub mod plan;
+pub mod profile;
+pub mod provenance;
+pub mod quality;
+pub mod settings;
 pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -1,1 +1,36 @@
 //! Codecs that wrap C libraries, and the loader of installed HDF5 filter plugins: unsafe code lives here.
+//!
+//! [`codecs`] is the one list of everything a Knarr program can use; each codec has its own file.
+
+mod bzip2;
+mod deflate;
+mod lz4;
+mod lzf;
+mod support;
+mod xz;
+mod zstd;
+
+use knarr_core::Result;
+use knarr_core::codec::{Codec, CodecList};
+use std::sync::Arc;
+
+/// All codecs: those of `knarr-core`, then the ones of this crate in a fixed order.
+///
+/// # Errors
+/// `Internal` if two codecs share a name or wire id.
+pub fn codecs() -> Result<CodecList> {
+    let mut list = CodecList::pure();
+    let own: Vec<Arc<dyn Codec>> = vec![
+        Arc::new(zstd::Zstd),
+        Arc::new(deflate::ZLIB),
+        Arc::new(deflate::GZIP),
+        Arc::new(lz4::Lz4),
+        Arc::new(bzip2::Bzip2),
+        Arc::new(xz::Xz),
+        Arc::new(lzf::Lzf),
+    ];
+    for codec in own {
+        list.push(codec)?;
+    }
+    Ok(list)
+}

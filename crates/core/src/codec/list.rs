@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Codec, FilterId, bitround, bitshuffle, brotli, delta, fletcher32, granular, lorenzo, pcodec, quantize,
-    quantize_rel, shuffle, snappy, xor,
+    quantize_rel, round, shuffle, snappy, xor,
 };
 use crate::error::{Error, Result};
 
@@ -29,6 +29,7 @@ impl CodecList {
             Arc::new(pcodec::Pcodec),
             Arc::new(brotli::Brotli),
             Arc::new(snappy::Snappy),
+            Arc::new(round::Round),
         ])
     }
 

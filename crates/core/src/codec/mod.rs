@@ -20,6 +20,8 @@ mod pcodec;
 pub mod planes;
 mod quantize;
 mod quantize_rel;
+mod registered;
+mod round;
 mod rounding;
 mod shuffle;
 mod snappy;
@@ -29,6 +31,7 @@ pub use buffers::{check_limit, sized};
 pub use forms::{FilterId, Hdf5Filter, Hdf5Form, Reader, ZarrCodec, ZarrKind, zarr_entry};
 pub use list::CodecList;
 pub use options::{OptionDoc, OptionKind, OptionValue, Options};
+pub use registered::{KNARR_FILTER, Provider, REGISTERED, Registered, filter_name, registered};
 
 use crate::array::{ArraySpec, DType};
 use crate::error::Result;
@@ -89,6 +92,12 @@ pub trait Codec: Send + Sync {
     /// Whether elements of this type are served.
     fn supports(&self, dtype: DType) -> bool;
 
+    /// True if the encoded form is about as long as the input: filters, shuffles, checksums. Later steps of a
+    /// chain then work on the full number of bytes, which their cost follows.
+    fn keeps_size(&self, _options: &Options) -> bool {
+        self.kind() == Kind::Filter
+    }
+
     /// True if the step computes with values. The chain then hands it little-endian elements
     /// whatever the stored byte order is.
     fn needs_values(&self) -> bool {
@@ -114,6 +123,7 @@ pub trait Codec: Send + Sync {
 
     /// Options that decode what the HDF5 filter `filter` wrote; `None` if this setting is not understood,
     /// in which case the chunk is read through the HDF5 library.
+    #[expect(clippy::wrong_self_convention, reason = "reads as the counterpart of `hdf5`")]
     fn from_hdf5(&self, _filter: &Hdf5Filter, _input: &Stage) -> Option<Options> {
         None
     }

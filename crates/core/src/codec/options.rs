@@ -42,6 +42,8 @@ pub enum OptionKind {
     },
     /// Positive floating-point number; required.
     Float,
+    /// Floating-point number, zero or above, with the value if not given.
+    FloatOr(f64),
     /// One of a list of words; the first is the default.
     Word(&'static [&'static str]),
 }
@@ -153,6 +155,15 @@ impl OptionDoc {
             #[expect(clippy::cast_precision_loss, reason = "a bound given as a whole number is small")]
             (OptionKind::Float, Some(OptionValue::Int(value))) if *value > 0 => Ok(OptionValue::Float(*value as f64)),
             (OptionKind::Float, _) => Err(refuse("a finite number above 0".to_owned())),
+            (OptionKind::FloatOr(_), Some(OptionValue::Float(value))) if value.is_finite() && *value >= 0.0 => {
+                Ok(OptionValue::Float(*value))
+            }
+            #[expect(clippy::cast_precision_loss, reason = "a bound given as a whole number is small")]
+            (OptionKind::FloatOr(_), Some(OptionValue::Int(value))) if *value >= 0 => {
+                Ok(OptionValue::Float(*value as f64))
+            }
+            (OptionKind::FloatOr(default), None) => Ok(OptionValue::Float(default)),
+            (OptionKind::FloatOr(_), _) => Err(refuse("a finite number, 0 or above".to_owned())),
             (OptionKind::Word(words), Some(OptionValue::Word(word))) if words.contains(&word.as_str()) => {
                 Ok(OptionValue::Word(word.clone()))
             }

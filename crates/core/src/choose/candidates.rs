@@ -1,0 +1,151 @@
+//! The chains worth considering, in one ordered list, and which of them an output can hold.
+
+use crate::array::ArraySpec;
+use crate::chain::{Chain, ChainSpec};
+use crate::codec::{CodecList, Loss, Reader};
+use crate::quality::Bound;
+
+/// What the output can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// An HDF5 or netCDF-4 file for readers that have at most this.
+    Hdf5(Reader),
+    /// A Zarr v3 store for readers that have at most this.
+    Zarr(Reader),
+}
+
+/// Lossless chains, fastest families first. Order breaks ties.
+const LOSSLESS: &[&str] = &[
+    "shuffle | lz4",
+    "bitshuffle:-1 | lz4",
+    "shuffle | zstd:1",
+    "shuffle | zstd:3",
+    "blosc2:zstd,level=1,filter=bytedelta",
+    "bitshuffle:-1 | zstd:1",
+    "bitshuffle:-1 | zstd:3",
+    "zstd:1",
+    "zstd:3",
+    "shuffle | deflate:1",
+    "blosc2:zstd,level=5,filter=bytedelta",
+    "shuffle | zstd:9",
+    "zstd:9",
+    "shuffle | deflate:5",
+    "deflate:5",
+    "shuffle | deflate:9",
+    "zfp:reversible",
+    "blosc2:zstd,level=9,filter=bytedelta",
+    "shuffle | bzip2:9",
+    "bzip2:9",
+    "shuffle | zstd:19",
+    "bitshuffle:-1 | zstd:19",
+    "zstd:19",
+    "shuffle | zstd:22",
+    "zstd:22",
+    "blosc:zstd,level=5,shuffle=byte",
+    "blosc:lz4,level=5,shuffle=byte",
+    "gzip:5",
+    "lorenzo:3 | shuffle | lz4",
+    "lorenzo:2 | shuffle | zstd:1",
+    "lorenzo:3 | shuffle | zstd:1",
+    "lorenzo:3 | bitshuffle:-1 | zstd:1",
+    "grid",
+    "pcodec:8",
+    "pcodec:12",
+    "fpzip",
+    "lorenzo:3 | shuffle | xz:6",
+    "shuffle | xz:6",
+    "xz:6",
+];
+
+/// What a lossless chain is put behind when a bound allows rounding.
+const AFTER_ROUNDING: &[&str] = &[
+    "shuffle | zstd:1",
+    "shuffle | zstd:3",
+    "bitshuffle:-1 | lz4",
+    "bitshuffle:-1 | zstd:1",
+    "bitshuffle:-1 | zstd:3",
+    "zstd:3",
+    "blosc2:zstd,level=5,filter=bytedelta",
+    "shuffle | deflate:1",
+    "shuffle | deflate:5",
+    "shuffle | zstd:9",
+    "shuffle | bzip2:9",
+    "shuffle | zstd:19",
+    "bitshuffle:-1 | zstd:19",
+    "shuffle | zstd:22",
+    "blosc:zstd,level=5,shuffle=byte",
+    "grid",
+    "pcodec:8",
+    "pcodec:12",
+    "shuffle | xz:6",
+];
+
+/// Chains for chunks of type and shape `input` that `target` can hold, in a fixed order. With a bound, chains
+/// that round come first and lossless ones follow: rounding must earn its place.
+pub fn candidates(codecs: &CodecList, input: &ArraySpec, target: Target, bound: Option<&Bound>) -> Vec<ChainSpec> {
+    let mut texts: Vec<String> = Vec::new();
+    if let Some(bound) = bound {
+        let round = rounding(bound);
+        texts.extend(AFTER_ROUNDING.iter().map(|chain| format!("{round} | {chain}")));
+        if bound.is_uniform() {
+            texts.push(format!("sz3:abs,bound={:?}", bound.abs));
+            texts.push(format!("zfp:accuracy,value={:?}", bound.abs));
+        }
+    }
+    texts.extend(LOSSLESS.iter().map(|&chain| chain.to_owned()));
+    texts
+        .iter()
+        .filter_map(|text| text.parse().ok())
+        .filter(|spec| Chain::prepare(codecs, spec, input).is_ok_and(|chain| target.holds(&chain)))
+        .filter(|spec| input.dtype.size() > 1 || !rearranges_single_bytes(spec))
+        .collect()
+}
+
+/// The rounding step that keeps `bound` for every element.
+fn rounding(bound: &Bound) -> String {
+    let mut options = Vec::new();
+    if bound.abs.is_finite() {
+        options.push(format!("abs={:?}", bound.abs));
+    }
+    if bound.rel.is_finite() {
+        options.push(format!("rel={:?}", bound.rel));
+    }
+    if let Some(bits) = bound.bits {
+        options.push(format!("bits={bits}"));
+    }
+    if let Some(digits) = bound.digits {
+        options.push(format!("digits={digits}"));
+    }
+    if bound.finest > 0.0 {
+        options.push(format!("finest={:?}", bound.finest));
+    }
+    format!("round:{}", options.join(","))
+}
+
+fn rearranges_single_bytes(spec: &ChainSpec) -> bool {
+    spec.0.first().is_some_and(|step| step.name == "shuffle")
+}
+
+impl Target {
+    /// Whether a file of this kind can hold what `chain` writes.
+    pub fn holds(self, chain: &Chain) -> bool {
+        match self {
+            Self::Hdf5(Reader::Knarr) => true,
+            Self::Hdf5(allowed) => chain.reader() <= allowed,
+            Self::Zarr(_) => chain.zarr_codecs().is_some(),
+        }
+    }
+
+    /// The same kind of file with the chain that chunks of a lossy variable fall back to, if `chain` is lossy:
+    /// the chain without its value-changing steps, or stored.
+    pub fn fallback(self, codecs: &CodecList, chain: &Chain) -> Option<ChainSpec> {
+        if chain.loss() == Loss::Lossless {
+            return None;
+        }
+        let lossless = chain.spec().0.iter().filter(|step| {
+            let one = ChainSpec(vec![(*step).clone()]);
+            Chain::prepare(codecs, &one, chain.input()).is_ok_and(|chain| chain.loss() == Loss::Lossless)
+        });
+        Some(ChainSpec(lossless.cloned().collect()))
+    }
+}

@@ -1,0 +1,75 @@
+//! Expected ratio of a chain from features alone. Narrows the candidates; samples decide.
+
+use crate::chain::ChainSpec;
+use crate::features::Features;
+
+/// Expected raw over encoded bytes.
+///
+/// The model: an entropy coder reaches the order-0 entropy of the bytes it is given; a shuffle gives it one
+/// plane at a time, a predictor the planes of differences; LZ-only coders reach part of that; match finders
+/// gain on repeats. Constants are fits to the ratios that `knarr profile` data gives.
+pub fn predict_ratio(chain: &ChainSpec, features: &Features) -> f64 {
+    let has = |name: &str| chain.0.iter().any(|step| step.name == name);
+    let planes = features.plane_entropy.len().max(1);
+    #[expect(clippy::cast_precision_loss, reason = "at most eight planes")]
+    let full = planes as f64 * 8.0;
+    let raw: f64 = features.plane_entropy.iter().sum();
+    let delta: f64 = features.delta_entropy.iter().sum();
+    let predicts = ["lorenzo", "grid", "pcodec", "fpzip", "delta"].iter().any(|name| has(name));
+    let byte_delta = chain.to_string().contains("bytedelta");
+    let numeric = has("zfp") || has("sz3");
+    let shuffled = has("shuffle") || has("bitshuffle") || chain.0.iter().any(|step| step.name.starts_with("blosc"));
+    let mut bits = if predicts {
+        delta.min(raw)
+    } else if byte_delta {
+        0.5 * (raw + delta.min(raw))
+    } else if numeric {
+        features.axis_bits.iter().copied().fold(full, f64::min)
+    } else if shuffled {
+        raw
+    } else {
+        // Without planes, the coder sees a mixture of them; only repeats help.
+        full - (full - raw) * 0.6
+    };
+    bits *= 1.0 - 0.8 * features.repeats;
+    if !shuffled && !predicts && (features.distinct < 0.05 || features.repeats > 0.15) {
+        bits *= 0.75;
+    }
+    let entropy_coder = ["zstd", "deflate", "gzip", "xz", "bzip2", "pcodec", "grid", "fpzip", "zfp", "sz3", "brotli"]
+        .iter()
+        .any(|name| chain.to_string().contains(name));
+    if !entropy_coder {
+        // LZ4 and snappy keep what does not repeat.
+        bits = bits + (full - bits) * 0.35;
+    }
+    if has("round") {
+        bits *= 0.5;
+    }
+    bits *= effort(chain);
+    // A few bytes of headers a chunk keep constants from being free.
+    (full / bits.max(full / 2000.0)).max(0.98)
+}
+
+/// Levels change the result by some per cent.
+fn effort(chain: &ChainSpec) -> f64 {
+    chain.0.iter().fold(1.0, |factor, step| {
+        let level = match &step.bare {
+            Some(crate::codec::OptionValue::Int(level)) => *level,
+            _ => 0,
+        };
+        factor
+            * match (step.name.as_str(), level) {
+                ("zstd", 1) => 1.02,
+                ("zstd", 2..=5) => 1.0,
+                ("zstd", 6..=12) => 0.97,
+                ("zstd", _) | ("pcodec", 8) => 0.92,
+                ("deflate", 1) => 1.03,
+                ("deflate", 9..) => 0.985,
+                ("xz", _) | ("bzip2", _) => 0.88,
+                ("pcodec", _) => 0.88,
+                ("grid", _) => 0.75,
+                ("fpzip", _) => 0.9,
+                _ => 1.0,
+            }
+    })
+}

@@ -1,0 +1,116 @@
+//! The engine: codecs, profile, threads and memory. A handle without globals.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::codec::CodecList;
+use crate::error::{Error, ErrorKind, Result};
+use crate::profile::Profile;
+
+/// Codecs, profile and resources that one operation uses. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    /// Codecs that may be used.
+    pub codecs: CodecList,
+    /// Costs that choices are made with.
+    pub profile: Arc<Profile>,
+    /// Worker threads, at least 1.
+    pub jobs: usize,
+    /// Bytes that chunks, buffers and caches may take together.
+    pub max_mem: u64,
+    /// Set from outside to stop at the next chunk.
+    pub cancel: Arc<AtomicBool>,
+}
+
+impl Engine {
+    /// An engine with the built-in profile, all cores of this machine and 1 GiB of memory.
+    pub fn new(codecs: CodecList) -> Self {
+        Self {
+            codecs,
+            profile: Arc::new(Profile::built_in()),
+            jobs: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            max_mem: 1 << 30,
+            cancel: Arc::new(AtomicBool::new(false)),
+        }
+    }
+
+    /// # Errors
+    /// `Interrupted` once [`Engine::cancel`] is set.
+    pub fn check_cancelled(&self) -> Result<()> {
+        if self.cancel.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Interrupted, "interrupted; nothing was changed"));
+        }
+        Ok(())
+    }
+
+    /// Calls `work` for every index below `count` on the worker threads and returns the results in order.
+    /// The first error in index order wins.
+    ///
+    /// # Errors
+    /// What `work` returns, or `Interrupted`.
+    pub fn parallel<T: Send>(&self, count: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+        let next = std::sync::atomic::AtomicUsize::new(0);
+        let failed = AtomicBool::new(false);
+        let mut slots: Vec<Option<Result<T>>> = (0..count).map(|_| None).collect();
+        let (send, receive) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs.clamp(1, count.max(1)) {
+                let send = send.clone();
+                let (next, failed, work) = (&next, &failed, &work);
+                scope.spawn(move || {
+                    loop {
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        if index >= count || failed.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        let result = self.check_cancelled().and_then(|()| work(index));
+                        failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                        if send.send((index, result)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(send);
+            for (index, result) in receive {
+                if let Some(slot) = slots.get_mut(index) {
+                    *slot = Some(result);
+                }
+            }
+        });
+        // Indices are claimed in order, so every slot before the first error is filled.
+        slots.into_iter().flatten().collect()
+    }
+}
+
+/// Hears how far an operation is. Called from worker threads.
+pub trait Progress: Sync {
+    /// A phase of `bytes` of work begins.
+    fn begin(&self, phase: &str, bytes: u64);
+    /// `bytes` of it are done.
+    fn advance(&self, bytes: u64);
+}
+
+/// Hears nothing.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn begin(&self, _phase: &str, _bytes: u64) {}
+    fn advance(&self, _bytes: u64) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parallel_keeps_order_and_reports_the_first_error() {
+        let engine = Engine { jobs: 3, ..Engine::new(CodecList::pure()) };
+        assert_eq!(engine.parallel(50, |i| Ok(i * 2)).unwrap(), (0..50).map(|i| i * 2).collect::<Vec<_>>());
+        assert!(engine.parallel(0, |_| Ok(())).unwrap().is_empty());
+        let error = engine.parallel(50, |i| if i >= 7 { Err(Error::usage(i.to_string())) } else { Ok(i) }).unwrap_err();
+        assert_eq!(error.message(), "7");
+        engine.cancel.store(true, Ordering::Relaxed);
+        assert_eq!(engine.parallel(5, Ok).unwrap_err().kind(), ErrorKind::Interrupted);
+    }
+}

@@ -1,0 +1,219 @@
+//! Goals: what to optimise, given the quality.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+
+/// Names of the goals that need no weights.
+pub const NAMED: [&str; 5] = ["speed", "balanced", "ratio", "archive", "energy"];
+
+/// Measure of a candidate that goals weigh or limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Measure {
+    /// Raw bytes over encoded bytes.
+    Ratio,
+    /// Encoding speed of one core, MB/s of raw bytes.
+    Encode,
+    /// Decoding speed of one core, MB/s of raw bytes.
+    Decode,
+    /// Energy to encode, store and decode once, J per GB of raw bytes.
+    Energy,
+}
+
+/// A lower limit (upper for energy) on a measure.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// What is limited.
+    pub measure: Measure,
+    /// Smallest value that is good enough; for energy the largest.
+    pub value: f64,
+}
+
+/// Expected or measured merits of one chain on one variable.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Merits {
+    /// Raw bytes over encoded bytes.
+    pub ratio: f64,
+    /// MB/s of raw bytes, one core.
+    pub encode: f64,
+    /// MB/s of raw bytes, one core.
+    pub decode: f64,
+    /// J per GB of raw bytes.
+    pub energy: f64,
+}
+
+impl Merits {
+    fn get(&self, measure: Measure) -> f64 {
+        match measure {
+            Measure::Ratio => self.ratio,
+            Measure::Encode => self.encode,
+            Measure::Decode => self.decode,
+            Measure::Energy => self.energy,
+        }
+    }
+}
+
+/// What to optimise: weights on the logarithms of the measures, and limits.
+///
+/// The score is `Σ weight · ln(measure)` with energy counted negatively, so that a weight says how many
+/// per cent of one measure a per cent of another is worth. A limit that is missed costs more than any
+/// weighted gain can bring, in proportion to how far it is missed: the nearest miss wins if nothing meets it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Goal {
+    /// As the user wrote it.
+    pub text: String,
+    /// Weight of each measure, not negative.
+    pub weights: Vec<(Measure, f64)>,
+    /// Limits that must hold if any candidate can hold them.
+    pub limits: Vec<Limit>,
+}
+
+/// Penalty per unit of logarithm by which a limit is missed; larger than any weighted gain.
+const MISS: f64 = 1e3;
+
+impl Goal {
+    /// Score of a candidate; larger is better.
+    pub fn score(&self, merits: &Merits) -> f64 {
+        let sign = |measure| if measure == Measure::Energy { -1.0 } else { 1.0 };
+        let log = |value: f64| value.max(1e-9).ln();
+        let gain: f64 =
+            self.weights.iter().map(|&(measure, weight)| sign(measure) * weight * log(merits.get(measure))).sum();
+        let missed: f64 = self
+            .limits
+            .iter()
+            .map(|limit| (sign(limit.measure) * (log(limit.value) - log(merits.get(limit.measure)))).max(0.0))
+            .sum();
+        gain - MISS * missed
+    }
+
+    /// True if speed plays no part: any time spent choosing is repaid.
+    pub fn weighs_ratio_alone(&self) -> bool {
+        self.limits.is_empty() && self.weights.iter().all(|(measure, _)| *measure == Measure::Ratio)
+    }
+
+    /// The goal called `balanced`, the default.
+    pub fn balanced() -> Self {
+        Self::named("balanced").unwrap_or(Self { text: String::new(), weights: Vec::new(), limits: Vec::new() })
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        use Measure::{Decode, Encode, Energy, Ratio};
+        type Table = &'static [(Measure, f64)];
+        let (weights, limits): (Table, Table) = match name {
+            "speed" => (&[(Ratio, 0.3), (Encode, 0.5), (Decode, 0.2)], &[]),
+            "balanced" => (&[(Ratio, 0.75), (Encode, 0.2), (Decode, 0.05)], &[]),
+            "ratio" => (&[(Ratio, 1.0)], &[]),
+            // Written once, read for decades: any price to write, not any price to read.
+            "archive" => (&[(Ratio, 0.95), (Decode, 0.05)], &[(Decode, 100.0)]),
+            "energy" => (&[(Energy, 1.0)], &[]),
+            _ => return None,
+        };
+        Some(Self {
+            text: name.to_owned(),
+            weights: weights.to_vec(),
+            limits: limits.iter().map(|&(measure, value)| Limit { measure, value }).collect(),
+        })
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for Goal {
+    type Err = Error;
+
+    /// A name, or comma-separated weights and limits: `ratio=0.4,encode=0.3,decode=0.3`, `encode>=300MB/s`.
+    fn from_str(text: &str) -> Result<Self> {
+        if let Some(goal) = Self::named(text) {
+            return Ok(goal);
+        }
+        let refuse = |why: String| {
+            Error::usage(format!("goal '{text}': {why}")).mend(format!(
+                "use one of {}, weights such as 'ratio=0.4,encode=0.3,decode=0.3', or limits such as 'encode>=300MB/s'",
+                NAMED.join(", ")
+            ))
+        };
+        let mut goal = Self { text: text.to_owned(), weights: Vec::new(), limits: Vec::new() };
+        for item in text.split(',').map(str::trim) {
+            let (name, value, is_limit) = if let Some((name, value)) = item.split_once(">=") {
+                (name, value, true)
+            } else if let Some((name, value)) = item.split_once("<=") {
+                (name, value, true)
+            } else if let Some((name, value)) = item.split_once('=') {
+                (name, value, false)
+            } else {
+                return Err(refuse(format!("'{item}' is not a named goal, a weight or a limit")));
+            };
+            let measure = match name.trim() {
+                "ratio" => Measure::Ratio,
+                "encode" => Measure::Encode,
+                "decode" => Measure::Decode,
+                "energy" => Measure::Energy,
+                other => return Err(refuse(format!("there is no measure '{other}'"))),
+            };
+            if is_limit && item.contains("<=") != (measure == Measure::Energy) {
+                return Err(refuse(format!("'{item}': energy is limited with <=, the others with >=")));
+            }
+            let number = value.trim().trim_end_matches(|c: char| c.is_alphabetic() || c == '/').trim();
+            let value: f64 = number
+                .parse()
+                .ok()
+                .filter(|value: &f64| value.is_finite() && *value > 0.0)
+                .ok_or_else(|| refuse(format!("'{value}' is not a number above 0")))?;
+            if is_limit {
+                goal.limits.push(Limit { measure, value });
+            } else {
+                goal.weights.push((measure, value));
+            }
+        }
+        if goal.weights.is_empty() {
+            // A limit alone: the best ratio within it.
+            goal.weights.push((Measure::Ratio, 1.0));
+        }
+        Ok(goal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn merits(ratio: f64, encode: f64) -> Merits {
+        Merits { ratio, encode, decode: 1000.0, energy: 10.0 }
+    }
+
+    #[test]
+    fn goals_rank_as_their_names_say() {
+        let (small, fast) = (merits(3.0, 5.0), merits(2.0, 800.0));
+        let best = |goal: &str| {
+            let goal: Goal = goal.parse().unwrap();
+            if goal.score(&small) > goal.score(&fast) { "small" } else { "fast" }
+        };
+        assert_eq!(best("ratio"), "small");
+        assert_eq!(best("archive"), "small");
+        assert_eq!(best("speed"), "fast");
+        assert_eq!(best("balanced"), "fast");
+        assert_eq!(best("encode>=300MB/s"), "fast");
+        assert_eq!(best("encode>=2"), "small");
+        assert_eq!(best("ratio=0.5,encode=0.5"), "fast");
+    }
+
+    #[test]
+    fn when_no_limit_can_be_met_the_nearest_wins() {
+        let goal: Goal = "encode>=5000".parse().unwrap();
+        assert!(goal.score(&merits(1.5, 800.0)) > goal.score(&merits(9.0, 300.0)));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_advice() {
+        for text in ["", "fastest", "ratio=-1", "ratio=x", "speed=1", "encode<=300", "energy>=3", "ratio=0"] {
+            assert!(text.parse::<Goal>().unwrap_err().advice().is_some(), "{text}");
+        }
+    }
+}

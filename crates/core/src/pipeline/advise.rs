@@ -1,0 +1,336 @@
+//! Planning: what happens to each variable of a source.
+
+use std::time::Instant;
+
+use super::{chunk_count, chunk_position, chunk_region};
+use crate::array::ArraySpec;
+use crate::chain::{Chain, ChainSpec};
+use crate::choose::{
+    Target, candidates, predict, rank, reason, sample_regions, score_trials, shortlist, trial, trial_share,
+};
+use crate::codec::{Loss, Reader};
+use crate::engine::{Engine, Progress};
+use crate::error::{Error, ErrorKind, Result};
+use crate::features::Features;
+use crate::model::Variable;
+use crate::plan::{Action, Candidate, Choice, Plan, VariablePlan};
+use crate::quality::Bound;
+use crate::settings::{Settings, VariableSettings, chunk_shape};
+use crate::store::Source;
+
+/// Variables smaller than this are copied: a filter saves less than its header costs.
+const WORTH_ENCODING: u64 = 2048;
+/// A ratio that is not worth a decoder.
+const INCOMPRESSIBLE: f64 = 1.01;
+/// Full chunks looked at per variable, at most.
+const SAMPLES: usize = 3;
+
+/// Plans every variable of `source` for an output of kind `target`.
+///
+/// # Errors
+/// `Usage` for settings that name unknown variables; `Quality` or `Unsupported` for requests that cannot be
+/// served; what reading the samples reports.
+pub fn advise(
+    engine: &Engine,
+    source: &dyn Source,
+    settings: &Settings,
+    target: Target,
+    progress: &dyn Progress,
+) -> Result<Plan> {
+    let model = source.model();
+    settings.check_names(model)?;
+    let total = model.variables.iter().map(Variable::raw_bytes).sum();
+    progress.begin("choosing", total);
+    let variables = engine.parallel(model.variables.len(), |index| {
+        let planner = Planner { engine, source, settings, target, index, variable: &model.variables[index] };
+        let plan = planner.plan().map_err(|error| error.at_variable_once(model.variables[index].name()))?;
+        progress.advance(model.variables[index].raw_bytes());
+        Ok(plan)
+    })?;
+    Ok(Plan {
+        version: crate::plan::VERSION,
+        program: concat!("knarr ", env!("CARGO_PKG_VERSION")).to_owned(),
+        input: source.path().display().to_string(),
+        goal: settings.goal.clone(),
+        portable: settings.portable,
+        profile: engine.profile.machine.clone(),
+        energy_source: engine.profile.power.source.clone(),
+        variables,
+    })
+}
+
+/// Chooses a chain for one array in memory: what bindings use.
+///
+/// # Errors
+/// As for [`advise`].
+pub fn plan_array(
+    engine: &Engine,
+    spec: &ArraySpec,
+    bytes: &[u8],
+    settings: &VariableSettings,
+    goal: &crate::goal::Goal,
+    target: Target,
+) -> Result<Choice> {
+    let samples = vec![(spec.clone(), bytes.to_vec())];
+    let features = Features::of(spec, bytes);
+    let bound = settings.quality.bound(features.range);
+    settings.quality.validate(spec.dtype)?;
+    let chunk: Vec<u64> = spec.shape.iter().map(|&n| n as u64).collect();
+    let job = ChoiceJob { engine, goal, target, bound, settings, spec, raw_bytes: bytes.len() as u64, chunk };
+    job.choose(features, &samples)
+}
+
+struct Planner<'a> {
+    engine: &'a Engine,
+    source: &'a dyn Source,
+    settings: &'a Settings,
+    target: Target,
+    index: usize,
+    variable: &'a Variable,
+}
+
+impl Planner<'_> {
+    fn plan(&self) -> Result<VariablePlan> {
+        let variable = self.variable;
+        Ok(VariablePlan {
+            path: variable.path.clone(),
+            dtype: variable.dtype,
+            shape: variable.shape.clone(),
+            raw_bytes: variable.raw_bytes(),
+            action: self.action()?,
+        })
+    }
+
+    fn action(&self) -> Result<Action> {
+        let variable = self.variable;
+        let mine = self.settings.of(self.source.model(), variable)?;
+        if let Some(why) = &variable.copied_because {
+            return Ok(Action::Copy(why.clone()));
+        }
+        if variable.is_empty() {
+            return Ok(Action::Copy("no values".to_owned()));
+        }
+        if variable.shape.is_empty() {
+            return Ok(Action::Copy("scalar".to_owned()));
+        }
+        let begin = Instant::now();
+        let chunk = chunk_shape(&mine.chunks, variable)?;
+        let forced = mine.chain.as_ref();
+        let same_chunks = matches!(&variable.layout, crate::model::Layout::Chunked(stored) if *stored == chunk);
+        let asked = forced.is_some() || !mine.quality.is_lossless();
+        if variable.raw_bytes() < WORTH_ENCODING && !asked && matches!(self.target, Target::Hdf5(_)) {
+            return Ok(Action::Copy("under 2 KiB".to_owned()));
+        }
+        let bound = self.bound(&mine)?;
+        let samples = self.samples(&chunk)?;
+        let features = samples
+            .iter()
+            .map(|(spec, bytes)| Features::of(spec, bytes))
+            .reduce(|a, b| a.merge(&b))
+            .unwrap_or_default();
+        let spec = variable.chunk_spec(&chunk);
+        let job = ChoiceJob {
+            engine: self.engine,
+            goal: &self.settings.goal,
+            target: self.target,
+            bound,
+            settings: &mine,
+            spec: &spec,
+            raw_bytes: variable.raw_bytes(),
+            chunk,
+        };
+        let mut choice = job.choose(features, &samples)?;
+        if !asked && same_chunks && self.is_kept(&choice) {
+            return Ok(Action::Copy(format!("already as small: {}", variable.chain)));
+        }
+        if let Some(why) = mine.kept_lossless {
+            choice.reason = format!("{why}; {}", choice.reason);
+        }
+        choice.seconds = begin.elapsed().as_secs_f64();
+        Ok(Action::Encode(Box::new(choice)))
+    }
+
+    /// Resolves the quality; the valid range takes a pass over all values.
+    fn bound(&self, mine: &VariableSettings) -> Result<Option<Bound>> {
+        if !mine.quality.needs_range() {
+            return Ok(mine.quality.bound(None));
+        }
+        let variable = self.variable;
+        let whole = chunk_shape(&crate::settings::ChunkRule::Auto, variable)?;
+        let mut range: Option<(f64, f64)> = None;
+        let mut bytes = Vec::new();
+        for index in 0..chunk_count(&variable.shape, &whole) {
+            self.engine.check_cancelled()?;
+            let (start, count) = chunk_region(&variable.shape, &whole, &chunk_position(&variable.shape, &whole, index));
+            self.source.read_region(self.index, &start, &count, &mut bytes)?;
+            let found = crate::quality::valid_range(&variable.chunk_spec(&count), &bytes);
+            range = match (range, found) {
+                (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+                (a, b) => a.or(b),
+            };
+        }
+        Ok(mine.quality.bound(range))
+    }
+
+    fn samples(&self, chunk: &[u64]) -> Result<Vec<(ArraySpec, Vec<u8>)>> {
+        let variable = self.variable;
+        let element = variable.dtype.size() as u64;
+        let mut samples: Vec<(ArraySpec, Vec<u8>)> = Vec::new();
+        let mut constant = None;
+        for (start, count) in sample_regions(&variable.shape, chunk, element, SAMPLES) {
+            let mut bytes = Vec::new();
+            self.source.read_region(self.index, &start, &count, &mut bytes)?;
+            let size = variable.dtype.size().max(1);
+            let sample = (variable.chunk_spec(&count), bytes);
+            // A chunk of nothing but fill says nothing about the others.
+            if sample.1.chunks_exact(size).all(|element| Some(element) == sample.1.get(..size)) {
+                constant = Some(sample);
+            } else {
+                samples.push(sample);
+            }
+            let enough =
+                if variable.raw_bytes() >= (64 << 20) || self.settings.goal.weighs_ratio_alone() { SAMPLES } else { 1 };
+            if samples.len() >= enough {
+                break;
+            }
+        }
+        if samples.is_empty() {
+            samples.extend(constant);
+        }
+        Ok(samples)
+    }
+
+    /// True if what is stored already serves the goal better than the choice, for readers that are allowed.
+    fn is_kept(&self, choice: &Choice) -> bool {
+        let variable = self.variable;
+        let (Target::Hdf5(allowed), Some(stored)) = (self.target, variable.stored_bytes) else { return false };
+        if variable.filters.is_empty() || stored == 0 {
+            return false;
+        }
+        let needs = if variable.filters.iter().all(|filter| matches!(filter.id, 1..=3)) {
+            Reader::Core
+        } else if variable.filters.iter().any(|filter| filter.id == super::KNARR_FILTER) {
+            Reader::Knarr
+        } else {
+            Reader::Standard
+        };
+        #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
+        let ratio = variable.raw_bytes() as f64 / stored as f64;
+        // Writing costs nothing then, which must not count: the question is what the result is worth.
+        let merits = crate::goal::Merits { ratio, ..choice.expected };
+        needs <= allowed && self.settings.goal.score(&merits) >= self.settings.goal.score(&choice.expected)
+    }
+}
+
+/// One choice, with everything it depends on.
+struct ChoiceJob<'a> {
+    engine: &'a Engine,
+    goal: &'a crate::goal::Goal,
+    target: Target,
+    bound: Option<Bound>,
+    settings: &'a VariableSettings,
+    spec: &'a ArraySpec,
+    raw_bytes: u64,
+    chunk: Vec<u64>,
+}
+
+impl ChoiceJob<'_> {
+    fn choose(self, features: Features, samples: &[(ArraySpec, Vec<u8>)]) -> Result<Choice> {
+        let (codecs, profile) = (&self.engine.codecs, &self.engine.profile);
+        let chains = match &self.settings.chain {
+            Some(forced) => vec![self.checked(forced)?],
+            None => candidates(codecs, self.spec, self.target, self.bound.as_ref()),
+        };
+        let predicted = predict(&chains, &features, self.goal, profile, codecs);
+        let sample_bytes: u64 = samples.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
+        let budget = predicted
+            .first()
+            .map_or(0.0, |best| trial_share(self.raw_bytes) * self.raw_bytes as f64 / 1e6 / best.merits.encode);
+        let tries = shortlist(&predicted, sample_bytes, budget);
+        let scored: Vec<Candidate> = predicted
+            .into_iter()
+            .enumerate()
+            .map(|(position, candidate)| {
+                if position >= tries {
+                    return candidate;
+                }
+                let tried = trial(codecs, &candidate.chain, samples, self.bound.as_ref());
+                score_trials(candidate, tried, self.goal, profile, codecs)
+            })
+            .collect();
+        let ranked = rank(scored);
+        let Some(best) = ranked.first().cloned() else {
+            return Err(Error::unsupported(format!("no chain serves type {} here", self.spec.dtype))
+                .mend("force one with --chain, or allow more with --portable"));
+        };
+        if let Some(why) = &best.dropped {
+            let kind = if self.bound.is_some() { ErrorKind::Quality } else { ErrorKind::Unsupported };
+            return Err(Error::new(kind, format!("chain '{}' cannot be used: {why}", best.chain))
+                .mend("choose another chain or bound"));
+        }
+        if self.settings.chain.is_none() && best.merits.ratio < INCOMPRESSIBLE {
+            return Ok(self.raw(features, ranked, sample_bytes));
+        }
+        let chain = Chain::prepare(codecs, &best.chain, self.spec)?;
+        Ok(Choice {
+            chunk: self.chunk,
+            fallback: self.target.fallback(codecs, &chain),
+            bound: self.bound.filter(|_| chain.loss() == Loss::Lossy),
+            reader: chain.reader(),
+            chain: best.chain.clone(),
+            quality: self.settings.quality,
+            expected: best.merits,
+            reason: match &self.settings.chain {
+                Some(_) => "as asked".to_owned(),
+                None => reason(&ranked, &features, self.goal),
+            },
+            features,
+            candidates: ranked,
+            sample_bytes,
+            seconds: 0.0,
+        })
+    }
+
+    /// Nothing gains: the bytes are stored.
+    fn raw(self, features: Features, candidates: Vec<Candidate>, sample_bytes: u64) -> Choice {
+        let chain = ChainSpec::raw();
+        Choice {
+            chunk: self.chunk,
+            fallback: None,
+            bound: None,
+            reader: Reader::Core,
+            expected: self.engine.profile.merits(&self.engine.codecs, &chain, 1.0),
+            chain,
+            quality: self.settings.quality,
+            reason: "nothing tried makes the samples smaller: stored".to_owned(),
+            features,
+            candidates,
+            sample_bytes,
+            seconds: 0.0,
+        }
+    }
+
+    /// A chain the user gave: it must serve the type, the target and the promise.
+    fn checked(&self, forced: &ChainSpec) -> Result<ChainSpec> {
+        let chain = Chain::prepare(&self.engine.codecs, forced, self.spec)?;
+        if chain.loss() == Loss::Lossy && self.bound.is_none() {
+            return Err(Error::new(
+                ErrorKind::Quality,
+                format!("chain '{forced}' changes values, the quality is lossless"),
+            )
+            .mend("state a bound, for example --max-abs-error, or choose a lossless chain"));
+        }
+        if !self.target.holds(&chain) {
+            let (what, mend) = match self.target {
+                Target::Hdf5(Reader::Core) => ("every HDF5 build can read", "allow plugins with --portable standard"),
+                Target::Hdf5(_) => {
+                    ("a standard HDF5 filter pipeline can hold", "allow Knarr's own filter with --portable knarr")
+                }
+                Target::Zarr(_) => ("Zarr v3 codecs can hold", "choose another chain"),
+            };
+            return Err(Error::unsupported(format!("chain '{forced}' is more than {what}")).mend(mend));
+        }
+        Ok(forced.clone())
+    }
+}

@@ -1,0 +1,195 @@
+//! One chunk: round, encode, prove, fall back, never larger than stored.
+
+use std::time::Instant;
+
+use crate::array::ArraySpec;
+use crate::chain::{Chain, ChainSpec, Scratch};
+use crate::codec::{CodecList, Loss};
+use crate::error::{Error, ErrorKind, Result};
+use crate::quality::{Bound, Observed};
+
+/// What happened to one chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ChunkOutcome {
+    /// Steps left out, as an HDF5 filter mask.
+    pub filter_mask: u32,
+    /// The chunk was stored because encoding did not make it smaller.
+    pub stored: bool,
+    /// The bound would have failed: the chunk is lossless.
+    pub fell_back: bool,
+    /// The lossless chain did not return the bits, which is a defect of a codec: the chunk is stored.
+    pub refuted: bool,
+    /// Errors observed, for lossy chunks.
+    pub observed: Option<Observed>,
+    /// Seconds of encoding.
+    pub encode_seconds: f64,
+    /// Seconds of decoding for the proof; 0 without it.
+    pub decode_seconds: f64,
+}
+
+/// Encodes chunks of one variable. Shared by worker threads.
+pub(super) struct ChunkEncoder {
+    chain: Chain,
+    fallback: Option<Chain>,
+    spec: ArraySpec,
+    bound: Option<Bound>,
+    verify: bool,
+    container: Container,
+}
+
+/// How encoded chunks lie in the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Container {
+    /// An HDF5 filter pipeline of this many filters: a chunk can leave all of them out.
+    Pipeline(usize),
+    /// Knarr's frame in one HDF5 filter.
+    Frame,
+    /// Zarr: every chunk goes through all codecs.
+    Codecs,
+}
+
+/// Buffers of one worker.
+#[derive(Default)]
+pub(super) struct Buffers {
+    scratch: Scratch,
+    decoded: Vec<u8>,
+    frame: Vec<u8>,
+}
+
+impl ChunkEncoder {
+    pub(super) fn new(
+        codecs: &CodecList,
+        chain: &ChainSpec,
+        fallback: Option<&ChainSpec>,
+        spec: ArraySpec,
+        bound: Option<Bound>,
+        verify: bool,
+        container: Container,
+    ) -> Result<Self> {
+        let chain = Chain::prepare(codecs, chain, &spec)?;
+        let fallback = fallback.map(|fallback| Chain::prepare(codecs, fallback, &spec)).transpose()?;
+        if chain.loss() == Loss::Lossy && (fallback.is_none() || bound.is_none()) {
+            return Err(Error::internal("a lossy chain without a bound or a chain to fall back to"));
+        }
+        Ok(Self { chain, fallback, spec, bound, verify, container })
+    }
+
+    /// Encodes `raw`, one full chunk, into `out`.
+    pub(super) fn encode(&self, raw: &[u8], buffers: &mut Buffers, out: &mut Vec<u8>) -> Result<ChunkOutcome> {
+        let mut outcome = ChunkOutcome::default();
+        match (self.chain.loss(), &self.fallback, &self.bound) {
+            (Loss::Lossy, Some(fallback), Some(bound)) => {
+                self.encode_lossy(raw, fallback, bound, buffers, out, &mut outcome)?;
+            }
+            _ => self.encode_lossless(&self.chain, raw, buffers, out, &mut outcome)?,
+        }
+        if !outcome.stored && !outcome.refuted && out.len() >= raw.len() && self.can_store() {
+            self.store(raw, out, &mut outcome);
+            outcome.stored = true;
+        }
+        Ok(outcome)
+    }
+
+    fn encode_lossy(
+        &self,
+        raw: &[u8],
+        fallback: &Chain,
+        bound: &Bound,
+        buffers: &mut Buffers,
+        out: &mut Vec<u8>,
+        outcome: &mut ChunkOutcome,
+    ) -> Result<()> {
+        let begin = Instant::now();
+        let encoded = self.run(&self.chain, raw, buffers, out);
+        outcome.encode_seconds += begin.elapsed().as_secs_f64();
+        let begin = Instant::now();
+        // A bound is a promise: it is checked whatever `verify` says.
+        let proof = encoded.and_then(|()| {
+            self.decode(&self.chain, out, buffers)?;
+            bound.check(&self.spec, raw, &buffers.decoded)
+        });
+        outcome.decode_seconds += begin.elapsed().as_secs_f64();
+        match proof {
+            Ok(observed) => {
+                outcome.observed = Some(observed);
+                Ok(())
+            }
+            Err(_) => {
+                outcome.fell_back = true;
+                outcome.observed = Some(Observed::default());
+                let same_pipeline = match self.container {
+                    Container::Pipeline(_) => fallback.hdf5_pipeline() == self.chain.hdf5_pipeline(),
+                    Container::Codecs => fallback.zarr_codecs() == self.chain.zarr_codecs(),
+                    Container::Frame => true,
+                };
+                if same_pipeline {
+                    return self.encode_lossless(fallback, raw, buffers, out, outcome);
+                }
+                if !self.can_store() {
+                    return Err(Error::new(ErrorKind::Quality, format!("'{}' misses the bound", self.chain.spec()))
+                        .mend("choose a chain that rounds before a lossless codec, or lossless"));
+                }
+                self.store(raw, out, outcome);
+                outcome.stored = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn encode_lossless(
+        &self,
+        chain: &Chain,
+        raw: &[u8],
+        buffers: &mut Buffers,
+        out: &mut Vec<u8>,
+        outcome: &mut ChunkOutcome,
+    ) -> Result<()> {
+        let begin = Instant::now();
+        self.run(chain, raw, buffers, out)?;
+        outcome.encode_seconds += begin.elapsed().as_secs_f64();
+        if !self.verify {
+            return Ok(());
+        }
+        let begin = Instant::now();
+        let proof = self.decode(chain, out, buffers);
+        let holds = proof.is_ok() && buffers.decoded == raw;
+        outcome.decode_seconds += begin.elapsed().as_secs_f64();
+        if holds {
+            return Ok(());
+        }
+        outcome.refuted = true;
+        if !self.can_store() {
+            return Err(Error::internal(format!("chain '{}' did not return the bits that went in", chain.spec()))
+                .mend("choose another chain with --chain and report this"));
+        }
+        self.store(raw, out, outcome);
+        Ok(())
+    }
+
+    fn run(&self, chain: &Chain, raw: &[u8], buffers: &mut Buffers, out: &mut Vec<u8>) -> Result<()> {
+        if self.container == Container::Frame {
+            chain.encode(raw, &mut buffers.scratch, &mut buffers.frame)?;
+            return crate::frame::write(chain.spec(), &self.spec, &buffers.frame, out);
+        }
+        chain.encode(raw, &mut buffers.scratch, out)
+    }
+
+    fn decode(&self, chain: &Chain, encoded: &[u8], buffers: &mut Buffers) -> Result<()> {
+        let payload = if self.container == Container::Frame { crate::frame::read(encoded)?.payload } else { encoded };
+        chain.decode(payload, &mut buffers.scratch, &mut buffers.decoded)
+    }
+
+    fn can_store(&self) -> bool {
+        self.container != Container::Codecs
+    }
+
+    fn store(&self, raw: &[u8], out: &mut Vec<u8>, outcome: &mut ChunkOutcome) {
+        out.clear();
+        out.extend_from_slice(raw);
+        outcome.filter_mask = match self.container {
+            Container::Pipeline(filters) => u32::try_from((1u64 << filters.min(32)) - 1).unwrap_or(u32::MAX),
+            Container::Frame => 1,
+            Container::Codecs => 0,
+        };
+    }
+}

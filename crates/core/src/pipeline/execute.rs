@@ -1,0 +1,334 @@
+//! Execution: workers read, encode and prove chunks; the calling thread writes them in order.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::Instant;
+
+use super::encode::{Buffers, ChunkEncoder, ChunkOutcome, Container};
+use super::window::Window;
+use super::{KNARR_FILTER, chunk_count, chunk_position, chunk_region, pad_chunk};
+use crate::chain::Chain;
+use crate::choose::Target;
+use crate::codec::{Hdf5Filter, Reader};
+use crate::engine::{Engine, Progress};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Attribute, Variable};
+use crate::plan::{Action, Choice, Plan};
+use crate::quality::Observed;
+use crate::store::{EncodedChunk, Encoding, Sink, Source, Storage};
+
+/// What execution measured.
+#[derive(Debug, Clone, Default, serde::Serialize)]
+pub struct Execution {
+    /// Wall time in seconds, reading to last write, without commit.
+    pub seconds: f64,
+    /// Per variable that was encoded, by its index in the model.
+    pub variables: BTreeMap<usize, VariableReport>,
+}
+
+/// What execution measured on one variable.
+#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+pub struct VariableReport {
+    /// Bytes of values.
+    pub raw_bytes: u64,
+    /// Bytes written.
+    pub encoded_bytes: u64,
+    /// Chunks written.
+    pub chunks: u64,
+    /// Chunks stored because encoding did not make them smaller.
+    pub stored_chunks: u64,
+    /// Chunks that are lossless because the bound would have failed.
+    pub fallback_chunks: u64,
+    /// Chunks stored because a codec did not return the bits: a defect to report.
+    pub refuted_chunks: u64,
+    /// Errors observed, for lossy variables; `worst` is the row-major index in its chunk.
+    pub observed: Option<Observed>,
+    /// Core-seconds of encoding.
+    pub encode_seconds: f64,
+    /// Core-seconds of decoding for the proof.
+    pub decode_seconds: f64,
+}
+
+/// How the planned variables are to be stored, for the sink to create them.
+///
+/// # Errors
+/// `Internal` if a planned chain does not fit its target.
+pub fn storages(engine: &Engine, source: &dyn Source, plan: &Plan, target: Target) -> Result<Vec<Storage>> {
+    planned(source, plan)
+        .map(|(index, variable, choice)| {
+            let chain = Chain::prepare(&engine.codecs, &choice.chain, &variable.chunk_spec(&choice.chunk))?;
+            let encoding = match target {
+                Target::Hdf5(_) => Encoding::Hdf5(match chain.hdf5_pipeline() {
+                    Some(filters) => filters,
+                    None => vec![Hdf5Filter { id: KNARR_FILTER, optional: false, cd_values: vec![1] }],
+                }),
+                Target::Zarr(_) => Encoding::Zarr(
+                    chain.zarr_codecs().ok_or_else(|| Error::internal("a chain without a Zarr form was planned"))?,
+                ),
+            };
+            let attributes: Vec<Attribute> = Vec::new();
+            Ok(Storage { variable: index, chunk: choice.chunk.clone(), encoding, attributes })
+        })
+        .collect()
+}
+
+fn planned<'a>(source: &'a dyn Source, plan: &'a Plan) -> impl Iterator<Item = (usize, &'a Variable, &'a Choice)> {
+    source.model().variables.iter().enumerate().filter_map(|(index, variable)| {
+        match &plan.variable(&variable.path)?.action {
+            Action::Encode(choice) => Some((index, variable, choice.as_ref())),
+            Action::Copy(_) => None,
+        }
+    })
+}
+
+/// One variable under way.
+struct Work<'a> {
+    index: usize,
+    variable: &'a Variable,
+    chunk: &'a [u64],
+    encoder: ChunkEncoder,
+    /// Number of the first chunk of this variable among all chunks.
+    first: u64,
+    chunks: u64,
+    chunk_bytes: u64,
+}
+
+/// A chunk that a worker finished; `None` if it was never written in the source.
+struct Done {
+    work: usize,
+    position: Vec<u64>,
+    bytes: Option<(Vec<u8>, ChunkOutcome)>,
+    raw: u64,
+}
+
+/// Encodes every planned variable into `sink`. Chunks arrive at the sink in one order whatever the number of threads.
+///
+/// # Errors
+/// The first error of reading, encoding or writing, with variable and chunk.
+pub fn execute(
+    engine: &Engine,
+    source: &dyn Source,
+    plan: &Plan,
+    target: Target,
+    verify: bool,
+    sink: &mut dyn Sink,
+    progress: &dyn Progress,
+) -> Result<Execution> {
+    let begin = Instant::now();
+    let mut works = Vec::new();
+    let mut first = 0;
+    for (index, variable, choice) in planned(source, plan) {
+        let spec = variable.chunk_spec(&choice.chunk);
+        let chain = Chain::prepare(&engine.codecs, &choice.chain, &spec)?;
+        let container = match (target, chain.hdf5_pipeline()) {
+            (Target::Zarr(_), _) => Container::Codecs,
+            (Target::Hdf5(_), Some(filters)) => Container::Pipeline(filters.len()),
+            (Target::Hdf5(_), None) => Container::Frame,
+        };
+        let chunk_bytes = spec.byte_len() as u64;
+        let encoder = ChunkEncoder::new(
+            &engine.codecs,
+            &choice.chain,
+            choice.fallback.as_ref(),
+            spec,
+            choice.bound,
+            verify,
+            container,
+        )
+        .map_err(|error| error.at_variable(variable.name()))?;
+        let chunks = chunk_count(&variable.shape, &choice.chunk);
+        works.push(Work { index, variable, chunk: &choice.chunk, encoder, first, chunks, chunk_bytes });
+        first += chunks;
+    }
+    let total: u64 = works.iter().map(|work| work.variable.raw_bytes()).sum();
+    progress.begin("repacking", total);
+    let budget = Budget::of(engine, &works)?;
+    let mut execution = Execution::default();
+    run(
+        engine,
+        source,
+        &works,
+        first,
+        &budget,
+        &mut |done| {
+            write(sink, &works, &mut execution, done)?;
+            Ok(())
+        },
+        progress,
+    )?;
+    execution.seconds = begin.elapsed().as_secs_f64();
+    Ok(execution)
+}
+
+/// Threads and bytes for a set of variables.
+struct Budget {
+    jobs: usize,
+    window: u64,
+}
+
+impl Budget {
+    /// Each worker holds about this many copies of a chunk: read, decoded source, two of the chain, proof, result.
+    const COPIES: u64 = 6;
+
+    fn of(engine: &Engine, works: &[Work<'_>]) -> Result<Self> {
+        let largest = works.iter().max_by_key(|work| work.chunk_bytes);
+        let worker = largest.map_or(0, |work| work.chunk_bytes) * Self::COPIES;
+        // Half of the memory is for workers, half for chunks that wait to be written and the source's cache.
+        let half = engine.max_mem / 2;
+        let fitting = usize::try_from(half / worker.max(1)).unwrap_or(usize::MAX);
+        if fitting == 0 && worker > engine.max_mem {
+            let work = largest.map_or("", |work| work.variable.name());
+            return Err(Error::new(
+                ErrorKind::Usage,
+                format!("one chunk takes {} MiB while it is encoded", worker.div_ceil(1 << 20)),
+            )
+            .mend(format!(
+                "raise --max-mem to {}M or choose smaller chunks with --chunks",
+                (2 * worker).div_ceil(1 << 20)
+            ))
+            .at_variable(work));
+        }
+        Ok(Self { jobs: engine.jobs.clamp(1, fitting.max(1)), window: half / 2 })
+    }
+}
+
+fn run(
+    engine: &Engine,
+    source: &dyn Source,
+    works: &[Work<'_>],
+    total: u64,
+    budget: &Budget,
+    write: &mut dyn FnMut(Done) -> Result<()>,
+    progress: &dyn Progress,
+) -> Result<()> {
+    let next = AtomicU64::new(0);
+    let window = Window::new(budget.window);
+    let (send, receive) = mpsc::channel::<(u64, Result<Done>)>();
+    std::thread::scope(|scope| {
+        for _ in 0..budget.jobs {
+            let send = send.clone();
+            let (next, window) = (&next, &window);
+            scope.spawn(move || {
+                let mut worker = Worker::default();
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= total {
+                        return;
+                    }
+                    let at = works.partition_point(|work| work.first + work.chunks <= number);
+                    let Some(work) = works.get(at) else { return };
+                    if !window.admit(number, work.chunk_bytes) {
+                        return;
+                    }
+                    let done =
+                        engine.check_cancelled().and_then(|()| worker.chunk(source, work, at, number - work.first));
+                    if send.send((number, done)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(send);
+        let result = in_order(&receive, |number, done| {
+            let (bytes, raw) = (works[done.work].chunk_bytes, done.raw);
+            write(done)?;
+            window.written(number, bytes);
+            progress.advance(raw);
+            Ok(())
+        });
+        window.close();
+        result
+    })
+}
+
+/// Hands results on in the order of their numbers, whatever order they come in.
+fn in_order(
+    receive: &mpsc::Receiver<(u64, Result<Done>)>,
+    mut hand_on: impl FnMut(u64, Done) -> Result<()>,
+) -> Result<()> {
+    let mut waiting = BTreeMap::new();
+    let mut next = 0;
+    for (number, done) in receive {
+        waiting.insert(number, done?);
+        while let Some(done) = waiting.remove(&next) {
+            hand_on(next, done)?;
+            next += 1;
+        }
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Worker {
+    region: Vec<u8>,
+    padded: Vec<u8>,
+    buffers: Buffers,
+}
+
+impl Worker {
+    fn chunk(&mut self, source: &dyn Source, work: &Work<'_>, at: usize, number: u64) -> Result<Done> {
+        let shape = &work.variable.shape;
+        let position = chunk_position(shape, work.chunk, number);
+        let (start, count) = chunk_region(shape, work.chunk, &position);
+        let raw = count.iter().product::<u64>() * work.variable.dtype.size() as u64;
+        if !source.is_written(work.index, &start, &count) {
+            return Ok(Done { work: at, position, bytes: None, raw });
+        }
+        let place = |error: Error| {
+            error
+                .at(format!("chunk {position:?}"))
+                .at_variable(work.variable.name())
+                .at(source.path().display().to_string())
+        };
+        source.read_region(work.index, &start, &count, &mut self.region).map_err(place)?;
+        let chunk: &[u8] = if count == work.chunk {
+            &self.region
+        } else {
+            let padding = work.variable.padding_bytes();
+            pad_chunk(&self.region, &count, work.chunk, &padding, &mut self.padded);
+            &self.padded
+        };
+        let mut out = Vec::new();
+        let outcome = work.encoder.encode(chunk, &mut self.buffers, &mut out).map_err(place)?;
+        out.shrink_to_fit();
+        Ok(Done { work: at, position, bytes: Some((out, outcome)), raw })
+    }
+}
+
+fn write(sink: &mut dyn Sink, works: &[Work<'_>], execution: &mut Execution, done: Done) -> Result<()> {
+    let work = &works[done.work];
+    let report = execution.variables.entry(work.index).or_default();
+    report.raw_bytes += done.raw;
+    let Some((bytes, outcome)) = done.bytes else { return Ok(()) };
+    report.encoded_bytes += bytes.len() as u64;
+    report.chunks += 1;
+    report.stored_chunks += u64::from(outcome.stored);
+    report.fallback_chunks += u64::from(outcome.fell_back);
+    report.refuted_chunks += u64::from(outcome.refuted);
+    report.encode_seconds += outcome.encode_seconds;
+    report.decode_seconds += outcome.decode_seconds;
+    report.observed = match (report.observed, outcome.observed) {
+        (Some(a), Some(b)) => Some(a.merge(b)),
+        (a, b) => a.or(b),
+    };
+    sink.put(EncodedChunk {
+        variable: work.index,
+        position: &done.position,
+        bytes: &bytes,
+        filter_mask: outcome.filter_mask,
+    })
+    .map_err(|error| error.at_variable(work.variable.name()))
+}
+
+/// What readers of the whole output need: the most demanding of its variables.
+pub fn most_demanding(plan: &Plan) -> Reader {
+    plan.variables
+        .iter()
+        .filter_map(|variable| match &variable.action {
+            Action::Encode(choice) => Some(choice.reader),
+            Action::Copy(_) => None,
+        })
+        .max()
+        .unwrap_or(Reader::Core)
+}

@@ -1,0 +1,358 @@
+//! What the user asked for, per variable: quality, chain, chunks. From flags or `knarr.toml`.
+
+use crate::chain::ChainSpec;
+use crate::codec::Reader;
+use crate::error::{Error, ErrorKind, Result};
+use crate::goal::Goal;
+use crate::model::{Model, Variable};
+use crate::quality::Quality;
+
+/// Shape of the chunks of the output.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ChunkRule {
+    /// Chunks of the input where their size is sensible (16 KiB to 16 MiB), whole steps of about 1 MiB elsewhere.
+    #[default]
+    Auto,
+    /// Chunks of the input whatever their size; contiguous variables as for `Auto`.
+    Keep,
+    /// This shape, clipped to the variable.
+    Shape(Vec<u64>),
+}
+
+/// Overrides for the variables a pattern matches. What is `None` is left as it was.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Rule {
+    /// Name, path or pattern with `*` and `?`.
+    pub pattern: String,
+    /// Quality.
+    pub quality: Option<Quality>,
+    /// Chain to use without choosing.
+    pub chain: Option<ChainSpec>,
+    /// Chunk shape.
+    pub chunks: Option<ChunkRule>,
+}
+
+/// Everything that was asked for about one output.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// What to optimise.
+    pub goal: Goal,
+    /// Most demanding reader that is allowed.
+    pub portable: Reader,
+    /// Quality of variables that no rule names: applies to floating-point data variables.
+    pub quality: Quality,
+    /// Chain for every variable it can serve.
+    pub chain: Option<ChainSpec>,
+    /// Chunks of variables that no rule names.
+    pub chunks: ChunkRule,
+    /// Rules in order; later ones win.
+    pub rules: Vec<Rule>,
+    /// Decode and compare every chunk before it is written.
+    pub verify: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            goal: Goal::balanced(),
+            portable: Reader::Standard,
+            quality: Quality::LOSSLESS,
+            chain: None,
+            chunks: ChunkRule::Auto,
+            rules: Vec::new(),
+            verify: true,
+        }
+    }
+}
+
+/// Settings of one variable.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VariableSettings {
+    /// What may change.
+    pub quality: Quality,
+    /// Why a general lossy quality was not applied, if it was not.
+    pub kept_lossless: Option<&'static str>,
+    /// Chain to use without choosing.
+    pub chain: Option<ChainSpec>,
+    /// Chunk shape.
+    pub chunks: ChunkRule,
+}
+
+impl Settings {
+    /// Settings of `variable`.
+    ///
+    /// # Errors
+    /// `Quality` or `Usage` if the quality cannot be served for the type of a variable that a rule names.
+    pub fn of(&self, model: &Model, variable: &Variable) -> Result<VariableSettings> {
+        let matching: Vec<&Rule> = self.rules.iter().filter(|rule| matches(&rule.pattern, variable)).collect();
+        let named_quality = matching.iter().rev().find_map(|rule| rule.quality.map(|quality| (quality, *rule)));
+        let by_name = named_quality.is_some_and(|(_, rule)| !is_pattern(&rule.pattern));
+        let mut quality = named_quality.map_or(self.quality, |(quality, _)| quality);
+        let mut kept_lossless = None;
+        if !quality.is_lossless() && !by_name {
+            kept_lossless = if !variable.dtype.is_float() {
+                Some("not floating point: kept lossless")
+            } else if is_coordinate(model, variable) {
+                Some("coordinate: kept lossless")
+            } else {
+                None
+            };
+            if kept_lossless.is_some() {
+                quality = Quality::LOSSLESS;
+            }
+        }
+        quality.validate(variable.dtype).map_err(|error| error.at_variable(variable.name()))?;
+        let chain = matching.iter().rev().find_map(|rule| rule.chain.clone());
+        let chunks = matching.iter().rev().find_map(|rule| rule.chunks.clone());
+        Ok(VariableSettings {
+            quality,
+            kept_lossless,
+            chain: chain.or_else(|| self.chain.clone()),
+            chunks: chunks.unwrap_or_else(|| self.chunks.clone()),
+        })
+    }
+
+    /// Checks that every rule that names a variable finds it.
+    ///
+    /// # Errors
+    /// `Usage` with the nearest names.
+    pub fn check_names(&self, model: &Model) -> Result<()> {
+        for rule in &self.rules {
+            if model.variables.iter().any(|variable| matches(&rule.pattern, variable)) {
+                continue;
+            }
+            let mut names: Vec<&str> = model.variables.iter().map(Variable::name).collect();
+            names.sort_by_key(|name| distance(name, &rule.pattern));
+            names.truncate(8);
+            let what = if is_pattern(&rule.pattern) { "no variable matches" } else { "there is no variable" };
+            return Err(
+                Error::usage(format!("{what} '{}'", rule.pattern)).mend(format!("the file has: {}", names.join(", ")))
+            );
+        }
+        Ok(())
+    }
+}
+
+/// True for variables that locate the others: named like their dimension, or named by a `coordinates`,
+/// `bounds` or `grid_mapping` attribute (CF conventions).
+fn is_coordinate(model: &Model, variable: &Variable) -> bool {
+    let base = variable.path.rsplit('/').next().unwrap_or(&variable.path);
+    if variable.dimensions.len() == 1 && variable.dimensions.first().and_then(Option::as_deref) == Some(base) {
+        return true;
+    }
+    model.variables.iter().any(|other| {
+        ["coordinates", "bounds", "climatology", "grid_mapping"].iter().any(|name| match other.attribute(name) {
+            Some(crate::model::AttributeValue::Text(text)) => text.split_whitespace().any(|word| word == base),
+            _ => false,
+        })
+    })
+}
+
+fn is_pattern(text: &str) -> bool {
+    text.contains(['*', '?'])
+}
+
+fn matches(pattern: &str, variable: &Variable) -> bool {
+    glob(pattern.as_bytes(), variable.name().as_bytes()) || glob(pattern.as_bytes(), variable.path.as_bytes())
+}
+
+/// Whether `name` matches `pattern`: `*` is any run of characters, `?` one.
+pub fn glob_matches(pattern: &str, name: &str) -> bool {
+    glob(pattern.as_bytes(), name.as_bytes())
+}
+
+fn glob(pattern: &[u8], name: &[u8]) -> bool {
+    match pattern.split_first() {
+        None => name.is_empty(),
+        Some((b'*', rest)) => (0..=name.len()).any(|skip| glob(rest, &name[skip..])),
+        Some((b'?', rest)) => name.split_first().is_some_and(|(_, tail)| glob(rest, tail)),
+        Some((byte, rest)) => name.split_first().is_some_and(|(first, tail)| first == byte && glob(rest, tail)),
+    }
+}
+
+/// Levenshtein distance, for 'did you mean'.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.to_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.to_lowercase().chars().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let cost = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = cost.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+impl std::str::FromStr for ChunkRule {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "keep" => Ok(Self::Keep),
+            _ => text
+                .split(['x', ','])
+                .map(|extent| extent.trim().parse::<u64>().ok().filter(|&extent| extent > 0))
+                .collect::<Option<Vec<u64>>>()
+                .map(Self::Shape)
+                .ok_or_else(|| {
+                    Error::usage(format!("chunks '{text}' is not a shape"))
+                        .mend("write auto, keep or extents like 1x180x360")
+                }),
+        }
+    }
+}
+
+/// Shape of the output's chunks for a variable.
+///
+/// # Errors
+/// `Usage` if the rank does not fit or a chunk would exceed 4 GiB, the limit of HDF5.
+pub fn chunk_shape(rule: &ChunkRule, variable: &Variable) -> Result<Vec<u64>> {
+    let element = variable.dtype.size() as u64;
+    let bytes = |shape: &[u64]| shape.iter().product::<u64>().saturating_mul(element);
+    let stored = match &variable.layout {
+        crate::model::Layout::Chunked(chunk) => Some(chunk),
+        _ => None,
+    };
+    let shape = match (rule, stored) {
+        (ChunkRule::Keep, Some(chunk)) => chunk.clone(),
+        (ChunkRule::Auto, Some(chunk)) if (SMALLEST..=LARGEST).contains(&bytes(chunk)) => chunk.clone(),
+        (ChunkRule::Shape(shape), _) => {
+            if shape.len() != variable.shape.len() {
+                return Err(Error::usage(format!(
+                    "chunks {} have {} dimensions, the variable has {}",
+                    join(shape),
+                    shape.len(),
+                    variable.shape.len()
+                ))
+                .mend(format!("its shape is {}", join(&variable.shape)))
+                .at_variable(variable.name()));
+            }
+            shape.iter().zip(&variable.shape).zip(&variable.max_shape).map(clip).collect()
+        }
+        // A small variable with small chunks: one chunk would be no better off than what is there.
+        (ChunkRule::Auto, Some(chunk)) if variable.raw_bytes() <= SMALLEST => chunk.clone(),
+        _ => whole_steps(&variable.shape, element),
+    };
+    if bytes(&shape) >= u64::from(u32::MAX) {
+        return Err(Error::new(ErrorKind::Usage, format!("a chunk of {} is over 4 GiB", join(&shape)))
+            .mend("choose smaller chunks with --chunks")
+            .at_variable(variable.name()));
+    }
+    Ok(shape)
+}
+
+/// Chunk sizes in bytes that are kept without being asked to.
+const SMALLEST: u64 = 16 << 10;
+const LARGEST: u64 = 16 << 20;
+/// Size in bytes that new chunks come close to: the default chunk cache of HDF5.
+const WANTED: u64 = 1 << 20;
+
+fn clip(((&chunk, &extent), limit): ((&u64, &u64), &Option<u64>)) -> u64 {
+    match limit {
+        Some(_) => chunk.min(extent.max(1)),
+        None => chunk,
+    }
+}
+
+/// Whole trailing dimensions, as many steps of the slowest as come to about 1 MiB.
+fn whole_steps(shape: &[u64], element: u64) -> Vec<u64> {
+    let mut chunk: Vec<u64> = shape.iter().map(|&n| n.max(1)).collect();
+    for axis in 0..chunk.len() {
+        let bytes = chunk.iter().product::<u64>().saturating_mul(element);
+        if bytes <= WANTED + WANTED / 4 {
+            break;
+        }
+        let rest = (bytes / chunk[axis]).max(1);
+        let most = (WANTED / rest).clamp(1, chunk[axis]);
+        // Equal pieces leave no thin chunk at the edge.
+        let pieces = chunk[axis].div_ceil(most);
+        chunk[axis] = chunk[axis].div_ceil(pieces);
+    }
+    chunk
+}
+
+fn join(shape: &[u64]) -> String {
+    shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::{DType, Endian};
+    use crate::model::Layout;
+
+    fn variable(path: &str, dtype: DType, shape: &[u64], layout: Layout) -> Variable {
+        Variable {
+            path: path.to_owned(),
+            dtype,
+            endian: Endian::Little,
+            shape: shape.to_vec(),
+            max_shape: shape.iter().map(|&n| Some(n)).collect(),
+            dimensions: vec![None; shape.len()],
+            attributes: Vec::new(),
+            fills: Vec::new(),
+            padding: 0,
+            layout,
+            filters: Vec::new(),
+            chain: "raw".to_owned(),
+            stored_bytes: None,
+            copied_because: None,
+        }
+    }
+
+    #[test]
+    fn names_beat_nothing_and_later_rules_win() {
+        let model = Model { groups: vec![], variables: vec![variable("/g/T", DType::F32, &[4], Layout::Contiguous)] };
+        let abs = |x| Quality { max_abs_error: Some(x), ..Quality::LOSSLESS };
+        let rule = |pattern: &str, x| Rule { pattern: pattern.to_owned(), quality: Some(abs(x)), ..Rule::default() };
+        let settings = Settings { rules: vec![rule("*", 1.0), rule("g/T", 0.5)], ..Settings::default() };
+        assert_eq!(settings.of(&model, &model.variables[0]).unwrap().quality, abs(0.5));
+        let wrong = Settings { rules: vec![rule("g/t", 1.0)], ..Settings::default() };
+        assert!(wrong.check_names(&model).unwrap_err().to_string().contains("g/T"));
+    }
+
+    #[test]
+    fn general_bounds_spare_integers_and_coordinates_but_named_ones_are_errors() {
+        let mut lat = variable("/lat", DType::F32, &[4], Layout::Contiguous);
+        lat.dimensions = vec![Some("lat".to_owned())];
+        let model =
+            Model { groups: vec![], variables: vec![lat, variable("/n", DType::I32, &[4], Layout::Contiguous)] };
+        let quality = Quality { max_abs_error: Some(1.0), ..Quality::LOSSLESS };
+        let general = Settings { quality, ..Settings::default() };
+        for variable in &model.variables {
+            let found = general.of(&model, variable).unwrap();
+            assert!(found.quality.is_lossless() && found.kept_lossless.is_some());
+        }
+        let rule = |name: &str| Rule { pattern: name.to_owned(), quality: Some(quality), ..Rule::default() };
+        let named = Settings { rules: vec![rule("n"), rule("lat")], ..Settings::default() };
+        assert!(named.of(&model, &model.variables[1]).is_err());
+        assert_eq!(named.of(&model, &model.variables[0]).unwrap().quality, quality);
+    }
+
+    #[test]
+    fn chunks_are_whole_steps_of_about_a_mebibyte() {
+        let of =
+            |shape: &[u64], layout| chunk_shape(&ChunkRule::Auto, &variable("/v", DType::F32, shape, layout)).unwrap();
+        assert_eq!(of(&[1000, 180, 360], Layout::Contiguous), [4, 180, 360]);
+        assert_eq!(of(&[10, 20], Layout::Contiguous), [10, 20]);
+        assert_eq!(of(&[3, 5000, 5000], Layout::Contiguous), [1, 52, 5000]);
+        assert_eq!(of(&[100, 100, 100], Layout::Chunked(vec![10, 100, 100])), [10, 100, 100]);
+        assert_eq!(of(&[100, 100, 100], Layout::Chunked(vec![1, 1, 100])), [25, 100, 100]);
+        assert_eq!(of(&[0, 7], Layout::Contiguous), [1, 7]);
+    }
+
+    #[test]
+    fn chunk_rules_parse_and_clip() {
+        assert_eq!("10x20".parse::<ChunkRule>().unwrap(), ChunkRule::Shape(vec![10, 20]));
+        for text in ["", "10x", "0x4", "big", "-1"] {
+            assert!(text.parse::<ChunkRule>().is_err(), "{text}");
+        }
+        let small = variable("/v", DType::F32, &[4, 5], Layout::Contiguous);
+        assert_eq!(chunk_shape(&ChunkRule::Shape(vec![10, 2]), &small).unwrap(), [4, 2]);
+        assert!(chunk_shape(&ChunkRule::Shape(vec![10]), &small).is_err());
+    }
+}

@@ -1,0 +1,26 @@
+//! Every codec of this crate through the conformance suite.
+
+use knarr_core::codec::CodecList;
+use knarr_core::testing::codec_suite;
+
+/// Chains per codec; the test fails for a codec that is not named here.
+const CHAINS: &[(&str, &[&str])] = &[
+    ("zstd", &["zstd", "zstd:1", "zstd:19"]),
+    ("deflate", &["deflate", "deflate:1", "deflate:12"]),
+    ("gzip", &["gzip:9"]),
+    ("lz4", &["lz4", "lz4:9", "lz4:0,block=512"]),
+    ("bzip2", &["bzip2", "bzip2:1"]),
+    ("xz", &["xz", "xz:0", "xz:9"]),
+    ("lzf", &["lzf"]),
+];
+
+#[test]
+fn every_codec_passes_the_suite() {
+    let codecs = knarr_native::codecs().unwrap();
+    let pure: Vec<_> = CodecList::pure().iter().map(|codec| codec.name()).collect();
+    for codec in codecs.iter().filter(|codec| !pure.contains(&codec.name())) {
+        let name = codec.name();
+        let chains = CHAINS.iter().find(|(known, _)| *known == name).map(|(_, chains)| *chains);
+        codec_suite::check(&codecs, name, chains.unwrap_or_else(|| panic!("{name} has no chains to test")));
+    }
+}
