@@ -177,7 +177,9 @@ fn annotate(
 ) -> Result<()> {
     let mut lossy = false;
     for (index, variable) in source.model().variables.iter().enumerate() {
-        let Some(Action::Encode(choice)) = plan.variable(&variable.path).map(|planned| &planned.action) else { continue };
+        let Some(Action::Encode(choice)) = plan.variable(&variable.path).map(|planned| &planned.action) else {
+            continue;
+        };
         if choice.bound.is_some() {
             lossy = true;
             let report = execution.variables.get(&index).copied().unwrap_or_default();

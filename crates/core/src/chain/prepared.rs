@@ -114,6 +114,11 @@ impl Chain {
         &self.input
     }
 
+    /// Each codec with its options, all spelled out.
+    pub fn steps(&self) -> impl Iterator<Item = (&dyn Codec, &Options)> {
+        self.steps.iter().map(|prepared| (prepared.codec.as_ref(), &prepared.options))
+    }
+
     /// `Lossy` if any step may change values.
     pub fn loss(&self) -> Loss {
         let lossy = self.steps.iter().any(|prepared| prepared.codec.loss(&prepared.options) == Loss::Lossy);

@@ -4,11 +4,12 @@ use super::rounding::{Float, Rounding, Rule, mantissa_bits, unsupported};
 use super::{Codec, Hdf5Form, Kind, Loss, OptionDoc, OptionKind, Options, Stage, Step};
 use crate::array::DType;
 use crate::error::{Error, Result};
-use std::f64::consts::{LOG2_10, LOG10_2};
+use std::f64::consts::{LN_2, LN_10};
 
 /// Granular BitRound of netCDF-C and NCO (C. Zender, doi:10.5194/gmd-9-3199-2016, with the quantum of
-/// X. Delaunay et al., doi:10.5194/gmd-12-4099-2019): the same bits as `NC_QUANTIZE_GRANULARBR` for all normal
-/// values; subnormal ones keep their bits.
+/// X. Delaunay et al., doi:10.5194/gmd-12-4099-2019): the same bits as `NC_QUANTIZE_GRANULARBR`, except that
+/// subnormal values keep their bits and that f64 values a few units in the last place above a power of two may
+/// keep one bit less.
 pub(super) struct Granular;
 
 impl Codec for Granular {
@@ -139,13 +140,19 @@ impl Formula {
     }
 
     fn digits_before_point(&self, significand: u64) -> i32 {
-        (f64::from(self.exponent) * LOG10_2 + self.log10_fraction(significand)).floor() as i32 + 1
+        (f64::from(self.exponent) * (LN_2 / LN_10) + self.log10_fraction(significand)).floor() as i32 + 1
     }
 
     /// Explicit bits of the significand to drop.
     fn drop(&self, significand: u64) -> u32 {
-        let quantum = (LOG2_10 * f64::from(self.digits_before_point(significand) - self.digits)).floor() as i32;
-        let leading = (f64::from(self.exponent) - LOG2_10 * self.log10_fraction(significand)).floor() as i32;
+        let bits_per_digit = LN_10 / LN_2;
+        let quantum = (bits_per_digit * f64::from(self.digits_before_point(significand) - self.digits)).floor() as i32;
+        // `floor(exponent - log2(fraction))`, which only a power of two raises by one. Taken as such, so that
+        // rounding errors of the logarithm play no part next to powers of two.
+        let leading = match significand {
+            0 => (f64::from(self.exponent) - bits_per_digit * self.log10_fraction(0)).floor() as i32,
+            _ => self.exponent,
+        };
         self.mantissa.saturating_sub((leading - quantum).unsigned_abs().saturating_sub(1))
     }
 }

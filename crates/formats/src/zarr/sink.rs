@@ -79,12 +79,9 @@ impl ZarrSink {
             };
             match node_key(&group.path).map_err(place)? {
                 "" => sink.root_attributes = attributes,
-                key => sink.nodes.push(Node {
-                    key: key.to_owned(),
-                    metadata: group_metadata(),
-                    attributes,
-                    array: None,
-                }),
+                key => {
+                    sink.nodes.push(Node { key: key.to_owned(), metadata: group_metadata(), attributes, array: None })
+                }
             }
         }
         for (index, variable) in model.variables.iter().enumerate() {
@@ -118,7 +115,8 @@ impl ZarrSink {
                 };
                 let v3 = zarrs::convert::array_metadata_v2_to_v3(v2)
                     .map_err(|error| Error::unsupported(error.to_string()).mend("leave the variable out"))?;
-                let mut metadata = object(serde_json::to_value(v3).map_err(|error| Error::internal(error.to_string()))?);
+                let mut metadata =
+                    object(serde_json::to_value(v3).map_err(|error| Error::internal(error.to_string()))?);
                 metadata.remove("attributes");
                 if variable.dimensions.iter().any(Option::is_some) {
                     metadata.insert("dimension_names".to_owned(), json!(variable.dimensions));
