@@ -46,7 +46,7 @@ fn plugins_work_in_many_threads() {
                     for _ in 0..20 {
                         chain.encode(&made.bytes, &mut scratch, &mut encoded).unwrap();
                         chain.decode(&encoded, &mut scratch, &mut decoded).unwrap();
-                        assert!(encoded.len() < made.bytes.len() && decoded == made.bytes, "{id}");
+                        assert!(decoded == made.bytes, "{id}");
                     }
                 });
             }
