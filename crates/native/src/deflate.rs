@@ -93,7 +93,7 @@ impl Codec for Deflate {
             Framing::Zlib => "numcodecs.zlib",
             Framing::Gzip => "gzip",
         };
-        Some(bytes_to_bytes(name, &json!({"level": zlib_level(options)?})))
+        Some(bytes_to_bytes(name, json!({"level": zlib_level(options)?})))
     }
 }
 

@@ -6,19 +6,30 @@ mod bzip2;
 mod deflate;
 mod lz4;
 mod lzf;
+pub mod plugin;
 mod support;
 mod xz;
 mod zstd;
 
 use knarr_core::Result;
 use knarr_core::codec::{Codec, CodecList};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-/// All codecs: those of `knarr-core`, then the ones of this crate in a fixed order.
+/// All codecs: those of `knarr-core`, the ones of this crate in a fixed order, then the HDF5 filter plugins found in
+/// [`plugin::directories`].
 ///
 /// # Errors
 /// `Internal` if two codecs share a name or wire id.
 pub fn codecs() -> Result<CodecList> {
+    codecs_with_plugins(&plugin::directories())
+}
+
+/// As [`codecs`], with the plugins of the given directories.
+///
+/// # Errors
+/// `Internal` if two codecs share a name or wire id.
+pub fn codecs_with_plugins(directories: &[PathBuf]) -> Result<CodecList> {
     let mut list = CodecList::pure();
     let own: Vec<Arc<dyn Codec>> = vec![
         Arc::new(zstd::Zstd),
@@ -31,6 +42,9 @@ pub fn codecs() -> Result<CodecList> {
     ];
     for codec in own {
         list.push(codec)?;
+    }
+    for codec in plugin::load(directories).into_iter().filter_map(plugin::PluginCodec::new) {
+        list.push(Arc::new(codec))?;
     }
     Ok(list)
 }

@@ -61,7 +61,7 @@ impl Codec for Zstd {
     }
 
     fn zarr(&self, options: &Options, _input: &Stage) -> Option<ZarrCodec> {
-        Some(bytes_to_bytes("zstd", &json!({"level": options.int("level").ok()?, "checksum": false})))
+        Some(bytes_to_bytes("zstd", json!({"level": options.int("level").ok()?, "checksum": false})))
     }
 }
 
