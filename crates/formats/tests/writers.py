@@ -265,7 +265,7 @@ def read(store):
             if isinstance(array, zarr.Array):
                 values = np.asarray(array[...])
                 if values.dtype.kind in "OT":
-                    found[name] = {"values": values.tolist()}
+                    found[name] = {"values": values.tolist(), "dimensions": array.metadata.dimension_names}
                     continue
                 fill = np.asarray(array.fill_value, values.dtype)
                 found[name] = {
@@ -282,17 +282,14 @@ def read(store):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result["zarr"] = contents()
-        dataset = xarray.open_zarr(store)
-        dataset.load()
-        result["xarray"] = {
-            name: {
-                "dims": list(variable.dims),
-                "dtype": str(variable.dtype),
-                "encoding_fill": repr(variable.encoding.get("_FillValue")),
-                "values": variable.values.astype(str).tolist(),
+        # xarray opens no store in which an axis has no name.
+        if all(array.get("dimensions") is not None for array in result["zarr"]["arrays"].values()):
+            dataset = xarray.open_zarr(store)
+            dataset.load()
+            result["xarray"] = {
+                name: {"dims": list(variable.dims), "values": variable.values.astype(str).tolist()}
+                for name, variable in dataset.variables.items()
             }
-            for name, variable in dataset.variables.items()
-        }
     result["warnings"] = [str(warning.message) for warning in caught]
     import zarrs  # noqa: F401  registers its pipeline
 

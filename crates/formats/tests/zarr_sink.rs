@@ -182,7 +182,7 @@ fn every_type_and_fill_value_is_read_back_bit_by_bit() {
     values.push(2.5f64.to_le_bytes().to_vec());
     model.variables.push(variable("/empty", DType::F32, &[0, 5], &["none", "x"], 0));
     values.push(Vec::new());
-    model.variables.push(variable("/letters", DType::Opaque(1), &[2, 5], &["two", "x"], 0));
+    model.variables.push(variable("/letters", DType::Opaque(1), &[2, 5], &["two", "length"], 0));
     values.push(b"helloworld".to_vec());
     let source = Memory { model, values };
 
@@ -199,7 +199,7 @@ fn every_type_and_fill_value_is_read_back_bit_by_bit() {
         assert_eq!(array["fill"], fill, "{}", info.name());
         assert_eq!(array["dimensions"], json!(info.dimensions), "{}", info.name());
     }
-    assert_eq!(found["xarray"]["letters"]["values"], json!(["hello", "world"]).to_string().parse::<Value>().unwrap());
+    assert_eq!(found["xarray"]["letters"]["values"], json!(["hello", "world"]));
 
     // And Knarr reads its own.
     let own = ZarrSource::open(&path).unwrap();

@@ -13,7 +13,9 @@ use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_core::{Error, Result};
 use serde_json::{Map, Value, json};
 use std::path::Path;
-use zarrs::array::ArrayMetadata;
+use zarrs::array::{ArrayMetadata, ArrayMetadataV2, ArrayMetadataV3};
+use zarrs::convert::{ArrayMetadataV2ToV3Error, array_metadata_v2_to_v3, codec_metadata_v2_to_v3};
+use zarrs::metadata::v3::MetadataV3;
 
 /// Choices of the Zarr writer.
 #[derive(Debug, Clone, Copy, Default)]
@@ -116,7 +118,7 @@ impl ZarrSink {
                 let ArrayMetadata::V2(v2) = array.metadata() else {
                     return Err(Error::internal("the metadata changed its version"));
                 };
-                let v3 = zarrs::convert::array_metadata_v2_to_v3(v2)
+                let v3 = to_v3(v2)
                     .map_err(|error| Error::unsupported(error.to_string()).mend("leave the variable out"))?;
                 let mut metadata = object(serde_json::to_value(v3).map_err(|error| Error::internal(error.to_string()))?);
                 metadata.remove("attributes");
@@ -140,6 +142,19 @@ impl ZarrSink {
         };
         Ok(Node { key, metadata, attributes, array: Some(array) })
     }
+}
+
+/// Version 3 metadata for chunks as version 2 has them.
+fn to_v3(v2: &ArrayMetadataV2) -> Result<ArrayMetadataV3, ArrayMetadataV2ToV3Error> {
+    let mut v3 = array_metadata_v2_to_v3(v2)?;
+    let is_variable_length = v2.filters.iter().flatten().any(|filter| filter.id().starts_with("vlen-"));
+    if is_variable_length && v2.compressor.is_some() {
+        // zarrs 0.23.14 leaves the compressor out behind a variable-length filter: converted as if for bytes.
+        let bytes = MetadataV3::new("uint8");
+        let codecs = codec_metadata_v2_to_v3(v2.order, v2.shape.len(), &bytes, None, &None, &v2.compressor)?;
+        v3.codecs.extend(codecs.into_iter().skip(1));
+    }
+    Ok(v3)
 }
 
 fn object(value: Value) -> Map<String, Value> {
