@@ -53,7 +53,11 @@ fn widen(bits: u64, dtype: DType) -> Option<Number> {
     })
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "every cast is checked by its reverse")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "every cast is checked by its reverse"
+)]
 #[expect(clippy::cast_sign_loss, reason = "bit patterns are kept zero-extended")]
 fn convert(bits: u64, from: DType, to: DType) -> Option<u64> {
     if from == to {

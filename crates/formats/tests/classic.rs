@@ -1,4 +1,11 @@
 //! Classic netCDF: files of netCDF4-python, real files, and bytes that nobody should trust.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "test code"
+)]
 
 mod common;
 
@@ -24,10 +31,7 @@ fn reads_what_others_wrote() {
     assert_eq!(variable("record_f8").padding, 9.969_209_968_386_869e36f64.to_bits());
     assert!(variable("record_i1").fills.is_empty());
     assert_eq!(variable("fixed_S1").dtype, DType::Opaque(1));
-    assert_eq!(
-        source.model().groups[0].attributes[0].value,
-        AttributeValue::Text("all types, odd lengths".to_owned())
-    );
+    assert_eq!(source.model().groups[0].attributes[0].value, AttributeValue::Text("all types, odd lengths".to_owned()));
 
     // Many threads read the same file.
     let source = ClassicSource::open(&scratch.path().join("records.nc")).unwrap();
@@ -42,7 +46,10 @@ fn reads_what_others_wrote() {
             });
         }
     });
-    assert_eq!(source.read_region(1, &[6, 0, 0, 0], &[1, 1, 1, 1], &mut Vec::new()).unwrap_err().kind(), ErrorKind::Usage);
+    assert_eq!(
+        source.read_region(1, &[6, 0, 0, 0], &[1, 1, 1, 1], &mut Vec::new()).unwrap_err().kind(),
+        ErrorKind::Usage
+    );
 
     truncation_names_variable_and_bytes(&scratch);
     streaming_counts_records(&scratch);
@@ -68,7 +75,8 @@ fn truncation_names_variable_and_bytes(scratch: &Scratch) {
 }
 
 fn streaming_counts_records(scratch: &Scratch) {
-    for (name, numrecs) in [("records.nc", 4), ("single_i2_NETCDF3_CLASSIC.nc", 4), ("single_S1_NETCDF3_64BIT_DATA.nc", 8)]
+    for (name, numrecs) in
+        [("records.nc", 4), ("single_i2_NETCDF3_CLASSIC.nc", 4), ("single_S1_NETCDF3_64BIT_DATA.nc", 8)]
     {
         let mut bytes = std::fs::read(scratch.path().join(name)).unwrap();
         let expected = ClassicSource::open(&scratch.path().join(name)).unwrap();
@@ -106,7 +114,9 @@ fn sample_header(version: u8) -> Vec<u8> {
     let attributes = |bytes: &mut Vec<u8>| {
         bytes.extend(12u32.to_be_bytes());
         count(bytes, 3);
-        for (title, kind, data) in [("title", 2u32, &b"hello"[..]), ("range", 3, &[0, 1, 0, 2, 0, 3]), ("f", 5, &[0x3F, 0x80, 0, 0])] {
+        for (title, kind, data) in
+            [("title", 2u32, &b"hello"[..]), ("range", 3, &[0, 1, 0, 2, 0, 3]), ("f", 5, &[0x3F, 0x80, 0, 0])]
+        {
             name(bytes, title);
             bytes.extend(kind.to_be_bytes());
             count(bytes, (data.len() / [1, 2, 4][[2, 3, 5].iter().position(|k| *k == kind).unwrap()]) as u32);

@@ -1,4 +1,5 @@
 //! Zarr stores of zarr-python and xarray.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, reason = "test code")]
 
 mod common;
 

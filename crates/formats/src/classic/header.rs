@@ -310,11 +310,9 @@ impl<'a> Cursor<'a> {
             NcType::Char => match String::from_utf8(bytes) {
                 Ok(text) => AttributeValue::Text(text),
                 // Old files hold Latin-1 and other encodings: kept byte by byte.
-                Err(error) => AttributeValue::Numbers {
-                    dtype: DType::Opaque(1),
-                    bytes: error.into_bytes(),
-                    scalar: false,
-                },
+                Err(error) => {
+                    AttributeValue::Numbers { dtype: DType::Opaque(1), bytes: error.into_bytes(), scalar: false }
+                }
             },
             _ => {
                 swap_bytes(&mut bytes, size);

@@ -175,7 +175,9 @@ fn describe(node: &Node, zarr_type: &ZarrType) -> Result<Variable> {
     bytes(&shape, i64::MAX as u64)?;
     let chunk = match node.version {
         Version::V2 => extents(node.metadata.get("chunks")),
-        Version::V3 => extents(node.metadata.get("chunk_grid").and_then(|grid| grid.pointer("/configuration/chunk_shape"))),
+        Version::V3 => {
+            extents(node.metadata.get("chunk_grid").and_then(|grid| grid.pointer("/configuration/chunk_shape")))
+        }
     };
     if let Some(chunk) = &chunk {
         if chunk.len() != shape.len() || chunk.contains(&0) {
@@ -232,7 +234,11 @@ fn chain(node: &Node) -> String {
             let order = node.metadata.get("order").and_then(Value::as_str).filter(|order| *order == "F");
             let compressor = node.metadata.get("compressor").filter(|compressor| !compressor.is_null()).cloned();
             let codecs = list("filters").into_iter().chain(compressor);
-            order.map(|_| "transpose".to_owned()).into_iter().chain(codecs.filter_map(|codec| step_v2(&codec))).collect()
+            order
+                .map(|_| "transpose".to_owned())
+                .into_iter()
+                .chain(codecs.filter_map(|codec| step_v2(&codec)))
+                .collect()
         }
     };
     if steps.is_empty() { "raw".to_owned() } else { steps.join(" | ") }

@@ -100,7 +100,9 @@ pub(super) fn to_json(attributes: &[Attribute], dtype: Option<DType>) -> Result<
         };
         let value = match fill {
             Some(fill) => fill,
-            None => value_to_json(&attribute.value).map_err(|error| error.at(format!("attribute '{}'", attribute.name)))?,
+            None => {
+                value_to_json(&attribute.value).map_err(|error| error.at(format!("attribute '{}'", attribute.name)))?
+            }
         };
         map.insert(attribute.name.clone(), value);
     }
@@ -127,7 +129,8 @@ fn value_to_json(value: &AttributeValue) -> Result<Value> {
             Ok(Value::from(bytes.iter().map(|&byte| char::from(byte)).collect::<String>()))
         }
         AttributeValue::Numbers { dtype, bytes, .. } if dtype.is_number() => {
-            let mut items: Vec<Value> = bytes.chunks_exact(dtype.size()).map(|element| number(*dtype, element)).collect();
+            let mut items: Vec<Value> =
+                bytes.chunks_exact(dtype.size()).map(|element| number(*dtype, element)).collect();
             // netCDF does not tell an array of one from a single value, and readers of CF attributes want the latter.
             Ok(if items.len() == 1 { items.remove(0) } else { Value::from(items) })
         }

@@ -86,12 +86,14 @@ impl Shards {
 
     /// Adds the chunk at `position` to the shard file `key`.
     pub(super) fn put(&mut self, staging: &mut Staging, key: String, position: &[u64], bytes: &[u8]) -> Result<()> {
-        let slot = position.iter().zip(&self.shape).fold(0, |slot, (position, extent)| slot * extent + position % extent);
+        let slot =
+            position.iter().zip(&self.shape).fold(0, |slot, (position, extent)| slot * extent + position % extent);
         let chunks: u64 = self.shape.iter().product();
         let offset = staging.append(&key, bytes)?;
-        let index = self.indices.entry(key).or_insert_with(|| {
-            vec![(ABSENT, ABSENT); usize::try_from(chunks).unwrap_or(usize::MAX)]
-        });
+        let index = self
+            .indices
+            .entry(key)
+            .or_insert_with(|| vec![(ABSENT, ABSENT); usize::try_from(chunks).unwrap_or(usize::MAX)]);
         match usize::try_from(slot).ok().and_then(|slot| index.get_mut(slot)) {
             Some(entry) if entry.0 == ABSENT => {
                 *entry = (offset, bytes.len() as u64);

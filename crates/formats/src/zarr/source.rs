@@ -35,8 +35,7 @@ impl ZarrSource {
             Some(Version::V2) => "Zarr v2",
             _ => "Zarr v3",
         };
-        let store =
-            Arc::new(FilesystemStore::new(path).map_err(|error| place(Error::unsupported(error.to_string())))?);
+        let store = Arc::new(FilesystemStore::new(path).map_err(|error| place(Error::unsupported(error.to_string())))?);
         let mut model = Model::default();
         let (mut arrays, mut group_attributes) = (Vec::new(), Vec::new());
         for mut node in nodes {
@@ -133,9 +132,11 @@ impl Source for ZarrSource {
         out.clear();
         let fits = start.len() == info.shape.len()
             && count.len() == info.shape.len()
-            && info.shape.iter().zip(start.iter().zip(count)).all(|(&extent, (&start, &count))| {
-                start.checked_add(count).is_some_and(|end| end <= extent)
-            });
+            && info
+                .shape
+                .iter()
+                .zip(start.iter().zip(count))
+                .all(|(&extent, (&start, &count))| start.checked_add(count).is_some_and(|end| end <= extent));
         let read = if !fits {
             Err(Error::usage(format!("region {start:?} + {count:?} lies outside of shape {:?}", info.shape)))
         } else if count.contains(&0) {

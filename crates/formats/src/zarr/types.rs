@@ -85,7 +85,9 @@ pub(super) fn to_v3(dtype: DType) -> Option<Value> {
         DType::F32 => "float32",
         DType::F64 => "float64",
         // What zarr-python and xarray use for netCDF characters.
-        DType::Opaque(1) => return Some(json!({"name": "null_terminated_bytes", "configuration": {"length_bytes": 1}})),
+        DType::Opaque(1) => {
+            return Some(json!({"name": "null_terminated_bytes", "configuration": {"length_bytes": 1}}));
+        }
         DType::Opaque(_) => return None,
     };
     Some(Value::from(name))
