@@ -26,6 +26,8 @@ struct Scale {
     group: usize,
     len: u64,
     unlimited: bool,
+    /// `_Netcdf4Dimid`, which orders dimensions.
+    id: Option<i64>,
 }
 
 /// A dataset whose axes may be named.
@@ -63,9 +65,10 @@ impl DimensionNames {
                 group,
                 len: shape.first().copied().unwrap_or(0),
                 unlimited: max.first() == Some(&None),
+                id: read(b"_Netcdf4Dimid")?.and_then(|value| whole_numbers(&value).first().copied()),
             });
             self.by_address.insert(address, own);
-            if let Some(id) = read(b"_Netcdf4Dimid")?.and_then(|value| whole_numbers(&value).first().copied()) {
+            if let Some(id) = self.scales.last().and_then(|scale| scale.id) {
                 self.by_id.insert(id, own);
                 self.netcdf = true;
             }
@@ -124,6 +127,7 @@ impl DimensionNames {
                 }
             }
         }
+        self.scales.sort_by_key(|scale| scale.id);
         for scale in self.scales {
             if let Some(group) = model.groups.get_mut(scale.group) {
                 group.dimensions.push(Dimension { name: scale.name, len: scale.len, unlimited: scale.unlimited });

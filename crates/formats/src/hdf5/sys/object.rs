@@ -5,7 +5,7 @@ use std::os::raw::c_uint;
 use hdf5_metno_sys::h5::{H5_index_t, H5_iter_order_t};
 use hdf5_metno_sys::h5a::{H5Aexists, H5Aopen, H5Aopen_by_idx};
 use hdf5_metno_sys::h5g::{H5Gcreate2, H5Gget_create_plist};
-use hdf5_metno_sys::h5i::{H5I_type_t, H5Iget_type};
+use hdf5_metno_sys::h5i::{H5I_type_t, H5Iget_name, H5Iget_type};
 use hdf5_metno_sys::h5o::{
     H5O_INFO_BASIC, H5O_INFO_NUM_ATTRS, H5O_info2_t, H5O_type_t, H5Oget_comment, H5Oget_info3, H5Olink, H5Oopen,
     H5Oset_comment,
@@ -149,6 +149,12 @@ impl Object {
             made("open an attribute", || unsafe { H5Aopen(self.0.raw(), name.as_ptr(), H5P_DEFAULT) })
                 .map(|id| Some(Attr(id)))
         })
+    }
+
+    /// A path that leads to it.
+    pub(crate) fn path(&self) -> Result<Vec<u8>> {
+        // SAFETY: the object is open; buffer and length are those of `read_string`.
+        read_string("read an object's name", |buffer, size| unsafe { H5Iget_name(self.0.raw(), buffer, size) })
     }
 
     /// The comment, empty if there is none.
