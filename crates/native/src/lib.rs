@@ -12,7 +12,7 @@ mod xz;
 mod zstd;
 
 use knarr_core::Result;
-use knarr_core::codec::{Codec, CodecList};
+use knarr_core::codec::{Codec, CodecList, Framed};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -46,5 +46,8 @@ pub fn codecs_with_plugins(directories: &[PathBuf]) -> Result<CodecList> {
     for codec in plugin::load(directories).into_iter().filter_map(plugin::PluginCodec::new) {
         list.push(Arc::new(codec))?;
     }
+    // Frames may name any of the codecs above.
+    let framed = Framed::new(list.clone());
+    list.push(Arc::new(framed))?;
     Ok(list)
 }

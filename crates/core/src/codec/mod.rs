@@ -11,7 +11,10 @@ mod buffers;
 mod delta;
 mod fletcher32;
 mod forms;
+mod framed;
 mod granular;
+pub mod grid;
+mod gridded;
 mod list;
 mod lorenzo;
 mod options;
@@ -28,6 +31,7 @@ mod snappy;
 mod xor;
 
 pub use buffers::{check_limit, sized};
+pub use framed::Framed;
 pub use forms::{FilterId, Hdf5Filter, Hdf5Form, Reader, ZarrCodec, ZarrKind, zarr_entry};
 pub use list::CodecList;
 pub use options::{OptionDoc, OptionKind, OptionValue, Options};
