@@ -2,6 +2,7 @@
 
 pub mod classic;
 mod fills;
+pub mod hdf5;
 mod open;
 pub mod zarr;
 

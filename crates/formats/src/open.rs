@@ -1,6 +1,7 @@
 //! Which format a path holds: one line a format.
 
-use crate::{classic, zarr};
+use crate::hdf5::FilterResolver;
+use crate::{classic, hdf5, zarr};
 use knarr_core::store::Source;
 use knarr_core::{Error, Result};
 use std::fs::File;
@@ -12,21 +13,28 @@ struct Format {
     /// Name for people.
     name: &'static str,
     sniff: fn(&Probe<'_>) -> Result<bool>,
-    open: fn(&Path) -> Result<Box<dyn Source>>,
+    open: fn(&Path, MakeResolver<'_>) -> Result<Box<dyn Source>>,
 }
+
+/// Makes what decodes HDF5 filters outside of the HDF5 library.
+pub type MakeResolver<'a> = &'a dyn Fn() -> Box<dyn FilterResolver>;
 
 /// The formats, in the order in which they are tried.
 const FORMATS: &[Format] = &[
-    // HDF5 and netCDF-4: { name: "HDF5 and netCDF-4", sniff: Probe::is_hdf5, open: … }
+    Format { name: "HDF5 and netCDF-4", sniff: |probe| probe.is_hdf5(), open: open_hdf5 },
     Format { name: "netCDF-3 (CDF-1, CDF-2, CDF-5)", sniff: is_classic, open: open_classic },
     Format { name: "Zarr v2 and v3", sniff: is_zarr, open: open_zarr },
 ];
+
+fn open_hdf5(path: &Path, resolver: MakeResolver<'_>) -> Result<Box<dyn Source>> {
+    Ok(Box::new(hdf5::Hdf5Source::open(path, resolver())?))
+}
 
 fn is_classic(probe: &Probe<'_>) -> Result<bool> {
     Ok(classic::sniff(probe.head()))
 }
 
-fn open_classic(path: &Path) -> Result<Box<dyn Source>> {
+fn open_classic(path: &Path, _: MakeResolver<'_>) -> Result<Box<dyn Source>> {
     Ok(Box::new(classic::ClassicSource::open(path)?))
 }
 
@@ -34,7 +42,7 @@ fn is_zarr(probe: &Probe<'_>) -> Result<bool> {
     Ok(probe.file.is_none() && zarr::sniff(probe.path))
 }
 
-fn open_zarr(path: &Path) -> Result<Box<dyn Source>> {
+fn open_zarr(path: &Path, _: MakeResolver<'_>) -> Result<Box<dyn Source>> {
     Ok(Box::new(zarr::ZarrSource::open(path)?))
 }
 
@@ -43,11 +51,11 @@ fn open_zarr(path: &Path) -> Result<Box<dyn Source>> {
 /// # Errors
 /// `NotFound` or `Read` if it cannot be read; `Unsupported` if it is of no format that is read; otherwise the
 /// errors of the format.
-pub fn open(path: &Path) -> Result<Box<dyn Source>> {
+pub fn open(path: &Path, resolver: MakeResolver<'_>) -> Result<Box<dyn Source>> {
     let probe = Probe::new(path)?;
     for format in FORMATS {
         if (format.sniff)(&probe)? {
-            return (format.open)(path);
+            return (format.open)(path, resolver);
         }
     }
     let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
@@ -57,7 +65,7 @@ pub fn open(path: &Path) -> Result<Box<dyn Source>> {
 }
 
 /// The beginning of a file, or a directory.
-pub(crate) struct Probe<'a> {
+struct Probe<'a> {
     path: &'a Path,
     file: Option<(File, u64)>,
     head: Vec<u8>,
@@ -90,8 +98,7 @@ impl<'a> Probe<'a> {
     }
 
     /// True if the HDF5 signature stands at 0, 512, 1024, 2048, …: before it there may be a user block.
-    #[allow(dead_code, reason = "for the HDF5 line of the table")]
-    pub(crate) fn is_hdf5(&self) -> Result<bool> {
+    fn is_hdf5(&self) -> Result<bool> {
         const SIGNATURE: &[u8] = b"\x89HDF\r\n\x1a\n";
         let Some((_, len)) = &self.file else { return Ok(false) };
         let mut offset = 0;
