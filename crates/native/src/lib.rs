@@ -6,6 +6,7 @@ mod bzip2;
 mod deflate;
 mod lz4;
 mod lzf;
+mod noise;
 pub mod plugin;
 mod support;
 mod xz;

@@ -9,7 +9,7 @@ use crate::table;
 pub(super) const SHOWN: usize = 40;
 
 const WIDTH: f64 = 480.0;
-const ROW: f64 = 40.0;
+const ROW: f64 = 44.0;
 const FOOT: f64 = 26.0;
 const MARGIN: f64 = 10.0;
 

@@ -1,6 +1,6 @@
 //! What the page shows: plan, measurement and stored sizes brought together, one row a variable.
 
-use knarr_core::codec::{CodecList, Reader};
+use knarr_core::codec::{CodecList, Reader, filter_name, registered};
 use knarr_core::model::Variable;
 use knarr_core::pipeline::VariableReport;
 use knarr_core::plan::{Action, Choice, VariablePlan};
@@ -123,17 +123,29 @@ fn stored(path: &Path, codecs: &CodecList) -> BTreeMap<String, Variable> {
     source.model().variables.iter().map(|variable| (variable.path.clone(), variable.clone())).collect()
 }
 
+/// What a reader of the output needs, one clause a package.
 fn reader<'v>(done: &Repacked, written: impl Iterator<Item = &'v Variable>) -> String {
     match (OutputFormat::of(&done.output), done.reader) {
-        (Ok(OutputFormat::Zarr), Reader::Knarr) => "Zarr v3 with Knarr's codecs".to_owned(),
-        (Ok(OutputFormat::Zarr), _) => "any Zarr v3 library with the codecs named in the table".to_owned(),
-        (_, Reader::Core) => crate::inspect::reader_in_words(Reader::Core).to_owned(),
-        (_, reader) => {
-            let variables: Vec<Variable> = written.cloned().collect();
-            let words = crate::inspect::reader_in_words(reader);
-            if variables.is_empty() { words.to_owned() } else { crate::inspect::needs(&variables) }
-        }
+        (Ok(OutputFormat::Zarr), Reader::Knarr) => return "Zarr v3 with Knarr's codecs".to_owned(),
+        (Ok(OutputFormat::Zarr), _) => return "any Zarr v3 library with the codecs named in the table".to_owned(),
+        _ => {}
     }
+    let mut packages: BTreeMap<&str, BTreeMap<u32, String>> = BTreeMap::new();
+    for filter in written.flat_map(|variable| &variable.filters).filter(|filter| !matches!(filter.id, 1..=6)) {
+        let package = registered(filter.id).map_or("an unknown plugin", |known| known.provider.package());
+        packages.entry(package).or_default().insert(filter.id, filter_name(filter.id));
+    }
+    if packages.is_empty() {
+        return crate::inspect::reader_in_words(done.reader).to_owned();
+    }
+    let clauses: Vec<String> = packages
+        .iter()
+        .map(|(package, filters)| {
+            let names: Vec<String> = filters.iter().map(|(id, name)| format!("{name} ({id})")).collect();
+            format!("{package}, for {}", names.join(", "))
+        })
+        .collect();
+    clauses.join("; ")
 }
 
 /// A count as a number to compute with.

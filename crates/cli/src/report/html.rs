@@ -21,13 +21,16 @@ pub(super) fn escape(text: &str) -> String {
     safe
 }
 
-/// The first `most` characters, with an ellipsis for what is left out.
+/// At most `most` characters: the middle is left out, because names of one family differ at their ends.
 pub(super) fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
+    let length = text.chars().count();
+    if length <= most {
         return text.to_owned();
     }
-    let kept: String = text.chars().take(most.saturating_sub(1)).collect();
-    kept + "\u{2026}"
+    let tail = most / 2;
+    let head: String = text.chars().take(most - tail - 1).collect();
+    let end: String = text.chars().skip(length - tail).collect();
+    head + "\u{2026}" + &end
 }
 
 /// Appends formatted markup. Writing to a `String` cannot fail.
@@ -52,7 +55,7 @@ mod tests {
     #[test]
     fn nothing_of_a_name_becomes_markup() {
         assert_eq!(escape("<b a='1' c=\"&\">\u{1}"), "&lt;b a=&#39;1&#39; c=&quot;&amp;&quot;&gt;\u{fffd}");
-        assert_eq!(shortened("temperature", 5), "temp\u{2026}");
+        assert_eq!(shortened("temperature", 5), "te\u{2026}re");
         assert_eq!(shortened("T", 5), "T");
     }
 }

@@ -127,8 +127,9 @@ fn tiles(page: &mut String, before: u64, after: u64, seconds: f64, choosing: f64
     let speed = if seconds > 0.0 { table::bytes(rate(raw, seconds)) + "/s" } else { String::new() };
     put!(
         page,
-        "<div class=\"tiles\">\n<div class=\"tile main\"><b>{}</b><span>smaller</span></div>\n<div class=\"tile\"><b>{} \u{2192} {}</b><span>files, before and after</span></div>\n<div class=\"tile\"><b>{seconds:.2} s</b><span>{speed} of values</span></div>\n<div class=\"tile\"><b>{choosing:.2} s</b><span>of it choosing, {:.0} %</span></div>\n</div>\n",
-        quotient(before, after),
+        "<div class=\"tiles\">\n<div class=\"tile main\"><b>{}</b><span>{}</span></div>\n<div class=\"tile\"><b>{} \u{2192} {}</b><span>files, before and after</span></div>\n<div class=\"tile\"><b>{seconds:.2} s</b><span>{speed} of values</span></div>\n<div class=\"tile\"><b>{choosing:.2} s</b><span>of it choosing, {:.0} %</span></div>\n</div>\n",
+        quotient(before.max(after), before.min(after)),
+        if after > before { "larger" } else { "smaller" },
         table::bytes(before),
         table::bytes(after),
         if seconds > 0.0 { 100.0 * choosing / seconds } else { 0.0 }
@@ -152,7 +153,7 @@ fn facts(file: &File<'_>, context: &Context) -> Vec<(&'static str, String)> {
         ("Quality", quality),
         ("Verified", proof),
         ("A reader needs", file.reader.clone()),
-        ("Speeds expected from", format!("the {} profile", plan.profile)),
+        ("Profile", format!("{} (speeds and energy expected of each chain)", plan.profile)),
         ("Energy", format!("{:.1} J expected, from a {}", file.joules(), energy_source(file))),
     ];
     let kept = chunks.fallback_chunks + chunks.stored_chunks;

@@ -59,22 +59,9 @@ impl Random {
     }
 }
 
-/// Leaves every filter to the HDF5 library.
-struct NoResolver;
-
-impl knarr_formats::hdf5::FilterResolver for NoResolver {
-    fn resolve(
-        &self,
-        _: &[knarr_core::codec::Hdf5Filter],
-        _: &knarr_core::array::ArraySpec,
-    ) -> Option<knarr_core::chain::Chain> {
-        None
-    }
-}
-
 /// Opens a file of any format.
 pub fn open(path: &Path) -> knarr_core::Result<Box<dyn Source>> {
-    knarr_formats::open(path, &|| Box::new(NoResolver))
+    knarr_formats::open(path, &knarr_core::codec::CodecList::pure())
 }
 
 /// A region, as little-endian bytes.
