@@ -2,6 +2,7 @@
 //!
 //! [`codecs`] is the one list of everything a Knarr program can use; each codec has its own file.
 
+mod blosc;
 mod bzip2;
 mod deflate;
 mod lz4;
@@ -36,6 +37,8 @@ pub fn codecs_with_plugins(directories: &[PathBuf]) -> Result<CodecList> {
         Arc::new(deflate::ZLIB),
         Arc::new(deflate::GZIP),
         Arc::new(lz4::Lz4),
+        Arc::new(blosc::Blosc),
+        Arc::new(blosc::Blosc2),
         Arc::new(bzip2::Bzip2),
         Arc::new(xz::Xz),
         Arc::new(lzf::Lzf),

@@ -9,6 +9,20 @@ const CHAINS: &[(&str, &[&str])] = &[
     ("deflate", &["deflate", "deflate:1", "deflate:12"]),
     ("gzip", &["gzip:9"]),
     ("lz4", &["lz4", "lz4:9", "lz4:0,block=512"]),
+    (
+        "blosc",
+        &["blosc", "blosc:lz4hc,shuffle=no", "blosc:zlib,level=1,shuffle=bit", "blosc:zstd,level=3,shuffle=byte"],
+    ),
+    (
+        "blosc2",
+        &[
+            "blosc2",
+            "blosc2:zstd,level=1,filter=bytedelta",
+            "blosc2:zlib,filter=bitshuffle",
+            "blosc2:lz4hc,filter=delta",
+            "blosc2:zstd,filter=no",
+        ],
+    ),
     ("bzip2", &["bzip2", "bzip2:1"]),
     ("xz", &["xz", "xz:0", "xz:9"]),
     ("lzf", &["lzf"]),
