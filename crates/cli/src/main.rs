@@ -1,1 +1,53 @@
-fn main() {}
+//! The `knarr` command.
+
+mod advise;
+mod args;
+mod doctor;
+mod explain;
+mod hash;
+mod inspect;
+mod inputs;
+mod profile;
+mod progress;
+mod repack;
+mod report;
+mod request;
+mod session;
+mod table;
+mod verify;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+use args::{Command, Knarr};
+
+fn main() -> ExitCode {
+    let arguments = match Knarr::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are not errors; clap prints them to the right stream.
+            let code = if error.use_stderr() { 2 } else { 0 };
+            // A closed pipe is the reader's choice.
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    let result = match &arguments.command {
+        Command::Inspect(arguments) => inspect::run(arguments),
+        Command::Advise(arguments) => advise::run(arguments),
+        Command::Repack(arguments) => repack::run(arguments),
+        Command::Verify(arguments) => verify::run(arguments),
+        Command::Hash(arguments) => hash::run(arguments),
+        Command::Profile(arguments) => profile::run(arguments),
+        Command::Explain(arguments) => explain::run(arguments),
+        Command::Doctor(arguments) => doctor::run(arguments),
+        Command::Chains => doctor::chains(),
+    };
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("knarr: {error}");
+            ExitCode::from(error.kind().exit_code())
+        }
+    }
+}

@@ -129,6 +129,13 @@ impl Error {
         self.at(format!("variable '{name}'"))
     }
 
+    /// As [`Error::at_variable`], unless the place is there already.
+    #[must_use]
+    pub fn at_variable_once(self, name: &str) -> Self {
+        let place = format!("variable '{name}'");
+        if self.places.contains(&place) { self } else { self.at(place) }
+    }
+
     /// Says how to mend it. The innermost advice is kept.
     #[must_use]
     pub fn mend(mut self, advice: impl Into<String>) -> Self {

@@ -89,6 +89,11 @@ impl Goal {
         gain - MISS * missed
     }
 
+    /// True if speed plays no part: any time spent choosing is repaid.
+    pub fn weighs_ratio_alone(&self) -> bool {
+        self.limits.is_empty() && self.weights.iter().all(|(measure, _)| *measure == Measure::Ratio)
+    }
+
     /// The goal called `balanced`, the default.
     pub fn balanced() -> Self {
         Self::named("balanced").unwrap_or(Self { text: String::new(), weights: Vec::new(), limits: Vec::new() })
@@ -99,7 +104,7 @@ impl Goal {
         type Table = &'static [(Measure, f64)];
         let (weights, limits): (Table, Table) = match name {
             "speed" => (&[(Ratio, 0.3), (Encode, 0.5), (Decode, 0.2)], &[]),
-            "balanced" => (&[(Ratio, 0.8), (Encode, 0.15), (Decode, 0.05)], &[(Encode, 150.0)]),
+            "balanced" => (&[(Ratio, 0.85), (Encode, 0.12), (Decode, 0.03)], &[]),
             "ratio" => (&[(Ratio, 1.0)], &[]),
             // Written once, read for decades: any price to write, not any price to read.
             "archive" => (&[(Ratio, 0.95), (Decode, 0.05)], &[(Decode, 100.0)]),

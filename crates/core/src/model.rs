@@ -135,6 +135,18 @@ impl Variable {
         }
     }
 
+    /// One unwritten element, in stored byte order.
+    pub fn padding_bytes(&self) -> Vec<u8> {
+        let size = self.dtype.size();
+        let mut bytes = self.padding.to_le_bytes().to_vec();
+        bytes.resize(size.max(8), 0);
+        bytes.truncate(size);
+        if self.endian == Endian::Big {
+            bytes.reverse();
+        }
+        bytes
+    }
+
     /// The attribute called `name`.
     pub fn attribute(&self, name: &str) -> Option<&AttributeValue> {
         self.attributes.iter().find(|attribute| attribute.name == name).map(|attribute| &attribute.value)

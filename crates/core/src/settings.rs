@@ -1,6 +1,5 @@
 //! What the user asked for, per variable: quality, chain, chunks. From flags or `knarr.toml`.
 
-use crate::array::DType;
 use crate::chain::ChainSpec;
 use crate::codec::Reader;
 use crate::error::{Error, ErrorKind, Result};
@@ -157,7 +156,11 @@ fn matches(pattern: &str, variable: &Variable) -> bool {
     glob(pattern.as_bytes(), variable.name().as_bytes()) || glob(pattern.as_bytes(), variable.path.as_bytes())
 }
 
-/// `*` matches any run of characters, `?` one; everything else itself.
+/// Whether `name` matches `pattern`: `*` is any run of characters, `?` one.
+pub fn glob_matches(pattern: &str, name: &str) -> bool {
+    glob(pattern.as_bytes(), name.as_bytes())
+}
+
 fn glob(pattern: &[u8], name: &[u8]) -> bool {
     match pattern.split_first() {
         None => name.is_empty(),
@@ -276,15 +279,10 @@ fn join(shape: &[u64]) -> String {
     shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
 }
 
-/// Types that a forced chain for all variables does not have to serve.
-pub fn is_plain_number(dtype: DType) -> bool {
-    dtype.is_number() || dtype == DType::F16
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::Endian;
+    use crate::array::{DType, Endian};
     use crate::model::Layout;
 
     fn variable(path: &str, dtype: DType, shape: &[u64], layout: Layout) -> Variable {

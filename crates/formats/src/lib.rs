@@ -1,1 +1,10 @@
 //! Sources and sinks: HDF5/netCDF-4, classic netCDF, Zarr.
+
+pub mod classic;
+mod fills;
+pub mod hdf5;
+mod open;
+pub mod repack;
+pub mod zarr;
+
+pub use open::open;

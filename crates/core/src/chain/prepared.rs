@@ -1,6 +1,6 @@
 //! Chains made ready for chunks of one type and shape.
 
-use super::ChainSpec;
+use super::{ChainSpec, StepSpec};
 use crate::array::{ArraySpec, Endian, swap_bytes};
 use crate::codec::{
     Codec, CodecList, Hdf5Filter, Hdf5Form, Kind, Loss, Options, Reader, Stage, Step, ZarrCodec, ZarrKind,
@@ -26,6 +26,43 @@ struct Prepared {
     input_bound: usize,
 }
 
+/// Prepares steps one after the other.
+struct Builder {
+    steps: Vec<Prepared>,
+    /// What the next step is given.
+    stage: Stage,
+    /// Upper bound of its length.
+    bound: usize,
+}
+
+impl Builder {
+    fn new(input: &ArraySpec) -> Result<Self> {
+        let bound = input.checked_len()? * input.dtype.size();
+        Ok(Self { steps: Vec::new(), stage: Stage { spec: input.clone(), is_array: true }, bound })
+    }
+
+    fn push(&mut self, codec: Arc<dyn Codec>, options: Options) -> Result<()> {
+        let refuse = |why: String| Error::unsupported(format!("'{}' {why}", codec.name()));
+        let input = &self.stage.spec;
+        if !codec.supports(input.dtype) {
+            return Err(refuse(format!("does not take elements of type {}", input.dtype))
+                .mend("choose another chain for this variable"));
+        }
+        if codec.kind() != Kind::Compressor && !self.stage.is_array {
+            return Err(refuse("works on arrays and must come before compressors".to_owned())
+                .mend("change the order of the steps"));
+        }
+        let swap = if codec.needs_values() && input.endian == Endian::Big { input.dtype.size() } else { 0 };
+        let step = codec.prepare(&options, &self.stage)?;
+        let next = Stage { spec: input.clone(), is_array: codec.kind() == Kind::Filter };
+        let next_bound = step.max_encoded_len(self.bound);
+        let stage = std::mem::replace(&mut self.stage, next);
+        self.steps.push(Prepared { codec, options, step, stage, swap, input_bound: self.bound });
+        self.bound = next_bound;
+        Ok(())
+    }
+}
+
 /// Buffers of one worker, reused from chunk to chunk.
 #[derive(Default)]
 pub struct Scratch {
@@ -41,29 +78,30 @@ impl Chain {
     /// `Usage` for unknown names or options, `Unsupported` where the type or the order of steps cannot be served.
     pub fn prepare(codecs: &CodecList, spec: &ChainSpec, input: &ArraySpec) -> Result<Self> {
         let place = |error: Error| error.at(format!("chain '{spec}'"));
-        let mut bound = input.checked_len()? * input.dtype.size();
-        let mut stage = Stage { spec: input.clone(), is_array: true };
-        let mut steps = Vec::new();
+        let mut builder = Builder::new(input)?;
         for (name, options) in spec.complete(codecs).map_err(place)? {
-            let codec = Arc::clone(codecs.named(&name)?);
-            let refuse = |why: String| place(Error::unsupported(format!("'{name}' {why}")));
-            if !codec.supports(input.dtype) {
-                return Err(refuse(format!("does not take elements of type {}", input.dtype))
-                    .mend("choose another chain for this variable"));
-            }
-            if codec.kind() != Kind::Compressor && !stage.is_array {
-                return Err(refuse("works on arrays and must come before compressors".to_owned())
-                    .mend("change the order of the steps"));
-            }
-            let swap = if codec.needs_values() && input.endian == Endian::Big { input.dtype.size() } else { 0 };
-            let step = codec.prepare(&options, &stage).map_err(place)?;
-            let next = Stage { spec: stage.spec.clone(), is_array: codec.kind() == Kind::Filter };
-            let next_bound = step.max_encoded_len(bound);
-            steps.push(Prepared { codec, options, step, stage, swap, input_bound: bound });
-            stage = next;
-            bound = next_bound;
+            builder.push(Arc::clone(codecs.named(&name)?), options).map_err(place)?;
         }
-        Ok(Self { spec: spec.clone(), input: input.clone(), steps })
+        Ok(Self { spec: spec.clone(), input: input.clone(), steps: builder.steps })
+    }
+
+    /// Prepares the chain that decodes what the HDF5 pipeline `filters` wrote, one step a filter, so that the
+    /// bits of a filter mask are those of [`Chain::decode_masked`]. `None` if no codec understands one of the
+    /// filters with its settings: the chunks are then read through the HDF5 library.
+    pub fn from_hdf5(codecs: &CodecList, filters: &[Hdf5Filter], input: &ArraySpec) -> Option<Self> {
+        let mut builder = Builder::new(input).ok()?;
+        let mut spec = ChainSpec::raw();
+        for filter in filters {
+            let (codec, options) = codecs.for_hdf5(filter.id).find_map(|codec| {
+                let options = codec.from_hdf5(filter, &builder.stage)?;
+                Some((Arc::clone(codec), options.complete(codec.name(), codec.options()).ok()?))
+            })?;
+            let mut step = StepSpec::new(codec.name());
+            step.options = options.clone();
+            spec.0.push(step);
+            builder.push(codec, options).ok()?;
+        }
+        Some(Self { spec, input: input.clone(), steps: builder.steps })
     }
 
     /// The text form this chain was prepared from.
@@ -74,6 +112,11 @@ impl Chain {
     /// Type and shape of the chunks.
     pub fn input(&self) -> &ArraySpec {
         &self.input
+    }
+
+    /// Each codec with its options, all spelled out.
+    pub fn steps(&self) -> impl Iterator<Item = (&dyn Codec, &Options)> {
+        self.steps.iter().map(|prepared| (prepared.codec.as_ref(), &prepared.options))
     }
 
     /// `Lossy` if any step may change values.

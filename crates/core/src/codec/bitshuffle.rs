@@ -63,6 +63,10 @@ impl Codec for Bitshuffle {
         &OPTIONS
     }
 
+    fn keeps_size(&self, _options: &Options) -> bool {
+        true
+    }
+
     fn supports(&self, _dtype: DType) -> bool {
         true
     }

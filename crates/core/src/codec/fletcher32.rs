@@ -32,6 +32,10 @@ impl Codec for Fletcher32 {
         &[]
     }
 
+    fn keeps_size(&self, _options: &Options) -> bool {
+        true
+    }
+
     fn supports(&self, _dtype: DType) -> bool {
         true
     }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Codec, FilterId, bitshuffle, brotli, fletcher32, pcodec, round, shuffle, snappy};
+use super::{
+    Codec, FilterId, bitround, bitshuffle, brotli, delta, fletcher32, granular, lorenzo, pcodec, quantize,
+    quantize_rel, round, shuffle, snappy, xor,
+};
 use crate::error::{Error, Result};
 
 /// An ordered list of codecs. Order breaks ties in choices, so it is part of the result.
@@ -13,6 +16,13 @@ impl CodecList {
     /// The codecs of this crate: pure Rust, no foreign library.
     pub fn pure() -> Self {
         Self(vec![
+            Arc::new(bitround::BitRound),
+            Arc::new(granular::Granular),
+            Arc::new(quantize::Quantize),
+            Arc::new(quantize_rel::QuantizeRel),
+            Arc::new(delta::Delta),
+            Arc::new(lorenzo::Lorenzo),
+            Arc::new(xor::Xor),
             Arc::new(shuffle::Shuffle),
             Arc::new(bitshuffle::Bitshuffle),
             Arc::new(fletcher32::Fletcher32),

@@ -4,19 +4,28 @@
 //! type and shape. Kinds are those of the Zarr v3 specification. A codec also says how it
 //! is written as a registered HDF5 filter and as Zarr v3 metadata, if it can be.
 
+mod bitround;
 pub mod bitshuffle;
 mod brotli;
 mod buffers;
+mod delta;
 mod fletcher32;
 mod forms;
+mod granular;
 mod list;
+mod lorenzo;
 mod options;
+pub mod order;
 mod pcodec;
 pub mod planes;
+mod quantize;
+mod quantize_rel;
 mod registered;
 mod round;
+mod rounding;
 mod shuffle;
 mod snappy;
+mod xor;
 
 pub use buffers::{check_limit, sized};
 pub use forms::{FilterId, Hdf5Filter, Hdf5Form, Reader, ZarrCodec, ZarrKind, zarr_entry};

@@ -35,6 +35,10 @@ impl Codec for Shuffle {
         }]
     }
 
+    fn keeps_size(&self, _options: &Options) -> bool {
+        true
+    }
+
     fn supports(&self, _dtype: DType) -> bool {
         true
     }

@@ -20,6 +20,8 @@ use crate::store::Source;
 
 /// Variables smaller than this are copied: a filter saves less than its header costs.
 const WORTH_ENCODING: u64 = 2048;
+/// A ratio that is not worth a decoder.
+const INCOMPRESSIBLE: f64 = 1.01;
 /// Full chunks looked at per variable, at most.
 const SAMPLES: usize = 3;
 
@@ -186,7 +188,8 @@ impl Planner<'_> {
             } else {
                 samples.push(sample);
             }
-            let enough = if variable.raw_bytes() >= (64 << 20) || self.settings.goal.weighs_ratio_alone() { SAMPLES } else { 1 };
+            let enough =
+                if variable.raw_bytes() >= (64 << 20) || self.settings.goal.weighs_ratio_alone() { SAMPLES } else { 1 };
             if samples.len() >= enough {
                 break;
             }
@@ -206,7 +209,7 @@ impl Planner<'_> {
         }
         let needs = if variable.filters.iter().all(|filter| matches!(filter.id, 1..=3)) {
             Reader::Core
-        } else if variable.filters.iter().any(|filter| filter.id == super::KNARR_FILTER) {
+        } else if variable.filters.iter().any(|filter| filter.id == crate::codec::KNARR_FILTER) {
             Reader::Knarr
         } else {
             Reader::Standard
@@ -241,9 +244,9 @@ impl ChoiceJob<'_> {
         let predicted = predict(&chains, &features, self.goal, profile, codecs);
         let sample_bytes: u64 = samples.iter().map(|(_, bytes)| bytes.len() as u64).sum();
         #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
-        let budget = predicted.first().map_or(0.0, |best| {
-            trial_share(self.raw_bytes) * self.raw_bytes as f64 / 1e6 / best.merits.encode
-        });
+        let budget = predicted
+            .first()
+            .map_or(0.0, |best| trial_share(self.raw_bytes) * self.raw_bytes as f64 / 1e6 / best.merits.encode);
         let tries = shortlist(&predicted, sample_bytes, budget);
         let scored: Vec<Candidate> = predicted
             .into_iter()
@@ -266,6 +269,9 @@ impl ChoiceJob<'_> {
             return Err(Error::new(kind, format!("chain '{}' cannot be used: {why}", best.chain))
                 .mend("choose another chain or bound"));
         }
+        if self.settings.chain.is_none() && best.merits.ratio < INCOMPRESSIBLE {
+            return Ok(self.raw(features, ranked, sample_bytes));
+        }
         let chain = Chain::prepare(codecs, &best.chain, self.spec)?;
         Ok(Choice {
             chunk: self.chunk,
@@ -286,17 +292,41 @@ impl ChoiceJob<'_> {
         })
     }
 
+    /// Nothing gains: the bytes are stored.
+    fn raw(self, features: Features, candidates: Vec<Candidate>, sample_bytes: u64) -> Choice {
+        let chain = ChainSpec::raw();
+        Choice {
+            chunk: self.chunk,
+            fallback: None,
+            bound: None,
+            reader: Reader::Core,
+            expected: self.engine.profile.merits(&self.engine.codecs, &chain, 1.0),
+            chain,
+            quality: self.settings.quality,
+            reason: "nothing tried makes the samples smaller: stored".to_owned(),
+            features,
+            candidates,
+            sample_bytes,
+            seconds: 0.0,
+        }
+    }
+
     /// A chain the user gave: it must serve the type, the target and the promise.
     fn checked(&self, forced: &ChainSpec) -> Result<ChainSpec> {
         let chain = Chain::prepare(&self.engine.codecs, forced, self.spec)?;
         if chain.loss() == Loss::Lossy && self.bound.is_none() {
-            return Err(Error::new(ErrorKind::Quality, format!("chain '{forced}' changes values, the quality is lossless"))
-                .mend("state a bound, for example --max-abs-error, or choose a lossless chain"));
+            return Err(Error::new(
+                ErrorKind::Quality,
+                format!("chain '{forced}' changes values, the quality is lossless"),
+            )
+            .mend("state a bound, for example --max-abs-error, or choose a lossless chain"));
         }
         if !self.target.holds(&chain) {
             let (what, mend) = match self.target {
                 Target::Hdf5(Reader::Core) => ("every HDF5 build can read", "allow plugins with --portable standard"),
-                Target::Hdf5(_) => ("a standard HDF5 filter pipeline can hold", "allow Knarr's own filter with --portable knarr"),
+                Target::Hdf5(_) => {
+                    ("a standard HDF5 filter pipeline can hold", "allow Knarr's own filter with --portable knarr")
+                }
                 Target::Zarr(_) => ("Zarr v3 codecs can hold", "choose another chain"),
             };
             return Err(Error::unsupported(format!("chain '{forced}' is more than {what}")).mend(mend));

@@ -169,7 +169,7 @@ impl ChunkEncoder {
     fn run(&self, chain: &Chain, raw: &[u8], buffers: &mut Buffers, out: &mut Vec<u8>) -> Result<()> {
         if self.container == Container::Frame {
             chain.encode(raw, &mut buffers.scratch, &mut buffers.frame)?;
-            return crate::frame::write(chain.spec(), &self.spec, &buffers.frame, out);
+            return crate::frame::write(chain, &buffers.frame, out);
         }
         chain.encode(raw, &mut buffers.scratch, out)
     }

@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use super::encode::{Buffers, ChunkEncoder, ChunkOutcome, Container};
 use super::window::Window;
-use super::{KNARR_FILTER, chunk_count, chunk_position, chunk_region, pad_chunk};
+use super::{chunk_count, chunk_position, chunk_region, pad_chunk};
 use crate::chain::Chain;
 use crate::choose::Target;
-use crate::codec::{Hdf5Filter, Reader};
+use crate::codec::{Hdf5Filter, KNARR_FILTER, Reader};
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Attribute, Variable};
@@ -74,9 +74,11 @@ pub fn storages(engine: &Engine, source: &dyn Source, plan: &Plan, target: Targe
 }
 
 fn planned<'a>(source: &'a dyn Source, plan: &'a Plan) -> impl Iterator<Item = (usize, &'a Variable, &'a Choice)> {
-    source.model().variables.iter().enumerate().filter_map(|(index, variable)| match &plan.variable(&variable.path)?.action {
-        Action::Encode(choice) => Some((index, variable, choice.as_ref())),
-        Action::Copy(_) => None,
+    source.model().variables.iter().enumerate().filter_map(|(index, variable)| {
+        match &plan.variable(&variable.path)?.action {
+            Action::Encode(choice) => Some((index, variable, choice.as_ref())),
+            Action::Copy(_) => None,
+        }
     })
 }
 
@@ -143,10 +145,18 @@ pub fn execute(
     progress.begin("repacking", total);
     let budget = Budget::of(engine, &works)?;
     let mut execution = Execution::default();
-    run(engine, source, &works, first, &budget, &mut |done| {
-        write(sink, &works, &mut execution, done)?;
-        Ok(())
-    }, progress)?;
+    run(
+        engine,
+        source,
+        &works,
+        first,
+        &budget,
+        &mut |done| {
+            write(sink, &works, &mut execution, done)?;
+            Ok(())
+        },
+        progress,
+    )?;
     execution.seconds = begin.elapsed().as_secs_f64();
     Ok(execution)
 }
@@ -169,9 +179,15 @@ impl Budget {
         let fitting = usize::try_from(half / worker.max(1)).unwrap_or(usize::MAX);
         if fitting == 0 && worker > engine.max_mem {
             let work = largest.map_or("", |work| work.variable.name());
-            return Err(Error::new(ErrorKind::Usage, format!("one chunk takes {} MiB while it is encoded", worker >> 20))
-                .mend(format!("raise --max-mem to {} MiB or choose smaller chunks with --chunks", (2 * worker) >> 20))
-                .at_variable(work));
+            return Err(Error::new(
+                ErrorKind::Usage,
+                format!("one chunk takes {} MiB while it is encoded", worker.div_ceil(1 << 20)),
+            )
+            .mend(format!(
+                "raise --max-mem to {}M or choose smaller chunks with --chunks",
+                (2 * worker).div_ceil(1 << 20)
+            ))
+            .at_variable(work));
         }
         Ok(Self { jobs: engine.jobs.clamp(1, fitting.max(1)), window: half / 2 })
     }
@@ -205,7 +221,8 @@ fn run(
                     if !window.admit(number, work.chunk_bytes) {
                         return;
                     }
-                    let done = engine.check_cancelled().and_then(|()| worker.chunk(source, work, at, number - work.first));
+                    let done =
+                        engine.check_cancelled().and_then(|()| worker.chunk(source, work, at, number - work.first));
                     if send.send((number, done)).is_err() {
                         return;
                     }
@@ -259,7 +276,10 @@ impl Worker {
             return Ok(Done { work: at, position, bytes: None, raw });
         }
         let place = |error: Error| {
-            error.at(format!("chunk {position:?}")).at_variable(work.variable.name()).at(source.path().display().to_string())
+            error
+                .at(format!("chunk {position:?}"))
+                .at_variable(work.variable.name())
+                .at(source.path().display().to_string())
         };
         source.read_region(work.index, &start, &count, &mut self.region).map_err(place)?;
         let chunk: &[u8] = if count == work.chunk {

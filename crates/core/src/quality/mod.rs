@@ -4,8 +4,10 @@
 //! [`Bound`], and [`Bound::check`] proves it for every element after the final cast.
 
 mod bound;
+mod range;
 
 pub use bound::{Bound, Observed};
+pub use range::valid_range;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -133,5 +135,52 @@ impl fmt::Display for Quality {
         .flatten()
         .collect();
         if parts.is_empty() { f.write_str("lossless") } else { f.write_str(&parts.join(", ")) }
+    }
+}
+
+impl std::str::FromStr for Quality {
+    type Err = Error;
+
+    /// The form that `Display` writes: `lossless`, or `name=value` pairs separated by commas.
+    fn from_str(text: &str) -> Result<Self> {
+        let mut quality = Self::LOSSLESS;
+        if text.trim() == "lossless" {
+            return Ok(quality);
+        }
+        for item in text.split(',') {
+            let refuse = || {
+                Error::usage(format!("quality '{}' is not understood", item.trim()))
+                    .mend("write 'lossless' or bounds such as 'max_abs_error=0.01, significant_digits=4'")
+            };
+            let (name, value) = item.split_once('=').ok_or_else(refuse)?;
+            let value = value.trim();
+            let float = || value.parse::<f64>().map(Some).map_err(|_| refuse());
+            let count = || value.parse::<u32>().map(Some).map_err(|_| refuse());
+            match name.trim() {
+                "max_abs_error" => quality.max_abs_error = float()?,
+                "max_range_error" => quality.max_range_error = float()?,
+                "max_rel_error" => quality.max_rel_error = float()?,
+                "finest_abs_error" => quality.finest_abs_error = float()?,
+                "significant_bits" => quality.significant_bits = count()?,
+                "significant_digits" => quality.significant_digits = count()?,
+                _ => return Err(refuse()),
+            }
+        }
+        Ok(quality)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_round_trips() {
+        let quality = Quality { max_abs_error: Some(0.1), significant_digits: Some(4), ..Quality::LOSSLESS };
+        assert_eq!(quality.to_string().parse::<Quality>().unwrap(), quality);
+        assert_eq!("lossless".parse::<Quality>().unwrap(), Quality::LOSSLESS);
+        for text in ["", "max_abs_error", "max_abs_error=x", "tolerance=1", "significant_bits=1.5"] {
+            assert!(text.parse::<Quality>().unwrap_err().advice().is_some(), "{text}");
+        }
     }
 }

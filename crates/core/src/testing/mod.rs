@@ -3,3 +3,4 @@
 
 pub mod codec_suite;
 pub mod data;
+pub mod memory;

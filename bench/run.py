@@ -1,0 +1,158 @@
+"""Runs the benchmarks, prints Markdown, and writes raw results to bench/runs/ when complete.
+
+    run.py repack  [--repeats N] [--peers-only] [--inputs real.nc,...]
+    run.py codecs  [--jobs N] [--knarr FILE...]
+    run.py memory  [--max-mem 128M]
+
+No timing is asserted here: numbers are for people to judge, with machine, versions and commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+import codecs_pool
+import repack
+from data import WORK, write_inputs
+from equality import require_equal
+from measure import host_class, machine, run_measured
+
+RUNS = Path(__file__).resolve().parent / "runs"
+PACKAGES = (
+    "h5py",
+    "hdf5plugin",
+    "netCDF4",
+    "cmip7-repack",
+    "numpy",
+    "pcodec",
+    "fpzip",
+    "zstandard",
+    "blosc2",
+)
+
+
+def version_of(*command: str) -> str:
+    """The first thing that looks like a version in what a command prints."""
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return "not installed"
+    found = re.search(r"\d+\.\d+[\w.+-]*", answer.stdout + answer.stderr)
+    return found.group() if found else "unknown"
+
+
+def versions() -> dict[str, str]:
+    import h5py
+
+    found = {package: version(package) for package in PACKAGES}
+    found["python"] = sys.version.split()[0]
+    found["HDF5 of h5py"] = h5py.version.hdf5_version
+    found["h5repack"] = version_of("h5repack", "--version")
+    found["netCDF-C of nccopy"] = version_of("sh", "-c", "ncdump 2>&1 | tail -1")
+    binary = os.environ.get("KNARR_BIN", str(repack.KNARR))
+    found["knarr"] = version_of(binary, "--version")
+    return found
+
+
+def save(kind: str, results: object, facts: dict[str, object]) -> None:
+    RUNS.mkdir(exist_ok=True)
+    path = RUNS / f"{datetime.date.today().isoformat()}-{host_class()}-{kind}.json"
+    path.write_text(json.dumps({**facts, "kind": kind, "results": results}, indent=1) + "\n")
+    print(f"\nraw results: bench/runs/{path.name}")
+
+
+def header(facts: dict[str, object]) -> str:
+    host = facts["machine"]
+    tools = ", ".join(f"{name} {value}" for name, value in facts["versions"].items())
+    return f"{host['cpu']}, {host['cores']} cores, {host['memory_gb']} GB, {host['system']}\n\n{tools}\n"
+
+
+def run_repack(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    inputs = [WORK / name for name in options.inputs.split(",")]
+    contenders = repack.peers() + ([] if options.peers_only else repack.knarr_settings())
+    results = repack.compare(inputs, contenders, options.repeats, lambda line: print(line, file=sys.stderr))
+    print(header(facts))
+    print(repack.table(results))
+    if not options.peers_only:
+        save("repack", [asdict(result) for result in results], facts)
+
+
+def pool_results(jobs: int, tools: dict[str, str]) -> dict[str, dict[str, float]]:
+    """The pool's ratios; taken from an earlier run if input and versions (Knarr's apart) are the same."""
+    path = WORK / "pool.json"
+    manifest = json.loads((WORK / "manifest.json").read_text())["variables.nc"]
+    key = [
+        manifest,
+        {name: value for name, value in tools.items() if name != "knarr"},
+        list(codecs_pool.POOL),
+    ]
+    if path.exists():
+        earlier = json.loads(path.read_text())
+        if earlier["key"] == key:
+            return earlier["results"]
+    results = codecs_pool.measure_pool(WORK / "variables.nc", jobs)
+    path.write_text(json.dumps({"key": key, "results": results}))
+    return results
+
+
+def run_codecs(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    results = pool_results(options.jobs, facts["versions"])
+    knarr_files = {path.name: codecs_pool.stored_ratios(path) for path in options.knarr}
+    print(header(facts))
+    print(codecs_pool.table(results, knarr_files))
+    if knarr_files:
+        save("codecs", {"pool": results, "knarr": knarr_files}, facts)
+
+
+def run_memory(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    limit = int(options.max_mem.rstrip("M")) * 1_000_000
+    write_inputs(large=10 * limit)
+    source, target = WORK / "large.h5", WORK / "large-out.h5"
+    binary = os.environ.get("KNARR_BIN", str(repack.KNARR))
+    command = [binary, "repack", str(source), "-o", str(target), "--max-mem", options.max_mem, "--force"]
+    measurement = run_measured(command)
+    if measurement.exit_code != 0:
+        raise SystemExit(f"knarr failed with exit code {measurement.exit_code}")
+    require_equal(source, target)
+    target.unlink()
+    print(header(facts))
+    print(f"large.h5: {source.stat().st_size / 1e6:.0f} MB with --max-mem {options.max_mem}")
+    print(f"peak {measurement.peak_rss_mb:.0f} MB, {measurement.wall_s:.1f} s")
+    save("memory", {"max_mem": options.max_mem, **asdict(measurement)}, facts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    kinds = parser.add_subparsers(required=True)
+    one = kinds.add_parser("repack", help="whole files against h5repack, nccopy, cmip7-repack and h5py loops")
+    one.add_argument("--repeats", type=int, default=3)
+    one.add_argument("--peers-only", action="store_true", help="leave Knarr out; nothing is saved")
+    one.add_argument("--inputs", default="real.nc,cmip.nc,sim.nc")
+    one.set_defaults(run=run_repack)
+    two = kinds.add_parser("codecs", help="ratio per real variable of every chain of the pool")
+    two.add_argument("--jobs", type=int, default=1)
+    two.add_argument(
+        "--knarr", type=Path, nargs="*", default=[], help="repacked copies of variables.nc to compare"
+    )
+    two.set_defaults(run=run_codecs)
+    three = kinds.add_parser("memory", help="peak memory on a file ten times --max-mem")
+    three.add_argument("--max-mem", default="128M")
+    three.set_defaults(run=run_memory)
+    options = parser.parse_args()
+    write_inputs()
+    options.run(options, {"machine": machine(), "versions": versions()})
+
+
+if __name__ == "__main__":
+    main()

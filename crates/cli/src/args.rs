@@ -1,0 +1,214 @@
+//! The command line. `docs/cli.md` is generated from it.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Repacks netCDF, HDF5 and Zarr data with the chain that suits each variable, and proves that nothing was lost.
+#[derive(Parser, Debug)]
+#[command(name = "knarr", version, after_help = EXIT_CODES)]
+pub(crate) struct Knarr {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes:
+  0    done; files are equal or within their bounds
+  1    files differ, or a bound does not hold
+  2    the command line or knarr.toml is wrong
+  3    an input is missing, unreadable, corrupt, or needs a filter that is not there
+  4    an output exists already or cannot be written
+  5    the quality or chain that was asked for cannot be served
+  70   a defect of knarr: please report it
+  130  interrupted";
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Variables, shapes, chunks, filters by name, ratio, and what a reader needs
+    Inspect(Inspect),
+    /// The chain recommended for each variable, what it would give, and why; changes nothing
+    Advise(Advise),
+    /// Write the same data smaller: netCDF-4, HDF5 or Zarr v3, by the suffix of the output
+    Repack(Repack),
+    /// Compare two files: equal bits, or the largest error against the promised bound
+    Verify(Verify),
+    /// Content hash per variable and file that does not depend on chunks, chain or container
+    Hash(Hash),
+    /// Measure this machine's codecs and write the profile that choices use
+    Profile(Profile),
+    /// Show the saved plan of an output: features, candidates tried, scores, the choice
+    Explain(Explain),
+    /// Which filters, plugins and paths are present or missing, for C, Python and Fortran readers
+    Doctor(Doctor),
+    /// List of codecs in Markdown: the source of docs/chains.md
+    #[command(hide = true)]
+    Chains,
+}
+
+/// Threads, memory and profile, for every command that works on values.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct Resources {
+    /// Worker threads [default: SLURM_CPUS_PER_TASK, else all cores]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) jobs: Option<u32>,
+    /// Memory for chunks, buffers and caches, such as 512M or 4G
+    #[arg(long, value_name = "SIZE", default_value = "1G")]
+    pub(crate) max_mem: String,
+    /// Profile written by 'knarr profile' [default: the user's, else the built-in one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
+}
+
+/// What the result should be like.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "What matters")]
+pub(crate) struct Wishes {
+    /// Configuration: the first [[file]] whose pattern matches the input gives the defaults
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// speed, balanced, ratio, archive or energy; weights such as 'ratio=0.4,encode=0.3,decode=0.3'; limits such as 'encode>=300MB/s' [default: balanced]
+    #[arg(long, value_name = "GOAL")]
+    pub(crate) goal: Option<String>,
+    /// Most demanding reader allowed: core (every HDF5), standard (hdf5plugin, netCDF-C), knarr [default: standard]
+    #[arg(long, value_name = "READER")]
+    pub(crate) portable: Option<String>,
+    /// Use this chain instead of choosing: 'shuffle | zstd:3', for one variable 'T=shuffle | zstd:3'
+    #[arg(long, value_name = "[VAR=]CHAIN")]
+    pub(crate) chain: Vec<String>,
+    /// Chunks: auto, keep, or for one variable 'T=1x180x360' [default: auto]
+    #[arg(long, value_name = "[VAR=]CHUNKS")]
+    pub(crate) chunks: Vec<String>,
+    /// Largest absolute error, in the variable's unit
+    #[arg(long, value_name = "[VAR=]X")]
+    pub(crate) max_abs_error: Vec<String>,
+    /// Largest error as a fraction of the variable's valid range
+    #[arg(long, value_name = "[VAR=]X")]
+    pub(crate) max_range_error: Vec<String>,
+    /// Largest error relative to each value
+    #[arg(long, value_name = "[VAR=]X")]
+    pub(crate) max_rel_error: Vec<String>,
+    /// Absolute error below which relative bounds, bits and digits ask for nothing
+    #[arg(long, value_name = "[VAR=]X")]
+    pub(crate) finest_abs_error: Vec<String>,
+    /// Mantissa bits that stay right
+    #[arg(long, value_name = "[VAR=]N")]
+    pub(crate) significant_bits: Vec<String>,
+    /// Decimal digits that stay right
+    #[arg(long, value_name = "[VAR=]N")]
+    pub(crate) significant_digits: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Inspect {
+    /// Files or patterns
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<String>,
+    /// Machine-readable output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Advise {
+    /// Files or patterns
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<String>,
+    /// Output kind to advise for: nc, h5 or zarr
+    #[arg(long, value_name = "SUFFIX", default_value = "nc")]
+    pub(crate) to: String,
+    #[command(flatten)]
+    pub(crate) wishes: Wishes,
+    #[command(flatten)]
+    pub(crate) resources: Resources,
+    /// Machine-readable output: the plans
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Repack {
+    /// Files or patterns: HDF5, netCDF-4, netCDF-3 (CDF-1, 2, 5), Zarr v2 and v3
+    #[arg(required = true, value_name = "IN")]
+    pub(crate) inputs: Vec<String>,
+    /// Output file (.nc, .h5, .zarr), or a directory for outputs of the same names
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) wishes: Wishes,
+    #[command(flatten)]
+    pub(crate) resources: Resources,
+    /// Replace existing outputs
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Plan and print, write nothing
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
+    /// Do not decode and compare every chunk before it is written; the report says so
+    #[arg(long)]
+    pub(crate) no_verify: bool,
+    /// Write a self-contained HTML page with plots
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Machine-readable result on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Verify {
+    /// The original
+    #[arg(value_name = "A")]
+    pub(crate) original: PathBuf,
+    /// The copy; its recorded bounds are checked
+    #[arg(value_name = "B")]
+    pub(crate) copy: PathBuf,
+    #[command(flatten)]
+    pub(crate) resources: Resources,
+    /// Machine-readable output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Hash {
+    /// Files or patterns
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<String>,
+    #[command(flatten)]
+    pub(crate) resources: Resources,
+    /// Machine-readable output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Profile {
+    /// Where to write it [default: the user's configuration directory, where it is found again]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Seconds to spend, roughly
+    #[arg(long, value_name = "S", default_value_t = 60.0)]
+    pub(crate) seconds: f64,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Explain {
+    /// An output of 'knarr repack', or its plan (NAME.knarr.json)
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Only these variables, names or patterns
+    #[arg(long, value_name = "VAR")]
+    pub(crate) variable: Vec<String>,
+    /// The plan as it is saved
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// Files to check against what is installed
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<String>,
+    /// Machine-readable output
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,77 @@
+//! The engine of one invocation: threads, memory, profile, and what an interrupt does.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use knarr_core::engine::Engine;
+use knarr_core::error::{Error, Result};
+use knarr_core::profile::Profile;
+
+use crate::args::Resources;
+
+/// Sets up codecs, threads, memory, profile and the handler for Ctrl-C.
+pub(crate) fn engine(resources: &Resources, configured_profile: Option<PathBuf>) -> Result<Engine> {
+    let mut engine = Engine::new(knarr_native::codecs()?);
+    engine.jobs = match resources.jobs {
+        Some(jobs) => usize::try_from(jobs).unwrap_or(1),
+        None => slurm_cpus().unwrap_or(engine.jobs),
+    };
+    engine.max_mem = parse_size(&resources.max_mem)?;
+    if let Some(path) = resources.profile.clone().or(configured_profile) {
+        engine.profile = Arc::new(read_profile(&path)?);
+    } else if let Some(path) = user_profile().filter(|path| path.exists()) {
+        engine.profile = Arc::new(read_profile(&path)?);
+    }
+    let cancel = Arc::clone(&engine.cancel);
+    ctrlc::set_handler(move || cancel.store(true, Ordering::Relaxed))
+        .map_err(|error| Error::internal(format!("cannot handle interrupts: {error}")))?;
+    Ok(engine)
+}
+
+fn read_profile(path: &std::path::Path) -> Result<Profile> {
+    let text = std::fs::read_to_string(path).map_err(|error| Error::read(path, &error))?;
+    Profile::parse(&text).map_err(|error| error.at(path.display().to_string()))
+}
+
+/// Where the user's profile lies: `$XDG_CONFIG_HOME/knarr/profile.json`, else below `~/.config`.
+pub(crate) fn user_profile() -> Option<PathBuf> {
+    let base = std::env::var_os("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config")))?;
+    Some(base.join("knarr").join("profile.json"))
+}
+
+fn slurm_cpus() -> Option<usize> {
+    std::env::var("SLURM_CPUS_PER_TASK").ok()?.parse().ok().filter(|&cpus| cpus > 0)
+}
+
+/// A size such as `512M`, `4G`, `100000`; powers of 1024.
+fn parse_size(text: &str) -> Result<u64> {
+    let refuse = || Error::usage(format!("--max-mem '{text}' is not a size")).mend("write it like 512M or 4G");
+    let trimmed = text.trim().trim_end_matches(['B', 'b']).trim_end_matches('i');
+    let (number, shift) = match trimmed.chars().last() {
+        Some('K' | 'k') => (&trimmed[..trimmed.len() - 1], 10),
+        Some('M' | 'm') => (&trimmed[..trimmed.len() - 1], 20),
+        Some('G' | 'g') => (&trimmed[..trimmed.len() - 1], 30),
+        Some('T' | 't') => (&trimmed[..trimmed.len() - 1], 40),
+        _ => (trimmed, 0),
+    };
+    let number: u64 = number.trim().parse().map_err(|_| refuse())?;
+    number.checked_mul(1 << shift).filter(|&size| size > 0).ok_or_else(refuse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_size;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        assert_eq!(parse_size("512M").unwrap(), 512 << 20);
+        assert_eq!(parse_size("4GiB").unwrap(), 4 << 30);
+        assert_eq!(parse_size("100000").unwrap(), 100_000);
+        for text in ["", "M", "-1G", "1.5G", "0", "99999999999T", "é"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Tables for people: aligned columns that fit a terminal.
+
+/// How a column is aligned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
+/// Renders rows under a header. The last column may be long and is not padded.
+pub(crate) fn render(header: &[(&str, Align)], rows: &[Vec<String>]) -> String {
+    let width = |text: &str| text.chars().count();
+    let widths: Vec<usize> = header
+        .iter()
+        .enumerate()
+        .map(|(column, (title, _))| {
+            rows.iter().filter_map(|row| row.get(column)).map(|cell| width(cell)).chain([width(title)]).max().unwrap_or(0)
+        })
+        .collect();
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut text = String::new();
+        for (column, cell) in cells.enumerate() {
+            let padding = " ".repeat(widths.get(column).copied().unwrap_or(0).saturating_sub(width(cell)));
+            let right = header.get(column).is_some_and(|(_, align)| *align == Align::Right);
+            if column > 0 {
+                text.push_str("  ");
+            }
+            text.push_str(&if right { padding.clone() + cell } else { cell.to_owned() + &padding });
+        }
+        text.trim_end().to_owned() + "\n"
+    };
+    let mut text = line(&mut header.iter().map(|(title, _)| *title));
+    for row in rows {
+        text.push_str(&line(&mut row.iter().map(String::as_str)));
+    }
+    text
+}
+
+/// Bytes in the unit a person would use, powers of 1000.
+pub(crate) fn bytes(count: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
+    let mut value = count as f64;
+    for unit in ["B", "kB", "MB", "GB", "TB"] {
+        if value < 999.5 {
+            return if unit == "B" { format!("{count} B") } else { format!("{value:.1} {unit}") };
+        }
+        value /= 1000.0;
+    }
+    format!("{value:.1} PB")
+}
+
+/// Raw over stored bytes, or a dash.
+pub(crate) fn ratio(raw: u64, stored: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
+    let value = raw as f64 / stored as f64;
+    if stored == 0 { "-".to_owned() } else { format!("{value:.2}") }
+}
+
+/// Extents as people write them.
+pub(crate) fn shape(extents: &[u64]) -> String {
+    if extents.is_empty() {
+        return "scalar".to_owned();
+    }
+    extents.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let text = render(
+            &[("name", Align::Left), ("size", Align::Right)],
+            &[vec!["temperature".into(), "1".into()], vec!["u".into(), "1000".into()]],
+        );
+        assert_eq!(text, "name         size\ntemperature     1\nu            1000\n");
+        assert_eq!(bytes(999), "999 B");
+        assert_eq!(bytes(1_234_567), "1.2 MB");
+        assert_eq!(ratio(10, 0), "-");
+    }
+}

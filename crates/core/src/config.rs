@@ -1,0 +1,219 @@
+//! `knarr.toml`: the one configuration file. Unknown keys are errors that show the line.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::chain::ChainSpec;
+use crate::codec::Reader;
+use crate::error::{Error, ErrorKind, Result};
+use crate::goal::Goal;
+use crate::quality::Quality;
+use crate::settings::{Rule, Settings};
+
+/// The whole file.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The machine.
+    #[serde(default)]
+    pub machine: Machine,
+    /// What matters for each family of files; the first match wins.
+    #[serde(default)]
+    pub file: Vec<FileRule>,
+}
+
+/// `[machine]`
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Profile written by `knarr profile`; relative to the configuration file.
+    pub profile: Option<PathBuf>,
+}
+
+/// Where the values of a family of files go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Route {
+    /// A standard file with chosen chains.
+    #[default]
+    Compress,
+    /// Untouched.
+    File,
+}
+
+/// `[[file]]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileRule {
+    /// Pattern of file names with `*` and `?`.
+    pub pattern: String,
+    /// Where the values go.
+    #[serde(default)]
+    pub route: Route,
+    /// Named goal, weights or limits, as on the command line.
+    pub goal: Option<String>,
+    /// Most demanding reader allowed: core, standard or knarr.
+    pub portable: Option<Reader>,
+    /// Per variable or pattern.
+    #[serde(default)]
+    pub variables: BTreeMap<String, VariableRule>,
+}
+
+/// `variables.NAME`
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VariableRule {
+    /// `"lossless"`, or bounds in one line: `"max_abs_error=0.01, significant_digits=4"`.
+    pub quality: Option<String>,
+    /// See [`Quality::max_abs_error`].
+    pub max_abs_error: Option<f64>,
+    /// See [`Quality::max_range_error`].
+    pub max_range_error: Option<f64>,
+    /// See [`Quality::max_rel_error`].
+    pub max_rel_error: Option<f64>,
+    /// See [`Quality::finest_abs_error`].
+    pub finest_abs_error: Option<f64>,
+    /// See [`Quality::significant_bits`].
+    pub significant_bits: Option<u32>,
+    /// See [`Quality::significant_digits`].
+    pub significant_digits: Option<u32>,
+    /// Chain to use without choosing.
+    pub chain: Option<String>,
+    /// `auto`, `keep` or a shape such as `1x180x360`.
+    pub chunks: Option<String>,
+}
+
+impl Config {
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// `NotFound` or `Read`; `Config` with line and column for unknown keys and bad values.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|error| Error::read(path, &error))?;
+        Self::parse(&text).map_err(|error| error.at(path.display().to_string()))
+    }
+
+    /// Parses the text of a configuration file.
+    ///
+    /// # Errors
+    /// `Config` with line and column.
+    pub fn parse(text: &str) -> Result<Self> {
+        let config: Self = toml::from_str(text).map_err(|error| {
+            Error::new(ErrorKind::Config, error.to_string().trim_end().to_owned())
+                .mend("the keys are described in docs/cli.md")
+        })?;
+        // Every rule is resolved once now, so that a mistake shows before any work is done.
+        for rule in &config.file {
+            rule.settings().map_err(|error| error.at(format!("[[file]] pattern '{}'", rule.pattern)))?;
+        }
+        Ok(config)
+    }
+
+    /// The first rule whose pattern matches the name of `path`, or the whole path.
+    pub fn rule_for(&self, path: &Path) -> Option<&FileRule> {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let whole = path.to_string_lossy();
+        self.file.iter().find(|rule| {
+            crate::settings::glob_matches(&rule.pattern, &name) || crate::settings::glob_matches(&rule.pattern, &whole)
+        })
+    }
+}
+
+impl FileRule {
+    /// The settings this rule stands for.
+    ///
+    /// # Errors
+    /// `Usage` for goals, chains, chunks or qualities that do not parse or contradict each other.
+    pub fn settings(&self) -> Result<Settings> {
+        let mut settings = Settings::default();
+        if let Some(goal) = &self.goal {
+            settings.goal = goal.parse::<Goal>()?;
+        }
+        if let Some(portable) = self.portable {
+            settings.portable = portable;
+        }
+        // A pattern is less specific than a name: patterns first, so that names win.
+        let (patterns, names): (Vec<_>, Vec<_>) =
+            self.variables.iter().partition(|(name, _)| name.contains(['*', '?']));
+        for (name, rule) in patterns.into_iter().chain(names) {
+            settings.rules.push(rule.resolve(name).map_err(|error| error.at_variable(name))?);
+        }
+        Ok(settings)
+    }
+}
+
+impl VariableRule {
+    fn resolve(&self, pattern: &str) -> Result<Rule> {
+        let mut quality = match &self.quality {
+            Some(text) => text.parse()?,
+            None => Quality::LOSSLESS,
+        };
+        let stated = Quality {
+            max_abs_error: self.max_abs_error,
+            max_range_error: self.max_range_error,
+            max_rel_error: self.max_rel_error,
+            finest_abs_error: self.finest_abs_error,
+            significant_bits: self.significant_bits,
+            significant_digits: self.significant_digits,
+        };
+        if stated != Quality::LOSSLESS {
+            if self.quality.is_some() {
+                return Err(
+                    Error::usage("'quality' and a bound of its own contradict each other").mend("keep one of them")
+                );
+            }
+            quality = stated;
+        }
+        quality.validate(crate::array::DType::F64)?;
+        Ok(Rule {
+            pattern: pattern.to_owned(),
+            quality: (self.quality.is_some() || stated != Quality::LOSSLESS).then_some(quality),
+            chain: self.chain.as_deref().map(str::parse::<ChainSpec>).transpose()?,
+            chunks: self.chunks.as_deref().map(str::parse).transpose()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_of_the_design_is_read() {
+        let config = Config::parse(
+            r#"
+[machine]
+profile = "knarr-profile.json"
+[[file]]
+pattern = "history_*.nc"
+route   = "compress"
+goal    = "balanced"
+variables.T.max_abs_error = 0.01
+variables."*".quality = "lossless"
+"#,
+        )
+        .unwrap();
+        let rule = config.rule_for(Path::new("/data/history_2020.nc")).unwrap();
+        let settings = rule.settings().unwrap();
+        assert_eq!(settings.rules.len(), 2);
+        assert_eq!(settings.rules[1].pattern, "T");
+        assert_eq!(settings.rules[1].quality.unwrap().max_abs_error, Some(0.01));
+        assert!(config.rule_for(Path::new("restart.nc")).is_none());
+    }
+
+    #[test]
+    fn mistakes_show_the_line() {
+        let unknown = Config::parse("[[file]]\npattern = \"*\"\ngaol = \"speed\"\n").unwrap_err().to_string();
+        assert!(unknown.contains("gaol") && unknown.contains("line 3"), "{unknown}");
+        for text in [
+            "[[file]]\npattern = \"*\"\ngoal = \"fastest\"\n",
+            "[[file]]\npattern = \"*\"\nvariables.T.chain = \"no such|\"\n",
+            "[[file]]\npattern = \"*\"\nvariables.T.max_abs_error = -1.0\n",
+            "[[file]]\npattern = \"*\"\nvariables.T = { quality = \"lossless\", max_abs_error = 1.0 }\n",
+            "[[file]]\npattern = \"*\"\nroute = \"teleport\"\n",
+        ] {
+            assert!(Config::parse(text).is_err(), "{text}");
+        }
+    }
+}

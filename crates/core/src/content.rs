@@ -1,0 +1,39 @@
+//! Content of files apart from how it is stored: hashes and comparison.
+
+mod compare;
+mod hash;
+
+pub use compare::{Difference, VariableComparison, compare};
+pub use hash::{FileHash, VariableHash, hash};
+
+use crate::array::{DType, Endian, swap_bytes};
+use crate::error::Result;
+use crate::model::Variable;
+use crate::pipeline::{chunk_count, chunk_position, chunk_region};
+use crate::settings::{ChunkRule, chunk_shape};
+use crate::store::Source;
+
+/// Blocks of a variable: whole trailing dimensions, about 1 MiB, contiguous in row-major order, and dependent on
+/// its type and shape only, never on its chunks.
+fn blocks(variable: &Variable) -> Result<(Vec<u64>, u64)> {
+    if variable.is_empty() {
+        return Ok((variable.shape.clone(), 0));
+    }
+    let plain = Variable { layout: crate::model::Layout::Contiguous, ..variable.clone() };
+    let block = chunk_shape(&ChunkRule::Auto, &plain)?;
+    let count = chunk_count(&variable.shape, &block);
+    Ok((block, count))
+}
+
+/// Reads one block with its elements in little-endian order.
+fn read_block(source: &dyn Source, index: usize, block: &[u64], number: u64, out: &mut Vec<u8>) -> Result<Vec<u64>> {
+    let variable = &source.model().variables[index];
+    let (start, count) = chunk_region(&variable.shape, block, &chunk_position(&variable.shape, block, number));
+    source
+        .read_region(index, &start, &count, out)
+        .map_err(|error| error.at_variable_once(variable.name()).at(source.path().display().to_string()))?;
+    if variable.endian == Endian::Big && !matches!(variable.dtype, DType::Opaque(_)) {
+        swap_bytes(out, variable.dtype.size());
+    }
+    Ok(count)
+}

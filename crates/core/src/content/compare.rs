@@ -1,0 +1,173 @@
+//! Comparison of two files: equal bits, or the largest error against a promised bound.
+
+use serde::Serialize;
+
+use super::{blocks, read_block};
+use crate::array::{ArraySpec, Endian};
+use crate::engine::{Engine, Progress};
+use crate::error::Result;
+use crate::model::{AttributeValue, Model, Variable};
+use crate::provenance::QUALITY_ATTRIBUTE;
+use crate::quality::{Bound, Observed, Quality, valid_range};
+use crate::store::Source;
+
+/// How a variable of one file stands to its namesake in another.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Difference {
+    /// All bits are equal.
+    Equal,
+    /// Bits differ and the promised bound holds for every element.
+    WithinBound,
+    /// Bits differ and no bound was promised, or it does not hold; says where first.
+    Differs(String),
+    /// Only one file has it, or type or shape differ; says which.
+    Unlike(String),
+    /// The values cannot be compared; says why.
+    NotCompared(String),
+}
+
+/// Comparison of one variable.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct VariableComparison {
+    /// Absolute path.
+    pub path: String,
+    /// The verdict.
+    pub difference: Difference,
+    /// What was promised, if anything.
+    pub promised: Quality,
+    /// The largest errors seen; absent if the values were not compared or are not floating point.
+    pub observed: Option<Observed>,
+}
+
+impl VariableComparison {
+    /// True for equal bits, for a bound that holds, and for what cannot be compared.
+    pub fn passes(&self) -> bool {
+        matches!(self.difference, Difference::Equal | Difference::WithinBound | Difference::NotCompared(_))
+    }
+}
+
+/// Compares every variable of `original` and `copy`. The promise is the one recorded in `copy`.
+///
+/// # Errors
+/// What reading reports.
+pub fn compare(
+    engine: &Engine,
+    original: &dyn Source,
+    copy: &dyn Source,
+    progress: &dyn Progress,
+) -> Result<Vec<VariableComparison>> {
+    let (a, b) = (original.model(), copy.model());
+    progress.begin("comparing", a.variables.iter().map(Variable::raw_bytes).sum());
+    let mut found = Vec::new();
+    for (index, variable) in a.variables.iter().enumerate() {
+        found.push(match position(b, &variable.path) {
+            Some(other) => compare_variable(engine, (original, index), (copy, other), progress)?,
+            None => unlike(&variable.path, "only in the first file"),
+        });
+    }
+    let missing = b.variables.iter().filter(|variable| position(a, &variable.path).is_none());
+    found.extend(missing.map(|variable| unlike(&variable.path, "only in the second file")));
+    Ok(found)
+}
+
+fn position(model: &Model, path: &str) -> Option<usize> {
+    model.variables.iter().position(|variable| variable.path == path)
+}
+
+fn unlike(path: &str, why: &str) -> VariableComparison {
+    VariableComparison {
+        path: path.to_owned(),
+        difference: Difference::Unlike(why.to_owned()),
+        promised: Quality::LOSSLESS,
+        observed: None,
+    }
+}
+
+fn compare_variable(
+    engine: &Engine,
+    (original, i): (&dyn Source, usize),
+    (copy, j): (&dyn Source, usize),
+    progress: &dyn Progress,
+) -> Result<VariableComparison> {
+    let (a, b) = (&original.model().variables[i], &copy.model().variables[j]);
+    if a.dtype != b.dtype {
+        return Ok(unlike(&a.path, &format!("type {} against {}", a.dtype, b.dtype)));
+    }
+    if a.shape != b.shape {
+        return Ok(unlike(&a.path, &format!("shape {:?} against {:?}", a.shape, b.shape)));
+    }
+    let promised = promise(b);
+    let result = |difference, observed| VariableComparison { path: a.path.clone(), difference, promised, observed };
+    if let Some(why) = a.copied_because.as_ref().or(b.copied_because.as_ref()) {
+        return Ok(result(Difference::NotCompared(why.clone()), None));
+    }
+    let (block, count) = blocks(a)?;
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let spec = |extents: &[u64]| ArraySpec { endian: Endian::Little, ..a.chunk_spec(extents) };
+    let range = if promised.needs_range() {
+        let ranges = engine.parallel(count, |number| {
+            let mut bytes = Vec::new();
+            let extents = read_block(original, i, &block, number as u64, &mut bytes)?;
+            Ok(valid_range(&spec(&extents), &bytes))
+        })?;
+        ranges.into_iter().flatten().reduce(|x, y| (x.0.min(y.0), x.1.max(y.1)))
+    } else {
+        None
+    };
+    let bound = promised.bound(range);
+    let elements: u64 = block.iter().product();
+    let parts = engine.parallel(count, |number| {
+        let (mut x, mut y) = (Vec::new(), Vec::new());
+        let extents = read_block(original, i, &block, number as u64, &mut x)?;
+        read_block(copy, j, &block, number as u64, &mut y)?;
+        progress.advance(x.len() as u64);
+        Ok(Part::of(&spec(&extents), &x, &y, bound.as_ref(), number as u64 * elements))
+    })?;
+    let observed = parts.iter().filter_map(|part| part.observed).reduce(Observed::merge);
+    let failed = parts.iter().find_map(|part| part.failed.clone());
+    let difference = match failed {
+        Some(why) => Difference::Differs(why),
+        None if parts.iter().all(|part| part.equal) => Difference::Equal,
+        None => Difference::WithinBound,
+    };
+    Ok(result(difference, observed.filter(|_| a.dtype.is_float())))
+}
+
+/// What was promised for a variable, as recorded when it was written.
+fn promise(variable: &Variable) -> Quality {
+    match variable.attribute(QUALITY_ATTRIBUTE) {
+        Some(AttributeValue::Text(text)) => text.parse().unwrap_or(Quality::LOSSLESS),
+        _ => Quality::LOSSLESS,
+    }
+}
+
+struct Part {
+    equal: bool,
+    observed: Option<Observed>,
+    failed: Option<String>,
+}
+
+impl Part {
+    /// `first` is the row-major index of the first element of the block in its variable.
+    fn of(spec: &ArraySpec, x: &[u8], y: &[u8], bound: Option<&Bound>, first: u64) -> Self {
+        if x == y {
+            return Self { equal: true, observed: Some(Observed::default()), failed: None };
+        }
+        let free = Bound { abs: f64::INFINITY, rel: f64::INFINITY, bits: None, digits: None, finest: 0.0 };
+        // What is only measured has no missing values to protect: every difference is a finding anyway.
+        let measured = free
+            .check(&ArraySpec { fills: Vec::new(), ..spec.clone() }, x, y)
+            .ok()
+            .map(|seen| Observed { worst: seen.worst + usize::try_from(first).unwrap_or(usize::MAX), ..seen });
+        let failed = match bound {
+            Some(bound) => bound.check(spec, x, y).err().map(|error| error.message().to_owned()),
+            None => {
+                let size = spec.dtype.size().max(1);
+                let at = x.iter().zip(y).position(|(a, b)| a != b).unwrap_or(0) / size;
+                Some(format!("bits differ first at element {}", first + at as u64))
+            }
+        };
+        Self { equal: false, observed: measured, failed }
+    }
+}

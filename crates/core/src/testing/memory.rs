@@ -1,0 +1,134 @@
+//! A source and a sink in memory: the pipeline is tested without any file format.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::array::{DType, Endian};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Attribute, Layout, Model, Variable};
+use crate::store::{EncodedChunk, Sink, Source};
+
+/// Arrays in memory, as a contiguous source.
+pub struct MemorySource {
+    model: Model,
+    values: Vec<Vec<u8>>,
+    /// Reading a region that holds this element of this variable fails, as a damaged file would.
+    pub damaged: Option<(usize, u64)>,
+}
+
+impl MemorySource {
+    /// A source of named little-endian arrays with their fill values.
+    pub fn new(arrays: Vec<(&str, DType, Vec<u64>, Vec<u64>, Vec<u8>)>) -> Self {
+        let mut source = Self { model: Model::default(), values: Vec::new(), damaged: None };
+        for (name, dtype, shape, fills, bytes) in arrays {
+            source.model.variables.push(Variable {
+                path: format!("/{name}"),
+                dtype,
+                endian: Endian::Little,
+                max_shape: shape.iter().map(|&n| Some(n)).collect(),
+                dimensions: vec![None; shape.len()],
+                shape,
+                attributes: Vec::new(),
+                fills,
+                padding: 0,
+                layout: Layout::Contiguous,
+                filters: Vec::new(),
+                chain: "raw".to_owned(),
+                stored_bytes: Some(bytes.len() as u64),
+                copied_because: None,
+            });
+            source.values.push(bytes);
+        }
+        source
+    }
+}
+
+impl Source for MemorySource {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn path(&self) -> &Path {
+        Path::new("memory")
+    }
+
+    fn format(&self) -> &str {
+        "memory"
+    }
+
+    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
+        let shape = &self.model.variables[variable].shape;
+        let size = self.model.variables[variable].dtype.size();
+        out.clear();
+        let total: u64 = count.iter().product();
+        for index in 0..total {
+            let (mut rest, mut offset, mut stride) = (index, 0, 1);
+            for axis in (0..shape.len()).rev() {
+                offset += (start[axis] + rest % count[axis]) * stride;
+                rest /= count[axis];
+                stride *= shape[axis];
+            }
+            if self.damaged == Some((variable, offset)) {
+                return Err(Error::new(ErrorKind::Corrupt, "damaged on purpose"));
+            }
+            let offset = usize::try_from(offset).expect("a test array") * size;
+            out.extend_from_slice(&self.values[variable][offset..offset + size]);
+        }
+        Ok(())
+    }
+
+    fn is_written(&self, _variable: usize, _start: &[u64], _count: &[u64]) -> bool {
+        true
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// One chunk as it arrived: variable, position, bytes, filter mask.
+pub type Arrived = (usize, Vec<u64>, Vec<u8>, u32);
+
+/// Keeps chunks in the order in which they came.
+#[derive(Clone, Default)]
+pub struct MemorySink {
+    chunks: Arc<Mutex<Vec<Arrived>>>,
+    /// Fail after this many chunks, as a full disk would.
+    pub full_after: Option<usize>,
+}
+
+impl MemorySink {
+    /// What arrived.
+    pub fn chunks(&self) -> Vec<Arrived> {
+        self.chunks.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What arrived, by variable and position.
+    pub fn by_place(&self) -> BTreeMap<(usize, Vec<u64>), (Vec<u8>, u32)> {
+        self.chunks()
+            .into_iter()
+            .map(|(variable, position, bytes, mask)| ((variable, position), (bytes, mask)))
+            .collect()
+    }
+}
+
+impl Sink for MemorySink {
+    fn put(&mut self, chunk: EncodedChunk<'_>) -> Result<()> {
+        let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.full_after == Some(chunks.len()) {
+            return Err(Error::new(ErrorKind::Write, "no space left on device"));
+        }
+        chunks.push((chunk.variable, chunk.position.to_vec(), chunk.bytes.to_vec(), chunk.filter_mask));
+        Ok(())
+    }
+
+    fn annotate(&mut self, _variable: Option<usize>, _attributes: &[Attribute]) -> Result<()> {
+        Ok(())
+    }
+
+    fn commit(self: Box<Self>) -> Result<u64> {
+        Ok(self.chunks().iter().map(|(_, _, bytes, _)| bytes.len() as u64).sum())
+    }
+}

@@ -1,0 +1,221 @@
+//! The pipeline on a source and a sink in memory: nothing lost, one order, bounds kept, failures reported.
+
+use knarr_core::array::DType;
+use knarr_core::chain::{Chain, Scratch};
+use knarr_core::choose::Target;
+use knarr_core::codec::{CodecList, Reader};
+use knarr_core::engine::{Engine, Silent};
+use knarr_core::error::ErrorKind;
+use knarr_core::pipeline::{Execution, advise, chunk_region, execute};
+use knarr_core::plan::{Action, Choice, Plan};
+use knarr_core::quality::Quality;
+use knarr_core::settings::{ChunkRule, Rule, Settings};
+use knarr_core::store::Source;
+use knarr_core::testing::data::{Pattern, Random, sample};
+use knarr_core::testing::memory::{MemorySink, MemorySource};
+
+/// The codecs of this crate alone: what they write without a standard form lies in frames.
+const TARGET: Target = Target::Hdf5(Reader::Knarr);
+
+fn engine(jobs: usize) -> Engine {
+    Engine { jobs, ..Engine::new(CodecList::pure()) }
+}
+
+/// Smooth, masked and noisy variables with partial edge chunks.
+fn source() -> MemorySource {
+    let array = |name, dtype, shape: &[u64], pattern| {
+        let extents: Vec<usize> = shape.iter().map(|&n| usize::try_from(n).unwrap()).collect();
+        let sample = sample(dtype, &extents, pattern, 5);
+        (name, dtype, shape.to_vec(), sample.spec.fills, sample.bytes)
+    };
+    MemorySource::new(vec![
+        array("smooth", DType::F32, &[50, 37, 41], Pattern::Smooth),
+        array("masked", DType::F64, &[20, 30, 31], Pattern::Masked),
+        array("noise", DType::F32, &[9, 1000], Pattern::Noise),
+        array("counts", DType::I16, &[3000], Pattern::Smooth),
+        array("special", DType::F32, &[70, 90], Pattern::Special),
+    ])
+}
+
+fn settings(chunks: &str) -> Settings {
+    let rule = |pattern: &str, text: &str| Rule {
+        pattern: pattern.to_owned(),
+        chunks: Some(text.parse::<ChunkRule>().unwrap()),
+        ..Rule::default()
+    };
+    Settings {
+        goal: "ratio".parse().unwrap(),
+        chunks: ChunkRule::Auto,
+        rules: vec![
+            rule("smooth", chunks),
+            rule("masked", "7x30x31"),
+            rule("noise", "2x300"),
+            rule("special", "16x16"),
+        ],
+        ..Settings::default()
+    }
+}
+
+fn repack(source: &MemorySource, settings: &Settings, jobs: usize) -> (Plan, MemorySink, Execution) {
+    let engine = engine(jobs);
+    let plan = advise(&engine, source, settings, TARGET, &Silent).unwrap();
+    let mut sink = MemorySink::default();
+    let execution = execute(&engine, source, &plan, TARGET, true, &mut sink, &Silent).unwrap();
+    (plan, sink, execution)
+}
+
+fn choice(plan: &Plan, index: usize) -> &Choice {
+    match &plan.variables[index].action {
+        Action::Encode(choice) => choice,
+        Action::Copy(why) => panic!("copied: {why}"),
+    }
+}
+
+/// Decodes every chunk as a reader would and compares its valid part with the source.
+fn compare(source: &MemorySource, plan: &Plan, sink: &MemorySink, mut same: impl FnMut(usize, &[u8], &[u8])) {
+    let codecs = CodecList::pure();
+    for (variable, position, bytes, mask) in sink.chunks() {
+        let info = &source.model().variables[variable];
+        let choice = choice(plan, variable);
+        let (start, count) = chunk_region(&info.shape, &choice.chunk, &position);
+        let chain = Chain::prepare(&codecs, &choice.chain, &info.chunk_spec(&choice.chunk)).unwrap();
+        let mut decoded = Vec::new();
+        if mask == 0 {
+            let framed = chain.hdf5_pipeline().is_none();
+            let bytes = if framed { knarr_core::frame::read(&bytes).unwrap().payload } else { &bytes };
+            chain.decode(bytes, &mut Scratch::default(), &mut decoded).unwrap();
+        } else {
+            decoded = bytes;
+        }
+        let mut original = Vec::new();
+        source.read_region(variable, &start, &count, &mut original).unwrap();
+        let full = MemorySource::new(vec![("chunk", info.dtype, choice.chunk.clone(), vec![], decoded)]);
+        let mut valid = Vec::new();
+        full.read_region(0, &vec![0; count.len()], &count, &mut valid).unwrap();
+        same(variable, &original, &valid);
+    }
+}
+
+#[test]
+fn every_bit_arrives_and_threads_do_not_matter() {
+    let source = source();
+    let settings = settings("4x20x41");
+    let (plan, sink, execution) = repack(&source, &settings, 1);
+    compare(&source, &plan, &sink, |variable, a, b| assert!(a == b, "variable {variable} changed"));
+    assert_eq!(execution.variables.len(), 5);
+    for jobs in [2, 3, 16] {
+        let (other_plan, other, _) = repack(&source, &settings, jobs);
+        assert!(other.chunks() == sink.chunks(), "{jobs} threads gave other bytes or another order");
+        for index in 0..5 {
+            assert_eq!(choice(&plan, index).chain, choice(&other_plan, index).chain);
+        }
+    }
+    let noise = execution.variables[&2];
+    assert_eq!(noise.stored_chunks, noise.chunks, "random bits are stored, never larger");
+    assert!(execution.variables.values().all(|report| report.encoded_bytes <= report.raw_bytes * 2));
+}
+
+#[test]
+fn bounds_hold_for_every_element_and_specials_stay() {
+    let source = source();
+    for quality in [
+        Quality { max_abs_error: Some(0.01), ..Quality::LOSSLESS },
+        Quality { max_range_error: Some(1e-3), ..Quality::LOSSLESS },
+        Quality { max_rel_error: Some(1e-3), finest_abs_error: Some(1e-6), ..Quality::LOSSLESS },
+        Quality { significant_digits: Some(3), max_abs_error: Some(0.5), ..Quality::LOSSLESS },
+        Quality { significant_bits: Some(8), ..Quality::LOSSLESS },
+    ] {
+        let settings = Settings { quality, ..settings("4x20x41") };
+        let (plan, sink, execution) = repack(&source, &settings, 2);
+        for index in [0, 1, 4] {
+            assert!(choice(&plan, index).bound.is_some(), "{quality}: {}", choice(&plan, index).chain);
+        }
+        assert!(choice(&plan, 3).bound.is_none(), "integers stay lossless");
+        compare(&source, &plan, &sink, |variable, a, b| {
+            let info = &source.model().variables[variable];
+            match choice(&plan, variable).bound {
+                Some(bound) => {
+                    let mut spec = info.chunk_spec(&[(a.len() / info.dtype.size()) as u64]);
+                    spec.fills.clone_from(&info.fills);
+                    bound.check(&spec, a, b).unwrap_or_else(|error| panic!("{quality}: {error}"));
+                }
+                None => assert!(a == b),
+            }
+        });
+        let smooth = execution.variables[&0];
+        assert!(smooth.observed.is_some_and(|seen| seen.changed > 0), "{quality}: rounding was expected");
+    }
+}
+
+#[test]
+fn little_memory_and_many_threads_do_not_block() {
+    let source = source();
+    let settings = settings("1x5x5");
+    let small = Engine { max_mem: 2 << 20, ..engine(8) };
+    let plan = advise(&small, &source, &settings, TARGET, &Silent).unwrap();
+    let mut sink = MemorySink::default();
+    execute(&small, &source, &plan, TARGET, true, &mut sink, &Silent).unwrap();
+    assert_eq!(sink.chunks().len(), sink.by_place().len());
+    let tiny = Engine { max_mem: 1000, ..engine(2) };
+    let error = execute(&tiny, &source, &plan, TARGET, true, &mut MemorySink::default(), &Silent).unwrap_err();
+    assert!(error.to_string().contains("--max-mem"), "{error}");
+}
+
+#[test]
+fn failures_say_where_and_stop_everything() {
+    let mut source = source();
+    let settings = settings("4x20x41");
+    let engine = engine(3);
+    let plan = advise(&engine, &source, &settings, TARGET, &Silent).unwrap();
+    let mut full = MemorySink::default();
+    full.full_after = Some(7);
+    let error = execute(&engine, &source, &plan, TARGET, true, &mut full, &Silent).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Write);
+    assert_eq!(full.chunks().len(), 7);
+    source.damaged = Some((1, 18_000));
+    let error = execute(&engine, &source, &plan, TARGET, true, &mut MemorySink::default(), &Silent).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("memory: variable 'masked': chunk ["), "{text}");
+    engine.cancel.store(true, std::sync::atomic::Ordering::Relaxed);
+    let error = execute(&engine, &source, &plan, TARGET, true, &mut MemorySink::default(), &Silent).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted);
+}
+
+#[test]
+fn requests_that_cannot_be_served_are_errors() {
+    let source = source();
+    let standard = Target::Hdf5(Reader::Standard);
+    let try_with = |settings: Settings| advise(&engine(1), &source, &settings, standard, &Silent).unwrap_err();
+    let forced = |chain: &str| Settings { chain: Some(chain.parse().unwrap()), ..Settings::default() };
+    assert_eq!(try_with(forced("round:abs=0.1 | shuffle")).kind(), ErrorKind::Quality);
+    assert!(try_with(forced("shuffle | no-such")).to_string().contains("choose from"));
+    assert!(try_with(forced("pcodec")).to_string().contains("--portable knarr"));
+    let rule = Rule {
+        pattern: "counts".to_owned(),
+        quality: Some(Quality { max_abs_error: Some(1.0), ..Quality::LOSSLESS }),
+        ..Rule::default()
+    };
+    let settings = Settings { rules: vec![rule], ..Settings::default() };
+    let error = advise(&engine(1), &source, &settings, TARGET, &Silent).unwrap_err();
+    assert!(error.to_string().contains("variable 'counts'"), "{error}");
+}
+
+#[test]
+fn random_bytes_of_a_random_shape_survive_random_chunks() {
+    let mut random = Random::new(2024);
+    for _ in 0..40 {
+        let rank = 1 + random.below(4);
+        let shape: Vec<u64> = (0..rank).map(|_| 1 + random.below(30) as u64).collect();
+        let chunk: Vec<String> = (0..rank).map(|_| (1 + random.below(12)).to_string()).collect();
+        let len = usize::try_from(shape.iter().product::<u64>()).unwrap() * 4;
+        let bytes: Vec<u8> = (0..len).map(|_| u8::try_from(random.below(3)).unwrap()).collect();
+        let source = MemorySource::new(vec![("v", DType::F32, shape, vec![], bytes)]);
+        let settings = Settings {
+            chunks: chunk.join("x").parse().unwrap(),
+            chain: Some("shuffle | snappy".parse().unwrap()),
+            ..Settings::default()
+        };
+        let (plan, sink, _) = repack(&source, &settings, 2);
+        compare(&source, &plan, &sink, |_, a, b| assert!(a == b));
+    }
+}

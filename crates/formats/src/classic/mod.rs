@@ -1,0 +1,176 @@
+//! Classic netCDF: CDF-1, CDF-2 and CDF-5, read in place.
+//!
+//! Values lie uncompressed and big-endian in the file, so a region is read by positioned reads straight into
+//! the caller's buffer, from as many threads as there are callers.
+
+mod header;
+mod layout;
+mod read;
+
+pub use header::{Dim, Header, NcType, Var, Version, parse_header};
+
+use crate::fills;
+use header::Fault;
+use knarr_core::array::{DType, Endian};
+use knarr_core::model::{Dimension, Group, Layout, Model, Variable};
+use knarr_core::store::Source;
+use knarr_core::{Error, Result};
+use layout::Place;
+use std::any::Any;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// First read of a header; doubled until the header is complete.
+const FIRST_READ: usize = 64 << 10;
+/// Longest header that is read. The longest seen in the wild are a few MiB.
+const LONGEST_HEADER: u64 = 256 << 20;
+
+/// An open classic netCDF file.
+#[derive(Debug)]
+pub struct ClassicSource {
+    path: PathBuf,
+    file: File,
+    file_len: u64,
+    format: &'static str,
+    model: Model,
+    places: Vec<Place>,
+}
+
+/// True if `bytes` starts like a classic netCDF file.
+pub fn sniff(bytes: &[u8]) -> bool {
+    matches!(bytes, [b'C', b'D', b'F', 1 | 2 | 5, ..])
+}
+
+impl ClassicSource {
+    /// Opens `path` and reads its header.
+    ///
+    /// # Errors
+    /// `NotFound` or `Read` if the file cannot be read, `Corrupt` if its header makes no sense.
+    pub fn open(path: &Path) -> Result<Self> {
+        let read_error = |error: std::io::Error| Error::read(path, &error);
+        let file = File::open(path).map_err(read_error)?;
+        let file_len = file.metadata().map_err(read_error)?.len();
+        let place = |error: Error| error.at(path.display().to_string());
+        let header = read_header(&file, file_len, path)?;
+        let (records, places) = layout::layout(&header, file_len).map_err(place)?;
+        let format = match header.version {
+            Version::Cdf1 => "netCDF-3 (CDF-1)",
+            Version::Cdf2 => "netCDF-3 (CDF-2)",
+            Version::Cdf5 => "netCDF-3 (CDF-5)",
+        };
+        let model = model(header, records, &places);
+        Ok(Self { path: path.to_owned(), file, file_len, format, model, places })
+    }
+}
+
+fn read_header(file: &File, file_len: u64, path: &Path) -> Result<Header> {
+    let limit = usize::try_from(file_len.min(LONGEST_HEADER)).unwrap_or(usize::MAX);
+    let mut prefix = vec![0; FIRST_READ.min(limit)];
+    let place = |error: Error| error.at(path.display().to_string());
+    loop {
+        file.read_exact_at(&mut prefix, 0).map_err(|error| Error::read(path, &error))?;
+        match header::parse_prefix(&prefix) {
+            Ok(header) => return Ok(header),
+            Err(Fault::Bad(error)) => return Err(place(error)),
+            Err(Fault::Short { need, .. }) if prefix.len() < limit && need <= (limit - prefix.len()) as u64 => {
+                let wanted = prefix.len() + usize::try_from(need).unwrap_or(limit);
+                prefix.resize(wanted.max(prefix.len().saturating_mul(2)).min(limit), 0);
+            }
+            Err(Fault::Short { .. }) if file_len > LONGEST_HEADER => {
+                return Err(place(Error::unsupported(format!(
+                    "the header is longer than {} MiB, or damaged",
+                    LONGEST_HEADER >> 20
+                ))));
+            }
+            Err(Fault::Short { .. }) => {
+                // The message of the public parser says what was being read and what is missing.
+                return header::parse_header(&prefix).map_err(place);
+            }
+        }
+    }
+}
+
+fn model(header: Header, records: u64, places: &[Place]) -> Model {
+    let dimensions: Vec<Dimension> = header
+        .dims
+        .iter()
+        .map(|dim| Dimension {
+            name: dim.name.clone(),
+            len: if dim.len == 0 { records } else { dim.len },
+            unlimited: dim.len == 0,
+        })
+        .collect();
+    let variables = header
+        .vars
+        .into_iter()
+        .zip(places)
+        .map(|(var, place)| {
+            let dtype = var.nc_type.dtype();
+            let padding = fills::attribute_bits(dtype, &var.attributes, "_FillValue")
+                .first()
+                .copied()
+                .unwrap_or_else(|| var.nc_type.default_fill());
+            // Every value of a byte is data unless an attribute says otherwise (netCDF conventions).
+            let format_fill = (dtype.size() > 1).then_some(padding);
+            let fills = fills::collect(dtype, &var.attributes, format_fill);
+            let max_shape = place
+                .shape
+                .iter()
+                .enumerate()
+                .map(|(axis, &n)| if place.is_record && axis == 0 { None } else { Some(n) })
+                .collect();
+            let mut variable = Variable {
+                path: format!("/{}", var.name),
+                dtype,
+                endian: if dtype == DType::Opaque(1) { Endian::Little } else { Endian::Big },
+                shape: place.shape.clone(),
+                max_shape,
+                dimensions: var.dims.iter().map(|&dim| Some(dimensions[dim].name.clone())).collect(),
+                attributes: var.attributes,
+                fills,
+                padding,
+                layout: Layout::Contiguous,
+                filters: Vec::new(),
+                chain: "raw".to_owned(),
+                stored_bytes: None,
+                copied_because: None,
+            };
+            variable.stored_bytes = Some(variable.raw_bytes());
+            variable
+        })
+        .collect();
+    let root = Group { path: "/".to_owned(), dimensions, attributes: header.attributes };
+    Model { groups: vec![root], variables }
+}
+
+impl Source for ClassicSource {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn format(&self) -> &str {
+        self.format
+    }
+
+    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
+        let (Some(info), Some(place)) = (self.model.variables.get(variable), self.places.get(variable)) else {
+            return Err(Error::internal(format!("there is no variable {variable}")));
+        };
+        read::read_region(&self.file, self.file_len, place, info.dtype.size(), start, count, out)
+            .map_err(|error| error.at_variable(info.name()).at(self.path.display().to_string()))
+    }
+
+    fn is_written(&self, _variable: usize, _start: &[u64], _count: &[u64]) -> bool {
+        // The format does not record what was written.
+        true
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

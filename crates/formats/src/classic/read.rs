@@ -1,0 +1,130 @@
+//! Reading a region of elements that lie at regular strides in a file.
+
+use super::layout::Place;
+use knarr_core::{Error, Result};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Runs shorter than this are fetched together with what lies between them.
+const SMALL_RUN: u64 = 4096;
+/// Most bytes fetched at once when runs are fetched together.
+const WINDOW: u64 = 1 << 20;
+
+/// Replaces the contents of `out` by the elements of the region, row-major.
+pub(super) fn read_region(
+    file: &File,
+    file_len: u64,
+    place: &Place,
+    size: usize,
+    start: &[u64],
+    count: &[u64],
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    out.clear();
+    check(place, start, count)?;
+    if count.contains(&0) {
+        return Ok(());
+    }
+    let first = place.begin + dot(&place.strides, start);
+    let last = first + count.iter().zip(&place.strides).map(|(n, stride)| (n - 1) * stride).sum::<u64>();
+    let end = last + size as u64;
+    if end > file_len {
+        return Err(Error::corrupt(format!(
+            "needs bytes {first} to {end} of the file, which has {file_len}: {} bytes are missing",
+            end - file_len
+        ))
+        .mend("the file is truncated: fetch it again or restore it from a copy"));
+    }
+    // No element is counted twice, so the region is no longer than the file: safe to allocate.
+    let elements: u64 = count.iter().product();
+    let bytes = elements
+        .checked_mul(size as u64)
+        .filter(|&bytes| bytes <= file_len)
+        .and_then(|bytes| usize::try_from(bytes).ok())
+        .ok_or_else(|| Error::corrupt("the region is larger than the file"))?;
+    out.resize(bytes, 0);
+    let (axes, run) = collapse(place, size as u64, count);
+    Reader { file, axes: &axes, run }.fill(first, 0, out).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => Error::corrupt("the file became shorter while it was read"),
+        _ => Error::new(knarr_core::ErrorKind::Read, error.to_string()),
+    })
+}
+
+fn check(place: &Place, start: &[u64], count: &[u64]) -> Result<()> {
+    let fits = start.len() == place.shape.len()
+        && count.len() == place.shape.len()
+        && place
+            .shape
+            .iter()
+            .zip(start.iter().zip(count))
+            .all(|(&extent, (&start, &count))| start.checked_add(count).is_some_and(|end| end <= extent));
+    if fits {
+        Ok(())
+    } else {
+        Err(Error::usage(format!("region {start:?} + {count:?} lies outside of shape {:?}", place.shape)))
+    }
+}
+
+fn dot(a: &[u64], b: &[u64]) -> u64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// Merges axes that are contiguous in the file: what is left are (count, stride) per axis and the bytes of a run.
+fn collapse(place: &Place, size: u64, count: &[u64]) -> (Vec<(u64, u64)>, u64) {
+    let mut run = size;
+    let mut axes: Vec<(u64, u64)> = Vec::new();
+    for (&n, &stride) in count.iter().zip(&place.strides).rev() {
+        if n == 1 {
+            continue;
+        }
+        match axes.last_mut() {
+            None if stride == run => run *= n,
+            Some((inner, inner_stride)) if stride == *inner * *inner_stride => *inner *= n,
+            _ => axes.push((n, stride)),
+        }
+    }
+    axes.reverse();
+    (axes, run)
+}
+
+struct Reader<'a> {
+    file: &'a File,
+    axes: &'a [(u64, u64)],
+    run: u64,
+}
+
+impl Reader<'_> {
+    fn fill(&self, offset: u64, axis: usize, out: &mut [u8]) -> io::Result<()> {
+        let Some(&(n, stride)) = self.axes.get(axis) else {
+            return self.file.read_exact_at(out, offset);
+        };
+        if axis + 1 == self.axes.len() && self.run < SMALL_RUN && stride < SMALL_RUN {
+            return self.gather(offset, stride, out);
+        }
+        let part = out.len() / usize::try_from(n).unwrap_or(usize::MAX).max(1);
+        for (part, index) in out.chunks_exact_mut(part.max(1)).zip(0..n) {
+            self.fill(offset + index * stride, axis + 1, part)?;
+        }
+        Ok(())
+    }
+
+    /// Short runs at a short stride: reads windows and picks the runs out of them.
+    #[expect(clippy::cast_possible_truncation, reason = "run, stride and window are at most 1 MiB")]
+    fn gather(&self, offset: u64, stride: u64, out: &mut [u8]) -> io::Result<()> {
+        let (run, stride) = (self.run as usize, stride as usize);
+        let per_window = (WINDOW as usize / stride.max(1)).max(1);
+        let mut window = Vec::new();
+        let mut offset = offset;
+        for part in out.chunks_mut(per_window * run) {
+            let runs = part.len() / run;
+            window.resize((runs - 1) * stride + run, 0);
+            self.file.read_exact_at(&mut window, offset)?;
+            for (index, run) in part.chunks_exact_mut(run).enumerate() {
+                run.copy_from_slice(&window[index * stride..index * stride + run.len()]);
+            }
+            offset += (runs * stride) as u64;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,170 @@
+//! Where the chunks of a dataset lie: 12 bytes a chunk, found by position in constant time.
+
+use std::collections::HashMap;
+
+use super::grid::volume;
+use super::sys::Dataset;
+use knarr_core::error::{Error, Result};
+
+/// A stored chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StoredChunk {
+    /// Offset in the file.
+    pub(super) address: u64,
+    /// Length in bytes.
+    pub(super) size: u64,
+    /// Bit *i* set means filter *i* was left out.
+    pub(super) filter_mask: u32,
+}
+
+/// All stored chunks of a dataset.
+#[derive(Debug)]
+pub(super) struct ChunkTable {
+    /// Chunks per axis.
+    grid: Vec<u64>,
+    places: Places,
+    /// Chunks with a filter mask or of 4 GiB and more.
+    odd: HashMap<u64, (u64, u32)>,
+    /// Number of stored chunks.
+    len: usize,
+}
+
+#[derive(Debug)]
+enum Places {
+    /// Indexed by linear position; a size of 0 with address `u64::MAX` is a hole.
+    Dense {
+        addresses: Vec<u64>,
+        sizes: Vec<u32>,
+    },
+    Sparse(HashMap<u64, (u64, u32)>),
+}
+
+const HOLE: u64 = u64::MAX;
+
+impl ChunkTable {
+    /// Reads the chunk index of `dataset`. `base` is added to addresses.
+    ///
+    /// # Errors
+    /// `Corrupt` if chunks are out of place, overlap, or reach beyond the end of the file.
+    pub(super) fn read(dataset: &Dataset, shape: &[u64], chunk: &[u64], base: u64, file_len: u64) -> Result<Self> {
+        let grid: Vec<u64> = shape.iter().zip(chunk).map(|(n, c)| n.div_ceil(*c)).collect();
+        let grid_len = volume(&grid).ok_or_else(|| Error::unsupported("there are more than 2^64 chunks"))?;
+        let mut found: Vec<(u64, u64, u32)> = Vec::new();
+        let mut odd = HashMap::new();
+        dataset.chunks(shape.len(), &mut |record| {
+            let mut linear = 0u64;
+            for ((offset, c), n) in record.offset.iter().zip(chunk).zip(&grid) {
+                if offset % c != 0 {
+                    return Err(Error::corrupt(format!("a chunk starts at {:?}, between chunks", record.offset)));
+                }
+                if offset / c >= *n {
+                    // Left behind when the dataset shrank: no element of it can be read.
+                    return Ok(());
+                }
+                linear = linear * n + offset / c;
+            }
+            let address = record
+                .address
+                .checked_add(base)
+                .filter(|start| start.checked_add(record.size).is_some_and(|end| end <= file_len))
+                .ok_or_else(|| {
+                    Error::corrupt(format!(
+                        "a chunk at byte {} with {} bytes reaches beyond the end of the file at {file_len}",
+                        record.address, record.size
+                    ))
+                    .mend("the file is truncated or damaged: restore it from a copy")
+                })?;
+            let size = u32::try_from(record.size).unwrap_or(u32::MAX);
+            if record.filter_mask != 0 || size == u32::MAX {
+                odd.insert(linear, (record.size, record.filter_mask));
+            }
+            found.push((linear, address, size));
+            Ok(())
+        })?;
+        refuse_overlaps(&found, &odd)?;
+        let len = found.len();
+        let dense = usize::try_from(grid_len).ok().filter(|&n| n <= len.saturating_mul(4).saturating_add(1024));
+        let places = match dense {
+            Some(n) => {
+                let (mut addresses, mut sizes) = (vec![HOLE; n], vec![0u32; n]);
+                for (linear, address, size) in found {
+                    let place = usize::try_from(linear).unwrap_or(usize::MAX);
+                    if let (Some(a), Some(s)) = (addresses.get_mut(place), sizes.get_mut(place)) {
+                        if *a != HOLE {
+                            return Err(Error::corrupt("a chunk is stored twice"));
+                        }
+                        (*a, *s) = (address, size);
+                    }
+                }
+                Places::Dense { addresses, sizes }
+            }
+            None => {
+                Places::Sparse(found.into_iter().map(|(linear, address, size)| (linear, (address, size))).collect())
+            }
+        };
+        Ok(Self { grid, places, odd, len })
+    }
+
+    /// Number of stored chunks.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Row-major number of the chunk at `position`.
+    pub(super) fn linear(&self, position: &[u64]) -> u64 {
+        position.iter().zip(&self.grid).fold(0, |linear, (p, n)| linear * n + p)
+    }
+
+    /// The chunk with this number, if it is stored.
+    pub(super) fn get(&self, linear: u64) -> Option<StoredChunk> {
+        let (address, size) = match &self.places {
+            Places::Dense { addresses, sizes } => {
+                let place = usize::try_from(linear).ok()?;
+                (*addresses.get(place)?, *sizes.get(place)?)
+            }
+            Places::Sparse(places) => *places.get(&linear)?,
+        };
+        if address == HOLE {
+            return None;
+        }
+        let (size, filter_mask) = if self.odd.is_empty() {
+            (u64::from(size), 0)
+        } else {
+            self.odd.get(&linear).copied().unwrap_or((u64::from(size), 0))
+        };
+        Some(StoredChunk { address, size, filter_mask })
+    }
+
+    /// Positions and places of all stored chunks, in row-major order.
+    pub(super) fn stored(&self) -> Vec<(Vec<u64>, StoredChunk)> {
+        let mut numbers: Vec<u64> = match &self.places {
+            Places::Dense { addresses, .. } => (0..addresses.len() as u64).collect(),
+            Places::Sparse(places) => places.keys().copied().collect(),
+        };
+        numbers.sort_unstable();
+        numbers.into_iter().filter_map(|linear| Some((self.position(linear), self.get(linear)?))).collect()
+    }
+
+    fn position(&self, mut linear: u64) -> Vec<u64> {
+        let mut position = vec![0; self.grid.len()];
+        for (place, n) in position.iter_mut().zip(&self.grid).rev() {
+            *place = linear % n;
+            linear /= n;
+        }
+        position
+    }
+}
+
+/// Two chunks that share bytes cannot both be right.
+fn refuse_overlaps(found: &[(u64, u64, u32)], odd: &HashMap<u64, (u64, u32)>) -> Result<()> {
+    let mut spans: Vec<(u64, u64)> = found
+        .iter()
+        .map(|(linear, address, size)| (*address, odd.get(linear).map_or(u64::from(*size), |(size, _)| *size)))
+        .collect();
+    spans.sort_unstable();
+    match spans.windows(2).find(|pair| pair[0].0 + pair[0].1 > pair[1].0) {
+        None => Ok(()),
+        Some(pair) => Err(Error::corrupt(format!("chunks at bytes {} and {} overlap", pair[0].0, pair[1].0))
+            .mend("the file is damaged: restore it from a copy")),
+    }
+}

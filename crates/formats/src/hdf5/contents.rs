@@ -1,0 +1,143 @@
+//! Copies the values of datasets that are not encoded anew: chunks as they are, other values unchanged.
+
+use super::chunks::ChunkTable;
+use super::filters::is_built_in;
+use super::grid::{chunk_box, volume};
+use super::source::{Hdf5Source, explain_filters};
+use super::sys::{Address, Dataset, DatasetLayout, Extent, References};
+use knarr_core::error::Result;
+
+/// Most bytes of values held at once.
+const PIECE: u64 = 8 << 20;
+
+/// Copies all values of the dataset at `address` of `source`.
+pub(super) fn copy_values(
+    source: &Hdf5Source,
+    address: Address,
+    target: &Dataset,
+    references: &dyn References,
+) -> Result<()> {
+    let dataset = source.file().object_at(address)?.into_dataset()?;
+    let extent = dataset.space()?.extent()?;
+    let shape = match &extent {
+        Extent::Null => return Ok(()),
+        Extent::Scalar => Vec::new(),
+        Extent::Simple { shape, .. } => shape.clone(),
+    };
+    let datatype = dataset.datatype()?;
+    let has_pointers = datatype.indirections()? != (false, false);
+    let size = datatype.size()? as u64;
+    let creation = dataset.0.creation()?;
+    match creation.layout()? {
+        // Only the mapping is stored here, and it was copied with the properties.
+        DatasetLayout::Virtual | DatasetLayout::External => Ok(()),
+        DatasetLayout::Chunked(chunk) => {
+            let filters = creation.filters()?;
+            let table = ChunkTable::read(&dataset, &shape, &chunk, 0, source.raw_len())?;
+            let edges_unfiltered = creation.edge_chunks_unfiltered()?;
+            let all = u32::MAX.checked_shr(32u32.saturating_sub(u32::try_from(filters.len()).unwrap_or(32)));
+            let mut bytes = Vec::new();
+            for (position, stored) in table.stored() {
+                let (start, count) = chunk_box(&position, &chunk, &shape);
+                if has_pointers {
+                    copy_pointers(&dataset, target, &start, &count, references).map_err(|error| {
+                        if filters.iter().all(|filter| is_built_in(filter.id)) {
+                            error
+                        } else {
+                            explain_filters(error, &filters)
+                        }
+                    })?;
+                    continue;
+                }
+                bytes.resize(usize::try_from(stored.size).unwrap_or(usize::MAX), 0);
+                source.read_raw(stored.address, &mut bytes)?;
+                let mask = if edges_unfiltered && count != chunk { all.unwrap_or(0) } else { stored.filter_mask };
+                target.write_chunk(&start, mask, &bytes)?;
+            }
+            Ok(())
+        }
+        DatasetLayout::Contiguous if dataset.offset().is_none() && !has_pointers => Ok(()),
+        DatasetLayout::Contiguous | DatasetLayout::Compact => {
+            if dataset.storage_size() == 0 {
+                return Ok(());
+            }
+            each_piece(&shape, size, &mut |start, count| {
+                if has_pointers {
+                    return copy_pointers(&dataset, target, start, count, references);
+                }
+                let bytes = volume(count).unwrap_or(0).saturating_mul(size);
+                let mut buffer = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
+                dataset.read_bytes(start, count, &mut buffer)?;
+                target.write_bytes(start, count, &buffer)
+            })
+        }
+    }
+}
+
+fn copy_pointers(
+    from: &Dataset,
+    to: &Dataset,
+    start: &[u64],
+    count: &[u64],
+    references: &dyn References,
+) -> Result<()> {
+    let mut memory = from.read_memory(start, count)?;
+    memory.translate(references)?;
+    to.write_memory(start, count, &memory)
+}
+
+/// Cuts an array into boxes of at most [`PIECE`] bytes, or single elements, in row-major order.
+pub(super) fn each_piece(shape: &[u64], size: u64, f: &mut dyn FnMut(&[u64], &[u64]) -> Result<()>) -> Result<()> {
+    if shape.contains(&0) {
+        return Ok(());
+    }
+    // Axes before `split` are walked one by one, axes after it are taken whole.
+    let mut split = shape.len();
+    let mut inner = size;
+    while split > 0 && inner.saturating_mul(shape[split - 1]) <= PIECE {
+        inner *= shape[split - 1];
+        split -= 1;
+    }
+    let step = if split == 0 { 1 } else { (PIECE / inner.max(1)).clamp(1, shape[split - 1]) };
+    let mut start = vec![0u64; shape.len()];
+    let mut count = shape.to_vec();
+    count[..split].fill(1);
+    loop {
+        if split > 0 {
+            count[split - 1] = step.min(shape[split - 1] - start[split - 1]);
+        }
+        f(&start, &count)?;
+        let mut axis = split;
+        loop {
+            if axis == 0 {
+                return Ok(());
+            }
+            axis -= 1;
+            start[axis] += if axis + 1 == split { step } else { 1 };
+            if start[axis] < shape[axis] {
+                break;
+            }
+            start[axis] = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_cover_the_array_once() {
+        for shape in [&[][..], &[3], &[5, 1 << 20, 3], &[2, 3, 1 << 21]] {
+            let mut elements = 0;
+            each_piece(shape, 8, &mut |_, count| {
+                let piece = volume(count).unwrap();
+                assert!(piece * 8 <= PIECE);
+                elements += piece;
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(elements, volume(shape).unwrap(), "{shape:?}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Copies the structure of an HDF5 file: groups, links, named types, datasets without values, attributes.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::contents::copy_values;
+use super::create::{Site, create_encoded, create_same, stop_pretending_all};
+use super::scan::child_path;
+use super::source::Hdf5Source;
+use super::sys::{Address, Datatype, File, Group, Link, LinkTarget, Object, ObjectKind, Plist, References};
+use super::values::text;
+use knarr_core::error::{Error, Result};
+use knarr_core::store::Storage;
+
+/// An object of the new file.
+struct Copied {
+    path: Vec<u8>,
+    address: Address,
+}
+
+/// Copies one file into another.
+pub(super) struct Copier<'a> {
+    source: &'a Hdf5Source,
+    target: &'a File,
+    /// Datasets to be encoded anew, by address in the source.
+    storages: HashMap<Address, &'a Storage>,
+    /// Objects of the source and what became of them.
+    copied: HashMap<Address, Copied>,
+    /// The same, in the order of their making.
+    order: Vec<(Address, ObjectKind)>,
+    /// Named types of the new file, kept open because they may not be linked yet.
+    types: HashMap<Address, Datatype>,
+}
+
+impl References for Copier<'_> {
+    fn source(&self) -> &File {
+        self.source.file()
+    }
+
+    fn target(&self) -> &File {
+        self.target
+    }
+
+    fn translate(&self, address: Address) -> Option<(Address, &[u8])> {
+        self.copied.get(&address).map(|copied| (copied.address, copied.path.as_slice()))
+    }
+}
+
+impl<'a> Copier<'a> {
+    /// Copies everything but the values of the datasets in `storages`.
+    pub(super) fn run(source: &'a Hdf5Source, target: &'a File, storages: &'a [Storage]) -> Result<()> {
+        let storages = storages
+            .iter()
+            .map(|storage| Ok((source.stored(storage.variable)?.address, storage)))
+            .collect::<Result<HashMap<_, _>>>()?;
+        let mut copier =
+            Self { source, target, storages, copied: HashMap::new(), order: Vec::new(), types: HashMap::new() };
+        let outcome = copier.structure();
+        stop_pretending_all();
+        outcome?;
+        copier.values()?;
+        copier.attributes()
+    }
+
+    fn structure(&mut self) -> Result<()> {
+        let root = self.source.file().root()?;
+        let new_root = self.target.root()?;
+        let root_address = root.0.address()?;
+        self.remember(root_address, ObjectKind::Group, b"/".to_vec(), &new_root.0)?;
+        let mut queue = VecDeque::from([(b"/".to_vec(), root, new_root)]);
+        while let Some((path, from, to)) = queue.pop_front() {
+            for link in from.links()? {
+                let child = child_path(&path, &link.name);
+                if let Some((from, to)) = self.link(&link, &child, &to).map_err(|error| error.at(text(&child)))? {
+                    queue.push_back((child, from, to));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, old: Address, kind: ObjectKind, path: Vec<u8>, new: &Object) -> Result<()> {
+        self.copied.insert(old, Copied { path, address: new.address()? });
+        self.order.push((old, kind));
+        Ok(())
+    }
+
+    /// Copies one link, and the object behind it if it is new. Returns groups whose links come next.
+    fn link(&mut self, link: &Link, path: &[u8], to: &Group) -> Result<Option<(Group, Group)>> {
+        let lcpl = Plist::for_link(link.utf8)?;
+        let address = match &link.target {
+            LinkTarget::Hard(address) => *address,
+            LinkTarget::Soft(target) => return to.link_soft(&link.name, target, &lcpl).map(|()| None),
+            LinkTarget::External { file, path } => {
+                return to.link_external(&link.name, file, path, &lcpl).map(|()| None);
+            }
+            LinkTarget::Other(class) => {
+                return Err(Error::unsupported(format!("links of the user-defined class {class} cannot be copied")));
+            }
+        };
+        if let Some(known) = self.copied.get(&address) {
+            return to.link_hard(&link.name, &known.path, &lcpl).map(|()| None);
+        }
+        let object = self.source.file().object_at(address)?;
+        match object.kind()? {
+            ObjectKind::Group => {
+                let from = object.into_group()?;
+                let gcpl = Plist::for_group()?;
+                gcpl.copy_group_settings(&from.0.creation()?)?;
+                let new = to.create_group(&link.name, &lcpl, &gcpl)?;
+                self.remember(address, ObjectKind::Group, path.to_vec(), &new.0)?;
+                Ok(Some((from, new)))
+            }
+            ObjectKind::NamedType => {
+                self.named_type(address, &object.into_datatype()?)?;
+                let new = self.types.get(&address).ok_or_else(|| Error::internal("a named type got lost"))?;
+                to.link_id(&link.name, new, &lcpl)?;
+                let new = new.as_object()?;
+                self.remember(address, ObjectKind::NamedType, path.to_vec(), &new)?;
+                Ok(None)
+            }
+            ObjectKind::Dataset => {
+                let dataset = object.into_dataset()?;
+                let (space, dcpl) = (dataset.space()?, dataset.0.creation()?.copy()?);
+                let datatype = dataset.datatype()?;
+                drop(dataset);
+                let site = Site { group: to, name: &link.name, lcpl: &lcpl };
+                let datatype = self.target_type(&datatype)?;
+                let new = match self.storages.get(&address) {
+                    Some(storage) => create_encoded(&site, &datatype, &space, &dcpl, storage)?,
+                    None => create_same(&site, &datatype, &space, &dcpl)?,
+                };
+                self.remember(address, ObjectKind::Dataset, path.to_vec(), &new.0)?;
+                new.close()?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The type to use in the new file: the counterpart of a named type, or the type itself.
+    fn target_type(&mut self, datatype: &Datatype) -> Result<Datatype> {
+        match datatype.named_address()? {
+            None => datatype.copy(),
+            Some(address) => {
+                self.named_type(address, datatype)?;
+                let new = self.types.get(&address).ok_or_else(|| Error::internal("a named type got lost"))?;
+                new.same()
+            }
+        }
+    }
+
+    /// Makes the counterpart of a named type unless there is one. It is linked when its link is copied; a type
+    /// that only datasets hold on to needs none.
+    fn named_type(&mut self, address: Address, datatype: &Datatype) -> Result<()> {
+        if self.types.contains_key(&address) {
+            return Ok(());
+        }
+        let tcpl = datatype.as_object()?.creation()?;
+        tcpl.forget_times()?;
+        let new = datatype.copy()?;
+        new.commit_nameless(&self.target.root()?, &tcpl)?;
+        self.types.insert(address, new);
+        Ok(())
+    }
+
+    /// Copies values of datasets that keep their storage. All objects exist by now, so references find theirs.
+    fn values(&self) -> Result<()> {
+        for (address, kind) in &self.order {
+            if *kind != ObjectKind::Dataset || self.storages.contains_key(address) {
+                continue;
+            }
+            let Some(copied) = self.copied.get(address) else { continue };
+            let place = |error: Error| error.at_variable(text(&copied.path).trim_start_matches('/'));
+            let target = self.target.object_at_path(&copied.path).and_then(Object::into_dataset).map_err(place)?;
+            copy_values(self.source, *address, &target, self).map_err(place)?;
+            target.close().map_err(place)?;
+        }
+        Ok(())
+    }
+
+    fn attributes(&mut self) -> Result<()> {
+        for n in 0..self.order.len() {
+            let Some((address, _)) = self.order.get(n).copied() else { break };
+            let Some(copied) = self.copied.get(&address) else { continue };
+            let path = copied.path.clone();
+            let place = |error: Error| error.at(text(&path));
+            let from = self.source.file().object_at(address).map_err(place)?;
+            let to = self.target.object_at_path(&path).map_err(place)?;
+            for attr in from.attributes().map_err(place)? {
+                let name = attr.name().map_err(place)?;
+                self.attribute(&attr, &name, &to)
+                    .map_err(|error| error.at(format!("attribute '{}'", text(&name))).at(text(&path)))?;
+            }
+            let comment = from.comment().map_err(place)?;
+            if !comment.is_empty() {
+                to.set_comment(&comment).map_err(place)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn attribute(&mut self, attr: &super::sys::Attr, name: &[u8], to: &Object) -> Result<()> {
+        let datatype = self.target_type(&attr.datatype()?)?;
+        let new = to.create_attribute(name, &datatype, &attr.space()?, Some(&attr.creation()?))?;
+        let mut memory = attr.read()?;
+        memory.translate(self)?;
+        new.write(&memory)
+    }
+}

@@ -1,0 +1,166 @@
+//! Boxes of elements inside row-major arrays.
+
+/// Number of elements of a box; `None` if it does not fit 64 bits.
+pub(super) fn volume(shape: &[u64]) -> Option<u64> {
+    shape.iter().try_fold(1u64, |product, &n| product.checked_mul(n))
+}
+
+/// A box inside an array: the shape of the array and where in it the box starts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placed<'a> {
+    pub(super) shape: &'a [u64],
+    pub(super) start: &'a [u64],
+}
+
+/// Calls `f` with element offsets in `a` and `b` and a length for each run that is contiguous in both.
+fn runs(a: Placed<'_>, b: Placed<'_>, count: &[u64], mut f: impl FnMut(u64, u64, u64)) {
+    if count.contains(&0) {
+        return;
+    }
+    let rank = count.len();
+    // Trailing axes that are whole in both arrays, and one more, make one run.
+    let mut split = rank;
+    let mut run = 1;
+    while split > 0 {
+        split -= 1;
+        run *= count[split];
+        if count[split] != a.shape[split] || count[split] != b.shape[split] {
+            break;
+        }
+    }
+    let strides = |shape: &[u64]| {
+        let mut strides = vec![1u64; rank];
+        for axis in (0..rank.saturating_sub(1)).rev() {
+            strides[axis] = strides[axis + 1] * shape[axis + 1];
+        }
+        strides
+    };
+    let (strides_a, strides_b) = (strides(a.shape), strides(b.shape));
+    let first =
+        |placed: Placed<'_>, strides: &[u64]| -> u64 { placed.start.iter().zip(strides).map(|(s, t)| s * t).sum() };
+    let (mut at_a, mut at_b) = (first(a, &strides_a), first(b, &strides_b));
+    let mut index = vec![0u64; split];
+    loop {
+        f(at_a, at_b, run);
+        let mut axis = split;
+        loop {
+            if axis == 0 {
+                return;
+            }
+            axis -= 1;
+            index[axis] += 1;
+            at_a += strides_a[axis];
+            at_b += strides_b[axis];
+            if index[axis] < count[axis] {
+                break;
+            }
+            at_a -= strides_a[axis] * count[axis];
+            at_b -= strides_b[axis] * count[axis];
+            index[axis] = 0;
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "offsets lie inside slices")]
+fn span(start: u64, run: u64, size: usize) -> std::ops::Range<usize> {
+    let start = start as usize * size;
+    start..start + run as usize * size
+}
+
+/// Copies a box of elements of `size` bytes from one array to another.
+pub(super) fn copy_box(source: &[u8], from: Placed<'_>, target: &mut [u8], to: Placed<'_>, count: &[u64], size: usize) {
+    runs(from, to, count, |a, b, run| {
+        target[span(b, run, size)].copy_from_slice(&source[span(a, run, size)]);
+    });
+}
+
+/// Fills a box with one element.
+pub(super) fn fill_box(target: &mut [u8], to: Placed<'_>, count: &[u64], element: &[u8]) {
+    runs(to, to, count, |_, at, run| fill(&mut target[span(at, run, element.len())], element));
+}
+
+/// Fills with one element.
+pub(super) fn fill(target: &mut [u8], element: &[u8]) {
+    if element.iter().all(|&byte| byte == 0) {
+        target.fill(0);
+    } else {
+        target.chunks_exact_mut(element.len()).for_each(|place| place.copy_from_slice(element));
+    }
+}
+
+/// Calls `f` with the position of each chunk that a region touches, last axis fastest.
+pub(super) fn each_chunk<E>(
+    start: &[u64],
+    count: &[u64],
+    chunk: &[u64],
+    mut f: impl FnMut(&[u64]) -> Result<(), E>,
+) -> Result<(), E> {
+    if count.contains(&0) {
+        return Ok(());
+    }
+    let first: Vec<u64> = start.iter().zip(chunk).map(|(s, c)| s / c).collect();
+    let last: Vec<u64> = start.iter().zip(count).zip(chunk).map(|((s, n), c)| (s + n - 1) / c).collect();
+    let mut position = first.clone();
+    loop {
+        f(&position)?;
+        let mut axis = position.len();
+        loop {
+            if axis == 0 {
+                return Ok(());
+            }
+            axis -= 1;
+            position[axis] += 1;
+            if position[axis] <= last[axis] {
+                break;
+            }
+            position[axis] = first[axis];
+        }
+    }
+}
+
+/// Where the chunk at `position` starts, and its extents inside `shape`.
+pub(super) fn chunk_box(position: &[u64], chunk: &[u64], shape: &[u64]) -> (Vec<u64>, Vec<u64>) {
+    let start: Vec<u64> = position.iter().zip(chunk).map(|(p, c)| p * c).collect();
+    let count = start.iter().zip(chunk).zip(shape).map(|((s, c), n)| n.saturating_sub(*s).min(*c)).collect();
+    (start, count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boxes_are_copied_row_by_row() {
+        let source: Vec<u8> = (0..24).collect();
+        let mut target = vec![0u8; 4];
+        let from = Placed { shape: &[2, 3, 4], start: &[0, 1, 2] };
+        let to = Placed { shape: &[2, 1, 2], start: &[0, 0, 0] };
+        copy_box(&source, from, &mut target, to, &[2, 1, 2], 1);
+        assert_eq!(target, [6, 7, 18, 19]);
+        fill_box(&mut target, Placed { shape: &[2, 2], start: &[0, 1] }, &[2, 1], &[9]);
+        assert_eq!(target, [6, 9, 18, 9]);
+        let mut whole = vec![0u8; 24];
+        let all = Placed { shape: &[2, 3, 4], start: &[0, 0, 0] };
+        copy_box(&source, all, &mut whole, all, &[2, 3, 4], 1);
+        assert_eq!(whole, source);
+    }
+
+    #[test]
+    fn a_scalar_is_one_run() {
+        let mut target = [0u8; 2];
+        copy_box(&[1, 2], Placed { shape: &[], start: &[] }, &mut target, Placed { shape: &[], start: &[] }, &[], 2);
+        assert_eq!(target, [1, 2]);
+    }
+
+    #[test]
+    fn chunks_of_a_region_come_in_order() {
+        let mut seen = Vec::new();
+        each_chunk::<()>(&[3, 0], &[4, 5], &[4, 4], |position| {
+            seen.push(position.to_vec());
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(seen, [[0, 0], [0, 1], [1, 0], [1, 1]]);
+        assert_eq!(chunk_box(&[1, 1], &[4, 4], &[7, 5]), (vec![4, 4], vec![3, 1]));
+    }
+}

@@ -1,0 +1,36 @@
+//! HDF5 and netCDF-4.
+//!
+//! [`Hdf5Source`] asks the HDF5 library where chunks lie and lets workers read and decode them without its
+//! lock. [`Hdf5Sink`] copies the structure of a file and takes finished chunks.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `sys/` | the C library behind a safe surface; all `unsafe` |
+//! | `scan`, `names`, `values` | from the file to the model |
+//! | `source`, `chunks`, `cache`, `grid` | reading regions |
+//! | `sink`, `temporary` | writing chunks, atomically |
+//! | `copy`, `create`, `contents` | copying what is not encoded anew |
+//! | `build`, `dimensions`, `write_attribute` | netCDF-4 from the model of another format |
+//! | `filters` | names of registered filters |
+
+mod build;
+mod cache;
+mod chunks;
+mod contents;
+mod copy;
+mod create;
+mod dimensions;
+mod filters;
+mod grid;
+mod names;
+mod scan;
+mod sink;
+mod source;
+mod sys;
+mod temporary;
+mod values;
+mod write_attribute;
+
+pub use filters::{filter_name, filter_title, pipeline_words};
+pub use sink::{Hdf5Sink, SinkOptions};
+pub use source::{FilterResolver, Hdf5Source};

@@ -1,0 +1,213 @@
+//! Walks a file once and describes what it finds: the model, and where the values lie.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::filters::pipeline_words;
+use super::grid::volume;
+use super::names::DimensionNames;
+use super::sys::{Address, Class, Dataset, DatasetLayout, Datatype, Extent, File, LinkTarget, Object, ObjectKind};
+use super::values::{HIDDEN, attribute, bits, bits_as, describe, text};
+use knarr_core::array::{DType, Endian};
+use knarr_core::error::{Error, Result};
+use knarr_core::model::{Attribute, AttributeValue, Group, Layout, Model, Variable};
+
+/// Where the values of a variable lie.
+#[derive(Debug, Clone)]
+pub(super) struct Stored {
+    pub(super) address: Address,
+    /// Absolute path as stored.
+    pub(super) path: Vec<u8>,
+    pub(super) place: Place,
+    /// What unwritten elements hold, in stored byte order.
+    pub(super) padding: Vec<u8>,
+}
+
+/// How to get at the bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In one run at this offset; `None` if nothing was written.
+    Run(Option<u64>),
+    /// In chunks.
+    Chunks { shape: Vec<u64>, edges_unfiltered: bool },
+    /// Through the library.
+    Library,
+    /// Values with pointers: not as bytes.
+    Pointers(String),
+}
+
+/// The result of a scan.
+pub(super) struct Scan {
+    pub(super) model: Model,
+    pub(super) stored: Vec<Stored>,
+    pub(super) is_netcdf: bool,
+}
+
+/// Path of a child.
+pub(super) fn child_path(parent: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = parent.to_vec();
+    if path.last() != Some(&b'/') {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}
+
+/// Describes everything in `file`.
+pub(super) fn scan(file: &File) -> Result<Scan> {
+    let mut names = DimensionNames::default();
+    let mut found = Scan { model: Model::default(), stored: Vec::new(), is_netcdf: false };
+    let mut seen: HashMap<Address, ()> = HashMap::new();
+    let mut queue = VecDeque::from([(b"/".to_vec(), file.root()?)]);
+    seen.insert(file.root()?.0.address()?, ());
+    while let Some((path, group)) = queue.pop_front() {
+        let place = |error: Error| error.at(format!("group '{}'", text(&path)));
+        let index = found.model.groups.len();
+        found.is_netcdf |= path == b"/" && group.0.attribute(b"_NCProperties").map_err(place)?.is_some();
+        found.model.groups.push(Group {
+            path: text(&path),
+            dimensions: Vec::new(),
+            attributes: visible_attributes(&group.0).map_err(place)?,
+        });
+        for link in group.links().map_err(place)? {
+            let LinkTarget::Hard(address) = link.target else { continue };
+            if seen.insert(address, ()).is_some() {
+                continue;
+            }
+            let child = child_path(&path, &link.name);
+            let place = |error: Error| error.at_variable(&text(&child));
+            let object = file.object_at(address).map_err(place)?;
+            match object.kind().map_err(place)? {
+                ObjectKind::Group => queue.push_back((child.clone(), object.into_group().map_err(place)?)),
+                ObjectKind::NamedType => {}
+                ObjectKind::Dataset => {
+                    let dataset = object.into_dataset().map_err(place)?;
+                    let is_variable = names.add(index, &child, address, &dataset).map_err(place)?;
+                    if is_variable {
+                        let (variable, stored) = variable(&child, address, &dataset).map_err(place)?;
+                        names.belongs_to(found.model.variables.len());
+                        found.model.variables.push(variable);
+                        found.stored.push(stored);
+                    }
+                }
+            }
+        }
+    }
+    found.is_netcdf |= names.are_netcdf();
+    names.resolve(&mut found.model);
+    Ok(found)
+}
+
+fn visible_attributes(object: &Object) -> Result<Vec<Attribute>> {
+    let mut visible = Vec::new();
+    for attr in object.attributes()? {
+        let name = attr.name()?;
+        if !HIDDEN.contains(&name.as_slice()) {
+            visible.push(attribute(&attr).map_err(|error| error.at(format!("attribute '{}'", text(&name))))?);
+        }
+    }
+    Ok(visible)
+}
+
+/// Element type for the model, and why its bytes cannot be moved as they are.
+fn element(datatype: &Datatype) -> Result<(DType, Endian, Option<String>)> {
+    if let Some((dtype, endian)) = datatype.number()? {
+        return Ok((dtype, endian, None));
+    }
+    let size = u32::try_from(datatype.size()?).map_err(|_| Error::unsupported("elements of 4 GiB and more"))?;
+    let pointers = match datatype.indirections()? {
+        (false, false) => None,
+        _ if datatype.class()? == Class::String => Some("strings of variable length live in a heap".to_owned()),
+        (true, _) => Some("values of variable length live in a heap".to_owned()),
+        (false, true) => Some("references must be translated to the new file".to_owned()),
+    };
+    Ok((DType::Opaque(size), Endian::Little, pointers))
+}
+
+fn variable(path: &[u8], address: Address, dataset: &Dataset) -> Result<(Variable, Stored)> {
+    let datatype = dataset.datatype()?;
+    let (dtype, endian, pointers) = element(&datatype)?;
+    let extent = dataset.space()?.extent()?;
+    let creation = dataset.0.creation()?;
+    let stored_layout = creation.layout()?;
+    let filters = creation.filters()?;
+    let attributes = visible_attributes(&dataset.0)?;
+    let (shape, max_shape) = match &extent {
+        Extent::Simple { shape, max } => (shape.clone(), max.clone()),
+        Extent::Scalar | Extent::Null => (Vec::new(), Vec::new()),
+    };
+    let bytes = volume(&shape).and_then(|len| len.checked_mul(dtype.size() as u64));
+    if bytes.is_none_or(|bytes| i64::try_from(bytes).is_err()) {
+        return Err(Error::unsupported(format!("shape {shape:?} of {dtype} is larger than 2^63 bytes")));
+    }
+    let stored_fill = if pointers.is_none() { creation.fill_value(&datatype)? } else { None };
+    let padding = stored_fill.clone().unwrap_or_else(|| vec![0; dtype.size()]);
+    let fills = fills(dtype, endian, stored_fill.as_deref(), &attributes);
+    let (layout, place, mut copied_because) = match (&extent, stored_layout) {
+        (Extent::Null, _) => (Layout::Null, Place::Library, Some("it has no values (null dataspace)".to_owned())),
+        (_, DatasetLayout::Compact) => {
+            (Layout::Compact, Place::Library, Some("it is so small that it is stored in its header".to_owned()))
+        }
+        (_, DatasetLayout::Contiguous) => (Layout::Contiguous, Place::Run(dataset.offset()), None),
+        (_, DatasetLayout::External) => {
+            (Layout::Elsewhere, Place::Library, Some("its values are in external raw files".to_owned()))
+        }
+        (_, DatasetLayout::Virtual) => {
+            (Layout::Elsewhere, Place::Library, Some("it is a view of other datasets (virtual)".to_owned()))
+        }
+        (_, DatasetLayout::Chunked(chunk)) => {
+            if chunk.len() != shape.len() || chunk.contains(&0) {
+                return Err(Error::corrupt(format!("chunks of shape {chunk:?} in a dataset of shape {shape:?}")));
+            }
+            let edges_unfiltered = creation.edge_chunks_unfiltered()?;
+            (Layout::Chunked(chunk.clone()), Place::Chunks { shape: chunk, edges_unfiltered }, None)
+        }
+    };
+    if copied_because.is_none() {
+        copied_because = match &pointers {
+            Some(reason) => Some(reason.clone()),
+            None if extent == Extent::Scalar => Some("it is a single value".to_owned()),
+            None if shape.contains(&0) => Some("it has no elements yet".to_owned()),
+            None => None,
+        };
+    }
+    let place = match &pointers {
+        Some(_) => Place::Pointers(describe(&datatype, &extent)?),
+        None => place,
+    };
+    let variable = Variable {
+        path: text(path),
+        dtype,
+        endian,
+        dimensions: vec![None; shape.len()],
+        shape,
+        max_shape,
+        attributes,
+        fills,
+        padding: bits(&padding, endian).unwrap_or(0),
+        layout,
+        chain: pipeline_words(&filters),
+        filters,
+        stored_bytes: Some(dataset.storage_size()),
+        copied_because,
+    };
+    Ok((variable, Stored { address, path: path.to_vec(), place, padding }))
+}
+
+/// Values that mean 'missing': the fill value of the dataset, `_FillValue` and `missing_value`.
+fn fills(dtype: DType, endian: Endian, stored: Option<&[u8]>, attributes: &[Attribute]) -> Vec<u64> {
+    if !dtype.is_number() {
+        return Vec::new();
+    }
+    let named = |name: &str| -> Vec<u64> {
+        let value: Option<&AttributeValue> =
+            attributes.iter().find(|attribute| attribute.name == name).map(|attribute| &attribute.value);
+        value.map(|value| bits_as(value, dtype)).unwrap_or_default()
+    };
+    let mut fills: Vec<u64> = stored.and_then(|value| bits(value, endian)).into_iter().collect();
+    for pattern in named("_FillValue").into_iter().chain(named("missing_value")) {
+        if !fills.contains(&pattern) {
+            fills.push(pattern);
+        }
+    }
+    fills
+}

@@ -1,0 +1,191 @@
+//! HDF5 and netCDF-4 files as a [`Sink`].
+
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::build::build;
+use super::copy::Copier;
+use super::source::Hdf5Source;
+use super::sys::{self, Dataset, Object, Plist};
+use super::temporary::Temporary;
+use super::write_attribute::put_attribute;
+use knarr_core::error::{Error, Result};
+use knarr_core::model::Attribute;
+use knarr_core::store::{EncodedChunk, Sink, Source, Storage};
+
+/// How an output is made.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SinkOptions {
+    /// Replace an existing output.
+    pub force: bool,
+}
+
+/// An HDF5 or netCDF-4 file being written.
+pub struct Hdf5Sink {
+    /// Closed before the temporary file is removed: fields are dropped in this order.
+    targets: Vec<Option<Target>>,
+    file: Option<sys::File>,
+    temporary: Option<Temporary>,
+    path: PathBuf,
+    /// Bytes in front of the file proper.
+    user_block: Vec<u8>,
+    is_netcdf: bool,
+}
+
+/// A dataset that takes chunks.
+struct Target {
+    dataset: Dataset,
+    chunk: Vec<u64>,
+    shape: Vec<u64>,
+    name: String,
+}
+
+impl Hdf5Sink {
+    /// Starts the output at `path`: everything of `source` but the values of the variables in `storages`, whose
+    /// chunks come through [`Sink::put`]. A source of another format gives a netCDF-4 file.
+    ///
+    /// # Errors
+    /// `Exists` if the output exists and may not be replaced, `Write` if it cannot be written, `Corrupt` or
+    /// `MissingFilter` if the source cannot be read.
+    pub fn create(path: &Path, source: &dyn Source, storages: &[Storage], options: SinkOptions) -> Result<Self> {
+        let temporary = Temporary::create(path, options.force)?;
+        let mut sink = Self {
+            targets: Vec::new(),
+            file: None,
+            temporary: None,
+            path: path.to_owned(),
+            user_block: Vec::new(),
+            is_netcdf: true,
+        };
+        let outcome = sys::locked(|| match source.as_any().downcast_ref::<Hdf5Source>() {
+            Some(hdf5) => sink.copy_structure(&temporary, hdf5, storages),
+            None => sink.build_structure(&temporary, source, storages),
+        });
+        sink.temporary = Some(temporary);
+        outcome.map_err(|error| error.at(path.display().to_string()))?;
+        Ok(sink)
+    }
+
+    fn copy_structure(&mut self, temporary: &Temporary, source: &Hdf5Source, storages: &[Storage]) -> Result<()> {
+        self.is_netcdf = source.format() == "netCDF-4";
+        let fcpl = source.file().creation()?;
+        fcpl.copy_group_settings(&source.file().root()?.0.creation()?)?;
+        let user_block = fcpl.user_block()?;
+        if user_block > 0 {
+            self.user_block = vec![0; usize::try_from(user_block).unwrap_or(usize::MAX)];
+            source.read_raw(0, &mut self.user_block)?;
+        }
+        let modern = source.file().superblock_version()? >= 2;
+        let file = self.file.insert(sys::File::create(temporary.path(), &fcpl, modern)?);
+        Copier::run(source, file, storages)?;
+        self.open_targets(source, storages, |variable| Ok(source.stored(variable)?.path.clone()))
+    }
+
+    fn build_structure(&mut self, temporary: &Temporary, source: &dyn Source, storages: &[Storage]) -> Result<()> {
+        let fcpl = Plist::for_file()?;
+        fcpl.track_orders(true)?;
+        let file = self.file.insert(sys::File::create(temporary.path(), &fcpl, true)?);
+        let paths = build(source, file, storages)?;
+        self.open_targets(source, storages, |variable| Ok(paths.get(variable).cloned().unwrap_or_default()))
+    }
+
+    fn open_targets(
+        &mut self,
+        source: &dyn Source,
+        storages: &[Storage],
+        path: impl Fn(usize) -> Result<Vec<u8>>,
+    ) -> Result<()> {
+        let variables = &source.model().variables;
+        self.targets = variables.iter().map(|_| None).collect();
+        for storage in storages {
+            let (Some(target), Some(variable)) =
+                (self.targets.get_mut(storage.variable), variables.get(storage.variable))
+            else {
+                return Err(Error::internal(format!("there is no variable number {}", storage.variable)));
+            };
+            let file = self.file.as_ref().ok_or_else(closed)?;
+            let dataset = file.object_at_path(&path(storage.variable)?)?.into_dataset()?;
+            for attribute in &storage.attributes {
+                put_attribute(&dataset.0, attribute, self.is_netcdf)
+                    .map_err(|error| error.at_variable(variable.name()))?;
+            }
+            *target = Some(Target {
+                dataset,
+                chunk: storage.chunk.clone(),
+                shape: variable.shape.clone(),
+                name: variable.name().to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    fn put_chunk(&self, chunk: EncodedChunk<'_>) -> Result<()> {
+        let target = self
+            .targets
+            .get(chunk.variable)
+            .and_then(Option::as_ref)
+            .ok_or_else(|| Error::internal(format!("variable number {} takes no chunks", chunk.variable)))?;
+        let inside = chunk.position.len() == target.chunk.len()
+            && chunk
+                .position
+                .iter()
+                .zip(&target.chunk)
+                .zip(&target.shape)
+                .all(|((p, c), n)| p.checked_mul(*c).is_some_and(|start| start < *n));
+        if !inside {
+            return Err(Error::internal(format!("there is no chunk at {:?}", chunk.position)).at_variable(&target.name));
+        }
+        let offset: Vec<u64> = chunk.position.iter().zip(&target.chunk).map(|(p, c)| p * c).collect();
+        target
+            .dataset
+            .write_chunk(&offset, chunk.filter_mask, chunk.bytes)
+            .map_err(|error| error.at_variable(&target.name))
+    }
+
+    fn finish(&mut self) -> Result<u64> {
+        for target in self.targets.drain(..).flatten() {
+            target.dataset.close()?;
+        }
+        let file = self.file.take().ok_or_else(closed)?;
+        file.flush()?;
+        file.close()?;
+        let temporary = self.temporary.take().ok_or_else(closed)?;
+        if !self.user_block.is_empty() {
+            std::fs::OpenOptions::new()
+                .write(true)
+                .open(temporary.path())
+                .and_then(|file| file.write_all_at(&self.user_block, 0))
+                .map_err(|error| Error::write(&self.path, &error))?;
+        }
+        temporary.publish()
+    }
+}
+
+fn closed() -> Error {
+    Error::internal("the output is closed")
+}
+
+impl Sink for Hdf5Sink {
+    fn put(&mut self, chunk: EncodedChunk<'_>) -> Result<()> {
+        self.put_chunk(chunk).map_err(|error| error.at(self.path.display().to_string()))
+    }
+
+    fn annotate(&mut self, variable: Option<usize>, attributes: &[Attribute]) -> Result<()> {
+        let put = |object: &Object| {
+            attributes.iter().try_for_each(|attribute| put_attribute(object, attribute, self.is_netcdf))
+        };
+        let outcome = match variable {
+            None => self.file.as_ref().ok_or_else(closed).and_then(|file| put(&file.root()?.0)),
+            Some(index) => match self.targets.get(index).and_then(Option::as_ref) {
+                Some(target) => put(&target.dataset.0).map_err(|error| error.at_variable(&target.name)),
+                None => Err(Error::internal(format!("variable number {index} is not written here"))),
+            },
+        };
+        outcome.map_err(|error| error.at(self.path.display().to_string()))
+    }
+
+    fn commit(mut self: Box<Self>) -> Result<u64> {
+        let place = self.path.display().to_string();
+        self.finish().map_err(|error| if error.to_string().starts_with(&place) { error } else { error.at(place) })
+    }
+}

@@ -1,0 +1,479 @@
+//! HDF5 and netCDF-4 files as a [`Source`]. Workers read and decode chunks themselves, without the library's lock.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::cache::ChunkCache;
+use super::chunks::{ChunkTable, StoredChunk};
+use super::filters::filter_title;
+use super::grid::{Placed, chunk_box, copy_box, each_chunk, fill, fill_box, volume};
+use super::scan::{Place, Stored, scan};
+use super::sys::{self, Dataset};
+use knarr_core::array::ArraySpec;
+use knarr_core::chain::{Chain, Scratch};
+use knarr_core::codec::Hdf5Filter;
+use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::model::{Model, Variable};
+use knarr_core::store::Source;
+
+/// Finds the chain that decodes chunks of `input` written through an HDF5 pipeline. `None` sends the chunks
+/// through the HDF5 library. Usually `|filters, input| Chain::from_hdf5(&codecs, filters, input)`.
+pub trait FilterResolver: Send + Sync {
+    /// A chain with one step per filter, in the same order.
+    fn resolve(&self, filters: &[Hdf5Filter], input: &ArraySpec) -> Option<Chain>;
+}
+
+impl<F: Fn(&[Hdf5Filter], &ArraySpec) -> Option<Chain> + Send + Sync> FilterResolver for F {
+    fn resolve(&self, filters: &[Hdf5Filter], input: &ArraySpec) -> Option<Chain> {
+        self(filters, input)
+    }
+}
+
+/// Bytes of decoded chunks kept when nothing else is asked for.
+const DEFAULT_CACHE: usize = 64 << 20;
+
+/// Chunks of more than this are refused: a damaged header must not exhaust memory.
+const LARGEST_CHUNK: u64 = 8 << 30;
+
+/// An open HDF5 or netCDF-4 file.
+pub struct Hdf5Source {
+    path: PathBuf,
+    file: sys::File,
+    raw: std::fs::File,
+    raw_len: u64,
+    model: Model,
+    stored: Vec<Stored>,
+    tables: Vec<OnceLock<Result<ChunkTable>>>,
+    chains: Vec<OnceLock<Option<Chain>>>,
+    resolver: Box<dyn FilterResolver>,
+    cache: ChunkCache,
+    is_netcdf: bool,
+}
+
+thread_local! {
+    /// Encoded bytes of one chunk, and the buffers of its chain.
+    static BUFFERS: RefCell<(Vec<u8>, Scratch)> = RefCell::default();
+}
+
+impl Hdf5Source {
+    /// Opens `path` and reads everything but the values.
+    ///
+    /// # Errors
+    /// `NotFound` or `Read` if there is no such readable file, `Corrupt` if it is not an HDF5 file, truncated or
+    /// damaged.
+    pub fn open(path: &Path, resolver: Box<dyn FilterResolver>) -> Result<Self> {
+        let place = |error: Error| error.at(path.display().to_string());
+        let raw = std::fs::File::open(path).map_err(|error| Error::read(path, &error))?;
+        let metadata = raw.metadata().map_err(|error| Error::read(path, &error))?;
+        if metadata.is_dir() {
+            return Err(place(Error::new(ErrorKind::Read, "it is a directory")));
+        }
+        let raw_len = metadata.len();
+        if find_signature(&raw, raw_len).is_none() {
+            return Err(place(not_hdf5(&raw, raw_len)));
+        }
+        sys::locked(|| {
+            let file = sys::File::open(path).map_err(explain_open).map_err(place)?;
+            let found = scan(&file).map_err(place)?;
+            let count = found.stored.len();
+            Ok(Self {
+                path: path.to_owned(),
+                file,
+                raw,
+                raw_len,
+                model: found.model,
+                stored: found.stored,
+                tables: (0..count).map(|_| OnceLock::new()).collect(),
+                chains: (0..count).map(|_| OnceLock::new()).collect(),
+                resolver,
+                cache: ChunkCache::new(DEFAULT_CACHE),
+                is_netcdf: found.is_netcdf,
+            })
+        })
+    }
+
+    /// Sets how many bytes of decoded chunks are kept for regions that do not follow the chunk grid. 64 MiB if
+    /// not set.
+    pub fn set_cache_limit(&self, bytes: usize) {
+        self.cache.set_limit(bytes);
+    }
+
+    /// Number of stored chunks of a variable; 0 if it is not chunked.
+    ///
+    /// # Errors
+    /// `Corrupt` if the chunk index is damaged.
+    pub fn stored_chunks(&self, variable: usize) -> Result<usize> {
+        match &self.stored(variable)?.place {
+            Place::Chunks { shape, .. } => Ok(self.table(variable, shape)?.len()),
+            _ => Ok(0),
+        }
+    }
+
+    pub(super) fn file(&self) -> &sys::File {
+        &self.file
+    }
+
+    pub(super) fn raw_len(&self) -> u64 {
+        self.raw_len
+    }
+
+    pub(super) fn stored(&self, variable: usize) -> Result<&Stored> {
+        self.stored.get(variable).ok_or_else(|| Error::internal(format!("there is no variable number {variable}")))
+    }
+
+    fn variable(&self, variable: usize) -> Result<&Variable> {
+        self.model
+            .variables
+            .get(variable)
+            .ok_or_else(|| Error::internal(format!("there is no variable number {variable}")))
+    }
+
+    fn dataset(&self, stored: &Stored) -> Result<Dataset> {
+        self.file.object_at(stored.address)?.into_dataset()
+    }
+
+    fn table(&self, variable: usize, chunk: &[u64]) -> Result<&ChunkTable> {
+        let cell = self.tables.get(variable).ok_or_else(|| Error::internal("no such variable"))?;
+        cell.get_or_init(|| {
+            let dataset = self.dataset(self.stored(variable)?)?;
+            ChunkTable::read(&dataset, &self.variable(variable)?.shape, chunk, 0, self.raw_len)
+        })
+        .as_ref()
+        .map_err(Clone::clone)
+    }
+
+    fn chain(&self, variable: usize, chunk: &[u64]) -> Option<&Chain> {
+        self.chains
+            .get(variable)?
+            .get_or_init(|| {
+                let described = self.model.variables.get(variable)?;
+                self.resolver.resolve(&described.filters, &described.chunk_spec(chunk))
+            })
+            .as_ref()
+    }
+
+    /// Bytes at `offset` of the file.
+    pub(super) fn read_raw(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.raw.read_exact_at(out, offset).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => Error::corrupt(format!("the file ends before byte {offset}"))
+                .mend("the file is truncated: restore it from a copy"),
+            _ => Error::new(ErrorKind::Read, error.to_string()),
+        })
+    }
+
+    fn read(&self, index: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
+        let (variable, stored) = (self.variable(index)?, self.stored(index)?);
+        let inside = start.len() == variable.shape.len()
+            && count.len() == start.len()
+            && start
+                .iter()
+                .zip(count)
+                .zip(&variable.shape)
+                .all(|((s, c), n)| s.checked_add(*c).is_some_and(|e| e <= *n));
+        if !inside {
+            return Err(Error::usage(format!(
+                "region from {start:?} of {count:?} is not inside the shape {:?}",
+                variable.shape
+            )));
+        }
+        let size = variable.dtype.size();
+        let bytes = volume(count)
+            .and_then(|len| usize::try_from(len).ok()?.checked_mul(size))
+            .ok_or_else(|| Error::unsupported("the region is too large for memory"))?;
+        resize(out, bytes)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        match &stored.place {
+            Place::Run(None) => {
+                fill(out, &stored.padding);
+                Ok(())
+            }
+            Place::Run(Some(offset)) => self.read_run(*offset, variable, start, count, out),
+            Place::Chunks { shape, edges_unfiltered } => {
+                self.read_chunks(index, shape, *edges_unfiltered, start, count, out)
+            }
+            Place::Library => self.read_through_library(stored, variable, start, count, out),
+            Place::Pointers(what) => {
+                Err(Error::unsupported(format!("its values ({what}) have no fixed bytes; they can only be copied")))
+            }
+        }
+    }
+
+    /// Reads a box of a contiguous dataset: whole trailing axes at once, or rows where the box is thin.
+    fn read_run(&self, offset: u64, variable: &Variable, start: &[u64], count: &[u64], out: &mut [u8]) -> Result<()> {
+        let (shape, size) = (&variable.shape, variable.dtype.size());
+        if offset.checked_add(variable.raw_bytes()).is_none_or(|end| end > self.raw_len) {
+            return Err(Error::corrupt(format!(
+                "its {} bytes at byte {offset} reach beyond the end of the file at {}",
+                variable.raw_bytes(),
+                self.raw_len
+            ))
+            .mend("the file is truncated: restore it from a copy"));
+        }
+        let rank = shape.len();
+        let mut strides = vec![1u64; rank];
+        for axis in (0..rank.saturating_sub(1)).rev() {
+            strides[axis] = strides[axis + 1] * shape[axis + 1];
+        }
+        // From this axis on, the box is read in one piece, gaps included, while that wastes little.
+        let mut split = rank;
+        let (mut span, mut useful) = (1u64, 1u64);
+        while split > 0 {
+            let wider = (count[split - 1] - 1) * strides[split - 1] + span;
+            let more = useful * count[split - 1];
+            let small = wider.saturating_mul(size as u64) <= 4 << 20;
+            if wider != more && !(small && wider <= more.saturating_mul(4)) {
+                break;
+            }
+            (span, useful) = (wider, more);
+            split -= 1;
+        }
+        let piece = usize::try_from(useful).unwrap_or(usize::MAX).saturating_mul(size);
+        let mut buffer = Vec::new();
+        let tail_start = vec![0u64; rank - split];
+        for (number, target) in out.chunks_exact_mut(piece).enumerate() {
+            let mut rest = number as u64;
+            let mut first: u64 = start.iter().zip(&strides).map(|(s, t)| s * t).sum();
+            for axis in (0..split).rev() {
+                first += (rest % count[axis]) * strides[axis];
+                rest /= count[axis];
+            }
+            let at = offset + first * size as u64;
+            if span == useful {
+                self.read_raw(at, target)?;
+                continue;
+            }
+            resize(&mut buffer, usize::try_from(span).unwrap_or(usize::MAX).saturating_mul(size))?;
+            self.read_raw(at, &mut buffer)?;
+            let from = Placed { shape: &shape[split..], start: &tail_start };
+            let to = Placed { shape: &count[split..], start: &tail_start };
+            copy_box(&buffer, from, target, to, &count[split..], size);
+        }
+        Ok(())
+    }
+
+    fn read_chunks(
+        &self,
+        index: usize,
+        chunk: &[u64],
+        edges_unfiltered: bool,
+        start: &[u64],
+        count: &[u64],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let (variable, stored) = (self.variable(index)?, self.stored(index)?);
+        let size = variable.dtype.size();
+        let chunk_bytes = volume(chunk)
+            .and_then(|len| len.checked_mul(size as u64))
+            .filter(|&bytes| bytes <= LARGEST_CHUNK)
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .ok_or_else(|| Error::unsupported(format!("chunks of shape {chunk:?} are too large")))?;
+        let table = self.table(index, chunk)?;
+        let native = variable.filters.is_empty() || self.chain(index, chunk).is_some();
+        let target_start = vec![0u64; count.len()];
+        each_chunk(start, count, chunk, |position| {
+            let place = |error: Error| error.at(format!("chunk {}", tuple(position)));
+            let (chunk_start, chunk_count) = chunk_box(position, chunk, &variable.shape);
+            // The part of the region in this chunk, seen from both sides.
+            let from: Vec<u64> = start.iter().zip(&chunk_start).map(|(s, c)| s.saturating_sub(*c)).collect();
+            let to: Vec<u64> = start.iter().zip(&chunk_start).map(|(s, c)| c.saturating_sub(*s)).collect();
+            let part: Vec<u64> =
+                (0..count.len()).map(|axis| (chunk_count[axis] - from[axis]).min(count[axis] - to[axis])).collect();
+            let to = Placed { shape: count, start: &to };
+            let linear = table.linear(position);
+            let Some(entry) = table.get(linear) else {
+                fill_box(out, to, &part, &stored.padding);
+                return Ok(());
+            };
+            if !native {
+                let first: Vec<u64> = chunk_start.iter().zip(&from).map(|(c, f)| c + f).collect();
+                let mut bytes = vec![0; usize::try_from(volume(&part).unwrap_or(0)).unwrap_or(0) * size];
+                self.read_through_library(stored, variable, &first, &part, &mut bytes).map_err(place)?;
+                copy_box(&bytes, Placed { shape: &part, start: &target_start }, out, to, &part, size);
+                return Ok(());
+            }
+            let clipped = chunk_count != chunk;
+            let skip = edges_unfiltered && clipped;
+            // The region is this chunk and nothing else: decode where it is wanted.
+            if part == chunk_count && part == count {
+                if !clipped {
+                    return self.decode(index, chunk, chunk_bytes, entry, skip, out).map_err(place);
+                }
+                let mut bytes = Vec::new();
+                self.decode(index, chunk, chunk_bytes, entry, skip, &mut bytes).map_err(place)?;
+                copy_box(&bytes, Placed { shape: chunk, start: &from }, out, to, &part, size);
+                return Ok(());
+            }
+            let decode = || {
+                let mut bytes = Vec::new();
+                self.decode(index, chunk, chunk_bytes, entry, skip, &mut bytes).map(|()| bytes)
+            };
+            self.cache
+                .get((index, linear), chunk_bytes, decode, |bytes| {
+                    copy_box(bytes, Placed { shape: chunk, start: &from }, out, to, &part, size);
+                })
+                .map_err(place)
+        })
+    }
+
+    /// Decodes one stored chunk into `out`, replacing its contents.
+    fn decode(
+        &self,
+        index: usize,
+        chunk: &[u64],
+        chunk_bytes: usize,
+        entry: StoredChunk,
+        skip_filters: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let filters = &self.variable(index)?.filters;
+        let all = u32::MAX.checked_shr(32u32.saturating_sub(u32::try_from(filters.len()).unwrap_or(32))).unwrap_or(0);
+        if filters.is_empty() || skip_filters || entry.filter_mask & all == all {
+            if entry.size != chunk_bytes as u64 {
+                return Err(Error::corrupt(format!("it is stored in {} bytes, {chunk_bytes} expected", entry.size)));
+            }
+            resize(out, chunk_bytes)?;
+            return self.read_raw(entry.address, out);
+        }
+        let chain = self.chain(index, chunk).ok_or_else(|| Error::internal("a chunk has no chain"))?;
+        BUFFERS.with_borrow_mut(|(encoded, scratch)| {
+            let size = usize::try_from(entry.size).map_err(|_| Error::unsupported("it is too large for memory"))?;
+            resize(encoded, size)?;
+            self.read_raw(entry.address, encoded)?;
+            chain.decode_masked(encoded, entry.filter_mask, scratch, out)
+        })
+    }
+
+    fn read_through_library(
+        &self,
+        stored: &Stored,
+        variable: &Variable,
+        start: &[u64],
+        count: &[u64],
+        out: &mut [u8],
+    ) -> Result<()> {
+        sys::locked(|| {
+            super::create::stop_pretending(&variable.filters);
+            self.dataset(stored)?
+                .read_bytes(start, count, out)
+                .map_err(|error| explain_filters(error, &variable.filters))
+        })
+    }
+}
+
+impl Source for Hdf5Source {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn format(&self) -> &str {
+        if self.is_netcdf { "netCDF-4" } else { "HDF5" }
+    }
+
+    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
+        self.read(variable, start, count, out).map_err(|error| {
+            let name = self.model.variables.get(variable).map_or("", |variable| variable.name());
+            error.at_variable(name).at(self.path.display().to_string())
+        })
+    }
+
+    fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
+        let Ok(stored) = self.stored(variable) else { return true };
+        match &stored.place {
+            Place::Run(offset) => offset.is_some(),
+            Place::Library | Place::Pointers(_) => true,
+            // A damaged index is reported by reading.
+            Place::Chunks { shape, .. } => match self.table(variable, shape) {
+                Err(_) => true,
+                Ok(table) => each_chunk(start, count, shape, |position| {
+                    if table.get(table.linear(position)).is_some() { Err(()) } else { Ok(()) }
+                })
+                .is_err(),
+            },
+        }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Makes `out` exactly `bytes` long; refuses what the machine cannot hold instead of aborting.
+fn resize(out: &mut Vec<u8>, bytes: usize) -> Result<()> {
+    if bytes > out.len() {
+        out.try_reserve_exact(bytes - out.len())
+            .map_err(|_| Error::unsupported(format!("there is no memory for {bytes} bytes")))?;
+    }
+    out.resize(bytes, 0);
+    Ok(())
+}
+
+fn tuple(position: &[u64]) -> String {
+    let numbers: Vec<String> = position.iter().map(ToString::to_string).collect();
+    format!("({})", numbers.join(", "))
+}
+
+/// The signature is at byte 0, or after a user block of 512 bytes or a larger power of two.
+fn find_signature(file: &std::fs::File, len: u64) -> Option<u64> {
+    const SIGNATURE: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
+    let mut at = 0;
+    while at < len {
+        let mut found = [0; 8];
+        if file.read_exact_at(&mut found, at).is_ok() && found == SIGNATURE {
+            return Some(at);
+        }
+        at = if at == 0 { 512 } else { at.checked_mul(2)? };
+    }
+    None
+}
+
+fn not_hdf5(file: &std::fs::File, len: u64) -> Error {
+    let mut start = [0u8; 4];
+    if len == 0 {
+        return Error::corrupt("the file is empty");
+    }
+    if file.read_exact_at(&mut start, 0).is_ok() && start.starts_with(b"CDF") {
+        return Error::corrupt("it is a classic netCDF file, not HDF5 or netCDF-4");
+    }
+    Error::corrupt("it is not an HDF5 or netCDF-4 file")
+}
+
+/// What the library says about files it cannot open, in words that help.
+fn explain_open(error: Error) -> Error {
+    if error.kind() == ErrorKind::Write || error.message().contains("Permission denied") {
+        return Error::new(ErrorKind::Read, error.message()).mend("make the file readable");
+    }
+    if error.message().contains("truncated file") {
+        return error.mend("the file is truncated: copy it again, completely");
+    }
+    if error.message().contains("already open for write") || error.message().contains("unable to lock file") {
+        return Error::new(ErrorKind::Read, error.message())
+            .mend("another program is writing the file: wait until it has finished");
+    }
+    error.mend("the file is damaged: restore it from a copy")
+}
+
+/// Says which filter is missing and where to get it.
+pub(super) fn explain_filters(error: Error, filters: &[Hdf5Filter]) -> Error {
+    if error.kind() != ErrorKind::MissingFilter && !error.message().contains("filter") {
+        return error;
+    }
+    let titles: Vec<String> = filters
+        .iter()
+        .filter(|filter| !super::filters::is_built_in(filter.id))
+        .map(|filter| filter_title(filter.id))
+        .collect();
+    if titles.is_empty() {
+        return error;
+    }
+    Error::new(ErrorKind::MissingFilter, format!("{} is needed to read it and is not available", titles.join(", ")))
+        .mend("install the Python package hdf5plugin, or set HDF5_PLUGIN_PATH to the folder of the filter's plugin")
+}

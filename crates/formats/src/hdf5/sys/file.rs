@@ -1,0 +1,104 @@
+//! Files.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use hdf5_metno_sys::h5f::{
+    H5F_ACC_RDONLY, H5F_ACC_TRUNC, H5F_info2_t, H5F_libver_t, H5F_scope_t, H5Fcreate, H5Fflush, H5Fget_create_plist,
+    H5Fget_info2, H5Fopen,
+};
+use hdf5_metno_sys::h5o::{H5O_token_t, H5Oopen_by_token};
+use hdf5_metno_sys::h5p::{
+    H5P_CLS_FILE_ACCESS, H5P_DEFAULT, H5Pcreate, H5Pset_fclose_degree, H5Pset_file_locking, H5Pset_libver_bounds,
+    H5Pset_meta_block_size,
+};
+
+use super::{Address, Group, Id, Object, Plist, c_string, call, locked, made};
+use hdf5_metno_sys::h5f::H5F_close_degree_t;
+use knarr_core::error::Result;
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct File(pub(super) Id);
+
+impl File {
+    /// Opens for reading.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let name = c_string(path.as_os_str().as_bytes())?;
+        // SAFETY: `name` is NUL-terminated and outlives the call.
+        made("open the file", || unsafe { H5Fopen(name.as_ptr(), H5F_ACC_RDONLY, H5P_DEFAULT) }).map(Self)
+    }
+
+    /// Creates a file, emptying one that exists. `modern` asks for version-2 superblocks and object headers, which
+    /// HDF5 1.8 and later read; otherwise the oldest forms that serve are used.
+    pub(crate) fn create(path: &Path, fcpl: &Plist, modern: bool) -> Result<Self> {
+        let name = c_string(path.as_os_str().as_bytes())?;
+        locked(|| {
+            // SAFETY: the class identifier is valid once the library is open, which the lock ensures.
+            let fapl = made("prepare the file", || unsafe { H5Pcreate(*H5P_CLS_FILE_ACCESS) })?;
+            let low = if modern { H5F_libver_t::H5F_LIBVER_V18 } else { H5F_libver_t::H5F_LIBVER_EARLIEST };
+            // SAFETY: `fapl` is a live file access list.
+            call("prepare the file", || unsafe {
+                H5Pset_libver_bounds(fapl.raw(), low, hdf5_metno_sys::h5f::H5F_LIBVER_LATEST)
+            })?;
+            // SAFETY: as above.
+            call("prepare the file", || unsafe {
+                H5Pset_fclose_degree(fapl.raw(), H5F_close_degree_t::H5F_CLOSE_STRONG)
+            })?;
+            // Nobody else knows the temporary name; a lock would outlive us in child processes that inherit it.
+            // SAFETY: as above.
+            call("prepare the file", || unsafe { H5Pset_file_locking(fapl.raw(), 0, 1) })?;
+            // Metadata in larger blocks keeps chunk indexes together.
+            // SAFETY: as above.
+            call("prepare the file", || unsafe { H5Pset_meta_block_size(fapl.raw(), 64 << 10) })?;
+            // SAFETY: name and lists outlive the call.
+            made("create the file", || unsafe { H5Fcreate(name.as_ptr(), H5F_ACC_TRUNC, fcpl.0.raw(), fapl.raw()) })
+                .map(Self)
+        })
+    }
+
+    /// Writes everything out.
+    pub(crate) fn flush(&self) -> Result<()> {
+        // SAFETY: the file is open.
+        call("write the file", || unsafe { H5Fflush(self.0.raw(), H5F_scope_t::H5F_SCOPE_GLOBAL) }).map(|_| ())
+    }
+
+    /// Closes and reports what dropping cannot.
+    pub(crate) fn close(self) -> Result<()> {
+        self.0.close("close the file")
+    }
+
+    /// File creation properties: user block, sizes, B-tree ranks, shared messages, space strategy.
+    pub(crate) fn creation(&self) -> Result<Plist> {
+        // SAFETY: the file is open.
+        made("read the file's properties", || unsafe { H5Fget_create_plist(self.0.raw()) }).map(Plist)
+    }
+
+    /// Version of the superblock: 0 and 1 are those of HDF5 1.6, 2 of 1.8, 3 of 1.10.
+    pub(crate) fn superblock_version(&self) -> Result<u32> {
+        let mut info = H5F_info2_t::default();
+        // SAFETY: `info` is a valid place for the result.
+        call("read the superblock", || unsafe { H5Fget_info2(self.0.raw(), &raw mut info) })?;
+        Ok(info.super_.version)
+    }
+
+    /// The root group.
+    pub(crate) fn root(&self) -> Result<Group> {
+        self.object_at_path(b"/").and_then(Object::into_group)
+    }
+
+    /// The object at an absolute path.
+    pub(crate) fn object_at_path(&self, path: &[u8]) -> Result<Object> {
+        Object::open(&self.0, path)
+    }
+
+    /// The object whose header is at `address`.
+    pub(crate) fn object_at(&self, address: Address) -> Result<Object> {
+        let mut bytes = [0u8; 16];
+        bytes[..8].copy_from_slice(&address.0.to_le_bytes());
+        // SAFETY: a token is a plain array of 16 bytes; the native one starts with the address.
+        let token = unsafe { std::mem::transmute::<[u8; 16], H5O_token_t>(bytes) };
+        // SAFETY: the file is open; the library checks the address.
+        made("open an object", || unsafe { H5Oopen_by_token(self.0.raw(), token) }).map(Object)
+    }
+}

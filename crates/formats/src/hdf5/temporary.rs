@@ -1,0 +1,89 @@
+//! Output under a temporary name beside its final place, until it is complete.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use knarr_core::error::{Error, ErrorKind, Result};
+
+/// A file called `.NAME.knarr-XXXX.tmp`, removed when dropped before [`Temporary::publish`].
+#[derive(Debug)]
+pub(crate) struct Temporary {
+    path: PathBuf,
+    target: PathBuf,
+    force: bool,
+    published: bool,
+}
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+impl Temporary {
+    /// Creates the empty temporary file.
+    ///
+    /// # Errors
+    /// `Exists` if the target exists and `force` is not set, `Write` if the file cannot be made.
+    pub(crate) fn create(target: &Path, force: bool) -> Result<Self> {
+        refuse_existing(target, force)?;
+        let name = target
+            .file_name()
+            .ok_or_else(|| Error::usage("the output needs a file name").at(target.display().to_string()))?;
+        loop {
+            let mut hidden = OsString::from(".");
+            hidden.push(name);
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            hidden.push(format!(".knarr-{:x}-{number:x}.tmp", std::process::id()));
+            let path = target.with_file_name(hidden);
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(_) => return Ok(Self { path, target: target.to_owned(), force, published: false }),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Error::write(target, &error)),
+            }
+        }
+    }
+
+    /// The temporary name.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Syncs the file, gives it its final name, and syncs the directory. Returns the size in bytes.
+    ///
+    /// # Errors
+    /// `Exists` if the target has appeared meanwhile and may not be replaced, `Write` otherwise.
+    pub(crate) fn publish(mut self) -> Result<u64> {
+        let place = |error: &std::io::Error| Error::write(&self.target, error);
+        let file = OpenOptions::new().write(true).open(&self.path).map_err(|error| place(&error))?;
+        file.sync_all().map_err(|error| place(&error))?;
+        let size = file.metadata().map_err(|error| place(&error))?.len();
+        refuse_existing(&self.target, self.force)?;
+        std::fs::rename(&self.path, &self.target).map_err(|error| place(&error))?;
+        let directory = match self.target.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        self.published = true;
+        // Some file systems cannot sync directories; the rename itself has succeeded.
+        if let Ok(directory) = std::fs::File::open(directory) {
+            let _ = directory.sync_all();
+        }
+        Ok(size)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.published {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn refuse_existing(target: &Path, force: bool) -> Result<()> {
+    if !force && target.symlink_metadata().is_ok() {
+        return Err(Error::new(ErrorKind::Exists, "the output exists")
+            .mend("choose another name, or ask to replace it (--force)")
+            .at(target.display().to_string()));
+    }
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! Attribute values as the model shows them, and numbers as bit patterns.
+
+use super::sys::{Attr, Class, Datatype, Extent, locked};
+use knarr_core::array::{DType, Endian, swap_bytes};
+use knarr_core::error::Result;
+use knarr_core::model::{Attribute, AttributeValue};
+
+/// Attributes through which HDF5 and netCDF-4 keep dimensions and housekeeping: shown as dimensions, or not at all.
+pub(super) const HIDDEN: [&[u8]; 8] = [
+    b"CLASS",
+    b"NAME",
+    b"DIMENSION_LIST",
+    b"REFERENCE_LIST",
+    b"_Netcdf4Dimid",
+    b"_Netcdf4Coordinates",
+    b"_NCProperties",
+    b"_nc3_strict",
+];
+
+/// Text as people read it; bytes that are not UTF-8 are taken for Latin-1.
+pub(super) fn text(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => bytes.iter().map(|&byte| char::from(byte)).collect(),
+    }
+}
+
+/// The attribute as the model shows it.
+pub(super) fn attribute(attr: &Attr) -> Result<Attribute> {
+    Ok(Attribute { name: text(&attr.name()?), value: value(attr)? })
+}
+
+/// The value of an attribute.
+pub(super) fn value(attr: &Attr) -> Result<AttributeValue> {
+    locked(|| {
+        let datatype = attr.datatype()?;
+        let extent = attr.space()?.extent()?;
+        let class = datatype.class()?;
+        if class == Class::String {
+            return strings(attr, &datatype, &extent);
+        }
+        let number = if class == Class::Enum { datatype.base()?.number()? } else { datatype.number()? };
+        let Some((dtype, endian)) = number else {
+            return Ok(AttributeValue::Other(describe(&datatype, &extent)?));
+        };
+        if extent == Extent::Null {
+            return Ok(AttributeValue::Other("empty".to_owned()));
+        }
+        let mut bytes = attr.read()?.bytes().to_vec();
+        if endian == Endian::Big {
+            swap_bytes(&mut bytes, dtype.size());
+        }
+        Ok(AttributeValue::Numbers { dtype, bytes, scalar: extent == Extent::Scalar })
+    })
+}
+
+fn strings(attr: &Attr, datatype: &Datatype, extent: &Extent) -> Result<AttributeValue> {
+    // netCDF writes empty text with a null space.
+    if *extent == Extent::Null {
+        return Ok(AttributeValue::Text(String::new()));
+    }
+    let memory = attr.read()?;
+    let mut found: Vec<String> = if datatype.is_variable_string()? {
+        memory.variable_strings()?.iter().map(|string| text(string)).collect()
+    } else {
+        let blanks = datatype.is_space_padded();
+        memory.bytes().chunks_exact(datatype.size()?).map(|bytes| text(fixed_string(bytes, blanks))).collect()
+    };
+    match (extent, found.pop()) {
+        (Extent::Scalar, Some(only)) => Ok(AttributeValue::Text(only)),
+        (_, last) => {
+            found.extend(last);
+            Ok(AttributeValue::Strings(found))
+        }
+    }
+}
+
+/// A string of fixed length without its padding.
+fn fixed_string(bytes: &[u8], blanks: bool) -> &[u8] {
+    let end = if blanks {
+        bytes.iter().rposition(|&byte| byte != b' ' && byte != 0).map_or(0, |last| last + 1)
+    } else {
+        bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len())
+    };
+    bytes.get(..end).unwrap_or(bytes)
+}
+
+/// A type that is not a number in words, for people.
+pub(super) fn describe(datatype: &Datatype, extent: &Extent) -> Result<String> {
+    let size = datatype.size()?;
+    let one = match datatype.class()? {
+        Class::Integer => format!("integer of {size} bytes with unusual bits"),
+        Class::Float => format!("floating-point number of {size} bytes with unusual bits"),
+        Class::Time => "time".to_owned(),
+        Class::String => "string".to_owned(),
+        Class::Bitfield => format!("bit field of {size} bytes"),
+        Class::Opaque => format!("opaque of {size} bytes"),
+        Class::Compound => format!("compound of {size} bytes"),
+        Class::Reference => "reference".to_owned(),
+        Class::Enum => "enumeration".to_owned(),
+        Class::Vlen => "variable-length sequence".to_owned(),
+        Class::Array => format!("array of {size} bytes"),
+        Class::Complex => format!("complex number of {size} bytes"),
+    };
+    Ok(match extent {
+        Extent::Simple { shape, .. } => format!("{one}, shape {shape:?}"),
+        Extent::Scalar => one,
+        Extent::Null => format!("{one}, empty"),
+    })
+}
+
+/// Numbers of an attribute as whole numbers: dimension ids.
+pub(super) fn whole_numbers(value: &AttributeValue) -> Vec<i64> {
+    let AttributeValue::Numbers { dtype, bytes, .. } = value else { return Vec::new() };
+    bytes.chunks_exact(dtype.size()).filter_map(|element| integer(*dtype, element)).collect()
+}
+
+fn integer(dtype: DType, element: &[u8]) -> Option<i64> {
+    let mut wide = [0u8; 8];
+    wide.get_mut(..element.len())?.copy_from_slice(element);
+    let bits = u64::from_le_bytes(wide);
+    if !dtype.is_integer() {
+        return None;
+    }
+    let unused = 64 - 8 * u32::try_from(dtype.size()).ok()?;
+    if dtype.is_signed() {
+        #[expect(clippy::cast_possible_wrap, reason = "the bits of a signed number")]
+        let signed = (bits << unused) as i64;
+        Some(signed >> unused)
+    } else {
+        i64::try_from(bits).ok()
+    }
+}
+
+/// The bits of one stored element, zero-extended; `None` for elements of more than 8 bytes.
+pub(super) fn bits(element: &[u8], endian: Endian) -> Option<u64> {
+    let mut wide = [0u8; 8];
+    let place = wide.get_mut(..element.len())?;
+    place.copy_from_slice(element);
+    if endian == Endian::Big {
+        place.reverse();
+    }
+    Some(u64::from_le_bytes(wide))
+}
+
+/// Bit patterns that the numbers of an attribute have in a variable of type `dtype`. A `missing_value` is often
+/// of another type than its variable; it then means the nearest value, as readers compare after conversion.
+pub(super) fn bits_as(value: &AttributeValue, dtype: DType) -> Vec<u64> {
+    let AttributeValue::Numbers { dtype: given, bytes, .. } = value else { return Vec::new() };
+    bytes.chunks_exact(given.size()).filter_map(|element| convert(*given, element, dtype)).collect()
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "conversions are checked by value")]
+fn convert(given: DType, element: &[u8], dtype: DType) -> Option<u64> {
+    if given == dtype {
+        return bits(element, Endian::Little);
+    }
+    let raw = bits(element, Endian::Little)?;
+    let float = match given {
+        DType::F32 => f64::from(f32::from_bits(u32::try_from(raw).ok()?)),
+        DType::F64 => f64::from_bits(raw),
+        _ => {
+            let whole = integer(given, element)?;
+            if dtype.is_integer() {
+                return integer_bits(i128::from(whole), dtype);
+            }
+            whole as f64
+        }
+    };
+    match dtype {
+        DType::F32 => Some(u64::from((float as f32).to_bits())),
+        DType::F64 => Some(float.to_bits()),
+        _ if float.fract() == 0.0 && float.abs() < 1e19 => integer_bits(float as i128, dtype),
+        _ => None,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the low bits are what is stored")]
+fn integer_bits(whole: i128, dtype: DType) -> Option<u64> {
+    let width = 8 * u32::try_from(dtype.size()).ok()?;
+    let (low, high) = if dtype.is_signed() {
+        (-(1i128 << (width - 1)), (1i128 << (width - 1)) - 1)
+    } else {
+        (0, (1i128 << width) - 1)
+    };
+    if !dtype.is_integer() || !(low..=high).contains(&whole) {
+        return None;
+    }
+    Some((whole as u64) & (u64::MAX >> (64 - width)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(dtype: DType, bytes: &[u8]) -> AttributeValue {
+        AttributeValue::Numbers { dtype, bytes: bytes.to_vec(), scalar: true }
+    }
+
+    #[test]
+    fn missing_values_convert_to_the_type_of_the_variable() {
+        let wide = numbers(DType::F64, &1e20f64.to_le_bytes());
+        assert_eq!(bits_as(&wide, DType::F32), [u64::from(1e20f32.to_bits())]);
+        assert_eq!(bits_as(&wide, DType::I16), [0u64; 0]);
+        let minus = numbers(DType::I32, &(-999i32).to_le_bytes());
+        assert_eq!(bits_as(&minus, DType::I16), [0xFFFF - 998]);
+        assert_eq!(bits_as(&minus, DType::U8), [0u64; 0]);
+        assert_eq!(bits_as(&minus, DType::F64), [(-999f64).to_bits()]);
+        assert_eq!(whole_numbers(&minus), [-999]);
+    }
+
+    #[test]
+    fn padding_of_fixed_strings_goes() {
+        assert_eq!(fixed_string(b"abc\0\0", false), b"abc");
+        assert_eq!(fixed_string(b"abc  ", true), b"abc");
+        assert_eq!(fixed_string(b"\0\0", false), b"");
+    }
+}

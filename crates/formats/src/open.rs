@@ -1,0 +1,138 @@
+//! Which format a path holds: one line a format.
+
+use crate::{classic, hdf5, zarr};
+use knarr_core::chain::Chain;
+use knarr_core::codec::CodecList;
+use knarr_core::store::Source;
+use knarr_core::{Error, Result};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// A format that can be read.
+struct Format {
+    /// Name for people.
+    name: &'static str,
+    sniff: fn(&Probe<'_>) -> Result<bool>,
+    open: fn(&Path, &CodecList) -> Result<Box<dyn Source>>,
+}
+
+/// The formats, in the order in which they are tried.
+const FORMATS: &[Format] = &[
+    Format { name: "HDF5 and netCDF-4", sniff: is_hdf5, open: open_hdf5 },
+    Format { name: "netCDF-3 (CDF-1, CDF-2, CDF-5)", sniff: is_classic, open: open_classic },
+    Format { name: "Zarr v2 and v3", sniff: is_zarr, open: open_zarr },
+];
+
+fn is_hdf5(probe: &Probe<'_>) -> Result<bool> {
+    probe.is_hdf5()
+}
+
+fn open_hdf5(path: &Path, codecs: &CodecList) -> Result<Box<dyn Source>> {
+    let codecs = codecs.clone();
+    let resolver = move |filters: &[_], input: &_| Chain::from_hdf5(&codecs, filters, input);
+    Ok(Box::new(hdf5::Hdf5Source::open(path, Box::new(resolver))?))
+}
+
+fn is_classic(probe: &Probe<'_>) -> Result<bool> {
+    Ok(classic::sniff(probe.head()))
+}
+
+fn open_classic(path: &Path, _codecs: &CodecList) -> Result<Box<dyn Source>> {
+    Ok(Box::new(classic::ClassicSource::open(path)?))
+}
+
+fn is_zarr(probe: &Probe<'_>) -> Result<bool> {
+    Ok(probe.file.is_none() && zarr::sniff(probe.path))
+}
+
+fn open_zarr(path: &Path, _codecs: &CodecList) -> Result<Box<dyn Source>> {
+    Ok(Box::new(zarr::ZarrSource::open(path)?))
+}
+
+/// Opens `path`, whatever format it has. Chunks are decoded with `codecs` where the format allows it.
+///
+/// # Errors
+/// `NotFound` or `Read` if it cannot be read; `Unsupported` if it is of no format that is read; otherwise the
+/// errors of the format.
+pub fn open(path: &Path, codecs: &CodecList) -> Result<Box<dyn Source>> {
+    let probe = Probe::new(path)?;
+    for format in FORMATS {
+        if (format.sniff)(&probe)? {
+            return (format.open)(path, codecs);
+        }
+    }
+    let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
+    Err(Error::unsupported(format!("of no known format: {}", probe.describe()))
+        .mend(format!("these are read: {}", names.join("; ")))
+        .at(path.display().to_string()))
+}
+
+/// The beginning of a file, or a directory.
+struct Probe<'a> {
+    path: &'a Path,
+    file: Option<(File, u64)>,
+    head: Vec<u8>,
+}
+
+impl<'a> Probe<'a> {
+    fn new(path: &'a Path) -> Result<Self> {
+        let read_error = |error: std::io::Error| Error::read(path, &error);
+        let metadata = std::fs::metadata(path).map_err(read_error)?;
+        if metadata.is_dir() {
+            return Ok(Self { path, file: None, head: Vec::new() });
+        }
+        let file = File::open(path).map_err(read_error)?;
+        let mut probe = Self { path, file: Some((file, metadata.len())), head: Vec::new() };
+        probe.head = probe.bytes_at(0)?;
+        Ok(probe)
+    }
+
+    /// First eight bytes, fewer if the file is shorter.
+    fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    fn bytes_at(&self, offset: u64) -> Result<Vec<u8>> {
+        let Some((file, len)) = &self.file else { return Ok(Vec::new()) };
+        let wanted = usize::try_from(len.saturating_sub(offset).min(8)).unwrap_or(8);
+        let mut bytes = vec![0; wanted];
+        file.read_exact_at(&mut bytes, offset).map_err(|error| Error::read(self.path, &error))?;
+        Ok(bytes)
+    }
+
+    /// True if the HDF5 signature stands at 0, 512, 1024, 2048, …: before it there may be a user block.
+    fn is_hdf5(&self) -> Result<bool> {
+        const SIGNATURE: &[u8] = b"\x89HDF\r\n\x1a\n";
+        let Some((_, len)) = &self.file else { return Ok(false) };
+        let mut offset = 0;
+        while offset < *len {
+            if self.bytes_at(offset)? == SIGNATURE {
+                return Ok(true);
+            }
+            offset = if offset == 0 { 512 } else { offset.saturating_mul(2) };
+        }
+        Ok(false)
+    }
+
+    fn describe(&self) -> String {
+        match &self.file {
+            None => "it is a directory without zarr.json, .zgroup or .zarray".to_owned(),
+            Some((_, 0)) => "the file is empty".to_owned(),
+            Some(_) => {
+                let guess = match self.head() {
+                    [0x1F, 0x8B, ..] => " (gzip: unpack it first)",
+                    [b'P', b'K', 3, 4, ..] => " (zip: unpack it first)",
+                    [0x28, 0xB5, 0x2F, 0xFD, ..] => " (zstd: unpack it first)",
+                    [b'B', b'Z', b'h', ..] => " (bzip2: unpack it first)",
+                    [0xFD, b'7', b'z', b'X', b'Z', ..] => " (xz: unpack it first)",
+                    [b'G', b'R', b'I', b'B', ..] => " (GRIB)",
+                    [0x0E, 0x03, 0x13, 0x01, ..] => " (HDF4)",
+                    [b'C', b'D', b'F', ..] => " (a netCDF version that is not known)",
+                    _ => "",
+                };
+                format!("it starts with \"{}\"{guess}", self.head().escape_ascii())
+            }
+        }
+    }
+}

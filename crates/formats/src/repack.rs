@@ -1,0 +1,216 @@
+//! The main job: one input repacked into one output, with a plan before and a report after.
+
+use std::path::{Path, PathBuf};
+
+use knarr_core::choose::Target;
+use knarr_core::codec::Reader;
+use knarr_core::engine::{Engine, Progress};
+use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::pipeline::{Execution, advise, execute, most_demanding, storages};
+use knarr_core::plan::{Action, Plan};
+use knarr_core::provenance;
+use knarr_core::settings::Settings;
+use knarr_core::store::{Sink, Source};
+use serde::Serialize;
+
+use crate::hdf5::{Hdf5Sink, SinkOptions};
+use crate::zarr::{ZarrOptions, ZarrSink};
+
+/// Format of an output, by its suffix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OutputFormat {
+    /// netCDF-4, which is HDF5: `.nc`, `.nc4`, `.cdf`, `.netcdf`.
+    NetCdf4,
+    /// HDF5: `.h5`, `.hdf5`, `.hdf`, `.he5`.
+    Hdf5,
+    /// Zarr v3 directory: `.zarr`.
+    Zarr,
+}
+
+impl OutputFormat {
+    /// The format that the suffix of `path` stands for.
+    ///
+    /// # Errors
+    /// `Usage` for other suffixes.
+    pub fn of(path: &Path) -> Result<Self> {
+        let suffix = path.extension().map(|suffix| suffix.to_string_lossy().to_lowercase()).unwrap_or_default();
+        match suffix.as_str() {
+            "nc" | "nc4" | "cdf" | "netcdf" => Ok(Self::NetCdf4),
+            "h5" | "hdf5" | "hdf" | "he5" => Ok(Self::Hdf5),
+            "zarr" => Ok(Self::Zarr),
+            _ => Err(Error::usage(format!("'{}' does not say which format to write", path.display()))
+                .mend("end the name in .nc (netCDF-4), .h5 (HDF5) or .zarr (Zarr v3)")),
+        }
+    }
+
+    /// What the format can hold for readers that have at most `portable`.
+    pub fn target(self, portable: Reader) -> Target {
+        match self {
+            Self::NetCdf4 | Self::Hdf5 => Target::Hdf5(portable),
+            Self::Zarr => Target::Zarr(portable),
+        }
+    }
+}
+
+/// What to do besides encoding.
+#[derive(Debug, Clone, Default)]
+pub struct RepackOptions {
+    /// Replace an existing output.
+    pub force: bool,
+    /// Line for the `history` attribute of lossy outputs: the command.
+    pub command: String,
+    /// Date for `history`.
+    pub when: String,
+}
+
+/// What a repack did.
+#[derive(Debug, Clone, Serialize)]
+pub struct Repacked {
+    /// Input as named.
+    pub input: PathBuf,
+    /// Output as named.
+    pub output: PathBuf,
+    /// Size of the input in bytes, all its files together.
+    pub input_bytes: u64,
+    /// Size of the output in bytes.
+    pub output_bytes: u64,
+    /// The plan that was carried out.
+    #[serde(skip)]
+    pub plan: Plan,
+    /// What was measured.
+    pub execution: Execution,
+    /// Wall time of everything, in seconds.
+    pub seconds: f64,
+    /// Wall time of choosing, in seconds.
+    pub choosing_seconds: f64,
+    /// What readers of the output need.
+    pub reader: Reader,
+}
+
+/// Where the plan of an output is saved: beside it, `NAME.knarr.json`.
+pub fn plan_path(output: &Path) -> PathBuf {
+    let mut name = output.file_name().map(std::ffi::OsStr::to_os_string).unwrap_or_default();
+    name.push(".knarr.json");
+    output.with_file_name(name)
+}
+
+/// Repacks `input` into `output`. On error nothing is left behind and an existing output is untouched.
+///
+/// # Errors
+/// What reading, planning, encoding or writing reports, with file and variable.
+pub fn repack(
+    engine: &Engine,
+    input: &Path,
+    output: &Path,
+    settings: &Settings,
+    options: &RepackOptions,
+    progress: &dyn Progress,
+) -> Result<Repacked> {
+    let begin = std::time::Instant::now();
+    let format = OutputFormat::of(output)?;
+    refuse_existing(input, output, options.force)?;
+    let source = crate::open(input, &engine.codecs)?;
+    let target = format.target(settings.portable);
+    let plan = advise(engine, source.as_ref(), settings, target, progress).map_err(|error| in_file(error, input))?;
+    let choosing_seconds = begin.elapsed().as_secs_f64();
+    let storages = storages(engine, source.as_ref(), &plan, target)?;
+    let mut sink: Box<dyn Sink> = match format {
+        OutputFormat::Zarr => {
+            let options = ZarrOptions { force: options.force, ..ZarrOptions::default() };
+            Box::new(ZarrSink::create(output, source.as_ref(), &storages, options)?)
+        }
+        OutputFormat::NetCdf4 | OutputFormat::Hdf5 => {
+            let options = SinkOptions { force: options.force };
+            Box::new(Hdf5Sink::create(output, source.as_ref(), &storages, options)?)
+        }
+    };
+    let execution = execute(engine, source.as_ref(), &plan, target, settings.verify, sink.as_mut(), progress)?;
+    annotate(sink.as_mut(), source.as_ref(), &plan, &execution, options)?;
+    engine.check_cancelled()?;
+    let output_bytes = sink.commit()?;
+    save_plan(&plan, output)?;
+    Ok(Repacked {
+        input: input.to_owned(),
+        output: output.to_owned(),
+        input_bytes: size_of(input),
+        output_bytes,
+        reader: most_demanding(&plan),
+        plan,
+        execution,
+        seconds: begin.elapsed().as_secs_f64(),
+        choosing_seconds,
+    })
+}
+
+fn refuse_existing(input: &Path, output: &Path, force: bool) -> Result<()> {
+    if !output.exists() {
+        return Ok(());
+    }
+    if let (Ok(a), Ok(b)) = (input.canonicalize(), output.canonicalize())
+        && a == b
+    {
+        return Err(Error::new(ErrorKind::Exists, "input and output are the same file")
+            .mend("write to another name; replace the input yourself once you trust the result")
+            .at(output.display().to_string()));
+    }
+    if force {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Exists, "exists already")
+        .mend("choose another name or replace it with --force")
+        .at(output.display().to_string()))
+}
+
+fn in_file(error: Error, path: &Path) -> Error {
+    let place = path.display().to_string();
+    if error.to_string().starts_with(&place) { error } else { error.at(place) }
+}
+
+/// Records what lossy variables were promised and what was measured.
+fn annotate(
+    sink: &mut dyn Sink,
+    source: &dyn Source,
+    plan: &Plan,
+    execution: &Execution,
+    options: &RepackOptions,
+) -> Result<()> {
+    let mut lossy = false;
+    for (index, variable) in source.model().variables.iter().enumerate() {
+        let Some(Action::Encode(choice)) = plan.variable(&variable.path).map(|planned| &planned.action) else {
+            continue;
+        };
+        if choice.bound.is_some() {
+            lossy = true;
+            let report = execution.variables.get(&index).copied().unwrap_or_default();
+            sink.annotate(Some(index), &provenance::variable_attributes(choice, &report))?;
+        }
+    }
+    if lossy {
+        let old = source
+            .model()
+            .groups
+            .first()
+            .and_then(|root| root.attributes.iter().find(|attribute| attribute.name == "history"))
+            .map(|attribute| &attribute.value);
+        sink.annotate(None, &[provenance::history(old, &options.when, &options.command)])?;
+    }
+    Ok(())
+}
+
+/// Saves the plan beside the output.
+fn save_plan(plan: &Plan, output: &Path) -> Result<()> {
+    let path = plan_path(output);
+    let text = serde_json::to_vec_pretty(plan).map_err(|error| Error::internal(error.to_string()))?;
+    std::fs::write(&path, text).map_err(|error| Error::write(&path, &error))
+}
+
+/// Bytes of a file, or of all files below a directory.
+pub fn size_of(path: &Path) -> u64 {
+    let Ok(found) = std::fs::metadata(path) else { return 0 };
+    if found.is_file() {
+        return found.len();
+    }
+    let Ok(entries) = std::fs::read_dir(path) else { return 0 };
+    entries.flatten().map(|entry| size_of(&entry.path())).sum()
+}

@@ -1,0 +1,275 @@
+//! One array of a store: its description, and its chunks decoded by the `zarrs` crate.
+
+use super::hierarchy::{Node, Version, chunk_bytes};
+use super::types::{self, ZarrType};
+use super::{attributes, json};
+use crate::fills;
+use knarr_core::array::Endian;
+use knarr_core::model::{Attribute, AttributeValue, Layout, Variable};
+use knarr_core::{Error, ErrorKind, Result};
+use serde_json::{Map, Value};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use zarrs::array::{
+    Array, ArrayBytes, ArrayCreateError, ArrayError, ArrayMetadata, ArrayShardedExt, ArraySubset, CodecError,
+    CodecOptions,
+};
+use zarrs::filesystem::FilesystemStore;
+use zarrs::plugin::PluginCreateError;
+
+/// An array that can be read, or the reason why it cannot.
+pub(super) struct ZarrArray {
+    pub(super) node: Node,
+    pub(super) zarr_type: ZarrType,
+    opened: Result<Array<FilesystemStore>>,
+}
+
+/// Byte order of decoded elements: `zarrs` gives those of the machine.
+const NATIVE: Endian = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
+
+/// Most bytes that a chunk may decode to.
+const LARGEST_CHUNK: u64 = 1 << 40;
+
+impl ZarrArray {
+    /// Reads the description of an array; `key` is its path within `store`.
+    pub(super) fn open(store: &Arc<FilesystemStore>, key: &str, node: Node) -> Result<(Self, Variable)> {
+        let zarr_type = match node.version {
+            Version::V3 => types::from_v3(node.metadata.get("data_type").unwrap_or(&Value::Null)),
+            Version::V2 => types::from_v2(node.metadata.get("dtype").unwrap_or(&Value::Null)),
+        };
+        let opened = create(store, key, &node);
+        let mut variable = describe(&node, &zarr_type)?;
+        if let Ok(array) = &opened {
+            if let Some(inner) = array.subchunk_shape() {
+                variable.layout = Layout::Chunked(inner.iter().map(|n| n.get()).collect());
+            }
+            let fill = array.fill_value().as_ne_bytes();
+            if matches!(zarr_type, ZarrType::Number(_) | ZarrType::Bool) && fill.len() == variable.dtype.size() {
+                let fold = |bits: u64, &byte: &u8| bits << 8 | u64::from(byte);
+                variable.padding = match NATIVE {
+                    Endian::Little => fill.iter().rev().fold(0, fold),
+                    Endian::Big => fill.iter().fold(0, fold),
+                };
+            }
+        }
+        let stated = node.metadata.get("fill_value").is_some_and(|fill| !fill.is_null());
+        if node.version == Version::V2 && stated && matches!(zarr_type, ZarrType::Number(_)) {
+            // In Zarr v2 the fill value is what xarray calls `_FillValue`; in v3 that is an attribute of its own.
+            variable.attributes.retain(|attribute| attribute.name != "_FillValue");
+            let value = attributes::scalar(variable.dtype, variable.padding);
+            variable.attributes.push(Attribute { name: "_FillValue".to_owned(), value });
+        }
+        let own = Some(variable.padding).filter(|&padding| padding != 0);
+        variable.fills = fills::collect(variable.dtype, &variable.attributes, own);
+        Ok((Self { node, zarr_type, opened }, variable))
+    }
+
+    pub(super) fn array(&self) -> Result<&Array<FilesystemStore>> {
+        self.opened.as_ref().map_err(Clone::clone)
+    }
+
+    /// Decodes a region that lies within the shape.
+    pub(super) fn read(&self, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
+        let array = self.array()?;
+        if let ZarrType::Other(name) = &self.zarr_type {
+            return Err(Error::unsupported(format!("values of data type {name} are copied, not decoded")));
+        }
+        let subset = ArraySubset::new_with_ranges(
+            &start.iter().zip(count).map(|(&start, &count)| start..start + count).collect::<Vec<_>>(),
+        );
+        // One thread per call: callers bring their own.
+        let options = CodecOptions::default().with_concurrent_target(1);
+        let retrieve = || match single_chunk(array, &subset)? {
+            Some(chunk) => array.retrieve_chunk_opt::<ArrayBytes<'static>>(&chunk, &options),
+            None => array.retrieve_array_subset_opt::<ArrayBytes<'static>>(&subset, &options),
+        };
+        // Decoders of other people read hostile bytes here. Should one panic, that chunk is damaged, not the process.
+        let bytes = catch_unwind(AssertUnwindSafe(retrieve))
+            .map_err(|_| Error::corrupt("a decoder gave up on these bytes"))
+            .and_then(|read| read.map_err(|error| read_error(&error)))
+            .and_then(|bytes| bytes.into_fixed().map_err(|error| Error::internal(error.to_string())))
+            .map_err(|error| error.at(format!("region {start:?} + {count:?}")))?;
+        let expected = self.zarr_type.dtype().size() as u64 * count.iter().product::<u64>();
+        if bytes.len() as u64 != expected {
+            return Err(Error::corrupt(format!("{} bytes decoded, {expected} expected", bytes.len())));
+        }
+        *out = bytes.into_owned();
+        Ok(())
+    }
+
+    /// True if a file exists for any chunk that the region touches.
+    pub(super) fn is_written(&self, start: &[u64], count: &[u64]) -> bool {
+        let Ok(array) = self.array() else { return true };
+        if count.contains(&0) {
+            return false;
+        }
+        let subset = ArraySubset::new_with_ranges(
+            &start.iter().zip(count).map(|(&start, &count)| start..start.saturating_add(count)).collect::<Vec<_>>(),
+        );
+        let Ok(Some(chunks)) = array.chunks_in_array_subset(&subset) else { return true };
+        let root = array.storage();
+        chunks.indices().into_iter().any(|chunk| root.key_to_fspath(&array.chunk_key(&chunk)).exists())
+    }
+}
+
+/// The chunk (or whole shard) that is exactly this region, if there is one.
+fn single_chunk(array: &Array<FilesystemStore>, subset: &ArraySubset) -> Result<Option<Vec<u64>>, ArrayError> {
+    let Some(chunks) = array.chunks_in_array_subset(subset)? else { return Ok(None) };
+    if chunks.num_elements() != 1 {
+        return Ok(None);
+    }
+    let index = chunks.start().to_vec();
+    Ok((array.chunk_subset(&index)? == *subset).then_some(index))
+}
+
+fn create(store: &Arc<FilesystemStore>, key: &str, node: &Node) -> Result<Array<FilesystemStore>> {
+    let mut document = Value::Object(node.metadata.clone());
+    json::spell(&mut document);
+    let invalid = |why: String| Error::corrupt(format!("array metadata: {why}"));
+    let metadata = match node.version {
+        Version::V3 => serde_json::from_value(document).map(ArrayMetadata::V3),
+        Version::V2 => serde_json::from_value(document).map(ArrayMetadata::V2),
+    }
+    .map_err(|error| invalid(error.to_string()))?;
+    let create = || Array::new_with_metadata(Arc::clone(store), key, metadata);
+    catch_unwind(AssertUnwindSafe(create)).map_err(|_| invalid("it makes no sense".to_owned()))?.map_err(|error| {
+        let missing = match &error {
+            ArrayCreateError::CodecsCreateError(PluginCreateError::Unsupported(_)) => true,
+            // A string is all that `zarrs` gives here.
+            ArrayCreateError::UnsupportedZarrV2Array(why) => {
+                why.starts_with("unsupported codec") || (why.starts_with("codec ") && why.ends_with("is not supported"))
+            }
+            _ => false,
+        };
+        match (missing, &error) {
+            (true, _) => Error::new(ErrorKind::MissingFilter, error.to_string())
+                .mend("recompress the array with a codec that Knarr reads, for example zstd"),
+            (_, ArrayCreateError::DataTypeCreateError(_)) => Error::unsupported(error.to_string()),
+            _ => invalid(error.to_string()),
+        }
+    })
+}
+
+fn read_error(error: &ArrayError) -> Error {
+    let kind = match error {
+        ArrayError::StorageError(_) => ErrorKind::Read,
+        ArrayError::CodecError(CodecError::UnsupportedDataTypeCodec(_) | CodecError::UnsupportedDataType(..)) => {
+            ErrorKind::Unsupported
+        }
+        _ => ErrorKind::Corrupt,
+    };
+    Error::new(kind, error.to_string())
+}
+
+fn describe(node: &Node, zarr_type: &ZarrType) -> Result<Variable> {
+    let wrong = |what: &str| Error::corrupt(format!("array metadata: {what}"));
+    let shape = extents(node.metadata.get("shape")).ok_or_else(|| wrong("'shape' is no list of lengths"))?;
+    let dtype = zarr_type.dtype();
+    let bytes = |extents: &[u64], limit: u64| {
+        extents
+            .iter()
+            .try_fold(dtype.size() as u64, |bytes, &n| bytes.checked_mul(n))
+            .filter(|&bytes| bytes <= limit)
+            .ok_or_else(|| Error::corrupt(format!("array metadata: {extents:?} elements are too many")))
+    };
+    bytes(&shape, i64::MAX as u64)?;
+    let chunk = match node.version {
+        Version::V2 => extents(node.metadata.get("chunks")),
+        Version::V3 => {
+            extents(node.metadata.get("chunk_grid").and_then(|grid| grid.pointer("/configuration/chunk_shape")))
+        }
+    };
+    if let Some(chunk) = &chunk {
+        if chunk.len() != shape.len() || chunk.contains(&0) {
+            return Err(wrong(&format!("chunks of shape {chunk:?} do not fit an array of shape {shape:?}")));
+        }
+        bytes(chunk, LARGEST_CHUNK)?;
+    }
+    let mut map = node.attributes.clone();
+    let names = match node.version {
+        Version::V3 => node.metadata.get("dimension_names").cloned(),
+        Version::V2 => map.remove("_ARRAY_DIMENSIONS"),
+    };
+    let mut dimensions: Vec<Option<String>> = match names {
+        Some(Value::Array(names)) => names.iter().map(|name| name.as_str().map(str::to_owned)).collect(),
+        _ => Vec::new(),
+    };
+    dimensions.resize(shape.len(), None);
+    let mut attributes = attributes::from_json(&map, Some(dtype));
+    if *zarr_type == ZarrType::Bool && !map.contains_key("dtype") {
+        // How xarray marks truth values in netCDF.
+        attributes.push(Attribute { name: "dtype".to_owned(), value: AttributeValue::Text("bool".to_owned()) });
+    }
+    Ok(Variable {
+        path: node.path.clone(),
+        dtype,
+        endian: if dtype.size() > 1 { NATIVE } else { Endian::Little },
+        max_shape: shape.iter().map(|&n| Some(n)).collect(),
+        dimensions,
+        attributes,
+        fills: Vec::new(),
+        padding: 0,
+        layout: chunk.map_or(Layout::Elsewhere, Layout::Chunked),
+        filters: Vec::new(),
+        chain: chain(node),
+        stored_bytes: Some(chunk_bytes(&node.dir)),
+        copied_because: match zarr_type {
+            ZarrType::Other(name) => Some(format!("data type {name}")),
+            _ => None,
+        },
+        shape,
+    })
+}
+
+fn extents(value: Option<&Value>) -> Option<Vec<u64>> {
+    value?.as_array()?.iter().map(Value::as_u64).collect()
+}
+
+/// Codec names and their main setting, as in `shuffle | zstd:3`; `raw` for none.
+fn chain(node: &Node) -> String {
+    let list = |name: &str| node.metadata.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let steps: Vec<String> = match node.version {
+        Version::V3 => list("codecs").iter().filter_map(step_v3).collect(),
+        Version::V2 => {
+            let order = node.metadata.get("order").and_then(Value::as_str).filter(|order| *order == "F");
+            let compressor = node.metadata.get("compressor").filter(|compressor| !compressor.is_null()).cloned();
+            let codecs = list("filters").into_iter().chain(compressor);
+            order
+                .map(|_| "transpose".to_owned())
+                .into_iter()
+                .chain(codecs.filter_map(|codec| step_v2(&codec)))
+                .collect()
+        }
+    };
+    if steps.is_empty() { "raw".to_owned() } else { steps.join(" | ") }
+}
+
+fn step_v3(codec: &Value) -> Option<String> {
+    let name = codec.as_str().or_else(|| codec.get("name").and_then(Value::as_str))?;
+    let empty = Map::new();
+    let configuration = codec.get("configuration").and_then(Value::as_object).unwrap_or(&empty);
+    match name {
+        // Plain little-endian bytes are what everything else starts from.
+        "bytes" if configuration.get("endian").is_none_or(|endian| endian == "little") => None,
+        "bytes" => Some("bytes:big".to_owned()),
+        "sharding_indexed" => {
+            let inner = configuration.get("codecs").and_then(Value::as_array);
+            let steps: Vec<String> = inner.into_iter().flatten().filter_map(step_v3).collect();
+            Some(format!("sharding({})", if steps.is_empty() { "raw".to_owned() } else { steps.join(" | ") }))
+        }
+        _ => Some(step(name, configuration)),
+    }
+}
+
+fn step_v2(codec: &Value) -> Option<String> {
+    Some(step(codec.get("id")?.as_str()?, codec.as_object()?))
+}
+
+fn step(name: &str, configuration: &Map<String, Value>) -> String {
+    let settings: Vec<String> = ["cname", "level", "clevel", "elementsize", "keepbits"]
+        .iter()
+        .filter_map(|key| configuration.get(*key))
+        .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        .collect();
+    if settings.is_empty() { name.to_owned() } else { format!("{name}:{}", settings.join(",")) }
+}

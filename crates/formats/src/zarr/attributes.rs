@@ -1,0 +1,155 @@
+//! Attributes: JSON values on one side, typed values on the other.
+
+use super::{json, types};
+use knarr_core::array::DType;
+use knarr_core::model::{Attribute, AttributeValue};
+use knarr_core::{Error, Result};
+use serde_json::{Map, Value};
+
+/// Attributes with which HDF5 and netCDF-4 keep their own books; dimensions of Zarr say the same.
+const BOOKKEEPING: [&str; 8] = [
+    "CLASS",
+    "NAME",
+    "DIMENSION_LIST",
+    "REFERENCE_LIST",
+    "_Netcdf4Coordinates",
+    "_Netcdf4Dimid",
+    "_NCProperties",
+    "_nc3_strict",
+];
+
+/// Typed attributes of a node. `dtype` is the type of the array they belong to.
+pub(super) fn from_json(map: &Map<String, Value>, dtype: Option<DType>) -> Vec<Attribute> {
+    map.iter()
+        .map(|(name, value)| {
+            let fill = match (dtype, name.as_str()) {
+                (Some(dtype), "_FillValue" | "missing_value") => fill_value(dtype, value),
+                _ => None,
+            };
+            Attribute { name: name.clone(), value: fill.unwrap_or_else(|| value_from_json(value)) }
+        })
+        .collect()
+}
+
+/// A single value of the given type.
+pub(super) fn scalar(dtype: DType, bits: u64) -> AttributeValue {
+    AttributeValue::Numbers { dtype, bytes: bits.to_le_bytes()[..dtype.size().min(8)].to_vec(), scalar: true }
+}
+
+fn fill_value(dtype: DType, value: &Value) -> Option<AttributeValue> {
+    if let Some(bits) = types::fill_attribute_bits(dtype, value) {
+        return Some(scalar(dtype, bits));
+    }
+    // Plain numbers take the type of the array, as the netCDF conventions want.
+    let given = Attribute { name: "_FillValue".to_owned(), value: value_from_json(value) };
+    match crate::fills::attribute_bits(dtype, &[given], "_FillValue").as_slice() {
+        [bits] => Some(scalar(dtype, *bits)),
+        _ => None,
+    }
+}
+
+fn value_from_json(value: &Value) -> AttributeValue {
+    let numbers = |items: &[Value], scalar| {
+        let ints: Option<Vec<u8>> = items
+            .iter()
+            .map(|item| item.as_i64().or_else(|| item.as_bool().map(i64::from)).map(i64::to_le_bytes))
+            .collect::<Option<Vec<_>>>()
+            .map(|ints| ints.concat());
+        if let Some(bytes) = ints {
+            return Some(AttributeValue::Numbers { dtype: DType::I64, bytes, scalar });
+        }
+        let unsigned: Option<Vec<_>> = items.iter().map(|item| item.as_u64().map(u64::to_le_bytes)).collect();
+        if let Some(bytes) = unsigned {
+            return Some(AttributeValue::Numbers { dtype: DType::U64, bytes: bytes.concat(), scalar });
+        }
+        let float = |item: &Value| item.as_f64().or_else(|| item.as_str().and_then(json::bare_number));
+        let floats: Option<Vec<_>> = items.iter().map(|item| float(item).map(f64::to_le_bytes)).collect();
+        floats.map(|floats| AttributeValue::Numbers { dtype: DType::F64, bytes: floats.concat(), scalar })
+    };
+    let found = match value {
+        Value::String(text) if json::bare_number(text).is_none() => Some(AttributeValue::Text(text.clone())),
+        Value::Array(items) if items.is_empty() => Some(AttributeValue::Strings(Vec::new())),
+        Value::Array(items) => numbers(items, false).or_else(|| {
+            items
+                .iter()
+                .map(|item| item.as_str().filter(|text| json::bare_number(text).is_none()).map(str::to_owned))
+                .collect::<Option<_>>()
+                .map(AttributeValue::Strings)
+        }),
+        Value::Object(_) | Value::Null => None,
+        scalar => numbers(std::slice::from_ref(scalar), true),
+    };
+    found.unwrap_or_else(|| {
+        // Nested values have no other form outside of Zarr: kept as JSON text.
+        let mut spelled = value.clone();
+        json::spell(&mut spelled);
+        AttributeValue::Text(spelled.to_string())
+    })
+}
+
+/// JSON of attributes; `dtype` is the type of the array they belong to.
+///
+/// # Errors
+/// `Unsupported` for a value that only its own format can carry.
+pub(super) fn to_json(attributes: &[Attribute], dtype: Option<DType>) -> Result<Map<String, Value>> {
+    let mut map = Map::new();
+    for attribute in attributes.iter().filter(|attribute| !BOOKKEEPING.contains(&attribute.name.as_str())) {
+        let fill = match dtype {
+            Some(dtype) if attribute.name == "_FillValue" => fill_to_json(dtype, attribute),
+            _ => None,
+        };
+        let value = match fill {
+            Some(fill) => fill,
+            None => {
+                value_to_json(&attribute.value).map_err(|error| error.at(format!("attribute '{}'", attribute.name)))?
+            }
+        };
+        map.insert(attribute.name.clone(), value);
+    }
+    Ok(map)
+}
+
+fn fill_to_json(dtype: DType, attribute: &Attribute) -> Option<Value> {
+    match (&attribute.value, dtype) {
+        (AttributeValue::Text(text), DType::Opaque(1)) => {
+            Some(types::fill_attribute(dtype, u64::from(text.bytes().next().unwrap_or(0))))
+        }
+        _ => crate::fills::attribute_bits(dtype, std::slice::from_ref(attribute), "_FillValue")
+            .first()
+            .map(|&bits| types::fill_attribute(dtype, bits)),
+    }
+}
+
+fn value_to_json(value: &AttributeValue) -> Result<Value> {
+    match value {
+        AttributeValue::Text(text) => Ok(Value::from(text.as_str())),
+        AttributeValue::Strings(items) => Ok(Value::from(items.clone())),
+        // Characters that are not UTF-8: JSON has to be, so they are read as Latin-1, what old files mostly hold.
+        AttributeValue::Numbers { dtype: DType::Opaque(1), bytes, .. } => {
+            Ok(Value::from(bytes.iter().map(|&byte| char::from(byte)).collect::<String>()))
+        }
+        AttributeValue::Numbers { dtype, bytes, .. } if dtype.is_number() => {
+            let mut items: Vec<Value> =
+                bytes.chunks_exact(dtype.size()).map(|element| number(*dtype, element)).collect();
+            // netCDF does not tell an array of one from a single value, and readers of CF attributes want the latter.
+            Ok(if items.len() == 1 { items.remove(0) } else { Value::from(items) })
+        }
+        AttributeValue::Numbers { dtype, .. } => {
+            Err(Error::unsupported(format!("values of type {dtype} cannot be written as JSON"))
+                .mend("write netCDF-4 or HDF5 instead"))
+        }
+        AttributeValue::Other(what) => Err(Error::unsupported(format!("{what} cannot be written as JSON"))
+            .mend("write netCDF-4 or HDF5 instead, or remove the attribute")),
+    }
+}
+
+fn number(dtype: DType, element: &[u8]) -> Value {
+    let bits = element.iter().rev().fold(0u64, |bits, &byte| bits << 8 | u64::from(byte));
+    match dtype {
+        DType::F64 => types::number(f64::from_bits(bits)),
+        #[expect(clippy::cast_possible_truncation, reason = "four bytes were read")]
+        DType::F32 => types::number(f64::from(f32::from_bits(bits as u32))),
+        // Integers are written the same way as fill values.
+        _ => types::fill_to_json(dtype, bits),
+    }
+}

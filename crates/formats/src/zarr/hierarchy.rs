@@ -1,0 +1,130 @@
+//! Groups and arrays of a store, found by walking its directories.
+
+use super::json;
+use knarr_core::{Error, Result};
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
+
+/// Deepest nesting of groups that is followed; symbolic links can make a directory endless.
+const DEEPEST: usize = 64;
+
+/// Version of the format of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    V2,
+    V3,
+}
+
+/// A group or an array.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    /// `/` or `/group/T`.
+    pub(super) path: String,
+    pub(super) dir: PathBuf,
+    pub(super) version: Version,
+    /// `zarr.json`, `.zarray` or `.zgroup` without attributes.
+    pub(super) metadata: Map<String, Value>,
+    pub(super) attributes: Map<String, Value>,
+    pub(super) is_array: bool,
+}
+
+/// True if `dir` is a Zarr group or array.
+pub(super) fn is_node(dir: &Path) -> bool {
+    ["zarr.json", ".zgroup", ".zarray"].iter().any(|name| dir.join(name).is_file())
+}
+
+/// All nodes below and at `root`, parents first, siblings in order of their names.
+pub(super) fn walk(root: &Path) -> Result<Vec<Node>> {
+    let mut nodes = Vec::new();
+    let Some(top) = read_node(root, "/")? else {
+        return Err(Error::corrupt("the directory holds no zarr.json, .zgroup or .zarray")
+            .mend("give the directory of a Zarr group or array"));
+    };
+    let is_array = top.is_array;
+    nodes.push(top);
+    if !is_array {
+        children(root, "/", 0, &mut nodes)?;
+    }
+    Ok(nodes)
+}
+
+fn children(dir: &Path, path: &str, depth: usize, nodes: &mut Vec<Node>) -> Result<()> {
+    if depth > DEEPEST {
+        return Err(Error::corrupt(format!("groups are nested deeper than {DEEPEST}"))
+            .mend("look for a symbolic link that leads back up")
+            .at(dir.display().to_string()));
+    }
+    let read_error = |error: std::io::Error| Error::read(dir, &error);
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(read_error)? {
+        let entry = entry.map_err(read_error)?;
+        if let Ok(name) = entry.file_name().into_string() {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    for name in names {
+        let child_dir = dir.join(&name);
+        let child_path = if path == "/" { format!("/{name}") } else { format!("{path}/{name}") };
+        if !child_dir.is_dir() {
+            continue;
+        }
+        if let Some(node) = read_node(&child_dir, &child_path)? {
+            let is_array = node.is_array;
+            nodes.push(node);
+            if !is_array {
+                children(&child_dir, &child_path, depth + 1, nodes)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read_node(dir: &Path, path: &str) -> Result<Option<Node>> {
+    let node = |version, metadata, attributes, is_array| {
+        Some(Node { path: path.to_owned(), dir: dir.to_owned(), version, metadata, attributes, is_array })
+    };
+    let wrong = |name: &str, what: &str| Error::corrupt(what).at(dir.join(name).display().to_string());
+    if let Some(document) = json::read(&dir.join("zarr.json"))? {
+        let mut metadata = object(document).ok_or_else(|| wrong("zarr.json", "no JSON object"))?;
+        let attributes = metadata.remove("attributes").and_then(object).unwrap_or_default();
+        metadata.remove("consolidated_metadata");
+        return match metadata.get("node_type").and_then(Value::as_str) {
+            Some("group") => Ok(node(Version::V3, metadata, attributes, false)),
+            Some("array") => Ok(node(Version::V3, metadata, attributes, true)),
+            _ => Err(wrong("zarr.json", "'node_type' is neither 'group' nor 'array'")),
+        };
+    }
+    for (name, is_array) in [(".zarray", true), (".zgroup", false)] {
+        if let Some(document) = json::read(&dir.join(name))? {
+            let metadata = object(document).ok_or_else(|| wrong(name, "no JSON object"))?;
+            let attributes = json::read(&dir.join(".zattrs"))?.and_then(object).unwrap_or_default();
+            return Ok(node(Version::V2, metadata, attributes, is_array));
+        }
+    }
+    Ok(None)
+}
+
+fn object(value: Value) -> Option<Map<String, Value>> {
+    match value {
+        Value::Object(map) => Some(map),
+        _ => None,
+    }
+}
+
+/// Bytes of all files below `dir` but metadata: what the chunks of an array take.
+pub(super) fn chunk_bytes(dir: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
+    entries
+        .flatten()
+        .map(|entry| match entry.file_type() {
+            Ok(kind) if kind.is_dir() => chunk_bytes(&entry.path()),
+            Ok(kind) if kind.is_file() => {
+                let name = entry.file_name();
+                let is_metadata = name == "zarr.json" || name.to_string_lossy().starts_with(".z");
+                if is_metadata { 0 } else { entry.metadata().map_or(0, |metadata| metadata.len()) }
+            }
+            _ => 0,
+        })
+        .sum()
+}

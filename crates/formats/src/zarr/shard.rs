@@ -1,0 +1,135 @@
+//! Many chunks in one file: the `sharding_indexed` codec, written as chunks arrive.
+//!
+//! Specification: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html>. Encoded
+//! chunks follow each other in order of arrival; the index at the end says where each one lies.
+
+use super::staging::Staging;
+use knarr_core::{Error, Result};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// More chunk files than this for one variable are put into shards.
+pub const MANY_CHUNKS: u64 = 1000;
+/// Most bytes, before encoding, that the automatic choice puts into one shard.
+const LARGEST_SHARD: u64 = 1 << 30;
+/// Offset and length of a chunk that does not exist.
+const ABSENT: u64 = u64::MAX;
+
+/// Whether chunks share files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sharding {
+    /// For variables with more than [`MANY_CHUNKS`] chunks.
+    #[default]
+    Auto,
+    /// One file a chunk.
+    Never,
+    /// About this many chunks a file.
+    Chunks(u64),
+}
+
+/// Chunks per shard along each axis; `None` if chunks have files of their own.
+pub(super) fn shape(sharding: Sharding, grid: &[u64], chunk_bytes: u64) -> Option<Vec<u64>> {
+    let total = grid.iter().fold(1u64, |total, &n| total.saturating_mul(n.max(1)));
+    let wanted = match sharding {
+        Sharding::Never => return None,
+        Sharding::Auto if total <= MANY_CHUNKS => return None,
+        Sharding::Auto => total.div_ceil(MANY_CHUNKS).max(16).min((LARGEST_SHARD / chunk_bytes.max(1)).max(1)),
+        Sharding::Chunks(wanted) => wanted,
+    };
+    if wanted <= 1 || total <= 1 {
+        return None;
+    }
+    // Fastest axis first: chunks that arrive in row-major order then finish one shard after the other.
+    let mut left = wanted;
+    let mut shape = vec![1; grid.len()];
+    for (extent, &n) in shape.iter_mut().zip(grid).rev() {
+        *extent = left.min(n.max(1));
+        left /= *extent;
+        if left <= 1 {
+            break;
+        }
+    }
+    Some(shape)
+}
+
+/// `codecs` of an array whose chunks, encoded by `inner`, share shards.
+pub(super) fn codecs(chunk: &[u64], inner: &[Value]) -> Vec<Value> {
+    vec![json!({
+        "name": "sharding_indexed",
+        "configuration": {
+            "chunk_shape": chunk,
+            "codecs": inner,
+            "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
+            "index_location": "end",
+        },
+    })]
+}
+
+/// The shards of one array.
+#[derive(Debug)]
+pub(super) struct Shards {
+    /// Chunks per shard along each axis.
+    shape: Vec<u64>,
+    /// Per shard file: offset and length of each of its chunks, row-major.
+    indices: BTreeMap<String, Vec<(u64, u64)>>,
+}
+
+impl Shards {
+    pub(super) fn new(shape: Vec<u64>) -> Self {
+        Self { shape, indices: BTreeMap::new() }
+    }
+
+    /// Position of the shard that holds the chunk at `position`.
+    pub(super) fn position(&self, position: &[u64]) -> Vec<u64> {
+        position.iter().zip(&self.shape).map(|(position, extent)| position / extent).collect()
+    }
+
+    /// Adds the chunk at `position` to the shard file `key`.
+    pub(super) fn put(&mut self, staging: &mut Staging, key: String, position: &[u64], bytes: &[u8]) -> Result<()> {
+        let slot =
+            position.iter().zip(&self.shape).fold(0, |slot, (position, extent)| slot * extent + position % extent);
+        let chunks: u64 = self.shape.iter().product();
+        let offset = staging.append(&key, bytes)?;
+        let index = self
+            .indices
+            .entry(key)
+            .or_insert_with(|| vec![(ABSENT, ABSENT); usize::try_from(chunks).unwrap_or(usize::MAX)]);
+        match usize::try_from(slot).ok().and_then(|slot| index.get_mut(slot)) {
+            Some(entry) if entry.0 == ABSENT => {
+                *entry = (offset, bytes.len() as u64);
+                Ok(())
+            }
+            Some(_) => Err(Error::internal(format!("chunk {position:?} was written twice"))),
+            None => Err(Error::internal(format!("chunk {position:?} has no place in its shard"))),
+        }
+    }
+
+    /// Ends every shard with its index.
+    pub(super) fn finish(&self, staging: &mut Staging) -> Result<()> {
+        for (key, index) in &self.indices {
+            let mut bytes = Vec::with_capacity(index.len() * 16 + 4);
+            for (offset, len) in index {
+                bytes.extend_from_slice(&offset.to_le_bytes());
+                bytes.extend_from_slice(&len.to_le_bytes());
+            }
+            bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+            staging.append(key, &bytes)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_cover_the_fastest_axes_first() {
+        assert_eq!(shape(Sharding::Auto, &[10, 100], 1000), None);
+        assert_eq!(shape(Sharding::Auto, &[100, 100], 1000), Some(vec![1, 16]));
+        assert_eq!(shape(Sharding::Auto, &[50_000, 2], 1 << 20), Some(vec![50, 2]));
+        assert_eq!(shape(Sharding::Chunks(12), &[4, 3, 2], 8), Some(vec![2, 3, 2]));
+        assert_eq!(shape(Sharding::Never, &[100_000], 8), None);
+        assert_eq!(shape(Sharding::Chunks(8), &[], 8), None);
+    }
+}

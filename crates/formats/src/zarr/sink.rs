@@ -1,0 +1,375 @@
+//! Writing Zarr v3.
+
+use super::array::ZarrArray;
+use super::hierarchy::Version;
+use super::shard::{self, Sharding, Shards};
+use super::source::ZarrSource;
+use super::staging::Staging;
+use super::types::ZarrType;
+use super::{attributes, json, plain, types};
+use knarr_core::array::DType;
+use knarr_core::model::{Attribute, Layout, Variable};
+use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
+use knarr_core::{Error, Result};
+use serde_json::{Map, Value, json};
+use std::path::Path;
+use zarrs::array::{ArrayMetadata, ArrayMetadataV2, ArrayMetadataV3};
+use zarrs::convert::{ArrayMetadataV2ToV3Error, array_metadata_v2_to_v3, codec_metadata_v2_to_v3};
+use zarrs::metadata::v3::MetadataV3;
+
+/// Choices of the Zarr writer.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ZarrOptions {
+    /// Replace an existing store.
+    pub force: bool,
+    /// Whether chunks share files.
+    pub sharding: Sharding,
+}
+
+/// A Zarr v3 store being written.
+#[derive(Debug)]
+pub struct ZarrSink {
+    staging: Staging,
+    /// Path and `zarr.json` without attributes, of every node but the root, parents first.
+    nodes: Vec<Node>,
+    /// Node that variable `i` is, if it is written.
+    by_variable: Vec<Option<usize>>,
+    root_attributes: Map<String, Value>,
+}
+
+#[derive(Debug)]
+struct Node {
+    /// Path below the root without leading slash; empty for a lone array.
+    key: String,
+    metadata: Map<String, Value>,
+    attributes: Map<String, Value>,
+    array: Option<Array>,
+}
+
+#[derive(Debug)]
+struct Array {
+    name: String,
+    dtype: DType,
+    /// Number of chunks along each axis.
+    grid: Vec<u64>,
+    shards: Option<Shards>,
+    /// False if chunks were copied as they are.
+    takes_chunks: bool,
+}
+
+impl ZarrSink {
+    /// Starts a store that will be `path`, with the groups, attributes and variables of `source`. Variables that
+    /// `storages` names are encoded by the caller. Others are copied: chunk by chunk from another store, as plain
+    /// bytes from other formats.
+    ///
+    /// # Errors
+    /// `Exists`, `Write`, or `Unsupported` for a variable that Zarr or this writer cannot hold.
+    pub fn create(path: &Path, source: &dyn Source, storages: &[Storage], options: ZarrOptions) -> Result<Self> {
+        let place = |error: Error| error.at(path.display().to_string());
+        let model = source.model();
+        let zarr = source.as_any().downcast_ref::<ZarrSource>();
+        let mut sink = Self {
+            staging: Staging::create(path, options.force)?,
+            nodes: Vec::new(),
+            by_variable: vec![None; model.variables.len()],
+            root_attributes: Map::new(),
+        };
+        for (index, group) in model.groups.iter().enumerate() {
+            let attributes = match zarr.and_then(|zarr| zarr.group_attributes(index)) {
+                Some(stored) => spelled(stored),
+                None => attributes::to_json(&group.attributes, None)
+                    .map_err(|error| place(error.at(format!("group '{}'", group.path))))?,
+            };
+            match node_key(&group.path).map_err(place)? {
+                "" => sink.root_attributes = attributes,
+                key => {
+                    sink.nodes.push(Node { key: key.to_owned(), metadata: group_metadata(), attributes, array: None })
+                }
+            }
+        }
+        for (index, variable) in model.variables.iter().enumerate() {
+            let storage = storages.iter().find(|storage| storage.variable == index);
+            let stored = zarr.and_then(|zarr| zarr.array(index));
+            let at_variable = |error: Error| place(error.at_variable(variable.name()));
+            let plain = (storage.is_none() && stored.is_none()).then(|| plain::storage(index, variable));
+            let node = match (storage.or(plain.as_ref()), stored) {
+                (Some(storage), stored) => encoded_node(variable, storage, stored, options.sharding),
+                (None, Some(stored)) => sink.copied_node(variable, stored),
+                (None, None) => Err(refuse_copy(variable)),
+            }
+            .map_err(at_variable)?;
+            sink.by_variable[index] = Some(sink.nodes.len());
+            sink.nodes.push(node);
+            if let Some(storage) = plain {
+                plain::copy_values(&mut sink, source, variable, &storage).map_err(at_variable)?;
+            }
+        }
+        Ok(sink)
+    }
+
+    /// Copies the chunks of a Zarr array as they are.
+    fn copied_node(&mut self, variable: &Variable, stored: &ZarrArray) -> Result<Node> {
+        let key = node_key(&variable.path)?.to_owned();
+        let metadata = match stored.node.version {
+            Version::V3 => {
+                let mut metadata = Value::Object(stored.node.metadata.clone());
+                json::spell(&mut metadata);
+                object(metadata)
+            }
+            Version::V2 => {
+                let array = stored.array()?;
+                let ArrayMetadata::V2(v2) = array.metadata() else {
+                    return Err(Error::internal("the metadata changed its version"));
+                };
+                let v3 =
+                    to_v3(v2).map_err(|error| Error::unsupported(error.to_string()).mend("leave the variable out"))?;
+                let mut metadata =
+                    object(serde_json::to_value(v3).map_err(|error| Error::internal(error.to_string()))?);
+                metadata.remove("attributes");
+                if variable.dimensions.iter().any(Option::is_some) {
+                    metadata.insert("dimension_names".to_owned(), json!(variable.dimensions));
+                }
+                metadata
+            }
+        };
+        copy_chunks(&mut self.staging, &stored.node.dir, &key)?;
+        let attributes = stored_attributes(variable, stored)?;
+        let array = Array {
+            name: variable.name().to_owned(),
+            dtype: variable.dtype,
+            grid: Vec::new(),
+            shards: None,
+            takes_chunks: false,
+        };
+        Ok(Node { key, metadata, attributes, array: Some(array) })
+    }
+}
+
+/// Version 3 metadata for chunks as version 2 has them.
+fn to_v3(v2: &ArrayMetadataV2) -> Result<ArrayMetadataV3, ArrayMetadataV2ToV3Error> {
+    let mut v3 = array_metadata_v2_to_v3(v2)?;
+    let is_variable_length = v2.filters.iter().flatten().any(|filter| filter.id().starts_with("vlen-"));
+    if is_variable_length && v2.compressor.is_some() {
+        // zarrs 0.23.14 leaves the compressor out behind a variable-length filter: converted as if for bytes.
+        let bytes = MetadataV3::new("uint8");
+        let codecs = codec_metadata_v2_to_v3(v2.order, v2.shape.len(), &bytes, None, &None, &v2.compressor)?;
+        v3.codecs.extend(codecs.into_iter().skip(1));
+    }
+    Ok(v3)
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+fn spelled(map: &Map<String, Value>) -> Map<String, Value> {
+    let mut value = Value::Object(map.clone());
+    json::spell(&mut value);
+    object(value)
+}
+
+fn refuse_copy(variable: &Variable) -> Error {
+    let why = variable.copied_because.as_deref().unwrap_or("it is not to be encoded");
+    Error::unsupported(format!("cannot be written as Zarr: {why}"))
+        .mend("write netCDF-4 or HDF5 instead, or leave the variable out")
+}
+
+/// Path below the root, checked: names come from other formats and become names of directories.
+fn node_key(path: &str) -> Result<&str> {
+    let key = path.strip_prefix('/').unwrap_or(path);
+    let bad = |name: &str| {
+        name.is_empty()
+            || name.bytes().all(|byte| byte == b'.')
+            || name.starts_with("__")
+            || name == "zarr.json"
+            || name.contains('\0')
+    };
+    if !key.is_empty() && key.split('/').any(bad) {
+        return Err(Error::unsupported(format!("'{}' cannot be the name of a Zarr node", path.escape_debug()))
+            .mend("rename it, or write netCDF-4 or HDF5 instead"));
+    }
+    Ok(key)
+}
+
+fn group_metadata() -> Map<String, Value> {
+    object(json!({"zarr_format": 3, "node_type": "group"}))
+}
+
+/// Attributes of an array of another store: what JSON held, JSON holds again. Only `_FillValue` and the names
+/// of dimensions follow the conventions of the version that is written.
+fn stored_attributes(variable: &Variable, stored: &ZarrArray) -> Result<Map<String, Value>> {
+    let mut map = spelled(&stored.node.attributes);
+    if stored.node.version == Version::V2 {
+        map.remove("_ARRAY_DIMENSIONS");
+    }
+    let fill: Vec<Attribute> =
+        variable.attributes.iter().filter(|attribute| attribute.name == "_FillValue").cloned().collect();
+    map.extend(attributes::to_json(&fill, Some(variable.dtype))?);
+    Ok(map)
+}
+
+fn encoded_node(
+    variable: &Variable,
+    storage: &Storage,
+    stored: Option<&ZarrArray>,
+    sharding: Sharding,
+) -> Result<Node> {
+    let key = node_key(&variable.path)?.to_owned();
+    let Encoding::Zarr(inner) = &storage.encoding else {
+        return Err(Error::internal("an HDF5 pipeline was given to the Zarr writer"));
+    };
+    let chunk = &storage.chunk;
+    if chunk.len() != variable.shape.len() || chunk.contains(&0) {
+        return Err(Error::internal(format!("chunk {chunk:?} does not fit shape {:?}", variable.shape)));
+    }
+    let is_bool = stored.is_some_and(|stored| stored.zarr_type == ZarrType::Bool);
+    if variable.layout == Layout::Null {
+        return Err(refuse_copy(variable));
+    }
+    let data_type = if is_bool { Some(Value::from("bool")) } else { types::to_v3(variable.dtype) };
+    let data_type = data_type.ok_or_else(|| refuse_copy(variable))?;
+    let fill_value = if is_bool {
+        Value::from(variable.padding != 0)
+    } else {
+        types::fill_to_json(variable.dtype, variable.padding)
+    };
+    let mut attributes = match stored {
+        Some(stored) => stored_attributes(variable, stored)?,
+        None => attributes::to_json(&variable.attributes, Some(variable.dtype))?,
+    };
+    attributes.extend(attributes::to_json(&storage.attributes, Some(variable.dtype))?);
+    let grid: Vec<u64> = variable.shape.iter().zip(chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
+    let chunk_bytes = chunk.iter().fold(variable.dtype.size() as u64, |bytes, &n| bytes.saturating_mul(n));
+    let shard = shard::shape(sharding, &grid, chunk_bytes);
+    let (file_shape, codecs) = match &shard {
+        Some(shard) => {
+            let shape = chunk.iter().zip(shard).map(|(chunk, n)| chunk.saturating_mul(*n)).collect();
+            (shape, shard::codecs(chunk, inner))
+        }
+        None => (chunk.clone(), inner.clone()),
+    };
+    let mut metadata = object(json!({
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": variable.shape,
+        "data_type": data_type,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": file_shape}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": fill_value,
+        "codecs": codecs,
+        "storage_transformers": [],
+    }));
+    // xarray wants names even where there are no axes.
+    if variable.shape.is_empty() || variable.dimensions.iter().any(Option::is_some) {
+        metadata.insert("dimension_names".to_owned(), json!(variable.dimensions));
+    }
+    let array = Array {
+        name: variable.name().to_owned(),
+        dtype: variable.dtype,
+        grid,
+        shards: shard.map(Shards::new),
+        takes_chunks: true,
+    };
+    Ok(Node { key, metadata, attributes, array: Some(array) })
+}
+
+fn copy_chunks(staging: &mut Staging, dir: &Path, key: &str) -> Result<()> {
+    for entry in std::fs::read_dir(dir).map_err(|error| Error::read(dir, &error))? {
+        let entry = entry.map_err(|error| Error::read(dir, &error))?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if name == "zarr.json" || name.starts_with(".z") {
+            continue;
+        }
+        let key = format!("{key}/{name}");
+        if entry.path().is_dir() {
+            copy_chunks(staging, &entry.path(), &key)?;
+        } else {
+            staging.copy(&entry.path(), &key)?;
+        }
+    }
+    Ok(())
+}
+
+/// Key of a chunk below its array: `c/1/0`, or `c` for a scalar.
+fn chunk_key(array: &str, position: &[u64]) -> String {
+    position.iter().fold(format!("{array}/c"), |key, index| format!("{key}/{index}"))
+}
+
+impl Sink for ZarrSink {
+    fn put(&mut self, chunk: EncodedChunk<'_>) -> Result<()> {
+        let node = self.by_variable.get(chunk.variable).copied().flatten().and_then(|node| self.nodes.get_mut(node));
+        let Some(Node { key, array: Some(array), .. }) = node else {
+            return Err(Error::internal(format!("there is no variable {}", chunk.variable)));
+        };
+        let place = |error: Error| error.at(format!("chunk {:?}", chunk.position)).at_variable(&array.name);
+        if chunk.filter_mask != 0 {
+            return Err(place(Error::internal("Zarr has no filter mask: every codec must be applied")));
+        }
+        let in_grid = chunk.position.len() == array.grid.len()
+            && chunk.position.iter().zip(&array.grid).all(|(position, n)| position < n);
+        if !array.takes_chunks || !in_grid {
+            return Err(place(Error::internal("no such chunk is to be written")));
+        }
+        match &mut array.shards {
+            Some(shards) => {
+                let file = chunk_key(key, &shards.position(chunk.position));
+                shards.put(&mut self.staging, file, chunk.position, chunk.bytes)
+            }
+            None => self.staging.write(&chunk_key(key, chunk.position), chunk.bytes),
+        }
+        .map_err(|error| error.at(format!("chunk {:?}", chunk.position)).at_variable(&array.name))
+    }
+
+    fn annotate(&mut self, variable: Option<usize>, attributes: &[Attribute]) -> Result<()> {
+        match variable {
+            None => self.root_attributes.extend(attributes::to_json(attributes, None)?),
+            Some(index) => {
+                let node = self.by_variable.get(index).copied().flatten().and_then(|node| self.nodes.get_mut(node));
+                let Some(node) = node else {
+                    return Err(Error::internal(format!("there is no variable {index}")));
+                };
+                let dtype = node.array.as_ref().map(|array| array.dtype);
+                node.attributes.extend(attributes::to_json(attributes, dtype)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(self: Box<Self>) -> Result<u64> {
+        let Self { mut staging, nodes, root_attributes, .. } = *self;
+        let target = staging.target().display().to_string();
+        let mut consolidated = Map::new();
+        for node in nodes {
+            if let Some(shards) = node.array.as_ref().and_then(|array| array.shards.as_ref()) {
+                shards.finish(&mut staging)?;
+            }
+            let mut document = node.metadata;
+            document.insert("attributes".to_owned(), Value::Object(node.attributes));
+            staging.write(&format!("{}/zarr.json", node.key), &pretty(&document)?)?;
+            if node.array.is_none() {
+                document.insert("consolidated_metadata".to_owned(), inline(Map::new()));
+            }
+            if consolidated.insert(node.key.clone(), Value::Object(document)).is_some() {
+                return Err(Error::unsupported(format!("two nodes are called '{}'", node.key)).at(target));
+            }
+        }
+        let mut root = group_metadata();
+        root.insert("attributes".to_owned(), Value::Object(root_attributes));
+        root.insert("consolidated_metadata".to_owned(), inline(consolidated));
+        staging.write("zarr.json", &pretty(&root)?)?;
+        staging.publish()
+    }
+}
+
+/// Consolidated metadata as zarr-python writes it.
+fn inline(metadata: Map<String, Value>) -> Value {
+    json!({"kind": "inline", "must_understand": false, "metadata": metadata})
+}
+
+fn pretty(document: &Map<String, Value>) -> Result<Vec<u8>> {
+    serde_json::to_vec_pretty(document).map_err(|error| Error::internal(error.to_string()))
+}

@@ -1,0 +1,157 @@
+//! A Zarr store on a local disk as a source.
+
+use super::array::ZarrArray;
+use super::attributes;
+use super::hierarchy::{self, Version};
+use knarr_core::model::{Dimension, Group, Model, Variable};
+use knarr_core::store::Source;
+use knarr_core::{Error, Result};
+use serde_json::{Map, Value};
+use std::any::Any;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use zarrs::filesystem::FilesystemStore;
+
+/// An open Zarr v2 or v3 store.
+pub struct ZarrSource {
+    path: PathBuf,
+    format: &'static str,
+    model: Model,
+    arrays: Vec<ZarrArray>,
+    /// Attributes of each group as they are stored.
+    group_attributes: Vec<Map<String, Value>>,
+}
+
+impl ZarrSource {
+    /// Opens the group or array in directory `path` and reads all metadata below it.
+    ///
+    /// # Errors
+    /// `NotFound`, `Read`, or `Corrupt` if metadata makes no sense. Arrays with unknown codecs open; reading
+    /// them gives `MissingFilter`.
+    pub fn open(path: &Path) -> Result<Self> {
+        let place = |error: Error| error.at(path.display().to_string());
+        let nodes = hierarchy::walk(path).map_err(place)?;
+        let format = match nodes.first().map(|node| node.version) {
+            Some(Version::V2) => "Zarr v2",
+            _ => "Zarr v3",
+        };
+        let store = Arc::new(FilesystemStore::new(path).map_err(|error| place(Error::unsupported(error.to_string())))?);
+        let mut model = Model::default();
+        let (mut arrays, mut group_attributes) = (Vec::new(), Vec::new());
+        for mut node in nodes {
+            if !node.is_array {
+                let attributes = attributes::from_json(&node.attributes, None);
+                model.groups.push(Group { path: node.path, dimensions: Vec::new(), attributes });
+                group_attributes.push(node.attributes);
+                continue;
+            }
+            let key = node.path.clone();
+            if key == "/" {
+                // A lone array gets a root group around it and the name of its directory.
+                let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("array");
+                node.path = format!("/{name}");
+                model.groups.push(Group { path: "/".to_owned(), ..Group::default() });
+                group_attributes.push(Map::new());
+            }
+            let name = node.path.clone();
+            let (array, variable) =
+                ZarrArray::open(&store, &key, node).map_err(|error| place(error.at_variable(&name[1..])))?;
+            arrays.push(array);
+            model.variables.push(variable);
+        }
+        define_dimensions(&mut model);
+        Ok(Self { path: path.to_owned(), format, model, arrays, group_attributes })
+    }
+
+    /// The stored form of variable `index`.
+    pub(super) fn array(&self, index: usize) -> Option<&ZarrArray> {
+        self.arrays.get(index)
+    }
+
+    /// The attributes of group `index` as they are stored.
+    pub(super) fn group_attributes(&self, index: usize) -> Option<&Map<String, Value>> {
+        self.group_attributes.get(index)
+    }
+}
+
+/// Gives every named axis a dimension of its group or of a group above, as netCDF wants. An axis whose name
+/// already stands for another length in its group loses the name: netCDF has no way to say that.
+fn define_dimensions(model: &mut Model) {
+    for group in 0..model.groups.len() {
+        let path = model.groups[group].path.clone();
+        let members = model.variables.iter_mut().filter(|variable| parent(&variable.path) == path);
+        let mut defined: Vec<Dimension> = Vec::new();
+        for variable in members {
+            let Variable { dimensions, shape, .. } = variable;
+            for (name, &len) in dimensions.iter_mut().zip(shape.iter()) {
+                let Some(wanted) = name.as_deref() else { continue };
+                let own = defined.iter().find(|dimension| dimension.name == wanted);
+                let inherited = || {
+                    let above = model.groups[..group].iter().filter(|group| is_above(&group.path, &path));
+                    above.rev().find_map(|group| group.dimensions.iter().find(|dimension| dimension.name == wanted))
+                };
+                match own.or_else(inherited) {
+                    Some(dimension) if dimension.len == len => {}
+                    Some(_) if own.is_some() => *name = None,
+                    _ => defined.push(Dimension { name: wanted.to_owned(), len, unlimited: false }),
+                }
+            }
+        }
+        model.groups[group].dimensions = defined;
+    }
+}
+
+fn parent(path: &str) -> &str {
+    match path.rfind('/') {
+        Some(0) | None => "/",
+        Some(slash) => &path[..slash],
+    }
+}
+
+fn is_above(group: &str, path: &str) -> bool {
+    group == "/" || path.strip_prefix(group).is_some_and(|rest| rest.starts_with('/'))
+}
+
+impl Source for ZarrSource {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn format(&self) -> &str {
+        self.format
+    }
+
+    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
+        let (Some(info), Some(array)) = (self.model.variables.get(variable), self.arrays.get(variable)) else {
+            return Err(Error::internal(format!("there is no variable {variable}")));
+        };
+        out.clear();
+        let fits = start.len() == info.shape.len()
+            && count.len() == info.shape.len()
+            && info
+                .shape
+                .iter()
+                .zip(start.iter().zip(count))
+                .all(|(&extent, (&start, &count))| start.checked_add(count).is_some_and(|end| end <= extent));
+        let read = if !fits {
+            Err(Error::usage(format!("region {start:?} + {count:?} lies outside of shape {:?}", info.shape)))
+        } else if count.contains(&0) {
+            Ok(())
+        } else {
+            array.read(start, count, out)
+        };
+        read.map_err(|error| error.at_variable(info.name()).at(self.path.display().to_string()))
+    }
+
+    fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
+        self.arrays.get(variable).is_none_or(|array| array.is_written(start, count))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

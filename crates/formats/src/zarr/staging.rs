@@ -1,0 +1,171 @@
+//! A directory that is filled beside its final place and put there in one step.
+
+use super::hierarchy::is_node;
+use knarr_core::{Error, ErrorKind, Result};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Dropped without [`Staging::publish`], everything written is removed.
+#[derive(Debug)]
+pub(super) struct Staging {
+    target: PathBuf,
+    dir: PathBuf,
+    force: bool,
+    bytes: u64,
+    published: bool,
+}
+
+impl Staging {
+    /// Makes an empty directory beside `target`.
+    pub(super) fn create(target: &Path, force: bool) -> Result<Self> {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        check_target(target, force)?;
+        let Some(name) = target.file_name().and_then(|name| name.to_str()) else {
+            return Err(Error::usage("the output has no name").at(target.display().to_string()));
+        };
+        let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let dir = target.with_file_name(format!(".{name}.knarr-{}-{count}", std::process::id()));
+        fs::create_dir(&dir).map_err(|error| Error::write(&dir, &error))?;
+        Ok(Self { target: target.to_owned(), dir, force, bytes: 0, published: false })
+    }
+
+    /// Path of the finished output.
+    pub(super) fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Writes a whole new file at `relative`, making directories on the way.
+    pub(super) fn write(&mut self, relative: &str, bytes: &[u8]) -> Result<()> {
+        match self.append(relative, bytes)? {
+            0 => Ok(()),
+            _ => Err(Error::internal(format!("'{relative}' was written twice"))),
+        }
+    }
+
+    /// Adds bytes to the end of a file and returns the offset they start at.
+    pub(super) fn append(&mut self, relative: &str, bytes: &[u8]) -> Result<u64> {
+        let path = self.dir.join(relative);
+        let write_error = |error: std::io::Error| Error::write(&self.target, &error);
+        let open = || OpenOptions::new().create(true).append(true).open(&path);
+        let mut file = match open() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                if let Some(parent) = path.parent() {
+                    fs::create_dir_all(parent).map_err(write_error)?;
+                }
+                open()
+            }
+            opened => opened,
+        }
+        .map_err(write_error)?;
+        let offset = file.metadata().map_err(write_error)?.len();
+        file.write_all(bytes).map_err(write_error)?;
+        self.bytes += bytes.len() as u64;
+        Ok(offset)
+    }
+
+    /// Copies a file that is part of the data.
+    pub(super) fn copy(&mut self, from: &Path, relative: &str) -> Result<()> {
+        let to = self.dir.join(relative);
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent).map_err(|error| Error::write(&self.target, &error))?;
+        }
+        // `fs::copy` does not say which side failed; reading is tried first.
+        File::open(from).map_err(|error| Error::read(from, &error))?;
+        self.bytes += fs::copy(from, &to).map_err(|error| Error::write(&self.target, &error))?;
+        Ok(())
+    }
+
+    /// Syncs everything and gives the directory its final name. Returns the bytes written.
+    pub(super) fn publish(mut self) -> Result<u64> {
+        let write_error = |error: std::io::Error| Error::write(&self.target, &error);
+        sync(&self.dir).map_err(write_error)?;
+        let parent = match self.target.parent() {
+            Some(parent) if parent != Path::new("") => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        check_target(&self.target, self.force)?;
+        match renameat_with(CWD, &self.dir, CWD, &self.target, RenameFlags::NOREPLACE) {
+            Ok(()) => self.published = true,
+            Err(rustix::io::Errno::EXIST) if self.force => self.replace()?,
+            Err(rustix::io::Errno::EXIST) => return Err(exists(&self.target)),
+            // File systems without this flag: the check above has to do.
+            Err(_) if !self.target.exists() => {
+                fs::rename(&self.dir, &self.target).map_err(write_error)?;
+                self.published = true;
+            }
+            Err(_) => self.replace()?,
+        }
+        File::open(&parent).and_then(|dir| dir.sync_all()).map_err(|error| Error::write(&parent, &error))?;
+        Ok(self.bytes)
+    }
+
+    /// Swaps the finished directory with the existing one and removes the latter.
+    fn replace(&mut self) -> Result<()> {
+        let write_error = |error: std::io::Error| Error::write(&self.target, &error);
+        if renameat_with(CWD, &self.dir, CWD, &self.target, RenameFlags::EXCHANGE).is_ok() {
+            // `dir` is now the old store; dropping `self` removes it.
+            return Ok(());
+        }
+        // No atomic exchange on this file system: for a moment only the two temporary names exist.
+        let mut old = self.dir.clone().into_os_string();
+        old.push(".old");
+        fs::rename(&self.target, &old).map_err(write_error)?;
+        if let Err(error) = fs::rename(&self.dir, &self.target) {
+            let _ = fs::rename(&old, &self.target);
+            return Err(write_error(error));
+        }
+        self.published = true;
+        fs::remove_dir_all(&old).map_err(write_error)
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if !self.published {
+            // Nothing is left to report a failure to.
+            let _ = fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+fn exists(target: &Path) -> Error {
+    Error::new(ErrorKind::Exists, "the output exists")
+        .mend("give another name, or --force to replace it")
+        .at(target.display().to_string())
+}
+
+fn check_target(target: &Path, force: bool) -> Result<()> {
+    match fs::symlink_metadata(target) {
+        Err(_) => Ok(()),
+        Ok(_) if !force => Err(exists(target)),
+        // Replacing removes a whole directory: only one that is recognised as a store.
+        Ok(found) if found.is_dir() && is_node(target) => Ok(()),
+        Ok(_) => Err(Error::new(ErrorKind::Exists, "the output exists and is not a Zarr store")
+            .mend("give another name, or remove it yourself")
+            .at(target.display().to_string())),
+    }
+}
+
+/// Makes everything below `dir` durable. One `syncfs` where there is one: stores have many small files.
+fn sync(dir: &Path) -> std::io::Result<()> {
+    #[cfg(target_os = "linux")]
+    if rustix::fs::syncfs(File::open(dir)?).is_ok() {
+        return Ok(());
+    }
+    sync_tree(dir)
+}
+
+fn sync_tree(dir: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_tree(&entry.path())?;
+        } else {
+            File::open(entry.path())?.sync_all()?;
+        }
+    }
+    File::open(dir)?.sync_all()
+}

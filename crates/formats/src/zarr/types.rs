@@ -1,0 +1,195 @@
+//! Data types and fill values of Zarr, and the bits they stand for.
+
+use super::json;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use half::f16;
+use knarr_core::array::DType;
+use serde_json::{Value, json};
+
+/// What a Zarr data type is to Knarr.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ZarrType {
+    /// A number; codecs serve it.
+    Number(DType),
+    /// True and false, kept as `i8` as xarray keeps them in netCDF.
+    Bool,
+    /// Something else, in words.
+    Other(String),
+}
+
+impl ZarrType {
+    pub(super) fn dtype(&self) -> DType {
+        match self {
+            Self::Number(dtype) => *dtype,
+            Self::Bool => DType::I8,
+            Self::Other(_) => DType::Opaque(1),
+        }
+    }
+}
+
+/// Data type of Zarr v3 metadata: a name, or an object with a name.
+pub(super) fn from_v3(data_type: &Value) -> ZarrType {
+    let name = data_type.as_str().or_else(|| data_type.get("name").and_then(Value::as_str)).unwrap_or("");
+    let dtype = match name {
+        "bool" => return ZarrType::Bool,
+        "int8" => DType::I8,
+        "int16" => DType::I16,
+        "int32" => DType::I32,
+        "int64" => DType::I64,
+        "uint8" => DType::U8,
+        "uint16" => DType::U16,
+        "uint32" => DType::U32,
+        "uint64" => DType::U64,
+        "float16" => DType::F16,
+        "float32" => DType::F32,
+        "float64" => DType::F64,
+        _ => return ZarrType::Other(data_type.as_str().map_or_else(|| data_type.to_string(), str::to_owned)),
+    };
+    ZarrType::Number(dtype)
+}
+
+/// Data type of Zarr v2 metadata: a NumPy type string.
+pub(super) fn from_v2(dtype: &Value) -> ZarrType {
+    let text = dtype.as_str().unwrap_or("");
+    let number = match text.get(1..).unwrap_or("") {
+        "b1" => return ZarrType::Bool,
+        "i1" => DType::I8,
+        "i2" => DType::I16,
+        "i4" => DType::I32,
+        "i8" => DType::I64,
+        "u1" => DType::U8,
+        "u2" => DType::U16,
+        "u4" => DType::U32,
+        "u8" => DType::U64,
+        "f2" => DType::F16,
+        "f4" => DType::F32,
+        "f8" => DType::F64,
+        _ => return ZarrType::Other(dtype.as_str().map_or_else(|| dtype.to_string(), str::to_owned)),
+    };
+    ZarrType::Number(number)
+}
+
+/// `data_type` of Zarr v3 for a type; `None` if there is none that readers agree on.
+pub(super) fn to_v3(dtype: DType) -> Option<Value> {
+    let name = match dtype {
+        DType::I8 => "int8",
+        DType::I16 => "int16",
+        DType::I32 => "int32",
+        DType::I64 => "int64",
+        DType::U8 => "uint8",
+        DType::U16 => "uint16",
+        DType::U32 => "uint32",
+        DType::U64 => "uint64",
+        DType::F16 => "float16",
+        DType::F32 => "float32",
+        DType::F64 => "float64",
+        // What zarr-python and xarray use for netCDF characters.
+        DType::Opaque(1) => {
+            return Some(json!({"name": "null_terminated_bytes", "configuration": {"length_bytes": 1}}));
+        }
+        DType::Opaque(_) => return None,
+    };
+    Some(Value::from(name))
+}
+
+/// `fill_value` of Zarr v3: exactly these bits.
+#[expect(clippy::cast_possible_truncation, reason = "bits are zero-extended from their type")]
+pub(super) fn fill_to_json(dtype: DType, bits: u64) -> Value {
+    match dtype {
+        DType::I8 => Value::from(bits as u8 as i8),
+        DType::I16 => Value::from(bits as u16 as i16),
+        DType::I32 => Value::from(bits as u32 as i32),
+        DType::I64 => Value::from(bits as i64),
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 => Value::from(bits),
+        DType::F16 => float_to_json(f16::from_bits(bits as u16).to_f64(), bits, 0x7E00, 4),
+        DType::F32 => float_to_json(f64::from(f32::from_bits(bits as u32)), bits, 0x7FC0_0000, 8),
+        DType::F64 => float_to_json(f64::from_bits(bits), bits, 0x7FF8_0000_0000_0000, 16),
+        DType::Opaque(_) => {
+            let bytes: Vec<u8> = bits.to_le_bytes().into_iter().take_while(|&byte| byte != 0).collect();
+            Value::from(STANDARD.encode(bytes))
+        }
+    }
+}
+
+fn float_to_json(value: f64, bits: u64, plain_nan: u64, digits: usize) -> Value {
+    if value.is_nan() && bits != plain_nan {
+        return Value::from(format!("0x{bits:0digits$x}"));
+    }
+    number(value)
+}
+
+/// A number in JSON; the strings of Zarr for what JSON cannot write.
+pub(super) fn number(value: f64) -> Value {
+    if value.is_nan() {
+        Value::from("NaN")
+    } else if value.is_infinite() {
+        Value::from(if value > 0.0 { "Infinity" } else { "-Infinity" })
+    } else {
+        Value::from(value)
+    }
+}
+
+/// `_FillValue` as xarray writes it to Zarr v3: base64 of a little-endian double for floats, of the bytes for
+/// characters; a plain number for integers (`xarray.backends.zarr.FillValueCoder`).
+#[expect(clippy::cast_possible_truncation, reason = "bits are zero-extended from their type")]
+pub(super) fn fill_attribute(dtype: DType, bits: u64) -> Value {
+    match dtype {
+        DType::F32 => Value::from(STANDARD.encode(f64::from(f32::from_bits(bits as u32)).to_le_bytes())),
+        DType::F64 => Value::from(STANDARD.encode(f64::from_bits(bits).to_le_bytes())),
+        DType::F16 => Value::from(STANDARD.encode(f16::from_bits(bits as u16).to_f64().to_le_bytes())),
+        DType::Opaque(1) => Value::from(STANDARD.encode([bits as u8])),
+        _ => fill_to_json(dtype, bits),
+    }
+}
+
+/// The bits that a `_FillValue` or `missing_value` attribute stands for, as xarray or Knarr wrote it.
+#[expect(clippy::cast_possible_truncation, reason = "xarray keeps the fill value of float32 data as a double")]
+pub(super) fn fill_attribute_bits(dtype: DType, value: &Value) -> Option<u64> {
+    let to_bits = |value: f64| match dtype {
+        DType::F32 => Some(u64::from((value as f32).to_bits())),
+        DType::F64 => Some(value.to_bits()),
+        DType::F16 => Some(u64::from(f16::from_f64(value).to_bits())),
+        _ => None,
+    };
+    let text = value.as_str()?;
+    if let Some(value) = json::bare_number(text).or_else(|| json::non_finite(text)) {
+        return to_bits(value);
+    }
+    let bytes = STANDARD.decode(text).ok()?;
+    match dtype {
+        DType::F16 | DType::F32 | DType::F64 => to_bits(f64::from_le_bytes(bytes.try_into().ok()?)),
+        DType::Opaque(1) => match bytes.as_slice() {
+            [] => Some(0),
+            [byte] => Some(u64::from(*byte)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fill_values_keep_every_bit() {
+        let f32_json = |value: f32| fill_to_json(DType::F32, u64::from(value.to_bits())).to_string();
+        assert_eq!(f32_json(1e20), "1.0000000200408773e+20");
+        assert_eq!(f32_json(-0.0), "-0.0");
+        assert_eq!(f32_json(f32::INFINITY), "\"Infinity\"");
+        assert_eq!(f32_json(f32::NAN), "\"NaN\"");
+        assert_eq!(f32_json(f32::from_bits(0x7FC0_0001)), "\"0x7fc00001\"");
+        assert_eq!(fill_to_json(DType::F64, 0xFFF8_0000_0000_0000).to_string(), "\"0xfff8000000000000\"");
+        assert_eq!(fill_to_json(DType::I16, 0xFC19).to_string(), "-999");
+        assert_eq!(fill_to_json(DType::U64, u64::MAX).to_string(), "18446744073709551615");
+    }
+
+    #[test]
+    fn fill_attributes_are_those_of_xarray() {
+        let bits = u64::from(1e20f32.to_bits());
+        assert_eq!(fill_attribute(DType::F32, bits), "AAAAgB2vFUQ=");
+        assert_eq!(fill_attribute_bits(DType::F32, &Value::from("AAAAgB2vFUQ=")), Some(bits));
+        assert_eq!(fill_attribute(DType::I16, 0xFC19), -999);
+    }
+}

@@ -1,0 +1,115 @@
+"""Drives the `knarr` program on inputs made by other people's writers.
+
+The program is `target/release/knarr`, or what KNARR_BIN names. Inputs are written once per run, the
+first time a test asks for them. Tools and Python packages come from `bench/setup.sh`.
+"""
+
+from __future__ import annotations
+
+import environment  # isort: skip  # noqa: F401  must come before anything that loads HDF5
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import hdf5plugin
+import pytest
+
+import filter_inputs
+import hdf5_inputs
+import netcdf_inputs
+import zarr_inputs
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+KNARR = Path(os.environ.get("KNARR_BIN", REPOSITORY / "target" / "release" / "knarr")).resolve()
+TIME_LIMIT_S = 120
+
+FAMILIES = {
+    "hdf5": (hdf5_inputs.INPUTS, ".h5"),
+    "filter": (filter_inputs.INPUTS, ".h5"),
+    "netcdf": (netcdf_inputs.INPUTS, ".nc"),
+    "zarr": (zarr_inputs.INPUTS, ".zarr"),
+}
+
+
+class Knarr:
+    """Runs the program with the plugins of `hdf5plugin` on HDF5's search path."""
+
+    def __init__(self, **variables: str):
+        self.environment = {**os.environ, "HDF5_PLUGIN_PATH": hdf5plugin.PLUGIN_PATH, **variables}
+
+    def __call__(
+        self, *arguments: object, ok: bool = True, **how: object
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs `knarr ARGUMENTS`; with `ok` a failure fails the test and shows what was printed."""
+        done = subprocess.run(
+            [KNARR, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=TIME_LIMIT_S,
+            env=self.environment,
+            check=False,
+            **how,
+        )
+        if ok:
+            assert done.returncode == 0, f"{done.args}\nexit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def json(self, *arguments: object) -> dict:
+        """What `knarr ARGUMENTS --json` prints. Only the result may be on standard output."""
+        return json.loads(self(*arguments, "--json").stdout)
+
+    def repack(self, source: Path, target: Path, *options: object) -> Path:
+        self("repack", source, "-o", target, *options)
+        return target
+
+    def fails(self, exit_code: int, *arguments: object, names: tuple[object, ...] = (), **how: object) -> str:
+        """Expects the exit code and that the message holds each of `names`; returns the message."""
+        done = self(*arguments, ok=False, **how)
+        assert done.returncode == exit_code, (
+            f"{done.args}\nexit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
+        for name in names:
+            assert str(name) in done.stderr, f"message does not name {name!r}:\n{done.stderr}"
+        assert "panicked" not in done.stderr
+        return done.stderr
+
+    def content_hash(self, path: Path) -> str:
+        """The file's content hash: `hash` of the JSON answer."""
+        return self.json("hash", path)["hash"]
+
+    def variable_hashes(self, path: Path) -> dict[str, str]:
+        """The variables' content hashes: `variables` of the JSON answer, name to hash."""
+        return self.json("hash", path)["variables"]
+
+
+@pytest.fixture(scope="session")
+def knarr() -> Knarr:
+    assert KNARR.is_file(), f"{KNARR} is not built: cargo build --release"
+    return Knarr()
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
+    """`made(family, name)` is the path of an input, written at the first call."""
+    folder = tmp_path_factory.mktemp("inputs")
+
+    def make(family: str, name: str) -> Path:
+        writers, suffix = FAMILIES[family]
+        path = folder / family / f"{name}{suffix}"
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            writers[name](path)
+        return path
+
+    return make
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """An empty folder for outputs, so that anything left behind is seen."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    return folder

@@ -1,0 +1,197 @@
+"""A promised bound holds at every element of the stored type; special values stay exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import hdf5plugin  # noqa: F401
+import netCDF4
+import numpy as np
+import pytest
+
+from values import FILL, field_with_specials, integers, smooth_field
+
+SHAPE = (40, 50, 60)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory) -> Path:
+    """Fields of both types with every special value, wide dynamic range, small values, integers."""
+    path = tmp_path_factory.mktemp("quality") / "fields.nc"
+    random = np.random.default_rng(5)
+    wide = (random.standard_normal(SHAPE) * 10.0 ** random.integers(-30, 30, SHAPE)).astype("f4")
+    near_zero = smooth_field(SHAPE) - np.float32(280)
+    variables = {
+        "f4": field_with_specials(SHAPE, "f4"),
+        "f8": field_with_specials(SHAPE, "f8"),
+        "wide": wide,
+        "near_zero": near_zero,
+        "huge": (smooth_field(SHAPE, "f8") * 1e300),
+        "constant": np.full(SHAPE, 273.15, "f4"),
+    }
+    with netCDF4.Dataset(path, "w") as dataset:
+        for name, length in zip("zyx", SHAPE, strict=True):
+            dataset.createDimension(name, length)
+        for name, values in variables.items():
+            fill = FILL if name in ("f4", "f8") else None
+            variable = dataset.createVariable(
+                name, values.dtype, ("z", "y", "x"), fill_value=fill, chunksizes=(10, 50, 60)
+            )
+            variable.set_auto_maskandscale(False)
+            variable[...] = values
+        count = dataset.createVariable("count", "i4", ("z", "y", "x"))
+        count[...] = integers(SHAPE, "i4")
+    return path
+
+
+def read(path: Path) -> dict[str, np.ndarray]:
+    with h5py.File(path) as file:
+        return {name: item[...] for name, item in file.items() if item.ndim == 3}
+
+
+def ordinary(values: np.ndarray) -> np.ndarray:
+    """Where a bound applies: finite and not the fill value."""
+    return np.isfinite(values) & (values != values.dtype.type(FILL))
+
+
+def assert_specials_exact(before: np.ndarray, after: np.ndarray, name: str) -> None:
+    special = ~ordinary(before)
+    assert before[special].tobytes() == after[special].tobytes(), (
+        f"{name}: a NaN, infinity or fill value changed"
+    )
+    assert np.isfinite(after[~special]).all(), f"{name}: an ordinary value became special"
+
+
+def worst_excess(before: np.ndarray, after: np.ndarray, allowed: np.ndarray | float) -> float:
+    """Largest amount by which an error exceeds what is allowed, in extended precision. <= 0 is kept."""
+    places = ordinary(before)
+    exact = before[places].astype(np.longdouble)
+    error = np.abs(after[places].astype(np.longdouble) - exact)
+    limit = allowed if np.isscalar(allowed) else np.asarray(allowed)[places].astype(np.longdouble)
+    return float(np.max(error - limit, initial=-np.inf))
+
+
+def require_bound(
+    source: Path, target: Path, allowed: Callable[[np.ndarray], np.ndarray | np.longdouble]
+) -> None:
+    """`allowed` gives the largest permitted error, for all elements or each; specials are exact."""
+    before, after = read(source), read(target)
+    for name, values in before.items():
+        if values.dtype.kind != "f":
+            assert values.tobytes() == after[name].tobytes(), f"{name}: integers changed"
+            continue
+        assert values.dtype == after[name].dtype
+        assert_specials_exact(values, after[name], name)
+        with np.errstate(invalid="ignore"):  # signalling NaNs, in places where no bound applies
+            assert worst_excess(values, after[name], allowed(values)) <= 0, name
+
+
+@pytest.mark.parametrize("bound", [10.0, 0.5, 0.01, 1e-5, 1e-12])
+def test_absolute_bound(knarr, source, out, bound):
+    target = knarr.repack(source, out / "a.nc", "--max-abs-error", repr(bound))
+    require_bound(source, target, lambda values: np.longdouble(bound))
+
+
+@pytest.mark.parametrize("bound", [0.1, 1e-3, 1e-6])
+def test_relative_bound(knarr, source, out, bound):
+    target = knarr.repack(source, out / "a.nc", "--max-rel-error", repr(bound))
+    require_bound(source, target, lambda values: np.abs(values.astype(np.longdouble)) * np.longdouble(bound))
+
+
+@pytest.mark.parametrize("bound", [0.05, 1e-4])
+def test_range_bound(knarr, source, out, bound):
+    def allowed(values):
+        valid = values[ordinary(values)].astype(np.longdouble)
+        return np.longdouble(bound) * (valid.max() - valid.min())
+
+    require_bound(source, knarr.repack(source, out / "a.nc", "--max-range-error", repr(bound)), allowed)
+
+
+@pytest.mark.parametrize("count", [1, 7, 12, 23])
+def test_significant_bits(knarr, source, out, count):
+    """n bits of the mantissa: an error of at most 2**-n of the value."""
+    target = knarr.repack(source, out / "a.nc", "--significant-bits", count)
+    require_bound(
+        source, target, lambda values: np.abs(values.astype(np.longdouble)) * np.longdouble(2.0) ** -count
+    )
+
+
+@pytest.mark.parametrize("count", [1, 3, 6])
+def test_significant_digits(knarr, source, out, count):
+    """n decimal digits: half a unit of the n-th digit of the value."""
+    target = knarr.repack(source, out / "a.nc", "--significant-digits", count)
+
+    def allowed(values):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            exponent = np.floor(np.log10(np.abs(values.astype(np.longdouble))))
+        exponent[~np.isfinite(exponent)] = -np.inf
+        return np.longdouble(0.5) * np.longdouble(10) ** (exponent - count + 1)
+
+    require_bound(source, target, allowed)
+
+
+def test_all_bounds_of_a_combination_hold(knarr, source, out):
+    target = knarr.repack(source, out / "a.nc", "--max-abs-error", "0.01", "--max-rel-error", "1e-4")
+
+    def allowed(values):
+        return np.minimum(np.longdouble("0.01"), np.abs(values.astype(np.longdouble)) * np.longdouble("1e-4"))
+
+    require_bound(source, target, allowed)
+
+
+def test_a_bound_for_one_variable_leaves_the_others(knarr, source, out):
+    target = knarr.repack(source, out / "a.nc", "--max-abs-error", "near_zero=0.1")
+    before, after = read(source), read(target)
+    assert worst_excess(before["near_zero"], after["near_zero"], np.longdouble(0.1)) <= 0
+    assert before["near_zero"].tobytes() != after["near_zero"].tobytes()
+    for name in before.keys() - {"near_zero"}:
+        assert before[name].tobytes() == after[name].tobytes(), name
+
+
+def test_a_looser_bound_is_smaller(knarr, source, out):
+    sizes = [
+        knarr.repack(source, out / f"{bound}.nc", "--max-abs-error", f"near_zero={bound}").stat().st_size
+        for bound in ("1.0", "0.1", "0.001")
+    ]
+    lossless = knarr.repack(source, out / "lossless.nc").stat().st_size
+    assert sizes == sorted(sizes) and sizes[0] < lossless
+
+
+def test_lossy_results_say_what_was_done(knarr, source, out):
+    target = knarr.repack(source, out / "a.nc", "--max-abs-error", "near_zero=0.1")
+    with netCDF4.Dataset(target) as dataset:
+        assert "knarr" in dataset.history
+        text = " ".join(
+            f"{name}={dataset['near_zero'].getncattr(name)}" for name in dataset["near_zero"].ncattrs()
+        )
+        assert "0.1" in text and "knarr" in text.lower()
+        assert not any("knarr" in name for name in dataset["wide"].ncattrs())
+
+
+def test_lossless_adds_nothing(knarr, source, out):
+    with netCDF4.Dataset(knarr.repack(source, out / "a.nc")) as dataset:
+        assert "history" not in dataset.ncattrs()
+        assert dataset["wide"].ncattrs() == []
+
+
+def test_verify_accepts_within_the_bound_and_refuses_beyond(knarr, source, out):
+    target = knarr.repack(source, out / "a.nc", "--max-abs-error", "near_zero=0.1")
+    knarr("verify", source, target)
+    with h5py.File(target, "r+") as file:
+        file["near_zero"][0, 0, 0] += 5
+    knarr.fails(1, "verify", source, target)
+
+
+@pytest.mark.parametrize("bound", ["-1", "nan", "0.1.2", "inf", ""])
+def test_a_senseless_bound_is_refused(knarr, source, out, bound):
+    knarr.fails(2, "repack", source, "-o", out / "a.nc", f"--max-abs-error={bound}")
+    assert not list(out.iterdir())
+
+
+def test_a_bound_on_integers_only_is_refused(knarr, source, out):
+    message = knarr.fails(
+        5, "repack", source, "-o", out / "a.nc", "--max-rel-error", "count=0.1", names=("count",)
+    )
+    assert "i4" in message or "int" in message
