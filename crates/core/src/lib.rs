@@ -13,6 +13,7 @@ pub mod content;
 pub mod engine;
 pub mod error;
 pub mod features;
+pub mod frame;
 pub mod goal;
 pub mod model;
 pub mod pipeline;

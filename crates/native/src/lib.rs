@@ -2,6 +2,7 @@
 //!
 //! [`codecs`] is the one list of everything a Knarr program can use; each codec has its own file.
 
+mod bitshuffle;
 mod blosc;
 mod bzip2;
 mod deflate;
@@ -10,6 +11,7 @@ mod lzf;
 pub mod plugin;
 mod support;
 mod xz;
+mod zfp;
 mod zstd;
 
 use knarr_core::Result;
@@ -37,10 +39,13 @@ pub fn codecs_with_plugins(directories: &[PathBuf]) -> Result<CodecList> {
         Arc::new(deflate::ZLIB),
         Arc::new(deflate::GZIP),
         Arc::new(lz4::Lz4),
+        Arc::new(bitshuffle::LZ4),
+        Arc::new(bitshuffle::ZSTD),
         Arc::new(blosc::Blosc),
         Arc::new(blosc::Blosc2),
         Arc::new(bzip2::Bzip2),
         Arc::new(xz::Xz),
+        Arc::new(zfp::Zfp),
         Arc::new(lzf::Lzf),
     ];
     for codec in own {

@@ -8,6 +8,8 @@ const CHAINS: &[(&str, &[&str])] = &[
     ("zstd", &["zstd", "zstd:1", "zstd:19"]),
     ("deflate", &["deflate", "deflate:1", "deflate:12"]),
     ("gzip", &["gzip:9"]),
+    ("bitshuffle-lz4", &["bitshuffle-lz4", "bitshuffle-lz4:-1"]),
+    ("bitshuffle-zstd", &["bitshuffle-zstd", "bitshuffle-zstd:1,block=128"]),
     ("lz4", &["lz4", "lz4:9", "lz4:0,block=512"]),
     (
         "blosc",
@@ -25,6 +27,7 @@ const CHAINS: &[(&str, &[&str])] = &[
     ),
     ("bzip2", &["bzip2", "bzip2:1"]),
     ("xz", &["xz", "xz:0", "xz:9"]),
+    ("zfp", &["zfp", "zfp:accuracy,value=0.01", "zfp:precision,value=20"]),
     ("lzf", &["lzf"]),
 ];
 
