@@ -2,6 +2,8 @@
 //!
 //! [`codecs`] is the one list of everything a Knarr program can use; each codec has its own file.
 
+mod bitshuffle;
+mod blosc;
 mod bzip2;
 mod deflate;
 mod lz4;
@@ -10,6 +12,7 @@ mod noise;
 pub mod plugin;
 mod support;
 mod xz;
+mod zfp;
 mod zstd;
 
 use knarr_core::Result;
@@ -37,8 +40,13 @@ pub fn codecs_with_plugins(directories: &[PathBuf]) -> Result<CodecList> {
         Arc::new(deflate::ZLIB),
         Arc::new(deflate::GZIP),
         Arc::new(lz4::Lz4),
+        Arc::new(bitshuffle::LZ4),
+        Arc::new(bitshuffle::ZSTD),
+        Arc::new(blosc::Blosc),
+        Arc::new(blosc::Blosc2),
         Arc::new(bzip2::Bzip2),
         Arc::new(xz::Xz),
+        Arc::new(zfp::Zfp),
         Arc::new(lzf::Lzf),
     ];
     for codec in own {

@@ -80,6 +80,12 @@ impl Options {
         self.with(name, OptionValue::Int(value))
     }
 
+    /// Sets a word.
+    #[must_use]
+    pub fn with_word(self, name: &str, value: &str) -> Self {
+        self.with(name, OptionValue::Word(value.to_owned()))
+    }
+
     /// Whole number `name`.
     ///
     /// # Errors
