@@ -5,6 +5,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 "${PYTHON:-python3}" -m venv .venv
 .venv/bin/pip install -q --disable-pip-version-check -r tools/requirements.txt
+# Where .cargo/config.toml looks: libclang for bindgen, and the compiler's own headers, which the wheel lacks.
+libclang=$(.venv/bin/python -c 'import clang.native, os; print(os.path.dirname(clang.native.__file__))')
+ln -sfn "$libclang" .venv/libclang
+ln -sfn "$(cc -print-file-name=include)" .venv/gcc-include
 missing=()
 for tool in h5dump h5diff h5repack ncdump nccopy; do command -v "$tool" >/dev/null || missing+=("$tool"); done
 if [ ${#missing[@]} -gt 0 ]; then

@@ -83,6 +83,15 @@ const AFTER_ROUNDING: &[&str] = &[
 /// Chains for chunks of type and shape `input` that `target` can hold, in a fixed order. With a bound, chains
 /// that round come first and lossless ones follow: rounding must earn its place.
 pub fn candidates(codecs: &CodecList, input: &ArraySpec, target: Target, bound: Option<&Bound>) -> Vec<ChainSpec> {
+    all_chains(bound)
+        .into_iter()
+        .filter(|spec| Chain::prepare(codecs, spec, input).is_ok_and(|chain| target.holds(&chain)))
+        .filter(|spec| input.dtype.size() > 1 || !rearranges_single_bytes(spec))
+        .collect()
+}
+
+/// Every chain that may be considered, given this bound, before type and target are asked.
+pub fn all_chains(bound: Option<&Bound>) -> Vec<ChainSpec> {
     let mut texts: Vec<String> = Vec::new();
     if let Some(bound) = bound {
         let round = rounding(bound);
@@ -93,12 +102,7 @@ pub fn candidates(codecs: &CodecList, input: &ArraySpec, target: Target, bound: 
         }
     }
     texts.extend(LOSSLESS.iter().map(|&chain| chain.to_owned()));
-    texts
-        .iter()
-        .filter_map(|text| text.parse().ok())
-        .filter(|spec| Chain::prepare(codecs, spec, input).is_ok_and(|chain| target.holds(&chain)))
-        .filter(|spec| input.dtype.size() > 1 || !rearranges_single_bytes(spec))
-        .collect()
+    texts.iter().filter_map(|text| text.parse().ok()).collect()
 }
 
 /// The rounding step that keeps `bound` for every element.
