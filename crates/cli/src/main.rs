@@ -2,6 +2,9 @@
 
 mod advise;
 mod args;
+mod chains;
+#[cfg(test)]
+mod docs;
 mod doctor;
 mod explain;
 mod hash;
@@ -42,7 +45,7 @@ fn main() -> ExitCode {
         Command::Profile(arguments) => profile::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
-        Command::Chains => doctor::chains(),
+        Command::Chains => chains::run(),
     };
     match result {
         Ok(code) => ExitCode::from(code),

@@ -35,9 +35,8 @@ pub(super) fn chart(rows: &[Row<'_>]) -> String {
     }
     svg.push_str("</svg>\n");
     let scale = if axis.scale == Scale::Logarithmic { " Logarithmic scale: compare the numbers, not the lengths." } else { "" };
-    let left_out = rows.len() - shown.len();
     let rest: u64 = rows.iter().filter(|row| !shown.iter().any(|other| std::ptr::eq(*other, *row))).map(|row| row.before).sum();
-    let remark = if left_out > 0 {
+    let remark = if rest > 0 {
         format!(" The {} largest of {} variables; the others are {} together.", shown.len(), rows.len(), table::bytes(rest))
     } else {
         String::new()
@@ -66,10 +65,10 @@ fn pair(svg: &mut String, row: &Row<'_>, axis: &Axis, top: f64) {
     let change = format!("{} \u{2192} {}", table::bytes(row.before), table::bytes(row.after));
     let factor = if row.after > 0 { format!("{:.2}\u{d7}", float(row.before) / float(row.after)) } else { String::new() };
     put!(svg, "<g><title>{}: {change}</title>", escape(row.name));
-    put!(svg, "<text class=\"name\" x=\"{MARGIN}\" y=\"{:.1}\">{}</text>", top + 14.0, escape(&shortened(row.name, 34)));
+    put!(svg, "<text class=\"name\" x=\"{MARGIN}\" y=\"{:.1}\">{}</text>", top + 14.0, escape(&shortened(row.name, 30)));
     put!(
         svg,
-        "<text class=\"value\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{change} <tspan class=\"factor\">{factor}</tspan></text>",
+        "<text class=\"value\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\"><tspan class=\"change\">{change} </tspan><tspan class=\"factor\">{factor}</tspan></text>",
         WIDTH - MARGIN,
         top + 14.0
     );

@@ -40,6 +40,11 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// True if the choice was to store the bytes as they are.
+    pub(super) fn is_raw(&self) -> bool {
+        self.choice().is_some_and(|choice| choice.chain.is_raw())
+    }
+
     /// Measured encoding speed of one core, MB/s of raw bytes.
     pub(super) fn encode_speed(&self) -> Option<f64> {
         let report = self.report?;
@@ -106,11 +111,12 @@ impl<'a> File<'a> {
         self.rows.iter().filter(|row| row.choice().is_some_and(|choice| choice.bound.is_some())).count()
     }
 
-    /// Chunks, and those of them that were stored or kept lossless.
+    /// Chunks, and those of them that were stored or kept lossless against the plan.
     pub(super) fn chunks(&self) -> VariableReport {
-        self.rows.iter().filter_map(|row| row.report).fold(VariableReport::default(), |sum, report| VariableReport {
+        let reports = self.rows.iter().filter_map(|row| Some((row.report?, row.is_raw())));
+        reports.fold(VariableReport::default(), |sum, (report, is_raw)| VariableReport {
             chunks: sum.chunks + report.chunks,
-            stored_chunks: sum.stored_chunks + report.stored_chunks,
+            stored_chunks: sum.stored_chunks + if is_raw { 0 } else { report.stored_chunks },
             fallback_chunks: sum.fallback_chunks + report.fallback_chunks,
             refuted_chunks: sum.refuted_chunks + report.refuted_chunks,
             ..sum

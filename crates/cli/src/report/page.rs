@@ -34,11 +34,11 @@ pub(super) fn render(files: &[File<'_>], context: &Context) -> String {
     }
     for (index, file) in files.iter().enumerate() {
         if files.len() == 1 {
-            section(&mut page, file, index, context);
+            section(&mut page, file, index, files.len() == 1, context);
         } else {
             let open = if index == 0 { " open" } else { "" };
             put!(&mut page, "<details class=\"file\" id=\"file-{index}\"{open}><summary>{}</summary>\n", escape(&name(file.done)));
-            section(&mut page, file, index, context);
+            section(&mut page, file, index, files.len() == 1, context);
             page.push_str("</details>\n");
         }
     }
@@ -80,12 +80,13 @@ fn overview(page: &mut String, files: &[File<'_>], title: &str) {
     page.push_str("</tbody></table></div>\n");
 }
 
-fn section(page: &mut String, file: &File<'_>, index: usize, context: &Context) {
+fn section(page: &mut String, file: &File<'_>, index: usize, alone: bool, context: &Context) {
     let done = file.done;
+    // With many files the line that opens the section has the name.
+    let heading = if alone { format!("<h1>{}</h1>\n", escape(&name(done))) } else { String::new() };
     put!(
         page,
-        "<header><h1>{}</h1>\n<p class=\"route\"><code>{}</code> \u{2192} <code>{}</code></p></header>\n",
-        escape(&name(done)),
+        "<header>{heading}<p class=\"route\"><code>{}</code> \u{2192} <code>{}</code></p></header>\n",
         escape(&done.input.display().to_string()),
         escape(&done.output.display().to_string())
     );

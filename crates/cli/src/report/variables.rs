@@ -46,7 +46,7 @@ fn line(row: &Row<'_>, plot: Option<&str>) -> String {
         Action::Copy(why) => {
             put!(
                 &mut html,
-                "<td>as it is{was}</td><td class=\"n\">{before}</td><td class=\"n\">{after}</td><td class=\"n\">{DASH}</td>\
+                "<td class=\"chain\">as it is{was}</td><td class=\"n\">{before}</td><td class=\"n\">{after}</td><td class=\"n\">{DASH}</td>\
                  <td class=\"n\">{DASH}</td><td class=\"n\">{DASH}</td><td class=\"n\">0</td><td class=\"n\">{DASH}</td><td class=\"why\">{}</td>",
                 escape(why)
             );
@@ -55,7 +55,7 @@ fn line(row: &Row<'_>, plot: Option<&str>) -> String {
             let speed = |speed: Option<f64>| speed.map_or(DASH.to_owned(), number);
             put!(
                 &mut html,
-                "<td><code>{}</code>{was}</td><td class=\"n\">{before}</td><td class=\"n\">{after}</td><td class=\"n\"><b>{}</b></td>\
+                "<td class=\"chain\"><code>{}</code>{was}</td><td class=\"n\">{before}</td><td class=\"n\">{after}</td><td class=\"n\"><b>{}</b></td>\
                  <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"why\">{}{}</td>",
                 escape(&choice.chain.to_string()),
                 row.ratio().map_or(DASH.to_owned(), times),
@@ -71,14 +71,17 @@ fn line(row: &Row<'_>, plot: Option<&str>) -> String {
     html + "</tr>\n"
 }
 
-/// The largest error measured, with what was promised.
+/// The largest errors measured, with what was promised.
 fn error(row: &Row<'_>, choice: &Choice) -> String {
-    if choice.bound.is_none() {
-        return "0<small>lossless</small>".to_owned();
-    }
-    let seen = row.report.and_then(|report| report.observed);
-    let seen = seen.map_or(DASH.to_owned(), |seen| if seen.max_abs == 0.0 { "0".to_owned() } else { format!("{:.2e}", seen.max_abs) });
-    format!("{seen}<small>{}</small>", escape(&choice.quality.to_string()))
+    let Some(bound) = &choice.bound else { return "0<small>lossless</small>".to_owned() };
+    let promised = escape(&choice.quality.to_string());
+    let seen = match row.report.and_then(|report| report.observed) {
+        None => DASH.to_owned(),
+        Some(seen) if seen.max_abs == 0.0 => "0".to_owned(),
+        Some(seen) if bound.is_uniform() => format!("{:.2e}", seen.max_abs),
+        Some(seen) => format!("{:.2e}<small>relative {:.2e}</small>", seen.max_abs, seen.max_rel),
+    };
+    format!("{seen}<small>{promised}</small>")
 }
 
 /// What happened to chunks that the chain did not serve.
@@ -88,7 +91,7 @@ fn chunks(row: &Row<'_>) -> String {
     if report.fallback_chunks > 0 {
         notes.push(format!("{} of {} chunks kept lossless to hold the bound", report.fallback_chunks, report.chunks));
     }
-    if report.stored_chunks > 0 {
+    if report.stored_chunks > 0 && !row.is_raw() {
         notes.push(format!("{} of {} chunks stored: encoding did not make them smaller", report.stored_chunks, report.chunks));
     }
     if report.refuted_chunks > 0 {
@@ -108,7 +111,7 @@ pub(super) fn candidates(choice: &Choice) -> String {
         let mark = if candidate.chain == choice.chain { "chosen" } else { candidate.dropped.as_deref().unwrap_or("") };
         put!(
             &mut html,
-            "<tr><td><code>{}</code></td><td class=\"n\">{:.3}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+            "<tr><td class=\"chain\"><code>{}</code></td><td class=\"n\">{:.3}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"why\">{}</td></tr>\n",
             escape(&candidate.chain.to_string()),
             candidate.score,
