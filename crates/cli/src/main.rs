@@ -7,6 +7,7 @@ mod explain;
 mod hash;
 mod inspect;
 mod inputs;
+mod output;
 mod profile;
 mod progress;
 mod repack;

@@ -19,10 +19,14 @@ struct Format {
 
 /// The formats, in the order in which they are tried.
 const FORMATS: &[Format] = &[
-    Format { name: "HDF5 and netCDF-4", sniff: Probe::is_hdf5, open: open_hdf5 },
+    Format { name: "HDF5 and netCDF-4", sniff: is_hdf5, open: open_hdf5 },
     Format { name: "netCDF-3 (CDF-1, CDF-2, CDF-5)", sniff: is_classic, open: open_classic },
     Format { name: "Zarr v2 and v3", sniff: is_zarr, open: open_zarr },
 ];
+
+fn is_hdf5(probe: &Probe<'_>) -> Result<bool> {
+    probe.is_hdf5()
+}
 
 fn open_hdf5(path: &Path, codecs: &CodecList) -> Result<Box<dyn Source>> {
     let codecs = codecs.clone();

@@ -59,7 +59,7 @@ impl Codec for Bzip2 {
     }
 
     fn zarr(&self, options: &Options, _input: &Stage) -> Option<ZarrCodec> {
-        Some(bytes_to_bytes("numcodecs.bz2", &json!({"level": options.int("level").ok()?})))
+        Some(bytes_to_bytes("numcodecs.bz2", json!({"level": options.int("level").ok()?})))
     }
 }
 

@@ -2,35 +2,61 @@
 //!
 //! [`codecs`] is the one list of everything a Knarr program can use; each codec has its own file.
 
+mod bitshuffle;
+mod blosc;
 mod bzip2;
 mod deflate;
 mod lz4;
 mod lzf;
+mod noise;
+pub mod plugin;
 mod support;
 mod xz;
+mod zfp;
 mod zstd;
 
 use knarr_core::Result;
-use knarr_core::codec::{Codec, CodecList};
+use knarr_core::codec::{Codec, CodecList, Framed};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-/// All codecs: those of `knarr-core`, then the ones of this crate in a fixed order.
+/// All codecs: those of `knarr-core`, the ones of this crate in a fixed order, then the HDF5 filter plugins found in
+/// [`plugin::directories`].
 ///
 /// # Errors
 /// `Internal` if two codecs share a name or wire id.
 pub fn codecs() -> Result<CodecList> {
+    codecs_with_plugins(&plugin::directories())
+}
+
+/// As [`codecs`], with the plugins of the given directories.
+///
+/// # Errors
+/// `Internal` if two codecs share a name or wire id.
+pub fn codecs_with_plugins(directories: &[PathBuf]) -> Result<CodecList> {
     let mut list = CodecList::pure();
     let own: Vec<Arc<dyn Codec>> = vec![
         Arc::new(zstd::Zstd),
         Arc::new(deflate::ZLIB),
         Arc::new(deflate::GZIP),
         Arc::new(lz4::Lz4),
+        Arc::new(bitshuffle::LZ4),
+        Arc::new(bitshuffle::ZSTD),
+        Arc::new(blosc::Blosc),
+        Arc::new(blosc::Blosc2),
         Arc::new(bzip2::Bzip2),
         Arc::new(xz::Xz),
+        Arc::new(zfp::Zfp),
         Arc::new(lzf::Lzf),
     ];
     for codec in own {
         list.push(codec)?;
     }
+    for codec in plugin::load(directories).into_iter().filter_map(plugin::PluginCodec::new) {
+        list.push(Arc::new(codec))?;
+    }
+    // Frames may name any of the codecs above.
+    let framed = Framed::new(list.clone());
+    list.push(Arc::new(framed))?;
     Ok(list)
 }

@@ -6,10 +6,8 @@
 use knarr_core::array::DType;
 use knarr_core::codec::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step};
 use knarr_core::{Error, Result};
-use lz4_sys::{LZ4_compress_HC, LZ4_compress_default, LZ4_compressBound, LZ4_decompress_safe};
 
-use crate::support::{append, c_len, filter, level, level_option, reserve};
-use std::ffi::{c_char, c_int};
+use crate::support::{c_len, filter, level, level_option, lz4_block, reserve, resize};
 
 const FILTER: FilterId = 32004;
 const OPTIONS: &[OptionDoc] = &[
@@ -61,7 +59,11 @@ impl Codec for Lz4 {
             Ok(0) | Err(_) => DEFAULT_BLOCK,
             Ok(block) => block,
         };
-        Ok(Box::new(Prepared { level: level(options)?, block }))
+        let method = match level(options)? {
+            0 => lz4_block::Method::Fast { acceleration: 1 },
+            level => lz4_block::Method::High { level },
+        };
+        Ok(Box::new(Prepared { method, block }))
     }
 
     fn hdf5(&self, options: &Options, _input: &Stage) -> Hdf5Form {
@@ -82,7 +84,7 @@ impl Codec for Lz4 {
 }
 
 struct Prepared {
-    level: i32,
+    method: lz4_block::Method,
     block: usize,
 }
 
@@ -96,14 +98,14 @@ impl Step for Prepared {
         let block = self.block.min(input.len());
         // liblz4 is faster if it need not watch the end of its output, so the last block may be given more room
         // than it keeps.
-        reserve(out, self.max_encoded_len(input.len()) + bound(block)? - block)?;
+        reserve(out, self.max_encoded_len(input.len()) + lz4_block::bound(block)? - block)?;
         out.extend_from_slice(&(input.len() as u64).to_be_bytes());
         out.extend_from_slice(&c_len::<u32>(block, "lz4")?.to_be_bytes());
         for plain in input.chunks(block.max(1)) {
             let field = out.len();
             out.extend_from_slice(&[0; FIELD]);
             let data = out.len();
-            self.append_block(plain, out)?;
+            lz4_block::append(self.method, plain, out)?;
             if out.len() - data >= plain.len() {
                 out.truncate(data);
                 out.extend_from_slice(plain);
@@ -128,68 +130,18 @@ impl Step for Prepared {
         if block == 0 && size > 0 {
             return Err(Error::corrupt("lz4: block size 0"));
         }
-        reserve(out, size)?;
-        while out.len() < size {
-            let plain = block.min(size - out.len());
+        resize(out, size)?;
+        for plain in out.chunks_mut(block.max(1)) {
             let (length, after) = rest.split_first_chunk::<FIELD>().ok_or_else(ends_early)?;
             let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
             let (data, after) = after.split_at_checked(length).ok_or_else(ends_early)?;
-            if length == plain {
-                out.extend_from_slice(data);
+            if length == plain.len() {
+                plain.copy_from_slice(data);
             } else {
-                decode_block(data, plain, out)?;
+                lz4_block::expand(data, plain)?;
             }
             rest = after;
         }
         Ok(())
     }
-}
-
-impl Prepared {
-    fn append_block(&self, plain: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        let length: c_int = c_len(plain.len(), "lz4")?;
-        let source = plain.as_ptr().cast::<c_char>();
-        // SAFETY: liblz4 reads `length` bytes of `plain` and writes at most `room` bytes to `start`.
-        unsafe {
-            append(out, bound(plain.len())?, |start, room| {
-                let room: c_int = c_len(room, "lz4")?;
-                let start = start.cast::<c_char>();
-                let written = match self.level {
-                    0 => LZ4_compress_default(source, start, length, room),
-                    level => LZ4_compress_HC(source, start, length, room, level),
-                };
-                usize::try_from(written)
-                    .ok()
-                    .filter(|written| *written > 0)
-                    .ok_or_else(|| Error::internal("lz4: encoding failed"))
-            })
-        }
-    }
-}
-
-/// Appends exactly `plain` bytes.
-fn decode_block(data: &[u8], plain: usize, out: &mut Vec<u8>) -> Result<()> {
-    let length: c_int = c_len(data.len(), "lz4")?;
-    let source = data.as_ptr().cast::<c_char>();
-    // SAFETY: liblz4 reads `length` bytes of `data` and writes at most `room` bytes to `start`, whatever `data` is.
-    unsafe {
-        append(out, plain, |start, room| {
-            let room: c_int = c_len(room, "lz4")?;
-            let written = LZ4_decompress_safe(source, start.cast::<c_char>(), length, room);
-            usize::try_from(written)
-                .ok()
-                .filter(|written| *written == plain)
-                .ok_or_else(|| Error::corrupt("lz4: not a valid block"))
-        })
-    }
-}
-
-/// Room in which liblz4 can encode a block of `plain` bytes without checks.
-fn bound(plain: usize) -> Result<usize> {
-    let plain = c_len(plain, "lz4")?;
-    // SAFETY: a pure function of a number.
-    let bound = unsafe { LZ4_compressBound(plain) };
-    usize::try_from(bound).ok().filter(|bound| *bound > 0).ok_or_else(|| {
-        Error::unsupported(format!("lz4 cannot serve blocks of {plain} bytes")).mend("use smaller blocks")
-    })
 }

@@ -53,7 +53,7 @@ impl Codec for Xz {
         // Format 1 is xz, check -1 the default (CRC-64).
         let level = options.int("level").ok()?;
         let configuration = json!({"format": 1, "check": -1, "preset": level, "filters": Value::Null});
-        Some(bytes_to_bytes("numcodecs.lzma", &configuration))
+        Some(bytes_to_bytes("numcodecs.lzma", configuration))
     }
 }
 

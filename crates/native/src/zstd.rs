@@ -1,12 +1,13 @@
 //! Zstandard.
 
+use knarr_core::Result;
 use knarr_core::array::DType;
 use knarr_core::codec::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
-use knarr_core::{Error, Result};
 use serde_json::json;
-use zstd_safe::{CCtx, DCtx, WriteBuf};
 
-use crate::support::{Pool, bytes_to_bytes, cd_level, filter, level, level_option, reserve};
+use crate::support::{
+    Coder, Format, Method, Pool, bytes_to_bytes, cd_level, filter, level, level_option, reserve, resize,
+};
 
 const FILTER: FilterId = 32015;
 const OPTIONS: &[OptionDoc] =
@@ -41,7 +42,7 @@ impl Codec for Zstd {
     }
 
     fn prepare(&self, options: &Options, _input: &Stage) -> Result<Box<dyn Step>> {
-        Ok(Box::new(Prepared { level: level(options)?, encoders: Pool::new(), decoders: Pool::new() }))
+        Ok(Box::new(Prepared { method: Method::Zstd { level: level(options)? }, coders: Pool::new() }))
     }
 
     fn hdf5(&self, options: &Options, _input: &Stage) -> Hdf5Form {
@@ -61,14 +62,13 @@ impl Codec for Zstd {
     }
 
     fn zarr(&self, options: &Options, _input: &Stage) -> Option<ZarrCodec> {
-        Some(bytes_to_bytes("zstd", &json!({"level": options.int("level").ok()?, "checksum": false})))
+        Some(bytes_to_bytes("zstd", json!({"level": options.int("level").ok()?, "checksum": false})))
     }
 }
 
 struct Prepared {
-    level: i32,
-    encoders: Pool<CCtx<'static>>,
-    decoders: Pool<DCtx<'static>>,
+    method: Method,
+    coders: Pool<Coder>,
 }
 
 impl Step for Prepared {
@@ -78,58 +78,14 @@ impl Step for Prepared {
 
     fn encode(&self, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
         reserve(out, self.max_encoded_len(input.len()))?;
-        self.encoders
-            .with(
-                || CCtx::try_create().ok_or_else(|| Error::unsupported("no memory for a zstd encoder")),
-                |context| context.compress(out, input, self.level),
-            )?
-            .map(drop)
-            .map_err(|code| Error::internal(format!("zstd: {}", zstd_safe::get_error_name(code))))
+        self.coders.with(|| Ok(Coder::default()), |coder| coder.append(self.method, input, out))?
     }
 
     fn decode(&self, input: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
         // The size a frame states is not trusted; the output buffer is what limits the decoder.
-        let mut window = Window::new(out, limit)?;
-        self.decoders
-            .with(
-                || DCtx::try_create().ok_or_else(|| Error::unsupported("no memory for a zstd decoder")),
-                |context| context.decompress(&mut window, input),
-            )?
-            .map(drop)
-            .map_err(|code| Error::corrupt(format!("zstd: {}", zstd_safe::get_error_name(code))))
-    }
-}
-
-/// The first `limit` bytes of a vector's capacity, whatever its real capacity is.
-struct Window<'a> {
-    out: &'a mut Vec<u8>,
-    limit: usize,
-}
-
-impl<'a> Window<'a> {
-    fn new(out: &'a mut Vec<u8>, limit: usize) -> Result<Self> {
-        reserve(out, limit)?;
-        Ok(Self { out, limit })
-    }
-}
-
-// SAFETY: `new` reserved `limit` bytes from the start of the vector and nothing else can reallocate it while it
-// is borrowed here.
-unsafe impl WriteBuf for Window<'_> {
-    fn as_slice(&self) -> &[u8] {
-        self.out
-    }
-
-    fn capacity(&self) -> usize {
-        self.limit
-    }
-
-    fn as_mut_ptr(&mut self) -> *mut u8 {
-        self.out.as_mut_ptr()
-    }
-
-    unsafe fn filled_until(&mut self, n: usize) {
-        // SAFETY: the caller says that the first `n` bytes, within `limit`, are set.
-        unsafe { self.out.set_len(n.min(self.limit)) }
+        resize(out, limit)?;
+        let length = self.coders.with(|| Ok(Coder::default()), |coder| coder.decode(Format::Zstd, input, out))??;
+        out.truncate(length);
+        Ok(())
     }
 }

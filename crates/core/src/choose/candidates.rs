@@ -122,6 +122,11 @@ fn rounding(bound: &Bound) -> String {
     format!("round:{}", options.join(","))
 }
 
+/// True for Zarr codecs that only Knarr knows.
+fn is_own(codec: &serde_json::Value) -> bool {
+    codec.get("name").and_then(serde_json::Value::as_str).is_some_and(|name| name.starts_with("knarr."))
+}
+
 fn rearranges_single_bytes(spec: &ChainSpec) -> bool {
     spec.0.first().is_some_and(|step| step.name == "shuffle")
 }
@@ -132,7 +137,9 @@ impl Target {
         match self {
             Self::Hdf5(Reader::Knarr) => true,
             Self::Hdf5(allowed) => chain.reader() <= allowed,
-            Self::Zarr(_) => chain.zarr_codecs().is_some(),
+            Self::Zarr(allowed) => chain.zarr_codecs().is_some_and(|codecs| {
+                allowed == Reader::Knarr || !codecs.iter().any(|codec| is_own(codec))
+            }),
         }
     }
 

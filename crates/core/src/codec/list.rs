@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Codec, FilterId, bitround, bitshuffle, brotli, delta, fixedscale, fletcher32, granular, lorenzo, pcodec, quantize,
+    Codec, FilterId, bitround, bitshuffle, brotli, delta, fixedscale, fletcher32, granular, gridded, lorenzo, pcodec, quantize,
     quantize_rel, round, shuffle, snappy, trailing, xor,
 };
 use crate::error::{Error, Result};
@@ -32,6 +32,7 @@ impl CodecList {
             Arc::new(brotli::Brotli),
             Arc::new(snappy::Snappy),
             Arc::new(round::Round),
+            Arc::new(gridded::Grid),
         ])
     }
 

@@ -12,7 +12,10 @@ mod delta;
 mod fixedscale;
 mod fletcher32;
 mod forms;
+mod framed;
 mod granular;
+pub mod grid;
+mod gridded;
 mod lattice;
 mod list;
 mod lorenzo;
@@ -31,6 +34,7 @@ mod trailing;
 mod xor;
 
 pub use buffers::{check_limit, sized};
+pub use framed::Framed;
 pub use forms::{FilterId, Hdf5Filter, Hdf5Form, Reader, ZarrCodec, ZarrKind, zarr_entry};
 pub use list::CodecList;
 pub use options::{OptionDoc, OptionKind, OptionValue, Options};

@@ -46,6 +46,8 @@ pub enum OptionKind {
     FloatOr(f64),
     /// One of a list of words; the first is the default.
     Word(&'static [&'static str]),
+    /// Unsigned 32-bit numbers, written `1/2/3`; `none`, the default, for no numbers.
+    Numbers,
 }
 
 /// Documentation of one option, the source of `docs/chains.md` and of the checks.
@@ -76,6 +78,12 @@ impl Options {
     #[must_use]
     pub fn with_int(self, name: &str, value: i64) -> Self {
         self.with(name, OptionValue::Int(value))
+    }
+
+    /// Sets a word.
+    #[must_use]
+    pub fn with_word(self, name: &str, value: &str) -> Self {
+        self.with(name, OptionValue::Word(value.to_owned()))
     }
 
     /// Whole number `name`.
@@ -111,6 +119,25 @@ impl Options {
         }
     }
 
+    /// Numbers `name`.
+    ///
+    /// # Errors
+    /// `Internal` if the option was not declared.
+    pub fn numbers(&self, name: &str) -> Result<Vec<u32>> {
+        self.word(name)
+            .ok()
+            .and_then(parse_numbers)
+            .ok_or_else(|| Error::internal(format!("option '{name}' is not a list of numbers")))
+    }
+
+    /// Sets a list of numbers.
+    #[must_use]
+    pub fn with_numbers(self, name: &str, values: &[u32]) -> Self {
+        let texts: Vec<_> = values.iter().map(ToString::to_string).collect();
+        let text = if texts.is_empty() { NO_NUMBERS.to_owned() } else { texts.join("/") };
+        self.with(name, OptionValue::Word(text))
+    }
+
     /// Name and value, in alphabetical order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &OptionValue)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
@@ -134,6 +161,13 @@ impl Options {
         }
         Ok(Self(complete))
     }
+}
+
+/// How an empty list of numbers is written.
+const NO_NUMBERS: &str = "none";
+
+fn parse_numbers(text: &str) -> Option<Vec<u32>> {
+    if text == NO_NUMBERS { Some(Vec::new()) } else { text.split('/').map(|number| number.parse().ok()).collect() }
 }
 
 impl OptionDoc {
@@ -169,6 +203,32 @@ impl OptionDoc {
             }
             (OptionKind::Word(words), None) => Ok(OptionValue::Word(words.first().copied().unwrap_or("").to_owned())),
             (OptionKind::Word(words), _) => Err(refuse(format!("one of: {}", words.join(", ")))),
+            (OptionKind::Numbers, None) => Ok(OptionValue::Word(NO_NUMBERS.to_owned())),
+            (OptionKind::Numbers, Some(value)) => {
+                let text = value.to_string();
+                match parse_numbers(&text) {
+                    Some(_) => Ok(OptionValue::Word(text)),
+                    None => Err(refuse(format!("numbers from 0 to {} like 1/2/3, or '{NO_NUMBERS}'", u32::MAX))),
+                }
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_numbers_are_checked() {
+        let docs = [OptionDoc { name: "cd", kind: OptionKind::Numbers, doc: "values" }];
+        let check = |value| Options::default().with("cd", value).complete("test", &docs);
+        assert_eq!(Options::default().complete("test", &docs).unwrap().numbers("cd").unwrap(), []);
+        assert_eq!(check(OptionValue::Int(7)).unwrap().numbers("cd").unwrap(), [7]);
+        assert_eq!(check(OptionValue::Word("1/4294967295".to_owned())).unwrap().numbers("cd").unwrap(), [1, u32::MAX]);
+        for bad in [OptionValue::Int(-1), OptionValue::Word("1//2".to_owned()), OptionValue::Float(1.5)] {
+            assert!(check(bad).unwrap_err().advice().is_some());
+        }
+        assert_eq!(Options::default().with_numbers("cd", &[3, 4]).numbers("cd").unwrap(), [3, 4]);
     }
 }

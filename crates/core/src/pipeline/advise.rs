@@ -209,7 +209,7 @@ impl Planner<'_> {
         }
         let needs = if variable.filters.iter().all(|filter| matches!(filter.id, 1..=3)) {
             Reader::Core
-        } else if variable.filters.iter().any(|filter| filter.id == super::KNARR_FILTER) {
+        } else if variable.filters.iter().any(|filter| filter.id == crate::codec::KNARR_FILTER) {
             Reader::Knarr
         } else {
             Reader::Standard

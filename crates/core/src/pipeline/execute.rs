@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use super::encode::{Buffers, ChunkEncoder, ChunkOutcome, Container};
 use super::window::Window;
-use super::{KNARR_FILTER, chunk_count, chunk_position, chunk_region, pad_chunk};
+use super::{chunk_count, chunk_position, chunk_region, pad_chunk};
 use crate::chain::Chain;
 use crate::choose::Target;
-use crate::codec::{Hdf5Filter, Reader};
+use crate::codec::{Hdf5Filter, KNARR_FILTER, Reader};
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Attribute, Variable};

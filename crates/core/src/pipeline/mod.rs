@@ -12,9 +12,6 @@ pub use advise::{advise, plan_array};
 pub use encode::ChunkOutcome;
 pub use execute::{Execution, VariableReport, execute, most_demanding, storages};
 
-/// HDF5 filter id of Knarr's own filter, from the range that needs no registration.
-pub const KNARR_FILTER: crate::codec::FilterId = 45223;
-
 /// Positions in the grid of chunks of a variable, row-major.
 pub fn chunk_count(shape: &[u64], chunk: &[u64]) -> u64 {
     shape.iter().zip(chunk).map(|(&n, &c)| n.div_ceil(c.max(1))).product()

@@ -10,7 +10,7 @@
 //! | `source`, `chunks`, `cache`, `grid` | reading regions |
 //! | `sink`, `temporary` | writing chunks, atomically |
 //! | `copy`, `create`, `contents` | copying what is not encoded anew |
-//! | `build`, `write_attribute` | netCDF-4 from the model of another format |
+//! | `build`, `dimensions`, `write_attribute` | netCDF-4 from the model of another format |
 //! | `filters` | names of registered filters |
 
 mod build;
@@ -19,6 +19,7 @@ mod chunks;
 mod contents;
 mod copy;
 mod create;
+mod dimensions;
 mod filters;
 mod grid;
 mod names;

@@ -10,6 +10,9 @@ use knarr_core::model::{AttributeValue, Dimension, Model};
 /// How netCDF-4 marks a dimension that has no coordinate variable.
 pub(super) const NOT_A_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable";
 
+/// netCDF-4's prefix for a variable that has the name of a dimension without being its coordinate variable.
+pub(super) const NON_COORDINATE: &str = "_nc4_non_coord_";
+
 /// What a scan collects about dimensions, until all datasets are known.
 #[derive(Debug, Default)]
 pub(super) struct DimensionNames {
@@ -26,6 +29,8 @@ struct Scale {
     group: usize,
     len: u64,
     unlimited: bool,
+    /// `_Netcdf4Dimid`, which orders dimensions.
+    id: Option<i64>,
 }
 
 /// A dataset whose axes may be named.
@@ -63,9 +68,10 @@ impl DimensionNames {
                 group,
                 len: shape.first().copied().unwrap_or(0),
                 unlimited: max.first() == Some(&None),
+                id: read(b"_Netcdf4Dimid")?.and_then(|value| whole_numbers(&value).first().copied()),
             });
             self.by_address.insert(address, own);
-            if let Some(id) = read(b"_Netcdf4Dimid")?.and_then(|value| whole_numbers(&value).first().copied()) {
+            if let Some(id) = self.scales.last().and_then(|scale| scale.id) {
                 self.by_id.insert(id, own);
                 self.netcdf = true;
             }
@@ -124,6 +130,7 @@ impl DimensionNames {
                 }
             }
         }
+        self.scales.sort_by_key(|scale| scale.id);
         for scale in self.scales {
             if let Some(group) = model.groups.get_mut(scale.group) {
                 group.dimensions.push(Dimension { name: scale.name, len: scale.len, unlimited: scale.unlimited });

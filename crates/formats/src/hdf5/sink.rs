@@ -3,6 +3,7 @@
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::build::build;
 use super::copy::Copier;
 use super::source::Hdf5Source;
 use super::sys::{self, Dataset, Object, Plist};
@@ -84,11 +85,8 @@ impl Hdf5Sink {
         let fcpl = Plist::for_file()?;
         fcpl.track_orders(true)?;
         let file = self.file.insert(sys::File::create(temporary.path(), &fcpl, true)?);
-        super::build::build(source, file, storages)?;
-        self.open_targets(source, storages, |variable| {
-            let variable = source.model().variables.get(variable);
-            Ok(variable.map(|variable| variable.path.clone().into_bytes()).unwrap_or_default())
-        })
+        let paths = build(source, file, storages)?;
+        self.open_targets(source, storages, |variable| Ok(paths.get(variable).cloned().unwrap_or_default()))
     }
 
     fn open_targets(

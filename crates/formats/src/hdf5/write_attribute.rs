@@ -44,3 +44,11 @@ fn put(object: &Object, attribute: &Attribute, is_netcdf: bool) -> Result<()> {
         AttributeValue::Other(what) => Err(Error::unsupported(format!("{what} cannot be written to HDF5"))),
     }
 }
+
+/// Adds a string of fixed length with its terminating NUL, the form that HDF5's dimension scales require.
+pub(super) fn put_terminated(object: &Object, name: &str, text: &str) -> Result<()> {
+    let mut bytes = text.as_bytes().to_vec();
+    bytes.push(0);
+    let datatype = Datatype::string(Some(bytes.len()), false)?;
+    object.create_attribute(name.as_bytes(), &datatype, &Space::scalar()?, None)?.write_bytes(&datatype, &bytes)
+}

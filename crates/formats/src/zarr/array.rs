@@ -135,7 +135,10 @@ fn create(store: &Arc<FilesystemStore>, key: &str, node: &Node) -> Result<Array<
     catch_unwind(AssertUnwindSafe(create)).map_err(|_| invalid("it makes no sense".to_owned()))?.map_err(|error| {
         let missing = match &error {
             ArrayCreateError::CodecsCreateError(PluginCreateError::Unsupported(_)) => true,
-            ArrayCreateError::UnsupportedZarrV2Array(why) => why.starts_with("unsupported codec"),
+            // A string is all that `zarrs` gives here.
+            ArrayCreateError::UnsupportedZarrV2Array(why) => {
+                why.starts_with("unsupported codec") || (why.starts_with("codec ") && why.ends_with("is not supported"))
+            }
             _ => false,
         };
         match (missing, &error) {

@@ -7,6 +7,7 @@ mod array;
 mod attributes;
 mod hierarchy;
 mod json;
+mod plain;
 mod shard;
 mod sink;
 mod source;

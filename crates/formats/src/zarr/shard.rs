@@ -127,7 +127,7 @@ mod tests {
     fn shards_cover_the_fastest_axes_first() {
         assert_eq!(shape(Sharding::Auto, &[10, 100], 1000), None);
         assert_eq!(shape(Sharding::Auto, &[100, 100], 1000), Some(vec![1, 16]));
-        assert_eq!(shape(Sharding::Auto, &[50_000, 2], 1 << 20), Some(vec![25, 2]));
+        assert_eq!(shape(Sharding::Auto, &[50_000, 2], 1 << 20), Some(vec![50, 2]));
         assert_eq!(shape(Sharding::Chunks(12), &[4, 3, 2], 8), Some(vec![2, 3, 2]));
         assert_eq!(shape(Sharding::Never, &[100_000], 8), None);
         assert_eq!(shape(Sharding::Chunks(8), &[], 8), None);

@@ -3,6 +3,7 @@
 use super::json;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use half::f16;
 use knarr_core::array::DType;
 use serde_json::{Value, json};
 
@@ -101,11 +102,7 @@ pub(super) fn fill_to_json(dtype: DType, bits: u64) -> Value {
         DType::I32 => Value::from(bits as u32 as i32),
         DType::I64 => Value::from(bits as i64),
         DType::U8 | DType::U16 | DType::U32 | DType::U64 => Value::from(bits),
-        // JSON has no way to write every binary16 number that Knarr could compute without a library: hex is exact.
-        DType::F16 => match bits {
-            0 => Value::from(0.0),
-            _ => Value::from(format!("0x{bits:04x}")),
-        },
+        DType::F16 => float_to_json(f16::from_bits(bits as u16).to_f64(), bits, 0x7E00, 4),
         DType::F32 => float_to_json(f64::from(f32::from_bits(bits as u32)), bits, 0x7FC0_0000, 8),
         DType::F64 => float_to_json(f64::from_bits(bits), bits, 0x7FF8_0000_0000_0000, 16),
         DType::Opaque(_) => {
@@ -140,6 +137,7 @@ pub(super) fn fill_attribute(dtype: DType, bits: u64) -> Value {
     match dtype {
         DType::F32 => Value::from(STANDARD.encode(f64::from(f32::from_bits(bits as u32)).to_le_bytes())),
         DType::F64 => Value::from(STANDARD.encode(f64::from_bits(bits).to_le_bytes())),
+        DType::F16 => Value::from(STANDARD.encode(f16::from_bits(bits as u16).to_f64().to_le_bytes())),
         DType::Opaque(1) => Value::from(STANDARD.encode([bits as u8])),
         _ => fill_to_json(dtype, bits),
     }
@@ -151,6 +149,7 @@ pub(super) fn fill_attribute_bits(dtype: DType, value: &Value) -> Option<u64> {
     let to_bits = |value: f64| match dtype {
         DType::F32 => Some(u64::from((value as f32).to_bits())),
         DType::F64 => Some(value.to_bits()),
+        DType::F16 => Some(u64::from(f16::from_f64(value).to_bits())),
         _ => None,
     };
     let text = value.as_str()?;
@@ -159,7 +158,7 @@ pub(super) fn fill_attribute_bits(dtype: DType, value: &Value) -> Option<u64> {
     }
     let bytes = STANDARD.decode(text).ok()?;
     match dtype {
-        DType::F32 | DType::F64 => to_bits(f64::from_le_bytes(bytes.try_into().ok()?)),
+        DType::F16 | DType::F32 | DType::F64 => to_bits(f64::from_le_bytes(bytes.try_into().ok()?)),
         DType::Opaque(1) => match bytes.as_slice() {
             [] => Some(0),
             [byte] => Some(u64::from(*byte)),

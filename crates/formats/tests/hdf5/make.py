@@ -117,6 +117,12 @@ def odd(name, libver, userblock=0, track=True):
         f.create_dataset("scalar", data=3.25)
         f.create_dataset("sparse", shape=(1000, 1000), chunks=(10, 10), dtype="i8", fillvalue=-5)[500:520, 7:9] = 3
         f.create_dataset("thin", data=field((60, 50, 40), "f8"))
+        f.create_dataset("shuffled", data=field((45, 37), "f8"), chunks=(10, 11), shuffle=True)
+        f.create_dataset("checked", data=field((45, 37), "f8"), chunks=(10, 11), fletcher32=True)
+        hidden = np.dtype([("u", "i2"), ("v", "u8")])
+        f["gone"] = hidden
+        f.create_dataset("nameless", shape=(3,), dtype=f["gone"])[1] = (-3, 5)
+        del f["gone"]
         f.create_dataset("void", shape=(50, 50), dtype="f4", fillvalue=2.5)
         f.create_dataset("raw", data=field((45, 37), "i4"), chunks=(10, 10))
         for n, scale in [("so", 2)]:
@@ -154,10 +160,6 @@ def odd(name, libver, userblock=0, track=True):
                 edges.set_chunk_opts(2)
             h5py.h5d.create(f.id, b"edges", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((20, 21)), edges)
             f["edges"][...] = field((20, 21))
-        layout = h5py.VirtualLayout(shape=(40, 30), dtype="f4")
-        layout[...] = h5py.VirtualSource(".", "x", shape=(40, 30))
-        if libver == "latest":
-            f.create_virtual_dataset("virtual", layout)
         scale = f.create_dataset("lat", data=np.arange(40.0))
         scale.make_scale("latitude")
         x.dims[0].attach_scale(scale)
@@ -173,6 +175,7 @@ def plugins():
         for n, c in [("zstd", hdf5plugin.Zstd(3)), ("blosc", hdf5plugin.Blosc()), ("lz4", hdf5plugin.LZ4()),
                      ("bitshuffle", hdf5plugin.Bitshuffle())]:
             f.create_dataset(n, data=data, chunks=(25, 70), **c)
+    with h5py.File(folder / "plugin-strings.h5", "w") as f:
         f.create_dataset("words", data=["a", "bb"] * 50, dtype=h5py.string_dtype(), chunks=(25,), **hdf5plugin.Zstd())
 
 
@@ -181,3 +184,11 @@ odd("old.h5", "earliest")
 odd("untracked.h5", "earliest", track=False)
 odd("new.h5", "latest", userblock=1024)
 plugins()
+with h5py.File(folder / "paged.h5", "w", fs_strategy="page", fs_page_size=8192, fs_persist=True) as f:
+    f.create_dataset("x", data=field((40, 30)), chunks=(10, 30), compression="gzip")
+# HDF5 1.10.8's h5dump fails on this one, whoever writes it
+with h5py.File(folder / "virtual.h5", "w", libver="latest") as f:
+    f.create_dataset("x", data=field((40, 30)), chunks=(10, 30), compression="gzip")
+    layout = h5py.VirtualLayout(shape=(40, 30), dtype="f4")
+    layout[...] = h5py.VirtualSource(".", "x", shape=(40, 30))
+    f.create_virtual_dataset("view", layout)

@@ -1,8 +1,10 @@
 //! Options and file forms that several codecs share.
 
-use knarr_core::codec::{FilterId, Hdf5Filter, Hdf5Form, OptionDoc, OptionKind, Options, ZarrCodec, ZarrKind};
+use knarr_core::codec::{
+    FilterId, Hdf5Filter, Hdf5Form, OptionDoc, OptionKind, Options, ZarrCodec, ZarrKind, zarr_entry,
+};
 use knarr_core::{Error, Result};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// The usual first option of a compressor.
 pub(crate) const fn level_option(min: i64, max: i64, default: i64, doc: &'static str) -> OptionDoc {
@@ -27,6 +29,6 @@ pub(crate) fn cd_level(filter: &Hdf5Filter, default: u32, min: i64, max: i64) ->
 }
 
 /// A Zarr v3 `bytes -> bytes` codec.
-pub(crate) fn bytes_to_bytes(name: &str, configuration: &Value) -> ZarrCodec {
-    ZarrCodec { kind: ZarrKind::BytesToBytes, metadata: json!({"name": name, "configuration": configuration}) }
+pub(crate) fn bytes_to_bytes(name: &str, configuration: Value) -> ZarrCodec {
+    zarr_entry(ZarrKind::BytesToBytes, name, configuration)
 }

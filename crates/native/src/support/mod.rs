@@ -1,9 +1,12 @@
-//! What the codecs of this crate share: output buffers for C, pools of contexts, metadata forms.
+//! What the codecs of this crate share: block coders, output buffers for C, pools of contexts, file forms.
 
 mod buffer;
+mod coder;
 mod forms;
+pub(crate) mod lz4_block;
 mod pool;
 
-pub(crate) use buffer::{append, c_len, reserve, resize};
+pub(crate) use buffer::{Tail, append, c_len, reserve, resize};
+pub(crate) use coder::{Coder, Format, Method};
 pub(crate) use forms::{bytes_to_bytes, cd_level, filter, level, level_option};
 pub(crate) use pool::Pool;

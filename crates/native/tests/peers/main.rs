@@ -1,10 +1,9 @@
 //! Chunks of Knarr read by h5py + hdf5plugin and zarr-python, and chunks of theirs read by Knarr.
-//!
-//! Needs a Python with the packages of `bench/requirements.txt`: the program that `KNARR_PYTHON` names, or
-//! `.venv/bin/python` of the repository.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test reports by panicking")]
 
 mod cases;
+#[path = "../common/mod.rs"]
+mod common;
 
 use cases::{Case, cases};
 use knarr_core::array::ArraySpec;
@@ -12,23 +11,12 @@ use knarr_core::chain::{Chain, ChainSpec, Scratch, StepSpec};
 use knarr_core::codec::{CodecList, Hdf5Filter, Stage};
 use serde_json::{Value, json};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-fn python() -> PathBuf {
-    let path = std::env::var_os("KNARR_PYTHON")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/bin/python"), PathBuf::from);
-    assert!(
-        path.is_file(),
-        "{} is missing: set KNARR_PYTHON to a Python that has the packages of bench/requirements.txt",
-        path.display()
-    );
-    path
-}
 
 fn run_python(stage: &str, folder: &Path) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/peers.py");
-    let output = Command::new(python()).arg(script).arg(stage).arg(folder).output().expect("Python starts");
+    let output = Command::new(common::python()).arg(script).arg(stage).arg(folder).output().expect("Python starts");
     assert!(output.status.success(), "peers.py {stage} failed:\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -110,7 +98,7 @@ fn compare(chain: &Chain, folder: &Path, id: &str, peer: &str) -> Option<String>
 
 #[test]
 fn peers_read_our_chunks_and_we_read_theirs() {
-    let codecs = knarr_native::codecs().unwrap();
+    let codecs = knarr_native::codecs_with_plugins(&[]).unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers");
     if folder.exists() {
         fs::remove_dir_all(&folder).unwrap();

@@ -5,10 +5,9 @@ use std::os::raw::c_uint;
 use hdf5_metno_sys::h5::{H5_index_t, H5_iter_order_t};
 use hdf5_metno_sys::h5a::{H5Aexists, H5Aopen, H5Aopen_by_idx};
 use hdf5_metno_sys::h5g::{H5Gcreate2, H5Gget_create_plist};
-use hdf5_metno_sys::h5i::{H5I_type_t, H5Iget_type};
+use hdf5_metno_sys::h5i::{H5I_type_t, H5Iget_name, H5Iget_type};
 use hdf5_metno_sys::h5o::{
     H5O_INFO_BASIC, H5O_INFO_NUM_ATTRS, H5O_info2_t, H5O_type_t, H5Oget_comment, H5Oget_info3, H5Olink, H5Oopen,
-    H5Oset_comment,
 };
 use hdf5_metno_sys::h5p::H5P_DEFAULT;
 use hdf5_metno_sys::h5t::H5Tget_create_plist;
@@ -151,6 +150,12 @@ impl Object {
         })
     }
 
+    /// A path that leads to it.
+    pub(crate) fn path(&self) -> Result<Vec<u8>> {
+        // SAFETY: the object is open; buffer and length are those of `read_string`.
+        read_string("read an object's name", |buffer, size| unsafe { H5Iget_name(self.0.raw(), buffer, size) })
+    }
+
     /// The comment, empty if there is none.
     pub(crate) fn comment(&self) -> Result<Vec<u8>> {
         // SAFETY: the object is open; buffer and length are those of `read_string`.
@@ -158,10 +163,12 @@ impl Object {
     }
 
     /// Sets the comment.
+    #[expect(deprecated, reason = "new files should use attributes, but comments of old ones are kept")]
     pub(crate) fn set_comment(&self, comment: &[u8]) -> Result<()> {
         let comment = c_string(comment)?;
         // SAFETY: the object is open, the text outlives the call.
-        call("write a comment", || unsafe { H5Oset_comment(self.0.raw(), comment.as_ptr()) }).map(|_| ())
+        call("write a comment", || unsafe { hdf5_metno_sys::h5o::H5Oset_comment(self.0.raw(), comment.as_ptr()) })
+            .map(|_| ())
     }
 }
 

@@ -1,0 +1,95 @@
+//! `knarr inspect`: what a file holds and what a reader needs.
+
+use knarr_core::codec::{Reader, registered};
+use knarr_core::error::Result;
+use knarr_core::model::{Layout, Variable};
+
+use crate::args::Inspect;
+use crate::table::{self, Align};
+
+pub(crate) fn run(arguments: &Inspect) -> Result<u8> {
+    let codecs = knarr_native::codecs()?;
+    let mut all = Vec::new();
+    for path in crate::inputs::expand(&arguments.files)? {
+        let source = knarr_formats::open(&path, &codecs)?;
+        if arguments.json {
+            all.push(serde_json::json!({
+                "path": path,
+                "format": source.format(),
+                "model": source.model(),
+                "reader": needs(&source.model().variables),
+            }));
+            continue;
+        }
+        print(&path, source.as_ref());
+    }
+    if arguments.json {
+        println!("{}", serde_json::json!({ "files": all }));
+    }
+    Ok(0)
+}
+
+fn print(path: &std::path::Path, source: &dyn knarr_core::store::Source) {
+    let model = source.model();
+    let size = knarr_formats::repack::size_of(path);
+    let raw: u64 = model.variables.iter().map(Variable::raw_bytes).sum();
+    println!("{}: {}, {}, values {}", path.display(), source.format(), table::bytes(size), table::bytes(raw));
+    let rows: Vec<Vec<String>> = model.variables.iter().map(row).collect();
+    let header = [
+        ("variable", Align::Left),
+        ("type", Align::Left),
+        ("shape", Align::Left),
+        ("chunks", Align::Left),
+        ("values", Align::Right),
+        ("ratio", Align::Right),
+        ("chain", Align::Left),
+    ];
+    print!("{}", table::render(&header, &rows));
+    println!("A reader needs: {}\n", needs(&model.variables));
+}
+
+fn row(variable: &Variable) -> Vec<String> {
+    let chunks = match &variable.layout {
+        Layout::Chunked(chunk) => table::shape(chunk),
+        Layout::Contiguous => "contiguous".to_owned(),
+        Layout::Compact => "compact".to_owned(),
+        Layout::Null => "null".to_owned(),
+        Layout::Elsewhere => "elsewhere".to_owned(),
+    };
+    vec![
+        variable.name().to_owned(),
+        variable.dtype.to_string(),
+        table::shape(&variable.shape),
+        chunks,
+        table::bytes(variable.raw_bytes()),
+        variable.stored_bytes.map_or("-".to_owned(), |stored| table::ratio(variable.raw_bytes(), stored)),
+        variable.chain.clone(),
+    ]
+}
+
+/// In words, what opens all of these variables.
+pub(crate) fn needs(variables: &[Variable]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for filter in variables.iter().flat_map(|variable| &variable.filters) {
+        if matches!(filter.id, 1..=6) {
+            continue;
+        }
+        let name = match registered(filter.id) {
+            Some(known) => format!("{} (filter {}, {})", known.name, filter.id, known.provider.package()),
+            None => format!("filter {} (unknown)", filter.id),
+        };
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    if names.is_empty() { "any build of its library".to_owned() } else { names.join(", ") }
+}
+
+/// What each kind of reader is, in words.
+pub(crate) fn reader_in_words(reader: Reader) -> &'static str {
+    match reader {
+        Reader::Core => "any build of HDF5",
+        Reader::Standard => "HDF5 with the registered filters of hdf5plugin or netCDF-C",
+        Reader::Knarr => "HDF5 with Knarr's filter (id 45223)",
+    }
+}

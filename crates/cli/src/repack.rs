@@ -1,0 +1,178 @@
+//! `knarr repack`: the main job.
+
+use std::path::{Path, PathBuf};
+
+use knarr_core::engine::Engine;
+use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::plan::Action;
+use knarr_formats::repack::{OutputFormat, RepackOptions, Repacked, repack};
+
+use crate::args::Repack;
+use crate::progress::Bar;
+use crate::request::Request;
+use crate::table::{self, Align};
+
+pub(crate) fn run(arguments: &Repack) -> Result<u8> {
+    let request = Request::new(&arguments.wishes)?;
+    let engine = crate::session::engine(&arguments.resources, request.profile())?;
+    let jobs = pairs(&crate::inputs::expand(&arguments.inputs)?, &arguments.output)?;
+    if arguments.dry_run {
+        return dry_run(arguments, &request, &engine, &jobs);
+    }
+    let options =
+        RepackOptions { force: arguments.force, command: command_line(), when: crate::report::today() };
+    let mut done = Vec::new();
+    for (input, output) in &jobs {
+        let mut settings = request.settings(input)?;
+        settings.verify = !arguments.no_verify;
+        let progress = Bar::new(input.display().to_string());
+        let repacked = repack(&engine, input, output, &settings, &options, &progress)?;
+        drop(progress);
+        if !arguments.json {
+            print(&repacked, settings.verify);
+        }
+        done.push(repacked);
+    }
+    if let Some(path) = &arguments.report {
+        crate::report::write(path, &done, !arguments.no_verify)?;
+    }
+    if arguments.json {
+        let files: Vec<_> = done.iter().map(crate::report::json).collect();
+        println!("{}", serde_json::json!({ "verified": !arguments.no_verify, "files": files }));
+    }
+    Ok(0)
+}
+
+/// Each input with its output. A directory, or a name that ends in a slash, takes outputs of the same names.
+fn pairs(inputs: &[PathBuf], output: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let is_store = OutputFormat::of(output).is_ok();
+    let into_directory = (output.is_dir() && !is_store) || output.to_string_lossy().ends_with('/');
+    if !into_directory {
+        if let [input] = inputs {
+            OutputFormat::of(output)?;
+            return Ok(vec![(input.clone(), output.to_owned())]);
+        }
+        return Err(Error::usage(format!("{} inputs, one output '{}'", inputs.len(), output.display()))
+            .mend("give a directory that exists as --output"));
+    }
+    if !output.is_dir() {
+        return Err(Error::new(ErrorKind::Write, "no such directory").mend("create it first").at(output.display().to_string()));
+    }
+    let mut pairs: Vec<(PathBuf, PathBuf)> = Vec::new();
+    for input in inputs {
+        let name = input.file_name().ok_or_else(|| Error::usage(format!("'{}' has no name", input.display())))?;
+        let mut target = output.join(name);
+        if OutputFormat::of(&target).is_err() {
+            target = output.join(format!("{}.nc", name.to_string_lossy()));
+        }
+        if let Some((other, _)) = pairs.iter().find(|(_, taken)| *taken == target) {
+            return Err(Error::usage(format!("'{}' and '{}' have the same name", other.display(), input.display()))
+                .mend("repack them into different directories"));
+        }
+        pairs.push((input.clone(), target));
+    }
+    Ok(pairs)
+}
+
+fn dry_run(arguments: &Repack, request: &Request, engine: &Engine, jobs: &[(PathBuf, PathBuf)]) -> Result<u8> {
+    let mut plans = Vec::new();
+    for (input, output) in jobs {
+        let settings = request.settings(input)?;
+        let source = knarr_formats::open(input, &engine.codecs)?;
+        let target = OutputFormat::of(output)?.target(settings.portable);
+        let progress = Bar::new(input.display().to_string());
+        let plan = knarr_core::pipeline::advise(engine, source.as_ref(), &settings, target, &progress)
+            .map_err(|error| error.at(input.display().to_string()))?;
+        drop(progress);
+        if !arguments.json {
+            crate::advise::print(&plan);
+        }
+        plans.push(plan);
+    }
+    if arguments.json {
+        println!("{}", serde_json::json!({ "dry_run": true, "plans": plans }));
+    } else {
+        println!("dry run: nothing was written");
+    }
+    Ok(0)
+}
+
+/// The command as typed, for `history`.
+fn command_line() -> String {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    format!("knarr {}", words.join(" "))
+}
+
+fn print(done: &Repacked, verified: bool) {
+    let header = [
+        ("variable", Align::Left),
+        ("chain", Align::Left),
+        ("values", Align::Right),
+        ("written", Align::Right),
+        ("ratio", Align::Right),
+        ("MB/s", Align::Right),
+        ("max error", Align::Right),
+        ("why", Align::Left),
+    ];
+    let rows: Vec<Vec<String>> = done
+        .plan
+        .variables
+        .iter()
+        .enumerate()
+        .map(|(index, variable)| {
+            let name = variable.path.trim_start_matches('/').to_owned();
+            let dash = || "-".to_owned();
+            match &variable.action {
+                Action::Copy(why) => {
+                    vec![name, "as it is".to_owned(), table::bytes(variable.raw_bytes), dash(), dash(), dash(), "0".to_owned(), why.clone()]
+                }
+                Action::Encode(choice) => {
+                    let report = done.execution.variables.get(&index).copied().unwrap_or_default();
+                    vec![
+                        name,
+                        choice.chain.to_string(),
+                        table::bytes(report.raw_bytes),
+                        table::bytes(report.encoded_bytes),
+                        table::ratio(report.raw_bytes, report.encoded_bytes),
+                        speed(report.raw_bytes, report.encode_seconds),
+                        report.observed.filter(|seen| seen.max_abs > 0.0).map_or("0".to_owned(), |seen| format!("{:.2e}", seen.max_abs)),
+                        notes(&choice.reason, &report),
+                    ]
+                }
+            }
+        })
+        .collect();
+    print!("{}", table::render(&header, &rows));
+    println!(
+        "{} -> {}: {} -> {} ({}x) in {:.2} s, of which choosing {:.2} s; {}",
+        done.input.display(),
+        done.output.display(),
+        table::bytes(done.input_bytes),
+        table::bytes(done.output_bytes),
+        table::ratio(done.input_bytes, done.output_bytes),
+        done.seconds,
+        done.choosing_seconds,
+        if verified { "every chunk was decoded and compared before it was written" } else { "chunks were not verified (--no-verify)" }
+    );
+    println!("A reader needs: {}\n", crate::inspect::reader_in_words(done.reader));
+}
+
+fn speed(bytes: u64, seconds: f64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
+    let speed = bytes as f64 / 1e6 / seconds;
+    if seconds > 0.0 { format!("{speed:.0}") } else { "-".to_owned() }
+}
+
+fn notes(reason: &str, report: &knarr_core::pipeline::VariableReport) -> String {
+    let mut text = reason.to_owned();
+    if report.fallback_chunks > 0 {
+        text.push_str(&format!("; {} of {} chunks kept lossless to hold the bound", report.fallback_chunks, report.chunks));
+    }
+    if report.stored_chunks > 0 {
+        text.push_str(&format!("; {} of {} chunks stored: encoding did not make them smaller", report.stored_chunks, report.chunks));
+    }
+    if report.refuted_chunks > 0 {
+        text.push_str(&format!("; DEFECT: {} chunks did not decode to the same bits and were stored: please report", report.refuted_chunks));
+    }
+    text
+}

@@ -1,0 +1,65 @@
+//! `knarr verify`: equal bits, or the largest error against the promised bound.
+
+use knarr_core::content::{self, Difference, VariableComparison};
+use knarr_core::error::Result;
+
+use crate::args::Verify;
+use crate::progress::Bar;
+use crate::table::{self, Align};
+
+pub(crate) fn run(arguments: &Verify) -> Result<u8> {
+    let engine = crate::session::engine(&arguments.resources, None)?;
+    let original = knarr_formats::open(&arguments.original, &engine.codecs)?;
+    let copy = knarr_formats::open(&arguments.copy, &engine.codecs)?;
+    let progress = Bar::new(arguments.copy.display().to_string());
+    let found = content::compare(&engine, original.as_ref(), copy.as_ref(), &progress)?;
+    drop(progress);
+    let passes = found.iter().all(VariableComparison::passes);
+    if arguments.json {
+        println!("{}", serde_json::json!({ "equal": passes, "variables": found }));
+    } else {
+        print(&found, passes);
+    }
+    Ok(u8::from(!passes))
+}
+
+fn print(found: &[VariableComparison], passes: bool) {
+    let header = [
+        ("variable", Align::Left),
+        ("result", Align::Left),
+        ("max abs error", Align::Right),
+        ("max rel error", Align::Right),
+        ("promised", Align::Left),
+    ];
+    let rows: Vec<Vec<String>> = found
+        .iter()
+        .map(|variable| {
+            let error = |value: fn(&knarr_core::quality::Observed) -> f64| {
+                variable.observed.as_ref().map_or("-".to_owned(), |seen| {
+                    if value(seen) == 0.0 { "0".to_owned() } else { format!("{:.3e}", value(seen)) }
+                })
+            };
+            let result = match &variable.difference {
+                Difference::Equal => "equal".to_owned(),
+                Difference::WithinBound => "within bound".to_owned(),
+                Difference::Differs(why) => format!("DIFFERS: {why}"),
+                Difference::Unlike(why) => format!("UNLIKE: {why}"),
+                Difference::NotCompared(why) => format!("not compared: {why}"),
+            };
+            vec![
+                variable.path.trim_start_matches('/').to_owned(),
+                result,
+                error(|seen| seen.max_abs),
+                error(|seen| seen.max_rel),
+                variable.promised.to_string(),
+            ]
+        })
+        .collect();
+    print!("{}", table::render(&header, &rows));
+    let failing = found.iter().filter(|variable| !variable.passes()).count();
+    if passes {
+        println!("{} variables: equal, or within the promised bound", found.len());
+    } else {
+        println!("{failing} of {} variables differ", found.len());
+    }
+}

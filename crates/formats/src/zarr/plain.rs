@@ -1,0 +1,105 @@
+//! Values that the caller does not encode: scalars, empty and other small variables, written without a codec.
+
+use knarr_core::array::Endian;
+use knarr_core::model::Variable;
+use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
+use knarr_core::{Error, Result};
+use serde_json::json;
+
+/// Most bytes of one chunk.
+const CHUNK_BYTES: u64 = 4 << 20;
+
+/// Storage of variable `index` as plain bytes.
+pub(super) fn storage(index: usize, variable: &Variable) -> Storage {
+    let size = variable.dtype.size() as u64;
+    let bytes = match (variable.dtype.size(), variable.endian) {
+        (0 | 1, _) => json!({"name": "bytes"}),
+        (_, Endian::Little) => json!({"name": "bytes", "configuration": {"endian": "little"}}),
+        (_, Endian::Big) => json!({"name": "bytes", "configuration": {"endian": "big"}}),
+    };
+    // Cut along one axis only, the outermost that has to be: the last chunk is then the beginning of a full one.
+    let mut chunk: Vec<u64> = variable.shape.iter().map(|&n| n.max(1)).collect();
+    for axis in 0..chunk.len() {
+        let row = chunk[axis + 1..].iter().fold(size, |bytes, &n| bytes.saturating_mul(n));
+        chunk[axis] = chunk[axis].min((CHUNK_BYTES / row.max(1)).max(1));
+        if row <= CHUNK_BYTES {
+            break;
+        }
+    }
+    Storage { variable: index, chunk, encoding: Encoding::Zarr(vec![bytes]), attributes: Vec::new() }
+}
+
+/// Reads all values of a variable and puts them as plain chunks.
+pub(super) fn copy_values(
+    sink: &mut dyn Sink,
+    source: &dyn Source,
+    variable: &Variable,
+    storage: &Storage,
+) -> Result<()> {
+    let grid: Vec<u64> = variable.shape.iter().zip(&storage.chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
+    let full = storage.chunk.iter().fold(variable.dtype.size() as u64, |bytes, &n| bytes.saturating_mul(n));
+    let full = usize::try_from(full).map_err(|_| Error::internal("a plain chunk is too large"))?;
+    let mut padding = variable.padding.to_le_bytes()[..variable.dtype.size().min(8)].to_vec();
+    if variable.endian == Endian::Big {
+        padding.reverse();
+    }
+    let mut bytes = Vec::new();
+    for mut index in 0..grid.iter().product() {
+        let mut position = vec![0; grid.len()];
+        for (at, n) in position.iter_mut().zip(&grid).rev() {
+            *at = index % n;
+            index /= n;
+        }
+        let start: Vec<u64> = position.iter().zip(&storage.chunk).map(|(at, chunk)| at * chunk).collect();
+        let count: Vec<u64> = start
+            .iter()
+            .zip(storage.chunk.iter().zip(&variable.shape))
+            .map(|(at, (chunk, n))| (*chunk).min(n - at))
+            .collect();
+        if !source.is_written(storage.variable, &start, &count) {
+            continue;
+        }
+        source.read_region(storage.variable, &start, &count, &mut bytes)?;
+        while bytes.len() < full {
+            bytes.extend_from_slice(&padding);
+        }
+        sink.put(EncodedChunk { variable: storage.variable, position: &position, bytes: &bytes, filter_mask: 0 })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knarr_core::array::DType;
+    use knarr_core::model::Layout;
+
+    #[test]
+    fn chunks_are_cut_along_one_axis() {
+        let chunk = |shape: &[u64]| {
+            let variable = Variable {
+                path: "/T".to_owned(),
+                dtype: DType::F32,
+                endian: Endian::Big,
+                shape: shape.to_vec(),
+                max_shape: Vec::new(),
+                dimensions: Vec::new(),
+                attributes: Vec::new(),
+                fills: Vec::new(),
+                padding: 0,
+                layout: Layout::Contiguous,
+                filters: Vec::new(),
+                chain: String::new(),
+                stored_bytes: None,
+                copied_because: None,
+            };
+            storage(0, &variable).chunk
+        };
+        assert_eq!(chunk(&[]), [0u64; 0]);
+        assert_eq!(chunk(&[0, 5]), [1, 5]);
+        assert_eq!(chunk(&[3, 5]), [3, 5]);
+        assert_eq!(chunk(&[100, 1 << 18]), [4, 1 << 18]);
+        assert_eq!(chunk(&[100, 3, 1 << 22]), [1, 1, 1 << 20]);
+        assert_eq!(chunk(&[100, 8, 1 << 18]), [1, 4, 1 << 18]);
+    }
+}

@@ -1,0 +1,55 @@
+//! Blosc: chunks of blocks, each filtered and compressed on its own.
+//!
+//! An own implementation of the published formats (`README_CHUNK_FORMAT`, `README_CFRAME_FORMAT` and
+//! `README_B2ND_METALAYER` of C-Blosc2) over the block compressors of this crate. It keeps no global state, starts
+//! no threads, checks every length and offset, and adds no second copy of zstd, lz4 and zlib to the program.
+
+mod b2nd;
+mod blosclz;
+mod chunk;
+mod filters;
+mod frame;
+mod v1;
+mod v2;
+
+pub(crate) use v1::Blosc;
+pub(crate) use v2::Blosc2;
+
+use knarr_core::codec::Options;
+use knarr_core::{Error, Result};
+
+use crate::support::{Method, level, lz4_block};
+
+/// Compressors that chunks are written with, by Blosc's names and with Blosc's numbers (`BLOSC_LZ4` and so on).
+/// `blosclz` and `snappy` are only read.
+const COMPRESSORS: &[&str] = &["lz4", "lz4hc", "zlib", "zstd"];
+const COMPRESSOR_CODES: &[u32] = &[1, 2, 4, 5];
+
+/// Bytes per block: filters and compressor pass over it while it stays in the second-level cache.
+const BLOCK: usize = 256 << 10;
+
+/// Number of the compressor that the options name.
+fn compressor_code(options: &Options) -> Result<u32> {
+    let name = options.word("cname")?;
+    let index = COMPRESSORS.iter().position(|known| *known == name);
+    index
+        .and_then(|index| COMPRESSOR_CODES.get(index).copied())
+        .ok_or_else(|| Error::internal(format!("blosc has no compressor '{name}'")))
+}
+
+/// Name of the compressor with this number. A decoder takes it from the chunk, so any serves for one that is only read.
+fn compressor_name(code: u32) -> &'static str {
+    let index = COMPRESSOR_CODES.iter().position(|known| *known == code);
+    index.and_then(|index| COMPRESSORS.get(index).copied()).unwrap_or("lz4")
+}
+
+/// What Blosc's level from 1 to 9 means for each compressor, as in C-Blosc2.
+fn method(options: &Options) -> Result<Method> {
+    let level = level(options)?;
+    Ok(match options.word("cname")? {
+        "lz4" => Method::Lz4(lz4_block::Method::Fast { acceleration: 10 - level }),
+        "lz4hc" => Method::Lz4(lz4_block::Method::High { level }),
+        "zlib" => Method::Zlib { level },
+        _ => Method::Zstd { level: if level < 9 { 2 * level - 1 } else { 22 } },
+    })
+}

@@ -1,0 +1,157 @@
+//! The codec `blosc`: chunks that every Blosc since 1.0 reads.
+
+use knarr_core::Result;
+use knarr_core::array::DType;
+use knarr_core::codec::{
+    Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step, ZarrCodec,
+};
+use serde_json::json;
+
+use super::chunk::{self, Settings, Version, Workspace};
+use super::filters::Filter;
+use super::{BLOCK, COMPRESSORS, compressor_code, compressor_name, method};
+use crate::support::{Pool, bytes_to_bytes, filter, level_option, reserve};
+
+const FILTER: FilterId = 32001;
+/// What the filter's `set_local` writes first: its own revision and the version of the chunk format.
+const REVISION: u32 = 2;
+const FORMAT: u32 = 2;
+
+const OPTIONS: &[OptionDoc] = &[
+    OptionDoc { name: "cname", kind: OptionKind::Word(COMPRESSORS), doc: "compressor of the blocks" },
+    level_option(1, 9, 5, "1 is fastest, 9 is smallest; zstd gets level 2n-1, and 22 for 9"),
+    OptionDoc {
+        name: "shuffle",
+        kind: OptionKind::Word(SHUFFLES),
+        doc: "what is done to a block before it is compressed: byte shuffle, bit shuffle or nothing",
+    },
+];
+const SHUFFLES: &[&str] = &["byte", "bit", "no"];
+
+/// Blosc 1 chunks.
+pub(crate) struct Blosc;
+
+/// The number of option `shuffle` in cd_values (`BLOSC_SHUFFLE`, `BLOSC_BITSHUFFLE`, `BLOSC_NOSHUFFLE`).
+fn shuffle_code(options: &Options) -> Result<u32> {
+    Ok(match options.word("shuffle")? {
+        "byte" => 1,
+        "bit" => 2,
+        _ => 0,
+    })
+}
+
+impl Codec for Blosc {
+    fn name(&self) -> &'static str {
+        "blosc"
+    }
+
+    fn wire_id(&self) -> u16 {
+        104
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Compressor
+    }
+
+    fn summary(&self) -> &'static str {
+        "Blosc 1 chunks, own implementation: shuffle and a fast compressor over blocks that fit a cache"
+    }
+
+    fn options(&self) -> &'static [OptionDoc] {
+        OPTIONS
+    }
+
+    fn supports(&self, _dtype: DType) -> bool {
+        true
+    }
+
+    fn prepare(&self, options: &Options, input: &Stage) -> Result<Box<dyn Step>> {
+        let pipeline = match shuffle_code(options)? {
+            1 => vec![Filter::Shuffle],
+            2 => vec![Filter::Bitshuffle { whole_blocks_only: true }],
+            _ => vec![],
+        };
+        let settings = Settings {
+            version: Version::One,
+            method: method(options)?,
+            pipeline,
+            typesize: input.spec.dtype.size(),
+            block: BLOCK,
+        };
+        Ok(Box::new(Prepared { settings, work: Pool::new() }))
+    }
+
+    fn hdf5(&self, options: &Options, input: &Stage) -> Hdf5Form {
+        cd_values(options, input).map_or(Hdf5Form::None, |cd_values| filter(FILTER, cd_values))
+    }
+
+    fn hdf5_ids(&self) -> &'static [FilterId] {
+        &[FILTER]
+    }
+
+    fn from_hdf5(&self, filter: &Hdf5Filter, _input: &Stage) -> Option<Options> {
+        let value = |index: usize| filter.cd_values.get(index).copied();
+        let shuffle = match value(5) {
+            Some(2) => "bit",
+            Some(0) => "no",
+            _ => "byte",
+        };
+        Some(
+            Options::default()
+                .with_word("cname", compressor_name(value(6).unwrap_or(0)))
+                .with_int("level", i64::from(value(4).unwrap_or(5)).clamp(1, 9))
+                .with_word("shuffle", shuffle),
+        )
+    }
+
+    fn zarr(&self, options: &Options, input: &Stage) -> Option<ZarrCodec> {
+        let shuffle = match shuffle_code(options).ok()? {
+            1 => "shuffle",
+            2 => "bitshuffle",
+            _ => "noshuffle",
+        };
+        Some(bytes_to_bytes(
+            "blosc",
+            json!({
+                "cname": options.word("cname").ok()?,
+                "clevel": options.int("level").ok()?,
+                "shuffle": shuffle,
+                "typesize": chunk::header_typesize(input.spec.dtype.size()),
+                "blocksize": 0,
+            }),
+        ))
+    }
+}
+
+fn cd_values(options: &Options, input: &Stage) -> Option<Vec<u32>> {
+    let number = |value: usize| u32::try_from(value).ok();
+    Some(vec![
+        REVISION,
+        FORMAT,
+        number(chunk::header_typesize(input.spec.dtype.size()))?,
+        number(input.spec.byte_len())?,
+        u32::try_from(options.int("level").ok()?).ok()?,
+        shuffle_code(options).ok()?,
+        compressor_code(options).ok()?,
+    ])
+}
+
+struct Prepared {
+    settings: Settings,
+    work: Pool<Workspace>,
+}
+
+impl Step for Prepared {
+    fn max_encoded_len(&self, input_len: usize) -> usize {
+        chunk::max_len(Version::One, input_len)
+    }
+
+    fn encode(&self, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        reserve(out, self.max_encoded_len(input.len()))?;
+        self.work.with(|| Ok(Workspace::default()), |work| chunk::append(&self.settings, input, work, out))?
+    }
+
+    fn decode(&self, input: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
+        self.work.with(|| Ok(Workspace::default()), |work| chunk::decode(input, limit, work, out))?
+    }
+}
