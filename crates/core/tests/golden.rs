@@ -77,11 +77,11 @@ fn golden_frames_decode_to_the_same_bits() {
     }
 }
 
-/// Payloads that no library decides are the same in every build and on every machine.
+/// Payloads that neither a library nor a search decides are the same in every build and on every machine.
 #[test]
 fn our_own_formats_are_written_as_before() {
     let codecs = CodecList::pure();
-    for codec in codecs.iter().filter(|codec| !matches!(codec.name(), "brotli" | "pcodec" | "snappy")) {
+    for codec in codecs.iter().filter(|codec| !matches!(codec.name(), "brotli" | "grid" | "pcodec" | "snappy")) {
         for (dtype, shape, pattern) in arrays(&codecs, codec.name()) {
             let [framed, _] = generate(&codecs, codec.name(), dtype, shape, pattern);
             let golden = fs::read(folder().join(format!("{}.{dtype}.frame", codec.name()))).unwrap();

@@ -26,7 +26,8 @@ fn arrows_point_down_only() {
     assert!(packages.len() >= 4, "the workspace was not found");
     for package in packages {
         let name = package["name"].as_str().unwrap();
-        let may = allowed.get(name).unwrap_or_else(|| panic!("crate {name} has no room: add it to the list and the page"));
+        let may =
+            allowed.get(name).unwrap_or_else(|| panic!("crate {name} has no room: add it to the list and the page"));
         for dependency in package["dependencies"].as_array().unwrap() {
             let to = dependency["name"].as_str().unwrap();
             // Tests may use what a crate itself may not.

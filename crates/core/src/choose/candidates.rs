@@ -141,9 +141,9 @@ impl Target {
         match self {
             Self::Hdf5(Reader::Knarr) => true,
             Self::Hdf5(allowed) => chain.reader() <= allowed,
-            Self::Zarr(allowed) => chain.zarr_codecs().is_some_and(|codecs| {
-                allowed == Reader::Knarr || !codecs.iter().any(|codec| is_own(codec))
-            }),
+            Self::Zarr(allowed) => chain
+                .zarr_codecs()
+                .is_some_and(|codecs| allowed == Reader::Knarr || !codecs.iter().any(|codec| is_own(codec))),
         }
     }
 

@@ -313,7 +313,7 @@ mod tests {
         assert!(found(&decimal).unwrap().span <= 6000);
         let binary: Vec<f32> = field().map(|x| ((x * 3000.0).round() / 64.0) as f32).collect();
         assert!(found(&binary).unwrap().span <= 6000);
-        let (scale, offset) = (0.001_234_567_8, 271.828_18f32);
+        let (scale, offset) = (0.001_234_567_8, 271.828_2f32);
         let packed = field().map(|x| ((x * 20_000.0 + 20_000.0).round() * scale + f64::from(offset)) as f32);
         let packed: Vec<f32> = packed.chain([offset]).collect();
         assert!(found(&packed).unwrap().span <= 40_000);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Codec, FilterId, bitround, bitshuffle, brotli, delta, fixedscale, fletcher32, granular, gridded, lorenzo, pcodec, quantize,
-    quantize_rel, round, shuffle, snappy, trailing, xor,
+    Codec, FilterId, bitround, bitshuffle, brotli, delta, fixedscale, fletcher32, granular, gridded, lorenzo, pcodec,
+    quantize, quantize_rel, round, shuffle, snappy, trailing, xor,
 };
 use crate::error::{Error, Result};
 

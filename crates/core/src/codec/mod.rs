@@ -34,8 +34,8 @@ mod trailing;
 mod xor;
 
 pub use buffers::{check_limit, sized};
-pub use framed::Framed;
 pub use forms::{FilterId, Hdf5Filter, Hdf5Form, Reader, ZarrCodec, ZarrKind, zarr_entry};
+pub use framed::Framed;
 pub use list::CodecList;
 pub use options::{OptionDoc, OptionKind, OptionValue, Options};
 pub use registered::{KNARR_FILTER, Provider, REGISTERED, Registered, filter_name, registered};

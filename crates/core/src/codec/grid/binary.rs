@@ -172,7 +172,8 @@ mod tests {
                 x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 x >> 33
             };
-            let items: Vec<(bool, u64)> = (0..300).map(|_| (next() % (seed + 2) == 0, next() >> (next() % 31))).collect();
+            let items: Vec<(bool, u64)> =
+                (0..300).map(|_| (next() % (seed + 2) == 0, next() >> (next() % 31))).collect();
             let (mut c, mut n) = ([Bit::default(); 1], [Bit::default(); 64]);
             let mut e = Encoder::new();
             for &(b, v) in &items {

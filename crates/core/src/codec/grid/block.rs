@@ -282,7 +282,11 @@ impl Frame<'_> {
                 } else {
                     for (x, (&s, &c)) in row.iter().zip(&self.classes[from..from + g.cols]).enumerate() {
                         let i = at + x;
-                        w[i] = if c == ORDINARY || MATCH.contains(&c) { domain.value(s) } else { Self::hole(&w, i, stride) };
+                        w[i] = if c == ORDINARY || MATCH.contains(&c) {
+                            domain.value(s)
+                        } else {
+                            Self::hole(&w, i, stride)
+                        };
                     }
                 }
                 edges.end_row(&mut w, at);
@@ -415,7 +419,8 @@ pub(super) fn encode<D: Domain>(f: &Frame<'_>, mut domain: D, symbols: &[u64], w
         edges.end_plane(&mut errors, p);
     }
     let floor = choose_floor(&levels);
-    let contexts: Vec<u8> = levels.iter().map(|&l| (i32::from(l) - floor).clamp(0, CONTEXTS as i32 - 1) as u8).collect();
+    let contexts: Vec<u8> =
+        levels.iter().map(|&l| (i32::from(l) - floor).clamp(0, CONTEXTS as i32 - 1) as u8).collect();
     let (tables, words) = encode_tokens(&tokens, &contexts);
     Coded { floor, tables, words, raw: raw.finish() }
 }
@@ -437,7 +442,13 @@ fn choose_floor(levels: &[i16]) -> i32 {
 }
 
 /// Decodes the ordinary elements; other elements get the symbol 0, copies that of their candidate.
-pub(super) fn decode<D: Domain>(f: &Frame<'_>, mut domain: D, tables: &[u8], words: &[u8], raw: &[u8]) -> Result<Vec<u64>> {
+pub(super) fn decode<D: Domain>(
+    f: &Frame<'_>,
+    mut domain: D,
+    tables: &[u8],
+    words: &[u8],
+    raw: &[u8],
+) -> Result<Vec<u64>> {
     let g = f.geometry;
     let edges = Edges::new(g);
     let stride = g.stride();
@@ -465,7 +476,8 @@ pub(super) fn decode<D: Domain>(f: &Frame<'_>, mut domain: D, tables: &[u8], wor
             edges.begin_row(&mut errors, at);
             r.row(&w, at, &mut base);
             energy_row(&errors, at, &g, p, &mut ebase);
-            let row = Row { w: &mut w, errors: &mut errors, symbols: &mut symbols, base: &base, ebase: &ebase, at, from };
+            let row =
+                Row { w: &mut w, errors: &mut errors, symbols: &mut symbols, base: &base, ebase: &ebase, at, from };
             if f.classes.is_empty() {
                 plain_row(f, domain, &r, &meanings, row, &mut tokens, &mut raw);
             } else {
@@ -521,14 +533,23 @@ struct Row<'a> {
 impl Row<'_> {
     /// Decodes a run of ordinary elements.
     #[inline(always)]
-    fn run<D: Domain>(&mut self, f: &Frame<'_>, domain: D, r: &Ready, meanings: &Meanings, range: Range<usize>, decoders: (&TokenDecoder<'_>, &mut TokenState, &mut BitReader<'_>)) {
+    fn run<D: Domain>(
+        &mut self,
+        f: &Frame<'_>,
+        domain: D,
+        r: &Ready,
+        meanings: &Meanings,
+        range: Range<usize>,
+        decoders: (&TokenDecoder<'_>, &mut TokenState, &mut BitReader<'_>),
+    ) {
         let (tokens, state, bits) = decoders;
         let (low, high, floor, w1, w2) = (f.low, f.high, f.floor, r.w1, r.w2);
         let w12 = w1 + w2;
         let (at, from, n) = (self.at + range.start, self.from + range.start, range.len());
         let (mut v1, mut v2) = (self.w[at - 1], self.w[at - 2]);
         let (mut e1, mut e2) = (self.errors[at - 1], self.errors[at - 2]);
-        let out = self.symbols[from..from + n].iter_mut().zip(&mut self.w[at..at + n]).zip(&mut self.errors[at..at + n]);
+        let out =
+            self.symbols[from..from + n].iter_mut().zip(&mut self.w[at..at + n]).zip(&mut self.errors[at..at + n]);
         for (((s, w), e), (&b, &eb)) in out.zip(self.base[range.clone()].iter().zip(&self.ebase[range])) {
             let prediction = limit((b + w2 * v2) + w1 * v1, low, high);
             let exponent = domain.exponent(b + w12 * v2);
@@ -546,7 +567,15 @@ impl Row<'_> {
 
 /// Decodes a row of ordinary elements.
 #[inline(never)]
-fn plain_row<D: Domain>(f: &Frame<'_>, domain: D, r: &Ready, meanings: &Meanings, mut row: Row<'_>, tokens: &mut TokenDecoder<'_>, raw: &mut BitReader<'_>) {
+fn plain_row<D: Domain>(
+    f: &Frame<'_>,
+    domain: D,
+    r: &Ready,
+    meanings: &Meanings,
+    mut row: Row<'_>,
+    tokens: &mut TokenDecoder<'_>,
+    raw: &mut BitReader<'_>,
+) {
     // Copies keep the state of the decoders in registers.
     let (mut state, mut bits) = (tokens.clone_state(), *raw);
     let all = 0..row.base.len();
@@ -558,7 +587,17 @@ fn plain_row<D: Domain>(f: &Frame<'_>, domain: D, r: &Ready, meanings: &Meanings
 /// Decodes a row with masked elements.
 #[inline(never)]
 #[expect(clippy::too_many_arguments, reason = "the state of the decoder is many things")]
-fn masked_row<D: Domain>(f: &Frame<'_>, domain: D, r: &Ready, meanings: &Meanings, mut row: Row<'_>, tokens: &mut TokenDecoder<'_>, raw: &mut BitReader<'_>, (p, y): (usize, usize), mut copies: Option<&mut Copies<'_>>) -> Result<()> {
+fn masked_row<D: Domain>(
+    f: &Frame<'_>,
+    domain: D,
+    r: &Ready,
+    meanings: &Meanings,
+    mut row: Row<'_>,
+    tokens: &mut TokenDecoder<'_>,
+    raw: &mut BitReader<'_>,
+    (p, y): (usize, usize),
+    mut copies: Option<&mut Copies<'_>>,
+) -> Result<()> {
     let g = &f.geometry;
     let stride = g.stride();
     let (mut state, mut bits) = (tokens.clone_state(), *raw);
@@ -630,7 +669,8 @@ pub(super) fn decode_corrections(bytes: &[u8], n: usize) -> Result<Vec<i8>> {
         if some {
             let negative = d.get(&mut sign[last]);
             last = 1 + usize::from(negative);
-            let magnitude = d.get_number(&mut m[..64]).filter(|&v| v < 127).ok_or(Error::Corrupt("correction out of range"))?;
+            let magnitude =
+                d.get_number(&mut m[..64]).filter(|&v| v < 127).ok_or(Error::Corrupt("correction out of range"))?;
             v = magnitude as i64 + 1;
             if negative {
                 v = -v;

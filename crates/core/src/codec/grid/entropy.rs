@@ -85,13 +85,9 @@ pub(super) fn cluster(histograms: &[Histogram; CONTEXTS]) -> ([u8; CONTEXTS], Ve
         h.iter_mut().zip(b).for_each(|(x, y)| *x += y);
         h
     };
-    let mut gains: Vec<f64> = groups
-        .windows(2)
-        .map(|w| w[0].2 + w[1].2 - histogram_cost(&join(&w[0].1, &w[1].1)))
-        .collect();
-    while let Some((at, gain)) =
-        gains.iter().copied().enumerate().max_by(|a, b| a.1.total_cmp(&b.1))
-    {
+    let mut gains: Vec<f64> =
+        groups.windows(2).map(|w| w[0].2 + w[1].2 - histogram_cost(&join(&w[0].1, &w[1].1))).collect();
+    while let Some((at, gain)) = gains.iter().copied().enumerate().max_by(|a, b| a.1.total_cmp(&b.1)) {
         if gain <= 0.0 && groups.len() <= 16 {
             break;
         }
@@ -313,9 +309,8 @@ impl<'a> TokenDecoder<'a> {
             }
         }
         let (head, words) = words.split_at_checked(8).ok_or(Error::Truncated)?;
-        let word = |i: usize| {
-            head.get(i..).and_then(|t| t.first_chunk::<4>()).map_or(LOWEST, |b| u32::from_le_bytes(*b))
-        };
+        let word =
+            |i: usize| head.get(i..).and_then(|t| t.first_chunk::<4>()).map_or(LOWEST, |b| u32::from_le_bytes(*b));
         Ok(Self { map, slots, state: [word(0), word(4)], words, at: 0 })
     }
 
@@ -347,7 +342,8 @@ mod tests {
 
     #[test]
     fn tokens_cover_all_integers() {
-        for z in (0..5000).chain((0..64).flat_map(|s| [1u64 << s, (1u64 << s) - 1, (1u64 << s) | 1])).chain([u64::MAX]) {
+        for z in (0..5000).chain((0..64).flat_map(|s| [1u64 << s, (1u64 << s) - 1, (1u64 << s) | 1])).chain([u64::MAX])
+        {
             let (t, n, raw) = tokenize(z);
             assert_eq!(raw_bits(t), n);
             assert_eq!(untokenize(t, raw), z);

@@ -81,7 +81,10 @@ impl Lattice {
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let short = |v: f64| f64::from(v as f32).to_bits() == v.to_bits();
         let divisor = (0..=15u8).find(|&d| power10(d) == self.divisor);
-        let flags = u8::from(short(self.offset)) | u8::from(short(self.step)) << 1 | u8::from(self.single) << 2 | divisor.unwrap_or(0) << 3;
+        let flags = u8::from(short(self.offset))
+            | u8::from(short(self.step)) << 1
+            | u8::from(self.single) << 2
+            | divisor.unwrap_or(0) << 3;
         out.push(flags);
         for v in [self.offset, self.step] {
             if short(v) { out.extend_from_slice(&(v as f32).to_le_bytes()) } else { put_f64(out, v) }
@@ -361,10 +364,8 @@ fn fit_intervals<const WIDE: bool>(v: &[f64], m: f64, s: f64) -> Option<(f64, f6
     let span = ((v[v.len() - 1] - v[0]) / s).max(1.0);
     // Value = a + b * t with t = (k - k_mid) / span in [-1/2, 1/2].
     let (mut a, mut b) = (m + k_mid * s, s * span);
-    let points: Vec<(f64, f64, f64)> = v
-        .iter()
-        .map(|&x| ((((x - m) / s).round() - k_mid) / span, x, spacing_log2::<WIDE>(x).exp2() * 0.49))
-        .collect();
+    let points: Vec<(f64, f64, f64)> =
+        v.iter().map(|&x| ((((x - m) / s).round() - k_mid) / span, x, spacing_log2::<WIDE>(x).exp2() * 0.49)).collect();
     for _ in 0..200 {
         let mut worst = (0.0, 0.0, 0.0);
         for &(t, x, half) in &points {

@@ -29,7 +29,12 @@ struct Model {
 impl Model {
     fn new(present: u16) -> Self {
         let present = (1..CLASSES as u8).filter(|&c| present >> c & 1 == 1).collect();
-        Self { any: vec![Bit::default(); 1024], which: vec![Bit::default(); CLASSES * 256], same: Bit::default(), present }
+        Self {
+            any: vec![Bit::default(); 1024],
+            which: vec![Bit::default(); CLASSES * 256],
+            same: Bit::default(),
+            present,
+        }
     }
 }
 

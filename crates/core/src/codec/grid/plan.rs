@@ -118,8 +118,7 @@ fn find_specials(dtype: DType, values: &[u64], fills: &[u64]) -> Vec<u64> {
     let mut sample: Vec<u64> = spread(values.len(), 8192).map(|i| values[i]).collect();
     sample.sort_unstable();
     let total = sample.len() as f64;
-    let mut counted: Vec<(f64, u64)> =
-        sample.chunk_by(|a, b| a == b).map(|r| (r.len() as f64 / total, r[0])).collect();
+    let mut counted: Vec<(f64, u64)> = sample.chunk_by(|a, b| a == b).map(|r| (r.len() as f64 / total, r[0])).collect();
     counted.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let mut keys: Vec<u64> = sample.iter().map(|&v| ordered(dtype, v)).collect();
     keys.sort_unstable();
@@ -181,13 +180,17 @@ fn find_candidates(g: &Geometry, values: &[u64]) -> Vec<[Candidate; 2]> {
             let Some((_, plain)) = k.back(g) else { return Vec::new() };
             left.iter()
                 .copied()
-                .filter(|&i| k.exists(g, i / g.area(), i / g.cols % g.rows, i % g.cols) && values[i] == values[i - plain])
+                .filter(|&i| {
+                    k.exists(g, i / g.area(), i / g.cols % g.rows, i % g.cols) && values[i] == values[i - plain]
+                })
                 .collect()
         };
         let mut pair = [Candidate::default(); 2];
         let mut left = places;
         for slot in &mut pair {
-            let Some((best, matched)) = pool.iter().map(|k| (*k, hits(k, &left))).max_by_key(|m| m.1.len()) else { break };
+            let Some((best, matched)) = pool.iter().map(|k| (*k, hits(k, &left))).max_by_key(|m| m.1.len()) else {
+                break;
+            };
             if matched.len() < 40 {
                 break;
             }
@@ -209,7 +212,16 @@ struct Encoder<'a> {
 
 impl Encoder<'_> {
     fn view(&self, kind: Kind) -> View {
-        View { kind, symbols: vec![0; self.values.len()], classes: self.classes.clone(), literals: Vec::new(), corrections: Vec::new(), planes: Vec::new(), repeats: None, overhead: 0.0 }
+        View {
+            kind,
+            symbols: vec![0; self.values.len()],
+            classes: self.classes.clone(),
+            literals: Vec::new(),
+            corrections: Vec::new(),
+            planes: Vec::new(),
+            repeats: None,
+            overhead: 0.0,
+        }
     }
 
     fn is_plain(class: u8) -> bool {
@@ -224,7 +236,13 @@ impl Encoder<'_> {
     }
 
     fn integer_view(&self) -> Option<View> {
-        let plain = || self.values.iter().zip(&self.classes).filter(|(_, c)| Self::is_plain(**c)).map(|(&v, _)| ordered(self.dtype, v));
+        let plain = || {
+            self.values
+                .iter()
+                .zip(&self.classes)
+                .filter(|(_, c)| Self::is_plain(**c))
+                .map(|(&v, _)| ordered(self.dtype, v))
+        };
         let (base, top) = (plain().min()?, plain().max()?);
         let mut gcd = 0u64;
         for v in plain() {
@@ -251,14 +269,23 @@ impl Encoder<'_> {
 
     fn rank_view(&self) -> Option<View> {
         // Cheap refusal: many distinct values in a sample.
-        let mut sample: Vec<u64> = spread(self.values.len(), 4096).filter(|&i| Self::is_plain(self.classes[i])).map(|i| self.values[i]).collect();
+        let mut sample: Vec<u64> = spread(self.values.len(), 4096)
+            .filter(|&i| Self::is_plain(self.classes[i]))
+            .map(|i| self.values[i])
+            .collect();
         let taken = sample.len();
         sample.sort_unstable();
         sample.dedup();
         if sample.len() * 10 > taken * 9 && taken > 64 {
             return None;
         }
-        let mut keys: Vec<u64> = self.values.iter().zip(&self.classes).filter(|(_, c)| Self::is_plain(**c)).map(|(&v, _)| ordered(self.dtype, v)).collect();
+        let mut keys: Vec<u64> = self
+            .values
+            .iter()
+            .zip(&self.classes)
+            .filter(|(_, c)| Self::is_plain(**c))
+            .map(|(&v, _)| ordered(self.dtype, v))
+            .collect();
         keys.sort_unstable();
         keys.dedup();
         if keys.len() < 2 || keys.len() * 4 > self.values.len() {
@@ -274,7 +301,9 @@ impl Encoder<'_> {
         if self.dtype.is_float() {
             // Values that occur with both signs are written once.
             let sign = 1u64 << (self.dtype.size() * 8 - 1);
-            let mirrored = spread(keys.len(), 256).filter(|&i| keys.binary_search(&ordered(self.dtype, unordered(self.dtype, keys[i]) ^ sign)).is_ok()).count();
+            let mirrored = spread(keys.len(), 256)
+                .filter(|&i| keys.binary_search(&ordered(self.dtype, unordered(self.dtype, keys[i]) ^ sign)).is_ok())
+                .count();
             v.overhead *= 1.0 - 0.5 * mirrored as f64 / keys.len().min(256) as f64;
         }
         v.kind = Kind::Ranks(keys);
@@ -284,7 +313,11 @@ impl Encoder<'_> {
     /// Sample of ordinary numbers of some planes, as it comes and sorted without repeats.
     fn sample(&self, planes: std::ops::Range<usize>, want: usize) -> (Vec<f64>, Vec<f64>) {
         let (from, n) = (planes.start * self.g.area(), planes.len() * self.g.area());
-        let v: Vec<f64> = spread(n, want).map(|i| from + i).filter(|&i| Self::is_plain(self.classes[i])).map(|i| number(self.wide, self.values[i])).collect();
+        let v: Vec<f64> = spread(n, want)
+            .map(|i| from + i)
+            .filter(|&i| Self::is_plain(self.classes[i]))
+            .map(|i| number(self.wide, self.values[i]))
+            .collect();
         let mut s = v.clone();
         s.sort_unstable_by(f64::total_cmp);
         s.dedup();
@@ -355,7 +388,8 @@ impl Encoder<'_> {
         } else {
             let p = m / n;
             v.overhead += n * (-(p * p.log2()) - (1.0 - p) * (1.0 - p).max(1e-9).log2());
-            v.overhead += v.corrections.iter().filter(|c| **c != 0).map(|&c| lattice::correction_bits(i64::from(c))).sum::<f64>();
+            v.overhead +=
+                v.corrections.iter().filter(|c| **c != 0).map(|&c| lattice::correction_bits(i64::from(c))).sum::<f64>();
         }
     }
 }
@@ -388,10 +422,8 @@ fn ordinary_map(g: &Geometry, classes: &[u8]) -> Result<Vec<bool>> {
 
 fn start_of(symbols: &[u64], classes: &[u8], value: impl Fn(u64) -> f64) -> f64 {
     // The mean of a few values is a fair guess for what lies before the first.
-    let plain: Vec<f64> = spread(symbols.len(), 512)
-        .filter(|&i| Encoder::is_plain(classes[i]))
-        .map(|i| value(symbols[i]))
-        .collect();
+    let plain: Vec<f64> =
+        spread(symbols.len(), 512).filter(|&i| Encoder::is_plain(classes[i])).map(|i| value(symbols[i])).collect();
     if plain.is_empty() {
         return 0.0;
     }
@@ -419,7 +451,11 @@ fn rough_cost<D: Domain>(g: &Geometry, v: &View, d: D) -> Result<(f64, Vec<f64>,
 }
 
 /// Unit of a domain; plane lattices use the mean pitch.
-struct Planewise<'a, D>(D, #[expect(dead_code, reason = "kept for per-plane units")] &'a Geometry, #[expect(dead_code, reason = "as above")] &'a Samples);
+struct Planewise<'a, D>(
+    D,
+    #[expect(dead_code, reason = "kept for per-plane units")] &'a Geometry,
+    #[expect(dead_code, reason = "as above")] &'a Samples,
+);
 
 impl<D: Domain> Unit for Planewise<'_, D> {
     fn unit(&self, value: f64) -> f64 {
@@ -485,7 +521,13 @@ fn choose_predictors(g: &Geometry, plain: &[bool], w: &[f64], unit: &impl Unit) 
 }
 
 /// Encodes one block; `None` when the representation does not suit it.
-pub(super) fn encode(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8], _effort: u8) -> Result<Option<Vec<u8>>> {
+pub(super) fn encode(
+    dtype: DType,
+    shape: &[usize],
+    fills: &[u64],
+    bytes: &[u8],
+    _effort: u8,
+) -> Result<Option<Vec<u8>>> {
     let t0 = std::time::Instant::now();
     let g = Geometry::new(shape);
     let mut values = g.gather(&load(dtype, bytes));
@@ -539,7 +581,9 @@ pub(super) fn encode(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8],
             }
         }
     }
-    if std::env::var_os("GRID_DEBUG").is_some() { eprintln!("   t classes {:?}", t0.elapsed()); }
+    if std::env::var_os("GRID_DEBUG").is_some() {
+        eprintln!("   t classes {:?}", t0.elapsed());
+    }
     let copied = classes.iter().filter(|c| MATCH.contains(c)).count();
     if copied * 2 * g.components < classes.len() * (g.components - 1) {
         // Fixed neighbours explain too little; irregular repeats may do better.
@@ -561,7 +605,18 @@ pub(super) fn encode(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8],
         };
         if std::env::var_os("GRID_DEBUG").is_some() {
             eprintln!("   t {:?}", t0.elapsed());
-            eprintln!("   view {} {:.3} bits/elem (overhead {:.3})", match &v.kind { Kind::Bits => "bits".into(), Kind::Integers{..} => "ints".into(), Kind::Lattice(l) => format!("{l:?}"), Kind::PlaneLattices(l) => format!("planes {:?}", l.first()), Kind::Ranks(r) => format!("ranks {}", r.len())}, cost / v.symbols.len() as f64, v.overhead / v.symbols.len() as f64);
+            eprintln!(
+                "   view {} {:.3} bits/elem (overhead {:.3})",
+                match &v.kind {
+                    Kind::Bits => "bits".into(),
+                    Kind::Integers { .. } => "ints".into(),
+                    Kind::Lattice(l) => format!("{l:?}"),
+                    Kind::PlaneLattices(l) => format!("planes {:?}", l.first()),
+                    Kind::Ranks(r) => format!("ranks {}", r.len()),
+                },
+                cost / v.symbols.len() as f64,
+                v.overhead / v.symbols.len() as f64
+            );
         }
         if best.as_ref().is_none_or(|b| cost < b.0) {
             best = Some((cost, v, w, plain));
@@ -581,7 +636,9 @@ pub(super) fn encode(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8],
                 let mut found: Vec<Lattice> = Vec::with_capacity(g.planes);
                 let mut hint = None;
                 for p in 0..g.planes {
-                    let l = e.find(p..p + 1, 1024, hint).map_or(Lattice { offset: 0.0, step: 1.0, divisor: 1.0, single: false }, |f| f.lattice);
+                    let l = e
+                        .find(p..p + 1, 1024, hint)
+                        .map_or(Lattice { offset: 0.0, step: 1.0, divisor: 1.0, single: false }, |f| f.lattice);
                     found.push(l);
                     hint = Some(l);
                 }
@@ -599,7 +656,9 @@ pub(super) fn encode(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8],
     if !matches && each > 6.0 && values.len() < u32::MAX as usize / 2 && repeats::share(&values) > 0.1 {
         let mut classes = view.classes.clone();
         let (stored, saved) = repeats::parse(&values, &mut classes, g.area(), each + 2.0);
-        if std::env::var_os("GRID_DEBUG").is_some() { eprintln!("   repeats {} saved {} of {}", stored.len(), saved, cost); }
+        if std::env::var_os("GRID_DEBUG").is_some() {
+            eprintln!("   repeats {} saved {} of {}", stored.len(), saved, cost);
+        }
         if saved > 0.03 * cost {
             view.classes = classes;
             view.repeats = Some(stored);
@@ -609,11 +668,15 @@ pub(super) fn encode(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8],
     if matches && view.classes.contains(&LITERAL) || matches && !view.corrections.is_empty() {
         view = e.bits_view();
     }
-    if std::env::var_os("GRID_DEBUG").is_some() { eprintln!("   t views {:?}", t0.elapsed()); }
+    if std::env::var_os("GRID_DEBUG").is_some() {
+        eprintln!("   t views {:?}", t0.elapsed());
+    }
     let (low, high) = range_of(&w, &plain);
     let top = magnitude(low, high);
     let out = match &view.kind {
-        Kind::Bits if e.wide => finish(&e, &view, Float64::new(top), &special_bits, &raw_values, narrow, &candidates, w, plain)?,
+        Kind::Bits if e.wide => {
+            finish(&e, &view, Float64::new(top), &special_bits, &raw_values, narrow, &candidates, w, plain)?
+        }
         Kind::Bits => finish(&e, &view, Float32::new(top), &special_bits, &raw_values, narrow, &candidates, w, plain)?,
         _ => finish(&e, &view, Steps::new(&view.planes), &special_bits, &raw_values, narrow, &candidates, w, plain)?,
     };
@@ -622,15 +685,30 @@ pub(super) fn encode(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8],
 }
 
 #[expect(clippy::too_many_arguments, reason = "one call site per domain")]
-fn finish<D: Domain>(e: &Encoder<'_>, v: &View, d: D, specials: &[u64], raw_values: &[u64], narrow: bool, candidates: &[[Candidate; 2]], w: Vec<f64>, plain: Vec<bool>) -> Result<Vec<u8>> {
+fn finish<D: Domain>(
+    e: &Encoder<'_>,
+    v: &View,
+    d: D,
+    specials: &[u64],
+    raw_values: &[u64],
+    narrow: bool,
+    candidates: &[[Candidate; 2]],
+    w: Vec<f64>,
+    plain: Vec<bool>,
+) -> Result<Vec<u8>> {
     let g = e.g;
     let tt = std::time::Instant::now();
     let mut d0 = d;
     d0.plane(g.planes / 2);
     // A view that was rebuilt after the choice has other numbers.
-    let (w, plain) = { let _ = (&w, &plain); (frame_for(&g, v, d).fill(d, &v.symbols)?, ordinary_map(&g, &v.classes)?) };
+    let (w, plain) = {
+        let _ = (&w, &plain);
+        (frame_for(&g, v, d).fill(d, &v.symbols)?, ordinary_map(&g, &v.classes)?)
+    };
     let (predictors, choice) = choose_predictors(&g, &plain, &w, &d0);
-    if std::env::var_os("GRID_DEBUG").is_some() { eprintln!("   t predictors {:?}", tt.elapsed()); }
+    if std::env::var_os("GRID_DEBUG").is_some() {
+        eprintln!("   t predictors {:?}", tt.elapsed());
+    }
     let (low, high) = range_of(&w, &plain);
     let mut frame = frame_for(&g, v, d);
     let start = frame.start;
@@ -639,10 +717,14 @@ fn finish<D: Domain>(e: &Encoder<'_>, v: &View, d: D, specials: &[u64], raw_valu
     frame.predictors = &predictors;
     let coded = block::encode(&frame, d, &v.symbols, &w);
     if std::env::var_os("GRID_DEBUG").is_some() {
-        for p in &predictors { eprintln!("   {p:?}"); }
+        for p in &predictors {
+            eprintln!("   {p:?}");
+        }
         eprintln!("   tables {} words {} raw {}", coded.tables.len(), coded.words.len(), coded.raw.len());
     }
-    if std::env::var_os("GRID_DEBUG").is_some() { eprintln!("   t coded {:?}", tt.elapsed()); }
+    if std::env::var_os("GRID_DEBUG").is_some() {
+        eprintln!("   t coded {:?}", tt.elapsed());
+    }
     let mut present = 0u16;
     for &c in &v.classes {
         present |= 1 << c;
@@ -655,7 +737,12 @@ fn finish<D: Domain>(e: &Encoder<'_>, v: &View, d: D, specials: &[u64], raw_valu
         Kind::PlaneLattices(_) => 3,
         Kind::Ranks(_) => 4u8,
     };
-    let mut out = vec![kind | u8::from(narrow) << 3 | u8::from(!v.corrections.is_empty()) << 4 | u8::from(present != 0) << 5 | u8::from(v.repeats.is_some()) << 6];
+    let mut out = vec![
+        kind | u8::from(narrow) << 3
+            | u8::from(!v.corrections.is_empty()) << 4
+            | u8::from(present != 0) << 5
+            | u8::from(v.repeats.is_some()) << 6,
+    ];
     match &v.kind {
         Kind::Bits => {}
         Kind::Integers { base, gcd } => {
@@ -695,7 +782,12 @@ fn finish<D: Domain>(e: &Encoder<'_>, v: &View, d: D, specials: &[u64], raw_valu
             put_section(&mut out, &repeats::encode(d));
         }
         if std::env::var_os("GRID_DEBUG").is_some() {
-            eprintln!("   mask {} literals {} corrections {}", m.len(), literals.len(), block::encode_corrections(&v.corrections).len());
+            eprintln!(
+                "   mask {} literals {} corrections {}",
+                m.len(),
+                literals.len(),
+                block::encode_corrections(&v.corrections).len()
+            );
         }
     }
     if !v.corrections.is_empty() {
@@ -751,7 +843,8 @@ fn write_keys(dtype: DType, keys: &[u64], out: &mut Vec<u8>) {
     let mut e = binary::Encoder::new();
     if dtype.is_float() {
         let sign = 1u64 << (dtype.size() * 8 - 1);
-        let mut m: Vec<(u64, bool)> = keys.iter().map(|&k| unordered(dtype, k)).map(|v| (v & !sign, v & sign != 0)).collect();
+        let mut m: Vec<(u64, bool)> =
+            keys.iter().map(|&k| unordered(dtype, k)).map(|v| (v & !sign, v & sign != 0)).collect();
         m.sort_unstable();
         let groups: Vec<(u64, bool, bool)> =
             m.chunk_by(|a, b| a.0 == b.0).map(|c| (c[0].0, c.iter().any(|v| !v.1), c.iter().any(|v| v.1))).collect();
@@ -822,7 +915,9 @@ pub(super) fn decode(dtype: DType, shape: &[usize], body: &[u8], out: &mut Vec<u
         0 if inner.is_float() => Kind::Bits,
         1 => Kind::Integers { base: c.varint()?, gcd: c.varint()? },
         2 if inner.is_float() => Kind::Lattice(Lattice::read(&mut c)?),
-        3 if inner.is_float() => Kind::PlaneLattices((0..g.planes).map(|_| Lattice::read(&mut c)).collect::<Result<_>>()?),
+        3 if inner.is_float() => {
+            Kind::PlaneLattices((0..g.planes).map(|_| Lattice::read(&mut c)).collect::<Result<_>>()?)
+        }
         4 => Kind::Ranks(read_keys(inner, &mut c, n)?),
         _ => return Err(Error::Corrupt("representation")),
     };
@@ -866,7 +961,18 @@ pub(super) fn decode(dtype: DType, shape: &[usize], body: &[u8], out: &mut Vec<u
     let corrections = if flags & 16 != 0 { block::decode_corrections(c.section()?, n)? } else { Vec::new() };
     let (tables, words) = (c.section()?, c.section()?);
     let raw = c.take(c.remaining())?;
-    let frame = Frame { geometry: g, classes: &classes, candidates: &candidates, repeats: repeats.as_deref(), start, low, high, floor, choice: &choice, predictors: &predictors };
+    let frame = Frame {
+        geometry: g,
+        classes: &classes,
+        candidates: &candidates,
+        repeats: repeats.as_deref(),
+        start,
+        low,
+        high,
+        floor,
+        choice: &choice,
+        predictors: &predictors,
+    };
     let planes: Vec<(f64, f64)> = match &kind {
         Kind::PlaneLattices(l) => l.iter().map(|l| (l.offset / l.divisor, l.pitch())).collect(),
         _ => Vec::new(),
@@ -891,7 +997,8 @@ pub(super) fn decode(dtype: DType, shape: &[usize], body: &[u8], out: &mut Vec<u
         }
         Kind::Ranks(keys) => {
             for s in &mut v {
-                let key = usize::try_from(*s).ok().and_then(|i| keys.get(i)).ok_or(Error::Corrupt("rank out of range"))?;
+                let key =
+                    usize::try_from(*s).ok().and_then(|i| keys.get(i)).ok_or(Error::Corrupt("rank out of range"))?;
                 *s = unordered(inner, *key);
             }
         }

@@ -120,7 +120,11 @@ impl Predictor {
         let mask = self.weights.iter().fold(0u64, |m, w| m | 1 << w.0);
         put_varint(out, mask << 1 | u64::from(self.mean.is_some()));
         for w in &self.weights {
-            if self.mean.is_none() { out.push((w.1 as i8) as u8) } else { out.extend_from_slice(&(w.1 as f32).to_le_bytes()) }
+            if self.mean.is_none() {
+                out.push((w.1 as i8) as u8)
+            } else {
+                out.extend_from_slice(&(w.1 as f32).to_le_bytes())
+            }
         }
         if let Some((w, mean)) = self.mean {
             out.extend_from_slice(&(w as f32).to_le_bytes());
@@ -252,7 +256,15 @@ pub(super) fn trial(g: &Geometry, s: &Samples, ordinary: &[bool], w: &[f64], p: 
 }
 
 /// Fits weights for the taps of `level` on the samples; `None` when there is too little data.
-pub(super) fn fit(g: &Geometry, level: usize, s: &Samples, ordinary: &[bool], w: &[f64], unit: &impl Unit, constant: bool) -> Option<Predictor> {
+pub(super) fn fit(
+    g: &Geometry,
+    level: usize,
+    s: &Samples,
+    ordinary: &[bool],
+    w: &[f64],
+    unit: &impl Unit,
+    constant: bool,
+) -> Option<Predictor> {
     let taps: Vec<u8> = (1..LEVEL_TAPS[level] as u8)
         .filter(|&t| {
             let (step, dy, _) = TAPS[usize::from(t)];
@@ -352,7 +364,8 @@ pub(super) fn fit(g: &Geometry, level: usize, s: &Samples, ordinary: &[bool], w:
     }
     let solution = best?.1;
     let single = |v: f64| f64::from(v as f32);
-    let weights: Vec<(u8, f64)> = taps.iter().zip(&solution).map(|(&t, &c)| (t, single(c))).filter(|w| w.1 != 0.0).collect();
+    let weights: Vec<(u8, f64)> =
+        taps.iter().zip(&solution).map(|(&t, &c)| (t, single(c))).filter(|w| w.1 != 0.0).collect();
     let mean = if constant { (single(solution[f - 1]), centre) } else { (0.0, 0.0) };
     let finite = mean.0.is_finite() && mean.1.is_finite() && weights.iter().all(|w| w.1.is_finite());
     finite.then_some(Predictor { weights, mean: Some(mean) })

@@ -44,7 +44,11 @@ pub(super) fn parse(values: &[u64], classes: &mut [u8], area: usize, literal_bit
     let mut double = vec![u32::MAX; 1 << bits];
     let mut long = vec![u32::MAX; 1 << bits];
     let rolling: Vec<u64> = (0..n)
-        .map(|i| values[i..(i + 8).min(n)].iter().fold(0u64, |h, &v| (h.rotate_left(5) ^ v).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .map(|i| {
+            values[i..(i + 8).min(n)]
+                .iter()
+                .fold(0u64, |h, &v| (h.rotate_left(5) ^ v).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        })
         .collect();
     let mut distances = vec![0u32; n];
     let mut stored = Vec::new();
@@ -54,7 +58,10 @@ pub(super) fn parse(values: &[u64], classes: &mut [u8], area: usize, literal_bit
         let v = values[i];
         let pair = values.get(i + 1).map_or(0, |w| w.rotate_left(29) ^ v.wrapping_mul(31));
         if classes[i] == ORDINARY {
-            let at = |d: u32| i.checked_sub(d as usize).filter(|&j| values[j] == v && (classes[j] == ORDINARY || MATCH.contains(&classes[j])));
+            let at = |d: u32| {
+                i.checked_sub(d as usize)
+                    .filter(|&j| values[j] == v && (classes[j] == ORDINARY || MATCH.contains(&classes[j])))
+            };
             let e = expected(&distances, i, area, latest);
             if at(e).is_some() {
                 distances[i] = e;
@@ -63,9 +70,12 @@ pub(super) fn parse(values: &[u64], classes: &mut [u8], area: usize, literal_bit
                 miss_streak = 0;
             } else {
                 let back = |j: u32| (i as u32).wrapping_sub(j);
-                let d2 = Some(back(double[hash(pair, bits)])).filter(|&d| d as usize <= i && d > 0 && at(d).is_some() && values.get(i + 1) == values.get(i + 1 - d as usize));
+                let d2 = Some(back(double[hash(pair, bits)])).filter(|&d| {
+                    d as usize <= i && d > 0 && at(d).is_some() && values.get(i + 1) == values.get(i + 1 - d as usize)
+                });
                 let d1 = Some(back(single[hash(v, bits)])).filter(|&d| d as usize <= i && d > 0 && at(d).is_some());
-                let d8 = Some(back(long[hash(rolling[i], bits)])).filter(|&d| d as usize <= i && d > 0 && at(d).is_some() && rolling[i] == rolling[i - d as usize]);
+                let d8 = Some(back(long[hash(rolling[i], bits)]))
+                    .filter(|&d| d as usize <= i && d > 0 && at(d).is_some() && rolling[i] == rolling[i - d as usize]);
                 let chosen = match (d8.or(d2), d1) {
                     (Some(d), _) => Some((d, 2.0)),
                     (None, Some(d)) => Some((d, 1.0)),
@@ -254,7 +264,8 @@ mod tests {
 
     #[test]
     fn distances_round_trip() {
-        let d: Vec<u32> = (0..2000u32).map(|i| if i % 3 == 0 { 6 } else { (i * i * 977) % 50000 + 1 }).chain([u32::MAX, 1]).collect();
+        let d: Vec<u32> =
+            (0..2000u32).map(|i| if i % 3 == 0 { 6 } else { (i * i * 977) % 50000 + 1 }).chain([u32::MAX, 1]).collect();
         assert_eq!(decode(&encode(&d), d.len()).unwrap(), d);
     }
 }

@@ -2,7 +2,16 @@ use super::*;
 use proptest::prelude::*;
 
 const TYPES: [DType; 10] = [
-    DType::I8, DType::I16, DType::I32, DType::I64, DType::U8, DType::U16, DType::U32, DType::U64, DType::F32, DType::F64,
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::U8,
+    DType::U16,
+    DType::U32,
+    DType::U64,
+    DType::F32,
+    DType::F64,
 ];
 
 /// Deterministic noise.
@@ -29,7 +38,18 @@ fn bits_in(dtype: DType, x: f64) -> u64 {
 }
 
 const SPECIAL32: [u32; 12] = [
-    0, 0x8000_0000, 0x7f80_0000, 0xff80_0000, 0x7fc0_0000, 0xffc0_0001, 0x7f80_0001, 1, 0x8000_0001, 0x7f7f_ffff, 0x60ad_78ec, 0x007f_ffff,
+    0,
+    0x8000_0000,
+    0x7f80_0000,
+    0xff80_0000,
+    0x7fc0_0000,
+    0xffc0_0001,
+    0x7f80_0001,
+    1,
+    0x8000_0001,
+    0x7f7f_ffff,
+    0x60ad_78ec,
+    0x007f_ffff,
 ];
 
 /// Fields of many kinds: smooth, noisy, constant, masked, decimal, special values sprinkled in.
@@ -47,15 +67,33 @@ fn field(dtype: DType, shape: &[usize], kind: u8, seed: u64) -> Vec<u8> {
             1 => bits_in(dtype, smooth + noise),
             2 => r.next() << 20 ^ r.next(),
             3 => bits_in(dtype, ((smooth + noise) * 10.0).round() / 10.0),
-            4 => if (x * 0.2).sin() + (y * 0.15).cos() > 0.3 { bits_in(dtype, 1e20) } else { bits_in(dtype, smooth + 0.2 * noise) },
+            4 => {
+                if (x * 0.2).sin() + (y * 0.15).cos() > 0.3 {
+                    bits_in(dtype, 1e20)
+                } else {
+                    bits_in(dtype, smooth + 0.2 * noise)
+                }
+            }
             5 => bits_in(dtype, 273.15 + (smooth * 20.0).round() * 0.01),
             6 if dtype == DType::F64 => {
                 let s = SPECIAL32[(r.next() % 12) as usize];
                 if r.next() % 3 == 0 { u64::from(s) << 32 | r.next() & 1 } else { bits_in(dtype, smooth) }
             }
-            6 => if r.next() % 3 == 0 { u64::from(SPECIAL32[(r.next() % 12) as usize]) } else { bits_in(dtype, smooth) },
+            6 => {
+                if r.next() % 3 == 0 {
+                    u64::from(SPECIAL32[(r.next() % 12) as usize])
+                } else {
+                    bits_in(dtype, smooth)
+                }
+            }
             7 => bits_in(dtype, (y * 0.3).floor()),
-            8 => if r.next() % 50 == 0 { bits_in(dtype, -0.0) } else { bits_in(dtype, (smooth * 4.0).round() * 0.25) },
+            8 => {
+                if r.next() % 50 == 0 {
+                    bits_in(dtype, -0.0)
+                } else {
+                    bits_in(dtype, (smooth * 4.0).round() * 0.25)
+                }
+            }
             _ => bits_in(dtype, f64::from((smooth + noise) as f32)),
         };
         out.extend(bytes_of(dtype, bits));
@@ -76,8 +114,22 @@ fn round_trip(dtype: DType, shape: &[usize], fills: &[u64], data: &[u8]) -> Vec<
 #[test]
 fn every_type_and_kind_of_field_round_trips() {
     let shapes: [&[usize]; 16] = [
-        &[], &[1], &[0], &[3, 0, 2], &[1, 1, 1], &[7], &[1000], &[40, 50], &[3, 20, 30], &[2, 3, 12, 17], &[50, 1, 40], &[60, 40, 4],
-        &[300, 3], &[5000, 2], &[2, 2, 2, 2, 2, 2], &[9, 4, 33, 8],
+        &[],
+        &[1],
+        &[0],
+        &[3, 0, 2],
+        &[1, 1, 1],
+        &[7],
+        &[1000],
+        &[40, 50],
+        &[3, 20, 30],
+        &[2, 3, 12, 17],
+        &[50, 1, 40],
+        &[60, 40, 4],
+        &[300, 3],
+        &[5000, 2],
+        &[2, 2, 2, 2, 2, 2],
+        &[9, 4, 33, 8],
     ];
     for dtype in TYPES {
         for shape in shapes {
@@ -119,8 +171,14 @@ fn lattices_cost_only_their_steps() {
 #[test]
 fn damage_is_an_error_or_other_data_but_never_a_panic() {
     for (dtype, kind, shape) in [
-        (DType::F32, 4, vec![12usize, 20]), (DType::F32, 5, vec![2, 9, 11]), (DType::F64, 6, vec![15, 8]), (DType::F64, 1, vec![10, 12]),
-        (DType::I16, 1, vec![11, 13]), (DType::F32, 3, vec![20, 10, 4]), (DType::I32, 7, vec![200]), (DType::F32, 8, vec![30, 30]),
+        (DType::F32, 4, vec![12usize, 20]),
+        (DType::F32, 5, vec![2, 9, 11]),
+        (DType::F64, 6, vec![15, 8]),
+        (DType::F64, 1, vec![10, 12]),
+        (DType::I16, 1, vec![11, 13]),
+        (DType::F32, 3, vec![20, 10, 4]),
+        (DType::I32, 7, vec![200]),
+        (DType::F32, 8, vec![30, 30]),
     ] {
         let data = field(dtype, &shape, kind, 5);
         let mut enc = Vec::new();
