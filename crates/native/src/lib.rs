@@ -10,6 +10,7 @@ mod lz4;
 mod lzf;
 pub mod plugin;
 mod support;
+mod sz3;
 mod xz;
 mod zfp;
 mod zstd;
@@ -51,7 +52,11 @@ pub fn codecs_with_plugins(directories: &[PathBuf]) -> Result<CodecList> {
     for codec in own {
         list.push(codec)?;
     }
-    for codec in plugin::load(directories).into_iter().filter_map(plugin::PluginCodec::new) {
+    let plugins = plugin::load(directories);
+    if let Some(sz3) = sz3::Sz3::by(&plugins) {
+        list.push(Arc::new(sz3))?;
+    }
+    for codec in plugins.into_iter().filter_map(plugin::PluginCodec::new) {
         list.push(Arc::new(codec))?;
     }
     Ok(list)
