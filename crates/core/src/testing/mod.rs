@@ -4,3 +4,4 @@
 pub mod codec_suite;
 pub mod data;
 pub mod memory;
+pub mod speed;
