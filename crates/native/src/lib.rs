@@ -11,6 +11,7 @@ mod lzf;
 mod noise;
 pub mod plugin;
 mod support;
+mod sz3;
 mod xz;
 mod zfp;
 mod zstd;
@@ -52,7 +53,11 @@ pub fn codecs_with_plugins(directories: &[PathBuf]) -> Result<CodecList> {
     for codec in own {
         list.push(codec)?;
     }
-    for codec in plugin::load(directories).into_iter().filter_map(plugin::PluginCodec::new) {
+    let plugins = plugin::load(directories);
+    if let Some(sz3) = sz3::Sz3::by(&plugins) {
+        list.push(Arc::new(sz3))?;
+    }
+    for codec in plugins.into_iter().filter_map(plugin::PluginCodec::new) {
         list.push(Arc::new(codec))?;
     }
     // Frames may name any of the codecs above.

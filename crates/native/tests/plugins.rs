@@ -2,7 +2,7 @@
 
 mod common;
 
-use knarr_core::array::DType;
+use knarr_core::array::{ArraySpec, DType};
 use knarr_core::chain::{Chain, ChainSpec, Scratch};
 use knarr_core::testing::codec_suite;
 use knarr_core::testing::data::{Pattern, sample};
@@ -30,6 +30,26 @@ fn all_plugins_of_the_package_are_usable() {
 fn the_zstd_plugin_passes_the_suite() {
     let codecs = codecs_with_plugins(&[common::plugin_directory()]).unwrap();
     codec_suite::check(&codecs, "plugin-32015", &["plugin-32015:3"]);
+}
+
+#[test]
+fn sz3_passes_the_suite_but_for_damage() {
+    let codecs = codecs_with_plugins(&[common::plugin_directory()]).unwrap();
+    codec_suite::check_undamaged(&codecs, "sz3", &["sz3:abs,bound=0.01", "sz3:rel,bound=0.001"]);
+}
+
+#[test]
+fn sz3_keeps_its_bound() {
+    let codecs = codecs_with_plugins(&[common::plugin_directory()]).unwrap();
+    let made = sample(DType::F32, &[20, 30, 40], Pattern::Smooth, 1);
+    let chain = Chain::prepare(&codecs, &"sz3:abs,bound=0.01".parse().unwrap(), &made.spec).unwrap();
+    let (mut scratch, mut encoded, mut decoded) = (Scratch::default(), Vec::new(), Vec::new());
+    chain.encode(&made.bytes, &mut scratch, &mut encoded).unwrap();
+    chain.decode(&encoded, &mut scratch, &mut decoded).unwrap();
+    assert!(encoded.len() * 4 < made.bytes.len(), "{} bytes", encoded.len());
+    for (a, b) in made.bytes.as_chunks().0.iter().zip(decoded.as_chunks().0) {
+        assert!((f32::from_le_bytes(*a) - f32::from_le_bytes(*b)).abs() <= 0.01);
+    }
 }
 
 #[test]
@@ -63,4 +83,20 @@ fn what_is_not_a_plugin_is_refused_with_a_reason() {
     let found = plugin::search_in(&[directory]);
     assert_eq!(found.len(), 1);
     assert!(found[0].usable.as_ref().unwrap_err().contains("cannot be loaded"), "{found:?}");
+}
+
+#[test]
+fn lossy_codecs_refuse_what_they_cannot_keep() {
+    let codecs = codecs_with_plugins(&[common::plugin_directory()]).unwrap();
+    for special in [f64::NAN, f64::INFINITY, f64::MAX, f64::MIN] {
+        let mut values = vec![1.0f64; 64];
+        values[17] = special;
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        for text in ["sz3:abs,bound=0.01", "sz3:rel,bound=0.01", "zfp:accuracy,value=0.01", "zfp:precision,value=20"] {
+            let spec = ArraySpec::new(DType::F64, [8, 8]);
+            let chain = Chain::prepare(&codecs, &text.parse().unwrap(), &spec).unwrap();
+            let error = chain.encode(&bytes, &mut Scratch::default(), &mut Vec::new()).unwrap_err();
+            assert!(error.advice().is_some(), "{text}: {error}");
+        }
+    }
 }

@@ -7,13 +7,21 @@ use crate::codec::{Codec, CodecList, Kind, Loss, OptionKind, OptionValue, Option
 
 /// Runs every check on the codec called `name`, with each of `chains` (text form) that contain it.
 pub fn check(codecs: &CodecList, name: &str, chains: &[&str]) {
+    check_undamaged(codecs, name, chains);
+    for text in chains {
+        survives_damage(codecs, text);
+    }
+}
+
+/// As [`check`], without damaged chunks: for codecs that hand chunks to an installed plugin, which is not Knarr's to
+/// mend.
+pub fn check_undamaged(codecs: &CodecList, name: &str, chains: &[&str]) {
     let codec = codecs.named(name).expect("the codec is in the list");
     describes_itself(codec.as_ref());
     assert!(!chains.is_empty(), "{name}: no chain to test");
     for text in chains {
         assert!(text.contains(name), "chain '{text}' does not exercise {name}");
         round_trips(codecs, codec.as_ref(), text);
-        survives_damage(codecs, text);
     }
     refuses_other_types(codecs, codec.as_ref());
 }

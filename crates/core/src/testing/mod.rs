@@ -4,4 +4,8 @@
 pub mod codec_suite;
 pub mod data;
 pub mod memory;
+<<<<<<< HEAD
 pub mod source_suite;
+=======
+pub mod speed;
+>>>>>>> native

@@ -95,7 +95,7 @@ impl Codec for PluginCodec {
     }
 
     fn prepare(&self, options: &Options, _input: &Stage) -> Result<Box<dyn Step>> {
-        Ok(Box::new(Prepared { plugin: Arc::clone(&self.plugin), cd_values: options.numbers("cd")? }))
+        Ok(Box::new(PluginStep { plugin: Arc::clone(&self.plugin), cd_values: options.numbers("cd")? }))
     }
 
     fn hdf5(&self, options: &Options, _input: &Stage) -> Hdf5Form {
@@ -112,12 +112,12 @@ impl Codec for PluginCodec {
 }
 
 /// A plugin with its client data values.
-pub(crate) struct Prepared {
+pub(crate) struct PluginStep {
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) cd_values: Vec<u32>,
 }
 
-impl Step for Prepared {
+impl Step for PluginStep {
     fn max_encoded_len(&self, input_len: usize) -> usize {
         // Plugins do not say. Lossless filters expand by little, and a chunk that more than doubles is refused.
         2 * input_len + (1 << 16)
@@ -140,7 +140,7 @@ impl Step for Prepared {
     }
 }
 
-impl Prepared {
+impl PluginStep {
     fn run(&self, direction: Direction, input: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<Option<()>> {
         out.clear();
         // HDF5 never hands a filter an empty chunk, so plugins do not expect one.

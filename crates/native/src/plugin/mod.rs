@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub(crate) use codec::PluginCodec;
+pub(crate) use codec::{PluginCodec, PluginStep};
 pub(crate) use load::Plugin;
 
 /// A shared object in one of the searched directories.

@@ -5,8 +5,10 @@ mod coder;
 mod forms;
 pub(crate) mod lz4_block;
 mod pool;
+mod values;
 
 pub(crate) use buffer::{Tail, append, c_len, reserve, resize};
 pub(crate) use coder::{Coder, Format, Method};
 pub(crate) use forms::{bytes_to_bytes, cd_level, filter, level, level_option};
 pub(crate) use pool::Pool;
+pub(crate) use values::check_ordinary;

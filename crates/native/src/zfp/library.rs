@@ -90,15 +90,6 @@ impl Scalar {
             Self::I64 | Self::F64 => 8,
         }
     }
-
-    /// True if no element is NaN or infinite.
-    pub(super) fn all_finite(self, bytes: &[u8]) -> bool {
-        match self {
-            Self::F32 => bytes.as_chunks().0.iter().all(|element| f32::from_le_bytes(*element).is_finite()),
-            Self::F64 => bytes.as_chunks().0.iter().all(|element| f64::from_le_bytes(*element).is_finite()),
-            Self::I32 | Self::I64 => true,
-        }
-    }
 }
 
 /// Type and extents, slowest first, one to four of them.

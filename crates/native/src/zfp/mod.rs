@@ -9,7 +9,7 @@ use knarr_core::codec::{
 };
 use knarr_core::{Error, Result};
 
-use crate::support::filter;
+use crate::support::{check_ordinary, filter};
 use header::Mode;
 use library::{Field, Scalar};
 
@@ -69,7 +69,7 @@ impl Codec for Zfp {
 
     fn prepare(&self, options: &Options, input: &Stage) -> Result<Box<dyn Step>> {
         let (mode, field) = settings(options, input)?;
-        Ok(Box::new(Prepared { mode, field }))
+        Ok(Box::new(Prepared { mode, field, dtype: input.spec.dtype }))
     }
 
     fn hdf5(&self, options: &Options, input: &Stage) -> Hdf5Form {
@@ -135,6 +135,7 @@ fn field(input: &Stage) -> Result<Field> {
 struct Prepared {
     mode: Mode,
     field: Field,
+    dtype: DType,
 }
 
 impl Step for Prepared {
@@ -144,9 +145,8 @@ impl Step for Prepared {
 
     fn encode(&self, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
         self.check_len(input.len())?;
-        if self.mode != Mode::Reversible && !self.field.scalar.all_finite(input) {
-            return Err(Error::unsupported("zfp cannot keep NaN and infinities in a lossy mode")
-                .mend("use 'zfp:reversible' or another codec"));
+        if self.mode != Mode::Reversible {
+            check_ordinary("zfp", self.dtype, input)?;
         }
         library::compress(&self.field, self.mode, input, out)
     }

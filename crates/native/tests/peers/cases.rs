@@ -56,8 +56,8 @@ enum Like {
     Same,
     /// All types; the peer writes something that this codec reads, but with other cd_values.
     Readable,
-    /// Types and shapes that zfp takes; the peer arrives at the same cd_values.
-    Zfp,
+    /// Types and shapes that zfp and SZ3 take; the peer arrives at the same cd_values.
+    Numeric,
 }
 
 /// A line of the table: chain, the peer's filter.
@@ -83,9 +83,10 @@ const TABLE: &[Line] = &[
     Line("blosc:lz4", Some("hdf5plugin.Blosc(cname='snappy', clevel=5, shuffle=2)"), Like::Readable),
     Line("blosc2:lz4", Some("hdf5plugin.Blosc2(cname='blosclz', clevel=9, filters=2)"), Like::Readable),
     Line("blosc2:lz4", Some("hdf5plugin.Blosc2(cname='zstd', clevel=5, filters=3)"), Like::Readable),
-    Line("zfp", Some("hdf5plugin.Zfp(reversible=True)"), Like::Zfp),
-    Line("zfp:accuracy,value=0.01", Some("hdf5plugin.Zfp(accuracy=0.01)"), Like::Zfp),
-    Line("zfp:precision,value=14", Some("hdf5plugin.Zfp(precision=14)"), Like::Zfp),
+    Line("zfp", Some("hdf5plugin.Zfp(reversible=True)"), Like::Numeric),
+    Line("zfp:accuracy,value=0.01", Some("hdf5plugin.Zfp(accuracy=0.01)"), Like::Numeric),
+    Line("zfp:precision,value=14", Some("hdf5plugin.Zfp(precision=14)"), Like::Numeric),
+    Line("sz3:abs,bound=0.01", Some("hdf5plugin.SZ3(absolute=0.01)"), Like::Numeric),
     Line("bzip2:5", Some("hdf5plugin.BZip2(blocksize=5)"), Like::Same),
     Line("xz:2", None, Like::Same),
     Line("lzf", Some("'lzf'"), Like::Same),
@@ -108,14 +109,14 @@ pub(crate) fn cases() -> Vec<Case> {
                 if number == LARGE && turn > 1 {
                     continue;
                 }
-                // H5Z-ZFP takes no more than four dimensions, and integers have no bound.
-                let zfp_type = dtype.is_float() || (*chain == "zfp" && *dtype == DType::I64);
-                let zfp_takes = shape.len() <= 4 && shape != &[1] && zfp_type;
-                if matches!(like, Like::Zfp) && !zfp_takes {
+                // Both filters take no more than four dimensions (SZ3's ends the process), and integers have no bound.
+                let type_fits = dtype.is_float() || (*chain == "zfp" && *dtype == DType::I64);
+                let takes = shape.len() <= 4 && shape != &[1] && type_fits;
+                if matches!(like, Like::Numeric) && !takes {
                     continue;
                 }
                 let Some(pattern) = PATTERNS.get((turn + number) % PATTERNS.len()) else { continue };
-                if pattern == &Pattern::Noise && chain.starts_with("zfp:") {
+                if pattern == &Pattern::Noise && (chain.starts_with("zfp:") || chain.starts_with("sz3")) {
                     continue;
                 }
                 let made = sample(*dtype, shape, *pattern, 5);

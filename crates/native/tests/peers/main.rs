@@ -98,7 +98,7 @@ fn compare(chain: &Chain, folder: &Path, id: &str, peer: &str) -> Option<String>
 
 #[test]
 fn peers_read_our_chunks_and_we_read_theirs() {
-    let codecs = knarr_native::codecs_with_plugins(&[]).unwrap();
+    let codecs = knarr_native::codecs_with_plugins(&[common::plugin_directory()]).unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers");
     if folder.exists() {
         fs::remove_dir_all(&folder).unwrap();
