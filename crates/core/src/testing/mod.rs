@@ -4,8 +4,5 @@
 pub mod codec_suite;
 pub mod data;
 pub mod memory;
-<<<<<<< HEAD
 pub mod source_suite;
-=======
 pub mod speed;
->>>>>>> native
