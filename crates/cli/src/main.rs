@@ -2,11 +2,15 @@
 
 mod advise;
 mod args;
+mod chains;
+#[cfg(test)]
+mod docs;
 mod doctor;
 mod explain;
 mod hash;
 mod inspect;
 mod inputs;
+mod output;
 mod profile;
 mod progress;
 mod repack;
@@ -41,7 +45,7 @@ fn main() -> ExitCode {
         Command::Profile(arguments) => profile::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
-        Command::Chains => doctor::chains(),
+        Command::Chains => chains::run(),
     };
     match result {
         Ok(code) => ExitCode::from(code),

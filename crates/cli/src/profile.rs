@@ -1,3 +1,91 @@
-//! `knarr profile`: placeholder
-use knarr_core::error::Result;
-pub(crate) fn run(_arguments: &crate::args::Profile) -> Result<u8> { Ok(0) }
+//! `knarr profile`: measures this machine's codecs.
+
+use rustix::time::{ClockId, clock_gettime};
+use std::path::{Path, PathBuf};
+
+use knarr_core::engine::Progress;
+use knarr_core::error::{Error, Result};
+use knarr_core::profile::{self, Cost, Profile};
+
+use crate::args::{self, Resources};
+use crate::progress::Bar;
+use crate::table::{self, Align};
+
+pub(crate) fn run(arguments: &args::Profile) -> Result<u8> {
+    if !arguments.seconds.is_finite() || arguments.seconds <= 0.0 {
+        return Err(Error::usage(format!("--seconds is {}", arguments.seconds)).mend("give a number above 0, such as 60"));
+    }
+    let usual = crate::session::user_profile();
+    let path = arguments.output.clone().or_else(|| usual.clone()).ok_or_else(|| {
+        Error::usage("neither HOME nor XDG_CONFIG_HOME is set").mend("say where to write the profile with --output")
+    })?;
+    let resources = Resources { jobs: Some(1), max_mem: "1G".to_owned(), profile: None };
+    // The profile that is to be replaced may be unreadable: it must not stand in the way of a new one.
+    let engine = crate::session::engine_without_profile(&resources)?;
+    let progress = Bar::new("this machine");
+    progress.begin("power", 0);
+    let power = profile::measured_power();
+    let measured = profile::measure(&engine, machine(), power, arguments.seconds, &busy_seconds, &progress)?;
+    drop(progress);
+    write(&path, &measured, arguments.output.is_none())?;
+    print(&measured);
+    println!("{}: energy from a {}: {} W per busy core, {} J to move a GB", measured.machine, measured.power.source, measured.power.watts_per_core, measured.power.joules_per_gb);
+    if usual.as_ref() == Some(&path) {
+        println!("written to {}; every choice uses it from now on", path.display());
+    } else {
+        println!("written to {0}; choices use it with --profile {0}, or with 'profile' under [machine] in knarr.toml", path.display());
+    }
+    Ok(0)
+}
+
+fn write(path: &Path, measured: &Profile, make_directory: bool) -> Result<()> {
+    let directory = path.parent().filter(|_| make_directory).map_or_else(PathBuf::new, Path::to_path_buf);
+    if make_directory {
+        std::fs::create_dir_all(&directory).map_err(|error| Error::write(&directory, &error))?;
+    }
+    let mut text = serde_json::to_string_pretty(measured).map_err(|error| Error::internal(error.to_string()))?;
+    text.push('\n');
+    crate::output::replace(path, text.as_bytes())
+}
+
+/// Processor time of the calling thread, in seconds.
+fn busy_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    #[expect(clippy::cast_precision_loss, reason = "a thread's seconds are far below 2^52")]
+    let seconds = time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9;
+    seconds
+}
+
+/// Processor model and cores.
+fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        matches!(key.trim(), "model name" | "Model" | "cpu model").then(|| value.trim().to_owned())
+    });
+    format!("{}, {cores} cores", model.unwrap_or_else(|| std::env::consts::ARCH.to_owned()))
+}
+
+fn print(measured: &Profile) {
+    let header = [
+        ("step", Align::Left),
+        ("ratio", Align::Right),
+        ("encode", Align::Right),
+        ("decode", Align::Right),
+        ("ratio", Align::Right),
+        ("encode", Align::Right),
+        ("decode", Align::Right),
+        ("ratio", Align::Right),
+        ("encode", Align::Right),
+        ("decode", Align::Right),
+    ];
+    let cells = |cost: &Cost| [format!("{:.2}", cost.ratio), format!("{:.0}", cost.encode), format!("{:.0}", cost.decode)];
+    let rows: Vec<Vec<String>> = measured
+        .steps
+        .iter()
+        .map(|(step, costs)| std::iter::once(step.clone()).chain(costs.iter().flat_map(cells)).collect())
+        .collect();
+    print!("{}", table::render(&header, &rows));
+    println!("MB/s of the step's input, one core, on data that is hard, middling and easy to compress; one entry where that makes no difference");
+}

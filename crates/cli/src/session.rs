@@ -12,17 +12,23 @@ use crate::args::Resources;
 
 /// Sets up codecs, threads, memory, profile and the handler for Ctrl-C.
 pub(crate) fn engine(resources: &Resources, configured_profile: Option<PathBuf>) -> Result<Engine> {
+    let mut engine = engine_without_profile(resources)?;
+    if let Some(path) = resources.profile.clone().or(configured_profile) {
+        engine.profile = Arc::new(read_profile(&path)?);
+    } else if let Some(path) = user_profile().filter(|path| path.exists()) {
+        engine.profile = Arc::new(read_profile(&path)?);
+    }
+    Ok(engine)
+}
+
+/// As [`engine`], with the built-in profile whatever the user has.
+pub(crate) fn engine_without_profile(resources: &Resources) -> Result<Engine> {
     let mut engine = Engine::new(knarr_native::codecs()?);
     engine.jobs = match resources.jobs {
         Some(jobs) => usize::try_from(jobs).unwrap_or(1),
         None => slurm_cpus().unwrap_or(engine.jobs),
     };
     engine.max_mem = parse_size(&resources.max_mem)?;
-    if let Some(path) = resources.profile.clone().or(configured_profile) {
-        engine.profile = Arc::new(read_profile(&path)?);
-    } else if let Some(path) = user_profile().filter(|path| path.exists()) {
-        engine.profile = Arc::new(read_profile(&path)?);
-    }
     let cancel = Arc::clone(&engine.cancel);
     ctrlc::set_handler(move || cancel.store(true, Ordering::Relaxed))
         .map_err(|error| Error::internal(format!("cannot handle interrupts: {error}")))?;

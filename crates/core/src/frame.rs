@@ -111,6 +111,20 @@ pub fn write(chain: &Chain, payload: &[u8], out: &mut Vec<u8>) -> Result<()> {
 /// `Corrupt` if `bytes` are not a whole, undamaged frame; `Unsupported` if a later version wrote it.
 pub fn read(bytes: &[u8]) -> Result<Frame<'_>> {
     let mut reader = Reader { rest: bytes };
+    let (array, steps, payload_len) = header(&mut reader)?;
+    let header_len = bytes.len() - reader.rest.len();
+    verify("header", bytes.get(..header_len).unwrap_or_default(), reader.array()?)?;
+    let payload = reader.take(payload_len)?;
+    verify("payload", payload, reader.array()?)?;
+    if !reader.rest.is_empty() {
+        return Err(Error::corrupt(format!("{} bytes follow the frame", reader.rest.len())));
+    }
+    array.checked_len().map_err(|_| damaged("shape"))?;
+    Ok(Frame { array, steps, payload })
+}
+
+/// Reads everything before the checksum of the header; last comes the length of the payload.
+fn header(reader: &mut Reader<'_>) -> Result<(ArraySpec, Vec<FrameStep>, usize)> {
     if reader.take(MAGIC.len())? != MAGIC {
         return Err(Error::corrupt("not a frame: it does not begin with 'KNRF'"));
     }
@@ -121,7 +135,9 @@ pub fn read(bytes: &[u8]) -> Result<Frame<'_>> {
     }
     let dtype = match reader.byte()? {
         OPAQUE => DType::Opaque(u32::try_from(reader.number()?).map_err(|_| damaged("element size"))?),
-        number => TYPES.iter().find(|(other, _)| *other == number).map(|(_, dtype)| *dtype).ok_or(damaged("type"))?,
+        number => {
+            TYPES.iter().find(|(other, _)| *other == number).map(|(_, dtype)| *dtype).ok_or_else(|| damaged("type"))?
+        }
     };
     let endian = match reader.byte()? {
         0 => Endian::Little,
@@ -129,21 +145,11 @@ pub fn read(bytes: &[u8]) -> Result<Frame<'_>> {
         _ => return Err(damaged("byte order")),
     };
     let extent = |reader: &mut Reader<'_>| usize::try_from(reader.number()?).map_err(|_| damaged("extent"));
-    let shape = (0..reader.count()?).map(|_| extent(&mut reader)).collect::<Result<_>>()?;
+    let shape = (0..reader.count()?).map(|_| extent(reader)).collect::<Result<_>>()?;
     let fills = (0..reader.count()?).map(|_| Ok(u64::from_le_bytes(reader.array()?))).collect::<Result<_>>()?;
     let steps = (0..reader.count()?).map(|_| reader.step()).collect::<Result<_>>()?;
     let payload_len = usize::try_from(reader.number()?).map_err(|_| damaged("length"))?;
-    let header_len = bytes.len() - reader.rest.len();
-    let header = bytes.get(..header_len).unwrap_or_default();
-    verify("header", header, reader.array()?)?;
-    let payload = reader.take(payload_len)?;
-    verify("payload", payload, reader.array()?)?;
-    if !reader.rest.is_empty() {
-        return Err(Error::corrupt(format!("{} bytes follow the frame", reader.rest.len())));
-    }
-    let array = ArraySpec { dtype, endian, shape, fills };
-    array.checked_len().map_err(|_| damaged("shape"))?;
-    Ok(Frame { array, steps, payload })
+    Ok((ArraySpec { dtype, endian, shape, fills }, steps, payload_len))
 }
 
 impl Frame<'_> {
@@ -206,6 +212,25 @@ fn verify(part: &str, bytes: &[u8], stored: [u8; CHECKSUM]) -> Result<()> {
 
 fn damaged(field: &str) -> Error {
     Error::corrupt(format!("frame with an impossible {field}"))
+}
+
+/// For fuzzing what lies behind the checksums.
+#[cfg(feature = "testing")]
+pub mod testing {
+    use super::{CHECKSUM, Reader, header};
+
+    /// The frame that `bytes` would be with the right checksums; `None` if its header makes no sense.
+    pub fn mend(bytes: &[u8]) -> Option<Vec<u8>> {
+        let mut reader = Reader { rest: bytes };
+        let (_, _, payload_len) = header(&mut reader).ok()?;
+        let (start, rest) = bytes.split_at_checked(bytes.len() - reader.rest.len())?;
+        let payload = rest.get(CHECKSUM..CHECKSUM.checked_add(payload_len)?)?;
+        let mut mended = start.to_vec();
+        mended.extend_from_slice(&crc32c::crc32c(start).to_le_bytes());
+        mended.extend_from_slice(payload);
+        mended.extend_from_slice(&crc32c::crc32c(payload).to_le_bytes());
+        Some(mended)
+    }
 }
 
 /// What is left of a frame.

@@ -19,8 +19,16 @@ fn chains(name: &str) -> &'static [&'static str] {
         "bitshuffle" => &["bitshuffle", "bitshuffle:8", "bitshuffle:-1", "bitshuffle:64,size=3", "snappy | bitshuffle"],
         "fletcher32" => &["fletcher32", "shuffle | fletcher32", "fletcher32 | bitshuffle | fletcher32"],
         "pcodec" => &["pcodec", "pcodec:0", "pcodec:1 | shuffle | fletcher32"],
+        "fixedscale" => &[
+            "fixedscale",
+            "fixedscale:0",
+            "fixedscale:1 | shuffle | snappy",
+            "quantize:0.1,step=decimal | fixedscale:2",
+        ],
+        "trailing" => &["trailing", "bitround:5 | trailing | shuffle | snappy", "lorenzo | trailing"],
         "brotli" => &["brotli", "brotli:0", "brotli:1", "shuffle | brotli:2"],
         "snappy" => &["snappy", "bitshuffle | snappy"],
+        "grid" => &["grid", "grid:1", "grid | shuffle:1"],
         "round" => &["round:abs=0.01", "round:rel=0.001 | shuffle | snappy", "round:bits=9", "round:digits=3,abs=0.5"],
         _ => &[],
     }

@@ -203,11 +203,11 @@ fn unknown_content_is_described() {
     let scratch = Scratch::new("unknown");
     let path = scratch.path().join("x.nc");
     std::fs::write(&path, b"\x1f\x8b\x08\x00rest of it").unwrap();
-    let error = knarr_formats::open(&path).err().unwrap();
+    let error = common::open(&path).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("gzip") && error.to_string().contains("netCDF-3"), "{error}");
     std::fs::write(&path, b"").unwrap();
-    assert!(knarr_formats::open(&path).err().unwrap().to_string().contains("empty"));
-    assert!(knarr_formats::open(scratch.path()).err().unwrap().to_string().contains("directory"));
-    assert_eq!(knarr_formats::open(&scratch.path().join("none")).err().unwrap().kind(), ErrorKind::NotFound);
+    assert!(common::open(&path).err().unwrap().to_string().contains("empty"));
+    assert!(common::open(scratch.path()).err().unwrap().to_string().contains("directory"));
+    assert_eq!(common::open(&scratch.path().join("none")).err().unwrap().kind(), ErrorKind::NotFound);
 }

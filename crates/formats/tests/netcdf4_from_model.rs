@@ -1,4 +1,5 @@
 //! netCDF-4 files built from sources of other formats.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, reason = "tests report by panicking")]
 
 mod support;
 

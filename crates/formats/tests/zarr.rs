@@ -57,7 +57,60 @@ fn reads_what_others_wrote() {
         let text = &source.model().variables[find(&source, "text")];
         assert!(text.copied_because.is_some());
     }
+    hostile_metadata_is_refused_without_panic(&scratch);
     damage_is_reported(&scratch);
+}
+
+fn hostile_metadata_is_refused_without_panic(scratch: &Scratch) {
+    let mut random = common::Random(3);
+    let documents = [
+        ("v3_codecs.zarr", "sharded/zarr.json"),
+        ("v3_codecs.zarr", "blosc_lz4_shuffle/zarr.json"),
+        ("v3_codecs.zarr", "numcodecs_pcodec/zarr.json"),
+        ("v2.zarr", "c_shuffle/.zarray"),
+        ("v2.zarr", "fortran/.zarray"),
+    ];
+    for (store, document) in documents {
+        let lone = scratch.path().join("lone.zarr");
+        let (from, name) = document.split_once('/').unwrap();
+        let _ = std::fs::remove_dir_all(&lone);
+        copy_tree(&scratch.path().join(store).join(from), &lone);
+        let good = std::fs::read(lone.join(name)).unwrap();
+        let digits: Vec<usize> = (0..good.len()).filter(|&at| good[at].is_ascii_digit()).collect();
+        for round in 0..200 {
+            let mut bad = good.clone();
+            let at = if round % 2 == 0 {
+                digits[random.below(digits.len() as u64) as usize]
+            } else {
+                random.below(good.len() as u64) as usize
+            };
+            match random.below(4) {
+                0 => bad[at] = b"0919-\"{}[],"[random.below(11) as usize],
+                1 => bad.splice(at..at, *b"9999999999").for_each(drop),
+                2 => bad.splice(at..at + 1, *b"0").for_each(drop),
+                _ => bad[at] ^= 1 << random.below(8),
+            }
+            std::fs::write(lone.join(name), &bad).unwrap();
+            let Ok(source) = ZarrSource::open(&lone) else { continue };
+            let variable = &source.model().variables[0];
+            let start = vec![0; variable.shape.len()];
+            let count: Vec<u64> = variable.shape.iter().map(|&n| n.min(40)).collect();
+            source.is_written(0, &start, &count);
+            let _ = source.read_region(0, &start, &count, &mut Vec::new());
+        }
+    }
+}
+
+fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
+    if from.is_dir() {
+        std::fs::create_dir_all(to).unwrap();
+        for entry in std::fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            copy_tree(&entry.path(), &to.join(entry.file_name()));
+        }
+    } else {
+        std::fs::copy(from, to).unwrap();
+    }
 }
 
 fn damage_is_reported(scratch: &Scratch) {

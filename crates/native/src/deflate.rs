@@ -6,6 +6,7 @@ use knarr_core::{Error, Result};
 use libdeflater::{CompressionLvl, Compressor, DecompressionError, Decompressor};
 use serde_json::json;
 
+use crate::noise::noise_prefix;
 use crate::support::{Pool, bytes_to_bytes, cd_level, filter, level, level_option, resize};
 
 const FILTER: FilterId = 1;
@@ -101,6 +102,22 @@ fn zlib_level(options: &Options) -> Option<u32> {
     u32::try_from(options.int("level").ok()?.min(LARGEST_ZLIB_LEVEL)).ok()
 }
 
+/// RFC 1950: deflate, 32 KiB window, default compression.
+const ZLIB_HEADER: &[u8] = &[0x78, 0x9C];
+/// RFC 1952: deflate, no name, no time, unknown system.
+const GZIP_HEADER: &[u8] = &[0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 0xFF];
+/// RFC 1951, 3.2.4.
+const LARGEST_STORED: usize = 65_535;
+
+/// Appends a stored block that is not the last. `bytes` are at most [`LARGEST_STORED`]; `out` ends on a block's byte.
+fn put_stored(bytes: &[u8], out: &mut Vec<u8>) {
+    let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+    out.push(0);
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&(!length).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
 struct Prepared {
     framing: Framing,
     level: CompressionLvl,
@@ -112,23 +129,41 @@ impl Step for Prepared {
     fn max_encoded_len(&self, input_len: usize) -> usize {
         // Stored blocks of at least 10,000 bytes with 5 bytes each (libdeflate's own bound), the final block, and
         // the longer of the two framings.
-        input_len + 5 * input_len.div_ceil(5000) + 64
+        input_len + 5 * input_len.div_ceil(5000) + 128
     }
 
     fn encode(&self, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        let framing = self.framing;
+        let (noise, rest) = input.split_at(noise_prefix(input));
+        out.clear();
+        out.reserve(self.max_encoded_len(input.len()));
+        out.extend_from_slice(match self.framing {
+            Framing::Zlib => ZLIB_HEADER,
+            Framing::Gzip => GZIP_HEADER,
+        });
+        for stored in noise.chunks(LARGEST_STORED) {
+            put_stored(stored, out);
+        }
+        let begin = out.len();
         let encoded = self.encoders.with(
             || Ok(Compressor::new(self.level)),
             |encoder| {
-                resize(out, self.max_encoded_len(input.len()))?;
-                match framing {
-                    Framing::Zlib => encoder.zlib_compress(input, out),
-                    Framing::Gzip => encoder.gzip_compress(input, out),
-                }
-                .map_err(|error| Error::internal(format!("deflate: {error}")))
+                // The stored blocks end on a byte, so the stream of the rest goes on from there. It refers to
+                // nothing before itself.
+                resize(out, begin + encoder.deflate_compress_bound(rest.len()))?;
+                let space = out.get_mut(begin..).unwrap_or_default();
+                encoder.deflate_compress(rest, space).map_err(|error| Error::internal(format!("deflate: {error}")))
             },
         )??;
-        out.truncate(encoded);
+        out.truncate(begin + encoded);
+        match self.framing {
+            Framing::Zlib => out.extend_from_slice(&libdeflater::adler32(input).to_be_bytes()),
+            Framing::Gzip => {
+                out.extend_from_slice(&libdeflater::crc32(input).to_le_bytes());
+                // RFC 1952: the length modulo 2^32.
+                let length = u32::try_from(input.len() & 0xFFFF_FFFF).unwrap_or(0);
+                out.extend_from_slice(&length.to_le_bytes());
+            }
+        }
         Ok(())
     }
 

@@ -8,6 +8,7 @@ mod bzip2;
 mod deflate;
 mod lz4;
 mod lzf;
+mod noise;
 pub mod plugin;
 mod support;
 mod sz3;
@@ -16,7 +17,7 @@ mod zfp;
 mod zstd;
 
 use knarr_core::Result;
-use knarr_core::codec::{Codec, CodecList};
+use knarr_core::codec::{Codec, CodecList, Framed};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -59,5 +60,8 @@ pub fn codecs_with_plugins(directories: &[PathBuf]) -> Result<CodecList> {
     for codec in plugins.into_iter().filter_map(plugin::PluginCodec::new) {
         list.push(Arc::new(codec))?;
     }
+    // Frames may name any of the codecs above.
+    let framed = Framed::new(list.clone());
+    list.push(Arc::new(framed))?;
     Ok(list)
 }

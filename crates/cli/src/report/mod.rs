@@ -1,6 +1,14 @@
 //! Reports of a repack: machine-readable and as a page.
 
-use knarr_core::error::{Error, Result};
+mod axis;
+mod bars;
+mod facts;
+mod html;
+mod page;
+mod scatter;
+mod variables;
+
+use knarr_core::error::Result;
 use knarr_core::plan::Action;
 use knarr_formats::repack::Repacked;
 use std::path::Path;
@@ -49,9 +57,13 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (yoe + era * 400 + u64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
 }
 
-/// Writes the page.
-pub(crate) fn write(path: &Path, _done: &[Repacked], _verified: bool) -> Result<()> {
-    std::fs::write(path, "").map_err(|error| Error::write(path, &error))
+/// Writes the page beside its place and renames it, so that an interrupted run leaves no half of it.
+pub(crate) fn write(path: &Path, done: &[Repacked], verified: bool) -> Result<()> {
+    let codecs = knarr_native::codecs()?;
+    let files: Vec<_> = done.iter().map(|one| facts::File::new(one, &codecs)).collect();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let context = page::Context { verified, command: format!("knarr {}", words.join(" ")), when: today() };
+    crate::output::replace(path, page::render(&files, &context).as_bytes())
 }
 
 #[cfg(test)]

@@ -83,6 +83,15 @@ const AFTER_ROUNDING: &[&str] = &[
 /// Chains for chunks of type and shape `input` that `target` can hold, in a fixed order. With a bound, chains
 /// that round come first and lossless ones follow: rounding must earn its place.
 pub fn candidates(codecs: &CodecList, input: &ArraySpec, target: Target, bound: Option<&Bound>) -> Vec<ChainSpec> {
+    all_chains(bound)
+        .into_iter()
+        .filter(|spec| Chain::prepare(codecs, spec, input).is_ok_and(|chain| target.holds(&chain)))
+        .filter(|spec| input.dtype.size() > 1 || !rearranges_single_bytes(spec))
+        .collect()
+}
+
+/// Every chain that may be considered, given this bound, before type and target are asked.
+pub fn all_chains(bound: Option<&Bound>) -> Vec<ChainSpec> {
     let mut texts: Vec<String> = Vec::new();
     if let Some(bound) = bound {
         let round = rounding(bound);
@@ -93,12 +102,7 @@ pub fn candidates(codecs: &CodecList, input: &ArraySpec, target: Target, bound: 
         }
     }
     texts.extend(LOSSLESS.iter().map(|&chain| chain.to_owned()));
-    texts
-        .iter()
-        .filter_map(|text| text.parse().ok())
-        .filter(|spec| Chain::prepare(codecs, spec, input).is_ok_and(|chain| target.holds(&chain)))
-        .filter(|spec| input.dtype.size() > 1 || !rearranges_single_bytes(spec))
-        .collect()
+    texts.iter().filter_map(|text| text.parse().ok()).collect()
 }
 
 /// The rounding step that keeps `bound` for every element.
@@ -122,6 +126,11 @@ fn rounding(bound: &Bound) -> String {
     format!("round:{}", options.join(","))
 }
 
+/// True for Zarr codecs that only Knarr knows.
+fn is_own(codec: &serde_json::Value) -> bool {
+    codec.get("name").and_then(serde_json::Value::as_str).is_some_and(|name| name.starts_with("knarr."))
+}
+
 fn rearranges_single_bytes(spec: &ChainSpec) -> bool {
     spec.0.first().is_some_and(|step| step.name == "shuffle")
 }
@@ -132,7 +141,9 @@ impl Target {
         match self {
             Self::Hdf5(Reader::Knarr) => true,
             Self::Hdf5(allowed) => chain.reader() <= allowed,
-            Self::Zarr(_) => chain.zarr_codecs().is_some(),
+            Self::Zarr(allowed) => chain
+                .zarr_codecs()
+                .is_some_and(|codecs| allowed == Reader::Knarr || !codecs.iter().any(|codec| is_own(codec))),
         }
     }
 

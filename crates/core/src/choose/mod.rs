@@ -8,9 +8,9 @@ mod predict;
 mod sample;
 mod trial;
 
-pub use candidates::{Target, candidates};
+pub use candidates::{Target, all_chains, candidates};
 pub use predict::predict_ratio;
-pub use sample::{sample_regions, trial_share};
+pub use sample::{cut_samples, sample_regions, trial_share};
 pub use trial::{TrialSet, trial};
 
 use crate::chain::ChainSpec;

@@ -1,5 +1,8 @@
 //! Which parts of a variable are looked at: whole chunks, spread over the variable, seeded.
 
+use crate::array::ArraySpec;
+use crate::plan::Candidate;
+
 /// Samples of more than this many bytes are cut along the slowest axes of the chunk.
 const SAMPLE_BYTES: u64 = 1 << 20;
 
@@ -40,6 +43,44 @@ fn shrink(count: &mut [u64], element: u64) {
     }
 }
 
+/// Candidates that a sample should be small enough to be tried with.
+const WANTED_TRIES: usize = 8;
+/// Samples are not cut below this many bytes: short ones mislead.
+const SMALLEST_SAMPLE: usize = 128 << 10;
+
+/// A shorter sample, if within `budget` seconds the samples are too large for [`WANTED_TRIES`] of the predicted
+/// candidates: more candidates on less data choose better than fewer on more. `None` if they fit.
+pub fn cut_samples(
+    predicted: &[Candidate],
+    samples: &[(ArraySpec, Vec<u8>)],
+    budget: f64,
+) -> Option<Vec<(ArraySpec, Vec<u8>)>> {
+    let total: usize = samples.iter().map(|(_, bytes)| bytes.len()).sum();
+    let seconds_per_megabyte: f64 =
+        predicted.iter().take(WANTED_TRIES).map(|candidate| 1.0 / candidate.merits.encode).sum();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates; a size in bytes")]
+    let fitting = (budget / seconds_per_megabyte * 1e6) as usize;
+    if fitting >= total {
+        return None;
+    }
+    let (spec, bytes) = samples.first()?;
+    Some(vec![cut(spec, bytes, fitting.max(SMALLEST_SAMPLE))])
+}
+
+/// The front of an array along its slowest axes that are not of extent 1, of about `most` bytes.
+fn cut(spec: &ArraySpec, bytes: &[u8], most: usize) -> (ArraySpec, Vec<u8>) {
+    let mut spec = spec.clone();
+    for axis in 0..spec.shape.len() {
+        let size = spec.byte_len();
+        if size <= most || spec.shape[axis] <= 1 {
+            continue;
+        }
+        spec.shape[axis] = (spec.shape[axis] * most / size).max(1);
+    }
+    let bytes = bytes.get(..spec.byte_len()).unwrap_or(bytes).to_vec();
+    (spec, bytes)
+}
+
 /// Share of a variable's own encoding time that trials may take: 4 % for 64 MiB and more, growing for smaller
 /// variables, where a wrong choice costs little time and few bytes either way, up to the whole time.
 pub fn trial_share(raw_bytes: u64) -> f64 {
@@ -69,6 +110,16 @@ mod tests {
         assert_eq!(regions.len(), 2);
         assert_eq!(sample_regions(&[], &[], 8, 3), vec![(vec![], vec![])]);
         assert!(sample_regions(&[0, 5], &[1, 5], 8, 3).is_empty());
+    }
+
+    #[test]
+    fn a_cut_sample_is_a_front_of_the_array() {
+        let spec = ArraySpec::new(crate::array::DType::F32, [1, 100, 50]);
+        let bytes: Vec<u8> = (0..20_000u32).map(|i| i.to_le_bytes()[0]).collect();
+        let (short, front) = cut(&spec, &bytes, 5000);
+        assert_eq!(short.shape, [1, 25, 50]);
+        assert_eq!(front, bytes[..5000]);
+        assert_eq!(cut(&spec, &bytes, 100).0.shape, [1, 1, 25]);
     }
 
     #[test]

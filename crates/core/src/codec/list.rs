@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Codec, FilterId, bitround, bitshuffle, brotli, delta, fletcher32, granular, lorenzo, pcodec, quantize,
-    quantize_rel, round, shuffle, snappy, xor,
+    Codec, FilterId, bitround, bitshuffle, brotli, delta, fixedscale, fletcher32, granular, gridded, lorenzo, pcodec,
+    quantize, quantize_rel, round, shuffle, snappy, trailing, xor,
 };
 use crate::error::{Error, Result};
 
@@ -27,9 +27,12 @@ impl CodecList {
             Arc::new(bitshuffle::Bitshuffle),
             Arc::new(fletcher32::Fletcher32),
             Arc::new(pcodec::Pcodec),
+            Arc::new(fixedscale::FixedScale),
+            Arc::new(trailing::Trailing),
             Arc::new(brotli::Brotli),
             Arc::new(snappy::Snappy),
             Arc::new(round::Round),
+            Arc::new(gridded::Grid),
         ])
     }
 

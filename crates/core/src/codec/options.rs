@@ -223,7 +223,7 @@ mod tests {
     fn lists_of_numbers_are_checked() {
         let docs = [OptionDoc { name: "cd", kind: OptionKind::Numbers, doc: "values" }];
         let check = |value| Options::default().with("cd", value).complete("test", &docs);
-        assert!(Options::default().complete("test", &docs).unwrap().numbers("cd").unwrap().is_empty());
+        assert_eq!(Options::default().complete("test", &docs).unwrap().numbers("cd").unwrap(), [0u32; 0]);
         assert_eq!(check(OptionValue::Int(7)).unwrap().numbers("cd").unwrap(), [7]);
         assert_eq!(check(OptionValue::Word("1/4294967295".to_owned())).unwrap().numbers("cd").unwrap(), [1, u32::MAX]);
         for bad in [OptionValue::Int(-1), OptionValue::Word("1//2".to_owned()), OptionValue::Float(1.5)] {

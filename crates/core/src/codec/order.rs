@@ -34,6 +34,14 @@ pub trait Word: Copy + Eq + Ord + Default + Send + Sync + 'static {
     fn zigzag(self) -> Self;
     /// Inverse of [`Word::zigzag`].
     fn unzigzag(self) -> Self;
+    /// Bits that are set in either.
+    fn with(self, other: Self) -> Self;
+    /// Zero bits at the low end.
+    fn trailing_zeros(self) -> u32;
+    /// Shifted towards the low end, by less than [`Word::BITS`].
+    fn down(self, bits: u32) -> Self;
+    /// Shifted towards the high end, by less than [`Word::BITS`].
+    fn up(self, bits: u32) -> Self;
     /// Zero-extended.
     fn to_u64(self) -> u64;
     /// The low bits.
@@ -95,6 +103,26 @@ macro_rules! word {
             #[inline(always)]
             fn unzigzag(self) -> Self {
                 (self >> 1) ^ (self & 1).wrapping_neg()
+            }
+
+            #[inline(always)]
+            fn with(self, other: Self) -> Self {
+                self | other
+            }
+
+            #[inline(always)]
+            fn trailing_zeros(self) -> u32 {
+                self.trailing_zeros()
+            }
+
+            #[inline(always)]
+            fn down(self, bits: u32) -> Self {
+                self >> bits
+            }
+
+            #[inline(always)]
+            fn up(self, bits: u32) -> Self {
+                self << bits
             }
 
             #[inline(always)]

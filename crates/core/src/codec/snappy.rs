@@ -39,6 +39,9 @@ impl Codec for Snappy {
     }
 }
 
+/// A copy of 64 bytes takes 3 bytes in the stream, one of 11 bytes takes 2.
+const MAX_RATIO: usize = 22;
+
 struct Prepared;
 
 impl Step for Prepared {
@@ -58,6 +61,10 @@ impl Step for Prepared {
         let corrupt = |error: snap::Error| Error::corrupt(format!("snappy: {error}"));
         let len = decompress_len(input).map_err(corrupt)?;
         check_limit(len, limit)?;
+        // The length is stated, not earned: reserve no more than the stream can hold.
+        if len > input.len().saturating_mul(MAX_RATIO) {
+            return Err(Error::corrupt(format!("snappy: {} bytes cannot hold {len}", input.len())));
+        }
         let len = Decoder::new().decompress(input, sized(out, len)).map_err(corrupt)?;
         out.truncate(len);
         Ok(())

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{blocks, read_block};
 use crate::array::{ArraySpec, Endian};
 use crate::engine::{Engine, Progress};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::model::{AttributeValue, Model, Variable};
 use crate::provenance::QUALITY_ATTRIBUTE;
 use crate::quality::{Bound, Observed, Quality, valid_range};
@@ -84,7 +84,25 @@ fn unlike(path: &str, why: &str) -> VariableComparison {
     }
 }
 
+/// As [`compare_values`]; values that no region can be read of (variable length, references) are not compared.
 fn compare_variable(
+    engine: &Engine,
+    original: (&dyn Source, usize),
+    copy: (&dyn Source, usize),
+    progress: &dyn Progress,
+) -> Result<VariableComparison> {
+    match compare_values(engine, original, copy, progress) {
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(VariableComparison {
+            path: original.0.model().variables[original.1].path.clone(),
+            difference: Difference::NotCompared(error.message().to_owned()),
+            promised: Quality::LOSSLESS,
+            observed: None,
+        }),
+        result => result,
+    }
+}
+
+fn compare_values(
     engine: &Engine,
     (original, i): (&dyn Source, usize),
     (copy, j): (&dyn Source, usize),
@@ -99,9 +117,6 @@ fn compare_variable(
     }
     let promised = promise(b);
     let result = |difference, observed| VariableComparison { path: a.path.clone(), difference, promised, observed };
-    if let Some(why) = a.copied_because.as_ref().or(b.copied_because.as_ref()) {
-        return Ok(result(Difference::NotCompared(why.clone()), None));
-    }
     let (block, count) = blocks(a)?;
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let spec = |extents: &[u64]| ArraySpec { endian: Endian::Little, ..a.chunk_spec(extents) };

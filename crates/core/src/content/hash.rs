@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{blocks, read_block};
 use crate::engine::{Engine, Progress};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::model::Variable;
 use crate::store::Source;
 
@@ -44,9 +44,11 @@ pub fn hash(engine: &Engine, source: &dyn Source, progress: &dyn Progress) -> Re
         .iter()
         .enumerate()
         .map(|(index, variable)| {
-            let hash = match &variable.copied_because {
-                Some(why) => Err(why.clone()),
-                None => Ok(hash_variable(engine, source, index, progress)?),
+            let hash = match hash_variable(engine, source, index, progress) {
+                Ok(hash) => Ok(hash),
+                // Variable length, references: no region of them can be read.
+                Err(error) if error.kind() == ErrorKind::Unsupported => Err(error.message().to_owned()),
+                Err(error) => return Err(error),
             };
             Ok(VariableHash { path: variable.path.clone(), hash })
         })

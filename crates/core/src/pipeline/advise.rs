@@ -6,7 +6,7 @@ use super::{chunk_count, chunk_position, chunk_region};
 use crate::array::ArraySpec;
 use crate::chain::{Chain, ChainSpec};
 use crate::choose::{
-    Target, candidates, predict, rank, reason, sample_regions, score_trials, shortlist, trial, trial_share,
+    Target, candidates, cut_samples, predict, rank, reason, sample_regions, score_trials, shortlist, trial, trial_share,
 };
 use crate::codec::{Loss, Reader};
 use crate::engine::{Engine, Progress};
@@ -242,11 +242,13 @@ impl ChoiceJob<'_> {
             None => candidates(codecs, self.spec, self.target, self.bound.as_ref()),
         };
         let predicted = predict(&chains, &features, self.goal, profile, codecs);
-        let sample_bytes: u64 = samples.iter().map(|(_, bytes)| bytes.len() as u64).sum();
         #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
         let budget = predicted
             .first()
             .map_or(0.0, |best| trial_share(self.raw_bytes) * self.raw_bytes as f64 / 1e6 / best.merits.encode);
+        let cut = cut_samples(&predicted, samples, budget);
+        let samples = cut.as_deref().unwrap_or(samples);
+        let sample_bytes: u64 = samples.iter().map(|(_, bytes)| bytes.len() as u64).sum();
         let tries = shortlist(&predicted, sample_bytes, budget);
         let scored: Vec<Candidate> = predicted
             .into_iter()

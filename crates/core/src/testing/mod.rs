@@ -4,4 +4,5 @@
 pub mod codec_suite;
 pub mod data;
 pub mod memory;
+pub mod source_suite;
 pub mod speed;

@@ -21,9 +21,9 @@ pub(super) fn read_region(
     count: &[u64],
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    out.clear();
     check(place, start, count)?;
     if count.contains(&0) {
+        out.clear();
         return Ok(());
     }
     let first = place.begin + dot(&place.strides, start);
@@ -43,6 +43,7 @@ pub(super) fn read_region(
         .filter(|&bytes| bytes <= file_len)
         .and_then(|bytes| usize::try_from(bytes).ok())
         .ok_or_else(|| Error::corrupt("the region is larger than the file"))?;
+    // Every byte is overwritten: what a reused buffer holds need not be cleared.
     out.resize(bytes, 0);
     let (axes, run) = collapse(place, size as u64, count);
     Reader { file, axes: &axes, run }.fill(first, 0, out).map_err(|error| match error.kind() {

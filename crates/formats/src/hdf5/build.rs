@@ -96,7 +96,7 @@ fn make_dimension(
     let dataset = group
         .create_dataset(name, &Datatype::of(DType::F32, Endian::Big)?, &space, &lcpl, &dcpl)
         .map_err(|error| error.at(format!("dimension '{}'", dimension.name)))?;
-    let label = format!("{}{:10}", super::names::NOT_A_VARIABLE, dimension.len);
+    let label = format!("{}.{:10}", super::names::NOT_A_VARIABLE, dimension.len);
     scales.mark(&dataset.0, number, &label, child_path(group_path.as_bytes(), name))?;
     dataset.close()
 }

@@ -10,6 +10,9 @@ use knarr_core::error::Result;
 /// Most bytes of values held at once.
 const PIECE: u64 = 8 << 20;
 
+/// Called with start and count of a box.
+type EachBox<'a> = dyn FnMut(&[u64], &[u64]) -> Result<()> + 'a;
+
 /// Copies all values of the dataset at `address` of `source`.
 pub(super) fn copy_values(
     source: &Hdf5Source,
@@ -87,7 +90,7 @@ fn copy_pointers(
 }
 
 /// Cuts an array into boxes of at most [`PIECE`] bytes, or single elements, in row-major order.
-pub(super) fn each_piece(shape: &[u64], size: u64, f: &mut dyn FnMut(&[u64], &[u64]) -> Result<()>) -> Result<()> {
+pub(super) fn each_piece(shape: &[u64], size: u64, f: &mut EachBox<'_>) -> Result<()> {
     if shape.contains(&0) {
         return Ok(());
     }

@@ -120,12 +120,16 @@ impl<'a> Copier<'a> {
             }
             ObjectKind::Dataset => {
                 let dataset = object.into_dataset()?;
-                let (space, dcpl) = (dataset.space()?, dataset.0.creation()?.copy()?);
+                let (space, dcpl) = (dataset.space()?.rebuilt()?, dataset.0.creation()?);
                 let datatype = dataset.datatype()?;
+                let dcpl = dcpl.rebuilt_for_dataset(&datatype)?;
                 drop(dataset);
                 let site = Site { group: to, name: &link.name, lcpl: &lcpl };
                 let datatype = self.target_type(&datatype)?;
                 let new = match self.storages.get(&address) {
+                    Some(_) if datatype.indirections()? != (false, false) => {
+                        return Err(Error::usage("values with pointers cannot be encoded, only copied"));
+                    }
                     Some(storage) => create_encoded(&site, &datatype, &space, &dcpl, storage)?,
                     None => create_same(&site, &datatype, &space, &dcpl)?,
                 };
@@ -139,7 +143,7 @@ impl<'a> Copier<'a> {
     /// The type to use in the new file: the counterpart of a named type, or the type itself.
     fn target_type(&mut self, datatype: &Datatype) -> Result<Datatype> {
         match datatype.named_address()? {
-            None => datatype.copy(),
+            None => datatype.rebuilt(),
             Some(address) => {
                 self.named_type(address, datatype)?;
                 let new = self.types.get(&address).ok_or_else(|| Error::internal("a named type got lost"))?;
@@ -156,7 +160,7 @@ impl<'a> Copier<'a> {
         }
         let tcpl = datatype.as_object()?.creation()?;
         tcpl.forget_times()?;
-        let new = datatype.copy()?;
+        let new = datatype.rebuilt()?;
         new.commit_nameless(&self.target.root()?, &tcpl)?;
         self.types.insert(address, new);
         Ok(())
@@ -200,7 +204,7 @@ impl<'a> Copier<'a> {
 
     fn attribute(&mut self, attr: &super::sys::Attr, name: &[u8], to: &Object) -> Result<()> {
         let datatype = self.target_type(&attr.datatype()?)?;
-        let new = to.create_attribute(name, &datatype, &attr.space()?, Some(&attr.creation()?))?;
+        let new = to.create_attribute(name, &datatype, &attr.space()?.rebuilt()?, Some(&attr.creation()?))?;
         let mut memory = attr.read()?;
         memory.translate(self)?;
         new.write(&memory)

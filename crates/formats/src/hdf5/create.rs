@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use super::filters::is_built_in;
+use super::filters::{filter_label, is_built_in};
 use super::sys::{Dataset, DatasetLayout, Datatype, Extent, Group, Plist, Space, forget_filter, pretend_filter};
 use knarr_core::codec::Hdf5Filter;
 use knarr_core::error::{Error, Result};
@@ -18,7 +18,7 @@ fn pretend(filters: &[Hdf5Filter]) -> Result<()> {
     let mut pretended = PRETENDED.lock().unwrap_or_else(PoisonError::into_inner);
     for filter in filters.iter().filter(|filter| !is_built_in(filter.id)) {
         if !pretended.contains(&filter.id) {
-            pretend_filter(filter.id)?;
+            pretend_filter(filter.id, filter_label(filter.id))?;
             pretended.insert(filter.id);
         }
     }
@@ -77,12 +77,9 @@ pub(super) fn create_encoded(
 /// Makes a dataset with the storage it had, without values.
 pub(super) fn create_same(site: &Site<'_>, datatype: &Datatype, space: &Space, dcpl: &Plist) -> Result<Dataset> {
     let filters = dcpl.filters()?;
-    if matches!(dcpl.layout()?, DatasetLayout::Chunked(_)) {
-        // Unfiltered edge chunks need the file format of HDF5 1.10; a filter mask says the same in all.
-        dcpl.filter_edge_chunks()?;
-        if !filters.is_empty() && dcpl.allocates_early()? {
-            dcpl.allocate_incrementally()?;
-        }
+    // Space taken early would be filled through the filters, which may not really be there.
+    if matches!(dcpl.layout()?, DatasetLayout::Chunked(_)) && !filters.is_empty() && dcpl.allocates_early()? {
+        dcpl.allocate_incrementally()?;
     }
     dcpl.forget_times()?;
     pretend(&filters)?;

@@ -2,15 +2,13 @@
 
 use std::collections::HashMap;
 
+use super::names::NON_COORDINATE;
 use super::scan::child_path;
 use super::sys::{Address, Datatype, File, Object, Space};
 use super::write_attribute::put_terminated;
 use knarr_core::array::{DType, Endian};
 use knarr_core::error::{Error, Result};
 use knarr_core::model::{Dimension, Model, Variable};
-
-/// netCDF-4's prefix for a variable that has the name of a dimension without being its coordinate variable.
-const NON_COORDINATE: &str = "_nc4_non_coord_";
 
 /// All dimensions, numbered as in `_Netcdf4Dimid`.
 #[derive(Debug)]

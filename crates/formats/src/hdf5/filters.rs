@@ -2,51 +2,53 @@
 //!
 //! From the registry of the HDF Group (`github.com/HDFGroup/hdf5_plugins/blob/master/docs/RegisteredFilterPlugins.md`).
 
+use std::ffi::CStr;
+
 use knarr_core::codec::Hdf5Filter;
 
-/// Number, name, and whether the first client data value is the level people know.
-const REGISTERED: [(u32, &str); 41] = [
-    (1, "deflate"),
-    (2, "shuffle"),
-    (3, "fletcher32"),
-    (4, "szip"),
-    (5, "nbit"),
-    (6, "scaleoffset"),
-    (257, "hzip"),
-    (258, "fpzip"),
-    (305, "lzo"),
-    (307, "bzip2"),
-    (32000, "lzf"),
-    (32001, "blosc"),
-    (32002, "mafisc"),
-    (32003, "snappy"),
-    (32004, "lz4"),
-    (32005, "apax"),
-    (32006, "cbf"),
-    (32007, "jpeg-xr"),
-    (32008, "bitshuffle"),
-    (32009, "spdp"),
-    (32010, "lpc-rice"),
-    (32011, "ccsds-123"),
-    (32012, "jpeg-ls"),
-    (32013, "zfp"),
-    (32014, "fpzip"),
-    (32015, "zstd"),
-    (32016, "b3d"),
-    (32017, "sz"),
-    (32018, "fcidecomp"),
-    (32019, "jpeg"),
-    (32020, "vbz"),
-    (32021, "fapec"),
-    (32022, "bitgroom"),
-    (32023, "granular-bitround"),
-    (32024, "sz3"),
-    (32025, "delta-rice"),
-    (32026, "blosc2"),
-    (32027, "flac"),
-    (32028, "h5z-sperr"),
-    (32031, "pcodec"),
-    (45223, "knarr"),
+/// Number and name.
+const REGISTERED: [(u32, &CStr); 41] = [
+    (1, c"deflate"),
+    (2, c"shuffle"),
+    (3, c"fletcher32"),
+    (4, c"szip"),
+    (5, c"nbit"),
+    (6, c"scaleoffset"),
+    (257, c"hzip"),
+    (258, c"fpzip"),
+    (305, c"lzo"),
+    (307, c"bzip2"),
+    (32000, c"lzf"),
+    (32001, c"blosc"),
+    (32002, c"mafisc"),
+    (32003, c"snappy"),
+    (32004, c"lz4"),
+    (32005, c"apax"),
+    (32006, c"cbf"),
+    (32007, c"jpeg-xr"),
+    (32008, c"bitshuffle"),
+    (32009, c"spdp"),
+    (32010, c"lpc-rice"),
+    (32011, c"ccsds-123"),
+    (32012, c"jpeg-ls"),
+    (32013, c"zfp"),
+    (32014, c"fpzip"),
+    (32015, c"zstd"),
+    (32016, c"b3d"),
+    (32017, c"sz"),
+    (32018, c"fcidecomp"),
+    (32019, c"jpeg"),
+    (32020, c"vbz"),
+    (32021, c"fapec"),
+    (32022, c"bitgroom"),
+    (32023, c"granular-bitround"),
+    (32024, c"sz3"),
+    (32025, c"delta-rice"),
+    (32026, c"blosc2"),
+    (32027, c"flac"),
+    (32028, c"h5z-sperr"),
+    (32031, c"pcodec"),
+    (45223, c"knarr"),
 ];
 
 /// Filters that every build of HDF5 carries.
@@ -54,18 +56,27 @@ pub(super) fn is_built_in(id: u32) -> bool {
     matches!(id, 1 | 2 | 3 | 5 | 6)
 }
 
+fn registered_name(id: u32) -> Option<&'static CStr> {
+    REGISTERED.iter().find(|(number, _)| *number == id).map(|(_, name)| *name)
+}
+
+/// Name that is stored with the filter `id`.
+pub(super) fn filter_label(id: u32) -> &'static CStr {
+    registered_name(id).unwrap_or(c"unregistered")
+}
+
 /// Name of the filter `id`: `zstd`, or `filter 40000` for one that is not registered.
 pub fn filter_name(id: u32) -> String {
-    match REGISTERED.iter().find(|(number, _)| *number == id) {
-        Some((_, name)) => (*name).to_owned(),
+    match registered_name(id) {
+        Some(name) => name.to_string_lossy().into_owned(),
         None => format!("filter {id}"),
     }
 }
 
 /// Number and name for messages: `filter 32001 (blosc)`.
 pub fn filter_title(id: u32) -> String {
-    match REGISTERED.iter().find(|(number, _)| *number == id) {
-        Some((_, name)) => format!("filter {id} ({name})"),
+    match registered_name(id) {
+        Some(name) => format!("filter {id} ({})", name.to_string_lossy()),
         None => format!("filter {id} (not registered)"),
     }
 }
@@ -82,7 +93,7 @@ pub fn pipeline_words(filters: &[Hdf5Filter]) -> String {
             let value = |n: usize| filter.cd_values.get(n).copied();
             match (filter.id, value(0)) {
                 (1 | 32015 | 307, Some(level)) => format!("{name}:{level}"),
-                (2 | 3 | 4 | 5, _) | (_, None) => name,
+                (2..=5, _) | (_, None) => name,
                 (6, _) => match (value(0), value(1)) {
                     (Some(kind), Some(factor)) => format!("{name}:{kind},{factor}"),
                     _ => name,

@@ -10,6 +10,9 @@ use knarr_core::model::{AttributeValue, Dimension, Model};
 /// How netCDF-4 marks a dimension that has no coordinate variable.
 pub(super) const NOT_A_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable";
 
+/// netCDF-4's prefix for a variable that has the name of a dimension without being its coordinate variable.
+pub(super) const NON_COORDINATE: &str = "_nc4_non_coord_";
+
 /// What a scan collects about dimensions, until all datasets are known.
 #[derive(Debug, Default)]
 pub(super) struct DimensionNames {

@@ -4,9 +4,9 @@ use std::collections::{HashMap, VecDeque};
 
 use super::filters::pipeline_words;
 use super::grid::volume;
-use super::names::DimensionNames;
-use super::sys::{Address, Class, Dataset, DatasetLayout, Datatype, Extent, File, LinkTarget, Object, ObjectKind};
-use super::values::{HIDDEN, attribute, bits, bits_as, describe, text};
+use super::names::{DimensionNames, NON_COORDINATE};
+use super::sys::{Address, Class, Dataset, DatasetLayout, Datatype, Extent, File, LinkTarget, ObjectKind};
+use super::values::{bits, bits_as, describe, text, visible_attributes};
 use knarr_core::array::{DType, Endian};
 use knarr_core::error::{Error, Result};
 use knarr_core::model::{Attribute, AttributeValue, Group, Layout, Model, Variable};
@@ -83,7 +83,10 @@ pub(super) fn scan(file: &File) -> Result<Scan> {
                     let dataset = object.into_dataset().map_err(place)?;
                     let is_variable = names.add(index, &child, address, &dataset).map_err(place)?;
                     if is_variable {
-                        let (variable, stored) = variable(&child, address, &dataset).map_err(place)?;
+                        let (mut variable, stored) = variable(&child, address, &dataset).map_err(place)?;
+                        if let Some(name) = link.name.strip_prefix(NON_COORDINATE.as_bytes()) {
+                            variable.path = text(&child_path(&path, name));
+                        }
                         names.belongs_to(found.model.variables.len());
                         found.model.variables.push(variable);
                         found.stored.push(stored);
@@ -95,17 +98,6 @@ pub(super) fn scan(file: &File) -> Result<Scan> {
     found.is_netcdf |= names.are_netcdf();
     names.resolve(&mut found.model);
     Ok(found)
-}
-
-fn visible_attributes(object: &Object) -> Result<Vec<Attribute>> {
-    let mut visible = Vec::new();
-    for attr in object.attributes()? {
-        let name = attr.name()?;
-        if !HIDDEN.contains(&name.as_slice()) {
-            visible.push(attribute(&attr).map_err(|error| error.at(format!("attribute '{}'", text(&name))))?);
-        }
-    }
-    Ok(visible)
 }
 
 /// Element type for the model, and why its bytes cannot be moved as they are.

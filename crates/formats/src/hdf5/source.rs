@@ -53,6 +53,19 @@ pub struct Hdf5Source {
     is_netcdf: bool,
 }
 
+/// A chunk to decode.
+struct Wanted<'a> {
+    /// Its whole shape, and that in bytes.
+    chunk: &'a [u64],
+    bytes: usize,
+    /// The part of it that lies inside the dataset.
+    start: &'a [u64],
+    count: &'a [u64],
+    entry: StoredChunk,
+    /// It is stored without filters whatever the pipeline says.
+    skip_filters: bool,
+}
+
 thread_local! {
     /// Encoded bytes of one chunk, and the buffers of its chain.
     static BUFFERS: RefCell<(Vec<u8>, Scratch)> = RefCell::default();
@@ -273,8 +286,6 @@ impl Hdf5Source {
             .and_then(|bytes| usize::try_from(bytes).ok())
             .ok_or_else(|| Error::unsupported(format!("chunks of shape {chunk:?} are too large")))?;
         let table = self.table(index, chunk)?;
-        let native = variable.filters.is_empty() || self.chain(index, chunk).is_some();
-        let target_start = vec![0u64; count.len()];
         each_chunk(start, count, chunk, |position| {
             let place = |error: Error| error.at(format!("chunk {}", tuple(position)));
             let (chunk_start, chunk_count) = chunk_box(position, chunk, &variable.shape);
@@ -289,28 +300,28 @@ impl Hdf5Source {
                 fill_box(out, to, &part, &stored.padding);
                 return Ok(());
             };
-            if !native {
-                let first: Vec<u64> = chunk_start.iter().zip(&from).map(|(c, f)| c + f).collect();
-                let mut bytes = vec![0; usize::try_from(volume(&part).unwrap_or(0)).unwrap_or(0) * size];
-                self.read_through_library(stored, variable, &first, &part, &mut bytes).map_err(place)?;
-                copy_box(&bytes, Placed { shape: &part, start: &target_start }, out, to, &part, size);
-                return Ok(());
-            }
             let clipped = chunk_count != chunk;
-            let skip = edges_unfiltered && clipped;
+            let wanted = Wanted {
+                chunk,
+                bytes: chunk_bytes,
+                start: &chunk_start,
+                count: &chunk_count,
+                entry,
+                skip_filters: edges_unfiltered && clipped,
+            };
             // The region is this chunk and nothing else: decode where it is wanted.
             if part == chunk_count && part == count {
                 if !clipped {
-                    return self.decode(index, chunk, chunk_bytes, entry, skip, out).map_err(place);
+                    return self.decode(index, &wanted, out).map_err(place);
                 }
                 let mut bytes = Vec::new();
-                self.decode(index, chunk, chunk_bytes, entry, skip, &mut bytes).map_err(place)?;
+                self.decode(index, &wanted, &mut bytes).map_err(place)?;
                 copy_box(&bytes, Placed { shape: chunk, start: &from }, out, to, &part, size);
                 return Ok(());
             }
             let decode = || {
                 let mut bytes = Vec::new();
-                self.decode(index, chunk, chunk_bytes, entry, skip, &mut bytes).map(|()| bytes)
+                self.decode(index, &wanted, &mut bytes).map(|()| bytes)
             };
             self.cache
                 .get((index, linear), chunk_bytes, decode, |bytes| {
@@ -321,25 +332,29 @@ impl Hdf5Source {
     }
 
     /// Decodes one stored chunk into `out`, replacing its contents.
-    fn decode(
-        &self,
-        index: usize,
-        chunk: &[u64],
-        chunk_bytes: usize,
-        entry: StoredChunk,
-        skip_filters: bool,
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
-        let filters = &self.variable(index)?.filters;
+    fn decode(&self, index: usize, wanted: &Wanted<'_>, out: &mut Vec<u8>) -> Result<()> {
+        let variable = self.variable(index)?;
+        let (filters, entry) = (&variable.filters, wanted.entry);
         let all = u32::MAX.checked_shr(32u32.saturating_sub(u32::try_from(filters.len()).unwrap_or(32))).unwrap_or(0);
-        if filters.is_empty() || skip_filters || entry.filter_mask & all == all {
-            if entry.size != chunk_bytes as u64 {
-                return Err(Error::corrupt(format!("it is stored in {} bytes, {chunk_bytes} expected", entry.size)));
+        if filters.is_empty() || wanted.skip_filters || entry.filter_mask & all == all {
+            if entry.size != wanted.bytes as u64 {
+                return Err(Error::corrupt(format!("it is stored in {} bytes, {} expected", entry.size, wanted.bytes)));
             }
-            resize(out, chunk_bytes)?;
+            resize(out, wanted.bytes)?;
             return self.read_raw(entry.address, out);
         }
-        let chain = self.chain(index, chunk).ok_or_else(|| Error::internal("a chunk has no chain"))?;
+        let Some(chain) = self.chain(index, wanted.chunk) else {
+            let mut bytes = Vec::new();
+            let part = volume(wanted.count).and_then(|len| usize::try_from(len).ok()).unwrap_or(usize::MAX);
+            resize(&mut bytes, part.saturating_mul(variable.dtype.size()))?;
+            self.read_through_library(self.stored(index)?, variable, wanted.start, wanted.count, &mut bytes)?;
+            resize(out, wanted.bytes)?;
+            let origin = vec![0u64; wanted.count.len()];
+            let from = Placed { shape: wanted.count, start: &origin };
+            let to = Placed { shape: wanted.chunk, start: &origin };
+            copy_box(&bytes, from, out, to, wanted.count, variable.dtype.size());
+            return Ok(());
+        };
         BUFFERS.with_borrow_mut(|(encoded, scratch)| {
             let size = usize::try_from(entry.size).map_err(|_| Error::unsupported("it is too large for memory"))?;
             resize(encoded, size)?;

@@ -1,21 +1,35 @@
 //! Attribute values as the model shows them, and numbers as bit patterns.
 
-use super::sys::{Attr, Class, Datatype, Extent, locked};
+use super::sys::{Attr, Class, Datatype, Extent, Object, locked};
 use knarr_core::array::{DType, Endian, swap_bytes};
 use knarr_core::error::Result;
 use knarr_core::model::{Attribute, AttributeValue};
 
 /// Attributes through which HDF5 and netCDF-4 keep dimensions and housekeeping: shown as dimensions, or not at all.
-pub(super) const HIDDEN: [&[u8]; 8] = [
-    b"CLASS",
-    b"NAME",
-    b"DIMENSION_LIST",
-    b"REFERENCE_LIST",
-    b"_Netcdf4Dimid",
-    b"_Netcdf4Coordinates",
-    b"_NCProperties",
-    b"_nc3_strict",
-];
+const HIDDEN: [&str; 6] =
+    ["DIMENSION_LIST", "REFERENCE_LIST", "_Netcdf4Dimid", "_Netcdf4Coordinates", "_NCProperties", "_nc3_strict"];
+
+/// Attributes that make a dataset a dimension scale, hidden on those only.
+const HIDDEN_ON_SCALES: [&str; 2] = ["CLASS", "NAME"];
+
+/// Attributes of an object that are for people.
+pub(super) fn visible_attributes(object: &Object) -> Result<Vec<Attribute>> {
+    let mut visible = Vec::new();
+    let mut is_scale = false;
+    for attr in object.attributes()? {
+        let name = text(&attr.name()?);
+        if HIDDEN.contains(&name.as_str()) {
+            continue;
+        }
+        let value = value(&attr).map_err(|error| error.at(format!("attribute '{name}'")))?;
+        is_scale |= name == "CLASS" && value == AttributeValue::Text("DIMENSION_SCALE".to_owned());
+        visible.push(Attribute { name, value });
+    }
+    if is_scale {
+        visible.retain(|attribute| !HIDDEN_ON_SCALES.contains(&attribute.name.as_str()));
+    }
+    Ok(visible)
+}
 
 /// Text as people read it; bytes that are not UTF-8 are taken for Latin-1.
 pub(super) fn text(bytes: &[u8]) -> String {
@@ -23,11 +37,6 @@ pub(super) fn text(bytes: &[u8]) -> String {
         Ok(text) => text.to_owned(),
         Err(_) => bytes.iter().map(|&byte| char::from(byte)).collect(),
     }
-}
-
-/// The attribute as the model shows it.
-pub(super) fn attribute(attr: &Attr) -> Result<Attribute> {
-    Ok(Attribute { name: text(&attr.name()?), value: value(attr)? })
 }
 
 /// The value of an attribute.

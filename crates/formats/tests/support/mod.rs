@@ -6,28 +6,28 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A folder that is removed when the test ends.
-pub struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 impl Folder {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("knarr-test-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
-    pub fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
     /// Names of the files in it, to see that no debris stays.
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = std::fs::read_dir(&self.0)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
@@ -52,7 +52,7 @@ fn python() -> PathBuf {
 }
 
 /// Runs a script of `tests/` and returns what it printed, and whether it succeeded.
-pub fn try_script(name: &str, arguments: &[&str]) -> (bool, String) {
+pub(crate) fn try_script(name: &str, arguments: &[&str]) -> (bool, String) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
     let output = Command::new(python()).arg(script).args(arguments).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -60,14 +60,14 @@ pub fn try_script(name: &str, arguments: &[&str]) -> (bool, String) {
 }
 
 /// Runs a script of `tests/`, which must succeed.
-pub fn script(name: &str, arguments: &[&str]) -> String {
+pub(crate) fn script(name: &str, arguments: &[&str]) -> String {
     let (succeeded, text) = try_script(name, arguments);
     assert!(succeeded, "{name} {arguments:?}:\n{text}");
     text
 }
 
 /// Runs a program if it is installed; `None` if it is not.
-pub fn program(name: &str, arguments: &[&str]) -> Option<(bool, String)> {
+pub(crate) fn program(name: &str, arguments: &[&str]) -> Option<(bool, String)> {
     let output = Command::new(name).args(arguments).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     Some((output.status.success(), text))

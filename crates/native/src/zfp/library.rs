@@ -1,4 +1,4 @@
-//! Calls into the vendored library.
+//! Calls into the zfp library, which `zfp-sys` builds. Its generated bindings are wide; these are the calls used.
 
 use knarr_core::array::DType;
 use knarr_core::{Error, Result};
@@ -7,6 +7,8 @@ use std::ptr::NonNull;
 
 use super::header::Mode;
 use crate::support::append;
+// Links the library.
+use zfp_sys as _;
 
 /// `bitstream`, `zfp_stream` and `zfp_field`: only their addresses are used.
 #[repr(C)]

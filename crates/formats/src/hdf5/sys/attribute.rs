@@ -105,24 +105,18 @@ impl Attr {
 impl Attr {
     /// Writes sequences of object references, one per element.
     pub(crate) fn write_reference_sequences(&self, datatype: &Datatype, sequences: &[Vec<Address>]) -> Result<()> {
-        let mut owned: Vec<Vec<[u8; 8]>> = sequences
-            .iter()
-            .map(|sequence| sequence.iter().map(|address| address.0.to_le_bytes()).collect())
-            .collect();
-        let elements: Vec<hvl_t> = owned
-            .iter_mut()
-            .map(|sequence| hvl_t { len: sequence.len(), p: sequence.as_mut_ptr().cast() })
-            .collect();
+        let mut owned: Vec<Vec<[u8; 8]>> =
+            sequences.iter().map(|sequence| sequence.iter().map(|address| address.0.to_le_bytes()).collect()).collect();
+        let elements: Vec<hvl_t> =
+            owned.iter_mut().map(|sequence| hvl_t { len: sequence.len(), p: sequence.as_mut_ptr().cast() }).collect();
         locked(|| {
             if self.space()?.len()? != elements.len() as u64 || datatype.class()? != Class::Vlen {
                 return Err(knarr_core::error::Error::internal("an attribute of references has another shape"));
             }
             // SAFETY: each element points to its sequence of 8-byte references, alive until after the call; their
             // number was checked above.
-            call("write an attribute", || unsafe {
-                H5Awrite(self.0.raw(), datatype.0.raw(), elements.as_ptr().cast())
-            })
-            .map(|_| ())
+            call("write an attribute", || unsafe { H5Awrite(self.0.raw(), datatype.0.raw(), elements.as_ptr().cast()) })
+                .map(|_| ())
         })
     }
 }

@@ -82,6 +82,15 @@ impl Space {
         made("create a shape", || unsafe { H5Screate(H5S_class_t::H5S_NULL) }).map(Self)
     }
 
+    /// An equal space with everything selected.
+    pub(crate) fn rebuilt(&self) -> Result<Self> {
+        match self.extent()? {
+            Extent::Null => Self::null(),
+            Extent::Scalar => Self::scalar(),
+            Extent::Simple { shape, max } => Self::simple(&shape, &max),
+        }
+    }
+
     /// A copy that selects a region.
     pub(crate) fn select(&self, start: &[u64], count: &[u64]) -> Result<Self> {
         locked(|| {
@@ -233,7 +242,18 @@ impl Datatype {
 
     /// The type of object references.
     pub(crate) fn object_reference() -> Result<Self> {
-        locked(|| Self::copy_of(*H5T_STD_REF_OBJ))
+        Self::reference(ReferenceKind::Object)
+    }
+
+    /// A type of references.
+    pub(super) fn reference(kind: ReferenceKind) -> Result<Self> {
+        locked(|| {
+            Self::copy_of(match kind {
+                ReferenceKind::Object => *H5T_STD_REF_OBJ,
+                ReferenceKind::Region => *H5T_STD_REF_DSETREG,
+                ReferenceKind::Modern => *H5T_STD_REF,
+            })
+        })
     }
 
     /// Variable-length sequences of this type.

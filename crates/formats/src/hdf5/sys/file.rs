@@ -10,7 +10,6 @@ use hdf5_metno_sys::h5f::{
 use hdf5_metno_sys::h5o::{H5O_token_t, H5Oopen_by_token};
 use hdf5_metno_sys::h5p::{
     H5P_CLS_FILE_ACCESS, H5P_DEFAULT, H5Pcreate, H5Pset_fclose_degree, H5Pset_file_locking, H5Pset_libver_bounds,
-    H5Pset_meta_block_size,
 };
 
 use super::{Address, Group, Id, Object, Plist, c_string, call, locked, made};
@@ -48,9 +47,6 @@ impl File {
             // Nobody else knows the temporary name; a lock would outlive us in child processes that inherit it.
             // SAFETY: as above.
             call("prepare the file", || unsafe { H5Pset_file_locking(fapl.raw(), 0, 1) })?;
-            // Metadata in larger blocks keeps chunk indexes together.
-            // SAFETY: as above.
-            call("prepare the file", || unsafe { H5Pset_meta_block_size(fapl.raw(), 64 << 10) })?;
             // SAFETY: name and lists outlive the call.
             made("create the file", || unsafe { H5Fcreate(name.as_ptr(), H5F_ACC_TRUNC, fcpl.0.raw(), fapl.raw()) })
                 .map(Self)

@@ -87,12 +87,12 @@ impl Plan {
                 // SAFETY: the library allocated `len` elements of `size` bytes at `p`.
                 (0..sequence.len).try_for_each(|n| unsafe { inner.apply(first.add(n * size), references) })
             }
-            // SAFETY: arrays hold `count` elements of `size` bytes in a row.
             Self::Repeat { size, count, inner } => {
+                // SAFETY: arrays hold `count` elements of `size` bytes in a row.
                 (0..*count).try_for_each(|n| unsafe { inner.apply(at.add(n * size), references) })
             }
-            // SAFETY: members lie at their offsets inside the compound.
             Self::Members(members) => {
+                // SAFETY: members lie at their offsets inside the compound.
                 members.iter().try_for_each(|(offset, inner)| unsafe { inner.apply(at.add(*offset), references) })
             }
         }

@@ -9,8 +9,11 @@ mod datatype;
 mod file;
 mod link;
 mod memory;
+#[cfg(test)]
+mod modern_references;
 mod object;
 mod plist;
+mod rebuild;
 
 pub(crate) use attribute::Attr;
 pub(crate) use dataset::Dataset;
@@ -25,7 +28,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::os::raw::{c_uint, c_void};
 
-use hdf5_metno_sys::h5::{H5open, herr_t};
+use hdf5_metno_sys::h5::{H5dont_atexit, H5open, herr_t};
 use hdf5_metno_sys::h5e::{H5E_DEFAULT, H5E_direction_t, H5E_error2_t, H5Eclear2, H5Eset_auto2, H5Ewalk2};
 use hdf5_metno_sys::h5i::{H5Idec_ref, hid_t};
 use knarr_core::error::{Error, ErrorKind, Result};
@@ -39,8 +42,12 @@ thread_local! {
 pub(crate) fn locked<T>(f: impl FnOnce() -> T) -> T {
     let _lock = hdf5_metno_sys::LOCK.lock();
     if !QUIET.get() {
-        // SAFETY: H5open may be called any number of times; a null callback turns printing off.
+        // Handles are closed by their owners. At exit the library would write out files that could not be written
+        // before, and fail again.
+        // SAFETY: H5dont_atexit counts before the first H5open, and both may be called any number of times; a
+        // null callback turns printing off.
         unsafe {
+            H5dont_atexit();
             H5open();
             H5Eset_auto2(H5E_DEFAULT, None, std::ptr::null_mut());
         }

@@ -8,7 +8,6 @@ use hdf5_metno_sys::h5g::{H5Gcreate2, H5Gget_create_plist};
 use hdf5_metno_sys::h5i::{H5I_type_t, H5Iget_name, H5Iget_type};
 use hdf5_metno_sys::h5o::{
     H5O_INFO_BASIC, H5O_INFO_NUM_ATTRS, H5O_info2_t, H5O_type_t, H5Oget_comment, H5Oget_info3, H5Olink, H5Oopen,
-    H5Oset_comment,
 };
 use hdf5_metno_sys::h5p::H5P_DEFAULT;
 use hdf5_metno_sys::h5t::H5Tget_create_plist;
@@ -164,10 +163,12 @@ impl Object {
     }
 
     /// Sets the comment.
+    #[expect(deprecated, reason = "new files should use attributes, but comments of old ones are kept")]
     pub(crate) fn set_comment(&self, comment: &[u8]) -> Result<()> {
         let comment = c_string(comment)?;
         // SAFETY: the object is open, the text outlives the call.
-        call("write a comment", || unsafe { H5Oset_comment(self.0.raw(), comment.as_ptr()) }).map(|_| ())
+        call("write a comment", || unsafe { hdf5_metno_sys::h5o::H5Oset_comment(self.0.raw(), comment.as_ptr()) })
+            .map(|_| ())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Property lists: layouts, filters, fill values, creation order.
 
+use std::ffi::CStr;
 use std::os::raw::{c_int, c_uint, c_void};
 
 use hdf5_metno_sys::h5d::{H5D_alloc_time_t, H5D_fill_value_t, H5D_layout_t};
@@ -134,12 +135,6 @@ impl Plist {
             call(what, || unsafe { H5Pset_est_link_info(to, a, b) })?;
             self.forget_times()
         })
-    }
-
-    /// A copy.
-    pub(crate) fn copy(&self) -> Result<Self> {
-        // SAFETY: the list is open.
-        made("copy a property list", || unsafe { H5Pcopy(self.0.raw()) }).map(Self)
     }
 
     /// Layout of the dataset.
@@ -312,14 +307,16 @@ unsafe extern "C" fn refuse(
 
 /// Makes the library believe that it has the filter `id`: it refuses to create a dataset with a mandatory
 /// filter that is missing, and lets filters that it has change their own settings.
-pub(crate) fn pretend_filter(id: u32) -> Result<()> {
+///
+/// The name is stored in files.
+pub(crate) fn pretend_filter(id: u32, filter_name: &'static CStr) -> Result<()> {
     let id = c_int::try_from(id).map_err(|_| Error::usage("a filter number is too large"))?;
     let class = H5Z_class2_t {
         version: 1,
         id,
         encoder_present: 1,
         decoder_present: 1,
-        name: c"written by Knarr".as_ptr(),
+        name: filter_name.as_ptr(),
         can_apply: None,
         set_local: None,
         filter: Some(refuse),

@@ -1,0 +1,51 @@
+# One entry point. Everything it installs goes to .venv, target and the cargo cache; see README, 'What gets installed'.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := $(CURDIR)/.venv
+# The build of HDF5 wants CMake 3.26 or newer, which comes with .venv.
+export PATH := $(VENV)/bin:$(HOME)/.cargo/bin:$(PATH)
+export KNARR_PYTHON := $(VENV)/bin/python
+KNARR := target/release/knarr
+
+.PHONY: all setup build demo test check bench clean
+
+all: build
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: tools/requirements.txt tools/setup.sh
+	PYTHON=$(PYTHON) tools/setup.sh
+	touch $@
+
+build: setup
+	cargo build --release --locked -p knarr-cli
+
+# The main job on real files.
+demo: build
+	tools/demo.sh
+
+# All tests: Rust, then other people's readers and writers around the built program.
+test: build python
+	cargo test --release --locked --workspace --features knarr-core/testing
+	$(KNARR_PYTHON) -m pytest -q tests
+
+.PHONY: python
+python: build
+	cd crates/python && maturin build --release --locked -q -o ../../target/wheels
+	pip install -q --force-reinstall --no-deps target/wheels/knarr-*.whl
+
+# What a change must pass besides the tests.
+check: setup
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets --features knarr-core/testing -- -D warnings
+	tools/fuzz.sh 20
+
+bench: build
+	bench/setup.sh
+	$(KNARR_PYTHON) bench/data.py
+	$(KNARR_PYTHON) bench/run.py repack
+	$(KNARR_PYTHON) bench/run.py codecs
+	$(KNARR_PYTHON) bench/run.py memory
+
+clean:
+	rm -rf target .venv bench/work

@@ -1,0 +1,70 @@
+//! `knarr doctor`: which filters readers on this machine have, and whether they would open the given files.
+//!
+//! Ends with 0 if every file opens in every kind of reader that is installed here, with 3 if a file needs
+//! something that one of them lacks. Without files it reports and ends with 0.
+
+mod command;
+mod files;
+mod libraries;
+mod print;
+mod python;
+mod readers;
+
+use knarr_core::error::Result;
+use knarr_native::plugin;
+use serde::Serialize;
+use std::path::PathBuf;
+
+use crate::args::Doctor;
+use files::FileReport;
+use readers::Reader;
+
+/// Everything that was found out.
+#[derive(Debug, Serialize)]
+struct Diagnosis {
+    /// Value of `HDF5_PLUGIN_PATH`, if it is set.
+    hdf5_plugin_path: Option<String>,
+    /// Directories in which Knarr looks for filter plugins, in order.
+    directories: Vec<PathBuf>,
+    /// Plugins that cannot be loaded, with the reason.
+    unusable: Vec<Unusable>,
+    /// The kinds of readers, installed or not.
+    readers: Vec<Reader>,
+    /// One entry a file that was asked about.
+    files: Vec<FileReport>,
+}
+
+/// A plugin that cannot be loaded.
+#[derive(Debug, Serialize)]
+struct Unusable {
+    path: PathBuf,
+    reason: String,
+}
+
+const LACKING: u8 = 3;
+
+pub(crate) fn run(arguments: &Doctor) -> Result<u8> {
+    let codecs = knarr_native::codecs()?;
+    let python = python::ask();
+    let readers = readers::all(&codecs, python.as_ref());
+    let paths = crate::inputs::expand(&arguments.files)?;
+    let advice = files::Advice::new(python.as_ref());
+    let files = paths.iter().map(|path| files::examine(path, &codecs, &readers, &advice)).collect::<Result<Vec<_>>>()?;
+    let diagnosis = Diagnosis {
+        hdf5_plugin_path: std::env::var("HDF5_PLUGIN_PATH").ok(),
+        directories: plugin::directories(),
+        unusable: plugin::search()
+            .into_iter()
+            .filter_map(|found| Some(Unusable { reason: found.usable.err()?, path: found.path }))
+            .collect(),
+        readers,
+        files,
+    };
+    if arguments.json {
+        println!("{}", serde_json::json!(diagnosis));
+    } else {
+        print::diagnosis(&diagnosis);
+    }
+    let lacking = diagnosis.files.iter().any(|file| !file.opens_everywhere());
+    Ok(if lacking { LACKING } else { 0 })
+}

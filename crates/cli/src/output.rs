@@ -1,0 +1,51 @@
+//! Small outputs of the program itself: pages and profiles. Written beside their place, synced, then renamed.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use knarr_core::error::{Error, Result};
+
+/// Puts a file with these contents at `path`, in place of what is there. A kill at any moment leaves the old file or
+/// the new one.
+///
+/// # Errors
+/// `Write` with the path, `Usage` if it has no file name.
+pub(crate) fn replace(path: &Path, contents: &[u8]) -> Result<()> {
+    let name = path.file_name().ok_or_else(|| Error::usage("the output needs a file name").at(path.display().to_string()))?;
+    let temporary = Temporary(path.with_file_name(format!(".{}.knarr-{:x}.tmp", name.to_string_lossy(), std::process::id())));
+    let write = || -> std::io::Result<()> {
+        let mut file: File = OpenOptions::new().write(true).create(true).truncate(true).open(&temporary.0)?;
+        file.write_all(contents)?;
+        file.sync_all()?;
+        std::fs::rename(&temporary.0, path)
+    };
+    write().map_err(|error| Error::write(path, &error))
+}
+
+/// A file that is gone once it was renamed, and is removed if it was not.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::replace;
+
+    #[test]
+    fn replaces_whole_files_and_leaves_nothing_beside() {
+        let directory = std::env::temp_dir().join(format!("knarr-output-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("page.html");
+        replace(&path, b"one").unwrap();
+        replace(&path, b"two").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"two");
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
+        assert!(replace(&directory.join("none").join("page.html"), b"x").is_err());
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}

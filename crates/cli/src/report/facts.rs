@@ -1,0 +1,161 @@
+//! What the page shows: plan, measurement and stored sizes brought together, one row a variable.
+
+use knarr_core::codec::{CodecList, Reader, filter_name, registered};
+use knarr_core::model::Variable;
+use knarr_core::pipeline::VariableReport;
+use knarr_core::plan::{Action, Choice, VariablePlan};
+use knarr_formats::repack::{OutputFormat, Repacked};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// One repacked file.
+pub(super) struct File<'a> {
+    pub(super) done: &'a Repacked,
+    /// Largest variable first.
+    pub(super) rows: Vec<Row<'a>>,
+    /// What a reader of the output needs, in words.
+    pub(super) reader: String,
+}
+
+/// One variable.
+pub(super) struct Row<'a> {
+    pub(super) name: &'a str,
+    pub(super) variable: &'a VariablePlan,
+    /// Bytes in the input file; the size of the values where the format does not say.
+    pub(super) before: u64,
+    /// Bytes in the output file.
+    pub(super) after: u64,
+    /// The chain in the input, in words, if it could be read again.
+    pub(super) chain_before: Option<String>,
+    /// What execution measured; absent for copied variables.
+    pub(super) report: Option<VariableReport>,
+}
+
+impl<'a> Row<'a> {
+    /// The choice, unless the variable was copied.
+    pub(super) fn choice(&self) -> Option<&'a Choice> {
+        match &self.variable.action {
+            Action::Encode(choice) => Some(choice),
+            Action::Copy(_) => None,
+        }
+    }
+
+    /// True if the choice was to store the bytes as they are.
+    pub(super) fn is_raw(&self) -> bool {
+        self.choice().is_some_and(|choice| choice.chain.is_raw())
+    }
+
+    /// Measured encoding speed of one core, MB/s of raw bytes.
+    pub(super) fn encode_speed(&self) -> Option<f64> {
+        let report = self.report?;
+        (report.encode_seconds > 0.0).then(|| float(report.raw_bytes) / 1e6 / report.encode_seconds)
+    }
+
+    /// Measured decoding speed of one core, MB/s of raw bytes; only where the proof decoded.
+    pub(super) fn decode_speed(&self) -> Option<f64> {
+        let report = self.report?;
+        (report.decode_seconds > 0.0).then(|| float(report.raw_bytes) / 1e6 / report.decode_seconds)
+    }
+
+    /// Raw bytes over bytes written.
+    pub(super) fn ratio(&self) -> Option<f64> {
+        let report = self.report.filter(|report| report.encoded_bytes > 0)?;
+        Some(float(report.raw_bytes) / float(report.encoded_bytes))
+    }
+}
+
+impl<'a> File<'a> {
+    /// Gathers the facts. Sizes per variable come from the two files themselves; if one cannot be opened again,
+    /// the plan's and the execution's numbers serve.
+    pub(super) fn new(done: &'a Repacked, codecs: &CodecList) -> Self {
+        let before = stored(&done.input, codecs);
+        let after = stored(&done.output, codecs);
+        let mut rows: Vec<Row<'a>> = done
+            .plan
+            .variables
+            .iter()
+            .enumerate()
+            .map(|(index, variable)| {
+                let report = done.execution.variables.get(&index).copied();
+                let bytes = |of: &BTreeMap<String, Variable>| of.get(&variable.path).and_then(|known| known.stored_bytes);
+                let before_bytes = bytes(&before).unwrap_or(variable.raw_bytes);
+                let written = report.map(|report| report.encoded_bytes);
+                Row {
+                    name: variable.path.trim_start_matches('/'),
+                    variable,
+                    before: before_bytes,
+                    after: written.or_else(|| bytes(&after)).unwrap_or(before_bytes),
+                    chain_before: before.get(&variable.path).map(|known| known.chain.clone()),
+                    report,
+                }
+            })
+            .collect();
+        rows.sort_by_key(|row| std::cmp::Reverse((row.before, row.variable.raw_bytes)));
+        let reader = reader(done, after.values());
+        Self { done, rows, reader }
+    }
+
+    /// Bytes of all values when not compressed.
+    pub(super) fn raw_bytes(&self) -> u64 {
+        self.rows.iter().map(|row| row.variable.raw_bytes).sum()
+    }
+
+    /// Expected energy to encode, store and decode everything once, in joules.
+    pub(super) fn joules(&self) -> f64 {
+        let of = |row: &Row<'_>| row.choice().map(|choice| choice.expected.energy * float(row.variable.raw_bytes) / 1e9);
+        self.rows.iter().filter_map(of).sum()
+    }
+
+    /// Variables with a lossy quality.
+    pub(super) fn lossy(&self) -> usize {
+        self.rows.iter().filter(|row| row.choice().is_some_and(|choice| choice.bound.is_some())).count()
+    }
+
+    /// Chunks, and those of them that were stored or kept lossless against the plan.
+    pub(super) fn chunks(&self) -> VariableReport {
+        let reports = self.rows.iter().filter_map(|row| Some((row.report?, row.is_raw())));
+        reports.fold(VariableReport::default(), |sum, (report, is_raw)| VariableReport {
+            chunks: sum.chunks + report.chunks,
+            stored_chunks: sum.stored_chunks + if is_raw { 0 } else { report.stored_chunks },
+            fallback_chunks: sum.fallback_chunks + report.fallback_chunks,
+            refuted_chunks: sum.refuted_chunks + report.refuted_chunks,
+            ..sum
+        })
+    }
+}
+
+fn stored(path: &Path, codecs: &CodecList) -> BTreeMap<String, Variable> {
+    let Ok(source) = knarr_formats::open(path, codecs) else { return BTreeMap::new() };
+    source.model().variables.iter().map(|variable| (variable.path.clone(), variable.clone())).collect()
+}
+
+/// What a reader of the output needs, one clause a package.
+fn reader<'v>(done: &Repacked, written: impl Iterator<Item = &'v Variable>) -> String {
+    match (OutputFormat::of(&done.output), done.reader) {
+        (Ok(OutputFormat::Zarr), Reader::Knarr) => return "Zarr v3 with Knarr's codecs".to_owned(),
+        (Ok(OutputFormat::Zarr), _) => return "any Zarr v3 library with the codecs named in the table".to_owned(),
+        _ => {}
+    }
+    let mut packages: BTreeMap<&str, BTreeMap<u32, String>> = BTreeMap::new();
+    for filter in written.flat_map(|variable| &variable.filters).filter(|filter| !matches!(filter.id, 1..=6)) {
+        let package = registered(filter.id).map_or("an unknown plugin", |known| known.provider.package());
+        packages.entry(package).or_default().insert(filter.id, filter_name(filter.id));
+    }
+    if packages.is_empty() {
+        return crate::inspect::reader_in_words(done.reader).to_owned();
+    }
+    let clauses: Vec<String> = packages
+        .iter()
+        .map(|(package, filters)| {
+            let names: Vec<String> = filters.iter().map(|(id, name)| format!("{name} ({id})")).collect();
+            format!("{package}, for {}", names.join(", "))
+        })
+        .collect();
+    clauses.join("; ")
+}
+
+/// A count as a number to compute with.
+#[expect(clippy::cast_precision_loss, reason = "shown with a few digits")]
+pub(super) fn float(count: u64) -> f64 {
+    count as f64
+}

@@ -1,0 +1,688 @@
+//! Coding of the ordinary elements: predict, split into residual, context and raw bits; and the inverse.
+//!
+//! The context of a residual is the logarithm (in half octaves) of the weighted prediction errors around it, in units
+//! of the local code step, so that one set of tables serves quiet and rough places.
+
+use super::binary::{Bit, Decoder as BitDecoder, Encoder as BitEncoder};
+use super::bits::{BitReader, BitWriter, unzigzag, zigzag};
+use super::entropy::{CONTEXTS, TOKENS, TokenDecoder, TokenState, encode_tokens, raw_bits, tokenize, untokenize};
+use super::geometry::{Edges, Geometry};
+use super::mask::{MATCH, ORDINARY};
+use super::predict::{Predictor, Ready, Unit, level};
+use super::repeats;
+use super::{Error, Result};
+use std::ops::Range;
+
+/// How an element's symbol relates to the number that is predicted.
+pub(super) trait Domain: Copy + Unit {
+    /// Prepares for plane `p`.
+    fn plane(&mut self, p: usize);
+    /// The number a symbol stands for.
+    fn value(&self, symbol: u64) -> f64;
+    /// Zigzagged residual of a symbol against a prediction.
+    fn split(&self, prediction: f64, symbol: u64) -> u64;
+    /// Inverse of [`Domain::split`].
+    fn join(&self, prediction: f64, z: u64) -> u64;
+    /// Binary exponent of the code step near a number, relative to the largest; never above zero.
+    fn exponent(&self, near: f64) -> i32;
+}
+
+/// Symbols are the bits of single-precision numbers, compared in their numeric order.
+#[derive(Clone, Copy)]
+pub(super) struct Float32 {
+    top: i32,
+}
+
+/// Binary exponent field of a double.
+#[inline(always)]
+fn exponent_of(x: f64) -> i32 {
+    (x.to_bits() >> 52 & 0x7ff) as i32
+}
+
+impl Float32 {
+    /// For numbers of at most the given magnitude.
+    pub(super) fn new(top: f64) -> Self {
+        Self { top: exponent_of(top) }
+    }
+}
+
+/// Order-preserving integer of a single-precision number.
+#[inline(always)]
+pub(super) fn order32(b: u32) -> u32 {
+    b ^ (((b as i32) >> 31) as u32 | 0x8000_0000)
+}
+
+#[inline(always)]
+fn unorder32(o: u32) -> u32 {
+    o ^ (((!o as i32) >> 31) as u32 | 0x8000_0000)
+}
+
+/// Order-preserving integer of a double.
+#[inline(always)]
+pub(super) fn order64(b: u64) -> u64 {
+    b ^ (((b as i64) >> 63) as u64 | 1 << 63)
+}
+
+#[inline(always)]
+fn unorder64(o: u64) -> u64 {
+    o ^ (((!o as i64) >> 63) as u64 | 1 << 63)
+}
+
+impl Unit for Float32 {
+    fn unit(&self, value: f64) -> f64 {
+        let e = ((value as f32).to_bits() >> 23 & 0xff).max(24);
+        f64::from(f32::from_bits((e - 23) << 23))
+    }
+}
+
+impl Domain for Float32 {
+    fn plane(&mut self, _: usize) {}
+    #[inline(always)]
+    fn value(&self, symbol: u64) -> f64 {
+        f64::from(f32::from_bits(symbol as u32))
+    }
+    #[inline(always)]
+    fn split(&self, prediction: f64, symbol: u64) -> u64 {
+        let e = order32(symbol as u32).wrapping_sub(order32((prediction as f32).to_bits())) as i32;
+        u64::from(((e << 1) ^ (e >> 31)) as u32)
+    }
+    #[inline(always)]
+    fn join(&self, prediction: f64, z: u64) -> u64 {
+        let z = z as u32;
+        let e = (z >> 1) ^ (z & 1).wrapping_neg();
+        u64::from(unorder32(order32((prediction as f32).to_bits()).wrapping_add(e)))
+    }
+    #[inline(always)]
+    fn exponent(&self, near: f64) -> i32 {
+        (exponent_of(near) - self.top).min(0)
+    }
+}
+
+/// Symbols are the bits of doubles.
+#[derive(Clone, Copy)]
+pub(super) struct Float64 {
+    top: i32,
+}
+
+impl Float64 {
+    /// For numbers of at most the given magnitude.
+    pub(super) fn new(top: f64) -> Self {
+        Self { top: exponent_of(top) }
+    }
+}
+
+impl Unit for Float64 {
+    fn unit(&self, value: f64) -> f64 {
+        let e = (value.to_bits() >> 52 & 0x7ff).max(53);
+        f64::from_bits((e - 52) << 52)
+    }
+}
+
+impl Domain for Float64 {
+    fn plane(&mut self, _: usize) {}
+    #[inline(always)]
+    fn value(&self, symbol: u64) -> f64 {
+        f64::from_bits(symbol)
+    }
+    #[inline(always)]
+    fn split(&self, prediction: f64, symbol: u64) -> u64 {
+        zigzag(order64(symbol).wrapping_sub(order64(prediction.to_bits())) as i64)
+    }
+    #[inline(always)]
+    fn join(&self, prediction: f64, z: u64) -> u64 {
+        unorder64(order64(prediction.to_bits()).wrapping_add(unzigzag(z) as u64))
+    }
+    #[inline(always)]
+    fn exponent(&self, near: f64) -> i32 {
+        (exponent_of(near) - self.top).min(0)
+    }
+}
+
+/// Symbols are integers `k`; the predicted number is `offset + k * step`, per plane.
+#[derive(Clone, Copy)]
+pub(super) struct Steps<'a> {
+    /// Offset and step per plane, or empty for 0 and 1.
+    planes: &'a [(f64, f64)],
+    offset: f64,
+    step: f64,
+    inverse: f64,
+    top: i32,
+    exponent: i32,
+}
+
+impl<'a> Steps<'a> {
+    pub(super) fn new(planes: &'a [(f64, f64)]) -> Self {
+        let top = planes.iter().map(|p| exponent_of(p.1)).max().unwrap_or(0);
+        Self { planes, offset: 0.0, step: 1.0, inverse: 1.0, top, exponent: 0 }
+    }
+}
+
+/// Adding and subtracting this rounds a double below 2^51 to an integer, ties to even.
+const ROUND: f64 = 6_755_399_441_055_744.0;
+
+impl Unit for Steps<'_> {
+    fn unit(&self, _: f64) -> f64 {
+        self.step
+    }
+}
+
+impl Domain for Steps<'_> {
+    fn plane(&mut self, p: usize) {
+        if let Some(&(offset, step)) = self.planes.get(p) {
+            (self.offset, self.step) = (offset, step);
+            self.inverse = 1.0 / step;
+            self.exponent = exponent_of(step) - self.top;
+        }
+    }
+    #[inline(always)]
+    fn value(&self, symbol: u64) -> f64 {
+        self.offset + symbol as i64 as f64 * self.step
+    }
+    #[inline(always)]
+    fn split(&self, prediction: f64, symbol: u64) -> u64 {
+        zigzag((symbol as i64).wrapping_sub(self.nearest(prediction)))
+    }
+    #[inline(always)]
+    fn join(&self, prediction: f64, z: u64) -> u64 {
+        self.nearest(prediction).wrapping_add(unzigzag(z)) as u64
+    }
+    #[inline(always)]
+    fn exponent(&self, _: f64) -> i32 {
+        self.exponent
+    }
+}
+
+impl Steps<'_> {
+    #[inline(always)]
+    fn nearest(&self, prediction: f64) -> i64 {
+        let t = (prediction - self.offset) * self.inverse;
+        ((t + ROUND).to_bits() as i64).wrapping_sub(ROUND.to_bits() as i64)
+    }
+}
+
+/// A neighbour whose value an element may repeat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub(super) planes: u8,
+    pub(super) rows: i8,
+    pub(super) cols: i8,
+}
+
+impl Candidate {
+    /// Distances back in the padded and the plain layout; `None` when it does not lie before every element.
+    pub(super) fn back(&self, g: &Geometry) -> Option<(usize, usize)> {
+        let d = |stride: usize, plane: usize| {
+            let v = usize::from(self.planes) as isize * plane as isize
+                - isize::from(self.rows) * stride as isize
+                - isize::from(self.cols);
+            usize::try_from(v).ok().filter(|&v| v > 0)
+        };
+        Some((d(g.stride(), g.plane_stride())?, d(g.cols, g.area())?))
+    }
+
+    /// Whether the neighbour of element (p, y, x) exists.
+    #[inline(always)]
+    pub(super) fn exists(&self, g: &Geometry, p: usize, y: usize, x: usize) -> bool {
+        p >= usize::from(self.planes)
+            && y.checked_add_signed(isize::from(self.rows)).is_some_and(|y| y < g.rows)
+            && x.checked_add_signed(isize::from(self.cols)).is_some_and(|x| x < g.cols)
+    }
+}
+
+/// What both sides must know before the first element.
+pub(super) struct Frame<'a> {
+    pub(super) geometry: Geometry,
+    /// Class of each element in plane order; empty when all are ordinary.
+    pub(super) classes: &'a [u8],
+    /// Candidates of the two copying classes, per component.
+    pub(super) candidates: &'a [[Candidate; 2]],
+    /// Stored distances when copies are at irregular distances (see [`repeats`]), instead of candidates.
+    pub(super) repeats: Option<&'a [u32]>,
+    /// Value before the first element.
+    pub(super) start: f64,
+    /// Predictions are limited to this range.
+    pub(super) low: f64,
+    pub(super) high: f64,
+    /// Half octaves below which all error energies share a context.
+    pub(super) floor: i32,
+    /// Predictor of each plane, as an index.
+    pub(super) choice: &'a [usize],
+    pub(super) predictors: &'a [Predictor],
+}
+
+impl Frame<'_> {
+    /// Number written for a masked element: the mean of its west and north neighbours.
+    #[inline(always)]
+    fn hole(v: &[f64], i: usize, stride: usize) -> f64 {
+        0.5 * (v[i - 1] + v[i - stride])
+    }
+
+    fn candidate(&self, p: usize, class: u8) -> Option<&Candidate> {
+        let each = (self.geometry.planes / self.geometry.components).max(1);
+        self.candidates.get(p / each)?.get(usize::from(class.wrapping_sub(MATCH[0])))
+    }
+
+    /// Fills the padded buffer of predicted numbers from known symbols.
+    pub(super) fn fill<D: Domain>(&self, mut domain: D, symbols: &[u64]) -> Result<Vec<f64>> {
+        let g = self.geometry;
+        let mut w = vec![0.0; g.padded_len()?];
+        let edges = Edges::new(g);
+        let stride = g.stride();
+        for p in 0..g.planes {
+            domain.plane(p);
+            edges.begin_plane(&mut w, p, self.start);
+            for y in 0..g.rows {
+                let (at, from) = (g.padded(p, y, 0), (p * g.rows + y) * g.cols);
+                edges.begin_row(&mut w, at);
+                let row = &symbols[from..from + g.cols];
+                if self.classes.is_empty() {
+                    for (o, &s) in w[at..at + g.cols].iter_mut().zip(row) {
+                        *o = domain.value(s);
+                    }
+                } else {
+                    for (x, (&s, &c)) in row.iter().zip(&self.classes[from..from + g.cols]).enumerate() {
+                        let i = at + x;
+                        w[i] = if c == ORDINARY || MATCH.contains(&c) {
+                            domain.value(s)
+                        } else {
+                            Self::hole(&w, i, stride)
+                        };
+                    }
+                }
+                edges.end_row(&mut w, at);
+            }
+            edges.end_plane(&mut w, p);
+        }
+        Ok(w)
+    }
+}
+
+/// Weighted sum of the errors above and before, without those in the current row.
+fn energy_row(errors: &[f32], at: usize, g: &Geometry, p: usize, out: &mut [f32]) {
+    let n = out.len();
+    let s = g.stride();
+    let row = |d: usize| &errors[at - d..at - d + n];
+    if p == 0 {
+        for (o, ((nw, nn), ne)) in out.iter_mut().zip(row(s + 1).iter().zip(row(s)).zip(row(s - 1))) {
+            *o = (nn + nn) + (nw + ne);
+        }
+    } else {
+        let q = g.plane_stride();
+        let above = row(s + 1).iter().zip(row(s)).zip(row(s - 1));
+        let before = row(q).iter().zip(row(q - 1)).zip(row(q - s));
+        for (o, (((nw, nn), ne), ((c, e), d))) in out.iter_mut().zip(above.zip(before)) {
+            *o = ((nn + nn) + (nw + ne)) + ((c + c) + (e + d));
+        }
+    }
+}
+
+/// Context level of an energy: half octaves relative to the code step there.
+#[inline(always)]
+fn energy_level(energy: f32, exponent: i32) -> i32 {
+    (energy.to_bits() >> 22) as i32 - (exponent << 1)
+}
+
+/// What a token means.
+#[derive(Clone, Copy, Default)]
+struct Meaning {
+    /// Zigzagged residual with all raw bits zero.
+    base: u64,
+    raw_bits: u32,
+    /// Twice the error, with the raw bits at their middle: exact enough for contexts, and known before the raw bits.
+    size: f32,
+}
+
+/// Meanings of all tokens, looked up instead of computed because the branch on small tokens is unpredictable.
+struct Meanings([Meaning; TOKENS]);
+
+impl Meanings {
+    fn new() -> Self {
+        let mut t = [Meaning::default(); TOKENS];
+        for (i, v) in t.iter_mut().enumerate() {
+            let token = i as u8;
+            let raw_bits = raw_bits(token);
+            let z = untokenize(token, if raw_bits > 0 { 1u64 << (raw_bits - 1) } else { 0 });
+            *v = Meaning { base: untokenize(token, 0), raw_bits, size: (z - z / 2) as f32 * 2.0 };
+        }
+        Self(t)
+    }
+
+    #[inline(always)]
+    fn of(&self, token: u8) -> Meaning {
+        self.0[usize::from(token)]
+    }
+}
+
+/// Size of a code step with this exponent, relative to the largest.
+#[inline(always)]
+fn step_size(exponent: i32) -> f32 {
+    f32::from_bits(((127 + exponent).clamp(1, 127) as u32) << 23)
+}
+
+/// Prediction limited to the range of the data; also turns a NaN into the lower limit.
+#[inline(always)]
+fn limit(p: f64, low: f64, high: f64) -> f64 {
+    let p = if p > low { p } else { low };
+    if p < high { p } else { high }
+}
+
+/// The coded form of the ordinary elements.
+pub(super) struct Coded {
+    pub(super) floor: i32,
+    pub(super) tables: Vec<u8>,
+    pub(super) words: Vec<u8>,
+    pub(super) raw: Vec<u8>,
+}
+
+/// Encodes the ordinary elements. `w` comes from [`Frame::fill`].
+pub(super) fn encode<D: Domain>(f: &Frame<'_>, mut domain: D, symbols: &[u64], w: &[f64]) -> Coded {
+    let g = f.geometry;
+    let edges = Edges::new(g);
+    let stride = g.stride();
+    let mut errors = vec![0f32; w.len()];
+    let (mut base, mut ebase) = (vec![0f64; g.cols], vec![0f32; g.cols]);
+    let mut tokens = Vec::with_capacity(symbols.len());
+    let mut levels: Vec<i16> = Vec::with_capacity(symbols.len());
+    let mut raw = BitWriter::default();
+    let meanings = Meanings::new();
+    for p in 0..g.planes {
+        domain.plane(p);
+        edges.begin_plane(&mut errors, p, 0f32);
+        let Some(r) = f.choice.get(p).and_then(|&k| f.predictors.get(k)).map(|k| k.ready(&g, p)) else { continue };
+        for y in 0..g.rows {
+            let (at, from) = (g.padded(p, y, 0), (p * g.rows + y) * g.cols);
+            edges.begin_row(&mut errors, at);
+            r.row(w, at, &mut base);
+            energy_row(&errors, at, &g, p, &mut ebase);
+            let row = &symbols[from..from + g.cols];
+            let w12 = r.w1 + r.w2;
+            let classes = if f.classes.is_empty() { &[][..] } else { &f.classes[from..from + g.cols] };
+            for (x, &s) in row.iter().enumerate() {
+                let i = at + x;
+                if classes.get(x).is_some_and(|&c| c != ORDINARY) {
+                    errors[i] = 0.5 * (errors[i - 1] + errors[i - stride]);
+                    continue;
+                }
+                let prediction = limit((base[x] + r.w2 * w[i - 2]) + r.w1 * w[i - 1], f.low, f.high);
+                // The west neighbour is left out here so that a decoder can work on two elements at once.
+                let exponent = domain.exponent(base[x] + w12 * w[i - 2]);
+                let level = energy_level((ebase[x] + 0.5 * errors[i - 2]) + errors[i - 1], exponent);
+                let z = domain.split(prediction, s);
+                let (t, n, bits) = tokenize(z);
+                errors[i] = meanings.of(t).size * step_size(exponent);
+                tokens.push(t);
+                levels.push(level.clamp(-30000, 30000) as i16);
+                raw.put(bits, n);
+            }
+            edges.end_row(&mut errors, at);
+        }
+        edges.end_plane(&mut errors, p);
+    }
+    let floor = choose_floor(&levels);
+    let contexts: Vec<u8> =
+        levels.iter().map(|&l| (i32::from(l) - floor).clamp(0, CONTEXTS as i32 - 1) as u8).collect();
+    let (tables, words) = encode_tokens(&tokens, &contexts);
+    Coded { floor, tables, words, raw: raw.finish() }
+}
+
+/// Places the range of contexts so that only one element in a thousand lies above it.
+fn choose_floor(levels: &[i16]) -> i32 {
+    let mut counts = vec![0u32; 60001];
+    for &l in levels {
+        counts[(i32::from(l) + 30000) as usize] += 1;
+    }
+    let mut above = 0u32;
+    for (i, &c) in counts.iter().enumerate().rev() {
+        above += c;
+        if above as usize > levels.len() / 128 {
+            return i as i32 - 30000 - (CONTEXTS as i32 - 2);
+        }
+    }
+    0
+}
+
+/// Decodes the ordinary elements; other elements get the symbol 0, copies that of their candidate.
+pub(super) fn decode<D: Domain>(
+    f: &Frame<'_>,
+    mut domain: D,
+    tables: &[u8],
+    words: &[u8],
+    raw: &[u8],
+) -> Result<Vec<u64>> {
+    let g = f.geometry;
+    let edges = Edges::new(g);
+    let stride = g.stride();
+    let n = g.padded_len()?;
+    let (mut w, mut errors) = (vec![0f64; n], vec![0f32; n]);
+    let (mut base, mut ebase) = (vec![0f64; g.cols], vec![0f32; g.cols]);
+    let mut symbols = vec![0u64; g.len()];
+    let mut tokens = TokenDecoder::new(tables, words)?;
+    let mut raw = BitReader::new(raw);
+    let meanings = Meanings::new();
+    let mut copies = f.repeats.map(|stored| Copies { stored: stored.iter(), distances: vec![0; g.len()], latest: 1 });
+    for p in 0..g.planes {
+        domain.plane(p);
+        edges.begin_plane(&mut w, p, f.start);
+        edges.begin_plane(&mut errors, p, 0f32);
+        let r: Ready = f
+            .choice
+            .get(p)
+            .and_then(|&k| f.predictors.get(k))
+            .map(|k| k.ready(&g, p))
+            .ok_or(Error::Corrupt("plane without a predictor"))?;
+        for y in 0..g.rows {
+            let (at, from) = (g.padded(p, y, 0), (p * g.rows + y) * g.cols);
+            edges.begin_row(&mut w, at);
+            edges.begin_row(&mut errors, at);
+            r.row(&w, at, &mut base);
+            energy_row(&errors, at, &g, p, &mut ebase);
+            let row =
+                Row { w: &mut w, errors: &mut errors, symbols: &mut symbols, base: &base, ebase: &ebase, at, from };
+            if f.classes.is_empty() {
+                plain_row(f, domain, &r, &meanings, row, &mut tokens, &mut raw);
+            } else {
+                masked_row(f, domain, &r, &meanings, row, &mut tokens, &mut raw, (p, y), copies.as_mut())?;
+            }
+            edges.end_row(&mut w, at);
+            edges.end_row(&mut errors, at);
+        }
+        edges.end_plane(&mut w, p);
+        edges.end_plane(&mut errors, p);
+    }
+    tokens.check()?;
+    raw.check()?;
+    Ok(symbols)
+}
+
+/// Copies at irregular distances, under decoding.
+struct Copies<'a> {
+    stored: std::slice::Iter<'a, u32>,
+    /// Distance of each element so far, 0 for no copy.
+    distances: Vec<u32>,
+    latest: u32,
+}
+
+impl Copies<'_> {
+    /// Index of the element that element `i` copies.
+    fn source(&mut self, i: usize, class: u8, area: usize) -> Result<usize> {
+        let d = if class == MATCH[0] {
+            repeats::expected(&self.distances, i, area, self.latest)
+        } else {
+            self.stored.next().copied().ok_or(Error::Corrupt("too few distances"))?
+        };
+        self.latest = d;
+        if let Some(slot) = self.distances.get_mut(i) {
+            *slot = d;
+        }
+        i.checked_sub(d as usize).filter(|_| d > 0).ok_or(Error::Corrupt("copy of an element that does not exist"))
+    }
+}
+
+/// One row under decoding.
+struct Row<'a> {
+    w: &'a mut [f64],
+    errors: &'a mut [f32],
+    symbols: &'a mut [u64],
+    base: &'a [f64],
+    ebase: &'a [f32],
+    /// First element in the padded and in the plain layout.
+    at: usize,
+    from: usize,
+}
+
+impl Row<'_> {
+    /// Decodes a run of ordinary elements.
+    #[inline(always)]
+    fn run<D: Domain>(
+        &mut self,
+        f: &Frame<'_>,
+        domain: D,
+        r: &Ready,
+        meanings: &Meanings,
+        range: Range<usize>,
+        decoders: (&TokenDecoder<'_>, &mut TokenState, &mut BitReader<'_>),
+    ) {
+        let (tokens, state, bits) = decoders;
+        let (low, high, floor, w1, w2) = (f.low, f.high, f.floor, r.w1, r.w2);
+        let w12 = w1 + w2;
+        let (at, from, n) = (self.at + range.start, self.from + range.start, range.len());
+        let (mut v1, mut v2) = (self.w[at - 1], self.w[at - 2]);
+        let (mut e1, mut e2) = (self.errors[at - 1], self.errors[at - 2]);
+        let out =
+            self.symbols[from..from + n].iter_mut().zip(&mut self.w[at..at + n]).zip(&mut self.errors[at..at + n]);
+        for (((s, w), e), (&b, &eb)) in out.zip(self.base[range.clone()].iter().zip(&self.ebase[range])) {
+            let prediction = limit((b + w2 * v2) + w1 * v1, low, high);
+            let exponent = domain.exponent(b + w12 * v2);
+            let level = energy_level((eb + 0.5 * e2) + e1, exponent);
+            let token = state.get(tokens, (level - floor).clamp(0, CONTEXTS as i32 - 1) as usize);
+            let m = meanings.of(token);
+            *s = domain.join(prediction, m.base | bits.get(m.raw_bits));
+            (v2, v1) = (v1, domain.value(*s));
+            (e2, e1) = (e1, m.size * step_size(exponent));
+            *w = v1;
+            *e = e1;
+        }
+    }
+}
+
+/// Decodes a row of ordinary elements.
+#[inline(never)]
+fn plain_row<D: Domain>(
+    f: &Frame<'_>,
+    domain: D,
+    r: &Ready,
+    meanings: &Meanings,
+    mut row: Row<'_>,
+    tokens: &mut TokenDecoder<'_>,
+    raw: &mut BitReader<'_>,
+) {
+    // Copies keep the state of the decoders in registers.
+    let (mut state, mut bits) = (tokens.clone_state(), *raw);
+    let all = 0..row.base.len();
+    row.run(f, domain, r, meanings, all, (tokens, &mut state, &mut bits));
+    tokens.restore(state);
+    *raw = bits;
+}
+
+/// Decodes a row with masked elements.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "the state of the decoder is many things")]
+fn masked_row<D: Domain>(
+    f: &Frame<'_>,
+    domain: D,
+    r: &Ready,
+    meanings: &Meanings,
+    mut row: Row<'_>,
+    tokens: &mut TokenDecoder<'_>,
+    raw: &mut BitReader<'_>,
+    (p, y): (usize, usize),
+    mut copies: Option<&mut Copies<'_>>,
+) -> Result<()> {
+    let g = &f.geometry;
+    let stride = g.stride();
+    let (mut state, mut bits) = (tokens.clone_state(), *raw);
+    let (at, from) = (row.at, row.from);
+    let classes = f.classes.get(from..from + g.cols).ok_or(Error::Corrupt("classes"))?;
+    let mut x = 0;
+    while let Some(&class) = classes.get(x) {
+        if class == ORDINARY {
+            let end = classes[x..].iter().position(|&c| c != ORDINARY).map_or(g.cols, |n| x + n);
+            row.run(f, domain, r, meanings, x..end, (tokens, &mut state, &mut bits));
+            x = end;
+            continue;
+        }
+        let i = at + x;
+        row.errors[i] = 0.5 * (row.errors[i - 1] + row.errors[i - stride]);
+        if MATCH.contains(&class)
+            && let Some(copies) = copies.as_deref_mut()
+        {
+            let j = copies.source(from + x, class, g.area())?;
+            row.w[i] = row.w[g.padded(j / g.area(), j / g.cols % g.rows, j % g.cols)];
+            row.symbols[from + x] = row.symbols[j];
+        } else if MATCH.contains(&class) {
+            let c = f.candidate(p, class).filter(|c| c.exists(g, p, y, x)).and_then(|c| c.back(g));
+            let (padded, plain) = c.ok_or(Error::Corrupt("copy of an element that does not exist"))?;
+            row.w[i] = row.w[i - padded];
+            row.symbols[from + x] = row.symbols[from + x - plain];
+        } else {
+            row.w[i] = Frame::hole(row.w, i, stride);
+        }
+        x += 1;
+    }
+    tokens.restore(state);
+    *raw = bits;
+    Ok(())
+}
+
+/// Codes small signed corrections, most of them zero.
+pub(super) fn encode_corrections(values: &[i8]) -> Vec<u8> {
+    let mut e = BitEncoder::new();
+    let mut m = [Bit::default(); 4 * 64];
+    let mut zero = [Bit::default(); 16];
+    let mut c = 0usize;
+    let mut sign = [Bit::default(); 3];
+    let mut last = 0usize;
+    for &v in values {
+        e.put(&mut zero[c], v != 0);
+        if v != 0 {
+            e.put(&mut sign[last], v < 0);
+            last = 1 + usize::from(v < 0);
+            e.put_number(&mut m[..64], u64::from(v.unsigned_abs()) - 1);
+        }
+        c = (c << 1 | usize::from(v != 0)) & 15;
+    }
+    e.finish()
+}
+
+/// Inverse of [`encode_corrections`] for `n` values.
+pub(super) fn decode_corrections(bytes: &[u8], n: usize) -> Result<Vec<i8>> {
+    let mut d = BitDecoder::new(bytes);
+    let mut m = [Bit::default(); 4 * 64];
+    let mut zero = [Bit::default(); 16];
+    let mut c = 0usize;
+    let mut sign = [Bit::default(); 3];
+    let mut last = 0usize;
+    let mut out = Vec::with_capacity(n);
+    for _ in 0..n {
+        let some = d.get(&mut zero[c]);
+        let mut v = 0i64;
+        if some {
+            let negative = d.get(&mut sign[last]);
+            last = 1 + usize::from(negative);
+            let magnitude =
+                d.get_number(&mut m[..64]).filter(|&v| v < 127).ok_or(Error::Corrupt("correction out of range"))?;
+            v = magnitude as i64 + 1;
+            if negative {
+                v = -v;
+            }
+        }
+        out.push(v as i8);
+        c = (c << 1 | usize::from(some)) & 15;
+    }
+    Ok(out)
+}
+
+/// Level of each plane, for pairing planes with predictors.
+pub(super) fn levels(g: &Geometry) -> Vec<usize> {
+    (0..g.planes).map(|p| level(g, p)).collect()
+}

@@ -1,0 +1,232 @@
+use super::*;
+use proptest::prelude::*;
+
+const TYPES: [DType; 10] = [
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::U8,
+    DType::U16,
+    DType::U32,
+    DType::U64,
+    DType::F32,
+    DType::F64,
+];
+
+/// Deterministic noise.
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 11) ^ (self.0 >> 43)
+    }
+}
+
+fn bytes_of(dtype: DType, bits: u64) -> Vec<u8> {
+    bits.to_le_bytes()[..dtype.size()].to_vec()
+}
+
+/// Bits of a number in a type, rounded.
+fn bits_in(dtype: DType, x: f64) -> u64 {
+    match dtype {
+        DType::F32 => u64::from((x as f32).to_bits()),
+        DType::F64 => x.to_bits(),
+        _ => x as i64 as u64,
+    }
+}
+
+const SPECIAL32: [u32; 12] = [
+    0,
+    0x8000_0000,
+    0x7f80_0000,
+    0xff80_0000,
+    0x7fc0_0000,
+    0xffc0_0001,
+    0x7f80_0001,
+    1,
+    0x8000_0001,
+    0x7f7f_ffff,
+    0x60ad_78ec,
+    0x007f_ffff,
+];
+
+/// Fields of many kinds: smooth, noisy, constant, masked, decimal, special values sprinkled in.
+fn field(dtype: DType, shape: &[usize], kind: u8, seed: u64) -> Vec<u8> {
+    let n: usize = shape.iter().product();
+    let cols = shape.last().copied().unwrap_or(1).max(1);
+    let mut r = Noise(seed);
+    let mut out = Vec::with_capacity(n * dtype.size());
+    for i in 0..n {
+        let (x, y) = ((i % cols) as f64, (i / cols) as f64);
+        let smooth = 40.0 * (x * 0.07).sin() + 30.0 * (y * 0.11).cos() + x * 0.3;
+        let noise = (r.next() & 0xffff) as f64 / 65536.0;
+        let bits = match kind % 10 {
+            0 => bits_in(dtype, smooth),
+            1 => bits_in(dtype, smooth + noise),
+            2 => r.next() << 20 ^ r.next(),
+            3 => bits_in(dtype, ((smooth + noise) * 10.0).round() / 10.0),
+            4 => {
+                if (x * 0.2).sin() + (y * 0.15).cos() > 0.3 {
+                    bits_in(dtype, 1e20)
+                } else {
+                    bits_in(dtype, smooth + 0.2 * noise)
+                }
+            }
+            5 => bits_in(dtype, 273.15 + (smooth * 20.0).round() * 0.01),
+            6 if dtype == DType::F64 => {
+                let s = SPECIAL32[(r.next() % 12) as usize];
+                if r.next() % 3 == 0 { u64::from(s) << 32 | r.next() & 1 } else { bits_in(dtype, smooth) }
+            }
+            6 => {
+                if r.next() % 3 == 0 {
+                    u64::from(SPECIAL32[(r.next() % 12) as usize])
+                } else {
+                    bits_in(dtype, smooth)
+                }
+            }
+            7 => bits_in(dtype, (y * 0.3).floor()),
+            8 => {
+                if r.next() % 50 == 0 {
+                    bits_in(dtype, -0.0)
+                } else {
+                    bits_in(dtype, (smooth * 4.0).round() * 0.25)
+                }
+            }
+            _ => bits_in(dtype, f64::from((smooth + noise) as f32)),
+        };
+        out.extend(bytes_of(dtype, bits));
+    }
+    out
+}
+
+fn round_trip(dtype: DType, shape: &[usize], fills: &[u64], data: &[u8]) -> Vec<u8> {
+    let mut enc = Vec::new();
+    encode(dtype, shape, fills, data, 5, &mut enc).unwrap();
+    assert!(enc.len() <= data.len() + 16 + data.len() / 1_000_000, "{} > {}", enc.len(), data.len());
+    let mut dec = vec![7u8];
+    decode(dtype, shape, &enc, &mut dec).unwrap();
+    assert!(dec[0] == 7 && dec[1..] == *data, "{dtype:?} {shape:?}");
+    enc
+}
+
+#[test]
+fn every_type_and_kind_of_field_round_trips() {
+    let shapes: [&[usize]; 16] = [
+        &[],
+        &[1],
+        &[0],
+        &[3, 0, 2],
+        &[1, 1, 1],
+        &[7],
+        &[1000],
+        &[40, 50],
+        &[3, 20, 30],
+        &[2, 3, 12, 17],
+        &[50, 1, 40],
+        &[60, 40, 4],
+        &[300, 3],
+        &[5000, 2],
+        &[2, 2, 2, 2, 2, 2],
+        &[9, 4, 33, 8],
+    ];
+    for dtype in TYPES {
+        for shape in shapes {
+            for kind in 0..10 {
+                let data = field(dtype, shape, kind, u64::from(kind) + 3);
+                round_trip(dtype, shape, &[bits_in(dtype, 1e20)], &data);
+            }
+        }
+    }
+}
+
+#[test]
+fn large_arrays_are_cut_into_blocks() {
+    let shape = [3, 1700, 1000];
+    let data = field(DType::F32, &shape, 5, 1);
+    assert!(parts(&shape).len() > 1);
+    round_trip(DType::F32, &shape, &[], &data);
+    let shape = [BLOCK_ELEMENTS + 5];
+    let data = field(DType::I8, &shape, 0, 1);
+    round_trip(DType::I8, &shape, &[], &data);
+}
+
+#[test]
+fn wrong_length_is_an_error() {
+    assert_eq!(encode(DType::F32, &[3], &[], &[0; 11], 5, &mut Vec::new()), Err(Error::Length));
+    assert_eq!(encode(DType::F64, &[usize::MAX, 2], &[], &[], 5, &mut Vec::new()), Err(Error::TooLarge));
+}
+
+#[test]
+fn lattices_cost_only_their_steps() {
+    // Noise of 8 bits on a lattice inside 32-bit floats cannot be coded in less than 1 byte, nor should it take much more.
+    let mut r = Noise(9);
+    let data: Vec<u8> =
+        (0..65536).flat_map(|_| ((250.0 + (r.next() & 255) as f64 * 0.013) as f32).to_le_bytes()).collect();
+    let enc = round_trip(DType::F32, &[256, 256], &[], &data);
+    assert!(enc.len() < 65536 * 103 / 100, "{}", enc.len());
+}
+
+#[test]
+fn damage_is_an_error_or_other_data_but_never_a_panic() {
+    for (dtype, kind, shape) in [
+        (DType::F32, 4, vec![12usize, 20]),
+        (DType::F32, 5, vec![2, 9, 11]),
+        (DType::F64, 6, vec![15, 8]),
+        (DType::F64, 1, vec![10, 12]),
+        (DType::I16, 1, vec![11, 13]),
+        (DType::F32, 3, vec![20, 10, 4]),
+        (DType::I32, 7, vec![200]),
+        (DType::F32, 8, vec![30, 30]),
+    ] {
+        let data = field(dtype, &shape, kind, 5);
+        let mut enc = Vec::new();
+        encode(dtype, &shape, &[bits_in(dtype, 1e20)], &data, 5, &mut enc).unwrap();
+        for cut in 0..enc.len() {
+            let mut out = Vec::new();
+            assert!(decode(dtype, &shape, &enc[..cut], &mut out).is_err(), "cut at {cut} of {}", enc.len());
+            assert!(out.is_empty());
+        }
+        let mut r = Noise(77);
+        for _ in 0..3000 {
+            let mut bad = enc.clone();
+            for _ in 0..1 + r.next() % 3 {
+                let at = (r.next() % bad.len() as u64) as usize;
+                bad[at] = if r.next() % 2 == 0 { r.next() as u8 } else { bad[at] ^ 1 << (r.next() % 8) };
+            }
+            let mut out = Vec::new();
+            if decode(dtype, &shape, &bad, &mut out).is_ok() {
+                assert_eq!(out.len(), data.len());
+            }
+            // The same bytes under other shapes and types.
+            let _ = decode(dtype, &[3, 5, 7], &bad, &mut out);
+            let _ = decode(TYPES[(r.next() % 10) as usize], &shape, &bad, &mut out);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn arbitrary_fields_round_trip(t in 0usize..10, shape in prop::collection::vec(0usize..14, 0..5), kind in 0u8..10, seed: u64) {
+        let data = field(TYPES[t], &shape, kind, seed);
+        round_trip(TYPES[t], &shape, &[bits_in(TYPES[t], 1e20)], &data);
+    }
+
+    #[test]
+    fn arbitrary_bytes_round_trip(t in 0usize..10, rows in 1usize..40, cols in 1usize..40, pool in prop::collection::vec(any::<u64>(), 1..20), seed: u64) {
+        let mut r = Noise(seed);
+        let data: Vec<u8> = (0..rows * cols).flat_map(|_| bytes_of(TYPES[t], pool[(r.next() % pool.len() as u64) as usize])).collect();
+        round_trip(TYPES[t], &[rows, cols], &[], &data);
+    }
+
+    #[test]
+    fn arbitrary_streams_never_panic(t in 0usize..10, shape in prop::collection::vec(1usize..30, 0..4), mut bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        if let Some(b) = bytes.first_mut() { *b = VERSION; }
+        let _ = decode(TYPES[t], &shape, &bytes, &mut Vec::new());
+        // Straight into the grid body.
+        let _ = plan::decode(TYPES[t], &shape, &bytes, &mut Vec::new());
+    }
+}

@@ -1,0 +1,101 @@
+//! The codec around [`super::grid`]: names, options and kinds.
+
+use super::grid;
+use super::{Codec, Kind, OptionDoc, OptionKind, Options, Stage, Step, ZarrCodec, ZarrKind};
+use crate::array::{ArraySpec, DType};
+use crate::error::{Error, Result};
+
+/// Knarr's own codec for gridded numbers.
+pub(super) struct Grid;
+
+impl Codec for Grid {
+    fn name(&self) -> &'static str {
+        "grid"
+    }
+
+    fn wire_id(&self) -> u16 {
+        41
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::ArrayToBytes
+    }
+
+    fn summary(&self) -> &'static str {
+        "Knarr's own: finds lattices, masks and smoothness in N dimensions and codes residuals in context"
+    }
+
+    fn options(&self) -> &'static [OptionDoc] {
+        &[OptionDoc {
+            name: "effort",
+            kind: OptionKind::Int { min: 0, max: 9, default: Some(5) },
+            doc: "how hard to search for structure",
+        }]
+    }
+
+    fn supports(&self, dtype: DType) -> bool {
+        dtype.is_number()
+    }
+
+    fn needs_values(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, options: &Options, input: &Stage) -> Result<Box<dyn Step>> {
+        let effort = u8::try_from(options.int("effort")?).unwrap_or(5);
+        Ok(Box::new(Prepared { spec: input.spec.clone(), dtype: kind(input.spec.dtype)?, effort }))
+    }
+
+    fn zarr(&self, options: &Options, _input: &Stage) -> Option<ZarrCodec> {
+        let effort = options.int("effort").ok()?;
+        Some(ZarrCodec {
+            kind: ZarrKind::ArrayToBytes,
+            metadata: serde_json::json!({"name": "knarr.grid", "configuration": {"effort": effort}}),
+        })
+    }
+}
+
+struct Prepared {
+    spec: ArraySpec,
+    dtype: grid::DType,
+    effort: u8,
+}
+
+impl Step for Prepared {
+    fn max_encoded_len(&self, input_len: usize) -> usize {
+        // Version byte, and a mode and length for each of the parts of at most 1 MiB, with room to spare.
+        input_len + input_len / 1024 + 64
+    }
+
+    fn encode(&self, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        out.clear();
+        grid::encode(self.dtype, &self.spec.shape, &self.spec.fills, input, self.effort, out)
+            .map_err(|error| Error::internal(error.to_string()))
+    }
+
+    fn decode(&self, input: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
+        if self.spec.byte_len() > limit {
+            return Err(Error::corrupt("the chunk is larger than what is expected of it"));
+        }
+        out.clear();
+        grid::decode(self.dtype, &self.spec.shape, input, out).map_err(|error| Error::corrupt(error.to_string()))
+    }
+}
+
+fn kind(dtype: DType) -> Result<grid::DType> {
+    Ok(match dtype {
+        DType::I8 => grid::DType::I8,
+        DType::I16 => grid::DType::I16,
+        DType::I32 => grid::DType::I32,
+        DType::I64 => grid::DType::I64,
+        DType::U8 => grid::DType::U8,
+        DType::U16 => grid::DType::U16,
+        DType::U32 => grid::DType::U32,
+        DType::U64 => grid::DType::U64,
+        DType::F32 => grid::DType::F32,
+        DType::F64 => grid::DType::F64,
+        DType::F16 | DType::Opaque(_) => {
+            return Err(Error::unsupported(format!("'grid' does not take elements of type {dtype}")));
+        }
+    })
+}

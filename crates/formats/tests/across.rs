@@ -1,0 +1,66 @@
+//! From one format to another.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
+
+mod common;
+
+use common::{Scratch, open, python, region};
+use knarr_core::model::{AttributeValue, Variable};
+use knarr_core::store::{Sink, Source};
+use knarr_formats::hdf5::{Hdf5Sink, SinkOptions};
+use knarr_formats::zarr::{ZarrOptions, ZarrSink};
+
+/// Bytes of `_FillValue`: netCDF-4 knows no attributes of a single value, only arrays of one.
+fn fill(variable: &Variable) -> Option<&[u8]> {
+    match variable.attribute("_FillValue") {
+        Some(AttributeValue::Numbers { bytes, .. }) => Some(bytes),
+        _ => None,
+    }
+}
+
+fn same(a: &dyn Source, b: &dyn Source, place: &str) {
+    for (index, info) in a.model().variables.iter().enumerate() {
+        let place = format!("{place} {}", info.path);
+        let other = b.model().variables.iter().position(|variable| variable.path == info.path);
+        let other = other.unwrap_or_else(|| panic!("{place} is missing"));
+        let copy = &b.model().variables[other];
+        assert_eq!((&copy.shape, &copy.dimensions), (&info.shape, &info.dimensions), "{place}");
+        if info.dtype.is_number() {
+            assert_eq!((copy.dtype, copy.padding), (info.dtype, info.padding), "{place}");
+            let start = vec![0; info.shape.len()];
+            assert!(region(a, index, &start, &info.shape) == region(b, other, &start, &info.shape), "{place}");
+            assert_eq!(fill(copy), fill(info), "{place}");
+            assert_eq!(copy.attribute("units"), info.attribute("units"), "{place}");
+        }
+    }
+}
+
+#[test]
+fn values_and_names_survive_every_way() {
+    let scratch = Scratch::new("across");
+    let dir = |name: &str| {
+        let dir = scratch.path().join(name);
+        std::fs::create_dir(&dir).unwrap();
+        dir
+    };
+    let (classic, zarr) = (dir("classic"), dir("zarr"));
+    python(&["classic", classic.to_str().unwrap()]);
+    python(&["zarr", zarr.to_str().unwrap()]);
+    let inputs = [
+        classic.join("all_NETCDF3_64BIT_DATA.nc"),
+        classic.join("records.nc"),
+        classic.join("empty_NETCDF3_CLASSIC.nc"),
+        zarr.join("xarray_v2.zarr"),
+        zarr.join("xarray_v3.zarr"),
+    ];
+    for (number, input) in inputs.iter().enumerate() {
+        let place = input.display().to_string();
+        let source = open(input).unwrap();
+        let nc = scratch.path().join(format!("{number}.nc"));
+        Box::new(Hdf5Sink::create(&nc, &*source, &[], SinkOptions { force: false }).unwrap()).commit().unwrap();
+        let nc = open(&nc).unwrap();
+        same(&*source, &*nc, &format!("{place} to netCDF-4"));
+        let store = scratch.path().join(format!("{number}.zarr"));
+        Box::new(ZarrSink::create(&store, &*nc, &[], ZarrOptions::default()).unwrap()).commit().unwrap();
+        same(&*nc, &*open(&store).unwrap(), &format!("{place} to netCDF-4 to Zarr"));
+    }
+}

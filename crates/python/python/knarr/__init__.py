@@ -1,0 +1,21 @@
+"""Knarr: chooses how each variable of netCDF, HDF5 and Zarr data is compressed, and proves that nothing was lost."""
+
+from ._advice import Advice, advise
+from ._encoding import encoding
+from ._files import Repacked, content_hash, repack, verify
+from ._frames import compress, decompress
+from ._knarr import KnarrError, __version__
+
+__all__ = [
+    "Advice",
+    "KnarrError",
+    "Repacked",
+    "__version__",
+    "advise",
+    "compress",
+    "content_hash",
+    "decompress",
+    "encoding",
+    "repack",
+    "verify",
+]

@@ -1,0 +1,100 @@
+"""Advice for files, datasets and arrays."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _knarr
+from ._arrays import fill_patterns, plain
+from ._request import Portable, request
+
+if TYPE_CHECKING:
+    import xarray
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The chain recommended for one variable, with what it is expected to give."""
+
+    chain: str
+    """For example ``shuffle | zstd:1``; ``None``-like ``as it is`` for variables that are copied."""
+    ratio: float
+    """Raw bytes over encoded bytes."""
+    encode_mb_s: float
+    """MB/s of one core, from the profile."""
+    decode_mb_s: float
+    """MB/s of one core, from the profile."""
+    reason: str
+    """Why, in one sentence."""
+    choice: dict[str, Any] = field(repr=False)
+    """Everything that led to it: features, candidates, scores."""
+
+
+def advise(
+    data: str | PathLike[str] | np.ndarray[Any, Any] | xarray.Dataset | xarray.DataArray,
+    *,
+    goal: str = "balanced",
+    portable: Portable = "standard",
+    to: str = "nc",
+    fill_value: object = None,
+) -> Advice | dict[str, Advice]:
+    """Recommends a chain for an array, or for each variable of a file or an xarray dataset.
+
+    ``to`` is the kind of output: ``nc``, ``h5`` or ``zarr``. Nothing is written.
+    """
+    wishes = request(goal=goal, portable=portable, quality={})
+    if isinstance(data, str | PathLike):
+        plan = json.loads(_knarr.advise_file(data, to, wishes))
+        return {variable["path"].lstrip("/"): _from_action(variable["action"]) for variable in plan["variables"]}
+    if isinstance(data, np.ndarray):
+        return _from_choice(advise_values(data, to, wishes, fill_value))
+    if hasattr(data, "data_vars"):
+        return {str(name): _of_variable(variable, to, wishes) for name, variable in data.variables.items()}
+    if hasattr(data, "variable"):
+        return _of_variable(data.variable, to, wishes)
+    raise TypeError(f"{type(data).__name__} is neither a path, a NumPy array nor an xarray object")
+
+
+def advise_values(values: np.ndarray[Any, Any], to: str, wishes: str, *fills: object) -> dict[str, Any]:
+    """The choice of the native half for one array."""
+    bytes_, dtype, shape = plain(values)
+    found: dict[str, Any] = json.loads(
+        _knarr.advise_array(bytes_, dtype, shape, fill_patterns(values.dtype, *fills), kind(to), wishes)
+    )
+    return found
+
+
+def kind(to: str) -> str:
+    """``zarr`` or ``h5``: the language of the output."""
+    return "zarr" if to == "zarr" else "h5"
+
+
+def fills_of(variable: Any) -> list[object]:
+    """Fill values that an xarray variable carries."""
+    names = ("_FillValue", "missing_value")
+    return [holder.get(name) for holder in (variable.encoding, variable.attrs) for name in names]
+
+
+def _of_variable(variable: Any, to: str, wishes: str) -> Advice:
+    values = np.asarray(variable.values)
+    if values.dtype.kind not in "iuf" or values.ndim == 0 or values.size == 0:
+        return _copied(f"{values.dtype} of shape {values.shape} is not encoded")
+    return _from_choice(advise_values(values, to, wishes, *fills_of(variable)))
+
+
+def _from_action(action: dict[str, Any]) -> Advice:
+    return _copied(action["copy"]) if "copy" in action else _from_choice(action["encode"])
+
+
+def _from_choice(choice: dict[str, Any]) -> Advice:
+    expected = choice["expected"]
+    return Advice(choice["chain"], expected["ratio"], expected["encode"], expected["decode"], choice["reason"], choice)
+
+
+def _copied(why: str) -> Advice:
+    return Advice("as it is", 1.0, float("inf"), float("inf"), why, {})

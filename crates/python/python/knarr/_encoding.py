@@ -1,0 +1,120 @@
+"""Encodings for xarray: what ``to_netcdf`` and ``to_zarr`` take."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from . import _knarr
+from ._advice import advise_values, fills_of
+from ._arrays import NAMES
+from ._request import Portable, request
+
+if TYPE_CHECKING:
+    import xarray
+
+Engine = Literal["h5netcdf", "netcdf4", "zarr"]
+
+SHUFFLE, DEFLATE, BZIP2, ZSTD, BLOSC = 2, 1, 307, 32015, 32001
+BLOSC_CODECS = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
+
+
+def encoding(
+    ds: xarray.Dataset, engine: Engine = "h5netcdf", *, goal: str = "balanced", portable: Portable = "standard"
+) -> dict[str, dict[str, Any]]:
+    """An ``encoding`` for every variable of ``ds`` that is worth encoding, lossless.
+
+    >>> ds.to_netcdf("out.nc", engine="h5netcdf", encoding=knarr.encoding(ds, engine="h5netcdf"))
+
+    The best chain that the engine can express is taken: xarray's engines know shuffle with one compressor
+    (``h5netcdf``, which needs ``import hdf5plugin``), the compressors of netCDF-C (``netcdf4``), or Zarr codecs.
+    """
+    writers = {"h5netcdf": _h5netcdf, "netcdf4": _netcdf4, "zarr": _zarr}
+    if engine not in writers:
+        raise ValueError(f"engine {engine!r} is not known; choose from {', '.join(writers)}")
+    wishes = request(goal=goal, portable=portable, quality={})
+    found = {}
+    for name, variable in ds.variables.items():
+        values = np.asarray(variable.values)
+        stored = np.dtype(variable.encoding.get("dtype", values.dtype))
+        if stored != values.dtype or values.dtype.kind not in "iuf" or values.nbytes < 2048:
+            # xarray packs or decodes such a variable on the way; what is written is not what is at hand.
+            continue
+        choice = advise_values(values, "zarr" if engine == "zarr" else "nc", wishes, *fills_of(variable))
+        chunk = _chunk(values)
+        for candidate in choice["candidates"]:
+            if candidate["dropped"] is None:
+                dtype = NAMES[values.dtype.newbyteorder("=").name]
+                forms = json.loads(_knarr.chain_forms(candidate["chain"], dtype, list(chunk)))
+                keys = writers[engine](forms, chunk)
+                if keys is not None:
+                    found[str(name)] = keys
+                    break
+    return found
+
+
+def _chunk(values: np.ndarray[Any, Any]) -> tuple[int, ...]:
+    """Whole trailing dimensions, about 1 MiB."""
+    shape = list(values.shape)
+    for axis in range(len(shape)):
+        size = int(np.prod(shape)) * values.itemsize
+        if size <= 1 << 20:
+            break
+        shape[axis] = max(1, shape[axis] * (1 << 20) // size)
+    return tuple(shape)
+
+
+def _h5netcdf(forms: dict[str, Any], chunk: tuple[int, ...]) -> dict[str, Any] | None:
+    filters = forms["hdf5"]
+    if not filters:
+        return None
+    shuffle = filters[0]["id"] == SHUFFLE
+    rest = filters[1:] if shuffle else filters
+    if len(rest) != 1:
+        return None
+    last = rest[0]
+    keys: dict[str, Any] = {"chunksizes": chunk, "shuffle": shuffle}
+    if last["id"] == DEFLATE:
+        return {**keys, "compression": "gzip", "compression_opts": last["cd_values"][0]}
+    return {**keys, "compression": last["id"], "compression_opts": tuple(last["cd_values"])}
+
+
+def _netcdf4(forms: dict[str, Any], chunk: tuple[int, ...]) -> dict[str, Any] | None:
+    filters = forms["hdf5"]
+    if not filters:
+        return None
+    shuffle = filters[0]["id"] == SHUFFLE
+    rest = filters[1:] if shuffle else filters
+    if len(rest) != 1:
+        return None
+    last = rest[0]
+    keys: dict[str, Any] = {"chunksizes": chunk, "shuffle": shuffle}
+    names = {DEFLATE: "zlib", ZSTD: "zstd", BZIP2: "bzip2"}
+    if last["id"] in names:
+        return {**keys, "compression": names[last["id"]], "complevel": last["cd_values"][0]}
+    if last["id"] == BLOSC and not shuffle:
+        level, kind, codec = last["cd_values"][4:7]
+        return {
+            **keys,
+            "compression": f"blosc_{BLOSC_CODECS[codec]}",
+            "complevel": level,
+            "blosc_shuffle": kind,
+        }
+    return None
+
+
+def _zarr(forms: dict[str, Any], chunk: tuple[int, ...]) -> dict[str, Any] | None:
+    codecs = forms["zarr"]
+    if codecs is None:
+        return None
+    at = next((i for i, codec in enumerate(codecs) if codec["name"] in ("bytes", "numcodecs.pcodec")), None)
+    if at is None:
+        return None
+    return {
+        "chunks": chunk,
+        "filters": codecs[:at],
+        "serializer": codecs[at],
+        "compressors": codecs[at + 1 :],
+    }

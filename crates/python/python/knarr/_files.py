@@ -1,0 +1,105 @@
+"""Files: repack, hash, verify."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from os import PathLike, fspath
+from typing import Any
+
+from . import _knarr
+from ._request import Portable, VariableWish, request
+
+Path = str | PathLike[str]
+
+
+@dataclass(frozen=True)
+class Repacked:
+    """What a repack did: sizes in bytes, seconds of wall time, the plan, and what was measured per variable."""
+
+    input_bytes: int
+    output_bytes: int
+    seconds: float
+    reader: str
+    plan: dict[str, Any] = field(repr=False)
+    measured: dict[str, Any] = field(repr=False)
+
+    @property
+    def ratio(self) -> float:
+        """Input size over output size."""
+        return self.input_bytes / self.output_bytes
+
+
+def repack(
+    source: Path,
+    output: Path,
+    *,
+    goal: str = "balanced",
+    portable: Portable = "standard",
+    chain: str | None = None,
+    chunks: str | None = None,
+    variables: Mapping[str, VariableWish] | None = None,
+    max_abs_error: float | None = None,
+    max_range_error: float | None = None,
+    max_rel_error: float | None = None,
+    finest_abs_error: float | None = None,
+    significant_bits: int | None = None,
+    significant_digits: int | None = None,
+    jobs: int | None = None,
+    max_mem: int | None = None,
+    force: bool = False,
+    verify: bool = True,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Repacked:
+    """Writes the data of ``source`` smaller to ``output`` (.nc, .h5 or .zarr).
+
+    ``progress(phase, done_bytes, total_bytes)`` is called now and then from a worker thread; if it raises, the work
+    stops and nothing is left behind. The GIL is released meanwhile.
+    """
+    quality = {
+        "max_abs_error": max_abs_error,
+        "max_range_error": max_range_error,
+        "max_rel_error": max_rel_error,
+        "finest_abs_error": finest_abs_error,
+        "significant_bits": significant_bits,
+        "significant_digits": significant_digits,
+    }
+    wishes = request(
+        goal=goal,
+        portable=portable,
+        quality=quality,
+        chain=chain,
+        chunks=chunks,
+        variables=variables,
+        jobs=jobs,
+        max_mem=max_mem,
+        force=force,
+        verify=verify,
+    )
+    when = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    command = f"knarr.repack({fspath(source)!r}, {fspath(output)!r}, **{wishes})"
+    found = json.loads(_knarr.repack(source, output, wishes, command, when, progress))
+    result = found["result"]
+    return Repacked(
+        input_bytes=result["input_bytes"],
+        output_bytes=result["output_bytes"],
+        seconds=result["seconds"],
+        reader=result["reader"],
+        plan=found["plan"],
+        measured=result["execution"]["variables"],
+    )
+
+
+def content_hash(path: Path) -> dict[str, Any]:
+    """Content hash of a file and its variables; independent of chunks, chain and container."""
+    found = json.loads(_knarr.content_hash(path))
+    variables = {one["path"].lstrip("/"): one["hash"].get("Ok") for one in found["variables"]}
+    return {"hash": found["hash"], "variables": variables}
+
+
+def verify(original: Path, copy: Path) -> list[dict[str, Any]]:
+    """Compares two files variable by variable: equal bits, or the largest errors against the promised bound."""
+    found: list[dict[str, Any]] = json.loads(_knarr.verify(original, copy))
+    return found

@@ -1,0 +1,56 @@
+"""Keyword arguments become the request of the native half."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict
+
+Portable = Literal["core", "standard", "knarr"]
+
+
+class Quality(TypedDict, total=False):
+    """What may change; all stated bounds hold together. Empty means lossless."""
+
+    max_abs_error: float
+    max_range_error: float
+    max_rel_error: float
+    finest_abs_error: float
+    significant_bits: int
+    significant_digits: int
+
+
+class VariableWish(Quality, total=False):
+    """Wishes for one variable or pattern."""
+
+    chain: str
+    chunks: str
+
+
+QUALITY_KEYS = tuple(Quality.__annotations__)
+
+
+def request(
+    *,
+    goal: str | None,
+    portable: Portable | None,
+    quality: Mapping[str, float | None],
+    chain: str | None = None,
+    chunks: str | None = None,
+    variables: Mapping[str, VariableWish] | None = None,
+    **resources: Any,
+) -> str:
+    """JSON of everything that was asked for; what is ``None`` is left out."""
+    wanted: dict[str, Any] = {"goal": goal, "portable": portable, "chain": chain, "chunks": chunks, **resources}
+    wanted["quality"] = {name: value for name, value in quality.items() if value is not None}
+    if variables:
+        wanted["variables"] = {name: _variable(wish) for name, wish in variables.items()}
+    return json.dumps({name: value for name, value in wanted.items() if value is not None})
+
+
+def _variable(wish: VariableWish) -> dict[str, Any]:
+    split: dict[str, Any] = {name: value for name, value in wish.items() if name not in QUALITY_KEYS}
+    quality = {name: value for name, value in wish.items() if name in QUALITY_KEYS}
+    if quality:
+        split["quality"] = quality
+    return split

@@ -1,0 +1,139 @@
+//! Arrays in memory: advise, compress, decompress. The GIL is released while codecs run.
+
+use knarr_core::array::{ArraySpec, ArrayView, DType, Endian};
+use knarr_core::chain::{Chain, ChainSpec, Scratch};
+use knarr_core::choose::Target;
+use knarr_core::codec::{Loss, Reader};
+use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::frame;
+use knarr_core::pipeline::plan_array;
+use knarr_core::settings::{ChunkRule, Settings, VariableSettings};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::errors::raise;
+use crate::request::Request;
+
+/// The choice for an array as JSON. `kind` is `h5` or `zarr`; `fills` are bit patterns.
+#[pyfunction]
+pub(crate) fn advise_array(
+    py: Python<'_>,
+    bytes: &[u8],
+    dtype: &str,
+    shape: Vec<usize>,
+    fills: Vec<u64>,
+    kind: &str,
+    request: &str,
+) -> PyResult<String> {
+    let outcome = || -> Result<String> {
+        let request = Request::parse(request)?;
+        let settings = request.settings()?;
+        let target = match kind {
+            "zarr" => Target::Zarr(settings.portable),
+            _ => Target::Hdf5(settings.portable),
+        };
+        let spec = spec(dtype, shape, fills)?;
+        let choice = choose(&request, &settings, &spec, bytes, target)?;
+        serde_json::to_string(&choice).map_err(|error| Error::internal(error.to_string()))
+    };
+    py.detach(outcome).map_err(raise)
+}
+
+/// How a chain is written in HDF5 and Zarr for chunks of this type and shape, as JSON:
+/// `{"hdf5": [{"id", "optional", "cd_values"}] | null, "zarr": [{"name", "configuration"}] | null}`.
+#[pyfunction]
+pub(crate) fn chain_forms(chain: &str, dtype: &str, shape: Vec<usize>) -> PyResult<String> {
+    let outcome = || -> Result<String> {
+        let chain: ChainSpec = chain.parse()?;
+        let prepared = Chain::prepare(&knarr_native::codecs()?, &chain, &spec(dtype, shape, Vec::new())?)?;
+        Ok(serde_json::json!({ "hdf5": prepared.hdf5_pipeline(), "zarr": prepared.zarr_codecs() }).to_string())
+    };
+    outcome().map_err(raise)
+}
+
+/// Compresses an array into a frame that names its chain, type and shape.
+#[pyfunction]
+pub(crate) fn compress<'py>(
+    py: Python<'py>,
+    bytes: &[u8],
+    dtype: &str,
+    shape: Vec<usize>,
+    fills: Vec<u64>,
+    request: &str,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let outcome = || -> Result<Vec<u8>> {
+        let request = Request::parse(request)?;
+        // A frame is Knarr's own container: every codec may be used.
+        let settings = Settings { portable: Reader::Knarr, ..request.settings()? };
+        let spec = spec(dtype, shape, fills)?;
+        ArrayView::new(&spec, bytes)?;
+        let choice = choose(&request, &settings, &spec, bytes, Target::Hdf5(Reader::Knarr))?;
+        let engine = request.engine()?;
+        let encode = |chain: &ChainSpec| -> Result<Vec<u8>> {
+            let chain = Chain::prepare(&engine.codecs, chain, &spec)?;
+            let (mut scratch, mut encoded, mut decoded) = (Scratch::default(), Vec::new(), Vec::new());
+            chain.encode(bytes, &mut scratch, &mut encoded)?;
+            chain.decode(&encoded, &mut scratch, &mut decoded)?;
+            match (chain.loss(), &choice.bound) {
+                (Loss::Lossy, Some(bound)) => drop(bound.check(&spec, bytes, &decoded)?),
+                _ if decoded == bytes => {}
+                _ => return Err(Error::new(ErrorKind::Internal, format!("'{}' did not return the bits", chain.spec()))),
+            }
+            let mut out = Vec::new();
+            frame::write(&chain, &encoded, &mut out)?;
+            Ok(out)
+        };
+        let packed = match (encode(&choice.chain), &choice.fallback) {
+            (Err(_), Some(fallback)) => encode(fallback)?,
+            (packed, _) => packed?,
+        };
+        if packed.len() >= bytes.len() { encode(&ChainSpec::raw()) } else { Ok(packed) }
+    };
+    py.detach(outcome).map(|packed| PyBytes::new(py, &packed)).map_err(raise)
+}
+
+/// The array of a frame: its little-endian bytes, type and shape.
+#[pyfunction]
+pub(crate) fn decompress<'py>(py: Python<'py>, packed: &[u8]) -> PyResult<(Bound<'py, PyBytes>, String, Vec<usize>)> {
+    let outcome = || -> Result<(Vec<u8>, String, Vec<usize>)> {
+        let frame = frame::read(packed)?;
+        let mut out = Vec::new();
+        frame.decode(&knarr_native::codecs()?, &mut Scratch::default(), &mut out)?;
+        Ok((out, frame.array.dtype.to_string(), frame.array.shape.clone()))
+    };
+    py.detach(outcome).map(|(bytes, dtype, shape)| (PyBytes::new(py, &bytes), dtype, shape)).map_err(raise)
+}
+
+fn choose(
+    request: &Request,
+    settings: &Settings,
+    spec: &ArraySpec,
+    bytes: &[u8],
+    target: Target,
+) -> Result<knarr_core::plan::Choice> {
+    let mine = VariableSettings {
+        quality: settings.quality,
+        kept_lossless: None,
+        chain: settings.chain.clone(),
+        chunks: ChunkRule::Auto,
+    };
+    plan_array(&request.engine()?, spec, bytes, &mine, &settings.goal, target)
+}
+
+fn spec(dtype: &str, shape: Vec<usize>, fills: Vec<u64>) -> Result<ArraySpec> {
+    let dtype = match dtype {
+        "i8" => DType::I8,
+        "i16" => DType::I16,
+        "i32" => DType::I32,
+        "i64" => DType::I64,
+        "u8" => DType::U8,
+        "u16" => DType::U16,
+        "u32" => DType::U32,
+        "u64" => DType::U64,
+        "f16" => DType::F16,
+        "f32" => DType::F32,
+        "f64" => DType::F64,
+        other => return Err(Error::unsupported(format!("arrays of type '{other}' are not served"))),
+    };
+    Ok(ArraySpec { dtype, endian: Endian::Little, shape, fills })
+}

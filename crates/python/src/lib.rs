@@ -1,0 +1,24 @@
+//! The native half of the Python package: text and bytes in, text and bytes out. The Python half gives them shape.
+
+mod arrays;
+mod errors;
+mod files;
+mod request;
+
+use pyo3::prelude::*;
+
+/// `knarr._knarr`
+#[pymodule]
+fn _knarr(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("KnarrError", module.py().get_type::<errors::KnarrError>())?;
+    module.add_function(wrap_pyfunction!(files::advise_file, module)?)?;
+    module.add_function(wrap_pyfunction!(files::repack, module)?)?;
+    module.add_function(wrap_pyfunction!(files::content_hash, module)?)?;
+    module.add_function(wrap_pyfunction!(files::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(arrays::advise_array, module)?)?;
+    module.add_function(wrap_pyfunction!(arrays::chain_forms, module)?)?;
+    module.add_function(wrap_pyfunction!(arrays::compress, module)?)?;
+    module.add_function(wrap_pyfunction!(arrays::decompress, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! What a Python call asks for, as JSON from the Python half.
+
+use knarr_core::codec::Reader;
+use knarr_core::engine::Engine;
+use knarr_core::error::{Error, Result};
+use knarr_core::quality::Quality;
+use knarr_core::settings::{Rule, Settings};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Settings and resources of one call. Unknown keys are errors.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Request {
+    goal: Option<String>,
+    portable: Option<Reader>,
+    quality: Quality,
+    chain: Option<String>,
+    chunks: Option<String>,
+    variables: BTreeMap<String, VariableRequest>,
+    jobs: Option<usize>,
+    max_mem: Option<u64>,
+    verify: Option<bool>,
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct VariableRequest {
+    quality: Option<Quality>,
+    chain: Option<String>,
+    chunks: Option<String>,
+}
+
+impl Request {
+    pub(crate) fn parse(json: &str) -> Result<Self> {
+        serde_json::from_str(json).map_err(|error| Error::usage(error.to_string()))
+    }
+
+    pub(crate) fn settings(&self) -> Result<Settings> {
+        let mut settings = Settings::default();
+        if let Some(goal) = &self.goal {
+            settings.goal = goal.parse()?;
+        }
+        settings.portable = self.portable.unwrap_or(settings.portable);
+        settings.quality = self.quality;
+        settings.quality.validate(knarr_core::array::DType::F64)?;
+        settings.chain = self.chain.as_deref().map(str::parse).transpose()?;
+        if let Some(chunks) = &self.chunks {
+            settings.chunks = chunks.parse()?;
+        }
+        settings.verify = self.verify.unwrap_or(true);
+        for (name, variable) in &self.variables {
+            settings.rules.push(Rule {
+                pattern: name.clone(),
+                quality: variable.quality,
+                chain: variable.chain.as_deref().map(str::parse).transpose()?,
+                chunks: variable.chunks.as_deref().map(str::parse).transpose()?,
+            });
+        }
+        Ok(settings)
+    }
+
+    pub(crate) fn engine(&self) -> Result<Engine> {
+        let mut engine = Engine::new(knarr_native::codecs()?);
+        engine.jobs = self.jobs.unwrap_or(engine.jobs).max(1);
+        engine.max_mem = self.max_mem.unwrap_or(engine.max_mem);
+        Ok(engine)
+    }
+}

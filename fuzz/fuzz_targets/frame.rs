@@ -1,0 +1,23 @@
+//! The frame reader against hostile bytes. Checksums are mended first, or nothing behind them would be reached.
+#![no_main]
+
+use knarr_core::chain::Scratch;
+use knarr_core::codec::CodecList;
+use knarr_core::frame;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    check(data);
+    if let Some(mended) = frame::testing::mend(data) {
+        check(&mended);
+    }
+});
+
+fn check(bytes: &[u8]) {
+    let Ok(read) = frame::read(bytes) else { return };
+    // A frame may describe a large chunk; what is decoded here stays small.
+    if read.array.byte_len() <= 1 << 20 {
+        let mut out = Vec::new();
+        let _ = read.decode(&CodecList::pure(), &mut Scratch::default(), &mut out);
+    }
+}

@@ -1,0 +1,24 @@
+//! Every chain of one codec on hostile values.
+#![no_main]
+
+mod head;
+
+use knarr_core::chain::Scratch;
+use knarr_core::codec::{CodecList, Loss};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let codecs = CodecList::pure();
+    let Some((chain, bytes)) = head::choose(&codecs, data) else { return };
+    // The chunk is as long as its shape says: its bytes repeat.
+    let len = chain.input().byte_len();
+    if bytes.is_empty() || len > 1 << 20 {
+        return;
+    }
+    let bytes: Vec<u8> = bytes.iter().copied().cycle().take(len).collect();
+    let (mut scratch, mut encoded, mut decoded) = (Scratch::default(), Vec::new(), Vec::new());
+    chain.encode(&bytes, &mut scratch, &mut encoded).unwrap();
+    assert!(encoded.len() <= chain.max_encoded_len());
+    chain.decode(&encoded, &mut scratch, &mut decoded).unwrap();
+    assert!(chain.loss() == Loss::Lossy || decoded == bytes);
+});

@@ -1,0 +1,134 @@
+"""The Python package, used as its documentation says."""
+
+from __future__ import annotations
+
+import threading
+
+import h5py
+import hdf5plugin  # noqa: F401  (registers the filters that the encodings name)
+import numpy as np
+import pytest
+import xarray
+
+import knarr
+
+
+@pytest.fixture
+def field() -> np.ndarray:
+    t, y, x = np.meshgrid(np.arange(40), np.arange(60), np.arange(90), indexing="ij")
+    values = (280 + 20 * np.sin(y / 20) * np.cos(x / 30 + t / 9)).round(2).astype("float32")
+    values[:, :5, :5] = np.nan
+    return values
+
+
+@pytest.fixture
+def dataset(field: np.ndarray) -> xarray.Dataset:
+    return xarray.Dataset(
+        {"T": (("t", "y", "x"), field), "n": (("y", "x"), np.arange(5400, dtype="int32").reshape(60, 90))},
+        coords={"x": np.arange(90.0)},
+    )
+
+
+def bits(values: np.ndarray) -> bytes:
+    return np.ascontiguousarray(values).tobytes()
+
+
+def test_arrays_come_back_bit_for_bit(field):
+    for array in (field, field.astype(">f8"), field[::2, ::-1], np.array(3.5), np.empty((0, 4), "i2"), np.arange(9, dtype="u8")):
+        packed = knarr.compress(array)
+        back = knarr.decompress(packed)
+        assert back.shape == array.shape
+        assert bits(back) == bits(array.astype(array.dtype.newbyteorder("<")))
+    assert len(knarr.compress(field, goal="ratio")) < field.nbytes / 4
+
+
+def test_a_bound_holds_and_specials_stay(field):
+    back = knarr.decompress(knarr.compress(field, max_abs_error=0.5))
+    assert np.array_equal(np.isnan(back), np.isnan(field))
+    assert np.nanmax(np.abs(back.astype("f8") - field)) <= 0.5
+    assert len(knarr.compress(field, max_abs_error=0.5)) < len(knarr.compress(field))
+
+
+def test_damage_is_an_error(field):
+    packed = bytearray(knarr.compress(field[0]))
+    for place in range(0, len(packed), max(1, len(packed) // 50)):
+        damaged = bytes(packed[:place]) + bytes([packed[place] ^ 1]) + bytes(packed[place + 1 :])
+        with pytest.raises((knarr.KnarrError, ValueError)):
+            knarr.decompress(damaged)
+
+
+def test_wishes_that_contradict_are_value_errors(field):
+    with pytest.raises(ValueError, match="goal"):
+        knarr.compress(field, goal="fastest")
+    with pytest.raises(ValueError, match="max_abs_error"):
+        knarr.compress(field, max_abs_error=-1)
+    with pytest.raises(TypeError, match="complex"):
+        knarr.compress(field.astype("complex64"))
+
+
+def test_advice_for_arrays_files_and_datasets(tmp_path, field, dataset):
+    one = knarr.advise(field)
+    assert one.ratio > 1.5 and one.reason
+    assert knarr.advise(dataset)["T"].chain == one.chain
+    path = tmp_path / "in.nc"
+    dataset.to_netcdf(path, engine="h5netcdf")
+    advice = knarr.advise(path)
+    assert set(advice) >= {"T", "n", "x"}
+    with pytest.raises(FileNotFoundError):
+        knarr.advise(tmp_path / "missing.nc")
+
+
+@pytest.mark.parametrize("engine", ["h5netcdf", "netcdf4", "zarr"])
+def test_encodings_are_taken_by_xarray(tmp_path, dataset, engine):
+    for variable in dataset.variables.values():
+        variable.encoding["_FillValue"] = None
+    encoding = knarr.encoding(dataset, engine=engine)
+    assert "T" in encoding
+    plain, packed = tmp_path / "plain", tmp_path / "packed"
+    if engine == "zarr":
+        dataset.to_zarr(packed, encoding=encoding, zarr_format=3, consolidated=False)
+        back = xarray.open_zarr(packed, consolidated=False)
+    else:
+        dataset.to_netcdf(packed, engine=engine, encoding=encoding)
+        dataset.to_netcdf(plain, engine=engine)
+        assert packed.stat().st_size < plain.stat().st_size
+        back = xarray.open_dataset(packed, engine=engine)
+    assert bits(back["T"].values) == bits(dataset["T"].values)
+    assert bits(back["n"].values) == bits(dataset["n"].values)
+
+
+def test_repack_reports_progress_and_can_be_stopped(tmp_path, field):
+    source, output = tmp_path / "in.h5", tmp_path / "out.h5"
+    with h5py.File(source, "w") as file:
+        file.create_dataset("T", data=np.tile(field, (20, 1, 1)), chunks=(1, 60, 90))
+    seen = []
+    done = knarr.repack(source, output, progress=lambda phase, now, total: seen.append((phase, now, total)))
+    assert done.ratio > 1.5
+    assert {phase for phase, _, _ in seen} >= {"choosing", "repacking"}
+    assert all(one["difference"] == "equal" for one in knarr.verify(source, output))
+    assert knarr.content_hash(source) == knarr.content_hash(output)
+    with pytest.raises(FileExistsError, match="force"):
+        knarr.repack(source, output)
+
+    def stop(phase, now, total):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        knarr.repack(source, tmp_path / "other.h5", progress=stop)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.h5", "out.h5", "out.h5.knarr.json"]
+
+
+def test_the_gil_is_released(field):
+    ticks = []
+    stop = threading.Event()
+
+    def tick():
+        while not stop.wait(0.001):
+            ticks.append(1)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    knarr.compress(np.tile(field, (10, 1, 1)), chain="zstd:19")
+    stop.set()
+    thread.join()
+    assert len(ticks) > 5

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Installs what builds and tests need: Python packages into .venv and, where this is root on Debian, the
+# command-line readers that the tests compare with.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+"${PYTHON:-python3}" -m venv .venv
+.venv/bin/pip install -q --disable-pip-version-check -r tools/requirements.txt
+# Where .cargo/config.toml looks: libclang for bindgen, and the compiler's own headers, which the wheel lacks.
+libclang=$(.venv/bin/python -c 'import clang.native, os; print(os.path.dirname(clang.native.__file__))')
+ln -sfn "$libclang" .venv/libclang
+ln -sfn "$(cc -print-file-name=include)" .venv/gcc-include
+missing=()
+for tool in h5dump h5diff h5repack ncdump nccopy; do command -v "$tool" >/dev/null || missing+=("$tool"); done
+if [ ${#missing[@]} -gt 0 ]; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get update -q >/dev/null
+    DEBIAN_FRONTEND=noninteractive apt-get install -yq hdf5-tools netcdf-bin >/dev/null
+  else
+    echo "tests need ${missing[*]}: install the packages hdf5-tools and netcdf-bin" >&2
+  fi
+fi
