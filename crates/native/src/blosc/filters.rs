@@ -106,30 +106,37 @@ impl Buffers {
         sized(&mut self.current, len)
     }
 
-    /// Undoes the filters on what [`Buffers::filtered`] was filled with.
+    /// Undoes the filters on what [`Buffers::filtered`] was filled with, and puts the result into `block`.
     pub(super) fn backward(&mut self, pipeline: &[Filter], place: Place<'_>, block: &mut [u8]) -> Result<()> {
-        for filter in pipeline.iter().rev() {
-            let input = self.current.as_slice();
-            let out = sized(&mut self.next, input.len());
-            match *filter {
-                Filter::Shuffle => planes::join(input, place.typesize, out),
-                Filter::Bitshuffle { whole_blocks_only } => {
-                    let length = bit_length(input.len(), place.typesize, whole_blocks_only);
-                    let (elements, rest) = out.split_at_mut(length);
-                    let (bits, tail) = input.split_at(length);
-                    bitshuffle::untranspose(bits, place.typesize, elements, &mut self.bits);
-                    rest.copy_from_slice(tail);
-                }
-                Filter::Delta => undelta(input, place, out),
-                Filter::ByteDelta { size } => undo_byte_delta(input, size, out),
-            }
+        if self.current.len() != block.len() {
+            return Err(Error::internal("blosc: a block has another length than its streams"));
+        }
+        let Some((first, later)) = pipeline.split_first() else {
+            block.copy_from_slice(&self.current);
+            return Ok(());
+        };
+        for filter in later.iter().rev() {
+            undo(*filter, &self.current, place, sized(&mut self.next, block.len()), &mut self.bits);
             std::mem::swap(&mut self.current, &mut self.next);
         }
-        if self.current.len() != block.len() {
-            return Err(Error::internal("blosc: a filter changed the length of a block"));
-        }
-        block.copy_from_slice(&self.current);
+        undo(*first, &self.current, place, block, &mut self.bits);
         Ok(())
+    }
+}
+
+/// The inverse of one filter.
+fn undo(filter: Filter, input: &[u8], place: Place<'_>, out: &mut [u8], scratch: &mut Vec<u8>) {
+    match filter {
+        Filter::Shuffle => planes::join(input, place.typesize, out),
+        Filter::Bitshuffle { whole_blocks_only } => {
+            let length = bit_length(input.len(), place.typesize, whole_blocks_only);
+            let (elements, rest) = out.split_at_mut(length);
+            let (bits, tail) = input.split_at(length);
+            bitshuffle::untranspose(bits, place.typesize, elements, scratch);
+            rest.copy_from_slice(tail);
+        }
+        Filter::Delta => undelta(input, place, out),
+        Filter::ByteDelta { size } => undo_byte_delta(input, size, out),
     }
 }
 
@@ -191,39 +198,52 @@ fn plane_len(len: usize, size: usize) -> usize {
 }
 
 fn byte_delta(input: &[u8], size: usize, out: &mut [u8]) {
-    out.copy_from_slice(input);
     let length = plane_len(input.len(), size);
+    let planes = (length * size).min(input.len());
     for (plane, out) in input.chunks_exact(length).zip(out.chunks_exact_mut(length)).take(size) {
+        if let (Some(first), Some(place)) = (plane.first(), out.first_mut()) {
+            *place = *first;
+        }
         for ((byte, before), out) in plane.iter().skip(1).zip(plane).zip(out.iter_mut().skip(1)) {
             *out = byte.wrapping_sub(*before);
         }
     }
+    copy_from(planes, input, out);
 }
 
 fn undo_byte_delta(input: &[u8], size: usize, out: &mut [u8]) {
-    out.copy_from_slice(input);
     let length = plane_len(input.len(), size);
-    for plane in out.chunks_exact_mut(length).take(size) {
+    let planes = (length * size).min(input.len());
+    for (plane, out) in input.chunks_exact(length).zip(out.chunks_exact_mut(length)).take(size) {
         let mut sum = 0u8;
-        let (groups, rest) = plane.as_chunks_mut::<8>();
-        for group in groups {
+        let ((groups, rest), (out_groups, out_rest)) = (plane.as_chunks::<8>(), out.as_chunks_mut::<8>());
+        for (group, out) in groups.iter().zip(out_groups) {
             // Prefix sums of 8 bytes at once: a multiplication adds each byte to all higher ones. Even and odd bytes
             // are done apart so that no sum carries into its neighbour.
             let word = u64::from_le_bytes(*group);
             let even = (word & LOW_BYTES).wrapping_mul(EACH_SECOND);
             let odd = ((word >> 8) & LOW_BYTES).wrapping_mul(EACH_SECOND);
-            // Byte 2k: evens up to 2k and odds up to 2k-1; byte 2k+1: both up to there.
+            // Byte 2k: evens up to 2k and odds up to 2k - 1; byte 2k + 1: both up to there.
             let low = even.wrapping_add(odd << 16);
             let high = even.wrapping_add(odd);
             let before = u64::from(sum) * EACH_SECOND;
             let sums = (low.wrapping_add(before) & LOW_BYTES) | ((high.wrapping_add(before) & LOW_BYTES) << 8);
-            *group = sums.to_le_bytes();
-            sum = group[7];
+            *out = sums.to_le_bytes();
+            // The sum of all 8, taken without `before`, so that groups wait for each other by one addition only.
+            sum = sum.wrapping_add(high.to_le_bytes()[6]);
         }
-        for byte in rest {
+        for (byte, out) in rest.iter().zip(out_rest) {
             sum = sum.wrapping_add(*byte);
-            *byte = sum;
+            *out = sum;
         }
+    }
+    copy_from(planes, input, out);
+}
+
+/// Copies what does not fill a plane.
+fn copy_from(start: usize, input: &[u8], out: &mut [u8]) {
+    if let (Some(input), Some(out)) = (input.get(start..), out.get_mut(start..)) {
+        out.copy_from_slice(input);
     }
 }
 

