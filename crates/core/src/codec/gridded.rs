@@ -1,7 +1,7 @@
 //! The codec around [`super::grid`]: names, options and kinds.
 
 use super::grid;
-use super::{Codec, Kind, OptionDoc, OptionKind, Options, Stage, Step, ZarrCodec, ZarrKind};
+use super::{Codec, Kind, OptionDoc, Options, Stage, Step, ZarrCodec, ZarrKind};
 use crate::array::{ArraySpec, DType};
 use crate::error::{Error, Result};
 
@@ -26,11 +26,7 @@ impl Codec for Grid {
     }
 
     fn options(&self) -> &'static [OptionDoc] {
-        &[OptionDoc {
-            name: "effort",
-            kind: OptionKind::Int { min: 0, max: 9, default: Some(5) },
-            doc: "how hard to search for structure",
-        }]
+        &[]
     }
 
     fn supports(&self, dtype: DType) -> bool {
@@ -41,16 +37,14 @@ impl Codec for Grid {
         true
     }
 
-    fn prepare(&self, options: &Options, input: &Stage) -> Result<Box<dyn Step>> {
-        let effort = u8::try_from(options.int("effort")?).unwrap_or(5);
-        Ok(Box::new(Prepared { spec: input.spec.clone(), dtype: kind(input.spec.dtype)?, effort }))
+    fn prepare(&self, _options: &Options, input: &Stage) -> Result<Box<dyn Step>> {
+        Ok(Box::new(Prepared { spec: input.spec.clone(), dtype: kind(input.spec.dtype)? }))
     }
 
-    fn zarr(&self, options: &Options, _input: &Stage) -> Option<ZarrCodec> {
-        let effort = options.int("effort").ok()?;
+    fn zarr(&self, _options: &Options, _input: &Stage) -> Option<ZarrCodec> {
         Some(ZarrCodec {
             kind: ZarrKind::ArrayToBytes,
-            metadata: serde_json::json!({"name": "knarr.grid", "configuration": {"effort": effort}}),
+            metadata: serde_json::json!({"name": "knarr.grid"}),
         })
     }
 }
@@ -58,7 +52,6 @@ impl Codec for Grid {
 struct Prepared {
     spec: ArraySpec,
     dtype: grid::DType,
-    effort: u8,
 }
 
 impl Step for Prepared {
@@ -69,7 +62,7 @@ impl Step for Prepared {
 
     fn encode(&self, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
         out.clear();
-        grid::encode(self.dtype, &self.spec.shape, &self.spec.fills, input, self.effort, out)
+        grid::encode(self.dtype, &self.spec.shape, &self.spec.fills, input, out)
             .map_err(|error| Error::internal(error.to_string()))
     }
 

@@ -152,14 +152,13 @@ fn parts(shape: &[usize]) -> Vec<Vec<usize>> {
 
 /// Compresses the elements of an array, appending to `out`.
 ///
-/// `fills` are bit patterns of values known to mean "missing"; they only help the search. `effort` 0..=9 is reserved
-/// for trading time against size; 5 is the default.
+/// `fills` are bit patterns of values known to mean "missing"; they only help the search.
 ///
 /// # Errors
 ///
 /// [`Error::Length`] when `bytes` are not as many as `shape` elements of `dtype` take, [`Error::TooLarge`] when the
 /// shape overflows.
-pub fn encode(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8], effort: u8, out: &mut Vec<u8>) -> Result<()> {
+pub fn encode(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let n = count(dtype, shape)?;
     if bytes.len() != n * dtype.size() {
         return Err(Error::Length);
@@ -172,18 +171,18 @@ pub fn encode(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8], effort
     for part in parts(shape) {
         let (head, tail) = rest.split_at_checked(count(dtype, &part)? * dtype.size()).ok_or(Error::Length)?;
         rest = tail;
-        put_section(out, &encode_part(dtype, &part, fills, head, effort)?);
+        put_section(out, &encode_part(dtype, &part, fills, head)?);
     }
     Ok(())
 }
 
-fn encode_part(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8], effort: u8) -> Result<Vec<u8>> {
+fn encode_part(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8]) -> Result<Vec<u8>> {
     let first = &bytes[..dtype.size()];
     if bytes.chunks_exact(dtype.size()).all(|e| e == first) {
         return Ok([&[CONSTANT], first].concat());
     }
     let mut best = Vec::new();
-    if let Some(body) = plan::encode(dtype, shape, fills, bytes, effort)? {
+    if let Some(body) = plan::encode(dtype, shape, fills, bytes)? {
         best.push(GRID);
         best.extend_from_slice(&body);
     }

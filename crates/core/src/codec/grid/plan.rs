@@ -303,7 +303,6 @@ pub(super) fn encode(
     shape: &[usize],
     fills: &[u64],
     bytes: &[u8],
-    _effort: u8,
 ) -> Result<Option<Vec<u8>>> {
     let g = Geometry::new(shape);
     let raw_values = g.gather(&load(dtype, bytes));
