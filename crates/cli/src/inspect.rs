@@ -89,7 +89,8 @@ pub(crate) fn needs(variables: &[Variable]) -> String {
 pub(crate) fn reader_in_words(reader: Reader) -> &'static str {
     match reader {
         Reader::Core => "any build of HDF5",
-        Reader::Standard => "HDF5 with the registered filters of hdf5plugin or netCDF-C",
+        Reader::NetCdf => "netCDF-4 with its own plugins (zstd, Blosc, bzip2), or HDF5 with hdf5plugin",
+        Reader::Standard => "HDF5 with the registered filters of hdf5plugin",
         Reader::Knarr => "HDF5 with Knarr's filter (id 45223)",
     }
 }

@@ -24,8 +24,29 @@ use clap::Parser;
 use std::process::ExitCode;
 
 use args::{Command, Knarr};
+use knarr_core::ErrorKind;
 
+/// A reader that closes the pipe has seen enough: the program ends quietly. Everything else that panics is a defect.
 fn main() -> ExitCode {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !is_closed_pipe(panic.payload()) {
+            report(panic);
+        }
+    }));
+    match std::panic::catch_unwind(run) {
+        Ok(code) => code,
+        Err(panic) if is_closed_pipe(panic.as_ref()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(ErrorKind::Internal.exit_code()),
+    }
+}
+
+/// What `println!` says when standard output is gone.
+fn is_closed_pipe(panic: &(dyn std::any::Any + Send)) -> bool {
+    panic.downcast_ref::<String>().is_some_and(|text| text.starts_with("failed printing to stdout"))
+}
+
+fn run() -> ExitCode {
     let arguments = match Knarr::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {

@@ -59,7 +59,7 @@ impl Request {
     fn apply(&self, mut settings: Settings) -> Result<Settings> {
         let wishes = &self.wishes;
         if let Some(goal) = &wishes.goal {
-            settings.goal = goal.parse()?;
+            settings.goal = goal.parse().map_err(|error: Error| error.at("--goal"))?;
         }
         if let Some(portable) = &wishes.portable {
             settings.portable = match portable.as_str() {
@@ -79,10 +79,11 @@ impl Request {
                 None => settings.chain = Some(text.parse()?),
             }
         }
+        let in_chunks = |error: Error| error.at("--chunks");
         for text in &wishes.chunks {
             match split_variable(text, &[]) {
-                Some((name, chunks)) => rule(&mut settings, name).chunks = Some(chunks.parse()?),
-                None => settings.chunks = text.parse()?,
+                Some((name, chunks)) => rule(&mut settings, name).chunks = Some(chunks.parse().map_err(in_chunks)?),
+                None => settings.chunks = text.parse().map_err(in_chunks)?,
             }
         }
         self.apply_quality(&mut settings)?;

@@ -104,7 +104,7 @@ impl Goal {
         type Table = &'static [(Measure, f64)];
         let (weights, limits): (Table, Table) = match name {
             "speed" => (&[(Ratio, 0.3), (Encode, 0.5), (Decode, 0.2)], &[]),
-            "balanced" => (&[(Ratio, 0.85), (Encode, 0.12), (Decode, 0.03)], &[]),
+            "balanced" => (&[(Ratio, 0.9), (Encode, 0.08), (Decode, 0.02)], &[]),
             "ratio" => (&[(Ratio, 1.0)], &[]),
             // Written once, read for decades: any price to write, not any price to read.
             "archive" => (&[(Ratio, 0.95), (Decode, 0.05)], &[(Decode, 100.0)]),

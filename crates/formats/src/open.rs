@@ -53,7 +53,7 @@ fn open_zarr(path: &Path, _codecs: &CodecList) -> Result<Box<dyn Source>> {
 /// Opens `path`, whatever format it has. Chunks are decoded with `codecs` where the format allows it.
 ///
 /// # Errors
-/// `NotFound` or `Read` if it cannot be read; `Unsupported` if it is of no format that is read; otherwise the
+/// `NotFound` or `Read` if it cannot be read; `Corrupt` if it is of no format that is read; otherwise the
 /// errors of the format.
 pub fn open(path: &Path, codecs: &CodecList) -> Result<Box<dyn Source>> {
     let probe = Probe::new(path)?;
@@ -63,7 +63,7 @@ pub fn open(path: &Path, codecs: &CodecList) -> Result<Box<dyn Source>> {
         }
     }
     let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
-    Err(Error::unsupported(format!("of no known format: {}", probe.describe()))
+    Err(Error::corrupt(format!("of no known format: {}", probe.describe()))
         .mend(format!("these are read: {}", names.join("; ")))
         .at(path.display().to_string()))
 }

@@ -6,7 +6,7 @@ use knarr_core::choose::Target;
 use knarr_core::codec::Reader;
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
-use knarr_core::pipeline::{Execution, advise, execute, most_demanding, storages};
+use knarr_core::pipeline::{Execution, advise, execute, most_demanding, prove_copies, storages};
 use knarr_core::plan::{Action, Plan};
 use knarr_core::provenance;
 use knarr_core::settings::Settings;
@@ -47,6 +47,8 @@ impl OutputFormat {
     /// What the format can hold for readers that have at most `portable`.
     pub fn target(self, portable: Reader) -> Target {
         match self {
+            // A netCDF file is for netCDF readers, which carry fewer filters than hdf5plugin.
+            Self::NetCdf4 if portable == Reader::Standard => Target::Hdf5(Reader::NetCdf),
             Self::NetCdf4 | Self::Hdf5 => Target::Hdf5(portable),
             Self::Zarr => Target::Zarr(portable),
         }
@@ -115,16 +117,24 @@ pub fn repack(
     let plan = advise(engine, source.as_ref(), settings, target, progress).map_err(|error| in_file(error, input))?;
     let choosing_seconds = begin.elapsed().as_secs_f64();
     let storages = storages(engine, source.as_ref(), &plan, target)?;
+    // What is copied is read while the sink is made: such errors are the input's.
+    let blame = |error: Error| match error.kind() {
+        ErrorKind::Write | ErrorKind::Exists => error,
+        _ => in_file(error, input),
+    };
     let mut sink: Box<dyn Sink> = match format {
         OutputFormat::Zarr => {
             let options = ZarrOptions { force: options.force, ..ZarrOptions::default() };
-            Box::new(ZarrSink::create(output, source.as_ref(), &storages, options)?)
+            Box::new(ZarrSink::create(output, source.as_ref(), &storages, options).map_err(blame)?)
         }
         OutputFormat::NetCdf4 | OutputFormat::Hdf5 => {
             let options = SinkOptions { force: options.force };
-            Box::new(Hdf5Sink::create(output, source.as_ref(), &storages, options)?)
+            Box::new(Hdf5Sink::create(output, source.as_ref(), &storages, options).map_err(blame)?)
         }
     };
+    if settings.verify {
+        prove_copies(engine, source.as_ref(), &plan).map_err(|error| in_file(error, input))?;
+    }
     let execution = execute(engine, source.as_ref(), &plan, target, settings.verify, sink.as_mut(), progress)?;
     annotate(sink.as_mut(), source.as_ref(), &plan, &execution, options)?;
     engine.check_cancelled()?;
@@ -147,15 +157,15 @@ fn refuse_existing(input: &Path, output: &Path, force: bool) -> Result<()> {
     if !output.exists() {
         return Ok(());
     }
+    if force {
+        return Ok(());
+    }
     if let (Ok(a), Ok(b)) = (input.canonicalize(), output.canonicalize())
         && a == b
     {
         return Err(Error::new(ErrorKind::Exists, "input and output are the same file")
-            .mend("write to another name; replace the input yourself once you trust the result")
+            .mend("write to another name, or replace the input with --force")
             .at(output.display().to_string()));
-    }
-    if force {
-        return Ok(());
     }
     Err(Error::new(ErrorKind::Exists, "exists already")
         .mend("choose another name or replace it with --force")

@@ -1,11 +1,11 @@
 //! What the page shows: plan, measurement and stored sizes brought together, one row a variable.
 
-use knarr_core::codec::{CodecList, Reader, filter_name, registered};
+use knarr_core::codec::{CodecList, filter_name, registered};
 use knarr_core::model::Variable;
 use knarr_core::pipeline::VariableReport;
 use knarr_core::plan::{Action, Choice, VariablePlan};
 use knarr_formats::repack::{OutputFormat, Repacked};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// One repacked file.
@@ -133,10 +133,14 @@ fn stored(path: &Path, codecs: &CodecList) -> BTreeMap<String, Variable> {
 
 /// What a reader of the output needs, one clause a package.
 fn reader<'v>(done: &Repacked, written: impl Iterator<Item = &'v Variable>) -> String {
-    match (OutputFormat::of(&done.output), done.reader) {
-        (Ok(OutputFormat::Zarr), Reader::Knarr) => return "Zarr v3 with Knarr's codecs".to_owned(),
-        (Ok(OutputFormat::Zarr), _) => return "any Zarr v3 library with the codecs named in the table".to_owned(),
-        _ => {}
+    if OutputFormat::of(&done.output).is_ok_and(|format| format == OutputFormat::Zarr) {
+        let chains = written.flat_map(|variable| variable.chain.split('|').map(str::trim).collect::<Vec<_>>());
+        let codecs: BTreeSet<&str> =
+            chains.map(|step| step.split(':').next().unwrap_or(step)).filter(|codec| *codec != "raw").collect();
+        if codecs.is_empty() {
+            return "any Zarr v3 library".to_owned();
+        }
+        return format!("a Zarr v3 library with the codecs {}", codecs.into_iter().collect::<Vec<_>>().join(", "));
     }
     let mut packages: BTreeMap<&str, BTreeMap<u32, String>> = BTreeMap::new();
     for filter in written.flat_map(|variable| &variable.filters).filter(|filter| !matches!(filter.id, 1..=6)) {

@@ -2,6 +2,7 @@
 
 use knarr_formats::repack::Repacked;
 
+use super::axis::number;
 use super::bars;
 use super::facts::{File, float};
 use super::html::{definitions, escape, put};
@@ -167,7 +168,7 @@ fn facts(file: &File<'_>, context: &Context) -> Vec<(&'static str, String)> {
         ("Verified", proof),
         ("A reader needs", file.reader.clone()),
         ("Profile", format!("{} (speeds and energy expected of each chain)", plan.profile)),
-        ("Energy", format!("{:.1} J expected, from a {}", file.joules(), energy_source(file))),
+        ("Energy", format!("{} J expected, from a {}", number(file.joules()), energy_source(file))),
     ];
     let kept = chunks.fallback_chunks + chunks.stored_chunks;
     if kept > 0 {

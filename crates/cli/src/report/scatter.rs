@@ -2,7 +2,7 @@
 
 use knarr_core::plan::{Candidate, Choice};
 
-use super::axis::{Axis, number};
+use super::axis::{Axis, Scale, number};
 use super::facts::{Row, float};
 use super::html::{escape, put};
 
@@ -128,8 +128,9 @@ fn frame(svg: &mut String, x: &Axis, y: &Axis) {
     );
     put!(
         svg,
-        "<text class=\"title\" transform=\"translate(12 {:.1}) rotate(-90)\" text-anchor=\"middle\">ratio</text>\n",
-        (top + bottom) / 2.0
+        "<text class=\"title\" transform=\"translate(12 {:.1}) rotate(-90)\" text-anchor=\"middle\">ratio{}</text>\n",
+        (top + bottom) / 2.0,
+        if y.scale == Scale::Logarithmic { " (log)" } else { "" }
     );
 }
 

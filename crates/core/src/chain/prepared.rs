@@ -275,8 +275,7 @@ impl Chain {
     pub fn reader(&self) -> Reader {
         match self.hdf5_pipeline() {
             None => Reader::Knarr,
-            Some(filters) if filters.iter().all(|filter| matches!(filter.id, 1..=3)) => Reader::Core,
-            Some(_) => Reader::Standard,
+            Some(filters) => Reader::of_filters(filters.iter().map(|filter| filter.id)),
         }
     }
 }

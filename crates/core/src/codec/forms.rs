@@ -33,10 +33,27 @@ pub enum Hdf5Form {
 pub enum Reader {
     /// Any build of HDF5: deflate, shuffle, fletcher32.
     Core,
-    /// HDF5 with the registered filters that the `hdf5plugin` package and netCDF-C carry.
+    /// netCDF-4 as packages carry it: what [`Reader::Core`] reads, zstd, Blosc and bzip2.
+    NetCdf,
+    /// HDF5 with the registered filters that the `hdf5plugin` package carries.
     Standard,
     /// Knarr's own filter.
     Knarr,
+}
+
+impl Reader {
+    /// What opens a pipeline of these filters.
+    pub fn of_filters(ids: impl Iterator<Item = FilterId>) -> Self {
+        ids.map(|id| match id {
+            1..=3 => Self::Core,
+            // netCDF-C 4.9 and its wheels bring bzip2, Blosc and zstd.
+            307 | 32001 | 32015 => Self::NetCdf,
+            super::KNARR_FILTER => Self::Knarr,
+            _ => Self::Standard,
+        })
+        .max()
+        .unwrap_or(Self::Core)
+    }
 }
 
 /// Where a Zarr v3 codec stands in `codecs`.

@@ -207,13 +207,7 @@ impl Planner<'_> {
         if variable.filters.is_empty() || stored == 0 {
             return false;
         }
-        let needs = if variable.filters.iter().all(|filter| matches!(filter.id, 1..=3)) {
-            Reader::Core
-        } else if variable.filters.iter().any(|filter| filter.id == crate::codec::KNARR_FILTER) {
-            Reader::Knarr
-        } else {
-            Reader::Standard
-        };
+        let needs = Reader::of_filters(variable.filters.iter().map(|filter| filter.id));
         #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
         let ratio = variable.raw_bytes() as f64 / stored as f64;
         // Writing costs nothing then, which must not count: the question is what the result is worth.
@@ -323,9 +317,16 @@ impl ChoiceJob<'_> {
             )
             .mend("state a bound, for example --max-abs-error, or choose a lossless chain"));
         }
-        if !self.target.holds(&chain) {
+        // A chain that was asked for may use every registered filter, unless only core filters were allowed.
+        let target = match self.target {
+            Target::Hdf5(Reader::NetCdf) => Target::Hdf5(Reader::Standard),
+            other => other,
+        };
+        if !target.holds(&chain) {
             let (what, mend) = match self.target {
-                Target::Hdf5(Reader::Core) => ("every HDF5 build can read", "allow plugins with --portable standard"),
+                Target::Hdf5(Reader::Core) => {
+                    ("every HDF5 build can read (--portable core)", "allow plugins with --portable standard")
+                }
                 Target::Hdf5(_) => {
                     ("a standard HDF5 filter pipeline can hold", "allow Knarr's own filter with --portable knarr")
                 }

@@ -82,6 +82,9 @@ fn planned<'a>(source: &'a dyn Source, plan: &'a Plan) -> impl Iterator<Item = (
     })
 }
 
+/// More chunks than this are refused: no variable has them, but a damaged header can claim them.
+const MOST_CHUNKS: u64 = 1 << 28;
+
 /// One variable under way.
 struct Work<'a> {
     index: usize,
@@ -138,6 +141,11 @@ pub fn execute(
         )
         .map_err(|error| error.at_variable(variable.name()))?;
         let chunks = chunk_count(&variable.shape, &choice.chunk);
+        if chunks > MOST_CHUNKS {
+            return Err(Error::unsupported(format!("{chunks} chunks are more than {MOST_CHUNKS}"))
+                .mend("choose larger chunks with --chunks, if the shape is not a sign of damage")
+                .at_variable(variable.name()));
+        }
         works.push(Work { index, variable, chunk: &choice.chunk, encoder, first, chunks, chunk_bytes });
         first += chunks;
     }
@@ -191,6 +199,30 @@ impl Budget {
         }
         Ok(Self { jobs: engine.jobs.clamp(1, fitting.max(1)), window: half / 2 })
     }
+}
+
+/// Reads every variable that is copied as it is and could be decoded: what is damaged must not pass for proven.
+///
+/// # Errors
+/// What reading reports, with variable and chunk.
+pub fn prove_copies(engine: &Engine, source: &dyn Source, plan: &Plan) -> Result<()> {
+    for (index, variable) in source.model().variables.iter().enumerate() {
+        let copied = matches!(plan.variable(&variable.path).map(|planned| &planned.action), Some(Action::Copy(_)));
+        if !copied || variable.copied_because.is_some() || variable.is_empty() {
+            continue;
+        }
+        let block = crate::settings::chunk_shape(&crate::settings::ChunkRule::Keep, variable)?;
+        let count = usize::try_from(chunk_count(&variable.shape, &block)).unwrap_or(usize::MAX);
+        engine.parallel(count, |number| {
+            let position = chunk_position(&variable.shape, &block, number as u64);
+            let (start, extents) = chunk_region(&variable.shape, &block, &position);
+            if source.is_written(index, &start, &extents) {
+                source.read_region(index, &start, &extents, &mut Vec::new())?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 fn run(

@@ -10,7 +10,7 @@ mod window;
 
 pub use advise::{advise, plan_array};
 pub use encode::ChunkOutcome;
-pub use execute::{Execution, VariableReport, execute, most_demanding, storages};
+pub use execute::{Execution, VariableReport, execute, most_demanding, prove_copies, storages};
 
 /// Positions in the grid of chunks of a variable, row-major.
 pub fn chunk_count(shape: &[u64], chunk: &[u64]) -> u64 {

@@ -11,7 +11,7 @@ pub use header::{Dim, Header, NcType, Var, Version, parse_header};
 
 use crate::fills;
 use header::Fault;
-use knarr_core::array::{DType, Endian};
+use knarr_core::array::{DType, Endian, swap_bytes};
 use knarr_core::model::{Dimension, Group, Layout, Model, Variable};
 use knarr_core::store::Source;
 use knarr_core::{Error, Result};
@@ -123,7 +123,8 @@ fn model(header: Header, records: u64, places: &[Place]) -> Model {
             let mut variable = Variable {
                 path: format!("/{}", var.name),
                 dtype,
-                endian: if dtype == DType::Opaque(1) { Endian::Little } else { Endian::Big },
+                // Big-endian is how the format stores numbers, not what they are: regions are handed out swapped.
+                endian: Endian::Little,
                 shape: place.shape.clone(),
                 max_shape,
                 dimensions: var.dims.iter().map(|&dim| Some(dimensions[dim].name.clone())).collect(),
@@ -162,7 +163,9 @@ impl Source for ClassicSource {
             return Err(Error::internal(format!("there is no variable {variable}")));
         };
         read::read_region(&self.file, self.file_len, place, info.dtype.size(), start, count, out)
-            .map_err(|error| error.at_variable(info.name()).at(self.path.display().to_string()))
+            .map_err(|error| error.at_variable(info.name()).at(self.path.display().to_string()))?;
+        swap_bytes(out, info.dtype.size());
+        Ok(())
     }
 
     fn is_written(&self, _variable: usize, _start: &[u64], _count: &[u64]) -> bool {
