@@ -16,7 +16,9 @@ separated by bars. The first option may stand without its name (`zstd:3` is `zst
 `--chain` takes such a text; without it, knarr chooses.
 
 Besides these codecs, each HDF5 filter plugin that is installed on a machine is the codec `plugin-NUMBER`, with the
-option `cd` for its client data values (`plugin-32017:cd=1/2/3`). `knarr doctor` lists them.
+option `cd` for its client data values (`plugin-32017:cd=1/2/3`). `knarr doctor` lists them. With the plugin 32024 of
+the Python package `hdf5plugin` there is `sz3` as well: `sz3:abs,bound=0.01` bounds the absolute error,
+`sz3:rel,bound=0.001` the error as a fraction of the chunk's range of values.
 
 Examples of HDF5 and Zarr forms below are for chunks of 64x64 values of type f32 (or of the type named).
 
@@ -36,13 +38,16 @@ pub(crate) fn page() -> Result<String> {
     for example in &shown {
         let codec = example.codec;
         let name = codec.name();
-        put(&mut text, format_args!(
-            "| [{name}](#{name}) | {} | {} | {} | {} |\n",
-            kind(codec.kind()),
-            example.loss_in_a_word(),
-            example.filter().map_or("–".to_owned(), |(id, _)| id.to_string()),
-            example.zarr().map_or("–".to_owned(), |(name, _)| name)
-        ));
+        put(
+            &mut text,
+            format_args!(
+                "| [{name}](#{name}) | {} | {} | {} | {} |\n",
+                kind(codec.kind()),
+                example.loss_in_a_word(),
+                example.filter().map_or("–".to_owned(), |(id, _)| id.to_string()),
+                example.zarr().map_or("–".to_owned(), |(name, _)| name)
+            ),
+        );
     }
     for example in &shown {
         example.section(&mut text);
@@ -59,7 +64,8 @@ struct Example<'a> {
 
 impl<'a> Example<'a> {
     fn of(codec: &'a dyn Codec) -> Self {
-        let dtype = [DType::F32, DType::I32, DType::U8].into_iter().find(|dtype| codec.supports(*dtype)).unwrap_or(DType::F32);
+        let dtype =
+            [DType::F32, DType::I32, DType::U8].into_iter().find(|dtype| codec.supports(*dtype)).unwrap_or(DType::F32);
         let stage = Stage { spec: ArraySpec::new(dtype, [64, 64]), is_array: true };
         let options = sample_options(codec, None).unwrap_or_default();
         Self { codec, options, stage }
@@ -68,14 +74,18 @@ impl<'a> Example<'a> {
     fn section(&self, text: &mut String) {
         let codec = self.codec;
         put(text, format_args!("\n## {}\n\n{}.\n\n", codec.name(), sentence(codec.summary())));
-        put(text, format_args!("- Kind: {}\n- Types: {}\n- Values: {}\n", kind(codec.kind()), types(codec), self.loss()));
+        put(
+            text,
+            format_args!("- Kind: {}\n- Types: {}\n- Values: {}\n", kind(codec.kind()), types(codec), self.loss()),
+        );
         match codec.hdf5(&self.options, &self.stage) {
-            Hdf5Form::Filter(filter) => put(text, format_args!(
-                "- HDF5: filter {}, cd_values {:?}{}\n",
-                filter.id, filter.cd_values, self.on()
-            )),
+            Hdf5Form::Filter(filter) => {
+                put(text, format_args!("- HDF5: filter {}, cd_values {:?}{}\n", filter.id, filter.cd_values, self.on()))
+            }
             Hdf5Form::Invisible => put(text, format_args!("- HDF5: nothing is written; only values change\n")),
-            Hdf5Form::None => put(text, format_args!("- HDF5: no registered filter; only inside Knarr's own (`--portable knarr`)\n")),
+            Hdf5Form::None => {
+                put(text, format_args!("- HDF5: no registered filter; only inside Knarr's own (`--portable knarr`)\n"))
+            }
         }
         match self.zarr() {
             Some((_, entry)) => put(text, format_args!("- Zarr v3: {entry}\n")),
@@ -89,7 +99,10 @@ impl<'a> Example<'a> {
         text.push_str("\n| option | values | default | meaning |\n|---|---|---|---|\n");
         for option in codec.options() {
             let (values, default) = range(option);
-            put(text, format_args!("| `{}` | {values} | {default} | {} |\n", option.name, option.doc.replace('|', "\\|")));
+            put(
+                text,
+                format_args!("| `{}` | {values} | {default} | {} |\n", option.name, option.doc.replace('|', "\\|")),
+            );
         }
     }
 
@@ -171,11 +184,17 @@ impl<'a> Example<'a> {
     fn loss(&self) -> String {
         let losses = self.losses();
         let words = |wanted: Loss| -> Vec<String> {
-            losses.iter().filter(|(_, loss)| *loss == wanted).filter_map(|(word, _)| word.map(|word| format!("`{word}`"))).collect()
+            losses
+                .iter()
+                .filter(|(_, loss)| *loss == wanted)
+                .filter_map(|(word, _)| word.map(|word| format!("`{word}`")))
+                .collect()
         };
         match self.loss_in_a_word() {
             "kept" => "every bit is kept".to_owned(),
-            "changed" => "changed; every chunk is checked against the promised bound and kept lossless where it fails".to_owned(),
+            "changed" => {
+                "changed; every chunk is checked against the promised bound and kept lossless where it fails".to_owned()
+            }
             _ => format!(
                 "every bit is kept with {}; changed, and checked against the promised bound, with {}",
                 words(Loss::Lossless).join(", "),
@@ -223,7 +242,9 @@ fn types(codec: &dyn Codec) -> String {
 /// Allowed values and default of an option.
 fn range(option: &OptionDoc) -> (String, String) {
     match option.kind {
-        OptionKind::Int { min, max, default } => (format!("{min} to {max}"), default.map_or("required".to_owned(), |default| default.to_string())),
+        OptionKind::Int { min, max, default } => {
+            (format!("{min} to {max}"), default.map_or("required".to_owned(), |default| default.to_string()))
+        }
         OptionKind::Float => ("a number above 0".to_owned(), "required".to_owned()),
         OptionKind::FloatOr(default) => ("a number, 0 or above".to_owned(), default.to_string()),
         OptionKind::Word(words) => {

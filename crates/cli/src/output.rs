@@ -12,8 +12,10 @@ use knarr_core::error::{Error, Result};
 /// # Errors
 /// `Write` with the path, `Usage` if it has no file name.
 pub(crate) fn replace(path: &Path, contents: &[u8]) -> Result<()> {
-    let name = path.file_name().ok_or_else(|| Error::usage("the output needs a file name").at(path.display().to_string()))?;
-    let temporary = Temporary(path.with_file_name(format!(".{}.knarr-{:x}.tmp", name.to_string_lossy(), std::process::id())));
+    let name =
+        path.file_name().ok_or_else(|| Error::usage("the output needs a file name").at(path.display().to_string()))?;
+    let temporary =
+        Temporary(path.with_file_name(format!(".{}.knarr-{:x}.tmp", name.to_string_lossy(), std::process::id())));
     let write = || -> std::io::Result<()> {
         let mut file: File = OpenOptions::new().write(true).create(true).truncate(true).open(&temporary.0)?;
         file.write_all(contents)?;

@@ -13,7 +13,9 @@ use crate::table::{self, Align};
 
 pub(crate) fn run(arguments: &args::Profile) -> Result<u8> {
     if !arguments.seconds.is_finite() || arguments.seconds <= 0.0 {
-        return Err(Error::usage(format!("--seconds is {}", arguments.seconds)).mend("give a number above 0, such as 60"));
+        return Err(
+            Error::usage(format!("--seconds is {}", arguments.seconds)).mend("give a number above 0, such as 60")
+        );
     }
     let usual = crate::session::user_profile();
     let path = arguments.output.clone().or_else(|| usual.clone()).ok_or_else(|| {
@@ -29,11 +31,17 @@ pub(crate) fn run(arguments: &args::Profile) -> Result<u8> {
     drop(progress);
     write(&path, &measured, arguments.output.is_none())?;
     print(&measured);
-    println!("{}: energy from a {}: {} W per busy core, {} J to move a GB", measured.machine, measured.power.source, measured.power.watts_per_core, measured.power.joules_per_gb);
+    println!(
+        "{}: energy from a {}: {} W per busy core, {} J to move a GB",
+        measured.machine, measured.power.source, measured.power.watts_per_core, measured.power.joules_per_gb
+    );
     if usual.as_ref() == Some(&path) {
         println!("written to {}; every choice uses it from now on", path.display());
     } else {
-        println!("written to {0}; choices use it with --profile {0}, or with 'profile' under [machine] in knarr.toml", path.display());
+        println!(
+            "written to {0}; choices use it with --profile {0}, or with 'profile' under [machine] in knarr.toml",
+            path.display()
+        );
     }
     Ok(0)
 }
@@ -80,12 +88,15 @@ fn print(measured: &Profile) {
         ("encode", Align::Right),
         ("decode", Align::Right),
     ];
-    let cells = |cost: &Cost| [format!("{:.2}", cost.ratio), format!("{:.0}", cost.encode), format!("{:.0}", cost.decode)];
+    let cells =
+        |cost: &Cost| [format!("{:.2}", cost.ratio), format!("{:.0}", cost.encode), format!("{:.0}", cost.decode)];
     let rows: Vec<Vec<String>> = measured
         .steps
         .iter()
         .map(|(step, costs)| std::iter::once(step.clone()).chain(costs.iter().flat_map(cells)).collect())
         .collect();
     print!("{}", table::render(&header, &rows));
-    println!("MB/s of the step's input, one core, on data that is hard, middling and easy to compress; one entry where that makes no difference");
+    println!(
+        "MB/s of the step's input, one core, on data that is hard, middling and easy to compress; one entry where that makes no difference"
+    );
 }

@@ -59,11 +59,17 @@ impl FileReport {
 pub(super) struct Advice {
     /// Plugin directory of an installed hdf5plugin package.
     plugin_path: Option<PathBuf>,
+    /// What stands before a new entry of `HDF5_PLUGIN_PATH`, so that earlier ones stay.
+    already: &'static str,
 }
 
 impl Advice {
     pub(super) fn new(python: Option<&Python>) -> Self {
-        Self { plugin_path: python.and_then(|python| python.plugin_path.clone()) }
+        let set = std::env::var("HDF5_PLUGIN_PATH").is_ok_and(|path| !path.is_empty() && path != "::");
+        Self {
+            plugin_path: python.and_then(|python| python.plugin_path.clone()),
+            already: if set { "\"$HDF5_PLUGIN_PATH\":" } else { "" },
+        }
     }
 }
 
@@ -109,7 +115,8 @@ fn needs(variables: &[Variable]) -> Vec<Need> {
 }
 
 fn verdict(path: &Path, needs: &[Need], reader: &Reader, advice: &Advice) -> Verdict {
-    let lacks: Vec<FilterId> = needs.iter().map(|need| need.id).filter(|id| reader.state(*id) == State::Missing).collect();
+    let lacks: Vec<FilterId> =
+        needs.iter().map(|need| need.id).filter(|id| reader.state(*id) == State::Missing).collect();
     let imports = needs.iter().any(|need| reader.state(need.id) == State::AfterImport);
     Verdict {
         reader: reader.kind,
@@ -129,13 +136,17 @@ fn mends(path: &Path, lacks: &[FilterId], kind: ReaderKind, advice: &Advice) -> 
         mends.push(match (kind, &advice.plugin_path) {
             (ReaderKind::H5py, None) => "pip install hdf5plugin, and 'import hdf5plugin' before the file is opened".to_owned(),
             (ReaderKind::Knarr, None) => "pip install hdf5plugin".to_owned(),
-            (_, Some(directory)) => format!("export HDF5_PLUGIN_PATH={}", quoted(directory)),
-            (_, None) => {
-                "pip install hdf5plugin; export HDF5_PLUGIN_PATH=$(python3 -c 'import hdf5plugin; print(hdf5plugin.PLUGIN_PATH)')".to_owned()
-            }
+            (_, Some(directory)) => format!("export HDF5_PLUGIN_PATH={}{}", advice.already, quoted(directory)),
+            (_, None) => format!(
+                "pip install hdf5plugin; export HDF5_PLUGIN_PATH={}$(python3 -c 'import hdf5plugin; print(hdf5plugin.PLUGIN_PATH)')",
+                advice.already
+            ),
         });
         if matches!(kind, ReaderKind::C | ReaderKind::Fortran) {
-            mends.push("a module or package of your system that brings these plugins, with its directory in HDF5_PLUGIN_PATH".to_owned());
+            mends.push(
+                "a module or package of your system that brings these plugins, with its directory in HDF5_PLUGIN_PATH"
+                    .to_owned(),
+            );
         }
     } else {
         for id in lacks {
@@ -183,14 +194,17 @@ mod tests {
     #[test]
     fn each_reader_gets_its_own_mend() {
         let needs = [need(1), need(32015)];
-        let none = Advice { plugin_path: None };
-        let some = Advice { plugin_path: Some(PathBuf::from("/opt/hdf5 plugins")) };
+        let none = Advice { plugin_path: None, already: "" };
+        let some = Advice { plugin_path: Some(PathBuf::from("/opt/hdf5 plugins")), already: "" };
         let c = reader(ReaderKind::C, true, &[(1, State::BuiltIn)]);
         let found = verdict(Path::new("a b.nc"), &needs, &c, &none);
         assert_eq!((found.opens, found.lacks.as_slice()), (false, &[32015][..]));
         assert!(found.mends[0].contains("pip install hdf5plugin; export HDF5_PLUGIN_PATH=$("));
         assert_eq!(found.mends.last().unwrap(), "knarr repack 'a b.nc' --portable core -o 'a b.core.nc'");
-        assert_eq!(verdict(Path::new("a.nc"), &needs, &c, &some).mends[0], "export HDF5_PLUGIN_PATH='/opt/hdf5 plugins'");
+        assert_eq!(
+            verdict(Path::new("a.nc"), &needs, &c, &some).mends[0],
+            "export HDF5_PLUGIN_PATH='/opt/hdf5 plugins'"
+        );
         let h5py = reader(ReaderKind::H5py, true, &[(1, State::BuiltIn), (32015, State::AfterImport)]);
         let found = verdict(Path::new("a.nc"), &needs, &h5py, &none);
         assert!(found.opens && found.after == Some("import hdf5plugin") && found.mends.is_empty());
@@ -198,10 +212,18 @@ mod tests {
 
     #[test]
     fn only_installed_readers_count() {
-        let report = |verdicts: Vec<Verdict>| FileReport { path: PathBuf::new(), format: String::new(), needs: Vec::new(), codecs: Vec::new(), verdicts };
+        let report = |verdicts: Vec<Verdict>| FileReport {
+            path: PathBuf::new(),
+            format: String::new(),
+            needs: Vec::new(),
+            codecs: Vec::new(),
+            verdicts,
+        };
         let needs = [need(32015)];
-        let none = Advice { plugin_path: None };
-        let of = |installed, filters: &[(FilterId, State)]| verdict(Path::new("a.nc"), &needs, &reader(ReaderKind::C, installed, filters), &none);
+        let none = Advice { plugin_path: None, already: "" };
+        let of = |installed, filters: &[(FilterId, State)]| {
+            verdict(Path::new("a.nc"), &needs, &reader(ReaderKind::C, installed, filters), &none)
+        };
         assert!(report(vec![of(true, &[(32015, State::BuiltIn)]), of(false, &[])]).opens_everywhere());
         assert!(!report(vec![of(true, &[(32015, State::BuiltIn)]), of(true, &[])]).opens_everywhere());
         assert!(!report(vec![of(false, &[])]).opens_everywhere());

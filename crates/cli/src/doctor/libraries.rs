@@ -23,9 +23,9 @@ impl Component {
 
 /// libhdf5 and libnetcdf.
 pub(super) fn of_c(loader: &str) -> Vec<Component> {
-    let hdf5 = compiler_wrapper("h5cc")
-        .or_else(|| packaged("HDF5", &["hdf5", "hdf5-serial"]))
-        .or_else(|| shared("HDF5", loader, &["libhdf5.so", "libhdf5_serial.so", "libhdf5_openmpi.so", "libhdf5_mpich.so"]));
+    let hdf5 = compiler_wrapper("h5cc").or_else(|| packaged("HDF5", &["hdf5", "hdf5-serial"])).or_else(|| {
+        shared("HDF5", loader, &["libhdf5.so", "libhdf5_serial.so", "libhdf5_openmpi.so", "libhdf5_mpich.so"])
+    });
     let netcdf = configured("netCDF-C", "nc-config")
         .or_else(|| packaged("netCDF-C", &["netcdf"]))
         .or_else(|| shared("netCDF-C", loader, &["libnetcdf.so"]));
@@ -34,8 +34,13 @@ pub(super) fn of_c(loader: &str) -> Vec<Component> {
 
 /// The Fortran libraries; they call the C ones.
 pub(super) fn of_fortran(loader: &str) -> Vec<Component> {
-    let hdf5 = compiler_wrapper("h5fc")
-        .or_else(|| shared("HDF5 Fortran", loader, &["libhdf5_fortran.so", "libhdf5_serial_fortran.so", "libhdf5_openmpi_fortran.so"]));
+    let hdf5 = compiler_wrapper("h5fc").or_else(|| {
+        shared(
+            "HDF5 Fortran",
+            loader,
+            &["libhdf5_fortran.so", "libhdf5_serial_fortran.so", "libhdf5_openmpi_fortran.so"],
+        )
+    });
     let netcdf = configured("netCDF-Fortran", "nf-config")
         .or_else(|| packaged("netCDF-Fortran", &["netcdf-fortran"]))
         .or_else(|| shared("netCDF-Fortran", loader, &["libnetcdff.so"]));
@@ -90,7 +95,9 @@ pub(super) fn plugin_directories() -> Vec<PathBuf> {
         return asked_for(&path);
     }
     // What belongs to a Python package is not on any library's default path.
-    let foreign = |directory: &PathBuf| directory.components().any(|part| part.as_os_str() == "site-packages" || part.as_os_str() == "dist-packages");
+    let foreign = |directory: &PathBuf| {
+        directory.components().any(|part| part.as_os_str() == "site-packages" || part.as_os_str() == "dist-packages")
+    };
     knarr_native::plugin::directories().into_iter().filter(|directory| !foreign(directory)).collect()
 }
 

@@ -49,7 +49,8 @@ pub(crate) fn run(arguments: &Doctor) -> Result<u8> {
     let readers = readers::all(&codecs, python.as_ref());
     let paths = crate::inputs::expand(&arguments.files)?;
     let advice = files::Advice::new(python.as_ref());
-    let files = paths.iter().map(|path| files::examine(path, &codecs, &readers, &advice)).collect::<Result<Vec<_>>>()?;
+    let files =
+        paths.iter().map(|path| files::examine(path, &codecs, &readers, &advice)).collect::<Result<Vec<_>>>()?;
     let diagnosis = Diagnosis {
         hdf5_plugin_path: std::env::var("HDF5_PLUGIN_PATH").ok(),
         directories: plugin::directories(),

@@ -19,16 +19,17 @@ pub(super) fn diagnosis(diagnosis: &Diagnosis) {
 }
 
 fn reader(reader: &Reader) {
-    let parts: Vec<String> = reader
-        .components
-        .iter()
-        .map(|part| format!("{} {} ({})", part.name, part.version, part.source))
-        .collect();
+    let parts: Vec<String> =
+        reader.components.iter().map(|part| format!("{} {} ({})", part.name, part.version, part.source)).collect();
     let parts = if parts.is_empty() { "not found".to_owned() } else { parts.join(", ") };
     println!("{:17} {parts}", reader.kind.name());
     let directories: Vec<String> = reader.directories.iter().map(|directory| directory.display().to_string()).collect();
     if reader.installed {
-        println!("{:17} plugins from: {}", "", if directories.is_empty() { "nowhere".to_owned() } else { directories.join(", ") });
+        println!(
+            "{:17} plugins from: {}",
+            "",
+            if directories.is_empty() { "nowhere".to_owned() } else { directories.join(", ") }
+        );
     }
 }
 
@@ -39,7 +40,12 @@ fn filters(diagnosis: &Diagnosis) {
     header.extend(installed.iter().map(|reader| (reader.kind.name(), Align::Left)));
     let rows: Vec<Vec<String>> = readers::shown(&diagnosis.readers, &needed)
         .into_iter()
-        .map(|(id, name)| [name, id.to_string()].into_iter().chain(installed.iter().map(|reader| state(&reader.state(id)).to_owned())).collect())
+        .map(|(id, name)| {
+            [name, id.to_string()]
+                .into_iter()
+                .chain(installed.iter().map(|reader| state(&reader.state(id)).to_owned()))
+                .collect()
+        })
         .collect();
     print!("{}", table::render(&header, &rows));
 }

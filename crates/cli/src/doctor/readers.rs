@@ -109,7 +109,8 @@ fn plugins(directories: &[PathBuf]) -> BTreeMap<FilterId, PathBuf> {
 }
 
 fn linked_filters(plugins: &BTreeMap<FilterId, PathBuf>, szip: bool) -> BTreeMap<FilterId, State> {
-    let own = REGISTERED.iter().filter(|filter| built_in(filter.provider, szip)).map(|filter| (filter.id, State::BuiltIn));
+    let own =
+        REGISTERED.iter().filter(|filter| built_in(filter.provider, szip)).map(|filter| (filter.id, State::BuiltIn));
     plugins.iter().map(|(id, path)| (*id, State::Plugin(Some(path.clone())))).chain(own).collect()
 }
 
@@ -139,7 +140,8 @@ fn h5py(python: &Python) -> Reader {
 }
 
 fn netcdf4_python(python: &Python) -> Reader {
-    let directories = python.netcdf4_plugins.as_ref().map(|path| libraries::asked_for(OsStr::new(path))).unwrap_or_default();
+    let directories =
+        python.netcdf4_plugins.as_ref().map(|path| libraries::asked_for(OsStr::new(path))).unwrap_or_default();
     let mut components = components(python, &["netCDF4"]);
     components.extend(python.netcdf4_hdf5.as_ref().map(|version| Component::new("HDF5", version, "inside netCDF4")));
     Reader {
@@ -184,7 +186,9 @@ fn knarr(codecs: &CodecList) -> Reader {
 pub(super) fn shown(readers: &[Reader], needed: &[FilterId]) -> Vec<(FilterId, String)> {
     let common = REGISTERED
         .iter()
-        .filter(|filter| matches!(filter.provider, Provider::Hdf5 | Provider::Hdf5WithSzip | Provider::Hdf5Plugin | Provider::H5py))
+        .filter(|filter| {
+            matches!(filter.provider, Provider::Hdf5 | Provider::Hdf5WithSzip | Provider::Hdf5Plugin | Provider::H5py)
+        })
         .map(|filter| filter.id);
     let had = readers.iter().flat_map(|reader| reader.filters.keys().copied());
     let mut ids: Vec<FilterId> = common.chain(had).chain(needed.iter().copied()).collect();

@@ -21,7 +21,7 @@ impl Axis {
     /// From zero to a round number not below `most`.
     pub(super) fn from_zero(most: f64, start: f64, end: f64) -> Self {
         let most = most.max(f64::MIN_POSITIVE);
-        let step = round_step(most, 4.0);
+        let step = round_step(most, 5.0);
         Self { scale: Scale::Linear, low: 0.0, high: (most / step).ceil() * step, start, end }
     }
 
@@ -56,7 +56,10 @@ impl Axis {
                 let step = round_step(self.high - self.low, 5.0);
                 let first = (self.low / step).ceil();
                 // A tick that falls short of the end by rounding alone is still drawn.
-                (0..=12).map(|n| (first + f64::from(n)) * step).filter(|tick| *tick <= self.high + step * 1e-6).collect()
+                (0..=12)
+                    .map(|n| (first + f64::from(n)) * step)
+                    .filter(|tick| *tick <= self.high + step * 1e-6)
+                    .collect()
             }
             Scale::Logarithmic => {
                 // The coarsest set of ticks that has three of them.
@@ -110,7 +113,7 @@ mod tests {
     #[test]
     fn ticks_are_round_and_on_the_axis() {
         let axis = Axis::from_zero(43.0, 0.0, 100.0);
-        assert_eq!(axis.ticks(), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0].map(|tick| tick * 1.0));
+        assert_eq!(axis.ticks(), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
         assert_eq!((axis.at(0.0), axis.at(25.0), axis.at(1e9)), (0.0, 50.0, 100.0));
         let axis = Axis::logarithmic(&[12.0, 2500.0], 0.0, 1.0);
         assert!(axis.ticks().len() >= 3 && axis.ticks().contains(&100.0));
@@ -123,7 +126,9 @@ mod tests {
 
     #[test]
     fn numbers_have_three_digits() {
-        for (value, text) in [(0.0, "0"), (1234.4, "1234"), (12.0, "12"), (3.14159, "3.14"), (0.5, "0.5"), (99.96, "100")] {
+        for (value, text) in
+            [(0.0, "0"), (1234.4, "1234"), (12.0, "12"), (3.14159, "3.14"), (0.5, "0.5"), (99.96, "100")]
+        {
             assert_eq!(number(value), text);
         }
     }

@@ -23,21 +23,42 @@ pub(super) fn chart(rows: &[Row<'_>]) -> String {
     let body = ROW * float(shown.len() as u64);
     let height = body + FOOT;
     let mut svg = String::new();
-    put!(&mut svg, "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"Sizes of the variables before and after\">\n");
+    put!(
+        &mut svg,
+        "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"Sizes of the variables before and after\">\n"
+    );
     for tick in axis.ticks() {
         let x = axis.at(tick);
         put!(&mut svg, "<line class=\"grid\" x1=\"{x:.1}\" y1=\"0\" x2=\"{x:.1}\" y2=\"{body}\"/>");
-        let anchor = if x < WIDTH * 0.1 { "start" } else if x > WIDTH * 0.9 { "end" } else { "middle" };
-        put!(&mut svg, "<text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>\n", body + 16.0, size(tick));
+        let anchor = if x < WIDTH * 0.1 {
+            "start"
+        } else if x > WIDTH * 0.9 {
+            "end"
+        } else {
+            "middle"
+        };
+        put!(
+            &mut svg,
+            "<text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>\n",
+            body + 16.0,
+            size(tick)
+        );
     }
     for (index, row) in shown.iter().enumerate() {
         pair(&mut svg, row, &axis, ROW * float(index as u64));
     }
     svg.push_str("</svg>\n");
-    let scale = if axis.scale == Scale::Logarithmic { " Logarithmic scale: compare the numbers, not the lengths." } else { "" };
-    let rest: u64 = rows.iter().filter(|row| !shown.iter().any(|other| std::ptr::eq(*other, *row))).map(|row| row.before).sum();
+    let scale =
+        if axis.scale == Scale::Logarithmic { " Logarithmic scale: compare the numbers, not the lengths." } else { "" };
+    let rest: u64 =
+        rows.iter().filter(|row| !shown.iter().any(|other| std::ptr::eq(*other, *row))).map(|row| row.before).sum();
     let remark = if rest > 0 {
-        format!(" The {} largest of {} variables; the others are {} together.", shown.len(), rows.len(), table::bytes(rest))
+        format!(
+            " The {} largest of {} variables; the others are {} together.",
+            shown.len(),
+            rows.len(),
+            table::bytes(rest)
+        )
     } else {
         String::new()
     };
@@ -63,9 +84,15 @@ fn axis(shown: &[&Row<'_>]) -> Axis {
 
 fn pair(svg: &mut String, row: &Row<'_>, axis: &Axis, top: f64) {
     let change = format!("{} \u{2192} {}", table::bytes(row.before), table::bytes(row.after));
-    let factor = if row.after > 0 { format!("{:.2}\u{d7}", float(row.before) / float(row.after)) } else { String::new() };
+    let factor =
+        if row.after > 0 { format!("{:.2}\u{d7}", float(row.before) / float(row.after)) } else { String::new() };
     put!(svg, "<g><title>{}: {change}</title>", escape(row.name));
-    put!(svg, "<text class=\"name\" x=\"{MARGIN}\" y=\"{:.1}\">{}</text>", top + 14.0, escape(&shortened(row.name, 30)));
+    put!(
+        svg,
+        "<text class=\"name\" x=\"{MARGIN}\" y=\"{:.1}\">{}</text>",
+        top + 14.0,
+        escape(&shortened(row.name, 30))
+    );
     put!(
         svg,
         "<text class=\"value\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\"><tspan class=\"change\">{change} </tspan><tspan class=\"factor\">{factor}</tspan></text>",
@@ -74,13 +101,21 @@ fn pair(svg: &mut String, row: &Row<'_>, axis: &Axis, top: f64) {
     );
     for (class, bytes, offset) in [("before", row.before, 19.0), ("after", row.after, 27.0)] {
         let width = (axis.at(float(bytes)) - MARGIN).max(1.0);
-        put!(svg, "<rect class=\"{class}\" x=\"{MARGIN}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"7\" rx=\"1.5\"/>", top + offset);
+        put!(
+            svg,
+            "<rect class=\"{class}\" x=\"{MARGIN}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"7\" rx=\"1.5\"/>",
+            top + offset
+        );
     }
     svg.push_str("</g>\n");
 }
 
 /// Bytes without needless decimals: `20 MB`.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "ticks of sizes are not negative and below 2^53")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "ticks of sizes are not negative and below 2^53"
+)]
 fn size(tick: f64) -> String {
     table::bytes(tick.round() as u64).replace(".0 ", " ")
 }

@@ -77,7 +77,8 @@ impl<'a> File<'a> {
             .enumerate()
             .map(|(index, variable)| {
                 let report = done.execution.variables.get(&index).copied();
-                let bytes = |of: &BTreeMap<String, Variable>| of.get(&variable.path).and_then(|known| known.stored_bytes);
+                let bytes =
+                    |of: &BTreeMap<String, Variable>| of.get(&variable.path).and_then(|known| known.stored_bytes);
                 let before_bytes = bytes(&before).unwrap_or(variable.raw_bytes);
                 let written = report.map(|report| report.encoded_bytes);
                 Row {
@@ -102,7 +103,8 @@ impl<'a> File<'a> {
 
     /// Expected energy to encode, store and decode everything once, in joules.
     pub(super) fn joules(&self) -> f64 {
-        let of = |row: &Row<'_>| row.choice().map(|choice| choice.expected.energy * float(row.variable.raw_bytes) / 1e9);
+        let of =
+            |row: &Row<'_>| row.choice().map(|choice| choice.expected.energy * float(row.variable.raw_bytes) / 1e9);
         self.rows.iter().filter_map(of).sum()
     }
 

@@ -37,7 +37,11 @@ pub(super) fn render(files: &[File<'_>], context: &Context) -> String {
             section(&mut page, file, index, files.len() == 1, context);
         } else {
             let open = if index == 0 { " open" } else { "" };
-            put!(&mut page, "<details class=\"file\" id=\"file-{index}\"{open}><summary>{}</summary>\n", escape(&name(file.done)));
+            put!(
+                &mut page,
+                "<details class=\"file\" id=\"file-{index}\"{open}><summary>{}</summary>\n",
+                escape(&name(file.done))
+            );
             section(&mut page, file, index, files.len() == 1, context);
             page.push_str("</details>\n");
         }
@@ -63,7 +67,14 @@ fn overview(page: &mut String, files: &[File<'_>], title: &str) {
     let (before, after) = (sum(|done| done.input_bytes), sum(|done| done.output_bytes));
     let seconds: f64 = files.iter().map(|file| file.done.seconds).sum();
     put!(page, "<header><h1>{}</h1></header>\n", escape(title));
-    tiles(page, before, after, seconds, files.iter().map(|file| file.done.choosing_seconds).sum(), files.iter().map(File::raw_bytes).sum());
+    tiles(
+        page,
+        before,
+        after,
+        seconds,
+        files.iter().map(|file| file.done.choosing_seconds).sum(),
+        files.iter().map(File::raw_bytes).sum(),
+    );
     page.push_str("<div class=\"scroll\"><table><thead><tr><th>file</th><th class=\"n\">before</th><th class=\"n\">after</th><th class=\"n\">ratio</th><th class=\"n\">time</th></tr></thead>\n<tbody>\n");
     for (index, file) in files.iter().enumerate() {
         let done = file.done;
@@ -92,7 +103,8 @@ fn section(page: &mut String, file: &File<'_>, index: usize, alone: bool, contex
     );
     tiles(page, done.input_bytes, done.output_bytes, done.seconds, done.choosing_seconds, file.raw_bytes());
     page.push_str(&definitions(&facts(file, context)));
-    let plots: Vec<Option<String>> = file.rows.iter().enumerate().map(|(number, _)| Some(format!("plot-{index}-{number}"))).collect();
+    let plots: Vec<Option<String>> =
+        file.rows.iter().enumerate().map(|(number, _)| Some(format!("plot-{index}-{number}"))).collect();
     let drawn: Vec<(usize, String)> = file
         .rows
         .iter()
@@ -161,11 +173,17 @@ fn facts(file: &File<'_>, context: &Context) -> Vec<(&'static str, String)> {
     if kept > 0 {
         facts.push((
             "Exceptions",
-            format!("{} chunks kept lossless to hold a bound, {} stored because encoding did not help", chunks.fallback_chunks, chunks.stored_chunks),
+            format!(
+                "{} chunks kept lossless to hold a bound, {} stored because encoding did not help",
+                chunks.fallback_chunks, chunks.stored_chunks
+            ),
         ));
     }
     if chunks.refuted_chunks > 0 {
-        facts.push(("Defect", format!("{} chunks did not decode to the same bits and were stored: please report", chunks.refuted_chunks)));
+        facts.push((
+            "Defect",
+            format!("{} chunks did not decode to the same bits and were stored: please report", chunks.refuted_chunks),
+        ));
     }
     facts
 }
@@ -181,7 +199,11 @@ fn energy_source(file: &File<'_>) -> &'static str {
 fn choices(page: &mut String, file: &File<'_>, index: usize, drawn: &[(usize, String)]) {
     put!(page, "<label class=\"choose\">Variable <select data-plots=\"{index}\">");
     for (number, _) in drawn {
-        put!(page, "<option value=\"plot-{index}-{number}\">{}</option>", file.rows.get(*number).map_or(String::new(), |row| escape(row.name)));
+        put!(
+            page,
+            "<option value=\"plot-{index}-{number}\">{}</option>",
+            file.rows.get(*number).map_or(String::new(), |row| escape(row.name))
+        );
     }
     page.push_str("</select></label>\n");
     for (position, (number, chart)) in drawn.iter().enumerate() {
@@ -194,8 +216,16 @@ fn choices(page: &mut String, file: &File<'_>, index: usize, drawn: &[(usize, St
             escape(row.name),
             escape(&choice.chain.to_string())
         );
-        put!(page, "<p class=\"legend\"><span><i class=\"dot chosen\"></i>chosen</span><span><i class=\"dot tried\"></i>tried on samples</span><span><i class=\"dot predicted\"></i>predicted only</span><span><i class=\"dot measured\"></i>measured, whole variable</span></p>\n");
-        put!(page, "<p class=\"remark\">{}. Candidates stand at the speed that the {} profile expects.</p>\n", escape(&choice.reason), escape(&file.done.plan.profile));
+        put!(
+            page,
+            "<p class=\"legend\"><span><i class=\"dot chosen\"></i>chosen</span><span><i class=\"dot tried\"></i>tried on samples</span><span><i class=\"dot predicted\"></i>predicted only</span><span><i class=\"dot measured\"></i>measured, whole variable</span></p>\n"
+        );
+        put!(
+            page,
+            "<p class=\"remark\">{}. Candidates stand at the speed that the {} profile expects.</p>\n",
+            escape(&choice.reason),
+            escape(&file.done.plan.profile)
+        );
         page.push_str(&variables::candidates(choice));
         page.push_str("</div>\n");
     }
@@ -208,4 +238,105 @@ fn quotient(before: u64, after: u64) -> String {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate is not negative and saturates")]
 fn rate(bytes: u64, seconds: f64) -> u64 {
     (float(bytes) / seconds) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knarr_core::array::{ArraySpec, DType};
+    use knarr_core::choose::Target;
+    use knarr_core::codec::Reader;
+    use knarr_core::engine::Engine;
+    use knarr_core::goal::Goal;
+    use knarr_core::model::{Layout, Model, Variable};
+    use knarr_core::pipeline::{Execution, VariableReport, plan_array};
+    use knarr_core::plan::{Action, Plan, VERSION, VariablePlan};
+    use knarr_core::settings::Settings;
+
+    fn repacked(name: &str) -> Repacked {
+        let engine = Engine::new(knarr_native::codecs_with_plugins(&[]).unwrap());
+        let bytes: Vec<u8> = (0..4096u16).flat_map(|i| (f32::from(i) * 0.01).sin().to_le_bytes()).collect();
+        let spec = ArraySpec::new(DType::F32, [64, 64]);
+        let variable = Variable {
+            path: format!("/{name}"),
+            dtype: DType::F32,
+            endian: spec.endian,
+            shape: vec![64, 64],
+            max_shape: vec![Some(64); 2],
+            dimensions: vec![None; 2],
+            attributes: Vec::new(),
+            fills: Vec::new(),
+            padding: 0,
+            layout: Layout::Contiguous,
+            filters: Vec::new(),
+            chain: "raw".to_owned(),
+            stored_bytes: None,
+            copied_because: None,
+        };
+        let model = Model { groups: Vec::new(), variables: vec![variable.clone()] };
+        let settings = Settings::default().of(&model, &variable).unwrap();
+        let target = Target::Hdf5(Reader::Standard);
+        let choice = plan_array(&engine, &spec, &bytes, &settings, &Goal::balanced(), target).unwrap();
+        let of = |path: &str, action| VariablePlan {
+            path: path.to_owned(),
+            dtype: DType::F32,
+            shape: vec![64, 64],
+            raw_bytes: 16384,
+            action,
+        };
+        let plan = Plan {
+            version: VERSION,
+            program: "knarr".to_owned(),
+            input: name.to_owned(),
+            goal: Goal::balanced(),
+            portable: Reader::Standard,
+            profile: "built-in".to_owned(),
+            energy_source: "model".to_owned(),
+            variables: vec![
+                of(&variable.path, Action::Encode(Box::new(choice))),
+                of("/c", Action::Copy("scalar".into())),
+            ],
+        };
+        let report = VariableReport {
+            raw_bytes: 16384,
+            encoded_bytes: 4096,
+            chunks: 1,
+            encode_seconds: 1e-4,
+            ..Default::default()
+        };
+        Repacked {
+            input: name.into(),
+            output: "out.nc".into(),
+            input_bytes: 20000,
+            output_bytes: 8000,
+            plan,
+            execution: Execution { seconds: 0.1, variables: [(0, report)].into() },
+            seconds: 0.2,
+            choosing_seconds: 0.1,
+            reader: Reader::Standard,
+        }
+    }
+
+    #[test]
+    fn the_page_stands_alone_and_names_stay_text() {
+        let codecs = knarr_native::codecs_with_plugins(&[]).unwrap();
+        let done = [repacked("<script>alert(1)</script>"), repacked("b\" onload=\"x")];
+        for files in [&done[..1], &done[..]] {
+            let files: Vec<_> = files.iter().map(|done| File::new(done, &codecs)).collect();
+            let context = Context { verified: true, command: "knarr repack <a>".into(), when: "now".into() };
+            let page = render(&files, &context);
+            assert!(!page.contains("<script>alert") && !page.contains("\" onload=\"") && !page.contains("repack <a>"));
+            for outside in ["http:", "https:", "src=", "url(", "@import", "<link"] {
+                assert!(!page.contains(outside), "{outside}");
+            }
+            for element in ["svg", "table", "div", "details", "section", "g", "dl", "select"] {
+                let opened =
+                    page.matches(&format!("<{element}>")).count() + page.matches(&format!("<{element} ")).count();
+                assert_eq!(opened, page.matches(&format!("</{element}>")).count(), "{element}");
+            }
+            // Sizes and a plot for the variable that was encoded, a row for each.
+            assert_eq!(page.matches("<svg").count(), 2 * files.len());
+            assert!(page.contains("16.4 kB \u{2192} 4.1 kB") && !page.contains("NaN") && !page.contains("inf\""));
+        }
+    }
 }

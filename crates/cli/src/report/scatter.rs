@@ -101,23 +101,45 @@ fn frame(svg: &mut String, x: &Axis, y: &Axis) {
     for tick in x.ticks() {
         let at = x.at(tick);
         put!(svg, "<line class=\"grid\" x1=\"{at:.1}\" y1=\"{top}\" x2=\"{at:.1}\" y2=\"{bottom}\"/>");
-        put!(svg, "<text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n", bottom + 16.0, number(tick));
+        put!(
+            svg,
+            "<text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n",
+            bottom + 16.0,
+            number(tick)
+        );
     }
     for tick in y.ticks() {
         let at = y.at(tick);
         put!(svg, "<line class=\"grid\" x1=\"{left}\" y1=\"{at:.1}\" x2=\"{right}\" y2=\"{at:.1}\"/>");
-        put!(svg, "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\n", left - 6.0, at + 4.0, number(tick));
+        put!(
+            svg,
+            "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\n",
+            left - 6.0,
+            at + 4.0,
+            number(tick)
+        );
     }
     put!(svg, "<path class=\"frame\" d=\"M{left} {top}V{bottom}H{right}\"/>\n");
-    put!(svg, "<text class=\"title\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">encoding speed of one core, MB/s (log)</text>\n", (left + right) / 2.0, HEIGHT - 8.0);
-    put!(svg, "<text class=\"title\" transform=\"translate(12 {:.1}) rotate(-90)\" text-anchor=\"middle\">ratio</text>\n", (top + bottom) / 2.0);
+    put!(
+        svg,
+        "<text class=\"title\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">encoding speed of one core, MB/s (log)</text>\n",
+        (left + right) / 2.0,
+        HEIGHT - 8.0
+    );
+    put!(
+        svg,
+        "<text class=\"title\" transform=\"translate(12 {:.1}) rotate(-90)\" text-anchor=\"middle\">ratio</text>\n",
+        (top + bottom) / 2.0
+    );
 }
 
 /// Indices of tried candidates that no other tried one beats in both speed and ratio, fastest first.
 fn best_of_both(points: &[Point<'_>]) -> Vec<usize> {
     let tried = |point: &Point<'_>| matches!(point.standing, Standing::Tried | Standing::Chosen);
     let mut order: Vec<usize> = (0..points.len()).filter(|&index| tried(&points[index])).collect();
-    order.sort_by(|&a, &b| points[b].speed.total_cmp(&points[a].speed).then(points[b].ratio.total_cmp(&points[a].ratio)));
+    order.sort_by(|&a, &b| {
+        points[b].speed.total_cmp(&points[a].speed).then(points[b].ratio.total_cmp(&points[a].ratio))
+    });
     let mut best = f64::NEG_INFINITY;
     order.retain(|&index| {
         let better = points[index].ratio > best;
@@ -161,7 +183,10 @@ fn mark(svg: &mut String, point: &Point<'_>, x: &Axis, y: &Axis) {
         Standing::Dropped => put!(svg, "<path class=\"{class}\" d=\"M{:.1} {:.1}l7 7m0 -7l-7 7\"/>", x - 3.5, y - 3.5),
         Standing::Predicted => put!(svg, "<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.2\"/>"),
         Standing::Tried => put!(svg, "<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.2\"/>"),
-        Standing::Chosen => put!(svg, "<circle class=\"halo\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"9\"/><circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\"/>"),
+        Standing::Chosen => put!(
+            svg,
+            "<circle class=\"halo\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"9\"/><circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\"/>"
+        ),
     }
     svg.push_str("</g>\n");
 }
@@ -184,15 +209,19 @@ fn labels(svg: &mut String, points: &[Point<'_>], x: &Axis, y: &Axis) {
         let width = CHARACTER * float(text.chars().count() as u64);
         let (x, y) = (x.at(point.speed), y.at(point.ratio));
         let class = if point.standing == Standing::Chosen { "label pick" } else { "label" };
+        // Near an edge a name that is centred on its mark would stick out.
+        let near = (x - width / 2.0).clamp(LEFT + 2.0, (WIDTH - 2.0 - width).max(LEFT + 2.0));
         let spots = [
-            (x - width / 2.0, y - 14.0),
+            (near, y - 14.0),
             (x + 12.0, y + 4.0),
             (x - 12.0 - width, y + 4.0),
-            (x - width / 2.0, y + 22.0),
+            (near, y + 22.0),
             (x + 8.0, y - 12.0),
             (x - 8.0 - width, y - 12.0),
             (x + 8.0, y + 20.0),
             (x - 8.0 - width, y + 20.0),
+            (near, y - 26.0),
+            (near, y + 34.0),
         ];
         let free = spots.into_iter().find(|&(start, baseline)| {
             let area = (start, baseline - 10.0, start + width, baseline + 3.0);

@@ -40,7 +40,8 @@ fn line(row: &Row<'_>, plot: Option<&str>) -> String {
         escape(&table::shape(&variable.shape)),
         table::bytes(variable.raw_bytes)
     );
-    let was = row.chain_before.as_ref().map(|chain| format!("<small>was {}</small>", escape(chain))).unwrap_or_default();
+    let was =
+        row.chain_before.as_ref().map(|chain| format!("<small>was {}</small>", escape(chain))).unwrap_or_default();
     let (before, after) = (table::bytes(row.before), table::bytes(row.after));
     match &variable.action {
         Action::Copy(why) => {
@@ -92,12 +93,22 @@ fn chunks(row: &Row<'_>) -> String {
         notes.push(format!("{} of {} chunks kept lossless to hold the bound", report.fallback_chunks, report.chunks));
     }
     if report.stored_chunks > 0 && !row.is_raw() {
-        notes.push(format!("{} of {} chunks stored: encoding did not make them smaller", report.stored_chunks, report.chunks));
+        notes.push(format!(
+            "{} of {} chunks stored: encoding did not make them smaller",
+            report.stored_chunks, report.chunks
+        ));
     }
     if report.refuted_chunks > 0 {
-        notes.push(format!("DEFECT: {} chunks did not decode to the same bits and were stored: please report", report.refuted_chunks));
+        notes.push(format!(
+            "DEFECT: {} chunks did not decode to the same bits and were stored: please report",
+            report.refuted_chunks
+        ));
     }
-    if notes.is_empty() { String::new() } else { format!("<small class=\"note\">{}</small>", escape(&notes.join("; "))) }
+    if notes.is_empty() {
+        String::new()
+    } else {
+        format!("<small class=\"note\">{}</small>", escape(&notes.join("; ")))
+    }
 }
 
 /// The best candidates of a choice with their scores.

@@ -3,202 +3,15 @@
 //! The context of a residual is the logarithm (in half octaves) of the weighted prediction errors around it, in units
 //! of the local code step, so that one set of tables serves quiet and rough places.
 
-use super::binary::{Bit, Decoder as BitDecoder, Encoder as BitEncoder};
-use super::bits::{BitReader, BitWriter, unzigzag, zigzag};
+use super::bits::{BitReader, BitWriter};
+use super::domain::Domain;
 use super::entropy::{CONTEXTS, TOKENS, TokenDecoder, TokenState, encode_tokens, raw_bits, tokenize, untokenize};
 use super::geometry::{Edges, Geometry};
 use super::mask::{MATCH, ORDINARY};
-use super::predict::{Predictor, Ready, Unit, level};
+use super::predict::{Predictor, Ready, level};
 use super::repeats;
 use super::{Error, Result};
 use std::ops::Range;
-
-/// How an element's symbol relates to the number that is predicted.
-pub(super) trait Domain: Copy + Unit {
-    /// Prepares for plane `p`.
-    fn plane(&mut self, p: usize);
-    /// The number a symbol stands for.
-    fn value(&self, symbol: u64) -> f64;
-    /// Zigzagged residual of a symbol against a prediction.
-    fn split(&self, prediction: f64, symbol: u64) -> u64;
-    /// Inverse of [`Domain::split`].
-    fn join(&self, prediction: f64, z: u64) -> u64;
-    /// Binary exponent of the code step near a number, relative to the largest; never above zero.
-    fn exponent(&self, near: f64) -> i32;
-}
-
-/// Symbols are the bits of single-precision numbers, compared in their numeric order.
-#[derive(Clone, Copy)]
-pub(super) struct Float32 {
-    top: i32,
-}
-
-/// Binary exponent field of a double.
-#[inline(always)]
-fn exponent_of(x: f64) -> i32 {
-    (x.to_bits() >> 52 & 0x7ff) as i32
-}
-
-impl Float32 {
-    /// For numbers of at most the given magnitude.
-    pub(super) fn new(top: f64) -> Self {
-        Self { top: exponent_of(top) }
-    }
-}
-
-/// Order-preserving integer of a single-precision number.
-#[inline(always)]
-pub(super) fn order32(b: u32) -> u32 {
-    b ^ (((b as i32) >> 31) as u32 | 0x8000_0000)
-}
-
-#[inline(always)]
-fn unorder32(o: u32) -> u32 {
-    o ^ (((!o as i32) >> 31) as u32 | 0x8000_0000)
-}
-
-/// Order-preserving integer of a double.
-#[inline(always)]
-pub(super) fn order64(b: u64) -> u64 {
-    b ^ (((b as i64) >> 63) as u64 | 1 << 63)
-}
-
-#[inline(always)]
-fn unorder64(o: u64) -> u64 {
-    o ^ (((!o as i64) >> 63) as u64 | 1 << 63)
-}
-
-impl Unit for Float32 {
-    fn unit(&self, value: f64) -> f64 {
-        let e = ((value as f32).to_bits() >> 23 & 0xff).max(24);
-        f64::from(f32::from_bits((e - 23) << 23))
-    }
-}
-
-impl Domain for Float32 {
-    fn plane(&mut self, _: usize) {}
-    #[inline(always)]
-    fn value(&self, symbol: u64) -> f64 {
-        f64::from(f32::from_bits(symbol as u32))
-    }
-    #[inline(always)]
-    fn split(&self, prediction: f64, symbol: u64) -> u64 {
-        let e = order32(symbol as u32).wrapping_sub(order32((prediction as f32).to_bits())) as i32;
-        u64::from(((e << 1) ^ (e >> 31)) as u32)
-    }
-    #[inline(always)]
-    fn join(&self, prediction: f64, z: u64) -> u64 {
-        let z = z as u32;
-        let e = (z >> 1) ^ (z & 1).wrapping_neg();
-        u64::from(unorder32(order32((prediction as f32).to_bits()).wrapping_add(e)))
-    }
-    #[inline(always)]
-    fn exponent(&self, near: f64) -> i32 {
-        (exponent_of(near) - self.top).min(0)
-    }
-}
-
-/// Symbols are the bits of doubles.
-#[derive(Clone, Copy)]
-pub(super) struct Float64 {
-    top: i32,
-}
-
-impl Float64 {
-    /// For numbers of at most the given magnitude.
-    pub(super) fn new(top: f64) -> Self {
-        Self { top: exponent_of(top) }
-    }
-}
-
-impl Unit for Float64 {
-    fn unit(&self, value: f64) -> f64 {
-        let e = (value.to_bits() >> 52 & 0x7ff).max(53);
-        f64::from_bits((e - 52) << 52)
-    }
-}
-
-impl Domain for Float64 {
-    fn plane(&mut self, _: usize) {}
-    #[inline(always)]
-    fn value(&self, symbol: u64) -> f64 {
-        f64::from_bits(symbol)
-    }
-    #[inline(always)]
-    fn split(&self, prediction: f64, symbol: u64) -> u64 {
-        zigzag(order64(symbol).wrapping_sub(order64(prediction.to_bits())) as i64)
-    }
-    #[inline(always)]
-    fn join(&self, prediction: f64, z: u64) -> u64 {
-        unorder64(order64(prediction.to_bits()).wrapping_add(unzigzag(z) as u64))
-    }
-    #[inline(always)]
-    fn exponent(&self, near: f64) -> i32 {
-        (exponent_of(near) - self.top).min(0)
-    }
-}
-
-/// Symbols are integers `k`; the predicted number is `offset + k * step`, per plane.
-#[derive(Clone, Copy)]
-pub(super) struct Steps<'a> {
-    /// Offset and step per plane, or empty for 0 and 1.
-    planes: &'a [(f64, f64)],
-    offset: f64,
-    step: f64,
-    inverse: f64,
-    top: i32,
-    exponent: i32,
-}
-
-impl<'a> Steps<'a> {
-    pub(super) fn new(planes: &'a [(f64, f64)]) -> Self {
-        let top = planes.iter().map(|p| exponent_of(p.1)).max().unwrap_or(0);
-        Self { planes, offset: 0.0, step: 1.0, inverse: 1.0, top, exponent: 0 }
-    }
-}
-
-/// Adding and subtracting this rounds a double below 2^51 to an integer, ties to even.
-const ROUND: f64 = 6_755_399_441_055_744.0;
-
-impl Unit for Steps<'_> {
-    fn unit(&self, _: f64) -> f64 {
-        self.step
-    }
-}
-
-impl Domain for Steps<'_> {
-    fn plane(&mut self, p: usize) {
-        if let Some(&(offset, step)) = self.planes.get(p) {
-            (self.offset, self.step) = (offset, step);
-            self.inverse = 1.0 / step;
-            self.exponent = exponent_of(step) - self.top;
-        }
-    }
-    #[inline(always)]
-    fn value(&self, symbol: u64) -> f64 {
-        self.offset + symbol as i64 as f64 * self.step
-    }
-    #[inline(always)]
-    fn split(&self, prediction: f64, symbol: u64) -> u64 {
-        zigzag((symbol as i64).wrapping_sub(self.nearest(prediction)))
-    }
-    #[inline(always)]
-    fn join(&self, prediction: f64, z: u64) -> u64 {
-        self.nearest(prediction).wrapping_add(unzigzag(z)) as u64
-    }
-    #[inline(always)]
-    fn exponent(&self, _: f64) -> i32 {
-        self.exponent
-    }
-}
-
-impl Steps<'_> {
-    #[inline(always)]
-    fn nearest(&self, prediction: f64) -> i64 {
-        let t = (prediction - self.offset) * self.inverse;
-        ((t + ROUND).to_bits() as i64).wrapping_sub(ROUND.to_bits() as i64)
-    }
-}
 
 /// A neighbour whose value an element may repeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -245,6 +58,8 @@ pub(super) struct Frame<'a> {
     pub(super) high: f64,
     /// Half octaves below which all error energies share a context.
     pub(super) floor: i32,
+    /// Whether tokens are whole residuals, possible when the range is below 128 steps.
+    pub(super) direct: bool,
     /// Predictor of each plane, as an index.
     pub(super) choice: &'a [usize],
     pub(super) predictors: &'a [Predictor],
@@ -336,10 +151,14 @@ struct Meaning {
 struct Meanings([Meaning; TOKENS]);
 
 impl Meanings {
-    fn new() -> Self {
+    fn new(direct: bool) -> Self {
         let mut t = [Meaning::default(); TOKENS];
         for (i, v) in t.iter_mut().enumerate() {
             let token = i as u8;
+            if direct {
+                *v = Meaning { base: i as u64, raw_bits: 0, size: (i - i / 2) as f32 * 2.0 };
+                continue;
+            }
             let raw_bits = raw_bits(token);
             let z = untokenize(token, if raw_bits > 0 { 1u64 << (raw_bits - 1) } else { 0 });
             *v = Meaning { base: untokenize(token, 0), raw_bits, size: (z - z / 2) as f32 * 2.0 };
@@ -357,13 +176,6 @@ impl Meanings {
 #[inline(always)]
 fn step_size(exponent: i32) -> f32 {
     f32::from_bits(((127 + exponent).clamp(1, 127) as u32) << 23)
-}
-
-/// Prediction limited to the range of the data; also turns a NaN into the lower limit.
-#[inline(always)]
-fn limit(p: f64, low: f64, high: f64) -> f64 {
-    let p = if p > low { p } else { low };
-    if p < high { p } else { high }
 }
 
 /// The coded form of the ordinary elements.
@@ -384,7 +196,7 @@ pub(super) fn encode<D: Domain>(f: &Frame<'_>, mut domain: D, symbols: &[u64], w
     let mut tokens = Vec::with_capacity(symbols.len());
     let mut levels: Vec<i16> = Vec::with_capacity(symbols.len());
     let mut raw = BitWriter::default();
-    let meanings = Meanings::new();
+    let meanings = Meanings::new(f.direct);
     for p in 0..g.planes {
         domain.plane(p);
         edges.begin_plane(&mut errors, p, 0f32);
@@ -403,12 +215,12 @@ pub(super) fn encode<D: Domain>(f: &Frame<'_>, mut domain: D, symbols: &[u64], w
                     errors[i] = 0.5 * (errors[i - 1] + errors[i - stride]);
                     continue;
                 }
-                let prediction = limit((base[x] + r.w2 * w[i - 2]) + r.w1 * w[i - 1], f.low, f.high);
+                let prediction = domain.limit((base[x] + r.w2 * w[i - 2]) + r.w1 * w[i - 1], f.low, f.high);
                 // The west neighbour is left out here so that a decoder can work on two elements at once.
                 let exponent = domain.exponent(base[x] + w12 * w[i - 2]);
                 let level = energy_level((ebase[x] + 0.5 * errors[i - 2]) + errors[i - 1], exponent);
                 let z = domain.split(prediction, s);
-                let (t, n, bits) = tokenize(z);
+                let (t, n, bits) = if f.direct { (z as u8, 0, 0) } else { tokenize(z) };
                 errors[i] = meanings.of(t).size * step_size(exponent);
                 tokens.push(t);
                 levels.push(level.clamp(-30000, 30000) as i16);
@@ -451,14 +263,13 @@ pub(super) fn decode<D: Domain>(
 ) -> Result<Vec<u64>> {
     let g = f.geometry;
     let edges = Edges::new(g);
-    let stride = g.stride();
     let n = g.padded_len()?;
     let (mut w, mut errors) = (vec![0f64; n], vec![0f32; n]);
     let (mut base, mut ebase) = (vec![0f64; g.cols], vec![0f32; g.cols]);
     let mut symbols = vec![0u64; g.len()];
-    let mut tokens = TokenDecoder::new(tables, words)?;
+    let meanings = Meanings::new(f.direct);
+    let mut tokens = TokenDecoder::new(tables, words, |t| meanings.of(t).size)?;
     let mut raw = BitReader::new(raw);
-    let meanings = Meanings::new();
     let mut copies = f.repeats.map(|stored| Copies { stored: stored.iter(), distances: vec![0; g.len()], latest: 1 });
     for p in 0..g.planes {
         domain.plane(p);
@@ -551,14 +362,14 @@ impl Row<'_> {
         let out =
             self.symbols[from..from + n].iter_mut().zip(&mut self.w[at..at + n]).zip(&mut self.errors[at..at + n]);
         for (((s, w), e), (&b, &eb)) in out.zip(self.base[range.clone()].iter().zip(&self.ebase[range])) {
-            let prediction = limit((b + w2 * v2) + w1 * v1, low, high);
+            let prediction = domain.limit((b + w2 * v2) + w1 * v1, low, high);
             let exponent = domain.exponent(b + w12 * v2);
             let level = energy_level((eb + 0.5 * e2) + e1, exponent);
-            let token = state.get(tokens, (level - floor).clamp(0, CONTEXTS as i32 - 1) as usize);
+            let (token, size) = state.get(tokens, (level - floor).clamp(0, CONTEXTS as i32 - 1) as usize);
             let m = meanings.of(token);
             *s = domain.join(prediction, m.base | bits.get(m.raw_bits));
             (v2, v1) = (v1, domain.value(*s));
-            (e2, e1) = (e1, m.size * step_size(exponent));
+            (e2, e1) = (e1, size * step_size(exponent));
             *w = v1;
             *e = e1;
         }
@@ -632,54 +443,6 @@ fn masked_row<D: Domain>(
     tokens.restore(state);
     *raw = bits;
     Ok(())
-}
-
-/// Codes small signed corrections, most of them zero.
-pub(super) fn encode_corrections(values: &[i8]) -> Vec<u8> {
-    let mut e = BitEncoder::new();
-    let mut m = [Bit::default(); 4 * 64];
-    let mut zero = [Bit::default(); 16];
-    let mut c = 0usize;
-    let mut sign = [Bit::default(); 3];
-    let mut last = 0usize;
-    for &v in values {
-        e.put(&mut zero[c], v != 0);
-        if v != 0 {
-            e.put(&mut sign[last], v < 0);
-            last = 1 + usize::from(v < 0);
-            e.put_number(&mut m[..64], u64::from(v.unsigned_abs()) - 1);
-        }
-        c = (c << 1 | usize::from(v != 0)) & 15;
-    }
-    e.finish()
-}
-
-/// Inverse of [`encode_corrections`] for `n` values.
-pub(super) fn decode_corrections(bytes: &[u8], n: usize) -> Result<Vec<i8>> {
-    let mut d = BitDecoder::new(bytes);
-    let mut m = [Bit::default(); 4 * 64];
-    let mut zero = [Bit::default(); 16];
-    let mut c = 0usize;
-    let mut sign = [Bit::default(); 3];
-    let mut last = 0usize;
-    let mut out = Vec::with_capacity(n);
-    for _ in 0..n {
-        let some = d.get(&mut zero[c]);
-        let mut v = 0i64;
-        if some {
-            let negative = d.get(&mut sign[last]);
-            last = 1 + usize::from(negative);
-            let magnitude =
-                d.get_number(&mut m[..64]).filter(|&v| v < 127).ok_or(Error::Corrupt("correction out of range"))?;
-            v = magnitude as i64 + 1;
-            if negative {
-                v = -v;
-            }
-        }
-        out.push(v as i8);
-        c = (c << 1 | usize::from(some)) & 15;
-    }
-    Ok(out)
 }
 
 /// Level of each plane, for pairing planes with predictors.

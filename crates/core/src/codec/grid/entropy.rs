@@ -2,7 +2,7 @@
 //!
 //! A zigzagged residual becomes a *token* (its value when below 16, else its bit length and the two bits below the
 //! leading one) and raw low bits, as in JPEG XL's hybrid integers. Tokens are coded with two interleaved range-ANS
-//! states (Duda 2013; Giesen's `ryg_rans` layout: 32-bit state, 16-bit words, 12-bit probabilities), one table per
+//! states (Duda 2013; Giesen's `ryg_rans` layout: 32-bit state, 16-bit words, 10-bit probabilities), one table per
 //! cluster of contexts.
 
 use super::binary::{Bit, Decoder as BitDecoder, Encoder as BitEncoder};
@@ -14,7 +14,7 @@ pub(super) const TOKENS: usize = 256;
 /// Number of contexts a residual can be in, ordered by expected magnitude.
 pub(super) const CONTEXTS: usize = 40;
 /// Probability precision in bits.
-const PROB_BITS: u32 = 12;
+const PROB_BITS: u32 = 10;
 const PROB_ONE: u32 = 1 << PROB_BITS;
 const LOWEST: u32 = 1 << 16;
 
@@ -114,7 +114,7 @@ pub(super) fn cluster(histograms: &[Histogram; CONTEXTS]) -> ([u8; CONTEXTS], Ve
     (map, groups.into_iter().map(|g| g.1).collect())
 }
 
-/// Scales counts to sum to 4096 with no present token at zero.
+/// Scales counts to sum to `PROB_ONE` with no present token at zero.
 fn normalise(h: &Histogram) -> [u16; TOKENS] {
     let total: u64 = h.iter().map(|&c| u64::from(c)).sum::<u64>().max(1);
     let mut f = [0u16; TOKENS];
@@ -253,8 +253,8 @@ pub(super) fn encode_tokens(tokens: &[u8], contexts: &[u8]) -> (Vec<u8>, Vec<u8>
 pub(super) struct TokenDecoder<'a> {
     /// `CONTEXTS` entries: cluster's first slot in `slots`.
     map: [u32; CONTEXTS],
-    /// token | frequency-1 << 8 | offset in the token's range << 20
-    slots: Vec<u32>,
+    /// token | frequency-1 << 8 | offset in the token's range << 20 | bits of the size of the token << 32
+    slots: Vec<u64>,
     state: [u32; 2],
     words: &'a [u8],
     at: usize,
@@ -270,10 +270,12 @@ pub(super) struct TokenState {
 impl TokenState {
     /// Decodes the next token; the two coders alternate.
     #[inline(always)]
-    pub(super) fn get(&mut self, d: &TokenDecoder<'_>, context: usize) -> u8 {
+    pub(super) fn get(&mut self, d: &TokenDecoder<'_>, context: usize) -> (u8, f32) {
         let x = self.next;
         let base = d.map.get(context).copied().unwrap_or(0);
         let slot = d.slots.get((base | (x & (PROB_ONE - 1))) as usize).copied().unwrap_or(0);
+        let size = f32::from_bits((slot >> 32) as u32);
+        let slot = slot as u32;
         let freq = ((slot >> 8) & 0xfff) + 1;
         let x = freq.wrapping_mul(x >> PROB_BITS).wrapping_add(slot >> 20);
         // Without a branch: whether a word is needed is as random as the data.
@@ -284,12 +286,14 @@ impl TokenState {
         let x = if needed { refilled } else { x };
         self.next = self.after;
         self.after = x;
-        slot as u8
+        (slot as u8, size)
     }
 }
 
 impl<'a> TokenDecoder<'a> {
-    pub(super) fn new(tables: &[u8], words: &'a [u8]) -> Result<Self> {
+    /// `sizes` gives the error a token stands for; it is handed out with the token to save a look-up on the critical
+    /// path from one token to the context of the next.
+    pub(super) fn new(tables: &[u8], words: &'a [u8], sizes: impl Fn(u8) -> f32) -> Result<Self> {
         let mut d = BitDecoder::new(tables);
         let mut model = TableModel::new();
         let mut step = [Bit::default(); 2];
@@ -303,8 +307,9 @@ impl<'a> TokenDecoder<'a> {
         for _ in 0..=clusters {
             let f = model.get(&mut d)?;
             for (t, &v) in f.iter().enumerate() {
+                let size = u64::from(sizes(t as u8).to_bits()) << 32;
                 for offset in 0..u32::from(v) {
-                    slots.push(t as u32 | (u32::from(v) - 1) << 8 | offset << 20);
+                    slots.push(u64::from(t as u32 | (u32::from(v) - 1) << 8 | offset << 20) | size);
                 }
             }
         }
@@ -361,10 +366,10 @@ mod tests {
             let contexts: Vec<u8> = (0..n).map(|_| (next() % CONTEXTS as u32) as u8).collect();
             let tokens: Vec<u8> = contexts.iter().map(|&c| (next() % (2 + u32::from(c) * 6)) as u8).collect();
             let (tables, words) = encode_tokens(&tokens, &contexts);
-            let mut d = TokenDecoder::new(&tables, &words).unwrap();
+            let mut d = TokenDecoder::new(&tables, &words, f32::from).unwrap();
             let mut state = d.clone_state();
             for (t, c) in tokens.iter().zip(&contexts) {
-                assert_eq!(state.get(&d, usize::from(*c)), *t);
+                assert_eq!(state.get(&d, usize::from(*c)), (*t, f32::from(*t)));
             }
             d.restore(state);
             d.check().unwrap();

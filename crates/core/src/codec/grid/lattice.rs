@@ -6,8 +6,8 @@
 //! numbers a packer would have used. Whatever is found is verified on every element by the caller; elements a few
 //! units in the last place off are corrected, others are stored literally, so a wrong guess costs space, never data.
 
-use super::bits::{Cursor, put_f64};
-use super::block::{order32, order64};
+use super::bits::{Cursor, log2, put_f64};
+use super::domain::{order32, order64};
 use super::{Error, Result};
 
 /// One lattice.
@@ -18,6 +18,8 @@ pub(super) struct Lattice {
     pub(super) divisor: f64,
     /// Whether products and sums are rounded to single precision on the way.
     pub(super) single: bool,
+    /// Numbers are rounded to a multiple of two to this power, as adding and subtracting a larger offset does.
+    pub(super) quantum: Option<i16>,
 }
 
 /// Largest correction in units in the last place; elements farther off are stored literally.
@@ -25,24 +27,38 @@ pub(super) const MISS: i64 = 7;
 
 /// Bits of a correction beyond saying that there is one.
 pub(super) fn correction_bits(miss: i64) -> f64 {
-    1.0 + 2.0 * (miss.abs().max(1) as f64).log2()
+    1.0 + 2.0 * log2(miss.abs().max(1) as f64)
 }
 
 /// Largest |k| in use; keeps every sum exact in doubles and rounding safe.
 pub(super) const K_LIMIT: f64 = 1_125_899_906_842_624.0;
 
+/// Adding and subtracting this rounds a double below 2^51 to an integer, ties to even.
+const ROUND: f64 = 6_755_399_441_055_744.0;
+
+/// Two to a power within ±1000.
+#[inline(always)]
+fn power2(e: i16) -> f64 {
+    f64::from_bits(((1023 + i64::from(e.clamp(-1000, 1000))) as u64) << 52)
+}
+
 impl Lattice {
-    fn plain(offset: f64, step: f64) -> Self {
-        Self { offset, step, divisor: 1.0, single: false }
+    /// Products and sums in double precision, without divisor.
+    pub(super) fn plain(offset: f64, step: f64) -> Self {
+        Self { offset, step, divisor: 1.0, single: false, quantum: None }
     }
 
     /// The number at `k`, before rounding to the element type.
     #[inline(always)]
     pub(super) fn at(&self, k: i64) -> f64 {
-        if self.single {
+        let x = if self.single {
             f64::from((k as f32 * self.step as f32 + self.offset as f32) / self.divisor as f32)
         } else {
             (self.offset + k as f64 * self.step) / self.divisor
+        };
+        match self.quantum {
+            None => x,
+            Some(q) => ((x * power2(-q) + ROUND) - ROUND) * power2(q),
         }
     }
 
@@ -56,10 +72,7 @@ impl Lattice {
     #[inline(always)]
     pub(super) fn nearest(&self, x: f64) -> Option<i64> {
         let t = (x * self.divisor - self.offset) / self.step;
-        (t.abs() < K_LIMIT).then(|| {
-            const ROUND: f64 = 6_755_399_441_055_744.0;
-            ((t + ROUND) - ROUND) as i64
-        })
+        (t.abs() < K_LIMIT).then_some(((t + ROUND) - ROUND) as i64)
     }
 
     /// Difference in units in the last place between an element and the lattice at its nearest `k`.
@@ -84,10 +97,14 @@ impl Lattice {
         let flags = u8::from(short(self.offset))
             | u8::from(short(self.step)) << 1
             | u8::from(self.single) << 2
-            | divisor.unwrap_or(0) << 3;
+            | divisor.unwrap_or(0) << 3
+            | u8::from(self.quantum.is_some()) << 7;
         out.push(flags);
         for v in [self.offset, self.step] {
             if short(v) { out.extend_from_slice(&(v as f32).to_le_bytes()) } else { put_f64(out, v) }
+        }
+        if let Some(q) = self.quantum {
+            out.extend_from_slice(&q.to_le_bytes());
         }
     }
 
@@ -107,8 +124,15 @@ impl Lattice {
         if !(step.is_finite() && offset.is_finite() && step > 0.0) {
             return Err(Error::Corrupt("lattice step or offset is not usable"));
         }
-        Ok(Self { offset, step, divisor: power10(flags >> 3 & 15), single: flags & 4 != 0 })
+        let quantum = if flags & 128 != 0 { Some(i16::from_le_bytes([c.u8()?, c.u8()?])) } else { None };
+        Ok(Self { offset, step, divisor: power10(flags >> 3 & 15), single: flags & 4 != 0, quantum })
     }
+}
+
+/// Ten to a signed power.
+fn decimal(e: i32) -> f64 {
+    let p = (0..e.abs()).fold(1.0, |p, _| p * 10.0);
+    if e < 0 { 1.0 / p } else { p }
 }
 
 fn power10(d: u8) -> f64 {
@@ -161,46 +185,80 @@ fn assess<const WIDE: bool>(l: Lattice, sample: &[f64], spacing: f64) -> Option<
     }
     let n = sample.len() as f64;
     let p = small as f64 / n;
-    let entropy = if p > 0.0 && p < 1.0 { -(p * p.log2() + (1.0 - p) * (1.0 - p).log2()) } else { 0.0 };
-    let gain = l.pitch().log2() - spacing - entropy - extra / n - large as f64 / n * if WIDE { 70.0 } else { 40.0 };
+    let entropy = if p > 0.0 && p < 1.0 { -(p * log2(p) + (1.0 - p) * log2(1.0 - p)) } else { 0.0 };
+    let gain = log2(l.pitch()) - spacing - entropy - extra / n - large as f64 / n * if WIDE { 70.0 } else { 40.0 };
     Some(Found { lattice: l, gain, missed: (small + large) as f64 / n })
 }
 
 /// Finds the best lattice for a sample of finite numbers; `sorted` is the same sample in order, without repeats.
-pub(super) fn find<const WIDE: bool>(sample: &[f64], sorted: &[f64], hint: Option<Lattice>) -> Option<Found> {
+pub(super) fn find<const WIDE: bool>(sample: &[f64], sorted: &[f64], hint: Option<Found>) -> Option<Found> {
     if sorted.len() < 2 {
         let &x = sorted.first()?;
         return Some(Found { lattice: Lattice::plain(x, 1.0), gain: 30.0, missed: 0.0 });
     }
     let spacing = sample.iter().map(|&x| spacing_log2::<WIDE>(x)).sum::<f64>() / sample.len().max(1) as f64;
     let mut best: Option<Found> = None;
+    // Numbers that went through a sum with something larger share trailing zeros beyond those of their own size.
+    let lowest =
+        sample.iter().filter(|&&x| x != 0.0).map(|&x| lowest_bit(x)).min().filter(|e| (-1000..1000).contains(e));
+    let smallest = sample.iter().filter(|&&x| x != 0.0).map(|&x| spacing_log2::<WIDE>(x)).fold(f64::INFINITY, f64::min);
+    let quantum = lowest.filter(|&e| f64::from(e) > smallest).map(|e| e as i16);
     let mut consider = |l: Lattice| {
-        if let Some(f) = assess::<WIDE>(l, sample, spacing)
-            && best.as_ref().is_none_or(|b| f.gain > b.gain + 1e-9)
-        {
-            best = Some(f);
+        let forms = [
+            Some(l),
+            quantum
+                .filter(|&q| l.quantum.is_none() && !l.single && power2(q) < l.pitch())
+                .map(|q| Lattice { quantum: Some(q), ..l }),
+        ];
+        for l in forms.into_iter().flatten() {
+            if let Some(f) = assess::<WIDE>(l, sample, spacing)
+                && best.as_ref().is_none_or(|b| f.gain > b.gain + 1e-9)
+            {
+                best = Some(f);
+            }
+            if best.is_some_and(|b| b.missed == 0.0) {
+                break;
+            }
         }
         best
     };
     if let Some(l) = hint {
-        consider(l);
+        // Neighbouring planes often share the step; when it explains everything as well as there, the search is over.
+        {
+            let (least, l) = (l.gain - 0.5, l.lattice);
+            for offset in [l.offset, sorted[0] * l.divisor] {
+                let l = Lattice { offset, ..l };
+                if let Some(f) = consider(l).filter(|f| {
+                    f.missed == 0.0 && f.gain >= least && f.lattice.step == l.step && f.lattice.offset == l.offset
+                }) {
+                    // All points may lie on a multiple of the step.
+                    let l = f.lattice;
+                    let first = l.nearest(sorted[0]).unwrap_or(0);
+                    let multiple =
+                        sample.iter().filter_map(|&x| l.nearest(x)).fold(0u64, |g, k| gcd(g, k.abs_diff(first)));
+                    if multiple > 1 && multiple < 1 << 20 {
+                        let wider =
+                            Lattice { offset: l.offset + first as f64 * l.step, step: l.step * multiple as f64, ..l };
+                        return consider(wider);
+                    }
+                    return Some(f);
+                }
+            }
+        }
     }
     for d in 0..=9 {
-        consider(Lattice { offset: 0.0, step: 1.0, divisor: power10(d), single: false });
+        consider(Lattice { offset: 0.0, step: 1.0, divisor: power10(d), single: false, quantum: None });
     }
-    let zeros = sample.iter().filter(|&&x| x != 0.0).map(|&x| lowest_bit(x)).min();
-    if let Some(e) = zeros
-        && (-1000..1000).contains(&e)
-    {
+    if let Some(e) = lowest {
         consider(Lattice::plain(0.0, f64::from_bits(((e + 1023) as u64) << 52)));
     }
-    if let Some((offset, step, count)) = estimate::<WIDE>(sorted) {
-        let top = sorted.last().copied().unwrap_or(0.0).abs().max(sorted[0].abs());
-        let u = spacing_log2::<WIDE>(top).exp2();
+    let top = sorted.last().copied().unwrap_or(0.0).abs().max(sorted[0].abs());
+    let u = power2(spacing_log2::<WIDE>(top) as i16).max(quantum.map_or(0.0, power2));
+    if let Some((offset, step, count)) = estimate(sorted, u) {
         for s in steps_near(step.0, step.1, u / count) {
             let pitch = s.0 / s.1;
             for m in offsets_near(offset, pitch, sorted[0], u) {
-                let l = Lattice { offset: m * s.1, step: s.0, divisor: s.1, single: false };
+                let l = Lattice { offset: m * s.1, step: s.0, divisor: s.1, single: false, quantum: None };
                 consider(l);
                 if !WIDE && s.1 == 1.0 {
                     consider(Lattice { single: true, ..l });
@@ -217,6 +275,13 @@ pub(super) fn find<const WIDE: bool>(sample: &[f64], sorted: &[f64], hint: Optio
     best
 }
 
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
 /// Exponent of the lowest set bit of a double.
 fn lowest_bit(x: f64) -> i32 {
     let b = x.to_bits();
@@ -225,10 +290,8 @@ fn lowest_bit(x: f64) -> i32 {
     e.max(1) - 1075 + m.trailing_zeros() as i32
 }
 
-/// Estimates (offset, (step, 1), number of steps spanned) from sorted distinct values.
-fn estimate<const WIDE: bool>(v: &[f64]) -> Option<(f64, (f64, f64), f64)> {
-    let top = v.last()?.abs().max(v[0].abs());
-    let u = spacing_log2::<WIDE>(top).exp2();
+/// Estimates (offset, (step, 1), number of steps spanned) from sorted distinct values known to within `u`.
+fn estimate(v: &[f64], u: f64) -> Option<(f64, (f64, f64), f64)> {
     let mut d: Vec<f64> = v.windows(2).map(|w| w[1] - w[0]).filter(|&d| d > 1.5 * u).collect();
     if d.len() < 8 {
         return None;
@@ -299,9 +362,10 @@ fn steps_near(s: f64, _: f64, tolerance: f64) -> Vec<(f64, f64)> {
             v.push(x);
         }
     };
-    let magnitude = s.log10().floor() as i32;
+    // Library logarithms and powers differ between machines in the last place; these do not.
+    let magnitude = (-300..300).find(|&e| decimal(e + 1) > s).unwrap_or(0);
     for digits in 1..=10 {
-        let scale = 10f64.powi(digits - 1 - magnitude);
+        let scale = decimal(digits - 1 - magnitude);
         let r = (s * scale).round() / scale;
         if (r - s).abs() < tolerance {
             push((r, 1.0));
@@ -312,8 +376,8 @@ fn steps_near(s: f64, _: f64, tolerance: f64) -> Vec<(f64, f64)> {
         // step = j * 2^e / 10^d with few bits in j, as GRIB has it
         let t = s * power10(d);
         let tol = tolerance * power10(d);
-        for bits in 0..=20 {
-            let unit = (t.log2().floor() - f64::from(bits)).exp2();
+        for bits in 0..=20i16 {
+            let unit = power2((t.to_bits() >> 52 & 0x7ff) as i16 - 1023 - bits);
             let r = (t / unit).round() * unit;
             if (r - t).abs() < tol {
                 if bits <= 3 || d == 0 {
@@ -364,8 +428,10 @@ fn fit_intervals<const WIDE: bool>(v: &[f64], m: f64, s: f64) -> Option<(f64, f6
     let span = ((v[v.len() - 1] - v[0]) / s).max(1.0);
     // Value = a + b * t with t = (k - k_mid) / span in [-1/2, 1/2].
     let (mut a, mut b) = (m + k_mid * s, s * span);
-    let points: Vec<(f64, f64, f64)> =
-        v.iter().map(|&x| ((((x - m) / s).round() - k_mid) / span, x, spacing_log2::<WIDE>(x).exp2() * 0.49)).collect();
+    let points: Vec<(f64, f64, f64)> = v
+        .iter()
+        .map(|&x| ((((x - m) / s).round() - k_mid) / span, x, power2(spacing_log2::<WIDE>(x) as i16) * 0.49))
+        .collect();
     for _ in 0..200 {
         let mut worst = (0.0, 0.0, 0.0);
         for &(t, x, half) in &points {
@@ -419,7 +485,10 @@ mod tests {
 
     #[test]
     fn written_lattices_read_back() {
-        for l in [Lattice::plain(0.1, 0.3), Lattice { offset: 0.5, step: 0.25, divisor: 1000.0, single: true }] {
+        for l in [
+            Lattice::plain(0.1, 0.3),
+            Lattice { offset: 0.5, step: 0.25, divisor: 1000.0, single: true, quantum: None },
+        ] {
             let mut b = Vec::new();
             l.write(&mut b);
             assert_eq!(Lattice::read(&mut Cursor::new(&b)).unwrap(), l);

@@ -11,22 +11,32 @@
 //! block   = length:varint mode:u8 body
 //! mode 0  = stored: the bytes of the elements
 //! mode 1  = constant: the bytes of one element
-//! mode 2  = grid, see `plan`
-//! mode 3  = pcodec, standalone format
+//! mode 2  = grid, see `body`
 //! ```
 //!
 //! Type and shape are known from outside. Multi-byte numbers are little-endian; `varint` is unsigned LEB128.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "bit plumbing: every narrowing is of a value masked, shifted or bounded to fit just before"
+)]
+
 mod binary;
 mod bits;
 mod block;
+mod body;
+mod corrections;
+mod domain;
+mod elements;
 mod entropy;
 mod geometry;
+mod keys;
 mod lattice;
 mod mask;
 mod plan;
 mod predict;
 mod repeats;
+mod views;
 
 use bits::{Cursor, put_section};
 
@@ -99,7 +109,6 @@ const VERSION: u8 = 1;
 const STORED: u8 = 0;
 const CONSTANT: u8 = 1;
 const GRID: u8 = 2;
-const PCODEC: u8 = 3;
 
 /// Elements per block at most, which bounds working memory; the last two axes may exceed it.
 const BLOCK_ELEMENTS: usize = 1 << 22;
@@ -230,7 +239,7 @@ fn decode_part(dtype: DType, shape: &[usize], body: &[u8], out: &mut Vec<u8>) ->
                 out.extend_from_slice(body);
             }
         }
-        GRID => plan::decode(dtype, shape, body, out)?,
+        GRID => body::decode(dtype, shape, body, out)?,
         STORED | CONSTANT => return Err(Error::Corrupt("block length")),
         _ => return Err(Error::Corrupt("unknown block mode")),
     }

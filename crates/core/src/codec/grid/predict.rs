@@ -13,7 +13,7 @@ use super::{Error, Result};
 type Tap = (u8, i8, i8);
 
 /// Every neighbour a predictor may use. The order is part of the format.
-pub(super) const TAPS: [Tap; 28] = [
+pub(super) const TAPS: [Tap; 20] = [
     (0, 0, -1),
     (0, 0, -2),
     (0, -1, -1),
@@ -31,23 +31,15 @@ pub(super) const TAPS: [Tap; 28] = [
     (1, -1, 0),
     (1, 1, 0),
     (1, -1, -1),
-    (1, -1, 1),
-    (1, 1, -1),
-    (1, 1, 1),
-    (1, 0, 2),
-    (1, 0, -2),
     // the plane before that
     (2, 0, 0),
     (2, 0, -1),
     // one step back along the next slower axis
     (3, 0, 0),
-    (3, 0, -1),
-    (3, -1, 0),
-    (3, 0, 1),
     (4, 0, 0),
 ];
 /// Number of taps usable at each level: first plane, planes with a predecessor, planes with one a period back.
-const LEVEL_TAPS: [usize; 3] = [10, 23, 28];
+const LEVEL_TAPS: [usize; 3] = [10, 18, 20];
 
 /// Which taps plane `p` may use.
 pub(super) fn level(g: &Geometry, p: usize) -> usize {
@@ -229,10 +221,17 @@ impl Samples {
     }
 }
 
+impl Samples {
+    /// Every second run, for judging.
+    pub(super) fn half(&self) -> Self {
+        Self { runs: self.runs.iter().step_by(2).copied().collect() }
+    }
+}
+
 /// Scale of errors that cost nothing: half a lattice step, or the spacing of floats at a value.
 pub(super) trait Unit {
-    /// Size of one code step at `value`.
-    fn unit(&self, value: f64) -> f64;
+    /// Size of one code step at `value` in plane `p`.
+    fn unit(&self, p: usize, value: f64) -> f64;
 }
 
 /// Mean bits per element a predictor would cost, roughly.
@@ -246,13 +245,29 @@ pub(super) fn trial(g: &Geometry, s: &Samples, ordinary: &[bool], w: &[f64], p: 
         let Some((_, r)) = &ready else { continue };
         for i in at..at + len {
             if ordinary[i] {
-                let e = (w[i] - r.at(w, i)).abs() / unit.unit(w[i]);
+                let e = (w[i] - r.at(w, i)).abs() / unit.unit(plane, w[i]);
                 bits += log2(e + 0.3).min(64.0);
                 n += 1;
             }
         }
     }
     if n == 0 { 0.0 } else { bits / n as f64 }
+}
+
+/// Mean of the sampled numbers.
+fn centre(s: &Samples, ordinary: &[bool], w: &[f64]) -> f64 {
+    let (mut sum, mut n) = (0.0, 0usize);
+    for i in s.runs.iter().flat_map(|r| r.1..r.1 + r.2).filter(|&i| ordinary[i]) {
+        sum += w[i];
+        n += 1;
+    }
+    let mean = sum / n.max(1) as f64;
+    if mean.is_finite() { mean } else { 0.0 }
+}
+
+/// Predicts the mean of the sample everywhere.
+pub(super) fn mean(s: &Samples, ordinary: &[bool], w: &[f64]) -> Predictor {
+    Predictor { weights: Vec::new(), mean: Some((1.0, centre(s, ordinary, w))) }
 }
 
 /// Fits weights for the taps of `level` on the samples; `None` when there is too little data.
@@ -277,14 +292,7 @@ pub(super) fn fit(
     let mut groups: Vec<std::ops::Range<usize>> = Vec::new();
     let mut total = 0;
     let (mut plane_now, mut dist) = (usize::MAX, Vec::new());
-    let centre = {
-        let (mut sum, mut n) = (0.0, 0usize);
-        for i in s.runs.iter().flat_map(|r| r.1..r.1 + r.2).filter(|&i| ordinary[i]) {
-            sum += w[i];
-            n += 1;
-        }
-        sum / n.max(1) as f64
-    };
+    let centre = centre(s, ordinary, w);
     for &(plane, at, len) in &s.runs {
         if plane != plane_now {
             plane_now = plane;
@@ -315,9 +323,15 @@ pub(super) fn fit(
     let units: Vec<f64> = {
         let mut u = Vec::with_capacity(groups.len());
         let mut k = 0;
-        let all: Vec<f64> = s.runs.iter().flat_map(|r| r.1..r.1 + r.2).filter(|&i| ordinary[i]).map(|i| w[i]).collect();
+        let all: Vec<(usize, f64)> = s
+            .runs
+            .iter()
+            .flat_map(|r| (r.1..r.1 + r.2).map(|i| (r.0, i)))
+            .filter(|&(_, i)| ordinary[i])
+            .map(|(p, i)| (p, w[i]))
+            .collect();
         for r in &groups {
-            u.push(unit.unit(all[k]));
+            u.push(unit.unit(all[k].0, all[k].1));
             k += r.len();
         }
         u
@@ -338,7 +352,8 @@ pub(super) fn fit(
             let energy = energy / r.len() as f64 + 0.1 * u * u;
             cost += log2(energy) * r.len() as f64;
             let weight = 1.0 / energy;
-            if !weight.is_finite() {
+            // The last round only judges the solution of the one before.
+            if round == 2 || !weight.is_finite() {
                 continue;
             }
             for k in r.clone() {

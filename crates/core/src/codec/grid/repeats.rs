@@ -24,7 +24,7 @@ fn hash(v: u64, bits: u32) -> usize {
 }
 
 /// Share of a window's elements that repeat an earlier one in it.
-pub(super) fn share(values: &[u64]) -> f64 {
+fn share(values: &[u64]) -> f64 {
     let window = &values[..values.len().min(1 << 14)];
     let mut seen = vec![u64::MAX; 1 << 15];
     let mut hits = 0usize;
@@ -34,6 +34,16 @@ pub(super) fn share(values: &[u64]) -> f64 {
         *slot = v;
     }
     hits as f64 / window.len().max(1) as f64
+}
+
+/// Whether [`parse`] promises a saving, judged on a first part.
+pub(super) fn pays(values: &[u64], classes: &[u8], area: usize, literal_bits: f64) -> bool {
+    if share(values) < 0.1 {
+        return false;
+    }
+    let n = if values.len() <= 1 << 17 { values.len() } else { 1 << 16 };
+    let mut trial = classes[..n].to_vec();
+    n == values.len() || parse(&values[..n], &mut trial, area, literal_bits).1 > 0.02 * literal_bits * n as f64
 }
 
 /// Turns ordinary elements into copies where that pays. Returns the stored distances and the bits saved, estimated.
