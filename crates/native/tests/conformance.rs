@@ -29,6 +29,7 @@ const CHAINS: &[(&str, &[&str])] = &[
     ("xz", &["xz", "xz:0", "xz:9"]),
     ("zfp", &["zfp", "zfp:accuracy,value=0.01", "zfp:precision,value=20"]),
     ("lzf", &["lzf"]),
+    ("frame", &["frame"]),
 ];
 
 #[test]

@@ -51,7 +51,6 @@ const LOSSLESS: &[&str] = &[
     "grid",
     "pcodec:8",
     "pcodec:12",
-    "fpzip",
     "lorenzo:3 | shuffle | xz:6",
     "shuffle | xz:6",
     "xz:6",
