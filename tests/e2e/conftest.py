@@ -34,6 +34,11 @@ FAMILIES = {
 }
 
 
+def outputs(folder: Path) -> list[Path]:
+    """What a repack wrote into `folder`, without the plans it saves beside its outputs."""
+    return sorted(path for path in folder.iterdir() if not path.name.endswith(".knarr.json"))
+
+
 class Knarr:
     """Runs the program with the plugins of `hdf5plugin` on HDF5's search path."""
 

@@ -17,7 +17,7 @@ import h5py
 import numpy as np
 import pytest
 
-from conftest import KNARR
+from conftest import KNARR, outputs
 from hdf5_compare import require_same
 from values import smooth_field
 
@@ -68,7 +68,7 @@ def test_interrupt_leaves_no_debris(knarr, slow_input, out, stop, old):
     process.send_signal(stop)
     begin = time.monotonic()
     _, message = process.communicate(timeout=30)
-    assert process.returncode == (INTERRUPTED if stop == signal.SIGINT else 128 + stop), message
+    assert process.returncode == INTERRUPTED, message
     assert time.monotonic() - begin < 5, "took too long to stop"
     assert set(out.iterdir()) == before
     assert old is None or target.read_bytes() == old
@@ -172,7 +172,7 @@ if _may_mount():  # without the right to mount, the limit on file size above cov
         target.write_bytes(b"precious")
         knarr.fails(UNWRITABLE, "repack", incompressible, "-o", target, "--force")
         assert target.read_bytes() == b"precious"
-        assert list(small_disk.iterdir()) == [target]
+        assert outputs(small_disk) == [target]
 
 
 def test_two_runs_into_one_output_do_not_mix(knarr, slow_input, out):
@@ -183,4 +183,4 @@ def test_two_runs_into_one_output_do_not_mix(knarr, slow_input, out):
         run.communicate(timeout=100)
     assert any(run.returncode == 0 for run in runs)
     require_same(slow_input, target)
-    assert list(out.iterdir()) == [target]
+    assert outputs(out) == [target]

@@ -11,7 +11,8 @@ use crate::table::{self, Align};
 pub(crate) fn run(arguments: &Explain) -> Result<u8> {
     let path = plan_file(&arguments.file);
     let text = std::fs::read_to_string(&path).map_err(|error| {
-        Error::read(&path, &error).mend("give an output of 'knarr repack', which saves its plan beside it, or 'knarr advise' the file")
+        Error::read(&path, &error)
+            .mend("give an output of 'knarr repack', which saves its plan beside it, or 'knarr advise' the file")
     })?;
     let plan: Plan = serde_json::from_str(&text)
         .map_err(|error| Error::corrupt(format!("not a plan: {error}")).at(path.display().to_string()))?;
@@ -24,7 +25,10 @@ pub(crate) fn run(arguments: &Explain) -> Result<u8> {
     for variable in &plan.variables {
         let name = variable.path.trim_start_matches('/');
         let wanted = arguments.variable.is_empty()
-            || arguments.variable.iter().any(|pattern| glob_matches(pattern, name) || glob_matches(pattern, &variable.path));
+            || arguments
+                .variable
+                .iter()
+                .any(|pattern| glob_matches(pattern, name) || glob_matches(pattern, &variable.path));
         if wanted {
             print(variable);
             shown += 1;
@@ -32,7 +36,8 @@ pub(crate) fn run(arguments: &Explain) -> Result<u8> {
     }
     if shown == 0 {
         let names: Vec<_> = plan.variables.iter().map(|variable| variable.path.trim_start_matches('/')).collect();
-        return Err(Error::new(ErrorKind::Usage, "no variable of that name").mend(format!("the plan has: {}", names.join(", "))));
+        return Err(Error::new(ErrorKind::Usage, "no variable of that name")
+            .mend(format!("the plan has: {}", names.join(", "))));
     }
     Ok(0)
 }
@@ -73,7 +78,11 @@ fn print_choice(choice: &Choice) {
         features.distinct * 100.0,
         features.trailing_zeros
     );
-    println!("           entropy per byte plane {}, of differences {}", list(&features.plane_entropy), list(&features.delta_entropy));
+    println!(
+        "           entropy per byte plane {}, of differences {}",
+        list(&features.plane_entropy),
+        list(&features.delta_entropy)
+    );
     println!("           bits of difference per axis {}", list(&features.axis_bits));
     println!("  choosing took {:.1} ms on {} of samples", choice.seconds * 1e3, table::bytes(choice.sample_bytes));
     let header = [

@@ -27,7 +27,9 @@ pub(crate) fn run(arguments: &Hash) -> Result<u8> {
                 .iter()
                 .filter_map(|variable| Some((name(&variable.path), variable.hash.as_ref().err()?.clone().into())))
                 .collect();
-            all.push(serde_json::json!({"path": path, "hash": found.hash, "variables": variables, "not_hashed": left_out}));
+            all.push(
+                serde_json::json!({"path": path, "hash": found.hash, "variables": variables, "not_hashed": left_out}),
+            );
             continue;
         }
         for variable in &found.variables {

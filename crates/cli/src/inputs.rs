@@ -14,13 +14,17 @@ pub(crate) fn expand(names: &[String]) -> Result<Vec<PathBuf>> {
             continue;
         }
         if !name.contains(['*', '?', '[']) {
-            return Err(Error::new(ErrorKind::NotFound, "no such file or directory").mend("check the name").at(name.clone()));
+            return Err(Error::new(ErrorKind::NotFound, "no such file or directory")
+                .mend("check the name")
+                .at(name.clone()));
         }
         let found = glob::glob(name).map_err(|error| Error::usage(format!("pattern '{name}': {error}")))?;
         let before = paths.len();
         paths.extend(found.flatten());
         if paths.len() == before {
-            return Err(Error::new(ErrorKind::NotFound, "no file matches the pattern").mend("check it").at(name.clone()));
+            return Err(Error::new(ErrorKind::NotFound, "no file matches the pattern")
+                .mend("check it")
+                .at(name.clone()));
         }
     }
     Ok(paths)

@@ -19,8 +19,7 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     if arguments.dry_run {
         return dry_run(arguments, &request, &engine, &jobs);
     }
-    let options =
-        RepackOptions { force: arguments.force, command: command_line(), when: crate::report::today() };
+    let options = RepackOptions { force: arguments.force, command: command_line(), when: crate::report::today() };
     let mut done = Vec::new();
     for (input, output) in &jobs {
         let mut settings = request.settings(input)?;
@@ -56,7 +55,9 @@ fn pairs(inputs: &[PathBuf], output: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
             .mend("give a directory that exists as --output"));
     }
     if !output.is_dir() {
-        return Err(Error::new(ErrorKind::Write, "no such directory").mend("create it first").at(output.display().to_string()));
+        return Err(Error::new(ErrorKind::Write, "no such directory")
+            .mend("create it first")
+            .at(output.display().to_string()));
     }
     let mut pairs: Vec<(PathBuf, PathBuf)> = Vec::new();
     for input in inputs {
@@ -124,7 +125,16 @@ fn print(done: &Repacked, verified: bool) {
             let dash = || "-".to_owned();
             match &variable.action {
                 Action::Copy(why) => {
-                    vec![name, "as it is".to_owned(), table::bytes(variable.raw_bytes), dash(), dash(), dash(), "0".to_owned(), why.clone()]
+                    vec![
+                        name,
+                        "as it is".to_owned(),
+                        table::bytes(variable.raw_bytes),
+                        dash(),
+                        dash(),
+                        dash(),
+                        "0".to_owned(),
+                        why.clone(),
+                    ]
                 }
                 Action::Encode(choice) => {
                     let report = done.execution.variables.get(&index).copied().unwrap_or_default();
@@ -135,7 +145,10 @@ fn print(done: &Repacked, verified: bool) {
                         table::bytes(report.encoded_bytes),
                         table::ratio(report.raw_bytes, report.encoded_bytes),
                         speed(report.raw_bytes, report.encode_seconds),
-                        report.observed.filter(|seen| seen.max_abs > 0.0).map_or("0".to_owned(), |seen| format!("{:.2e}", seen.max_abs)),
+                        report
+                            .observed
+                            .filter(|seen| seen.max_abs > 0.0)
+                            .map_or("0".to_owned(), |seen| format!("{:.2e}", seen.max_abs)),
                         notes(&choice.reason, &report),
                     ]
                 }
@@ -152,7 +165,11 @@ fn print(done: &Repacked, verified: bool) {
         table::ratio(done.input_bytes, done.output_bytes),
         done.seconds,
         done.choosing_seconds,
-        if verified { "every chunk was decoded and compared before it was written" } else { "chunks were not verified (--no-verify)" }
+        if verified {
+            "every chunk was decoded and compared before it was written"
+        } else {
+            "chunks were not verified (--no-verify)"
+        }
     );
     println!("A reader needs: {}\n", crate::inspect::reader_in_words(done.reader));
 }
@@ -166,13 +183,22 @@ fn speed(bytes: u64, seconds: f64) -> String {
 fn notes(reason: &str, report: &knarr_core::pipeline::VariableReport) -> String {
     let mut text = reason.to_owned();
     if report.fallback_chunks > 0 {
-        text.push_str(&format!("; {} of {} chunks kept lossless to hold the bound", report.fallback_chunks, report.chunks));
+        text.push_str(&format!(
+            "; {} of {} chunks kept lossless to hold the bound",
+            report.fallback_chunks, report.chunks
+        ));
     }
     if report.stored_chunks > 0 {
-        text.push_str(&format!("; {} of {} chunks stored: encoding did not make them smaller", report.stored_chunks, report.chunks));
+        text.push_str(&format!(
+            "; {} of {} chunks stored: encoding did not make them smaller",
+            report.stored_chunks, report.chunks
+        ));
     }
     if report.refuted_chunks > 0 {
-        text.push_str(&format!("; DEFECT: {} chunks did not decode to the same bits and were stored: please report", report.refuted_chunks));
+        text.push_str(&format!(
+            "; DEFECT: {} chunks did not decode to the same bits and were stored: please report",
+            report.refuted_chunks
+        ));
     }
     text
 }

@@ -14,7 +14,12 @@ pub(crate) fn render(header: &[(&str, Align)], rows: &[Vec<String>]) -> String {
         .iter()
         .enumerate()
         .map(|(column, (title, _))| {
-            rows.iter().filter_map(|row| row.get(column)).map(|cell| width(cell)).chain([width(title)]).max().unwrap_or(0)
+            rows.iter()
+                .filter_map(|row| row.get(column))
+                .map(|cell| width(cell))
+                .chain([width(title)])
+                .max()
+                .unwrap_or(0)
         })
         .collect();
     let line = |cells: &mut dyn Iterator<Item = &str>| {

@@ -1,4 +1,5 @@
 //! The pipeline on a source and a sink in memory: nothing lost, one order, bounds kept, failures reported.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use knarr_core::array::DType;
 use knarr_core::chain::{Chain, Scratch};

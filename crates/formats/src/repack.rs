@@ -135,7 +135,8 @@ pub fn repack(
     if settings.verify {
         prove_copies(engine, source.as_ref(), &plan).map_err(|error| in_file(error, input))?;
     }
-    let execution = execute(engine, source.as_ref(), &plan, target, settings.verify, sink.as_mut(), progress)?;
+    let execution =
+        execute(engine, source.as_ref(), &plan, target, settings.verify, sink.as_mut(), progress).map_err(blame)?;
     annotate(sink.as_mut(), source.as_ref(), &plan, &execution, options)?;
     engine.check_cancelled()?;
     let output_bytes = sink.commit()?;

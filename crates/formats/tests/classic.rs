@@ -204,7 +204,7 @@ fn unknown_content_is_described() {
     let path = scratch.path().join("x.nc");
     std::fs::write(&path, b"\x1f\x8b\x08\x00rest of it").unwrap();
     let error = common::open(&path).err().unwrap();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.to_string().contains("gzip") && error.to_string().contains("netCDF-3"), "{error}");
     std::fs::write(&path, b"").unwrap();
     assert!(common::open(&path).err().unwrap().to_string().contains("empty"));

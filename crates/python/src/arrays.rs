@@ -77,7 +77,9 @@ pub(crate) fn compress<'py>(
             match (chain.loss(), &choice.bound) {
                 (Loss::Lossy, Some(bound)) => drop(bound.check(&spec, bytes, &decoded)?),
                 _ if decoded == bytes => {}
-                _ => return Err(Error::new(ErrorKind::Internal, format!("'{}' did not return the bits", chain.spec()))),
+                _ => {
+                    return Err(Error::new(ErrorKind::Internal, format!("'{}' did not return the bits", chain.spec())));
+                }
             }
             let mut out = Vec::new();
             frame::write(&chain, &encoded, &mut out)?;

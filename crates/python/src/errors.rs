@@ -3,9 +3,16 @@
 use knarr_core::{Error, ErrorKind};
 use pyo3::PyErr;
 use pyo3::create_exception;
-use pyo3::exceptions::{PyException, PyFileExistsError, PyFileNotFoundError, PyKeyboardInterrupt, PyOSError, PyValueError};
+use pyo3::exceptions::{
+    PyException, PyFileExistsError, PyFileNotFoundError, PyKeyboardInterrupt, PyOSError, PyValueError,
+};
 
-create_exception!(knarr, KnarrError, PyException, "Something in the data or the request cannot be served; the text says what and how to mend it.");
+create_exception!(
+    knarr,
+    KnarrError,
+    PyException,
+    "Something in the data or the request cannot be served; the text says what and how to mend it."
+);
 
 /// The exception Python programmers expect for each kind.
 pub(crate) fn raise(error: Error) -> PyErr {

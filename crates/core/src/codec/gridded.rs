@@ -42,10 +42,7 @@ impl Codec for Grid {
     }
 
     fn zarr(&self, _options: &Options, _input: &Stage) -> Option<ZarrCodec> {
-        Some(ZarrCodec {
-            kind: ZarrKind::ArrayToBytes,
-            metadata: serde_json::json!({"name": "knarr.grid"}),
-        })
+        Some(ZarrCodec { kind: ZarrKind::ArrayToBytes, metadata: serde_json::json!({"name": "knarr.grid"}) })
     }
 }
 

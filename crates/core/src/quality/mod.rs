@@ -87,10 +87,12 @@ impl Quality {
             }
         }
         if self.significant_bits.is_some_and(|bits| !(1..=52).contains(&bits)) {
-            return Err(Error::usage(format!("significant_bits is {}", self.significant_bits.unwrap_or(0))).mend("give 1 to 23 (f32) or 1 to 52 (f64)"));
+            return Err(Error::usage(format!("significant_bits is {}", self.significant_bits.unwrap_or(0)))
+                .mend("give 1 to 23 (f32) or 1 to 52 (f64)"));
         }
         if self.significant_digits.is_some_and(|digits| !(1..=15).contains(&digits)) {
-            return Err(Error::usage(format!("significant_digits is {}", self.significant_digits.unwrap_or(0))).mend("give 1 to 7 (f32) or 1 to 15 (f64)"));
+            return Err(Error::usage(format!("significant_digits is {}", self.significant_digits.unwrap_or(0)))
+                .mend("give 1 to 7 (f32) or 1 to 15 (f64)"));
         }
         let relative =
             self.max_rel_error.is_some() || self.significant_bits.is_some() || self.significant_digits.is_some();

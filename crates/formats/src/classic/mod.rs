@@ -11,7 +11,7 @@ pub use header::{Dim, Header, NcType, Var, Version, parse_header};
 
 use crate::fills;
 use header::Fault;
-use knarr_core::array::{DType, Endian, swap_bytes};
+use knarr_core::array::{Endian, swap_bytes};
 use knarr_core::model::{Dimension, Group, Layout, Model, Variable};
 use knarr_core::store::Source;
 use knarr_core::{Error, Result};

@@ -33,7 +33,7 @@ pub(super) fn copy_values(
     let creation = dataset.0.creation()?;
     match creation.layout()? {
         // Only the mapping is stored here, and it was copied with the properties.
-        DatasetLayout::Virtual | DatasetLayout::External => Ok(()),
+        DatasetLayout::Virtual => Ok(()),
         DatasetLayout::Chunked(chunk) => {
             let filters = creation.filters()?;
             let table = ChunkTable::read(&dataset, &shape, &chunk, 0, source.raw_len())?;
@@ -60,7 +60,7 @@ pub(super) fn copy_values(
             Ok(())
         }
         DatasetLayout::Contiguous if dataset.offset().is_none() && !has_pointers => Ok(()),
-        DatasetLayout::Contiguous | DatasetLayout::Compact => {
+        DatasetLayout::Contiguous | DatasetLayout::Compact | DatasetLayout::External => {
             if dataset.storage_size() == 0 {
                 return Ok(());
             }

@@ -298,12 +298,7 @@ fn numbers(g: &Geometry, view: &View, wide: bool) -> Result<(Vec<f64>, Vec<bool>
 }
 
 /// Encodes one block; `None` when nothing here suits it.
-pub(super) fn encode(
-    dtype: DType,
-    shape: &[usize],
-    fills: &[u64],
-    bytes: &[u8],
-) -> Result<Option<Vec<u8>>> {
+pub(super) fn encode(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8]) -> Result<Option<Vec<u8>>> {
     let g = Geometry::new(shape);
     let raw_values = g.gather(&load(dtype, bytes));
     let specials = find_specials(dtype, &raw_values, fills);

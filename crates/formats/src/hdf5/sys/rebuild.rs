@@ -213,8 +213,8 @@ impl Plist {
                     // SAFETY: the list is open.
                     call(what, || unsafe { H5Pset_layout(new.0.raw(), H5D_layout_t::H5D_COMPACT) })?;
                 }
-                DatasetLayout::Contiguous | DatasetLayout::Virtual => {}
-                DatasetLayout::External => self.copy_external(&new)?,
+                // Values in external raw files move into the output: a relative name would not find them from there.
+                DatasetLayout::Contiguous | DatasetLayout::Virtual | DatasetLayout::External => {}
             }
             self.copy_fill(&new, datatype)?;
             let (from, to) = (self.0.raw(), new.0.raw());
@@ -262,23 +262,5 @@ impl Plist {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Names and extents of external files.
-    fn copy_external(&self, to: &Self) -> Result<()> {
-        let what = "copy an external layout";
-        // SAFETY: the list is open.
-        let count = call(what, || unsafe { H5Pget_external_count(self.0.raw()) })?;
-        for n in 0..u32::try_from(count).unwrap_or(0) {
-            let mut name = vec![0u8; 4097];
-            let (mut offset, mut size) = (0, 0);
-            // SAFETY: the library writes at most 4096 bytes of name; offset and size are places for results.
-            call(what, || unsafe {
-                H5Pget_external(self.0.raw(), n, 4096, name.as_mut_ptr().cast(), &raw mut offset, &raw mut size)
-            })?;
-            // SAFETY: the name is NUL-terminated: its last byte was never written.
-            call(what, || unsafe { H5Pset_external(to.0.raw(), name.as_ptr().cast(), offset, size) })?;
-        }
-        Ok(())
     }
 }
