@@ -95,11 +95,11 @@ def peers() -> list[Contender]:
     ]
 
 
-def knarr_settings() -> list[Contender]:
+def knarr_settings(goals: list[str]) -> list[Contender]:
     return [
         knarr("shuffle | deflate:5", "--chain", "shuffle | deflate:5"),
         knarr("shuffle | zstd:3", "--chain", "shuffle | zstd:3"),
-        *(knarr(f"--goal {goal}", "--goal", goal) for goal in ("balanced", "speed", "ratio", "archive")),
+        *(knarr(f"--goal {goal}", "--goal", goal) for goal in goals),
     ]
 
 

@@ -1,6 +1,6 @@
 """Runs the benchmarks, prints Markdown, and writes raw results to bench/runs/ when complete.
 
-    run.py repack  [--repeats N] [--peers-only] [--inputs real.nc,...]
+    run.py repack  [--repeats N] [--peers-only] [--goals balanced,...] [--inputs real.nc,...]
     run.py codecs  [--jobs N] [--knarr FILE...]
     run.py memory  [--max-mem 128M]
 
@@ -78,7 +78,7 @@ def header(facts: dict[str, object]) -> str:
 
 def run_repack(options: argparse.Namespace, facts: dict[str, object]) -> None:
     inputs = [WORK / name for name in options.inputs.split(",")]
-    contenders = repack.peers() + ([] if options.peers_only else repack.knarr_settings())
+    contenders = repack.peers() + ([] if options.peers_only else repack.knarr_settings(options.goals.split(",")))
     results = repack.compare(inputs, contenders, options.repeats, lambda line: print(line, file=sys.stderr))
     print(header(facts))
     print(repack.table(results))
@@ -137,6 +137,7 @@ def main() -> None:
     kinds = parser.add_subparsers(required=True)
     one = kinds.add_parser("repack", help="whole files against h5repack, nccopy, cmip7-repack and h5py loops")
     one.add_argument("--repeats", type=int, default=3)
+    one.add_argument("--goals", default="balanced,speed,ratio,archive", help="goals of Knarr to run")
     one.add_argument("--peers-only", action="store_true", help="leave Knarr out; nothing is saved")
     one.add_argument("--inputs", default="real.nc,cmip.nc,sim.nc")
     one.set_defaults(run=run_repack)

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use knarr_core::codec::CodecList;
 use knarr_core::engine::Engine;
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::plan::Action;
@@ -28,7 +29,7 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
         let repacked = repack(&engine, input, output, &settings, &options, &progress)?;
         drop(progress);
         if !arguments.json {
-            print(&repacked, settings.verify);
+            print(&repacked, &engine.codecs, settings.verify);
         }
         done.push(repacked);
     }
@@ -104,7 +105,7 @@ fn command_line() -> String {
     format!("knarr {}", words.join(" "))
 }
 
-fn print(done: &Repacked, verified: bool) {
+fn print(done: &Repacked, codecs: &CodecList, verified: bool) {
     let header = [
         ("variable", Align::Left),
         ("chain", Align::Left),
@@ -171,7 +172,7 @@ fn print(done: &Repacked, verified: bool) {
             "chunks were not verified (--no-verify)"
         }
     );
-    println!("A reader needs: {}\n", crate::inspect::reader_in_words(done.reader));
+    println!("A reader needs: {}\n", crate::report::reader_needed(done, codecs));
 }
 
 fn speed(bytes: u64, seconds: f64) -> String {

@@ -131,6 +131,11 @@ fn stored(path: &Path, codecs: &CodecList) -> BTreeMap<String, Variable> {
     source.model().variables.iter().map(|variable| (variable.path.clone(), variable.clone())).collect()
 }
 
+/// What a reader of the output needs, in words.
+pub(crate) fn reader_needed(done: &Repacked, codecs: &CodecList) -> String {
+    reader(done, stored(&done.output, codecs).values())
+}
+
 /// What a reader of the output needs, one clause a package.
 fn reader<'v>(done: &Repacked, written: impl Iterator<Item = &'v Variable>) -> String {
     if OutputFormat::of(&done.output).is_ok_and(|format| format == OutputFormat::Zarr) {

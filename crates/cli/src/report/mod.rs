@@ -8,6 +8,8 @@ mod page;
 mod scatter;
 mod variables;
 
+pub(crate) use facts::reader_needed;
+
 use knarr_core::error::Result;
 use knarr_core::plan::Action;
 use knarr_formats::repack::Repacked;
