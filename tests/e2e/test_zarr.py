@@ -127,3 +127,13 @@ def test_missing_chunks_are_not_written(knarr, made, out):
     chunks = [path for path in (target / "missing").rglob("*") if path.is_file() and path.name != "zarr.json"]
     assert len(chunks) == 1
     assert zarr.open_array(target / "missing", mode="r")[0, 0] == -3
+
+
+def test_a_codec_of_knarr_alone_is_never_written_to_zarr(knarr, made, out):
+    """Nothing reads `knarr.grid` from Zarr: such a store would be lost data."""
+    source = made("netcdf", "climate_history")
+    wish = ("--portable", "knarr", "--chain", "grid")
+    knarr.fails(5, "repack", source, "-o", out / "a.zarr", *wish, names=("climate_history.nc", "grid"))
+    assert not list(out.iterdir())
+    target = knarr.repack(source, out / "b.zarr", "--portable", "knarr", "--goal", "ratio")
+    assert "knarr." not in "".join(path.read_text() for path in target.rglob("zarr.json"))

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use knarr_core::error::{Error, ErrorKind, Result};
 
-/// A file called `.NAME.knarr-XXXX.tmp`, removed when dropped before [`Temporary::publish`].
+/// A file called `.NAME.knarr-NUMBER.tmp`, removed when dropped before [`Temporary::publish`].
 #[derive(Debug)]
 pub(crate) struct Temporary {
     path: PathBuf,
