@@ -8,7 +8,6 @@ mod bzip2;
 mod deflate;
 mod lz4;
 mod lzf;
-mod noise;
 pub mod plugin;
 mod support;
 mod sz3;

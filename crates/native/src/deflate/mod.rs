@@ -1,4 +1,11 @@
-//! DEFLATE by libdeflate, in the two framings that files use: zlib streams and gzip members.
+//! DEFLATE in the two framings that files use: zlib streams and gzip members.
+
+mod bits;
+mod blocks;
+mod huffman;
+mod search;
+mod splice;
+mod stream;
 
 use knarr_core::array::DType;
 use knarr_core::codec::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
@@ -6,7 +13,6 @@ use knarr_core::{Error, Result};
 use libdeflater::{CompressionLvl, Compressor, DecompressionError, Decompressor};
 use serde_json::json;
 
-use crate::noise::noise_prefix;
 use crate::support::{Pool, bytes_to_bytes, cd_level, filter, level, level_option, resize};
 
 const FILTER: FilterId = 1;
@@ -14,6 +20,8 @@ const OPTIONS: &[OptionDoc] =
     &[level_option(1, 12, 5, "1 is fastest, 12 is smallest; 10 to 12 search for the best parse and are slow")];
 /// Files state a level only for information; 10 to 12 exist in libdeflate alone.
 const LARGEST_ZLIB_LEVEL: i64 = 9;
+/// Up to here a search that gains little is not worth its time.
+const LAST_QUICK_LEVEL: i32 = 5;
 
 /// `deflate`: zlib streams, the HDF5 filter 1.
 pub(crate) const ZLIB: Deflate = Deflate { framing: Framing::Zlib };
@@ -65,10 +73,17 @@ impl Codec for Deflate {
         true
     }
 
-    fn prepare(&self, options: &Options, _input: &Stage) -> Result<Box<dyn Step>> {
-        let level = CompressionLvl::new(level(options)?)
-            .map_err(|_| Error::internal("libdeflate refuses a level from 1 to 12"))?;
-        Ok(Box::new(Prepared { framing: self.framing, level, encoders: Pool::new(), decoders: Pool::new() }))
+    fn prepare(&self, options: &Options, input: &Stage) -> Result<Box<dyn Step>> {
+        let level = level(options)?;
+        Ok(Box::new(Prepared {
+            framing: self.framing,
+            planes: if input.is_array { 1 } else { input.spec.dtype.size() },
+            least_gain: if level <= LAST_QUICK_LEVEL { 0.02 } else { 0.005 },
+            level: CompressionLvl::new(level)
+                .map_err(|_| Error::internal("libdeflate refuses a level from 1 to 12"))?,
+            encoders: Pool::new(),
+            decoders: Pool::new(),
+        }))
     }
 
     fn hdf5(&self, options: &Options, _input: &Stage) -> Hdf5Form {
@@ -106,20 +121,11 @@ fn zlib_level(options: &Options) -> Option<u32> {
 const ZLIB_HEADER: &[u8] = &[0x78, 0x9C];
 /// RFC 1952: deflate, no name, no time, unknown system.
 const GZIP_HEADER: &[u8] = &[0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 0xFF];
-/// RFC 1951, 3.2.4.
-const LARGEST_STORED: usize = 65_535;
-
-/// Appends a stored block that is not the last. `bytes` are at most [`LARGEST_STORED`]; `out` ends on a block's byte.
-fn put_stored(bytes: &[u8], out: &mut Vec<u8>) {
-    let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
-    out.push(0);
-    out.extend_from_slice(&length.to_le_bytes());
-    out.extend_from_slice(&(!length).to_le_bytes());
-    out.extend_from_slice(bytes);
-}
-
 struct Prepared {
     framing: Framing,
+    /// Parts of the input that differ in kind: the bytes of each significance after a shuffle.
+    planes: usize,
+    least_gain: f32,
     level: CompressionLvl,
     encoders: Pool<Compressor>,
     decoders: Pool<Decompressor>,
@@ -127,34 +133,22 @@ struct Prepared {
 
 impl Step for Prepared {
     fn max_encoded_len(&self, input_len: usize) -> usize {
-        // Stored blocks of at least 10,000 bytes with 5 bytes each (libdeflate's own bound), the final block, and
-        // the longer of the two framings.
+        // Stored blocks of at least 5,000 bytes with 5 bytes each, the final block, and the longer of the two
+        // framings.
         input_len + 5 * input_len.div_ceil(5000) + 128
     }
 
     fn encode(&self, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        let (noise, rest) = input.split_at(noise_prefix(input));
         out.clear();
-        out.reserve(self.max_encoded_len(input.len()));
         out.extend_from_slice(match self.framing {
             Framing::Zlib => ZLIB_HEADER,
             Framing::Gzip => GZIP_HEADER,
         });
-        for stored in noise.chunks(LARGEST_STORED) {
-            put_stored(stored, out);
-        }
-        let begin = out.len();
-        let encoded = self.encoders.with(
+        let begun = std::mem::take(out);
+        *out = self.encoders.with(
             || Ok(Compressor::new(self.level)),
-            |encoder| {
-                // The stored blocks end on a byte, so the stream of the rest goes on from there. It refers to
-                // nothing before itself.
-                resize(out, begin + encoder.deflate_compress_bound(rest.len()))?;
-                let space = out.get_mut(begin..).unwrap_or_default();
-                encoder.deflate_compress(rest, space).map_err(|error| Error::internal(format!("deflate: {error}")))
-            },
+            |encoder| stream::encode(input, self.planes, self.least_gain, encoder, begun),
         )??;
-        out.truncate(begin + encoded);
         match self.framing {
             Framing::Zlib => out.extend_from_slice(&libdeflater::adler32(input).to_be_bytes()),
             Framing::Gzip => {
