@@ -20,8 +20,15 @@ const OPTIONS: &[OptionDoc] =
     &[level_option(1, 12, 5, "1 is fastest, 12 is smallest; 10 to 12 search for the best parse and are slow")];
 /// Files state a level only for information; 10 to 12 exist in libdeflate alone.
 const LARGEST_ZLIB_LEVEL: i64 = 9;
-/// Up to here a search that gains little is not worth its time.
-const LAST_QUICK_LEVEL: i32 = 5;
+/// The part by which a search for matches must shrink bytes to be worth its time.
+fn least_gain(level: i32) -> f32 {
+    match level {
+        ..=2 => 0.04,
+        3..=5 => 0.02,
+        _ => 0.005,
+    }
+}
+
 
 /// `deflate`: zlib streams, the HDF5 filter 1.
 pub(crate) const ZLIB: Deflate = Deflate { framing: Framing::Zlib };
@@ -78,7 +85,7 @@ impl Codec for Deflate {
         Ok(Box::new(Prepared {
             framing: self.framing,
             planes: if input.is_array { 1 } else { input.spec.dtype.size() },
-            least_gain: if level <= LAST_QUICK_LEVEL { 0.02 } else { 0.005 },
+            least_gain: least_gain(level),
             level: CompressionLvl::new(level)
                 .map_err(|_| Error::internal("libdeflate refuses a level from 1 to 12"))?,
             encoders: Pool::new(),

@@ -1,0 +1,89 @@
+//! How good choices are: for every variable of some files, every candidate is tried on up to 2 MiB of whole chunks,
+//! and each goal's choice is compared with the best of all candidates for that goal. `bench/run.py choice` runs it.
+//!
+//! Prints one JSON object a line: the ratios of all candidates of a variable, and the choice of each goal.
+
+#![expect(clippy::unwrap_used, reason = "a benchmark on known files")]
+
+use std::path::Path;
+
+use knarr_core::choose::{Target, candidates, trial};
+use knarr_core::codec::Reader;
+use knarr_core::engine::{Engine, Silent};
+use knarr_core::goal::Goal;
+use knarr_core::model::Variable;
+use knarr_core::pipeline::{advise, chunk_count, chunk_position, chunk_region};
+use knarr_core::plan::Action;
+use knarr_core::settings::{ChunkRule, Settings, chunk_shape};
+use knarr_core::store::Source;
+
+/// Bytes of a variable that every candidate encodes.
+const LOOKED_AT: u64 = 2 << 20;
+const SMALLEST: u64 = 300_000;
+const GOALS: [&str; 5] = ["speed", "balanced", "ratio", "archive", "energy"];
+
+fn main() {
+    let engine = Engine::new(knarr_native::codecs().unwrap());
+    let target = Target::Hdf5(Reader::Standard);
+    for path in std::env::args().skip(1) {
+        let source = knarr_formats::open(Path::new(&path), &engine.codecs).unwrap();
+        let plans = GOALS.map(|goal| {
+            let settings = Settings { goal: goal.parse().unwrap(), ..Settings::default() };
+            advise(&engine, source.as_ref(), &settings, target, &Silent).unwrap()
+        });
+        for (index, variable) in source.model().variables.iter().enumerate() {
+            if variable.raw_bytes() < SMALLEST {
+                continue;
+            }
+            let samples = chunks(source.as_ref(), index, variable);
+            let Some((spec, _)) = samples.first() else { continue };
+            let ratios: Vec<_> = candidates(&engine.codecs, spec, target, None)
+                .into_iter()
+                .map(|chain| {
+                    let tried = trial(&engine.codecs, &chain, &samples, None);
+                    (chain, if tried.failed.is_none() { tried.ratio } else { 0.0 })
+                })
+                .collect();
+            for (goal, plan) in GOALS.iter().zip(&plans) {
+                let Action::Encode(choice) = &plan.variables[index].action else { continue };
+                let parsed: Goal = goal.parse().unwrap();
+                let score = |chain, ratio| parsed.score(&engine.profile.merits(&engine.codecs, chain, ratio));
+                let best = ratios
+                    .iter()
+                    .filter(|(_, ratio)| *ratio > 0.0)
+                    .map(|(chain, ratio)| (chain.to_string(), score(chain, *ratio), *ratio))
+                    .max_by(|a, b| a.1.total_cmp(&b.1))
+                    .unwrap();
+                let mine = ratios.iter().find(|(chain, _)| *chain == choice.chain);
+                let mine = mine.map_or(1.0, |(_, ratio)| *ratio);
+                let row = serde_json::json!({
+                    "file": path, "variable": variable.name(), "raw_bytes": variable.raw_bytes(), "goal": goal,
+                    "chosen": choice.chain.to_string(), "ratio": mine, "loss": best.1 - score(&choice.chain, mine),
+                    "best": best.0, "best_ratio": best.2, "candidates": ratios.len(),
+                });
+                println!("{row}");
+            }
+            let all: serde_json::Map<String, serde_json::Value> =
+                ratios.iter().map(|(chain, ratio)| (chain.to_string(), serde_json::json!(ratio))).collect();
+            println!("{}", serde_json::json!({"file": path, "variable": variable.name(), "ratios": all}));
+        }
+    }
+}
+
+/// Whole chunks, spread over the variable, of at most [`LOOKED_AT`] bytes.
+fn chunks(source: &dyn Source, index: usize, variable: &Variable) -> Vec<(knarr_core::array::ArraySpec, Vec<u8>)> {
+    let chunk = chunk_shape(&ChunkRule::Auto, variable).unwrap();
+    let count = chunk_count(&variable.shape, &chunk);
+    let size: u64 = chunk.iter().product::<u64>() * variable.dtype.size() as u64;
+    let wanted = (LOOKED_AT / size.max(1)).clamp(1, count.max(1));
+    (0..wanted.min(count))
+        .map(|n| {
+            let position = chunk_position(&variable.shape, &chunk, n * count / wanted);
+            let (start, extent) = chunk_region(&variable.shape, &chunk, &position);
+            let mut bytes = Vec::new();
+            source.read_region(index, &start, &extent, &mut bytes).unwrap();
+            (variable.chunk_spec(&extent), bytes)
+        })
+        .collect()
+}
+
