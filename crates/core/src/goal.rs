@@ -89,9 +89,11 @@ impl Goal {
         gain - MISS * missed
     }
 
-    /// True if speed plays no part: any time spent choosing is repaid.
-    pub fn weighs_ratio_alone(&self) -> bool {
-        self.limits.is_empty() && self.weights.iter().all(|(measure, _)| *measure == Measure::Ratio)
+    /// True if the time that encoding takes plays a part.
+    pub fn weighs_encoding(&self) -> bool {
+        let counts = |measure| matches!(measure, Measure::Encode | Measure::Energy);
+        self.weights.iter().any(|&(measure, weight)| counts(measure) && weight > 0.0)
+            || self.limits.iter().any(|limit| counts(limit.measure))
     }
 
     /// The goal called `balanced`, the default.

@@ -107,6 +107,13 @@ pub struct Candidate {
     pub observed: Option<Observed>,
 }
 
+impl Candidate {
+    /// True if it was tried and serves.
+    pub fn is_usable(&self) -> bool {
+        self.tried_ratio.is_some() && self.dropped.is_none()
+    }
+}
+
 impl Plan {
     /// The plan of the variable at `path`.
     pub fn variable(&self, path: &str) -> Option<&VariablePlan> {

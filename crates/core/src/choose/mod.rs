@@ -1,15 +1,17 @@
 //! Choice: features and profile narrow the candidates, trials on samples decide, the goal ranks.
 //!
 //! Decision is apart from execution: [`predict`] and [`rank`] are pure; [`trial`] runs chains on samples
-//! and returns numbers that depend only on the samples.
+//! and returns numbers that depend only on the samples; [`run_rounds`] says which are run on which samples.
 
 mod candidates;
 mod predict;
+mod rounds;
 mod sample;
 mod trial;
 
 pub use candidates::{Target, all_chains, candidates};
 pub use predict::predict_ratio;
+pub use rounds::{Trials, run_rounds};
 pub use sample::{cut_samples, sample_regions, trial_share};
 pub use trial::{TrialSet, trial};
 
@@ -45,22 +47,6 @@ pub fn predict(
         })
         .collect();
     rank(candidates)
-}
-
-/// How many of the predicted candidates may be tried within `budget` seconds of one core on samples of
-/// `sample_bytes`: as many of the best as fit, but at least two. Pure: times come from the profile.
-pub fn shortlist(predicted: &[Candidate], sample_bytes: u64, budget: f64) -> usize {
-    #[expect(clippy::cast_precision_loss, reason = "sizes of samples are far below 2^52")]
-    let megabytes = sample_bytes as f64 / 1e6;
-    let mut spent = 0.0;
-    let fitting = predicted
-        .iter()
-        .take_while(|candidate| {
-            spent += megabytes / candidate.merits.encode;
-            spent <= budget
-        })
-        .count();
-    fitting.max(2).min(predicted.len())
 }
 
 /// Puts tried ratios in place of predicted ones. Pure.
@@ -149,14 +135,5 @@ mod tests {
         ]);
         let order: Vec<String> = ranked.iter().map(|c| c.chain.to_string()).collect();
         assert_eq!(order, ["c", "d", "b", "a"]);
-    }
-
-    #[test]
-    fn the_shortlist_keeps_within_its_budget_but_tries_two() {
-        let ranked: Vec<_> = ["a", "b", "c", "d"].map(|name| candidate(name, 1.0, false, false)).into();
-        // 1 MB at 100 MB/s is 10 ms each.
-        assert_eq!(shortlist(&ranked, 1_000_000, 0.035), 3);
-        assert_eq!(shortlist(&ranked, 1_000_000, 0.0), 2);
-        assert_eq!(shortlist(&ranked, 1_000_000, 9.0), 4);
     }
 }

@@ -1,6 +1,7 @@
 //! Expected ratio of a chain from features alone. Narrows the candidates; samples decide.
 
-use crate::chain::ChainSpec;
+use crate::chain::{ChainSpec, StepSpec};
+use crate::codec::OptionValue;
 use crate::features::Features;
 
 /// Expected raw over encoded bytes.
@@ -50,26 +51,68 @@ pub fn predict_ratio(chain: &ChainSpec, features: &Features) -> f64 {
     (full / bits.max(full / 2000.0)).max(0.98)
 }
 
-/// Levels change the result by some per cent.
+/// Factor by which a chain's levels change the encoded size: some per cent.
 fn effort(chain: &ChainSpec) -> f64 {
     chain.0.iter().fold(1.0, |factor, step| {
-        let level = match &step.bare {
-            Some(crate::codec::OptionValue::Int(level)) => *level,
-            _ => 0,
-        };
         factor
-            * match (step.name.as_str(), level) {
+            * match (step.name.as_str(), level(step)) {
                 ("zstd", 1) => 1.02,
                 ("zstd", 2..=5) => 1.0,
                 ("zstd", 6..=12) => 0.97,
                 ("zstd", _) | ("pcodec", 8) => 0.92,
                 ("deflate", 1) => 1.03,
                 ("deflate", 9..) => 0.985,
-                ("xz", _) | ("bzip2", _) => 0.88,
+                ("blosc" | "blosc2", 4..=6) => 0.965,
+                ("blosc" | "blosc2", 7..) => 0.93,
+                ("xz" | "bzip2", _) => 0.88,
                 ("pcodec", _) => 0.88,
                 ("grid", _) => 0.75,
                 ("fpzip", _) => 0.9,
                 _ => 1.0,
             }
     })
+}
+
+/// Expected ratio of `chain` where `sibling`, of the same [`family`], reaches `ratio`.
+pub(super) fn ratio_after(chain: &ChainSpec, sibling: &ChainSpec, ratio: f64) -> f64 {
+    ratio * effort(sibling) / effort(chain)
+}
+
+/// The chain without its levels: what has the same family differs in effort only.
+pub(super) fn family(chain: &ChainSpec) -> String {
+    let steps = chain.0.iter().map(|step| {
+        let options = step.options.iter().filter(|(name, _)| *name != "level");
+        let bare = step.bare.as_ref().filter(|value| !matches!(value, OptionValue::Int(_)));
+        format!("{}:{bare:?}:{:?}", step.name, options.collect::<Vec<_>>())
+    });
+    steps.collect::<Vec<_>>().join("|")
+}
+
+/// How far a ratio from [`predict_ratio`] may be off, in its logarithm. Features say little about repeats of whole
+/// numbers.
+pub(super) fn doubt(chain: &ChainSpec) -> f64 {
+    if is_of_numbers(chain) { 0.9 } else { 0.4 }
+}
+
+/// How far a ratio from [`ratio_after`] may be off, in its logarithm: without a shuffle, higher levels find repeats of
+/// whole numbers that the lowest do not see.
+pub(super) fn doubt_after(chain: &ChainSpec) -> f64 {
+    match chain.0.first() {
+        Some(step) if is_of_numbers(chain) && level(step) >= 19 => 0.9,
+        _ if is_of_numbers(chain) => 0.3,
+        _ => 0.06,
+    }
+}
+
+/// True for compressors that see whole numbers, not planes.
+fn is_of_numbers(chain: &ChainSpec) -> bool {
+    chain.0.first().is_some_and(|step| matches!(step.name.as_str(), "zstd" | "deflate" | "gzip" | "bzip2" | "xz"))
+}
+
+fn level(step: &StepSpec) -> i64 {
+    match (&step.bare, step.options.int("level")) {
+        (Some(OptionValue::Int(level)), _) => *level,
+        (_, Ok(level)) => level,
+        _ => 0,
+    }
 }

@@ -1,7 +1,6 @@
 //! Which parts of a variable are looked at: whole chunks, spread over the variable, seeded.
 
 use crate::array::ArraySpec;
-use crate::plan::Candidate;
 
 /// Samples of more than this many bytes are cut along the slowest axes of the chunk.
 const SAMPLE_BYTES: u64 = 1 << 20;
@@ -43,50 +42,54 @@ fn shrink(count: &mut [u64], element: u64) {
     }
 }
 
-/// Candidates that a sample should be small enough to be tried with.
-const WANTED_TRIES: usize = 8;
-/// Samples are not cut below this many bytes: short ones mislead.
-const SMALLEST_SAMPLE: usize = 128 << 10;
-
-/// A shorter sample, if within `budget` seconds the samples are too large for [`WANTED_TRIES`] of the predicted
-/// candidates: more candidates on less data choose better than fewer on more. `None` if they fit.
-pub fn cut_samples(
-    predicted: &[Candidate],
-    samples: &[(ArraySpec, Vec<u8>)],
-    budget: f64,
-) -> Option<Vec<(ArraySpec, Vec<u8>)>> {
-    let total: usize = samples.iter().map(|(_, bytes)| bytes.len()).sum();
-    let seconds_per_megabyte: f64 =
-        predicted.iter().take(WANTED_TRIES).map(|candidate| 1.0 / candidate.merits.encode).sum();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates; a size in bytes")]
-    let fitting = (budget / seconds_per_megabyte * 1e6) as usize;
-    if fitting >= total {
-        return None;
-    }
-    let (spec, bytes) = samples.first()?;
-    Some(vec![cut(spec, bytes, fitting.max(SMALLEST_SAMPLE))])
+/// The samples, of about `most` bytes together: as many of them as give pieces of `smallest` bytes, each cut to an
+/// equal share.
+pub fn cut_samples(samples: &[(ArraySpec, Vec<u8>)], most: usize, smallest: usize) -> Vec<(ArraySpec, Vec<u8>)> {
+    let pieces = (most / smallest).clamp(1, samples.len().max(1));
+    let share = (most / pieces).max(smallest);
+    samples.iter().take(pieces).map(|(spec, bytes)| cut(spec, bytes, share)).collect()
 }
 
-/// The front of an array along its slowest axes that are not of extent 1, of about `most` bytes.
+/// Bands of an array that a cut keeps: its parts often differ, as coasts, poles and levels do.
+const BANDS: usize = 4;
+
+/// About `most` bytes of an array: bands spread over its slowest axes that are not of extent 1.
 fn cut(spec: &ArraySpec, bytes: &[u8], most: usize) -> (ArraySpec, Vec<u8>) {
-    let mut spec = spec.clone();
+    let (mut spec, mut bytes) = (spec.clone(), bytes.to_vec());
     for axis in 0..spec.shape.len() {
-        let size = spec.byte_len();
-        if size <= most || spec.shape[axis] <= 1 {
-            continue;
+        let (size, extent) = (spec.byte_len(), spec.shape[axis]);
+        if size > most && extent > 1 {
+            let kept = (extent * most / size).max(1);
+            bytes = bands(&spec, &bytes, axis, kept);
+            spec.shape[axis] = kept;
         }
-        spec.shape[axis] = (spec.shape[axis] * most / size).max(1);
     }
-    let bytes = bytes.get(..spec.byte_len()).unwrap_or(bytes).to_vec();
     (spec, bytes)
 }
 
+/// `kept` positions along `axis` in bands of neighbours, evenly spread.
+fn bands(spec: &ArraySpec, bytes: &[u8], axis: usize, kept: usize) -> Vec<u8> {
+    let extent = spec.shape[axis];
+    let count = kept.min(BANDS);
+    let inner = spec.shape[axis + 1..].iter().product::<usize>() * spec.dtype.size();
+    let mut out = Vec::with_capacity(bytes.len() / extent.max(1) * kept);
+    for outer in bytes.chunks_exact((extent * inner).max(1)) {
+        for band in 0..count {
+            let length = kept * (band + 1) / count - kept * band / count;
+            // Bands lie in the middle of equal parts.
+            let begin = ((2 * band + 1) * extent / (2 * count)).saturating_sub(length / 2).min(extent - length);
+            out.extend_from_slice(&outer[begin * inner..(begin + length) * inner]);
+        }
+    }
+    out
+}
+
 /// Share of a variable's own encoding time that trials may take: 4 % for 64 MiB and more, growing for smaller
-/// variables, where a wrong choice costs little time and few bytes either way, up to the whole time.
+/// variables, where a wrong choice costs little time and few bytes either way: up to twice the whole time.
 pub fn trial_share(raw_bytes: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
     let size = raw_bytes.max(1) as f64;
-    (0.04 * (64.0 * 1024.0 * 1024.0) / size).clamp(0.04, 1.0)
+    (0.04 * (64.0 * 1024.0 * 1024.0) / size).clamp(0.04, 2.0)
 }
 
 #[cfg(test)]
@@ -113,19 +116,24 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_sample_is_a_front_of_the_array() {
-        let spec = ArraySpec::new(crate::array::DType::F32, [1, 100, 50]);
-        let bytes: Vec<u8> = (0..20_000u32).map(|i| i.to_le_bytes()[0]).collect();
-        let (short, front) = cut(&spec, &bytes, 5000);
-        assert_eq!(short.shape, [1, 25, 50]);
-        assert_eq!(front, bytes[..5000]);
-        assert_eq!(cut(&spec, &bytes, 100).0.shape, [1, 1, 25]);
+    fn a_cut_sample_is_bands_of_the_array() {
+        let spec = ArraySpec::new(crate::array::DType::U8, [1, 100, 50]);
+        let bytes: Vec<u8> = (0..5000u32).map(|i| u8::try_from(i / 50).unwrap()).collect();
+        let (short, kept) = cut(&spec, &bytes, 1000);
+        assert_eq!(short.shape, [1, 20, 50]);
+        let rows: Vec<u8> = kept.chunks(50).map(|row| row[0]).collect();
+        assert_eq!(rows, [10, 11, 12, 13, 14, 35, 36, 37, 38, 39, 60, 61, 62, 63, 64, 85, 86, 87, 88, 89]);
+        let (one, kept) = cut(&spec, &bytes, 60);
+        assert_eq!((one.shape.as_ref(), kept), (&[1, 1, 50][..], vec![50; 50]));
+        assert_eq!(cut(&spec, &bytes, 5000).1, bytes);
+        let (narrow, kept) = cut(&spec, &bytes, 10);
+        assert_eq!((narrow.shape.as_ref(), kept), (&[1, 1, 10][..], vec![50; 10]));
     }
 
     #[test]
     fn large_variables_give_little_time_to_trials() {
         assert_eq!(trial_share(1 << 30), 0.04);
         assert_eq!(trial_share(1 << 26), 0.04);
-        assert_eq!(trial_share(1000), 1.0);
+        assert_eq!(trial_share(1000), 2.0);
     }
 }

@@ -6,7 +6,7 @@ use super::{chunk_count, chunk_position, chunk_region};
 use crate::array::ArraySpec;
 use crate::chain::{Chain, ChainSpec};
 use crate::choose::{
-    Target, candidates, cut_samples, predict, rank, reason, sample_regions, score_trials, shortlist, trial, trial_share,
+    Target, Trials, candidates, cut_samples, predict, reason, run_rounds, sample_regions, trial_share,
 };
 use crate::codec::{Loss, Reader};
 use crate::engine::{Engine, Progress};
@@ -24,6 +24,10 @@ const WORTH_ENCODING: u64 = 2048;
 const INCOMPRESSIBLE: f64 = 1.01;
 /// Full chunks looked at per variable, at most.
 const SAMPLES: usize = 3;
+/// Variables from this size on have as many samples as that.
+const SEVERAL: u64 = 4 << 20;
+/// Bytes of the samples that features are computed from.
+const FEATURES: usize = 768 << 10;
 
 /// Plans every variable of `source` for an output of kind `target`.
 ///
@@ -123,7 +127,7 @@ impl Planner<'_> {
         }
         let bound = self.bound(&mine)?;
         let samples = self.samples(&chunk)?;
-        let features = samples
+        let features = cut_samples(&samples, FEATURES, FEATURES / SAMPLES)
             .iter()
             .map(|(spec, bytes)| Features::of(spec, bytes))
             .reduce(|a, b| a.merge(&b))
@@ -188,9 +192,7 @@ impl Planner<'_> {
             } else {
                 samples.push(sample);
             }
-            let enough =
-                if variable.raw_bytes() >= (64 << 20) || self.settings.goal.weighs_ratio_alone() { SAMPLES } else { 1 };
-            if samples.len() >= enough {
+            if samples.len() >= if variable.raw_bytes() >= SEVERAL { SAMPLES } else { 1 } {
                 break;
             }
         }
@@ -236,26 +238,20 @@ impl ChoiceJob<'_> {
             None => candidates(codecs, self.spec, self.target, self.bound.as_ref()),
         };
         let predicted = predict(&chains, &features, self.goal, profile, codecs);
+        // Where time to encode does not count, the choice may well be the slowest candidate.
+        let speeds = predicted.iter().map(|candidate| candidate.merits.encode);
+        let speed =
+            if self.goal.weighs_encoding() { speeds.take(1).next() } else { speeds.reduce(f64::min) }.unwrap_or(1.0);
         #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
-        let budget = predicted
-            .first()
-            .map_or(0.0, |best| trial_share(self.raw_bytes) * self.raw_bytes as f64 / 1e6 / best.merits.encode);
-        let cut = cut_samples(&predicted, samples, budget);
-        let samples = cut.as_deref().unwrap_or(samples);
-        let sample_bytes: u64 = samples.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-        let tries = shortlist(&predicted, sample_bytes, budget);
-        let scored: Vec<Candidate> = predicted
-            .into_iter()
-            .enumerate()
-            .map(|(position, candidate)| {
-                if position >= tries {
-                    return candidate;
-                }
-                let tried = trial(codecs, &candidate.chain, samples, self.bound.as_ref());
-                score_trials(candidate, tried, self.goal, profile, codecs)
-            })
-            .collect();
-        let ranked = rank(scored);
+        let budget = trial_share(self.raw_bytes) * self.raw_bytes as f64 / 1e6 / speed;
+        let lossless = self.bound.is_none();
+        let (ranked, sample_bytes) = if self.settings.chain.is_some() && lossless {
+            // There is nothing to choose, and nothing that could miss a bound.
+            (predicted, 0)
+        } else {
+            let trials = Trials { codecs, profile, goal: self.goal, bound: self.bound.as_ref(), budget };
+            run_rounds(trials, predicted, samples)
+        };
         let Some(best) = ranked.first().cloned() else {
             return Err(Error::unsupported(format!("no chain serves type {} here", self.spec.dtype))
                 .mend("force one with --chain, or allow more with --portable"));

@@ -29,7 +29,6 @@ fn least_gain(level: i32) -> f32 {
     }
 }
 
-
 /// `deflate`: zlib streams, the HDF5 filter 1.
 pub(crate) const ZLIB: Deflate = Deflate { framing: Framing::Zlib };
 /// `gzip`: gzip members, the Zarr codec.

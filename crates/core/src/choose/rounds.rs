@@ -1,0 +1,169 @@
+//! Which candidates are tried on how much data: all that may win on little, those that are close on more.
+
+use super::predict::{doubt, doubt_after, family, ratio_after};
+use super::{cut_samples, rank, score_trials, trial};
+use crate::array::ArraySpec;
+use crate::chain::ChainSpec;
+use crate::codec::CodecList;
+use crate::goal::Goal;
+use crate::plan::Candidate;
+use crate::profile::Profile;
+use crate::quality::Bound;
+
+/// Candidates that the first round should have time for.
+const WANTED: usize = 8;
+/// A candidate this many times as fast as its sibling is tried before it.
+const MUCH_FASTER: f64 = 3.0;
+/// Candidates within this score of the best of the first round go to the second.
+const CLOSE: f64 = 0.03;
+/// Most candidates of the second round.
+const FINALISTS: usize = 3;
+/// As far behind, and as many, go to the second round where there is time to try them on all samples: parts of
+/// samples may hide what repeats in the whole.
+const FAR: f64 = 0.3;
+const MOST_FINALISTS: usize = 8;
+/// Pieces of samples are not cut below this many bytes in the first round, which tells chains apart that differ much,
+/// and in the second: short ones mislead.
+const SMALLEST: usize = 64 << 10;
+const SMALLEST_AGAIN: usize = 128 << 10;
+/// A second round on less than so many times the data of the first says nothing new.
+const WORTH_REPEATING: usize = 2;
+
+/// What trials need to know.
+#[derive(Clone, Copy)]
+pub struct Trials<'a> {
+    /// Codecs to try with.
+    pub codecs: &'a CodecList,
+    /// Where speeds come from.
+    pub profile: &'a Profile,
+    /// What scores.
+    pub goal: &'a Goal,
+    /// Bound that lossy chains must keep.
+    pub bound: Option<&'a Bound>,
+    /// Seconds of one core, by the profile, that trials may take together; two candidates are tried in any case.
+    pub budget: f64,
+}
+
+/// Tries some of `predicted`, best first, on parts of `samples`. Returns all candidates, best first, and the bytes of
+/// samples that the last round looked at. Depends on nothing but its arguments.
+pub fn run_rounds(
+    trials: Trials<'_>,
+    predicted: Vec<Candidate>,
+    samples: &[(ArraySpec, Vec<u8>)],
+) -> (Vec<Candidate>, u64) {
+    let available = length(samples);
+    let quick = cut_samples(samples, affordable(predicted.iter().take(WANTED), trials.budget / 2.0), SMALLEST);
+    let quick_bytes = length(&quick);
+    let ranked = trials.first_round(predicted, &quick);
+    let budget = trials.budget / 2.0;
+    let within = |score: f64, most: usize| {
+        let finalists = ranked.iter().take(most);
+        finalists.take_while(|candidate| candidate.is_usable() && candidate.score + score >= ranked[0].score).count()
+    };
+    // All that may win on all samples; where there is no time for it, the closest on parts of them.
+    let close = match within(FAR, MOST_FINALISTS) {
+        many if affordable(ranked.iter().take(many), budget) >= available => many,
+        _ => within(CLOSE, FINALISTS),
+    };
+    let more = affordable(ranked.iter().take(close), budget).min(available);
+    if close < 2 || more < WORTH_REPEATING * quick_bytes {
+        return (ranked, quick_bytes as u64);
+    }
+    let samples = cut_samples(samples, more, SMALLEST_AGAIN);
+    let again = ranked
+        .into_iter()
+        .enumerate()
+        .map(|(position, candidate)| if position < close { trials.run(candidate, &samples) } else { candidate });
+    // The finalists stay before the others, which were behind on less data.
+    let (mut finalists, others): (Vec<_>, Vec<_>) = again.enumerate().partition(|(position, _)| *position < close);
+    let mut ranked: Vec<Candidate> = rank(finalists.drain(..).map(|(_, candidate)| candidate).collect());
+    ranked.extend(others.into_iter().map(|(_, candidate)| candidate));
+    (ranked, length(&samples) as u64)
+}
+
+/// A candidate in the first round.
+struct Entry {
+    candidate: Candidate,
+    family: String,
+    /// Logarithm by which the ratio may be off; 0 once it was tried.
+    doubt: f64,
+}
+
+impl Trials<'_> {
+    /// Tries the candidate that may be best, as long as it may be better than the best so far and there is time.
+    /// What one reaches corrects what is expected of its siblings.
+    fn first_round(self, predicted: Vec<Candidate>, samples: &[(ArraySpec, Vec<u8>)]) -> Vec<Candidate> {
+        #[expect(clippy::cast_precision_loss, reason = "sizes of samples are far below 2^52")]
+        let megabytes = length(samples) as f64 / 1e6;
+        let mut left = self.budget / 2.0;
+        let mut entries: Vec<Entry> = predicted
+            .into_iter()
+            .map(|candidate| Entry { family: family(&candidate.chain), doubt: doubt(&candidate.chain), candidate })
+            .collect();
+        let mut best = f64::NEG_INFINITY;
+        for tries in 0..entries.len() {
+            let in_time = |entry: &Entry| tries < 2 || megabytes / entry.candidate.merits.encode <= left;
+            let hope =
+                |entry: &Entry| self.score(&entry.candidate.chain, entry.candidate.merits.ratio * entry.doubt.exp());
+            let next = (0..entries.len())
+                .filter(|&at| entries[at].doubt > 0.0 && in_time(&entries[at]))
+                .map(|at| (at, hope(&entries[at])))
+                .filter(|&(_, hope)| tries < 2 || hope > best)
+                .reduce(|a, b| if b.1 > a.1 { b } else { a });
+            let Some((next, _)) = next else { break };
+            let next = quick_sibling(&entries, next);
+            left -= megabytes / entries[next].candidate.merits.encode;
+            let tried = self.run(entries[next].candidate.clone(), samples);
+            if tried.is_usable() {
+                best = best.max(tried.score);
+                let (family, chain, ratio) = (entries[next].family.clone(), tried.chain.clone(), tried.merits.ratio);
+                for sibling in entries.iter_mut().filter(|entry| entry.family == family && entry.doubt > 0.0) {
+                    self.correct(sibling, &chain, ratio);
+                }
+            }
+            entries[next].candidate = tried;
+            entries[next].doubt = 0.0;
+        }
+        rank(entries.into_iter().map(|entry| entry.candidate).collect())
+    }
+
+    fn correct(self, entry: &mut Entry, sibling: &ChainSpec, ratio: f64) {
+        let ratio = ratio_after(&entry.candidate.chain, sibling, ratio);
+        entry.candidate.merits = self.profile.merits(self.codecs, &entry.candidate.chain, ratio);
+        entry.candidate.score = self.goal.score(&entry.candidate.merits);
+        entry.doubt = entry.doubt.min(doubt_after(&entry.candidate.chain));
+    }
+
+    fn score(self, chain: &ChainSpec, ratio: f64) -> f64 {
+        self.goal.score(&self.profile.merits(self.codecs, chain, ratio))
+    }
+
+    fn run(self, candidate: Candidate, samples: &[(ArraySpec, Vec<u8>)]) -> Candidate {
+        let tried = trial(self.codecs, &candidate.chain, samples, self.bound);
+        score_trials(candidate, tried, self.goal, self.profile, self.codecs)
+    }
+}
+
+/// The fastest of the family if nothing of it was tried and it is much faster than the entry at `next`: it says for
+/// little whether its siblings are worth a trial.
+fn quick_sibling(entries: &[Entry], next: usize) -> usize {
+    let of_family = || (0..entries.len()).filter(|&at| entries[at].family == entries[next].family);
+    if of_family().any(|at| entries[at].doubt == 0.0) {
+        return next;
+    }
+    let speed = |at: usize| entries[at].candidate.merits.encode;
+    let fastest = of_family().reduce(|a, b| if speed(b) > speed(a) { b } else { a });
+    fastest.filter(|&at| speed(at) > MUCH_FASTER * speed(next)).unwrap_or(next)
+}
+
+fn length(samples: &[(ArraySpec, Vec<u8>)]) -> usize {
+    samples.iter().map(|(_, bytes)| bytes.len()).sum()
+}
+
+/// Bytes that each of `candidates` can encode once within `budget` seconds in all.
+fn affordable<'a>(candidates: impl Iterator<Item = &'a Candidate>, budget: f64) -> usize {
+    let seconds_per_megabyte: f64 = candidates.map(|candidate| 1.0 / candidate.merits.encode).sum();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates; a size in bytes")]
+    let bytes = (budget / seconds_per_megabyte.max(1e-9) * 1e6) as usize;
+    bytes
+}
