@@ -161,3 +161,25 @@ pub struct Model {
     /// Variables in creation order where the format keeps one.
     pub variables: Vec<Variable>,
 }
+
+/// Attributes whose words name variables that locate or measure the one they belong to (CF conventions, chapters 4,
+/// 5, 7 and appendix D). Section 8.4 rules out rounding for what `formula_terms` and `cell_measures` name, too.
+const NAMING_COORDINATES: [&str; 6] =
+    ["coordinates", "bounds", "climatology", "grid_mapping", "formula_terms", "cell_measures"];
+
+impl Model {
+    /// True for variables that locate or measure the others: called like their dimension, or named by an attribute
+    /// that names coordinates.
+    pub fn is_coordinate(&self, variable: &Variable) -> bool {
+        let base = variable.path.rsplit('/').next().unwrap_or(&variable.path);
+        if variable.dimensions.len() == 1 && variable.dimensions.first().and_then(Option::as_deref) == Some(base) {
+            return true;
+        }
+        self.variables.iter().any(|other| {
+            NAMING_COORDINATES.iter().any(|name| match other.attribute(name) {
+                Some(AttributeValue::Text(text)) => text.split_whitespace().any(|word| word == base),
+                _ => false,
+            })
+        })
+    }
+}

@@ -3,6 +3,7 @@
 pub mod classic;
 mod fills;
 pub mod hdf5;
+mod labelled;
 mod open;
 pub mod repack;
 pub mod zarr;

@@ -10,6 +10,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Attribute, Layout, Model, Variable};
 use crate::store::{EncodedChunk, Sink, Source};
 
+/// Name, type, shape, fill values and bytes of an array.
+pub type NamedArray<'a> = (&'a str, DType, Vec<u64>, Vec<u64>, Vec<u8>);
+
 /// Arrays in memory, as a contiguous source.
 pub struct MemorySource {
     model: Model,
@@ -20,7 +23,7 @@ pub struct MemorySource {
 
 impl MemorySource {
     /// A source of named little-endian arrays with their fill values.
-    pub fn new(arrays: Vec<(&str, DType, Vec<u64>, Vec<u64>, Vec<u8>)>) -> Self {
+    pub fn new(arrays: Vec<NamedArray<'_>>) -> Self {
         let mut source = Self { model: Model::default(), values: Vec::new(), damaged: None };
         for (name, dtype, shape, fills, bytes) in arrays {
             source.model.variables.push(Variable {

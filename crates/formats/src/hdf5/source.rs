@@ -125,6 +125,14 @@ impl Hdf5Source {
         }
     }
 
+    /// Names of everything in the root group, links and named types included: a new object needs another.
+    ///
+    /// # Errors
+    /// `Corrupt` if the root group is damaged.
+    pub fn root_names(&self) -> Result<Vec<String>> {
+        sys::locked(|| Ok(self.file.root()?.links()?.iter().map(|link| super::values::text(&link.name)).collect()))
+    }
+
     pub(super) fn file(&self) -> &sys::File {
         &self.file
     }
