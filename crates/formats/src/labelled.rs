@@ -1,10 +1,10 @@
-//! A source with variables that carry attributes but no data, for the sink to write beside the others.
+//! A source with more attributes, and with variables that carry nothing else, for the sink to write.
 
 use std::any::Any;
 use std::path::Path;
 
 use knarr_core::error::Result;
-use knarr_core::model::{Model, Variable};
+use knarr_core::model::{Attribute, ElementType, Model, Variable};
 use knarr_core::store::Source;
 
 /// Another source and more variables behind its own. Sinks of the same format still find the source itself.
@@ -14,9 +14,15 @@ pub(crate) struct Labelled<'a> {
 }
 
 impl<'a> Labelled<'a> {
-    /// `labels` are scalars; nothing of them is ever written.
-    pub(crate) fn new(source: &'a dyn Source, labels: Vec<Variable>) -> Self {
+    /// `labels` are scalars without data. `attributes` are added to the variables with these indices; a sink that
+    /// copies its own format does not see them.
+    pub(crate) fn new(source: &'a dyn Source, labels: Vec<Variable>, attributes: Vec<(usize, Attribute)>) -> Self {
         let mut model = source.model().clone();
+        for (index, attribute) in attributes {
+            if let Some(variable) = model.variables.get_mut(index) {
+                variable.attributes.push(attribute);
+            }
+        }
         model.variables.extend(labels);
         Self { source, model }
     }
@@ -50,6 +56,10 @@ impl Source for Labelled<'_> {
 
     fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
         !self.is_label(variable) && self.source.is_written(variable, start, count)
+    }
+
+    fn element_type(&self, variable: usize) -> Option<&ElementType> {
+        self.source.element_type(variable)
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -7,5 +7,6 @@ mod labelled;
 mod open;
 pub mod repack;
 pub mod zarr;
+mod zarr_fit;
 
 pub use open::open;

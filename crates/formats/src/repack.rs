@@ -16,9 +16,11 @@ use knarr_core::settings::Settings;
 use knarr_core::store::{Sink, Source};
 use serde::Serialize;
 
+use crate::hdf5::temporary::Temporary;
 use crate::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
 use crate::labelled::Labelled;
 use crate::zarr::{ZarrOptions, ZarrSink};
+use crate::zarr_fit;
 
 /// Format of an output, by its suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -117,6 +119,9 @@ pub fn repack(
     let format = OutputFormat::of(output)?;
     refuse_existing(input, output, options.force)?;
     let source = crate::open(input, &engine.codecs)?;
+    if format == OutputFormat::Zarr {
+        zarr_fit::check(source.as_ref())?;
+    }
     let target = format.target(settings.portable);
     let plan = advise(engine, source.as_ref(), settings, target, progress).map_err(|error| in_file(error, input))?;
     let choosing_seconds = begin.elapsed().as_secs_f64();
@@ -127,7 +132,8 @@ pub fn repack(
         _ => in_file(error, input),
     };
     let records = records(source.as_ref(), &plan).map_err(blame)?;
-    let written = Labelled::new(source.as_ref(), labels(&records, format));
+    let flags = if format == OutputFormat::Zarr { zarr_fit::flags(source.as_ref()) } else { Vec::new() };
+    let written = Labelled::new(source.as_ref(), labels(&records, format), flags);
     let mut sink: Box<dyn Sink> = match format {
         OutputFormat::Zarr => {
             let options = ZarrOptions { force: options.force, ..ZarrOptions::default() };
@@ -233,11 +239,13 @@ fn annotate(
     Ok(())
 }
 
-/// Saves the plan beside the output.
+/// Saves the plan beside the output, in place of an older one.
 fn save_plan(plan: &Plan, output: &Path) -> Result<()> {
     let path = plan_path(output);
     let text = serde_json::to_vec_pretty(plan).map_err(|error| Error::internal(error.to_string()))?;
-    std::fs::write(&path, text).map_err(|error| Error::write(&path, &error))
+    let temporary = Temporary::create(&path, true)?;
+    std::fs::write(temporary.path(), text).map_err(|error| Error::write(&path, &error))?;
+    temporary.publish().map(|_| ())
 }
 
 /// Bytes of a file, or of all files below a directory.
