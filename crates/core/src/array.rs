@@ -120,12 +120,14 @@ impl ArraySpec {
     /// Number of elements.
     ///
     /// # Errors
-    /// `Unsupported` if the product does not fit the address space.
+    /// `Unsupported` if the product does not fit the address space, that of any of the extents included: codecs
+    /// multiply some of them, and an extent of 0 must not hide the others.
     pub fn checked_len(&self) -> Result<usize> {
         self.shape
             .iter()
-            .try_fold(1usize, |product, &n| product.checked_mul(n))
-            .filter(|n| n.checked_mul(self.dtype.size()).is_some_and(|bytes| bytes <= isize::MAX as usize))
+            .try_fold(self.dtype.size().max(1), |bytes, &n| bytes.checked_mul(n.max(1)))
+            .filter(|&bytes| bytes <= isize::MAX as usize)
+            .map(|_| self.shape.iter().product())
             .ok_or_else(|| Error::unsupported(format!("shape {:?} of {} is too large", self.shape, self.dtype)))
     }
 
@@ -203,6 +205,8 @@ mod tests {
         assert!(ArrayView::new(&spec, &[0; 23]).is_err());
         let huge = ArraySpec::new(DType::F64, [usize::MAX, 2]);
         assert!(ArrayView::new(&huge, &[]).is_err());
+        let hidden = ArraySpec::new(DType::U8, [0, usize::MAX, 2]);
+        assert!(ArrayView::new(&hidden, &[]).is_err(), "an extent of 0 hides the others");
     }
 
     #[test]
