@@ -35,6 +35,21 @@ pub enum DType {
 }
 
 impl DType {
+    /// All types but opaque ones.
+    pub const NUMBERS: [Self; 11] = [
+        Self::I8,
+        Self::I16,
+        Self::I32,
+        Self::I64,
+        Self::U8,
+        Self::U16,
+        Self::U32,
+        Self::U64,
+        Self::F16,
+        Self::F32,
+        Self::F64,
+    ];
+
     /// Bytes per element.
     pub fn size(self) -> usize {
         match self {

@@ -4,44 +4,15 @@
 mod common;
 
 use common::{Scratch, python, region};
+use knarr_core::ErrorKind;
 use knarr_core::array::{DType, Endian};
 use knarr_core::model::{Attribute, AttributeValue, Dimension, Group, Layout, Model, Variable};
 use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
-use knarr_core::{ErrorKind, Result};
+use knarr_core::testing::memory::MemorySource;
 use knarr_formats::classic::ClassicSource;
 use knarr_formats::zarr::{Sharding, ZarrOptions, ZarrSink, ZarrSource};
 use serde_json::{Value, json};
-use std::any::Any;
 use std::path::Path;
-
-/// A source in memory: values of variable `i` are `values[i]`.
-struct Memory {
-    model: Model,
-    values: Vec<Vec<u8>>,
-}
-
-impl Source for Memory {
-    fn model(&self) -> &Model {
-        &self.model
-    }
-    fn path(&self) -> &Path {
-        Path::new("memory")
-    }
-    fn format(&self) -> &str {
-        "memory"
-    }
-    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
-        let info = &self.model.variables[variable];
-        *out = common::pick(&self.values[variable], info.dtype.size(), &info.shape, start, count);
-        Ok(())
-    }
-    fn is_written(&self, _: usize, _: &[u64], _: &[u64]) -> bool {
-        true
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
 
 fn variable(path: &str, dtype: DType, shape: &[u64], dimensions: &[&str], padding: u64) -> Variable {
     Variable {
@@ -194,7 +165,7 @@ fn every_type_and_fill_value_is_read_back_bit_by_bit() {
     values.push(Vec::new());
     model.variables.push(variable("/letters", DType::Opaque(1), &[2, 5], &["two", "length"], 0));
     values.push(b"helloworld".to_vec());
-    let source = Memory { model, values };
+    let source = MemorySource { model, values, damaged: None };
 
     let path = scratch.path().join("types.zarr");
     let size = convert(&source, &path, 3, ZarrOptions::default());
@@ -314,7 +285,7 @@ fn outputs_appear_whole_or_not_at_all() {
     let mut model = Model::default();
     model.groups.push(Group { path: "/".to_owned(), ..Group::default() });
     model.variables.push(variable("/T", DType::U8, &[4], &["x"], 0));
-    let mut source = Memory { model, values: vec![vec![1, 2, 3, 4]] };
+    let mut source = MemorySource { model, values: vec![vec![1, 2, 3, 4]], damaged: None };
     let path = scratch.path().join("out.zarr");
     let storages = store_all(&source, 2);
     let names = || {

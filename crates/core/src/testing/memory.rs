@@ -13,10 +13,12 @@ use crate::store::{EncodedChunk, Sink, Source};
 /// Name, type, shape, fill values and bytes of an array.
 pub type NamedArray<'a> = (&'a str, DType, Vec<u64>, Vec<u64>, Vec<u8>);
 
-/// Arrays in memory, as a contiguous source.
+/// Arrays in memory, as a source.
 pub struct MemorySource {
-    model: Model,
-    values: Vec<Vec<u8>>,
+    /// What it holds.
+    pub model: Model,
+    /// Values of each variable, row-major, in stored byte order.
+    pub values: Vec<Vec<u8>>,
     /// Reading a region that holds this element of this variable fails, as a damaged file would.
     pub damaged: Option<(usize, u64)>,
 }

@@ -1,5 +1,6 @@
 //! What the tests against other people's libraries share.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+#![allow(clippy::cast_possible_truncation, reason = "test arrays are small")]
 
 use knarr_core::array::{Endian, swap_bytes};
 use knarr_core::store::Source;
