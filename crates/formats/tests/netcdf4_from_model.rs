@@ -1,15 +1,15 @@
 //! netCDF-4 files built from sources of other formats.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, reason = "tests report by panicking")]
 
-mod support;
+mod common;
 
+use common::{Folder, program, script};
 use knarr_core::array::{DType, Endian};
 use knarr_core::error::ErrorKind;
 use knarr_core::model::{Attribute, AttributeValue, Dimension, Group, Layout, Model, Variable};
 use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_core::testing::memory::MemorySource;
 use knarr_formats::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
-use support::{Folder, program, script};
 
 fn attribute(name: &str, value: AttributeValue) -> Attribute {
     Attribute { name: name.into(), value }
