@@ -305,3 +305,16 @@ def test_verify_and_hash_pass_over_the_quantization_variable(knarr, source, out,
     assert answer["equal"]
     assert "/quantization_info" not in {variable["path"] for variable in answer["variables"]}
     assert set(knarr.variable_hashes(target)) == set(knarr.variable_hashes(source))
+
+
+def test_verify_tells_a_lost_quantization_variable(knarr, source, out):
+    first = knarr.repack(source, out / "a.nc", "--significant-bits", "wide=9")
+    second = knarr.repack(first, out / "b.nc")
+    knarr("verify", first, second)
+    with h5py.File(second, "r+") as file:
+        file["quantization_info"].attrs["algorithm"] = np.bytes_("bitgroom")
+    assert "bitgroom" in knarr("verify", first, second, ok=False).stdout
+    with h5py.File(second, "r+") as file:
+        del file["quantization_info"]
+    done = knarr("verify", first, second, ok=False)
+    assert done.returncode == 1 and "quantization_info" in done.stdout

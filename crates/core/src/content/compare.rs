@@ -49,7 +49,7 @@ impl VariableComparison {
 }
 
 /// Compares every variable of `original` and `copy`. The promise is the one recorded in `copy`. Quantization variables
-/// hold no data and are passed over.
+/// hold no data: one that `copy` has more is passed over, one that it lacks is a difference.
 ///
 /// # Errors
 /// What reading reports.
@@ -62,8 +62,9 @@ pub fn compare(
     let (a, b) = (original.model(), copy.model());
     progress.begin("comparing", a.variables.iter().map(Variable::raw_bytes).sum());
     let mut found = Vec::new();
-    for (index, variable) in a.variables.iter().enumerate().filter(|(_, variable)| !is_container(a, variable)) {
+    for (index, variable) in a.variables.iter().enumerate() {
         found.push(match position(b, &variable.path) {
+            Some(_) if is_container(a, variable) => continue,
             Some(other) => compare_variable(engine, (original, index), (copy, other), progress)?,
             None => unlike(&variable.path, "only in the first file"),
         });

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::array::DType;
 use crate::model::{Attribute, AttributeValue, ElementType, Group, Variable};
-use crate::quantization::{BITS_ATTRIBUTE, CONTAINER_ATTRIBUTE, DIGITS_ATTRIBUTE, is_container};
+use crate::quantization::{BITS_ATTRIBUTE, CONTAINER_ATTRIBUTE, DIGITS_ATTRIBUTE};
 use crate::store::Source;
 
 /// A difference that is not one of values.
@@ -42,7 +42,7 @@ pub fn compare_metadata(original: &dyn Source, copy: &dyn Source) -> Vec<Metadat
             found.add(&group.path, "group only in the second file");
         }
     }
-    for (i, variable) in a.variables.iter().enumerate().filter(|(_, variable)| !is_container(a, variable)) {
+    for (i, variable) in a.variables.iter().enumerate() {
         if let Some(j) = b.variables.iter().position(|other| other.path == variable.path)
             && let Some(other) = b.variables.get(j)
         {
