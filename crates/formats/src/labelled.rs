@@ -32,6 +32,8 @@ impl<'a> Labelled<'a> {
     }
 }
 
+// A method with a default that is not handed on would answer for the wrong source.
+#[deny(clippy::missing_trait_methods)]
 impl Source for Labelled<'_> {
     fn model(&self) -> &Model {
         &self.model
