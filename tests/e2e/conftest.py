@@ -1,7 +1,7 @@
 """Drives the `knarr` program on inputs made by other people's writers.
 
 The program is `target/release/knarr`, or what KNARR_BIN names. Inputs are written once per run, the
-first time a test asks for them. Tools and Python packages come from `bench/setup.sh`.
+first time a test asks for them. Tools and Python packages come from `make setup`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import shutil
 from pathlib import Path
 
@@ -107,7 +106,11 @@ def test_damaged_chunk_with_checksum_is_found(knarr, chunked, out, filters):
         file.seek(offset + size // 2)
         file.write(bytes([byte ^ 0x55]))
     message = knarr.fails(CORRUPT, "repack", path, "-o", out / "a.h5", names=("chunked.h5", "field"))
-    assert re.search(r"chunk [(\[]\d", message), "the message says which chunk"
+    assert "chunk (2, 0) from element (32, 0)" in message, "place in the grid of chunks and first element"
+    for command in ("hash", "verify"):
+        again = (path,) if command == "hash" else (path, path)
+        message = knarr.fails(CORRUPT, command, *again, names=("variable 'field'", "from element (32, 0)"))
+        assert message.count("chunked.h5") == 1
     assert not list(out.iterdir())
 
 

@@ -42,6 +42,13 @@ def test_not_a_data_file(knarr, tmp_path, out, content):
     assert not list(out.iterdir())
 
 
+def test_a_classic_file_of_unknown_version_is_told_from_a_stranger(knarr, tmp_path):
+    """It may be damaged or newer than Knarr; either way it is the input that cannot be read."""
+    path = tmp_path / "new.nc"
+    path.write_bytes(b"CDF\x09" + bytes(100))
+    knarr.fails(UNREADABLE, "inspect", path, names=("new.nc", "netCDF version", "CDF-1, CDF-2, CDF-5"))
+
+
 def test_a_folder_that_is_not_zarr(knarr, tmp_path, out):
     (tmp_path / "folder.zarr").mkdir()
     knarr.fails(UNREADABLE, "repack", tmp_path / "folder.zarr", "-o", out / "a.zarr", names=("folder.zarr",))

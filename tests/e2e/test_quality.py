@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import hdf5plugin  # noqa: F401
 import netCDF4
 import numpy as np
 import pytest
+import xarray
 
 from values import FILL, field_with_specials, integers, smooth_field
 
@@ -195,3 +198,123 @@ def test_a_bound_on_integers_only_is_refused(knarr, source, out):
         5, "repack", source, "-o", out / "a.nc", "--max-rel-error", "count=0.1", names=("count",)
     )
     assert "i4" in message or "int" in message
+
+
+def rounded(path: Path, name: str) -> dict[str, object]:
+    """What netCDF4-python says about the rounding of a variable, its container's attributes included."""
+    with netCDF4.Dataset(path) as dataset:
+        variable = dataset[name]
+        found = {key: variable.getncattr(key) for key in variable.ncattrs() if key.startswith("quantization")}
+        if "quantization" in found:
+            container = dataset[found["quantization"]]
+            assert container.ndim == 0 and container.dtype == "S1"
+            found |= {key: container.getncattr(key) for key in container.ncattrs()}
+        assert not any(key.startswith("_Quantize") for key in variable.ncattrs()), "that names netCDF-C"
+        return found
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".h5"])
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--significant-bits", "wide=9"), {"algorithm": "bitround", "quantization_nsb": 9}),
+        (("--significant-digits", "wide=3"), {"algorithm": "granular_bitround", "quantization_nsd": 3}),
+        (
+            ("--significant-digits", "wide=3", "--chain", "wide=granular:3 | shuffle | zstd:3"),
+            {"algorithm": "granular_bitround", "quantization_nsd": 3},
+        ),
+        (
+            ("--significant-bits", "wide=9", "--chain", "wide=bitround:9 | shuffle | zstd:3"),
+            {"algorithm": "bitround", "quantization_nsb": 9},
+        ),
+        (("--max-abs-error", "wide=1e-3"), {}),
+        (("--significant-bits", "wide=9", "--max-abs-error", "wide=1e20"), {}),
+    ],
+)
+def test_rounding_is_recorded_as_cf_wants(knarr, source, out, suffix, options, expected):
+    """CF 1.12, section 8.4; bounds that it has no words for get only Knarr's own attributes."""
+    target = knarr.repack(source, out / f"a{suffix}", *options)
+    found = rounded(target, "wide")
+    if expected:
+        assert found.pop("quantization") == "quantization_info"
+        assert re.fullmatch(r"Knarr version \d+\.\d+\.\d+( \(.*\))?", found.pop("implementation"))
+    assert found == expected
+    assert rounded(target, "huge") == {}
+
+
+def test_ncdump_and_xarray_see_the_quantization_variable(knarr, source, out):
+    target = knarr.repack(source, out / "a.nc", "--significant-bits", "wide=9")
+    text = subprocess.run(["ncdump", "-h", target], capture_output=True, text=True, check=True).stdout
+    for line in (
+        "char quantization_info ;",
+        'quantization_info:algorithm = "bitround" ;',
+        'wide:quantization = "quantization_info" ;',
+        "wide:quantization_nsb = 9 ;",
+    ):
+        assert line in text
+    store = knarr.repack(source, out / "a.zarr", "--significant-bits", "wide=9")
+    for dataset in (xarray.open_dataset(target), xarray.open_zarr(store)):
+        assert dataset["quantization_info"].shape == ()
+        assert dataset["quantization_info"].attrs["algorithm"] == "bitround"
+        assert dataset["quantization_info"].attrs["implementation"].startswith("Knarr version ")
+        assert dataset["wide"].attrs["quantization"] == "quantization_info"
+        assert dataset["wide"].attrs["quantization_nsb"] == 9
+        assert "quantization" not in dataset["huge"].attrs
+
+
+@pytest.mark.parametrize("classic", [True, False])
+def test_a_quantization_variable_takes_no_name_that_is_there(knarr, tmp_path, out, classic):
+    path = tmp_path / "a.nc"
+    with netCDF4.Dataset(path, "w", format="NETCDF3_CLASSIC" if classic else "NETCDF4") as dataset:
+        dataset.createDimension("quantization_info", 4000)
+        dataset.createVariable("quantization_info_2", "i4")[...] = 5
+        dataset.createVariable("v", "f4", ("quantization_info",))[:] = smooth_field((4000,))
+        dataset.createVariable("w", "f4", ("quantization_info",))[:] = smooth_field((4000,), seed=2)
+    options = ("--significant-bits", "v=5", "--significant-digits", "w=2")
+    target = knarr.repack(path, out / "a.nc", *options)
+    assert rounded(target, "v")["quantization"] == "quantization_info_3"
+    assert rounded(target, "w")["quantization"] == "quantization_info_4"
+    with netCDF4.Dataset(target) as dataset:
+        assert dataset["quantization_info_2"][...] == 5
+    again = knarr.repack(target, out / "again.nc", *options)
+    assert rounded(again, "v")["quantization"] == "quantization_info_3", "the same record serves again"
+    knarr("verify", path, target)
+
+
+def test_coordinates_and_their_kin_are_not_rounded_unless_named(knarr, tmp_path, out):
+    """CF 8.4 forbids it for what `coordinates`, `formula_terms` and `cell_measures` name."""
+    path = tmp_path / "a.nc"
+    names = ("x", "lat", "area", "ps", "data")
+    with netCDF4.Dataset(path, "w") as dataset:
+        dataset.createDimension("x", 4000)
+        for seed, name in enumerate(names):
+            dataset.createVariable(name, "f4", ("x",))[:] = smooth_field((4000,), seed=seed)
+        dataset["data"].setncatts({"coordinates": "lat", "cell_measures": "area: area"})
+        dataset["x"].formula_terms = "ps: ps"
+    target = knarr.repack(path, out / "a.nc", "--significant-bits", "7", "--significant-bits", "lat=7")
+    assert {name for name in names if rounded(target, name)} == {"data"}
+    with netCDF4.Dataset(path) as before, netCDF4.Dataset(target) as after:
+        same = {name for name in names if before[name][:].tobytes() == after[name][:].tobytes()}
+    assert same == {"x", "area", "ps"}
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_verify_and_hash_pass_over_the_quantization_variable(knarr, source, out, suffix):
+    target = knarr.repack(source, out / f"a{suffix}", "--significant-bits", "wide=9")
+    answer = knarr.json("verify", source, target)
+    assert answer["equal"]
+    assert "/quantization_info" not in {variable["path"] for variable in answer["variables"]}
+    assert set(knarr.variable_hashes(target)) == set(knarr.variable_hashes(source))
+
+
+def test_verify_tells_a_lost_quantization_variable(knarr, source, out):
+    first = knarr.repack(source, out / "a.nc", "--significant-bits", "wide=9")
+    second = knarr.repack(first, out / "b.nc")
+    knarr("verify", first, second)
+    with h5py.File(second, "r+") as file:
+        file["quantization_info"].attrs["algorithm"] = np.bytes_("bitgroom")
+    assert "bitgroom" in knarr("verify", first, second, ok=False).stdout
+    with h5py.File(second, "r+") as file:
+        del file["quantization_info"]
+    done = knarr("verify", first, second, ok=False)
+    assert done.returncode == 1 and "quantization_info" in done.stdout

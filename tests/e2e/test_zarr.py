@@ -117,9 +117,33 @@ def test_round_trip_through_zarr_keeps_a_netcdf_file(knarr, made, out):
 
 
 def test_a_type_zarr_cannot_hold_is_an_error(knarr, made, out):
-    names = ("user_types.h5", "variable 'ascii_strings'", "write netCDF-4 or HDF5 instead")
-    knarr.fails(5, "repack", made("hdf5", "user_types"), "-o", out / "a.zarr", names=names)
+    """All that Zarr has no type for are named at once, in file order."""
+    refused = ("ascii_strings", "bitfield", "committed_compound", "compound", "nested", "null_padded", "opaque")
+    names = ("user_types.h5", *(f"'{name}'" for name in refused), "write netCDF-4 or HDF5 instead")
+    message = knarr.fails(5, "repack", made("hdf5", "user_types"), "-o", out / "a.zarr", names=names)
+    places = [message.index(f"'{name}'") for name in refused]
+    assert places == sorted(places)
+    assert "committed_enum" not in message, "enumerations are written as their integers"
     assert not list(out.iterdir())
+
+
+def test_enumerations_become_integers_with_flags(knarr, tmp_path, out):
+    """Zarr has no enumerations: the names are kept as CF conventions 3.5 keep them."""
+    source = tmp_path / "a.h5"
+    with h5py.File(source, "w") as file:
+        file["mask"] = np.arange(5000) % 3 == 0
+        colours = h5py.enum_dtype({"RED": -1, "DARK BLUE": 42}, "i2")
+        file.create_dataset("colour", data=np.array([-1, 42] * 2500, "i2"), dtype=colours)
+    target = knarr.repack(source, out / "a.zarr")
+    group = zarr.open_group(target, mode="r")
+    assert group["mask"][...].tolist() == [int(at % 3 == 0) for at in range(5000)]
+    assert group["mask"].attrs.asdict() == {"flag_values": [0, 1], "flag_meanings": "FALSE TRUE"}
+    assert group["colour"].dtype == "i2" and group["colour"][:2].tolist() == [-1, 42]
+    assert dict(zip(group["colour"].attrs["flag_meanings"].split(), group["colour"].attrs["flag_values"])) == {
+        "RED": -1,
+        "DARK_BLUE": 42,
+    }
+    knarr("verify", source, target)
 
 
 def test_missing_chunks_are_not_written(knarr, made, out):

@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &Advise) -> Result<u8> {
         let target = format.target(settings.portable);
         let progress = Bar::new(path.display().to_string());
         let plan = knarr_core::pipeline::advise(&engine, source.as_ref(), &settings, target, &progress)
-            .map_err(|error| error.at(path.display().to_string()))?;
+            .map_err(|error| error.at_once(&path.display().to_string()))?;
         drop(progress);
         if !arguments.json {
             print(&plan);

@@ -161,6 +161,9 @@ pub(crate) struct Verify {
     /// The copy; its recorded bounds are checked
     #[arg(value_name = "B")]
     pub(crate) copy: PathBuf,
+    /// Compare values only, not dimensions, types and attributes
+    #[arg(long)]
+    pub(crate) values_only: bool,
     #[command(flatten)]
     pub(crate) resources: Resources,
     /// Machine-readable output

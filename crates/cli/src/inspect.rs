@@ -2,7 +2,7 @@
 
 use knarr_core::codec::{Reader, registered};
 use knarr_core::error::Result;
-use knarr_core::model::{Layout, Variable};
+use knarr_core::model::{ElementType, Layout, Variable};
 
 use crate::args::Inspect;
 use crate::table::{self, Align};
@@ -17,6 +17,7 @@ pub(crate) fn run(arguments: &Inspect) -> Result<u8> {
                 "path": path,
                 "format": source.format(),
                 "model": source.model(),
+                "types": types(source.as_ref()),
                 "reader": needs(&source.model().variables),
             }));
             continue;
@@ -34,7 +35,8 @@ fn print(path: &std::path::Path, source: &dyn knarr_core::store::Source) {
     let size = knarr_formats::repack::size_of(path);
     let raw: u64 = model.variables.iter().map(Variable::raw_bytes).sum();
     println!("{}: {}, {}, values {}", path.display(), source.format(), table::bytes(size), table::bytes(raw));
-    let rows: Vec<Vec<String>> = model.variables.iter().map(row).collect();
+    let rows: Vec<Vec<String>> =
+        model.variables.iter().enumerate().map(|(at, variable)| row(variable, source.element_type(at))).collect();
     let header = [
         ("variable", Align::Left),
         ("type", Align::Left),
@@ -48,7 +50,16 @@ fn print(path: &std::path::Path, source: &dyn knarr_core::store::Source) {
     println!("A reader needs: {}\n", needs(&model.variables));
 }
 
-fn row(variable: &Variable) -> Vec<String> {
+/// Types that are more than a number, by variable.
+fn types(source: &dyn knarr_core::store::Source) -> serde_json::Map<String, serde_json::Value> {
+    let variables = source.model().variables.iter().enumerate();
+    variables
+        .filter_map(|(at, variable)| Some((variable.path.clone(), source.element_type(at)?.to_string().into())))
+        .collect()
+}
+
+/// Members of enumerations and compounds would make the table wide: they are in the JSON.
+fn row(variable: &Variable, element: Option<&ElementType>) -> Vec<String> {
     let chunks = match &variable.layout {
         Layout::Chunked(chunk) => table::shape(chunk),
         Layout::Contiguous => "contiguous".to_owned(),
@@ -58,7 +69,7 @@ fn row(variable: &Variable) -> Vec<String> {
     };
     vec![
         variable.name().to_owned(),
-        variable.dtype.to_string(),
+        element.map_or_else(|| variable.dtype.to_string(), ElementType::short),
         table::shape(&variable.shape),
         chunks,
         table::bytes(variable.raw_bytes()),

@@ -72,7 +72,8 @@ fn run() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("knarr: {error}");
-            ExitCode::from(error.kind().exit_code())
+            let stopped = session::interrupted_code().filter(|_| error.kind() == ErrorKind::Interrupted);
+            ExitCode::from(stopped.unwrap_or_else(|| error.kind().exit_code()))
         }
     }
 }

@@ -17,6 +17,10 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     let request = Request::new(&arguments.wishes)?;
     let engine = crate::session::engine(&arguments.resources, request.profile())?;
     let jobs = pairs(&crate::inputs::expand(&arguments.inputs)?, &arguments.output)?;
+    // A mistake shows before any work is done.
+    for (input, _) in &jobs {
+        request.settings(input)?;
+    }
     if arguments.dry_run {
         return dry_run(arguments, &request, &engine, &jobs);
     }
@@ -84,7 +88,7 @@ fn dry_run(arguments: &Repack, request: &Request, engine: &Engine, jobs: &[(Path
         let target = OutputFormat::of(output)?.target(settings.portable);
         let progress = Bar::new(input.display().to_string());
         let plan = knarr_core::pipeline::advise(engine, source.as_ref(), &settings, target, &progress)
-            .map_err(|error| error.at(input.display().to_string()))?;
+            .map_err(|error| error.at_once(&input.display().to_string()))?;
         drop(progress);
         if !arguments.json {
             crate::advise::print(&plan);

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use knarr_core::chain::ChainSpec;
-use knarr_core::codec::Reader;
 use knarr_core::config::{Config, Route};
 use knarr_core::error::{Error, Result};
 use knarr_core::quality::Quality;
@@ -62,15 +61,7 @@ impl Request {
             settings.goal = goal.parse().map_err(|error: Error| error.at("--goal"))?;
         }
         if let Some(portable) = &wishes.portable {
-            settings.portable = match portable.as_str() {
-                "core" => Reader::Core,
-                "standard" => Reader::Standard,
-                "knarr" => Reader::Knarr,
-                other => {
-                    return Err(Error::usage(format!("--portable '{other}' is not a kind of reader"))
-                        .mend("choose core, standard or knarr"));
-                }
-            };
+            settings.portable = portable.parse().map_err(|error: Error| error.at("--portable"))?;
         }
         for text in &wishes.chain {
             // A chain has '=' only inside options, after a ':'.

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use knarr_core::engine::Engine;
 use knarr_core::error::{Error, Result};
@@ -10,7 +11,7 @@ use knarr_core::profile::Profile;
 
 use crate::args::Resources;
 
-/// Sets up codecs, threads, memory, profile and the handler for Ctrl-C.
+/// Sets up codecs, threads, memory, profile and what Ctrl-C and termination do.
 pub(crate) fn engine(resources: &Resources, configured_profile: Option<PathBuf>) -> Result<Engine> {
     let mut engine = engine_without_profile(resources)?;
     if let Some(path) = resources.profile.clone().or(configured_profile) {
@@ -29,10 +30,28 @@ pub(crate) fn engine_without_profile(resources: &Resources) -> Result<Engine> {
         None => slurm_cpus().unwrap_or(engine.jobs),
     };
     engine.max_mem = parse_size(&resources.max_mem)?;
-    let cancel = Arc::clone(&engine.cancel);
-    ctrlc::set_handler(move || cancel.store(true, Ordering::Relaxed))
-        .map_err(|error| Error::internal(format!("cannot handle interrupts: {error}")))?;
+    for signal in STOPPING {
+        let number = usize::try_from(signal).unwrap_or(0);
+        signal_hook::flag::register(signal, Arc::clone(&engine.cancel))
+            .and_then(|_| signal_hook::flag::register_usize(signal, Arc::clone(stopped_by()), number))
+            .map_err(|error| Error::internal(format!("cannot handle signals: {error}")))?;
+    }
     Ok(engine)
+}
+
+/// Signals that stop at the next chunk, with nothing left behind.
+const STOPPING: [i32; 3] = [signal_hook::consts::SIGHUP, signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
+
+/// Number of the signal that came; 0 if none did. Signals belong to the process, not to an engine.
+fn stopped_by() -> &'static Arc<AtomicUsize> {
+    static SIGNAL: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+    SIGNAL.get_or_init(Arc::default)
+}
+
+/// Exit code after an interrupt: 128 and the number of the signal, as shells count.
+pub(crate) fn interrupted_code() -> Option<u8> {
+    let signal = stopped_by().load(Ordering::Relaxed);
+    u8::try_from(128 + signal).ok().filter(|_| signal > 0)
 }
 
 fn read_profile(path: &std::path::Path) -> Result<Profile> {

@@ -1,6 +1,6 @@
 //! `knarr verify`: equal bits, or the largest error against the promised bound.
 
-use knarr_core::content::{self, Difference, VariableComparison};
+use knarr_core::content::{self, Difference, MetadataDifference, VariableComparison};
 use knarr_core::error::Result;
 
 use crate::args::Verify;
@@ -14,16 +14,20 @@ pub(crate) fn run(arguments: &Verify) -> Result<u8> {
     let progress = Bar::new(arguments.copy.display().to_string());
     let found = content::compare(&engine, original.as_ref(), copy.as_ref(), &progress)?;
     drop(progress);
-    let passes = found.iter().all(VariableComparison::passes);
+    let metadata = match arguments.values_only {
+        true => Vec::new(),
+        false => content::compare_metadata(original.as_ref(), copy.as_ref()),
+    };
+    let passes = found.iter().all(VariableComparison::passes) && metadata.is_empty();
     if arguments.json {
-        println!("{}", serde_json::json!({ "equal": passes, "variables": found }));
+        println!("{}", serde_json::json!({ "equal": passes, "variables": found, "metadata": metadata }));
     } else {
-        print(&found, passes);
+        print(&found, &metadata);
     }
     Ok(u8::from(!passes))
 }
 
-fn print(found: &[VariableComparison], passes: bool) {
+fn print(found: &[VariableComparison], metadata: &[MetadataDifference]) {
     let header = [
         ("variable", Align::Left),
         ("result", Align::Left),
@@ -57,9 +61,15 @@ fn print(found: &[VariableComparison], passes: bool) {
         .collect();
     print!("{}", table::render(&header, &rows));
     let failing = found.iter().filter(|variable| !variable.passes()).count();
-    if passes {
-        println!("{} variables: equal, or within the promised bound", found.len());
-    } else {
+    for difference in metadata {
+        println!("{}: {}", difference.place, difference.what);
+    }
+    if failing > 0 {
         println!("{failing} of {} variables differ", found.len());
+    } else {
+        println!("{} variables: equal, or within the promised bound", found.len());
+    }
+    if !metadata.is_empty() {
+        println!("{} differences apart from values", metadata.len());
     }
 }

@@ -51,20 +51,7 @@ fn run() -> Result<()> {
 }
 
 fn parse_dtype(name: &str) -> Result<DType> {
-    let types = [
-        DType::I8,
-        DType::I16,
-        DType::I32,
-        DType::I64,
-        DType::U8,
-        DType::U16,
-        DType::U32,
-        DType::U64,
-        DType::F16,
-        DType::F32,
-        DType::F64,
-    ];
-    types
+    DType::NUMBERS
         .into_iter()
         .find(|dtype| dtype.to_string() == name)
         .ok_or_else(|| Error::usage(format!("there is no type '{name}'")))

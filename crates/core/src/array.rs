@@ -35,6 +35,21 @@ pub enum DType {
 }
 
 impl DType {
+    /// All types but opaque ones.
+    pub const NUMBERS: [Self; 11] = [
+        Self::I8,
+        Self::I16,
+        Self::I32,
+        Self::I64,
+        Self::U8,
+        Self::U16,
+        Self::U32,
+        Self::U64,
+        Self::F16,
+        Self::F32,
+        Self::F64,
+    ];
+
     /// Bytes per element.
     pub fn size(self) -> usize {
         match self {
@@ -120,12 +135,14 @@ impl ArraySpec {
     /// Number of elements.
     ///
     /// # Errors
-    /// `Unsupported` if the product does not fit the address space.
+    /// `Unsupported` if the product does not fit the address space, that of any of the extents included: codecs
+    /// multiply some of them, and an extent of 0 must not hide the others.
     pub fn checked_len(&self) -> Result<usize> {
         self.shape
             .iter()
-            .try_fold(1usize, |product, &n| product.checked_mul(n))
-            .filter(|n| n.checked_mul(self.dtype.size()).is_some_and(|bytes| bytes <= isize::MAX as usize))
+            .try_fold(self.dtype.size().max(1), |bytes, &n| bytes.checked_mul(n.max(1)))
+            .filter(|&bytes| bytes <= isize::MAX as usize)
+            .map(|_| self.shape.iter().product())
             .ok_or_else(|| Error::unsupported(format!("shape {:?} of {} is too large", self.shape, self.dtype)))
     }
 
@@ -203,6 +220,8 @@ mod tests {
         assert!(ArrayView::new(&spec, &[0; 23]).is_err());
         let huge = ArraySpec::new(DType::F64, [usize::MAX, 2]);
         assert!(ArrayView::new(&huge, &[]).is_err());
+        let hidden = ArraySpec::new(DType::U8, [0, usize::MAX, 2]);
+        assert!(ArrayView::new(&hidden, &[]).is_err(), "an extent of 0 hides the others");
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub struct FileRule {
     /// Named goal, weights or limits, as on the command line.
     pub goal: Option<String>,
     /// Most demanding reader allowed: core, standard or knarr.
-    pub portable: Option<Reader>,
+    pub portable: Option<String>,
     /// Per variable or pattern.
     #[serde(default)]
     pub variables: BTreeMap<String, VariableRule>,
@@ -130,8 +130,8 @@ impl FileRule {
         if let Some(goal) = &self.goal {
             settings.goal = goal.parse::<Goal>()?;
         }
-        if let Some(portable) = self.portable {
-            settings.portable = portable;
+        if let Some(portable) = &self.portable {
+            settings.portable = portable.parse::<Reader>()?;
         }
         // A pattern is less specific than a name: patterns first, so that names win.
         let (patterns, names): (Vec<_>, Vec<_>) =

@@ -2,9 +2,11 @@
 
 mod compare;
 mod hash;
+mod metadata;
 
 pub use compare::{Difference, VariableComparison, compare};
 pub use hash::{FileHash, VariableHash, hash};
+pub use metadata::{MetadataDifference, compare_metadata};
 
 use crate::array::{DType, Endian, swap_bytes};
 use crate::error::Result;
@@ -31,7 +33,7 @@ fn read_block(source: &dyn Source, index: usize, block: &[u64], number: u64, out
     let (start, count) = chunk_region(&variable.shape, block, &chunk_position(&variable.shape, block, number));
     source
         .read_region(index, &start, &count, out)
-        .map_err(|error| error.at_variable_once(variable.name()).at(source.path().display().to_string()))?;
+        .map_err(|error| error.at_variable_once(variable.name()).at_once(&source.path().display().to_string()))?;
     if variable.endian == Endian::Big && !matches!(variable.dtype, DType::Opaque(_)) {
         swap_bytes(out, variable.dtype.size());
     }

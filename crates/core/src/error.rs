@@ -123,6 +123,12 @@ impl Error {
         self
     }
 
+    /// As [`Error::at`], unless the place is there already.
+    #[must_use]
+    pub fn at_once(self, place: &str) -> Self {
+        if self.places.iter().any(|known| known == place) { self } else { self.at(place) }
+    }
+
     /// Adds the variable the error belongs to.
     #[must_use]
     pub fn at_variable(self, name: &str) -> Self {
@@ -132,8 +138,7 @@ impl Error {
     /// As [`Error::at_variable`], unless the place is there already.
     #[must_use]
     pub fn at_variable_once(self, name: &str) -> Self {
-        let place = format!("variable '{name}'");
-        if self.places.contains(&place) { self } else { self.at(place) }
+        self.at_once(&format!("variable '{name}'"))
     }
 
     /// Says how to mend it. The innermost advice is kept.

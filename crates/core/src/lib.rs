@@ -21,6 +21,7 @@ pub mod plan;
 pub mod profile;
 pub mod provenance;
 pub mod quality;
+pub mod quantization;
 pub mod settings;
 pub mod store;
 #[cfg(feature = "testing")]

@@ -1,9 +1,51 @@
 //! What a file holds, whatever its format: groups, dimensions, attributes, variables.
 
 use serde::Serialize;
+use std::fmt;
 
 use crate::array::{ArraySpec, DType, Endian};
 use crate::codec::Hdf5Filter;
+
+/// Type of elements that are more than plain numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ElementType {
+    /// An enumeration of FALSE = 0 and TRUE = 1 in one byte, as h5py keeps booleans.
+    Bool,
+    /// Named values of an integer type.
+    Enum {
+        /// The integers that stand for the names.
+        base: DType,
+        /// Names and values.
+        members: Vec<(String, i128)>,
+    },
+    /// Anything else in words, such as `string[5]`; equal words mean equal types but for byte order.
+    Other(String),
+}
+
+impl ElementType {
+    /// In a word or two: what fits into a table.
+    pub fn short(&self) -> String {
+        match self {
+            Self::Bool => "bool".to_owned(),
+            Self::Enum { base, .. } => format!("enum {base}"),
+            Self::Other(words) => words.split(" {").next().unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for ElementType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bool => f.write_str("bool"),
+            Self::Enum { base, members } => {
+                let members: Vec<String> = members.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                write!(f, "enum {base} {{{}}}", members.join(", "))
+            }
+            Self::Other(words) => f.write_str(words),
+        }
+    }
+}
 
 /// Value of an attribute.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -160,4 +202,26 @@ pub struct Model {
     pub groups: Vec<Group>,
     /// Variables in creation order where the format keeps one.
     pub variables: Vec<Variable>,
+}
+
+/// Attributes whose words name variables that locate or measure the one they belong to (CF conventions, chapters 4,
+/// 5, 7 and appendix D). Section 8.4 rules out rounding for what `formula_terms` and `cell_measures` name, too.
+const NAMING_COORDINATES: [&str; 6] =
+    ["coordinates", "bounds", "climatology", "grid_mapping", "formula_terms", "cell_measures"];
+
+impl Model {
+    /// True for variables that locate or measure the others: called like their dimension, or named by an attribute
+    /// that names coordinates.
+    pub fn is_coordinate(&self, variable: &Variable) -> bool {
+        let base = variable.path.rsplit('/').next().unwrap_or(&variable.path);
+        if variable.dimensions.len() == 1 && variable.dimensions.first().and_then(Option::as_deref) == Some(base) {
+            return true;
+        }
+        self.variables.iter().any(|other| {
+            NAMING_COORDINATES.iter().any(|name| match other.attribute(name) {
+                Some(AttributeValue::Text(text)) => text.split_whitespace().any(|word| word == base),
+                _ => false,
+            })
+        })
+    }
 }

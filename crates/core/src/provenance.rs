@@ -12,8 +12,8 @@ pub const CHAIN_ATTRIBUTE: &str = "knarr_chain";
 /// Attribute that holds the largest absolute error measured over all elements.
 pub const ERROR_ATTRIBUTE: &str = "knarr_max_abs_error_measured";
 
-/// Attributes for a variable that was written with a bound. The count of significant bits or digits also takes the
-/// name that netCDF-C gives it, so that existing tools show it.
+/// Attributes for a variable that was written with a bound. What readers know by other names is in
+/// [`crate::quantization`].
 pub fn variable_attributes(choice: &Choice, report: &VariableReport) -> Vec<Attribute> {
     let text = |name: &str, value: String| Attribute { name: name.to_owned(), value: AttributeValue::Text(value) };
     let mut attributes = vec![
@@ -25,16 +25,6 @@ pub fn variable_attributes(choice: &Choice, report: &VariableReport) -> Vec<Attr
         name: ERROR_ATTRIBUTE.to_owned(),
         value: AttributeValue::Numbers { dtype: DType::F64, bytes: seen.max_abs.to_le_bytes().to_vec(), scalar: true },
     });
-    let count = |name: &str, value: u32| Attribute {
-        name: name.to_owned(),
-        value: AttributeValue::Numbers { dtype: DType::I32, bytes: value.to_le_bytes().to_vec(), scalar: true },
-    };
-    if let Some(bits) = choice.quality.significant_bits {
-        attributes.push(count("_QuantizeBitRoundNumberOfSignificantBits", bits));
-    }
-    if let Some(digits) = choice.quality.significant_digits {
-        attributes.push(count("_QuantizeGranularBitRoundNumberOfSignificantDigits", digits));
-    }
     attributes
 }
 

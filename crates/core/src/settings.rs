@@ -92,7 +92,7 @@ impl Settings {
         if !quality.is_lossless() && !by_name {
             kept_lossless = if !variable.dtype.is_float() {
                 Some("not floating point: kept lossless")
-            } else if is_coordinate(model, variable) {
+            } else if model.is_coordinate(variable) {
                 Some("coordinate: kept lossless")
             } else {
                 None
@@ -131,21 +131,6 @@ impl Settings {
         }
         Ok(())
     }
-}
-
-/// True for variables that locate the others: named like their dimension, or named by a `coordinates`,
-/// `bounds` or `grid_mapping` attribute (CF conventions).
-fn is_coordinate(model: &Model, variable: &Variable) -> bool {
-    let base = variable.path.rsplit('/').next().unwrap_or(&variable.path);
-    if variable.dimensions.len() == 1 && variable.dimensions.first().and_then(Option::as_deref) == Some(base) {
-        return true;
-    }
-    model.variables.iter().any(|other| {
-        ["coordinates", "bounds", "climatology", "grid_mapping"].iter().any(|name| match other.attribute(name) {
-            Some(crate::model::AttributeValue::Text(text)) => text.split_whitespace().any(|word| word == base),
-            _ => false,
-        })
-    })
 }
 
 fn is_pattern(text: &str) -> bool {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::codec::Hdf5Filter;
 use crate::error::Result;
-use crate::model::{Attribute, Model};
+use crate::model::{Attribute, ElementType, Model};
 
 /// An open input. Regions are read from many threads at once.
 pub trait Source: Send + Sync {
@@ -28,6 +28,12 @@ pub trait Source: Send + Sync {
 
     /// False if no element of the region was ever written, so that reading it gives the variable's padding.
     fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool;
+
+    /// The type of the elements where it is more than [`DType`](crate::array::DType) says. `None` for plain numbers,
+    /// and for formats that know no others.
+    fn element_type(&self, _variable: usize) -> Option<&ElementType> {
+        None
+    }
 
     /// For sinks of the same format, which copy what only that format can carry.
     fn as_any(&self) -> &dyn Any;

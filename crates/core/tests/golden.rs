@@ -4,6 +4,8 @@
 //! decode to. Missing files are written with `KNARR_WRITE_GOLDEN=1 cargo test -p knarr-core --features testing
 //! --test golden`; files that exist are never rewritten: a format that changes gets a new wire id.
 
+#![allow(clippy::unwrap_used, reason = "tests report by panicking")]
+
 use knarr_core::array::{ArraySpec, DType};
 use knarr_core::chain::{Chain, ChainSpec, Scratch};
 use knarr_core::codec::CodecList;

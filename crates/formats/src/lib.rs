@@ -3,8 +3,10 @@
 pub mod classic;
 mod fills;
 pub mod hdf5;
+mod labelled;
 mod open;
 pub mod repack;
 pub mod zarr;
+mod zarr_fit;
 
 pub use open::open;

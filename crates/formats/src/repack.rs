@@ -2,19 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
+use knarr_core::array::DType;
 use knarr_core::choose::Target;
 use knarr_core::codec::Reader;
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::model::Variable;
 use knarr_core::pipeline::{Execution, advise, execute, most_demanding, prove_copies, storages};
 use knarr_core::plan::{Action, Plan};
 use knarr_core::provenance;
+use knarr_core::quantization::Records;
 use knarr_core::settings::Settings;
 use knarr_core::store::{Sink, Source};
 use serde::Serialize;
 
-use crate::hdf5::{Hdf5Sink, SinkOptions};
+use crate::hdf5::temporary::Temporary;
+use crate::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
+use crate::labelled::Labelled;
 use crate::zarr::{ZarrOptions, ZarrSink};
+use crate::zarr_fit;
 
 /// Format of an output, by its suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -113,6 +119,9 @@ pub fn repack(
     let format = OutputFormat::of(output)?;
     refuse_existing(input, output, options.force)?;
     let source = crate::open(input, &engine.codecs)?;
+    if format == OutputFormat::Zarr {
+        zarr_fit::check(source.as_ref())?;
+    }
     let target = format.target(settings.portable);
     let plan = advise(engine, source.as_ref(), settings, target, progress).map_err(|error| in_file(error, input))?;
     let choosing_seconds = begin.elapsed().as_secs_f64();
@@ -122,14 +131,17 @@ pub fn repack(
         ErrorKind::Write | ErrorKind::Exists => error,
         _ => in_file(error, input),
     };
+    let records = records(source.as_ref(), &plan).map_err(blame)?;
+    let flags = if format == OutputFormat::Zarr { zarr_fit::flags(source.as_ref()) } else { Vec::new() };
+    let written = Labelled::new(source.as_ref(), labels(&records, format), flags);
     let mut sink: Box<dyn Sink> = match format {
         OutputFormat::Zarr => {
             let options = ZarrOptions { force: options.force, ..ZarrOptions::default() };
-            Box::new(ZarrSink::create(output, source.as_ref(), &storages, options).map_err(blame)?)
+            Box::new(ZarrSink::create(output, &written, &storages, options).map_err(blame)?)
         }
         OutputFormat::NetCdf4 | OutputFormat::Hdf5 => {
             let options = SinkOptions { force: options.force };
-            Box::new(Hdf5Sink::create(output, source.as_ref(), &storages, options).map_err(blame)?)
+            Box::new(Hdf5Sink::create(output, &written, &storages, options).map_err(blame)?)
         }
     };
     if settings.verify {
@@ -137,7 +149,7 @@ pub fn repack(
     }
     let execution =
         execute(engine, source.as_ref(), &plan, target, settings.verify, sink.as_mut(), progress).map_err(blame)?;
-    annotate(sink.as_mut(), source.as_ref(), &plan, &execution, options)?;
+    annotate(sink.as_mut(), source.as_ref(), &plan, &records, &execution, options)?;
     engine.check_cancelled()?;
     let output_bytes = sink.commit()?;
     save_plan(&plan, output)?;
@@ -178,11 +190,27 @@ fn in_file(error: Error, path: &Path) -> Error {
     if error.to_string().starts_with(&place) { error } else { error.at(place) }
 }
 
+/// What readers are told about rounding, with names that the source does not have.
+fn records(source: &dyn Source, plan: &Plan) -> Result<Records> {
+    let taken = match source.as_any().downcast_ref::<Hdf5Source>() {
+        Some(file) => file.root_names()?,
+        None => Vec::new(),
+    };
+    Ok(Records::of(source.model(), plan, &taken))
+}
+
+/// Quantization variables in a type that `format` has: CF leaves it open, and Zarr knows no characters.
+fn labels(records: &Records, format: OutputFormat) -> Vec<Variable> {
+    let dtype = if format == OutputFormat::Zarr { DType::I8 } else { DType::Opaque(1) };
+    records.new.iter().map(|label| Variable { dtype, ..label.clone() }).collect()
+}
+
 /// Records what lossy variables were promised and what was measured.
 fn annotate(
     sink: &mut dyn Sink,
     source: &dyn Source,
     plan: &Plan,
+    records: &Records,
     execution: &Execution,
     options: &RepackOptions,
 ) -> Result<()> {
@@ -194,7 +222,9 @@ fn annotate(
         if choice.bound.is_some() {
             lossy = true;
             let report = execution.variables.get(&index).copied().unwrap_or_default();
-            sink.annotate(Some(index), &provenance::variable_attributes(choice, &report))?;
+            let mut attributes = provenance::variable_attributes(choice, &report);
+            attributes.extend(records.attributes.get(&index).into_iter().flatten().cloned());
+            sink.annotate(Some(index), &attributes)?;
         }
     }
     if lossy {
@@ -209,11 +239,13 @@ fn annotate(
     Ok(())
 }
 
-/// Saves the plan beside the output.
+/// Saves the plan beside the output, in place of an older one.
 fn save_plan(plan: &Plan, output: &Path) -> Result<()> {
     let path = plan_path(output);
     let text = serde_json::to_vec_pretty(plan).map_err(|error| Error::internal(error.to_string()))?;
-    std::fs::write(&path, text).map_err(|error| Error::write(&path, &error))
+    let temporary = Temporary::create(&path, true)?;
+    std::fs::write(temporary.path(), text).map_err(|error| Error::write(&path, &error))?;
+    temporary.publish().map(|_| ())
 }
 
 /// Bytes of a file, or of all files below a directory.

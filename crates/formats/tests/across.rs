@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Scratch, open, python, region};
+use common::{Folder, open, region, writers};
 use knarr_core::model::{AttributeValue, Variable};
 use knarr_core::store::{Sink, Source};
 use knarr_formats::hdf5::{Hdf5Sink, SinkOptions};
@@ -36,15 +36,15 @@ fn same(a: &dyn Source, b: &dyn Source, place: &str) {
 
 #[test]
 fn values_and_names_survive_every_way() {
-    let scratch = Scratch::new("across");
+    let scratch = Folder::new();
     let dir = |name: &str| {
         let dir = scratch.path().join(name);
         std::fs::create_dir(&dir).unwrap();
         dir
     };
     let (classic, zarr) = (dir("classic"), dir("zarr"));
-    python(&["classic", classic.to_str().unwrap()]);
-    python(&["zarr", zarr.to_str().unwrap()]);
+    writers(&["classic", classic.to_str().unwrap()]);
+    writers(&["zarr", zarr.to_str().unwrap()]);
     let inputs = [
         classic.join("all_NETCDF3_64BIT_DATA.nc"),
         classic.join("records.nc"),

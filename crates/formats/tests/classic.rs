@@ -9,17 +9,18 @@
 
 mod common;
 
-use common::{Random, Scratch, compare, python};
+use common::{Folder, compare, writers};
 use knarr_core::ErrorKind;
 use knarr_core::array::DType;
 use knarr_core::model::AttributeValue;
 use knarr_core::store::Source;
+use knarr_core::testing::data::Random;
 use knarr_formats::classic::{ClassicSource, parse_header};
 
 #[test]
 fn reads_what_others_wrote() {
-    let scratch = Scratch::new("classic");
-    python(&["classic", scratch.path().to_str().unwrap()]);
+    let scratch = Folder::new();
+    writers(&["classic", scratch.path().to_str().unwrap()]);
     assert!(compare(scratch.path()) > 80);
 
     let source = ClassicSource::open(&scratch.path().join("all_NETCDF3_64BIT_DATA.nc")).unwrap();
@@ -55,7 +56,7 @@ fn reads_what_others_wrote() {
     streaming_counts_records(&scratch);
 }
 
-fn truncation_names_variable_and_bytes(scratch: &Scratch) {
+fn truncation_names_variable_and_bytes(scratch: &Folder) {
     let bytes = std::fs::read(scratch.path().join("records.nc")).unwrap();
     let path = scratch.path().join("cut.nc");
     std::fs::write(&path, &bytes[..bytes.len() - 1000]).unwrap();
@@ -74,7 +75,7 @@ fn truncation_names_variable_and_bytes(scratch: &Scratch) {
     assert!(error.to_string().contains("truncated"), "{error}");
 }
 
-fn streaming_counts_records(scratch: &Scratch) {
+fn streaming_counts_records(scratch: &Folder) {
     for (name, numrecs) in
         [("records.nc", 4), ("single_i2_NETCDF3_CLASSIC.nc", 4), ("single_S1_NETCDF3_64BIT_DATA.nc", 8)]
     {
@@ -144,9 +145,9 @@ fn sample_header(version: u8) -> Vec<u8> {
 
 #[test]
 fn hostile_headers_are_refused_without_panic() {
-    let scratch = Scratch::new("hostile");
+    let scratch = Folder::new();
     let path = scratch.path().join("hostile.nc");
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     for version in [1, 2, 5] {
         let good = sample_header(version);
         let header = parse_header(&good).unwrap();
@@ -156,16 +157,16 @@ fn hostile_headers_are_refused_without_panic() {
         }
         for round in 0..20_000 {
             let mut bad = good.clone();
-            for _ in 0..=random.below(4) {
-                let at = random.below(bad.len() as u64) as usize;
-                bad[at] = match random.below(4) {
+            for _ in 0..=common::below(&mut random, 4) {
+                let at = common::below(&mut random, bad.len() as u64) as usize;
+                bad[at] = match common::below(&mut random, 4) {
                     0 => 0xFF,
                     1 => 0,
-                    2 => bad[at] ^ (1 << random.below(8)),
-                    _ => random.next() as u8,
+                    2 => bad[at] ^ (1 << common::below(&mut random, 8)),
+                    _ => random.bits() as u8,
                 };
             }
-            bad.truncate(random.below(2 * bad.len() as u64 + 1) as usize);
+            bad.truncate(common::below(&mut random, 2 * bad.len() as u64 + 1) as usize);
             let parsed = parse_header(&bad);
             // Some go the whole way: layout, model, and reading.
             if parsed.is_ok() && round % 8 == 0 {
@@ -200,7 +201,7 @@ fn special_headers() {
 
 #[test]
 fn unknown_content_is_described() {
-    let scratch = Scratch::new("unknown");
+    let scratch = Folder::new();
     let path = scratch.path().join("x.nc");
     std::fs::write(&path, b"\x1f\x8b\x08\x00rest of it").unwrap();
     let error = common::open(&path).err().unwrap();

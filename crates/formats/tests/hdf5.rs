@@ -1,12 +1,13 @@
 //! HDF5 and netCDF-4: reading against h5py, copies against h5py and the tools of HDF5 1.10 and netCDF.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, reason = "tests report by panicking")]
 
-mod support;
+mod common;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use common::{Folder, program, script};
 use knarr_core::array::{ArraySpec, DType, Endian};
 use knarr_core::chain::Chain;
 use knarr_core::codec::{Codec, CodecList, Hdf5Filter, Kind, OptionDoc, Options, Stage, Step};
@@ -15,7 +16,6 @@ use knarr_core::model::{Attribute, AttributeValue, Layout, Variable};
 use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_core::testing::source_suite;
 use knarr_formats::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
-use support::{Folder, program, script};
 
 /// Every filtered chunk goes through the library.
 fn through_library(_: &[Hdf5Filter], _: &ArraySpec) -> Option<Chain> {

@@ -1,12 +1,13 @@
 //! What bad files and bad places get: errors that name place, reason and mend; no debris, no crash.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, reason = "tests report by panicking")]
 
-mod support;
+mod common;
 
 use std::io::Write;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use common::{Folder, script};
 use knarr_core::array::ArraySpec;
 use knarr_core::chain::Chain;
 use knarr_core::codec::Hdf5Filter;
@@ -14,7 +15,6 @@ use knarr_core::error::{Error, ErrorKind};
 use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_core::testing::data::Random;
 use knarr_formats::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
-use support::{Folder, script};
 
 fn through_library(_: &[Hdf5Filter], _: &ArraySpec) -> Option<Chain> {
     None

@@ -1,61 +1,15 @@
 //! netCDF-4 files built from sources of other formats.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, reason = "tests report by panicking")]
 
-mod support;
+mod common;
 
-use std::any::Any;
-use std::path::Path;
-
+use common::{Folder, program, script};
 use knarr_core::array::{DType, Endian};
-use knarr_core::error::{ErrorKind, Result};
+use knarr_core::error::ErrorKind;
 use knarr_core::model::{Attribute, AttributeValue, Dimension, Group, Layout, Model, Variable};
 use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
+use knarr_core::testing::memory::MemorySource;
 use knarr_formats::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
-use support::{Folder, program, script};
-
-/// A source in memory; values of each variable in stored byte order.
-struct InMemory {
-    model: Model,
-    values: Vec<Vec<u8>>,
-}
-
-impl Source for InMemory {
-    fn model(&self) -> &Model {
-        &self.model
-    }
-
-    fn path(&self) -> &Path {
-        Path::new("memory")
-    }
-
-    fn format(&self) -> &str {
-        "memory"
-    }
-
-    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
-        let described = &self.model.variables[variable];
-        let size = described.dtype.size();
-        out.clear();
-        for n in 0..count.iter().product::<u64>() {
-            let (mut rest, mut at, mut stride) = (n, 0, 1);
-            for axis in (0..count.len()).rev() {
-                at += (start[axis] + rest % count[axis]) * stride;
-                rest /= count[axis];
-                stride *= described.shape[axis];
-            }
-            out.extend_from_slice(&self.values[variable][at as usize * size..][..size]);
-        }
-        Ok(())
-    }
-
-    fn is_written(&self, _: usize, _: &[u64], _: &[u64]) -> bool {
-        true
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
 
 fn attribute(name: &str, value: AttributeValue) -> Attribute {
     Attribute { name: name.into(), value }
@@ -84,7 +38,7 @@ fn dimension(name: &str, len: u64, unlimited: bool) -> Dimension {
     Dimension { name: name.into(), len, unlimited }
 }
 
-fn source() -> InMemory {
+fn source() -> MemorySource {
     let (time, lat, lon) = ((Some("time"), 4), (Some("lat"), 2), (Some("lon"), 3));
     let mut t = variable("/T", DType::F32, Endian::Big, &[time, lat, lon]);
     t.padding = u64::from((-9f32).to_bits());
@@ -134,7 +88,7 @@ fn source() -> InMemory {
         vec![2; 8],
         vec![3; 6],
     ];
-    InMemory { model: Model { groups, variables }, values }
+    MemorySource { model: Model { groups, variables }, values, damaged: None }
 }
 
 #[test]

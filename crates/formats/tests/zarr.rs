@@ -3,16 +3,17 @@
 
 mod common;
 
-use common::{Scratch, compare, python};
+use common::{Folder, compare, writers};
 use knarr_core::ErrorKind;
 use knarr_core::model::{AttributeValue, Layout};
 use knarr_core::store::Source;
+use knarr_core::testing::data::Random;
 use knarr_formats::zarr::ZarrSource;
 
 #[test]
 fn reads_what_others_wrote() {
-    let scratch = Scratch::new("zarr");
-    python(&["zarr", scratch.path().to_str().unwrap()]);
+    let scratch = Folder::new();
+    writers(&["zarr", scratch.path().to_str().unwrap()]);
     assert!(compare(scratch.path()) > 70);
     let open = |name: &str| ZarrSource::open(&scratch.path().join(name)).unwrap();
     let find = |source: &ZarrSource, name: &str| {
@@ -61,8 +62,8 @@ fn reads_what_others_wrote() {
     damage_is_reported(&scratch);
 }
 
-fn hostile_metadata_is_refused_without_panic(scratch: &Scratch) {
-    let mut random = common::Random(3);
+fn hostile_metadata_is_refused_without_panic(scratch: &Folder) {
+    let mut random = Random::new(3);
     let documents = [
         ("v3_codecs.zarr", "sharded/zarr.json"),
         ("v3_codecs.zarr", "blosc_lz4_shuffle/zarr.json"),
@@ -80,15 +81,15 @@ fn hostile_metadata_is_refused_without_panic(scratch: &Scratch) {
         for round in 0..200 {
             let mut bad = good.clone();
             let at = if round % 2 == 0 {
-                digits[random.below(digits.len() as u64) as usize]
+                digits[common::below(&mut random, digits.len() as u64) as usize]
             } else {
-                random.below(good.len() as u64) as usize
+                common::below(&mut random, good.len() as u64) as usize
             };
-            match random.below(4) {
-                0 => bad[at] = b"0919-\"{}[],"[random.below(11) as usize],
+            match common::below(&mut random, 4) {
+                0 => bad[at] = b"0919-\"{}[],"[common::below(&mut random, 11) as usize],
                 1 => bad.splice(at..at, *b"9999999999").for_each(drop),
                 2 => bad.splice(at..at + 1, *b"0").for_each(drop),
-                _ => bad[at] ^= 1 << random.below(8),
+                _ => bad[at] ^= 1 << common::below(&mut random, 8),
             }
             std::fs::write(lone.join(name), &bad).unwrap();
             let Ok(source) = ZarrSource::open(&lone) else { continue };
@@ -113,7 +114,7 @@ fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
     }
 }
 
-fn damage_is_reported(scratch: &Scratch) {
+fn damage_is_reported(scratch: &Folder) {
     let store = scratch.path().join("v3_codecs.zarr");
     let chunk = store.join("crc32c/c/0/0");
     let good = std::fs::read(&chunk).unwrap();

@@ -3,45 +3,17 @@
 
 mod common;
 
-use common::{Scratch, python, region};
+use common::{Folder, region, writers};
+use knarr_core::ErrorKind;
 use knarr_core::array::{DType, Endian};
 use knarr_core::model::{Attribute, AttributeValue, Dimension, Group, Layout, Model, Variable};
 use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
-use knarr_core::{ErrorKind, Result};
+use knarr_core::testing::data::Random;
+use knarr_core::testing::memory::MemorySource;
 use knarr_formats::classic::ClassicSource;
 use knarr_formats::zarr::{Sharding, ZarrOptions, ZarrSink, ZarrSource};
 use serde_json::{Value, json};
-use std::any::Any;
 use std::path::Path;
-
-/// A source in memory: values of variable `i` are `values[i]`.
-struct Memory {
-    model: Model,
-    values: Vec<Vec<u8>>,
-}
-
-impl Source for Memory {
-    fn model(&self) -> &Model {
-        &self.model
-    }
-    fn path(&self) -> &Path {
-        Path::new("memory")
-    }
-    fn format(&self) -> &str {
-        "memory"
-    }
-    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
-        let info = &self.model.variables[variable];
-        *out = common::pick(&self.values[variable], info.dtype.size(), &info.shape, start, count);
-        Ok(())
-    }
-    fn is_written(&self, _: usize, _: &[u64], _: &[u64]) -> bool {
-        true
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
 
 fn variable(path: &str, dtype: DType, shape: &[u64], dimensions: &[&str], padding: u64) -> Variable {
     Variable {
@@ -142,7 +114,7 @@ fn convert(source: &dyn Source, path: &Path, chunk: u64, options: ZarrOptions) -
 }
 
 fn read(path: &Path) -> Value {
-    let found: Value = serde_json::from_str(&python(&["read", path.to_str().unwrap()])).unwrap();
+    let found: Value = serde_json::from_str(&writers(&["read", path.to_str().unwrap()])).unwrap();
     assert_eq!(found["zarr"], found["zarrs"], "zarr-python and zarrs differ");
     found
 }
@@ -153,7 +125,7 @@ fn hex(bytes: &[u8]) -> String {
 
 #[test]
 fn every_type_and_fill_value_is_read_back_bit_by_bit() {
-    let scratch = Scratch::new("zarr-sink");
+    let scratch = Folder::new();
     let mut model = Model::default();
     let dims = [("y", 7), ("x", 5)].map(|(name, len)| Dimension { name: name.to_owned(), len, unlimited: false });
     model.groups.push(Group {
@@ -176,13 +148,13 @@ fn every_type_and_fill_value_is_read_back_bit_by_bit() {
         (DType::F64, 9.969_209_968_386_869e36f64.to_bits()),
     ];
     let mut values = Vec::new();
-    let mut random = common::Random(5);
+    let mut random = Random::new(5);
     for (dtype, fill) in types {
         let mut whole = variable(&format!("/v_{dtype}"), dtype, &[7, 5], &["y", "x"], fill);
         whole.attributes.push(attribute("_FillValue", bits(dtype, fill)));
         whole.attributes.push(attribute("units", AttributeValue::Text("K".to_owned())));
         model.variables.push(whole);
-        values.push((0..35 * dtype.size()).map(|_| random.next() as u8).collect::<Vec<u8>>());
+        values.push((0..35 * dtype.size()).map(|_| random.bits() as u8).collect::<Vec<u8>>());
     }
     for (name, fill) in [("nan", 0x7FC0_0000u64), ("inf", 0x7F80_0000), ("minus_zero", 0x8000_0000)] {
         model.variables.push(variable(&format!("/fill_{name}"), DType::F32, &[3], &[name], fill));
@@ -194,7 +166,7 @@ fn every_type_and_fill_value_is_read_back_bit_by_bit() {
     values.push(Vec::new());
     model.variables.push(variable("/letters", DType::Opaque(1), &[2, 5], &["two", "length"], 0));
     values.push(b"helloworld".to_vec());
-    let source = Memory { model, values };
+    let source = MemorySource { model, values, damaged: None };
 
     let path = scratch.path().join("types.zarr");
     let size = convert(&source, &path, 3, ZarrOptions::default());
@@ -235,8 +207,8 @@ fn tree_size(path: &Path) -> u64 {
 
 #[test]
 fn classic_files_become_stores_that_xarray_opens() {
-    let scratch = Scratch::new("classic-to-zarr");
-    python(&["classic", scratch.path().to_str().unwrap()]);
+    let scratch = Folder::new();
+    writers(&["classic", scratch.path().to_str().unwrap()]);
     for (name, options) in [
         ("records.nc", ZarrOptions { sharding: Sharding::Chunks(12), ..ZarrOptions::default() }),
         ("all_NETCDF3_64BIT_DATA.nc", ZarrOptions::default()),
@@ -275,8 +247,8 @@ fn tree_files(path: &Path) -> usize {
 
 #[test]
 fn stores_become_stores() {
-    let scratch = Scratch::new("zarr-to-zarr");
-    python(&["zarr", scratch.path().to_str().unwrap()]);
+    let scratch = Folder::new();
+    writers(&["zarr", scratch.path().to_str().unwrap()]);
     for name in ["v3_types.zarr", "v2.zarr", "xarray_v2.zarr", "xarray_v3.zarr", "missing_v2.zarr"] {
         let mut source = ZarrSource::open(&scratch.path().join(name)).unwrap();
         if name == "missing_v2.zarr" {
@@ -310,11 +282,11 @@ fn stores_become_stores() {
 
 #[test]
 fn outputs_appear_whole_or_not_at_all() {
-    let scratch = Scratch::new("zarr-atomic");
+    let scratch = Folder::new();
     let mut model = Model::default();
     model.groups.push(Group { path: "/".to_owned(), ..Group::default() });
     model.variables.push(variable("/T", DType::U8, &[4], &["x"], 0));
-    let mut source = Memory { model, values: vec![vec![1, 2, 3, 4]] };
+    let mut source = MemorySource { model, values: vec![vec![1, 2, 3, 4]], damaged: None };
     let path = scratch.path().join("out.zarr");
     let storages = store_all(&source, 2);
     let names = || {

@@ -1,6 +1,6 @@
 //! `bitround`: keeps the leading bits of each significand.
 
-use super::rounding::{Float, Rule, mantissa_bits, prepare, unsupported};
+use super::rounding::{Float, Rule, mantissa_bits, prepare, rounds_floats, unsupported};
 use super::{Codec, Hdf5Form, Kind, Loss, OptionDoc, OptionKind, Options, Stage, Step};
 use crate::array::DType;
 use crate::error::{Error, Result};
@@ -19,10 +19,6 @@ impl Codec for BitRound {
         9
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Filter
-    }
-
     fn summary(&self) -> &'static str {
         "rounds significands to a number of bits, ties to even (BitRound, Klöwer et al., 2021)"
     }
@@ -35,17 +31,7 @@ impl Codec for BitRound {
         }]
     }
 
-    fn loss(&self, _options: &Options) -> Loss {
-        Loss::Lossy
-    }
-
-    fn supports(&self, dtype: DType) -> bool {
-        dtype.is_float()
-    }
-
-    fn needs_values(&self) -> bool {
-        true
-    }
+    rounds_floats!();
 
     fn prepare(&self, options: &Options, input: &Stage) -> Result<Box<dyn Step>> {
         let mantissa = mantissa_bits(input.spec.dtype);
@@ -58,10 +44,6 @@ impl Codec for BitRound {
                 .mend(format!("give keepbits from 0 to {mantissa}"))
         })?;
         prepare("bitround", DropBits { drop }, input)
-    }
-
-    fn hdf5(&self, _options: &Options, _input: &Stage) -> Hdf5Form {
-        Hdf5Form::Invisible
     }
 }
 

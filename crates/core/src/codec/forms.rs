@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, Result};
+
 /// Registered number of an HDF5 filter.
 pub type FilterId = u32;
 
@@ -39,6 +41,22 @@ pub enum Reader {
     Standard,
     /// Knarr's own filter.
     Knarr,
+}
+
+impl std::str::FromStr for Reader {
+    type Err = Error;
+
+    /// The readers that people choose among. What netCDF packages carry follows from the suffix of an output.
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "core" => Ok(Self::Core),
+            "standard" => Ok(Self::Standard),
+            "knarr" => Ok(Self::Knarr),
+            other => {
+                Err(Error::usage(format!("'{other}' is not a kind of reader")).mend("choose core, standard or knarr"))
+            }
+        }
+    }
 }
 
 impl Reader {

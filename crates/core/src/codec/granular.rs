@@ -1,6 +1,6 @@
 //! `granular`: keeps a number of significant decimal digits, with as many bits as each value needs.
 
-use super::rounding::{Float, Rounding, Rule, mantissa_bits, unsupported};
+use super::rounding::{Float, Rounding, Rule, mantissa_bits, rounds_floats, unsupported};
 use super::{Codec, Hdf5Form, Kind, Loss, OptionDoc, OptionKind, Options, Stage, Step};
 use crate::array::DType;
 use crate::error::{Error, Result};
@@ -21,10 +21,6 @@ impl Codec for Granular {
         10
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Filter
-    }
-
     fn summary(&self) -> &'static str {
         "rounds each value to significant decimal digits with the fewest bits (netCDF's Granular BitRound)"
     }
@@ -37,17 +33,7 @@ impl Codec for Granular {
         }]
     }
 
-    fn loss(&self, _options: &Options) -> Loss {
-        Loss::Lossy
-    }
-
-    fn supports(&self, dtype: DType) -> bool {
-        dtype.is_float()
-    }
-
-    fn needs_values(&self) -> bool {
-        true
-    }
+    rounds_floats!();
 
     fn prepare(&self, options: &Options, input: &Stage) -> Result<Box<dyn Step>> {
         let digits = i32::try_from(options.int("digits")?).map_err(|_| Error::internal("granular: digits"))?;
@@ -60,10 +46,6 @@ impl Codec for Granular {
             DType::F64 => Ok(Box::new(Rounding::<u64, _>::new(Digits::new(digits, dtype, 1023), input))),
             other => Err(unsupported("granular", other)),
         }
-    }
-
-    fn hdf5(&self, _options: &Options, _input: &Stage) -> Hdf5Form {
-        Hdf5Form::Invisible
     }
 }
 

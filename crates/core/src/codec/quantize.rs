@@ -1,6 +1,6 @@
 //! `quantize`: multiples of a step within an absolute error bound.
 
-use super::rounding::{Float, Rule, prepare};
+use super::rounding::{Float, Rule, prepare, rounds_floats};
 use super::{Codec, Hdf5Form, Kind, Loss, OptionDoc, OptionKind, Options, Stage, Step};
 use crate::array::DType;
 use crate::error::Result;
@@ -16,10 +16,6 @@ impl Codec for Quantize {
 
     fn wire_id(&self) -> u16 {
         11
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Filter
     }
 
     fn summary(&self) -> &'static str {
@@ -38,17 +34,7 @@ impl Codec for Quantize {
         ]
     }
 
-    fn loss(&self, _options: &Options) -> Loss {
-        Loss::Lossy
-    }
-
-    fn supports(&self, dtype: DType) -> bool {
-        dtype.is_float()
-    }
-
-    fn needs_values(&self) -> bool {
-        true
-    }
+    rounds_floats!();
 
     fn prepare(&self, options: &Options, input: &Stage) -> Result<Box<dyn Step>> {
         let bound = options.float("abs")?;
@@ -58,10 +44,6 @@ impl Codec for Quantize {
             _ => Grid::binary(bound),
         };
         prepare("quantize", rule, input)
-    }
-
-    fn hdf5(&self, _options: &Options, _input: &Stage) -> Hdf5Form {
-        Hdf5Form::Invisible
     }
 }
 

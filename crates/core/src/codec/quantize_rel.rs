@@ -1,6 +1,6 @@
 //! `quantize-rel`: the fewest significand bits within a pointwise relative error bound.
 
-use super::rounding::{Float, Rule, prepare};
+use super::rounding::{Float, Rule, prepare, rounds_floats};
 use super::{Codec, Hdf5Form, Kind, Loss, OptionDoc, OptionKind, Options, Stage, Step};
 use crate::array::DType;
 use crate::error::Result;
@@ -18,10 +18,6 @@ impl Codec for QuantizeRel {
         12
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Filter
-    }
-
     fn summary(&self) -> &'static str {
         "rounds significands so that no error relative to the value itself exceeds the bound"
     }
@@ -30,25 +26,11 @@ impl Codec for QuantizeRel {
         &[OptionDoc { name: "rel", kind: OptionKind::Float, doc: "largest error as a fraction of each value" }]
     }
 
-    fn loss(&self, _options: &Options) -> Loss {
-        Loss::Lossy
-    }
-
-    fn supports(&self, dtype: DType) -> bool {
-        dtype.is_float()
-    }
-
-    fn needs_values(&self) -> bool {
-        true
-    }
+    rounds_floats!();
 
     fn prepare(&self, options: &Options, input: &Stage) -> Result<Box<dyn Step>> {
         let bound = options.float("rel")?;
         prepare("quantize-rel", Relative { bound, keep: keepbits(bound) }, input)
-    }
-
-    fn hdf5(&self, _options: &Options, _input: &Stage) -> Hdf5Form {
-        Hdf5Form::Invisible
     }
 }
 

@@ -5,6 +5,7 @@
 //! doi:10.1038/s43588-021-00156-2) and leaves ordinary numbers that any reader opens. Each result is checked
 //! against the tolerance after the cast to the stored type; where it fails the value stays as it was.
 
+use super::rounding::rounds_floats;
 use super::{Codec, Hdf5Form, Kind, Loss, OptionDoc, OptionKind, Options, Stage, Step};
 use crate::array::{ArraySpec, DType};
 use crate::error::{Error, Result};
@@ -50,10 +51,6 @@ impl Codec for Round {
         40
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Filter
-    }
-
     fn summary(&self) -> &'static str {
         "rounds each value to the fewest mantissa bits that keep the bound; readers need nothing"
     }
@@ -62,17 +59,7 @@ impl Codec for Round {
         OPTIONS
     }
 
-    fn loss(&self, _options: &Options) -> Loss {
-        Loss::Lossy
-    }
-
-    fn supports(&self, dtype: DType) -> bool {
-        dtype.is_float()
-    }
-
-    fn needs_values(&self) -> bool {
-        true
-    }
+    rounds_floats!();
 
     fn prepare(&self, options: &Options, input: &Stage) -> Result<Box<dyn Step>> {
         let asked = |name| options.float(name).map(|value| if value > 0.0 { value } else { f64::INFINITY });
@@ -88,10 +75,6 @@ impl Codec for Round {
             return Err(Error::usage("'round' needs a bound").mend("give abs, rel, bits or digits: 'round:abs=0.01'"));
         }
         Ok(Box::new(Rounding { bound, spec: input.spec.clone() }))
-    }
-
-    fn hdf5(&self, _options: &Options, _input: &Stage) -> Hdf5Form {
-        Hdf5Form::Invisible
     }
 }
 

@@ -10,6 +10,32 @@ use super::{Stage, Step, check_limit, sized};
 use crate::array::DType;
 use crate::error::{Error, Result};
 
+/// What every [`Codec`](super::Codec) that rounds floats answers alike: readers need nothing to decode it.
+macro_rules! rounds_floats {
+    () => {
+        fn kind(&self) -> Kind {
+            Kind::Filter
+        }
+
+        fn loss(&self, _options: &Options) -> Loss {
+            Loss::Lossy
+        }
+
+        fn supports(&self, dtype: DType) -> bool {
+            dtype.is_float()
+        }
+
+        fn needs_values(&self) -> bool {
+            true
+        }
+
+        fn hdf5(&self, _options: &Options, _input: &Stage) -> Hdf5Form {
+            Hdf5Form::Invisible
+        }
+    };
+}
+pub(super) use rounds_floats;
+
 /// The bits of a float.
 pub(super) trait Float: Word {
     /// Explicit bits of the significand.

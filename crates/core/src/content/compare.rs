@@ -9,6 +9,7 @@ use crate::error::{ErrorKind, Result};
 use crate::model::{AttributeValue, Model, Variable};
 use crate::provenance::QUALITY_ATTRIBUTE;
 use crate::quality::{Bound, Observed, Quality, valid_range};
+use crate::quantization::is_container;
 use crate::store::Source;
 
 /// How a variable of one file stands to its namesake in another.
@@ -47,7 +48,8 @@ impl VariableComparison {
     }
 }
 
-/// Compares every variable of `original` and `copy`. The promise is the one recorded in `copy`.
+/// Compares every variable of `original` and `copy`. The promise is the one recorded in `copy`. Quantization variables
+/// hold no data: one that `copy` has more is passed over, one that it lacks is a difference.
 ///
 /// # Errors
 /// What reading reports.
@@ -62,11 +64,13 @@ pub fn compare(
     let mut found = Vec::new();
     for (index, variable) in a.variables.iter().enumerate() {
         found.push(match position(b, &variable.path) {
+            Some(_) if is_container(a, variable) => continue,
             Some(other) => compare_variable(engine, (original, index), (copy, other), progress)?,
             None => unlike(&variable.path, "only in the first file"),
         });
     }
-    let missing = b.variables.iter().filter(|variable| position(a, &variable.path).is_none());
+    let missing =
+        b.variables.iter().filter(|variable| position(a, &variable.path).is_none() && !is_container(b, variable));
     found.extend(missing.map(|variable| unlike(&variable.path, "only in the second file")));
     Ok(found)
 }

@@ -2,7 +2,8 @@
 //!
 //! Scheme 1: a variable's values, little-endian and row-major, are cut into blocks that follow from type and
 //! shape alone; its hash is BLAKE3 over type, shape and the BLAKE3 hashes of its blocks in order. A file's hash is
-//! BLAKE3 over the sorted paths and hashes of its variables. Attributes do not count.
+//! BLAKE3 over the sorted paths and hashes of its variables. Attributes do not count, nor do quantization variables,
+//! which hold nothing else.
 
 use serde::Serialize;
 
@@ -10,6 +11,7 @@ use super::{blocks, read_block};
 use crate::engine::{Engine, Progress};
 use crate::error::{ErrorKind, Result};
 use crate::model::Variable;
+use crate::quantization::is_container;
 use crate::store::Source;
 
 /// Version of the scheme, hashed with every variable.
@@ -43,6 +45,7 @@ pub fn hash(engine: &Engine, source: &dyn Source, progress: &dyn Progress) -> Re
     let hashed = variables
         .iter()
         .enumerate()
+        .filter(|(_, variable)| !is_container(source.model(), variable))
         .map(|(index, variable)| {
             let hash = match hash_variable(engine, source, index, progress) {
                 Ok(hash) => Ok(hash),

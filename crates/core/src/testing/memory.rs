@@ -10,17 +10,22 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Attribute, Layout, Model, Variable};
 use crate::store::{EncodedChunk, Sink, Source};
 
-/// Arrays in memory, as a contiguous source.
+/// Name, type, shape, fill values and bytes of an array.
+pub type NamedArray<'a> = (&'a str, DType, Vec<u64>, Vec<u64>, Vec<u8>);
+
+/// Arrays in memory, as a source.
 pub struct MemorySource {
-    model: Model,
-    values: Vec<Vec<u8>>,
+    /// What it holds.
+    pub model: Model,
+    /// Values of each variable, row-major, in stored byte order.
+    pub values: Vec<Vec<u8>>,
     /// Reading a region that holds this element of this variable fails, as a damaged file would.
     pub damaged: Option<(usize, u64)>,
 }
 
 impl MemorySource {
     /// A source of named little-endian arrays with their fill values.
-    pub fn new(arrays: Vec<(&str, DType, Vec<u64>, Vec<u64>, Vec<u8>)>) -> Self {
+    pub fn new(arrays: Vec<NamedArray<'_>>) -> Self {
         let mut source = Self { model: Model::default(), values: Vec::new(), damaged: None };
         for (name, dtype, shape, fills, bytes) in arrays {
             source.model.variables.push(Variable {

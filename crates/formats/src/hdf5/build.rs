@@ -61,6 +61,12 @@ pub(super) fn build(source: &dyn Source, file: &File, storages: &[Storage]) -> R
     Ok(paths)
 }
 
+/// Adds a variable without values to a file that was copied.
+pub(super) fn add_label(file: &File, variable: &Variable) -> Result<()> {
+    let object = make_variable(file, variable.path.as_bytes(), variable, None)?;
+    variable.attributes.iter().try_for_each(|attribute| put_attribute(&object, attribute, true))
+}
+
 fn make_group(file: &File, path: &str) -> Result<Group> {
     if path == "/" {
         return file.root();

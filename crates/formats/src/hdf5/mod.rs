@@ -6,7 +6,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `sys/` | the C library behind a safe surface; all `unsafe` |
-//! | `scan`, `names`, `values` | from the file to the model |
+//! | `scan`, `names`, `values`, `words` | from the file to the model |
 //! | `source`, `chunks`, `cache`, `grid` | reading regions |
 //! | `sink`, `temporary` | writing chunks, atomically |
 //! | `copy`, `create`, `contents` | copying what is not encoded anew |
@@ -27,8 +27,9 @@ mod scan;
 mod sink;
 mod source;
 mod sys;
-mod temporary;
+pub(crate) mod temporary;
 mod values;
+mod words;
 mod write_attribute;
 
 pub use filters::{filter_name, filter_title, pipeline_words};

@@ -7,9 +7,10 @@ use super::grid::volume;
 use super::names::{DimensionNames, NON_COORDINATE};
 use super::sys::{Address, Class, Dataset, DatasetLayout, Datatype, Extent, File, LinkTarget, ObjectKind};
 use super::values::{bits, bits_as, describe, text, visible_attributes};
+use super::words::element_type;
 use knarr_core::array::{DType, Endian};
 use knarr_core::error::{Error, Result};
-use knarr_core::model::{Attribute, AttributeValue, Group, Layout, Model, Variable};
+use knarr_core::model::{Attribute, AttributeValue, ElementType, Group, Layout, Model, Variable};
 
 /// Where the values of a variable lie.
 #[derive(Debug, Clone)]
@@ -20,6 +21,8 @@ pub(super) struct Stored {
     pub(super) place: Place,
     /// What unwritten elements hold, in stored byte order.
     pub(super) padding: Vec<u8>,
+    /// What the elements are if they are not plain numbers.
+    pub(super) element: Option<ElementType>,
 }
 
 /// How to get at the bytes.
@@ -100,9 +103,11 @@ pub(super) fn scan(file: &File) -> Result<Scan> {
     Ok(found)
 }
 
-/// Element type for the model, and why its bytes cannot be moved as they are.
+/// Element type for the model, and why its bytes cannot be moved as they are. Enumerations count as the integers they
+/// are stored as: codecs serve them so, and the file keeps its type.
 fn element(datatype: &Datatype) -> Result<(DType, Endian, Option<String>)> {
-    if let Some((dtype, endian)) = datatype.number()? {
+    let number = if datatype.class()? == Class::Enum { datatype.base()?.number()? } else { datatype.number()? };
+    if let Some((dtype, endian)) = number {
         return Ok((dtype, endian, None));
     }
     let size = u32::try_from(datatype.size()?).map_err(|_| Error::unsupported("elements of 4 GiB and more"))?;
@@ -182,7 +187,8 @@ fn variable(path: &[u8], address: Address, dataset: &Dataset) -> Result<(Variabl
         stored_bytes: Some(dataset.storage_size()),
         copied_because,
     };
-    Ok((variable, Stored { address, path: path.to_vec(), place, padding }))
+    let element = element_type(&datatype)?;
+    Ok((variable, Stored { address, path: path.to_vec(), place, padding, element }))
 }
 
 /// Values that mean 'missing': the fill value of the dataset, `_FillValue` and `missing_value`.

@@ -3,14 +3,14 @@
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::build::build;
+use super::build::{add_label, build};
 use super::copy::Copier;
 use super::source::Hdf5Source;
 use super::sys::{self, Dataset, Object, Plist};
 use super::temporary::Temporary;
 use super::write_attribute::put_attribute;
 use knarr_core::error::{Error, Result};
-use knarr_core::model::Attribute;
+use knarr_core::model::{Attribute, Variable};
 use knarr_core::store::{EncodedChunk, Sink, Source, Storage};
 
 /// How an output is made.
@@ -58,7 +58,11 @@ impl Hdf5Sink {
             is_netcdf: true,
         };
         let outcome = sys::locked(|| match source.as_any().downcast_ref::<Hdf5Source>() {
-            Some(hdf5) => sink.copy_structure(&temporary, hdf5, storages),
+            Some(hdf5) => {
+                // What `source` has beyond the file itself are labels to write beside it.
+                let labels = source.model().variables.get(hdf5.model().variables.len()..).unwrap_or_default();
+                sink.copy_structure(&temporary, hdf5, labels, storages)
+            }
             None => sink.build_structure(&temporary, source, storages),
         });
         sink.temporary = Some(temporary);
@@ -66,7 +70,13 @@ impl Hdf5Sink {
         Ok(sink)
     }
 
-    fn copy_structure(&mut self, temporary: &Temporary, source: &Hdf5Source, storages: &[Storage]) -> Result<()> {
+    fn copy_structure(
+        &mut self,
+        temporary: &Temporary,
+        source: &Hdf5Source,
+        labels: &[Variable],
+        storages: &[Storage],
+    ) -> Result<()> {
         self.is_netcdf = source.format() == "netCDF-4";
         let fcpl = source.file().creation()?;
         fcpl.copy_group_settings(&source.file().root()?.0.creation()?)?;
@@ -78,6 +88,9 @@ impl Hdf5Sink {
         let modern = source.file().superblock_version()? >= 2;
         let file = self.file.insert(sys::File::create(temporary.path(), &fcpl, modern)?);
         Copier::run(source, file, storages)?;
+        for label in labels {
+            add_label(file, label).map_err(|error| error.at_variable(label.name()))?;
+        }
         self.open_targets(source, storages, |variable| Ok(source.stored(variable)?.path.clone()))
     }
 

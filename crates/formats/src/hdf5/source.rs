@@ -16,7 +16,7 @@ use knarr_core::array::ArraySpec;
 use knarr_core::chain::{Chain, Scratch};
 use knarr_core::codec::Hdf5Filter;
 use knarr_core::error::{Error, ErrorKind, Result};
-use knarr_core::model::{Model, Variable};
+use knarr_core::model::{ElementType, Model, Variable};
 use knarr_core::store::Source;
 
 /// Finds the chain that decodes chunks of `input` written through an HDF5 pipeline. `None` sends the chunks
@@ -123,6 +123,14 @@ impl Hdf5Source {
             Place::Chunks { shape, .. } => Ok(self.table(variable, shape)?.len()),
             _ => Ok(0),
         }
+    }
+
+    /// Names of everything in the root group, links and named types included: a new object needs another.
+    ///
+    /// # Errors
+    /// `Corrupt` if the root group is damaged.
+    pub fn root_names(&self) -> Result<Vec<String>> {
+        sys::locked(|| Ok(self.file.root()?.links()?.iter().map(|link| super::values::text(&link.name)).collect()))
     }
 
     pub(super) fn file(&self) -> &sys::File {
@@ -287,8 +295,9 @@ impl Hdf5Source {
             .ok_or_else(|| Error::unsupported(format!("chunks of shape {chunk:?} are too large")))?;
         let table = self.table(index, chunk)?;
         each_chunk(start, count, chunk, |position| {
-            let place = |error: Error| error.at(format!("chunk {}", tuple(position)));
             let (chunk_start, chunk_count) = chunk_box(position, chunk, &variable.shape);
+            let place =
+                |error: Error| error.at(format!("chunk {} from element {}", tuple(position), tuple(&chunk_start)));
             // The part of the region in this chunk, seen from both sides.
             let from: Vec<u64> = start.iter().zip(&chunk_start).map(|(s, c)| s.saturating_sub(*c)).collect();
             let to: Vec<u64> = start.iter().zip(&chunk_start).map(|(s, c)| c.saturating_sub(*s)).collect();
@@ -414,6 +423,10 @@ impl Source for Hdf5Source {
                 .is_err(),
             },
         }
+    }
+
+    fn element_type(&self, variable: usize) -> Option<&ElementType> {
+        self.stored.get(variable)?.element.as_ref()
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -124,7 +124,7 @@ pub(super) fn whole_numbers(value: &AttributeValue) -> Vec<i64> {
     bytes.chunks_exact(dtype.size()).filter_map(|element| integer(*dtype, element)).collect()
 }
 
-fn integer(dtype: DType, element: &[u8]) -> Option<i64> {
+pub(super) fn integer(dtype: DType, element: &[u8]) -> Option<i64> {
     let mut wide = [0u8; 8];
     wide.get_mut(..element.len())?.copy_from_slice(element);
     let bits = u64::from_le_bytes(wide);

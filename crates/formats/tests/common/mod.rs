@@ -1,62 +1,94 @@
-//! What the tests against other people's libraries share.
+//! What the tests of formats share: Python for fixtures and comparisons, a folder that cleans up, regions.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+#![allow(clippy::cast_possible_truncation, reason = "test arrays are small")]
 
 use knarr_core::array::{Endian, swap_bytes};
 use knarr_core::store::Source;
+use knarr_core::testing::data::Random;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory that is removed with its contents.
-pub struct Scratch(PathBuf);
+/// A folder that is removed when the test ends.
+pub struct Folder(PathBuf);
 
-impl Scratch {
-    pub fn new(name: &str) -> Self {
-        let dir = std::env::temp_dir().join(format!("knarr-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&dir);
-        std::fs::create_dir_all(&dir).unwrap();
-        Self(dir)
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+impl Folder {
+    pub fn new() -> Self {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("knarr-test-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
     }
 
     pub fn path(&self) -> &Path {
         &self.0
     }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Names of the files in it, to see that no debris stays.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(&self.0)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
 }
 
-impl Drop for Scratch {
+impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Runs `tests/writers.py` and returns what it prints.
-pub fn python(arguments: &[&str]) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let python = std::env::var_os("KNARR_PYTHON").map_or_else(|| root.join("../../.venv/bin/python"), PathBuf::from);
-    assert!(
-        python.exists(),
-        "{} is missing: run bench/setup.sh, or set KNARR_PYTHON to a Python with bench/requirements.txt",
-        python.display()
-    );
-    let output = Command::new(&python).arg(root.join("tests/writers.py")).args(arguments).output().unwrap();
+/// The interpreter with h5py, hdf5plugin and netCDF4: `KNARR_PYTHON`, or the one of the repository's `.venv`.
+fn python() -> PathBuf {
+    let python = std::env::var_os("KNARR_PYTHON")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/bin/python"), PathBuf::from);
+    assert!(python.exists(), "{} is missing: set KNARR_PYTHON or run 'make setup'", python.display());
+    python
+}
+
+/// Runs a script of `tests/` and returns what it printed, and whether it succeeded.
+pub fn try_script(name: &str, arguments: &[&str]) -> (bool, String) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
+    let output = Command::new(python()).arg(script).args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.success(), text)
+}
+
+/// Runs a script of `tests/`, which must succeed.
+pub fn script(name: &str, arguments: &[&str]) -> String {
+    let (succeeded, text) = try_script(name, arguments);
+    assert!(succeeded, "{name} {arguments:?}:\n{text}");
+    text
+}
+
+/// Runs a program if it is installed; `None` if it is not.
+pub fn program(name: &str, arguments: &[&str]) -> Option<(bool, String)> {
+    let output = Command::new(name).args(arguments).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    Some((output.status.success(), text))
+}
+
+/// Runs `tests/writers.py` and returns what it prints on standard output.
+pub fn writers(arguments: &[&str]) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/writers.py");
+    let output = Command::new(python()).arg(script).args(arguments).output().unwrap();
     assert!(output.status.success(), "writers.py {arguments:?}:\n{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Small deterministic generator (xorshift64*).
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n.max(1)
-    }
+/// Whole number below `n`; 0 if `n` is 0.
+pub fn below(random: &mut Random, n: u64) -> u64 {
+    random.bits() % n.max(1)
 }
 
 /// Opens a file of any format.
@@ -98,7 +130,7 @@ pub fn pick(whole: &[u8], size: usize, shape: &[u64], start: &[u64], count: &[u6
 pub fn compare(directory: &Path) -> usize {
     let expected: Value = serde_json::from_slice(&std::fs::read(directory.join("expected.json")).unwrap()).unwrap();
     let mut compared = 0;
-    let mut random = Random(42);
+    let mut random = Random::new(42);
     for file in expected.as_array().unwrap() {
         let path = file["file"].as_str().unwrap();
         let source = open(Path::new(path)).unwrap();
@@ -127,8 +159,9 @@ pub fn compare(directory: &Path) -> usize {
             let whole = std::fs::read(directory.join(wanted["bin"].as_str().unwrap())).unwrap();
             assert!(region(&*source, index, &vec![0; shape.len()], &shape) == whole, "{place}: values differ");
             for _ in 0..8 {
-                let start: Vec<u64> = shape.iter().map(|&n| random.below(n)).collect();
-                let count: Vec<u64> = shape.iter().zip(&start).map(|(&n, &at)| random.below(n - at + 1)).collect();
+                let start: Vec<u64> = shape.iter().map(|&n| below(&mut random, n)).collect();
+                let count: Vec<u64> =
+                    shape.iter().zip(&start).map(|(&n, &at)| below(&mut random, n - at + 1)).collect();
                 let picked = pick(&whole, variable.dtype.size(), &shape, &start, &count);
                 let got = region(&*source, index, &start, &count);
                 assert!(got == picked, "{place}: {start:?} + {count:?} differs");

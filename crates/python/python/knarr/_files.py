@@ -100,6 +100,9 @@ def content_hash(path: Path) -> dict[str, Any]:
 
 
 def verify(original: Path, copy: Path) -> list[dict[str, Any]]:
-    """Compares two files variable by variable: equal bits, or the largest errors against the promised bound."""
+    """Compares the values of two files by variable: equal bits, or the largest errors against the promised bound.
+
+    Types, dimensions and attributes are compared by the command `knarr verify`.
+    """
     found: list[dict[str, Any]] = json.loads(_knarr.verify(original, copy))
     return found

@@ -110,18 +110,42 @@ impl Datatype {
         let base = self.base()?.rebuilt()?;
         // SAFETY: the base type is open.
         let made_type = made(what, || unsafe { H5Tenum_create(base.0.raw()) }).map(Self)?;
-        let mut value = vec![0u8; self.size()?];
-        // SAFETY: the type is an enumeration.
-        let count = call(what, || unsafe { H5Tget_nmembers(self.0.raw()) })?;
-        for n in 0..u32::try_from(count).unwrap_or(0) {
-            // SAFETY: `n` counts the members.
-            let name = owned_string(unsafe { H5Tget_member_name(self.0.raw(), n) })?;
-            // SAFETY: `value` has the size of the type, which is that of its values.
-            call(what, || unsafe { H5Tget_member_value(self.0.raw(), n, value.as_mut_ptr().cast()) })?;
-            // SAFETY: as above; the name is NUL-terminated.
+        for (name, value) in self.enumerated()? {
+            // SAFETY: the name is NUL-terminated; the value has the size of the type.
             call(what, || unsafe { H5Tenum_insert(made_type.0.raw(), name.as_ptr().cast(), value.as_ptr().cast()) })?;
         }
         Ok(made_type)
+    }
+
+    /// Names, with their NUL, and values in stored byte order of the members of an enumeration.
+    pub(crate) fn enumerated(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let what = "read an enumeration";
+        locked(|| {
+            // SAFETY: the type is an enumeration; for others the library reports an error.
+            let count = call(what, || unsafe { H5Tget_nmembers(self.0.raw()) })?;
+            (0..u32::try_from(count).unwrap_or(0))
+                .map(|n| {
+                    // SAFETY: `n` counts the members.
+                    let name = owned_string(unsafe { H5Tget_member_name(self.0.raw(), n) })?;
+                    let mut value = vec![0u8; self.size()?];
+                    // SAFETY: `value` has the size of the type, which is that of its values.
+                    call(what, || unsafe { H5Tget_member_value(self.0.raw(), n, value.as_mut_ptr().cast()) })?;
+                    Ok((name, value))
+                })
+                .collect()
+        })
+    }
+
+    /// Names of the members of a compound.
+    pub(crate) fn member_names(&self) -> Result<Vec<Vec<u8>>> {
+        locked(|| {
+            // SAFETY: the type is open; for types without members the library reports an error.
+            let count = call("read a compound type", || unsafe { H5Tget_nmembers(self.0.raw()) })?;
+            (0..u32::try_from(count).unwrap_or(0))
+                // SAFETY: `n` counts the members of the compound.
+                .map(|n| owned_string(unsafe { H5Tget_member_name(self.0.raw(), n) }))
+                .collect()
+        })
     }
 
     /// Whole numbers and bit fields with unusual precision or offset.

@@ -1,0 +1,70 @@
+//! A source with more attributes, and with variables that carry nothing else, for the sink to write.
+
+use std::any::Any;
+use std::path::Path;
+
+use knarr_core::error::Result;
+use knarr_core::model::{Attribute, ElementType, Model, Variable};
+use knarr_core::store::Source;
+
+/// Another source and more variables behind its own. Sinks of the same format still find the source itself.
+pub(crate) struct Labelled<'a> {
+    source: &'a dyn Source,
+    model: Model,
+}
+
+impl<'a> Labelled<'a> {
+    /// `labels` are scalars without data. `attributes` are added to the variables with these indices; a sink that
+    /// copies its own format does not see them.
+    pub(crate) fn new(source: &'a dyn Source, labels: Vec<Variable>, attributes: Vec<(usize, Attribute)>) -> Self {
+        let mut model = source.model().clone();
+        for (index, attribute) in attributes {
+            if let Some(variable) = model.variables.get_mut(index) {
+                variable.attributes.push(attribute);
+            }
+        }
+        model.variables.extend(labels);
+        Self { source, model }
+    }
+
+    fn is_label(&self, variable: usize) -> bool {
+        variable >= self.source.model().variables.len()
+    }
+}
+
+// A method with a default that is not handed on would answer for the wrong source.
+#[deny(clippy::missing_trait_methods)]
+impl Source for Labelled<'_> {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn path(&self) -> &Path {
+        self.source.path()
+    }
+
+    fn format(&self) -> &str {
+        self.source.format()
+    }
+
+    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
+        if !self.is_label(variable) {
+            return self.source.read_region(variable, start, count, out);
+        }
+        out.clear();
+        out.extend(self.model.variables.get(variable).map(Variable::padding_bytes).unwrap_or_default());
+        Ok(())
+    }
+
+    fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
+        !self.is_label(variable) && self.source.is_written(variable, start, count)
+    }
+
+    fn element_type(&self, variable: usize) -> Option<&ElementType> {
+        self.source.element_type(variable)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self.source.as_any()
+    }
+}

@@ -1,0 +1,140 @@
+"""What the documents say can be followed: links, commands, every key of `knarr.toml`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import tomllib
+from pathlib import Path
+
+import netCDF4
+import pytest
+
+from conftest import KNARR, REPOSITORY
+from values import smooth_field
+
+PAGES = sorted(
+    [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md"), *REPOSITORY.glob("*/README.md")]
+    + [*REPOSITORY.glob("tests/*/README.md")]
+)
+USAGE = 2
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        linked = page if not name else page.parent / name
+        assert linked.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", linked.read_text(), re.M)
+            slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert anchor in slugs, target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_files_named_in_code_spans_exist(page):
+    """Paths with a folder of the repository in front: `docs/…`, `tools/…`, `crates/…`."""
+    for path in re.findall(r"`((?:docs|tools|crates|bench|tests|fuzz)/[\w./\-]+)`", page.read_text()):
+        assert "NAME" in path or (REPOSITORY / path).exists(), path
+
+
+def _write(path: Path) -> None:
+    """Variables with the names that the documents use."""
+    with netCDF4.Dataset(path, "w") as dataset:
+        for name, length in zip("zyx", (4, 180, 360), strict=True):
+            dataset.createDimension(name, length)
+        for seed, name in enumerate(("T", "qv", "PRECIP", "mask", "U")):
+            dataset.createVariable(name, "f4", ("z", "y", "x"))[:] = smooth_field((4, 180, 360), seed=seed)
+
+
+def _blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", (REPOSITORY / page).read_text(), re.M | re.S)
+
+
+def test_commands_of_the_readme_run(knarr, tmp_path):
+    commands = [
+        line.removeprefix("$ ")
+        for block in _blocks("README.md", "")
+        for line in block.splitlines()
+        if line.startswith(("knarr ", "$ "))
+    ]
+    assert len(commands) >= 3
+    for name in ("history_2020.nc", "in.nc"):
+        _write(tmp_path / name)
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        program = KNARR if program == "knarr" else program
+        done = subprocess.run(
+            [program, *arguments], cwd=tmp_path, env=knarr.environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+
+
+def _configured(knarr, tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "knarr.toml").write_text(text)
+    if not (tmp_path / "history_1.nc").exists():
+        _write(tmp_path / "history_1.nc")
+    return knarr("advise", "-c", tmp_path / "knarr.toml", tmp_path / "history_1.nc", ok=False)
+
+
+def test_the_example_of_knarr_toml_works(knarr, tmp_path):
+    example = next(block for block in _blocks("docs/cli.md", "toml") if "[[file]]" in block)
+    tomllib.loads(example)
+    knarr("profile", "--seconds", "1", "-o", tmp_path / "knarr-profile.json")
+    done = _configured(knarr, tmp_path, example)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_key_of_knarr_toml_is_documented(knarr, tmp_path):
+    """The error for an unknown key names all keys there are: each stands in docs/cli.md."""
+    page = (REPOSITORY / "docs/cli.md").read_text()
+    section = page[page.index("## knarr.toml") : page.index("## Files it writes and reads")]
+    section += page[page.index("## Qualities") : page.index("## Goals")]
+    for text in (
+        "nosuch = 1",
+        "[machine]\nnosuch = 1",
+        '[[file]]\npattern = "*"\nnosuch = 1',
+        '[[file]]\npattern = "*"\nvariables.T.nosuch = 1',
+    ):
+        message = _configured(knarr, tmp_path, text).stderr
+        keys = set(re.findall(r"`(\w+)`", message.split("expected", 1)[1]))
+        assert keys
+        for key in keys:
+            assert re.search(rf"\b{key}\b", section), key
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "names"),
+    [
+        ('[[file]]\npattern = "*"\nroute = "checkpoint"', 3, ("checkpoint", "compress", "file")),
+        ('[[file]]\npattern = "*"\nportable = "netcdf"', None, ("netcdf", "core, standard or knarr")),
+        ('[[file]]\npattern = "*"\ngoal = "fastest"', None, ("fastest", "balanced")),
+        ('[[file]]\npattern = "*"\ngroup_size = 3', 3, ("group_size", "pattern")),
+        ('[[file]]\nroute = "file"', 1, ("pattern",)),
+        ("[machin]\nprofile = 'x'", 1, ("machin", "machine")),
+        ('[[file]]\npattern = "*"\nvariables.T.chnks = "auto"', 3, ("chnks", "chunks")),
+        ('[[file]]\npattern = "*"\nvariables.T.max_abs_error = "x"', 3, ("max_abs_error",)),
+        ('[[file]]\npattern = "nothing*"', None, ("no [[file]] pattern", "history_1.nc")),
+    ],
+)
+def test_a_mistake_in_knarr_toml_is_shown(knarr, tmp_path, text, line, names):
+    done = _configured(knarr, tmp_path, text)
+    assert done.returncode == USAGE
+    assert "knarr.toml" in done.stderr
+    assert line is None or f"line {line}," in done.stderr
+    for name in names:
+        assert name in done.stderr
+
+
+def test_a_file_that_is_to_stay_untouched_stops_the_run_before_any_work(knarr, tmp_path, out):
+    text = '[[file]]\npattern = "restart_*"\nroute = "file"\n[[file]]\npattern = "*"\n'
+    (tmp_path / "knarr.toml").write_text(text)
+    for name in ("a.nc", "restart_1.nc"):
+        _write(tmp_path / name)
+    inputs = [tmp_path / "a.nc", tmp_path / "restart_1.nc"]
+    knarr.fails(USAGE, "repack", "-c", tmp_path / "knarr.toml", *inputs, "-o", out, names=("restart_1.nc",))
+    assert not list(out.iterdir())
