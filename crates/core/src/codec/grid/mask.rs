@@ -1,5 +1,5 @@
-//! The class of every element: ordinary, one of a few special values (fill, NaN, dry, land), a copy of a neighbour,
-//! or stored literally.
+//! The class of every element: ordinary, one of a few special values (fill, NaN, dry, land), a copy of an earlier
+//! element, the same with the other sign, or stored literally.
 //!
 //! The plane of classes is coded like a bilevel image (JBIG, ITU-T T.82): a binary decision "ordinary or not" in the
 //! context of nine neighbours of which three are in the previous plane, then which class in the context of two.
@@ -12,12 +12,20 @@ use super::{Error, Result};
 pub(super) const ORDINARY: u8 = 0;
 /// Classes `1..=SPECIALS` stand for the special values.
 pub(super) const SPECIALS: usize = 6;
-/// Classes of a copy of the first and second candidate neighbour.
+/// Classes of a copy: of the first and second candidate neighbour, or at the expected and at a stored distance.
 pub(super) const MATCH: [u8; 2] = [7, 8];
 /// Stored literally.
 pub(super) const LITERAL: u8 = 9;
+/// Classes of a copy with the other sign, at the expected and at a stored distance.
+pub(super) const FLIP: [u8; 2] = [10, 11];
 /// Number of classes.
-pub(super) const CLASSES: usize = 10;
+pub(super) const CLASSES: usize = 12;
+
+/// Whether a class stands for a copy of an earlier element.
+#[inline(always)]
+pub(super) fn is_copy(class: u8) -> bool {
+    MATCH.contains(&class) || FLIP.contains(&class)
+}
 
 struct Model {
     any: Vec<Bit>,
@@ -203,10 +211,10 @@ mod tests {
             let classes: Vec<u8> = (0..g.len())
                 .map(|i| {
                     x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                    if i % 7 < 3 { 0 } else { [1, 3, 7, 9][(x >> 62) as usize] }
+                    if i % 7 < 3 { 0 } else { [1, 3, 9, 11][(x >> 62) as usize] }
                 })
                 .collect();
-            let present = 1 << 1 | 1 << 3 | 1 << 7 | 1 << 9;
+            let present = 1 << 1 | 1 << 3 | 1 << 9 | 1 << 11;
             let bytes = encode(&g, &classes, present).unwrap();
             assert_eq!(decode(&g, &bytes, present).unwrap(), classes);
         }

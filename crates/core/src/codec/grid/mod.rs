@@ -12,6 +12,8 @@
 //! mode 0  = stored: the bytes of the elements
 //! mode 1  = constant: the bytes of one element
 //! mode 2  = grid, see `body`
+//! mode 3  = the elements as the codec `pcodec` writes them
+//! mode 4  = the elements as the codec `brotli` writes them
 //! ```
 //!
 //! Type and shape are known from outside. Multi-byte numbers are little-endian; `varint` is unsigned LEB128.
@@ -32,10 +34,12 @@ mod entropy;
 mod geometry;
 mod keys;
 mod lattice;
+mod library;
 mod mask;
 mod plan;
 mod predict;
 mod repeats;
+mod symmetry;
 mod views;
 
 use bits::{Cursor, put_section};
@@ -102,6 +106,22 @@ impl DType {
 
     fn is_signed(self) -> bool {
         matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
+    }
+}
+
+/// The type as the rest of the crate has it.
+fn array_type(dtype: DType) -> crate::array::DType {
+    match dtype {
+        DType::I8 => crate::array::DType::I8,
+        DType::I16 => crate::array::DType::I16,
+        DType::I32 => crate::array::DType::I32,
+        DType::I64 => crate::array::DType::I64,
+        DType::U8 => crate::array::DType::U8,
+        DType::U16 => crate::array::DType::U16,
+        DType::U32 => crate::array::DType::U32,
+        DType::U64 => crate::array::DType::U64,
+        DType::F32 => crate::array::DType::F32,
+        DType::F64 => crate::array::DType::F64,
     }
 }
 
@@ -186,7 +206,12 @@ fn encode_part(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8]) -> Re
         best.push(GRID);
         best.extend_from_slice(&body);
     }
-    if best.is_empty() || best.len() > bytes.len() {
+    if best.is_empty() {
+        best.push(STORED);
+        best.extend_from_slice(bytes);
+    }
+    library::improve(dtype, bytes, &mut best)?;
+    if best.len() > bytes.len() {
         best.clear();
         best.push(STORED);
         best.extend_from_slice(bytes);
@@ -239,6 +264,9 @@ fn decode_part(dtype: DType, shape: &[usize], body: &[u8], out: &mut Vec<u8>) ->
             }
         }
         GRID => body::decode(dtype, shape, body, out)?,
+        library::PCODEC | library::BROTLI => {
+            library::decode(dtype, mode, n * dtype.size(), body, out)?;
+        }
         STORED | CONSTANT => return Err(Error::Corrupt("block length")),
         _ => return Err(Error::Corrupt("unknown block mode")),
     }

@@ -3,7 +3,7 @@
 //! Choices rest on samples: the rough cost of a representation under fixed predictors, the worth of fitted weights on
 //! the elements they were fitted on. Nothing is coded twice except blocks of fewer than 128 steps.
 
-use super::block::{self, Candidate, Frame};
+use super::block::{self, Candidate, Frame, Mirror};
 use super::body::Body;
 use super::domain::{Domain, Float32, Float64, Steps, Whole};
 use super::elements::{load, number, spread};
@@ -86,6 +86,7 @@ fn frame_for<'a, D: Domain>(g: &Geometry, v: &'a View, d: D) -> Frame<'a> {
         classes: if v.classes.iter().all(|&c| c == ORDINARY) { &[] } else { &v.classes },
         candidates: &[],
         repeats: None,
+        mirror: Mirror::None,
         start: start_of(&v.symbols, &v.classes, |s| d.value(s)),
         low: f64::NEG_INFINITY,
         high: f64::INFINITY,
@@ -319,13 +320,17 @@ pub(super) fn encode(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8])
     let mut changed = false;
     // Copies of irregular distance are worth their search where an element costs much.
     let literal_bits = cost / values.len() as f64 + 2.0;
+    let sign = match view.kind {
+        Kind::Bits | Kind::Ranks(_) if inner.is_float() => 1u64 << (inner.size() * 8 - 1),
+        _ => 0,
+    };
     if !matches
         && literal_bits > 8.0
         && values.len() < u32::MAX as usize / 2
-        && repeats::pays(&values, &view.classes, g.area(), literal_bits)
+        && repeats::pays(&values, &view.classes, sign, g.area(), literal_bits)
     {
         let mut classes = view.classes.clone();
-        let (stored, saved) = repeats::parse(&values, &mut classes, g.area(), literal_bits);
+        let (stored, saved) = repeats::parse(&values, &mut classes, sign, g.area(), literal_bits);
         if saved > 0.03 * cost {
             view.classes = classes;
             view.repeats = Some(stored);

@@ -6,7 +6,7 @@ use super::block::Candidate;
 use super::elements::{number, ordered, spread, unordered};
 use super::geometry::Geometry;
 use super::lattice::{self, Found, K_LIMIT, Lattice};
-use super::mask::{LITERAL, MATCH, ORDINARY, SPECIALS};
+use super::mask::{LITERAL, ORDINARY, SPECIALS, is_copy};
 
 /// What the symbols of ordinary elements are.
 #[derive(Clone, Debug, PartialEq)]
@@ -159,7 +159,7 @@ impl Source<'_> {
 
     /// Whether elements of a class have a symbol.
     pub(super) fn is_plain(class: u8) -> bool {
-        class == ORDINARY || MATCH.contains(&class)
+        class == ORDINARY || is_copy(class)
     }
 
     /// The floats as they are.
