@@ -14,6 +14,7 @@ use super::predict::{self, Predictor, Samples, Unit};
 use super::repeats;
 use super::views::{Kind, Source, View, find_candidates, find_specials};
 use super::{DType, Result};
+use std::borrow::Cow;
 
 /// Range of steps up to which residuals are tokens as they are, without raw bits.
 pub(super) const DIRECT_RANGE: f64 = 127.0;
@@ -21,8 +22,10 @@ pub(super) const DIRECT_RANGE: f64 = 127.0;
 /// Smallest and largest predicted number of the plain elements.
 fn range_of(w: &[f64], plain: &[bool]) -> (f64, f64) {
     let (mut lo, mut hi) = (f64::INFINITY, f64::NEG_INFINITY);
-    for (&x, _) in w.iter().zip(plain).filter(|(_, p)| **p) {
-        (lo, hi) = (lo.min(x), hi.max(x));
+    for (&x, &p) in w.iter().zip(plain) {
+        // Without branches; a NaN is neither below nor above.
+        lo = if p & (x < lo) { x } else { lo };
+        hi = if p & (x > hi) { x } else { hi };
     }
     if lo <= hi { (lo, hi) } else { (0.0, 0.0) }
 }
@@ -308,10 +311,10 @@ pub(super) fn encode(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8])
     let narrow = dtype == DType::F64
         && raw_values.iter().all(|&v| specials.contains(&v) || f64::from(f64::from_bits(v) as f32).to_bits() == v);
     let inner = if narrow { DType::F32 } else { dtype };
-    let values = if narrow {
+    let values: Cow<'_, [u64]> = if narrow {
         raw_values.iter().map(|&v| u64::from((f64::from_bits(v) as f32).to_bits())).collect()
     } else {
-        raw_values.clone()
+        Cow::Borrowed(&raw_values)
     };
     let candidates = mark_copies(&g, &values, &mut classes);
     let matches = !candidates.is_empty();
