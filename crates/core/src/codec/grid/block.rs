@@ -120,11 +120,7 @@ impl Frame<'_> {
                 } else {
                     for (x, (&s, &c)) in row.iter().zip(&self.classes[from..from + g.cols]).enumerate() {
                         let i = at + x;
-                        w[i] = if c == ORDINARY || is_copy(c) {
-                            domain.value(s)
-                        } else {
-                            Self::hole(&w, i, stride)
-                        };
+                        w[i] = if c == ORDINARY || is_copy(c) { domain.value(s) } else { Self::hole(&w, i, stride) };
                     }
                 }
                 edges.end_row(&mut w, at);

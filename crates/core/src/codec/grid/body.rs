@@ -287,7 +287,9 @@ fn mirror(dtype: DType, kind: &Kind) -> Mirror {
         Kind::Bits => Mirror::Bit(sign),
         Kind::Ranks(keys) => Mirror::Table(
             keys.iter()
-                .map(|&k| keys.binary_search(&ordered(dtype, unordered(dtype, k) ^ sign)).map_or(u32::MAX, |r| r as u32))
+                .map(|&k| {
+                    keys.binary_search(&ordered(dtype, unordered(dtype, k) ^ sign)).map_or(u32::MAX, |r| r as u32)
+                })
                 .collect(),
         ),
         _ => Mirror::None,

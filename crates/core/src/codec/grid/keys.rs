@@ -106,7 +106,8 @@ fn get_ascending(d: &mut binary::Decoder<'_>, n: usize, wide: bool, moves: &[Mov
             let z = d.get_number(&mut m.differences).ok_or(Error::Corrupt("distinct values"))?;
             image.checked_add_signed(unzigzag(z)).filter(|&k| previous.is_none_or(|p| k > p))
         } else {
-            let step = m.steps.get_mut(m.last).and_then(|m| d.get_number(m)).ok_or(Error::Corrupt("distinct values"))?;
+            let step =
+                m.steps.get_mut(m.last).and_then(|m| d.get_number(m)).ok_or(Error::Corrupt("distinct values"))?;
             m.last = 64 - step.leading_zeros() as usize;
             match previous {
                 None => Some(step),

@@ -158,13 +158,26 @@ mod tests {
         let text: String = (0..9000).map(|_| words[noise() as usize % words.len()]).collect();
         let text = &text.as_bytes()[..36000];
         for (dtype, bytes, mode) in [(DType::F32, &normal[..], PCODEC), (DType::U8, text, BROTLI)] {
-            let mut best = super::super::plan::encode(dtype, &[bytes.len() / dtype.size()], &[], bytes).unwrap().unwrap();
+            let mut best =
+                super::super::plan::encode(dtype, &[bytes.len() / dtype.size()], &[], bytes).unwrap().unwrap();
             best.insert(0, super::super::GRID);
             improve(dtype, bytes, &mut best).unwrap();
             assert_eq!(best[0], mode);
             let mut out = Vec::new();
             decode(dtype, mode, bytes.len(), &best[1..], &mut out).unwrap();
             assert!(out == bytes);
+            for cut in (0..best.len() - 1).step_by(97) {
+                assert!(decode(dtype, mode, bytes.len(), &best[1..=cut], &mut Vec::new()).is_err());
+            }
+            for _ in 0..2000 {
+                let mut bad = best[1..].to_vec();
+                let at = noise() as usize % bad.len();
+                bad[at] ^= 1 << (noise() & 7);
+                let mut out = Vec::new();
+                if decode(dtype, mode, bytes.len(), &bad, &mut out).is_ok() {
+                    assert_eq!(out.len(), bytes.len());
+                }
+            }
         }
     }
 }

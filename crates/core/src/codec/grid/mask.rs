@@ -107,9 +107,8 @@ impl<'a> Window<'a> {
     /// Context of the decision whether columns `x..x + RUN` are of class `west`; `None` where it is not asked.
     #[inline(always)]
     fn uniform(&self, x: usize, west: u8) -> Option<usize> {
-        let same = |b: &[u8], at: usize| {
-            b.get(at..).and_then(|b| b.first_chunk::<RUN>()).is_some_and(|b| *b == [west; RUN])
-        };
+        let same =
+            |b: &[u8], at: usize| b.get(at..).and_then(|b| b.first_chunk::<RUN>()).is_some_and(|b| *b == [west; RUN]);
         if !x.is_multiple_of(RUN) || !same(self.above, x) || !same(self.above, x + 2) {
             return None;
         }
@@ -262,7 +261,8 @@ mod tests {
 
     #[test]
     fn classes_round_trip() {
-        for shape in [vec![1], vec![7], vec![5, 9], vec![3, 6, 11], vec![2, 3, 4, 9], vec![40, 40, 4], vec![3, 50, 64]] {
+        for shape in [vec![1], vec![7], vec![5, 9], vec![3, 6, 11], vec![2, 3, 4, 9], vec![40, 40, 4], vec![3, 50, 64]]
+        {
             let g = Geometry::new(&shape);
             let mut x = 1u64;
             let classes: Vec<u8> = (0..g.len())

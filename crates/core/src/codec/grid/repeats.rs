@@ -48,13 +48,7 @@ pub(super) fn pays(values: &[u64], classes: &[u8], sign: u64, area: usize, liter
 
 /// Turns ordinary elements into copies where that pays. `sign` is the bit in which a copy may differ from its source,
 /// or 0. Returns the stored distances and the bits saved, estimated.
-pub(super) fn parse(
-    values: &[u64],
-    classes: &mut [u8],
-    sign: u64,
-    area: usize,
-    literal_bits: f64,
-) -> (Vec<u32>, f64) {
+pub(super) fn parse(values: &[u64], classes: &mut [u8], sign: u64, area: usize, literal_bits: f64) -> (Vec<u32>, f64) {
     let n = values.len();
     let bits = usize::BITS - (n * 2).leading_zeros();
     let mut single = vec![u32::MAX; 1 << bits];
@@ -88,7 +82,9 @@ pub(super) fn parse(
             } else {
                 let back = |j: u32| (i as u32).wrapping_sub(j);
                 let d2 = Some(back(double[hash(pair, bits)])).filter(|&d| {
-                    d as usize <= i && d > 0 && at(d).is_some()
+                    d as usize <= i
+                        && d > 0
+                        && at(d).is_some()
                         && values.get(i + 1).map(|v| v & !sign) == values.get(i + 1 - d as usize).map(|v| v & !sign)
                 });
                 let d1 = Some(back(single[hash(v, bits)])).filter(|&d| d as usize <= i && d > 0 && at(d).is_some());

@@ -120,7 +120,9 @@ pub(super) fn find(wide: bool, values: &[u64]) -> Vec<Move> {
         for i in spread(values.len(), 8192) {
             let b = x(values[i]);
             for m in [Move { mirrored: true, by: a + b }, Move { mirrored: false, by: (a - b).abs() }] {
-                if m.by <= 4.0 * tolerance || found.iter().any(|f| f.0.mirrored == m.mirrored && (f.0.by - m.by).abs() <= 2.0 * tolerance) {
+                if m.by <= 4.0 * tolerance
+                    || found.iter().any(|f| f.0.mirrored == m.mirrored && (f.0.by - m.by).abs() <= 2.0 * tolerance)
+                {
                     continue;
                 }
                 // Most candidates fail on the first judges that have a source in range.
