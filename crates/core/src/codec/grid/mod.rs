@@ -1,8 +1,10 @@
 //! `grid`: a lossless codec for gridded numbers of any type, rank and shape.
 //!
 //! What it uses: numbers that are secretly integers or decimals ([`lattice`]), masks and fill values ([`mask`]),
-//! smoothness along every axis ([`predict`]), and residuals whose size depends on their surroundings ([`block`],
-//! [`entropy`]). Every bit of every element comes back, NaN payloads and the sign of zero included.
+//! smoothness along every axis ([`predict`]), residuals whose size depends on their surroundings ([`block`],
+//! [`entropy`]), and repeats and symmetries of irregular meshes ([`repeats`], [`symmetry`]). Blocks that are none of
+//! this are left to other codecs ([`library`]). Every bit of every element comes back, NaN payloads and the sign of
+//! zero included.
 //!
 //! # Stream, version 1
 //!
