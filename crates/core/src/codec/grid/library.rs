@@ -26,10 +26,10 @@ const SEARCHED: usize = 1 << 18;
 /// Keeps the smallest of `best` (a mode and its body) and what other codecs make of the block.
 pub(super) fn improve(dtype: DType, bytes: &[u8], best: &mut Vec<u8>) -> Result<()> {
     let n = bytes.len();
-    if best.len() < 64 || n < 1024 {
+    if best.len() < 48 {
         return Ok(());
     }
-    if best.len() < SMALL {
+    if best.len() < SMALL || n < 2 * SMALL {
         // So regular that the tables of a grid body outweigh the data.
         return attempt(dtype, BROTLI, 9, bytes, best).map(drop);
     }

@@ -16,6 +16,7 @@
 //! mode 2  = grid, see `body`
 //! mode 3  = the elements as the codec `pcodec` writes them
 //! mode 4  = the elements as the codec `brotli` writes them
+//! mode 5  = a block of the shape without its first axis longer than 1, along which it repeats
 //! ```
 //!
 //! Type and shape are known from outside. Multi-byte numbers are little-endian; `varint` is unsigned LEB128.
@@ -131,6 +132,8 @@ const VERSION: u8 = 1;
 const STORED: u8 = 0;
 const CONSTANT: u8 = 1;
 const GRID: u8 = 2;
+/// Mode of a block that repeats along its first axis; modes 3 and 4 are in [`library`].
+const REPEATED: u8 = 5;
 
 /// Elements per block at most, which bounds working memory; the last two axes may exceed it.
 const BLOCK_ELEMENTS: usize = 1 << 22;
@@ -198,10 +201,21 @@ pub fn encode(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8], out: &
     Ok(())
 }
 
+/// The axes from the first one that is longer than 1.
+fn from_first_step(shape: &[usize]) -> &[usize] {
+    shape.iter().position(|&d| d != 1).map_or(&[], |axis| &shape[axis..])
+}
+
 fn encode_part(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8]) -> Result<Vec<u8>> {
     let first = &bytes[..dtype.size()];
     if bytes.chunks_exact(dtype.size()).all(|e| e == first) {
         return Ok([&[CONSTANT], first].concat());
+    }
+    if let [_, inner @ ..] = from_first_step(shape)
+        && let slice = count(dtype, inner)? * dtype.size()
+        && bytes[slice..] == bytes[..bytes.len() - slice]
+    {
+        return Ok([&[REPEATED], encode_part(dtype, inner, fills, &bytes[..slice])?.as_slice()].concat());
     }
     let mut best = Vec::new();
     if let Some(body) = plan::encode(dtype, shape, fills, bytes)? {
@@ -266,6 +280,18 @@ fn decode_part(dtype: DType, shape: &[usize], body: &[u8], out: &mut Vec<u8>) ->
             }
         }
         GRID => body::decode(dtype, shape, body, out)?,
+        REPEATED => {
+            let [times, inner @ ..] = from_first_step(shape) else {
+                return Err(Error::Corrupt("an array without axes repeats"));
+            };
+            let start = out.len();
+            // Inner blocks are of fewer axes, so this ends.
+            decode_part(dtype, inner, body, out)?;
+            let end = out.len();
+            for _ in 1..*times {
+                out.extend_from_within(start..end);
+            }
+        }
         library::PCODEC | library::BROTLI => {
             library::decode(dtype, mode, n * dtype.size(), body, out)?;
         }
