@@ -53,7 +53,7 @@ struct Prepared {
 
 impl Step for Prepared {
     fn max_encoded_len(&self, input_len: usize) -> usize {
-        // Version byte, and a mode and length for each of the parts of at most 1 MiB, with room to spare.
+        // Version byte, and a mode and length for each of the parts, with room to spare.
         input_len + input_len / 1024 + 64
     }
 

@@ -85,6 +85,11 @@ impl Encoder {
         }
     }
 
+    /// Bytes so far.
+    pub(super) fn len(&self) -> usize {
+        self.out.len()
+    }
+
     pub(super) fn finish(mut self) -> Vec<u8> {
         // One byte inside the interval is enough when its zero continuation is also inside.
         let b = (self.low >> 24) + 1;

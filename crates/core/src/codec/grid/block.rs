@@ -7,7 +7,7 @@ use super::bits::{BitReader, BitWriter};
 use super::domain::Domain;
 use super::entropy::{CONTEXTS, TOKENS, TokenDecoder, TokenState, encode_tokens, raw_bits, tokenize, untokenize};
 use super::geometry::{Edges, Geometry};
-use super::mask::{MATCH, ORDINARY};
+use super::mask::{FLIP, MATCH, ORDINARY, is_copy};
 use super::predict::{Predictor, Ready, level};
 use super::repeats;
 use super::{Error, Result};
@@ -42,6 +42,27 @@ impl Candidate {
     }
 }
 
+/// Symbols of numbers that differ in their sign alone.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Mirror {
+    /// There are no copies with the other sign.
+    None,
+    /// The symbols differ in this bit.
+    Bit(u64),
+    /// The symbol of the negative of each symbol, or `u32::MAX` where that is no value of the block.
+    Table(Vec<u32>),
+}
+
+impl Mirror {
+    fn of(&self, symbol: u64) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::Bit(sign) => Some(symbol ^ sign),
+            Self::Table(t) => t.get(usize::try_from(symbol).ok()?).filter(|&&r| r != u32::MAX).map(|&r| u64::from(r)),
+        }
+    }
+}
+
 /// What both sides must know before the first element.
 pub(super) struct Frame<'a> {
     pub(super) geometry: Geometry,
@@ -51,6 +72,8 @@ pub(super) struct Frame<'a> {
     pub(super) candidates: &'a [[Candidate; 2]],
     /// Stored distances when copies are at irregular distances (see [`repeats`]), instead of candidates.
     pub(super) repeats: Option<&'a [u32]>,
+    /// How the symbol of a copy with the other sign follows from that of its source.
+    pub(super) mirror: Mirror,
     /// Value before the first element.
     pub(super) start: f64,
     /// Predictions are limited to this range.
@@ -97,11 +120,7 @@ impl Frame<'_> {
                 } else {
                     for (x, (&s, &c)) in row.iter().zip(&self.classes[from..from + g.cols]).enumerate() {
                         let i = at + x;
-                        w[i] = if c == ORDINARY || MATCH.contains(&c) {
-                            domain.value(s)
-                        } else {
-                            Self::hole(&w, i, stride)
-                        };
+                        w[i] = if c == ORDINARY || is_copy(c) { domain.value(s) } else { Self::hole(&w, i, stride) };
                     }
                 }
                 edges.end_row(&mut w, at);
@@ -316,7 +335,7 @@ struct Copies<'a> {
 impl Copies<'_> {
     /// Index of the element that element `i` copies.
     fn source(&mut self, i: usize, class: u8, area: usize) -> Result<usize> {
-        let d = if class == MATCH[0] {
+        let d = if class == MATCH[0] || class == FLIP[0] {
             repeats::expected(&self.distances, i, area, self.latest)
         } else {
             self.stored.next().copied().ok_or(Error::Corrupt("too few distances"))?
@@ -424,13 +443,19 @@ fn masked_row<D: Domain>(
         }
         let i = at + x;
         row.errors[i] = 0.5 * (row.errors[i - 1] + row.errors[i - stride]);
-        if MATCH.contains(&class)
+        if is_copy(class)
             && let Some(copies) = copies.as_deref_mut()
         {
             let j = copies.source(from + x, class, g.area())?;
-            row.w[i] = row.w[g.padded(j / g.area(), j / g.cols % g.rows, j % g.cols)];
-            row.symbols[from + x] = row.symbols[j];
-        } else if MATCH.contains(&class) {
+            if FLIP.contains(&class) {
+                let s = f.mirror.of(row.symbols[j]).ok_or(Error::Corrupt("copy of a number that has no negative"))?;
+                row.w[i] = domain.value(s);
+                row.symbols[from + x] = s;
+            } else {
+                row.w[i] = row.w[g.padded(j / g.area(), j / g.cols % g.rows, j % g.cols)];
+                row.symbols[from + x] = row.symbols[j];
+            }
+        } else if is_copy(class) {
             let c = f.candidate(p, class).filter(|c| c.exists(g, p, y, x)).and_then(|c| c.back(g));
             let (padded, plain) = c.ok_or(Error::Corrupt("copy of an element that does not exist"))?;
             row.w[i] = row.w[i - padded];

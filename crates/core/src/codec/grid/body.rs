@@ -13,14 +13,14 @@
 //! ```
 
 use super::bits::{Cursor, put_f64, put_section, put_varint};
-use super::block::{self, Candidate, Coded, Frame};
+use super::block::{self, Candidate, Coded, Frame, Mirror};
 use super::corrections;
 use super::domain::{Float32, Float64, Steps, Whole};
 use super::elements::{ordered, store, unordered};
 use super::geometry::Geometry;
 use super::keys::{read_keys, write_keys};
 use super::lattice::Lattice;
-use super::mask::{self, CLASSES, LITERAL, MATCH, ORDINARY, SPECIALS};
+use super::mask::{self, CLASSES, FLIP, LITERAL, MATCH, ORDINARY, SPECIALS, is_copy};
 use super::plan::{DIRECT_RANGE, magnitude};
 use super::predict::Predictor;
 use super::repeats;
@@ -186,7 +186,7 @@ pub(super) fn decode(dtype: DType, shape: &[usize], body: &[u8], out: &mut Vec<u
         classes = mask::decode(&g, c.section()?, present)?;
         literals = c.section()?;
         if flags & 64 != 0 {
-            let stored = classes.iter().filter(|&&c| c == MATCH[1]).count();
+            let stored = classes.iter().filter(|&&c| c == MATCH[1] || c == FLIP[1]).count();
             repeats = Some(repeats::decode(c.section()?, stored)?);
         }
     }
@@ -199,6 +199,7 @@ pub(super) fn decode(dtype: DType, shape: &[usize], body: &[u8], out: &mut Vec<u
         classes: &classes,
         candidates: &candidates,
         repeats: repeats.as_deref(),
+        mirror: if present & (1 << FLIP[0] | 1 << FLIP[1]) != 0 { mirror(inner, &kind) } else { Mirror::None },
         start,
         low,
         high,
@@ -259,7 +260,7 @@ pub(super) fn decode(dtype: DType, shape: &[usize], body: &[u8], out: &mut Vec<u
                 b.iter_mut().zip(literal).for_each(|(d, s)| *d = *s);
                 *s = u64::from_le_bytes(b);
             }
-            c if MATCH.contains(&c) => {}
+            c if is_copy(c) => {}
             c => *s = specials.get(usize::from(c) - 1).copied().ok_or(Error::Corrupt("special value out of range"))?,
         }
     }
@@ -274,6 +275,25 @@ pub(super) fn decode(dtype: DType, shape: &[usize], body: &[u8], out: &mut Vec<u
     }
     store(dtype, &g.scatter(v), out);
     Ok(())
+}
+
+/// How the symbols of numbers and their negatives relate.
+fn mirror(dtype: DType, kind: &Kind) -> Mirror {
+    if !dtype.is_float() {
+        return Mirror::None;
+    }
+    let sign = 1u64 << (dtype.size() * 8 - 1);
+    match kind {
+        Kind::Bits => Mirror::Bit(sign),
+        Kind::Ranks(keys) => Mirror::Table(
+            keys.iter()
+                .map(|&k| {
+                    keys.binary_search(&ordered(dtype, unordered(dtype, k) ^ sign)).map_or(u32::MAX, |r| r as u32)
+                })
+                .collect(),
+        ),
+        _ => Mirror::None,
+    }
 }
 
 /// Replaces each `k` by the bits of its lattice point.

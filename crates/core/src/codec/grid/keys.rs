@@ -1,37 +1,121 @@
 //! The table of distinct values of a block that is coded by ranks.
+//!
+//! ```text
+//! table   = count:varint moves section                  floats: the values are magnitudes
+//!         = count:varint section                        integers
+//! moves   = count:u8, then mirrored:u8 by:f64 each      see `symmetry`
+//! ```
 
 use super::binary::{self, Bit};
-use super::bits::{Cursor, put_section, put_varint};
+use super::bits::{Cursor, put_f64, put_section, put_varint, unzigzag, zigzag};
 use super::elements::{ordered, unordered};
+use super::symmetry::{self, Images, MOVES, Move};
 use super::{DType, Error, Result};
 
-/// Codes ascending integers by their differences.
-fn put_ascending(e: &mut binary::Encoder, keys: impl Iterator<Item = u64>) {
-    let mut m = vec![[Bit::default(); 64]; 65];
-    let (mut previous, mut last) = (None, 0usize);
-    for k in keys {
-        let d = previous.map_or(k, |p: u64| k - p - 1);
-        if let Some(m) = m.get_mut(last) {
-            e.put_number(m, d);
+/// A key this near its image is coded by the difference.
+const NEAR: u64 = 255;
+
+/// Adaptive model of ascending keys: the step from the key before, or the difference from an image of an earlier key.
+struct Model {
+    steps: Vec<[Bit; 64]>,
+    /// Bits of the latest step.
+    last: usize,
+    differences: Vec<Bit>,
+    /// Whether the next image is near the next key, and else whether it lies before it, by the two latest answers.
+    near: [Bit; 9],
+    skip: [Bit; 9],
+    history: usize,
+}
+
+impl Model {
+    fn new() -> Self {
+        Self {
+            steps: vec![[Bit::default(); 64]; 65],
+            last: 0,
+            differences: vec![Bit::default(); 64],
+            near: [Bit::default(); 9],
+            skip: [Bit::default(); 9],
+            history: 0,
         }
-        last = 64 - d.leading_zeros() as usize;
+    }
+
+    /// Notes an answer: 0 near, 1 skipped, 2 neither.
+    fn note(&mut self, answer: usize) {
+        self.history = self.history % 3 * 3 + answer;
+    }
+}
+
+/// Codes ascending keys, using the images of earlier ones under `moves`.
+fn put_ascending(e: &mut binary::Encoder, keys: &[u64], wide: bool, moves: &[Move]) {
+    let mut m = Model::new();
+    let mut images = Images::new(wide, moves);
+    let mut previous = None;
+    for &k in keys {
+        let near = loop {
+            let Some(image) = images.next(previous) else { break None };
+            let near = k.abs_diff(image) <= NEAR;
+            e.put(&mut m.near[m.history], near);
+            if near {
+                m.note(0);
+                break Some(image);
+            }
+            e.put(&mut m.skip[m.history], image < k);
+            if image > k {
+                m.note(2);
+                break None;
+            }
+            m.note(1);
+            images.skip(image.saturating_add(NEAR));
+        };
+        if let Some(image) = near {
+            e.put_number(&mut m.differences, zigzag(k.wrapping_sub(image) as i64));
+        } else {
+            let d = previous.map_or(k, |p: u64| k - p - 1);
+            if let Some(steps) = m.steps.get_mut(m.last) {
+                e.put_number(steps, d);
+            }
+            m.last = 64 - d.leading_zeros() as usize;
+        }
+        images.push(k);
         previous = Some(k);
     }
 }
 
 /// Inverse of [`put_ascending`].
-fn get_ascending(d: &mut binary::Decoder<'_>, n: usize) -> Result<Vec<u64>> {
-    let mut m = vec![[Bit::default(); 64]; 65];
+fn get_ascending(d: &mut binary::Decoder<'_>, n: usize, wide: bool, moves: &[Move]) -> Result<Vec<u64>> {
+    const OVERFLOW: Error = Error::Corrupt("distinct values overflow");
+    let mut m = Model::new();
+    let mut images = Images::new(wide, moves);
     let mut keys = Vec::with_capacity(n);
-    let (mut previous, mut last) = (None, 0usize);
+    let mut previous = None;
     for _ in 0..n {
-        let step = m.get_mut(last).and_then(|m| d.get_number(m)).ok_or(Error::Corrupt("distinct values"))?;
-        last = 64 - step.leading_zeros() as usize;
-        let key = match previous {
-            None => Some(step),
-            Some(p) => step.checked_add(1).and_then(|s| s.checked_add(p)),
+        let near = loop {
+            let Some(image) = images.next(previous) else { break None };
+            if d.get(&mut m.near[m.history]) {
+                m.note(0);
+                break Some(image);
+            }
+            if !d.get(&mut m.skip[m.history]) {
+                m.note(2);
+                break None;
+            }
+            m.note(1);
+            images.skip(image.saturating_add(NEAR));
+        };
+        let key = if let Some(image) = near {
+            let z = d.get_number(&mut m.differences).ok_or(Error::Corrupt("distinct values"))?;
+            image.checked_add_signed(unzigzag(z)).filter(|&k| previous.is_none_or(|p| k > p))
+        } else {
+            let step =
+                m.steps.get_mut(m.last).and_then(|m| d.get_number(m)).ok_or(Error::Corrupt("distinct values"))?;
+            m.last = 64 - step.leading_zeros() as usize;
+            match previous {
+                None => Some(step),
+                Some(p) => step.checked_add(1).and_then(|s| s.checked_add(p)),
+            }
         }
-        .ok_or(Error::Corrupt("distinct values overflow"))?;
+        .ok_or(OVERFLOW)?;
+        images.push(key);
         previous = Some(key);
         keys.push(key);
     }
@@ -41,7 +125,6 @@ fn get_ascending(d: &mut binary::Decoder<'_>, n: usize) -> Result<Vec<u64>> {
 /// Writes the sorted distinct values. Those of floats are magnitudes with the signs that occur, because coordinates
 /// are often symmetric.
 pub(super) fn write_keys(dtype: DType, keys: &[u64], out: &mut Vec<u8>) {
-    let mut e = binary::Encoder::new();
     if dtype.is_float() {
         let sign = 1u64 << (dtype.size() * 8 - 1);
         let mut m: Vec<(u64, bool)> =
@@ -50,7 +133,30 @@ pub(super) fn write_keys(dtype: DType, keys: &[u64], out: &mut Vec<u8>) {
         let groups: Vec<(u64, bool, bool)> =
             m.chunk_by(|a, b| a.0 == b.0).map(|c| (c[0].0, c.iter().any(|v| !v.1), c.iter().any(|v| v.1))).collect();
         put_varint(out, groups.len() as u64);
-        put_ascending(&mut e, groups.iter().map(|g| g.0));
+        let magnitudes: Vec<u64> = groups.iter().map(|g| g.0).collect();
+        let wide = dtype == DType::F64;
+        let code = |moves: &[Move]| {
+            let mut e = binary::Encoder::new();
+            put_ascending(&mut e, &magnitudes, wide, moves);
+            e
+        };
+        let mut e = code(&[]);
+        let mut moves = symmetry::find(wide, &magnitudes);
+        if moves.is_empty() {
+            out.push(0);
+        } else {
+            let other = code(&moves);
+            if other.len() + 9 * moves.len() < e.len() {
+                e = other;
+            } else {
+                moves.clear();
+            }
+            out.push(moves.len() as u8);
+            for m in &moves {
+                out.push(u8::from(m.mirrored));
+                put_f64(out, m.by);
+            }
+        }
         let mut bits = [Bit::default(); 8];
         let mut c = 0usize;
         for &(_, plus, minus) in &groups {
@@ -61,18 +167,26 @@ pub(super) fn write_keys(dtype: DType, keys: &[u64], out: &mut Vec<u8>) {
             }
             c = usize::from(plus) | usize::from(minus) << 1;
         }
+        put_section(out, &e.finish());
     } else {
         put_varint(out, keys.len() as u64);
-        put_ascending(&mut e, keys.iter().copied());
+        let mut e = binary::Encoder::new();
+        put_ascending(&mut e, keys, false, &[]);
+        put_section(out, &e.finish());
     }
-    put_section(out, &e.finish());
 }
 
 /// Inverse of [`write_keys`]; at most `max` keys.
 pub(super) fn read_keys(dtype: DType, c: &mut Cursor<'_>, max: usize) -> Result<Vec<u64>> {
     let n = c.bounded(max, "more distinct values than elements")?;
+    let mut moves = Vec::new();
+    if dtype.is_float() {
+        for _ in 0..c.bounded(MOVES, "symmetries of the distinct values")? {
+            moves.push(Move { mirrored: c.u8()? == 1, by: c.f64()? });
+        }
+    }
     let mut d = binary::Decoder::new(c.section()?);
-    let mut keys = get_ascending(&mut d, n)?;
+    let mut keys = get_ascending(&mut d, n, dtype == DType::F64, &moves)?;
     if dtype.is_float() {
         let sign = 1u64 << (dtype.size() * 8 - 1);
         let mut bits = [Bit::default(); 8];

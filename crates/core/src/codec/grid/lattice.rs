@@ -54,7 +54,9 @@ impl Lattice {
         let x = if self.single {
             f64::from((k as f32 * self.step as f32 + self.offset as f32) / self.divisor as f32)
         } else {
-            (self.offset + k as f64 * self.step) / self.divisor
+            let x = self.offset + k as f64 * self.step;
+            // Most lattices have no divisor, and divisions are slow.
+            if self.divisor == 1.0 { x } else { x / self.divisor }
         };
         match self.quantum {
             None => x,
@@ -71,7 +73,13 @@ impl Lattice {
     /// The nearest `k` of a number, when in range.
     #[inline(always)]
     pub(super) fn nearest(&self, x: f64) -> Option<i64> {
-        let t = (x * self.divisor - self.offset) / self.step;
+        self.nearest_by(x, 1.0 / self.step)
+    }
+
+    /// [`Lattice::nearest`] with the inverse of the step at hand.
+    #[inline(always)]
+    pub(super) fn nearest_by(&self, x: f64, inverse: f64) -> Option<i64> {
+        let t = (x * self.divisor - self.offset) * inverse;
         (t.abs() < K_LIMIT).then_some(((t + ROUND) - ROUND) as i64)
     }
 

@@ -1,8 +1,9 @@
-//! The class of every element: ordinary, one of a few special values (fill, NaN, dry, land), a copy of a neighbour,
-//! or stored literally.
+//! The class of every element: ordinary, one of a few special values (fill, NaN, dry, land), a copy of an earlier
+//! element, the same with the other sign, or stored literally.
 //!
 //! The plane of classes is coded like a bilevel image (JBIG, ITU-T T.82): a binary decision "ordinary or not" in the
-//! context of nine neighbours of which three are in the previous plane, then which class in the context of two.
+//! context of nine neighbours of which three are in the previous plane, then which class in the context of two. Where
+//! everything above and before is of one class, a single decision says whether the next eight elements are too.
 
 use super::binary::{Bit, Decoder, Encoder};
 use super::geometry::{Edges, Geometry};
@@ -12,16 +13,26 @@ use super::{Error, Result};
 pub(super) const ORDINARY: u8 = 0;
 /// Classes `1..=SPECIALS` stand for the special values.
 pub(super) const SPECIALS: usize = 6;
-/// Classes of a copy of the first and second candidate neighbour.
+/// Classes of a copy: of the first and second candidate neighbour, or at the expected and at a stored distance.
 pub(super) const MATCH: [u8; 2] = [7, 8];
 /// Stored literally.
 pub(super) const LITERAL: u8 = 9;
+/// Classes of a copy with the other sign, at the expected and at a stored distance.
+pub(super) const FLIP: [u8; 2] = [10, 11];
 /// Number of classes.
-pub(super) const CLASSES: usize = 10;
+pub(super) const CLASSES: usize = 12;
+
+/// Whether a class stands for a copy of an earlier element.
+#[inline(always)]
+pub(super) fn is_copy(class: u8) -> bool {
+    MATCH.contains(&class) || FLIP.contains(&class)
+}
 
 struct Model {
     any: Vec<Bit>,
     which: Vec<Bit>,
+    /// Whether eight elements are of the class around them, see [`Window::uniform`].
+    uniform: [Bit; 6],
     same: Bit,
     present: Vec<u8>,
 }
@@ -32,11 +43,15 @@ impl Model {
         Self {
             any: vec![Bit::default(); 1024],
             which: vec![Bit::default(); CLASSES * 256],
+            uniform: [Bit::default(); 6],
             same: Bit::default(),
             present,
         }
     }
 }
+
+/// Elements of a uniform run.
+const RUN: usize = 8;
 
 /// The neighbourhood of an element as bits, moved along a row.
 struct Window<'a> {
@@ -44,6 +59,9 @@ struct Window<'a> {
     north: &'a [u8],
     second: &'a [u8],
     previous: Option<(&'a [u8], &'a [u8])>,
+    /// The row above from one column left on, and the previous plane's row.
+    above: &'a [u8],
+    behind: Option<&'a [u8]>,
     west: usize,
     north_bits: usize,
     previous_bits: usize,
@@ -60,13 +78,15 @@ impl<'a> Window<'a> {
         let second = &before[at - 2 * stride..at - 2 * stride + g.cols];
         let north_bits = bit(before[at - stride - 1]) << 1 | bit(before[at - stride]);
         let west = bit(before[at - 1]) | bit(before[at - 2]) << 1;
-        let (mut previous, mut previous_bits) = (None, 0);
+        let above = &before[at - stride - 1..at - stride + g.cols + 1];
+        let (mut previous, mut behind, mut previous_bits) = (None, None, 0);
         if p > 0 {
             let q = at - g.plane_stride();
             previous = Some((&before[q + 1..q + 1 + g.cols], &before[q + stride..q + stride + g.cols]));
+            behind = Some(&before[q..q + g.cols]);
             previous_bits = bit(before[q]);
         }
-        (Self { north, second, previous, west, north_bits, previous_bits }, row)
+        (Self { north, second, previous, above, behind, west, north_bits, previous_bits }, row)
     }
 
     /// Context of column `x`, to be asked for in order.
@@ -81,6 +101,28 @@ impl<'a> Window<'a> {
                 self.previous_bits = (self.previous_bits << 1 | bit(east[x])) & 3;
                 512 | c | self.previous_bits << 6 | bit(south[x]) << 8
             }
+        }
+    }
+
+    /// Context of the decision whether columns `x..x + RUN` are of class `west`; `None` where it is not asked.
+    #[inline(always)]
+    fn uniform(&self, x: usize, west: u8) -> Option<usize> {
+        let same =
+            |b: &[u8], at: usize| b.get(at..).and_then(|b| b.first_chunk::<RUN>()).is_some_and(|b| *b == [west; RUN]);
+        if !x.is_multiple_of(RUN) || !same(self.above, x) || !same(self.above, x + 2) {
+            return None;
+        }
+        let behind = self.behind.map_or(0, |b| 1 + usize::from(same(b, x)));
+        Some(behind << 1 | usize::from(west != ORDINARY))
+    }
+
+    /// Moves past a uniform run from column `x` on.
+    #[inline(always)]
+    fn pass(&mut self, x: usize, class: u8) {
+        self.west = if class == ORDINARY { 0 } else { 3 };
+        self.north_bits = self.west;
+        if let Some((east, _)) = self.previous {
+            self.previous_bits = usize::from(east[x + RUN - 1] != ORDINARY);
         }
     }
 
@@ -120,7 +162,18 @@ pub(super) fn encode(g: &Geometry, classes: &[u8], present: u16) -> Result<Vec<u
             } else {
                 let (mut west, first_north) = (b[at - 1], b[at - stride]);
                 let (mut window, target) = Window::new(&mut b, g, p, at);
-                for (x, &class) in row.iter().enumerate() {
+                let mut x = 0;
+                while let Some(&class) = row.get(x) {
+                    if let Some(c) = window.uniform(x, west) {
+                        let run = row[x..x + RUN] == [west; RUN];
+                        e.put(&mut m.uniform[c], run);
+                        if run {
+                            target[x..x + RUN].fill(west);
+                            window.pass(x, west);
+                            x += RUN;
+                            continue;
+                        }
+                    }
                     let c = window.context(x);
                     e.put(&mut m.any[c], class != ORDINARY);
                     if class != ORDINARY {
@@ -135,6 +188,7 @@ pub(super) fn encode(g: &Geometry, classes: &[u8], present: u16) -> Result<Vec<u
                     window.push(class);
                     west = class;
                     target[x] = class;
+                    x += 1;
                 }
             }
             edges.end_row(&mut b, at);
@@ -166,7 +220,16 @@ pub(super) fn decode(g: &Geometry, bytes: &[u8], present: u16) -> Result<Vec<u8>
             } else {
                 let (mut west, first_north) = (b[at - 1], b[at - stride]);
                 let (mut window, target) = Window::new(&mut b, g, p, at);
-                for (x, target) in target.iter_mut().take(g.cols).enumerate() {
+                let mut x = 0;
+                while x < g.cols {
+                    if let Some(c) = window.uniform(x, west)
+                        && d.get(&mut m.uniform[c])
+                    {
+                        target[x..x + RUN].fill(west);
+                        window.pass(x, west);
+                        x += RUN;
+                        continue;
+                    }
                     let mut class = ORDINARY;
                     if d.get(&mut m.any[window.context(x)]) {
                         let c = window.which(west, x, first_north);
@@ -180,7 +243,8 @@ pub(super) fn decode(g: &Geometry, bytes: &[u8], present: u16) -> Result<Vec<u8>
                     }
                     window.push(class);
                     west = class;
-                    *target = class;
+                    target[x] = class;
+                    x += 1;
                 }
             }
             edges.end_row(&mut b, at);
@@ -197,16 +261,17 @@ mod tests {
 
     #[test]
     fn classes_round_trip() {
-        for shape in [vec![1], vec![7], vec![5, 9], vec![3, 6, 11], vec![2, 3, 4, 9], vec![40, 40, 4]] {
+        for shape in [vec![1], vec![7], vec![5, 9], vec![3, 6, 11], vec![2, 3, 4, 9], vec![40, 40, 4], vec![3, 50, 64]]
+        {
             let g = Geometry::new(&shape);
             let mut x = 1u64;
             let classes: Vec<u8> = (0..g.len())
                 .map(|i| {
                     x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                    if i % 7 < 3 { 0 } else { [1, 3, 7, 9][(x >> 62) as usize] }
+                    if i % 7 < 3 || i % 1000 < 600 { 0 } else { [1, 3, 9, 11][(x >> 62) as usize] }
                 })
                 .collect();
-            let present = 1 << 1 | 1 << 3 | 1 << 7 | 1 << 9;
+            let present = 1 << 1 | 1 << 3 | 1 << 9 | 1 << 11;
             let bytes = encode(&g, &classes, present).unwrap();
             assert_eq!(decode(&g, &bytes, present).unwrap(), classes);
         }

@@ -1,8 +1,10 @@
 //! `grid`: a lossless codec for gridded numbers of any type, rank and shape.
 //!
 //! What it uses: numbers that are secretly integers or decimals ([`lattice`]), masks and fill values ([`mask`]),
-//! smoothness along every axis ([`predict`]), and residuals whose size depends on their surroundings ([`block`],
-//! [`entropy`]). Every bit of every element comes back, NaN payloads and the sign of zero included.
+//! smoothness along every axis ([`predict`]), residuals whose size depends on their surroundings ([`block`],
+//! [`entropy`]), and repeats and symmetries of irregular meshes ([`repeats`], [`symmetry`]). Blocks that are none of
+//! this are left to other codecs ([`library`]). Every bit of every element comes back, NaN payloads and the sign of
+//! zero included.
 //!
 //! # Stream, version 1
 //!
@@ -12,6 +14,9 @@
 //! mode 0  = stored: the bytes of the elements
 //! mode 1  = constant: the bytes of one element
 //! mode 2  = grid, see `body`
+//! mode 3  = the elements as the codec `pcodec` writes them
+//! mode 4  = the elements as the codec `brotli` writes them
+//! mode 5  = a block of the shape without its first axis longer than 1, along which it repeats
 //! ```
 //!
 //! Type and shape are known from outside. Multi-byte numbers are little-endian; `varint` is unsigned LEB128.
@@ -32,10 +37,12 @@ mod entropy;
 mod geometry;
 mod keys;
 mod lattice;
+mod library;
 mod mask;
 mod plan;
 mod predict;
 mod repeats;
+mod symmetry;
 mod views;
 
 use bits::{Cursor, put_section};
@@ -105,10 +112,28 @@ impl DType {
     }
 }
 
+/// The type as the rest of the crate has it.
+fn array_type(dtype: DType) -> crate::array::DType {
+    match dtype {
+        DType::I8 => crate::array::DType::I8,
+        DType::I16 => crate::array::DType::I16,
+        DType::I32 => crate::array::DType::I32,
+        DType::I64 => crate::array::DType::I64,
+        DType::U8 => crate::array::DType::U8,
+        DType::U16 => crate::array::DType::U16,
+        DType::U32 => crate::array::DType::U32,
+        DType::U64 => crate::array::DType::U64,
+        DType::F32 => crate::array::DType::F32,
+        DType::F64 => crate::array::DType::F64,
+    }
+}
+
 const VERSION: u8 = 1;
 const STORED: u8 = 0;
 const CONSTANT: u8 = 1;
 const GRID: u8 = 2;
+/// Mode of a block that repeats along its first axis; modes 3 and 4 are in [`library`].
+const REPEATED: u8 = 5;
 
 /// Elements per block at most, which bounds working memory; the last two axes may exceed it.
 const BLOCK_ELEMENTS: usize = 1 << 22;
@@ -176,17 +201,33 @@ pub fn encode(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8], out: &
     Ok(())
 }
 
+/// The axes from the first one that is longer than 1.
+fn from_first_step(shape: &[usize]) -> &[usize] {
+    shape.iter().position(|&d| d != 1).map_or(&[], |axis| &shape[axis..])
+}
+
 fn encode_part(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8]) -> Result<Vec<u8>> {
     let first = &bytes[..dtype.size()];
     if bytes.chunks_exact(dtype.size()).all(|e| e == first) {
         return Ok([&[CONSTANT], first].concat());
+    }
+    if let [_, inner @ ..] = from_first_step(shape)
+        && let slice = count(dtype, inner)? * dtype.size()
+        && bytes[slice..] == bytes[..bytes.len() - slice]
+    {
+        return Ok([&[REPEATED], encode_part(dtype, inner, fills, &bytes[..slice])?.as_slice()].concat());
     }
     let mut best = Vec::new();
     if let Some(body) = plan::encode(dtype, shape, fills, bytes)? {
         best.push(GRID);
         best.extend_from_slice(&body);
     }
-    if best.is_empty() || best.len() > bytes.len() {
+    if best.is_empty() {
+        best.push(STORED);
+        best.extend_from_slice(bytes);
+    }
+    library::improve(dtype, bytes, &mut best)?;
+    if best.len() > bytes.len() {
         best.clear();
         best.push(STORED);
         best.extend_from_slice(bytes);
@@ -239,6 +280,21 @@ fn decode_part(dtype: DType, shape: &[usize], body: &[u8], out: &mut Vec<u8>) ->
             }
         }
         GRID => body::decode(dtype, shape, body, out)?,
+        REPEATED => {
+            let [times, inner @ ..] = from_first_step(shape) else {
+                return Err(Error::Corrupt("an array without axes repeats"));
+            };
+            let start = out.len();
+            // Inner blocks are of fewer axes, so this ends.
+            decode_part(dtype, inner, body, out)?;
+            let end = out.len();
+            for _ in 1..*times {
+                out.extend_from_within(start..end);
+            }
+        }
+        library::PCODEC | library::BROTLI => {
+            library::decode(dtype, mode, n * dtype.size(), body, out)?;
+        }
         STORED | CONSTANT => return Err(Error::Corrupt("block length")),
         _ => return Err(Error::Corrupt("unknown block mode")),
     }

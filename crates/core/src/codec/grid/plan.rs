@@ -3,7 +3,7 @@
 //! Choices rest on samples: the rough cost of a representation under fixed predictors, the worth of fitted weights on
 //! the elements they were fitted on. Nothing is coded twice except blocks of fewer than 128 steps.
 
-use super::block::{self, Candidate, Frame};
+use super::block::{self, Candidate, Frame, Mirror};
 use super::body::Body;
 use super::domain::{Domain, Float32, Float64, Steps, Whole};
 use super::elements::{load, number, spread};
@@ -14,6 +14,7 @@ use super::predict::{self, Predictor, Samples, Unit};
 use super::repeats;
 use super::views::{Kind, Source, View, find_candidates, find_specials};
 use super::{DType, Result};
+use std::borrow::Cow;
 
 /// Range of steps up to which residuals are tokens as they are, without raw bits.
 pub(super) const DIRECT_RANGE: f64 = 127.0;
@@ -21,8 +22,10 @@ pub(super) const DIRECT_RANGE: f64 = 127.0;
 /// Smallest and largest predicted number of the plain elements.
 fn range_of(w: &[f64], plain: &[bool]) -> (f64, f64) {
     let (mut lo, mut hi) = (f64::INFINITY, f64::NEG_INFINITY);
-    for (&x, _) in w.iter().zip(plain).filter(|(_, p)| **p) {
-        (lo, hi) = (lo.min(x), hi.max(x));
+    for (&x, &p) in w.iter().zip(plain) {
+        // Without branches; a NaN is neither below nor above.
+        lo = if p & (x < lo) { x } else { lo };
+        hi = if p & (x > hi) { x } else { hi };
     }
     if lo <= hi { (lo, hi) } else { (0.0, 0.0) }
 }
@@ -86,6 +89,7 @@ fn frame_for<'a, D: Domain>(g: &Geometry, v: &'a View, d: D) -> Frame<'a> {
         classes: if v.classes.iter().all(|&c| c == ORDINARY) { &[] } else { &v.classes },
         candidates: &[],
         repeats: None,
+        mirror: Mirror::None,
         start: start_of(&v.symbols, &v.classes, |s| d.value(s)),
         low: f64::NEG_INFINITY,
         high: f64::INFINITY,
@@ -307,10 +311,10 @@ pub(super) fn encode(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8])
     let narrow = dtype == DType::F64
         && raw_values.iter().all(|&v| specials.contains(&v) || f64::from(f64::from_bits(v) as f32).to_bits() == v);
     let inner = if narrow { DType::F32 } else { dtype };
-    let values = if narrow {
+    let values: Cow<'_, [u64]> = if narrow {
         raw_values.iter().map(|&v| u64::from((f64::from_bits(v) as f32).to_bits())).collect()
     } else {
-        raw_values.clone()
+        Cow::Borrowed(&raw_values)
     };
     let candidates = mark_copies(&g, &values, &mut classes);
     let matches = !candidates.is_empty();
@@ -319,13 +323,17 @@ pub(super) fn encode(dtype: DType, shape: &[usize], fills: &[u64], bytes: &[u8])
     let mut changed = false;
     // Copies of irregular distance are worth their search where an element costs much.
     let literal_bits = cost / values.len() as f64 + 2.0;
+    let sign = match view.kind {
+        Kind::Bits | Kind::Ranks(_) if inner.is_float() => 1u64 << (inner.size() * 8 - 1),
+        _ => 0,
+    };
     if !matches
         && literal_bits > 8.0
         && values.len() < u32::MAX as usize / 2
-        && repeats::pays(&values, &view.classes, g.area(), literal_bits)
+        && repeats::pays(&values, &view.classes, sign, g.area(), literal_bits)
     {
         let mut classes = view.classes.clone();
-        let (stored, saved) = repeats::parse(&values, &mut classes, g.area(), literal_bits);
+        let (stored, saved) = repeats::parse(&values, &mut classes, sign, g.area(), literal_bits);
         if saved > 0.03 * cost {
             view.classes = classes;
             view.repeats = Some(stored);

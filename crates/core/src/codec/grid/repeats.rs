@@ -1,12 +1,12 @@
 //! Exact repeats at irregular distances, as on unstructured grids whose elements share nodes.
 //!
-//! An element may copy an earlier one. Its distance is either the *expected* one (that of the element at the same
+//! An element may copy an earlier one, or its negative as on grids that are symmetric. Its distance is either the *expected* one (that of the element at the same
 //! place of the previous plane when that was a copy, else of the latest copy) or is stored. The parse is greedy: the
 //! expected distance when it fits, else the latest occurrence of the value together with its successor, else of the
 //! value alone when naming the distance costs less than coding the value.
 
 use super::binary::{Bit, Decoder, Encoder};
-use super::mask::{MATCH, ORDINARY};
+use super::mask::{FLIP, MATCH, ORDINARY, is_copy};
 use super::{Error, Result};
 
 /// Expected distance of element `i`, given the distances so far (0: no copy) and the latest one.
@@ -24,11 +24,11 @@ fn hash(v: u64, bits: u32) -> usize {
 }
 
 /// Share of a window's elements that repeat an earlier one in it.
-fn share(values: &[u64]) -> f64 {
+fn share(values: &[u64], sign: u64) -> f64 {
     let window = &values[..values.len().min(1 << 14)];
     let mut seen = vec![u64::MAX; 1 << 15];
     let mut hits = 0usize;
-    for &v in window {
+    for v in window.iter().map(|v| v & !sign) {
         let slot = &mut seen[hash(v, 15)];
         hits += usize::from(*slot == v);
         *slot = v;
@@ -37,17 +37,18 @@ fn share(values: &[u64]) -> f64 {
 }
 
 /// Whether [`parse`] promises a saving, judged on a first part.
-pub(super) fn pays(values: &[u64], classes: &[u8], area: usize, literal_bits: f64) -> bool {
-    if share(values) < 0.1 {
+pub(super) fn pays(values: &[u64], classes: &[u8], sign: u64, area: usize, literal_bits: f64) -> bool {
+    if share(values, sign) < 0.1 {
         return false;
     }
     let n = if values.len() <= 1 << 17 { values.len() } else { 1 << 16 };
     let mut trial = classes[..n].to_vec();
-    n == values.len() || parse(&values[..n], &mut trial, area, literal_bits).1 > 0.02 * literal_bits * n as f64
+    n == values.len() || parse(&values[..n], &mut trial, sign, area, literal_bits).1 > 0.02 * literal_bits * n as f64
 }
 
-/// Turns ordinary elements into copies where that pays. Returns the stored distances and the bits saved, estimated.
-pub(super) fn parse(values: &[u64], classes: &mut [u8], area: usize, literal_bits: f64) -> (Vec<u32>, f64) {
+/// Turns ordinary elements into copies where that pays. `sign` is the bit in which a copy may differ from its source,
+/// or 0. Returns the stored distances and the bits saved, estimated.
+pub(super) fn parse(values: &[u64], classes: &mut [u8], sign: u64, area: usize, literal_bits: f64) -> (Vec<u32>, f64) {
     let n = values.len();
     let bits = usize::BITS - (n * 2).leading_zeros();
     let mut single = vec![u32::MAX; 1 << bits];
@@ -57,7 +58,7 @@ pub(super) fn parse(values: &[u64], classes: &mut [u8], area: usize, literal_bit
         .map(|i| {
             values[i..(i + 8).min(n)]
                 .iter()
-                .fold(0u64, |h, &v| (h.rotate_left(5) ^ v).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+                .fold(0u64, |h, &v| (h.rotate_left(5) ^ (v & !sign)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
         })
         .collect();
     let mut distances = vec![0u32; n];
@@ -65,23 +66,26 @@ pub(super) fn parse(values: &[u64], classes: &mut [u8], area: usize, literal_bit
     let (mut latest, mut saved) = (1u32, 0.0);
     let mut miss_streak = 0usize;
     for i in 0..n {
-        let v = values[i];
-        let pair = values.get(i + 1).map_or(0, |w| w.rotate_left(29) ^ v.wrapping_mul(31));
+        let v = values[i] & !sign;
+        let pair = values.get(i + 1).map_or(0, |w| (w & !sign).rotate_left(29) ^ v.wrapping_mul(31));
         if classes[i] == ORDINARY {
             let at = |d: u32| {
                 i.checked_sub(d as usize)
-                    .filter(|&j| values[j] == v && (classes[j] == ORDINARY || MATCH.contains(&classes[j])))
+                    .filter(|&j| values[j] & !sign == v && (classes[j] == ORDINARY || is_copy(classes[j])))
             };
             let e = expected(&distances, i, area, latest);
             if at(e).is_some() {
                 distances[i] = e;
-                classes[i] = MATCH[0];
+                classes[i] = if values[i - e as usize] == values[i] { MATCH[0] } else { FLIP[0] };
                 saved += literal_bits - 0.3;
                 miss_streak = 0;
             } else {
                 let back = |j: u32| (i as u32).wrapping_sub(j);
                 let d2 = Some(back(double[hash(pair, bits)])).filter(|&d| {
-                    d as usize <= i && d > 0 && at(d).is_some() && values.get(i + 1) == values.get(i + 1 - d as usize)
+                    d as usize <= i
+                        && d > 0
+                        && at(d).is_some()
+                        && values.get(i + 1).map(|v| v & !sign) == values.get(i + 1 - d as usize).map(|v| v & !sign)
                 });
                 let d1 = Some(back(single[hash(v, bits)])).filter(|&d| d as usize <= i && d > 0 && at(d).is_some());
                 let d8 = Some(back(long[hash(rolling[i], bits)]))
@@ -94,7 +98,7 @@ pub(super) fn parse(values: &[u64], classes: &mut [u8], area: usize, literal_bit
                 let cost = |d: u32| f64::from(32 - d.leading_zeros()) + 3.0;
                 if let Some((d, _)) = chosen.filter(|&(d, run)| cost(d) < literal_bits * run) {
                     distances[i] = d;
-                    classes[i] = MATCH[1];
+                    classes[i] = if values[i - d as usize] == values[i] { MATCH[1] } else { FLIP[1] };
                     stored.push(d);
                     latest = d;
                     saved += literal_bits - cost(d);

@@ -6,7 +6,7 @@ use super::block::Candidate;
 use super::elements::{number, ordered, spread, unordered};
 use super::geometry::Geometry;
 use super::lattice::{self, Found, K_LIMIT, Lattice};
-use super::mask::{LITERAL, MATCH, ORDINARY, SPECIALS};
+use super::mask::{LITERAL, ORDINARY, SPECIALS, is_copy};
 
 /// What the symbols of ordinary elements are.
 #[derive(Clone, Debug, PartialEq)]
@@ -159,7 +159,7 @@ impl Source<'_> {
 
     /// Whether elements of a class have a symbol.
     pub(super) fn is_plain(class: u8) -> bool {
-        class == ORDINARY || MATCH.contains(&class)
+        class == ORDINARY || is_copy(class)
     }
 
     /// The floats as they are.
@@ -292,11 +292,12 @@ impl Source<'_> {
 
     /// Quantises part of the elements on a lattice.
     fn quantise(&self, l: &Lattice, range: std::ops::Range<usize>, v: &mut View) {
+        let inverse = 1.0 / l.step;
         for i in range {
             let mut fix = 0i8;
             if Self::is_plain(self.classes[i]) {
                 let bits = self.values[i];
-                let hit = l.nearest(number(self.wide, bits)).and_then(|k| {
+                let hit = l.nearest_by(number(self.wide, bits), inverse).and_then(|k| {
                     let miss = if self.wide { l.miss::<true>(bits, k) } else { l.miss::<false>(bits, k) };
                     (miss.abs() <= lattice::MISS).then_some((k, miss as i8))
                 });
