@@ -112,7 +112,11 @@ pub fn repack(
     let begin = std::time::Instant::now();
     let format = OutputFormat::of(output)?;
     refuse_existing(input, output, options.force)?;
-    let source = crate::open(input, &engine.codecs)?;
+    let mut source = crate::open(input, &engine.codecs)?;
+    if format == OutputFormat::Zarr {
+        // There a dimension has one length for all variables.
+        source = crate::whole_records(source);
+    }
     let target = format.target(settings.portable);
     let plan = advise(engine, source.as_ref(), settings, target, progress).map_err(|error| in_file(error, input))?;
     let choosing_seconds = begin.elapsed().as_secs_f64();
@@ -124,7 +128,7 @@ pub fn repack(
     };
     let mut sink: Box<dyn Sink> = match format {
         OutputFormat::Zarr => {
-            let options = ZarrOptions { force: options.force, ..ZarrOptions::default() };
+            let options = ZarrOptions { force: options.force, codecs: engine.codecs.clone(), ..ZarrOptions::default() };
             Box::new(ZarrSink::create(output, source.as_ref(), &storages, options).map_err(blame)?)
         }
         OutputFormat::NetCdf4 | OutputFormat::Hdf5 => {

@@ -1,5 +1,5 @@
 //! What the tests against other people's libraries share.
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+#![allow(dead_code, unreachable_pub, clippy::cast_possible_truncation, reason = "each test binary uses its own part")]
 
 use knarr_core::array::{Endian, swap_bytes};
 use knarr_core::store::Source;
