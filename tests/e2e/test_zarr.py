@@ -181,6 +181,21 @@ def test_strings_are_strings_to_zarr(knarr, tmp_path, out):
     assert "strings differ first at element 1" in knarr("verify", source, target, ok=False).stdout
 
 
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_strings_of_a_store_are_copied(knarr, tmp_path, out, zarr_format):
+    source = tmp_path / "in.zarr"
+    root = zarr.create_group(source, zarr_format=zarr_format)
+    root.create_array("bytes", data=np.array([b"abcde", b"f", b""] * 300, "S5"), chunks=(100,))
+    root.create_array("characters", data=np.array([b"a", b"b"] * 3000, "S1"), chunks=(1000,))
+    root.create_array("text", shape=(3,), dtype=str)[...] = np.array(["", "zwölf", "x" * 999], object)
+    target = knarr.repack(source, out / "a.zarr")
+    left, right = zarr_compare.arrays(source), zarr_compare.arrays(target)
+    assert left.keys() == right.keys()
+    for name in left:
+        assert left[name][...].tolist() == right[name][...].tolist(), name
+    knarr("verify", source, target)
+
+
 def test_a_string_that_is_not_utf8_is_refused(knarr, tmp_path, out):
     source = tmp_path / "latin1.h5"
     with h5py.File(source, "w") as file:

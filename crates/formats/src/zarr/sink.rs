@@ -14,7 +14,7 @@ use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage, Strings};
 use knarr_core::{Error, Result};
 use serde_json::{Map, Value, json};
 use std::path::Path;
-use zarrs::array::{ArrayMetadata, ArrayMetadataV2, ArrayMetadataV3};
+use zarrs::array::{ArrayMetadataV2, ArrayMetadataV3};
 use zarrs::convert::{ArrayMetadataV2ToV3Error, array_metadata_v2_to_v3, codec_metadata_v2_to_v3};
 use zarrs::metadata::v3::MetadataV3;
 
@@ -133,15 +133,25 @@ impl ZarrSink {
                 object(metadata)
             }
             Version::V2 => {
-                let array = stored.array()?;
-                let ArrayMetadata::V2(v2) = array.metadata() else {
-                    return Err(Error::internal("the metadata changed its version"));
-                };
+                // What `stored` opened may stand for plain chunks.
+                let mut document = spelled(&stored.node.metadata);
+                let is_bytes = matches!(stored.zarr_type, ZarrType::Bytes(_));
+                if is_bytes {
+                    // zarrs 0.23.14 does not convert byte strings; their codecs are those of bytes.
+                    document.insert("dtype".to_owned(), json!("|u1"));
+                    document.insert("fill_value".to_owned(), json!(0));
+                }
+                let v2: ArrayMetadataV2 = serde_json::from_value(Value::Object(document))
+                    .map_err(|error| Error::corrupt(format!("array metadata: {error}")))?;
                 let v3 =
-                    to_v3(v2).map_err(|error| Error::unsupported(error.to_string()).mend("leave the variable out"))?;
+                    to_v3(&v2).map_err(|error| Error::unsupported(error.to_string()).mend("leave the variable out"))?;
                 let mut metadata =
                     object(serde_json::to_value(v3).map_err(|error| Error::internal(error.to_string()))?);
                 metadata.remove("attributes");
+                if let Some(data_type) = types::to_v3(variable.dtype, Some(Strings::Fixed)).filter(|_| is_bytes) {
+                    let fill_value = types::fill_to_json(variable.dtype, variable.padding);
+                    metadata.extend([("data_type".to_owned(), data_type), ("fill_value".to_owned(), fill_value)]);
+                }
                 if variable.dimensions.iter().any(Option::is_some) {
                     metadata.insert("dimension_names".to_owned(), json!(variable.dimensions));
                 }
