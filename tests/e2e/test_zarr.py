@@ -30,29 +30,32 @@ def test_a_codec_that_is_not_read_is_named(knarr, tmp_path, out):
     knarr.fails(3, "repack", source, "-o", out / "a.zarr", names=("in.zarr", "variable 'in'", "lzma"))
 
 
-# Chunks as zfpy 1.0.1 writes them (`compress_numpy(..., write_header=True)`), and what it decodes them to. The package is
-# not among those of the tests.
+# Chunks as zfpy 1.0.1 writes them (`compress_numpy(..., write_header=True)`), and what it decodes them to.
+# The package is not among those of the tests.
 ZFPY = {
     "accuracy": (
         "<f8",
         (4, 5),
         "emZwBUcAADAAAMDKDUgqICVGonW1btiXi0IUdddArnHjc5XNhUlOA5IKCilECgBRiAJEohAFKEAEIgAJAAAAAA==",
-        "AAAAAAAAAAAAAAAAAATwPwAAAAAApAZAAAAAAADJFEAAAAAAIAAgQAAAAABgXCZAAAAAAKBlLUAAAAAAcIUyQAAAAACQoDZAAAAAADAAO0AAAAAA"
-        "cJ8/QAAAAADIPUJAAAAAANjIREAAAAAAqG9HQAAAAAAIMUpAAAAAACAMTUAAAAAAAABQQAAAAADwhVFAAAAAAIAXU0AAAAAAbLRUQA==",
+        "AAAAAAAAAAAAAAAAAATwPwAAAAAApAZAAAAAAADJFEAAAAAAIAAgQAAAAABgXCZAAAAAAKBlLUAAAAAAcIUyQAAAAACQ"
+        "oDZAAAAAADAAO0AAAAAAcJ8/QAAAAADIPUJAAAAAANjIREAAAAAAqG9HQAAAAAAIMUpAAAAAACAMTUAAAAAAAABQQAAA"
+        "AADwhVFAAAAAAIAXU0AAAAAAbLRUQA==",
     ),
     "precision": (
         "<f4",
         (4, 5),
         "emZwBUYAADAAADCBDUkFpMRItK7WDftyUYii7hrINW58rrK5MMlpSCoopBApAEQhChCJQhSgABGIACQAAAAAAA==",
-        "AAAAAAAggD8AIDVAAEimQAABAEEA4zJBAC1rQYArlEGABLVBgAHYQYD7/EFA7hFCwEYmQkB9O0JAiFFCAGFoQgAAgEKAL4xCALyYQmCjpUI=",
+        "AAAAAAAggD8AIDVAAEimQAABAEEA4zJBAC1rQYArlEGABLVBgAHYQYD7/EFA7hFCwEYmQkB9O0JAiFFCAGFoQgAAgEKA"
+        "L4xCALyYQmCjpUI=",
     ),
     "rate": (
         "<f8",
         (4, 5),
-        "emZwBUcAADAAAPAXDUgqICVGonW1btiXi0IUdddArnHjc5XNhUlOlTyC7wfDUXynmw2G8feqkohgHEOzDUgqKKQQKQBEIQoQiUIUoAARiAAkKBEJ"
-        "ABQCApQoQCQKUQkKFAIQkKBEJShQCUoQAAAAAA==",
-        "AAAAAAAAgL4AAACA/v/vPwAAAHCeoAZAAAAAMNzIFEAAAAgAAAAgQAAAAHRVXCZAAAAAONVkLUAAAACqL4UyQAAAAGSeoDZAAAAAAAAAO0AAAABC"
-        "bp8/QAAAAMTOPUJAAAAAMdzIREAAAAAoo29HQAAAOs8MMUpAAAAAyyAMTUAAAAD8//9PQAAAgF3whVFAAAAApIUXU0AAADjOa7RUQA==",
+        "emZwBUcAADAAAPAXDUgqICVGonW1btiXi0IUdddArnHjc5XNhUlOlTyC7wfDUXynmw2G8feqkohgHEOzDUgqKKQQKQBE"
+        "IQoQiUIUoAARiAAkKBEJABQCApQoQCQKUQkKFAIQkKBEJShQCUoQAAAAAA==",
+        "AAAAAAAAgL4AAACA/v/vPwAAAHCeoAZAAAAAMNzIFEAAAAgAAAAgQAAAAHRVXCZAAAAAONVkLUAAAACqL4UyQAAAAGSe"
+        "oDZAAAAAAAAAO0AAAABCbp8/QAAAAMTOPUJAAAAAMdzIREAAAAAoo29HQAAAOs8MMUpAAAAAyyAMTUAAAAD8//9PQAAA"
+        "gF3whVFAAAAApIUXU0AAADjOa7RUQA==",
     ),
     "reversible": ("<i4", (1, 4, 5), "emZwBUgAMAAAAACIHwAAACSwDwAAAC4g", None),
 }
@@ -61,9 +64,12 @@ ZFPY = {
 @pytest.mark.parametrize("mode", ZFPY)
 def test_zfpy_is_read(knarr, tmp_path, out, mode):
     dtype, shape, chunk, decoded = ZFPY[mode]
-    values = np.arange(20, dtype=dtype) if decoded is None else np.frombuffer(base64.b64decode(decoded), dtype)
+    values = np.arange(20, dtype=dtype)
+    if decoded is not None:
+        values = np.frombuffer(base64.b64decode(decoded), dtype)
     source = tmp_path / "in.zarr"
-    zarr.create_array(source, shape=shape, chunks=shape, dtype=dtype, zarr_format=2, compressors=None, filters=None)
+    plain = {"zarr_format": 2, "compressors": None, "filters": None}
+    zarr.create_array(source, shape=shape, chunks=shape, dtype=dtype, **plain)
     metadata = json.loads((source / ".zarray").read_text())
     metadata["compressor"] = {"id": "zfpy", "mode": 4, "tolerance": 0.01, "rate": -1, "precision": -1}
     (source / ".zarray").write_text(json.dumps(metadata))
@@ -141,7 +147,7 @@ def test_characters_come_back_from_zarr(knarr, made, out):
 
 
 def test_records_that_were_never_written_are_fill_values(knarr, made, out):
-    """In groups, too, which xarray does not look into; and for strings and for `knarr verify` and `knarr hash`."""
+    """In groups, too, which xarray does not look into; and for `knarr verify` and `knarr hash`."""
     source = made("netcdf", "short_records")
     target = knarr.repack(source, out / "a.zarr")
     knarr("verify", source, target)
@@ -199,7 +205,8 @@ def test_strings_of_a_store_are_copied(knarr, tmp_path, out, zarr_format):
 def test_a_string_that_is_not_utf8_is_refused(knarr, tmp_path, out):
     source = tmp_path / "latin1.h5"
     with h5py.File(source, "w") as file:
-        file.create_dataset("text", data=np.array([b"a", "ü".encode("latin-1")], object), dtype=h5py.string_dtype("ascii"))
+        values = np.array([b"a", "ü".encode("latin-1")], object)
+        file.create_dataset("text", data=values, dtype=h5py.string_dtype("ascii"))
     names = ("latin1.h5", "variable 'text'", "not UTF-8", "write netCDF-4 or HDF5 instead")
     knarr.fails(5, "repack", source, "-o", out / "a.zarr", names=names)
     assert not list(out.iterdir())
