@@ -200,6 +200,10 @@ def test_strings_of_a_store_are_copied(knarr, tmp_path, out, zarr_format):
     for name in left:
         assert left[name][...].tolist() == right[name][...].tolist(), name
     knarr("verify", source, target)
+    for suffix in ("nc", "h5"):
+        names = ("in.zarr", "variable 'bytes'", "strings of 5 bytes", "write Zarr instead")
+        knarr.fails(5, "repack", source, "-o", out / f"b.{suffix}", names=names)
+        assert not (out / f"b.{suffix}").exists()
 
 
 def test_a_string_that_is_not_utf8_is_refused(knarr, tmp_path, out):

@@ -137,7 +137,8 @@ impl ZarrArray {
             ZarrType::Other(name) => Some(format!("values of data type {name}")),
         };
         if let Some(what) = what {
-            return Err(Error::unsupported(format!("{what} are copied, not decoded")));
+            return Err(Error::unsupported(format!("{what} are copied, not decoded"))
+                .mend("write Zarr instead, or leave the variable out"));
         }
         let subset = subset(start, count);
         // One thread per call: callers bring their own.
