@@ -172,6 +172,31 @@ def unlimited(path: Path) -> None:
 
 
 @netcdf_input
+def short_records(path: Path) -> None:
+    """Variables with fewer records than their unlimited dimension: readers see fill values behind them."""
+    with new_dataset(path) as dataset:
+        dataset.createDimension("time", None)
+        for name, length in (("x", 6), ("letters", 3)):
+            dataset.createDimension(name, length)
+        add(dataset, "full", smooth_field((9, 6)), ("time", "x"))
+        for name, kind, fill in (
+            ("chosen", "f4", -1.5),
+            ("default", "f8", None),
+            ("off", "i4", False),
+            ("packed", "i2", np.int16(7)),
+        ):
+            variable = dataset.createVariable(name, kind, ("time", "x"), fill_value=fill, chunksizes=(2, 4))
+            variable.set_auto_maskandscale(False)
+            variable[:5] = np.arange(30).reshape(5, 6)
+        dataset.createVariable("never", "f4", ("time", "x"), fill_value=np.float32(1e20))
+        dataset.createVariable("label", "S1", ("time", "letters"))[:2] = np.array([list("abc")] * 2, "S1")
+        group = dataset.createGroup("inner")
+        variable = group.createVariable("chosen", "f4", ("time",), fill_value=np.float32(3))
+        variable.set_auto_maskandscale(False)
+        variable[:4] = 1
+
+
+@netcdf_input
 def quantised(path: Path) -> None:
     """Rounded by netCDF-C itself; its attributes must stay."""
     with new_dataset(path) as dataset:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import zarr
+from xarray.backends.zarr import FillValueCoder
 
 
 def arrays(path: Path) -> dict[str, zarr.Array]:
@@ -35,11 +36,14 @@ def require_same(left_path: Path, right_path: Path) -> None:
         assert before.dtype == after.dtype, name
         assert before.shape == after.shape, name
         assert before.tobytes() == after.tobytes(), f"{name}: values differ"
-        attributes = dict(right[name].attrs)
-        if left[name].metadata.zarr_format == 2:
-            # In version 2 the fill value means 'missing'; in version 3 an attribute says so.
-            attributes.pop("_FillValue", None)
-        assert dict(left[name].attrs) == attributes, name
+        attributes = dict(left[name].attrs)
+        formats = [array.metadata.zarr_format for array in (left[name], right[name])]
+        if formats == [2, 3] and before.dtype.kind in "iuf":
+            # In version 2 the fill value means 'missing' (to xarray, too); in version 3 an attribute says so.
+            fill = left[name].fill_value
+            if fill is not None:
+                attributes["_FillValue"] = FillValueCoder.encode(fill, before.dtype)
+        assert attributes == dict(right[name].attrs), name
         fills = [
             np.asarray(array.fill_value).astype(before.dtype).tobytes() for array in (left[name], right[name])
         ]

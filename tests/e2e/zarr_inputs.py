@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from zarr.codecs import (
     TransposeCodec,
     ZstdCodec,
 )
+from zarr.codecs import numcodecs as extra
 
 from values import field_with_specials, integers, smooth_field
 
@@ -42,13 +44,15 @@ def _v2_array(group: zarr.Group, name: str, values: np.ndarray, **how: object) -
 @zarr_input
 def v2_compressors(path: Path) -> None:
     root = zarr.create_group(path, zarr_format=2)
-    root.attrs["title"] = "the compressors of Zarr v2 that are read"
+    root.attrs["title"] = "the compressors of Zarr v2"
     compressors = {
         "none": None,
         "zlib": numcodecs.Zlib(5),
         "gzip": numcodecs.GZip(5),
         "zstd": numcodecs.Zstd(3),
         "bz2": numcodecs.BZ2(5),
+        "lz4": numcodecs.LZ4(),
+        "lzma": numcodecs.LZMA(preset=1),
         "blosc_lz4": numcodecs.Blosc("lz4", 5, numcodecs.Blosc.SHUFFLE),
         "blosc_zstd": numcodecs.Blosc("zstd", 5, numcodecs.Blosc.BITSHUFFLE),
         "blosc_zlib": numcodecs.Blosc("zlib", 5, numcodecs.Blosc.NOSHUFFLE),
@@ -64,6 +68,24 @@ def v2_filters_and_layouts(path: Path) -> None:
     _v2_array(
         root, "shuffle", smooth_field(SHAPE), filters=[numcodecs.Shuffle(4)], compressors=numcodecs.Zlib(1)
     )
+    _v2_array(root, "delta", integers(SHAPE, "i4"), filters=[numcodecs.Delta("<i4")])
+    _v2_array(root, "delta_u2_big", integers(SHAPE, ">u2"), filters=[numcodecs.Delta(">u2")])
+    _v2_array(root, "delta_float", smooth_field(SHAPE), filters=[numcodecs.Delta("<f4")])
+    _v2_array(
+        root,
+        "delta_shuffle",
+        integers(SHAPE, "i8"),
+        filters=[numcodecs.Delta("<i8"), numcodecs.Shuffle(8)],
+        compressors=numcodecs.LZ4(),
+        order="F",
+    )
+    _v2_array(
+        root,
+        "delta_narrow",
+        np.arange(np.prod(SHAPE), dtype="i4").reshape(SHAPE) % 7,
+        filters=[numcodecs.Delta("<i4", "<i2")],
+    )
+    _v2_array(root, "rounded", smooth_field(SHAPE), filters=[numcodecs.BitRound(9)])
     _v2_array(root, "fortran_order", smooth_field(SHAPE), order="F")
     _v2_array(root, "big_endian", field_with_specials(SHAPE).astype(">f4"))
     _v2_array(root, "slash_keys", smooth_field(SHAPE), chunk_key_encoding={"name": "v2", "separator": "/"})
@@ -96,6 +118,28 @@ def v3_codecs(path: Path) -> None:
         )
         array[...] = field_with_specials(SHAPE)
         array.attrs["units"] = "K"
+
+
+@zarr_input
+def v3_numcodecs(path: Path) -> None:
+    """Codecs that zarr-python takes from numcodecs."""
+    root = zarr.create_group(path, zarr_format=3)
+    field, whole = field_with_specials(SHAPE), integers(SHAPE, "i4")
+    pipelines = {
+        "lzma": (field, {"compressors": extra.LZMA(preset=1)}),
+        "lz4": (field, {"compressors": extra.LZ4()}),
+        "zlib_shuffle": (field, {"compressors": (extra.Shuffle(elementsize=4), extra.Zlib(level=2))}),
+        "bz2_fletcher32": (field, {"compressors": (extra.BZ2(level=2), extra.Fletcher32())}),
+        "lz4_crc32c": (field, {"compressors": (extra.LZ4(), Crc32cCodec())}),
+        "pcodec": (field, {"serializer": extra.PCodec(level=3), "compressors": ()}),
+        "delta": (whole, {"filters": extra.Delta(dtype="<i4"), "compressors": ZstdCodec(level=3)}),
+        "lzma_shards": (field, {"compressors": extra.LZMA(preset=1), "shards": (16, 32, 50)}),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that their specification is not final
+        for name, (values, how) in pipelines.items():
+            array = root.create_array(name, shape=SHAPE, dtype=values.dtype, chunks=CHUNKS, **how)
+            array[...] = values
 
 
 @zarr_input

@@ -11,7 +11,7 @@ pub(crate) fn run(arguments: &Hash) -> Result<u8> {
     let paths = crate::inputs::expand(&arguments.files)?;
     let mut all = Vec::new();
     for path in &paths {
-        let source = knarr_formats::open(path, &engine.codecs)?;
+        let source = knarr_formats::whole_records(knarr_formats::open(path, &engine.codecs)?);
         let progress = Bar::new(path.display().to_string());
         let found = content::hash(&engine, source.as_ref(), &progress)?;
         drop(progress);

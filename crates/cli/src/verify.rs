@@ -9,8 +9,8 @@ use crate::table::{self, Align};
 
 pub(crate) fn run(arguments: &Verify) -> Result<u8> {
     let engine = crate::session::engine(&arguments.resources, None)?;
-    let original = knarr_formats::open(&arguments.original, &engine.codecs)?;
-    let copy = knarr_formats::open(&arguments.copy, &engine.codecs)?;
+    let open = |path| knarr_formats::open(path, &engine.codecs).map(knarr_formats::whole_records);
+    let (original, copy) = (open(&arguments.original)?, open(&arguments.copy)?);
     let progress = Bar::new(arguments.copy.display().to_string());
     let found = content::compare(&engine, original.as_ref(), copy.as_ref(), &progress)?;
     drop(progress);

@@ -4,8 +4,17 @@ use std::any::Any;
 use std::path::Path;
 
 use crate::codec::Hdf5Filter;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::{Attribute, ElementType, Model};
+
+/// What the strings of a variable are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strings {
+    /// Of any length: read by [`Source::read_strings`].
+    Variable,
+    /// Of one length in bytes, padded: read as bytes.
+    Fixed,
+}
 
 /// An open input. Regions are read from many threads at once.
 pub trait Source: Send + Sync {
@@ -33,6 +42,20 @@ pub trait Source: Send + Sync {
     /// and for formats that know no others.
     fn element_type(&self, _variable: usize) -> Option<&ElementType> {
         None
+    }
+
+    /// What strings a variable holds; `None` if its elements are no strings, or the format does not say.
+    fn strings(&self, _variable: usize) -> Option<Strings> {
+        None
+    }
+
+    /// The elements of a region of a variable whose [`Source::strings`] are variable, row-major.
+    ///
+    /// # Errors
+    /// `Unsupported` for all other variables and for strings that are not UTF-8; otherwise as for
+    /// [`Source::read_region`].
+    fn read_strings(&self, _variable: usize, _start: &[u64], _count: &[u64]) -> Result<Vec<String>> {
+        Err(Error::unsupported("it holds no strings of variable length"))
     }
 
     /// For sinks of the same format, which copy what only that format can carry.

@@ -10,7 +10,7 @@ fn chains(name: &str) -> &'static [&'static str] {
         "granular" => &["granular:1", "granular:3 | xor", "granular:7"],
         "quantize" => &["quantize:0.01", "quantize:0.5,step=decimal | pcodec:1", "quantize:1e-3,step=full"],
         "quantize-rel" => &["quantize-rel:0.01", "quantize-rel:1e-6 | shuffle"],
-        "delta" => &["delta", "delta:raw", "delta | delta | shuffle"],
+        "delta" => &["delta", "delta:raw", "delta:rounded", "delta | delta | shuffle"],
         "lorenzo" => {
             &["lorenzo", "lorenzo:1", "lorenzo:2,order=2", "lorenzo:4,order=2 | lorenzo:4", "lorenzo | pcodec:0"]
         }

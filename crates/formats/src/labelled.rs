@@ -5,7 +5,7 @@ use std::path::Path;
 
 use knarr_core::error::Result;
 use knarr_core::model::{Attribute, ElementType, Model, Variable};
-use knarr_core::store::Source;
+use knarr_core::store::{Source, Strings};
 
 /// Another source and more variables behind its own. Sinks of the same format still find the source itself.
 pub(crate) struct Labelled<'a> {
@@ -62,6 +62,14 @@ impl Source for Labelled<'_> {
 
     fn element_type(&self, variable: usize) -> Option<&ElementType> {
         self.source.element_type(variable)
+    }
+
+    fn strings(&self, variable: usize) -> Option<Strings> {
+        self.source.strings(variable)
+    }
+
+    fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
+        self.source.read_strings(variable, start, count)
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -46,8 +46,8 @@ fn is_zarr(probe: &Probe<'_>) -> Result<bool> {
     Ok(probe.file.is_none() && zarr::sniff(probe.path))
 }
 
-fn open_zarr(path: &Path, _codecs: &CodecList) -> Result<Box<dyn Source>> {
-    Ok(Box::new(zarr::ZarrSource::open(path)?))
+fn open_zarr(path: &Path, codecs: &CodecList) -> Result<Box<dyn Source>> {
+    Ok(Box::new(zarr::ZarrSource::open(path, codecs)?))
 }
 
 /// Opens `path`, whatever format it has. Chunks are decoded with `codecs` where the format allows it.

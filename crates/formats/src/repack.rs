@@ -118,8 +118,10 @@ pub fn repack(
     let begin = std::time::Instant::now();
     let format = OutputFormat::of(output)?;
     refuse_existing(input, output, options.force)?;
-    let source = crate::open(input, &engine.codecs)?;
+    let mut source = crate::open(input, &engine.codecs)?;
     if format == OutputFormat::Zarr {
+        // There a dimension has one length for all variables.
+        source = crate::whole_records(source);
         zarr_fit::check(source.as_ref())?;
     }
     let target = format.target(settings.portable);
@@ -136,7 +138,7 @@ pub fn repack(
     let written = Labelled::new(source.as_ref(), labels(&records, format), flags);
     let mut sink: Box<dyn Sink> = match format {
         OutputFormat::Zarr => {
-            let options = ZarrOptions { force: options.force, ..ZarrOptions::default() };
+            let options = ZarrOptions { force: options.force, codecs: engine.codecs.clone(), ..ZarrOptions::default() };
             Box::new(ZarrSink::create(output, &written, &storages, options).map_err(blame)?)
         }
         OutputFormat::NetCdf4 | OutputFormat::Hdf5 => {

@@ -38,6 +38,7 @@ fn reason(source: &dyn Source, index: usize, variable: &Variable) -> Option<Stri
     }
     match variable.dtype {
         DType::Opaque(1) => None,
+        DType::Opaque(_) if source.strings(index).is_some() => None,
         DType::Opaque(_) => {
             Some(source.element_type(index).map_or_else(|| variable.dtype.to_string(), ElementType::short))
         }

@@ -5,6 +5,7 @@ mod common;
 
 use common::{Folder, compare, writers};
 use knarr_core::ErrorKind;
+use knarr_core::codec::CodecList;
 use knarr_core::model::{AttributeValue, Layout};
 use knarr_core::store::Source;
 use knarr_core::testing::data::Random;
@@ -15,7 +16,7 @@ fn reads_what_others_wrote() {
     let scratch = Folder::new();
     writers(&["zarr", scratch.path().to_str().unwrap()]);
     assert!(compare(scratch.path()) > 70);
-    let open = |name: &str| ZarrSource::open(&scratch.path().join(name)).unwrap();
+    let open = |name: &str| ZarrSource::open(&scratch.path().join(name), &CodecList::pure()).unwrap();
     let find = |source: &ZarrSource, name: &str| {
         source.model().variables.iter().position(|variable| variable.name() == name).unwrap()
     };
@@ -92,7 +93,7 @@ fn hostile_metadata_is_refused_without_panic(scratch: &Folder) {
                 _ => bad[at] ^= 1 << common::below(&mut random, 8),
             }
             std::fs::write(lone.join(name), &bad).unwrap();
-            let Ok(source) = ZarrSource::open(&lone) else { continue };
+            let Ok(source) = ZarrSource::open(&lone, &CodecList::pure()) else { continue };
             let variable = &source.model().variables[0];
             let start = vec![0; variable.shape.len()];
             let count: Vec<u64> = variable.shape.iter().map(|&n| n.min(40)).collect();
@@ -118,7 +119,7 @@ fn damage_is_reported(scratch: &Folder) {
     let store = scratch.path().join("v3_codecs.zarr");
     let chunk = store.join("crc32c/c/0/0");
     let good = std::fs::read(&chunk).unwrap();
-    let source = ZarrSource::open(&store).unwrap();
+    let source = ZarrSource::open(&store, &CodecList::pure()).unwrap();
     let index = source.model().variables.iter().position(|variable| variable.name() == "crc32c").unwrap();
     for cut in [0, 1, 3, 5, good.len() / 2, good.len() - 1] {
         std::fs::write(&chunk, &good[..cut]).unwrap();
@@ -134,7 +135,7 @@ fn damage_is_reported(scratch: &Folder) {
     }
     for document in ["", "{", "[]", "{\"node_type\": \"array\"}", "{\"node_type\": \"array\", \"shape\": [4, -1]}"] {
         std::fs::write(store.join("gzip/zarr.json"), document).unwrap();
-        let error = ZarrSource::open(&store).err().unwrap();
+        let error = ZarrSource::open(&store, &CodecList::pure()).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{document}: {error}");
         assert!(error.to_string().contains("gzip"), "{error}");
     }

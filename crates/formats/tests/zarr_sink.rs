@@ -6,6 +6,7 @@ mod common;
 use common::{Folder, region, writers};
 use knarr_core::ErrorKind;
 use knarr_core::array::{DType, Endian};
+use knarr_core::codec::CodecList;
 use knarr_core::model::{Attribute, AttributeValue, Dimension, Group, Layout, Model, Variable};
 use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_core::testing::data::Random;
@@ -184,7 +185,7 @@ fn every_type_and_fill_value_is_read_back_bit_by_bit() {
     assert_eq!(found["xarray"]["letters"]["values"], json!(["hello", "world"]));
 
     // And Knarr reads its own.
-    let own = ZarrSource::open(&path).unwrap();
+    let own = ZarrSource::open(&path, &CodecList::pure()).unwrap();
     for (index, info) in source.model.variables.iter().enumerate().filter(|(_, info)| info.dtype != DType::Opaque(1)) {
         let place = own.model().variables.iter().position(|variable| variable.path == info.path).unwrap();
         let copy = &own.model().variables[place];
@@ -225,7 +226,7 @@ fn classic_files_become_stores_that_xarray_opens() {
         if name == "records.nc" {
             let shards = path.join("a/c/0");
             assert!(shards.exists() && tree_files(&path.join("a")) < 100, "{}", tree_files(&path.join("a")));
-            let own = ZarrSource::open(&path).unwrap();
+            let own = ZarrSource::open(&path, &CodecList::pure()).unwrap();
             let index = own.model().variables.iter().position(|variable| variable.name() == "b").unwrap();
             assert_eq!(own.model().variables[index].layout, Layout::Chunked(vec![4; 4]));
             let whole = region(&source, 1, &[0; 4], &[6, 4, 33, 45]);
@@ -250,11 +251,11 @@ fn stores_become_stores() {
     let scratch = Folder::new();
     writers(&["zarr", scratch.path().to_str().unwrap()]);
     for name in ["v3_types.zarr", "v2.zarr", "xarray_v2.zarr", "xarray_v3.zarr", "missing_v2.zarr"] {
-        let mut source = ZarrSource::open(&scratch.path().join(name)).unwrap();
+        let mut source = ZarrSource::open(&scratch.path().join(name), &CodecList::pure()).unwrap();
         if name == "missing_v2.zarr" {
             // What Knarr cannot decode is copied by itself; its codec has no name in version 3.
             std::fs::remove_dir_all(scratch.path().join(name).join("lzma")).unwrap();
-            source = ZarrSource::open(&scratch.path().join(name)).unwrap();
+            source = ZarrSource::open(&scratch.path().join(name), &CodecList::pure()).unwrap();
         }
         let path = scratch.path().join(format!("copy_{name}"));
         convert(&source, &path, 4, ZarrOptions::default());
@@ -311,7 +312,7 @@ fn outputs_appear_whole_or_not_at_all() {
     source.values[0] = vec![5, 6, 7, 8];
     convert(&source, &path, 2, ZarrOptions { force: true, ..ZarrOptions::default() });
     assert_eq!(names(), ["out.zarr"]);
-    assert_eq!(region(&ZarrSource::open(&path).unwrap(), 0, &[0], &[4]), [5, 6, 7, 8]);
+    assert_eq!(region(&ZarrSource::open(&path, &CodecList::pure()).unwrap(), 0, &[0], &[4]), [5, 6, 7, 8]);
 
     // A directory that is no store is never replaced.
     let home = scratch.path().join("home");

@@ -7,6 +7,7 @@ mod blosc;
 mod bzip2;
 mod deflate;
 mod lz4;
+mod lz4_sized;
 mod lzf;
 pub mod plugin;
 mod support;
@@ -40,6 +41,7 @@ pub fn codecs_with_plugins(directories: &[PathBuf]) -> Result<CodecList> {
         Arc::new(deflate::ZLIB),
         Arc::new(deflate::GZIP),
         Arc::new(lz4::Lz4),
+        Arc::new(lz4_sized::Lz4Sized),
         Arc::new(bitshuffle::LZ4),
         Arc::new(bitshuffle::ZSTD),
         Arc::new(blosc::Blosc),
@@ -47,6 +49,7 @@ pub fn codecs_with_plugins(directories: &[PathBuf]) -> Result<CodecList> {
         Arc::new(bzip2::Bzip2),
         Arc::new(xz::Xz),
         Arc::new(zfp::Zfp),
+        Arc::new(zfp::Zfpy),
         Arc::new(lzf::Lzf),
     ];
     for codec in own {

@@ -11,6 +11,7 @@ const CHAINS: &[(&str, &[&str])] = &[
     ("bitshuffle-lz4", &["bitshuffle-lz4", "bitshuffle-lz4:-1"]),
     ("bitshuffle-zstd", &["bitshuffle-zstd", "bitshuffle-zstd:1,block=128"]),
     ("lz4", &["lz4", "lz4:9", "lz4:0,block=512"]),
+    ("lz4-sized", &["lz4-sized", "lz4-sized:20"]),
     (
         "blosc",
         &["blosc", "blosc:lz4hc,shuffle=no", "blosc:zlib,level=1,shuffle=bit", "blosc:zstd,level=3,shuffle=byte"],
@@ -28,6 +29,7 @@ const CHAINS: &[(&str, &[&str])] = &[
     ("bzip2", &["bzip2", "bzip2:1"]),
     ("xz", &["xz", "xz:0", "xz:9"]),
     ("zfp", &["zfp", "zfp:accuracy,value=0.01", "zfp:precision,value=20"]),
+    ("zfpy", &["zfpy", "zfpy:accuracy,value=0.01", "zfpy:precision,value=20"]),
     ("lzf", &["lzf"]),
     ("frame", &["frame"]),
 ];

@@ -60,7 +60,7 @@ pub(crate) fn repack(
 pub(crate) fn content_hash(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     py.detach(move || {
         let engine = Request::default().engine()?;
-        let source = knarr_formats::open(&path, &engine.codecs)?;
+        let source = knarr_formats::whole_records(knarr_formats::open(&path, &engine.codecs)?);
         json(&content::hash(&engine, source.as_ref(), &Silent)?)
     })
     .map_err(raise)
@@ -71,8 +71,8 @@ pub(crate) fn content_hash(py: Python<'_>, path: PathBuf) -> PyResult<String> {
 pub(crate) fn verify(py: Python<'_>, original: PathBuf, copy: PathBuf) -> PyResult<String> {
     py.detach(move || {
         let engine = Request::default().engine()?;
-        let a = knarr_formats::open(&original, &engine.codecs)?;
-        let b = knarr_formats::open(&copy, &engine.codecs)?;
+        let open = |path| knarr_formats::open(path, &engine.codecs).map(knarr_formats::whole_records);
+        let (a, b) = (open(&original)?, open(&copy)?);
         json(&content::compare(&engine, a.as_ref(), b.as_ref(), &Silent)?)
     })
     .map_err(raise)

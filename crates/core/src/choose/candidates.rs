@@ -140,8 +140,10 @@ impl Target {
         match self {
             Self::Hdf5(Reader::Knarr) => true,
             Self::Hdf5(allowed) => chain.reader() <= allowed,
-            // No reader of Zarr stores decodes Knarr's own codecs yet, its own source included: never write them.
-            Self::Zarr(_) => chain.zarr_codecs().is_some_and(|codecs| !codecs.iter().any(|codec| is_own(codec))),
+            // Nothing but Knarr reads its own codecs from Zarr: they have to be asked for.
+            Self::Zarr(allowed) => {
+                chain.zarr_codecs().is_some_and(|codecs| allowed == Reader::Knarr || !codecs.iter().any(is_own))
+            }
         }
     }
 

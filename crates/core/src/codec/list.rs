@@ -1,5 +1,6 @@
 //! The ordered list of codecs: the only place that names them all.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::{
@@ -11,6 +12,12 @@ use crate::error::{Error, Result};
 /// An ordered list of codecs. Order breaks ties in choices, so it is part of the result.
 #[derive(Clone, Default)]
 pub struct CodecList(Vec<Arc<dyn Codec>>);
+
+impl fmt::Debug for CodecList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter().map(|codec| codec.name())).finish()
+    }
+}
 
 impl CodecList {
     /// The codecs of this crate: pure Rust, no foreign library.

@@ -7,10 +7,11 @@ use crate::array::{ArraySpec, Endian};
 use crate::engine::{Engine, Progress};
 use crate::error::{ErrorKind, Result};
 use crate::model::{AttributeValue, Model, Variable};
+use crate::pipeline::{chunk_position, chunk_region};
 use crate::provenance::QUALITY_ATTRIBUTE;
 use crate::quality::{Bound, Observed, Quality, valid_range};
 use crate::quantization::is_container;
-use crate::store::Source;
+use crate::store::{Source, Strings};
 
 /// How a variable of one file stands to its namesake in another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -113,6 +114,9 @@ fn compare_values(
     progress: &dyn Progress,
 ) -> Result<VariableComparison> {
     let (a, b) = (&original.model().variables[i], &copy.model().variables[j]);
+    if original.strings(i) == Some(Strings::Variable) && copy.strings(j) == Some(Strings::Variable) {
+        return compare_strings((original, i), (copy, j));
+    }
     if a.dtype != b.dtype {
         return Ok(unlike(&a.path, &format!("type {} against {}", a.dtype, b.dtype)));
     }
@@ -151,6 +155,27 @@ fn compare_values(
         None => Difference::WithinBound,
     };
     Ok(result(difference, observed.filter(|_| a.dtype.is_float())))
+}
+
+/// Strings of variable length, whose stored form says nothing about their content.
+fn compare_strings((original, i): (&dyn Source, usize), (copy, j): (&dyn Source, usize)) -> Result<VariableComparison> {
+    let (a, b) = (&original.model().variables[i], &copy.model().variables[j]);
+    if a.shape != b.shape {
+        return Ok(unlike(&a.path, &format!("shape {:?} against {:?}", a.shape, b.shape)));
+    }
+    let (block, count) = blocks(a)?;
+    let elements: u64 = block.iter().product();
+    let mut difference = Difference::Equal;
+    for number in 0..count {
+        let (start, extents) = chunk_region(&a.shape, &block, &chunk_position(&a.shape, &block, number));
+        let (x, y) = (original.read_strings(i, &start, &extents)?, copy.read_strings(j, &start, &extents)?);
+        if x != y {
+            let at = x.iter().zip(&y).position(|(x, y)| x != y).unwrap_or(0) as u64;
+            difference = Difference::Differs(format!("strings differ first at element {}", number * elements + at));
+            break;
+        }
+    }
+    Ok(VariableComparison { path: a.path.clone(), difference, promised: Quality::LOSSLESS, observed: None })
 }
 
 /// What was promised for a variable, as recorded when it was written.

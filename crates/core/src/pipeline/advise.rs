@@ -326,6 +326,9 @@ impl ChoiceJob<'_> {
                 Target::Hdf5(_) => {
                     ("a standard HDF5 filter pipeline can hold", "allow Knarr's own filter with --portable knarr")
                 }
+                Target::Zarr(_) if Target::Zarr(Reader::Knarr).holds(&chain) => {
+                    ("Zarr readers other than Knarr decode", "allow Knarr's own codecs with --portable knarr")
+                }
                 Target::Zarr(_) => ("Zarr v3 codecs can hold", "choose another chain"),
             };
             return Err(Error::unsupported(format!("chain '{forced}' is more than {what}")).mend(mend));

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::array::{DType, Endian};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Attribute, Layout, Model, Variable};
-use crate::store::{EncodedChunk, Sink, Source};
+use crate::store::{EncodedChunk, Sink, Source, Strings};
 
 /// Name, type, shape, fill values and bytes of an array.
 pub type NamedArray<'a> = (&'a str, DType, Vec<u64>, Vec<u64>, Vec<u8>);
@@ -86,6 +86,10 @@ impl Source for MemorySource {
 
     fn is_written(&self, _variable: usize, _start: &[u64], _count: &[u64]) -> bool {
         true
+    }
+
+    fn strings(&self, variable: usize) -> Option<Strings> {
+        (self.model.variables[variable].dtype == DType::Opaque(1)).then_some(Strings::Fixed)
     }
 
     fn as_any(&self) -> &dyn Any {

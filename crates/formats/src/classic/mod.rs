@@ -11,9 +11,9 @@ pub use header::{Dim, Header, NcType, Var, Version, parse_header};
 
 use crate::fills;
 use header::Fault;
-use knarr_core::array::{Endian, swap_bytes};
+use knarr_core::array::{DType, Endian, swap_bytes};
 use knarr_core::model::{Dimension, Group, Layout, Model, Variable};
-use knarr_core::store::Source;
+use knarr_core::store::{Source, Strings};
 use knarr_core::{Error, Result};
 use layout::Place;
 use std::any::Any;
@@ -171,6 +171,12 @@ impl Source for ClassicSource {
     fn is_written(&self, _variable: usize, _start: &[u64], _count: &[u64]) -> bool {
         // The format does not record what was written.
         true
+    }
+
+    fn strings(&self, variable: usize) -> Option<Strings> {
+        // Characters; the other types are numbers.
+        let dtype = self.model.variables.get(variable)?.dtype;
+        matches!(dtype, DType::Opaque(_)).then_some(Strings::Fixed)
     }
 
     fn as_any(&self) -> &dyn Any {

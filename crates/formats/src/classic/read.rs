@@ -1,6 +1,7 @@
 //! Reading a region of elements that lie at regular strides in a file.
 
 use super::layout::Place;
+use crate::grid::check_inside;
 use knarr_core::{Error, Result};
 use std::fs::File;
 use std::io;
@@ -21,7 +22,7 @@ pub(super) fn read_region(
     count: &[u64],
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    check(place, start, count)?;
+    check_inside(&place.shape, start, count)?;
     if count.contains(&0) {
         out.clear();
         return Ok(());
@@ -50,21 +51,6 @@ pub(super) fn read_region(
         io::ErrorKind::UnexpectedEof => Error::corrupt("the file became shorter while it was read"),
         _ => Error::new(knarr_core::ErrorKind::Read, error.to_string()),
     })
-}
-
-fn check(place: &Place, start: &[u64], count: &[u64]) -> Result<()> {
-    let fits = start.len() == place.shape.len()
-        && count.len() == place.shape.len()
-        && place
-            .shape
-            .iter()
-            .zip(start.iter().zip(count))
-            .all(|(&extent, (&start, &count))| start.checked_add(count).is_some_and(|end| end <= extent));
-    if fits {
-        Ok(())
-    } else {
-        Err(Error::usage(format!("region {start:?} + {count:?} lies outside of shape {:?}", place.shape)))
-    }
 }
 
 fn dot(a: &[u64], b: &[u64]) -> u64 {

@@ -149,6 +149,12 @@ fn grows((max, len): (&Option<u64>, &u64)) -> bool {
 fn datatype(variable: &Variable) -> Result<Datatype> {
     match variable.dtype {
         DType::Opaque(1) => Datatype::string(Some(1), false),
+        // Byte strings of Zarr; netCDF has no type for them.
+        DType::Opaque(size) => {
+            Err(Error::unsupported(format!("strings of {size} bytes are not written to this format"))
+                .mend("write Zarr instead, or leave the variable out")
+                .at_variable(variable.name()))
+        }
         dtype => Datatype::of(dtype, variable.endian),
     }
 }

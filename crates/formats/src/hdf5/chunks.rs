@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::grid::volume;
 use super::sys::Dataset;
+use crate::grid::volume;
 use knarr_core::error::{Error, Result};
 
 /// A stored chunk.

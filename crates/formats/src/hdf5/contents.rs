@@ -2,9 +2,9 @@
 
 use super::chunks::ChunkTable;
 use super::filters::is_built_in;
-use super::grid::{chunk_box, volume};
 use super::source::{Hdf5Source, explain_filters};
 use super::sys::{Address, Dataset, DatasetLayout, Extent, References};
+use crate::grid::{chunk_box, volume};
 use knarr_core::error::Result;
 
 /// Most bytes of values held at once.

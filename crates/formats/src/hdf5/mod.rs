@@ -7,25 +7,24 @@
 //! |---|---|
 //! | `sys/` | the C library behind a safe surface; all `unsafe` |
 //! | `scan`, `names`, `values`, `words` | from the file to the model |
-//! | `source`, `chunks`, `cache`, `grid` | reading regions |
+//! | `source`, `chunks`, `strings` | reading regions |
 //! | `sink`, `temporary` | writing chunks, atomically |
 //! | `copy`, `create`, `contents` | copying what is not encoded anew |
 //! | `build`, `dimensions`, `write_attribute` | netCDF-4 from the model of another format |
 //! | `filters` | names of registered filters |
 
 mod build;
-mod cache;
 mod chunks;
 mod contents;
 mod copy;
 mod create;
 mod dimensions;
 mod filters;
-mod grid;
 mod names;
 mod scan;
 mod sink;
 mod source;
+mod strings;
 mod sys;
 pub(crate) mod temporary;
 mod values;

@@ -3,14 +3,15 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::filters::pipeline_words;
-use super::grid::volume;
 use super::names::{DimensionNames, NON_COORDINATE};
 use super::sys::{Address, Class, Dataset, DatasetLayout, Datatype, Extent, File, LinkTarget, ObjectKind};
 use super::values::{bits, bits_as, describe, text, visible_attributes};
 use super::words::element_type;
+use crate::grid::volume;
 use knarr_core::array::{DType, Endian};
 use knarr_core::error::{Error, Result};
 use knarr_core::model::{Attribute, AttributeValue, ElementType, Group, Layout, Model, Variable};
+use knarr_core::store::Strings;
 
 /// Where the values of a variable lie.
 #[derive(Debug, Clone)]
@@ -23,6 +24,8 @@ pub(super) struct Stored {
     pub(super) padding: Vec<u8>,
     /// What the elements are if they are not plain numbers.
     pub(super) element: Option<ElementType>,
+    /// What its elements are if they are strings.
+    pub(super) strings: Option<Strings>,
 }
 
 /// How to get at the bytes.
@@ -120,6 +123,14 @@ fn element(datatype: &Datatype) -> Result<(DType, Endian, Option<String>)> {
     Ok((DType::Opaque(size), Endian::Little, pointers))
 }
 
+fn strings(datatype: &Datatype) -> Result<Option<Strings>> {
+    Ok(match datatype.class()? {
+        Class::String if datatype.is_variable_string()? => Some(Strings::Variable),
+        Class::String => Some(Strings::Fixed),
+        _ => None,
+    })
+}
+
 fn variable(path: &[u8], address: Address, dataset: &Dataset) -> Result<(Variable, Stored)> {
     let datatype = dataset.datatype()?;
     let (dtype, endian, pointers) = element(&datatype)?;
@@ -188,7 +199,8 @@ fn variable(path: &[u8], address: Address, dataset: &Dataset) -> Result<(Variabl
         copied_because,
     };
     let element = element_type(&datatype)?;
-    Ok((variable, Stored { address, path: path.to_vec(), place, padding, element }))
+    let strings = strings(&datatype)?;
+    Ok((variable, Stored { address, path: path.to_vec(), place, padding, element, strings }))
 }
 
 /// Values that mean 'missing': the fill value of the dataset, `_FillValue` and `missing_value`.

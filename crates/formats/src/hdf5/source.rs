@@ -6,18 +6,18 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::cache::ChunkCache;
 use super::chunks::{ChunkTable, StoredChunk};
 use super::filters::filter_title;
-use super::grid::{Placed, chunk_box, copy_box, each_chunk, fill, fill_box, volume};
 use super::scan::{Place, Stored, scan};
 use super::sys::{self, Dataset};
+use crate::cache::ChunkCache;
+use crate::grid::{Placed, check_inside, chunk_box, copy_box, each_chunk, fill, fill_box, volume};
 use knarr_core::array::ArraySpec;
 use knarr_core::chain::{Chain, Scratch};
 use knarr_core::codec::Hdf5Filter;
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::model::{ElementType, Model, Variable};
-use knarr_core::store::Source;
+use knarr_core::store::{Source, Strings};
 
 /// Finds the chain that decodes chunks of `input` written through an HDF5 pipeline. `None` sends the chunks
 /// through the HDF5 library. Usually `|filters, input| Chain::from_hdf5(&codecs, filters, input)`.
@@ -152,7 +152,7 @@ impl Hdf5Source {
             .ok_or_else(|| Error::internal(format!("there is no variable number {variable}")))
     }
 
-    fn dataset(&self, stored: &Stored) -> Result<Dataset> {
+    pub(super) fn dataset(&self, stored: &Stored) -> Result<Dataset> {
         self.file.object_at(stored.address)?.into_dataset()
     }
 
@@ -187,19 +187,7 @@ impl Hdf5Source {
 
     fn read(&self, index: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
         let (variable, stored) = (self.variable(index)?, self.stored(index)?);
-        let inside = start.len() == variable.shape.len()
-            && count.len() == start.len()
-            && start
-                .iter()
-                .zip(count)
-                .zip(&variable.shape)
-                .all(|((s, c), n)| s.checked_add(*c).is_some_and(|e| e <= *n));
-        if !inside {
-            return Err(Error::usage(format!(
-                "region from {start:?} of {count:?} is not inside the shape {:?}",
-                variable.shape
-            )));
-        }
+        check_inside(&variable.shape, start, count)?;
         let size = variable.dtype.size();
         let bytes = volume(count)
             .and_then(|len| usize::try_from(len).ok()?.checked_mul(size))
@@ -411,6 +399,10 @@ impl Source for Hdf5Source {
 
     fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
         let Ok(stored) = self.stored(variable) else { return true };
+        // The model has no place for fill values of more than 8 bytes.
+        if stored.padding.len() > 8 && stored.padding.iter().any(|&byte| byte != 0) {
+            return true;
+        }
         match &stored.place {
             Place::Run(offset) => offset.is_some(),
             Place::Library | Place::Pointers(_) => true,
@@ -427,6 +419,17 @@ impl Source for Hdf5Source {
 
     fn element_type(&self, variable: usize) -> Option<&ElementType> {
         self.stored.get(variable)?.element.as_ref()
+    }
+
+    fn strings(&self, variable: usize) -> Option<Strings> {
+        self.stored.get(variable)?.strings
+    }
+
+    fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
+        self.variable_strings(variable, start, count).map_err(|error| {
+            let name = self.model.variables.get(variable).map_or("", |variable| variable.name());
+            error.at_variable(name).at(self.path.display().to_string())
+        })
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -1,14 +1,20 @@
-//! One array of a store: its description, and its chunks decoded by the `zarrs` crate.
+//! One array of a store: its description, and its elements. Chunks are decoded by Knarr's codecs; by the `zarrs` crate
+//! where Knarr has no codec for one that was used.
 
+use super::chunks::{Chunks, FileOf, Wanted, as_plain};
+use super::decode::NATIVE;
 use super::hierarchy::{Node, Version, chunk_bytes};
 use super::types::{self, ZarrType};
 use super::{attributes, json};
+use crate::cache::ChunkCache;
 use crate::fills;
 use knarr_core::array::Endian;
+use knarr_core::codec::CodecList;
 use knarr_core::model::{Attribute, AttributeValue, Layout, Variable};
 use knarr_core::{Error, ErrorKind, Result};
 use serde_json::{Map, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use zarrs::array::{
     Array, ArrayBytes, ArrayCreateError, ArrayError, ArrayMetadata, ArrayShardedExt, ArraySubset, CodecError,
@@ -22,25 +28,48 @@ pub(super) struct ZarrArray {
     pub(super) node: Node,
     pub(super) zarr_type: ZarrType,
     opened: Result<Array<FilesystemStore>>,
+    /// What Knarr decodes itself.
+    chunks: Option<Chunks>,
 }
-
-/// Byte order of decoded elements: `zarrs` gives those of the machine.
-const NATIVE: Endian = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
 
 /// Most bytes that a chunk may decode to.
 const LARGEST_CHUNK: u64 = 1 << 40;
 
 impl ZarrArray {
     /// Reads the description of an array; `key` is its path within `store`.
-    pub(super) fn open(store: &Arc<FilesystemStore>, key: &str, node: Node) -> Result<(Self, Variable)> {
-        let zarr_type = match node.version {
-            Version::V3 => types::from_v3(node.metadata.get("data_type").unwrap_or(&Value::Null)),
-            Version::V2 => types::from_v2(node.metadata.get("dtype").unwrap_or(&Value::Null)),
-        };
-        let opened = create(store, key, &node);
+    pub(super) fn open(
+        store: &Arc<FilesystemStore>,
+        key: &str,
+        node: Node,
+        codecs: &CodecList,
+    ) -> Result<(Self, Variable)> {
+        let zarr_type = type_of(&node);
         let mut variable = describe(&node, &zarr_type)?;
+        let chunks = match (&zarr_type, &variable.layout) {
+            (ZarrType::Number(dtype), Layout::Chunked(chunk)) => Chunks::of(codecs, &node, *dtype, chunk),
+            (ZarrType::Bool | ZarrType::Bytes(_), Layout::Chunked(chunk)) => {
+                Chunks::of(codecs, &node, variable.dtype, chunk)
+            }
+            _ => None,
+        };
+        if let ZarrType::Bytes(_) = zarr_type {
+            variable.padding = types::bytes_fill(node.metadata.get("fill_value")).unwrap_or(0);
+        }
+        variable.copied_because = match &zarr_type {
+            ZarrType::Number(_) | ZarrType::Bool => None,
+            ZarrType::Bytes(1) if chunks.is_some() => None,
+            ZarrType::Bytes(length) => Some(format!("strings of {length} bytes")),
+            ZarrType::Text => Some("strings of variable length".to_owned()),
+            ZarrType::Other(name) => Some(format!("data type {name}")),
+        };
+        let opened = match &chunks {
+            Some(_) => create(store, key, node.version, as_plain(&node, variable.dtype)),
+            None => create(store, key, node.version, node.metadata.clone()),
+        };
         if let Ok(array) = &opened {
-            if let Some(inner) = array.subchunk_shape() {
+            if let Some(chunks) = &chunks {
+                variable.layout = Layout::Chunked(chunks.shape.clone());
+            } else if let Some(inner) = array.subchunk_shape() {
                 variable.layout = Layout::Chunked(inner.iter().map(|n| n.get()).collect());
             }
             let fill = array.fill_value().as_ne_bytes();
@@ -61,22 +90,57 @@ impl ZarrArray {
         }
         let own = Some(variable.padding).filter(|&padding| padding != 0);
         variable.fills = fills::collect(variable.dtype, &variable.attributes, own);
-        Ok((Self { node, zarr_type, opened }, variable))
+        Ok((Self { node, zarr_type, opened, chunks }, variable))
     }
 
     pub(super) fn array(&self) -> Result<&Array<FilesystemStore>> {
         self.opened.as_ref().map_err(Clone::clone)
     }
 
-    /// Decodes a region that lies within the shape.
-    pub(super) fn read(&self, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
-        let array = self.array()?;
-        if let ZarrType::Other(name) = &self.zarr_type {
-            return Err(Error::unsupported(format!("values of data type {name} are copied, not decoded")));
+    /// True if elements can be read and written anew.
+    pub(super) fn is_decoded(&self) -> bool {
+        let is_served = match &self.zarr_type {
+            ZarrType::Number(_) | ZarrType::Bool => true,
+            ZarrType::Bytes(1) => self.chunks.is_some(),
+            ZarrType::Bytes(_) | ZarrType::Text | ZarrType::Other(_) => false,
+        };
+        self.opened.is_ok() && is_served
+    }
+
+    /// The chunks that Knarr decodes itself, and what finds their files.
+    fn own(&self) -> Option<(&Chunks, impl Fn(&[u64]) -> PathBuf)> {
+        let (Some(chunks), Ok(array)) = (&self.chunks, &self.opened) else { return None };
+        Some((chunks, |position: &[u64]| array.storage().key_to_fspath(&array.chunk_key(position))))
+    }
+
+    /// Replaces the contents of `out` by the stored bytes of the chunk at `position`; false if it was never written.
+    pub(super) fn stored_chunk(&self, position: &[u64], out: &mut Vec<u8>) -> Result<bool> {
+        self.array()?;
+        match self.own() {
+            Some((chunks, file_of)) => chunks.stored(&file_of, position, out),
+            None => Err(Error::unsupported("its chunks are not decoded by Knarr's own codecs")),
         }
-        let subset = ArraySubset::new_with_ranges(
-            &start.iter().zip(count).map(|(&start, &count)| start..start + count).collect::<Vec<_>>(),
-        );
+    }
+
+    /// Decodes a region that lies within the shape.
+    pub(super) fn read(&self, cache: &ChunkCache, wanted: &Wanted<'_>, out: &mut Vec<u8>) -> Result<()> {
+        let (start, count) = (wanted.start, wanted.count);
+        let array = self.array()?;
+        if let Some((chunks, file_of)) = self.own() {
+            let file_of: &FileOf<'_> = &file_of;
+            return chunks.read(file_of, cache, wanted, out);
+        }
+        let what = match &self.zarr_type {
+            ZarrType::Number(_) | ZarrType::Bool => None,
+            ZarrType::Bytes(length) => Some(format!("strings of {length} bytes")),
+            ZarrType::Text => Some("strings of variable length".to_owned()),
+            ZarrType::Other(name) => Some(format!("values of data type {name}")),
+        };
+        if let Some(what) = what {
+            return Err(Error::unsupported(format!("{what} are copied, not decoded"))
+                .mend("write Zarr instead, or leave the variable out"));
+        }
+        let subset = subset(start, count);
         // One thread per call: callers bring their own.
         let options = CodecOptions::default().with_concurrent_target(1);
         let retrieve = || match single_chunk(array, &subset)? {
@@ -97,18 +161,55 @@ impl ZarrArray {
         Ok(())
     }
 
+    /// The strings of a region that lies within the shape.
+    pub(super) fn read_strings(&self, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
+        if self.zarr_type != ZarrType::Text {
+            return Err(Error::unsupported("it holds no strings of variable length"));
+        }
+        let (array, subset) = (self.array()?, subset(start, count));
+        let options = CodecOptions::default().with_concurrent_target(1);
+        let retrieve = || array.retrieve_array_subset_opt::<Vec<String>>(&subset, &options);
+        catch_unwind(AssertUnwindSafe(retrieve))
+            .map_err(|_| Error::corrupt("a decoder gave up on these bytes"))
+            .and_then(|read| read.map_err(|error| read_error(&error)))
+            .map_err(|error| error.at(format!("region {start:?} + {count:?}")))
+    }
+
     /// True if a file exists for any chunk that the region touches.
     pub(super) fn is_written(&self, start: &[u64], count: &[u64]) -> bool {
         let Ok(array) = self.array() else { return true };
         if count.contains(&0) {
             return false;
         }
-        let subset = ArraySubset::new_with_ranges(
-            &start.iter().zip(count).map(|(&start, &count)| start..start.saturating_add(count)).collect::<Vec<_>>(),
-        );
+        if let Some((chunks, file_of)) = self.own() {
+            return chunks.is_written(&file_of, start, count);
+        }
+        let subset = subset(start, count);
         let Ok(Some(chunks)) = array.chunks_in_array_subset(&subset) else { return true };
         let root = array.storage();
         chunks.indices().into_iter().any(|chunk| root.key_to_fspath(&array.chunk_key(&chunk)).exists())
+    }
+}
+
+fn subset(start: &[u64], count: &[u64]) -> ArraySubset {
+    let ranges = start.iter().zip(count).map(|(&start, &count)| start..start.saturating_add(count));
+    ArraySubset::new_with_ranges(&ranges.collect::<Vec<_>>())
+}
+
+fn type_of(node: &Node) -> ZarrType {
+    let found = match node.version {
+        Version::V3 => types::from_v3(node.metadata.get("data_type").unwrap_or(&Value::Null)),
+        Version::V2 => types::from_v2(node.metadata.get("dtype").unwrap_or(&Value::Null)),
+    };
+    let first_filter = node.metadata.get("filters").and_then(|filters| filters.pointer("/0/id"));
+    match found {
+        // Version 2 keeps strings as Python objects; the filter says what they are.
+        ZarrType::Other(name) if name == "|O" && first_filter.is_some_and(|id| id == "vlen-utf8") => ZarrType::Text,
+        // Zarr pads with a fill value that the model of Knarr has no place for.
+        ZarrType::Bytes(length) if types::bytes_fill(node.metadata.get("fill_value")).is_none() => {
+            ZarrType::Other(format!("strings of {length} bytes with a long fill value"))
+        }
+        found => found,
     }
 }
 
@@ -122,11 +223,16 @@ fn single_chunk(array: &Array<FilesystemStore>, subset: &ArraySubset) -> Result<
     Ok((array.chunk_subset(&index)? == *subset).then_some(index))
 }
 
-fn create(store: &Arc<FilesystemStore>, key: &str, node: &Node) -> Result<Array<FilesystemStore>> {
-    let mut document = Value::Object(node.metadata.clone());
+fn create(
+    store: &Arc<FilesystemStore>,
+    key: &str,
+    version: Version,
+    metadata: Map<String, Value>,
+) -> Result<Array<FilesystemStore>> {
+    let mut document = Value::Object(metadata);
     json::spell(&mut document);
     let invalid = |why: String| Error::corrupt(format!("array metadata: {why}"));
-    let metadata = match node.version {
+    let metadata = match version {
         Version::V3 => serde_json::from_value(document).map(ArrayMetadata::V3),
         Version::V2 => serde_json::from_value(document).map(ArrayMetadata::V2),
     }
@@ -213,10 +319,7 @@ fn describe(node: &Node, zarr_type: &ZarrType) -> Result<Variable> {
         filters: Vec::new(),
         chain: chain(node),
         stored_bytes: Some(chunk_bytes(&node.dir)),
-        copied_because: match zarr_type {
-            ZarrType::Other(name) => Some(format!("data type {name}")),
-            _ => None,
-        },
+        copied_because: None,
         shape,
     })
 }

@@ -5,6 +5,9 @@
 
 mod array;
 mod attributes;
+mod chunks;
+mod codecs;
+mod decode;
 mod hierarchy;
 mod json;
 mod plain;
@@ -12,6 +15,7 @@ mod shard;
 mod sink;
 mod source;
 mod staging;
+mod strings;
 mod types;
 
 pub use shard::{MANY_CHUNKS, Sharding};

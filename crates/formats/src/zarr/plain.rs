@@ -17,8 +17,14 @@ pub(super) fn storage(index: usize, variable: &Variable) -> Storage {
         (_, Endian::Little) => json!({"name": "bytes", "configuration": {"endian": "little"}}),
         (_, Endian::Big) => json!({"name": "bytes", "configuration": {"endian": "big"}}),
     };
-    // Cut along one axis only, the outermost that has to be: the last chunk is then the beginning of a full one.
-    let mut chunk: Vec<u64> = variable.shape.iter().map(|&n| n.max(1)).collect();
+    let chunk = chunk(&variable.shape, size);
+    Storage { variable: index, chunk, encoding: Encoding::Zarr(vec![bytes]), attributes: Vec::new() }
+}
+
+/// Chunks of an array with elements of about `size` bytes. They are cut along one axis only, the outermost that has to
+/// be: the last chunk is then the beginning of a full one.
+pub(super) fn chunk(shape: &[u64], size: u64) -> Vec<u64> {
+    let mut chunk: Vec<u64> = shape.iter().map(|&n| n.max(1)).collect();
     for axis in 0..chunk.len() {
         let row = chunk[axis + 1..].iter().fold(size, |bytes, &n| bytes.saturating_mul(n));
         chunk[axis] = chunk[axis].min((CHUNK_BYTES / row.max(1)).max(1));
@@ -26,7 +32,7 @@ pub(super) fn storage(index: usize, variable: &Variable) -> Storage {
             break;
         }
     }
-    Storage { variable: index, chunk, encoding: Encoding::Zarr(vec![bytes]), attributes: Vec::new() }
+    chunk
 }
 
 /// Reads all values of a variable and puts them as plain chunks.
@@ -39,10 +45,7 @@ pub(super) fn copy_values(
     let grid: Vec<u64> = variable.shape.iter().zip(&storage.chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
     let full = storage.chunk.iter().fold(variable.dtype.size() as u64, |bytes, &n| bytes.saturating_mul(n));
     let full = usize::try_from(full).map_err(|_| Error::internal("a plain chunk is too large"))?;
-    let mut padding = variable.padding.to_le_bytes()[..variable.dtype.size().min(8)].to_vec();
-    if variable.endian == Endian::Big {
-        padding.reverse();
-    }
+    let padding = variable.padding_bytes();
     let mut bytes = Vec::new();
     for mut index in 0..grid.iter().product() {
         let mut position = vec![0; grid.len()];

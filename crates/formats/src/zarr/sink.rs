@@ -6,24 +6,27 @@ use super::shard::{self, Sharding, Shards};
 use super::source::ZarrSource;
 use super::staging::Staging;
 use super::types::ZarrType;
-use super::{attributes, json, plain, types};
+use super::{attributes, json, plain, strings, types};
 use knarr_core::array::DType;
+use knarr_core::codec::CodecList;
 use knarr_core::model::{Attribute, Layout, Variable};
-use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
+use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage, Strings};
 use knarr_core::{Error, Result};
 use serde_json::{Map, Value, json};
 use std::path::Path;
-use zarrs::array::{ArrayMetadata, ArrayMetadataV2, ArrayMetadataV3};
+use zarrs::array::{ArrayMetadataV2, ArrayMetadataV3};
 use zarrs::convert::{ArrayMetadataV2ToV3Error, array_metadata_v2_to_v3, codec_metadata_v2_to_v3};
 use zarrs::metadata::v3::MetadataV3;
 
 /// Choices of the Zarr writer.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ZarrOptions {
     /// Replace an existing store.
     pub force: bool,
     /// Whether chunks share files.
     pub sharding: Sharding,
+    /// For what the sink encodes itself, strings of variable length. Without a codec `zstd` they are not compressed.
+    pub codecs: CodecList,
 }
 
 /// A Zarr v3 store being written.
@@ -59,8 +62,8 @@ struct Array {
 
 impl ZarrSink {
     /// Starts a store that will be `path`, with the groups, attributes and variables of `source`. Variables that
-    /// `storages` names are encoded by the caller. Others are copied: chunk by chunk from another store, as plain
-    /// bytes from other formats.
+    /// `storages` names are encoded by the caller. Others are written as plain bytes, or copied chunk by chunk from
+    /// another store if they are not numbers.
     ///
     /// # Errors
     /// `Exists`, `Write`, or `Unsupported` for a variable that Zarr or this writer cannot hold.
@@ -91,18 +94,31 @@ impl ZarrSink {
             let storage = storages.iter().find(|storage| storage.variable == index);
             let stored = zarr.and_then(|zarr| zarr.array(index));
             let at_variable = |error: Error| place(error.at_variable(variable.name()));
-            let plain = (storage.is_none() && stored.is_none()).then(|| plain::storage(index, variable));
-            let node = match (storage.or(plain.as_ref()), stored) {
-                (Some(storage), stored) => encoded_node(variable, storage, stored, options.sharding),
+            let own = if storage.is_some() || !stored.is_none_or(ZarrArray::is_decoded) {
+                None
+            } else if source.strings(index) == Some(Strings::Variable) {
+                Some(strings::storage(index, variable, &options.codecs).map_err(at_variable)?)
+            } else {
+                Some(plain::storage(index, variable))
+            };
+            let node = match (storage.or(own.as_ref()), stored) {
+                (Some(storage), stored) => {
+                    encoded_node(variable, storage, stored, source.strings(index), options.sharding)
+                }
                 (None, Some(stored)) => sink.copied_node(variable, stored),
                 (None, None) => Err(refuse_copy(variable)),
             }
             .map_err(at_variable)?;
             sink.by_variable[index] = Some(sink.nodes.len());
             sink.nodes.push(node);
-            if let Some(storage) = plain {
-                plain::copy_values(&mut sink, source, variable, &storage).map_err(at_variable)?;
+            match &own {
+                None => Ok(()),
+                Some(storage) if source.strings(index) == Some(Strings::Variable) => {
+                    strings::copy_values(&mut sink, source, variable, storage, &options.codecs)
+                }
+                Some(storage) => plain::copy_values(&mut sink, source, variable, storage),
             }
+            .map_err(at_variable)?;
         }
         Ok(sink)
     }
@@ -117,15 +133,25 @@ impl ZarrSink {
                 object(metadata)
             }
             Version::V2 => {
-                let array = stored.array()?;
-                let ArrayMetadata::V2(v2) = array.metadata() else {
-                    return Err(Error::internal("the metadata changed its version"));
-                };
+                // What `stored` opened may stand for plain chunks.
+                let mut document = spelled(&stored.node.metadata);
+                let is_bytes = matches!(stored.zarr_type, ZarrType::Bytes(_));
+                if is_bytes {
+                    // zarrs 0.23.14 does not convert byte strings; their codecs are those of bytes.
+                    document.insert("dtype".to_owned(), json!("|u1"));
+                    document.insert("fill_value".to_owned(), json!(0));
+                }
+                let v2: ArrayMetadataV2 = serde_json::from_value(Value::Object(document))
+                    .map_err(|error| Error::corrupt(format!("array metadata: {error}")))?;
                 let v3 =
-                    to_v3(v2).map_err(|error| Error::unsupported(error.to_string()).mend("leave the variable out"))?;
+                    to_v3(&v2).map_err(|error| Error::unsupported(error.to_string()).mend("leave the variable out"))?;
                 let mut metadata =
                     object(serde_json::to_value(v3).map_err(|error| Error::internal(error.to_string()))?);
                 metadata.remove("attributes");
+                if let Some(data_type) = types::to_v3(variable.dtype, Some(Strings::Fixed)).filter(|_| is_bytes) {
+                    let fill_value = types::fill_to_json(variable.dtype, variable.padding);
+                    metadata.extend([("data_type".to_owned(), data_type), ("fill_value".to_owned(), fill_value)]);
+                }
                 if variable.dimensions.iter().any(Option::is_some) {
                     metadata.insert("dimension_names".to_owned(), json!(variable.dimensions));
                 }
@@ -172,7 +198,7 @@ fn spelled(map: &Map<String, Value>) -> Map<String, Value> {
 }
 
 fn refuse_copy(variable: &Variable) -> Error {
-    let why = variable.copied_because.as_deref().unwrap_or("it is not to be encoded");
+    let why = variable.copied_because.as_deref().unwrap_or("its type has no counterpart that readers agree on");
     Error::unsupported(format!("cannot be written as Zarr: {why}"))
         .mend("write netCDF-4 or HDF5 instead, or leave the variable out")
 }
@@ -215,6 +241,7 @@ fn encoded_node(
     variable: &Variable,
     storage: &Storage,
     stored: Option<&ZarrArray>,
+    strings: Option<Strings>,
     sharding: Sharding,
 ) -> Result<Node> {
     let key = node_key(&variable.path)?.to_owned();
@@ -229,12 +256,12 @@ fn encoded_node(
     if variable.layout == Layout::Null {
         return Err(refuse_copy(variable));
     }
-    let data_type = if is_bool { Some(Value::from("bool")) } else { types::to_v3(variable.dtype) };
+    let data_type = if is_bool { Some(Value::from("bool")) } else { types::to_v3(variable.dtype, strings) };
     let data_type = data_type.ok_or_else(|| refuse_copy(variable))?;
-    let fill_value = if is_bool {
-        Value::from(variable.padding != 0)
-    } else {
-        types::fill_to_json(variable.dtype, variable.padding)
+    let fill_value = match strings {
+        _ if is_bool => Value::from(variable.padding != 0),
+        Some(Strings::Variable) => Value::from(""),
+        _ => types::fill_to_json(variable.dtype, variable.padding),
     };
     let mut attributes = match stored {
         Some(stored) => stored_attributes(variable, stored)?,
@@ -262,8 +289,11 @@ fn encoded_node(
         "codecs": codecs,
         "storage_transformers": [],
     }));
-    // xarray wants names even where there are no axes.
-    if variable.shape.is_empty() || variable.dimensions.iter().any(Option::is_some) {
+    // xarray wants names even where there are no axes; a store that had none stays as it was.
+    let is_unnamed_v3 = stored.is_some_and(|stored| {
+        stored.node.version == Version::V3 && stored.node.metadata.get("dimension_names").is_none_or(Value::is_null)
+    });
+    if !is_unnamed_v3 && (variable.shape.is_empty() || variable.dimensions.iter().any(Option::is_some)) {
         metadata.insert("dimension_names".to_owned(), json!(variable.dimensions));
     }
     let array = Array {

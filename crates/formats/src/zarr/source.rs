@@ -2,10 +2,15 @@
 
 use super::array::ZarrArray;
 use super::attributes;
+use super::chunks::Wanted;
 use super::hierarchy::{self, Version};
-use knarr_core::model::{Dimension, Group, Model, Variable};
-use knarr_core::store::Source;
-use knarr_core::{Error, Result};
+use super::types::ZarrType;
+use crate::cache::ChunkCache;
+use crate::grid::check_inside;
+use knarr_core::codec::CodecList;
+use knarr_core::model::{Dimension, Group, Layout, Model, Variable};
+use knarr_core::store::{Source, Strings};
+use knarr_core::{Error, ErrorKind, Result};
 use serde_json::{Map, Value};
 use std::any::Any;
 use std::path::{Path, PathBuf};
@@ -20,16 +25,20 @@ pub struct ZarrSource {
     arrays: Vec<ZarrArray>,
     /// Attributes of each group as they are stored.
     group_attributes: Vec<Map<String, Value>>,
+    cache: ChunkCache,
 }
 
+/// Bytes of decoded chunks that are kept for regions that do not follow the chunk grid.
+const CACHE: usize = 64 << 20;
+
 impl ZarrSource {
-    /// Opens the group or array in directory `path` and reads all metadata below it.
+    /// Opens the group or array in directory `path` and reads all metadata below it. Chunks are decoded with `codecs`.
     ///
     /// # Errors
     /// `NotFound`, `Read`, or `Corrupt` if metadata makes no sense. Arrays with unknown codecs open; reading
     /// them gives `MissingFilter`.
-    pub fn open(path: &Path) -> Result<Self> {
-        let place = |error: Error| error.at(path.display().to_string());
+    pub fn open(path: &Path, codecs: &CodecList) -> Result<Self> {
+        let place = |error: Error| damaged(error).at(path.display().to_string());
         let nodes = hierarchy::walk(path).map_err(place)?;
         let format = match nodes.first().map(|node| node.version) {
             Some(Version::V2) => "Zarr v2",
@@ -55,12 +64,35 @@ impl ZarrSource {
             }
             let name = node.path.clone();
             let (array, variable) =
-                ZarrArray::open(&store, &key, node).map_err(|error| place(error.at_variable(&name[1..])))?;
+                ZarrArray::open(&store, &key, node, codecs).map_err(|error| place(error.at_variable(&name[1..])))?;
             arrays.push(array);
             model.variables.push(variable);
         }
         define_dimensions(&mut model);
-        Ok(Self { path: path.to_owned(), format, model, arrays, group_attributes })
+        Ok(Self { path: path.to_owned(), format, model, arrays, group_attributes, cache: ChunkCache::new(CACHE) })
+    }
+
+    /// Replaces the contents of `out` by the bytes of a chunk as they are stored: encoded by the codecs that the
+    /// array's metadata names. `position` is that of the chunk in the grid of [`Layout::Chunked`] chunks, within shards
+    /// too. False if it was never written.
+    ///
+    /// # Errors
+    /// `Unsupported` for arrays that Knarr does not decode itself; `Corrupt` or `Read`, with the chunk's place.
+    pub fn stored_chunk(&self, variable: usize, position: &[u64], out: &mut Vec<u8>) -> Result<bool> {
+        let (Some(info), Some(array)) = (self.model.variables.get(variable), self.arrays.get(variable)) else {
+            return Err(Error::internal(format!("there is no variable {variable}")));
+        };
+        let Layout::Chunked(chunk) = &info.layout else {
+            return Err(Error::unsupported("it has no regular chunks").at_variable(info.name()));
+        };
+        let grid: Vec<u64> = info.shape.iter().zip(chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
+        check_inside(&grid, position, &vec![1; position.len()])
+            .and_then(|()| array.stored_chunk(position, out))
+            .map_err(|error| self.place(error.at(format!("chunk {position:?}")), info))
+    }
+
+    fn place(&self, error: Error, variable: &Variable) -> Error {
+        damaged(error).at_variable(variable.name()).at(self.path.display().to_string())
     }
 
     /// The stored form of variable `index`.
@@ -71,6 +103,14 @@ impl ZarrSource {
     /// The attributes of group `index` as they are stored.
     pub(super) fn group_attributes(&self, index: usize) -> Option<&Map<String, Value>> {
         self.group_attributes.get(index)
+    }
+}
+
+/// Says what to do about damage, where nothing better is known.
+fn damaged(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Corrupt => error.mend("the store is damaged: restore it from a copy"),
+        _ => error,
     }
 }
 
@@ -130,25 +170,32 @@ impl Source for ZarrSource {
             return Err(Error::internal(format!("there is no variable {variable}")));
         };
         out.clear();
-        let fits = start.len() == info.shape.len()
-            && count.len() == info.shape.len()
-            && info
-                .shape
-                .iter()
-                .zip(start.iter().zip(count))
-                .all(|(&extent, (&start, &count))| start.checked_add(count).is_some_and(|end| end <= extent));
-        let read = if !fits {
-            Err(Error::usage(format!("region {start:?} + {count:?} lies outside of shape {:?}", info.shape)))
-        } else if count.contains(&0) {
-            Ok(())
-        } else {
-            array.read(start, count, out)
-        };
-        read.map_err(|error| error.at_variable(info.name()).at(self.path.display().to_string()))
+        let padding = info.padding_bytes();
+        let wanted = Wanted { variable, shape: &info.shape, start, count, padding: &padding };
+        let read = check_inside(&info.shape, start, count)
+            .and_then(|()| if count.contains(&0) { Ok(()) } else { array.read(&self.cache, &wanted, out) });
+        read.map_err(|error| self.place(error, info))
     }
 
     fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
         self.arrays.get(variable).is_none_or(|array| array.is_written(start, count))
+    }
+
+    fn strings(&self, variable: usize) -> Option<Strings> {
+        match self.arrays.get(variable)?.zarr_type {
+            ZarrType::Text => Some(Strings::Variable),
+            ZarrType::Bytes(_) => Some(Strings::Fixed),
+            _ => None,
+        }
+    }
+
+    fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
+        let (Some(info), Some(array)) = (self.model.variables.get(variable), self.arrays.get(variable)) else {
+            return Err(Error::internal(format!("there is no variable {variable}")));
+        };
+        let read = check_inside(&info.shape, start, count)
+            .and_then(|()| if count.contains(&0) { Ok(Vec::new()) } else { array.read_strings(start, count) });
+        read.map_err(|error| self.place(error, info))
     }
 
     fn as_any(&self) -> &dyn Any {

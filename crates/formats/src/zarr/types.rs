@@ -5,6 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use half::f16;
 use knarr_core::array::DType;
+use knarr_core::store::Strings;
 use serde_json::{Value, json};
 
 /// What a Zarr data type is to Knarr.
@@ -14,6 +15,10 @@ pub(super) enum ZarrType {
     Number(DType),
     /// True and false, kept as `i8` as xarray keeps them in netCDF.
     Bool,
+    /// Byte strings of this length, padded with NUL; netCDF characters have the length 1.
+    Bytes(u32),
+    /// UTF-8 strings of any length.
+    Text,
     /// Something else, in words.
     Other(String),
 }
@@ -23,7 +28,8 @@ impl ZarrType {
         match self {
             Self::Number(dtype) => *dtype,
             Self::Bool => DType::I8,
-            Self::Other(_) => DType::Opaque(1),
+            Self::Bytes(length) => DType::Opaque(*length),
+            Self::Text | Self::Other(_) => DType::Opaque(1),
         }
     }
 }
@@ -33,6 +39,14 @@ pub(super) fn from_v3(data_type: &Value) -> ZarrType {
     let name = data_type.as_str().or_else(|| data_type.get("name").and_then(Value::as_str)).unwrap_or("");
     let dtype = match name {
         "bool" => return ZarrType::Bool,
+        "string" => return ZarrType::Text,
+        "null_terminated_bytes" => {
+            let length = data_type.pointer("/configuration/length_bytes").and_then(Value::as_u64);
+            return match length.and_then(|length| u32::try_from(length).ok()) {
+                Some(length @ 1..) => ZarrType::Bytes(length),
+                _ => ZarrType::Other(data_type.to_string()),
+            };
+        }
         "int8" => DType::I8,
         "int16" => DType::I16,
         "int32" => DType::I32,
@@ -65,14 +79,18 @@ pub(super) fn from_v2(dtype: &Value) -> ZarrType {
         "f2" => DType::F16,
         "f4" => DType::F32,
         "f8" => DType::F64,
-        _ => return ZarrType::Other(dtype.as_str().map_or_else(|| dtype.to_string(), str::to_owned)),
+        _ => match text.strip_prefix("|S").and_then(|length| length.parse().ok()) {
+            Some(length @ 1..) => return ZarrType::Bytes(length),
+            _ => return ZarrType::Other(dtype.as_str().map_or_else(|| dtype.to_string(), str::to_owned)),
+        },
     };
     ZarrType::Number(number)
 }
 
 /// `data_type` of Zarr v3 for a type; `None` if there is none that readers agree on.
-pub(super) fn to_v3(dtype: DType) -> Option<Value> {
+pub(super) fn to_v3(dtype: DType, strings: Option<Strings>) -> Option<Value> {
     let name = match dtype {
+        _ if strings == Some(Strings::Variable) => "string",
         DType::I8 => "int8",
         DType::I16 => "int16",
         DType::I32 => "int32",
@@ -84,9 +102,9 @@ pub(super) fn to_v3(dtype: DType) -> Option<Value> {
         DType::F16 => "float16",
         DType::F32 => "float32",
         DType::F64 => "float64",
-        // What zarr-python and xarray use for netCDF characters.
-        DType::Opaque(1) => {
-            return Some(json!({"name": "null_terminated_bytes", "configuration": {"length_bytes": 1}}));
+        // What zarr-python and xarray use for netCDF characters and byte strings.
+        DType::Opaque(length) if strings == Some(Strings::Fixed) => {
+            return Some(json!({"name": "null_terminated_bytes", "configuration": {"length_bytes": length}}));
         }
         DType::Opaque(_) => return None,
     };
@@ -110,6 +128,20 @@ pub(super) fn fill_to_json(dtype: DType, bits: u64) -> Value {
             Value::from(STANDARD.encode(bytes))
         }
     }
+}
+
+/// Bits of the `fill_value` of byte strings, base64 in both versions; `None` for one that has no place in 64 bits.
+pub(super) fn bytes_fill(value: Option<&Value>) -> Option<u64> {
+    let text = match value {
+        None | Some(Value::Null) => return Some(0),
+        Some(value) => value.as_str()?,
+    };
+    let mut bytes = STANDARD.decode(text).ok()?;
+    while bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    bytes.resize(bytes.len().max(8), 0);
+    Some(u64::from_le_bytes(bytes.try_into().ok()?))
 }
 
 fn float_to_json(value: f64, bits: u64, plain_nan: u64, digits: usize) -> Value {

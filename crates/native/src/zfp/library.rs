@@ -38,6 +38,13 @@ unsafe extern "C" {
     fn zfp_field_3d(pointer: *mut c_void, kind: c_int, nx: usize, ny: usize, nz: usize) -> *mut CField;
     fn zfp_field_4d(pointer: *mut c_void, kind: c_int, nx: usize, ny: usize, nz: usize, nw: usize) -> *mut CField;
     fn zfp_field_free(field: *mut CField);
+    fn zfp_field_alloc() -> *mut CField;
+    fn zfp_field_type(field: *const CField) -> c_int;
+    fn zfp_field_dimensionality(field: *const CField) -> c_uint;
+    fn zfp_field_size(field: *const CField, size: *mut usize) -> usize;
+    fn zfp_field_set_pointer(field: *mut CField, pointer: *mut c_void);
+    fn zfp_write_header(stream: *mut CStream, field: *const CField, mask: c_uint) -> usize;
+    fn zfp_read_header(stream: *mut CStream, field: *mut CField, mask: c_uint) -> usize;
     fn zfp_compress(stream: *mut CStream, field: *const CField) -> usize;
     fn zfp_decompress(stream: *mut CStream, field: *mut CField) -> usize;
 }
@@ -49,6 +56,10 @@ const MAX_PLANES: c_uint = 64;
 const MIN_EXPONENT: c_int = -1074;
 /// The library reads and writes whole words of 64 bits.
 const WORD: usize = 8;
+/// `ZFP_HEADER_FULL`: magic, type and extents, mode.
+const WHOLE_HEADER: c_uint = 7;
+/// `ZFP_HEADER_MAX_BITS` in bytes, as whole words.
+const HEADER: usize = 24;
 
 /// Element types of zfp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +113,14 @@ pub(super) struct Field {
 impl Field {
     pub(super) fn byte_len(&self) -> usize {
         self.extents.iter().product::<usize>() * self.scalar.size()
+    }
+
+    /// Refuses what does not hold exactly its elements.
+    pub(super) fn check_len(&self, len: usize) -> Result<()> {
+        if len != self.byte_len() {
+            return Err(Error::internal(format!("zfp: {len} bytes given, {} expected", self.byte_len())));
+        }
+        Ok(())
     }
 }
 
@@ -195,8 +214,9 @@ pub(super) fn max_len(field: &Field, mode: Mode) -> Result<usize> {
     Ok(bound.next_multiple_of(WORD))
 }
 
-/// Replaces the contents of `out` by the stream of `input`, which holds exactly the elements of `field`.
-pub(super) fn compress(field: &Field, mode: Mode, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
+/// Replaces the contents of `out` by the stream of `input`, which holds exactly the elements of `field`; behind zfp's
+/// own header if it is `headed`.
+pub(super) fn compress(field: &Field, mode: Mode, headed: bool, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let bound = max_len(field, mode)?;
     let mut words = Words::zeroed(bound)?;
     let elements = Words::copy_of(input, input.len())?;
@@ -208,6 +228,9 @@ pub(super) fn compress(field: &Field, mode: Mode, input: &[u8], out: &mut Vec<u8
     let length = unsafe {
         zfp_stream_set_bit_stream(stream.0.as_ptr(), bits.0.as_ptr());
         zfp_stream_rewind(stream.0.as_ptr());
+        if headed && zfp_write_header(stream.0.as_ptr(), described.0.as_ptr(), WHOLE_HEADER) == 0 {
+            return Err(Error::internal("zfp cannot describe this chunk in its header"));
+        }
         zfp_compress(stream.0.as_ptr(), described.0.as_ptr())
     };
     if length == 0 || length > bound {
@@ -235,6 +258,76 @@ pub(super) fn decompress(field: &Field, mode: Mode, input: &[u8], out: &mut Vec<
     let length = unsafe {
         zfp_stream_set_bit_stream(stream.0.as_ptr(), bits.0.as_ptr());
         zfp_stream_rewind(stream.0.as_ptr());
+        zfp_decompress(stream.0.as_ptr(), described.0.as_ptr())
+    };
+    if length == 0 {
+        return Err(Error::corrupt("zfp: not a valid stream"));
+    }
+    if length > input.len().next_multiple_of(WORD) {
+        return Err(Error::corrupt("zfp: the stream ends early"));
+    }
+    out.clear();
+    elements.append_to(field.byte_len(), out)
+}
+
+/// A stream and a description as the header at the beginning of `words` states them, for `field`.
+fn read_header(field: &Field, words: &mut Words) -> Result<(OwnedStream, OwnedBits, OwnedField)> {
+    let stream = OwnedStream::new(Mode::Reversible)?;
+    // SAFETY: allocates an empty description.
+    let described = OwnedField(NonNull::new(unsafe { zfp_field_alloc() }).ok_or_else(no_memory)?);
+    // SAFETY: the words are aligned; the caller keeps them while the stream is used.
+    let bits = unsafe { OwnedBits::new(words.start_mut(), words.byte_len())? };
+    // SAFETY: all are live, and a header is not longer than the words, which have room for the longest.
+    let length = unsafe {
+        zfp_stream_set_bit_stream(stream.0.as_ptr(), bits.0.as_ptr());
+        zfp_stream_rewind(stream.0.as_ptr());
+        zfp_read_header(stream.0.as_ptr(), described.0.as_ptr(), WHOLE_HEADER)
+    };
+    if length == 0 {
+        return Err(Error::corrupt("zfp: no valid header"));
+    }
+    let mut sizes = [0usize; 4];
+    // SAFETY: the description is live; `sizes` has room for four extents, fastest first.
+    let (kind, rank) = unsafe {
+        zfp_field_size(described.0.as_ptr(), sizes.as_mut_ptr());
+        (zfp_field_type(described.0.as_ptr()), zfp_field_dimensionality(described.0.as_ptr()))
+    };
+    let rank = usize::try_from(rank).unwrap_or(0);
+    let stated: Vec<usize> = sizes.iter().take(rank).rev().copied().filter(|extent| *extent != 1).collect();
+    if kind != c_int::from(field.scalar.code()) || stated != field.extents {
+        return Err(Error::corrupt(format!("zfp: the header states another array, of extents {stated:?}")));
+    }
+    Ok((stream, bits, described))
+}
+
+/// Replaces the contents of `out` by the elements of `field`, from a stream behind zfp's own header.
+pub(super) fn decompress_headed(field: &Field, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let mut head = Words::copy_of(input.get(..HEADER).unwrap_or(input), HEADER)?;
+    let (bound, lossless) = {
+        let (stream, _bits, described) = read_header(field, &mut head)?;
+        let reversible = OwnedStream::new(Mode::Reversible)?;
+        let bound = |stream: &OwnedStream| {
+            // SAFETY: both are live; the data of the field is not looked at.
+            unsafe { zfp_stream_maximum_size(stream.0.as_ptr(), described.0.as_ptr()) }
+        };
+        (bound(&stream), bound(&reversible))
+    };
+    // A header can ask for blocks of 4 KiB each; no encoder needs much more than what is lossless.
+    if bound == 0 || bound / 2 > lossless || input.len() > bound.next_multiple_of(WORD) {
+        return Err(Error::corrupt(format!("zfp: {} bytes, at most {bound} expected", input.len())));
+    }
+    // A mode that is cut short could pass for another one.
+    if !input.len().is_multiple_of(WORD) {
+        return Err(Error::corrupt(format!("zfp: {} bytes are no whole words: the stream is cut short", input.len())));
+    }
+    // As in `decompress`: with room for the longest blocks, damaged streams stay inside.
+    let mut words = Words::copy_of(input, bound.next_multiple_of(WORD) + HEADER + 2 * WORD)?;
+    let mut elements = Words::zeroed(field.byte_len())?;
+    let (stream, _bits, described) = read_header(field, &mut words)?;
+    // SAFETY: all are live, the elements have room for what the header describes, which is `field`, and reads stay
+    // within the words.
+    let length = unsafe {
+        zfp_field_set_pointer(described.0.as_ptr(), elements.start_mut());
         zfp_decompress(stream.0.as_ptr(), described.0.as_ptr())
     };
     if length == 0 {

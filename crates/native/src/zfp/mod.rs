@@ -1,7 +1,10 @@
 //! The codec `zfp`: compressed floating-point and integer arrays of one to four dimensions (LLNL zfp 1.0).
 
+mod headed;
 mod header;
 mod library;
+
+pub(crate) use headed::Zfpy;
 
 use knarr_core::array::{DType, Endian};
 use knarr_core::codec::{
@@ -144,24 +147,15 @@ impl Step for Prepared {
     }
 
     fn encode(&self, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        self.check_len(input.len())?;
+        self.field.check_len(input.len())?;
         if self.mode != Mode::Reversible {
             check_ordinary("zfp", self.dtype, input)?;
         }
-        library::compress(&self.field, self.mode, input, out)
+        library::compress(&self.field, self.mode, false, input, out)
     }
 
     fn decode(&self, input: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
         check_limit(self.field.byte_len(), limit)?;
         library::decompress(&self.field, self.mode, input, out)
-    }
-}
-
-impl Prepared {
-    fn check_len(&self, len: usize) -> Result<()> {
-        if len != self.field.byte_len() {
-            return Err(Error::internal(format!("zfp: {len} bytes given, {} expected", self.field.byte_len())));
-        }
-        Ok(())
     }
 }

@@ -1,15 +1,32 @@
 //! Boxes of elements inside row-major arrays.
 
+use knarr_core::{Error, Result};
+
+/// Refuses a region that does not lie inside `shape`.
+pub(crate) fn check_inside(shape: &[u64], start: &[u64], count: &[u64]) -> Result<()> {
+    let fits = start.len() == shape.len()
+        && count.len() == shape.len()
+        && shape
+            .iter()
+            .zip(start.iter().zip(count))
+            .all(|(&extent, (&start, &count))| start.checked_add(count).is_some_and(|end| end <= extent));
+    if fits {
+        Ok(())
+    } else {
+        Err(Error::usage(format!("region {start:?} + {count:?} lies outside of shape {shape:?}")))
+    }
+}
+
 /// Number of elements of a box; `None` if it does not fit 64 bits.
-pub(super) fn volume(shape: &[u64]) -> Option<u64> {
+pub(crate) fn volume(shape: &[u64]) -> Option<u64> {
     shape.iter().try_fold(1u64, |product, &n| product.checked_mul(n))
 }
 
 /// A box inside an array: the shape of the array and where in it the box starts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Placed<'a> {
-    pub(super) shape: &'a [u64],
-    pub(super) start: &'a [u64],
+pub(crate) struct Placed<'a> {
+    pub(crate) shape: &'a [u64],
+    pub(crate) start: &'a [u64],
 }
 
 /// Calls `f` with element offsets in `a` and `b` and a length for each run that is contiguous in both.
@@ -68,19 +85,19 @@ fn span(start: u64, run: u64, size: usize) -> std::ops::Range<usize> {
 }
 
 /// Copies a box of elements of `size` bytes from one array to another.
-pub(super) fn copy_box(source: &[u8], from: Placed<'_>, target: &mut [u8], to: Placed<'_>, count: &[u64], size: usize) {
+pub(crate) fn copy_box(source: &[u8], from: Placed<'_>, target: &mut [u8], to: Placed<'_>, count: &[u64], size: usize) {
     runs(from, to, count, |a, b, run| {
         target[span(b, run, size)].copy_from_slice(&source[span(a, run, size)]);
     });
 }
 
 /// Fills a box with one element.
-pub(super) fn fill_box(target: &mut [u8], to: Placed<'_>, count: &[u64], element: &[u8]) {
+pub(crate) fn fill_box(target: &mut [u8], to: Placed<'_>, count: &[u64], element: &[u8]) {
     runs(to, to, count, |_, at, run| fill(&mut target[span(at, run, element.len())], element));
 }
 
 /// Fills with one element.
-pub(super) fn fill(target: &mut [u8], element: &[u8]) {
+pub(crate) fn fill(target: &mut [u8], element: &[u8]) {
     if element.iter().all(|&byte| byte == 0) {
         target.fill(0);
     } else {
@@ -89,7 +106,7 @@ pub(super) fn fill(target: &mut [u8], element: &[u8]) {
 }
 
 /// Calls `f` with the position of each chunk that a region touches, last axis fastest.
-pub(super) fn each_chunk<E>(
+pub(crate) fn each_chunk<E>(
     start: &[u64],
     count: &[u64],
     chunk: &[u64],
@@ -119,7 +136,7 @@ pub(super) fn each_chunk<E>(
 }
 
 /// Where the chunk at `position` starts, and its extents inside `shape`.
-pub(super) fn chunk_box(position: &[u64], chunk: &[u64], shape: &[u64]) -> (Vec<u64>, Vec<u64>) {
+pub(crate) fn chunk_box(position: &[u64], chunk: &[u64], shape: &[u64]) -> (Vec<u64>, Vec<u64>) {
     let start: Vec<u64> = position.iter().zip(chunk).map(|(p, c)| p * c).collect();
     let count = start.iter().zip(chunk).zip(shape).map(|((s, c), n)| n.saturating_sub(*s).min(*c)).collect();
     (start, count)
@@ -143,6 +160,15 @@ mod tests {
         let all = Placed { shape: &[2, 3, 4], start: &[0, 0, 0] };
         copy_box(&source, all, &mut whole, all, &[2, 3, 4], 1);
         assert_eq!(whole, source);
+    }
+
+    #[test]
+    fn a_region_outside_is_refused() {
+        assert!(check_inside(&[4, 5], &[0, 0], &[4, 5]).is_ok() && check_inside(&[], &[], &[]).is_ok());
+        assert!(check_inside(&[4, 5], &[4, 5], &[0, 0]).is_ok());
+        for (start, count) in [(vec![0], vec![4]), (vec![0, 1], vec![4, 5]), (vec![u64::MAX, 0], vec![1, 1])] {
+            assert!(check_inside(&[4, 5], &start, &count).is_err());
+        }
     }
 
     #[test]

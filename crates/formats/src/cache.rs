@@ -13,7 +13,7 @@ type Slot = Arc<OnceLock<Result<Vec<u8>>>>;
 
 /// Bounded in bytes; least recently used chunks go first.
 #[derive(Debug)]
-pub(super) struct ChunkCache(Mutex<Inner>);
+pub(crate) struct ChunkCache(Mutex<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -24,19 +24,19 @@ struct Inner {
 }
 
 impl ChunkCache {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self(Mutex::new(Inner { slots: HashMap::new(), bytes: 0, limit, clock: 0 }))
     }
 
     /// Sets the most bytes to keep.
-    pub(super) fn set_limit(&self, limit: usize) {
+    pub(crate) fn set_limit(&self, limit: usize) {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         inner.limit = limit;
         inner.evict(0);
     }
 
     /// The chunk of `bytes` bytes at `key`, decoded by `decode` if it is not there.
-    pub(super) fn get(
+    pub(crate) fn get(
         &self,
         key: Key,
         bytes: usize,

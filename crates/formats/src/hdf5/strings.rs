@@ -1,0 +1,37 @@
+//! Strings of variable length, read through the library: they live in heaps of the file.
+
+use super::source::{Hdf5Source, explain_filters};
+use super::sys;
+use crate::grid::check_inside;
+use knarr_core::error::{Error, Result};
+use knarr_core::store::{Source, Strings};
+
+impl Hdf5Source {
+    /// The strings of a region, row-major.
+    pub(super) fn variable_strings(&self, index: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
+        let (stored, variables) = (self.stored(index)?, &self.model().variables);
+        let variable = variables.get(index).ok_or_else(|| Error::internal("there is no such variable"))?;
+        if stored.strings != Some(Strings::Variable) {
+            return Err(Error::unsupported("it holds no strings of variable length"));
+        }
+        check_inside(&variable.shape, start, count)?;
+        if count.contains(&0) {
+            return Ok(Vec::new());
+        }
+        let bytes = sys::locked(|| {
+            super::create::stop_pretending(&variable.filters);
+            self.dataset(stored)?.read_memory(start, count)?.variable_strings()
+        })
+        .map_err(|error| explain_filters(error, &variable.filters))?;
+        bytes
+            .into_iter()
+            .enumerate()
+            .map(|(number, bytes)| {
+                String::from_utf8(bytes).map_err(|_| {
+                    Error::unsupported(format!("string {number} of region {start:?} + {count:?} is not UTF-8"))
+                        .mend("write netCDF-4 or HDF5 instead, which copy its bytes")
+                })
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,202 @@
+//! netCDF-4 variables at the length of their unlimited dimensions.
+//!
+//! Each variable of a netCDF-4 file has as many records as were written to it. Readers of netCDF show all of them with
+//! the length of the dimension, and fill values where there are no records. Zarr and content hashes know one shape
+//! only, and that is the one.
+
+use crate::classic::NcType;
+use crate::grid::{Placed, check_inside, copy_box, fill_box, volume};
+use knarr_core::array::DType;
+use knarr_core::model::{Dimension, ElementType, Layout, Model, Variable};
+use knarr_core::store::{Source, Strings};
+use knarr_core::{Error, Result};
+use std::any::Any;
+use std::path::Path;
+
+/// `source` as readers of netCDF see it. Anything but netCDF-4 is returned as it is.
+pub fn whole_records(source: Box<dyn Source>) -> Box<dyn Source> {
+    if source.format() != "netCDF-4" {
+        return source;
+    }
+    let mut model = source.model().clone();
+    let mut is_short = false;
+    for index in 0..model.variables.len() {
+        let variable = &model.variables[index];
+        let Some(shape) = whole_shape(&model, variable) else { continue };
+        is_short = true;
+        let padding = padding(variable);
+        let variable = &mut model.variables[index];
+        let was_empty = variable.is_empty();
+        variable.shape = shape;
+        variable.padding = padding;
+        if was_empty && !variable.is_empty() && !matches!(variable.dtype, DType::Opaque(n) if n > 1) {
+            variable.copied_because = None;
+        }
+    }
+    if is_short { Box::new(WholeRecords { source, model }) } else { source }
+}
+
+/// The shape of a variable with the lengths of its unlimited dimensions; `None` if it has them.
+fn whole_shape(model: &Model, variable: &Variable) -> Option<Vec<u64>> {
+    if variable.layout == Layout::Null {
+        return None;
+    }
+    let mut shape = variable.shape.clone();
+    for (axis, extent) in shape.iter_mut().enumerate() {
+        let name = variable.dimensions.get(axis)?.as_deref();
+        let dimension = name.and_then(|name| find(model, &variable.path, name));
+        if let Some(dimension) = dimension.filter(|dimension| dimension.unlimited) {
+            *extent = (*extent).max(dimension.len);
+        }
+    }
+    let fits = volume(&shape)?.checked_mul(variable.dtype.size() as u64)?;
+    (shape != variable.shape && i64::try_from(fits).is_ok()).then_some(shape)
+}
+
+/// The dimension that a name stands for: that of the variable's group, or of the nearest group above.
+fn find<'a>(model: &'a Model, path: &str, name: &str) -> Option<&'a Dimension> {
+    let mut group = path;
+    loop {
+        group = &group[..group.rfind('/')?];
+        let wanted = if group.is_empty() { "/" } else { group };
+        let found = model.groups.iter().find(|candidate| candidate.path == wanted);
+        let dimension = found.and_then(|group| group.dimensions.iter().find(|dimension| dimension.name == name));
+        if dimension.is_some() {
+            return dimension;
+        }
+    }
+}
+
+/// The fill value that netCDF shows. A variable without one of its own (fill mode off) gets that of its type.
+fn padding(variable: &Variable) -> u64 {
+    if variable.padding != 0 || variable.attribute("_FillValue").is_some() {
+        return variable.padding;
+    }
+    let kind = match variable.dtype {
+        DType::I8 => NcType::Byte,
+        DType::I16 => NcType::Short,
+        DType::I32 => NcType::Int,
+        DType::I64 => NcType::Int64,
+        DType::U8 => NcType::UByte,
+        DType::U16 => NcType::UShort,
+        DType::U32 => NcType::UInt,
+        DType::U64 => NcType::UInt64,
+        DType::F32 => NcType::Float,
+        DType::F64 => NcType::Double,
+        DType::F16 | DType::Opaque(_) => return 0,
+    };
+    kind.default_fill()
+}
+
+struct WholeRecords {
+    source: Box<dyn Source>,
+    model: Model,
+}
+
+/// The part of a region that lies inside a smaller shape; `None` if there is none.
+fn inside(shape: &[u64], start: &[u64], count: &[u64]) -> Option<Vec<u64>> {
+    let part: Vec<u64> =
+        shape.iter().zip(start.iter().zip(count)).map(|(n, (at, count))| n.saturating_sub(*at).min(*count)).collect();
+    (!part.contains(&0)).then_some(part)
+}
+
+impl WholeRecords {
+    /// The variable as it is stored and as it is shown.
+    fn variable(&self, index: usize) -> Result<(&Variable, &Variable)> {
+        let stored = self.source.model().variables.get(index);
+        stored
+            .zip(self.model.variables.get(index))
+            .ok_or_else(|| Error::internal(format!("there is no variable number {index}")))
+    }
+
+    fn check(&self, shown: &Variable, start: &[u64], count: &[u64]) -> Result<()> {
+        check_inside(&shown.shape, start, count)
+            .map_err(|error| error.at_variable(shown.name()).at(self.path().display().to_string()))
+    }
+}
+
+// A method with a default that is not handed on would answer for the wrong source.
+#[deny(clippy::missing_trait_methods)]
+impl Source for WholeRecords {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn path(&self) -> &Path {
+        self.source.path()
+    }
+
+    fn format(&self) -> &str {
+        self.source.format()
+    }
+
+    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
+        let (stored, shown) = self.variable(variable)?;
+        self.check(shown, start, count)?;
+        let part = inside(&stored.shape, start, count);
+        if stored.shape == shown.shape || part.as_deref() == Some(count) {
+            return self.source.read_region(variable, start, count, out);
+        }
+        let size = stored.dtype.size();
+        let bytes = volume(count).and_then(|len| usize::try_from(len).ok()?.checked_mul(size));
+        let bytes = bytes.ok_or_else(|| Error::unsupported("the region is too large for memory"))?;
+        out.clear();
+        out.try_reserve_exact(bytes).map_err(|_| Error::unsupported("the region is too large for memory"))?;
+        out.resize(bytes, 0);
+        let origin = vec![0; count.len()];
+        let whole = Placed { shape: count, start: &origin };
+        fill_box(out, whole, count, &shown.padding_bytes());
+        let Some(part) = part else { return Ok(()) };
+        let mut written = Vec::new();
+        self.source.read_region(variable, start, &part, &mut written)?;
+        copy_box(&written, Placed { shape: &part, start: &origin }, out, whole, &part, size);
+        Ok(())
+    }
+
+    fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
+        let Ok((stored, _)) = self.variable(variable) else { return true };
+        if stored.shape.is_empty() {
+            return self.source.is_written(variable, start, count);
+        }
+        inside(&stored.shape, start, count).is_some_and(|part| self.source.is_written(variable, start, &part))
+    }
+
+    fn strings(&self, variable: usize) -> Option<Strings> {
+        self.source.strings(variable)
+    }
+
+    fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
+        let (stored, shown) = self.variable(variable)?;
+        self.check(shown, start, count)?;
+        let part = inside(&stored.shape, start, count);
+        if stored.shape == shown.shape || part.as_deref() == Some(count) {
+            return self.source.read_strings(variable, start, count);
+        }
+        let len = volume(count).and_then(|len| usize::try_from(len).ok());
+        let len = len.ok_or_else(|| Error::unsupported("the region is too large for memory"))?;
+        let mut all = vec![String::new(); len];
+        let Some(part) = part else { return Ok(all) };
+        let mut written = self.source.read_strings(variable, start, &part)?.into_iter();
+        // Row-major order of the part is that of its elements within the whole.
+        for (number, place) in all.iter_mut().enumerate() {
+            let mut rest = number as u64;
+            let mut is_written = true;
+            for (n, part) in count.iter().zip(&part).rev() {
+                is_written &= rest % n < *part;
+                rest /= n;
+            }
+            if is_written {
+                *place = written.next().unwrap_or_default();
+            }
+        }
+        Ok(all)
+    }
+
+    fn element_type(&self, variable: usize) -> Option<&ElementType> {
+        self.source.element_type(variable)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self.source.as_any()
+    }
+}

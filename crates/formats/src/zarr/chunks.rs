@@ -1,0 +1,331 @@
+//! Where the chunks of an array lie: each in its own file, or many in a shard; and their elements.
+
+use super::decode::{DecodeBuffers, Decoder};
+use super::hierarchy::{Node, Version};
+use crate::cache::ChunkCache;
+use crate::grid::{Placed, chunk_box, copy_box, each_chunk, fill_box};
+use knarr_core::array::DType;
+use knarr_core::codec::CodecList;
+use knarr_core::{Error, Result};
+use serde_json::{Map, Value, json};
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Indices of shards that are kept.
+const KEPT_INDICES: usize = 32;
+/// Offset and length of a chunk that does not exist.
+const ABSENT: u64 = u64::MAX;
+/// Offset and length of one chunk in an index.
+const ENTRY: u64 = 16;
+/// CRC-32C of an index.
+const CHECKSUM: usize = 4;
+
+/// The chunks of one array that Knarr decodes itself.
+pub(super) struct Chunks {
+    /// Shape of what is decoded at once.
+    pub(super) shape: Vec<u64>,
+    decoder: Decoder,
+    shards: Option<Shards>,
+}
+
+/// Chunks that share files.
+struct Shards {
+    /// Chunks per shard along each axis.
+    extents: Vec<u64>,
+    count: u64,
+    at_end: bool,
+    has_checksum: bool,
+    kept: Mutex<Vec<(PathBuf, Index)>>,
+}
+
+/// Offset and length of each chunk of a shard, row-major; `None` if there is no such file.
+type Index = Option<Arc<Vec<(u64, u64)>>>;
+
+/// Finds the file of the chunk or shard at a position of its grid.
+pub(super) type FileOf<'a> = dyn Fn(&[u64]) -> PathBuf + 'a;
+
+/// A region that is asked for, and the array it is a part of.
+pub(super) struct Wanted<'a> {
+    /// Number of the variable, for the cache.
+    pub(super) variable: usize,
+    pub(super) shape: &'a [u64],
+    pub(super) start: &'a [u64],
+    pub(super) count: &'a [u64],
+    /// One element as it is where no chunk was written.
+    pub(super) padding: &'a [u8],
+}
+
+thread_local! {
+    /// Encoded bytes of one chunk, and the buffers of its decoder.
+    static BUFFERS: RefCell<(Vec<u8>, DecodeBuffers)> = RefCell::default();
+}
+
+impl Chunks {
+    /// `None` if Knarr has no codec for one of the array's, or shards of a kind that it does not read.
+    pub(super) fn of(list: &CodecList, node: &Node, dtype: DType, chunk: &[u64]) -> Option<Self> {
+        let decoder = match node.version {
+            Version::V2 => Decoder::v2(list, &node.metadata, dtype, chunk)?,
+            Version::V3 => {
+                let codecs = node.metadata.get("codecs")?.as_array()?;
+                if let [only] = codecs.as_slice()
+                    && only.get("name").and_then(Value::as_str) == Some("sharding_indexed")
+                {
+                    return Self::in_shards(list, only.get("configuration")?.as_object()?, dtype, chunk);
+                }
+                Decoder::v3(list, codecs, dtype, chunk)?
+            }
+        };
+        Some(Self { shape: chunk.to_vec(), decoder, shards: None })
+    }
+
+    fn in_shards(list: &CodecList, configuration: &Map<String, Value>, dtype: DType, shard: &[u64]) -> Option<Self> {
+        let chunk: Vec<u64> =
+            configuration.get("chunk_shape")?.as_array()?.iter().map(Value::as_u64).collect::<Option<_>>()?;
+        let divides = |(&shard, &chunk): (&u64, &u64)| chunk > 0 && shard.is_multiple_of(chunk);
+        if chunk.len() != shard.len() || !shard.iter().zip(&chunk).all(divides) {
+            return None;
+        }
+        let decoder = Decoder::v3(list, configuration.get("codecs")?.as_array()?, dtype, &chunk)?;
+        let names: Vec<&str> = configuration
+            .get("index_codecs")?
+            .as_array()?
+            .iter()
+            .map(|codec| codec.as_str().or_else(|| codec.get("name")?.as_str()))
+            .collect::<Option<_>>()?;
+        let has_checksum = match names.as_slice() {
+            ["bytes"] => false,
+            ["bytes", "crc32c"] => true,
+            _ => return None,
+        };
+        let endian = configuration.get("index_codecs")?.get(0)?.pointer("/configuration/endian");
+        if endian.is_some_and(|endian| endian != "little") {
+            return None;
+        }
+        let at_end = match configuration.get("index_location").map(Value::as_str) {
+            None | Some(Some("end")) => true,
+            Some(Some("start")) => false,
+            Some(_) => return None,
+        };
+        let extents: Vec<u64> = shard.iter().zip(&chunk).map(|(shard, chunk)| shard / chunk).collect();
+        let count = extents.iter().try_fold(1u64, |count, &n| count.checked_mul(n))?;
+        let shards = Shards { extents, count, at_end, has_checksum, kept: Mutex::default() };
+        Some(Self { shape: chunk, decoder, shards: Some(shards) })
+    }
+
+    /// Replaces the contents of `out` by the elements of a region that lies inside the array.
+    pub(super) fn read(
+        &self,
+        file_of: &FileOf<'_>,
+        cache: &ChunkCache,
+        wanted: &Wanted<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let Wanted { shape, start, count, padding, .. } = *wanted;
+        let size = padding.len();
+        let bytes = count
+            .iter()
+            .try_fold(size as u64, |bytes, &n| bytes.checked_mul(n))
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .filter(|&bytes| out.try_reserve_exact(bytes.saturating_sub(out.len())).is_ok())
+            .ok_or_else(|| Error::unsupported("the region is too large for memory").mend("choose smaller chunks"))?;
+        out.resize(bytes, 0);
+        each_chunk(start, count, &self.shape, |position| {
+            let place = |error: Error| error.at(format!("chunk {position:?}"));
+            let (chunk_start, chunk_count) = chunk_box(position, &self.shape, shape);
+            let from: Vec<u64> = start.iter().zip(&chunk_start).map(|(s, c)| s.saturating_sub(*c)).collect();
+            let to: Vec<u64> = start.iter().zip(&chunk_start).map(|(s, c)| c.saturating_sub(*s)).collect();
+            let part: Vec<u64> =
+                (0..count.len()).map(|axis| (chunk_count[axis] - from[axis]).min(count[axis] - to[axis])).collect();
+            let to = Placed { shape: count, start: &to };
+            // The region is this chunk and nothing else: decoded where it is wanted.
+            if part == count && part == self.shape {
+                if !self.decode(file_of, position, out).map_err(place)? {
+                    out.resize(bytes, 0);
+                    fill_box(out, to, &part, padding);
+                }
+                return Ok(());
+            }
+            let decode = || {
+                let mut chunk = Vec::new();
+                // An empty vector stands for a chunk that does not exist.
+                self.decode(file_of, position, &mut chunk).map(|_| chunk)
+            };
+            let key = (wanted.variable, linear(position, &self.shape, shape));
+            cache
+                .get(key, self.decoder.byte_len(), decode, |chunk| {
+                    if chunk.is_empty() {
+                        fill_box(out, to, &part, padding);
+                    } else {
+                        copy_box(chunk, Placed { shape: &self.shape, start: &from }, out, to, &part, size);
+                    }
+                })
+                .map_err(place)
+        })
+    }
+
+    /// True if any chunk that the region touches was written. Damage is reported by reading.
+    pub(super) fn is_written(&self, file_of: &FileOf<'_>, start: &[u64], count: &[u64]) -> bool {
+        each_chunk(start, count, &self.shape, |position| {
+            let exists = match &self.shards {
+                None => file_of(position).exists(),
+                Some(shards) => !matches!(shards.find(file_of, position), Ok(None)),
+            };
+            if exists { Err(()) } else { Ok(()) }
+        })
+        .is_err()
+    }
+
+    /// Replaces the contents of `out` by the bytes of a chunk as they are stored; false if it was never written.
+    pub(super) fn stored(&self, file_of: &FileOf<'_>, position: &[u64], out: &mut Vec<u8>) -> Result<bool> {
+        let Some(shards) = &self.shards else {
+            let path = file_of(position);
+            let Some(file) = open(&path)? else { return Ok(false) };
+            let read_error = |error: std::io::Error| Error::read(&path, &error);
+            let length = file.metadata().map_err(read_error)?.len();
+            self.check_length(length)?;
+            out.clear();
+            (&file).take(length).read_to_end(out).map_err(read_error)?;
+            return Ok(true);
+        };
+        let Some((path, offset, length)) = shards.find(file_of, position)? else { return Ok(false) };
+        self.check_length(length)?;
+        let Some(file) = open(&path)? else { return Ok(false) };
+        let held = file.metadata().map_err(|error| Error::read(&path, &error))?.len();
+        if offset.checked_add(length).is_none_or(|end| end > held) {
+            return Err(Error::corrupt(format!(
+                "the index places it at {length} bytes from {offset}, the shard has {held} bytes"
+            ))
+            .mend("the shard is truncated or damaged: restore it from a copy"));
+        }
+        out.resize(usize::try_from(length).unwrap_or(usize::MAX), 0);
+        file.read_exact_at(out, offset).map_err(|error| Error::read(&path, &error))?;
+        Ok(true)
+    }
+
+    fn check_length(&self, length: u64) -> Result<()> {
+        if length <= self.decoder.largest() {
+            return Ok(());
+        }
+        let decoded = self.decoder.byte_len();
+        Err(Error::corrupt(format!("{length} bytes are stored for a chunk of {decoded}"))
+            .mend("the store is damaged: restore it from a copy"))
+    }
+
+    fn decode(&self, file_of: &FileOf<'_>, position: &[u64], out: &mut Vec<u8>) -> Result<bool> {
+        BUFFERS.with_borrow_mut(|(stored, buffers)| {
+            if !self.stored(file_of, position, stored)? {
+                return Ok(false);
+            }
+            self.decoder.decode(stored, buffers, out)?;
+            Ok(true)
+        })
+    }
+}
+
+/// Number of a chunk, row-major.
+fn linear(position: &[u64], chunk: &[u64], shape: &[u64]) -> u64 {
+    let grid = shape.iter().zip(chunk).map(|(n, chunk)| n.div_ceil(*chunk));
+    position.iter().zip(grid).fold(0, |linear: u64, (at, n)| linear.wrapping_mul(n).wrapping_add(*at))
+}
+
+/// The file, if there is one.
+fn open(path: &Path) -> Result<Option<File>> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(error) => Err(Error::read(path, &error)),
+    }
+}
+
+impl Shards {
+    /// File, offset and length of a chunk; `None` if it was never written.
+    fn find(&self, file_of: &FileOf<'_>, position: &[u64]) -> Result<Option<(PathBuf, u64, u64)>> {
+        let shard: Vec<u64> = position.iter().zip(&self.extents).map(|(at, n)| at / n).collect();
+        let slot = position.iter().zip(&self.extents).fold(0, |slot, (at, n)| slot * n + at % n);
+        let path = file_of(&shard);
+        let Some(index) = self.index(&path).map_err(|error| error.at(format!("shard {shard:?}")))? else {
+            return Ok(None);
+        };
+        let entry = usize::try_from(slot).ok().and_then(|slot| index.get(slot).copied());
+        let (offset, length) = entry.ok_or_else(|| Error::internal("a shard's index has too few entries"))?;
+        Ok((offset != ABSENT || length != ABSENT).then_some((path, offset, length)))
+    }
+
+    fn index(&self, path: &Path) -> Result<Index> {
+        let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, index)) = lock().iter().find(|(kept, _)| kept == path) {
+            return Ok(index.clone());
+        }
+        let index = self.read_index(path)?.map(Arc::new);
+        let mut kept = lock();
+        if kept.len() >= KEPT_INDICES {
+            kept.remove(0);
+        }
+        kept.push((path.to_owned(), index.clone()));
+        Ok(index)
+    }
+
+    fn read_index(&self, path: &Path) -> Result<Option<Vec<(u64, u64)>>> {
+        let Some(file) = open(path)? else { return Ok(None) };
+        let read_error = |error: std::io::Error| Error::read(path, &error);
+        let held = file.metadata().map_err(read_error)?.len();
+        let checksum = if self.has_checksum { CHECKSUM as u64 } else { 0 };
+        // A damaged shape must not make the index longer than its file.
+        let length = self.count.checked_mul(ENTRY).and_then(|bytes| bytes.checked_add(checksum));
+        let Some(length) = length.filter(|&length| length <= held) else {
+            return Err(Error::corrupt(format!("{held} bytes are too few for the index of {} chunks", self.count))
+                .mend("the shard is truncated or damaged: restore it from a copy"));
+        };
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+        file.read_exact_at(&mut bytes, if self.at_end { held - length } else { 0 }).map_err(read_error)?;
+        let mut entries = bytes.as_slice();
+        if self.has_checksum {
+            let wrong = || {
+                Error::corrupt("the checksum of the index is wrong")
+                    .mend("the shard is damaged: restore it from a copy")
+            };
+            let (before, stated) = entries.split_last_chunk::<CHECKSUM>().ok_or_else(wrong)?;
+            if crc32c::crc32c(before) != u32::from_le_bytes(*stated) {
+                return Err(wrong());
+            }
+            entries = before;
+        }
+        let (numbers, _) = entries.as_chunks::<8>();
+        let pairs = numbers.as_chunks::<2>().0;
+        Ok(Some(pairs.iter().map(|[at, len]| (u64::from_le_bytes(*at), u64::from_le_bytes(*len))).collect()))
+    }
+}
+
+/// The metadata of an array as if its chunks were plain bytes, for the part of `zarrs` that checks everything else.
+pub(super) fn as_plain(node: &Node, dtype: DType) -> Map<String, Value> {
+    let mut metadata = node.metadata.clone();
+    if matches!(dtype, DType::Opaque(_)) {
+        // Not all byte strings are known there.
+        metadata.insert("data_type".to_owned(), json!("uint8"));
+        metadata.insert("dtype".to_owned(), json!("|u1"));
+        metadata.insert("fill_value".to_owned(), json!(0));
+    }
+    match node.version {
+        Version::V2 => {
+            metadata.remove("data_type");
+            metadata.insert("filters".to_owned(), Value::Null);
+            metadata.insert("compressor".to_owned(), Value::Null);
+        }
+        Version::V3 => {
+            metadata.remove("dtype");
+            let bytes = if dtype.size() > 1 && !matches!(dtype, DType::Opaque(_)) {
+                json!({"name": "bytes", "configuration": {"endian": "little"}})
+            } else {
+                json!({"name": "bytes"})
+            };
+            metadata.insert("codecs".to_owned(), json!([bytes]));
+        }
+    }
+    metadata
+}
