@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Scratch, region};
+use common::{Folder, region};
 use knarr_core::ErrorKind;
 use knarr_core::array::{ArraySpec, DType};
 use knarr_core::chain::{Chain, ChainSpec, Scratch as Buffers};
@@ -61,7 +61,7 @@ fn encoded(chain: &str, values: &[i32]) -> (Value, Vec<u8>) {
 
 #[test]
 fn a_chunk_is_read_decoded_and_as_it_is_stored() {
-    let scratch = Scratch::new("zarr-chunks");
+    let scratch = Folder::new();
     let store = scratch.path().join("a.zarr");
     let values: Vec<i32> = (0..100).map(|n| n * n).collect();
     for chain in ["grid", "pcodec", "delta", "delta | shuffle | fletcher32", "raw"] {
@@ -103,7 +103,7 @@ const ABSENT: (u64, u64) = (u64::MAX, u64::MAX);
 
 #[test]
 fn shards_are_read_and_damaged_ones_are_named() {
-    let scratch = Scratch::new("zarr-shards");
+    let scratch = Folder::new();
     let store = scratch.path().join("a.zarr");
     let values: Vec<i32> = (0..10).collect();
     let (codecs, bytes) = encoded("delta | fletcher32", &values);
@@ -144,7 +144,7 @@ fn shards_are_read_and_damaged_ones_are_named() {
 
 #[test]
 fn metadata_that_makes_no_sense_is_said() {
-    let scratch = Scratch::new("zarr-hostile");
+    let scratch = Folder::new();
     let store = scratch.path().join("a.zarr");
     let bytes = json!([{"name": "bytes", "configuration": {"endian": "little"}}]);
     let shards = |chunk: Value| sharded(&chunk, &bytes, "end");
