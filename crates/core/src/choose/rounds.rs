@@ -10,6 +10,8 @@ use crate::plan::Candidate;
 use crate::profile::Profile;
 use crate::quality::Bound;
 
+/// Candidates that are tried even if there is no time.
+const LEAST: usize = 2;
 /// Candidates that the first round should have time for.
 const WANTED: usize = 8;
 /// A candidate this many times as fast as its sibling is tried before it.
@@ -102,15 +104,22 @@ impl Trials<'_> {
             .collect();
         let mut best = f64::NEG_INFINITY;
         for tries in 0..entries.len() {
-            let in_time = |entry: &Entry| tries < 2 || megabytes / entry.candidate.merits.encode <= left;
+            let seconds = |entry: &Entry| megabytes / entry.candidate.merits.encode;
+            // One slow candidate must not take the time of many quick ones.
+            let in_time = |entry: &Entry| seconds(entry) <= left / 2.0;
             let hope =
                 |entry: &Entry| self.score(&entry.candidate.chain, entry.candidate.merits.ratio * entry.doubt.exp());
-            let next = (0..entries.len())
-                .filter(|&at| entries[at].doubt > 0.0 && in_time(&entries[at]))
+            let untried = || (0..entries.len()).filter(|&at| entries[at].doubt > 0.0);
+            let hopeful = untried()
+                .filter(|&at| in_time(&entries[at]))
                 .map(|at| (at, hope(&entries[at])))
-                .filter(|&(_, hope)| tries < 2 || hope > best)
+                .filter(|&(_, hope)| tries < LEAST || hope > best)
                 .reduce(|a, b| if b.1 > a.1 { b } else { a });
-            let Some((next, _)) = next else { break };
+            // Where time is short for all, the candidates that were predicted to be best.
+            let Some((next, _)) = hopeful.or_else(|| untried().next().filter(|_| tries < LEAST).map(|at| (at, 0.0)))
+            else {
+                break;
+            };
             let next = quick_sibling(&entries, next);
             left -= megabytes / entries[next].candidate.merits.encode;
             let tried = self.run(entries[next].candidate.clone(), samples);
