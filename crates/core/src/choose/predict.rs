@@ -91,7 +91,7 @@ pub(super) fn family(chain: &ChainSpec) -> String {
 /// How far a ratio from [`predict_ratio`] may be off, in its logarithm. Features say little about repeats of whole
 /// numbers.
 pub(super) fn doubt(chain: &ChainSpec) -> f64 {
-    if is_of_numbers(chain) { 0.9 } else { 0.4 }
+    if is_of_numbers(chain) { 0.9 } else { 0.65 }
 }
 
 /// How far a ratio from [`ratio_after`] may be off, in its logarithm: without a shuffle, higher levels find repeats of

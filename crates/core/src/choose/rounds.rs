@@ -17,7 +17,7 @@ const WANTED: usize = 8;
 /// A candidate this many times as fast as its sibling is tried before it.
 const MUCH_FASTER: f64 = 3.0;
 /// Candidates within this score of the best of the first round go to the second.
-const CLOSE: f64 = 0.03;
+const CLOSE: f64 = 0.06;
 /// Most candidates of the second round.
 const FINALISTS: usize = 3;
 /// As far behind, and as many, go to the second round where there is time to try them on all samples: parts of
@@ -89,6 +89,8 @@ struct Entry {
     family: String,
     /// Logarithm by which the ratio may be off; 0 once it was tried.
     doubt: f64,
+    /// Its ratio is expected from a sibling's.
+    corrected: bool,
 }
 
 impl Trials<'_> {
@@ -100,15 +102,24 @@ impl Trials<'_> {
         let mut left = self.budget / 2.0;
         let mut entries: Vec<Entry> = predicted
             .into_iter()
-            .map(|candidate| Entry { family: family(&candidate.chain), doubt: doubt(&candidate.chain), candidate })
+            .map(|candidate| Entry {
+                family: family(&candidate.chain),
+                doubt: doubt(&candidate.chain),
+                corrected: false,
+                candidate,
+            })
             .collect();
         let mut best = f64::NEG_INFINITY;
+        // How much more than predicted the best one gained: others may gain as much more.
+        let mut surprise = 1.0f64;
         for tries in 0..entries.len() {
             let seconds = |entry: &Entry| megabytes / entry.candidate.merits.encode;
             // One slow candidate must not take the time of many quick ones.
             let in_time = |entry: &Entry| seconds(entry) <= left / 2.0;
-            let hope =
-                |entry: &Entry| self.score(&entry.candidate.chain, entry.candidate.merits.ratio * entry.doubt.exp());
+            let hope = |entry: &Entry| {
+                let ratio = entry.candidate.merits.ratio * entry.doubt.exp();
+                self.score(&entry.candidate.chain, if entry.corrected { ratio } else { ratio * surprise })
+            };
             let untried = || (0..entries.len()).filter(|&at| entries[at].doubt > 0.0);
             let hopeful = untried()
                 .filter(|&at| in_time(&entries[at]))
@@ -124,7 +135,10 @@ impl Trials<'_> {
             left -= megabytes / entries[next].candidate.merits.encode;
             let tried = self.run(entries[next].candidate.clone(), samples);
             if tried.is_usable() {
-                best = best.max(tried.score);
+                if tried.score > best {
+                    best = tried.score;
+                    surprise = (tried.merits.ratio / tried.predicted_ratio).max(1.0);
+                }
                 let (family, chain, ratio) = (entries[next].family.clone(), tried.chain.clone(), tried.merits.ratio);
                 for sibling in entries.iter_mut().filter(|entry| entry.family == family && entry.doubt > 0.0) {
                     self.correct(sibling, &chain, ratio);
@@ -141,6 +155,7 @@ impl Trials<'_> {
         entry.candidate.merits = self.profile.merits(self.codecs, &entry.candidate.chain, ratio);
         entry.candidate.score = self.goal.score(&entry.candidate.merits);
         entry.doubt = entry.doubt.min(doubt_after(&entry.candidate.chain));
+        entry.corrected = true;
     }
 
     fn score(self, chain: &ChainSpec, ratio: f64) -> f64 {
