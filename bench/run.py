@@ -2,6 +2,8 @@
 
     run.py repack  [--repeats N] [--peers-only] [--goals balanced,...] [--inputs real.nc,...]
     run.py codecs  [--jobs N] [--knarr FILE...]
+    run.py choice
+    run.py pipeline [--threads N] [--repeats N]
     run.py memory  [--max-mem 128M]
 
 No timing is asserted here: numbers are for people to judge, with machine, versions and commands.
@@ -20,7 +22,9 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
+import choices
 import codecs_pool
+import pipeline
 import repack
 from data import WORK, write_inputs
 from equality import require_equal
@@ -113,6 +117,20 @@ def run_codecs(options: argparse.Namespace, facts: dict[str, object]) -> None:
         save("codecs", {"pool": results, "knarr": knarr_files}, facts)
 
 
+def run_choice(_options: argparse.Namespace, facts: dict[str, object]) -> None:
+    rows = choices.measure_choices(WORK / "variables.nc")
+    print(header(facts))
+    print(choices.table(rows))
+    save("choice", rows, facts)
+
+
+def run_pipeline(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    rows = pipeline.measure_pipeline(WORK / "real.nc", WORK / "pipeline.nc", options.threads, options.repeats)
+    print(header(facts))
+    print(pipeline.table(rows))
+    save("pipeline", rows, facts)
+
+
 def run_memory(options: argparse.Namespace, facts: dict[str, object]) -> None:
     limit = int(options.max_mem.rstrip("M")) * 1_000_000
     write_inputs(large=10 * limit)
@@ -150,6 +168,12 @@ def main() -> None:
     three = kinds.add_parser("memory", help="peak memory on a file ten times --max-mem")
     three.add_argument("--max-mem", default="128M")
     three.set_defaults(run=run_memory)
+    four = kinds.add_parser("choice", help="choices of each goal against the best of all candidates")
+    four.set_defaults(run=run_choice)
+    five = kinds.add_parser("pipeline", help="repack against its codecs alone in memory")
+    five.add_argument("--threads", type=int, default=os.cpu_count())
+    five.add_argument("--repeats", type=int, default=3)
+    five.set_defaults(run=run_pipeline)
     options = parser.parse_args()
     write_inputs()
     options.run(options, {"machine": machine(), "versions": versions()})

@@ -109,3 +109,48 @@ pub(super) fn codes(lengths: &[u8], codes: &mut [u16]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_complete_and_within_the_limit() {
+        let fibonacci: Vec<u32> = (0..40)
+            .scan((1, 1), |s, _| {
+                *s = (s.1, s.0 + s.1);
+                Some(s.0)
+            })
+            .collect();
+        let flat = vec![7; 286];
+        let sparse: Vec<u32> = (0..286).map(|symbol| u32::from(symbol % 50 == 3)).collect();
+        for (counts, limit) in [(&fibonacci, 14), (&fibonacci, 7), (&flat, 14), (&flat, 9), (&sparse, 14)] {
+            let mut lengths = vec![0; counts.len()];
+            code_lengths(counts, limit, &mut lengths);
+            assert!(lengths.iter().zip(counts).all(|(&length, &count)| (length > 0) == (count > 0)));
+            assert!(lengths.iter().all(|&length| usize::from(length) <= limit));
+            let sum: usize =
+                lengths.iter().filter(|&&length| length > 0).map(|&length| 1 << (limit - usize::from(length))).sum();
+            assert_eq!(sum, 1 << limit, "Kraft's sum of a complete code");
+        }
+    }
+
+    #[test]
+    fn lengths_of_even_counts_are_optimal() {
+        let mut lengths = [0; 4];
+        code_lengths(&[8, 4, 2, 2], 14, &mut lengths);
+        assert_eq!(lengths, [1, 2, 3, 3]);
+        code_lengths(&[0, 9, 0, 0], 14, &mut lengths);
+        assert_eq!(lengths, [0, 1, 0, 0]);
+        code_lengths(&[0; 4], 14, &mut lengths);
+        assert_eq!(lengths, [0; 4]);
+    }
+
+    #[test]
+    fn canonical_codes_are_those_of_the_specification() {
+        // RFC 1951, 3.2.2: lengths 3, 3, 3, 3, 3, 2, 4, 4 give 010, 011, 100, 101, 110, 00, 1110, 1111.
+        let mut found = [0; 8];
+        codes(&[3, 3, 3, 3, 3, 2, 4, 4], &mut found);
+        assert_eq!(found, [0b010, 0b110, 0b001, 0b101, 0b011, 0b00, 0b0111, 0b1111]);
+    }
+}

@@ -160,3 +160,45 @@ impl Table {
         (entry != 0).then_some((entry >> 4, (entry & 15) as usize))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knarr_core::testing::data::Random;
+    use libdeflater::{CompressionLvl, Compressor, Decompressor};
+
+    #[test]
+    fn a_reopened_stream_goes_on() {
+        let mut random = Random::new(3);
+        for level in 1..=12 {
+            for length in [0, 1, 300, 5000, 70_000, 400_000] {
+                let bytes: Vec<u8> = (0..length).map(|_| random.bits().to_le_bytes()[1] & 0x3F).collect();
+                let mut compressor = Compressor::new(CompressionLvl::new(level).unwrap());
+                let mut stream = vec![0; compressor.deflate_compress_bound(length)];
+                let written = compressor.deflate_compress(&bytes, &mut stream).unwrap();
+                stream.truncate(written);
+                let end = reopen(&mut stream).unwrap();
+                assert!(end.div_ceil(8) <= stream.len());
+                // The empty last block of the fixed codes, at the bit where the stream ended.
+                stream.resize(end / 8 + 3, 0);
+                for bit in [0, 1] {
+                    stream[(end + bit) / 8] |= 1 << ((end + bit) % 8);
+                }
+                let mut back = vec![0; length];
+                assert_eq!(Decompressor::new().deflate_decompress(&stream, &mut back).unwrap(), length);
+                assert_eq!(back, bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_is_refused() {
+        let mut compressor = Compressor::new(CompressionLvl::new(6).unwrap());
+        let bytes: Vec<u8> = (0..9000u32).map(|i| (i * i / 7).to_le_bytes()[1]).collect();
+        let mut stream = vec![0; compressor.deflate_compress_bound(bytes.len())];
+        let written = compressor.deflate_compress(&bytes, &mut stream).unwrap();
+        for length in 0..written - 1 {
+            assert_eq!(reopen(&mut stream[..length].to_vec()), None);
+        }
+    }
+}
