@@ -180,7 +180,9 @@ fn closed() -> Error {
 
 impl Sink for Hdf5Sink {
     fn put(&mut self, chunk: EncodedChunk<'_>) -> Result<()> {
-        self.put_chunk(chunk).map_err(|error| error.at(self.path.display().to_string()))
+        let bytes = chunk.bytes.len() as u64;
+        self.put_chunk(chunk).map_err(|error| error.at(self.path.display().to_string()))?;
+        self.temporary.as_mut().map_or(Ok(()), |temporary| temporary.written(bytes))
     }
 
     fn annotate(&mut self, variable: Option<usize>, attributes: &[Attribute]) -> Result<()> {

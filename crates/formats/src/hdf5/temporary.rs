@@ -5,6 +5,8 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::write_behind::WriteBehind;
+
 use knarr_core::error::{Error, ErrorKind, Result};
 
 /// A file called `.NAME.knarr-NUMBER.tmp`, removed when dropped before [`Temporary::publish`].
@@ -14,6 +16,7 @@ pub(crate) struct Temporary {
     target: PathBuf,
     force: bool,
     published: bool,
+    behind: Option<WriteBehind>,
 }
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -35,7 +38,7 @@ impl Temporary {
             hidden.push(format!(".knarr-{:x}-{number:x}.tmp", std::process::id()));
             let path = target.with_file_name(hidden);
             match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(_) => return Ok(Self { path, target: target.to_owned(), force, published: false }),
+                Ok(_) => return Ok(Self { path, target: target.to_owned(), force, published: false, behind: None }),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(Error::write(target, &error)),
             }
@@ -47,12 +50,29 @@ impl Temporary {
         &self.path
     }
 
+    /// So many bytes were written, which the disk may take while more are made.
+    ///
+    /// # Errors
+    /// `Write` if the file cannot be opened again.
+    pub(crate) fn written(&mut self, bytes: u64) -> Result<()> {
+        let behind = match &mut self.behind {
+            Some(behind) => behind,
+            none => none.insert(WriteBehind::start(&self.path).map_err(|error| Error::write(&self.target, &error))?),
+        };
+        behind.written(bytes);
+        Ok(())
+    }
+
     /// Syncs the file, gives it its final name, and syncs the directory. Returns the size in bytes.
     ///
     /// # Errors
     /// `Exists` if the target has appeared meanwhile and may not be replaced, `Write` otherwise.
     pub(crate) fn publish(mut self) -> Result<u64> {
+        let behind = self.behind.take();
         let place = |error: &std::io::Error| Error::write(&self.target, error);
+        if let Some(behind) = behind {
+            behind.finish().map_err(|error| place(&error))?;
+        }
         let file = OpenOptions::new().write(true).open(&self.path).map_err(|error| place(&error))?;
         file.sync_all().map_err(|error| place(&error))?;
         let size = file.metadata().map_err(|error| place(&error))?.len();
