@@ -1,4 +1,5 @@
 //! Bits in DEFLATE's order: least significant first (RFC 1951, 3.1.1).
+#![expect(clippy::cast_possible_truncation, reason = "a remainder of 8")]
 
 /// Appends bits to a byte vector that it grows ahead of them.
 pub(super) struct BitWriter {

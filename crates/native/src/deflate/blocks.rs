@@ -2,6 +2,7 @@
 //!
 //! A run is a match of distance 1. Blocks end where the distribution of bytes changes, which gains more on shuffled
 //! numbers than a search for other matches does.
+#![expect(clippy::cast_possible_truncation, reason = "runs and repeats fit their fields by construction")]
 
 use super::bits::BitWriter;
 use super::huffman;

@@ -1,4 +1,5 @@
 //! Prefix codes of limited length (RFC 1951, 3.2.2).
+#![expect(clippy::cast_possible_truncation, reason = "symbols and lengths are far below 2^8 and 2^16")]
 
 /// Lengths of a prefix code for symbols that occur `counts` times, none longer than `limit`; 0 for those that do not
 /// occur. A lone symbol gets one bit. Huffman's code by Moffat and Katajainen's in-place algorithm (1995); where it

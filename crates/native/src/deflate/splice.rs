@@ -1,4 +1,5 @@
 //! Makes a finished DEFLATE stream one that can go on: finds its last block, clears the mark and says where it ends.
+#![expect(clippy::cast_possible_truncation, reason = "fields of at most 16 bits, symbols below 320")]
 
 /// RFC 1951, 3.2.7.
 const ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
@@ -109,7 +110,7 @@ fn skip_symbols(reader: &mut Reader, literals: &[u8], distances: &[u8]) -> Optio
         0..256 => 0,
         256 => END,
         257..265 | 285 => MATCH,
-        _ => MATCH | (symbol as u32 - 261) / 4,
+        _ => MATCH | ((symbol as u32 - 261) / 4),
     });
     let distances = table(distances, |symbol| (symbol as u32 / 2).saturating_sub(1));
     let limit = 8 * reader.bytes.len();

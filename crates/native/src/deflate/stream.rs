@@ -27,7 +27,7 @@ pub(super) fn encode(
     compressor: &mut Compressor,
     out: Vec<u8>,
 ) -> Result<Vec<u8>> {
-    let mut writer = Writer { input, compressor, out: BitWriter::new(out), part: Part::Blocks(Open::new(0)) };
+    let mut writer = Writer { input, compressor, out: BitWriter::new(out), part: Part::Blocks(Box::new(Open::new(0))) };
     let plane = (input.len() / planes.max(1)).max(GRANULE);
     for plane_begin in (0..input.len()).step_by(plane) {
         let plane_end = (plane_begin + plane).min(input.len());
@@ -48,7 +48,7 @@ pub(super) fn encode(
 /// What is not written yet.
 enum Part {
     /// A block of literals and runs.
-    Blocks(Open),
+    Blocks(Box<Open>),
     /// Bytes from here on, to be searched.
     Search(usize),
 }
@@ -66,14 +66,14 @@ impl Writer<'_> {
         for block in self.input[begin..end].chunks(LARGEST_STORED) {
             self.out.stored(block);
         }
-        self.part = Part::Blocks(Open::new(end));
+        self.part = Part::Blocks(Box::new(Open::new(end)));
         Ok(())
     }
 
     fn runs(&mut self, begin: usize, end: usize) -> Result<()> {
         if matches!(self.part, Part::Search(_)) {
             self.close(begin)?;
-            self.part = Part::Blocks(Open::new(begin));
+            self.part = Part::Blocks(Box::new(Open::new(begin)));
         }
         if let Part::Blocks(open) = &mut self.part {
             for from in (begin..end).step_by(GRANULE) {
@@ -153,7 +153,7 @@ mod tests {
                 bytes.push(match kind {
                     0 => noise,
                     1 => noise & (noise >> 3),
-                    2 => (at / period % 251) as u8,
+                    2 => (at / period).to_le_bytes()[0],
                     3 if at >= period => bytes[begin + at - period],
                     3 => noise,
                     _ => 7,
@@ -176,9 +176,9 @@ mod tests {
     #[test]
     fn every_mixture_of_parts_comes_back() {
         let mut random = Random::new(7);
-        for case in 0..60 {
-            let bytes = mixed(&mut random, case % 9);
-            round_trip(&bytes, 1 + case % 8, 1 + (case % 12) as i32);
+        for case in 0..60u8 {
+            let bytes = mixed(&mut random, usize::from(case % 9));
+            round_trip(&bytes, usize::from(1 + case % 8), i32::from(1 + case % 12));
         }
     }
 
