@@ -72,14 +72,14 @@ pub fn run_rounds(
         return (ranked, quick_bytes as u64);
     }
     let samples = cut_samples(samples, more, SMALLEST_AGAIN);
-    let again = ranked
-        .into_iter()
-        .enumerate()
-        .map(|(position, candidate)| if position < close { trials.run(candidate, &samples) } else { candidate });
-    // The finalists stay before the others, which were behind on less data.
-    let (mut finalists, others): (Vec<_>, Vec<_>) = again.enumerate().partition(|(position, _)| *position < close);
-    let mut ranked: Vec<Candidate> = rank(finalists.drain(..).map(|(_, candidate)| candidate).collect());
-    ranked.extend(others.into_iter().map(|(_, candidate)| candidate));
+    let mut finalists = ranked;
+    let others = finalists.split_off(close);
+    // The finalists stay before the others, which were behind on less data, unless none of them serves after all.
+    let mut ranked = rank(finalists.into_iter().map(|candidate| trials.run(candidate, &samples)).collect());
+    ranked.extend(others);
+    if !ranked.first().is_some_and(Candidate::is_usable) {
+        ranked = rank(ranked);
+    }
     (ranked, length(&samples) as u64)
 }
 
@@ -126,11 +126,10 @@ impl Trials<'_> {
                 .map(|at| (at, hope(&entries[at])))
                 .filter(|&(_, hope)| tries < LEAST || hope > best)
                 .reduce(|a, b| if b.1 > a.1 { b } else { a });
-            // Where time is short for all, the candidates that were predicted to be best.
-            let Some((next, _)) = hopeful.or_else(|| untried().next().filter(|_| tries < LEAST).map(|at| (at, 0.0)))
-            else {
-                break;
-            };
+            // What was predicted to be best comes first, and the next best too where time is short for all.
+            let foremost = || untried().next().filter(|_| tries < LEAST);
+            let next = if tries == 0 { foremost() } else { hopeful.map(|(at, _)| at).or_else(foremost) };
+            let Some(next) = next else { break };
             let next = quick_sibling(&entries, next);
             left -= megabytes / entries[next].candidate.merits.encode;
             let tried = self.run(entries[next].candidate.clone(), samples);
@@ -190,4 +189,68 @@ fn affordable<'a>(candidates: impl Iterator<Item = &'a Candidate>, budget: f64) 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates; a size in bytes")]
     let bytes = (budget / seconds_per_megabyte.max(1e-9) * 1e6) as usize;
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::DType;
+    use crate::choose::predict;
+    use crate::features::Features;
+
+    const CHAINS: [&str; 7] = [
+        "shuffle | brotli:1",
+        "shuffle | brotli:5",
+        "shuffle | brotli:11",
+        "brotli:1",
+        "snappy",
+        "shuffle | snappy",
+        "grid",
+    ];
+
+    fn rounds(goal: &str, budget: f64) -> (Vec<Candidate>, u64, Profile) {
+        let shape = [4, 200, 300];
+        let bytes: Vec<u8> =
+            (0..240_000u32).flat_map(|i| (20.0 + (i as f32 / 300.0).sin() * 9.0).to_le_bytes()).collect();
+        let samples = vec![(ArraySpec::new(DType::F32, shape), bytes)];
+        let (codecs, profile, goal) = (CodecList::pure(), Profile::built_in(), goal.parse().unwrap());
+        let features = Features::of(&samples[0].0, &samples[0].1);
+        let chains = CHAINS.map(|chain| chain.parse().unwrap());
+        let predicted = predict(&chains, &features, &goal, &profile, &codecs);
+        let trials = Trials { codecs: &codecs, profile: &profile, goal: &goal, bound: None, budget };
+        let (ranked, bytes) = run_rounds(trials, predicted, &samples);
+        (ranked, bytes, profile)
+    }
+
+    #[test]
+    fn two_are_tried_without_time_and_all_are_returned() {
+        let (ranked, _, _) = rounds("balanced", 0.0);
+        assert_eq!(ranked.len(), CHAINS.len());
+        assert_eq!(ranked.iter().filter(|candidate| candidate.is_usable()).count(), 2);
+        assert!(ranked[0].is_usable() && ranked[1].is_usable());
+    }
+
+    #[test]
+    fn with_time_the_best_of_all_is_found() {
+        for goal in ["speed", "balanced", "ratio"] {
+            let (ranked, bytes, profile) = rounds(goal, 100.0);
+            assert_eq!(bytes, 960_000, "the last round looks at everything");
+            let goal: Goal = goal.parse().unwrap();
+            let codecs = CodecList::pure();
+            for candidate in ranked.iter().filter(|candidate| candidate.is_usable()) {
+                assert!(candidate.score <= ranked[0].score);
+                let merits = profile.merits(&codecs, &candidate.chain, candidate.tried_ratio.unwrap());
+                assert_eq!(goal.score(&merits), candidate.score);
+            }
+        }
+    }
+
+    #[test]
+    fn little_time_is_kept() {
+        let budget = 0.004;
+        let (ranked, bytes, _) = rounds("speed", budget);
+        let tried = ranked.iter().filter(|candidate| candidate.is_usable());
+        let seconds: f64 = tried.map(|candidate| bytes as f64 / 1e6 / candidate.merits.encode).sum();
+        assert!(seconds < 2.0 * budget, "{seconds}");
+    }
 }

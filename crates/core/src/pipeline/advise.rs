@@ -22,6 +22,8 @@ use crate::store::Source;
 const WORTH_ENCODING: u64 = 2048;
 /// A ratio that is not worth a decoder.
 const INCOMPRESSIBLE: f64 = 1.01;
+/// Seconds of one core that trials may take however small a variable is.
+const LEAST_TRIALS: f64 = 0.0005;
 /// Full chunks looked at per variable, at most.
 const SAMPLES: usize = 3;
 /// Variables from this size on have as many samples as that.
@@ -243,7 +245,7 @@ impl ChoiceJob<'_> {
         let speed =
             if self.goal.weighs_encoding() { speeds.take(1).next() } else { speeds.reduce(f64::min) }.unwrap_or(1.0);
         #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
-        let budget = trial_share(self.raw_bytes) * self.raw_bytes as f64 / 1e6 / speed;
+        let budget = (trial_share(self.raw_bytes) * self.raw_bytes as f64 / 1e6 / speed).max(LEAST_TRIALS);
         let lossless = self.bound.is_none();
         let (ranked, sample_bytes) = if self.settings.chain.is_some() && lossless {
             // There is nothing to choose, and nothing that could miss a bound.
