@@ -65,7 +65,7 @@ fn main() {
                 let mine = ratios.iter().find(|(chain, _)| *chain == choice.chain);
                 let mine = mine.map_or(1.0, |(_, ratio)| *ratio);
                 let row = serde_json::json!({
-                    "file": path, "variable": variable.name(), "raw_bytes": variable.raw_bytes(), "goal": goal,
+                    "variable": variable.name(), "raw_bytes": variable.raw_bytes(), "goal": goal,
                     "chosen": choice.chain.to_string(), "ratio": mine, "loss": best.1 - score(&choice.chain, mine),
                     "best": best.0, "best_ratio": best.2, "candidates": ratios.len(),
                 });
@@ -73,7 +73,7 @@ fn main() {
             }
             let all: Ratios =
                 ratios.iter().map(|(chain, ratio)| (chain.to_string(), serde_json::json!(ratio))).collect();
-            println!("{}", serde_json::json!({"file": path, "variable": variable.name(), "ratios": all}));
+            println!("{}", serde_json::json!({"variable": variable.name(), "ratios": all}));
         }
     }
 }
