@@ -84,12 +84,12 @@ fn bands(spec: &ArraySpec, bytes: &[u8], axis: usize, kept: usize) -> Vec<u8> {
     out
 }
 
-/// Share of a variable's own encoding time that trials may take: 4 % for 64 MiB and more, growing for smaller
+/// Share of a variable's own encoding time that trials may take: 2 % for 64 MiB and more, growing for smaller
 /// variables, where a wrong choice costs little time and few bytes either way: up to twice the whole time.
 pub fn trial_share(raw_bytes: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
     let size = raw_bytes.max(1) as f64;
-    (0.04 * (64.0 * 1024.0 * 1024.0) / size).clamp(0.04, 2.0)
+    (0.02 * (64.0 * 1024.0 * 1024.0) / size).clamp(0.02, 2.0)
 }
 
 #[cfg(test)]
@@ -132,8 +132,8 @@ mod tests {
 
     #[test]
     fn large_variables_give_little_time_to_trials() {
-        assert_eq!(trial_share(1 << 30), 0.04);
-        assert_eq!(trial_share(1 << 26), 0.04);
+        assert_eq!(trial_share(1 << 30), 0.02);
+        assert_eq!(trial_share(1 << 26), 0.02);
         assert_eq!(trial_share(1000), 2.0);
     }
 }
