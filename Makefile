@@ -44,11 +44,11 @@ bench: build
 	bench/setup.sh
 	$(KNARR_PYTHON) bench/data.py
 	$(KNARR_PYTHON) bench/run.py repack
-	$(KNARR) repack bench/work/variables.nc -o bench/work/grid.nc --chain grid --portable knarr --force
-	$(KNARR_PYTHON) bench/run.py codecs --knarr bench/work/grid.nc
+	$(KNARR) repack bench/inputs/variables.nc -o bench/inputs/grid.nc --chain grid --portable knarr --force
+	$(KNARR_PYTHON) bench/run.py codecs --knarr bench/inputs/grid.nc
 	$(KNARR_PYTHON) bench/run.py choice
 	$(KNARR_PYTHON) bench/run.py pipeline
 	$(KNARR_PYTHON) bench/run.py memory
 
 clean:
-	rm -rf target .venv bench/work
+	rm -rf target .venv bench/inputs

@@ -1,4 +1,4 @@
-"""Writes the benchmark inputs into bench/work/ (not kept in git). Same packages, same values.
+"""Writes the benchmark inputs into bench/inputs/ (not kept in git). Same packages, same values.
 
     real.nc       17 real float32 variables tiled over time, about 400 MB
     cmip.nc       one real variable in CMIP layout, about 340 MB (cmip7-repack handles no other)
@@ -25,7 +25,7 @@ from netcdf_writer import InputFile
 from real_variables import RealVariable, real_variables
 from simulation import detector, particles, shock_tubes, turbulence
 
-WORK = Path(__file__).resolve().parent / "work"
+INPUTS = Path(__file__).resolve().parent / "inputs"
 
 SERIES = (
     "GloSea4.s24p128",
@@ -152,7 +152,7 @@ def describe(path: Path, families: dict[str, str]) -> dict[str, object]:
 
 def write_inputs(large: int | None = None) -> None:
     """Writes what is missing; an input that is there is complete, because it is renamed when done."""
-    WORK.mkdir(exist_ok=True)
+    INPUTS.mkdir(exist_ok=True)
     by_name = {variable.name: variable for variable in real_variables()}
     families = {name: variable.family for name, variable in by_name.items()}
     families["thetao"] = "field"
@@ -164,10 +164,10 @@ def write_inputs(large: int | None = None) -> None:
     }
     if large is not None:
         writers["large.h5"] = lambda path: write_large(path, large)
-    manifest_path = WORK / "manifest.json"
+    manifest_path = INPUTS / "manifest.json"
     manifest = json.loads(manifest_path.read_text()) if manifest_path.exists() else {}
     for name, write in writers.items():
-        path = WORK / name
+        path = INPUTS / name
         if path.exists() and name in manifest:
             continue
         unfinished = path.with_name(f"{name}.unfinished")

@@ -113,7 +113,7 @@ def compare(
     """
     results: list[Result] = []
     order = random.Random(1)
-    folder = BENCH / "work" / "out"
+    folder = BENCH / "inputs" / "out"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for source in inputs:

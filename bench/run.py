@@ -26,7 +26,7 @@ import choices
 import codecs_pool
 import pipeline
 import repack
-from data import WORK, write_inputs
+from data import INPUTS, write_inputs
 from equality import require_equal
 from measure import host_class, machine, run_measured
 
@@ -81,7 +81,7 @@ def header(facts: dict[str, object]) -> str:
 
 
 def run_repack(options: argparse.Namespace, facts: dict[str, object]) -> None:
-    inputs = [WORK / name for name in options.inputs.split(",")]
+    inputs = [INPUTS / name for name in options.inputs.split(",")]
     contenders = repack.peers() + ([] if options.peers_only else repack.knarr_settings(options.goals.split(",")))
     results = repack.compare(inputs, contenders, options.repeats, lambda line: print(line, file=sys.stderr))
     print(header(facts))
@@ -92,8 +92,8 @@ def run_repack(options: argparse.Namespace, facts: dict[str, object]) -> None:
 
 def pool_results(jobs: int, tools: dict[str, str]) -> dict[str, dict[str, float]]:
     """The pool's ratios; taken from an earlier run if input and versions (Knarr's apart) are the same."""
-    path = WORK / "pool.json"
-    manifest = json.loads((WORK / "manifest.json").read_text())["variables.nc"]
+    path = INPUTS / "pool.json"
+    manifest = json.loads((INPUTS / "manifest.json").read_text())["variables.nc"]
     key = [
         manifest,
         {name: value for name, value in tools.items() if name != "knarr"},
@@ -103,7 +103,7 @@ def pool_results(jobs: int, tools: dict[str, str]) -> dict[str, dict[str, float]
         earlier = json.loads(path.read_text())
         if earlier["key"] == key:
             return earlier["results"]
-    results = codecs_pool.measure_pool(WORK / "variables.nc", jobs)
+    results = codecs_pool.measure_pool(INPUTS / "variables.nc", jobs)
     path.write_text(json.dumps({"key": key, "results": results}))
     return results
 
@@ -118,14 +118,14 @@ def run_codecs(options: argparse.Namespace, facts: dict[str, object]) -> None:
 
 
 def run_choice(_options: argparse.Namespace, facts: dict[str, object]) -> None:
-    rows = choices.measure_choices(WORK / "variables.nc")
+    rows = choices.measure_choices(INPUTS / "variables.nc")
     print(header(facts))
     print(choices.table(rows))
     save("choice", rows, facts)
 
 
 def run_pipeline(options: argparse.Namespace, facts: dict[str, object]) -> None:
-    rows = pipeline.measure_pipeline(WORK / "real.nc", WORK / "pipeline.nc", options.threads, options.repeats)
+    rows = pipeline.measure_pipeline(INPUTS / "real.nc", INPUTS / "pipeline.nc", options.threads, options.repeats)
     print(header(facts))
     print(pipeline.table(rows))
     save("pipeline", rows, facts)
@@ -134,7 +134,7 @@ def run_pipeline(options: argparse.Namespace, facts: dict[str, object]) -> None:
 def run_memory(options: argparse.Namespace, facts: dict[str, object]) -> None:
     limit = int(options.max_mem.rstrip("M")) * 1_000_000
     write_inputs(large=10 * limit)
-    source, target = WORK / "large.h5", WORK / "large-out.h5"
+    source, target = INPUTS / "large.h5", INPUTS / "large-out.h5"
     binary = os.environ.get("KNARR_BIN", str(repack.KNARR))
     command = [binary, "repack", str(source), "-o", str(target), "--max-mem", options.max_mem, "--force"]
     measurement = run_measured(command)
