@@ -68,7 +68,7 @@ impl Codec for Bitshuffle {
 
     fn prepare(&self, options: &Options, input: &Stage) -> Result<Box<dyn Step>> {
         let method = if self.is_zstd() {
-            Method::Zstd { level: level(options)? }
+            Method::Zstd { level: level(options)?, planes: None }
         } else {
             Method::Lz4(lz4_block::Method::Fast { acceleration: 1 })
         };

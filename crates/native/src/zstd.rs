@@ -41,8 +41,14 @@ impl Codec for Zstd {
         true
     }
 
-    fn prepare(&self, options: &Options, _input: &Stage) -> Result<Box<dyn Step>> {
-        Ok(Box::new(Prepared { method: Method::Zstd { level: level(options)? }, coders: Pool::new() }))
+    fn prepare(&self, options: &Options, input: &Stage) -> Result<Box<dyn Step>> {
+        Ok(Box::new(Prepared {
+            method: Method::Zstd {
+                level: level(options)?,
+                planes: (!input.is_array).then_some(input.spec.dtype.size()),
+            },
+            coders: Pool::new(),
+        }))
     }
 
     fn hdf5(&self, options: &Options, _input: &Stage) -> Hdf5Form {

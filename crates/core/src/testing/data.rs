@@ -173,3 +173,26 @@ fn special(dtype: DType, which: usize, random: &mut Random) -> u64 {
         _ => payload,
     }
 }
+
+/// Bytes in so many parts of every kind, in random order and lengths: noise, skewed bytes, runs, repeats, constants.
+pub fn mixed(random: &mut Random, parts: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..parts {
+        let length = (random.bits() % 90_000) as usize + 1;
+        let kind = random.bits() % 5;
+        let period = (random.bits() % 4000) as usize + 2;
+        let begin = bytes.len();
+        for at in 0..length {
+            let noise = random.bits().to_le_bytes()[5];
+            bytes.push(match kind {
+                0 => noise,
+                1 => noise & (noise >> 3),
+                2 => (at / period).to_le_bytes()[0],
+                3 if at >= period => bytes[begin + at - period],
+                3 => noise,
+                _ => 7,
+            });
+        }
+    }
+    bytes
+}

@@ -52,6 +52,6 @@ fn method(options: &Options) -> Result<Method> {
         "lz4" => Method::Lz4(lz4_block::Method::Fast { acceleration: 10 - level }),
         "lz4hc" => Method::Lz4(lz4_block::Method::High { level }),
         "zlib" => Method::Zlib { level },
-        _ => Method::Zstd { level: if level < 9 { 2 * level - 1 } else { 22 } },
+        _ => Method::Zstd { level: if level < 9 { 2 * level - 1 } else { 22 }, planes: None },
     })
 }

@@ -6,6 +6,7 @@ mod huffman;
 mod search;
 mod splice;
 mod stream;
+mod stretch;
 
 use knarr_core::array::DType;
 use knarr_core::codec::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};

@@ -1,6 +1,6 @@
 //! Which way suits a region of bytes, from a quick look at a part of it.
 
-use super::blocks::Stretch;
+use super::stretch::Stretch;
 
 /// Bytes that are looked at, within DEFLATE's window.
 const SAMPLE: usize = 16 << 10;

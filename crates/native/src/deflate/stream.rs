@@ -7,9 +7,10 @@
 use libdeflater::Compressor;
 
 use super::bits::BitWriter;
-use super::blocks::{GRANULE, LARGEST_STORED, Open, Stretch};
+use super::blocks::{GRANULE, LARGEST_STORED, Open};
 use super::search::{self, Way};
 use super::splice;
+use super::stretch::Stretch;
 use knarr_core::{Error, Result};
 
 /// Most bytes for which one way is chosen.
@@ -137,31 +138,8 @@ fn append(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_core::testing::data::Random;
+    use knarr_core::testing::data::{Random, mixed};
     use libdeflater::{CompressionLvl, Decompressor};
-
-    /// Parts of every kind in random order and lengths: noise, skewed bytes, runs, repeats, constants.
-    fn mixed(random: &mut Random, parts: usize) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for _ in 0..parts {
-            let length = (random.bits() % 90_000) as usize + 1;
-            let kind = random.bits() % 5;
-            let period = (random.bits() % 4000) as usize + 2;
-            let begin = bytes.len();
-            for at in 0..length {
-                let noise = random.bits().to_le_bytes()[5];
-                bytes.push(match kind {
-                    0 => noise,
-                    1 => noise & (noise >> 3),
-                    2 => (at / period).to_le_bytes()[0],
-                    3 if at >= period => bytes[begin + at - period],
-                    3 => noise,
-                    _ => 7,
-                });
-            }
-        }
-        bytes
-    }
 
     fn round_trip(bytes: &[u8], planes: usize, level: i32) -> usize {
         let mut compressor = Compressor::new(CompressionLvl::new(level).unwrap());

@@ -35,42 +35,6 @@ pub(crate) unsafe fn append(
     Ok(())
 }
 
-/// The `room` bytes behind the contents of a vector, whatever its capacity is, as libzstd's bindings want them.
-pub(crate) struct Tail<'a> {
-    out: &'a mut Vec<u8>,
-    start: usize,
-    room: usize,
-}
-
-impl<'a> Tail<'a> {
-    pub(crate) fn new(out: &'a mut Vec<u8>, room: usize) -> Result<Self> {
-        out.try_reserve(room).map_err(|_| no_memory(room))?;
-        Ok(Self { start: out.len(), out, room })
-    }
-}
-
-// SAFETY: `new` reserved `room` bytes behind `start` and nothing else can reallocate the vector while it is
-// borrowed here.
-unsafe impl zstd_safe::WriteBuf for Tail<'_> {
-    fn as_slice(&self) -> &[u8] {
-        self.out.get(self.start..).unwrap_or(&[])
-    }
-
-    fn capacity(&self) -> usize {
-        self.room
-    }
-
-    fn as_mut_ptr(&mut self) -> *mut u8 {
-        // SAFETY: `start` is within the allocation.
-        unsafe { self.out.as_mut_ptr().add(self.start) }
-    }
-
-    unsafe fn filled_until(&mut self, n: usize) {
-        // SAFETY: the caller says that `n` bytes behind `start`, within `room`, are set.
-        unsafe { self.out.set_len(self.start + n.min(self.room)) }
-    }
-}
-
 /// Makes `out` exactly `len` bytes long for a safe interface that overwrites a slice. Bytes that are already
 /// there are left as they are, so that a reused buffer costs nothing.
 pub(crate) fn resize(out: &mut Vec<u8>, len: usize) -> Result<()> {

@@ -2,9 +2,9 @@
 
 use knarr_core::{Error, Result};
 use libdeflater::{CompressionLvl, Compressor, Decompressor};
-use zstd_safe::{CCtx, DCtx};
+use zstd_safe::DCtx;
 
-use super::{Tail, lz4_block, resize};
+use super::{lz4_block, resize, zstd_frame};
 
 /// How a block is encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,8 +13,8 @@ pub(crate) enum Method {
     Lz4(lz4_block::Method),
     /// zlib stream, level 1 to 9.
     Zlib { level: i32 },
-    /// Zstandard frame, level 1 to 22.
-    Zstd { level: i32 },
+    /// Zstandard frame, level 1 to 22. Shuffled numbers have `planes`, equal parts that differ in kind.
+    Zstd { level: i32, planes: Option<usize> },
 }
 
 /// How a block was encoded.
@@ -55,7 +55,7 @@ impl Method {
 /// Contexts, made when they are first needed.
 #[derive(Default)]
 pub(crate) struct Coder {
-    zstd_encoder: Option<CCtx<'static>>,
+    zstd_encoder: Option<zstd_frame::Encoder>,
     zstd_decoder: Option<DCtx<'static>>,
     zlib_encoder: Option<(i32, Compressor)>,
     zlib_decoder: Option<Decompressor>,
@@ -66,12 +66,11 @@ impl Coder {
     pub(crate) fn append(&mut self, method: Method, plain: &[u8], out: &mut Vec<u8>) -> Result<()> {
         match method {
             Method::Lz4(method) => lz4_block::append(method, plain, out),
-            Method::Zstd { level } => {
-                let encoder = made(&mut self.zstd_encoder, CCtx::try_create)?;
-                encoder
-                    .compress(&mut Tail::new(out, method.bound(plain.len()))?, plain, level)
-                    .map(drop)
-                    .map_err(|code| Error::internal(format!("zstd: {}", zstd_safe::get_error_name(code))))
+            Method::Zstd { level, planes } => {
+                if self.zstd_encoder.as_ref().is_some_and(|encoder| encoder.level() != level) {
+                    self.zstd_encoder = None;
+                }
+                made(&mut self.zstd_encoder, || zstd_frame::Encoder::new(level).ok())?.append(plain, planes, out)
             }
             Method::Zlib { level } => {
                 let encoder = self.zlib_encoder(level)?;
