@@ -62,6 +62,8 @@ def test_wishes_that_contradict_are_value_errors(field):
         knarr.compress(field, goal="fastest")
     with pytest.raises(ValueError, match="max_abs_error"):
         knarr.compress(field, max_abs_error=-1)
+    with pytest.raises(TypeError, match="max_absolute_error"):
+        knarr.compress(field, max_absolute_error=1)
     with pytest.raises(TypeError, match="complex"):
         knarr.compress(field.astype("complex64"))
 

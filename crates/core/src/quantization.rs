@@ -8,9 +8,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::array::{DType, Endian};
+use crate::array::DType;
 use crate::codec::OptionValue;
-use crate::model::{Attribute, AttributeValue, Layout, Model, Variable};
+use crate::model::{Attribute, AttributeValue, Model, Variable};
 use crate::plan::{Action, Choice, Plan};
 
 /// Attribute that names the quantization variable.
@@ -157,20 +157,9 @@ fn free_name(is_taken: impl Fn(&str) -> bool) -> String {
 fn container(name: &str, algorithm: &str) -> Variable {
     let implementation = concat!("Knarr version ", env!("CARGO_PKG_VERSION"));
     Variable {
-        path: format!("/{name}"),
-        dtype: DType::Opaque(1),
-        endian: Endian::Little,
-        shape: Vec::new(),
-        max_shape: Vec::new(),
-        dimensions: Vec::new(),
         attributes: vec![text(ALGORITHM, algorithm), text(IMPLEMENTATION, implementation)],
-        fills: Vec::new(),
-        padding: 0,
-        layout: Layout::Contiguous,
-        filters: Vec::new(),
-        chain: "raw".to_owned(),
-        stored_bytes: None,
         copied_because: Some("it is a single value".to_owned()),
+        ..Variable::plain(format!("/{name}"), DType::Opaque(1), Vec::new())
     }
 }
 

@@ -108,26 +108,23 @@ impl Hdf5Sink {
         storages: &[Storage],
         path: impl Fn(usize) -> Result<Vec<u8>>,
     ) -> Result<()> {
-        let variables = &source.model().variables;
-        self.targets = variables.iter().map(|_| None).collect();
+        self.targets = source.model().variables.iter().map(|_| None).collect();
         for storage in storages {
-            let (Some(target), Some(variable)) =
-                (self.targets.get_mut(storage.variable), variables.get(storage.variable))
-            else {
-                return Err(Error::internal(format!("there is no variable number {}", storage.variable)));
-            };
+            let variable = source.model().variable(storage.variable)?;
             let file = self.file.as_ref().ok_or_else(closed)?;
             let dataset = file.object_at_path(&path(storage.variable)?)?.into_dataset()?;
             for attribute in &storage.attributes {
                 put_attribute(&dataset.0, attribute, self.is_netcdf)
                     .map_err(|error| error.at_variable(variable.name()))?;
             }
-            *target = Some(Target {
-                dataset,
-                chunk: storage.chunk.clone(),
-                shape: variable.shape.clone(),
-                name: variable.name().to_owned(),
-            });
+            if let Some(target) = self.targets.get_mut(storage.variable) {
+                *target = Some(Target {
+                    dataset,
+                    chunk: storage.chunk.clone(),
+                    shape: variable.shape.clone(),
+                    name: variable.name().to_owned(),
+                });
+            }
         }
         Ok(())
     }

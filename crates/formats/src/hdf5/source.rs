@@ -142,14 +142,7 @@ impl Hdf5Source {
     }
 
     pub(super) fn stored(&self, variable: usize) -> Result<&Stored> {
-        self.stored.get(variable).ok_or_else(|| Error::internal(format!("there is no variable number {variable}")))
-    }
-
-    fn variable(&self, variable: usize) -> Result<&Variable> {
-        self.model
-            .variables
-            .get(variable)
-            .ok_or_else(|| Error::internal(format!("there is no variable number {variable}")))
+        self.model.variable_with(variable, &self.stored).map(|(_, stored)| stored)
     }
 
     pub(super) fn dataset(&self, stored: &Stored) -> Result<Dataset> {
@@ -160,7 +153,7 @@ impl Hdf5Source {
         let cell = self.tables.get(variable).ok_or_else(|| Error::internal("no such variable"))?;
         cell.get_or_init(|| {
             let dataset = self.dataset(self.stored(variable)?)?;
-            ChunkTable::read(&dataset, &self.variable(variable)?.shape, chunk, 0, self.raw_len)
+            ChunkTable::read(&dataset, &self.model.variable(variable)?.shape, chunk, 0, self.raw_len)
         })
         .as_ref()
         .map_err(Clone::clone)
@@ -186,7 +179,7 @@ impl Hdf5Source {
     }
 
     fn read(&self, index: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
-        let (variable, stored) = (self.variable(index)?, self.stored(index)?);
+        let (variable, stored) = (self.model.variable(index)?, self.stored(index)?);
         check_inside(&variable.shape, start, count)?;
         let size = variable.dtype.size();
         let bytes = volume(count)
@@ -274,7 +267,7 @@ impl Hdf5Source {
         count: &[u64],
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let (variable, stored) = (self.variable(index)?, self.stored(index)?);
+        let (variable, stored) = (self.model.variable(index)?, self.stored(index)?);
         let size = variable.dtype.size();
         let chunk_bytes = volume(chunk)
             .and_then(|len| len.checked_mul(size as u64))
@@ -330,7 +323,7 @@ impl Hdf5Source {
 
     /// Decodes one stored chunk into `out`, replacing its contents.
     fn decode(&self, index: usize, wanted: &Wanted<'_>, out: &mut Vec<u8>) -> Result<()> {
-        let variable = self.variable(index)?;
+        let variable = self.model.variable(index)?;
         let (filters, entry) = (&variable.filters, wanted.entry);
         let all = u32::MAX.checked_shr(32u32.saturating_sub(u32::try_from(filters.len()).unwrap_or(32))).unwrap_or(0);
         if filters.is_empty() || wanted.skip_filters || entry.filter_mask & all == all {

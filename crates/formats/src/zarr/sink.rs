@@ -333,7 +333,7 @@ impl Sink for ZarrSink {
     fn put(&mut self, chunk: EncodedChunk<'_>) -> Result<()> {
         let node = self.by_variable.get(chunk.variable).copied().flatten().and_then(|node| self.nodes.get_mut(node));
         let Some(Node { key, array: Some(array), .. }) = node else {
-            return Err(Error::internal(format!("there is no variable {}", chunk.variable)));
+            return Err(Error::internal(format!("variable number {} is not written", chunk.variable)));
         };
         let place = |error: Error| error.at(format!("chunk {:?}", chunk.position)).at_variable(&array.name);
         if chunk.filter_mask != 0 {
@@ -360,7 +360,7 @@ impl Sink for ZarrSink {
             Some(index) => {
                 let node = self.by_variable.get(index).copied().flatten().and_then(|node| self.nodes.get_mut(node));
                 let Some(node) = node else {
-                    return Err(Error::internal(format!("there is no variable {index}")));
+                    return Err(Error::internal(format!("variable number {index} is not written")));
                 };
                 let dtype = node.array.as_ref().map(|array| array.dtype);
                 node.attributes.extend(attributes::to_json(attributes, dtype)?);

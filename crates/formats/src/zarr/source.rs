@@ -79,9 +79,7 @@ impl ZarrSource {
     /// # Errors
     /// `Unsupported` for arrays that Knarr does not decode itself; `Corrupt` or `Read`, with the chunk's place.
     pub fn stored_chunk(&self, variable: usize, position: &[u64], out: &mut Vec<u8>) -> Result<bool> {
-        let (Some(info), Some(array)) = (self.model.variables.get(variable), self.arrays.get(variable)) else {
-            return Err(Error::internal(format!("there is no variable {variable}")));
-        };
+        let (info, array) = self.model.variable_with(variable, &self.arrays)?;
         let Layout::Chunked(chunk) = &info.layout else {
             return Err(Error::unsupported("it has no regular chunks").at_variable(info.name()));
         };
@@ -166,9 +164,7 @@ impl Source for ZarrSource {
     }
 
     fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
-        let (Some(info), Some(array)) = (self.model.variables.get(variable), self.arrays.get(variable)) else {
-            return Err(Error::internal(format!("there is no variable {variable}")));
-        };
+        let (info, array) = self.model.variable_with(variable, &self.arrays)?;
         out.clear();
         let padding = info.padding_bytes();
         let wanted = Wanted { variable, shape: &info.shape, start, count, padding: &padding };
@@ -190,9 +186,7 @@ impl Source for ZarrSource {
     }
 
     fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
-        let (Some(info), Some(array)) = (self.model.variables.get(variable), self.arrays.get(variable)) else {
-            return Err(Error::internal(format!("there is no variable {variable}")));
-        };
+        let (info, array) = self.model.variable_with(variable, &self.arrays)?;
         let read = check_inside(&info.shape, start, count)
             .and_then(|()| if count.contains(&0) { Ok(Vec::new()) } else { array.read_strings(start, count) });
         read.map_err(|error| self.place(error, info))

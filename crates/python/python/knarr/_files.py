@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, Unpack
 
 from . import _knarr
-from ._request import Portable, VariableWish, request
+from ._request import Portable, Quality, VariableWish, request
 
 Path = str | PathLike[str]
 
@@ -41,31 +41,21 @@ def repack(
     chain: str | None = None,
     chunks: str | None = None,
     variables: Mapping[str, VariableWish] | None = None,
-    max_abs_error: float | None = None,
-    max_range_error: float | None = None,
-    max_rel_error: float | None = None,
-    finest_abs_error: float | None = None,
-    significant_bits: int | None = None,
-    significant_digits: int | None = None,
     jobs: int | None = None,
     max_mem: int | None = None,
     force: bool = False,
     verify: bool = True,
     progress: Callable[[str, int, int], None] | None = None,
+    **quality: Unpack[Quality],
 ) -> Repacked:
     """Writes the data of ``source`` smaller to ``output`` (.nc, .h5 or .zarr).
+
+    Lossless unless a quality is stated: ``max_abs_error``, ``max_range_error``, ``max_rel_error``,
+    ``finest_abs_error``, ``significant_bits``, ``significant_digits``; all that are stated hold for every element.
 
     ``progress(phase, done_bytes, total_bytes)`` is called now and then from a worker thread; if it raises, the work
     stops and nothing is left behind. The GIL is released meanwhile.
     """
-    quality = {
-        "max_abs_error": max_abs_error,
-        "max_range_error": max_range_error,
-        "max_rel_error": max_rel_error,
-        "finest_abs_error": finest_abs_error,
-        "significant_bits": significant_bits,
-        "significant_digits": significant_digits,
-    }
     wishes = request(
         goal=goal,
         portable=portable,
