@@ -11,7 +11,7 @@ use super::filters::filter_title;
 use super::scan::{Place, Stored, scan};
 use super::sys::{self, Dataset};
 use crate::cache::ChunkCache;
-use crate::grid::{Placed, check_inside, chunk_box, copy_box, each_chunk, fill, fill_box, volume};
+use crate::grid::{Placed, check_inside, chunk_box, copy_box, each_chunk, fill, fill_box, in_chunk, volume};
 use knarr_core::array::ArraySpec;
 use knarr_core::chain::{Chain, Scratch};
 use knarr_core::codec::Hdf5Filter;
@@ -169,6 +169,11 @@ impl Hdf5Source {
             .as_ref()
     }
 
+    fn place(&self, error: Error, variable: usize) -> Error {
+        let name = self.model.variables.get(variable).map_or("", |variable| variable.name());
+        error.mend_damage("file").at_variable(name).at(self.path.display().to_string())
+    }
+
     /// Bytes at `offset` of the file.
     pub(super) fn read_raw(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         self.raw.read_exact_at(out, offset).map_err(|error| match error.kind() {
@@ -277,8 +282,7 @@ impl Hdf5Source {
         let table = self.table(index, chunk)?;
         each_chunk(start, count, chunk, |position| {
             let (chunk_start, chunk_count) = chunk_box(position, chunk, &variable.shape);
-            let place =
-                |error: Error| error.at(format!("chunk {} from element {}", tuple(position), tuple(&chunk_start)));
+            let place = |error: Error| in_chunk(error, position, &chunk_start);
             // The part of the region in this chunk, seen from both sides.
             let from: Vec<u64> = start.iter().zip(&chunk_start).map(|(s, c)| s.saturating_sub(*c)).collect();
             let to: Vec<u64> = start.iter().zip(&chunk_start).map(|(s, c)| c.saturating_sub(*s)).collect();
@@ -384,10 +388,7 @@ impl Source for Hdf5Source {
     }
 
     fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
-        self.read(variable, start, count, out).map_err(|error| {
-            let name = self.model.variables.get(variable).map_or("", |variable| variable.name());
-            error.at_variable(name).at(self.path.display().to_string())
-        })
+        self.read(variable, start, count, out).map_err(|error| self.place(error, variable))
     }
 
     fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
@@ -419,10 +420,7 @@ impl Source for Hdf5Source {
     }
 
     fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
-        self.variable_strings(variable, start, count).map_err(|error| {
-            let name = self.model.variables.get(variable).map_or("", |variable| variable.name());
-            error.at_variable(name).at(self.path.display().to_string())
-        })
+        self.variable_strings(variable, start, count).map_err(|error| self.place(error, variable))
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -438,11 +436,6 @@ fn resize(out: &mut Vec<u8>, bytes: usize) -> Result<()> {
     }
     out.resize(bytes, 0);
     Ok(())
-}
-
-fn tuple(position: &[u64]) -> String {
-    let numbers: Vec<String> = position.iter().map(ToString::to_string).collect();
-    format!("({})", numbers.join(", "))
 }
 
 /// The signature is at byte 0, or after a user block of 512 bytes or a larger power of two.
