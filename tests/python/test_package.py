@@ -107,7 +107,9 @@ def test_repack_reports_progress_and_can_be_stopped(tmp_path, field):
     done = knarr.repack(source, output, progress=lambda phase, now, total: seen.append((phase, now, total)))
     assert done.ratio > 1.5
     assert {phase for phase, _, _ in seen} >= {"choosing", "repacking"}
-    assert all(one["difference"] == "equal" for one in knarr.verify(source, output))
+    found = knarr.verify(source, output)
+    assert found and found.metadata == []
+    assert all(one["difference"] == "equal" for one in found.variables)
     assert knarr.content_hash(source) == knarr.content_hash(output)
     with pytest.raises(FileExistsError, match="force"):
         knarr.repack(source, output)
@@ -118,6 +120,19 @@ def test_repack_reports_progress_and_can_be_stopped(tmp_path, field):
     with pytest.raises(RuntimeError, match="enough"):
         knarr.repack(source, tmp_path / "other.h5", progress=stop)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.h5", "out.h5", "out.h5.knarr.json"]
+
+
+def test_verify_is_that_of_the_command(tmp_path, field):
+    paths = [tmp_path / "a.h5", tmp_path / "b.h5"]
+    for path, units in zip(paths, ("K", "degC"), strict=True):
+        with h5py.File(path, "w") as file:
+            file["T"] = field
+            file["T"].attrs["units"] = units
+    found = knarr.verify(*paths)
+    assert not found
+    assert [one["difference"] for one in found.variables] == ["equal"]
+    assert [one["place"] for one in found.metadata] == ["/T"] and "degC" in found.metadata[0]["what"]
+    assert knarr.verify(*paths, values_only=True)
 
 
 def test_the_gil_is_released(field):

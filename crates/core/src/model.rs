@@ -64,8 +64,13 @@ pub enum AttributeValue {
         /// True for a single value that is not an array of one.
         scalar: bool,
     },
-    /// Something only its own format can carry (references, compounds): described in words.
-    Other(String),
+    /// Something only its own format can carry (references, compounds).
+    Other {
+        /// Its type in words.
+        what: String,
+        /// Its value in words, which are as different as values are.
+        content: String,
+    },
 }
 
 /// A named attribute.

@@ -111,7 +111,9 @@ fn netcdf_readers_see_the_model() {
 fn what_netcdf_cannot_say_is_refused_by_name() {
     let folder = Folder::new();
     let mut source = source();
-    source.model.variables[2].attributes.push(attribute("odd", AttributeValue::Other("compound".into())));
+    source.model.variables[2]
+        .attributes
+        .push(attribute("odd", AttributeValue::Other { what: "compound".into(), content: "{x: 1}".into() }));
     let error = Hdf5Sink::create(&folder.file("a.nc"), &source, &[], SinkOptions::default()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("variable 'lat': attribute 'odd'"), "{error}");

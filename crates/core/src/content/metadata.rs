@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::array::DType;
+use crate::array::{DType, Endian};
 use crate::model::{Attribute, AttributeValue, ElementType, Group, Variable};
 use crate::quantization::{BITS_ATTRIBUTE, CONTAINER_ATTRIBUTE, DIGITS_ATTRIBUTE};
 use crate::store::Source;
@@ -131,6 +131,12 @@ impl Findings {
         if self.pair.hdf5 && a_type != b_type {
             let text = |kind: Option<&ElementType>, dtype: DType| kind.map_or(dtype.to_string(), ToString::to_string);
             self.add(&a.path, format!("type {} became {}", text(a_type, a.dtype), text(b_type, b.dtype)));
+        }
+        // Other formats store all numbers in one order, and so say nothing about it.
+        let has_order = a.dtype.size() > 1 && !matches!(a.dtype, DType::Opaque(_));
+        if self.pair.hdf5 && has_order && a.dtype == b.dtype && a.endian != b.endian {
+            let text = |variable: &Variable| if variable.endian == Endian::Big { "big" } else { "little" };
+            self.add(&a.path, format!("byte order {}-endian became {}-endian", text(a), text(b)));
         }
         let named = !self.pair.hdf5 && matches!(a_type, Some(ElementType::Bool | ElementType::Enum { .. }));
         self.attributes(&a.path, &a.attributes, &b.attributes, |name| named && FLAGS.contains(&name));
@@ -268,7 +274,8 @@ fn show(value: &AttributeValue) -> String {
             };
             if *scalar { format!("{} ({dtype})", list.join("")) } else { format!("[{}] ({dtype})", list.join(", ")) }
         }
-        AttributeValue::Other(words) => words.clone(),
+        AttributeValue::Other { what, content } if content.is_empty() => what.clone(),
+        AttributeValue::Other { what, content } => format!("{content} ({what})"),
     };
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),

@@ -41,7 +41,7 @@ fn put(object: &Object, attribute: &Attribute, is_netcdf: bool) -> Result<()> {
             };
             object.create_attribute(name, &datatype, &space, None)?.write_bytes(&datatype, bytes)
         }
-        AttributeValue::Other(what) => Err(Error::unsupported(format!("{what} cannot be written to HDF5"))),
+        AttributeValue::Other { what, .. } => Err(Error::unsupported(format!("{what} cannot be written to HDF5"))),
     }
 }
 

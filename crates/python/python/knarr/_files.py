@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from os import PathLike, fspath
 from typing import Any, Unpack
 
@@ -68,7 +68,7 @@ def repack(
         force=force,
         verify=verify,
     )
-    when = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     command = f"knarr.repack({fspath(source)!r}, {fspath(output)!r}, **{wishes})"
     found = json.loads(_knarr.repack(source, output, wishes, command, when, progress))
     result = found["result"]
@@ -89,10 +89,24 @@ def content_hash(path: Path) -> dict[str, Any]:
     return {"hash": found["hash"], "variables": variables}
 
 
-def verify(original: Path, copy: Path) -> list[dict[str, Any]]:
-    """Compares the values of two files by variable: equal bits, or the largest errors against the promised bound.
+@dataclass(frozen=True)
+class Verified:
+    """What a comparison of two files found; true if nothing differs that should not."""
 
-    Types, dimensions and attributes are compared by the command `knarr verify`.
+    equal: bool
+    """Every variable has equal bits or keeps its promised bound, and nothing else differs."""
+    variables: list[dict[str, Any]] = field(repr=False)
+    """Per variable ``path``, ``difference``, ``promised`` and ``observed``, the largest errors."""
+    metadata: list[dict[str, str]] = field(repr=False)
+    """``place`` and ``what`` of each difference of groups, dimensions, types and attributes."""
+
+    def __bool__(self) -> bool:
+        return self.equal
+
+
+def verify(original: Path, copy: Path, *, values_only: bool = False) -> Verified:
+    """Compares two files as the command ``knarr verify`` does: values by variable, then everything else.
+
+    ``values_only`` leaves out dimensions, types and attributes.
     """
-    found: list[dict[str, Any]] = json.loads(_knarr.verify(original, copy))
-    return found
+    return Verified(**json.loads(_knarr.verify(original, copy, values_only)))
