@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use crate::array::{DType, Endian};
 use crate::model::{Attribute, AttributeValue, ElementType, Group, Variable};
-use crate::quantization::{BITS_ATTRIBUTE, CONTAINER_ATTRIBUTE, DIGITS_ATTRIBUTE};
+use crate::provenance::QUALITY_ATTRIBUTE;
+use crate::quantization::is_record;
 use crate::store::Source;
 
 /// A difference that is not one of values.
@@ -144,14 +145,13 @@ impl Findings {
 
     /// `may_change` names attributes that may be added or replaced, besides Knarr's own.
     fn attributes(&mut self, place: &str, a: &[Attribute], b: &[Attribute], may_change: impl Fn(&str) -> bool) {
-        let expected = |name: &str| {
-            may_change(name)
-                || name.starts_with("knarr_")
-                || [CONTAINER_ATTRIBUTE, BITS_ATTRIBUTE, DIGITS_ATTRIBUTE].contains(&name)
-        };
+        let expected = |name: &str| may_change(name) || name.starts_with("knarr_") || is_record(name);
+        let is_rounded = b.iter().any(|attribute| attribute.name == QUALITY_ATTRIBUTE);
         for attribute in a {
             let name = &attribute.name;
             match b.iter().find(|other| other.name == *name) {
+                // Rounded again, values are no longer what an older record says.
+                None if is_rounded && is_record(name) => {}
                 None => self.add(place, format!("attribute '{name}' only in the first file")),
                 Some(other) if !expected(name) && !self.same(&attribute.value, &other.value) => {
                     let what = format!("attribute '{name}': {} became {}", show(&attribute.value), show(&other.value));

@@ -122,6 +122,10 @@ impl Sink for MemorySink {
         Ok(())
     }
 
+    fn remove_attributes(&mut self, _variable: usize, _names: &[String]) -> Result<()> {
+        Ok(())
+    }
+
     fn annotate(&mut self, _variable: Option<usize>, _attributes: &[Attribute]) -> Result<()> {
         Ok(())
     }
