@@ -77,15 +77,17 @@ impl std::error::Error for Error {}
 /// Result of this module.
 pub type Result<T> = std::result::Result<T, Error>;
 
-const VERSION: u8 = 1;
+/// First byte of a stream.
+pub const VERSION: u8 = 1;
 const STORED: u8 = 0;
 const CONSTANT: u8 = 1;
-const GRID: u8 = 2;
+/// Mode of a block with a model of its numbers, as the head of this module describes it.
+pub const GRID: u8 = 2;
 /// Mode of a block that repeats along its first axis; modes 3 and 4 are in [`library`].
 const REPEATED: u8 = 5;
 
 /// Elements per block at most, which bounds working memory; the last two axes may exceed it.
-const BLOCK_ELEMENTS: usize = 1 << 22;
+pub const BLOCK_ELEMENTS: usize = 1 << 22;
 
 /// Elements of a shape, or an error when the bytes would not fit the address space.
 fn count(dtype: DType, shape: &[usize]) -> Result<usize> {
@@ -249,6 +251,3 @@ fn decode_part(dtype: DType, shape: &[usize], body: &[u8], out: &mut Vec<u8>) ->
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;
