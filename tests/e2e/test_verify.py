@@ -150,7 +150,9 @@ def test_byte_order_counts(knarr, tmp_path, out):
             knarr("verify", path, knarr.repack(path, out / f"{path.stem}{suffix}"))
 
 
-RECORD = np.dtype([("name", h5py.string_dtype()), ("values", h5py.vlen_dtype("i2")), ("at", "<f8", (2,)), ("to", h5py.ref_dtype)])
+RECORD = np.dtype(
+    [("name", h5py.string_dtype()), ("values", h5py.vlen_dtype("i2")), ("at", "<f8", (2,)), ("to", h5py.ref_dtype)]
+)
 
 
 @pytest.mark.parametrize("member", [None, "name", "values", "at", "to"])

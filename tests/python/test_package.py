@@ -34,7 +34,8 @@ def bits(values: np.ndarray) -> bytes:
 
 
 def test_arrays_come_back_bit_for_bit(field):
-    for array in (field, field.astype(">f8"), field[::2, ::-1], np.array(3.5), np.empty((0, 4), "i2"), np.arange(9, dtype="u8")):
+    small = (np.array(3.5), np.empty((0, 4), "i2"), np.arange(9, dtype="u8"))
+    for array in (field, field.astype(">f8"), field[::2, ::-1], *small):
         packed = knarr.compress(array)
         back = knarr.decompress(packed)
         assert back.shape == array.shape

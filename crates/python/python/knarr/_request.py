@@ -52,7 +52,8 @@ def request(
     """
     for name in quality:
         if name not in QUALITY_KEYS:
-            raise TypeError(f"unexpected keyword argument {name!r}; what may change is one of {', '.join(QUALITY_KEYS)}")
+            known = ", ".join(QUALITY_KEYS)
+            raise TypeError(f"unexpected keyword argument {name!r}; what may change is one of {known}")
     wanted: dict[str, Any] = {"goal": goal, "portable": portable, "chain": chain, "chunks": chunks, **resources}
     wanted["quality"] = {name: value for name, value in quality.items() if value is not None}
     if variables:
