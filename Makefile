@@ -38,6 +38,7 @@ python: build
 check: setup
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --features knarr-core/testing -- -D warnings
+	ruff check .
 	tools/fuzz.sh 20
 
 bench: build

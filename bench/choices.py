@@ -14,9 +14,8 @@ EXAMPLE = ROOT / "target" / "release" / "examples" / "choice"
 
 def measure_choices(path: Path) -> list[dict]:
     """Rows of `choice`: ratios of all candidates of a variable, and what each goal chose."""
-    subprocess.run(
-        ["cargo", "build", "--release", "--locked", "-q", "-p", "knarr-cli", "--example", "choice"], cwd=ROOT, check=True
-    )
+    build = ["cargo", "build", "--release", "--locked", "-q", "-p", "knarr-cli", "--example", "choice"]
+    subprocess.run(build, cwd=ROOT, check=True)
     answer = subprocess.run([EXAMPLE, path], check=True, capture_output=True, text=True)
     return [json.loads(line) for line in answer.stdout.splitlines()]
 
@@ -30,12 +29,16 @@ def table(rows: list[dict]) -> str:
     for row in rows:
         if "goal" in row:
             by_goal[row["goal"]].append(row)
-    lines = ["| goal | score below the best, geometric mean | worst variable | ratio, geometric mean |", "|---|---:|---|---:|"]
+    lines = [
+        "| goal | score below the best, geometric mean | worst variable | ratio, geometric mean |",
+        "|---|---:|---|---:|",
+    ]
     for goal, chosen in by_goal.items():
         worst = max(chosen, key=lambda row: row["loss"])
         mean = 1 - math.exp(-sum(row["loss"] for row in chosen) / len(chosen))
         ratio = geometric_mean([row["ratio"] for row in chosen])
-        told = f"{worst['variable']}: {worst['chosen']} ({worst['ratio']:.2f}), best {worst['best']} ({worst['best_ratio']:.2f})"
+        told = f"{worst['variable']}: {worst['chosen']} ({worst['ratio']:.2f})"
+        told += f", best {worst['best']} ({worst['best_ratio']:.2f})"
         lines.append(f"| {goal} | {mean:.1%} | {told} | {ratio:.3f} |")
     ratios = [row["ratios"] for row in rows if "ratios" in row]
     fixed = {

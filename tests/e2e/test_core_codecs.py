@@ -3,7 +3,6 @@
 Run: pytest tests/e2e/test_core_codecs.py (builds the example `chunk` of knarr-core).
 """
 
-import asyncio
 import json
 import pathlib
 import subprocess
@@ -143,7 +142,9 @@ def test_bitround_is_that_of_numcodecs(chunk, dtype, keepbits):
     assert chunk("encode", f"bitround:{keepbits}", array, array.tobytes()) == theirs.tobytes()
 
 
-@pytest.mark.parametrize("dtype, digits", [("f4", 1), ("f4", 3), ("f4", 6), ("f8", 1), ("f8", 2), ("f8", 7), ("f8", 14)])
+@pytest.mark.parametrize(
+    ("dtype", "digits"), [("f4", 1), ("f4", 3), ("f4", 6), ("f8", 1), ("f8", 2), ("f8", 7), ("f8", 14)]
+)
 def test_granular_is_that_of_netcdf(chunk, tmp_path, dtype, digits):
     random = np.random.default_rng(3)
     magnitudes = 10.0 ** random.uniform(-30, 30, 20_000)
@@ -156,7 +157,7 @@ def test_granular_is_that_of_netcdf(chunk, tmp_path, dtype, digits):
         theirs = file["x"][:].data
     ours = np.frombuffer(chunk("encode", f"granular:{digits}", array, array.tobytes()), dtype)
     different = np.flatnonzero(ours != theirs)
-    assert different.size == 0, list(zip(array[different], ours[different], theirs[different]))[:10]
+    assert different.size == 0, list(zip(array[different], ours[different], theirs[different], strict=True))[:10]
     relative = np.abs(ours - array.astype("f8")) / 10.0 ** np.floor(np.log10(np.abs(array.astype("f8"))))
     assert relative.max() <= 0.5 * 10.0 ** (1 - digits) * (1 + 1e-6)
 

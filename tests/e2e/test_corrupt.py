@@ -107,6 +107,7 @@ def test_damaged_chunk_with_checksum_is_found(knarr, chunked, out, filters):
         file.write(bytes([byte ^ 0x55]))
     message = knarr.fails(CORRUPT, "repack", path, "-o", out / "a.h5", names=("chunked.h5", "field"))
     assert "chunk (2, 0) from element (32, 0)" in message, "place in the grid of chunks and first element"
+    assert "from a copy" in message, "how to mend it"
     for command in ("hash", "verify"):
         again = (path,) if command == "hash" else (path, path)
         message = knarr.fails(CORRUPT, command, *again, names=("variable 'field'", "from element (32, 0)"))

@@ -15,8 +15,7 @@ from conftest import KNARR, REPOSITORY
 from values import smooth_field
 
 PAGES = sorted(
-    [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md"), *REPOSITORY.glob("*/README.md")]
-    + [*REPOSITORY.glob("tests/*/README.md")]
+    page for pattern in ("*.md", "docs/*.md", "*/README.md", "tests/*/README.md") for page in REPOSITORY.glob(pattern)
 )
 USAGE = 2
 

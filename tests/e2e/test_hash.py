@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 
 import h5py
+import netCDF4
 import numpy as np
 import pytest
+import zarr
 
 import filter_inputs
 import hdf5_inputs
@@ -43,6 +45,28 @@ def test_variables_hash_alike_in_every_container(knarr, made, out):
     for suffix in (".h5", ".zarr", ".nc"):
         hashes = knarr.variable_hashes(knarr.repack(source, out / f"a{suffix}"))
         assert {name: hashes[name] for name in expected} == expected
+
+
+def test_strings_hash_alike_in_every_container(knarr, tmp_path, out):
+    strings = np.array([f"stazione {n} °C" * (n % 4) for n in range(2000)], dtype=object).reshape(40, 50)
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as dataset:
+        for name, length in zip("yx", strings.shape, strict=True):
+            dataset.createDimension(name, length)
+        dataset.createVariable("text", str, ("y", "x"))[:] = strings
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file.create_dataset("text", data=strings, dtype=h5py.string_dtype(), chunks=(7, 11), compression="gzip")
+    zarr.create_array(tmp_path / "c.zarr/text", data=strings.astype("T"), chunks=(40, 9))
+    zarr.open_group(tmp_path / "c.zarr", mode="a")
+    paths = [tmp_path / name for name in ("a.nc", "b.h5", "c.zarr")]
+    paths += [knarr.repack(paths[0], out / f"a{suffix}") for suffix in (".nc", ".h5", ".zarr")]
+    assert len({knarr.variable_hashes(path)["text"] for path in paths}) == 1
+
+    changed = strings.copy()
+    # The same text, cut elsewhere.
+    changed[3, 0], changed[3, 1] = strings[3, 0] + strings[3, 1][:1], strings[3, 1][1:]
+    with h5py.File(tmp_path / "d.h5", "w") as file:
+        file["text"] = changed
+    assert knarr.variable_hashes(tmp_path / "d.h5")["text"] != knarr.variable_hashes(paths[0])["text"]
 
 
 @pytest.mark.parametrize("name", filter_inputs.LOSSLESS)

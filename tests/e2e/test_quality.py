@@ -281,6 +281,37 @@ def test_a_quantization_variable_takes_no_name_that_is_there(knarr, tmp_path, ou
     knarr("verify", path, target)
 
 
+@pytest.mark.parametrize("suffix", [".nc", ".h5", ".zarr"])
+def test_rounding_again_leaves_one_true_record(knarr, source, out, suffix):
+    """Values keep no more than the coarser rounding left; what has no words in CF leaves no record."""
+
+    def recorded(path: Path) -> dict[str, int]:
+        attributes = (xarray.open_zarr(path) if suffix == ".zarr" else xarray.open_dataset(path))["wide"].attrs
+        return {key: int(value) for key, value in attributes.items() if key.startswith(("quantization_", "_Quant"))}
+
+    digits = knarr.repack(source, out / f"digits{suffix}", "--significant-digits", "wide=3")
+    assert recorded(digits) == {"quantization_nsd": 3}
+    for options, expected in (
+        (("--significant-bits", "wide=5"), {"quantization_nsb": 5}),
+        (("--significant-bits", "wide=15"), {"quantization_nsd": 3}),
+        (("--significant-digits", "wide=2"), {"quantization_nsd": 2}),
+        (("--max-rel-error", "wide=1e-2"), {}),
+        ((), {"quantization_nsd": 3}),
+    ):
+        again = knarr.repack(digits, out / f"again{suffix}", "--force", *options)
+        assert recorded(again) == expected, options
+        assert knarr.json("verify", digits, again)["metadata"] == []
+
+
+def test_rounding_again_what_netcdf_rounded(knarr, tmp_path, out):
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as dataset:
+        dataset.createDimension("x", 4000)
+        options = {"significant_digits": 4, "quantize_mode": "GranularBitRound"}
+        dataset.createVariable("v", "f4", ("x",), zlib=True, **options)[:] = smooth_field((4000,))
+    target = knarr.repack(tmp_path / "a.nc", out / "a.nc", "--significant-bits", "v=7")
+    assert rounded(target, "v")["quantization_nsb"] == 7
+
+
 def test_coordinates_and_their_kin_are_not_rounded_unless_named(knarr, tmp_path, out):
     """CF 8.4 forbids it for what `coordinates`, `formula_terms` and `cell_measures` name."""
     path = tmp_path / "a.nc"

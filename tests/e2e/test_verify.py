@@ -136,6 +136,44 @@ def test_types_of_the_same_bytes_count(knarr, tmp_path):
         assert f"type bool became {words}" in done.stdout
 
 
+def test_byte_order_counts(knarr, tmp_path, out):
+    paths = [tmp_path / "little.h5", tmp_path / "big.h5"]
+    for path, order in zip(paths, "<>", strict=True):
+        with h5py.File(path, "w") as file:
+            file.create_dataset("T", data=smooth_field((30, 100)).astype(f"{order}f4"), chunks=(10, 100))
+    done = knarr("verify", *paths, ok=False)
+    assert done.returncode == DIFFERS
+    assert "/T: byte order little-endian became big-endian" in done.stdout
+    knarr("verify", *paths, "--values-only")
+    for path in paths:
+        for suffix in (".h5", ".nc", ".zarr"):
+            knarr("verify", path, knarr.repack(path, out / f"{path.stem}{suffix}"))
+
+
+RECORD = np.dtype(
+    [("name", h5py.string_dtype()), ("values", h5py.vlen_dtype("i2")), ("at", "<f8", (2,)), ("to", h5py.ref_dtype)]
+)
+
+
+@pytest.mark.parametrize("member", [None, "name", "values", "at", "to"])
+def test_compound_attributes_count_by_value(knarr, tmp_path, member):
+    paths = [tmp_path / "a.h5", tmp_path / "b.h5"]
+    for path, changed in zip(paths, (None, member), strict=True):
+        with h5py.File(path, "w") as file:
+            file["T"] = smooth_field((30, 100))
+            file["U"] = np.arange(4)
+            record = np.zeros(2, RECORD)
+            for at in range(2):
+                record[at] = ("one", np.arange(3, dtype="i2"), (1.5, -0.0), file["U"].ref)
+            other = {"name": "two", "values": np.arange(4, dtype="i2"), "at": (1.5, 0.0), "to": file["T"].ref}
+            if changed:
+                record[changed][1] = other[changed]
+            file["T"].attrs["record"] = record
+    done = knarr("verify", *paths, ok=False)
+    assert done.returncode == (DIFFERS if member else 0), done.stdout
+    assert ("attribute 'record'" in done.stdout) == bool(member)
+
+
 def test_what_a_lossy_repack_records_is_expected(knarr, tmp_path, out):
     source = tmp_path / "a.nc"
     _write(source)

@@ -290,7 +290,8 @@ def test_enumerations_become_integers_with_flags(knarr, tmp_path, out):
     assert group["mask"][...].tolist() == [int(at % 3 == 0) for at in range(5000)]
     assert group["mask"].attrs.asdict() == {"flag_values": [0, 1], "flag_meanings": "FALSE TRUE"}
     assert group["colour"].dtype == "i2" and group["colour"][:2].tolist() == [-1, 42]
-    assert dict(zip(group["colour"].attrs["flag_meanings"].split(), group["colour"].attrs["flag_values"])) == {
+    meanings = group["colour"].attrs["flag_meanings"].split()
+    assert dict(zip(meanings, group["colour"].attrs["flag_values"], strict=True)) == {
         "RED": -1,
         "DARK_BLUE": 42,
     }

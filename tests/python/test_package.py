@@ -34,7 +34,8 @@ def bits(values: np.ndarray) -> bytes:
 
 
 def test_arrays_come_back_bit_for_bit(field):
-    for array in (field, field.astype(">f8"), field[::2, ::-1], np.array(3.5), np.empty((0, 4), "i2"), np.arange(9, dtype="u8")):
+    small = (np.array(3.5), np.empty((0, 4), "i2"), np.arange(9, dtype="u8"))
+    for array in (field, field.astype(">f8"), field[::2, ::-1], *small):
         packed = knarr.compress(array)
         back = knarr.decompress(packed)
         assert back.shape == array.shape
@@ -62,6 +63,8 @@ def test_wishes_that_contradict_are_value_errors(field):
         knarr.compress(field, goal="fastest")
     with pytest.raises(ValueError, match="max_abs_error"):
         knarr.compress(field, max_abs_error=-1)
+    with pytest.raises(TypeError, match="max_absolute_error"):
+        knarr.compress(field, max_absolute_error=1)
     with pytest.raises(TypeError, match="complex"):
         knarr.compress(field.astype("complex64"))
 
@@ -105,7 +108,9 @@ def test_repack_reports_progress_and_can_be_stopped(tmp_path, field):
     done = knarr.repack(source, output, progress=lambda phase, now, total: seen.append((phase, now, total)))
     assert done.ratio > 1.5
     assert {phase for phase, _, _ in seen} >= {"choosing", "repacking"}
-    assert all(one["difference"] == "equal" for one in knarr.verify(source, output))
+    found = knarr.verify(source, output)
+    assert found and found.metadata == []
+    assert all(one["difference"] == "equal" for one in found.variables)
     assert knarr.content_hash(source) == knarr.content_hash(output)
     with pytest.raises(FileExistsError, match="force"):
         knarr.repack(source, output)
@@ -116,6 +121,19 @@ def test_repack_reports_progress_and_can_be_stopped(tmp_path, field):
     with pytest.raises(RuntimeError, match="enough"):
         knarr.repack(source, tmp_path / "other.h5", progress=stop)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.h5", "out.h5", "out.h5.knarr.json"]
+
+
+def test_verify_is_that_of_the_command(tmp_path, field):
+    paths = [tmp_path / "a.h5", tmp_path / "b.h5"]
+    for path, units in zip(paths, ("K", "degC"), strict=True):
+        with h5py.File(path, "w") as file:
+            file["T"] = field
+            file["T"].attrs["units"] = units
+    found = knarr.verify(*paths)
+    assert not found
+    assert [one["difference"] for one in found.variables] == ["equal"]
+    assert [one["place"] for one in found.metadata] == ["/T"] and "degC" in found.metadata[0]["what"]
+    assert knarr.verify(*paths, values_only=True)
 
 
 def test_the_gil_is_released(field):

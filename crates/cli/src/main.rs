@@ -3,8 +3,6 @@
 mod advise;
 mod args;
 mod chains;
-#[cfg(test)]
-mod docs;
 mod doctor;
 mod explain;
 mod hash;

@@ -12,19 +12,14 @@ pub(crate) fn run(arguments: &Verify) -> Result<u8> {
     let open = |path| knarr_formats::open(path, &engine.codecs).map(knarr_formats::whole_records);
     let (original, copy) = (open(&arguments.original)?, open(&arguments.copy)?);
     let progress = Bar::new(arguments.copy.display().to_string());
-    let found = content::compare(&engine, original.as_ref(), copy.as_ref(), &progress)?;
+    let found = content::verify(&engine, original.as_ref(), copy.as_ref(), arguments.values_only, &progress)?;
     drop(progress);
-    let metadata = match arguments.values_only {
-        true => Vec::new(),
-        false => content::compare_metadata(original.as_ref(), copy.as_ref()),
-    };
-    let passes = found.iter().all(VariableComparison::passes) && metadata.is_empty();
     if arguments.json {
-        println!("{}", serde_json::json!({ "equal": passes, "variables": found, "metadata": metadata }));
+        println!("{}", serde_json::json!(found));
     } else {
-        print(&found, &metadata);
+        print(&found.variables, &found.metadata);
     }
-    Ok(u8::from(!passes))
+    Ok(u8::from(!found.equal))
 }
 
 fn print(found: &[VariableComparison], metadata: &[MetadataDifference]) {

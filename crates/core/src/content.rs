@@ -4,12 +4,12 @@ mod compare;
 mod hash;
 mod metadata;
 
-pub use compare::{Difference, VariableComparison, compare};
+pub use compare::{Difference, VariableComparison, Verified, compare, verify};
 pub use hash::{FileHash, VariableHash, hash};
 pub use metadata::{MetadataDifference, compare_metadata};
 
 use crate::array::{DType, Endian, swap_bytes};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::Variable;
 use crate::pipeline::{chunk_count, chunk_position, chunk_region};
 use crate::settings::{ChunkRule, chunk_shape};
@@ -27,13 +27,16 @@ fn blocks(variable: &Variable) -> Result<(Vec<u64>, u64)> {
     Ok((block, count))
 }
 
+/// An error with variable and file, each once.
+fn placed(error: Error, source: &dyn Source, variable: &Variable) -> Error {
+    error.at_variable_once(variable.name()).at_once(&source.path().display().to_string())
+}
+
 /// Reads one block with its elements in little-endian order.
 fn read_block(source: &dyn Source, index: usize, block: &[u64], number: u64, out: &mut Vec<u8>) -> Result<Vec<u64>> {
     let variable = &source.model().variables[index];
     let (start, count) = chunk_region(&variable.shape, block, &chunk_position(&variable.shape, block, number));
-    source
-        .read_region(index, &start, &count, out)
-        .map_err(|error| error.at_variable_once(variable.name()).at_once(&source.path().display().to_string()))?;
+    source.read_region(index, &start, &count, out).map_err(|error| placed(error, source, variable))?;
     if variable.endian == Endian::Big && !matches!(variable.dtype, DType::Opaque(_)) {
         swap_bytes(out, variable.dtype.size());
     }

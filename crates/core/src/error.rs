@@ -148,6 +148,15 @@ impl Error {
         self
     }
 
+    /// Says what to do about damage of `what` (`file`, `store`), where nothing better is known.
+    #[must_use]
+    pub fn mend_damage(self, what: &str) -> Self {
+        match self.kind {
+            ErrorKind::Corrupt => self.mend(format!("the {what} is damaged: restore it from a copy")),
+            _ => self,
+        }
+    }
+
     /// The stable kind.
     pub fn kind(&self) -> ErrorKind {
         self.kind

@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::array::{ArraySpec, DType, Endian};
 use crate::codec::Hdf5Filter;
+use crate::error::{Error, Result};
 
 /// Type of elements that are more than plain numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -63,8 +64,13 @@ pub enum AttributeValue {
         /// True for a single value that is not an array of one.
         scalar: bool,
     },
-    /// Something only its own format can carry (references, compounds): described in words.
-    Other(String),
+    /// Something only its own format can carry (references, compounds).
+    Other {
+        /// Its type in words.
+        what: String,
+        /// Its value in words, which are as different as values are.
+        content: String,
+    },
 }
 
 /// A named attribute.
@@ -147,6 +153,26 @@ pub struct Variable {
 }
 
 impl Variable {
+    /// Little-endian values that lie in one run, with nothing said about them.
+    pub fn plain(path: impl Into<String>, dtype: DType, shape: Vec<u64>) -> Self {
+        Self {
+            path: path.into(),
+            dtype,
+            endian: Endian::Little,
+            max_shape: shape.iter().map(|&n| Some(n)).collect(),
+            dimensions: vec![None; shape.len()],
+            shape,
+            attributes: Vec::new(),
+            fills: Vec::new(),
+            padding: 0,
+            layout: Layout::Contiguous,
+            filters: Vec::new(),
+            chain: "raw".to_owned(),
+            stored_bytes: None,
+            copied_because: None,
+        }
+    }
+
     /// Number of elements.
     pub fn len(&self) -> u64 {
         if self.layout == Layout::Null { 0 } else { self.shape.iter().product() }
@@ -210,6 +236,22 @@ const NAMING_COORDINATES: [&str; 6] =
     ["coordinates", "bounds", "climatology", "grid_mapping", "formula_terms", "cell_measures"];
 
 impl Model {
+    /// Variable number `index`.
+    ///
+    /// # Errors
+    /// `Internal` if there are not so many.
+    pub fn variable(&self, index: usize) -> Result<&Variable> {
+        self.variables.get(index).ok_or_else(|| no_variable(index))
+    }
+
+    /// Variable number `index` and what a format keeps beside it, in a list in the same order.
+    ///
+    /// # Errors
+    /// `Internal` if there are not so many.
+    pub fn variable_with<'a, T>(&'a self, index: usize, beside: &'a [T]) -> Result<(&'a Variable, &'a T)> {
+        self.variables.get(index).zip(beside.get(index)).ok_or_else(|| no_variable(index))
+    }
+
     /// True for variables that locate or measure the others: called like their dimension, or named by an attribute
     /// that names coordinates.
     pub fn is_coordinate(&self, variable: &Variable) -> bool {
@@ -224,4 +266,8 @@ impl Model {
             })
         })
     }
+}
+
+fn no_variable(index: usize) -> Error {
+    Error::internal(format!("there is no variable number {index}"))
 }

@@ -5,12 +5,15 @@
 //! names that variable and the bits or digits that were kept (8.4.2). What the four algorithms of the convention do
 //! not describe (absolute and relative bounds, bounds in combination, ZFP, SZ3) gets no such record. The attributes
 //! of netCDF-C that begin with `_Quantize` are not written: they say that netCDF-C did the rounding (8.4.3).
+//!
+//! Values that are rounded again keep no more than the coarser rounding left, so its record is the one that holds. An
+//! older record goes when finer than the new rounding, or when what is done now has no words.
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::array::{DType, Endian};
+use crate::array::DType;
 use crate::codec::OptionValue;
-use crate::model::{Attribute, AttributeValue, Layout, Model, Variable};
+use crate::model::{Attribute, AttributeValue, Model, Variable};
 use crate::plan::{Action, Choice, Plan};
 
 /// Attribute that names the quantization variable.
@@ -19,6 +22,14 @@ pub const CONTAINER_ATTRIBUTE: &str = "quantization";
 pub const BITS_ATTRIBUTE: &str = "quantization_nsb";
 /// Attribute with the decimal digits that were kept.
 pub const DIGITS_ATTRIBUTE: &str = "quantization_nsd";
+
+/// How the attributes of netCDF-C begin, which end in the kind of what was kept.
+const OF_NETCDF_C: &str = "_Quantize";
+
+/// True for attributes of variables that record how they were rounded.
+pub fn is_record(name: &str) -> bool {
+    [CONTAINER_ATTRIBUTE, BITS_ATTRIBUTE, DIGITS_ATTRIBUTE].contains(&name) || name.starts_with(OF_NETCDF_C)
+}
 
 /// Attributes of a quantization variable (8.4.1).
 const ALGORITHM: &str = "algorithm";
@@ -64,6 +75,34 @@ impl Quantization {
         allowed.then_some(found)
     }
 
+    /// What the attributes of a variable say about earlier rounding; `None` if that is nothing, or not one thing.
+    pub fn recorded(variable: &Variable) -> Option<Self> {
+        let mut found = variable.attributes.iter().filter_map(|attribute| {
+            let kind = match attribute.name.as_str() {
+                BITS_ATTRIBUTE => Self::Bits,
+                DIGITS_ATTRIBUTE => Self::Digits,
+                name if name.starts_with(OF_NETCDF_C) && name.ends_with("Bits") => Self::Bits,
+                name if name.starts_with(OF_NETCDF_C) && name.ends_with("Digits") => Self::Digits,
+                _ => return None,
+            };
+            let AttributeValue::Numbers { dtype, bytes, .. } = &attribute.value else { return None };
+            let mut wide = [0; 8];
+            let element = bytes.get(..dtype.size()).filter(|_| dtype.is_integer())?;
+            wide.get_mut(..element.len())?.copy_from_slice(element);
+            u32::try_from(u64::from_le_bytes(wide)).ok().map(kind)
+        });
+        found.next().filter(|_| found.next().is_none())
+    }
+
+    /// True if this keeps less of each value than `other`.
+    fn is_coarser(self, other: Self) -> bool {
+        let bits = |quantization| match quantization {
+            Self::Bits(bits) => f64::from(bits),
+            Self::Digits(digits) => f64::from(digits) * std::f64::consts::LOG2_10,
+        };
+        bits(self) < bits(other)
+    }
+
     /// Term of the controlled vocabulary of 8.4.1.
     pub fn algorithm(self) -> &'static str {
         match self {
@@ -94,6 +133,8 @@ pub struct Records {
     pub new: Vec<Variable>,
     /// Attributes to add, by index of the variable.
     pub attributes: BTreeMap<usize, [Attribute; 2]>,
+    /// Names of attributes about earlier rounding that are true no more, by index of the variable.
+    pub stale: BTreeMap<usize, Vec<String>>,
 }
 
 impl Records {
@@ -109,11 +150,22 @@ impl Records {
             let Some(Action::Encode(choice)) = plan.variable(&variable.path).map(|planned| &planned.action) else {
                 continue;
             };
-            let Some(done) = choice.bound.and_then(|_| Quantization::of(choice, variable.dtype)) else { continue };
-            // 8.4: not for what locates or measures other variables.
-            if model.is_coordinate(variable) {
+            if choice.bound.is_none() || choice.fallback.is_none() {
                 continue;
             }
+            // 8.4: not for what locates or measures other variables.
+            let done = Quantization::of(choice, variable.dtype).filter(|_| !model.is_coordinate(variable));
+            if let (Some(done), Some(earlier)) = (done, Quantization::recorded(variable))
+                && earlier.is_coarser(done)
+            {
+                continue;
+            }
+            let present = variable.attributes.iter().map(|attribute| &attribute.name);
+            let stale: Vec<String> = present.filter(|name| is_record(name)).cloned().collect();
+            if !stale.is_empty() {
+                records.stale.insert(index, stale);
+            }
+            let Some(done) = done else { continue };
             let name = names.entry(done.algorithm()).or_insert_with(|| {
                 let made = container("", done.algorithm());
                 let known = model.variables.iter().find(|old| {
@@ -157,20 +209,9 @@ fn free_name(is_taken: impl Fn(&str) -> bool) -> String {
 fn container(name: &str, algorithm: &str) -> Variable {
     let implementation = concat!("Knarr version ", env!("CARGO_PKG_VERSION"));
     Variable {
-        path: format!("/{name}"),
-        dtype: DType::Opaque(1),
-        endian: Endian::Little,
-        shape: Vec::new(),
-        max_shape: Vec::new(),
-        dimensions: Vec::new(),
         attributes: vec![text(ALGORITHM, algorithm), text(IMPLEMENTATION, implementation)],
-        fills: Vec::new(),
-        padding: 0,
-        layout: Layout::Contiguous,
-        filters: Vec::new(),
-        chain: "raw".to_owned(),
-        stored_bytes: None,
         copied_because: Some("it is a single value".to_owned()),
+        ..Variable::plain(format!("/{name}"), DType::Opaque(1), Vec::new())
     }
 }
 
@@ -253,6 +294,36 @@ mod tests {
             assert_eq!(of(&format!("{chain} | zstd:3"), "zstd:3"), None, "{chain}");
         }
         assert_eq!(of("round:bits=7 | zfp:accuracy,value=0.1", "raw"), None, "two steps change values");
+    }
+
+    #[test]
+    fn the_coarser_of_two_roundings_is_the_one_on_record() {
+        let count = |name: &str, count: u32| {
+            let bytes = count.to_le_bytes().to_vec();
+            let value = AttributeValue::Numbers { dtype: DType::I32, bytes, scalar: true };
+            Attribute { name: name.to_owned(), value }
+        };
+        let again = |earlier: &[Attribute], chain: &str| {
+            let (mut variable, plan) = float("/T", chain);
+            variable.attributes = earlier.to_vec();
+            let found = records(&[(variable, plan)], &[]);
+            let name = found.attributes.get(&0).map(|attributes| attributes[1].name.clone());
+            (name, found.stale.get(&0).cloned().unwrap_or_default())
+        };
+        let digits = Quantization::Digits(3).attributes("q").to_vec();
+        let (nsb, nsd) = (BITS_ATTRIBUTE.to_owned(), DIGITS_ATTRIBUTE.to_owned());
+        let all = vec![CONTAINER_ATTRIBUTE.to_owned(), nsd.clone()];
+        assert_eq!(again(&digits, "round:bits=7 | zstd:3"), (Some(nsb.clone()), all.clone()), "7 bits are 2.1 digits");
+        assert_eq!(again(&digits, "round:bits=12 | zstd:3"), (None, vec![]), "3 digits need 10 bits");
+        assert_eq!(again(&digits, "round:digits=3 | zstd:3"), (Some(nsd.clone()), all.clone()));
+        assert_eq!(again(&digits, "round:abs=0.1 | zstd:3"), (None, all), "no words for what it is now");
+        assert_eq!(again(&[count("_QuantizeBitRoundNumberOfSignificantBits", 5)], "round:bits=7 | zstd:3").0, None);
+        let of_netcdf = "_QuantizeGranularBitRoundNumberOfSignificantDigits";
+        let found = again(&[count(of_netcdf, 4)], "round:bits=7 | zstd:3");
+        assert_eq!(found, (Some(nsb.clone()), vec![of_netcdf.to_owned()]));
+        let both = [digits, vec![count(BITS_ATTRIBUTE, 3)]].concat();
+        let stale = vec![CONTAINER_ATTRIBUTE.to_owned(), nsd, nsb.clone()];
+        assert_eq!(again(&both, "round:bits=7 | zstd:3"), (Some(nsb), stale), "two records say nothing");
     }
 
     #[test]

@@ -267,26 +267,11 @@ fn join(shape: &[u64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::{DType, Endian};
+    use crate::array::DType;
     use crate::model::Layout;
 
     fn variable(path: &str, dtype: DType, shape: &[u64], layout: Layout) -> Variable {
-        Variable {
-            path: path.to_owned(),
-            dtype,
-            endian: Endian::Little,
-            shape: shape.to_vec(),
-            max_shape: shape.iter().map(|&n| Some(n)).collect(),
-            dimensions: vec![None; shape.len()],
-            attributes: Vec::new(),
-            fills: Vec::new(),
-            padding: 0,
-            layout,
-            filters: Vec::new(),
-            chain: "raw".to_owned(),
-            stored_bytes: None,
-            copied_because: None,
-        }
+        Variable { layout, ..Variable::plain(path, dtype, shape.to_vec()) }
     }
 
     #[test]

@@ -108,6 +108,12 @@ pub trait Sink {
     /// `Write`.
     fn put(&mut self, chunk: EncodedChunk<'_>) -> Result<()>;
 
+    /// Removes attributes that a variable of the source has and the written one must not have, where they are there.
+    ///
+    /// # Errors
+    /// `Write`.
+    fn remove_attributes(&mut self, variable: usize, names: &[String]) -> Result<()>;
+
     /// Adds or replaces attributes that are known only after encoding: those of a variable, or of the
     /// file for `None`.
     ///

@@ -142,6 +142,15 @@ pub(crate) fn chunk_box(position: &[u64], chunk: &[u64], shape: &[u64]) -> (Vec<
     (start, count)
 }
 
+/// Names the chunk at `position` of the grid of chunks, whose first element is at `start`, as the place of an error.
+pub(crate) fn in_chunk(error: Error, position: &[u64], start: &[u64]) -> Error {
+    let tuple = |numbers: &[u64]| -> String {
+        let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+        format!("({})", numbers.join(", "))
+    };
+    error.at(format!("chunk {} from element {}", tuple(position), tuple(start)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

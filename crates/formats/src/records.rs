@@ -103,10 +103,7 @@ fn inside(shape: &[u64], start: &[u64], count: &[u64]) -> Option<Vec<u64>> {
 impl WholeRecords {
     /// The variable as it is stored and as it is shown.
     fn variable(&self, index: usize) -> Result<(&Variable, &Variable)> {
-        let stored = self.source.model().variables.get(index);
-        stored
-            .zip(self.model.variables.get(index))
-            .ok_or_else(|| Error::internal(format!("there is no variable number {index}")))
+        Ok((self.source.model().variable(index)?, self.model.variable(index)?))
     }
 
     fn check(&self, shown: &Variable, start: &[u64], count: &[u64]) -> Result<()> {

@@ -223,6 +223,9 @@ fn annotate(
         };
         if choice.bound.is_some() {
             lossy = true;
+            if let Some(stale) = records.stale.get(&index) {
+                sink.remove_attributes(index, stale)?;
+            }
             let report = execution.variables.get(&index).copied().unwrap_or_default();
             let mut attributes = provenance::variable_attributes(choice, &report);
             attributes.extend(records.attributes.get(&index).into_iter().flatten().cloned());

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use common::{Folder, program, script};
 use knarr_core::array::{ArraySpec, DType, Endian};
 use knarr_core::chain::Chain;
-use knarr_core::codec::{Codec, CodecList, Hdf5Filter, Kind, OptionDoc, Options, Stage, Step};
+use knarr_core::codec::{Codec, CodecList, Hdf5Filter, Kind, Options, Stage, Step};
 use knarr_core::error::Result;
 use knarr_core::model::{Attribute, AttributeValue, Layout, Variable};
 use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
@@ -242,14 +242,6 @@ impl Codec for Shuffle {
 
     fn summary(&self) -> &'static str {
         "bytes of equal significance together"
-    }
-
-    fn options(&self) -> &'static [OptionDoc] {
-        &[]
-    }
-
-    fn supports(&self, _: DType) -> bool {
-        true
     }
 
     fn prepare(&self, _: &Options, input: &Stage) -> Result<Box<dyn Step>> {

@@ -6,7 +6,7 @@ mod common;
 use common::{Folder, program, script};
 use knarr_core::array::{DType, Endian};
 use knarr_core::error::ErrorKind;
-use knarr_core::model::{Attribute, AttributeValue, Dimension, Group, Layout, Model, Variable};
+use knarr_core::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
 use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_core::testing::memory::MemorySource;
 use knarr_formats::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
@@ -17,20 +17,10 @@ fn attribute(name: &str, value: AttributeValue) -> Attribute {
 
 fn variable(path: &str, dtype: DType, endian: Endian, axes: &[(Option<&str>, u64)]) -> Variable {
     Variable {
-        path: path.into(),
-        dtype,
         endian,
-        shape: axes.iter().map(|(_, len)| *len).collect(),
         max_shape: axes.iter().map(|(name, len)| (*name != Some("time")).then_some(*len)).collect(),
         dimensions: axes.iter().map(|(name, _)| name.map(str::to_owned)).collect(),
-        attributes: Vec::new(),
-        fills: Vec::new(),
-        padding: 0,
-        layout: Layout::Contiguous,
-        filters: Vec::new(),
-        chain: "raw".into(),
-        stored_bytes: None,
-        copied_because: None,
+        ..Variable::plain(path, dtype, axes.iter().map(|(_, len)| *len).collect())
     }
 }
 
@@ -121,7 +111,9 @@ fn netcdf_readers_see_the_model() {
 fn what_netcdf_cannot_say_is_refused_by_name() {
     let folder = Folder::new();
     let mut source = source();
-    source.model.variables[2].attributes.push(attribute("odd", AttributeValue::Other("compound".into())));
+    source.model.variables[2]
+        .attributes
+        .push(attribute("odd", AttributeValue::Other { what: "compound".into(), content: "{x: 1}".into() }));
     let error = Hdf5Sink::create(&folder.file("a.nc"), &source, &[], SinkOptions::default()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("variable 'lat': attribute 'odd'"), "{error}");

@@ -60,7 +60,7 @@ def classic(directory):
     kinds = [
         ("NETCDF3_CLASSIC", "CDF-1", small),
         ("NETCDF3_64BIT_OFFSET", "CDF-2", small),
-        ("NETCDF3_64BIT_DATA", "CDF-5", small + ["u1", "u2", "u4", "i8", "u8"]),
+        ("NETCDF3_64BIT_DATA", "CDF-5", [*small, "u1", "u2", "u4", "i8", "u8"]),
     ]
 
     def finish(path, version):

@@ -136,10 +136,40 @@ fn shards_are_read_and_damaged_ones_are_named() {
         write(&store, &plain, &[("c/1", &shard)]);
         let error = open(&store).read_region(0, &[30], &[10], &mut Vec::new()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
-        for part in ["a.zarr", "variable 'a'", "chunk [3]", why] {
+        for part in ["a.zarr", "variable 'a'", "chunk (3) from element (30): key 'c/1': ", why] {
             assert!(error.to_string().contains(part), "'{part}' is not in: {error}");
         }
+        assert!(error.advice().is_some(), "no mend in: {error}");
     }
+}
+
+#[test]
+fn a_damaged_chunk_is_named_by_position_element_key_and_codec() {
+    let scratch = Folder::new();
+    let store = scratch.path().join("a.zarr");
+    let values: Vec<i32> = (0..100).map(|n| n * n).collect();
+    for (chain, why) in [("delta | fletcher32", "decoding with 'fletcher32'"), ("grid", "decoding with 'grid'")] {
+        let (codecs, mut bytes) = encoded(chain, &values);
+        bytes.truncate(bytes.len() / 2);
+        write(&store, &metadata(&json!([250]), &json!([100]), &codecs), &[("c/1", &bytes)]);
+        // The whole chunk, part of it, and a region that begins in a chunk that is sound.
+        for (start, count) in [(100, 100), (120, 3), (50, 100)] {
+            let error = open(&store).read_region(0, &[start], &[count], &mut Vec::new()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+            let text = error.to_string();
+            let place = "variable 'a': chunk (1) from element (100): key 'c/1': ";
+            assert!(text.contains(place) && text.contains(why), "{text}");
+            assert!(error.advice().is_some_and(|advice| advice.contains("from a copy")), "{text}");
+        }
+    }
+    // What the other decoder reads is named alike.
+    let inner = sharded(&json!([2]), &json!([{"name": "bytes", "configuration": {"endian": "little"}}]), "end");
+    let nested = sharded(&json!([10]), &inner, "end");
+    write(&store, &metadata(&json!([40]), &json!([20]), &nested), &[("c/1", &[0; 64])]);
+    let error = open(&store).read_region(0, &[0], &[40], &mut Vec::new()).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("chunk (1) from element (20): key 'c/1': "), "{text}");
+    assert_eq!(error.advice(), Some("the store is damaged: restore it from a copy"), "{text}");
 }
 
 #[test]

@@ -18,20 +18,9 @@ use std::path::Path;
 
 fn variable(path: &str, dtype: DType, shape: &[u64], dimensions: &[&str], padding: u64) -> Variable {
     Variable {
-        path: path.to_owned(),
-        dtype,
-        endian: Endian::Little,
-        shape: shape.to_vec(),
-        max_shape: shape.iter().map(|&n| Some(n)).collect(),
         dimensions: dimensions.iter().map(|name| Some((*name).to_owned())).collect(),
-        attributes: Vec::new(),
-        fills: Vec::new(),
         padding,
-        layout: Layout::Contiguous,
-        filters: Vec::new(),
-        chain: "raw".to_owned(),
-        stored_bytes: None,
-        copied_because: None,
+        ..Variable::plain(path, dtype, shape.to_vec())
     }
 }
 

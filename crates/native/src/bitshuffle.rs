@@ -1,6 +1,5 @@
 //! The compressed modes of the bitshuffle filter: bits transposed, then LZ4 or zstd, block by block.
 
-use knarr_core::array::DType;
 use knarr_core::codec::bitshuffle::{self, Layout};
 use knarr_core::codec::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, Options, Stage, Step};
 use knarr_core::{Error, Result};
@@ -60,10 +59,6 @@ impl Codec for Bitshuffle {
 
     fn options(&self) -> &'static [OptionDoc] {
         if self.is_zstd() { ZSTD_OPTIONS } else { LZ4_OPTIONS }
-    }
-
-    fn supports(&self, _dtype: DType) -> bool {
-        true
     }
 
     fn prepare(&self, options: &Options, input: &Stage) -> Result<Box<dyn Step>> {

@@ -1,7 +1,6 @@
 //! bzip2.
 
 use bzip2::{Action, Compress, Compression, Decompress, Status};
-use knarr_core::array::DType;
 use knarr_core::codec::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
 use knarr_core::{Error, Result};
 use serde_json::json;
@@ -34,10 +33,6 @@ impl Codec for Bzip2 {
 
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
-    }
-
-    fn supports(&self, _dtype: DType) -> bool {
-        true
     }
 
     fn prepare(&self, options: &Options, _input: &Stage) -> Result<Box<dyn Step>> {

@@ -50,8 +50,8 @@ pub fn codecs_with_plugins(directories: &[PathBuf]) -> Result<CodecList> {
         Arc::new(blosc::Blosc2),
         Arc::new(bzip2::Bzip2),
         Arc::new(xz::Xz),
-        Arc::new(zfp::Zfp),
-        Arc::new(zfp::Zfpy),
+        Arc::new(zfp::ZFP),
+        Arc::new(zfp::ZFPY),
         Arc::new(lzf::Lzf),
     ];
     for codec in own {

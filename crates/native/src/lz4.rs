@@ -3,7 +3,6 @@
 //! Layout (H5Z-LZ4): original size (u64), block size (u32), then per block its compressed size (u32) and bytes;
 //! all numbers big-endian. A block whose compressed size equals its original size is stored as it is.
 
-use knarr_core::array::DType;
 use knarr_core::codec::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step};
 use knarr_core::{Error, Result};
 
@@ -48,10 +47,6 @@ impl Codec for Lz4 {
 
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
-    }
-
-    fn supports(&self, _dtype: DType) -> bool {
-        true
     }
 
     fn prepare(&self, options: &Options, _input: &Stage) -> Result<Box<dyn Step>> {

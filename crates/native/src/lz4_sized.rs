@@ -1,6 +1,5 @@
 //! LZ4 in the framing of numcodecs: one block behind its decoded length (u32, little-endian).
 
-use knarr_core::array::DType;
 use knarr_core::codec::{Codec, Kind, OptionDoc, OptionKind, Options, Stage, Step, ZarrCodec};
 use knarr_core::{Error, Result};
 use serde_json::json;
@@ -37,10 +36,6 @@ impl Codec for Lz4Sized {
 
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
-    }
-
-    fn supports(&self, _dtype: DType) -> bool {
-        true
     }
 
     fn prepare(&self, options: &Options, _input: &Stage) -> Result<Box<dyn Step>> {

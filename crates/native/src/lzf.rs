@@ -4,8 +4,7 @@
 //! are a match length minus 2 (7 means that another byte is added), and its lower five bits with the next byte the
 //! distance minus 1.
 
-use knarr_core::array::DType;
-use knarr_core::codec::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, Options, Stage, Step};
+use knarr_core::codec::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, Options, Stage, Step};
 use knarr_core::{Error, Result};
 
 use crate::support::{filter, reserve};
@@ -39,14 +38,6 @@ impl Codec for Lzf {
 
     fn summary(&self) -> &'static str {
         "LZF, own implementation: for files that h5py wrote with compression='lzf'"
-    }
-
-    fn options(&self) -> &'static [OptionDoc] {
-        &[]
-    }
-
-    fn supports(&self, _dtype: DType) -> bool {
-        true
     }
 
     fn prepare(&self, _options: &Options, _input: &Stage) -> Result<Box<dyn Step>> {

@@ -1,6 +1,5 @@
 //! xz: LZMA2 in the xz container.
 
-use knarr_core::array::DType;
 use knarr_core::codec::{Codec, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
 use knarr_core::{Error, Result};
 use liblzma::stream::{Action, Check, Filters, LzmaOptions, Status, Stream};
@@ -38,10 +37,6 @@ impl Codec for Xz {
 
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
-    }
-
-    fn supports(&self, _dtype: DType) -> bool {
-        true
     }
 
     fn prepare(&self, options: &Options, _input: &Stage) -> Result<Box<dyn Step>> {

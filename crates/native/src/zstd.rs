@@ -1,7 +1,6 @@
 //! Zstandard.
 
 use knarr_core::Result;
-use knarr_core::array::DType;
 use knarr_core::codec::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
 use serde_json::json;
 
@@ -35,10 +34,6 @@ impl Codec for Zstd {
 
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
-    }
-
-    fn supports(&self, _dtype: DType) -> bool {
-        true
     }
 
     fn prepare(&self, options: &Options, input: &Stage) -> Result<Box<dyn Step>> {

@@ -66,14 +66,14 @@ pub(crate) fn content_hash(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     .map_err(raise)
 }
 
-/// Comparison of two files as JSON, one entry a variable.
+/// Comparison of two files as JSON.
 #[pyfunction]
-pub(crate) fn verify(py: Python<'_>, original: PathBuf, copy: PathBuf) -> PyResult<String> {
+pub(crate) fn verify(py: Python<'_>, original: PathBuf, copy: PathBuf, values_only: bool) -> PyResult<String> {
     py.detach(move || {
         let engine = Request::default().engine()?;
         let open = |path| knarr_formats::open(path, &engine.codecs).map(knarr_formats::whole_records);
         let (a, b) = (open(&original)?, open(&copy)?);
-        json(&content::compare(&engine, a.as_ref(), b.as_ref(), &Silent)?)
+        json(&content::verify(&engine, a.as_ref(), b.as_ref(), values_only, &Silent)?)
     })
     .map_err(raise)
 }

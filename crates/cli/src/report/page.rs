@@ -249,7 +249,7 @@ mod tests {
     use knarr_core::codec::Reader;
     use knarr_core::engine::Engine;
     use knarr_core::goal::Goal;
-    use knarr_core::model::{Layout, Model, Variable};
+    use knarr_core::model::{Model, Variable};
     use knarr_core::pipeline::{Execution, VariableReport, plan_array};
     use knarr_core::plan::{Action, Plan, VERSION, VariablePlan};
     use knarr_core::settings::Settings;
@@ -258,22 +258,7 @@ mod tests {
         let engine = Engine::new(knarr_native::codecs_with_plugins(&[]).unwrap());
         let bytes: Vec<u8> = (0..4096u16).flat_map(|i| (f32::from(i) * 0.01).sin().to_le_bytes()).collect();
         let spec = ArraySpec::new(DType::F32, [64, 64]);
-        let variable = Variable {
-            path: format!("/{name}"),
-            dtype: DType::F32,
-            endian: spec.endian,
-            shape: vec![64, 64],
-            max_shape: vec![Some(64); 2],
-            dimensions: vec![None; 2],
-            attributes: Vec::new(),
-            fills: Vec::new(),
-            padding: 0,
-            layout: Layout::Contiguous,
-            filters: Vec::new(),
-            chain: "raw".to_owned(),
-            stored_bytes: None,
-            copied_because: None,
-        };
+        let variable = Variable::plain(format!("/{name}"), DType::F32, vec![64, 64]);
         let model = Model { groups: Vec::new(), variables: vec![variable.clone()] };
         let settings = Settings::default().of(&model, &variable).unwrap();
         let target = Target::Hdf5(Reader::Standard);

@@ -10,7 +10,6 @@ use pulp::Arch;
 
 use super::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step};
 use super::{check_limit, planes, shuffle::element_size, sized};
-use crate::array::DType;
 use crate::error::{Error, Result};
 
 /// Registered number of the filter.
@@ -64,10 +63,6 @@ impl Codec for Bitshuffle {
     }
 
     fn keeps_size(&self, _options: &Options) -> bool {
-        true
-    }
-
-    fn supports(&self, _dtype: DType) -> bool {
         true
     }
 

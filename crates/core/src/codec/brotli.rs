@@ -4,7 +4,6 @@ use brotli::enc::{BrotliEncoderParams, StandardAlloc};
 use brotli::{BrotliCompress, BrotliDecompressStream, BrotliResult, BrotliState};
 
 use super::{Codec, Kind, OptionDoc, OptionKind, Options, Stage, Step, check_limit, sized};
-use crate::array::DType;
 use crate::error::{Error, Result};
 
 /// Brotli (RFC 7932), windows of at most 16 MiB.
@@ -33,10 +32,6 @@ impl Codec for Brotli {
             kind: OptionKind::Int { min: 0, max: 11, default: Some(5) },
             doc: "0 is fastest, 11 densest",
         }]
-    }
-
-    fn supports(&self, _dtype: DType) -> bool {
-        true
     }
 
     fn prepare(&self, options: &Options, _input: &Stage) -> Result<Box<dyn Step>> {

@@ -1,8 +1,7 @@
 //! `fletcher32`: a checksum behind the bytes. HDF5 filter 3, `numcodecs.fletcher32` in Zarr.
 
-use super::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec, ZarrKind};
+use super::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, Options, Stage, Step, ZarrCodec, ZarrKind};
 use super::{check_limit, zarr_entry};
-use crate::array::DType;
 use crate::error::{Error, Result};
 
 const FILTER: FilterId = 3;
@@ -28,15 +27,7 @@ impl Codec for Fletcher32 {
         "appends Fletcher's 32-bit checksum; reading verifies it (HDF5 filter 3)"
     }
 
-    fn options(&self) -> &'static [OptionDoc] {
-        &[]
-    }
-
     fn keeps_size(&self, _options: &Options) -> bool {
-        true
-    }
-
-    fn supports(&self, _dtype: DType) -> bool {
         true
     }
 

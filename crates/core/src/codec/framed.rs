@@ -1,7 +1,7 @@
 //! `frame`: Knarr's HDF5 filter 45223 as a codec. Each chunk is a frame that names its own chain.
 
-use super::{Codec, CodecList, FilterId, Hdf5Filter, KNARR_FILTER, Kind, OptionDoc, Options, Stage, Step};
-use crate::array::{ArraySpec, DType, swap_bytes};
+use super::{Codec, CodecList, FilterId, Hdf5Filter, KNARR_FILTER, Kind, Options, Stage, Step};
+use crate::array::{ArraySpec, swap_bytes};
 use crate::chain::Scratch;
 use crate::error::{Error, Result};
 use crate::frame;
@@ -33,14 +33,6 @@ impl Codec for Framed {
 
     fn summary(&self) -> &'static str {
         "Knarr's frame (HDF5 filter 45223): a checksummed chunk that names the chain it was encoded with"
-    }
-
-    fn options(&self) -> &'static [OptionDoc] {
-        &[]
-    }
-
-    fn supports(&self, _dtype: DType) -> bool {
-        true
     }
 
     fn prepare(&self, _options: &Options, input: &Stage) -> Result<Box<dyn Step>> {

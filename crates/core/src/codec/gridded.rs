@@ -1,7 +1,7 @@
 //! The codec around [`super::grid`]: names, options and kinds.
 
 use super::grid;
-use super::{Codec, Kind, OptionDoc, Options, Stage, Step, ZarrCodec, ZarrKind};
+use super::{Codec, Kind, Options, Stage, Step, ZarrCodec, ZarrKind};
 use crate::array::{ArraySpec, DType};
 use crate::error::{Error, Result};
 
@@ -25,10 +25,6 @@ impl Codec for Grid {
         "Knarr's own: finds lattices, masks and smoothness in N dimensions and codes residuals in context"
     }
 
-    fn options(&self) -> &'static [OptionDoc] {
-        &[]
-    }
-
     fn supports(&self, dtype: DType) -> bool {
         dtype.is_number()
     }
@@ -38,7 +34,11 @@ impl Codec for Grid {
     }
 
     fn prepare(&self, _options: &Options, input: &Stage) -> Result<Box<dyn Step>> {
-        Ok(Box::new(Prepared { spec: input.spec.clone(), dtype: kind(input.spec.dtype)? }))
+        let spec = input.spec.clone();
+        if !spec.dtype.is_number() {
+            return Err(Error::unsupported(format!("'grid' does not take elements of type {}", spec.dtype)));
+        }
+        Ok(Box::new(Prepared { spec }))
     }
 
     fn zarr(&self, _options: &Options, _input: &Stage) -> Option<ZarrCodec> {
@@ -48,7 +48,6 @@ impl Codec for Grid {
 
 struct Prepared {
     spec: ArraySpec,
-    dtype: grid::DType,
 }
 
 impl Step for Prepared {
@@ -59,7 +58,7 @@ impl Step for Prepared {
 
     fn encode(&self, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
         out.clear();
-        grid::encode(self.dtype, &self.spec.shape, &self.spec.fills, input, out)
+        grid::encode(self.spec.dtype, &self.spec.shape, &self.spec.fills, input, out)
             .map_err(|error| Error::internal(error.to_string()))
     }
 
@@ -68,24 +67,6 @@ impl Step for Prepared {
             return Err(Error::corrupt("the chunk is larger than what is expected of it"));
         }
         out.clear();
-        grid::decode(self.dtype, &self.spec.shape, input, out).map_err(|error| Error::corrupt(error.to_string()))
+        grid::decode(self.spec.dtype, &self.spec.shape, input, out).map_err(|error| Error::corrupt(error.to_string()))
     }
-}
-
-fn kind(dtype: DType) -> Result<grid::DType> {
-    Ok(match dtype {
-        DType::I8 => grid::DType::I8,
-        DType::I16 => grid::DType::I16,
-        DType::I32 => grid::DType::I32,
-        DType::I64 => grid::DType::I64,
-        DType::U8 => grid::DType::U8,
-        DType::U16 => grid::DType::U16,
-        DType::U32 => grid::DType::U32,
-        DType::U64 => grid::DType::U64,
-        DType::F32 => grid::DType::F32,
-        DType::F64 => grid::DType::F64,
-        DType::F16 | DType::Opaque(_) => {
-            return Err(Error::unsupported(format!("'grid' does not take elements of type {dtype}")));
-        }
-    })
 }

@@ -89,15 +89,19 @@ pub trait Codec: Send + Sync {
     fn summary(&self) -> &'static str;
 
     /// Options in order; a bare value in a chain (`zstd:3`) is the first one.
-    fn options(&self) -> &'static [OptionDoc];
+    fn options(&self) -> &'static [OptionDoc] {
+        &[]
+    }
 
     /// Whether decoding returns the input bytes, given these options.
     fn loss(&self, _options: &Options) -> Loss {
         Loss::Lossless
     }
 
-    /// Whether elements of this type are served.
-    fn supports(&self, dtype: DType) -> bool;
+    /// Whether elements of this type are served. What works on bytes serves all.
+    fn supports(&self, _dtype: DType) -> bool {
+        true
+    }
 
     /// True if the encoded form is about as long as the input: filters, shuffles, checksums. Later steps of a
     /// chain then work on the full number of bytes, which their cost follows.

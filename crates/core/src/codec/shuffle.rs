@@ -2,7 +2,6 @@
 
 use super::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step, ZarrCodec};
 use super::{ZarrKind, check_limit, planes, sized, zarr_entry};
-use crate::array::DType;
 use crate::error::{Error, Result};
 
 const FILTER: FilterId = 2;
@@ -36,10 +35,6 @@ impl Codec for Shuffle {
     }
 
     fn keeps_size(&self, _options: &Options) -> bool {
-        true
-    }
-
-    fn supports(&self, _dtype: DType) -> bool {
         true
     }
 

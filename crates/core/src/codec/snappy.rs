@@ -2,8 +2,7 @@
 
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
-use super::{Codec, Kind, OptionDoc, Options, Stage, Step, check_limit, sized};
-use crate::array::DType;
+use super::{Codec, Kind, Options, Stage, Step, check_limit, sized};
 use crate::error::{Error, Result};
 
 /// Snappy's raw format (`format_description.txt` of google/snappy).
@@ -24,14 +23,6 @@ impl Codec for Snappy {
 
     fn summary(&self) -> &'static str {
         "Snappy raw format: very fast, low ratio (crate snap)"
-    }
-
-    fn options(&self) -> &'static [OptionDoc] {
-        &[]
-    }
-
-    fn supports(&self, _dtype: DType) -> bool {
-        true
     }
 
     fn prepare(&self, _options: &Options, _input: &Stage) -> Result<Box<dyn Step>> {

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::order::{Word, with_word};
-use super::{Codec, Kind, OptionDoc, Options, Stage, Step, check_limit, sized};
+use super::{Codec, Kind, Options, Stage, Step, check_limit, sized};
 use crate::array::DType;
 use crate::error::{Error, Result};
 
@@ -26,10 +26,6 @@ impl Codec for Trailing {
 
     fn summary(&self) -> &'static str {
         "shifts out the zero bits that every element ends in, as rounding leaves them"
-    }
-
-    fn options(&self) -> &'static [OptionDoc] {
-        &[]
     }
 
     fn keeps_size(&self, _options: &Options) -> bool {

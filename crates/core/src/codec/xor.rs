@@ -1,6 +1,6 @@
 //! `xor`: bits that changed since the previous element.
 
-use super::{Codec, Kind, OptionDoc, Options, Stage, Step, check_limit};
+use super::{Codec, Kind, Options, Stage, Step, check_limit};
 use crate::array::DType;
 use crate::error::Result;
 
@@ -23,10 +23,6 @@ impl Codec for Xor {
 
     fn summary(&self) -> &'static str {
         "exclusive or with the previous element: repeated bits become zero (Gorilla, VLDB 2015)"
-    }
-
-    fn options(&self) -> &'static [OptionDoc] {
-        &[]
     }
 
     fn supports(&self, dtype: DType) -> bool {

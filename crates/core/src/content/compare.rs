@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{blocks, read_block};
+use super::{MetadataDifference, blocks, compare_metadata, read_block};
 use crate::array::{ArraySpec, Endian};
 use crate::engine::{Engine, Progress};
 use crate::error::{ErrorKind, Result};
@@ -47,6 +47,34 @@ impl VariableComparison {
     pub fn passes(&self) -> bool {
         matches!(self.difference, Difference::Equal | Difference::WithinBound | Difference::NotCompared(_))
     }
+}
+
+/// What a comparison of two files found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Verified {
+    /// True if every variable passes and nothing else differs.
+    pub equal: bool,
+    /// One entry a variable.
+    pub variables: Vec<VariableComparison>,
+    /// Differences of groups, dimensions, types and attributes.
+    pub metadata: Vec<MetadataDifference>,
+}
+
+/// Compares the values and, unless `values_only`, everything else ([`compare_metadata`]).
+///
+/// # Errors
+/// What reading reports.
+pub fn verify(
+    engine: &Engine,
+    original: &dyn Source,
+    copy: &dyn Source,
+    values_only: bool,
+    progress: &dyn Progress,
+) -> Result<Verified> {
+    let variables = compare(engine, original, copy, progress)?;
+    let metadata = if values_only { Vec::new() } else { compare_metadata(original, copy) };
+    let equal = variables.iter().all(VariableComparison::passes) && metadata.is_empty();
+    Ok(Verified { equal, variables, metadata })
 }
 
 /// Compares every variable of `original` and `copy`. The promise is the one recorded in `copy`. Quantization variables

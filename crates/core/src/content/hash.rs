@@ -1,21 +1,27 @@
 //! Content hashes that do not depend on chunks, chain, byte order or container.
 //!
 //! Scheme 1: a variable's values, little-endian and row-major, are cut into blocks that follow from type and
-//! shape alone; its hash is BLAKE3 over type, shape and the BLAKE3 hashes of its blocks in order. A file's hash is
-//! BLAKE3 over the sorted paths and hashes of its variables. Attributes do not count, nor do quantization variables,
-//! which hold nothing else.
+//! shape alone; its hash is BLAKE3 over type, shape and the BLAKE3 hashes of its blocks in order. Strings of variable
+//! length have the type `string` and are cut as elements of 16 bytes are; in a block, each is its length in 64 bits
+//! and its UTF-8. A file's hash is BLAKE3 over the sorted paths and hashes of its variables. Attributes do not count,
+//! nor do quantization variables, which hold nothing else.
 
 use serde::Serialize;
 
-use super::{blocks, read_block};
+use super::{blocks, placed, read_block};
+use crate::array::DType;
 use crate::engine::{Engine, Progress};
 use crate::error::{ErrorKind, Result};
 use crate::model::Variable;
+use crate::pipeline::{chunk_position, chunk_region};
 use crate::quantization::is_container;
-use crate::store::Source;
+use crate::store::{Source, Strings};
 
 /// Version of the scheme, hashed with every variable.
 const SCHEME: &str = "knarr-content-1";
+
+/// Size of the elements as which strings of variable length are cut into blocks.
+const STRING: DType = DType::Opaque(16);
 
 /// Hash of one variable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -49,7 +55,7 @@ pub fn hash(engine: &Engine, source: &dyn Source, progress: &dyn Progress) -> Re
         .map(|(index, variable)| {
             let hash = match hash_variable(engine, source, index, progress) {
                 Ok(hash) => Ok(hash),
-                // Variable length, references: no region of them can be read.
+                // Sequences, references: no region of them can be read.
                 Err(error) if error.kind() == ErrorKind::Unsupported => Err(error.message().to_owned()),
                 Err(error) => return Err(error),
             };
@@ -67,18 +73,39 @@ pub fn hash(engine: &Engine, source: &dyn Source, progress: &dyn Progress) -> Re
 }
 
 fn hash_variable(engine: &Engine, source: &dyn Source, index: usize, progress: &dyn Progress) -> Result<String> {
-    let variable = &source.model().variables[index];
-    let (block, count) = blocks(variable)?;
+    let variable = source.model().variable(index)?;
+    let is_text = source.strings(index) == Some(Strings::Variable);
+    let (block, count) = match is_text {
+        // What a format keeps in place of a string says nothing about it.
+        true => blocks(&Variable::plain("", STRING, variable.shape.clone()))?,
+        false => blocks(variable)?,
+    };
     let parts = engine.parallel(usize::try_from(count).unwrap_or(usize::MAX), |number| {
         let mut bytes = Vec::new();
-        read_block(source, index, &block, number as u64, &mut bytes)?;
+        if is_text {
+            read_strings(source, index, &block, number as u64, &mut bytes)?;
+        } else {
+            read_block(source, index, &block, number as u64, &mut bytes)?;
+        }
         progress.advance(bytes.len() as u64);
         Ok(blake3::hash(&bytes))
     })?;
     let mut whole = blake3::Hasher::new();
-    whole.update(format!("{SCHEME}\0{}\0{:?}\0", variable.dtype, variable.shape).as_bytes());
+    let kind = if is_text { "string".to_owned() } else { variable.dtype.to_string() };
+    whole.update(format!("{SCHEME}\0{kind}\0{:?}\0", variable.shape).as_bytes());
     for part in parts {
         whole.update(part.as_bytes());
     }
     Ok(whole.finalize().to_hex().to_string())
+}
+
+/// Reads one block of strings in the form that is hashed.
+fn read_strings(source: &dyn Source, index: usize, block: &[u64], number: u64, out: &mut Vec<u8>) -> Result<()> {
+    let variable = source.model().variable(index)?;
+    let (start, count) = chunk_region(&variable.shape, block, &chunk_position(&variable.shape, block, number));
+    for string in source.read_strings(index, &start, &count).map_err(|error| placed(error, source, variable))? {
+        out.extend_from_slice(&(string.len() as u64).to_le_bytes());
+        out.extend_from_slice(string.as_bytes());
+    }
+    Ok(())
 }

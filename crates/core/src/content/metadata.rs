@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::array::DType;
+use crate::array::{DType, Endian};
 use crate::model::{Attribute, AttributeValue, ElementType, Group, Variable};
-use crate::quantization::{BITS_ATTRIBUTE, CONTAINER_ATTRIBUTE, DIGITS_ATTRIBUTE};
+use crate::provenance::QUALITY_ATTRIBUTE;
+use crate::quantization::is_record;
 use crate::store::Source;
 
 /// A difference that is not one of values.
@@ -132,20 +133,25 @@ impl Findings {
             let text = |kind: Option<&ElementType>, dtype: DType| kind.map_or(dtype.to_string(), ToString::to_string);
             self.add(&a.path, format!("type {} became {}", text(a_type, a.dtype), text(b_type, b.dtype)));
         }
+        // Other formats store all numbers in one order, and so say nothing about it.
+        let has_order = a.dtype.size() > 1 && !matches!(a.dtype, DType::Opaque(_));
+        if self.pair.hdf5 && has_order && a.dtype == b.dtype && a.endian != b.endian {
+            let text = |variable: &Variable| if variable.endian == Endian::Big { "big" } else { "little" };
+            self.add(&a.path, format!("byte order {}-endian became {}-endian", text(a), text(b)));
+        }
         let named = !self.pair.hdf5 && matches!(a_type, Some(ElementType::Bool | ElementType::Enum { .. }));
         self.attributes(&a.path, &a.attributes, &b.attributes, |name| named && FLAGS.contains(&name));
     }
 
     /// `may_change` names attributes that may be added or replaced, besides Knarr's own.
     fn attributes(&mut self, place: &str, a: &[Attribute], b: &[Attribute], may_change: impl Fn(&str) -> bool) {
-        let expected = |name: &str| {
-            may_change(name)
-                || name.starts_with("knarr_")
-                || [CONTAINER_ATTRIBUTE, BITS_ATTRIBUTE, DIGITS_ATTRIBUTE].contains(&name)
-        };
+        let expected = |name: &str| may_change(name) || name.starts_with("knarr_") || is_record(name);
+        let is_rounded = b.iter().any(|attribute| attribute.name == QUALITY_ATTRIBUTE);
         for attribute in a {
             let name = &attribute.name;
             match b.iter().find(|other| other.name == *name) {
+                // Rounded again, values are no longer what an older record says.
+                None if is_rounded && is_record(name) => {}
                 None => self.add(place, format!("attribute '{name}' only in the first file")),
                 Some(other) if !expected(name) && !self.same(&attribute.value, &other.value) => {
                     let what = format!("attribute '{name}': {} became {}", show(&attribute.value), show(&other.value));
@@ -268,7 +274,8 @@ fn show(value: &AttributeValue) -> String {
             };
             if *scalar { format!("{} ({dtype})", list.join("")) } else { format!("[{}] ({dtype})", list.join(", ")) }
         }
-        AttributeValue::Other(words) => words.clone(),
+        AttributeValue::Other { what, content } if content.is_empty() => what.clone(),
+        AttributeValue::Other { what, content } => format!("{content} ({what})"),
     };
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),

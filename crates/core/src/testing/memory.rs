@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::array::{DType, Endian};
+use crate::array::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Attribute, Layout, Model, Variable};
+use crate::model::{Attribute, Model, Variable};
 use crate::store::{EncodedChunk, Sink, Source, Strings};
 
 /// Name, type, shape, fill values and bytes of an array.
@@ -29,20 +29,9 @@ impl MemorySource {
         let mut source = Self { model: Model::default(), values: Vec::new(), damaged: None };
         for (name, dtype, shape, fills, bytes) in arrays {
             source.model.variables.push(Variable {
-                path: format!("/{name}"),
-                dtype,
-                endian: Endian::Little,
-                max_shape: shape.iter().map(|&n| Some(n)).collect(),
-                dimensions: vec![None; shape.len()],
-                shape,
-                attributes: Vec::new(),
                 fills,
-                padding: 0,
-                layout: Layout::Contiguous,
-                filters: Vec::new(),
-                chain: "raw".to_owned(),
                 stored_bytes: Some(bytes.len() as u64),
-                copied_because: None,
+                ..Variable::plain(format!("/{name}"), dtype, shape)
             });
             source.values.push(bytes);
         }
@@ -130,6 +119,10 @@ impl Sink for MemorySink {
             return Err(Error::new(ErrorKind::Write, "no space left on device"));
         }
         chunks.push((chunk.variable, chunk.position.to_vec(), chunk.bytes.to_vec(), chunk.filter_mask));
+        Ok(())
+    }
+
+    fn remove_attributes(&mut self, _variable: usize, _names: &[String]) -> Result<()> {
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 
 pub mod codec_suite;
 pub mod data;
+pub mod golden;
 pub mod memory;
 pub mod source_suite;
 pub mod speed;

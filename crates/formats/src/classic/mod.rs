@@ -11,8 +11,8 @@ pub use header::{Dim, Header, NcType, Var, Version, parse_header};
 
 use crate::fills;
 use header::Fault;
-use knarr_core::array::{DType, Endian, swap_bytes};
-use knarr_core::model::{Dimension, Group, Layout, Model, Variable};
+use knarr_core::array::{DType, swap_bytes};
+use knarr_core::model::{Dimension, Group, Model, Variable};
 use knarr_core::store::{Source, Strings};
 use knarr_core::{Error, Result};
 use layout::Place;
@@ -120,22 +120,14 @@ fn model(header: Header, records: u64, places: &[Place]) -> Model {
                 .enumerate()
                 .map(|(axis, &n)| if place.is_record && axis == 0 { None } else { Some(n) })
                 .collect();
+            // Big-endian is how the format stores numbers, not what they are: regions are handed out swapped.
             let mut variable = Variable {
-                path: format!("/{}", var.name),
-                dtype,
-                // Big-endian is how the format stores numbers, not what they are: regions are handed out swapped.
-                endian: Endian::Little,
-                shape: place.shape.clone(),
                 max_shape,
                 dimensions: var.dims.iter().map(|&dim| Some(dimensions[dim].name.clone())).collect(),
                 attributes: var.attributes,
                 fills,
                 padding,
-                layout: Layout::Contiguous,
-                filters: Vec::new(),
-                chain: "raw".to_owned(),
-                stored_bytes: None,
-                copied_because: None,
+                ..Variable::plain(format!("/{}", var.name), dtype, place.shape.clone())
             };
             variable.stored_bytes = Some(variable.raw_bytes());
             variable
@@ -159,9 +151,7 @@ impl Source for ClassicSource {
     }
 
     fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
-        let (Some(info), Some(place)) = (self.model.variables.get(variable), self.places.get(variable)) else {
-            return Err(Error::internal(format!("there is no variable {variable}")));
-        };
+        let (info, place) = self.model.variable_with(variable, &self.places)?;
         read::read_region(&self.file, self.file_len, place, info.dtype.size(), start, count, out)
             .map_err(|error| error.at_variable(info.name()).at(self.path.display().to_string()))?;
         swap_bytes(out, info.dtype.size());

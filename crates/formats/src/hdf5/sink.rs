@@ -8,7 +8,7 @@ use super::copy::Copier;
 use super::source::Hdf5Source;
 use super::sys::{self, Dataset, Object, Plist};
 use super::temporary::Temporary;
-use super::write_attribute::put_attribute;
+use super::write_attribute::{put_attribute, remove_attribute};
 use knarr_core::error::{Error, Result};
 use knarr_core::model::{Attribute, Variable};
 use knarr_core::store::{EncodedChunk, Sink, Source, Storage};
@@ -108,28 +108,37 @@ impl Hdf5Sink {
         storages: &[Storage],
         path: impl Fn(usize) -> Result<Vec<u8>>,
     ) -> Result<()> {
-        let variables = &source.model().variables;
-        self.targets = variables.iter().map(|_| None).collect();
+        self.targets = source.model().variables.iter().map(|_| None).collect();
         for storage in storages {
-            let (Some(target), Some(variable)) =
-                (self.targets.get_mut(storage.variable), variables.get(storage.variable))
-            else {
-                return Err(Error::internal(format!("there is no variable number {}", storage.variable)));
-            };
+            let variable = source.model().variable(storage.variable)?;
             let file = self.file.as_ref().ok_or_else(closed)?;
             let dataset = file.object_at_path(&path(storage.variable)?)?.into_dataset()?;
             for attribute in &storage.attributes {
                 put_attribute(&dataset.0, attribute, self.is_netcdf)
                     .map_err(|error| error.at_variable(variable.name()))?;
             }
-            *target = Some(Target {
-                dataset,
-                chunk: storage.chunk.clone(),
-                shape: variable.shape.clone(),
-                name: variable.name().to_owned(),
-            });
+            if let Some(target) = self.targets.get_mut(storage.variable) {
+                *target = Some(Target {
+                    dataset,
+                    chunk: storage.chunk.clone(),
+                    shape: variable.shape.clone(),
+                    name: variable.name().to_owned(),
+                });
+            }
         }
         Ok(())
+    }
+
+    /// Applies `f` to a variable, or to the root group for `None`.
+    fn change(&self, variable: Option<usize>, f: impl Fn(&Object) -> Result<()>) -> Result<()> {
+        let outcome = match variable {
+            None => self.file.as_ref().ok_or_else(closed).and_then(|file| f(&file.root()?.0)),
+            Some(index) => match self.targets.get(index).and_then(Option::as_ref) {
+                Some(target) => f(&target.dataset.0).map_err(|error| error.at_variable(&target.name)),
+                None => Err(Error::internal(format!("variable number {index} is not written here"))),
+            },
+        };
+        outcome.map_err(|error| error.at(self.path.display().to_string()))
     }
 
     fn put_chunk(&self, chunk: EncodedChunk<'_>) -> Result<()> {
@@ -185,18 +194,14 @@ impl Sink for Hdf5Sink {
         self.temporary.as_mut().map_or(Ok(()), |temporary| temporary.written(bytes))
     }
 
+    fn remove_attributes(&mut self, variable: usize, names: &[String]) -> Result<()> {
+        self.change(Some(variable), |object| names.iter().try_for_each(|name| remove_attribute(object, name)))
+    }
+
     fn annotate(&mut self, variable: Option<usize>, attributes: &[Attribute]) -> Result<()> {
-        let put = |object: &Object| {
+        self.change(variable, |object| {
             attributes.iter().try_for_each(|attribute| put_attribute(object, attribute, self.is_netcdf))
-        };
-        let outcome = match variable {
-            None => self.file.as_ref().ok_or_else(closed).and_then(|file| put(&file.root()?.0)),
-            Some(index) => match self.targets.get(index).and_then(Option::as_ref) {
-                Some(target) => put(&target.dataset.0).map_err(|error| error.at_variable(&target.name)),
-                None => Err(Error::internal(format!("variable number {index} is not written here"))),
-            },
-        };
-        outcome.map_err(|error| error.at(self.path.display().to_string()))
+        })
     }
 
     fn commit(mut self: Box<Self>) -> Result<u64> {

@@ -11,7 +11,7 @@ use super::filters::filter_title;
 use super::scan::{Place, Stored, scan};
 use super::sys::{self, Dataset};
 use crate::cache::ChunkCache;
-use crate::grid::{Placed, check_inside, chunk_box, copy_box, each_chunk, fill, fill_box, volume};
+use crate::grid::{Placed, check_inside, chunk_box, copy_box, each_chunk, fill, fill_box, in_chunk, volume};
 use knarr_core::array::ArraySpec;
 use knarr_core::chain::{Chain, Scratch};
 use knarr_core::codec::Hdf5Filter;
@@ -142,14 +142,7 @@ impl Hdf5Source {
     }
 
     pub(super) fn stored(&self, variable: usize) -> Result<&Stored> {
-        self.stored.get(variable).ok_or_else(|| Error::internal(format!("there is no variable number {variable}")))
-    }
-
-    fn variable(&self, variable: usize) -> Result<&Variable> {
-        self.model
-            .variables
-            .get(variable)
-            .ok_or_else(|| Error::internal(format!("there is no variable number {variable}")))
+        self.model.variable_with(variable, &self.stored).map(|(_, stored)| stored)
     }
 
     pub(super) fn dataset(&self, stored: &Stored) -> Result<Dataset> {
@@ -160,7 +153,7 @@ impl Hdf5Source {
         let cell = self.tables.get(variable).ok_or_else(|| Error::internal("no such variable"))?;
         cell.get_or_init(|| {
             let dataset = self.dataset(self.stored(variable)?)?;
-            ChunkTable::read(&dataset, &self.variable(variable)?.shape, chunk, 0, self.raw_len)
+            ChunkTable::read(&dataset, &self.model.variable(variable)?.shape, chunk, 0, self.raw_len)
         })
         .as_ref()
         .map_err(Clone::clone)
@@ -176,6 +169,11 @@ impl Hdf5Source {
             .as_ref()
     }
 
+    fn place(&self, error: Error, variable: usize) -> Error {
+        let name = self.model.variables.get(variable).map_or("", |variable| variable.name());
+        error.mend_damage("file").at_variable(name).at(self.path.display().to_string())
+    }
+
     /// Bytes at `offset` of the file.
     pub(super) fn read_raw(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         self.raw.read_exact_at(out, offset).map_err(|error| match error.kind() {
@@ -186,7 +184,7 @@ impl Hdf5Source {
     }
 
     fn read(&self, index: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
-        let (variable, stored) = (self.variable(index)?, self.stored(index)?);
+        let (variable, stored) = (self.model.variable(index)?, self.stored(index)?);
         check_inside(&variable.shape, start, count)?;
         let size = variable.dtype.size();
         let bytes = volume(count)
@@ -274,7 +272,7 @@ impl Hdf5Source {
         count: &[u64],
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let (variable, stored) = (self.variable(index)?, self.stored(index)?);
+        let (variable, stored) = (self.model.variable(index)?, self.stored(index)?);
         let size = variable.dtype.size();
         let chunk_bytes = volume(chunk)
             .and_then(|len| len.checked_mul(size as u64))
@@ -284,8 +282,7 @@ impl Hdf5Source {
         let table = self.table(index, chunk)?;
         each_chunk(start, count, chunk, |position| {
             let (chunk_start, chunk_count) = chunk_box(position, chunk, &variable.shape);
-            let place =
-                |error: Error| error.at(format!("chunk {} from element {}", tuple(position), tuple(&chunk_start)));
+            let place = |error: Error| in_chunk(error, position, &chunk_start);
             // The part of the region in this chunk, seen from both sides.
             let from: Vec<u64> = start.iter().zip(&chunk_start).map(|(s, c)| s.saturating_sub(*c)).collect();
             let to: Vec<u64> = start.iter().zip(&chunk_start).map(|(s, c)| c.saturating_sub(*s)).collect();
@@ -330,7 +327,7 @@ impl Hdf5Source {
 
     /// Decodes one stored chunk into `out`, replacing its contents.
     fn decode(&self, index: usize, wanted: &Wanted<'_>, out: &mut Vec<u8>) -> Result<()> {
-        let variable = self.variable(index)?;
+        let variable = self.model.variable(index)?;
         let (filters, entry) = (&variable.filters, wanted.entry);
         let all = u32::MAX.checked_shr(32u32.saturating_sub(u32::try_from(filters.len()).unwrap_or(32))).unwrap_or(0);
         if filters.is_empty() || wanted.skip_filters || entry.filter_mask & all == all {
@@ -391,10 +388,7 @@ impl Source for Hdf5Source {
     }
 
     fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
-        self.read(variable, start, count, out).map_err(|error| {
-            let name = self.model.variables.get(variable).map_or("", |variable| variable.name());
-            error.at_variable(name).at(self.path.display().to_string())
-        })
+        self.read(variable, start, count, out).map_err(|error| self.place(error, variable))
     }
 
     fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
@@ -426,10 +420,7 @@ impl Source for Hdf5Source {
     }
 
     fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
-        self.variable_strings(variable, start, count).map_err(|error| {
-            let name = self.model.variables.get(variable).map_or("", |variable| variable.name());
-            error.at_variable(name).at(self.path.display().to_string())
-        })
+        self.variable_strings(variable, start, count).map_err(|error| self.place(error, variable))
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -445,11 +436,6 @@ fn resize(out: &mut Vec<u8>, bytes: usize) -> Result<()> {
     }
     out.resize(bytes, 0);
     Ok(())
-}
-
-fn tuple(position: &[u64]) -> String {
-    let numbers: Vec<String> = position.iter().map(ToString::to_string).collect();
-    format!("({})", numbers.join(", "))
 }
 
 /// The signature is at byte 0, or after a user block of 512 bytes or a larger power of two.

@@ -1,6 +1,7 @@
 //! Attribute values as the model shows them, and numbers as bit patterns.
 
 use super::sys::{Attr, Class, Datatype, Extent, Object, locked};
+use super::words::{list_words, value_words};
 use knarr_core::array::{DType, Endian, swap_bytes};
 use knarr_core::error::Result;
 use knarr_core::model::{Attribute, AttributeValue};
@@ -50,10 +51,15 @@ pub(super) fn value(attr: &Attr) -> Result<AttributeValue> {
         }
         let number = if class == Class::Enum { datatype.base()?.number()? } else { datatype.number()? };
         let Some((dtype, endian)) = number else {
-            return Ok(AttributeValue::Other(describe(&datatype, &extent)?));
+            let content = match extent {
+                Extent::Scalar => attr.inside()?.first().map(value_words).unwrap_or_default(),
+                Extent::Simple { .. } => list_words(&attr.inside()?),
+                Extent::Null => String::new(),
+            };
+            return Ok(AttributeValue::Other { what: describe(&datatype, &extent)?, content });
         };
         if extent == Extent::Null {
-            return Ok(AttributeValue::Other("empty".to_owned()));
+            return Ok(AttributeValue::Other { what: format!("{dtype}, empty"), content: String::new() });
         }
         let mut bytes = attr.read()?.bytes().to_vec();
         if endian == Endian::Big {

@@ -1,8 +1,8 @@
-//! Data types that are more than numbers: for people, and to tell types apart that are the same bytes to a codec.
+//! Data types that are more than numbers, and their values: for people, and to tell apart what a codec does not.
 
-use super::sys::{Class, Datatype};
+use super::sys::{Class, Datatype, Inside};
 use super::values::{bits, integer, text};
-use knarr_core::array::DType;
+use knarr_core::array::{DType, Endian};
 use knarr_core::error::Result;
 use knarr_core::model::ElementType;
 
@@ -67,7 +67,68 @@ fn enumeration(datatype: &Datatype) -> Result<Option<ElementType>> {
     Ok(Some(if is_bool { ElementType::Bool } else { ElementType::Enum { base: dtype, members } }))
 }
 
+/// Values in words, as different as the values are: `{x: 1, y: [2.5, 3.0]}`.
+pub(super) fn value_words(value: &Inside) -> String {
+    match value {
+        Inside::Number(dtype, bytes) => number_words(*dtype, bytes),
+        Inside::Text(bytes) => format!("{:?}", text(bytes)),
+        Inside::Path(path) if path.is_empty() => "-> nothing".to_owned(),
+        Inside::Path(path) => format!("-> {}", text(path)),
+        Inside::List(list) => list_words(list),
+        Inside::Members(members) => {
+            let named = members.iter().map(|(name, value)| format!("{}: {}", name_text(name), value_words(value)));
+            format!("{{{}}}", named.collect::<Vec<_>>().join(", "))
+        }
+        Inside::Bytes(bytes) => bytes.iter().fold("0x".to_owned(), |hex, byte| format!("{hex}{byte:02x}")),
+    }
+}
+
+/// As [`value_words`] for the elements of an array.
+pub(super) fn list_words(list: &[Inside]) -> String {
+    format!("[{}]", list.iter().map(value_words).collect::<Vec<_>>().join(", "))
+}
+
+fn number_words(dtype: DType, bytes: &[u8]) -> String {
+    if let Some(whole) = integer(dtype, bytes) {
+        return whole.to_string();
+    }
+    let bits = bits(bytes, Endian::Little).unwrap_or(0);
+    match dtype {
+        DType::F32 => float_words(f64::from(f32::from_bits(u32::try_from(bits).unwrap_or(0))), bits),
+        DType::F64 => float_words(f64::from_bits(bits), bits),
+        // Whole numbers above the largest signed one.
+        DType::U64 => bits.to_string(),
+        _ => format!("0x{bits:x}"),
+    }
+}
+
+fn float_words(value: f64, bits: u64) -> String {
+    if value.is_nan() { format!("NaN(0x{bits:x})") } else { format!("{value:?}") }
+}
+
 /// The library's names end in NUL.
 fn name_text(name: &[u8]) -> String {
     text(name.strip_suffix(b"\0").unwrap_or(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_differ_have_different_words() {
+        let number = |dtype, bytes: &[u8]| Inside::Number(dtype, bytes.to_vec());
+        let nan = |payload: u32| number(DType::F32, &(0x7FC0_0000 | payload).to_le_bytes());
+        let record = |x: i16| {
+            Inside::Members(vec![
+                (b"x\0".to_vec(), number(DType::I16, &x.to_le_bytes())),
+                (b"y\0".to_vec(), Inside::List(vec![Inside::Text(b"a\"b".to_vec()), Inside::Path(b"/T".to_vec())])),
+            ])
+        };
+        assert_eq!(value_words(&record(-3)), r#"{x: -3, y: ["a\"b", -> /T]}"#);
+        assert_eq!(value_words(&number(DType::U64, &[0xFF; 8])), u64::MAX.to_string());
+        assert_ne!(value_words(&nan(1)), value_words(&nan(2)));
+        assert_ne!(value_words(&number(DType::F32, &[0; 4])), value_words(&number(DType::F32, &[0, 0, 0, 0x80])));
+        assert_eq!(value_words(&Inside::Bytes(vec![1, 0xAB])), "0x01ab");
+    }
 }

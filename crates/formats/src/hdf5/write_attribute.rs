@@ -11,11 +11,17 @@ pub(super) fn put_attribute(object: &Object, attribute: &Attribute, is_netcdf: b
     put(object, attribute, is_netcdf).map_err(|error| error.at(format!("attribute '{}'", attribute.name)))
 }
 
-fn put(object: &Object, attribute: &Attribute, is_netcdf: bool) -> Result<()> {
-    let name = attribute.name.as_bytes();
-    if object.attribute(name)?.is_some() {
-        object.delete_attribute(name)?;
+/// Removes an attribute if there is one of this name.
+pub(super) fn remove_attribute(object: &Object, name: &str) -> Result<()> {
+    match object.attribute(name.as_bytes())? {
+        Some(_) => object.delete_attribute(name.as_bytes()),
+        None => Ok(()),
     }
+}
+
+fn put(object: &Object, attribute: &Attribute, is_netcdf: bool) -> Result<()> {
+    remove_attribute(object, &attribute.name)?;
+    let name = attribute.name.as_bytes();
     match &attribute.value {
         AttributeValue::Text(text) => {
             let datatype = Datatype::string(Some(text.len()), !text.is_ascii())?;
@@ -41,7 +47,7 @@ fn put(object: &Object, attribute: &Attribute, is_netcdf: bool) -> Result<()> {
             };
             object.create_attribute(name, &datatype, &space, None)?.write_bytes(&datatype, bytes)
         }
-        AttributeValue::Other(what) => Err(Error::unsupported(format!("{what} cannot be written to HDF5"))),
+        AttributeValue::Other { what, .. } => Err(Error::unsupported(format!("{what} cannot be written to HDF5"))),
     }
 }
 

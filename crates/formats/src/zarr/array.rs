@@ -8,6 +8,7 @@ use super::types::{self, ZarrType};
 use super::{attributes, json};
 use crate::cache::ChunkCache;
 use crate::fills;
+use crate::grid::in_chunk;
 use knarr_core::array::Endian;
 use knarr_core::codec::CodecList;
 use knarr_core::model::{Attribute, AttributeValue, Layout, Variable};
@@ -152,7 +153,7 @@ impl ZarrArray {
             .map_err(|_| Error::corrupt("a decoder gave up on these bytes"))
             .and_then(|read| read.map_err(|error| read_error(&error)))
             .and_then(|bytes| bytes.into_fixed().map_err(|error| Error::internal(error.to_string())))
-            .map_err(|error| error.at(format!("region {start:?} + {count:?}")))?;
+            .map_err(|error| name_chunk(array, &subset, error))?;
         let expected = self.zarr_type.dtype().size() as u64 * count.iter().product::<u64>();
         if bytes.len() as u64 != expected {
             return Err(Error::corrupt(format!("{} bytes decoded, {expected} expected", bytes.len())));
@@ -172,7 +173,7 @@ impl ZarrArray {
         catch_unwind(AssertUnwindSafe(retrieve))
             .map_err(|_| Error::corrupt("a decoder gave up on these bytes"))
             .and_then(|read| read.map_err(|error| read_error(&error)))
-            .map_err(|error| error.at(format!("region {start:?} + {count:?}")))
+            .map_err(|error| name_chunk(array, &subset, error))
     }
 
     /// True if a file exists for any chunk that the region touches.
@@ -254,6 +255,20 @@ fn create(
             _ => invalid(error.to_string()),
         }
     })
+}
+
+/// Names the first chunk of a region that `zarrs` cannot decode as the place of `error`.
+fn name_chunk(array: &Array<FilesystemStore>, subset: &ArraySubset, error: Error) -> Error {
+    let Ok(Some(chunks)) = array.chunks_in_array_subset(subset) else { return error };
+    let is_damaged = |chunk: &[u64]| {
+        let retrieve = || array.retrieve_chunk::<ArrayBytes<'static>>(chunk).is_err();
+        catch_unwind(AssertUnwindSafe(retrieve)).unwrap_or(true)
+    };
+    let Some(chunk) = chunks.indices().into_iter().find(|chunk| is_damaged(chunk)) else { return error };
+    match array.chunk_origin(&chunk) {
+        Ok(start) => in_chunk(error.at(format!("key '{}'", array.chunk_key(&chunk))), &chunk, &start),
+        Err(_) => error,
+    }
 }
 
 fn read_error(error: &ArrayError) -> Error {

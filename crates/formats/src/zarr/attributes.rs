@@ -138,7 +138,7 @@ fn value_to_json(value: &AttributeValue) -> Result<Value> {
             Err(Error::unsupported(format!("values of type {dtype} cannot be written as JSON"))
                 .mend("write netCDF-4 or HDF5 instead"))
         }
-        AttributeValue::Other(what) => Err(Error::unsupported(format!("{what} cannot be written as JSON"))
+        AttributeValue::Other { what, .. } => Err(Error::unsupported(format!("{what} cannot be written as JSON"))
             .mend("write netCDF-4 or HDF5 instead, or remove the attribute")),
     }
 }

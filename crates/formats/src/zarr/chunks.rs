@@ -3,7 +3,7 @@
 use super::decode::{DecodeBuffers, Decoder};
 use super::hierarchy::{Node, Version};
 use crate::cache::ChunkCache;
-use crate::grid::{Placed, chunk_box, copy_box, each_chunk, fill_box};
+use crate::grid::{Placed, chunk_box, copy_box, each_chunk, fill_box, in_chunk};
 use knarr_core::array::DType;
 use knarr_core::codec::CodecList;
 use knarr_core::{Error, Result};
@@ -30,6 +30,8 @@ pub(super) struct Chunks {
     pub(super) shape: Vec<u64>,
     decoder: Decoder,
     shards: Option<Shards>,
+    /// Directory of the array, below which its keys are.
+    dir: PathBuf,
 }
 
 /// Chunks that share files.
@@ -74,15 +76,21 @@ impl Chunks {
                 if let [only] = codecs.as_slice()
                     && only.get("name").and_then(Value::as_str) == Some("sharding_indexed")
                 {
-                    return Self::in_shards(list, only.get("configuration")?.as_object()?, dtype, chunk);
+                    return Self::in_shards(list, only.get("configuration")?.as_object()?, dtype, chunk, &node.dir);
                 }
                 Decoder::v3(list, codecs, dtype, chunk)?
             }
         };
-        Some(Self { shape: chunk.to_vec(), decoder, shards: None })
+        Some(Self { shape: chunk.to_vec(), decoder, shards: None, dir: node.dir.clone() })
     }
 
-    fn in_shards(list: &CodecList, configuration: &Map<String, Value>, dtype: DType, shard: &[u64]) -> Option<Self> {
+    fn in_shards(
+        list: &CodecList,
+        configuration: &Map<String, Value>,
+        dtype: DType,
+        shard: &[u64],
+        dir: &Path,
+    ) -> Option<Self> {
         let chunk: Vec<u64> =
             configuration.get("chunk_shape")?.as_array()?.iter().map(Value::as_u64).collect::<Option<_>>()?;
         let divides = |(&shard, &chunk): (&u64, &u64)| chunk > 0 && shard.is_multiple_of(chunk);
@@ -113,7 +121,7 @@ impl Chunks {
         let extents: Vec<u64> = shard.iter().zip(&chunk).map(|(shard, chunk)| shard / chunk).collect();
         let count = extents.iter().try_fold(1u64, |count, &n| count.checked_mul(n))?;
         let shards = Shards { extents, count, at_end, has_checksum, kept: Mutex::default() };
-        Some(Self { shape: chunk, decoder, shards: Some(shards) })
+        Some(Self { shape: chunk, decoder, shards: Some(shards), dir: dir.to_owned() })
     }
 
     /// Replaces the contents of `out` by the elements of a region that lies inside the array.
@@ -134,7 +142,7 @@ impl Chunks {
             .ok_or_else(|| Error::unsupported("the region is too large for memory").mend("choose smaller chunks"))?;
         out.resize(bytes, 0);
         each_chunk(start, count, &self.shape, |position| {
-            let place = |error: Error| error.at(format!("chunk {position:?}"));
+            let place = |error: Error| self.place(file_of, position, error);
             let (chunk_start, chunk_count) = chunk_box(position, &self.shape, shape);
             let from: Vec<u64> = start.iter().zip(&chunk_start).map(|(s, c)| s.saturating_sub(*c)).collect();
             let to: Vec<u64> = start.iter().zip(&chunk_start).map(|(s, c)| c.saturating_sub(*s)).collect();
@@ -179,8 +187,20 @@ impl Chunks {
         .is_err()
     }
 
+    /// Names a chunk as the place of an error: position, first element, and the key that it has in its array.
+    fn place(&self, file_of: &FileOf<'_>, position: &[u64], error: Error) -> Error {
+        let file = self.shards.as_ref().map_or_else(|| file_of(position), |shards| file_of(&shards.position(position)));
+        let key = file.strip_prefix(&self.dir).unwrap_or(&file).display().to_string();
+        let start: Vec<u64> = position.iter().zip(&self.shape).map(|(at, n)| at.saturating_mul(*n)).collect();
+        in_chunk(error.at(format!("key '{key}'")), position, &start)
+    }
+
     /// Replaces the contents of `out` by the bytes of a chunk as they are stored; false if it was never written.
     pub(super) fn stored(&self, file_of: &FileOf<'_>, position: &[u64], out: &mut Vec<u8>) -> Result<bool> {
+        self.load(file_of, position, out).map_err(|error| self.place(file_of, position, error))
+    }
+
+    fn load(&self, file_of: &FileOf<'_>, position: &[u64], out: &mut Vec<u8>) -> Result<bool> {
         let Some(shards) = &self.shards else {
             let path = file_of(position);
             let Some(file) = open(&path)? else { return Ok(false) };
@@ -211,13 +231,12 @@ impl Chunks {
             return Ok(());
         }
         let decoded = self.decoder.byte_len();
-        Err(Error::corrupt(format!("{length} bytes are stored for a chunk of {decoded}"))
-            .mend("the store is damaged: restore it from a copy"))
+        Err(Error::corrupt(format!("{length} bytes are stored for a chunk of {decoded}")))
     }
 
     fn decode(&self, file_of: &FileOf<'_>, position: &[u64], out: &mut Vec<u8>) -> Result<bool> {
         BUFFERS.with_borrow_mut(|(stored, buffers)| {
-            if !self.stored(file_of, position, stored)? {
+            if !self.load(file_of, position, stored)? {
                 return Ok(false);
             }
             self.decoder.decode(stored, buffers, out)?;
@@ -244,14 +263,16 @@ fn open(path: &Path) -> Result<Option<File>> {
 }
 
 impl Shards {
+    /// Position of the shard that holds the chunk at `position`.
+    fn position(&self, position: &[u64]) -> Vec<u64> {
+        position.iter().zip(&self.extents).map(|(at, n)| at / n).collect()
+    }
+
     /// File, offset and length of a chunk; `None` if it was never written.
     fn find(&self, file_of: &FileOf<'_>, position: &[u64]) -> Result<Option<(PathBuf, u64, u64)>> {
-        let shard: Vec<u64> = position.iter().zip(&self.extents).map(|(at, n)| at / n).collect();
         let slot = position.iter().zip(&self.extents).fold(0, |slot, (at, n)| slot * n + at % n);
-        let path = file_of(&shard);
-        let Some(index) = self.index(&path).map_err(|error| error.at(format!("shard {shard:?}")))? else {
-            return Ok(None);
-        };
+        let path = file_of(&self.position(position));
+        let Some(index) = self.index(&path)? else { return Ok(None) };
         let entry = usize::try_from(slot).ok().and_then(|slot| index.get(slot).copied());
         let (offset, length) = entry.ok_or_else(|| Error::internal("a shard's index has too few entries"))?;
         Ok((offset != ABSENT || length != ABSENT).then_some((path, offset, length)))

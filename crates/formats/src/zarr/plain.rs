@@ -75,27 +75,11 @@ pub(super) fn copy_values(
 mod tests {
     use super::*;
     use knarr_core::array::DType;
-    use knarr_core::model::Layout;
 
     #[test]
     fn chunks_are_cut_along_one_axis() {
         let chunk = |shape: &[u64]| {
-            let variable = Variable {
-                path: "/T".to_owned(),
-                dtype: DType::F32,
-                endian: Endian::Big,
-                shape: shape.to_vec(),
-                max_shape: Vec::new(),
-                dimensions: Vec::new(),
-                attributes: Vec::new(),
-                fills: Vec::new(),
-                padding: 0,
-                layout: Layout::Contiguous,
-                filters: Vec::new(),
-                chain: String::new(),
-                stored_bytes: None,
-                copied_because: None,
-            };
+            let variable = Variable::plain("/T", DType::F32, shape.to_vec());
             storage(0, &variable).chunk
         };
         assert_eq!(chunk(&[]), [0u64; 0]);

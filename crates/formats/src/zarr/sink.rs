@@ -61,6 +61,11 @@ struct Array {
 }
 
 impl ZarrSink {
+    fn node_of(&mut self, variable: usize) -> Result<&mut Node> {
+        let node = self.by_variable.get(variable).copied().flatten();
+        node.and_then(|node| self.nodes.get_mut(node)).ok_or_else(|| not_written(variable))
+    }
+
     /// Starts a store that will be `path`, with the groups, attributes and variables of `source`. Variables that
     /// `storages` names are encoded by the caller. Others are written as plain bytes, or copied chunk by chunk from
     /// another store if they are not numbers.
@@ -329,12 +334,14 @@ fn chunk_key(array: &str, position: &[u64]) -> String {
     position.iter().fold(format!("{array}/c"), |key, index| format!("{key}/{index}"))
 }
 
+fn not_written(variable: usize) -> Error {
+    Error::internal(format!("variable number {variable} is not written"))
+}
+
 impl Sink for ZarrSink {
     fn put(&mut self, chunk: EncodedChunk<'_>) -> Result<()> {
         let node = self.by_variable.get(chunk.variable).copied().flatten().and_then(|node| self.nodes.get_mut(node));
-        let Some(Node { key, array: Some(array), .. }) = node else {
-            return Err(Error::internal(format!("there is no variable {}", chunk.variable)));
-        };
+        let Some(Node { key, array: Some(array), .. }) = node else { return Err(not_written(chunk.variable)) };
         let place = |error: Error| error.at(format!("chunk {:?}", chunk.position)).at_variable(&array.name);
         if chunk.filter_mask != 0 {
             return Err(place(Error::internal("Zarr has no filter mask: every codec must be applied")));
@@ -354,14 +361,17 @@ impl Sink for ZarrSink {
         .map_err(|error| error.at(format!("chunk {:?}", chunk.position)).at_variable(&array.name))
     }
 
+    fn remove_attributes(&mut self, variable: usize, names: &[String]) -> Result<()> {
+        let node = self.node_of(variable)?;
+        names.iter().for_each(|name| drop(node.attributes.remove(name)));
+        Ok(())
+    }
+
     fn annotate(&mut self, variable: Option<usize>, attributes: &[Attribute]) -> Result<()> {
         match variable {
             None => self.root_attributes.extend(attributes::to_json(attributes, None)?),
             Some(index) => {
-                let node = self.by_variable.get(index).copied().flatten().and_then(|node| self.nodes.get_mut(node));
-                let Some(node) = node else {
-                    return Err(Error::internal(format!("there is no variable {index}")));
-                };
+                let node = self.node_of(index)?;
                 let dtype = node.array.as_ref().map(|array| array.dtype);
                 node.attributes.extend(attributes::to_json(attributes, dtype)?);
             }

@@ -10,7 +10,7 @@ use crate::grid::check_inside;
 use knarr_core::codec::CodecList;
 use knarr_core::model::{Dimension, Group, Layout, Model, Variable};
 use knarr_core::store::{Source, Strings};
-use knarr_core::{Error, ErrorKind, Result};
+use knarr_core::{Error, Result};
 use serde_json::{Map, Value};
 use std::any::Any;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ impl ZarrSource {
     /// `NotFound`, `Read`, or `Corrupt` if metadata makes no sense. Arrays with unknown codecs open; reading
     /// them gives `MissingFilter`.
     pub fn open(path: &Path, codecs: &CodecList) -> Result<Self> {
-        let place = |error: Error| damaged(error).at(path.display().to_string());
+        let place = |error: Error| error.mend_damage("store").at(path.display().to_string());
         let nodes = hierarchy::walk(path).map_err(place)?;
         let format = match nodes.first().map(|node| node.version) {
             Some(Version::V2) => "Zarr v2",
@@ -79,20 +79,18 @@ impl ZarrSource {
     /// # Errors
     /// `Unsupported` for arrays that Knarr does not decode itself; `Corrupt` or `Read`, with the chunk's place.
     pub fn stored_chunk(&self, variable: usize, position: &[u64], out: &mut Vec<u8>) -> Result<bool> {
-        let (Some(info), Some(array)) = (self.model.variables.get(variable), self.arrays.get(variable)) else {
-            return Err(Error::internal(format!("there is no variable {variable}")));
-        };
+        let (info, array) = self.model.variable_with(variable, &self.arrays)?;
         let Layout::Chunked(chunk) = &info.layout else {
             return Err(Error::unsupported("it has no regular chunks").at_variable(info.name()));
         };
         let grid: Vec<u64> = info.shape.iter().zip(chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
         check_inside(&grid, position, &vec![1; position.len()])
             .and_then(|()| array.stored_chunk(position, out))
-            .map_err(|error| self.place(error.at(format!("chunk {position:?}")), info))
+            .map_err(|error| self.place(error, info))
     }
 
     fn place(&self, error: Error, variable: &Variable) -> Error {
-        damaged(error).at_variable(variable.name()).at(self.path.display().to_string())
+        error.mend_damage("store").at_variable(variable.name()).at(self.path.display().to_string())
     }
 
     /// The stored form of variable `index`.
@@ -103,14 +101,6 @@ impl ZarrSource {
     /// The attributes of group `index` as they are stored.
     pub(super) fn group_attributes(&self, index: usize) -> Option<&Map<String, Value>> {
         self.group_attributes.get(index)
-    }
-}
-
-/// Says what to do about damage, where nothing better is known.
-fn damaged(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::Corrupt => error.mend("the store is damaged: restore it from a copy"),
-        _ => error,
     }
 }
 
@@ -166,9 +156,7 @@ impl Source for ZarrSource {
     }
 
     fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
-        let (Some(info), Some(array)) = (self.model.variables.get(variable), self.arrays.get(variable)) else {
-            return Err(Error::internal(format!("there is no variable {variable}")));
-        };
+        let (info, array) = self.model.variable_with(variable, &self.arrays)?;
         out.clear();
         let padding = info.padding_bytes();
         let wanted = Wanted { variable, shape: &info.shape, start, count, padding: &padding };
@@ -190,9 +178,7 @@ impl Source for ZarrSource {
     }
 
     fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
-        let (Some(info), Some(array)) = (self.model.variables.get(variable), self.arrays.get(variable)) else {
-            return Err(Error::internal(format!("there is no variable {variable}")));
-        };
+        let (info, array) = self.model.variable_with(variable, &self.arrays)?;
         let read = check_inside(&info.shape, start, count)
             .and_then(|()| if count.contains(&0) { Ok(Vec::new()) } else { array.read_strings(start, count) });
         read.map_err(|error| self.place(error, info))

@@ -113,8 +113,8 @@ def datasets(path, a, b, fa, fb):
     if not storage_may_differ:
         same(path, "layout", pa.get_layout(), pb.get_layout())
         same(path, "chunks", a.chunks, b.chunks)
-        filters = lambda p: [p.get_filter(i)[:3] for i in range(p.get_nfilters())]
-        same(path, "filters", filters(pa), filters(pb))
+        filters_a, filters_b = ([p.get_filter(i)[:3] for i in range(p.get_nfilters())] for p in (pa, pb))
+        same(path, "filters", filters_a, filters_b)
         if a.chunks:
             same(path, "stored chunks", a.id.get_num_chunks(), b.id.get_num_chunks())
     if a.shape is None:
@@ -183,8 +183,8 @@ with h5py.File(a_path) as fa, h5py.File(b_path) as fb:
     index(fb)
     same("/", "user block", fa.userblock_size, fb.userblock_size)
     if fa.userblock_size:
-        read = lambda p, n: open(p, "rb").read(n)
-        same("/", "user block", read(a_path, fa.userblock_size), read(b_path, fb.userblock_size))
+        with open(a_path, "rb") as raw_a, open(b_path, "rb") as raw_b:
+            same("/", "user block", raw_a.read(fa.userblock_size), raw_b.read(fb.userblock_size))
     walk("/", fa, fb, fa, fb)
     assert len(seen) >= 1
 

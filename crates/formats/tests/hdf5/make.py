@@ -35,11 +35,11 @@ def netcdf():
         lat[:] = np.linspace(-90, 90, 33)
         lon = nc.createVariable("lon", "f4", ("lon",))
         lon[:] = np.linspace(0, 359, 57)
-        T = nc.createVariable("T", "f4", ("time", "lat", "lon"), zlib=True, complevel=5, shuffle=True,
+        temperature = nc.createVariable("T", "f4", ("time", "lat", "lon"), zlib=True, complevel=5, shuffle=True,
                               chunksizes=(3, 16, 20), fill_value=1e20)
-        T.missing_value = np.float64(-999)
-        T.long_name = "temperature"
-        T[0:10] = np.ma.masked_where(rng.random((10, 33, 57)) < 0.1, field((10, 33, 57)))
+        temperature.missing_value = np.float64(-999)
+        temperature.long_name = "temperature"
+        temperature[0:10] = np.ma.masked_where(rng.random((10, 33, 57)) < 0.1, field((10, 33, 57)))
         q = nc.createVariable("q", "i2", ("lat", "lon"), fletcher32=True, shuffle=True, zlib=True, endian="big")
         q.scale_factor = 0.01
         q.set_auto_scale(False)
@@ -109,7 +109,7 @@ def odd(name, libver, userblock=0, track=True):
         vr[0] = np.array([x.ref, g.ref], dtype=h5py.ref_dtype)
         strings = f.create_dataset("strings", shape=(100,), dtype=h5py.string_dtype(), chunks=(30,), compression="gzip",
                                    maxshape=(None,))
-        strings[40:60] = ["s%d" % i * (i % 5) for i in range(20)]
+        strings[40:60] = [f"s{i}" * (i % 5) for i in range(20)]
         f.create_dataset("fixed", data=np.array([b"a", b"bcd", b""], "S6"), chunks=(2,))
         f.create_dataset("opaque", data=np.void(b"\1\2\3\4"))
         f.create_dataset("nothing", data=h5py.Empty("i4"))
@@ -125,8 +125,7 @@ def odd(name, libver, userblock=0, track=True):
         del f["gone"]
         f.create_dataset("void", shape=(50, 50), dtype="f4", fillvalue=2.5)
         f.create_dataset("raw", data=field((45, 37), "i4"), chunks=(10, 10))
-        for n, scale in [("so", 2)]:
-            f.create_dataset(n, data=field((40, 30), "i4"), chunks=(20, 30), scaleoffset=0)
+        f.create_dataset("so", data=field((40, 30), "i4"), chunks=(20, 30), scaleoffset=0)
         compact = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         compact.set_layout(h5py.h5d.COMPACT)
         space = h5py.h5s.create_simple((5,))

@@ -21,8 +21,8 @@ with h5py.File(path) as f:
             return
         if h5py.check_string_dtype(obj.dtype) and h5py.check_string_dtype(obj.dtype).length is None:
             return
-        out = np.zeros(obj.shape, dtype=np.void(obj.id.get_type().get_size()).dtype if obj.id.get_type().get_size() else "u1")
         memory = obj.id.get_type()
+        out = np.zeros(obj.shape, dtype=np.void(memory.get_size()).dtype if memory.get_size() else "u1")
         obj.id.read(h5py.h5s.ALL, h5py.h5s.ALL, out, mtype=memory)
         (folder / name.replace("/", ".")).write_bytes(out.tobytes())
 

@@ -1,7 +1,6 @@
 //! The codec `blosc`: chunks that every Blosc since 1.0 reads.
 
 use knarr_core::Result;
-use knarr_core::array::DType;
 use knarr_core::codec::{
     Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step, ZarrCodec,
 };
@@ -9,8 +8,8 @@ use serde_json::json;
 
 use super::chunk::{self, Settings, Version, Workspace};
 use super::filters::Filter;
-use super::{BLOCK, COMPRESSORS, compressor_code, compressor_name, method};
-use crate::support::{Pool, bytes_to_bytes, filter, level_option, reserve};
+use super::{BLOCK, CNAME, LEVEL, cd_values, from_cd_values, method};
+use crate::support::{Pool, bytes_to_bytes, filter, reserve};
 
 const FILTER: FilterId = 32001;
 /// What the filter's `set_local` writes first: its own revision and the version of the chunk format.
@@ -18,8 +17,8 @@ const REVISION: u32 = 2;
 const FORMAT: u32 = 2;
 
 const OPTIONS: &[OptionDoc] = &[
-    OptionDoc { name: "cname", kind: OptionKind::Word(COMPRESSORS), doc: "compressor of the blocks" },
-    level_option(1, 9, 5, "1 is fastest, 9 is smallest; zstd gets level 2n-1, and 22 for 9"),
+    CNAME,
+    LEVEL,
     OptionDoc {
         name: "shuffle",
         kind: OptionKind::Word(SHUFFLES),
@@ -61,10 +60,6 @@ impl Codec for Blosc {
         OPTIONS
     }
 
-    fn supports(&self, _dtype: DType) -> bool {
-        true
-    }
-
     fn prepare(&self, options: &Options, input: &Stage) -> Result<Box<dyn Step>> {
         let pipeline = match shuffle_code(options)? {
             1 => vec![Filter::Shuffle],
@@ -82,7 +77,8 @@ impl Codec for Blosc {
     }
 
     fn hdf5(&self, options: &Options, input: &Stage) -> Hdf5Form {
-        cd_values(options, input).map_or(Hdf5Form::None, |cd_values| filter(FILTER, cd_values))
+        let common = shuffle_code(options).ok().and_then(|code| cd_values(options, input, code));
+        common.map_or(Hdf5Form::None, |common| filter(FILTER, [&[REVISION, FORMAT], &common[..]].concat()))
     }
 
     fn hdf5_ids(&self) -> &'static [FilterId] {
@@ -90,18 +86,13 @@ impl Codec for Blosc {
     }
 
     fn from_hdf5(&self, filter: &Hdf5Filter, _input: &Stage) -> Option<Options> {
-        let value = |index: usize| filter.cd_values.get(index).copied();
-        let shuffle = match value(5) {
+        let (code, options) = from_cd_values(filter);
+        let shuffle = match code {
             Some(2) => "bit",
             Some(0) => "no",
             _ => "byte",
         };
-        Some(
-            Options::default()
-                .with_word("cname", compressor_name(value(6).unwrap_or(0)))
-                .with_int("level", i64::from(value(4).unwrap_or(5)).clamp(1, 9))
-                .with_word("shuffle", shuffle),
-        )
+        Some(options.with_word("shuffle", shuffle))
     }
 
     fn zarr(&self, options: &Options, input: &Stage) -> Option<ZarrCodec> {
@@ -121,19 +112,6 @@ impl Codec for Blosc {
             }),
         ))
     }
-}
-
-fn cd_values(options: &Options, input: &Stage) -> Option<Vec<u32>> {
-    let number = |value: usize| u32::try_from(value).ok();
-    Some(vec![
-        REVISION,
-        FORMAT,
-        number(chunk::header_typesize(input.spec.dtype.size()))?,
-        number(input.spec.byte_len())?,
-        u32::try_from(options.int("level").ok()?).ok()?,
-        shuffle_code(options).ok()?,
-        compressor_code(options).ok()?,
-    ])
 }
 
 struct Prepared {

@@ -1,13 +1,12 @@
 //! The codec `blosc2`: frames of one chunk, as the HDF5 filter 32026 stores them.
 
 use knarr_core::Result;
-use knarr_core::array::DType;
 use knarr_core::codec::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step};
 
 use super::chunk::{self, Settings, Version, Workspace};
 use super::filters::Filter;
-use super::{BLOCK, COMPRESSORS, compressor_code, compressor_name, frame, method};
-use crate::support::{Pool, filter, level_option};
+use super::{BLOCK, CNAME, LEVEL, cd_values, compressor_code, frame, from_cd_values, method};
+use crate::support::{Pool, filter};
 
 const FILTER: FilterId = 32026;
 /// What the filter's `set_local` writes first.
@@ -16,8 +15,8 @@ const REVISION: u32 = 1;
 const MOST_DIMENSIONS: usize = 8;
 
 const OPTIONS: &[OptionDoc] = &[
-    OptionDoc { name: "cname", kind: OptionKind::Word(COMPRESSORS), doc: "compressor of the blocks" },
-    level_option(1, 9, 5, "1 is fastest, 9 is smallest; zstd gets level 2n-1, and 22 for 9"),
+    CNAME,
+    LEVEL,
     OptionDoc {
         name: "filter",
         kind: OptionKind::Word(FILTERS),
@@ -69,10 +68,6 @@ impl Codec for Blosc2 {
         OPTIONS
     }
 
-    fn supports(&self, _dtype: DType) -> bool {
-        true
-    }
-
     fn prepare(&self, options: &Options, input: &Stage) -> Result<Box<dyn Step>> {
         let typesize = chunk::header_typesize(input.spec.dtype.size());
         let settings = Settings {
@@ -89,7 +84,7 @@ impl Codec for Blosc2 {
     }
 
     fn hdf5(&self, options: &Options, input: &Stage) -> Hdf5Form {
-        cd_values(options, input).map_or(Hdf5Form::None, |cd_values| filter(FILTER, cd_values))
+        all_cd_values(options, input).map_or(Hdf5Form::None, |cd_values| filter(FILTER, cd_values))
     }
 
     fn hdf5_ids(&self) -> &'static [FilterId] {
@@ -97,40 +92,26 @@ impl Codec for Blosc2 {
     }
 
     fn from_hdf5(&self, filter: &Hdf5Filter, _input: &Stage) -> Option<Options> {
-        let value = |index: usize| filter.cd_values.get(index).copied();
-        let name = match value(5) {
+        let (code, options) = from_cd_values(filter);
+        let name = match code {
             Some(0) => "no",
             Some(2) => "bitshuffle",
             Some(3) => "delta",
             _ => "shuffle",
         };
-        Some(
-            Options::default()
-                .with_word("cname", compressor_name(value(6).unwrap_or(0)))
-                .with_int("level", i64::from(value(4).unwrap_or(5)).clamp(1, 9))
-                .with_word("filter", name),
-        )
+        Some(options.with_word("filter", name))
     }
 }
 
-/// Exactly what `set_local` writes: revision, block size (0: chosen by the encoder), bytes per element and chunk,
-/// level, filter, compressor, and for chunks of two and more dimensions their number and extents.
-fn cd_values(options: &Options, input: &Stage) -> Option<Vec<u32>> {
-    let number = |value: usize| u32::try_from(value).ok();
-    let spec = &input.spec;
-    let mut values = vec![
-        REVISION,
-        0,
-        number(chunk::header_typesize(spec.dtype.size()))?,
-        number(spec.byte_len())?,
-        u32::try_from(options.int("level").ok()?).ok()?,
-        filter_code(options).ok()?,
-        compressor_code(options).ok()?,
-    ];
-    if (2..=MOST_DIMENSIONS).contains(&spec.shape.len()) {
-        values.push(number(spec.shape.len())?);
-        for extent in &spec.shape {
-            values.push(number(*extent)?);
+/// Exactly what `set_local` writes: revision, block size (0: chosen by the encoder), what both versions have, and for
+/// chunks of two and more dimensions their number and extents.
+fn all_cd_values(options: &Options, input: &Stage) -> Option<Vec<u32>> {
+    let common = cd_values(options, input, filter_code(options).ok()?)?;
+    let mut values = [&[REVISION, 0], &common[..]].concat();
+    let shape = &input.spec.shape;
+    if (2..=MOST_DIMENSIONS).contains(&shape.len()) {
+        for number in std::iter::once(&shape.len()).chain(shape) {
+            values.push(u32::try_from(*number).ok()?);
         }
     }
     Some(values)

@@ -1,6 +1,5 @@
 //! Loaded filter plugins as codecs.
 
-use knarr_core::array::DType;
 use knarr_core::codec::{
     Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step, filter_name,
 };
@@ -88,10 +87,6 @@ impl Codec for PluginCodec {
 
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
-    }
-
-    fn supports(&self, _dtype: DType) -> bool {
-        true
     }
 
     fn prepare(&self, options: &Options, _input: &Stage) -> Result<Box<dyn Step>> {

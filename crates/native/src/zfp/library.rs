@@ -171,6 +171,18 @@ impl OwnedStream {
         }
         Ok(stream)
     }
+
+    /// Starts at the beginning of `bits`.
+    ///
+    /// # Safety
+    /// `bits` outlive every read and write of the stream.
+    unsafe fn start(&self, bits: &OwnedBits) {
+        // SAFETY: both are live.
+        unsafe {
+            zfp_stream_set_bit_stream(self.0.as_ptr(), bits.0.as_ptr());
+            zfp_stream_rewind(self.0.as_ptr());
+        }
+    }
 }
 
 impl Drop for OwnedStream {
@@ -226,8 +238,7 @@ pub(super) fn compress(field: &Field, mode: Mode, headed: bool, input: &[u8], ou
     let bits = unsafe { OwnedBits::new(words.start_mut(), words.byte_len())? };
     // SAFETY: all are live, the elements are those the field describes, and the buffer holds the largest stream.
     let length = unsafe {
-        zfp_stream_set_bit_stream(stream.0.as_ptr(), bits.0.as_ptr());
-        zfp_stream_rewind(stream.0.as_ptr());
+        stream.start(&bits);
         if headed && zfp_write_header(stream.0.as_ptr(), described.0.as_ptr(), WHOLE_HEADER) == 0 {
             return Err(Error::internal("zfp cannot describe this chunk in its header"));
         }
@@ -249,21 +260,39 @@ pub(super) fn decompress(field: &Field, mode: Mode, input: &[u8], out: &mut Vec<
         return Err(Error::corrupt(format!("zfp: {} bytes, at most {bound} expected", input.len())));
     }
     let mut words = Words::copy_of(input, bound + 2 * WORD)?;
-    let mut elements = Words::zeroed(field.byte_len())?;
     let stream = OwnedStream::new(mode)?;
-    let described = OwnedField::new(field, elements.start_mut())?;
+    let described = OwnedField::new(field, std::ptr::null_mut())?;
     // SAFETY: the words are aligned and outlive the stream of bits.
     let bits = unsafe { OwnedBits::new(words.start_mut(), words.byte_len())? };
-    // SAFETY: all are live, the elements have room for what the field describes, and reads stay within the words.
+    // SAFETY: the bits outlive the call, the description is that of `field`, and there is room for the longest blocks.
+    unsafe {
+        stream.start(&bits);
+        expand(field, &stream, &described, input.len(), out)
+    }
+}
+
+/// Replaces the contents of `out` by the elements of `field`, which `described` describes, from the `encoded` bytes
+/// that `stream` has before it.
+///
+/// # Safety
+/// The bits of `stream` are live, and behind them is room for the longest blocks that its mode knows.
+unsafe fn expand(
+    field: &Field,
+    stream: &OwnedStream,
+    described: &OwnedField,
+    encoded: usize,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let mut elements = Words::zeroed(field.byte_len())?;
+    // SAFETY: all are live, and the elements have room for what is described; the caller sees to the rest.
     let length = unsafe {
-        zfp_stream_set_bit_stream(stream.0.as_ptr(), bits.0.as_ptr());
-        zfp_stream_rewind(stream.0.as_ptr());
+        zfp_field_set_pointer(described.0.as_ptr(), elements.start_mut());
         zfp_decompress(stream.0.as_ptr(), described.0.as_ptr())
     };
     if length == 0 {
         return Err(Error::corrupt("zfp: not a valid stream"));
     }
-    if length > input.len().next_multiple_of(WORD) {
+    if length > encoded.next_multiple_of(WORD) {
         return Err(Error::corrupt("zfp: the stream ends early"));
     }
     out.clear();
@@ -279,8 +308,7 @@ fn read_header(field: &Field, words: &mut Words) -> Result<(OwnedStream, OwnedBi
     let bits = unsafe { OwnedBits::new(words.start_mut(), words.byte_len())? };
     // SAFETY: all are live, and a header is not longer than the words, which have room for the longest.
     let length = unsafe {
-        zfp_stream_set_bit_stream(stream.0.as_ptr(), bits.0.as_ptr());
-        zfp_stream_rewind(stream.0.as_ptr());
+        stream.start(&bits);
         zfp_read_header(stream.0.as_ptr(), described.0.as_ptr(), WHOLE_HEADER)
     };
     if length == 0 {
@@ -322,22 +350,9 @@ pub(super) fn decompress_headed(field: &Field, input: &[u8], out: &mut Vec<u8>) 
     }
     // As in `decompress`: with room for the longest blocks, damaged streams stay inside.
     let mut words = Words::copy_of(input, bound.next_multiple_of(WORD) + HEADER + 2 * WORD)?;
-    let mut elements = Words::zeroed(field.byte_len())?;
     let (stream, _bits, described) = read_header(field, &mut words)?;
-    // SAFETY: all are live, the elements have room for what the header describes, which is `field`, and reads stay
-    // within the words.
-    let length = unsafe {
-        zfp_field_set_pointer(described.0.as_ptr(), elements.start_mut());
-        zfp_decompress(stream.0.as_ptr(), described.0.as_ptr())
-    };
-    if length == 0 {
-        return Err(Error::corrupt("zfp: not a valid stream"));
-    }
-    if length > input.len().next_multiple_of(WORD) {
-        return Err(Error::corrupt("zfp: the stream ends early"));
-    }
-    out.clear();
-    elements.append_to(field.byte_len(), out)
+    // SAFETY: the header describes `field`, and the words, which have room for the longest blocks, outlive the bits.
+    unsafe { expand(field, &stream, &described, input.len(), out) }
 }
 
 /// Memory aligned to words.

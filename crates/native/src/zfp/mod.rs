@@ -1,10 +1,7 @@
-//! The codec `zfp`: compressed floating-point and integer arrays of one to four dimensions (LLNL zfp 1.0).
+//! The codecs `zfp` and `zfpy`: compressed floating-point and integer arrays of one to four dimensions (LLNL zfp 1.0).
 
-mod headed;
 mod header;
 mod library;
-
-pub(crate) use headed::Zfpy;
 
 use knarr_core::array::{DType, Endian};
 use knarr_core::codec::{
@@ -34,16 +31,24 @@ const OPTIONS: &[OptionDoc] = &[
     },
 ];
 
-/// zfp streams without header, as the HDF5 filter stores them.
-pub(crate) struct Zfp;
+/// zfp streams.
+pub(crate) struct Zfp {
+    /// Behind zfp's own header, which says what they hold.
+    headed: bool,
+}
+
+/// Streams without header, as the HDF5 filter stores them.
+pub(crate) const ZFP: Zfp = Zfp { headed: false };
+/// Streams behind zfp's header, as Python's `zfpy` and numcodecs write them.
+pub(crate) const ZFPY: Zfp = Zfp { headed: true };
 
 impl Codec for Zfp {
     fn name(&self) -> &'static str {
-        "zfp"
+        if self.headed { "zfpy" } else { "zfp" }
     }
 
     fn wire_id(&self) -> u16 {
-        108
+        if self.headed { 115 } else { 108 }
     }
 
     fn kind(&self) -> Kind {
@@ -51,7 +56,11 @@ impl Codec for Zfp {
     }
 
     fn summary(&self) -> &'static str {
-        "zfp (P. Lindstrom, IEEE TVCG 20, 2014) by LLNL's library: blocks of 4 elements per axis, transformed"
+        if self.headed {
+            "zfp behind its own header, as Python's zfpy and numcodecs write it: read from Zarr, whatever its mode"
+        } else {
+            "zfp (P. Lindstrom, IEEE TVCG 20, 2014) by LLNL's library: blocks of 4 elements per axis, transformed"
+        }
     }
 
     fn options(&self) -> &'static [OptionDoc] {
@@ -72,12 +81,12 @@ impl Codec for Zfp {
 
     fn prepare(&self, options: &Options, input: &Stage) -> Result<Box<dyn Step>> {
         let (mode, field) = settings(options, input)?;
-        Ok(Box::new(Prepared { mode, field, dtype: input.spec.dtype }))
+        Ok(Box::new(Prepared { headed: self.headed, mode, field, dtype: input.spec.dtype }))
     }
 
     fn hdf5(&self, options: &Options, input: &Stage) -> Hdf5Form {
         // The filter takes the bytes of big-endian elements for little-endian values.
-        if input.spec.endian == Endian::Big {
+        if self.headed || input.spec.endian == Endian::Big {
             return Hdf5Form::None;
         }
         let Ok((mode, field)) = settings(options, input) else { return Hdf5Form::None };
@@ -86,7 +95,7 @@ impl Codec for Zfp {
     }
 
     fn hdf5_ids(&self) -> &'static [FilterId] {
-        &[FILTER]
+        if self.headed { &[] } else { &[FILTER] }
     }
 
     fn from_hdf5(&self, filter: &Hdf5Filter, input: &Stage) -> Option<Options> {
@@ -136,6 +145,7 @@ fn field(input: &Stage) -> Result<Field> {
 }
 
 struct Prepared {
+    headed: bool,
     mode: Mode,
     field: Field,
     dtype: DType,
@@ -151,11 +161,15 @@ impl Step for Prepared {
         if self.mode != Mode::Reversible {
             check_ordinary("zfp", self.dtype, input)?;
         }
-        library::compress(&self.field, self.mode, false, input, out)
+        library::compress(&self.field, self.mode, self.headed, input, out)
     }
 
     fn decode(&self, input: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
         check_limit(self.field.byte_len(), limit)?;
-        library::decompress(&self.field, self.mode, input, out)
+        if self.headed {
+            library::decompress_headed(&self.field, input, out)
+        } else {
+            library::decompress(&self.field, self.mode, input, out)
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! The Python whose packages the tests compare with.
-#![expect(clippy::expect_used, reason = "a test reports by panicking")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a test reports by panicking")]
 #![allow(dead_code, reason = "not every test uses all of it")]
+
+pub(crate) mod chains;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -2,7 +2,7 @@
 
 from ._advice import Advice, advise
 from ._encoding import encoding
-from ._files import Repacked, content_hash, repack, verify
+from ._files import Repacked, Verified, content_hash, repack, verify
 from ._frames import compress, decompress
 from ._knarr import KnarrError, __version__
 
@@ -10,6 +10,7 @@ __all__ = [
     "Advice",
     "KnarrError",
     "Repacked",
+    "Verified",
     "__version__",
     "advise",
     "compress",

@@ -66,15 +66,21 @@ def _chunk(values: np.ndarray[Any, Any]) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _h5netcdf(forms: dict[str, Any], chunk: tuple[int, ...]) -> dict[str, Any] | None:
+def _one_filter(forms: dict[str, Any]) -> tuple[bool, dict[str, Any]] | None:
+    """Whether shuffle comes first, and the one other filter; ``None`` where the pipeline is anything else."""
     filters = forms["hdf5"]
     if not filters:
         return None
     shuffle = filters[0]["id"] == SHUFFLE
     rest = filters[1:] if shuffle else filters
-    if len(rest) != 1:
+    return (shuffle, rest[0]) if len(rest) == 1 else None
+
+
+def _h5netcdf(forms: dict[str, Any], chunk: tuple[int, ...]) -> dict[str, Any] | None:
+    found = _one_filter(forms)
+    if found is None:
         return None
-    last = rest[0]
+    shuffle, last = found
     keys: dict[str, Any] = {"chunksizes": chunk, "shuffle": shuffle}
     if last["id"] == DEFLATE:
         return {**keys, "compression": "gzip", "compression_opts": last["cd_values"][0]}
@@ -82,14 +88,10 @@ def _h5netcdf(forms: dict[str, Any], chunk: tuple[int, ...]) -> dict[str, Any] |
 
 
 def _netcdf4(forms: dict[str, Any], chunk: tuple[int, ...]) -> dict[str, Any] | None:
-    filters = forms["hdf5"]
-    if not filters:
+    found = _one_filter(forms)
+    if found is None:
         return None
-    shuffle = filters[0]["id"] == SHUFFLE
-    rest = filters[1:] if shuffle else filters
-    if len(rest) != 1:
-        return None
-    last = rest[0]
+    shuffle, last = found
     keys: dict[str, Any] = {"chunksizes": chunk, "shuffle": shuffle}
     names = {DEFLATE: "zlib", ZSTD: "zstd", BZIP2: "bzip2"}
     if last["id"] in names:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, Unpack
 
 from . import _knarr
-from ._request import Portable, VariableWish, request
+from ._request import Portable, Quality, VariableWish, request
 
 Path = str | PathLike[str]
 
@@ -41,31 +41,21 @@ def repack(
     chain: str | None = None,
     chunks: str | None = None,
     variables: Mapping[str, VariableWish] | None = None,
-    max_abs_error: float | None = None,
-    max_range_error: float | None = None,
-    max_rel_error: float | None = None,
-    finest_abs_error: float | None = None,
-    significant_bits: int | None = None,
-    significant_digits: int | None = None,
     jobs: int | None = None,
     max_mem: int | None = None,
     force: bool = False,
     verify: bool = True,
     progress: Callable[[str, int, int], None] | None = None,
+    **quality: Unpack[Quality],
 ) -> Repacked:
     """Writes the data of ``source`` smaller to ``output`` (.nc, .h5 or .zarr).
+
+    Lossless unless a quality is stated: ``max_abs_error``, ``max_range_error``, ``max_rel_error``,
+    ``finest_abs_error``, ``significant_bits``, ``significant_digits``; all that are stated hold for every element.
 
     ``progress(phase, done_bytes, total_bytes)`` is called now and then from a worker thread; if it raises, the work
     stops and nothing is left behind. The GIL is released meanwhile.
     """
-    quality = {
-        "max_abs_error": max_abs_error,
-        "max_range_error": max_range_error,
-        "max_rel_error": max_rel_error,
-        "finest_abs_error": finest_abs_error,
-        "significant_bits": significant_bits,
-        "significant_digits": significant_digits,
-    }
     wishes = request(
         goal=goal,
         portable=portable,
@@ -78,7 +68,7 @@ def repack(
         force=force,
         verify=verify,
     )
-    when = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     command = f"knarr.repack({fspath(source)!r}, {fspath(output)!r}, **{wishes})"
     found = json.loads(_knarr.repack(source, output, wishes, command, when, progress))
     result = found["result"]
@@ -99,10 +89,24 @@ def content_hash(path: Path) -> dict[str, Any]:
     return {"hash": found["hash"], "variables": variables}
 
 
-def verify(original: Path, copy: Path) -> list[dict[str, Any]]:
-    """Compares the values of two files by variable: equal bits, or the largest errors against the promised bound.
+@dataclass(frozen=True)
+class Verified:
+    """What a comparison of two files found; true if nothing differs that should not."""
 
-    Types, dimensions and attributes are compared by the command `knarr verify`.
+    equal: bool
+    """Every variable has equal bits or keeps its promised bound, and nothing else differs."""
+    variables: list[dict[str, Any]] = field(repr=False)
+    """Per variable ``path``, ``difference``, ``promised`` and ``observed``, the largest errors."""
+    metadata: list[dict[str, str]] = field(repr=False)
+    """``place`` and ``what`` of each difference of groups, dimensions, types and attributes."""
+
+    def __bool__(self) -> bool:
+        return self.equal
+
+
+def verify(original: Path, copy: Path, *, values_only: bool = False) -> Verified:
+    """Compares two files as the command ``knarr verify`` does: values by variable, then everything else.
+
+    ``values_only`` leaves out dimensions, types and attributes.
     """
-    found: list[dict[str, Any]] = json.loads(_knarr.verify(original, copy))
-    return found
+    return Verified(**json.loads(_knarr.verify(original, copy, values_only)))

@@ -12,12 +12,18 @@ Portable = Literal["core", "standard", "knarr"]
 class Quality(TypedDict, total=False):
     """What may change; all stated bounds hold together. Empty means lossless."""
 
-    max_abs_error: float
-    max_range_error: float
-    max_rel_error: float
-    finest_abs_error: float
-    significant_bits: int
-    significant_digits: int
+    max_abs_error: float | None
+    """Largest absolute error, in the unit of the variable."""
+    max_range_error: float | None
+    """Largest absolute error as a fraction of the variable's valid range."""
+    max_rel_error: float | None
+    """Largest error relative to each value."""
+    finest_abs_error: float | None
+    """Relative bounds, bits and digits never ask for less than this absolute error."""
+    significant_bits: int | None
+    """Explicit bits of the significand that stay right."""
+    significant_digits: int | None
+    """Decimal digits that stay right."""
 
 
 class VariableWish(Quality, total=False):
@@ -34,13 +40,20 @@ def request(
     *,
     goal: str | None,
     portable: Portable | None,
-    quality: Mapping[str, float | None],
+    quality: Quality,
     chain: str | None = None,
     chunks: str | None = None,
     variables: Mapping[str, VariableWish] | None = None,
     **resources: Any,
 ) -> str:
-    """JSON of everything that was asked for; what is ``None`` is left out."""
+    """JSON of everything that was asked for; what is ``None`` is left out.
+
+    Raises ``TypeError`` for a keyword that is no quality.
+    """
+    for name in quality:
+        if name not in QUALITY_KEYS:
+            known = ", ".join(QUALITY_KEYS)
+            raise TypeError(f"unexpected keyword argument {name!r}; what may change is one of {known}")
     wanted: dict[str, Any] = {"goal": goal, "portable": portable, "chain": chain, "chunks": chunks, **resources}
     wanted["quality"] = {name: value for name, value in quality.items() if value is not None}
     if variables:

@@ -35,32 +35,62 @@ impl Bit {
     }
 }
 
-/// Encoder half.
-pub(super) struct Encoder {
+/// Where the code of what was coded so far lies: both halves narrow it alike.
+#[derive(Clone, Copy)]
+struct Interval {
     low: u32,
     high: u32,
-    out: Vec<u8>,
 }
 
-impl Encoder {
-    pub(super) fn new() -> Self {
-        Self { low: 0, high: u32::MAX, out: Vec::new() }
+impl Interval {
+    const WHOLE: Self = Self { low: 0, high: u32::MAX };
+
+    /// Last number of the part that stands for a one.
+    #[inline(always)]
+    fn split(self, ctx: &Bit) -> u32 {
+        self.low + ((u64::from(self.high - self.low) * u64::from(ctx.p())) >> 16) as u32
     }
 
     #[inline(always)]
-    pub(super) fn put(&mut self, ctx: &mut Bit, bit: bool) {
-        let range = self.high - self.low;
-        let mid = self.low + ((u64::from(range) * u64::from(ctx.p())) >> 16) as u32;
+    fn narrow(&mut self, ctx: &mut Bit, mid: u32, bit: bool) {
         if bit {
             self.high = mid;
         } else {
             self.low = mid + 1;
         }
         ctx.update(bit);
-        while (self.low ^ self.high) >> 24 == 0 {
-            self.out.push((self.high >> 24) as u8);
-            self.low <<= 8;
-            self.high = (self.high << 8) | 0xff;
+    }
+
+    /// Takes the first byte off if it can no longer change.
+    #[inline(always)]
+    fn settled(&mut self) -> Option<u8> {
+        if (self.low ^ self.high) >> 24 != 0 {
+            return None;
+        }
+        let byte = (self.high >> 24) as u8;
+        self.low <<= 8;
+        self.high = (self.high << 8) | 0xff;
+        Some(byte)
+    }
+}
+
+/// Encoder half.
+pub(super) struct Encoder {
+    interval: Interval,
+    out: Vec<u8>,
+}
+
+impl Encoder {
+    pub(super) fn new() -> Self {
+        Self { interval: Interval::WHOLE, out: Vec::new() }
+    }
+
+    #[inline(always)]
+    pub(super) fn put(&mut self, ctx: &mut Bit, bit: bool) {
+        let mid = self.interval.split(ctx);
+        self.interval.narrow(ctx, mid, bit);
+        while let Some(byte) = self.interval.settled() {
+            self.out.push(byte);
         }
     }
 
@@ -91,14 +121,15 @@ impl Encoder {
     }
 
     pub(super) fn finish(mut self) -> Vec<u8> {
+        let Interval { low, high } = self.interval;
         // One byte inside the interval is enough when its zero continuation is also inside.
-        let b = (self.low >> 24) + 1;
-        if self.low == 0 {
+        let b = (low >> 24) + 1;
+        if low == 0 {
             // An empty tail reads as zeros, which is in the interval.
-        } else if b <= 0xff && (b << 24) <= self.high {
+        } else if b <= 0xff && (b << 24) <= high {
             self.out.push(b as u8);
         } else {
-            self.out.extend_from_slice(&self.high.to_be_bytes());
+            self.out.extend_from_slice(&high.to_be_bytes());
         }
         self.out
     }
@@ -106,8 +137,7 @@ impl Encoder {
 
 /// Decoder half. Past the end of the stream it reads zeros.
 pub(super) struct Decoder<'a> {
-    low: u32,
-    high: u32,
+    interval: Interval,
     x: u32,
     rest: std::slice::Iter<'a, u8>,
 }
@@ -119,23 +149,15 @@ impl<'a> Decoder<'a> {
         for _ in 0..4 {
             x = (x << 8) | u32::from(rest.next().copied().unwrap_or(0));
         }
-        Self { low: 0, high: u32::MAX, x, rest }
+        Self { interval: Interval::WHOLE, x, rest }
     }
 
     #[inline(always)]
     pub(super) fn get(&mut self, ctx: &mut Bit) -> bool {
-        let range = self.high - self.low;
-        let mid = self.low + ((u64::from(range) * u64::from(ctx.p())) >> 16) as u32;
+        let mid = self.interval.split(ctx);
         let bit = self.x <= mid;
-        if bit {
-            self.high = mid;
-        } else {
-            self.low = mid + 1;
-        }
-        ctx.update(bit);
-        while (self.low ^ self.high) >> 24 == 0 {
-            self.low <<= 8;
-            self.high = (self.high << 8) | 0xff;
+        self.interval.narrow(ctx, mid, bit);
+        while self.interval.settled().is_some() {
             self.x = (self.x << 8) | u32::from(self.rest.next().copied().unwrap_or(0));
         }
         bit

@@ -4,7 +4,7 @@
 //! What they would take is estimated on samples; a whole block is coded only when it may come out smaller.
 
 use super::elements::spread;
-use super::{DType, Error, Result, array_type};
+use super::{DType, Error, Result};
 use crate::array::ArraySpec;
 use crate::codec::brotli::Brotli;
 use crate::codec::options::Options;
@@ -101,7 +101,7 @@ pub(super) fn decode(dtype: DType, mode: u8, length: usize, body: &[u8], out: &m
 /// The codec behind a mode, ready for `length` bytes.
 fn step(dtype: DType, mode: u8, effort: i64, length: usize) -> crate::Result<Box<dyn Step>> {
     let (codec, option): (&dyn Codec, _) = if mode == PCODEC { (&Pcodec, "level") } else { (&Brotli, "quality") };
-    let spec = ArraySpec::new(array_type(dtype), [length / dtype.size()]);
+    let spec = ArraySpec::new(dtype, [length / dtype.size()]);
     codec.prepare(&Options::default().with_int(option, effort), &Stage { spec, is_array: true })
 }
 

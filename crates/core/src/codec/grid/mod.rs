@@ -45,6 +45,7 @@ mod repeats;
 mod symmetry;
 mod views;
 
+use crate::array::DType;
 use bits::{Cursor, put_section};
 
 /// Why a stream could not be written or read.
@@ -76,67 +77,17 @@ impl std::error::Error for Error {}
 /// Result of this module.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Element type; values are little-endian.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are the types")]
-pub enum DType {
-    I8,
-    I16,
-    I32,
-    I64,
-    U8,
-    U16,
-    U32,
-    U64,
-    F32,
-    F64,
-}
-
-impl DType {
-    /// Bytes per element.
-    pub fn size(self) -> usize {
-        match self {
-            Self::I8 | Self::U8 => 1,
-            Self::I16 | Self::U16 => 2,
-            Self::I32 | Self::U32 | Self::F32 => 4,
-            Self::I64 | Self::U64 | Self::F64 => 8,
-        }
-    }
-
-    fn is_float(self) -> bool {
-        matches!(self, Self::F32 | Self::F64)
-    }
-
-    fn is_signed(self) -> bool {
-        matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
-    }
-}
-
-/// The type as the rest of the crate has it.
-fn array_type(dtype: DType) -> crate::array::DType {
-    match dtype {
-        DType::I8 => crate::array::DType::I8,
-        DType::I16 => crate::array::DType::I16,
-        DType::I32 => crate::array::DType::I32,
-        DType::I64 => crate::array::DType::I64,
-        DType::U8 => crate::array::DType::U8,
-        DType::U16 => crate::array::DType::U16,
-        DType::U32 => crate::array::DType::U32,
-        DType::U64 => crate::array::DType::U64,
-        DType::F32 => crate::array::DType::F32,
-        DType::F64 => crate::array::DType::F64,
-    }
-}
-
-const VERSION: u8 = 1;
+/// First byte of a stream.
+pub const VERSION: u8 = 1;
 const STORED: u8 = 0;
 const CONSTANT: u8 = 1;
-const GRID: u8 = 2;
+/// Mode of a block with a model of its numbers, as the head of this module describes it.
+pub const GRID: u8 = 2;
 /// Mode of a block that repeats along its first axis; modes 3 and 4 are in [`library`].
 const REPEATED: u8 = 5;
 
 /// Elements per block at most, which bounds working memory; the last two axes may exceed it.
-const BLOCK_ELEMENTS: usize = 1 << 22;
+pub const BLOCK_ELEMENTS: usize = 1 << 22;
 
 /// Elements of a shape, or an error when the bytes would not fit the address space.
 fn count(dtype: DType, shape: &[usize]) -> Result<usize> {
@@ -175,7 +126,7 @@ fn parts(shape: &[usize]) -> Vec<Vec<usize>> {
     out
 }
 
-/// Compresses the elements of an array, appending to `out`.
+/// Compresses the elements of an array of numbers ([`DType::is_number`], little-endian), appending to `out`.
 ///
 /// `fills` are bit patterns of values known to mean "missing"; they only help the search.
 ///
@@ -300,6 +251,3 @@ fn decode_part(dtype: DType, shape: &[usize], body: &[u8], out: &mut Vec<u8>) ->
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,12 +1,13 @@
-//! Pages of `docs/` that the program generates. `KNARR_WRITE_DOCS=1 cargo test -p knarr-cli docs` writes them anew.
+//! Pages of `docs/` that the program generates. `KNARR_WRITE_DOCS=1 cargo test -p knarr-cli --test docs` writes them anew.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests report by panicking")]
 
-use clap::CommandFactory;
 use std::path::PathBuf;
+use std::process::Command;
 
 const BEGIN: &str = "<!-- generated from the command line: begin -->\n";
 const END: &str = "<!-- generated from the command line: end -->\n";
 /// Help is wrapped here whatever terminal the test runs in.
-const COLUMNS: usize = 100;
+const COLUMNS: &str = "100";
 
 fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)
@@ -18,12 +19,12 @@ fn check(name: &str, wanted: &str) {
         std::fs::write(file(name), wanted).unwrap();
     }
     let found = std::fs::read_to_string(file(name)).unwrap_or_default();
-    assert!(found == wanted, "docs/{name} is out of date: run KNARR_WRITE_DOCS=1 cargo test -p knarr-cli docs");
+    assert!(found == wanted, "docs/{name} is out of date: run KNARR_WRITE_DOCS=1 cargo test -p knarr-cli --test docs");
 }
 
 #[test]
 fn the_page_of_codecs_is_what_the_program_prints() {
-    check("chains.md", &crate::chains::page().unwrap());
+    check("chains.md", &knarr(&["chains"]));
 }
 
 #[test]
@@ -36,20 +37,23 @@ fn the_page_of_commands_is_what_help_says() {
 
 /// Help of every command that is shown to people.
 fn commands() -> String {
-    let mut knarr = crate::args::Knarr::command().term_width(COLUMNS);
-    knarr.build();
+    let help = knarr(&["--help"]);
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    // What is described in more than one line goes on further to the right.
+    let names = listed.filter_map(|line| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')));
     let mut text = String::new();
-    let names: Vec<String> = knarr
-        .get_subcommands()
-        .filter(|command| !command.is_hide_set() && command.get_name() != "help")
-        .map(|command| command.get_name().to_owned())
-        .collect();
-    for name in names {
-        let command = knarr.find_subcommand_mut(&name).unwrap();
-        let help = command.clone().term_width(COLUMNS).render_long_help().to_string();
+    for name in names.filter_map(|rest| rest.split_whitespace().next()).filter(|name| *name != "help") {
+        let help = knarr(&[name, "--help"]);
         let help: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
         text.push_str(&format!("\n### knarr {name}\n\n```text\n{}\n```\n", help.join("\n")));
     }
     text.push('\n');
     text
+}
+
+/// What the program prints.
+fn knarr(arguments: &[&str]) -> String {
+    let done = Command::new(env!("CARGO_BIN_EXE_knarr")).args(arguments).env("COLUMNS", COLUMNS).output().unwrap();
+    assert!(done.status.success(), "knarr {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
 }
