@@ -1,0 +1,304 @@
+//! `knarr run`: a program is started with a library that tells which HDF5 and netCDF-4 files it writes; each is packed
+//! in the background once it is closed, and put in its place.
+
+mod ledger;
+mod pack;
+mod processes;
+mod program;
+mod stage;
+mod summary;
+
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use knarr_core::capture::{Message, Snapshot};
+use knarr_core::config::Config;
+use knarr_core::engine::Engine;
+use knarr_core::error::{Error, Result};
+use knarr_formats::repack::RepackOptions;
+
+use crate::args::Run;
+use ledger::Ledger;
+use pack::{Job, Outcome};
+use processes::System;
+use program::{CANNOT_BEGIN, Signals};
+use stage::Stage;
+use summary::Summary;
+
+/// How often files are looked after whose closing nobody tells of.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long processes that the program left behind may take to close their files.
+const GRACE: Duration = Duration::from_secs(2);
+/// The lowest priority: packing takes no time from the program while it runs.
+const BACKGROUND: i32 = 19;
+
+pub(crate) fn run(arguments: &Run) -> Result<u8> {
+    let begun = match prepare(arguments) {
+        Ok(begun) => begun,
+        Err(error) => {
+            eprintln!("knarr: {error}; the program was not started");
+            return Ok(CANNOT_BEGIN);
+        }
+    };
+    begun.run(arguments)
+}
+
+/// Everything that must be in order before the program starts.
+struct Begun {
+    engine: Engine,
+    snapshot: Snapshot,
+    stage: Stage,
+    preload: std::ffi::OsString,
+    signals: Signals,
+}
+
+fn prepare(arguments: &Run) -> Result<Begun> {
+    let config = Config::read(&arguments.config)
+        .map_err(|error| error.mend("write the file, or name another with --config; docs/run.md has an example"))?;
+    let profile = config.machine.profile.as_ref();
+    let profile = profile.map(|path| arguments.config.parent().unwrap_or(Path::new("")).join(path));
+    let mut engine = crate::session::engine_for_run(&arguments.resources, profile)?;
+    engine.cancel = Arc::new(AtomicBool::new(false));
+    let snapshot = Snapshot { config };
+    let preload = stage::preload(&stage::library()?)?;
+    let signals = Signals::listen(Arc::clone(&engine.cancel))?;
+    Ok(Begun { engine, stage: Stage::new(&snapshot)?, snapshot, preload, signals })
+}
+
+/// What the main loop hears.
+enum News {
+    /// A process of the program did something.
+    Message(Message),
+    /// The program has ended, and all its messages have come before.
+    Ended(ExitStatus),
+    /// A file is done.
+    Done(PathBuf, Outcome),
+}
+
+/// What Knarr sends to its own socket when the program has ended, behind all messages of the program.
+const ENDED: &[u8] = b"ended";
+
+impl Begun {
+    fn run(mut self, arguments: &Run) -> Result<u8> {
+        let mut child = match self.signals.start(&arguments.program, &self.stage.directory, &self.preload) {
+            Ok(child) => child,
+            Err(code) => return Ok(code),
+        };
+        let (send, receive) = channel();
+        let (ended, status) = channel();
+        let listener = self.stage.socket.try_clone().map_err(|error| Error::internal(error.to_string()))?;
+        spawn("listener", {
+            let send = send.clone();
+            move || listen(&listener, &status, &send)
+        })?;
+        let mut work = Work::new(&self, send, receive);
+        let signals = &self.signals;
+        let socket = self.stage.directory.join(knarr_core::capture::SOCKET);
+        let code = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let status = signals.wait(&mut child).unwrap_or_default();
+                let _ = ended.send(status);
+                if let Ok(own) = UnixDatagram::unbound() {
+                    while own
+                        .send_to(ENDED, &socket)
+                        .is_err_and(|error| error.kind() == std::io::ErrorKind::Interrupted)
+                    {}
+                }
+            });
+            work.supervise()
+        });
+        let summary = work.finish();
+        let calls_seen = work.ledger.calls_seen;
+        drop(work);
+        // What a signal stopped is told by the exit code, unless the program has a failure of its own to tell.
+        let code = self.signals.stopped_code().filter(|_| code == 0).unwrap_or(code);
+        self.tell(arguments, &summary, code, calls_seen)?;
+        self.engine.cancel = Arc::default();
+        Ok(code)
+    }
+
+    fn tell(&self, arguments: &Run, summary: &Summary, code: u8, calls_seen: bool) -> Result<()> {
+        for line in summary.failures() {
+            eprintln!("knarr: {line}");
+        }
+        if !arguments.quiet {
+            if !summary.is_empty() {
+                eprint!("{}", summary.table());
+            } else if calls_seen {
+                eprintln!("knarr: no file that the program wrote matches a pattern of {}", arguments.config.display());
+            } else {
+                eprintln!(
+                    "knarr: no HDF5 calls were seen: the program makes none, or is linked statically, or changes its \
+                     user; see docs/run.md"
+                );
+            }
+        }
+        if let Some(path) = &arguments.json {
+            let text = format!("{}\n", summary.json(code, calls_seen));
+            crate::output::replace(path, text.as_bytes())?;
+        }
+        if let Some(path) = &arguments.report {
+            crate::report::write(path, summary.packed(), true)?;
+        }
+        Ok(())
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    started.map(drop).map_err(|error| Error::internal(format!("cannot start a thread: {error}")))
+}
+
+/// Hands on what comes to the socket, until the program has ended.
+fn listen(socket: &UnixDatagram, status: &Receiver<ExitStatus>, news: &Sender<News>) {
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let bytes = match socket.recv(&mut buffer) {
+            Ok(len) => buffer.get(..len).unwrap_or_default(),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(_) => return,
+        };
+        let heard = if bytes == ENDED {
+            status.recv().ok().map(News::Ended)
+        } else {
+            Message::from_bytes(bytes).map(News::Message)
+        };
+        let last = matches!(heard, Some(News::Ended(_)));
+        if heard.is_some_and(|heard| news.send(heard).is_err()) || last {
+            return;
+        }
+    }
+}
+
+/// The main loop.
+struct Work<'a> {
+    begun: &'a Begun,
+    options: RepackOptions,
+    send: Sender<News>,
+    receive: Receiver<News>,
+    ledger: Ledger,
+    summary: Summary,
+    /// The file that is being packed, and what stops that.
+    under_way: Option<(PathBuf, Arc<AtomicBool>)>,
+    ended: Option<(ExitStatus, Instant)>,
+}
+
+impl<'a> Work<'a> {
+    fn new(begun: &'a Begun, send: Sender<News>, receive: Receiver<News>) -> Self {
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        let command = format!("knarr {}", words.join(" "));
+        let options = RepackOptions { force: true, command, when: crate::report::today() };
+        let (ledger, summary) = (Ledger::default(), Summary::default());
+        Self { begun, options, send, receive, ledger, summary, under_way: None, ended: None }
+    }
+
+    /// Until the program has ended and its files are done. Returns the program's exit code.
+    fn supervise(&mut self) -> u8 {
+        let mut last_look = Instant::now();
+        loop {
+            match self.receive.recv_timeout(LOOK_EVERY) {
+                Ok(News::Message(message)) => {
+                    if let Some(useless) = self.ledger.hear(message) {
+                        self.stop(&useless);
+                    }
+                }
+                Ok(News::Ended(status)) => self.ended = Some((status, Instant::now())),
+                Ok(News::Done(path, outcome)) => self.done(path, outcome),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+            if self.begun.engine.cancel.load(Ordering::Relaxed)
+                && let Some((path, _)) = self.under_way.clone()
+            {
+                self.stop(&path);
+            }
+            if last_look.elapsed() >= LOOK_EVERY || self.ended.is_some() {
+                self.ledger.settle(&System);
+                last_look = Instant::now();
+            }
+            self.begin_next();
+            if let Some((status, since)) = self.ended
+                && self.under_way.is_none()
+                && (!self.ledger.is_open()
+                    || since.elapsed() > GRACE
+                    || self.begun.engine.cancel.load(Ordering::Relaxed))
+            {
+                return program::exit_code(status);
+            }
+        }
+    }
+
+    /// Begins to pack the next file if none is under way.
+    fn begin_next(&mut self) {
+        if self.under_way.is_some() || self.begun.engine.cancel.load(Ordering::Relaxed) {
+            return;
+        }
+        let ended = self.ended.is_some();
+        let Some((path, reader)) = self.ledger.next(ended) else { return };
+        let cancel = Arc::new(AtomicBool::new(false));
+        let mut engine = self.begun.engine.clone();
+        engine.cancel = Arc::clone(&cancel);
+        if !ended {
+            engine.jobs = 1;
+        }
+        let job = Job {
+            path: path.clone(),
+            reader,
+            engine,
+            snapshot: self.begun.snapshot.clone(),
+            options: self.options.clone(),
+            gate: self.begun.stage.gate(),
+        };
+        let send = self.send.clone();
+        let started = spawn("packer", move || {
+            if !ended {
+                // Threads inherit it; where it is refused packing is only less polite.
+                let _ = rustix::process::setpriority_process(None, BACKGROUND);
+            }
+            let outcome = job.run();
+            let _ = send.send(News::Done(job.path, outcome));
+        });
+        match started {
+            Ok(()) => self.under_way = Some((path, cancel)),
+            Err(error) => self.done(path, Outcome::Failed(error)),
+        }
+    }
+
+    fn stop(&self, path: &Path) {
+        if let Some((_, cancel)) = self.under_way.as_ref().filter(|(under_way, _)| under_way == path) {
+            cancel.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn done(&mut self, path: PathBuf, outcome: Outcome) {
+        let stopped = self.under_way.take().is_some_and(|(_, cancel)| cancel.load(Ordering::Relaxed));
+        match &outcome {
+            // Stopped because the program writes it again: the ledger knows.
+            Outcome::Failed(_) if stopped && !self.begun.engine.cancel.load(Ordering::Relaxed) => return,
+            // With the program gone nobody of its own changes the file any more: others do.
+            Outcome::Changed(_) if self.ended.is_none() => return self.ledger.again(&path),
+            _ => self.ledger.done(&path),
+        }
+        let name = match &outcome {
+            Outcome::Packed(repacked) => repacked.output.clone(),
+            _ => path,
+        };
+        self.summary.add(name, outcome);
+    }
+
+    /// What became of all files.
+    fn finish(&mut self) -> Summary {
+        let mut summary = std::mem::take(&mut self.summary);
+        while let Some((path, _)) = self.ledger.next(true) {
+            summary.add(path, Outcome::Left("interrupted before it was packed".to_owned()));
+        }
+        for (path, why) in self.ledger.left() {
+            summary.add(path.to_path_buf(), Outcome::Left(why));
+        }
+        summary
+    }
+}

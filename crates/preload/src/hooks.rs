@@ -1,0 +1,125 @@
+//! What happens around each call of HDF5. Arguments and results are those of the function, and `caller` the address it
+//! returns to.
+
+use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::files;
+use crate::host::{Herr, Hid, Host};
+
+/// `H5F_ACC_RDWR`: without it a file is only read.
+const FOR_WRITING: c_uint = 1;
+/// What a caller gets whose HDF5 lacks the function, which it could not have called.
+const NOTHING: Hid = -1;
+
+/// Runs what is Knarr's own: no panic of it reaches the program, and the program's `errno` stays.
+pub(crate) fn guard<T>(otherwise: T, work: impl FnOnce() -> T) -> T {
+    // SAFETY: the location is valid for the calling thread.
+    let place = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let errno = unsafe { *place };
+    let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or(otherwise);
+    // SAFETY: as above.
+    unsafe { *place = errno };
+    result
+}
+
+/// Bytes of a file name.
+///
+/// # Safety
+/// `name` is null or NUL-terminated, and stays so while the result is used.
+unsafe fn bytes<'a>(name: *const c_char) -> &'a [u8] {
+    if name.is_null() {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(name) }.to_bytes()
+}
+
+/// # Safety
+/// As for `H5Fcreate`.
+pub(crate) unsafe extern "C" fn file_create(
+    name: *const c_char,
+    flags: c_uint,
+    creation: Hid,
+    access: Hid,
+    caller: usize,
+) -> Hid {
+    let Some(real) = Host::of(caller).file_create else { return NOTHING };
+    // SAFETY: HDF5 wants a NUL-terminated name.
+    let opening = guard(None, || files::opening(unsafe { bytes(name) }, true));
+    // SAFETY: the caller's own arguments.
+    let id = unsafe { real(name, flags, creation, access) };
+    opened(opening, id);
+    id
+}
+
+/// # Safety
+/// As for `H5Fopen`.
+pub(crate) unsafe extern "C" fn file_open(name: *const c_char, flags: c_uint, access: Hid, caller: usize) -> Hid {
+    let Some(real) = Host::of(caller).file_open else { return NOTHING };
+    let writes = flags & FOR_WRITING != 0;
+    // SAFETY: HDF5 wants a NUL-terminated name.
+    let opening = guard(None, || if writes { files::opening(unsafe { bytes(name) }, false) } else { None });
+    // SAFETY: the caller's own arguments.
+    let id = unsafe { real(name, flags, access) };
+    opened(opening, id);
+    id
+}
+
+fn opened(opening: Option<files::Opening>, id: Hid) {
+    if let Some(opening) = opening
+        && id >= 0
+    {
+        guard((), || opening.opened(id));
+    }
+}
+
+/// # Safety
+/// As for `H5Fclose`.
+pub(crate) unsafe extern "C" fn file_close(id: Hid, caller: usize) -> Herr {
+    let host = Host::of(caller);
+    let Some(real) = host.file_close else { return -1 };
+    let ours = guard(false, || files::has(id));
+    // What the program can read is asked before: afterwards its errors must be those of its own call.
+    let reader = guard(None, || ours.then(|| host.reader()));
+    // SAFETY: the caller's own argument.
+    let result = unsafe { real(id) };
+    if let Some(reader) = reader
+        && result >= 0
+    {
+        guard((), || files::closed(Some(id), reader));
+    }
+    result
+}
+
+/// # Safety
+/// As for `H5Idec_ref`, which closes a file when nobody refers to it any more.
+pub(crate) unsafe extern "C" fn release(id: Hid, caller: usize) -> c_int {
+    let host = Host::of(caller);
+    let Some(real) = host.release else { return -1 };
+    let ours = guard(false, || files::has(id));
+    let reader = guard(None, || ours.then(|| host.reader()));
+    // SAFETY: the caller's own argument.
+    let left = unsafe { real(id) };
+    if let Some(reader) = reader
+        && left == 0
+    {
+        guard((), || files::closed(Some(id), reader));
+    }
+    left
+}
+
+/// # Safety
+/// As for `H5close`.
+pub(crate) unsafe extern "C" fn close_library(caller: usize) -> Herr {
+    let host = Host::of(caller);
+    let Some(real) = host.close_library else { return -1 };
+    let reader = guard(None, || files::any().then(|| host.reader()));
+    // SAFETY: no arguments.
+    let result = unsafe { real() };
+    if let Some(reader) = reader {
+        guard((), || files::closed(None, reader));
+    }
+    result
+}

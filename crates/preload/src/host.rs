@@ -1,0 +1,143 @@
+//! The HDF5 that a caller uses: a process may have several, those of Python wheels visible to nobody else.
+//!
+//! The address a call returns to lies in the calling object, an executable or library. Symbols looked up from that
+//! object lead to the HDF5 it is linked to. For the executable itself, and where that look-up leads back here, the next
+//! definition in the global order is the one the program would have called.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+use crate::cache::Cache;
+
+/// An HDF5 identifier. Before HDF5 1.10 it had 32 bits; registers carry both alike.
+pub(crate) type Hid = i64;
+/// Result of calls that return no identifier: negative for failure.
+pub(crate) type Herr = c_int;
+
+/// Declares the functions of HDF5 that are called, each of them absent where the library has none of that name.
+macro_rules! functions {
+    ($($field:ident = $symbol:literal ($($argument:ty),*) -> $result:ty;)*) => {
+        /// Functions of one HDF5 library.
+        pub(crate) struct Host {
+            $(pub(crate) $field: Option<unsafe extern "C" fn($($argument),*) -> $result>,)*
+            /// What it can read, once that was asked.
+            pub(crate) reader: std::sync::OnceLock<knarr_core::codec::Reader>,
+        }
+
+        impl Host {
+            fn look_up(find: impl Fn(&CStr) -> *mut c_void) -> Self {
+                Self {
+                    $($field: {
+                        let address = find($symbol);
+                        // SAFETY: a null pointer is `None`; any other is the function that HDF5 documents under this
+                        // name, with these arguments since HDF5 1.10.
+                        unsafe {
+                            std::mem::transmute::<*mut c_void, Option<unsafe extern "C" fn($($argument),*) -> $result>>(
+                                address,
+                            )
+                        }
+                    },)*
+                    reader: std::sync::OnceLock::new(),
+                }
+            }
+        }
+    };
+}
+
+functions! {
+    file_create = c"H5Fcreate" (*const c_char, c_uint, Hid, Hid) -> Hid;
+    file_open = c"H5Fopen" (*const c_char, c_uint, Hid) -> Hid;
+    file_close = c"H5Fclose" (Hid) -> Herr;
+    release = c"H5Idec_ref" (Hid) -> c_int;
+    close_library = c"H5close" () -> Herr;
+    filter_available = c"H5Zfilter_avail" (c_int) -> c_int;
+    errors_are_v2 = c"H5Eauto_is_v2" (Hid, *mut c_uint) -> Herr;
+    get_handler_1 = c"H5Eget_auto1" (*mut *mut c_void, *mut *mut c_void) -> Herr;
+    set_handler_1 = c"H5Eset_auto1" (*mut c_void, *mut c_void) -> Herr;
+    get_handler_2 = c"H5Eget_auto2" (Hid, *mut *mut c_void, *mut *mut c_void) -> Herr;
+    set_handler_2 = c"H5Eset_auto2" (Hid, *mut c_void, *mut c_void) -> Herr;
+    clear_errors = c"H5Eclear2" (Hid) -> Herr;
+}
+
+/// By the address a call returns to.
+static CALLS: Cache<Host, 4096> = Cache::new();
+/// By the address an object is loaded at.
+static OBJECTS: Cache<Host, 256> = Cache::new();
+
+impl Host {
+    /// The HDF5 that the code at `caller` uses.
+    pub(crate) fn of(caller: usize) -> &'static Self {
+        if let Some(host) = CALLS.get(caller) {
+            return host;
+        }
+        let object = Object::holding(caller);
+        let known = OBJECTS.get(object.base);
+        let host = known.unwrap_or_else(|| {
+            let found: &'static Self = Box::leak(Box::new(object.functions()));
+            OBJECTS.put(object.base, found);
+            found
+        });
+        CALLS.put(caller, host);
+        if known.is_none() {
+            crate::hooks::guard((), crate::run::calls);
+        }
+        host
+    }
+}
+
+/// An executable or library in this process.
+struct Object {
+    /// Where it is loaded.
+    base: usize,
+    /// What `dlsym` takes; `RTLD_NEXT` for the executable.
+    handle: *mut c_void,
+}
+
+impl Object {
+    fn holding(address: usize) -> Self {
+        let (base, name) = object_at(address as *const c_void);
+        let mut handle = std::ptr::null_mut();
+        if !name.is_null() && base != own_base() {
+            // The handle is never given back: the object then stays loaded, and what is cached for it right.
+            // SAFETY: the name is NUL-terminated and belongs to the loader.
+            handle = unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        }
+        if handle.is_null() {
+            handle = libc::RTLD_NEXT;
+        }
+        Self { base, handle }
+    }
+
+    fn functions(&self) -> Host {
+        let host = Host::look_up(|name| {
+            let own = own_base();
+            let found = symbol(self.handle, name);
+            if found.is_null() || object_at(found).0 == own { symbol(libc::RTLD_NEXT, name) } else { found }
+        });
+        // Failed look-ups must not show in the program's next `dlerror`.
+        // SAFETY: `dlerror` has no preconditions.
+        unsafe { libc::dlerror() };
+        host
+    }
+}
+
+fn symbol(handle: *mut c_void, name: &CStr) -> *mut c_void {
+    // SAFETY: the handle is one of the loader's, or RTLD_NEXT; the name is NUL-terminated.
+    unsafe { libc::dlsym(handle, name.as_ptr()) }
+}
+
+/// Where the object around an address is loaded, and its name; zero and null if it is in none.
+fn object_at(address: *const c_void) -> (usize, *const c_char) {
+    let mut info = libc::Dl_info {
+        dli_fname: std::ptr::null(),
+        dli_fbase: std::ptr::null_mut(),
+        dli_sname: std::ptr::null(),
+        dli_saddr: std::ptr::null_mut(),
+    };
+    // SAFETY: `info` is a valid place for the result; any address may be asked about.
+    let found = unsafe { libc::dladdr(address, &raw mut info) };
+    if found == 0 { (0, std::ptr::null()) } else { (info.dli_fbase as usize, info.dli_fname) }
+}
+
+fn own_base() -> usize {
+    object_at(own_base as *const c_void).0
+}
