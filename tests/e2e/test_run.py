@@ -1,8 +1,7 @@
 """`knarr run`: programs that know nothing of Knarr write files that become smaller, and lose nothing.
 
 The programs are Python scripts with the wheels of h5py, netCDF4 and h5netcdf, each with an HDF5 of its own,
-programs of Debian's netCDF, and C programs built here against Debian's HDF5 (skipped where its headers are not
-installed).
+programs of Debian's netCDF, and C programs built here against Debian's HDF5 (skipped without its headers).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import netCDF4
 import numpy as np
 import pytest
 
-from running import ALL, FIELD, Runner, c_program, is_packed, script
+from running import ALL, FIELD, c_program, is_packed, script
 
 CANNOT_BEGIN = 125
 

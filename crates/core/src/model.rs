@@ -147,6 +147,26 @@ pub struct Variable {
 }
 
 impl Variable {
+    /// A variable that is about to be created: of fixed shape, without attributes, filters and values.
+    pub fn planned(path: String, dtype: DType, endian: Endian, shape: Vec<u64>, layout: Layout) -> Self {
+        Self {
+            path,
+            dtype,
+            endian,
+            max_shape: shape.iter().map(|&extent| Some(extent)).collect(),
+            dimensions: vec![None; shape.len()],
+            shape,
+            attributes: Vec::new(),
+            fills: Vec::new(),
+            padding: 0,
+            layout,
+            filters: Vec::new(),
+            chain: "raw".to_owned(),
+            stored_bytes: None,
+            copied_because: None,
+        }
+    }
+
     /// Number of elements.
     pub fn len(&self) -> u64 {
         if self.layout == Layout::Null { 0 } else { self.shape.iter().product() }

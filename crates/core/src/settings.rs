@@ -103,13 +103,18 @@ impl Settings {
         }
         quality.validate(variable.dtype).map_err(|error| error.at_variable(variable.name()))?;
         let chain = matching.iter().rev().find_map(|rule| rule.chain.clone());
-        let chunks = matching.iter().rev().find_map(|rule| rule.chunks.clone());
         Ok(VariableSettings {
             quality,
             kept_lossless,
             chain: chain.or_else(|| self.chain.clone()),
-            chunks: chunks.unwrap_or_else(|| self.chunks.clone()),
+            chunks: self.chunks_of(variable),
         })
+    }
+
+    /// Chunks of `variable`, which may be all that is known of its file.
+    pub fn chunks_of(&self, variable: &Variable) -> ChunkRule {
+        let named = self.rules.iter().rev().filter(|rule| matches(&rule.pattern, variable));
+        named.filter_map(|rule| rule.chunks.clone()).next().unwrap_or_else(|| self.chunks.clone())
     }
 
     /// Checks that every rule that names a variable finds it.
@@ -271,22 +276,7 @@ mod tests {
     use crate::model::Layout;
 
     fn variable(path: &str, dtype: DType, shape: &[u64], layout: Layout) -> Variable {
-        Variable {
-            path: path.to_owned(),
-            dtype,
-            endian: Endian::Little,
-            shape: shape.to_vec(),
-            max_shape: shape.iter().map(|&n| Some(n)).collect(),
-            dimensions: vec![None; shape.len()],
-            attributes: Vec::new(),
-            fills: Vec::new(),
-            padding: 0,
-            layout,
-            filters: Vec::new(),
-            chain: "raw".to_owned(),
-            stored_bytes: None,
-            copied_because: None,
-        }
+        Variable::planned(path.to_owned(), dtype, Endian::Little, shape.to_vec(), layout)
     }
 
     #[test]

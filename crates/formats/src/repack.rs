@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use knarr_core::array::DType;
 use knarr_core::choose::Target;
-use knarr_core::codec::Reader;
+use knarr_core::codec::{Hdf5Filter, Reader};
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::model::Variable;
@@ -14,7 +14,7 @@ use knarr_core::provenance;
 use knarr_core::quality::Quality;
 use knarr_core::quantization::Records;
 use knarr_core::settings::{Rule, Settings};
-use knarr_core::store::{Sink, Source};
+use knarr_core::store::{Encoding, Sink, Source};
 use serde::Serialize;
 
 use crate::hdf5::temporary::Temporary;
@@ -149,14 +149,63 @@ pub fn pack(
     progress: &dyn Progress,
 ) -> Result<Repacked> {
     let begin = std::time::Instant::now();
+    let (source, format, target) = open_unlocked(engine, input, limit, settings)?;
+    let settings = &spare_rounded(&source, settings);
+    Job { engine, input, output, format, target, settings, options }.run(&source, progress, begin)
+}
+
+/// The HDF5 pipeline that a variable would get.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pipeline {
+    /// Absolute path of the variable.
+    pub path: String,
+    /// Element type.
+    pub dtype: DType,
+    /// The chain, in words.
+    pub chain: String,
+    /// The filters.
+    pub filters: Vec<Hdf5Filter>,
+}
+
+/// Pipelines that [`pack`] would give to the variables of `input`, without those it would copy.
+///
+/// # Errors
+/// As for [`pack`].
+pub fn pipelines(
+    engine: &Engine,
+    input: &Path,
+    limit: Option<Reader>,
+    settings: &Settings,
+    progress: &dyn Progress,
+) -> Result<Vec<Pipeline>> {
+    let (source, _, target) = open_unlocked(engine, input, limit, settings)?;
+    let plan = advise(engine, &source, settings, target, progress).map_err(|error| in_file(error, input))?;
+    let mut pipelines = Vec::new();
+    for storage in storages(engine, &source, &plan, target)? {
+        let Some(variable) = source.model().variables.get(storage.variable) else { continue };
+        if let (Encoding::Hdf5(filters), Some(Action::Encode(choice))) =
+            (storage.encoding, plan.variable(&variable.path).map(|planned| &planned.action))
+        {
+            let (path, chain) = (variable.path.clone(), choice.chain.to_string());
+            pipelines.push(Pipeline { path, dtype: variable.dtype, chain, filters });
+        }
+    }
+    Ok(pipelines)
+}
+
+fn open_unlocked(
+    engine: &Engine,
+    input: &Path,
+    limit: Option<Reader>,
+    settings: &Settings,
+) -> Result<(Hdf5Source, OutputFormat, Target)> {
     let source = crate::open::open_hdf5_unlocked(input, &engine.codecs)?;
     let format = if source.is_netcdf() { OutputFormat::NetCdf4 } else { OutputFormat::Hdf5 };
     let target = match format.target(settings.portable) {
         Target::Hdf5(reader) => Target::Hdf5(limit.map_or(reader, |limit| limit.min(reader))),
         zarr @ Target::Zarr(_) => zarr,
     };
-    let settings = &spare_rounded(&source, settings);
-    Job { engine, input, output, format, target, settings, options }.run(&source, progress, begin)
+    Ok((source, format, target))
 }
 
 /// Settings that keep variables lossless that were rounded within a bound before: two errors could add up to more.

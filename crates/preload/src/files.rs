@@ -6,42 +6,46 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, TryLockError};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard};
 
 use knarr_core::capture::Event;
 use knarr_core::codec::Reader;
+use knarr_core::config::When;
 
 use crate::host::Hid;
-use crate::run::{Run, run};
+use crate::run::{Run, patient, run};
 
 /// An open file.
 struct Open {
     id: Hid,
+    /// As the program calls it, which is what HDF5 tells of it.
+    named: Vec<u8>,
     path: PathBuf,
+    /// Number of its rule, if it is to be compressed as it is written.
+    rule: Option<usize>,
 }
 
 static FILES: Mutex<Vec<Open>> = Mutex::new(Vec::new());
-/// How many there are: most calls need to know no more.
+/// How many there are, and how many of them are compressed as they are written: most calls need to know no more.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+static COMPRESSED: AtomicUsize = AtomicUsize::new(0);
+
+fn count(files: &[Open]) {
+    COUNT.store(files.len(), Ordering::Relaxed);
+    COMPRESSED.store(files.iter().filter(|open| open.rule.is_some()).count(), Ordering::Relaxed);
+}
 
 /// The list. `None` if another thread does not let go of it, as in a child that was forked in that moment; the launcher
 /// then learns from the process's open files what it is not told.
 fn files() -> Option<MutexGuard<'static, Vec<Open>>> {
-    for _ in 0..1000 {
-        match FILES.try_lock() {
-            Ok(files) => return Some(files),
-            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(20)),
-        }
-    }
-    None
+    patient(&FILES)
 }
 
 /// A file that is about to be opened for writing.
 pub(crate) struct Opening {
     run: &'static Run,
-    named: PathBuf,
+    named: Vec<u8>,
+    absolute: PathBuf,
     created: bool,
     /// Held while the file is opened.
     _gate: Option<File>,
@@ -50,24 +54,24 @@ pub(crate) struct Opening {
 /// To be called before the file with this name is opened for writing, or `created`.
 pub(crate) fn opening(name: &[u8], created: bool) -> Option<Opening> {
     let run = run()?;
-    let named = std::path::absolute(Path::new(OsStr::from_bytes(name))).ok()?;
+    let absolute = std::path::absolute(Path::new(OsStr::from_bytes(name))).ok()?;
     // A name that leads elsewhere is resolved first: rules are for files, and a new one has no other name yet.
-    let path = std::fs::canonicalize(&named).unwrap_or_else(|_| named.clone());
-    run.snapshot().rule_for(&path)?;
-    Some(Opening { run, named, created, _gate: run.gate() })
+    let path = std::fs::canonicalize(&absolute).unwrap_or_else(|_| absolute.clone());
+    run.snapshot()?.rule_for(&path)?;
+    Some(Opening { run, named: name.to_vec(), absolute, created, _gate: run.gate() })
 }
 
 impl Opening {
     /// To be called after the file was opened as `id`.
     pub(crate) fn opened(self, id: Hid) {
-        let Ok(path) = std::fs::canonicalize(&self.named) else { return };
-        if self.run.snapshot().rule_for(&path).is_none() {
-            return;
-        }
+        let Ok(path) = std::fs::canonicalize(&self.absolute) else { return };
+        let Some(snapshot) = self.run.snapshot() else { return };
+        let Some((number, rule)) = snapshot.rule_for(&path) else { return };
+        let rule = (rule.when == When::Write).then_some(number);
         self.run.tell(Event::Opened { path: path.clone(), created: self.created });
         if let Some(mut files) = files() {
-            files.push(Open { id, path });
-            COUNT.store(files.len(), Ordering::Relaxed);
+            files.push(Open { id, named: self.named, path, rule });
+            count(&files);
         }
     }
 }
@@ -82,12 +86,24 @@ pub(crate) fn has(id: Hid) -> bool {
     any() && files().is_some_and(|files| files.iter().any(|open| open.id == id))
 }
 
+/// True if some file is compressed as it is written.
+pub(crate) fn any_compressed() -> bool {
+    COMPRESSED.load(Ordering::Relaxed) > 0
+}
+
+/// The file that the program calls `named` and the number of its rule, if it is compressed as it is written.
+pub(crate) fn compressed(named: &[u8]) -> Option<(PathBuf, usize)> {
+    let files = files()?;
+    // The same name twice, from two directories, means the file opened last.
+    files.iter().rev().find(|open| open.named == named).and_then(|open| Some((open.path.clone(), open.rule?)))
+}
+
 /// To be called after the file `id`, or all files, were closed. `reader` is what the program's HDF5 can read.
 pub(crate) fn closed(id: Option<Hid>, reader: Reader) {
     let (Some(mut files), Some(run)) = (files(), run()) else { return };
     let (gone, kept) = std::mem::take(&mut *files).into_iter().partition(|open| id.is_none_or(|id| id == open.id));
     *files = kept;
-    COUNT.store(files.len(), Ordering::Relaxed);
+    count(&files);
     drop(files);
     let gone: Vec<Open> = gone;
     for Open { path, .. } in gone {

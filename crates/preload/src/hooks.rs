@@ -3,9 +3,14 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 
-use crate::files;
+use knarr_core::capture::Event;
+
 use crate::host::{Herr, Hid, Host};
+use crate::lists::{Lists, Request};
+use crate::run::Run;
+use crate::{files, lists, run};
 
 /// `H5F_ACC_RDWR`: without it a file is only read.
 const FOR_WRITING: c_uint = 1;
@@ -122,4 +127,122 @@ pub(crate) unsafe extern "C" fn close_library(caller: usize) -> Herr {
         guard((), || files::closed(None, reader));
     }
     result
+}
+
+/// # Safety
+/// As for `H5Dcreate1`.
+pub(crate) unsafe extern "C" fn create_1(
+    location: Hid,
+    name: *const c_char,
+    datatype: Hid,
+    space: Hid,
+    creation: Hid,
+    caller: usize,
+) -> Hid {
+    let host = Host::of(caller);
+    let Some(real) = host.create_1 else { return NOTHING };
+    let request = Request { location, name, datatype, space, creation, access: 0 };
+    // Its modern form has a place for the access list; the rest are defaults, as the old one has them.
+    let modern = host.create_2;
+    create(
+        host,
+        &request,
+        // SAFETY: the caller's own arguments but for lists that were made for this call.
+        |lists| {
+            modern.map_or(NOTHING, |f| unsafe { f(location, name, datatype, space, 0, lists.creation, lists.access) })
+        },
+        // SAFETY: the caller's own arguments.
+        || unsafe { real(location, name, datatype, space, creation) },
+    )
+}
+
+/// # Safety
+/// As for `H5Dcreate2`.
+pub(crate) unsafe extern "C" fn create_2(
+    location: Hid,
+    name: *const c_char,
+    datatype: Hid,
+    space: Hid,
+    links: Hid,
+    creation: Hid,
+    access: Hid,
+    caller: usize,
+) -> Hid {
+    let host = Host::of(caller);
+    let Some(real) = host.create_2 else { return NOTHING };
+    let request = Request { location, name, datatype, space, creation, access };
+    create(
+        host,
+        &request,
+        // SAFETY: the caller's own arguments but for lists that were made for this call.
+        |lists| unsafe { real(location, name, datatype, space, links, lists.creation, lists.access) },
+        // SAFETY: the caller's own arguments.
+        || unsafe { real(location, name, datatype, space, links, creation, access) },
+    )
+}
+
+/// # Safety
+/// As for `H5Dcreate_anon`.
+pub(crate) unsafe extern "C" fn create_unnamed(
+    location: Hid,
+    datatype: Hid,
+    space: Hid,
+    creation: Hid,
+    access: Hid,
+    caller: usize,
+) -> Hid {
+    let host = Host::of(caller);
+    let Some(real) = host.create_unnamed else { return NOTHING };
+    let request = Request { location, name: std::ptr::null(), datatype, space, creation, access };
+    create(
+        host,
+        &request,
+        // SAFETY: the caller's own arguments but for lists that were made for this call.
+        |lists| unsafe { real(location, datatype, space, lists.creation, lists.access) },
+        // SAFETY: the caller's own arguments.
+        || unsafe { real(location, datatype, space, creation, access) },
+    )
+}
+
+/// Creates a dataset: with filters where its file is compressed as it is written, and else, or where that fails, by the
+/// plain call, which shows its own errors.
+fn create(host: &Host, request: &Request, changed: impl Fn(&Lists<'_>) -> Hid, plain: impl Fn() -> Hid) -> Hid {
+    if !files::any_compressed() {
+        return plain();
+    }
+    let attempt = guard(None, || host.quietly(|host| Attempt::make(host, request, changed)).flatten());
+    let Some(Attempt { run, path, created }) = attempt else { return plain() };
+    let (id, left) = match created {
+        Ok(id) => (id, None),
+        Err(why) => (plain(), Some(why)),
+    };
+    // What HDF5 refuses either way is the program's own affair.
+    if id >= 0 {
+        guard((), || run.tell(Event::Created { path, left }));
+    }
+    id
+}
+
+/// What came of creating a dataset with filters.
+struct Attempt {
+    run: &'static Run,
+    path: PathBuf,
+    /// The dataset, or why the plain call is to be made.
+    created: Result<Hid, String>,
+}
+
+impl Attempt {
+    /// `None` if the dataset is in no file that is compressed as it is written.
+    fn make(host: &Host, request: &Request, create: impl Fn(&Lists<'_>) -> Hid) -> Option<Self> {
+        let (path, rule) = files::compressed(&lists::file_name(host, request.location)?)?;
+        let run = run::run()?;
+        let snapshot = run.snapshot()?;
+        let created = request.variable(host).map_err(str::to_owned).and_then(|variable| {
+            let change = snapshot.change(rule, &variable)?;
+            let lists = request.lists(host, &change).or_else(|| request.lists(host, &change.usual(variable.dtype)?));
+            let lists = lists.ok_or_else(|| "the program's HDF5 lacks a filter".to_owned())?;
+            Some(create(&lists)).filter(|&id| id >= 0).ok_or_else(|| "HDF5 refused it with filters".to_owned())
+        });
+        Some(Self { run, path, created })
+    }
 }

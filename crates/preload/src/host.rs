@@ -19,6 +19,9 @@ macro_rules! functions {
         /// Functions of one HDF5 library.
         pub(crate) struct Host {
             $(pub(crate) $field: Option<unsafe extern "C" fn($($argument),*) -> $result>,)*
+            /// Variables that hold the classes of property lists; null if there are none.
+            pub(crate) creation_class: *const Hid,
+            pub(crate) access_class: *const Hid,
             /// What it can read, once that was asked.
             pub(crate) reader: std::sync::OnceLock<knarr_core::codec::Reader>,
         }
@@ -36,6 +39,8 @@ macro_rules! functions {
                             )
                         }
                     },)*
+                    creation_class: find(c"H5P_CLS_DATASET_CREATE_ID_g").cast(),
+                    access_class: find(c"H5P_CLS_DATASET_ACCESS_ID_g").cast(),
                     reader: std::sync::OnceLock::new(),
                 }
             }
@@ -56,7 +61,41 @@ functions! {
     get_handler_2 = c"H5Eget_auto2" (Hid, *mut *mut c_void, *mut *mut c_void) -> Herr;
     set_handler_2 = c"H5Eset_auto2" (Hid, *mut c_void, *mut c_void) -> Herr;
     clear_errors = c"H5Eclear2" (Hid) -> Herr;
+    create_1 = c"H5Dcreate1" (Hid, *const c_char, Hid, Hid, Hid) -> Hid;
+    create_2 = c"H5Dcreate2" (Hid, *const c_char, Hid, Hid, Hid, Hid, Hid) -> Hid;
+    create_unnamed = c"H5Dcreate_anon" (Hid, Hid, Hid, Hid, Hid) -> Hid;
+    file_name = c"H5Fget_name" (Hid, *mut c_char, usize) -> isize;
+    object_name = c"H5Iget_name" (Hid, *mut c_char, usize) -> isize;
+    file_of = c"H5Iget_file_id" (Hid) -> Hid;
+    file_intent = c"H5Fget_intent" (Hid, *mut c_uint) -> Herr;
+    file_access = c"H5Fget_access_plist" (Hid) -> Hid;
+    is_parallel = c"H5Pget_fapl_mpio" (Hid, *mut c_void, *mut c_void) -> Herr;
+    is_in_memory = c"H5Pget_fapl_core" (Hid, *mut c_void, *mut c_void) -> Herr;
+    type_class = c"H5Tget_class" (Hid) -> c_int;
+    type_size = c"H5Tget_size" (Hid) -> usize;
+    type_order = c"H5Tget_order" (Hid) -> c_int;
+    type_sign = c"H5Tget_sign" (Hid) -> c_int;
+    type_holds = c"H5Tdetect_class" (Hid, c_int) -> c_int;
+    is_variable_string = c"H5Tis_variable_str" (Hid) -> c_int;
+    space_kind = c"H5Sget_simple_extent_type" (Hid) -> c_int;
+    space_rank = c"H5Sget_simple_extent_ndims" (Hid) -> c_int;
+    space_extents = c"H5Sget_simple_extent_dims" (Hid, *mut u64, *mut u64) -> c_int;
+    new_list = c"H5Pcreate" (Hid) -> Hid;
+    copy_list = c"H5Pcopy" (Hid) -> Hid;
+    close_list = c"H5Pclose" (Hid) -> Herr;
+    layout = c"H5Pget_layout" (Hid) -> c_int;
+    chunk = c"H5Pget_chunk" (Hid, c_int, *mut u64) -> c_int;
+    set_chunk = c"H5Pset_chunk" (Hid, c_int, *const u64) -> Herr;
+    external_count = c"H5Pget_external_count" (Hid) -> c_int;
+    allocation_time = c"H5Pget_alloc_time" (Hid, *mut c_int) -> Herr;
+    filter_count = c"H5Pget_nfilters" (Hid) -> c_int;
+    set_filter = c"H5Pset_filter" (Hid, c_int, c_uint, usize, *const c_uint) -> Herr;
+    cache = c"H5Pget_chunk_cache" (Hid, *mut usize, *mut usize, *mut f64) -> Herr;
+    set_cache = c"H5Pset_chunk_cache" (Hid, usize, usize, f64) -> Herr;
 }
+
+// SAFETY: addresses of functions and of variables that HDF5 sets while it opens, before a program has a file open.
+unsafe impl Sync for Host {}
 
 /// By the address a call returns to.
 static CALLS: Cache<Host, 4096> = Cache::new();

@@ -7,6 +7,7 @@
 //! - [`trampolines`]: the exported names;
 //! - [`hooks`]: what happens around each call;
 //! - [`host`]: the HDF5 of the caller;
+//! - [`lists`]: datasets about to be created, and what they get;
 //! - [`files`]: the files that this process has open for writing;
 //! - [`quiet`]: calls of HDF5 that are Knarr's own;
 //! - [`run`]: what the launcher asked for, and messages to it.
@@ -17,6 +18,7 @@ mod cache;
 mod files;
 mod hooks;
 mod host;
+mod lists;
 mod quiet;
 mod run;
 mod trampolines;

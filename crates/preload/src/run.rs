@@ -3,16 +3,17 @@
 use std::fs::File;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
+use std::time::{Duration, Instant, SystemTime};
 
 use knarr_core::capture::{self, Event, Message, Snapshot};
 
 /// The run this process belongs to.
 pub(crate) struct Run {
     directory: PathBuf,
-    snapshot: Snapshot,
+    /// The newest one that was read, and when it was written.
+    snapshot: Mutex<(Arc<Snapshot>, Option<SystemTime>)>,
 }
 
 /// How long the program waits for a launcher that does not listen: it may have been killed.
@@ -30,16 +31,31 @@ pub(crate) fn run() -> Option<&'static Run> {
     static RUN: OnceLock<Option<Run>> = OnceLock::new();
     RUN.get_or_init(|| {
         let directory = directory()?;
-        let snapshot = Snapshot::read(&directory)?;
+        let written = age(&directory);
+        let snapshot = Mutex::new((Arc::new(Snapshot::read(&directory)?), written));
         Some(Run { directory, snapshot })
     })
     .as_ref()
 }
 
+/// When the snapshot was written.
+fn age(directory: &Path) -> Option<SystemTime> {
+    std::fs::metadata(directory.join(capture::SNAPSHOT)).and_then(|found| found.modified()).ok()
+}
+
 impl Run {
-    /// What was asked for.
-    pub(crate) fn snapshot(&self) -> &Snapshot {
-        &self.snapshot
+    /// What was asked for and learnt; `None` if another thread does not let go of it, as after a `fork`.
+    pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        let mut kept = patient(&self.snapshot)?;
+        let written = age(&self.directory);
+        if written.is_some() && written != kept.1 {
+            // Also when it cannot be read: it is not tried again at every file.
+            kept.1 = written;
+            if let Some(newer) = Snapshot::read(&self.directory) {
+                kept.0 = Arc::new(newer);
+            }
+        }
+        Some(Arc::clone(&kept.0))
     }
 
     /// Keeps the launcher from putting packed files in place until the result is dropped. Gives up waiting for a
@@ -61,6 +77,18 @@ impl Run {
         WRITES.fetch_or(matches!(event, Event::Opened { .. }), Ordering::Relaxed);
         send(&self.directory, event);
     }
+}
+
+/// A lock that a `fork` in another thread may have left taken is given up after a while.
+pub(crate) fn patient<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    for _ in 0..1000 {
+        match lock.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(20)),
+        }
+    }
+    None
 }
 
 /// A program image was loaded into this process.

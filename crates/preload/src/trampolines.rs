@@ -35,3 +35,30 @@ trampoline!(H5Fclose, hooks::file_close, "rsi", "x1");
 trampoline!(H5Idec_ref, hooks::release, "rsi", "x1");
 trampoline!(H5Fopen, hooks::file_open, "rcx", "x3");
 trampoline!(H5Fcreate, hooks::file_create, "r8", "x4");
+trampoline!(H5Dcreate1, hooks::create_1, "r9", "x5");
+trampoline!(H5Dcreate_anon, hooks::create_unnamed, "r9", "x5");
+
+// Its seventh argument, and so the caller's address as the eighth, go over the stack on x86-64.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+extern "C" fn H5Dcreate2() {
+    #[cfg(target_arch = "x86_64")]
+    core::arch::naked_asm!(
+        // Debuggers, and threads that are cancelled, walk the stack by these directives.
+        ".cfi_startproc",
+        "sub rsp, 8",
+        ".cfi_adjust_cfa_offset 8",
+        "push qword ptr [rsp + 8]",
+        ".cfi_adjust_cfa_offset 8",
+        "push qword ptr [rsp + 24]",
+        ".cfi_adjust_cfa_offset 8",
+        "call {hook}",
+        "add rsp, 24",
+        ".cfi_adjust_cfa_offset -24",
+        "ret",
+        ".cfi_endproc",
+        hook = sym hooks::create_2,
+    );
+    #[cfg(target_arch = "aarch64")]
+    core::arch::naked_asm!("mov x7, x30", "b {hook}", hook = sym hooks::create_2);
+}

@@ -18,6 +18,10 @@ struct Entry {
     state: State,
     /// It was opened again after it had been closed.
     reopened: bool,
+    /// Datasets created with filters, where they are compressed as they are written.
+    filtered: u64,
+    /// Datasets left as the program wanted them, by the reason.
+    left: BTreeMap<String, u64>,
 }
 
 /// How a process has a file open.
@@ -85,6 +89,13 @@ impl Ledger {
                 writer.closing = false;
                 return useless.then_some(path);
             }
+            Event::Created { path, left } => {
+                let entry = self.files.get_mut(&path)?;
+                match left {
+                    None => entry.filtered += 1,
+                    Some(why) => *entry.left.entry(why).or_default() += 1,
+                }
+            }
             Event::Closed { path, still_open, reader } => {
                 let entry = self.files.get_mut(&path)?;
                 // The least able of the processes that write it decides.
@@ -130,6 +141,16 @@ impl Ledger {
         Some((path.clone(), entry.reader))
     }
 
+    /// In words, what became of the datasets of a file that is compressed as it is written.
+    pub(super) fn datasets(&self, path: &Path) -> String {
+        let Some(entry) = self.files.get(path) else { return String::new() };
+        let mut text = format!("{} compressed as written", counted(entry.filtered));
+        for (why, count) in &entry.left {
+            text.push_str(&format!("; {} not: {why}", counted(*count)));
+        }
+        text
+    }
+
     /// A file that was handed out is done; one that was opened again meanwhile is not.
     pub(super) fn done(&mut self, path: &Path) {
         if let Some(entry) = self.files.get_mut(path).filter(|entry| entry.state == State::Packing) {
@@ -161,6 +182,10 @@ impl Ledger {
             Some((path.as_path(), why))
         })
     }
+}
+
+fn counted(datasets: u64) -> String {
+    if datasets == 1 { "1 dataset".to_owned() } else { format!("{datasets} datasets") }
 }
 
 #[cfg(test)]

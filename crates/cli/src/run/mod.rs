@@ -7,7 +7,9 @@ mod processes;
 mod program;
 mod stage;
 mod summary;
+mod written;
 
+use std::collections::BTreeMap;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -16,8 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use knarr_core::capture::{Message, Snapshot};
-use knarr_core::config::Config;
+use knarr_core::capture::{Message, Prescription, Snapshot};
+use knarr_core::config::{Config, FileRule, When};
 use knarr_core::engine::Engine;
 use knarr_core::error::{Error, Result};
 use knarr_formats::repack::RepackOptions;
@@ -29,6 +31,7 @@ use processes::System;
 use program::{CANNOT_BEGIN, Signals};
 use stage::Stage;
 use summary::Summary;
+use written::Learnt;
 
 /// How often files are looked after whose closing nobody tells of.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -52,6 +55,7 @@ pub(crate) fn run(arguments: &Run) -> Result<u8> {
 struct Begun {
     engine: Engine,
     snapshot: Snapshot,
+    learnt: Learnt,
     stage: Stage,
     preload: std::ffi::OsString,
     signals: Signals,
@@ -64,10 +68,15 @@ fn prepare(arguments: &Run) -> Result<Begun> {
     let profile = profile.map(|path| arguments.config.parent().unwrap_or(Path::new("")).join(path));
     let mut engine = crate::session::engine_for_run(&arguments.resources, profile)?;
     engine.cancel = Arc::new(AtomicBool::new(false));
-    let snapshot = Snapshot { config };
+    // What was asked for stands last: it wins over what was learnt.
+    let learnt = Learnt::read(&written::path(&arguments.config));
+    let mut prescriptions = learnt.prescriptions(&config);
+    let asked = written::asked(&config, &engine.codecs);
+    prescriptions.extend(asked.map_err(|error| error.at(arguments.config.display().to_string()))?);
+    let snapshot = Snapshot { config, prescriptions };
     let preload = stage::preload(&stage::library()?)?;
     let signals = Signals::listen(Arc::clone(&engine.cancel))?;
-    Ok(Begun { engine, stage: Stage::new(&snapshot)?, snapshot, preload, signals })
+    Ok(Begun { engine, stage: Stage::new(&snapshot)?, snapshot, learnt, preload, signals })
 }
 
 /// What the main loop hears.
@@ -114,11 +123,17 @@ impl Begun {
         });
         let summary = work.finish();
         let calls_seen = work.ledger.calls_seen;
+        let learnt = std::mem::take(&mut work.learnt);
         drop(work);
+        if !learnt.is_empty() {
+            self.learnt.take(&learnt, &self.snapshot.config);
+            if let Err(error) = self.learnt.save(&written::path(&arguments.config)) {
+                eprintln!("knarr: what was learnt of the files is not kept for the next run: {error}");
+            }
+        }
         // What a signal stopped is told by the exit code, unless the program has a failure of its own to tell.
         let code = self.signals.stopped_code().filter(|_| code == 0).unwrap_or(code);
         self.tell(arguments, &summary, code, calls_seen)?;
-        self.engine.cancel = Arc::default();
         Ok(code)
     }
 
@@ -175,6 +190,15 @@ fn listen(socket: &UnixDatagram, status: &Receiver<ExitStatus>, news: &Sender<Ne
     }
 }
 
+/// A file that is being packed.
+struct UnderWay {
+    path: PathBuf,
+    /// Set to stop it.
+    cancel: Arc<AtomicBool>,
+    /// The program had ended when it began: nobody but others can change the file.
+    after_end: bool,
+}
+
 /// The main loop.
 struct Work<'a> {
     begun: &'a Begun,
@@ -183,8 +207,11 @@ struct Work<'a> {
     receive: Receiver<News>,
     ledger: Ledger,
     summary: Summary,
-    /// The file that is being packed, and what stops that.
-    under_way: Option<(PathBuf, Arc<AtomicBool>)>,
+    /// What was learnt of files that are compressed as they are written, newest last.
+    learnt: Vec<Prescription>,
+    /// How many files of each rule were compressed as they were written.
+    written: BTreeMap<usize, u64>,
+    under_way: Option<UnderWay>,
     ended: Option<(ExitStatus, Instant)>,
 }
 
@@ -194,7 +221,8 @@ impl<'a> Work<'a> {
         let command = format!("knarr {}", words.join(" "));
         let options = RepackOptions { force: true, command, when: crate::report::today() };
         let (ledger, summary) = (Ledger::default(), Summary::default());
-        Self { begun, options, send, receive, ledger, summary, under_way: None, ended: None }
+        let (learnt, written) = (Vec::new(), BTreeMap::new());
+        Self { begun, options, send, receive, ledger, summary, learnt, written, under_way: None, ended: None }
     }
 
     /// Until the program has ended and its files are done. Returns the program's exit code.
@@ -212,9 +240,9 @@ impl<'a> Work<'a> {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
             if self.begun.engine.cancel.load(Ordering::Relaxed)
-                && let Some((path, _)) = self.under_way.clone()
+                && let Some(under_way) = &self.under_way
             {
-                self.stop(&path);
+                under_way.cancel.store(true, Ordering::Relaxed);
             }
             if last_look.elapsed() >= LOOK_EVERY || self.ended.is_some() {
                 self.ledger.settle(&System);
@@ -245,7 +273,17 @@ impl<'a> Work<'a> {
         if !ended {
             engine.jobs = 1;
         }
+        let learn = match self.begun.snapshot.rule_for(&path) {
+            Some((rule, FileRule { when: When::Write, .. })) => {
+                let count = self.written.entry(rule).or_default();
+                *count += 1;
+                // Of the 1st, 2nd, 4th, 8th, …: data may change with time, and learning is not to take much of it.
+                count.is_power_of_two()
+            }
+            _ => false,
+        };
         let job = Job {
+            learn,
             path: path.clone(),
             reader,
             engine,
@@ -263,41 +301,62 @@ impl<'a> Work<'a> {
             let _ = send.send(News::Done(job.path, outcome));
         });
         match started {
-            Ok(()) => self.under_way = Some((path, cancel)),
+            Ok(()) => self.under_way = Some(UnderWay { path, cancel, after_end: ended }),
             Err(error) => self.done(path, Outcome::Failed(error)),
         }
     }
 
     fn stop(&self, path: &Path) {
-        if let Some((_, cancel)) = self.under_way.as_ref().filter(|(under_way, _)| under_way == path) {
-            cancel.store(true, Ordering::Relaxed);
+        if let Some(under_way) = self.under_way.as_ref().filter(|under_way| under_way.path == path) {
+            under_way.cancel.store(true, Ordering::Relaxed);
         }
     }
 
     fn done(&mut self, path: PathBuf, outcome: Outcome) {
-        let stopped = self.under_way.take().is_some_and(|(_, cancel)| cancel.load(Ordering::Relaxed));
+        let under_way = self.under_way.take();
+        let stopped = under_way.as_ref().is_some_and(|under_way| under_way.cancel.load(Ordering::Relaxed));
+        let after_end = under_way.is_some_and(|under_way| under_way.after_end);
         match &outcome {
             // Stopped because the program writes it again: the ledger knows.
             Outcome::Failed(_) if stopped && !self.begun.engine.cancel.load(Ordering::Relaxed) => return,
-            // With the program gone nobody of its own changes the file any more: others do.
-            Outcome::Changed(_) if self.ended.is_none() => return self.ledger.again(&path),
+            Outcome::Changed(_) if !after_end => return self.ledger.again(&path),
             _ => self.ledger.done(&path),
+        }
+        if let Outcome::Written(Ok(learnt), _) = &outcome {
+            self.learn(learnt);
         }
         let name = match &outcome {
             Outcome::Packed(repacked) => repacked.output.clone(),
             _ => path,
         };
-        self.summary.add(name, outcome);
+        let datasets = self.ledger.datasets(&name);
+        self.summary.add(name, outcome, datasets);
+    }
+
+    /// Lets the program's next files have what was learnt.
+    fn learn(&mut self, learnt: &[Prescription]) {
+        if learnt.is_empty() {
+            return;
+        }
+        self.learnt.retain(|old| {
+            !learnt.iter().any(|new| (new.rule, &new.variable, new.dtype) == (old.rule, &old.variable, old.dtype))
+        });
+        self.learnt.extend_from_slice(learnt);
+        let Snapshot { config, prescriptions } = self.begun.snapshot.clone();
+        let (asked, known): (Vec<_>, Vec<_>) = prescriptions.into_iter().partition(|one| one.asked);
+        let all = known.into_iter().chain(self.learnt.iter().cloned()).chain(asked).collect();
+        // Programs go on with what they know if this fails.
+        let _ = self.begun.stage.put_snapshot(&Snapshot { config, prescriptions: all });
     }
 
     /// What became of all files.
     fn finish(&mut self) -> Summary {
         let mut summary = std::mem::take(&mut self.summary);
         while let Some((path, _)) = self.ledger.next(true) {
-            summary.add(path, Outcome::Left("interrupted before it was packed".to_owned()));
+            summary.add(path, Outcome::Left("interrupted before it was packed".to_owned()), String::new());
         }
         for (path, why) in self.ledger.left() {
-            summary.add(path.to_path_buf(), Outcome::Left(why));
+            summary.add(path.to_path_buf(), Outcome::Left(why), String::new());
         }
         summary
     }

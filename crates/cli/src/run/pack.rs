@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use knarr_core::capture::Snapshot;
+use knarr_core::capture::{Prescription, Snapshot};
 use knarr_core::codec::Reader;
+use knarr_core::config::When;
 use knarr_core::engine::{Engine, Silent};
 use knarr_core::error::{Error, Result};
 use knarr_core::settings::Settings;
-use knarr_formats::repack::{RepackOptions, Repacked, pack, save_plan};
+use knarr_formats::repack::{Pipeline, RepackOptions, Repacked, pack, pipelines, save_plan};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::processes::{Identity, name_of, writer};
@@ -32,12 +33,16 @@ pub(super) struct Job {
     pub(super) snapshot: Snapshot,
     pub(super) options: RepackOptions,
     pub(super) gate: PathBuf,
+    /// Whether to learn from a file that was compressed as it was written.
+    pub(super) learn: bool,
 }
 
 /// What became of it.
 pub(super) enum Outcome {
     /// The packed file is in place.
     Packed(Box<Repacked>),
+    /// It was compressed as it was written: what was learnt from it, and in how many seconds.
+    Written(Result<Vec<Prescription>>, f64),
     /// The file stays as it is, for this reason.
     Left(String),
     /// It is being written again, or was: packing may be tried later.
@@ -59,6 +64,13 @@ impl Job {
     }
 
     fn attempt(&self) -> Result<Outcome> {
+        if let Some((number, rule)) = self.snapshot.rule_for(&self.path)
+            && rule.when == When::Write
+        {
+            let begin = Instant::now();
+            let learnt = if self.learn { self.learn(number) } else { Ok(Vec::new()) };
+            return Ok(Outcome::Written(learnt, begin.elapsed().as_secs_f64()));
+        }
         let read_error = |error: std::io::Error| Error::read(&self.path, &error);
         let original = match File::open(&self.path) {
             Ok(file) => file,
@@ -97,6 +109,21 @@ impl Job {
             input_bytes: before.len(),
             ..repacked
         })))
+    }
+
+    /// The chains that would have suited the file, for the next ones of its rule.
+    fn learn(&self, rule: usize) -> Result<Vec<Prescription>> {
+        let Some((settings, limit)) = self.settings(&self.path)? else { return Ok(Vec::new()) };
+        let found = pipelines(&self.engine, &self.path, limit, &settings, &Silent)?;
+        let learnt = found.into_iter().map(|Pipeline { path, dtype, chain, filters }| Prescription {
+            rule,
+            variable: path,
+            dtype,
+            chain,
+            filters,
+            asked: false,
+        });
+        Ok(learnt.collect())
     }
 
     /// Settings of the rule for `path`, and the most demanding reader if the rule names none: the program may want to
@@ -161,13 +188,14 @@ impl Job {
     }
 }
 
-/// True if the file is as long and as old as it was, has no other name, and nobody has it open for writing.
+/// True if the file is as long and as old as it was, with the same owner, permissions and number of names, and nobody
+/// has it open for writing.
 fn is_unchanged(file: &File, before: &Metadata) -> bool {
-    file.metadata().is_ok_and(|now| {
-        now.len() == before.len()
-            && (now.mtime(), now.mtime_nsec()) == (before.mtime(), before.mtime_nsec())
-            && now.nlink() == before.nlink()
-    }) && writer(Identity::of(before)).is_none()
+    let look = |found: &Metadata| {
+        let time = (found.mtime(), found.mtime_nsec());
+        (found.len(), time, found.nlink(), found.mode(), found.uid(), found.gid())
+    };
+    file.metadata().is_ok_and(|now| look(&now) == look(before)) && writer(Identity::of(before)).is_none()
 }
 
 /// A name in the same directory for the packed file, and for a moment the original; removed when dropped.

@@ -22,8 +22,7 @@ impl Stage {
         let directory = make_directory()?;
         let write_error = |error: std::io::Error| Error::write(&directory, &error);
         let prepare = || -> Result<UnixDatagram> {
-            let text = serde_json::to_vec(snapshot).map_err(|error| Error::internal(error.to_string()))?;
-            std::fs::write(directory.join(capture::SNAPSHOT), text).map_err(write_error)?;
+            put_snapshot(&directory, snapshot)?;
             std::fs::write(directory.join(capture::GATE), b"").map_err(write_error)?;
             UnixDatagram::bind(directory.join(capture::SOCKET)).map_err(write_error)
         };
@@ -36,9 +35,22 @@ impl Stage {
         }
     }
 
+    /// Replaces the snapshot, for files that the program opens from now on.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub(super) fn put_snapshot(&self, snapshot: &Snapshot) -> Result<()> {
+        put_snapshot(&self.directory, snapshot)
+    }
+
     pub(super) fn gate(&self) -> PathBuf {
         self.directory.join(capture::GATE)
     }
+}
+
+fn put_snapshot(directory: &Path, snapshot: &Snapshot) -> Result<()> {
+    let text = serde_json::to_vec(snapshot).map_err(|error| Error::internal(error.to_string()))?;
+    crate::output::replace(&directory.join(capture::SNAPSHOT), &text)
 }
 
 impl Drop for Stage {

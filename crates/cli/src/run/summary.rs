@@ -8,17 +8,24 @@ use knarr_formats::repack::Repacked;
 use super::pack::Outcome;
 use crate::table::{self, Align};
 
+/// One file, and for those that are compressed as they are written what became of their datasets.
+struct Entry {
+    path: PathBuf,
+    outcome: Outcome,
+    datasets: String,
+}
+
 /// Files in the order in which they were done.
 #[derive(Default)]
 pub(super) struct Summary {
-    files: Vec<(PathBuf, Outcome)>,
+    files: Vec<Entry>,
 }
 
 impl Summary {
     /// Notes an outcome, in place of an earlier one of the same file.
-    pub(super) fn add(&mut self, path: PathBuf, outcome: Outcome) {
-        self.files.retain(|(other, _)| *other != path);
-        self.files.push((path, outcome));
+    pub(super) fn add(&mut self, path: PathBuf, outcome: Outcome, datasets: String) {
+        self.files.retain(|other| other.path != path);
+        self.files.push(Entry { path, outcome, datasets });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -27,7 +34,7 @@ impl Summary {
 
     /// The packed files.
     pub(super) fn packed(&self) -> impl Iterator<Item = &Repacked> {
-        self.files.iter().filter_map(|(_, outcome)| match outcome {
+        self.files.iter().filter_map(|entry| match &entry.outcome {
             Outcome::Packed(repacked) => Some(repacked.as_ref()),
             _ => None,
         })
@@ -35,10 +42,11 @@ impl Summary {
 
     /// Lines for files that could not be packed.
     pub(super) fn failures(&self) -> impl Iterator<Item = String> {
-        self.files.iter().filter_map(|(path, outcome)| match outcome {
+        self.files.iter().filter_map(|entry| match &entry.outcome {
             Outcome::Failed(error) => {
-                Some(format!("{}; the file is as the program wrote it", error.clone().at_once(&shown(path))))
+                Some(format!("{}; the file is as the program wrote it", error.clone().at_once(&shown(&entry.path))))
             }
+            Outcome::Written(Err(error), _) => Some(format!("nothing was learnt of {}: {error}", shown(&entry.path))),
             _ => None,
         })
     }
@@ -56,7 +64,7 @@ impl Summary {
         let rows: Vec<Vec<String>> = self
             .files
             .iter()
-            .map(|(path, outcome)| {
+            .map(|Entry { path, outcome, datasets }| {
                 let left = |why: &str| {
                     let size =
                         std::fs::metadata(path).map_or_else(|_| "-".to_owned(), |found| table::bytes(found.len()));
@@ -71,6 +79,16 @@ impl Summary {
                         format!("{:.2}", done.seconds),
                         chains(done),
                     ],
+                    Outcome::Written(_, seconds) => {
+                        let mut row = left(datasets);
+                        if let Some(before) = row.get_mut(1) {
+                            "-".clone_into(before);
+                        }
+                        if let Some(time) = row.get_mut(4) {
+                            *time = format!("{seconds:.2}");
+                        }
+                        row
+                    }
                     Outcome::Left(why) | Outcome::Changed(why) => left(why),
                     Outcome::Failed(_) => left("packing failed, see above"),
                 }
@@ -84,7 +102,10 @@ impl Summary {
         let files: Vec<_> = self
             .files
             .iter()
-            .map(|(path, outcome)| match outcome {
+            .map(|Entry { path, outcome, datasets }| match outcome {
+                Outcome::Written(_, seconds) => serde_json::json!({
+                    "output": path, "outcome": "written", "reason": datasets, "seconds": seconds,
+                }),
                 Outcome::Packed(done) => {
                     let mut file = crate::report::json(done);
                     if let Some(file) = file.as_object_mut() {

@@ -31,6 +31,14 @@ pub enum Event {
         /// It is new, or was emptied.
         created: bool,
     },
+    /// A dataset was created in such a file, whose rule has it compressed as it is written.
+    Created {
+        /// The file.
+        #[serde(with = "path_bytes")]
+        path: PathBuf,
+        /// Why it was left as the program wanted it; `None` if it got filters.
+        left: Option<String>,
+    },
     /// Such a file was closed.
     Closed {
         /// The file.

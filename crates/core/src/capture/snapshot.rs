@@ -6,11 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, FileRule, Route};
 
+use super::Prescription;
+
 /// The configuration as the launcher read and checked it. Later changes of `knarr.toml` are for the next run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The rules.
     pub config: Config,
+    /// Filters asked for and learnt, for files that are compressed as they are written. Later ones win.
+    pub prescriptions: Vec<Prescription>,
 }
 
 impl Snapshot {
