@@ -46,6 +46,7 @@ class Runner:
         self.top = folder
         self.folder = folder / "work"
         self.folder.mkdir()
+        self.scratch = folder / ".knarr"
         np.save(self.folder / "field.npy", FIELD)
 
     def start(
@@ -67,7 +68,7 @@ class Runner:
         out, err = process.communicate(timeout=TIME_LIMIT_S)
         assert "panicked" not in err, err
         assert not list(self.top.glob("knarr-run-*")), "the directory of the run stays behind"
-        assert not list(self.folder.rglob(".knarr-run-*")), "an unfinished file stays behind"
+        assert not list(self.top.rglob(".knarr-run-*")), "an unfinished file stays behind"
         result = self.top / "result.json"
         return Ran(process.returncode, out, err, json.loads(result.read_text()) if result.exists() else {})
 

@@ -250,7 +250,7 @@ def test_a_file_that_another_program_changes_while_it_is_packed(run):
     )
     path = run.folder / "a.h5"
     deadline = time.monotonic() + 30
-    while not list(run.folder.glob(".*")):
+    while not list(run.scratch.glob(".*")):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.002)
     with h5py.File(path, "r+", locking=False) as file:
@@ -259,6 +259,23 @@ def test_a_file_that_another_program_changes_while_it_is_packed(run):
     run.finish(process)
     with h5py.File(path) as file:
         assert np.all(file["T"][0] == 7) and np.array_equal(file["T"][8], FIELD[0])
+
+
+def test_folders_that_the_program_removes_hold_nothing_of_knarr(run):
+    """While files are packed, too."""
+    run(
+        *script("""
+        import shutil
+        for number in range(30):
+            os.mkdir("folder")
+            with h5py.File("folder/a.h5", "w") as file:
+                file["T"] = np.tile(FIELD, (4, 1, 1))
+            time.sleep(0.01 * (number % 5))
+            assert os.listdir("folder") == ["a.h5"]
+            shutil.rmtree("folder")
+        """)
+    )
+    assert sorted(path.name for path in run.folder.iterdir()) == ["field.npy"]
 
 
 def test_renamed_and_removed_files(run):
@@ -441,7 +458,7 @@ def test_an_interrupt_after_the_program_leaves_the_files_as_they_are(run):
         config=ALL + 'variables.T.chain = "shuffle | zstd:22"\nportable = "standard"\n',
     )
     deadline = time.monotonic() + 30
-    while not list(run.folder.glob(".*")):
+    while not list(run.scratch.glob(".*")):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.01)
     time.sleep(0.5)

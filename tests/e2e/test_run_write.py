@@ -235,3 +235,26 @@ def test_untouched_when_nothing_matches(run):
     with h5py.File(run.folder / "a.h5") as file:
         assert all(dataset.chunks is None for dataset in file.values())
     assert len((run.folder / "a.h5").read_bytes()) == len(plain)
+
+
+def test_chunks_that_the_program_writes_itself(run):
+    """It believes that they are stored as they are: so they are, and read right."""
+    run(
+        *script("""
+        with h5py.File("a.h5", "w") as file:
+            for name in ("T", "U"):
+                file.create_dataset(name, FIELD.shape, "f4", chunks=(1, 128, 256))
+            for step in range(8):
+                file["T"].id.write_direct_chunk((step, 0, 0), FIELD[step].tobytes())
+            file["U"][:4] = FIELD[:4]
+        with h5py.File("a.h5", "a") as file:
+            for step in range(4, 8):
+                file["U"].id.write_direct_chunk((step, 0, 0), FIELD[step].tobytes())
+            assert np.array_equal(file["T"][:], FIELD)
+        """),
+        config=WRITE,
+    )
+    with h5py.File(run.folder / "a.h5") as file:
+        assert np.array_equal(file["T"][:], FIELD) and np.array_equal(file["U"][:], FIELD)
+        masks = [file["U"].id.get_chunk_info(number).filter_mask for number in range(8)]
+        assert sorted(masks) == [0, 0, 0, 0, 3, 3, 3, 3]

@@ -18,7 +18,7 @@ impl<T: Sync, const N: usize> Cache<T, N> {
     /// Slots in the order in which `key` looks at them.
     fn slots(&self, key: usize) -> impl Iterator<Item = (&AtomicUsize, &AtomicPtr<T>)> {
         // Fibonacci hashing: neighbouring addresses are spread.
-        let begin = key.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as usize) >> 16;
+        let begin = key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16;
         (0..N.min(64)).filter_map(move |step| {
             let index = begin.wrapping_add(step) % N;
             Some((self.keys.get(index)?, self.values.get(index)?))

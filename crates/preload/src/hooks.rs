@@ -1,16 +1,17 @@
 //! What happens around each call of HDF5. Arguments and results are those of the function, and `caller` the address it
 //! returns to.
 
-use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 use knarr_core::capture::Event;
 
+use crate::given::Dataset;
 use crate::host::{Herr, Hid, Host};
 use crate::lists::{Lists, Request};
 use crate::run::Run;
-use crate::{files, lists, run};
+use crate::{files, given, lists, run};
 
 /// `H5F_ACC_RDWR`: without it a file is only read.
 const FOR_WRITING: c_uint = 1;
@@ -147,8 +148,8 @@ pub(crate) unsafe extern "C" fn create_1(
     create(
         host,
         &request,
-        // SAFETY: the caller's own arguments but for lists that were made for this call.
         |lists| {
+            // SAFETY: the caller's own arguments but for lists that were made for this call.
             modern.map_or(NOTHING, |f| unsafe { f(location, name, datatype, space, 0, lists.creation, lists.access) })
         },
         // SAFETY: the caller's own arguments.
@@ -204,6 +205,35 @@ pub(crate) unsafe extern "C" fn create_unnamed(
     )
 }
 
+/// # Safety
+/// As for `H5Dwrite_chunk`.
+pub(crate) unsafe extern "C" fn write_chunk(
+    dataset: Hid,
+    transfer: Hid,
+    mask: u32,
+    offset: *const u64,
+    size: usize,
+    bytes: *const c_void,
+    caller: usize,
+) -> Herr {
+    let host = Host::of(caller);
+    let Some(real) = host.write_chunk else { return -1 };
+    let given = if given::any() { guard(None, || mask_for(host, dataset)) } else { None };
+    // SAFETY: the caller's own arguments but for the mask.
+    unsafe { real(dataset, transfer, mask | given.unwrap_or(0), offset, size, bytes) }
+}
+
+/// The mask that skips filters which the program does not know of.
+fn mask_for(host: &Host, dataset: Hid) -> Option<u32> {
+    given::skipping(&Dataset::Open(dataset)).or_else(|| {
+        host.quietly(|host| {
+            let (path, _) = files::compressed(&lists::file_name(host, dataset)?)?;
+            given::skipping(&Dataset::Named(&path, &lists::object_name(host, dataset)?))
+        })
+        .flatten()
+    })
+}
+
 /// Creates a dataset: with filters where its file is compressed as it is written, and else, or where that fails, by the
 /// plain call, which shows its own errors.
 fn create(host: &Host, request: &Request, changed: impl Fn(&Lists<'_>) -> Hid, plain: impl Fn() -> Hid) -> Hid {
@@ -241,7 +271,13 @@ impl Attempt {
             let change = snapshot.change(rule, &variable)?;
             let lists = request.lists(host, &change).or_else(|| request.lists(host, &change.usual(variable.dtype)?));
             let lists = lists.ok_or_else(|| "the program's HDF5 lacks a filter".to_owned())?;
-            Some(create(&lists)).filter(|&id| id >= 0).ok_or_else(|| "HDF5 refused it with filters".to_owned())
+            let id = create(&lists);
+            if id < 0 {
+                return Err("HDF5 refused it with filters".to_owned());
+            }
+            given::note(&Dataset::Open(id), change.filters.len());
+            given::note(&Dataset::Named(&path, &variable.path), change.filters.len());
+            Ok(id)
         });
         Some(Self { run, path, created })
     }

@@ -64,6 +64,7 @@ functions! {
     create_1 = c"H5Dcreate1" (Hid, *const c_char, Hid, Hid, Hid) -> Hid;
     create_2 = c"H5Dcreate2" (Hid, *const c_char, Hid, Hid, Hid, Hid, Hid) -> Hid;
     create_unnamed = c"H5Dcreate_anon" (Hid, Hid, Hid, Hid, Hid) -> Hid;
+    write_chunk = c"H5Dwrite_chunk" (Hid, Hid, u32, *const u64, usize, *const c_void) -> Herr;
     file_name = c"H5Fget_name" (Hid, *mut c_char, usize) -> isize;
     object_name = c"H5Iget_name" (Hid, *mut c_char, usize) -> isize;
     file_of = c"H5Iget_file_id" (Hid) -> Hid;

@@ -8,6 +8,7 @@
 //! - [`hooks`]: what happens around each call;
 //! - [`host`]: the HDF5 of the caller;
 //! - [`lists`]: datasets about to be created, and what they get;
+//! - [`given`]: datasets that were given filters;
 //! - [`files`]: the files that this process has open for writing;
 //! - [`quiet`]: calls of HDF5 that are Knarr's own;
 //! - [`run`]: what the launcher asked for, and messages to it.
@@ -16,6 +17,7 @@
 
 mod cache;
 mod files;
+mod given;
 mod hooks;
 mod host;
 mod lists;

@@ -32,6 +32,7 @@ mod code {
     pub(super) const ALLOCATE_EARLY: i32 = 1;
     pub(super) const OPTIONAL: u32 = 1;
     pub(super) const MOST_DIMENSIONS: usize = 32;
+    pub(super) const MOST_DIMENSIONS_C: i32 = 32;
 }
 
 /// Why a dataset is left that HDF5 does not tell enough of: most often it will refuse it anyway.
@@ -95,6 +96,14 @@ pub(crate) fn file_name(host: &Host, object: Hid) -> Option<Vec<u8>> {
     read_name(|buffer, room| unsafe { get(object, buffer, room) })
 }
 
+/// Path of an object in its file.
+pub(crate) fn object_name(host: &Host, object: Hid) -> Option<String> {
+    let get = host.object_name?;
+    // SAFETY: as HDF5 documents: without room it tells the length.
+    let name = read_name(|buffer, room| unsafe { get(object, buffer, room) })?;
+    Some(String::from_utf8_lossy(&name).into_owned())
+}
+
 /// Reads a name with a function that tells its length and writes as much as fits, with a NUL.
 fn read_name(get: impl Fn(*mut c_char, usize) -> isize) -> Option<Vec<u8>> {
     let len = usize::try_from(get(std::ptr::null_mut(), 0)).ok().filter(|&len| len < 1 << 20)?;
@@ -125,10 +134,7 @@ impl Request {
     }
 
     fn path(&self, host: &Host) -> String {
-        // SAFETY: as HDF5 documents.
-        let group =
-            host.object_name.and_then(|get| read_name(|buffer, room| unsafe { get(self.location, buffer, room) }));
-        let group = String::from_utf8_lossy(&group.unwrap_or_default()).into_owned();
+        let group = object_name(host, self.location).unwrap_or_default();
         if self.name.is_null() {
             return format!("{}/", group.trim_end_matches('/'));
         }
@@ -249,7 +255,7 @@ impl Request {
                 let mut chunk = [0u64; code::MOST_DIMENSIONS];
                 let get = host.chunk.ok_or(UNKNOWN)?;
                 // SAFETY: there is room for as many extents as are said.
-                let found = unsafe { get(self.creation, code::MOST_DIMENSIONS as c_int, chunk.as_mut_ptr()) };
+                let found = unsafe { get(self.creation, code::MOST_DIMENSIONS_C, chunk.as_mut_ptr()) };
                 let found = usize::try_from(found).ok().filter(|&found| found == rank).ok_or(UNKNOWN)?;
                 Ok(Layout::Chunked(chunk.into_iter().take(found).collect()))
             }

@@ -22,7 +22,7 @@ use knarr_core::capture::{Message, Prescription, Snapshot};
 use knarr_core::config::{Config, FileRule, When};
 use knarr_core::engine::Engine;
 use knarr_core::error::{Error, Result};
-use knarr_formats::repack::RepackOptions;
+use knarr_formats::repack::{RepackOptions, save_plan};
 
 use crate::args::Run;
 use ledger::Ledger;
@@ -57,6 +57,8 @@ struct Begun {
     snapshot: Snapshot,
     learnt: Learnt,
     stage: Stage,
+    /// `.knarr` beside the configuration.
+    scratch: PathBuf,
     preload: std::ffi::OsString,
     signals: Signals,
 }
@@ -76,7 +78,10 @@ fn prepare(arguments: &Run) -> Result<Begun> {
     let snapshot = Snapshot { config, prescriptions };
     let preload = stage::preload(&stage::library()?)?;
     let signals = Signals::listen(Arc::clone(&engine.cancel))?;
-    Ok(Begun { engine, stage: Stage::new(&snapshot)?, snapshot, learnt, preload, signals })
+    let scratch = written::directory(&arguments.config);
+    // Where it cannot be made, packed files are made beside the files.
+    let _ = std::fs::create_dir_all(&scratch);
+    Ok(Begun { engine, stage: Stage::new(&snapshot)?, snapshot, learnt, scratch, preload, signals })
 }
 
 /// What the main loop hears.
@@ -133,6 +138,12 @@ impl Begun {
         }
         // What a signal stopped is told by the exit code, unless the program has a failure of its own to tell.
         let code = self.signals.stopped_code().filter(|_| code == 0).unwrap_or(code);
+        // Plans come now: before, they could be in the way of a program that removes its directories.
+        for done in summary.packed().filter(|done| done.output.exists()) {
+            save_plan(&done.plan, &done.output)?;
+        }
+        // Only if nothing is kept there.
+        let _ = std::fs::remove_dir(&self.scratch);
         self.tell(arguments, &summary, code, calls_seen)?;
         Ok(code)
     }
@@ -290,6 +301,7 @@ impl<'a> Work<'a> {
             snapshot: self.begun.snapshot.clone(),
             options: self.options.clone(),
             gate: self.begun.stage.gate(),
+            scratch: self.begun.scratch.clone(),
         };
         let send = self.send.clone();
         let started = spawn("packer", move || {

@@ -1,6 +1,6 @@
 //! Packs one file that the program has closed, and puts the result in its place.
 //!
-//! The result is written beside the file, synced and proven; then names are exchanged in one step. Before and after the
+//! The result is written on the same file system, synced and proven; then names are exchanged in one step. Before and after the
 //! exchange the original must be what was read and nobody may have it open for writing; otherwise it gets its name back.
 //! Programs under `knarr run` cannot open a file for writing between the two looks: they wait at the gate. For others
 //! the second look covers that moment, except on file systems that cannot exchange names, and for writers on other
@@ -18,7 +18,7 @@ use knarr_core::config::When;
 use knarr_core::engine::{Engine, Silent};
 use knarr_core::error::{Error, Result};
 use knarr_core::settings::Settings;
-use knarr_formats::repack::{Pipeline, RepackOptions, Repacked, pack, pipelines, save_plan};
+use knarr_formats::repack::{Pipeline, RepackOptions, Repacked, pack, pipelines};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::processes::{Identity, name_of, writer};
@@ -33,6 +33,8 @@ pub(super) struct Job {
     pub(super) snapshot: Snapshot,
     pub(super) options: RepackOptions,
     pub(super) gate: PathBuf,
+    /// Where packed files are made, if that is on their file system.
+    pub(super) scratch: PathBuf,
     /// Whether to learn from a file that was compressed as it was written.
     pub(super) learn: bool,
 }
@@ -92,7 +94,7 @@ impl Job {
         let Some((settings, limit)) = self.settings(&self.path)? else {
             return Ok(Outcome::Left("no rule matches it any more".to_owned()));
         };
-        let packed = Beside::new(&self.path);
+        let packed = Beside::new(&self.path, &before, &self.scratch);
         let repacked = pack(&self.engine, &self.path, &packed.0, limit, &settings, &self.options, &Silent)?;
         if repacked.output_bytes >= before.len() {
             return Ok(Outcome::Left("packing would not make it smaller".to_owned()));
@@ -102,7 +104,6 @@ impl Job {
             Ok(path) => path,
             Err(outcome) => return Ok(outcome),
         };
-        save_plan(&repacked.plan, &path)?;
         Ok(Outcome::Packed(Box::new(Repacked {
             input: path.clone(),
             output: path,
@@ -167,9 +168,9 @@ impl Job {
             }
             Err(error) => return Err(write_error(error)),
         }
-        if let Some(directory) = path.parent().and_then(|parent| File::open(parent).ok()) {
+        for directory in [path.parent(), packed.0.parent()].into_iter().flatten() {
             // Some file systems cannot sync directories; the exchange itself has succeeded.
-            let _ = directory.sync_all();
+            let _ = File::open(directory).and_then(|directory| directory.sync_all());
         }
         Ok(Ok(path))
     }
@@ -198,14 +199,18 @@ fn is_unchanged(file: &File, before: &Metadata) -> bool {
     file.metadata().is_ok_and(|now| look(&now) == look(before)) && writer(Identity::of(before)).is_none()
 }
 
-/// A name in the same directory for the packed file, and for a moment the original; removed when dropped.
+/// A name on the same file system for the packed file, and for a moment the original; removed when dropped.
 struct Beside(PathBuf);
 
 impl Beside {
-    fn new(path: &Path) -> Self {
+    /// In `scratch` if that is on the file system of `file`, else in the directory of `path`: what appears there may be
+    /// in the way of a program that removes the directory.
+    fn new(path: &Path, file: &Metadata, scratch: &Path) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        Self(path.with_file_name(format!(".knarr-run-{:x}-{number:x}", std::process::id())))
+        let name = format!(".knarr-run-{:x}-{number:x}", std::process::id());
+        let same = std::fs::metadata(scratch).is_ok_and(|found| found.dev() == file.dev());
+        Self(if same { scratch.join(name) } else { path.with_file_name(name) })
     }
 }
 

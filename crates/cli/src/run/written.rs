@@ -102,9 +102,15 @@ impl Known {
     }
 }
 
-/// Where it lies.
+/// Where Knarr keeps what it needs between runs and while it packs: beside the configuration.
+pub(super) fn directory(config: &Path) -> PathBuf {
+    let config = std::path::absolute(config).unwrap_or_else(|_| config.to_owned());
+    config.parent().unwrap_or(Path::new("/")).join(".knarr")
+}
+
+/// Where what was learnt lies.
 pub(super) fn path(config: &Path) -> PathBuf {
-    config.parent().unwrap_or(Path::new("")).join(".knarr").join("learned.json")
+    directory(config).join("learned.json")
 }
 
 impl Learnt {
