@@ -91,24 +91,17 @@ def is_packed(path: Path, name: str = "T") -> bool:
         return file[name].chunks is not None and file[name].id.get_create_plist().get_nfilters() > 0
 
 
-def c_program(folder: Path, source: str) -> Path:
-    """Builds a C program against Debian's HDF5."""
-    headers = Path("/usr/include/hdf5/serial")
-    if not headers.is_dir() or shutil.which("cc") is None:
-        pytest.skip("needs a C compiler and the package libhdf5-dev")
-    (folder / "program.c").write_text("#include <hdf5.h>\n#include <stdio.h>\n" + source)
-    libraries = next(Path("/usr/lib").glob("*/hdf5/serial"))
-    subprocess.run(
-        [
-            "cc",
-            "-O1",
-            "-o",
-            folder / "program",
-            folder / "program.c",
-            f"-I{headers}",
-            f"-L{libraries}",
-            "-lhdf5",
-        ],
-        check=True,
-    )
+def c_program(folder: Path, source: str, parallel: bool = False) -> Path:
+    """Builds a C program against Debian's HDF5, serial or parallel."""
+    compiler, kind = ("mpicc", "openmpi") if parallel else ("cc", "serial")
+    headers = Path("/usr/include/hdf5") / kind
+    if not headers.is_dir() or shutil.which(compiler) is None:
+        package = "libhdf5-openmpi-dev" if parallel else "libhdf5-dev"
+        pytest.skip(f"needs {compiler} and the package {package}")
+    includes = "#include <hdf5.h>\n#include <stdio.h>\n" + ("#include <mpi.h>\n" if parallel else "")
+    (folder / "program.c").write_text(includes + source)
+    libraries = next(Path("/usr/lib").glob(f"*/hdf5/{kind}"))
+    options = ["-O1", f"-I{headers}", f"-L{libraries}", f"-Wl,-rpath,{libraries}"]
+    command = [compiler, folder / "program.c", "-o", folder / "program", *options, "-lhdf5"]
+    subprocess.run(command, check=True)
     return folder / "program"

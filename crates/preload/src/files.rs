@@ -54,10 +54,15 @@ pub(crate) struct Opening {
 /// To be called before the file with this name is opened for writing, or `created`.
 pub(crate) fn opening(name: &[u8], created: bool) -> Option<Opening> {
     let run = run()?;
-    let absolute = std::path::absolute(Path::new(OsStr::from_bytes(name))).ok()?;
+    let named = Path::new(OsStr::from_bytes(name));
+    let may_concern = named.file_name().is_some_and(|last| run.rules().may_concern(&last.to_string_lossy()));
+    if !may_concern && !named.is_symlink() {
+        return None;
+    }
+    let absolute = std::path::absolute(named).ok()?;
     // A name that leads elsewhere is resolved first: rules are for files, and a new one has no other name yet.
     let path = std::fs::canonicalize(&absolute).unwrap_or_else(|_| absolute.clone());
-    run.snapshot()?.rule_for(&path)?;
+    run.rules().rule_for(&path)?;
     Some(Opening { run, named: name.to_vec(), absolute, created, _gate: run.gate() })
 }
 
@@ -65,8 +70,7 @@ impl Opening {
     /// To be called after the file was opened as `id`.
     pub(crate) fn opened(self, id: Hid) {
         let Ok(path) = std::fs::canonicalize(&self.absolute) else { return };
-        let Some(snapshot) = self.run.snapshot() else { return };
-        let Some((number, rule)) = snapshot.rule_for(&path) else { return };
+        let Some((number, rule)) = self.run.rules().rule_for(&path) else { return };
         let rule = (rule.when == When::Write).then_some(number);
         self.run.tell(Event::Opened { path: path.clone(), created: self.created });
         if let Some(mut files) = files() {

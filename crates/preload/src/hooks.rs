@@ -266,7 +266,7 @@ impl Attempt {
     fn make(host: &Host, request: &Request, create: impl Fn(&Lists<'_>) -> Hid) -> Option<Self> {
         let (path, rule) = files::compressed(&lists::file_name(host, request.location)?)?;
         let run = run::run()?;
-        let snapshot = run.snapshot()?;
+        let snapshot = run.newest()?;
         let created = request.variable(host).map_err(str::to_owned).and_then(|variable| {
             let change = snapshot.change(rule, &variable)?;
             let lists = request.lists(host, &change).or_else(|| request.lists(host, &change.usual(variable.dtype)?));

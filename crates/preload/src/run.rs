@@ -12,8 +12,10 @@ use knarr_core::capture::{self, Event, Message, Snapshot};
 /// The run this process belongs to.
 pub(crate) struct Run {
     directory: PathBuf,
-    /// The newest one that was read, and when it was written.
-    snapshot: Mutex<(Arc<Snapshot>, Option<SystemTime>)>,
+    /// What was asked for when this process first looked; rules stay as they are.
+    first: Arc<Snapshot>,
+    /// The newest one that was read, and when it was written: prescriptions change.
+    newest: Mutex<(Arc<Snapshot>, Option<SystemTime>)>,
 }
 
 /// How long the program waits for a launcher that does not listen: it may have been killed.
@@ -32,8 +34,9 @@ pub(crate) fn run() -> Option<&'static Run> {
     RUN.get_or_init(|| {
         let directory = directory()?;
         let written = age(&directory);
-        let snapshot = Mutex::new((Arc::new(Snapshot::read(&directory)?), written));
-        Some(Run { directory, snapshot })
+        let first = Arc::new(Snapshot::read(&directory)?);
+        let newest = Mutex::new((Arc::clone(&first), written));
+        Some(Run { directory, first, newest })
     })
     .as_ref()
 }
@@ -44,9 +47,14 @@ fn age(directory: &Path) -> Option<SystemTime> {
 }
 
 impl Run {
-    /// What was asked for and learnt; `None` if another thread does not let go of it, as after a `fork`.
-    pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
-        let mut kept = patient(&self.snapshot)?;
+    /// The rules.
+    pub(crate) fn rules(&self) -> &Snapshot {
+        &self.first
+    }
+
+    /// What was asked for and learnt by now; `None` if another thread does not let go of it, as after a `fork`.
+    pub(crate) fn newest(&self) -> Option<Arc<Snapshot>> {
+        let mut kept = patient(&self.newest)?;
         let written = age(&self.directory);
         if written.is_some() && written != kept.1 {
             // Also when it cannot be read: it is not tried again at every file.

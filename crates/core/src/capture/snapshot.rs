@@ -23,10 +23,40 @@ impl Snapshot {
         serde_json::from_slice(&std::fs::read(directory.join(super::SNAPSHOT)).ok()?).ok()
     }
 
+    /// False if no rule can match a file of this name, whatever its directory. Quick, for calls that are frequent.
+    pub fn may_concern(&self, name: &str) -> bool {
+        self.config.file.iter().any(|rule| {
+            let tail = rule.pattern.rsplit(['*', '?']).next().unwrap_or_default();
+            // What stands behind the last wildcard ends the path, and with it the name.
+            tail.contains('/') || tail.len() > name.len() || name.ends_with(tail)
+        })
+    }
+
     /// The rule by which the file at the absolute path `path` is to be compressed, with its number.
     pub fn rule_for(&self, path: &Path) -> Option<(usize, &FileRule)> {
         let rule = self.config.rule_for(path).filter(|rule| rule.route == Route::Compress)?;
         let number = self.config.file.iter().position(|other| std::ptr::eq(other, rule))?;
         Some((number, rule))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quick_look_passes_over_no_file_that_a_rule_matches() {
+        let patterns = ["a*.nc", "*.h5", "/data/*/x", "x?", "out*/b.nc", "*", "restart_1"];
+        for pattern in patterns {
+            let config = Config::parse(&format!("[[file]]\npattern = \"{pattern}\"\n")).unwrap();
+            let snapshot = Snapshot { config, prescriptions: Vec::new() };
+            for path in ["/data/a1.nc", "/data/q/x", "/data/x1", "/out1/b.nc", "/out/c/b.nc", "/restart_1", "/b.h5"] {
+                let name = path.rsplit('/').next().unwrap();
+                let matches = snapshot.rule_for(Path::new(path)).is_some();
+                assert!(!matches || snapshot.may_concern(name), "{pattern} {path}");
+            }
+        }
+        let config = Config::parse("[[file]]\npattern = \"a*.nc\"\n").unwrap();
+        assert!(!Snapshot { config, prescriptions: Vec::new() }.may_concern("a.h5"));
     }
 }
