@@ -18,7 +18,7 @@ $(VENV)/.ready: tools/requirements.txt tools/setup.sh
 	touch $@
 
 build: setup
-	cargo build --release --locked -p knarr-cli
+	cargo build --release --locked -p knarr-cli -p knarr-preload
 
 # The main job on real files.
 demo: build

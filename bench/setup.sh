@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Installs what the benchmarks and the end-to-end tests need beside Knarr itself:
-#   system: h5repack, h5diff, h5dump (hdf5-tools), nccopy, ncdump (netcdf-bin) and two collections
-#           of real sample files (libncarg-data, ferret-datasets);
+#   system: h5repack, h5diff, h5dump (hdf5-tools), nccopy, ncdump (netcdf-bin), the headers of HDF5 for
+#           the C programs of the tests (libhdf5-dev, libhdf5-openmpi-dev, openmpi-bin) and two
+#           collections of real sample files (libncarg-data, ferret-datasets);
 #   Python: bench/requirements.txt into .venv/ of the repository.
 # Nothing else outside .venv/ is changed. Safe to run again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-system_packages=(hdf5-tools netcdf-bin libncarg-data ferret-datasets)
+system_packages=(hdf5-tools netcdf-bin libhdf5-dev libhdf5-openmpi-dev openmpi-bin libncarg-data ferret-datasets)
 
 missing_packages() {
     for package in "${system_packages[@]}"; do

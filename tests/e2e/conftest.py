@@ -21,6 +21,7 @@ import filter_inputs
 import hdf5_inputs
 import netcdf_inputs
 import zarr_inputs
+from running import Runner
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 KNARR = Path(os.environ.get("KNARR_BIN", REPOSITORY / "target" / "release" / "knarr")).resolve()
@@ -110,6 +111,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]
         return path
 
     return make
+
+
+@pytest.fixture
+def run(knarr: Knarr, tmp_path: Path) -> Runner:
+    """Runs programs under `knarr run`."""
+    return Runner(KNARR, knarr.environment, tmp_path)
 
 
 @pytest.fixture

@@ -64,6 +64,8 @@ def test_commands_of_the_readme_run(knarr, tmp_path):
     assert len(commands) >= 3
     for name in ("history_2020.nc", "in.nc"):
         _write(tmp_path / name)
+    (configuration,) = _blocks("README.md", "toml")
+    (tmp_path / "knarr.toml").write_text(configuration)
     for command in commands:
         program, *arguments = shlex.split(command)
         program = KNARR if program == "knarr" else program

@@ -1,6 +1,7 @@
 //! The command line. `docs/cli.md` is generated from it.
 
 use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Repacks netCDF, HDF5 and Zarr data with the chain that suits each variable, and proves that nothing was lost.
@@ -29,6 +30,8 @@ pub(crate) enum Command {
     Advise(Advise),
     /// Write the same data smaller: netCDF-4, HDF5 or Zarr v3, by the suffix of the output
     Repack(Repack),
+    /// Run a program; the HDF5 and netCDF-4 files it writes become smaller, as knarr.toml says
+    Run(Run),
     /// Compare two files: equal bits, or the largest error against the promised bound
     Verify(Verify),
     /// Content hash per variable and file that does not depend on chunks, chain or container
@@ -152,6 +155,34 @@ pub(crate) struct Repack {
     #[arg(long)]
     pub(crate) json: bool,
 }
+
+#[derive(Args, Debug)]
+#[command(after_help = RUN_EXIT_CODES)]
+pub(crate) struct Run {
+    /// Configuration: the first [[file]] whose pattern matches a file says what becomes of it
+    #[arg(short, long, value_name = "FILE", default_value = "knarr.toml")]
+    pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) resources: Resources,
+    /// Write a self-contained HTML page with plots
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Write the machine-readable result; standard output is the program's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Say nothing at the end, unless something failed
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// The program and its arguments, best behind '--'
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+const RUN_EXIT_CODES: &str = "Exit codes: those of the program, or
+  125  knarr could not begin: knarr.toml is missing or wrong, or cannot be served
+  126  the program cannot be executed
+  127  the program was not found
+  128 and the number of the signal that ended the program, or ended knarr after it";
 
 #[derive(Args, Debug)]
 pub(crate) struct Verify {

@@ -14,6 +14,7 @@ mod progress;
 mod repack;
 mod report;
 mod request;
+mod run;
 mod session;
 mod table;
 mod verify;
@@ -59,6 +60,7 @@ fn run() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(arguments),
         Command::Advise(arguments) => advise::run(arguments),
         Command::Repack(arguments) => repack::run(arguments),
+        Command::Run(arguments) => run::run(arguments),
         Command::Verify(arguments) => verify::run(arguments),
         Command::Hash(arguments) => hash::run(arguments),
         Command::Profile(arguments) => profile::run(arguments),

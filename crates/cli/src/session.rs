@@ -13,7 +13,24 @@ use crate::args::Resources;
 
 /// Sets up codecs, threads, memory, profile and what Ctrl-C and termination do.
 pub(crate) fn engine(resources: &Resources, configured_profile: Option<PathBuf>) -> Result<Engine> {
-    let mut engine = engine_without_profile(resources)?;
+    let engine = with_profile(engine_without_signals(resources)?, resources, configured_profile)?;
+    register(&engine)?;
+    Ok(engine)
+}
+
+/// As [`engine`], with the built-in profile whatever the user has.
+pub(crate) fn engine_without_profile(resources: &Resources) -> Result<Engine> {
+    let engine = engine_without_signals(resources)?;
+    register(&engine)?;
+    Ok(engine)
+}
+
+/// As [`engine`], for a command that handles signals itself.
+pub(crate) fn engine_for_run(resources: &Resources, configured_profile: Option<PathBuf>) -> Result<Engine> {
+    with_profile(engine_without_signals(resources)?, resources, configured_profile)
+}
+
+fn with_profile(mut engine: Engine, resources: &Resources, configured_profile: Option<PathBuf>) -> Result<Engine> {
     if let Some(path) = resources.profile.clone().or(configured_profile) {
         engine.profile = Arc::new(read_profile(&path)?);
     } else if let Some(path) = user_profile().filter(|path| path.exists()) {
@@ -22,21 +39,24 @@ pub(crate) fn engine(resources: &Resources, configured_profile: Option<PathBuf>)
     Ok(engine)
 }
 
-/// As [`engine`], with the built-in profile whatever the user has.
-pub(crate) fn engine_without_profile(resources: &Resources) -> Result<Engine> {
+fn engine_without_signals(resources: &Resources) -> Result<Engine> {
     let mut engine = Engine::new(knarr_native::codecs()?);
     engine.jobs = match resources.jobs {
         Some(jobs) => usize::try_from(jobs).unwrap_or(1),
         None => slurm_cpus().unwrap_or(engine.jobs),
     };
     engine.max_mem = parse_size(&resources.max_mem)?;
+    Ok(engine)
+}
+
+fn register(engine: &Engine) -> Result<()> {
     for signal in STOPPING {
         let number = usize::try_from(signal).unwrap_or(0);
         signal_hook::flag::register(signal, Arc::clone(&engine.cancel))
             .and_then(|_| signal_hook::flag::register_usize(signal, Arc::clone(stopped_by()), number))
             .map_err(|error| Error::internal(format!("cannot handle signals: {error}")))?;
     }
-    Ok(engine)
+    Ok(())
 }
 
 /// Signals that stop at the next chunk, with nothing left behind.

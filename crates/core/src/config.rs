@@ -1,6 +1,6 @@
 //! `knarr.toml`: the one configuration file. Unknown keys are errors that show the line.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::quality::Quality;
 use crate::settings::{Rule, Settings};
 
 /// The whole file.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The machine.
@@ -24,7 +24,7 @@ pub struct Config {
 }
 
 /// `[machine]`
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
     /// Profile written by `knarr profile`; relative to the configuration file.
@@ -32,7 +32,7 @@ pub struct Machine {
 }
 
 /// Where the values of a family of files go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Route {
     /// A standard file with chosen chains.
@@ -42,8 +42,19 @@ pub enum Route {
     File,
 }
 
+/// When `knarr run` compresses what a program writes. Other commands take no notice of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum When {
+    /// The program writes as it always does; closed files are packed beside it and put in their place.
+    #[default]
+    Close,
+    /// New variables get lossless standard filters as the program creates them.
+    Write,
+}
+
 /// `[[file]]`
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileRule {
     /// Pattern of file names with `*` and `?`.
@@ -51,6 +62,9 @@ pub struct FileRule {
     /// Where the values go.
     #[serde(default)]
     pub route: Route,
+    /// When `knarr run` compresses.
+    #[serde(default)]
+    pub when: When,
     /// Named goal, weights or limits, as on the command line.
     pub goal: Option<String>,
     /// Most demanding reader allowed: core, standard or knarr.
@@ -61,7 +75,7 @@ pub struct FileRule {
 }
 
 /// `variables.NAME`
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VariableRule {
     /// `"lossless"`, or bounds in one line: `"max_abs_error=0.01, significant_digits=4"`.

@@ -103,13 +103,18 @@ impl Settings {
         }
         quality.validate(variable.dtype).map_err(|error| error.at_variable(variable.name()))?;
         let chain = matching.iter().rev().find_map(|rule| rule.chain.clone());
-        let chunks = matching.iter().rev().find_map(|rule| rule.chunks.clone());
         Ok(VariableSettings {
             quality,
             kept_lossless,
             chain: chain.or_else(|| self.chain.clone()),
-            chunks: chunks.unwrap_or_else(|| self.chunks.clone()),
+            chunks: self.chunks_of(variable),
         })
+    }
+
+    /// Chunks of `variable`, which may be all that is known of its file.
+    pub fn chunks_of(&self, variable: &Variable) -> ChunkRule {
+        let named = self.rules.iter().rev().filter(|rule| matches(&rule.pattern, variable));
+        named.filter_map(|rule| rule.chunks.clone()).next().unwrap_or_else(|| self.chunks.clone())
     }
 
     /// Checks that every rule that names a variable finds it.

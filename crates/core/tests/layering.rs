@@ -9,6 +9,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("knarr-native", &["knarr-core"]),
     ("knarr-formats", &["knarr-core"]),
     ("knarr-cli", &["knarr-core", "knarr-native", "knarr-formats"]),
+    ("knarr-preload", &["knarr-core"]),
     ("knarr-python", &["knarr-core", "knarr-native", "knarr-formats"]),
 ];
 

@@ -29,9 +29,20 @@ fn is_hdf5(probe: &Probe<'_>) -> Result<bool> {
 }
 
 fn open_hdf5(path: &Path, codecs: &CodecList) -> Result<Box<dyn Source>> {
+    Ok(Box::new(hdf5::Hdf5Source::open(path, resolver(codecs))?))
+}
+
+/// The HDF5 or netCDF-4 file at `path`, without HDF5's lock.
+///
+/// # Errors
+/// As for [`open`].
+pub(crate) fn open_hdf5_unlocked(path: &Path, codecs: &CodecList) -> Result<hdf5::Hdf5Source> {
+    hdf5::Hdf5Source::open_unlocked(path, resolver(codecs))
+}
+
+fn resolver(codecs: &CodecList) -> Box<dyn hdf5::FilterResolver> {
     let codecs = codecs.clone();
-    let resolver = move |filters: &[_], input: &_| Chain::from_hdf5(&codecs, filters, input);
-    Ok(Box::new(hdf5::Hdf5Source::open(path, Box::new(resolver))?))
+    Box::new(move |filters: &[_], input: &_| Chain::from_hdf5(&codecs, filters, input))
 }
 
 fn is_classic(probe: &Probe<'_>) -> Result<bool> {

@@ -4,16 +4,17 @@ use std::path::{Path, PathBuf};
 
 use knarr_core::array::DType;
 use knarr_core::choose::Target;
-use knarr_core::codec::Reader;
+use knarr_core::codec::{Hdf5Filter, Reader};
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::model::Variable;
 use knarr_core::pipeline::{Execution, advise, execute, most_demanding, prove_copies, storages};
 use knarr_core::plan::{Action, Plan};
 use knarr_core::provenance;
+use knarr_core::quality::Quality;
 use knarr_core::quantization::Records;
-use knarr_core::settings::Settings;
-use knarr_core::store::{Sink, Source};
+use knarr_core::settings::{Rule, Settings};
+use knarr_core::store::{Encoding, Sink, Source};
 use serde::Serialize;
 
 use crate::hdf5::temporary::Temporary;
@@ -124,48 +125,157 @@ pub fn repack(
         source = crate::whole_records(source);
         zarr_fit::check(source.as_ref())?;
     }
-    let target = format.target(settings.portable);
-    let plan = advise(engine, source.as_ref(), settings, target, progress).map_err(|error| in_file(error, input))?;
-    let choosing_seconds = begin.elapsed().as_secs_f64();
-    let storages = storages(engine, source.as_ref(), &plan, target)?;
-    // What is copied is read while the sink is made: such errors are the input's.
-    let blame = |error: Error| match error.kind() {
-        ErrorKind::Write | ErrorKind::Exists => error,
-        _ => in_file(error, input),
-    };
-    let records = records(source.as_ref(), &plan).map_err(blame)?;
-    let flags = if format == OutputFormat::Zarr { zarr_fit::flags(source.as_ref()) } else { Vec::new() };
-    let written = Labelled::new(source.as_ref(), labels(&records, format), flags);
-    let mut sink: Box<dyn Sink> = match format {
-        OutputFormat::Zarr => {
-            let options = ZarrOptions { force: options.force, codecs: engine.codecs.clone(), ..ZarrOptions::default() };
-            Box::new(ZarrSink::create(output, &written, &storages, options).map_err(blame)?)
+    let job = Job { engine, input, output, format, target: format.target(settings.portable), settings, options };
+    let repacked = job.run(source.as_ref(), progress, begin)?;
+    save_plan(&repacked.plan, output)?;
+    Ok(repacked)
+}
+
+/// Writes what the HDF5 or netCDF-4 file `input` holds to a new file `output`, in the same format whatever the names.
+/// The file is not locked: a program may open it for writing meanwhile, and who puts the output in its place checks
+/// before that it has not changed. No plan is saved: the output has not got its final name yet.
+///
+/// `limit` is the most demanding reader allowed where that is less than `settings` allow.
+///
+/// # Errors
+/// As for [`repack`]; `Corrupt` if the input is no HDF5 file.
+pub fn pack(
+    engine: &Engine,
+    input: &Path,
+    output: &Path,
+    limit: Option<Reader>,
+    settings: &Settings,
+    options: &RepackOptions,
+    progress: &dyn Progress,
+) -> Result<Repacked> {
+    let begin = std::time::Instant::now();
+    let (source, format, target) = open_unlocked(engine, input, limit, settings)?;
+    let settings = &spare_rounded(&source, settings);
+    Job { engine, input, output, format, target, settings, options }.run(&source, progress, begin)
+}
+
+/// The HDF5 pipeline that a variable would get.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pipeline {
+    /// Absolute path of the variable.
+    pub path: String,
+    /// Element type.
+    pub dtype: DType,
+    /// The chain, in words.
+    pub chain: String,
+    /// The filters.
+    pub filters: Vec<Hdf5Filter>,
+}
+
+/// Pipelines that [`pack`] would give to the variables of `input`, without those it would copy.
+///
+/// # Errors
+/// As for [`pack`].
+pub fn pipelines(
+    engine: &Engine,
+    input: &Path,
+    limit: Option<Reader>,
+    settings: &Settings,
+    progress: &dyn Progress,
+) -> Result<Vec<Pipeline>> {
+    let (source, _, target) = open_unlocked(engine, input, limit, settings)?;
+    let plan = advise(engine, &source, settings, target, progress).map_err(|error| in_file(error, input))?;
+    let mut pipelines = Vec::new();
+    for storage in storages(engine, &source, &plan, target)? {
+        let Some(variable) = source.model().variables.get(storage.variable) else { continue };
+        if let (Encoding::Hdf5(filters), Some(Action::Encode(choice))) =
+            (storage.encoding, plan.variable(&variable.path).map(|planned| &planned.action))
+        {
+            let (path, chain) = (variable.path.clone(), choice.chain.to_string());
+            pipelines.push(Pipeline { path, dtype: variable.dtype, chain, filters });
         }
-        OutputFormat::NetCdf4 | OutputFormat::Hdf5 => {
-            let options = SinkOptions { force: options.force };
-            Box::new(Hdf5Sink::create(output, &written, &storages, options).map_err(blame)?)
-        }
-    };
-    if settings.verify {
-        prove_copies(engine, source.as_ref(), &plan).map_err(|error| in_file(error, input))?;
     }
-    let execution =
-        execute(engine, source.as_ref(), &plan, target, settings.verify, sink.as_mut(), progress).map_err(blame)?;
-    annotate(sink.as_mut(), source.as_ref(), &plan, &records, &execution, options)?;
-    engine.check_cancelled()?;
-    let output_bytes = sink.commit()?;
-    save_plan(&plan, output)?;
-    Ok(Repacked {
-        input: input.to_owned(),
-        output: output.to_owned(),
-        input_bytes: size_of(input),
-        output_bytes,
-        reader: most_demanding(&plan),
-        plan,
-        execution,
-        seconds: begin.elapsed().as_secs_f64(),
-        choosing_seconds,
-    })
+    Ok(pipelines)
+}
+
+fn open_unlocked(
+    engine: &Engine,
+    input: &Path,
+    limit: Option<Reader>,
+    settings: &Settings,
+) -> Result<(Hdf5Source, OutputFormat, Target)> {
+    let source = crate::open::open_hdf5_unlocked(input, &engine.codecs)?;
+    let format = if source.is_netcdf() { OutputFormat::NetCdf4 } else { OutputFormat::Hdf5 };
+    let target = match format.target(settings.portable) {
+        Target::Hdf5(reader) => Target::Hdf5(limit.map_or(reader, |limit| limit.min(reader))),
+        zarr @ Target::Zarr(_) => zarr,
+    };
+    Ok((source, format, target))
+}
+
+/// Settings that keep variables lossless that were rounded within a bound before: two errors could add up to more.
+fn spare_rounded(source: &dyn Source, settings: &Settings) -> Settings {
+    let mut settings = settings.clone();
+    for variable in &source.model().variables {
+        if variable.attributes.iter().any(|attribute| attribute.name == provenance::QUALITY_ATTRIBUTE) {
+            let pattern = variable.path.clone();
+            settings.rules.push(Rule { pattern, quality: Some(Quality::LOSSLESS), ..Rule::default() });
+        }
+    }
+    settings
+}
+
+/// One input on its way to one output.
+struct Job<'a> {
+    engine: &'a Engine,
+    input: &'a Path,
+    output: &'a Path,
+    format: OutputFormat,
+    target: Target,
+    settings: &'a Settings,
+    options: &'a RepackOptions,
+}
+
+impl Job<'_> {
+    fn run(&self, source: &dyn Source, progress: &dyn Progress, begin: std::time::Instant) -> Result<Repacked> {
+        let Self { engine, input, output, format, target, settings, options } = *self;
+        let plan = advise(engine, source, settings, target, progress).map_err(|error| in_file(error, input))?;
+        let choosing_seconds = begin.elapsed().as_secs_f64();
+        let storages = storages(engine, source, &plan, target)?;
+        // What is copied is read while the sink is made: such errors are the input's.
+        let blame = |error: Error| match error.kind() {
+            ErrorKind::Write | ErrorKind::Exists => error,
+            _ => in_file(error, input),
+        };
+        let records = records(source, &plan).map_err(blame)?;
+        let flags = if format == OutputFormat::Zarr { zarr_fit::flags(source) } else { Vec::new() };
+        let written = Labelled::new(source, labels(&records, format), flags);
+        let mut sink: Box<dyn Sink> = match format {
+            OutputFormat::Zarr => {
+                let options =
+                    ZarrOptions { force: options.force, codecs: engine.codecs.clone(), ..ZarrOptions::default() };
+                Box::new(ZarrSink::create(output, &written, &storages, options).map_err(blame)?)
+            }
+            OutputFormat::NetCdf4 | OutputFormat::Hdf5 => {
+                let options = SinkOptions { force: options.force };
+                Box::new(Hdf5Sink::create(output, &written, &storages, options).map_err(blame)?)
+            }
+        };
+        if settings.verify {
+            prove_copies(engine, source, &plan).map_err(|error| in_file(error, input))?;
+        }
+        let execution =
+            execute(engine, source, &plan, target, settings.verify, sink.as_mut(), progress).map_err(blame)?;
+        annotate(sink.as_mut(), source, &plan, &records, &execution, options)?;
+        engine.check_cancelled()?;
+        let output_bytes = sink.commit()?;
+        Ok(Repacked {
+            input: input.to_owned(),
+            output: output.to_owned(),
+            input_bytes: size_of(input),
+            output_bytes,
+            reader: most_demanding(&plan),
+            plan,
+            execution,
+            seconds: begin.elapsed().as_secs_f64(),
+            choosing_seconds,
+        })
+    }
 }
 
 fn refuse_existing(input: &Path, output: &Path, force: bool) -> Result<()> {
@@ -245,7 +355,10 @@ fn annotate(
 }
 
 /// Saves the plan beside the output, in place of an older one.
-fn save_plan(plan: &Plan, output: &Path) -> Result<()> {
+///
+/// # Errors
+/// `Write` if it cannot be written.
+pub fn save_plan(plan: &Plan, output: &Path) -> Result<()> {
     let path = plan_path(output);
     let text = serde_json::to_vec_pretty(plan).map_err(|error| Error::internal(error.to_string()))?;
     let temporary = Temporary::create(&path, true)?;

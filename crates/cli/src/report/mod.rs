@@ -60,9 +60,9 @@ fn civil(days: u64) -> (u64, u64, u64) {
 }
 
 /// Writes the page beside its place and renames it, so that an interrupted run leaves no half of it.
-pub(crate) fn write(path: &Path, done: &[Repacked], verified: bool) -> Result<()> {
+pub(crate) fn write<'r>(path: &Path, done: impl IntoIterator<Item = &'r Repacked>, verified: bool) -> Result<()> {
     let codecs = knarr_native::codecs()?;
-    let files: Vec<_> = done.iter().map(|one| facts::File::new(one, &codecs)).collect();
+    let files: Vec<_> = done.into_iter().map(|one| facts::File::new(one, &codecs)).collect();
     let words: Vec<String> = std::env::args().skip(1).collect();
     let context = page::Context { verified, command: format!("knarr {}", words.join(" ")), when: today() };
     crate::output::replace(path, page::render(&files, &context).as_bytes())

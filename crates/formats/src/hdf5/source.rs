@@ -78,6 +78,19 @@ impl Hdf5Source {
     /// `NotFound` or `Read` if there is no such readable file, `Corrupt` if it is not an HDF5 file, truncated or
     /// damaged.
     pub fn open(path: &Path, resolver: Box<dyn FilterResolver>) -> Result<Self> {
+        Self::open_with(path, resolver, true)
+    }
+
+    /// As [`Hdf5Source::open`], without HDF5's lock on the file: a program may open it for writing meanwhile. Who reads
+    /// this way checks afterwards that the file has not changed.
+    ///
+    /// # Errors
+    /// As for [`Hdf5Source::open`].
+    pub fn open_unlocked(path: &Path, resolver: Box<dyn FilterResolver>) -> Result<Self> {
+        Self::open_with(path, resolver, false)
+    }
+
+    fn open_with(path: &Path, resolver: Box<dyn FilterResolver>, lock: bool) -> Result<Self> {
         let place = |error: Error| error.at(path.display().to_string());
         let raw = std::fs::File::open(path).map_err(|error| Error::read(path, &error))?;
         let metadata = raw.metadata().map_err(|error| Error::read(path, &error))?;
@@ -89,7 +102,7 @@ impl Hdf5Source {
             return Err(place(not_hdf5(&raw, raw_len)));
         }
         sys::locked(|| {
-            let file = sys::File::open(path).map_err(explain_open).map_err(place)?;
+            let file = sys::File::open(path, lock).map_err(explain_open).map_err(place)?;
             let found = scan(&file).map_err(place)?;
             let count = found.stored.len();
             Ok(Self {
@@ -106,6 +119,11 @@ impl Hdf5Source {
                 is_netcdf: found.is_netcdf,
             })
         })
+    }
+
+    /// True if netCDF-4 wrote it.
+    pub fn is_netcdf(&self) -> bool {
+        self.is_netcdf
     }
 
     /// Sets how many bytes of decoded chunks are kept for regions that do not follow the chunk grid. 64 MiB if

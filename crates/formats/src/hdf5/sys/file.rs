@@ -9,7 +9,7 @@ use hdf5_metno_sys::h5f::{
 };
 use hdf5_metno_sys::h5o::{H5O_token_t, H5Oopen_by_token};
 use hdf5_metno_sys::h5p::{
-    H5P_CLS_FILE_ACCESS, H5P_DEFAULT, H5Pcreate, H5Pset_fclose_degree, H5Pset_file_locking, H5Pset_libver_bounds,
+    H5P_CLS_FILE_ACCESS, H5Pcreate, H5Pset_fclose_degree, H5Pset_file_locking, H5Pset_libver_bounds,
 };
 
 use super::{Address, Group, Id, Object, Plist, c_string, call, locked, made};
@@ -21,11 +21,20 @@ use knarr_core::error::Result;
 pub(crate) struct File(pub(super) Id);
 
 impl File {
-    /// Opens for reading.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
+    /// Opens for reading. With `lock`, writers that use HDF5 cannot open the file meanwhile, nor is one opened that
+    /// they have open.
+    pub(crate) fn open(path: &Path, lock: bool) -> Result<Self> {
         let name = c_string(path.as_os_str().as_bytes())?;
-        // SAFETY: `name` is NUL-terminated and outlives the call.
-        made("open the file", || unsafe { H5Fopen(name.as_ptr(), H5F_ACC_RDONLY, H5P_DEFAULT) }).map(Self)
+        locked(|| {
+            // SAFETY: the class identifier is valid once the library is open, which the lock ensures.
+            let fapl = made("prepare the file", || unsafe { H5Pcreate(*H5P_CLS_FILE_ACCESS) })?;
+            if !lock {
+                // SAFETY: `fapl` is a live file access list.
+                call("prepare the file", || unsafe { H5Pset_file_locking(fapl.raw(), 0, 1) })?;
+            }
+            // SAFETY: `name` is NUL-terminated and outlives the call, as does the list.
+            made("open the file", || unsafe { H5Fopen(name.as_ptr(), H5F_ACC_RDONLY, fapl.raw()) }).map(Self)
+        })
     }
 
     /// Creates a file, emptying one that exists. `modern` asks for version-2 superblocks and object headers, which

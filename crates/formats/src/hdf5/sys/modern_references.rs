@@ -65,7 +65,7 @@ fn modern_references_are_translated() {
     Box::new(sink).commit().unwrap();
     drop(source);
     std::fs::remove_file(&input).unwrap();
-    let file = File::open(&output).unwrap();
+    let file = File::open(&output, true).unwrap();
     let dataset = file.object_at_path(b"/references").unwrap().into_dataset().unwrap();
     let memory = dataset.read_memory(&[0], &[4]).unwrap();
     let element = |n: usize| memory.bytes()[n * 64..].as_ptr().cast::<H5R_ref_t>();

@@ -1,0 +1,278 @@
+//! What became of each file, from messages of the program's processes. Decides, and touches no file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use knarr_core::capture::{Event, Message};
+use knarr_core::codec::Reader;
+
+use super::processes::Processes;
+
+/// One file that the program has open for writing, or had.
+#[derive(Debug, Default)]
+struct Entry {
+    /// Processes that have it open, and how.
+    writers: BTreeMap<u32, Writer>,
+    /// What the program's HDF5 can read.
+    reader: Option<Reader>,
+    state: State,
+    /// It was opened again after it had been closed.
+    reopened: bool,
+    /// Datasets created with filters, where they are compressed as they are written.
+    filtered: u64,
+    /// Datasets left as the program wanted them, by the reason.
+    left: BTreeMap<String, u64>,
+}
+
+/// How a process has a file open.
+#[derive(Debug, Clone, Copy, Default)]
+struct Writer {
+    /// Times it was opened and not closed.
+    opens: u32,
+    /// The program has closed it, or its process ends in order; HDF5 may still hold it open.
+    closing: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    /// Being written, or written and not yet packed.
+    #[default]
+    Written,
+    /// Handed out to be packed.
+    Packing,
+    /// Done, packed or not.
+    Done,
+    /// A process ended, or was replaced, while the file was open.
+    Lost,
+}
+
+/// All files of a run.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    files: BTreeMap<PathBuf, Entry>,
+    /// Processes that said that they end in order.
+    ending: BTreeSet<u32>,
+    /// Some process called HDF5.
+    pub(super) calls_seen: bool,
+}
+
+impl Ledger {
+    /// Takes a message in. Returns the file whose packing it makes useless, if there is one.
+    pub(super) fn hear(&mut self, message: Message) -> Option<PathBuf> {
+        let Message { process, event } = message;
+        match event {
+            Event::Calls => self.calls_seen = true,
+            Event::Started => {
+                // The same process with another program: what it had open was not closed.
+                self.ending.remove(&process);
+                for entry in self.files.values_mut().filter(|entry| entry.writers.contains_key(&process)) {
+                    entry.writers.remove(&process);
+                    entry.state = State::Lost;
+                }
+            }
+            Event::Exiting => {
+                self.ending.insert(process);
+            }
+            Event::Opened { path, created } => {
+                let entry = self.files.entry(path.clone()).or_default();
+                let useless = entry.state == State::Packing;
+                if created && entry.writers.is_empty() {
+                    *entry = Entry { reopened: entry.reopened || entry.reader.is_some(), ..Entry::default() };
+                } else {
+                    entry.reopened |= entry.writers.is_empty();
+                    if entry.state != State::Lost {
+                        entry.state = State::Written;
+                    }
+                }
+                let writer = entry.writers.entry(process).or_default();
+                writer.opens += 1;
+                writer.closing = false;
+                return useless.then_some(path);
+            }
+            Event::Created { path, left } => {
+                let entry = self.files.get_mut(&path)?;
+                match left {
+                    None => entry.filtered += 1,
+                    Some(why) => *entry.left.entry(why).or_default() += 1,
+                }
+            }
+            Event::Closed { path, still_open, reader } => {
+                let entry = self.files.get_mut(&path)?;
+                // The least able of the processes that write it decides.
+                entry.reader = Some(entry.reader.map_or(reader, |other| other.min(reader)));
+                if let Some(writer) = entry.writers.get_mut(&process) {
+                    writer.opens = writer.opens.saturating_sub(1);
+                    writer.closing = writer.opens == 0;
+                    if writer.closing && !still_open {
+                        entry.writers.remove(&process);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Looks after files whose closing nobody told of: HDF5 waits for objects in them, or their process is gone.
+    pub(super) fn settle(&mut self, processes: &dyn Processes) {
+        let ending = &self.ending;
+        for (path, entry) in &mut self.files {
+            let before = entry.writers.len();
+            let mut lost = false;
+            entry.writers.retain(|&process, writer| {
+                if processes.alive(process) {
+                    return processes.writes(process, path);
+                }
+                lost |= !writer.closing && !ending.contains(&process);
+                false
+            });
+            if lost && before > 0 {
+                entry.state = State::Lost;
+            }
+        }
+    }
+
+    /// The next file to pack, which counts as handed out, with what its program can read. A file that the program opens
+    /// again and again is packed once, when the program has `ended`.
+    pub(super) fn next(&mut self, ended: bool) -> Option<(PathBuf, Option<Reader>)> {
+        let (path, entry) = self.files.iter_mut().find(|(_, entry)| {
+            entry.state == State::Written && entry.writers.is_empty() && (ended || !entry.reopened)
+        })?;
+        entry.state = State::Packing;
+        Some((path.clone(), entry.reader))
+    }
+
+    /// In words, what became of the datasets of a file that is compressed as it is written.
+    pub(super) fn datasets(&self, path: &Path) -> String {
+        let Some(entry) = self.files.get(path) else { return String::new() };
+        let mut text = format!("{} compressed as written", counted(entry.filtered));
+        for (why, count) in &entry.left {
+            text.push_str(&format!("; {} not: {why}", counted(*count)));
+        }
+        text
+    }
+
+    /// A file that was handed out is done; one that was opened again meanwhile is not.
+    pub(super) fn done(&mut self, path: &Path) {
+        if let Some(entry) = self.files.get_mut(path).filter(|entry| entry.state == State::Packing) {
+            entry.state = State::Done;
+        }
+    }
+
+    /// A file that was handed out changed under way, and is to be handed out again once the program has ended.
+    pub(super) fn again(&mut self, path: &Path) {
+        if let Some(entry) = self.files.get_mut(path).filter(|entry| entry.state == State::Packing) {
+            entry.state = State::Written;
+            entry.reopened = true;
+        }
+    }
+
+    /// True if some process still has a file open for writing.
+    pub(super) fn is_open(&self) -> bool {
+        self.files.values().any(|entry| !entry.writers.is_empty())
+    }
+
+    /// Files that stay as they are, and why.
+    pub(super) fn left(&self) -> impl Iterator<Item = (&Path, String)> {
+        self.files.iter().filter_map(|(path, entry)| {
+            let why = match (entry.state, entry.writers.keys().next()) {
+                (State::Lost, _) => "its process ended while the file was open".to_owned(),
+                (_, Some(process)) => format!("still open for writing in process {process}"),
+                _ => return None,
+            };
+            Some((path.as_path(), why))
+        })
+    }
+}
+
+fn counted(datasets: u64) -> String {
+    if datasets == 1 { "1 dataset".to_owned() } else { format!("{datasets} datasets") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Process numbers below 100 run; those below 10 have every file open.
+    struct Fake;
+
+    impl Processes for Fake {
+        fn alive(&self, process: u32) -> bool {
+            process < 100
+        }
+        fn writes(&self, process: u32, _: &Path) -> bool {
+            process < 10
+        }
+    }
+
+    fn opened(process: u32, created: bool) -> Message {
+        Message { process, event: Event::Opened { path: "/a.nc".into(), created } }
+    }
+
+    fn closed(process: u32, still_open: bool) -> Message {
+        Message { process, event: Event::Closed { path: "/a.nc".into(), still_open, reader: Reader::NetCdf } }
+    }
+
+    fn ledger(messages: impl IntoIterator<Item = Message>) -> Ledger {
+        let mut ledger = Ledger::default();
+        for message in messages {
+            ledger.hear(message);
+        }
+        ledger.settle(&Fake);
+        ledger
+    }
+
+    #[test]
+    fn a_closed_file_is_handed_out_once() {
+        let mut ledger = ledger([opened(1, true), closed(1, false)]);
+        assert_eq!(ledger.next(false), Some(("/a.nc".into(), Some(Reader::NetCdf))));
+        assert_eq!(ledger.next(true), None);
+        ledger.done(Path::new("/a.nc"));
+        assert_eq!(ledger.next(true), None);
+        assert_eq!(ledger.left().count(), 0);
+    }
+
+    #[test]
+    fn all_writers_must_have_closed() {
+        let mut ledger = ledger([opened(1, true), opened(2, true), closed(1, false)]);
+        assert!(ledger.next(true).is_none() && ledger.is_open());
+        ledger.hear(closed(2, false));
+        assert!(ledger.next(false).is_some() && !ledger.is_open());
+    }
+
+    #[test]
+    fn what_hdf5_still_holds_open_is_waited_for() {
+        assert!(ledger([opened(1, true), closed(1, true)]).next(true).is_none());
+        assert!(ledger([opened(50, true), closed(50, true)]).next(true).is_some(), "closed since, the process runs");
+        assert!(ledger([opened(1, true), opened(1, false), closed(1, false)]).next(true).is_none(), "opened twice");
+    }
+
+    #[test]
+    fn a_file_open_at_a_crash_is_left_and_one_open_at_an_orderly_end_is_not() {
+        let mut crashed = ledger([opened(200, true)]);
+        assert!(crashed.next(true).is_none());
+        assert_eq!(crashed.left().count(), 1);
+        let mut ended = ledger([opened(200, true), Message { process: 200, event: Event::Exiting }]);
+        assert!(ended.next(true).is_some());
+        let mut replaced = ledger([opened(1, true), Message { process: 1, event: Event::Started }]);
+        assert!(replaced.next(true).is_none());
+        assert_eq!(replaced.left().count(), 1);
+        let again = [opened(200, true), closed(200, false), opened(200, true)];
+        assert!(ledger(again).next(true).is_none(), "open at the crash, though closed before");
+        let mended =
+            [opened(200, true), Message { process: 200, event: Event::Started }, opened(1, true), closed(1, false)];
+        assert!(ledger(mended).next(true).is_some(), "written anew");
+    }
+
+    #[test]
+    fn a_file_opened_again_is_packed_at_the_end() {
+        let mut ledger = ledger([opened(1, true), closed(1, false)]);
+        assert!(ledger.next(false).is_some());
+        assert_eq!(ledger.hear(opened(1, false)), Some("/a.nc".into()), "packing it is useless now");
+        ledger.done(Path::new("/a.nc"));
+        ledger.hear(closed(1, false));
+        assert!(ledger.next(false).is_none());
+        assert!(ledger.next(true).is_some());
+        ledger.again(Path::new("/a.nc"));
+        assert!(ledger.next(true).is_some());
+    }
+}

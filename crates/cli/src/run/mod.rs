@@ -1,0 +1,375 @@
+//! `knarr run`: a program is started with a library that tells which HDF5 and netCDF-4 files it writes; each is packed
+//! in the background once it is closed, and put in its place.
+
+mod ledger;
+mod pack;
+mod processes;
+mod program;
+mod stage;
+mod summary;
+mod written;
+
+use std::collections::BTreeMap;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use knarr_core::capture::{Message, Prescription, Snapshot};
+use knarr_core::config::{Config, FileRule, When};
+use knarr_core::engine::Engine;
+use knarr_core::error::{Error, Result};
+use knarr_formats::repack::{RepackOptions, save_plan};
+
+use crate::args::Run;
+use ledger::Ledger;
+use pack::{Job, Outcome};
+use processes::System;
+use program::{CANNOT_BEGIN, Signals};
+use stage::Stage;
+use summary::Summary;
+use written::Learnt;
+
+/// How often files are looked after whose closing nobody tells of.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long processes that the program left behind may take to close their files.
+const GRACE: Duration = Duration::from_secs(2);
+/// The lowest priority: packing takes no time from the program while it runs.
+const BACKGROUND: i32 = 19;
+
+pub(crate) fn run(arguments: &Run) -> Result<u8> {
+    let begun = match prepare(arguments) {
+        Ok(begun) => begun,
+        Err(error) => {
+            eprintln!("knarr: {error}; the program was not started");
+            return Ok(CANNOT_BEGIN);
+        }
+    };
+    begun.run(arguments)
+}
+
+/// Everything that must be in order before the program starts.
+struct Begun {
+    engine: Engine,
+    snapshot: Snapshot,
+    learnt: Learnt,
+    stage: Stage,
+    /// `.knarr` beside the configuration.
+    scratch: PathBuf,
+    preload: std::ffi::OsString,
+    signals: Signals,
+}
+
+fn prepare(arguments: &Run) -> Result<Begun> {
+    let config = Config::read(&arguments.config)
+        .map_err(|error| error.mend("write the file, or name another with --config; docs/run.md has an example"))?;
+    let profile = config.machine.profile.as_ref();
+    let profile = profile.map(|path| arguments.config.parent().unwrap_or(Path::new("")).join(path));
+    let mut engine = crate::session::engine_for_run(&arguments.resources, profile)?;
+    engine.cancel = Arc::new(AtomicBool::new(false));
+    // What was asked for stands last: it wins over what was learnt.
+    let learnt = Learnt::read(&written::path(&arguments.config));
+    let mut prescriptions = learnt.prescriptions(&config);
+    let asked = written::asked(&config, &engine.codecs);
+    prescriptions.extend(asked.map_err(|error| error.at(arguments.config.display().to_string()))?);
+    let snapshot = Snapshot { config, prescriptions };
+    let preload = stage::preload(&stage::library()?)?;
+    let signals = Signals::listen(Arc::clone(&engine.cancel))?;
+    let scratch = written::directory(&arguments.config);
+    // Where it cannot be made, packed files are made beside the files.
+    let _ = std::fs::create_dir_all(&scratch);
+    Ok(Begun { engine, stage: Stage::new(&snapshot)?, snapshot, learnt, scratch, preload, signals })
+}
+
+/// What the main loop hears.
+enum News {
+    /// A process of the program did something.
+    Message(Message),
+    /// The program has ended, and all its messages have come before.
+    Ended(ExitStatus),
+    /// A file is done.
+    Done(PathBuf, Outcome),
+}
+
+/// What Knarr sends to its own socket when the program has ended, behind all messages of the program.
+const ENDED: &[u8] = b"ended";
+
+impl Begun {
+    fn run(mut self, arguments: &Run) -> Result<u8> {
+        let mut child = match self.signals.start(&arguments.program, &self.stage.directory, &self.preload) {
+            Ok(child) => child,
+            Err(code) => return Ok(code),
+        };
+        let (send, receive) = channel();
+        let (ended, status) = channel();
+        let listener = self.stage.socket.try_clone().map_err(|error| Error::internal(error.to_string()))?;
+        spawn("listener", {
+            let send = send.clone();
+            move || listen(&listener, &status, &send)
+        })?;
+        let mut work = Work::new(&self, send, receive);
+        let signals = &self.signals;
+        let socket = self.stage.directory.join(knarr_core::capture::SOCKET);
+        let code = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let status = signals.wait(&mut child).unwrap_or_default();
+                let _ = ended.send(status);
+                if let Ok(own) = UnixDatagram::unbound() {
+                    while own
+                        .send_to(ENDED, &socket)
+                        .is_err_and(|error| error.kind() == std::io::ErrorKind::Interrupted)
+                    {}
+                }
+            });
+            work.supervise()
+        });
+        let summary = work.finish();
+        let calls_seen = work.ledger.calls_seen;
+        let learnt = std::mem::take(&mut work.learnt);
+        drop(work);
+        if !learnt.is_empty() {
+            self.learnt.take(&learnt, &self.snapshot.config);
+            if let Err(error) = self.learnt.save(&written::path(&arguments.config)) {
+                eprintln!("knarr: what was learnt of the files is not kept for the next run: {error}");
+            }
+        }
+        // What a signal stopped is told by the exit code, unless the program has a failure of its own to tell.
+        let code = self.signals.stopped_code().filter(|_| code == 0).unwrap_or(code);
+        // Plans come now: before, they could be in the way of a program that removes its directories.
+        for done in summary.packed().filter(|done| done.output.exists()) {
+            save_plan(&done.plan, &done.output)?;
+        }
+        // Only if nothing is kept there.
+        let _ = std::fs::remove_dir(&self.scratch);
+        self.tell(arguments, &summary, code, calls_seen)?;
+        Ok(code)
+    }
+
+    fn tell(&self, arguments: &Run, summary: &Summary, code: u8, calls_seen: bool) -> Result<()> {
+        for line in summary.failures() {
+            eprintln!("knarr: {line}");
+        }
+        if !arguments.quiet {
+            if !summary.is_empty() {
+                eprint!("{}", summary.table());
+            } else if calls_seen {
+                eprintln!("knarr: no file that the program wrote matches a pattern of {}", arguments.config.display());
+            } else {
+                eprintln!(
+                    "knarr: no HDF5 calls were seen: the program makes none, or is linked statically, or changes its \
+                     user; see docs/run.md"
+                );
+            }
+        }
+        if let Some(path) = &arguments.json {
+            let text = format!("{}\n", summary.json(code, calls_seen));
+            crate::output::replace(path, text.as_bytes())?;
+        }
+        if let Some(path) = &arguments.report {
+            crate::report::write(path, summary.packed(), true)?;
+        }
+        Ok(())
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    started.map(drop).map_err(|error| Error::internal(format!("cannot start a thread: {error}")))
+}
+
+/// Hands on what comes to the socket, until the program has ended.
+fn listen(socket: &UnixDatagram, status: &Receiver<ExitStatus>, news: &Sender<News>) {
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let bytes = match socket.recv(&mut buffer) {
+            Ok(len) => buffer.get(..len).unwrap_or_default(),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(_) => return,
+        };
+        let heard = if bytes == ENDED {
+            status.recv().ok().map(News::Ended)
+        } else {
+            Message::from_bytes(bytes).map(News::Message)
+        };
+        let last = matches!(heard, Some(News::Ended(_)));
+        if heard.is_some_and(|heard| news.send(heard).is_err()) || last {
+            return;
+        }
+    }
+}
+
+/// A file that is being packed.
+struct UnderWay {
+    path: PathBuf,
+    /// Set to stop it.
+    cancel: Arc<AtomicBool>,
+    /// The program had ended when it began: nobody but others can change the file.
+    after_end: bool,
+}
+
+/// The main loop.
+struct Work<'a> {
+    begun: &'a Begun,
+    options: RepackOptions,
+    send: Sender<News>,
+    receive: Receiver<News>,
+    ledger: Ledger,
+    summary: Summary,
+    /// What was learnt of files that are compressed as they are written, newest last.
+    learnt: Vec<Prescription>,
+    /// How many files of each rule were compressed as they were written.
+    written: BTreeMap<usize, u64>,
+    under_way: Option<UnderWay>,
+    ended: Option<(ExitStatus, Instant)>,
+}
+
+impl<'a> Work<'a> {
+    fn new(begun: &'a Begun, send: Sender<News>, receive: Receiver<News>) -> Self {
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        let command = format!("knarr {}", words.join(" "));
+        let options = RepackOptions { force: true, command, when: crate::report::today() };
+        let (ledger, summary) = (Ledger::default(), Summary::default());
+        let (learnt, written) = (Vec::new(), BTreeMap::new());
+        Self { begun, options, send, receive, ledger, summary, learnt, written, under_way: None, ended: None }
+    }
+
+    /// Until the program has ended and its files are done. Returns the program's exit code.
+    fn supervise(&mut self) -> u8 {
+        let mut last_look = Instant::now();
+        loop {
+            match self.receive.recv_timeout(LOOK_EVERY) {
+                Ok(News::Message(message)) => {
+                    if let Some(useless) = self.ledger.hear(message) {
+                        self.stop(&useless);
+                    }
+                }
+                Ok(News::Ended(status)) => self.ended = Some((status, Instant::now())),
+                Ok(News::Done(path, outcome)) => self.done(path, outcome),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+            if self.begun.engine.cancel.load(Ordering::Relaxed)
+                && let Some(under_way) = &self.under_way
+            {
+                under_way.cancel.store(true, Ordering::Relaxed);
+            }
+            if last_look.elapsed() >= LOOK_EVERY || self.ended.is_some() {
+                self.ledger.settle(&System);
+                last_look = Instant::now();
+            }
+            self.begin_next();
+            if let Some((status, since)) = self.ended
+                && self.under_way.is_none()
+                && (!self.ledger.is_open()
+                    || since.elapsed() > GRACE
+                    || self.begun.engine.cancel.load(Ordering::Relaxed))
+            {
+                return program::exit_code(status);
+            }
+        }
+    }
+
+    /// Begins to pack the next file if none is under way.
+    fn begin_next(&mut self) {
+        if self.under_way.is_some() || self.begun.engine.cancel.load(Ordering::Relaxed) {
+            return;
+        }
+        let ended = self.ended.is_some();
+        let Some((path, reader)) = self.ledger.next(ended) else { return };
+        let cancel = Arc::new(AtomicBool::new(false));
+        let mut engine = self.begun.engine.clone();
+        engine.cancel = Arc::clone(&cancel);
+        if !ended {
+            engine.jobs = 1;
+        }
+        let learn = match self.begun.snapshot.rule_for(&path) {
+            Some((rule, FileRule { when: When::Write, .. })) => {
+                let count = self.written.entry(rule).or_default();
+                *count += 1;
+                // Of the 1st, 2nd, 4th, 8th, …: data may change with time, and learning is not to take much of it.
+                count.is_power_of_two()
+            }
+            _ => false,
+        };
+        let job = Job {
+            learn,
+            path: path.clone(),
+            reader,
+            engine,
+            snapshot: self.begun.snapshot.clone(),
+            options: self.options.clone(),
+            gate: self.begun.stage.gate(),
+            scratch: self.begun.scratch.clone(),
+        };
+        let send = self.send.clone();
+        let started = spawn("packer", move || {
+            if !ended {
+                // Threads inherit it; where it is refused packing is only less polite.
+                let _ = rustix::process::setpriority_process(None, BACKGROUND);
+            }
+            let outcome = job.run();
+            let _ = send.send(News::Done(job.path, outcome));
+        });
+        match started {
+            Ok(()) => self.under_way = Some(UnderWay { path, cancel, after_end: ended }),
+            Err(error) => self.done(path, Outcome::Failed(error)),
+        }
+    }
+
+    fn stop(&self, path: &Path) {
+        if let Some(under_way) = self.under_way.as_ref().filter(|under_way| under_way.path == path) {
+            under_way.cancel.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn done(&mut self, path: PathBuf, outcome: Outcome) {
+        let under_way = self.under_way.take();
+        let stopped = under_way.as_ref().is_some_and(|under_way| under_way.cancel.load(Ordering::Relaxed));
+        let after_end = under_way.is_some_and(|under_way| under_way.after_end);
+        match &outcome {
+            // Stopped because the program writes it again: the ledger knows.
+            Outcome::Failed(_) if stopped && !self.begun.engine.cancel.load(Ordering::Relaxed) => return,
+            Outcome::Changed(_) if !after_end => return self.ledger.again(&path),
+            _ => self.ledger.done(&path),
+        }
+        if let Outcome::Written(Ok(learnt), _) = &outcome {
+            self.learn(learnt);
+        }
+        let name = match &outcome {
+            Outcome::Packed(repacked) => repacked.output.clone(),
+            _ => path,
+        };
+        let datasets = self.ledger.datasets(&name);
+        self.summary.add(name, outcome, datasets);
+    }
+
+    /// Lets the program's next files have what was learnt.
+    fn learn(&mut self, learnt: &[Prescription]) {
+        if learnt.is_empty() {
+            return;
+        }
+        self.learnt.retain(|old| {
+            !learnt.iter().any(|new| (new.rule, &new.variable, new.dtype) == (old.rule, &old.variable, old.dtype))
+        });
+        self.learnt.extend_from_slice(learnt);
+        let Snapshot { config, prescriptions } = self.begun.snapshot.clone();
+        let (asked, known): (Vec<_>, Vec<_>) = prescriptions.into_iter().partition(|one| one.asked);
+        let all = known.into_iter().chain(self.learnt.iter().cloned()).chain(asked).collect();
+        // Programs go on with what they know if this fails.
+        let _ = self.begun.stage.put_snapshot(&Snapshot { config, prescriptions: all });
+    }
+
+    /// What became of all files.
+    fn finish(&mut self) -> Summary {
+        let mut summary = std::mem::take(&mut self.summary);
+        while let Some((path, _)) = self.ledger.next(true) {
+            summary.add(path, Outcome::Left("interrupted before it was packed".to_owned()), String::new());
+        }
+        for (path, why) in self.ledger.left() {
+            summary.add(path.to_path_buf(), Outcome::Left(why), String::new());
+        }
+        summary
+    }
+}

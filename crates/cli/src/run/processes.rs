@@ -1,0 +1,100 @@
+//! Which processes have a file open for writing, from `/proc`.
+
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// A file, whatever its names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
+/// What is known of processes; the ledger's tests have their own.
+pub(super) trait Processes {
+    /// True if the process runs.
+    fn alive(&self, process: u32) -> bool;
+    /// True if the process has the file at `path` open for writing.
+    fn writes(&self, process: u32, path: &Path) -> bool;
+}
+
+/// The processes of this machine.
+pub(super) struct System;
+
+impl Processes for System {
+    fn alive(&self, process: u32) -> bool {
+        // The state stands behind the name, which may hold anything, in parentheses.
+        std::fs::read_to_string(format!("/proc/{process}/stat"))
+            .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").trim_start().starts_with(['Z', 'X']))
+    }
+
+    fn writes(&self, process: u32, path: &Path) -> bool {
+        std::fs::metadata(path).is_ok_and(|metadata| writes(process, Identity::of(&metadata)))
+    }
+}
+
+/// A process that has the file open for writing, among those of the same user; root sees all.
+pub(super) fn writer(file: Identity) -> Option<u32> {
+    let entries = std::fs::read_dir("/proc").ok()?;
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .find(|&process| writes(process, file))
+}
+
+fn writes(process: u32, file: Identity) -> bool {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{process}/fd")) else { return false };
+    entries.flatten().any(|entry| {
+        // What is open keeps its identity when its name goes away.
+        std::fs::metadata(entry.path()).is_ok_and(|found| Identity::of(&found) == file)
+            && entry.file_name().to_str().is_some_and(|number| open_for_writing(process, number))
+    })
+}
+
+fn open_for_writing(process: u32, descriptor: &str) -> bool {
+    const ACCESS_MODE: u32 = 3;
+    let text = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{descriptor}")).unwrap_or_default();
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+    flags.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).is_some_and(|flags| flags & ACCESS_MODE != 0)
+}
+
+/// The name a file that is open here has now; `None` if it was removed.
+pub(super) fn name_of(file: &File) -> Option<std::path::PathBuf> {
+    use std::os::fd::AsRawFd;
+    let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+    let named = std::fs::symlink_metadata(&path).ok()?;
+    (Identity::of(&named) == Identity::of(&file.metadata().ok()?)).then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_are_found_and_readers_are_not() {
+        let path = std::env::temp_dir().join(format!("knarr-processes-{}", std::process::id()));
+        std::fs::write(&path, b"x").unwrap();
+        let me = std::process::id();
+        let identity = Identity::of(&std::fs::metadata(&path).unwrap());
+        let reading = File::open(&path).unwrap();
+        assert!(!System.writes(me, &path) && writer(identity).is_none());
+        let writing = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        assert!(System.writes(me, &path));
+        assert_eq!(writer(identity), Some(me));
+        drop(writing);
+        assert!(!System.writes(me, &path));
+        let renamed = path.with_extension("renamed");
+        std::fs::rename(&path, &renamed).unwrap();
+        assert_eq!(name_of(&reading), Some(renamed.clone()));
+        std::fs::remove_file(&renamed).unwrap();
+        assert_eq!(name_of(&reading), None);
+        assert!(System.alive(me) && !System.alive(u32::MAX));
+    }
+}

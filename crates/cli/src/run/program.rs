@@ -1,0 +1,138 @@
+//! The program: started, sent the signals that come to Knarr, and waited for.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use knarr_core::capture;
+use knarr_core::error::{Error, Result};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::Cause;
+
+/// Signals that are passed on while the program runs, and that stop Knarr after it.
+const SIGNALS: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+
+/// Exit codes of shells, and of programs that run others.
+pub(super) const CANNOT_BEGIN: u8 = 125;
+const CANNOT_EXECUTE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Where the program is, for the thread that passes signals on.
+#[derive(Default)]
+struct Running {
+    /// `Some` while the process may be signalled; taken away before its number can belong to another.
+    process: Mutex<Option<rustix::process::Pid>>,
+}
+
+/// Signals that come to Knarr.
+pub(super) struct Signals {
+    running: Arc<Running>,
+    /// The signal that came after the program had ended; 0 if none did.
+    stopped_by: Arc<AtomicI32>,
+}
+
+impl Signals {
+    /// Begins to listen. After the program has ended, a signal sets `cancel`. Signals that are ignored, as under
+    /// `nohup`, stay so, for the program too.
+    pub(super) fn listen(cancel: Arc<AtomicBool>) -> Result<Self> {
+        let internal = |error: std::io::Error| Error::internal(format!("cannot handle signals: {error}"));
+        let ignored = ignored_signals();
+        let wanted = SIGNALS.into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
+        let mut signals = SignalsInfo::<WithOrigin>::new(wanted).map_err(internal)?;
+        let running = Arc::new(Running::default());
+        let stopped_by = Arc::new(AtomicI32::new(0));
+        let (to, stopped) = (Arc::clone(&running), Arc::clone(&stopped_by));
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || {
+                for origin in signals.forever() {
+                    // What is typed at the terminal goes to the program without us.
+                    if !to.pass_on(origin.signal, origin.cause != Cause::Kernel)
+                        && ![SIGUSR1, SIGUSR2].contains(&origin.signal)
+                    {
+                        stopped.store(origin.signal, Ordering::Relaxed);
+                        cancel.store(true, Ordering::Relaxed);
+                    }
+                }
+            })
+            .map_err(internal)?;
+        Ok(Self { running, stopped_by })
+    }
+
+    /// Exit code after a signal that came when the program had ended.
+    pub(super) fn stopped_code(&self) -> Option<u8> {
+        let signal = self.stopped_by.load(Ordering::Relaxed);
+        u8::try_from(128 + signal).ok().filter(|_| signal > 0)
+    }
+
+    /// Starts the program. What fails is the exit code, told on standard error.
+    pub(super) fn start(&self, command: &[OsString], directory: &Path, preload: &OsString) -> Result<Child, u8> {
+        let Some((program, arguments)) = command.split_first() else { return Err(CANNOT_BEGIN) };
+        let mut running = self.running.lock();
+        let started = Command::new(program)
+            .args(arguments)
+            .env("LD_PRELOAD", preload)
+            .env(capture::RUN_DIRECTORY, directory)
+            .spawn();
+        match started {
+            Ok(child) => {
+                *running = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+                Ok(child)
+            }
+            Err(error) => {
+                eprintln!("knarr: {}: {error}", program.to_string_lossy());
+                Err(if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE })
+            }
+        }
+    }
+
+    /// Waits for the program.
+    pub(super) fn wait(&self, child: &mut Child) -> std::io::Result<ExitStatus> {
+        // The process stays a zombie, and its number its own, until it is reaped under the lock.
+        if let Some(process) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+            use rustix::process::{WaitId, WaitIdOptions, waitid};
+            while waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+                .is_err_and(|error| error == rustix::io::Errno::INTR)
+            {}
+        }
+        let mut running = self.running.lock();
+        let status = child.wait();
+        *running = None;
+        status
+    }
+}
+
+impl Running {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<rustix::process::Pid>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends the signal to the program if it runs and if the signal was not sent to it too. False if it has ended.
+    fn pass_on(&self, signal: i32, ours_alone: bool) -> bool {
+        let running = self.lock();
+        let Some(process) = *running else { return false };
+        if ours_alone && let Some(signal) = rustix::process::Signal::from_named_raw(signal) {
+            // A program that changed its user may be out of reach.
+            let _ = rustix::process::kill_process(process, signal);
+        }
+        true
+    }
+}
+
+/// Mask of the signals that this process was told to ignore.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// The exit code that tells what became of the program, as shells count.
+pub(super) fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code & 0xFF).ok()).unwrap_or(CANNOT_BEGIN)
+}

@@ -1,0 +1,108 @@
+//! The directory of a run: snapshot, socket and gate; see `knarr_core::capture`.
+
+use std::ffi::OsString;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+
+use knarr_core::capture::{self, Snapshot};
+use knarr_core::error::{Error, ErrorKind, Result};
+
+/// Names of sockets are at most this long.
+const LONGEST_SOCKET: usize = 107;
+
+/// The directory, removed when dropped.
+pub(super) struct Stage {
+    pub(super) directory: PathBuf,
+    pub(super) socket: UnixDatagram,
+}
+
+impl Stage {
+    pub(super) fn new(snapshot: &Snapshot) -> Result<Self> {
+        let directory = make_directory()?;
+        let write_error = |error: std::io::Error| Error::write(&directory, &error);
+        let prepare = || -> Result<UnixDatagram> {
+            put_snapshot(&directory, snapshot)?;
+            std::fs::write(directory.join(capture::GATE), b"").map_err(write_error)?;
+            UnixDatagram::bind(directory.join(capture::SOCKET)).map_err(write_error)
+        };
+        match prepare() {
+            Ok(socket) => Ok(Self { directory, socket }),
+            Err(error) => {
+                let _ = std::fs::remove_dir_all(&directory);
+                Err(error)
+            }
+        }
+    }
+
+    /// Replaces the snapshot, for files that the program opens from now on.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub(super) fn put_snapshot(&self, snapshot: &Snapshot) -> Result<()> {
+        put_snapshot(&self.directory, snapshot)
+    }
+
+    pub(super) fn gate(&self) -> PathBuf {
+        self.directory.join(capture::GATE)
+    }
+}
+
+fn put_snapshot(directory: &Path, snapshot: &Snapshot) -> Result<()> {
+    let text = serde_json::to_vec(snapshot).map_err(|error| Error::internal(error.to_string()))?;
+    crate::output::replace(&directory.join(capture::SNAPSHOT), &text)
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// A new directory that only this user may enter, where temporary files go.
+fn make_directory() -> Result<PathBuf> {
+    let mut parent = std::path::absolute(std::env::temp_dir()).unwrap_or_else(|_| PathBuf::from("/tmp"));
+    if parent.as_os_str().len() + capture::SOCKET.len() + 32 > LONGEST_SOCKET {
+        parent = PathBuf::from("/tmp");
+    }
+    for number in 0..1000 {
+        let directory = parent.join(format!("knarr-run-{:x}-{number}", std::process::id()));
+        match std::fs::DirBuilder::new().mode(0o700).create(&directory) {
+            Ok(()) => return Ok(directory),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                return Err(Error::write(&directory, &error).mend("name a directory for temporary files in TMPDIR"));
+            }
+        }
+    }
+    Err(Error::new(ErrorKind::Write, "every name for a temporary directory is taken").at(parent.display().to_string()))
+}
+
+/// The library that programs get, beside the program `knarr` or in `lib` next to its directory.
+pub(super) fn library() -> Result<PathBuf> {
+    const NAME: &str = "libknarr_preload.so";
+    let program = std::env::current_exe().and_then(std::fs::canonicalize);
+    let directory = program.ok().and_then(|program| program.parent().map(Path::to_path_buf)).unwrap_or_default();
+    let places = [directory.join(NAME), directory.join("../lib").join(NAME)];
+    places.iter().find(|place| place.is_file()).cloned().ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, "the library that programs are to load is missing")
+            .mend("build it with 'cargo build --release -p knarr-preload', or install it beside knarr or in ../lib")
+            .at(places.first().map(|place| place.display().to_string()).unwrap_or_default())
+    })
+}
+
+/// `LD_PRELOAD` for the program: the library, then what was there.
+pub(super) fn preload(library: &Path) -> Result<OsString> {
+    let text = library.as_os_str().to_os_string();
+    if text.to_string_lossy().contains([' ', ':']) {
+        return Err(Error::new(ErrorKind::Unsupported, "the loader takes no path with a space or a colon")
+            .mend("install knarr in another directory")
+            .at(library.display().to_string()));
+    }
+    let mut all = text;
+    if let Some(before) = std::env::var_os("LD_PRELOAD").filter(|before| !before.is_empty()) {
+        all.push(":");
+        all.push(before);
+    }
+    Ok(all)
+}

@@ -1,0 +1,154 @@
+//! What a run did, for people and for programs.
+
+use std::path::{Path, PathBuf};
+
+use knarr_core::plan::Action;
+use knarr_formats::repack::Repacked;
+
+use super::pack::Outcome;
+use crate::table::{self, Align};
+
+/// One file, and for those that are compressed as they are written what became of their datasets.
+struct Entry {
+    path: PathBuf,
+    outcome: Outcome,
+    datasets: String,
+}
+
+/// Files in the order in which they were done.
+#[derive(Default)]
+pub(super) struct Summary {
+    files: Vec<Entry>,
+}
+
+impl Summary {
+    /// Notes an outcome, in place of an earlier one of the same file.
+    pub(super) fn add(&mut self, path: PathBuf, outcome: Outcome, datasets: String) {
+        self.files.retain(|other| other.path != path);
+        self.files.push(Entry { path, outcome, datasets });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// The packed files.
+    pub(super) fn packed(&self) -> impl Iterator<Item = &Repacked> {
+        self.files.iter().filter_map(|entry| match &entry.outcome {
+            Outcome::Packed(repacked) => Some(repacked.as_ref()),
+            _ => None,
+        })
+    }
+
+    /// Lines for files that could not be packed.
+    pub(super) fn failures(&self) -> impl Iterator<Item = String> {
+        self.files.iter().filter_map(|entry| match &entry.outcome {
+            Outcome::Failed(error) => {
+                Some(format!("{}; the file is as the program wrote it", error.clone().at_once(&shown(&entry.path))))
+            }
+            Outcome::Written(Err(error), _) => Some(format!("nothing was learnt of {}: {error}", shown(&entry.path))),
+            _ => None,
+        })
+    }
+
+    /// One line a file.
+    pub(super) fn table(&self) -> String {
+        let header = [
+            ("file", Align::Left),
+            ("before", Align::Right),
+            ("after", Align::Right),
+            ("ratio", Align::Right),
+            ("seconds", Align::Right),
+            ("chains, or why it is as it was", Align::Left),
+        ];
+        let rows: Vec<Vec<String>> = self
+            .files
+            .iter()
+            .map(|Entry { path, outcome, datasets }| {
+                let left = |why: &str| {
+                    let size =
+                        std::fs::metadata(path).map_or_else(|_| "-".to_owned(), |found| table::bytes(found.len()));
+                    vec![shown(path), size.clone(), size, "-".to_owned(), "-".to_owned(), why.to_owned()]
+                };
+                match outcome {
+                    Outcome::Packed(done) => vec![
+                        shown(path),
+                        table::bytes(done.input_bytes),
+                        table::bytes(done.output_bytes),
+                        table::ratio(done.input_bytes, done.output_bytes),
+                        format!("{:.2}", done.seconds),
+                        chains(done),
+                    ],
+                    Outcome::Written(_, seconds) => {
+                        let mut row = left(datasets);
+                        if let Some(before) = row.get_mut(1) {
+                            "-".clone_into(before);
+                        }
+                        if let Some(time) = row.get_mut(4) {
+                            *time = format!("{seconds:.2}");
+                        }
+                        row
+                    }
+                    Outcome::Left(why) | Outcome::Changed(why) => left(why),
+                    Outcome::Failed(_) => left("packing failed, see above"),
+                }
+            })
+            .collect();
+        table::render(&header, &rows)
+    }
+
+    /// The machine-readable result.
+    pub(super) fn json(&self, exit_code: u8, calls_seen: bool) -> serde_json::Value {
+        let files: Vec<_> = self
+            .files
+            .iter()
+            .map(|Entry { path, outcome, datasets }| match outcome {
+                Outcome::Written(_, seconds) => serde_json::json!({
+                    "output": path, "outcome": "written", "reason": datasets, "seconds": seconds,
+                }),
+                Outcome::Packed(done) => {
+                    let mut file = crate::report::json(done);
+                    if let Some(file) = file.as_object_mut() {
+                        file.insert("outcome".to_owned(), "packed".into());
+                    }
+                    file
+                }
+                Outcome::Left(why) | Outcome::Changed(why) => {
+                    serde_json::json!({ "output": path, "outcome": "left", "reason": why })
+                }
+                Outcome::Failed(error) => {
+                    serde_json::json!({ "output": path, "outcome": "failed", "reason": error.to_string() })
+                }
+            })
+            .collect();
+        serde_json::json!({ "exit_code": exit_code, "hdf5_calls_seen": calls_seen, "files": files })
+    }
+}
+
+/// The path from here, if the file lies below.
+fn shown(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(here).unwrap_or(path).display().to_string()
+}
+
+/// The chains that were used, most bytes first.
+fn chains(done: &Repacked) -> String {
+    const SHOWN: usize = 3;
+    let mut chains: Vec<(String, u64)> = Vec::new();
+    for variable in &done.plan.variables {
+        if let Action::Encode(choice) = &variable.action {
+            let name = choice.chain.to_string();
+            match chains.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, bytes)) => *bytes += variable.raw_bytes,
+                None => chains.push((name, variable.raw_bytes)),
+            }
+        }
+    }
+    chains.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let more = chains.len().saturating_sub(SHOWN);
+    let mut text = chains.into_iter().take(SHOWN).map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        text.push_str(&format!(" and {more} more"));
+    }
+    text
+}

@@ -1,0 +1,196 @@
+//! What a dataset gets that a program is about to create, where `when = "write"` asks for it.
+
+use serde::{Deserialize, Serialize};
+
+use super::Snapshot;
+use crate::array::DType;
+use crate::codec::{FilterId, Hdf5Filter};
+use crate::model::{Layout, Variable};
+use crate::settings::{chunk_shape, glob_matches};
+
+/// Filters for the variables of a rule.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Prescription {
+    /// Number of the rule in `knarr.toml`.
+    pub rule: usize,
+    /// Name, path or pattern of the variables.
+    pub variable: String,
+    /// Their element type.
+    pub dtype: DType,
+    /// The chain, in words.
+    pub chain: String,
+    /// The chain as an HDF5 pipeline. Empty: no filters are wanted.
+    pub filters: Vec<Hdf5Filter>,
+    /// The user wants this chain and no other.
+    pub asked: bool,
+}
+
+/// What to change at the creation of a dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Chunks to set; `None` if the dataset has chunks.
+    pub chunk: Option<Vec<u64>>,
+    /// Filters to add.
+    pub filters: Vec<Hdf5Filter>,
+    /// Bytes that the dataset's chunk cache needs at least, for writes in storage order to meet each chunk once.
+    pub cache_bytes: u64,
+    /// The user wants these filters and no others.
+    asked: bool,
+}
+
+impl Change {
+    /// The same with the chain for data that nothing is known of, for an HDF5 that lacks a filter. `None` if the user
+    /// wants no other.
+    #[must_use]
+    pub fn usual(&self, dtype: DType) -> Option<Self> {
+        (!self.asked).then(|| Self { filters: usual(dtype), ..self.clone() })
+    }
+}
+
+/// Smaller contiguous datasets stay contiguous: chunks cost more than filters save.
+const WORTH_CHUNKING: u64 = 4 << 10;
+/// The chunk cache is never asked to be larger than this.
+const LARGEST_CACHE: u64 = 16 << 20;
+
+const SHUFFLE: FilterId = 2;
+const DEFLATE: FilterId = 1;
+
+impl Snapshot {
+    /// What `variable` gets, which a program creates in a file of the rule with this number. A path that ends in a slash
+    /// is that of a group: the dataset has no name yet.
+    ///
+    /// # Errors
+    /// In words, why it is left as the program wants it.
+    pub fn change(&self, rule: usize, variable: &Variable) -> Result<Change, String> {
+        let settings = self
+            .config
+            .file
+            .get(rule)
+            .and_then(|rule| rule.settings().ok())
+            .ok_or_else(|| "the rule is not there any more".to_owned())?;
+        if variable.path.ends_with('/') && settings.rules.iter().any(|rule| !rule.pattern.contains(['*', '?'])) {
+            return Err("it gets its name only later, and the rule is for names".to_owned());
+        }
+        let prescription = self.prescription(rule, variable);
+        let chunk = match &variable.layout {
+            Layout::Chunked(_) => None,
+            Layout::Contiguous if variable.raw_bytes() < WORTH_CHUNKING => {
+                return Err(format!("under {} KiB", WORTH_CHUNKING >> 10));
+            }
+            Layout::Contiguous => {
+                let asked = settings.chunks_of(variable);
+                Some(chunk_shape(&asked, variable).map_err(|error| error.to_string())?)
+            }
+            Layout::Compact => return Err("compact".to_owned()),
+            Layout::Null => return Err("without values".to_owned()),
+            Layout::Elsewhere => return Err("in external or virtual storage".to_owned()),
+        };
+        let filters = prescription.map_or_else(|| usual(variable.dtype), |known| known.filters.clone());
+        if filters.is_empty() {
+            return Err("its chain is raw".to_owned());
+        }
+        let size = variable.dtype.size() as u64;
+        let chunks = match (&chunk, &variable.layout) {
+            (Some(chunk), _) | (None, Layout::Chunked(chunk)) => chunk.as_slice(),
+            _ => &[],
+        };
+        let asked = prescription.is_some_and(|known| known.asked);
+        Ok(Change { cache_bytes: band(chunks, &variable.shape, size), chunk, filters, asked })
+    }
+
+    /// The prescription for a variable: of those that match, one that names it, else the last.
+    fn prescription(&self, rule: usize, variable: &Variable) -> Option<&Prescription> {
+        let matching = |known: &&Prescription| {
+            known.rule == rule
+                && known.dtype == variable.dtype
+                && [variable.name(), variable.path.as_str()].iter().any(|name| glob_matches(&known.variable, name))
+        };
+        let named = |known: &&Prescription| !known.variable.contains(['*', '?']);
+        let mut found = self.prescriptions.iter().rev().filter(matching);
+        found.clone().find(named).or_else(|| found.next())
+    }
+}
+
+/// The chain for data that nothing is known of: quick, readable everywhere.
+fn usual(dtype: DType) -> Vec<Hdf5Filter> {
+    let shuffle = Hdf5Filter { id: SHUFFLE, optional: true, cd_values: Vec::new() };
+    let deflate = Hdf5Filter { id: DEFLATE, optional: true, cd_values: vec![1] };
+    if dtype.size() > 1 { vec![shuffle, deflate] } else { vec![deflate] }
+}
+
+/// Bytes of all chunks that one step along the slowest axis meets, as long as the cache may be that large; otherwise
+/// of a few chunks.
+fn band(chunk: &[u64], shape: &[u64], size: u64) -> u64 {
+    let chunk_bytes = chunk.iter().fold(size, |bytes, &extent| bytes.saturating_mul(extent));
+    let across = chunk
+        .iter()
+        .zip(shape)
+        .skip(1)
+        .fold(1u64, |count, (&chunk, &extent)| count.saturating_mul(extent.div_ceil(chunk.max(1)).max(1)));
+    let band = chunk_bytes.saturating_mul(across);
+    if band <= LARGEST_CACHE { band } else { chunk_bytes.saturating_mul(4).min(LARGEST_CACHE.max(chunk_bytes)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    fn variable(path: &str, dtype: DType, shape: &[u64], layout: Layout) -> Variable {
+        Variable { layout, ..Variable::plain(path, dtype, shape.to_vec()) }
+    }
+
+    fn snapshot(prescriptions: Vec<Prescription>) -> Snapshot {
+        let text = "[[file]]\npattern = \"*\"\nwhen = \"write\"\nvariables.C.chunks = \"2x50\"\n";
+        Snapshot { config: Config::parse(text).unwrap(), prescriptions }
+    }
+
+    fn prescription(variable: &str, dtype: DType, filters: &[FilterId], asked: bool) -> Prescription {
+        let filters = filters.iter().map(|&id| Hdf5Filter { id, optional: false, cd_values: Vec::new() }).collect();
+        Prescription { rule: 0, variable: variable.to_owned(), dtype, chain: String::new(), filters, asked }
+    }
+
+    #[test]
+    fn unknown_data_get_the_usual_chain_and_chunks_of_whole_steps() {
+        let found = snapshot(vec![]).change(0, &variable("/T", DType::F32, &[1000, 180, 360], Layout::Contiguous));
+        let found = found.unwrap();
+        assert_eq!(found.chunk, Some(vec![4, 180, 360]));
+        assert_eq!(found.filters.iter().map(|filter| filter.id).collect::<Vec<_>>(), [SHUFFLE, DEFLATE]);
+        assert_eq!(found.cache_bytes, 4 * 180 * 360 * 4);
+        let bytes = snapshot(vec![]).change(0, &variable("/b", DType::U8, &[100_000], Layout::Chunked(vec![100])));
+        assert_eq!(bytes.unwrap(), Change { chunk: None, filters: usual(DType::U8), cache_bytes: 100, asked: false });
+        let asked = snapshot(vec![]).change(0, &variable("/C", DType::F64, &[100, 100], Layout::Contiguous)).unwrap();
+        assert_eq!((asked.chunk, asked.cache_bytes), (Some(vec![2, 50]), 2 * 100 * 8));
+    }
+
+    #[test]
+    fn what_cannot_or_need_not_be_filtered_is_left() {
+        let of = |shape: &[u64], layout| snapshot(vec![]).change(0, &variable("/T", DType::F32, shape, layout));
+        assert!(of(&[1000], Layout::Contiguous).is_err());
+        for layout in [Layout::Compact, Layout::Null, Layout::Elsewhere] {
+            assert!(of(&[100_000], layout).is_err());
+        }
+        let unnamed = variable("/", DType::F32, &[100_000], Layout::Contiguous);
+        assert!(snapshot(vec![]).change(0, &unnamed).is_err(), "the rule names C");
+        let raw = snapshot(vec![prescription("T", DType::F32, &[], true)]);
+        assert!(raw.change(0, &variable("/T", DType::F32, &[100_000], Layout::Contiguous)).is_err());
+        assert!(raw.change(1, &variable("/U", DType::F32, &[100_000], Layout::Contiguous)).is_err());
+    }
+
+    #[test]
+    fn what_was_learnt_or_asked_is_used_where_it_fits() {
+        let known = snapshot(vec![
+            prescription("*", DType::F32, &[32015], false),
+            prescription("/T", DType::F32, &[307], true),
+        ]);
+        let of =
+            |name, dtype, shape: &[u64]| known.change(0, &variable(name, dtype, shape, Layout::Contiguous)).unwrap();
+        let found = of("/T", DType::F32, &[500, 500]);
+        assert_eq!(found.filters[0].id, 307);
+        assert!(found.usual(DType::F32).is_none(), "the user wants no other");
+        let found = of("/U", DType::F32, &[500, 500]);
+        assert_eq!(found.filters[0].id, 32015);
+        assert_eq!(found.usual(DType::F32).unwrap().filters, usual(DType::F32));
+        assert_eq!(of("/U", DType::F64, &[500, 500]).filters[0].id, SHUFFLE);
+    }
+}

@@ -1,0 +1,104 @@
+//! Messages from a program's processes to the launcher.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::codec::Reader;
+
+/// One datagram, as JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Process that sends it.
+    pub process: u32,
+    /// What happened there.
+    pub event: Event,
+}
+
+/// What happened in a process. Paths are absolute, without symbolic links.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// A program image was loaded: the process is new, or it was replaced by `exec`.
+    Started,
+    /// The process called HDF5 for the first time.
+    Calls,
+    /// A file that a rule wants compressed was opened for writing.
+    Opened {
+        /// The file.
+        #[serde(with = "path_bytes")]
+        path: PathBuf,
+        /// It is new, or was emptied.
+        created: bool,
+    },
+    /// A dataset was created in such a file, whose rule has it compressed as it is written.
+    Created {
+        /// The file.
+        #[serde(with = "path_bytes")]
+        path: PathBuf,
+        /// Why it was left as the program wanted it; `None` if it got filters.
+        left: Option<String>,
+    },
+    /// Such a file was closed.
+    Closed {
+        /// The file.
+        #[serde(with = "path_bytes")]
+        path: PathBuf,
+        /// The process still holds it open: HDF5 waits for the file's objects to be closed.
+        still_open: bool,
+        /// What the program's own HDF5 can read back.
+        reader: Reader,
+    },
+    /// The process ends in order; its HDF5 has closed, or will close, what is open.
+    Exiting,
+}
+
+impl Message {
+    /// The bytes of the datagram; `None` if it cannot be written, which no message meets.
+    pub fn to_bytes(&self) -> Option<Vec<u8>> {
+        serde_json::to_vec(self).ok()
+    }
+
+    /// The message in a datagram; `None` if there is none.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok()
+    }
+}
+
+/// Paths are bytes: JSON strings could not hold all of them.
+mod path_bytes {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        path.as_os_str().as_bytes().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        Vec::<u8>::deserialize(deserializer).map(|bytes| PathBuf::from(OsString::from_vec(bytes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStringExt;
+
+    #[test]
+    fn messages_keep_paths_that_are_no_text() {
+        let path = PathBuf::from(std::ffi::OsString::from_vec(b"/tmp/\xFF\"\\\n.nc".to_vec()));
+        for event in [
+            Event::Started,
+            Event::Opened { path: path.clone(), created: true },
+            Event::Closed { path, still_open: true, reader: Reader::NetCdf },
+        ] {
+            let message = Message { process: 7, event };
+            assert_eq!(Message::from_bytes(&message.to_bytes().unwrap()), Some(message));
+        }
+        assert_eq!(Message::from_bytes(b"{}"), None);
+        assert_eq!(Message::from_bytes(b"\xFF"), None);
+    }
+}

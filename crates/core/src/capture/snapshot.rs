@@ -1,0 +1,62 @@
+//! What was asked for when a run began.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Config, FileRule, Route};
+
+use super::Prescription;
+
+/// The configuration as the launcher read and checked it. Later changes of `knarr.toml` are for the next run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The rules.
+    pub config: Config,
+    /// Filters asked for and learnt, for files that are compressed as they are written. Later ones win.
+    pub prescriptions: Vec<Prescription>,
+}
+
+impl Snapshot {
+    /// Reads the snapshot in the directory of a run; `None` if it is not there or cannot be read.
+    pub fn read(directory: &Path) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(directory.join(super::SNAPSHOT)).ok()?).ok()
+    }
+
+    /// False if no rule can match a file of this name, whatever its directory. Quick, for calls that are frequent.
+    pub fn may_concern(&self, name: &str) -> bool {
+        self.config.file.iter().any(|rule| {
+            let tail = rule.pattern.rsplit(['*', '?']).next().unwrap_or_default();
+            // What stands behind the last wildcard ends the path, and with it the name.
+            tail.contains('/') || tail.len() > name.len() || name.ends_with(tail)
+        })
+    }
+
+    /// The rule by which the file at the absolute path `path` is to be compressed, with its number.
+    pub fn rule_for(&self, path: &Path) -> Option<(usize, &FileRule)> {
+        let rule = self.config.rule_for(path).filter(|rule| rule.route == Route::Compress)?;
+        let number = self.config.file.iter().position(|other| std::ptr::eq(other, rule))?;
+        Some((number, rule))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quick_look_passes_over_no_file_that_a_rule_matches() {
+        let patterns = ["a*.nc", "*.h5", "/data/*/x", "x?", "out*/b.nc", "*", "restart_1"];
+        for pattern in patterns {
+            let config = Config::parse(&format!("[[file]]\npattern = \"{pattern}\"\n")).unwrap();
+            let snapshot = Snapshot { config, prescriptions: Vec::new() };
+            for path in ["/data/a1.nc", "/data/q/x", "/data/x1", "/out1/b.nc", "/out/c/b.nc", "/restart_1", "/b.h5"] {
+                let name = path.rsplit('/').next().unwrap();
+                let matches = snapshot.rule_for(Path::new(path)).is_some();
+                assert!(!matches || snapshot.may_concern(name), "{pattern} {path}");
+            }
+        }
+        let config = Config::parse("[[file]]\npattern = \"a*.nc\"\n").unwrap();
+        assert!(!Snapshot { config, prescriptions: Vec::new() }.may_concern("a.h5"));
+    }
+}

@@ -1,0 +1,127 @@
+//! The files that this process has open for writing and that a rule wants compressed.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use knarr_core::capture::Event;
+use knarr_core::codec::Reader;
+use knarr_core::config::When;
+
+use crate::host::Hid;
+use crate::run::{Run, patient, run};
+
+/// An open file.
+struct Open {
+    id: Hid,
+    /// As the program calls it, which is what HDF5 tells of it.
+    named: Vec<u8>,
+    path: PathBuf,
+    /// Number of its rule, if it is to be compressed as it is written.
+    rule: Option<usize>,
+}
+
+static FILES: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+/// How many there are, and how many of them are compressed as they are written: most calls need to know no more.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+static COMPRESSED: AtomicUsize = AtomicUsize::new(0);
+
+fn count(files: &[Open]) {
+    COUNT.store(files.len(), Ordering::Relaxed);
+    COMPRESSED.store(files.iter().filter(|open| open.rule.is_some()).count(), Ordering::Relaxed);
+}
+
+/// The list. `None` if another thread does not let go of it, as in a child that was forked in that moment; the launcher
+/// then learns from the process's open files what it is not told.
+fn files() -> Option<MutexGuard<'static, Vec<Open>>> {
+    patient(&FILES)
+}
+
+/// A file that is about to be opened for writing.
+pub(crate) struct Opening {
+    run: &'static Run,
+    named: Vec<u8>,
+    absolute: PathBuf,
+    created: bool,
+    /// Held while the file is opened.
+    _gate: Option<File>,
+}
+
+/// To be called before the file with this name is opened for writing, or `created`.
+pub(crate) fn opening(name: &[u8], created: bool) -> Option<Opening> {
+    let run = run()?;
+    let named = Path::new(OsStr::from_bytes(name));
+    let may_concern = named.file_name().is_some_and(|last| run.rules().may_concern(&last.to_string_lossy()));
+    if !may_concern && !named.is_symlink() {
+        return None;
+    }
+    let absolute = std::path::absolute(named).ok()?;
+    // A name that leads elsewhere is resolved first: rules are for files, and a new one has no other name yet.
+    let path = std::fs::canonicalize(&absolute).unwrap_or_else(|_| absolute.clone());
+    run.rules().rule_for(&path)?;
+    Some(Opening { run, named: name.to_vec(), absolute, created, _gate: run.gate() })
+}
+
+impl Opening {
+    /// To be called after the file was opened as `id`.
+    pub(crate) fn opened(self, id: Hid) {
+        let Ok(path) = std::fs::canonicalize(&self.absolute) else { return };
+        let Some((number, rule)) = self.run.rules().rule_for(&path) else { return };
+        let rule = (rule.when == When::Write).then_some(number);
+        self.run.tell(Event::Opened { path: path.clone(), created: self.created });
+        if let Some(mut files) = files() {
+            files.push(Open { id, named: self.named, path, rule });
+            count(&files);
+        }
+    }
+}
+
+/// True if some file is open.
+pub(crate) fn any() -> bool {
+    COUNT.load(Ordering::Relaxed) > 0
+}
+
+/// True if `id` is an open file.
+pub(crate) fn has(id: Hid) -> bool {
+    any() && files().is_some_and(|files| files.iter().any(|open| open.id == id))
+}
+
+/// True if some file is compressed as it is written.
+pub(crate) fn any_compressed() -> bool {
+    COMPRESSED.load(Ordering::Relaxed) > 0
+}
+
+/// The file that the program calls `named` and the number of its rule, if it is compressed as it is written.
+pub(crate) fn compressed(named: &[u8]) -> Option<(PathBuf, usize)> {
+    let files = files()?;
+    // The same name twice, from two directories, means the file opened last.
+    files.iter().rev().find(|open| open.named == named).and_then(|open| Some((open.path.clone(), open.rule?)))
+}
+
+/// To be called after the file `id`, or all files, were closed. `reader` is what the program's HDF5 can read.
+pub(crate) fn closed(id: Option<Hid>, reader: Reader) {
+    let (Some(mut files), Some(run)) = (files(), run()) else { return };
+    let (gone, kept) = std::mem::take(&mut *files).into_iter().partition(|open| id.is_none_or(|id| id == open.id));
+    *files = kept;
+    count(&files);
+    drop(files);
+    let gone: Vec<Open> = gone;
+    for Open { path, .. } in gone {
+        let still_open = is_open(&path);
+        run.tell(Event::Closed { path, still_open, reader });
+    }
+}
+
+/// True if this process has the file at `path` open: HDF5 keeps it so while objects in it are.
+fn is_open(path: &Path) -> bool {
+    let Ok(wanted) = std::fs::metadata(path) else { return false };
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return true };
+    entries
+        .flatten()
+        .filter_map(|entry| std::fs::metadata(entry.path()).ok())
+        .any(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()))
+}

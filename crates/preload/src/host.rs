@@ -1,0 +1,183 @@
+//! The HDF5 that a caller uses: a process may have several, those of Python wheels visible to nobody else.
+//!
+//! The address a call returns to lies in the calling object, an executable or library. Symbols looked up from that
+//! object lead to the HDF5 it is linked to. For the executable itself, and where that look-up leads back here, the next
+//! definition in the global order is the one the program would have called.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+use crate::cache::Cache;
+
+/// An HDF5 identifier. Before HDF5 1.10 it had 32 bits; registers carry both alike.
+pub(crate) type Hid = i64;
+/// Result of calls that return no identifier: negative for failure.
+pub(crate) type Herr = c_int;
+
+/// Declares the functions of HDF5 that are called, each of them absent where the library has none of that name.
+macro_rules! functions {
+    ($($field:ident = $symbol:literal ($($argument:ty),*) -> $result:ty;)*) => {
+        /// Functions of one HDF5 library.
+        pub(crate) struct Host {
+            $(pub(crate) $field: Option<unsafe extern "C" fn($($argument),*) -> $result>,)*
+            /// Variables that hold the classes of property lists; null if there are none.
+            pub(crate) creation_class: *const Hid,
+            pub(crate) access_class: *const Hid,
+            /// What it can read, once that was asked.
+            pub(crate) reader: std::sync::OnceLock<knarr_core::codec::Reader>,
+        }
+
+        impl Host {
+            fn look_up(find: impl Fn(&CStr) -> *mut c_void) -> Self {
+                Self {
+                    $($field: {
+                        let address = find($symbol);
+                        // SAFETY: a null pointer is `None`; any other is the function that HDF5 documents under this
+                        // name, with these arguments since HDF5 1.10.
+                        unsafe {
+                            std::mem::transmute::<*mut c_void, Option<unsafe extern "C" fn($($argument),*) -> $result>>(
+                                address,
+                            )
+                        }
+                    },)*
+                    creation_class: find(c"H5P_CLS_DATASET_CREATE_ID_g").cast(),
+                    access_class: find(c"H5P_CLS_DATASET_ACCESS_ID_g").cast(),
+                    reader: std::sync::OnceLock::new(),
+                }
+            }
+        }
+    };
+}
+
+functions! {
+    file_create = c"H5Fcreate" (*const c_char, c_uint, Hid, Hid) -> Hid;
+    file_open = c"H5Fopen" (*const c_char, c_uint, Hid) -> Hid;
+    file_close = c"H5Fclose" (Hid) -> Herr;
+    release = c"H5Idec_ref" (Hid) -> c_int;
+    close_library = c"H5close" () -> Herr;
+    filter_available = c"H5Zfilter_avail" (c_int) -> c_int;
+    errors_are_v2 = c"H5Eauto_is_v2" (Hid, *mut c_uint) -> Herr;
+    get_handler_1 = c"H5Eget_auto1" (*mut *mut c_void, *mut *mut c_void) -> Herr;
+    set_handler_1 = c"H5Eset_auto1" (*mut c_void, *mut c_void) -> Herr;
+    get_handler_2 = c"H5Eget_auto2" (Hid, *mut *mut c_void, *mut *mut c_void) -> Herr;
+    set_handler_2 = c"H5Eset_auto2" (Hid, *mut c_void, *mut c_void) -> Herr;
+    clear_errors = c"H5Eclear2" (Hid) -> Herr;
+    create_1 = c"H5Dcreate1" (Hid, *const c_char, Hid, Hid, Hid) -> Hid;
+    create_2 = c"H5Dcreate2" (Hid, *const c_char, Hid, Hid, Hid, Hid, Hid) -> Hid;
+    create_unnamed = c"H5Dcreate_anon" (Hid, Hid, Hid, Hid, Hid) -> Hid;
+    write_chunk = c"H5Dwrite_chunk" (Hid, Hid, u32, *const u64, usize, *const c_void) -> Herr;
+    file_name = c"H5Fget_name" (Hid, *mut c_char, usize) -> isize;
+    object_name = c"H5Iget_name" (Hid, *mut c_char, usize) -> isize;
+    file_of = c"H5Iget_file_id" (Hid) -> Hid;
+    file_intent = c"H5Fget_intent" (Hid, *mut c_uint) -> Herr;
+    file_access = c"H5Fget_access_plist" (Hid) -> Hid;
+    is_parallel = c"H5Pget_fapl_mpio" (Hid, *mut c_void, *mut c_void) -> Herr;
+    is_in_memory = c"H5Pget_fapl_core" (Hid, *mut c_void, *mut c_void) -> Herr;
+    type_class = c"H5Tget_class" (Hid) -> c_int;
+    type_size = c"H5Tget_size" (Hid) -> usize;
+    type_order = c"H5Tget_order" (Hid) -> c_int;
+    type_sign = c"H5Tget_sign" (Hid) -> c_int;
+    type_holds = c"H5Tdetect_class" (Hid, c_int) -> c_int;
+    is_variable_string = c"H5Tis_variable_str" (Hid) -> c_int;
+    space_kind = c"H5Sget_simple_extent_type" (Hid) -> c_int;
+    space_rank = c"H5Sget_simple_extent_ndims" (Hid) -> c_int;
+    space_extents = c"H5Sget_simple_extent_dims" (Hid, *mut u64, *mut u64) -> c_int;
+    new_list = c"H5Pcreate" (Hid) -> Hid;
+    copy_list = c"H5Pcopy" (Hid) -> Hid;
+    close_list = c"H5Pclose" (Hid) -> Herr;
+    layout = c"H5Pget_layout" (Hid) -> c_int;
+    chunk = c"H5Pget_chunk" (Hid, c_int, *mut u64) -> c_int;
+    set_chunk = c"H5Pset_chunk" (Hid, c_int, *const u64) -> Herr;
+    external_count = c"H5Pget_external_count" (Hid) -> c_int;
+    allocation_time = c"H5Pget_alloc_time" (Hid, *mut c_int) -> Herr;
+    filter_count = c"H5Pget_nfilters" (Hid) -> c_int;
+    set_filter = c"H5Pset_filter" (Hid, c_int, c_uint, usize, *const c_uint) -> Herr;
+    cache = c"H5Pget_chunk_cache" (Hid, *mut usize, *mut usize, *mut f64) -> Herr;
+    set_cache = c"H5Pset_chunk_cache" (Hid, usize, usize, f64) -> Herr;
+}
+
+// SAFETY: addresses of functions and of variables that HDF5 sets while it opens, before a program has a file open.
+unsafe impl Sync for Host {}
+
+/// By the address a call returns to.
+static CALLS: Cache<Host, 4096> = Cache::new();
+/// By the address an object is loaded at.
+static OBJECTS: Cache<Host, 256> = Cache::new();
+
+impl Host {
+    /// The HDF5 that the code at `caller` uses.
+    pub(crate) fn of(caller: usize) -> &'static Self {
+        if let Some(host) = CALLS.get(caller) {
+            return host;
+        }
+        let object = Object::holding(caller);
+        let known = OBJECTS.get(object.base);
+        let host = known.unwrap_or_else(|| {
+            let found: &'static Self = Box::leak(Box::new(object.functions()));
+            OBJECTS.put(object.base, found);
+            found
+        });
+        CALLS.put(caller, host);
+        if known.is_none() {
+            crate::hooks::guard((), crate::run::calls);
+        }
+        host
+    }
+}
+
+/// An executable or library in this process.
+struct Object {
+    /// Where it is loaded.
+    base: usize,
+    /// What `dlsym` takes; `RTLD_NEXT` for the executable.
+    handle: *mut c_void,
+}
+
+impl Object {
+    fn holding(address: usize) -> Self {
+        let (base, name) = object_at(address as *const c_void);
+        let mut handle = std::ptr::null_mut();
+        if !name.is_null() && base != own_base() {
+            // The handle is never given back: the object then stays loaded, and what is cached for it right.
+            // SAFETY: the name is NUL-terminated and belongs to the loader.
+            handle = unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        }
+        if handle.is_null() {
+            handle = libc::RTLD_NEXT;
+        }
+        Self { base, handle }
+    }
+
+    fn functions(&self) -> Host {
+        let host = Host::look_up(|name| {
+            let own = own_base();
+            let found = symbol(self.handle, name);
+            if found.is_null() || object_at(found).0 == own { symbol(libc::RTLD_NEXT, name) } else { found }
+        });
+        // Failed look-ups must not show in the program's next `dlerror`.
+        // SAFETY: `dlerror` has no preconditions.
+        unsafe { libc::dlerror() };
+        host
+    }
+}
+
+fn symbol(handle: *mut c_void, name: &CStr) -> *mut c_void {
+    // SAFETY: the handle is one of the loader's, or RTLD_NEXT; the name is NUL-terminated.
+    unsafe { libc::dlsym(handle, name.as_ptr()) }
+}
+
+/// Where the object around an address is loaded, and its name; zero and null if it is in none.
+fn object_at(address: *const c_void) -> (usize, *const c_char) {
+    let mut info = libc::Dl_info {
+        dli_fname: std::ptr::null(),
+        dli_fbase: std::ptr::null_mut(),
+        dli_sname: std::ptr::null(),
+        dli_saddr: std::ptr::null_mut(),
+    };
+    // SAFETY: `info` is a valid place for the result; any address may be asked about.
+    let found = unsafe { libc::dladdr(address, &raw mut info) };
+    if found == 0 { (0, std::ptr::null()) } else { (info.dli_fbase as usize, info.dli_fname) }
+}
+
+fn own_base() -> usize {
+    object_at(own_base as *const c_void).0
+}

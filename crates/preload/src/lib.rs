@@ -1,0 +1,44 @@
+//! `libknarr_preload.so`: put into programs by `knarr run` through `LD_PRELOAD`.
+//!
+//! It exports functions of HDF5 under their own names, so that the program calls them here; each finds the function
+//! that its caller would have reached, calls it, and tells the launcher which files are written. It links no HDF5.
+//! Nothing it does may fail the program: where something of its own goes wrong the plain call is all that happens.
+//!
+//! - [`trampolines`]: the exported names;
+//! - [`hooks`]: what happens around each call;
+//! - [`host`]: the HDF5 of the caller;
+//! - [`lists`]: datasets about to be created, and what they get;
+//! - [`given`]: datasets that were given filters;
+//! - [`files`]: the files that this process has open for writing;
+//! - [`quiet`]: calls of HDF5 that are Knarr's own;
+//! - [`run`]: what the launcher asked for, and messages to it.
+//!
+//! On other processors than x86-64 and 64-bit ARM there are no trampolines, and the crate does not build.
+
+mod cache;
+mod files;
+mod given;
+mod hooks;
+mod host;
+mod lists;
+mod quiet;
+mod run;
+mod trampolines;
+
+/// Runs when the library is loaded, which is when a process begins or replaces itself by `exec`.
+extern "C" fn loaded() {
+    hooks::guard((), run::started);
+}
+
+/// Runs when the process ends in order, after the handlers that HDF5 has for that moment.
+extern "C" fn unloaded() {
+    hooks::guard((), run::exiting);
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOADED: extern "C" fn() = loaded;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static UNLOADED: extern "C" fn() = unloaded;

@@ -1,0 +1,74 @@
+//! Calls of HDF5 that are Knarr's own: their failures are not printed and leave nothing on the program's error stack.
+
+use std::ffi::{c_int, c_uint};
+
+use knarr_core::codec::Reader;
+
+use crate::host::Host;
+
+/// `H5E_DEFAULT`: the error stack of this thread.
+const DEFAULT: i64 = 0;
+
+/// Filters that readers of each kind have beyond the kind before.
+const NETCDF: [c_int; 3] = [307, 32001, 32015];
+const STANDARD: [c_int; 4] = [32004, 32008, 32013, 32026];
+
+impl Host {
+    /// Runs `work` without HDF5's automatic error messages, as `H5E_BEGIN_TRY` does. `None` if they cannot be stopped.
+    pub(crate) fn quietly<T>(&self, work: impl FnOnce(&Self) -> T) -> Option<T> {
+        let mut second: c_uint = 1;
+        // SAFETY: `second` is a valid place for the result.
+        unsafe { (self.errors_are_v2?)(DEFAULT, &raw mut second) };
+        let (mut function, mut data) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let null = std::ptr::null_mut();
+        let result = if second != 0 {
+            let (get, set) = (self.get_handler_2?, self.set_handler_2?);
+            // SAFETY: valid places for the result; what was got is set again below.
+            if unsafe { get(DEFAULT, &raw mut function, &raw mut data) } < 0 {
+                return None;
+            }
+            // SAFETY: a null handler prints nothing.
+            unsafe { set(DEFAULT, null, null) };
+            let result = work(self);
+            // SAFETY: the program's own handler.
+            unsafe { set(DEFAULT, function, data) };
+            result
+        } else {
+            let (get, set) = (self.get_handler_1?, self.set_handler_1?);
+            // SAFETY: as above, for programs written for HDF5 1.6.
+            if unsafe { get(&raw mut function, &raw mut data) } < 0 {
+                return None;
+            }
+            // SAFETY: as above.
+            unsafe { set(null, null) };
+            let result = work(self);
+            // SAFETY: as above.
+            unsafe { set(function, data) };
+            result
+        };
+        if let Some(clear) = self.clear_errors {
+            // SAFETY: the stack of this thread. The program's next call would clear it too.
+            unsafe { clear(DEFAULT) };
+        }
+        Some(result)
+    }
+
+    /// What this HDF5 can read, as far as filters decide it. Asked once: it loads filters that are found as plugins.
+    pub(crate) fn reader(&self) -> Reader {
+        *self.reader.get_or_init(|| {
+            if !self.has_all(&NETCDF) {
+                Reader::Core
+            } else if !self.has_all(&STANDARD) {
+                Reader::NetCdf
+            } else {
+                Reader::Standard
+            }
+        })
+    }
+
+    fn has_all(&self, filters: &[c_int]) -> bool {
+        let Some(available) = self.filter_available else { return false };
+        // SAFETY: any number may be asked about.
+        self.quietly(|_| filters.iter().all(|&id| unsafe { available(id) } > 0)) == Some(true)
+    }
+}

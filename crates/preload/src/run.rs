@@ -1,0 +1,135 @@
+//! What the launcher asked for, and messages to it.
+
+use std::fs::File;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
+use std::time::{Duration, Instant, SystemTime};
+
+use knarr_core::capture::{self, Event, Message, Snapshot};
+
+/// The run this process belongs to.
+pub(crate) struct Run {
+    directory: PathBuf,
+    /// What was asked for when this process first looked; rules stay as they are.
+    first: Arc<Snapshot>,
+    /// The newest one that was read, and when it was written: prescriptions change.
+    newest: Mutex<(Arc<Snapshot>, Option<SystemTime>)>,
+}
+
+/// How long the program waits for a launcher that does not listen: it may have been killed.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// True once this process has opened a file that a rule wants compressed.
+static WRITES: AtomicBool = AtomicBool::new(false);
+
+fn directory() -> Option<PathBuf> {
+    std::env::var_os(capture::RUN_DIRECTORY).map(PathBuf::from).filter(|directory| directory.is_absolute())
+}
+
+/// The run; `None` outside of one, or when its directory is gone.
+pub(crate) fn run() -> Option<&'static Run> {
+    static RUN: OnceLock<Option<Run>> = OnceLock::new();
+    RUN.get_or_init(|| {
+        let directory = directory()?;
+        let written = age(&directory);
+        let first = Arc::new(Snapshot::read(&directory)?);
+        let newest = Mutex::new((Arc::clone(&first), written));
+        Some(Run { directory, first, newest })
+    })
+    .as_ref()
+}
+
+/// When the snapshot was written.
+fn age(directory: &Path) -> Option<SystemTime> {
+    std::fs::metadata(directory.join(capture::SNAPSHOT)).and_then(|found| found.modified()).ok()
+}
+
+impl Run {
+    /// The rules.
+    pub(crate) fn rules(&self) -> &Snapshot {
+        &self.first
+    }
+
+    /// What was asked for and learnt by now; `None` if another thread does not let go of it, as after a `fork`.
+    pub(crate) fn newest(&self) -> Option<Arc<Snapshot>> {
+        let mut kept = patient(&self.newest)?;
+        let written = age(&self.directory);
+        if written.is_some() && written != kept.1 {
+            // Also when it cannot be read: it is not tried again at every file.
+            kept.1 = written;
+            if let Some(newer) = Snapshot::read(&self.directory) {
+                kept.0 = Arc::new(newer);
+            }
+        }
+        Some(Arc::clone(&kept.0))
+    }
+
+    /// Keeps the launcher from putting packed files in place until the result is dropped. Gives up waiting for a
+    /// launcher that holds the gate for long: the program must go on.
+    pub(crate) fn gate(&self) -> Option<File> {
+        let gate = File::open(self.directory.join(capture::GATE)).ok()?;
+        let begin = Instant::now();
+        while gate.try_lock_shared().is_err() {
+            if begin.elapsed() > PATIENCE {
+                return None;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        Some(gate)
+    }
+
+    /// Tells the launcher.
+    pub(crate) fn tell(&self, event: Event) {
+        WRITES.fetch_or(matches!(event, Event::Opened { .. }), Ordering::Relaxed);
+        send(&self.directory, event);
+    }
+}
+
+/// A lock that a `fork` in another thread may have left taken is given up after a while.
+pub(crate) fn patient<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    for _ in 0..1000 {
+        match lock.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(20)),
+        }
+    }
+    None
+}
+
+/// A program image was loaded into this process.
+pub(crate) fn started() {
+    if let Some(directory) = directory() {
+        send(&directory, Event::Started);
+    }
+}
+
+/// HDF5 is called from an object that had not called it before.
+pub(crate) fn calls() {
+    if let Some(run) = run() {
+        run.tell(Event::Calls);
+    }
+}
+
+/// The process ends in order.
+pub(crate) fn exiting() {
+    if WRITES.load(Ordering::Relaxed)
+        && let Some(run) = run()
+    {
+        run.tell(Event::Exiting);
+    }
+}
+
+/// One datagram from a socket of its own: nothing stays open that the program could close, inherit or run out of.
+fn send(directory: &Path, event: Event) {
+    let Some(bytes) = (Message { process: std::process::id(), event }).to_bytes() else { return };
+    let Ok(socket) = UnixDatagram::unbound() else { return };
+    if socket.set_write_timeout(Some(PATIENCE)).is_err() {
+        return;
+    }
+    let target = directory.join(capture::SOCKET);
+    // A launcher that is gone wants no messages.
+    while socket.send_to(&bytes, &target).is_err_and(|error| error.kind() == std::io::ErrorKind::Interrupted) {}
+}

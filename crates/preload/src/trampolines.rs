@@ -1,0 +1,84 @@
+//! The names that programs find here instead of in their HDF5.
+//!
+//! Each adds the address it returns to as one more argument and goes on to its hook, with everything else as it was.
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("knarr-preload has trampolines for x86-64 and 64-bit ARM only: write them in trampolines.rs");
+
+use crate::hooks;
+
+/// Defines the function `$symbol`, which calls `$hook` with the caller's address in the register for the argument
+/// behind its own: `$x86` or `$arm`.
+macro_rules! trampoline {
+    ($symbol:ident, $hook:path, $x86:literal, $arm:literal) => {
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        extern "C" fn $symbol() {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!(
+                concat!("mov ", $x86, ", qword ptr [rsp]"),
+                "jmp {hook}",
+                hook = sym $hook,
+            );
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!(
+                concat!("mov ", $arm, ", x30"),
+                "b {hook}",
+                hook = sym $hook,
+            );
+        }
+    };
+}
+
+trampoline!(H5close, hooks::close_library, "rdi", "x0");
+trampoline!(H5Fclose, hooks::file_close, "rsi", "x1");
+trampoline!(H5Idec_ref, hooks::release, "rsi", "x1");
+trampoline!(H5Fopen, hooks::file_open, "rcx", "x3");
+trampoline!(H5Fcreate, hooks::file_create, "r8", "x4");
+trampoline!(H5Dcreate1, hooks::create_1, "r9", "x5");
+trampoline!(H5Dcreate_anon, hooks::create_unnamed, "r9", "x5");
+
+// Its arguments take all registers on x86-64: the caller's address goes over the stack.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+extern "C" fn H5Dwrite_chunk() {
+    #[cfg(target_arch = "x86_64")]
+    core::arch::naked_asm!(
+        // Debuggers, and threads that are cancelled, walk the stack by these directives.
+        ".cfi_startproc",
+        "push qword ptr [rsp]",
+        ".cfi_adjust_cfa_offset 8",
+        "call {hook}",
+        "add rsp, 8",
+        ".cfi_adjust_cfa_offset -8",
+        "ret",
+        ".cfi_endproc",
+        hook = sym hooks::write_chunk,
+    );
+    #[cfg(target_arch = "aarch64")]
+    core::arch::naked_asm!("mov x6, x30", "b {hook}", hook = sym hooks::write_chunk);
+}
+
+// Its seventh argument, and so the caller's address as the eighth, go over the stack on x86-64.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+extern "C" fn H5Dcreate2() {
+    #[cfg(target_arch = "x86_64")]
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "sub rsp, 8",
+        ".cfi_adjust_cfa_offset 8",
+        "push qword ptr [rsp + 8]",
+        ".cfi_adjust_cfa_offset 8",
+        "push qword ptr [rsp + 24]",
+        ".cfi_adjust_cfa_offset 8",
+        "call {hook}",
+        "add rsp, 24",
+        ".cfi_adjust_cfa_offset -24",
+        "ret",
+        ".cfi_endproc",
+        hook = sym hooks::create_2,
+    );
+    #[cfg(target_arch = "aarch64")]
+    core::arch::naked_asm!("mov x7, x30", "b {hook}", hook = sym hooks::create_2);
+}

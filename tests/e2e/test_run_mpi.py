@@ -1,0 +1,54 @@
+"""`knarr run` with programs of several processes on one node (skipped without Open MPI and its HDF5)."""
+
+from __future__ import annotations
+
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+
+from running import ALL, c_program, is_packed
+
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3"]
+RANKS, ROWS, COLUMNS = 3, 64, 4096
+
+PARALLEL = """
+static float values[64][4096];
+int main(int argc, char **argv) {
+    int rank, ranks;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (int i = 0; i < 64 * 4096; i++) ((float *)values)[i] = rank * 1000 + (float)(i % 500);
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_fapl_mpio(access, MPI_COMM_WORLD, MPI_INFO_NULL);
+    hid_t file = H5Fcreate("a.h5", H5F_ACC_TRUNC, H5P_DEFAULT, access);
+    hsize_t dims[2] = {64 * ranks, 4096}, count[2] = {64, 4096}, start[2] = {64 * rank, 0};
+    hid_t space = H5Screate_simple(2, dims, NULL), memory = H5Screate_simple(2, count, NULL);
+    hid_t set = H5Dcreate2(file, "T", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
+    if (H5Dwrite(set, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, values) < 0) MPI_Abort(MPI_COMM_WORLD, 1);
+    H5Dclose(set); H5Sclose(space); H5Sclose(memory); H5Fclose(file); H5Pclose(access);
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs mpirun (openmpi-bin)")
+@pytest.mark.parametrize("when", ["close", "write"])
+def test_ranks_write_one_file(run, when):
+    """Independent writes of parallel HDF5 allow no filters: `write` leaves such files, `close` packs them."""
+    program = c_program(run.folder, PARALLEL, parallel=True)
+    ran = run(*MPIRUN, program, config=ALL + f'when = "{when}"\n')
+    found = ran.file("a.h5")
+    assert found["outcome"] == {"close": "packed", "write": "written"}[when], ran.err
+    if when == "write":
+        assert "in parallel" in found["reason"]
+    assert is_packed(run.folder / "a.h5") == (when == "close")
+    expected = np.concatenate(
+        [rank * 1000 + (np.arange(ROWS * COLUMNS) % 500).reshape(ROWS, COLUMNS) for rank in range(RANKS)]
+    )
+    with h5py.File(run.folder / "a.h5") as file:
+        assert np.array_equal(file["T"][:], expected)

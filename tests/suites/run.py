@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Runs the test suites of h5py, netCDF4-python and h5netcdf plain and under `knarr run`, and compares.
+
+    .venv/bin/python tests/suites/run.py                     # all suites, both timings
+    .venv/bin/python tests/suites/run.py h5py --when write   # one of them
+
+h5py's and h5netcdf's tests are those that are installed, netCDF4-python's come from its source package of the
+installed version, which pip fetches. Every file that the tests write is to be compressed: pattern "*". A test that
+passes plain and fails under Knarr fails the run, unless `expected.txt` lists it with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from fnmatch import fnmatchcase
+from importlib.metadata import version
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+KNARR = Path(os.environ.get("KNARR_BIN", REPOSITORY / "target" / "release" / "knarr")).resolve()
+EXPECTED = Path(__file__).with_name("expected.txt")
+SUITES = ("h5py", "netCDF4", "h5netcdf")
+
+
+def arguments_of(suite: str, folder: Path) -> list[str]:
+    """What pytest is told, to run in `folder`."""
+    if suite != "netCDF4":
+        return ["--pyargs", f"{suite}.tests"]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", suite]
+        + [f"{suite}=={version(suite)}", "-d", folder],
+        check=True,
+    )
+    with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
+        archive.extractall(folder, filter="data")
+    tests = next(folder.glob("*/test"))
+    return ["-o", "python_files=tst_*.py test_*.py", "--rootdir", str(tests), str(tests)]
+
+
+def outcomes(arguments: list[str], folder: Path, when: str | None) -> dict[str, str]:
+    """Test to outcome: passed, failed or skipped."""
+    report = folder / f"{when}.xml"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *arguments]
+    if when:
+        configuration = folder / f"{when}.toml"
+        configuration.write_text(f'[[file]]\npattern = "*"\nwhen = "{when}"\n')
+        command = [KNARR, "run", "--quiet", "-c", configuration, "--", *command]
+    # netCDF4's tests reach for servers unless they are told that there is no network.
+    environment = {**os.environ, "NO_NET": "1"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if not report.exists():
+        raise SystemExit(f"no results of {command}:\n{done.stdout}\n{done.stderr}")
+    found = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        kinds = {child.tag for child in case}
+        name = f"{case.get('classname')}::{case.get('name')}"
+        found[name] = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
+    return found
+
+
+def expected(suite: str, when: str) -> dict[str, str]:
+    """Patterns of tests that may fail, with the reason."""
+    lines = (line.partition("#") for line in EXPECTED.read_text().splitlines() if not line.startswith("#"))
+    entries = ((head.split(), reason.strip()) for head, _, reason in lines if head.strip())
+    return {name: reason for (of, at, name), reason in entries if (of, at) == (suite, when)}
+
+
+def reason(test: str, listed: dict[str, str]) -> str | None:
+    """Why this test may fail; `None` if it may not."""
+    return next((why for pattern, why in listed.items() if fnmatchcase(test, pattern)), None)
+
+
+def compare(suite: str, timings: list[str]) -> bool:
+    """Runs a suite; True if nothing fails under Knarr that should not."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        arguments = arguments_of(suite, folder)
+        plain = outcomes(arguments, folder, None)
+        good = sum(outcome == "passed" for outcome in plain.values())
+        print(f"{suite} {version(suite)}: {good} of {len(plain)} tests pass plain", flush=True)
+        fine = good > 0
+        for when in timings:
+            found = outcomes(arguments, folder, when)
+            failing = {test for test in plain if plain[test] == "passed" != found.get(test, "missing")}
+            listed = expected(suite, when)
+            print(f"  when = {when}: {good - len(failing)} of these pass", flush=True)
+            for test in sorted(failing):
+                print(f"    {test}: {reason(test, listed) or 'NOT EXPECTED'}")
+            fine &= all(reason(test, listed) for test in failing)
+        return fine
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], default=list(SUITES))
+    parser.add_argument("--when", choices=("close", "write"))
+    options = parser.parse_args()
+    timings = [options.when] if options.when else ["close", "write"]
+    results = [compare(suite, timings) for suite in options.suites]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
