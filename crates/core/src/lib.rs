@@ -7,6 +7,7 @@
 pub mod array;
 pub mod chain;
 pub mod choose;
+pub mod client_data;
 pub mod codec;
 pub mod config;
 pub mod content;
@@ -16,6 +17,7 @@ pub mod features;
 pub mod frame;
 pub mod goal;
 pub mod model;
+pub mod online;
 pub mod pipeline;
 pub mod plan;
 pub mod profile;
