@@ -21,7 +21,7 @@ $(VENV)/.ready: tools/requirements.txt tools/setup.sh
 
 build: setup
 	cargo build --release --locked -p knarr-cli -p knarr-h5filter
-	install -D target/release/libknarr_h5.so $(PLUGINS)/libknarr_h5.so
+	install -D -s target/release/libknarr_h5.so $(PLUGINS)/libknarr_h5.so
 
 # The main job on real files.
 demo: build
@@ -34,7 +34,7 @@ test: build python
 
 .PHONY: python
 python: build
-	install -D $(PLUGINS)/libknarr_h5.so crates/python/python/knarr/plugins/libknarr_h5.so
+	install -D -s $(PLUGINS)/libknarr_h5.so crates/python/python/knarr/plugins/libknarr_h5.so
 	cd crates/python && maturin build --release --locked -q -o ../../target/wheels
 	pip install -q --force-reinstall --no-deps target/wheels/knarr-*.whl
 
@@ -52,6 +52,7 @@ bench: build
 	$(KNARR_PYTHON) bench/run.py codecs --knarr bench/inputs/grid.nc
 	$(KNARR_PYTHON) bench/run.py choice
 	$(KNARR_PYTHON) bench/run.py pipeline
+	$(KNARR_PYTHON) bench/run.py plugin
 	$(KNARR_PYTHON) bench/run.py memory
 
 clean:

@@ -29,8 +29,8 @@ use crate::quality::Quality;
 const VERSION: u32 = 1;
 /// Axes that HDF5 allows.
 const MAX_RANK: usize = 32;
-/// The fill value of the dataset and the missing value of the wishes.
-const MAX_FILLS: usize = 2;
+/// Fill values at most: that of the dataset, and missing values beside it.
+pub(crate) const MAX_FILLS: usize = 3;
 /// Goals by number; `NAMED` has another order, which may grow.
 const GOALS: [&str; 5] = ["balanced", "speed", "ratio", "archive", "energy"];
 const OWN_GOAL: u32 = 15;
@@ -121,7 +121,7 @@ impl ClientData {
     /// The words for a file or program.
     ///
     /// # Errors
-    /// `Usage` for wishes out of range; `Unsupported` for chunks of more than 32 axes or 2 fill values.
+    /// `Usage` for wishes out of range; `Unsupported` for chunks of more than 32 axes or 3 fill values.
     pub fn words(&self) -> Result<Vec<u32>> {
         let Wishes { goal, quality, missing } = &self.wishes;
         quality.validate(DType::F64)?;
@@ -313,6 +313,23 @@ impl Words<'_> {
         let spec = ArraySpec { dtype, endian, shape, fills };
         spec.checked_len().map_err(|_| damaged("shape"))?;
         Ok(Chunks::Array(spec))
+    }
+}
+
+/// For fuzzing what lies behind the checksum.
+#[cfg(feature = "testing")]
+pub mod testing {
+    use super::{COMPLETE, VERSION, checksum};
+
+    /// Makes the words complete ones of this version with the right checksum, if there are enough of them.
+    pub fn mend(words: &mut [u32]) {
+        if let [version, first, ..] = words {
+            *version = VERSION;
+            *first |= COMPLETE;
+        }
+        if let Some((last, before)) = words.split_last_mut() {
+            *last = checksum(before);
+        }
     }
 }
 
