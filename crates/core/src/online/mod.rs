@@ -19,6 +19,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::features::Features;
 use crate::pipeline::{Buffers, ChunkEncoder, ChunkOutcome, Container};
+use crate::plan::Candidate;
 use crate::quality::{Bound, valid_range};
 use memory::{Chosen, Decision, Memory};
 use sketch::{Sketch, is_constant};
@@ -163,7 +164,7 @@ impl Job<'_> {
         let kind = match state.memory.decide(&sketch, OVERHEAD, TRIALS * self.sample_bytes()) {
             Decision::Use(kind) => kind,
             Decision::Choose { kind, seconds } => {
-                let chosen = self.choose(bound.as_ref(), seconds.map(|seconds| seconds - OVERHEAD))?;
+                let chosen = self.choose(bound.as_ref(), seconds.map(|seconds| seconds - OVERHEAD));
                 let kind = state.memory.chosen(kind, sketch, chosen);
                 state.encoders.resize_with(state.encoders.len().max(kind + 1), || None);
                 state.encoders[kind] = None;
@@ -198,7 +199,7 @@ impl Job<'_> {
     }
 
     /// The best chain for this chunk, found in about `seconds` of trials.
-    fn choose(&self, bound: Option<&Bound>, seconds: Option<f64>) -> Result<Chosen> {
+    fn choose(&self, bound: Option<&Bound>, seconds: Option<f64>) -> Chosen {
         let (codecs, profile, goal) = (&self.engine.codecs, &*self.engine.profile, &self.wishes.goal);
         let sample = cut(self.spec, self.raw, SAMPLE);
         let (spec, bytes) = cut(&sample.0, &sample.1, FEATURES);
@@ -212,16 +213,12 @@ impl Job<'_> {
         });
         let trials = Trials { codecs, profile, goal, bound, budget };
         let (ranked, _) = run_rounds(trials, predicted, &[sample]);
-        let best = ranked.first().filter(|best| best.is_usable()).ok_or_else(|| {
-            Error::unsupported(format!("no chain serves type {}", self.spec.dtype))
-                .mend("leave this dataset unfiltered")
-        })?;
-        let (chain, merits) = if best.merits.ratio < INCOMPRESSIBLE {
-            (ChainSpec::raw(), profile.merits(codecs, &ChainSpec::raw(), 1.0))
-        } else {
-            (best.chain.clone(), best.merits)
+        let usable = |best: &&Candidate| best.is_usable() && best.merits.ratio >= INCOMPRESSIBLE;
+        let (chain, merits) = match ranked.first().filter(usable) {
+            Some(best) => (best.chain.clone(), best.merits),
+            None => (ChainSpec::raw(), profile.merits(codecs, &ChainSpec::raw(), 1.0)),
         };
-        Ok(Chosen { chain, speed: merits.encode * 1e6, seconds: budget + OVERHEAD })
+        Chosen { chain, speed: merits.encode * 1e6, seconds: budget + OVERHEAD }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "sizes of chunks are far below 2^52")]
