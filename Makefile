@@ -6,6 +6,8 @@ VENV := $(CURDIR)/.venv
 export PATH := $(VENV)/bin:$(HOME)/.cargo/bin:$(PATH)
 export KNARR_PYTHON := $(VENV)/bin/python
 KNARR := target/release/knarr
+# HDF5 opens every library of a folder on its plugin path: the plugin lies alone.
+PLUGINS := target/release/hdf5-plugins
 
 .PHONY: all setup build demo test check bench clean
 
@@ -18,7 +20,8 @@ $(VENV)/.ready: tools/requirements.txt tools/setup.sh
 	touch $@
 
 build: setup
-	cargo build --release --locked -p knarr-cli -p knarr-preload
+	cargo build --release --locked -p knarr-cli -p knarr-h5filter -p knarr-preload
+	install -D -s target/release/libknarr_h5.so $(PLUGINS)/libknarr_h5.so
 
 # The main job on real files.
 demo: build
@@ -31,6 +34,7 @@ test: build python
 
 .PHONY: python
 python: build
+	install -D -s $(PLUGINS)/libknarr_h5.so crates/python/python/knarr/plugins/libknarr_h5.so
 	cd crates/python && maturin build --release --locked -q -o ../../target/wheels
 	pip install -q --force-reinstall --no-deps target/wheels/knarr-*.whl
 
@@ -49,6 +53,7 @@ bench: build
 	$(KNARR_PYTHON) bench/run.py codecs --knarr bench/inputs/grid.nc
 	$(KNARR_PYTHON) bench/run.py choice
 	$(KNARR_PYTHON) bench/run.py pipeline
+	$(KNARR_PYTHON) bench/run.py plugin
 	$(KNARR_PYTHON) bench/run.py memory
 
 clean:

@@ -5,6 +5,7 @@
     run.py choice
     run.py pipeline [--threads N] [--repeats N]
     run.py memory  [--max-mem 128M]
+    run.py plugin
 
 No timing is asserted here: numbers are for people to judge, with machine, versions and commands.
 """
@@ -25,6 +26,7 @@ from pathlib import Path
 import choices
 import codecs_pool
 import pipeline
+import plugin
 import repack
 from data import INPUTS, write_inputs
 from equality import require_equal
@@ -131,6 +133,13 @@ def run_pipeline(options: argparse.Namespace, facts: dict[str, object]) -> None:
     save("pipeline", rows, facts)
 
 
+def run_plugin(_options: argparse.Namespace, facts: dict[str, object]) -> None:
+    rows = plugin.measure_plugin(INPUTS / "real.nc")
+    print(header(facts))
+    print(plugin.table(rows))
+    save("plugin", rows, facts)
+
+
 def run_memory(options: argparse.Namespace, facts: dict[str, object]) -> None:
     limit = int(options.max_mem.rstrip("M")) * 1_000_000
     write_inputs(large=10 * limit)
@@ -174,6 +183,8 @@ def main() -> None:
     five.add_argument("--threads", type=int, default=os.cpu_count())
     five.add_argument("--repeats", type=int, default=3)
     five.set_defaults(run=run_pipeline)
+    six = kinds.add_parser("plugin", help="the HDF5 filter against the chains it chooses")
+    six.set_defaults(run=run_plugin)
     options = parser.parse_args()
     write_inputs()
     options.run(options, {"machine": machine(), "versions": versions()})

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import h5py
 import hdf5plugin  # noqa: F401  (registers the filters that the encodings name)
@@ -150,3 +153,30 @@ def test_the_gil_is_released(field):
     stop.set()
     thread.join()
     assert len(ticks) > 5
+
+
+def test_h5py_writes_and_reads_through_the_filter(tmp_path, field):
+    keys = knarr.hdf5(max_abs_error=0.05, goal="ratio")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("T", data=field, chunks=(10, 60, 90), **keys)
+        file.create_dataset("exact", data=field, chunks=(10, 60, 90), **knarr.hdf5())
+    script = (
+        "import knarr, h5py, sys, numpy\n"
+        "with h5py.File(sys.argv[1], 'a') as file:\n"
+        "    numpy.save(sys.argv[2], file['T'][...])\n"
+    )
+    subprocess.run([sys.executable, "-c", script, tmp_path / "a.h5", tmp_path / "T.npy"], check=True)
+    back = np.load(tmp_path / "T.npy")
+    assert np.array_equal(np.isnan(back), np.isnan(field))
+    assert 0 < np.nanmax(np.abs(back.astype("f8") - field)) <= 0.05
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert bits(file["exact"][...]) == bits(field)
+        assert file["T"].id.get_storage_size() < file["exact"].id.get_storage_size()
+    assert (Path(knarr.plugin_path()) / "libknarr_h5.so").is_file()
+    with pytest.raises(ValueError, match="finest_abs_error"):
+        knarr.hdf5(finest_abs_error=1.0)
+
+
+def test_the_package_does_without_h5py():
+    script = "import sys; sys.modules['h5py'] = None; import knarr; assert not knarr.register()"
+    subprocess.run([sys.executable, "-c", script], check=True)

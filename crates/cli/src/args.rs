@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Which filters, plugins and paths are present or missing, for C, Python and Fortran readers
     Doctor(Doctor),
+    /// Client data of Knarr's HDF5 filter (45223) for other programs: h5repack, nccopy, ncgen, h5py
+    Hdf5Filter(Hdf5Filter),
     /// List of codecs in Markdown: the source of docs/chains.md
     #[command(hide = true)]
     Chains,
@@ -242,6 +244,37 @@ pub(crate) struct Doctor {
     /// Files to check against what is installed
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<String>,
+    /// Machine-readable output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Hdf5Filter {
+    /// speed, balanced, ratio, archive or energy; weights such as 'ratio=0.4,encode=0.3,decode=0.3'; limits such as 'encode>=300MB/s'
+    #[arg(long, value_name = "GOAL", default_value = "balanced")]
+    pub(crate) goal: String,
+    /// Largest absolute error, in the variable's unit
+    #[arg(long, value_name = "X")]
+    pub(crate) max_abs_error: Option<f64>,
+    /// Largest error as a fraction of the range of each chunk's valid values
+    #[arg(long, value_name = "X")]
+    pub(crate) max_range_error: Option<f64>,
+    /// Largest error relative to each value
+    #[arg(long, value_name = "X")]
+    pub(crate) max_rel_error: Option<f64>,
+    /// Absolute error below which relative bounds, bits and digits ask for nothing
+    #[arg(long, value_name = "X")]
+    pub(crate) finest_abs_error: Option<f64>,
+    /// Mantissa bits that stay right
+    #[arg(long, value_name = "N")]
+    pub(crate) significant_bits: Option<u32>,
+    /// Decimal digits that stay right
+    #[arg(long, value_name = "N")]
+    pub(crate) significant_digits: Option<u32>,
+    /// A value that stays exact beside the dataset's fill value
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub(crate) missing_value: Option<f64>,
     /// Machine-readable output
     #[arg(long)]
     pub(crate) json: bool,

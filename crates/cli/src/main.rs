@@ -6,6 +6,7 @@ mod chains;
 mod doctor;
 mod explain;
 mod hash;
+mod hdf5_filter;
 mod inputs;
 mod inspect;
 mod output;
@@ -66,6 +67,7 @@ fn run() -> ExitCode {
         Command::Profile(arguments) => profile::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
+        Command::Hdf5Filter(arguments) => hdf5_filter::run(arguments),
         Command::Chains => chains::run(),
     };
     match result {

@@ -174,14 +174,14 @@ impl Features {
 }
 
 /// How the bits of a type map to values and to order-preserving integers.
-enum Order {
+pub(crate) enum Order {
     Unsigned,
     Signed { sign: u64 },
     Float { sign: u64, wide: bool },
 }
 
 impl Order {
-    fn of(spec: &ArraySpec) -> Self {
+    pub(crate) fn of(spec: &ArraySpec) -> Self {
         let sign = 1u64 << (spec.dtype.size() * 8 - 1);
         if spec.dtype.is_float() {
             Self::Float { sign, wide: spec.dtype.size() == 8 }
@@ -193,7 +193,7 @@ impl Order {
     }
 
     /// Integer whose unsigned order is the order of the values.
-    fn rank(&self, word: u64) -> u64 {
+    pub(crate) fn rank(&self, word: u64) -> u64 {
         match *self {
             Self::Unsigned => word,
             Self::Signed { sign } => word ^ sign,
@@ -203,7 +203,7 @@ impl Order {
     }
 
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_wrap, reason = "ranges of 64-bit integers are shown")]
-    fn value(&self, word: u64) -> f64 {
+    pub(crate) fn value(&self, word: u64) -> f64 {
         match *self {
             Self::Unsigned => word as f64,
             Self::Signed { sign } => (word ^ sign).wrapping_sub(sign) as i64 as f64,
@@ -217,7 +217,7 @@ fn byte(word: u64, plane: usize) -> usize {
     usize::from(word.to_le_bytes().get(plane).copied().unwrap_or(0))
 }
 
-fn zigzag(delta: u64, size: usize) -> u64 {
+pub(crate) fn zigzag(delta: u64, size: usize) -> u64 {
     let unused = 64 - u32::try_from(size * 8).unwrap_or(64).min(64);
     let delta = (delta << unused).cast_signed() >> unused;
     ((delta << 1) ^ (delta >> 63)).cast_unsigned()

@@ -42,6 +42,19 @@ const TYPES: [(u8, DType); 11] = [
 ];
 const OPAQUE: u8 = 12;
 
+/// Number of a data type, in frames and in the filter's client data. An opaque type's size is said apart.
+pub(crate) fn dtype_number(dtype: DType) -> u8 {
+    TYPES.iter().find(|(_, other)| *other == dtype).map_or(OPAQUE, |(number, _)| *number)
+}
+
+/// The data type of a number; `size` reads that of an opaque type.
+pub(crate) fn numbered_dtype(number: u8, size: impl FnOnce() -> Result<u32>) -> Result<Option<DType>> {
+    if number == OPAQUE {
+        return size().map(|size| Some(DType::Opaque(size)));
+    }
+    Ok(TYPES.iter().find(|(other, _)| *other == number).map(|(_, dtype)| *dtype))
+}
+
 /// A step as a frame holds it: the codec's number and its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrameStep {
@@ -71,12 +84,9 @@ pub fn write(chain: &Chain, payload: &[u8], out: &mut Vec<u8>) -> Result<()> {
     out.clear();
     out.extend_from_slice(&MAGIC);
     out.push(VERSION);
-    match array.dtype {
-        DType::Opaque(size) => {
-            out.push(OPAQUE);
-            put_number(out, u64::from(size));
-        }
-        dtype => out.extend(TYPES.iter().find(|(_, other)| *other == dtype).map(|(number, _)| number)),
+    out.push(dtype_number(array.dtype));
+    if let DType::Opaque(size) = array.dtype {
+        put_number(out, u64::from(size));
     }
     out.push(match array.endian {
         Endian::Little => 0,
@@ -133,12 +143,9 @@ fn header(reader: &mut Reader<'_>) -> Result<(ArraySpec, Vec<FrameStep>, usize)>
         return Err(Error::unsupported(format!("frame of version {version}, this is version {VERSION}"))
             .mend("read it with a newer Knarr"));
     }
-    let dtype = match reader.byte()? {
-        OPAQUE => DType::Opaque(u32::try_from(reader.number()?).map_err(|_| damaged("element size"))?),
-        number => {
-            TYPES.iter().find(|(other, _)| *other == number).map(|(_, dtype)| *dtype).ok_or_else(|| damaged("type"))?
-        }
-    };
+    let number = reader.byte()?;
+    let size = || u32::try_from(reader.number()?).map_err(|_| damaged("element size"));
+    let dtype = numbered_dtype(number, size)?.ok_or_else(|| damaged("type"))?;
     let endian = match reader.byte()? {
         0 => Endian::Little,
         1 => Endian::Big,

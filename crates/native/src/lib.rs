@@ -19,7 +19,7 @@ mod zfp;
 mod zstd;
 
 use knarr_core::Result;
-use knarr_core::codec::{Codec, CodecList, Framed};
+use knarr_core::codec::{Codec, CodecList, Framed, KNARR_FILTER};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -61,7 +61,9 @@ pub fn codecs_with_plugins(directories: &[PathBuf]) -> Result<CodecList> {
     if let Some(sz3) = sz3::Sz3::by(&plugins) {
         list.push(Arc::new(sz3))?;
     }
-    for codec in plugins.into_iter().filter_map(plugin::PluginCodec::new) {
+    // Knarr's own plugin may be installed: what it does is done here by `Framed`, with better messages.
+    let others = plugins.into_iter().filter(|plugin| plugin.id != KNARR_FILTER);
+    for codec in others.filter_map(plugin::PluginCodec::new) {
         list.push(Arc::new(codec))?;
     }
     // Frames may name any of the codecs above.

@@ -3,6 +3,7 @@
 mod arrays;
 mod errors;
 mod files;
+mod filter;
 mod request;
 
 use pyo3::prelude::*;
@@ -20,5 +21,6 @@ fn _knarr(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(arrays::chain_forms, module)?)?;
     module.add_function(wrap_pyfunction!(arrays::compress, module)?)?;
     module.add_function(wrap_pyfunction!(arrays::decompress, module)?)?;
+    module.add_function(wrap_pyfunction!(filter::filter_words, module)?)?;
     Ok(())
 }

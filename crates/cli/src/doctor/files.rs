@@ -71,6 +71,13 @@ impl Advice {
             already: if set { "\"$HDF5_PLUGIN_PATH\":" } else { "" },
         }
     }
+
+    /// What makes C programs find Knarr's own plugin, which lies in `folder`; `None` if they do.
+    pub(super) fn own_plugin(&self, readers: &[Reader], folder: &Path) -> Option<String> {
+        let mut linked = readers.iter().filter(|reader| reader.kind == ReaderKind::C);
+        let finds = linked.any(|reader| reader.state(KNARR_FILTER) != State::Missing);
+        (!finds).then(|| format!("export HDF5_PLUGIN_PATH={}{}", self.already, quoted(folder)))
+    }
 }
 
 /// Opens the file's description and asks for each reader.

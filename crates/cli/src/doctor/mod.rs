@@ -28,6 +28,10 @@ struct Diagnosis {
     directories: Vec<PathBuf>,
     /// Plugins that cannot be loaded, with the reason.
     unusable: Vec<Unusable>,
+    /// Where the plugin of Knarr's own filter lies that came with this program.
+    own_plugin: Option<PathBuf>,
+    /// What a shell runs so that C programs find it; absent if they do.
+    own_plugin_mend: Option<String>,
     /// The kinds of readers, installed or not.
     readers: Vec<Reader>,
     /// One entry a file that was asked about.
@@ -51,7 +55,10 @@ pub(crate) fn run(arguments: &Doctor) -> Result<u8> {
     let advice = files::Advice::new(python.as_ref());
     let files =
         paths.iter().map(|path| files::examine(path, &codecs, &readers, &advice)).collect::<Result<Vec<_>>>()?;
+    let own_plugin = crate::hdf5_filter::plugin_folder();
     let diagnosis = Diagnosis {
+        own_plugin_mend: own_plugin.as_deref().and_then(|folder| advice.own_plugin(&readers, folder)),
+        own_plugin,
         hdf5_plugin_path: std::env::var("HDF5_PLUGIN_PATH").ok(),
         directories: plugin::directories(),
         unusable: plugin::search()

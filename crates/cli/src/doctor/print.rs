@@ -10,6 +10,11 @@ use crate::table::{self, Align};
 pub(super) fn diagnosis(diagnosis: &Diagnosis) {
     println!("HDF5_PLUGIN_PATH  {}", diagnosis.hdf5_plugin_path.as_deref().unwrap_or("not set"));
     diagnosis.readers.iter().for_each(reader);
+    match (&diagnosis.own_plugin, &diagnosis.own_plugin_mend) {
+        (None, _) => println!("{:17} not installed beside this program", "Knarr's filter"),
+        (Some(_), None) => println!("{:17} found by C programs", "Knarr's filter"),
+        (Some(_), Some(mend)) => println!("{:17} not found by C programs: {mend}", "Knarr's filter"),
+    }
     println!();
     filters(diagnosis);
     for plugin in &diagnosis.unusable {

@@ -1,8 +1,8 @@
 //! The chains worth considering, in one ordered list, and which of them an output can hold.
 
 use crate::array::ArraySpec;
-use crate::chain::{Chain, ChainSpec};
-use crate::codec::{CodecList, Loss, Reader};
+use crate::chain::{Chain, ChainSpec, StepSpec};
+use crate::codec::{CodecList, Loss, OptionValue, Reader};
 use crate::quality::Bound;
 
 /// What the output can hold.
@@ -98,12 +98,31 @@ pub fn all_chains(bound: Option<&Bound>) -> Vec<ChainSpec> {
         let round = rounding(bound);
         texts.extend(AFTER_ROUNDING.iter().map(|chain| format!("{round} | {chain}")));
         if bound.is_uniform() {
-            texts.push(format!("sz3:abs,bound={:?}", bound.abs));
-            texts.push(format!("zfp:accuracy,value={:?}", bound.abs));
+            texts.extend(["sz3", "zfp"].iter().filter_map(|name| lossy_step(name, bound)));
         }
     }
     texts.extend(LOSSLESS.iter().map(|&chain| chain.to_owned()));
     texts.iter().filter_map(|text| text.parse().ok()).collect()
+}
+
+/// The candidate `chain`, which was made for another bound of the same kind, for `bound`.
+pub fn with_bound(chain: &ChainSpec, bound: &Bound) -> ChainSpec {
+    let step = |step: &StepSpec| {
+        let same_kind = step.name != "zfp" || step.bare == Some(OptionValue::Word("accuracy".to_owned()));
+        let text = lossy_step(&step.name, bound).filter(|_| same_kind)?;
+        text.parse::<ChainSpec>().ok()?.0.pop()
+    };
+    ChainSpec(chain.0.iter().map(|old| step(old).unwrap_or_else(|| old.clone())).collect())
+}
+
+/// The step of this name as candidates have it for `bound`; `None` if it changes no values.
+fn lossy_step(name: &str, bound: &Bound) -> Option<String> {
+    match name {
+        "round" => Some(rounding(bound)),
+        "sz3" => Some(format!("sz3:abs,bound={:?}", bound.abs)),
+        "zfp" => Some(format!("zfp:accuracy,value={:?}", bound.abs)),
+        _ => None,
+    }
 }
 
 /// The rounding step that keeps `bound` for every element.

@@ -9,10 +9,10 @@ mod rounds;
 mod sample;
 mod trial;
 
-pub use candidates::{Target, all_chains, candidates};
+pub use candidates::{Target, all_chains, candidates, with_bound};
 pub use predict::predict_ratio;
 pub use rounds::{Trials, run_rounds};
-pub use sample::{cut_samples, sample_regions, trial_share};
+pub use sample::{cut, cut_samples, sample_regions, trial_share};
 pub use trial::{TrialSet, trial};
 
 use crate::chain::ChainSpec;
@@ -47,6 +47,13 @@ pub fn predict(
         })
         .collect();
     rank(candidates)
+}
+
+/// Encoding speed in MB/s of what may be chosen from `predicted`, best first: where the time to encode does not count,
+/// that of the slowest.
+pub fn expected_speed(predicted: &[Candidate], goal: &Goal) -> f64 {
+    let speeds = predicted.iter().map(|candidate| candidate.merits.encode);
+    if goal.weighs_encoding() { speeds.take(1).next() } else { speeds.reduce(f64::min) }.unwrap_or(1.0)
 }
 
 /// Puts tried ratios in place of predicted ones. Pure.

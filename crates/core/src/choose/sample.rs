@@ -1,6 +1,7 @@
 //! Which parts of a variable are looked at: whole chunks, spread over the variable, seeded.
 
 use crate::array::ArraySpec;
+use std::borrow::Cow;
 
 /// Samples of more than this many bytes are cut along the slowest axes of the chunk.
 const SAMPLE_BYTES: u64 = 1 << 20;
@@ -54,17 +55,17 @@ pub fn cut_samples(samples: &[(ArraySpec, Vec<u8>)], most: usize, smallest: usiz
 const BANDS: usize = 4;
 
 /// About `most` bytes of an array: bands spread over its slowest axes that are not of extent 1.
-fn cut(spec: &ArraySpec, bytes: &[u8], most: usize) -> (ArraySpec, Vec<u8>) {
-    let (mut spec, mut bytes) = (spec.clone(), bytes.to_vec());
+pub fn cut(spec: &ArraySpec, bytes: &[u8], most: usize) -> (ArraySpec, Vec<u8>) {
+    let (mut spec, mut bytes) = (spec.clone(), Cow::Borrowed(bytes));
     for axis in 0..spec.shape.len() {
         let (size, extent) = (spec.byte_len(), spec.shape[axis]);
         if size > most && extent > 1 {
             let kept = (extent * most / size).max(1);
-            bytes = bands(&spec, &bytes, axis, kept);
+            bytes = Cow::Owned(bands(&spec, &bytes, axis, kept));
             spec.shape[axis] = kept;
         }
     }
-    (spec, bytes)
+    (spec, bytes.into_owned())
 }
 
 /// `kept` positions along `axis` in bands of neighbours, evenly spread.

@@ -1,7 +1,7 @@
 //! `frame`: Knarr's HDF5 filter 45223 as a codec. Each chunk is a frame that names its own chain.
 
 use super::{Codec, CodecList, FilterId, Hdf5Filter, KNARR_FILTER, Kind, Options, Stage, Step};
-use crate::array::{ArraySpec, swap_bytes};
+use crate::array::{ArraySpec, DType, swap_bytes};
 use crate::chain::Scratch;
 use crate::error::{Error, Result};
 use crate::frame;
@@ -28,7 +28,7 @@ impl Codec for Framed {
     }
 
     fn kind(&self) -> Kind {
-        Kind::ArrayToBytes
+        Kind::Compressor
     }
 
     fn summary(&self) -> &'static str {
@@ -66,14 +66,17 @@ impl Step for Reader {
     fn decode(&self, input: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
         let frame = frame::read(input)?;
         let (held, wanted) = (&frame.array, &self.spec);
-        if held.shape != wanted.shape || held.dtype != wanted.dtype || held.byte_len() > limit {
+        // Types of one size are the same to HDF5's filters; what follows another filter is bytes.
+        let is_chunk = held.shape == wanted.shape && held.dtype.size() == wanted.dtype.size();
+        let is_bytes = held.dtype == DType::U8 && held.shape.len() == 1;
+        if !(is_chunk || is_bytes) || held.byte_len() > limit {
             return Err(Error::corrupt(format!(
                 "the frame holds {} {:?}, the chunk is {} {:?}",
                 held.dtype, held.shape, wanted.dtype, wanted.shape
             )));
         }
         frame.decode(&self.codecs, &mut Scratch::default(), out)?;
-        if held.endian != wanted.endian {
+        if is_chunk && held.endian != wanted.endian && held.dtype == wanted.dtype {
             swap_bytes(out, wanted.dtype.size());
         }
         Ok(())

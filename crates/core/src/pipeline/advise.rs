@@ -6,7 +6,7 @@ use super::{chunk_count, chunk_position, chunk_region};
 use crate::array::ArraySpec;
 use crate::chain::{Chain, ChainSpec};
 use crate::choose::{
-    Target, Trials, candidates, cut_samples, predict, reason, run_rounds, sample_regions, trial_share,
+    Target, Trials, candidates, cut_samples, expected_speed, predict, reason, run_rounds, sample_regions, trial_share,
 };
 use crate::codec::{Loss, Reader};
 use crate::engine::{Engine, Progress};
@@ -240,10 +240,7 @@ impl ChoiceJob<'_> {
             None => candidates(codecs, self.spec, self.target, self.bound.as_ref()),
         };
         let predicted = predict(&chains, &features, self.goal, profile, codecs);
-        // Where time to encode does not count, the choice may well be the slowest candidate.
-        let speeds = predicted.iter().map(|candidate| candidate.merits.encode);
-        let speed =
-            if self.goal.weighs_encoding() { speeds.take(1).next() } else { speeds.reduce(f64::min) }.unwrap_or(1.0);
+        let speed = expected_speed(&predicted, self.goal);
         #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
         let budget = (trial_share(self.raw_bytes) * self.raw_bytes as f64 / 1e6 / speed).max(LEAST_TRIALS);
         let lossless = self.bound.is_none();

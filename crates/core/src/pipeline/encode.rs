@@ -28,9 +28,11 @@ pub struct ChunkOutcome {
 }
 
 /// Encodes chunks of one variable. Shared by worker threads.
-pub(super) struct ChunkEncoder {
+pub(crate) struct ChunkEncoder {
     chain: Chain,
     fallback: Option<Chain>,
+    /// What stores chunks where they cannot lie in the output without a frame.
+    stored: Option<Chain>,
     spec: ArraySpec,
     bound: Option<Bound>,
     verify: bool,
@@ -39,25 +41,27 @@ pub(super) struct ChunkEncoder {
 
 /// How encoded chunks lie in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Container {
+pub(crate) enum Container {
     /// An HDF5 filter pipeline of this many filters: a chunk can leave all of them out.
     Pipeline(usize),
-    /// Knarr's frame in one HDF5 filter.
+    /// Knarr's frame in one HDF5 filter, which a chunk can leave out.
     Frame,
+    /// Knarr's frame as what the HDF5 filter itself returns: every chunk has one.
+    Filter,
     /// Zarr: every chunk goes through all codecs.
     Codecs,
 }
 
 /// Buffers of one worker.
 #[derive(Default)]
-pub(super) struct Buffers {
+pub(crate) struct Buffers {
     scratch: Scratch,
     decoded: Vec<u8>,
     frame: Vec<u8>,
 }
 
 impl ChunkEncoder {
-    pub(super) fn new(
+    pub(crate) fn new(
         codecs: &CodecList,
         chain: &ChainSpec,
         fallback: Option<&ChainSpec>,
@@ -71,11 +75,18 @@ impl ChunkEncoder {
         if chain.loss() == Loss::Lossy && (fallback.is_none() || bound.is_none()) {
             return Err(Error::internal("a lossy chain without a bound or a chain to fall back to"));
         }
-        Ok(Self { chain, fallback, spec, bound, verify, container })
+        let is_filter = container == Container::Filter;
+        let stored = is_filter.then(|| Chain::prepare(codecs, &ChainSpec::raw(), &spec)).transpose()?;
+        Ok(Self { chain, fallback, stored, spec, bound, verify, container })
+    }
+
+    /// Type and shape of the chunks.
+    pub(crate) fn spec(&self) -> &ArraySpec {
+        &self.spec
     }
 
     /// Encodes `raw`, one full chunk, into `out`.
-    pub(super) fn encode(&self, raw: &[u8], buffers: &mut Buffers, out: &mut Vec<u8>) -> Result<ChunkOutcome> {
+    pub(crate) fn encode(&self, raw: &[u8], buffers: &mut Buffers, out: &mut Vec<u8>) -> Result<ChunkOutcome> {
         let mut outcome = ChunkOutcome::default();
         match (self.chain.loss(), &self.fallback, &self.bound) {
             (Loss::Lossy, Some(fallback), Some(bound)) => {
@@ -84,7 +95,7 @@ impl ChunkEncoder {
             _ => self.encode_lossless(&self.chain, raw, buffers, out, &mut outcome)?,
         }
         if !outcome.stored && !outcome.refuted && out.len() >= raw.len() && self.can_store() {
-            self.store(raw, out, &mut outcome);
+            self.store(raw, out, &mut outcome)?;
             outcome.stored = true;
         }
         Ok(outcome)
@@ -120,7 +131,7 @@ impl ChunkEncoder {
                 let same_pipeline = match self.container {
                     Container::Pipeline(_) => fallback.hdf5_pipeline() == self.chain.hdf5_pipeline(),
                     Container::Codecs => fallback.zarr_codecs() == self.chain.zarr_codecs(),
-                    Container::Frame => true,
+                    Container::Frame | Container::Filter => true,
                 };
                 if same_pipeline {
                     return self.encode_lossless(fallback, raw, buffers, out, outcome);
@@ -129,7 +140,7 @@ impl ChunkEncoder {
                     return Err(Error::new(ErrorKind::Quality, format!("'{}' misses the bound", self.chain.spec()))
                         .mend("choose a chain that rounds before a lossless codec, or lossless"));
                 }
-                self.store(raw, out, outcome);
+                self.store(raw, out, outcome)?;
                 outcome.stored = true;
                 Ok(())
             }
@@ -162,12 +173,11 @@ impl ChunkEncoder {
             return Err(Error::internal(format!("chain '{}' did not return the bits that went in", chain.spec()))
                 .mend("choose another chain with --chain and report this"));
         }
-        self.store(raw, out, outcome);
-        Ok(())
+        self.store(raw, out, outcome)
     }
 
     fn run(&self, chain: &Chain, raw: &[u8], buffers: &mut Buffers, out: &mut Vec<u8>) -> Result<()> {
-        if self.container == Container::Frame {
+        if self.is_framed() {
             chain.encode(raw, &mut buffers.scratch, &mut buffers.frame)?;
             return crate::frame::write(chain, &buffers.frame, out);
         }
@@ -175,7 +185,7 @@ impl ChunkEncoder {
     }
 
     fn decode(&self, chain: &Chain, encoded: &[u8], buffers: &mut Buffers) -> Result<()> {
-        let payload = if self.container == Container::Frame { crate::frame::read(encoded)?.payload } else { encoded };
+        let payload = if self.is_framed() { crate::frame::read(encoded)?.payload } else { encoded };
         chain.decode(payload, &mut buffers.scratch, &mut buffers.decoded)
     }
 
@@ -183,13 +193,21 @@ impl ChunkEncoder {
         self.container != Container::Codecs
     }
 
-    fn store(&self, raw: &[u8], out: &mut Vec<u8>, outcome: &mut ChunkOutcome) {
+    fn is_framed(&self) -> bool {
+        matches!(self.container, Container::Frame | Container::Filter)
+    }
+
+    fn store(&self, raw: &[u8], out: &mut Vec<u8>, outcome: &mut ChunkOutcome) -> Result<()> {
+        if let Some(stored) = &self.stored {
+            return crate::frame::write(stored, raw, out);
+        }
         out.clear();
         out.extend_from_slice(raw);
         outcome.filter_mask = match self.container {
             Container::Pipeline(filters) => u32::try_from((1u64 << filters.min(32)) - 1).unwrap_or(u32::MAX),
             Container::Frame => 1,
-            Container::Codecs => 0,
+            Container::Filter | Container::Codecs => 0,
         };
+        Ok(())
     }
 }

@@ -8,8 +8,10 @@ use std::time::Instant;
 use super::encode::{Buffers, ChunkEncoder, ChunkOutcome, Container};
 use super::window::Window;
 use super::{chunk_count, chunk_position, chunk_region, pad_chunk};
+use crate::array::ArraySpec;
 use crate::chain::Chain;
 use crate::choose::Target;
+use crate::client_data::{self, Chunks, ClientData, Wishes};
 use crate::codec::{Hdf5Filter, KNARR_FILTER, Reader};
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};
@@ -57,11 +59,12 @@ pub struct VariableReport {
 pub fn storages(engine: &Engine, source: &dyn Source, plan: &Plan, target: Target) -> Result<Vec<Storage>> {
     planned(source, plan)
         .map(|(index, variable, choice)| {
-            let chain = Chain::prepare(&engine.codecs, &choice.chain, &variable.chunk_spec(&choice.chunk))?;
+            let spec = variable.chunk_spec(&choice.chunk);
+            let chain = Chain::prepare(&engine.codecs, &choice.chain, &spec)?;
             let encoding = match target {
                 Target::Hdf5(_) => Encoding::Hdf5(match chain.hdf5_pipeline() {
                     Some(filters) => filters,
-                    None => vec![Hdf5Filter { id: KNARR_FILTER, optional: false, cd_values: vec![1] }],
+                    None => vec![own_filter(plan, choice, spec)?],
                 }),
                 Target::Zarr(_) => Encoding::Zarr(
                     chain.zarr_codecs().ok_or_else(|| Error::internal("a chain without a Zarr form was planned"))?,
@@ -71,6 +74,14 @@ pub fn storages(engine: &Engine, source: &dyn Source, plan: &Plan, target: Targe
             Ok(Storage { variable: index, chunk: choice.chunk.clone(), encoding, attributes })
         })
         .collect()
+}
+
+/// Knarr's filter with client data that say all of the choice: whoever appends later keeps its promise.
+fn own_filter(plan: &Plan, choice: &Choice, mut spec: ArraySpec) -> Result<Hdf5Filter> {
+    spec.fills.truncate(client_data::MAX_FILLS);
+    let wishes = Wishes { goal: plan.goal.clone(), quality: choice.quality, missing: None };
+    let cd_values = ClientData { wishes, chunks: Some(Chunks::Array(spec)) }.words()?;
+    Ok(Hdf5Filter { id: KNARR_FILTER, optional: false, cd_values })
 }
 
 fn planned<'a>(source: &'a dyn Source, plan: &'a Plan) -> impl Iterator<Item = (usize, &'a Variable, &'a Choice)> {

@@ -10,6 +10,7 @@ mod window;
 
 pub use advise::{advise, plan_array};
 pub use encode::ChunkOutcome;
+pub(crate) use encode::{Buffers, ChunkEncoder, Container};
 pub use execute::{Execution, VariableReport, execute, most_demanding, prove_copies, storages};
 
 /// Positions in the grid of chunks of a variable, row-major.

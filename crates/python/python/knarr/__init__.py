@@ -3,6 +3,7 @@
 from ._advice import Advice, advise
 from ._encoding import encoding
 from ._files import Repacked, Verified, content_hash, repack, verify
+from ._filter import hdf5, plugin_path, register
 from ._frames import compress, decompress
 from ._knarr import KnarrError, __version__
 
@@ -17,6 +18,11 @@ __all__ = [
     "content_hash",
     "decompress",
     "encoding",
+    "hdf5",
+    "plugin_path",
+    "register",
     "repack",
     "verify",
 ]
+
+register()

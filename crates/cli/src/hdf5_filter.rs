@@ -1,0 +1,44 @@
+//! `knarr hdf5-filter`: the client data of Knarr's HDF5 filter, as other programs take them.
+
+use knarr_core::client_data::{ClientData, Wishes};
+use knarr_core::codec::KNARR_FILTER;
+use knarr_core::error::Result;
+use knarr_core::quality::Quality;
+use std::path::PathBuf;
+
+use crate::args::Hdf5Filter;
+
+pub(crate) fn run(arguments: &Hdf5Filter) -> Result<u8> {
+    let quality = Quality {
+        max_abs_error: arguments.max_abs_error,
+        max_range_error: arguments.max_range_error,
+        max_rel_error: arguments.max_rel_error,
+        finest_abs_error: arguments.finest_abs_error,
+        significant_bits: arguments.significant_bits,
+        significant_digits: arguments.significant_digits,
+    };
+    let wishes = Wishes { goal: arguments.goal.parse()?, quality, missing: arguments.missing_value };
+    let words = ClientData { wishes, chunks: None }.words()?;
+    if arguments.json {
+        let folder = plugin_folder();
+        println!("{}", serde_json::json!({"id": KNARR_FILTER, "cd_values": words, "plugin_path": folder}));
+        return Ok(0);
+    }
+    let list = words.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    println!("h5repack  -f UD={KNARR_FILTER},0,{},{list}", words.len());
+    println!("nccopy    -F '*,{KNARR_FILTER},{list}'");
+    println!("ncgen     VAR:_Filter = \"{KNARR_FILTER},{list}\" ;");
+    println!("h5py      compression={KNARR_FILTER}, compression_opts=({})", list.replace(',', ", "));
+    if let Some(folder) = plugin_folder() {
+        println!("\nexport HDF5_PLUGIN_PATH={}", folder.display());
+    }
+    Ok(0)
+}
+
+/// Where the plugin lies that came with this program: beside it, or below the `lib` of its prefix.
+pub(crate) fn plugin_folder() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?.canonicalize().ok()?;
+    let beside = program.parent()?;
+    let folders = [beside.join("hdf5-plugins"), beside.parent()?.join("lib/knarr/hdf5-plugins")];
+    folders.into_iter().find(|folder| folder.join("libknarr_h5.so").is_file())
+}

@@ -1,0 +1,249 @@
+//! Choice chunk by chunk, for writers that never show the whole variable: what the HDF5 filter encodes with.
+//!
+//! Every chunk becomes a frame whose chain was chosen from chunks of its own dataset. Chunks of a dataset are known by
+//! their client data; datasets with equal client data share a memory, which tells kinds of chunks apart by a cheap
+//! look ([`sketch`]), remembers a chain for each, and says when a choice is made again ([`memory`]). Speeds come from
+//! the profile, never from the clock: the same chunks in the same order give the same bytes.
+
+mod memory;
+mod sketch;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::array::{ArraySpec, DType};
+use crate::chain::{Chain, ChainSpec};
+use crate::choose::{Target, Trials, candidates, cut, expected_speed, predict, run_rounds, with_bound};
+use crate::client_data::{Chunks, ClientData, Wishes};
+use crate::codec::Reader;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::features::Features;
+use crate::pipeline::{Buffers, ChunkEncoder, ChunkOutcome, Container};
+use crate::plan::Candidate;
+use crate::quality::{Bound, valid_range};
+use memory::{Chosen, Decision, Memory};
+use sketch::{Sketch, is_constant};
+
+/// Frames may use every codec.
+const TARGET: Target = Target::Hdf5(Reader::Knarr);
+/// Datasets that are remembered.
+const MOST_DATASETS: usize = 64;
+/// Buffers of chunks up to this size are kept for the next chunk, so many of them.
+const LARGEST_KEPT: usize = 32 << 20;
+const MOST_KEPT: usize = 4;
+/// Bytes of a chunk that a choice looks at, and that features are computed from.
+const SAMPLE: usize = 256 << 10;
+const FEATURES: usize = 64 << 10;
+/// Times that the sample may be encoded in a first choice.
+const TRIALS: f64 = 8.0;
+/// Seconds of one core that a choice takes beside its trials: features and predictions.
+const OVERHEAD: f64 = 0.002;
+/// Seconds of one core that trials of a first choice may take however small a chunk is.
+const LEAST_TRIALS: f64 = 0.0005;
+/// Chains for chunks of one value, the first that the codecs serve.
+const CONSTANT: [&str; 2] = ["zstd:1", "snappy"];
+/// A ratio that is not worth a decoder.
+const INCOMPRESSIBLE: f64 = 1.01;
+
+/// Encodes chunks of any number of datasets. Shared by threads.
+pub struct Online {
+    engine: Engine,
+    /// The one used last is first.
+    datasets: Mutex<Vec<Arc<Dataset>>>,
+    buffers: Mutex<Vec<Buffers>>,
+}
+
+/// One dataset, or several with the same client data.
+struct Dataset {
+    words: Vec<u32>,
+    wishes: Wishes,
+    chunks: Chunks,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    memory: Memory,
+    /// The encoder of each kind in `memory`, as it was last needed.
+    encoders: Vec<Option<Ready>>,
+}
+
+/// An encoder and the bound it was made for; a lossless chain has none although one is asked for.
+struct Ready {
+    bound: Option<Bound>,
+    encoder: Arc<ChunkEncoder>,
+}
+
+impl Online {
+    /// An encoder with the codecs and the profile of `engine`.
+    pub fn new(engine: Engine) -> Self {
+        Self { engine, datasets: Mutex::default(), buffers: Mutex::default() }
+    }
+
+    /// Encodes `raw`, one chunk of the dataset with the client data `words`, into a frame that replaces `out`.
+    ///
+    /// # Errors
+    /// As for [`ClientData::parse`]; `Usage` if the words do not say what the chunks are, or if `raw` is not one;
+    /// `Quality` if the quality cannot be served for the type.
+    pub fn encode(&self, words: &[u32], raw: &[u8], out: &mut Vec<u8>) -> Result<ChunkOutcome> {
+        let dataset = self.dataset(words)?;
+        let spec = match &dataset.chunks {
+            Chunks::Array(spec) => spec.clone(),
+            Chunks::Bytes => ArraySpec::new(DType::U8, [raw.len()]),
+        };
+        if spec.byte_len() != raw.len() {
+            return Err(Error::usage(format!(
+                "a chunk of {} bytes came, {} {:?} needs {}",
+                raw.len(),
+                spec.dtype,
+                spec.shape,
+                spec.byte_len()
+            )));
+        }
+        let job = Job { engine: &self.engine, wishes: &dataset.wishes, spec: &spec, raw };
+        let (kind, encoder) = if is_constant(spec.dtype.size(), raw) {
+            (None, Arc::new(job.constant()?))
+        } else {
+            let (kind, encoder) = job.decide(&mut lock(&dataset.state))?;
+            (Some(kind), encoder)
+        };
+        let mut buffers = lock(&self.buffers).pop().unwrap_or_default();
+        let outcome = encoder.encode(raw, &mut buffers, out);
+        let mut kept = lock(&self.buffers);
+        if raw.len() <= LARGEST_KEPT && kept.len() < MOST_KEPT {
+            kept.push(buffers);
+        }
+        drop(kept);
+        let outcome = outcome?;
+        if let Some(kind) = kind {
+            lock(&dataset.state).memory.encoded(kind, raw.len(), out.len());
+        }
+        Ok(outcome)
+    }
+
+    fn dataset(&self, words: &[u32]) -> Result<Arc<Dataset>> {
+        let mut datasets = lock(&self.datasets);
+        let at = match datasets.iter().position(|known| known.words == words) {
+            Some(at) => at,
+            None => {
+                let ClientData { wishes, chunks } = ClientData::parse(words)?;
+                let chunks = chunks.ok_or_else(|| {
+                    Error::usage("the client data does not say what the chunks are")
+                        .mend("the filter adds that when the dataset is created while the plugin is there")
+                })?;
+                if let Chunks::Array(spec) = &chunks {
+                    wishes.quality.validate(spec.dtype)?;
+                }
+                datasets.truncate(MOST_DATASETS - 1);
+                datasets.push(Arc::new(Dataset { words: words.to_vec(), wishes, chunks, state: Mutex::default() }));
+                datasets.len() - 1
+            }
+        };
+        datasets[..=at].rotate_right(1);
+        datasets.first().cloned().ok_or_else(|| Error::internal("no dataset is remembered"))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One chunk, and what decides about it.
+struct Job<'a> {
+    engine: &'a Engine,
+    wishes: &'a Wishes,
+    spec: &'a ArraySpec,
+    raw: &'a [u8],
+}
+
+impl Job<'_> {
+    /// The kind of the chunk and its encoder, after a choice if it is time for one.
+    fn decide(&self, state: &mut State) -> Result<(usize, Arc<ChunkEncoder>)> {
+        let bound = self.bound();
+        let sketch = Sketch::of(self.spec, self.raw);
+        let kind = match state.memory.decide(&sketch, OVERHEAD, TRIALS * self.sample_bytes()) {
+            Decision::Use(kind) => kind,
+            Decision::Choose { kind, seconds } => {
+                let chosen = self.choose(bound.as_ref(), seconds.map(|seconds| seconds - OVERHEAD));
+                let kind = state.memory.chosen(kind, sketch, chosen);
+                state.encoders.resize_with(state.encoders.len().max(kind + 1), || None);
+                state.encoders[kind] = None;
+                kind
+            }
+        };
+        let missing = || Error::internal("a kind of chunks is not remembered");
+        let chain = state.memory.chain(kind).ok_or_else(missing)?;
+        let slot = state.encoders.get_mut(kind).ok_or_else(missing)?;
+        if let Some(ready) = slot
+            && ready.bound == bound
+            && ready.encoder.spec() == self.spec
+        {
+            return Ok((kind, Arc::clone(&ready.encoder)));
+        }
+        let encoder = Arc::new(self.encoder(chain, bound.as_ref())?);
+        *slot = Some(Ready { bound, encoder: Arc::clone(&encoder) });
+        Ok((kind, encoder))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "sizes of chunks are far below 2^52")]
+    fn sample_bytes(&self) -> f64 {
+        self.raw.len().min(SAMPLE) as f64
+    }
+
+    /// The quality resolved for this chunk. A fraction of the range is one of the chunk's own range, which keeps that
+    /// of the variable's, too; `None` if nothing may change.
+    fn bound(&self) -> Option<Bound> {
+        let quality = &self.wishes.quality;
+        let range = if quality.needs_range() { valid_range(self.spec, self.raw) } else { None };
+        quality.bound(range).filter(|bound| bound.abs > 0.0)
+    }
+
+    /// The best chain for this chunk, found in about `seconds` of trials.
+    fn choose(&self, bound: Option<&Bound>, seconds: Option<f64>) -> Chosen {
+        let (codecs, profile, goal) = (&self.engine.codecs, &*self.engine.profile, &self.wishes.goal);
+        let sample = cut(self.spec, self.raw, SAMPLE);
+        let (spec, bytes) = cut(&sample.0, &sample.1, FEATURES);
+        let features = Features::of(&spec, &bytes);
+        let chains = candidates(codecs, self.spec, TARGET, bound);
+        let predicted = predict(&chains, &features, goal, profile, codecs);
+        let budget = seconds.unwrap_or_else(|| {
+            // No more than twice what the chunk itself takes.
+            let bytes = (TRIALS * self.sample_bytes()).min(2.0 * self.raw_bytes());
+            (bytes / 1e6 / expected_speed(&predicted, goal)).max(LEAST_TRIALS)
+        });
+        let trials = Trials { codecs, profile, goal, bound, budget };
+        let (ranked, _) = run_rounds(trials, predicted, &[sample]);
+        let usable = |best: &&Candidate| best.is_usable() && best.merits.ratio >= INCOMPRESSIBLE;
+        let (chain, merits) = match ranked.first().filter(usable) {
+            Some(best) => (best.chain.clone(), best.merits),
+            None => (ChainSpec::raw(), profile.merits(codecs, &ChainSpec::raw(), 1.0)),
+        };
+        Chosen { chain, speed: merits.encode * 1e6, seconds: budget + OVERHEAD }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "sizes of chunks are far below 2^52")]
+    fn raw_bytes(&self) -> f64 {
+        self.raw.len() as f64
+    }
+
+    /// An encoder for this chunk with a chain that was chosen for one of its kind.
+    fn encoder(&self, chain: &ChainSpec, bound: Option<&Bound>) -> Result<ChunkEncoder> {
+        let codecs = &self.engine.codecs;
+        let make = |chain: &ChainSpec, fallback: Option<&ChainSpec>, bound: Option<Bound>| {
+            ChunkEncoder::new(codecs, chain, fallback, self.spec.clone(), bound, false, Container::Filter)
+        };
+        let lossless = TARGET.fallback(codecs, &Chain::prepare(codecs, chain, self.spec)?);
+        match (&lossless, bound) {
+            (None, _) => make(chain, None, None),
+            (Some(lossless), None) => make(lossless, None, None),
+            (Some(lossless), Some(bound)) => make(&with_bound(chain, bound), Some(lossless), Some(*bound)),
+        }
+    }
+
+    /// An encoder for a chunk of one value: there is nothing to choose.
+    fn constant(&self) -> Result<ChunkEncoder> {
+        let chain = CONSTANT.iter().filter_map(|text| text.parse().ok());
+        let serves = |chain: &ChainSpec| Chain::prepare(&self.engine.codecs, chain, self.spec).is_ok();
+        self.encoder(&chain.into_iter().find(serves).unwrap_or_default(), None)
+    }
+}

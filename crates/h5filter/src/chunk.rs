@@ -1,0 +1,82 @@
+//! One chunk: a frame made from values, or values from a frame.
+
+use knarr_core::array::ArraySpec;
+use knarr_core::chain::Scratch;
+use knarr_core::client_data::{Chunks, ClientData};
+use knarr_core::codec::CodecList;
+use knarr_core::engine::Engine;
+use knarr_core::frame::{self, Frame};
+use knarr_core::online::Online;
+use knarr_core::{Error, ErrorKind, Result};
+use std::sync::OnceLock;
+
+/// A chunk of HDF5 is below this unless its client data say more.
+const LARGEST_CHUNK: usize = u32::MAX as usize;
+
+/// Codecs that every Knarr has. Chains with other plugins are not chosen: readers would need those as well.
+fn own_codecs() -> Result<CodecList> {
+    static CODECS: OnceLock<Result<CodecList>> = OnceLock::new();
+    CODECS.get_or_init(|| knarr_native::codecs_with_plugins(&[])).clone()
+}
+
+/// With the plugins that are installed, which `knarr repack` may have used.
+fn all_codecs() -> Result<CodecList> {
+    static CODECS: OnceLock<Result<CodecList>> = OnceLock::new();
+    CODECS.get_or_init(knarr_native::codecs).clone()
+}
+
+/// The frame of one chunk.
+///
+/// # Errors
+/// As for [`Online::encode`].
+pub(crate) fn encode(words: &[u32], raw: &[u8]) -> Result<Vec<u8>> {
+    static ONLINE: OnceLock<Result<Online>> = OnceLock::new();
+    // A thread of its own for each chunk is the caller's business: one core, whatever the machine has.
+    let online = ONLINE.get_or_init(|| Ok(Online::new(Engine { jobs: 1, ..Engine::new(own_codecs()?) })));
+    let online = online.as_ref().map_err(Clone::clone)?;
+    let mut out = Vec::new();
+    online.encode(words, raw, &mut out)?;
+    Ok(out)
+}
+
+/// The values of a frame. Client data of a later version say nothing to this one; a frame says everything itself.
+///
+/// # Errors
+/// `Corrupt` if the frame or the client data are damaged or do not fit each other.
+pub(crate) fn decode(words: &[u32], encoded: &[u8]) -> Result<Vec<u8>> {
+    let chunks = match ClientData::parse(words) {
+        Ok(data) => data.chunks,
+        Err(error) if error.kind() == ErrorKind::Unsupported => None,
+        Err(error) => return Err(error),
+    };
+    let frame = frame::read(encoded)?;
+    if let Some(Chunks::Array(spec)) = &chunks {
+        fits(&frame.array, spec)?;
+    } else if frame.array.byte_len() > LARGEST_CHUNK {
+        return Err(Error::corrupt(format!("a frame of {} bytes is no chunk", frame.array.byte_len())));
+    }
+    let mut out = Vec::new();
+    match decode_with(&frame, &own_codecs()?, &mut out) {
+        Err(error) if error.kind() == ErrorKind::MissingFilter => decode_with(&frame, &all_codecs()?, &mut out)?,
+        done => done?,
+    }
+    Ok(out)
+}
+
+fn decode_with(frame: &Frame<'_>, codecs: &CodecList, out: &mut Vec<u8>) -> Result<()> {
+    let array = &frame.array;
+    frame
+        .decode(codecs, &mut Scratch::default(), out)
+        .map_err(|error| error.at(format!("chunk of {} {:?}", array.dtype, array.shape)))
+}
+
+/// A frame of another shape or type than the file says must not reach the program.
+fn fits(held: &ArraySpec, wanted: &ArraySpec) -> Result<()> {
+    if held.dtype.size() == wanted.dtype.size() && held.shape == wanted.shape && held.endian == wanted.endian {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!(
+        "the frame holds {} {:?}, the chunk is {} {:?}",
+        held.dtype, held.shape, wanted.dtype, wanted.shape
+    )))
+}
