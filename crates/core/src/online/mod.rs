@@ -40,6 +40,8 @@ const TRIALS: f64 = 8.0;
 const OVERHEAD: f64 = 0.002;
 /// Seconds of one core that trials of a first choice may take however small a chunk is.
 const LEAST_TRIALS: f64 = 0.0005;
+/// The same however slow the candidates are: a dataset may have no more chunks than this one.
+const MOST_TRIALS: f64 = 0.1;
 /// Chains for chunks of one value, the first that the codecs serve.
 const CONSTANT: [&str; 2] = ["zstd:1", "snappy"];
 /// A ratio that is not worth a decoder.
@@ -209,7 +211,7 @@ impl Job<'_> {
         let budget = seconds.unwrap_or_else(|| {
             // No more than twice what the chunk itself takes.
             let bytes = (TRIALS * self.sample_bytes()).min(2.0 * self.raw_bytes());
-            (bytes / 1e6 / expected_speed(&predicted, goal)).max(LEAST_TRIALS)
+            (bytes / 1e6 / expected_speed(&predicted, goal)).clamp(LEAST_TRIALS, MOST_TRIALS)
         });
         let trials = Trials { codecs, profile, goal, bound, budget };
         let (ranked, _) = run_rounds(trials, predicted, &[sample]);
