@@ -82,6 +82,7 @@ fn main() {
             "{}",
             serde_json::json!({
                 "variable": variable.path,
+                "chunk": chunk,
                 "chunks": chunks.len(),
                 "raw": chunks.iter().map(Vec::len).sum::<usize>(),
                 "encoded": frames.iter().map(Vec::len).sum::<usize>(),
