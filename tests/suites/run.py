@@ -33,8 +33,10 @@ def arguments_of(suite: str, folder: Path) -> list[str]:
     if suite != "netCDF4":
         return ["--pyargs", f"{suite}.tests"]
     subprocess.run(
-        [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", suite]
-        + [f"{suite}=={version(suite)}", "-d", folder],
+        [
+            *(sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", suite),
+            *(f"{suite}=={version(suite)}", "-d", folder),
+        ],
         check=True,
     )
     with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
