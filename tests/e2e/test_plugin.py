@@ -289,6 +289,45 @@ with h5py.File(sys.argv[1], "a") as file:
     assert same_bits(back[:6], field[:6]) and np.all(back[6:] == 7)
 
 
+def test_two_hdf5_libraries_of_one_process_are_each_asked(tmp_path: Path) -> None:
+    python(
+        """
+import ctypes, sys
+import h5py, netCDF4, numpy as np
+
+# netCDF4-python names no filters: its own libnetcdf is called.
+objects = {line.split()[-1] for line in open("/proc/self/maps") if "libnetcdf" in line}
+netcdf = ctypes.CDLL(objects.pop())
+data = np.add.outer(np.arange(80.0), np.sin(np.arange(900) / 30)).astype("f4")
+chunks, words = (ctypes.c_size_t * 2)(20, 300), (ctypes.c_uint * 2)(1, 0)
+for turn in range(3):
+    one, two = f"{sys.argv[1]}/{turn}.h5", f"{sys.argv[1]}/{turn}.nc"
+    with h5py.File(one, "w") as file:
+        # Identifiers of this library are others in that of netCDF4.
+        spare = [file.create_group(f"g{n}") for n in range(7 * turn)]
+        file.create_dataset("x", data=data, chunks=(9, 900), compression=45223)
+        handle, y, x, variable = (ctypes.c_int() for _ in range(4))
+        done = [
+            netcdf.nc_create(two.encode(), 0x1000, ctypes.byref(handle)),
+            netcdf.nc_def_dim(handle, b"y", ctypes.c_size_t(80), ctypes.byref(y)),
+            netcdf.nc_def_dim(handle, b"x", ctypes.c_size_t(900), ctypes.byref(x)),
+            netcdf.nc_def_var(handle, b"v", 5, 2, (ctypes.c_int * 2)(y.value, x.value), ctypes.byref(variable)),
+            netcdf.nc_def_var_chunking(handle, variable, 0, chunks),
+            netcdf.nc_def_var_filter(handle, variable, 45223, ctypes.c_size_t(2), words),
+            netcdf.nc_put_var_float(handle, variable, data.ctypes.data_as(ctypes.POINTER(ctypes.c_float))),
+            netcdf.nc_close(handle),
+        ]
+        assert not any(done), done
+    with h5py.File(one) as a, h5py.File(two) as b, netCDF4.Dataset(two) as c:
+        for values in (a["x"], b["v"], c["v"]):
+            assert np.array_equal(values[...], data)
+        filters = [a["x"].id.get_create_plist().get_filter(0)[2], b["v"].id.get_create_plist().get_filter(0)[2]]
+        assert [one[3:5] for one in filters] == [(9, 900), (20, 300)], filters
+""",
+        tmp_path,
+    )
+
+
 def test_knarr_and_the_plugin_read_each_other(knarr, tmp_path: Path, field: np.ndarray) -> None:
     source = write(tmp_path / "a.h5", field, (5, 45, 70))
     assert knarr.json("hash", source)["variables"]

@@ -172,9 +172,7 @@ fn goal_words(goal: &Goal) -> Result<(u32, Vec<u32>)> {
         let Some(value) = value else { continue };
         #[expect(clippy::cast_possible_truncation, reason = "weights and limits need no more digits")]
         let single = value as f32;
-        if !single.is_normal() || single <= 0.0 {
-            return Err(Error::usage(format!("goal '{goal}': {value:e} is out of range")).mend("give 1e-30 to 1e30"));
-        }
+        check_goal_value(single)?;
         present |= 1 << bit;
         words.push(single.to_bits());
     }
@@ -182,6 +180,14 @@ fn goal_words(goal: &Goal) -> Result<(u32, Vec<u32>)> {
         *first = present;
     }
     Ok((OWN_GOAL, words))
+}
+
+/// Weights and limits are ordinary numbers above 0.
+fn check_goal_value(value: f32) -> Result<()> {
+    if value.is_normal() && value > 0.0 {
+        return Ok(());
+    }
+    Err(Error::usage(format!("a weight or limit of the goal is {value:e}")).mend("give 1e-30 to 1e30"))
 }
 
 fn push_chunks(words: &mut Vec<u32>, chunks: &Chunks) -> Result<()> {
@@ -284,7 +290,9 @@ impl Words<'_> {
                 (1, _) => ">=",
                 _ => return Err(unknown()),
             };
-            items.push(format!("{name}{sign}{}", f32::from_bits(self.word()?)));
+            let value = f32::from_bits(self.word()?);
+            check_goal_value(value)?;
+            items.push(format!("{name}{sign}{value}"));
         }
         items.join(",").parse()
     }
@@ -418,6 +426,8 @@ mod tests {
         assert_eq!(kind(&[1, 1 << 4, 0]), ErrorKind::Corrupt);
         assert_eq!(kind(&[1, 0, 0]), ErrorKind::Corrupt);
         assert_eq!(kind(&[1, 60 << 16]), ErrorKind::Usage);
+        // A weight that could be read but not written again, as a copy of the dataset does.
+        assert_eq!(kind(&[1, 15, 1, 0xAF00]), ErrorKind::Usage);
         let [low, high] = [0, (-1.0f64).to_bits() >> 32].map(|word| u32::try_from(word).unwrap());
         assert_eq!(kind(&[1, 1 << 4, low, high]), ErrorKind::Usage);
     }

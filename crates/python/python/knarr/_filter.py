@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from . import _knarr
-from ._request import request
+from ._request import Quality, request
 
 FILTER_ID = 45223
 
@@ -39,31 +39,16 @@ def register() -> bool:
 
 
 def hdf5(
-    *,
-    goal: str = "balanced",
-    missing_value: float | None = None,
-    max_abs_error: float | None = None,
-    max_range_error: float | None = None,
-    max_rel_error: float | None = None,
-    finest_abs_error: float | None = None,
-    significant_bits: int | None = None,
-    significant_digits: int | None = None,
+    *, goal: str = "balanced", missing_value: float | None = None, **quality: Unpack[Quality]
 ) -> dict[str, Any]:
     """Keyword arguments for ``h5py.Group.create_dataset`` that compress with Knarr's filter.
 
-    Lossless unless a bound is stated; a bound is checked for every element. NaN, infinities, the dataset's
+    Lossless unless a bound is stated (``max_abs_error``, ``max_range_error``, ``max_rel_error``, ``finest_abs_error``,
+    ``significant_bits``, ``significant_digits``); a bound is checked for every element. NaN, infinities, the dataset's
     ``fillvalue`` and ``missing_value`` keep their bits. ``max_range_error`` is a fraction of the range of each chunk.
     Raises ``ValueError`` for wishes that contradict; a bound that the type of the dataset cannot hold is refused when
     the dataset is created.
     """
-    quality = {
-        "max_abs_error": max_abs_error,
-        "max_range_error": max_range_error,
-        "max_rel_error": max_rel_error,
-        "finest_abs_error": finest_abs_error,
-        "significant_bits": significant_bits,
-        "significant_digits": significant_digits,
-    }
     words = _knarr.filter_words(request(goal=goal, portable=None, quality=quality), missing_value)
     if not register():
         raise RuntimeError(f"h5py does not load the plugin in {plugin_path()}; is HDF5_PLUGIN_PATH '::'?")
