@@ -175,7 +175,7 @@ def test_h5py_writes_and_reads_through_the_filter(tmp_path, field):
     assert (Path(knarr.plugin_path()) / "libknarr_h5.so").is_file()
     with pytest.raises(ValueError, match="finest_abs_error"):
         knarr.hdf5(finest_abs_error=1.0)
-    with pytest.raises(ValueError, match="tolerance"):
+    with pytest.raises(TypeError, match="tolerance"):
         knarr.hdf5(tolerance=1.0)
 
 
