@@ -54,6 +54,7 @@ bench: build python
 	$(KNARR_PYTHON) bench/run.py choice
 	$(KNARR_PYTHON) bench/run.py pipeline
 	$(KNARR_PYTHON) bench/run.py plugin
+	$(KNARR_PYTHON) bench/run.py lossy
 	$(KNARR_PYTHON) bench/run.py green
 	$(KNARR_PYTHON) bench/run.py memory
 

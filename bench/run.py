@@ -6,6 +6,7 @@
     run.py pipeline [--threads N] [--repeats N]
     run.py memory  [--max-mem 128M]
     run.py plugin
+    run.py lossy
     run.py green   [--repeats N]
 
 No timing is asserted here: numbers are for people to judge, with machine, versions and commands.
@@ -28,6 +29,7 @@ import choices
 import codecs_pool
 import green
 import green_plots
+import lossy
 import pipeline
 import plugin
 import repack
@@ -144,6 +146,13 @@ def run_plugin(_options: argparse.Namespace, facts: dict[str, object]) -> None:
     save("plugin", rows, facts)
 
 
+def run_lossy(_options: argparse.Namespace, facts: dict[str, object]) -> None:
+    rows = lossy.measure_lossy()
+    print(header(facts))
+    print(lossy.table(rows))
+    save("lossy", [asdict(row) for row in rows], facts)
+
+
 def run_green(options: argparse.Namespace, facts: dict[str, object]) -> None:
     rows = green.measure_green(options.repeats, lambda line: print(line, file=sys.stderr))
     print(header(facts))
@@ -202,6 +211,8 @@ def main() -> None:
     seven = kinds.add_parser("green", help="the green compression paper's table and figures again")
     seven.add_argument("--repeats", type=int, default=3)
     seven.set_defaults(run=run_green)
+    eight = kinds.add_parser("lossy", help="ratio under a bound, beside error-bounded compressors")
+    eight.set_defaults(run=run_lossy)
     options = parser.parse_args()
     write_inputs()
     options.run(options, {"machine": machine(), "versions": versions()})
