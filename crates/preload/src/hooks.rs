@@ -86,17 +86,8 @@ fn opened(opening: Option<files::Opening>, id: Hid) {
 pub(crate) unsafe extern "C" fn file_close(id: Hid, caller: usize) -> Herr {
     let host = Host::of(caller);
     let Some(real) = host.file_close else { return -1 };
-    let ours = guard(false, || files::has(id));
-    // What the program can read is asked before: afterwards its errors must be those of its own call.
-    let reader = guard(None, || ours.then(|| host.reader()));
     // SAFETY: the caller's own argument.
-    let result = unsafe { real(id) };
-    if let Some(reader) = reader
-        && result >= 0
-    {
-        guard((), || files::closed(Some(id), reader));
-    }
-    result
+    closing(host, Some(id), |result| result >= 0, || unsafe { real(id) })
 }
 
 /// # Safety
@@ -104,16 +95,8 @@ pub(crate) unsafe extern "C" fn file_close(id: Hid, caller: usize) -> Herr {
 pub(crate) unsafe extern "C" fn release(id: Hid, caller: usize) -> c_int {
     let host = Host::of(caller);
     let Some(real) = host.release else { return -1 };
-    let ours = guard(false, || files::has(id));
-    let reader = guard(None, || ours.then(|| host.reader()));
     // SAFETY: the caller's own argument.
-    let left = unsafe { real(id) };
-    if let Some(reader) = reader
-        && left == 0
-    {
-        guard((), || files::closed(Some(id), reader));
-    }
-    left
+    closing(host, Some(id), |left| left == 0, || unsafe { real(id) })
 }
 
 /// # Safety
@@ -121,11 +104,20 @@ pub(crate) unsafe extern "C" fn release(id: Hid, caller: usize) -> c_int {
 pub(crate) unsafe extern "C" fn close_library(caller: usize) -> Herr {
     let host = Host::of(caller);
     let Some(real) = host.close_library else { return -1 };
-    let reader = guard(None, || files::any().then(|| host.reader()));
     // SAFETY: no arguments.
-    let result = unsafe { real() };
-    if let Some(reader) = reader {
-        guard((), || files::closed(None, reader));
+    closing(host, None, |_| true, || unsafe { real() })
+}
+
+/// Makes a call that may close the file `id`, or all files. `closed` tells from its result whether it did.
+fn closing(host: &Host, id: Option<Hid>, closed: impl Fn(c_int) -> bool, call: impl Fn() -> c_int) -> c_int {
+    let ours = guard(false, || id.map_or_else(files::any, files::has));
+    // What the program can read is asked before: afterwards its errors must be those of its own call.
+    let reader = guard(None, || ours.then(|| host.reader()));
+    let result = call();
+    if let Some(reader) = reader
+        && closed(result)
+    {
+        guard((), || files::closed(id, reader));
     }
     result
 }
