@@ -24,6 +24,8 @@ macro_rules! functions {
             pub(crate) access_class: *const Hid,
             /// What it can read, once that was asked.
             pub(crate) reader: std::sync::OnceLock<knarr_core::codec::Reader>,
+            /// Whether it has Knarr's filter, once that was tried.
+            pub(crate) own_filter: std::sync::OnceLock<Result<(), String>>,
         }
 
         impl Host {
@@ -42,6 +44,7 @@ macro_rules! functions {
                     creation_class: find(c"H5P_CLS_DATASET_CREATE_ID_g").cast(),
                     access_class: find(c"H5P_CLS_DATASET_ACCESS_ID_g").cast(),
                     reader: std::sync::OnceLock::new(),
+                    own_filter: std::sync::OnceLock::new(),
                 }
             }
         }
@@ -55,6 +58,7 @@ functions! {
     release = c"H5Idec_ref" (Hid) -> c_int;
     close_library = c"H5close" () -> Herr;
     filter_available = c"H5Zfilter_avail" (c_int) -> c_int;
+    register_filter = c"H5Zregister" (*const c_void) -> Herr;
     errors_are_v2 = c"H5Eauto_is_v2" (Hid, *mut c_uint) -> Herr;
     get_handler_1 = c"H5Eget_auto1" (*mut *mut c_void, *mut *mut c_void) -> Herr;
     set_handler_1 = c"H5Eset_auto1" (*mut c_void, *mut c_void) -> Herr;

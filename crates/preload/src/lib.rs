@@ -8,6 +8,7 @@
 //! - [`hooks`]: what happens around each call;
 //! - [`host`]: the HDF5 of the caller;
 //! - [`lists`]: datasets about to be created, and what they get;
+//! - [`library`]: Knarr's own filter for it;
 //! - [`given`]: datasets that were given filters;
 //! - [`files`]: the files that this process has open for writing;
 //! - [`quiet`]: calls of HDF5 that are Knarr's own;
@@ -20,6 +21,7 @@ mod files;
 mod given;
 mod hooks;
 mod host;
+mod library;
 mod lists;
 mod quiet;
 mod run;

@@ -117,11 +117,11 @@ fn read_name(get: impl Fn(*mut c_char, usize) -> isize) -> Option<Vec<u8>> {
 }
 
 impl Request {
-    /// The dataset as a variable.
+    /// The dataset as a variable of this path.
     ///
     /// # Errors
     /// In words, why it is left as the program wants it.
-    pub(crate) fn variable(&self, host: &Host) -> Result<Variable, &'static str> {
+    pub(crate) fn variable(&self, host: &Host, path: &str) -> Result<Variable, &'static str> {
         self.check_file(host)?;
         let (dtype, endian) = self.element(host)?;
         let (shape, max_shape) = self.extents(host)?;
@@ -129,11 +129,12 @@ impl Request {
         if layout == Layout::Contiguous && max_shape.iter().zip(&shape).any(|(most, now)| *most != Some(*now)) {
             return Err(UNKNOWN);
         }
-        let variable = Variable { endian, layout, ..Variable::plain(self.path(host), dtype, shape) };
+        let variable = Variable { endian, layout, ..Variable::plain(path, dtype, shape) };
         Ok(Variable { max_shape, ..variable })
     }
 
-    fn path(&self, host: &Host) -> String {
+    /// Path in the file; it ends in a slash where the dataset has no name yet.
+    pub(crate) fn path(&self, host: &Host) -> String {
         let group = object_name(host, self.location).unwrap_or_default();
         if self.name.is_null() {
             return format!("{}/", group.trim_end_matches('/'));
@@ -285,9 +286,9 @@ impl Request {
         for filter in &change.filters {
             let set = host.set_filter?;
             let flags = if filter.optional { code::OPTIONAL } else { 0 };
-            let id = c_int::try_from(filter.id).ok()?;
+            let (id, values) = (c_int::try_from(filter.id).ok()?, filter.given_values());
             // SAFETY: there are as many values as are said.
-            let done = unsafe { set(lists.creation, id, flags, filter.cd_values.len(), filter.cd_values.as_ptr()) };
+            let done = unsafe { set(lists.creation, id, flags, values.len(), values.as_ptr()) };
             // SAFETY: any number may be asked about.
             if done < 0 || host.filter_available.is_none_or(|available| unsafe { available(id) } <= 0) {
                 return None;

@@ -9,7 +9,7 @@ mod message;
 mod snapshot;
 
 pub use creation::{Change, Prescription};
-pub use message::{Event, Message};
+pub use message::{Event, Given, Message};
 pub use snapshot::Snapshot;
 
 /// Environment variable with the directory of the run. Without it the library does nothing.
