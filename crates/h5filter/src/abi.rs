@@ -70,7 +70,7 @@ fn push(host: Option<&Host>, minor: Minor, error: &Error) {
 }
 
 /// The message goes to HDF5's error stack; a library does not print.
-fn silence_panics() {
+pub(crate) fn silence_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| std::panic::set_hook(Box::new(|_| {})));
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::host::{Hid, Host};
 use crate::run::patient;
+use crate::{files, lists};
 
 static GIVEN: Mutex<Option<HashMap<Dataset, u32>>> = Mutex::new(None);
 /// True once there is one.
@@ -55,7 +56,14 @@ pub(crate) fn any() -> bool {
     ANY.load(Ordering::Relaxed)
 }
 
-/// The number of filters that a dataset was given; `None` if it was given none.
-pub(crate) fn filters(dataset: &Dataset) -> Option<u32> {
+/// The number of filters that an open dataset was given; `None` if it was given none. To be asked quietly.
+pub(crate) fn of(host: &Host, dataset: Hid) -> Option<u32> {
+    find(&Dataset::open(host, dataset)).or_else(|| {
+        let (path, _) = files::compressed(&lists::file_name(host, dataset)?)?;
+        find(&Dataset::named(&path, &lists::object_name(host, dataset)?))
+    })
+}
+
+fn find(dataset: &Dataset) -> Option<u32> {
     patient(&GIVEN)?.as_ref()?.get(dataset).copied()
 }

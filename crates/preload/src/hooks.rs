@@ -11,6 +11,7 @@ use crate::given::Dataset;
 use crate::host::{Herr, Hid, Host};
 use crate::lists::{Lists, Request};
 use crate::run::Run;
+use crate::whole::Write;
 use crate::{files, given, lists, run};
 
 /// `H5F_ACC_RDWR`: without it a file is only read.
@@ -202,6 +203,29 @@ pub(crate) unsafe extern "C" fn create_unnamed(
 }
 
 /// # Safety
+/// As for `H5Dwrite`.
+pub(crate) unsafe extern "C" fn write(
+    dataset: Hid,
+    memory_type: Hid,
+    memory: Hid,
+    file: Hid,
+    transfer: Hid,
+    values: *const c_void,
+    caller: usize,
+) -> Herr {
+    let host = Host::of(caller);
+    let Some(real) = host.write else { return -1 };
+    if given::any() {
+        let write = Write { dataset, memory_type, memory, file, transfer, values };
+        if guard(false, || write.run(host)) {
+            return 0;
+        }
+    }
+    // SAFETY: the caller's own arguments.
+    unsafe { real(dataset, memory_type, memory, file, transfer, values) }
+}
+
+/// # Safety
 /// As for `H5Dwrite_chunk`.
 pub(crate) unsafe extern "C" fn write_chunk(
     dataset: Hid,
@@ -221,13 +245,7 @@ pub(crate) unsafe extern "C" fn write_chunk(
 
 /// The mask that skips filters which the program does not know of.
 fn mask_for(host: &Host, dataset: Hid) -> Option<u32> {
-    let filters = given::filters(&Dataset::open(host, dataset)).or_else(|| {
-        host.quietly(|host| {
-            let (path, _) = files::compressed(&lists::file_name(host, dataset)?)?;
-            given::filters(&Dataset::named(&path, &lists::object_name(host, dataset)?))
-        })
-        .flatten()
-    })?;
+    let filters = host.quietly(|host| given::of(host, dataset)).flatten()?;
     Some(1u32.checked_shl(filters).map_or(u32::MAX, |bit| bit - 1))
 }
 

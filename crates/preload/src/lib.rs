@@ -10,6 +10,7 @@
 //! - [`lists`]: datasets about to be created, and what they get;
 //! - [`library`]: Knarr's own filter for it;
 //! - [`given`]: datasets that were given filters;
+//! - [`whole`]: writes of whole chunks of such datasets;
 //! - [`files`]: the files that this process has open for writing;
 //! - [`quiet`]: calls of HDF5 that are Knarr's own;
 //! - [`run`]: what the launcher asked for, and messages to it.
@@ -26,6 +27,7 @@ mod lists;
 mod quiet;
 mod run;
 mod trampolines;
+mod whole;
 
 /// Runs when the library is loaded, which is when a process begins or replaces itself by `exec`.
 extern "C" fn loaded() {

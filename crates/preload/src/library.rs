@@ -1,9 +1,11 @@
-//! `libknarr_h5.so`, which holds Knarr's HDF5 filter: loaded only where it is needed, for it is large.
+//! `libknarr_h5.so`, which holds Knarr's HDF5 filter and its encoders: loaded only where they are needed, for it is large.
 
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
+
+use knarr_core::capture::Block;
 
 use crate::host::Host;
 use crate::run;
@@ -12,7 +14,14 @@ use crate::run;
 pub(crate) struct Library {
     /// Its filter, as `H5PLget_plugin_info` gives it.
     class: *const c_void,
+    encode_block: Option<EncodeBlock>,
 }
+
+/// `knarr_encode_block`, as `h5filter/src/block.rs` defines it.
+type EncodeBlock = unsafe extern "C" fn(*const u8, usize, *const u8, usize, Put, *mut c_void) -> c_int;
+
+/// Stores a chunk: context, offset, filter mask, bytes and their number.
+pub(crate) type Put = unsafe extern "C" fn(*mut c_void, *const u64, u32, *const c_void, usize) -> c_int;
 
 // SAFETY: the address of a static that is never written.
 unsafe impl Sync for Library {}
@@ -43,12 +52,30 @@ impl Library {
             let why = why.unwrap_or_default().to_string_lossy();
             return Err(format!("Knarr's filter plugin cannot be loaded: {why}"));
         }
-        // SAFETY: the handle is open and the name a C string.
-        let info = unsafe { libc::dlsym(handle, c"H5PLget_plugin_info".as_ptr()) };
-        // SAFETY: a null pointer is `None`; any other is the function that H5PLextern.h declares under this name.
-        let info: Option<extern "C" fn() -> *const c_void> = unsafe { std::mem::transmute(info) };
+        // SAFETY: the handle is open and the names are C strings. A null pointer is `None`; any other is the function that
+        // H5PLextern.h, or Knarr's plugin, declares under this name.
+        let (info, encode_block) = unsafe {
+            let symbol = |name: &CStr| libc::dlsym(handle, name.as_ptr());
+            let info = symbol(c"H5PLget_plugin_info");
+            (
+                std::mem::transmute::<*mut c_void, Option<extern "C" fn() -> *const c_void>>(info),
+                std::mem::transmute::<*mut c_void, Option<EncodeBlock>>(symbol(c"knarr_encode_block")),
+            )
+        };
         let class = info.map_or(std::ptr::null(), |info| info());
-        if class.is_null() { Err(format!("{} is no filter plugin", path.display())) } else { Ok(Self { class }) }
+        if class.is_null() {
+            return Err(format!("{} is no filter plugin", path.display()));
+        }
+        Ok(Self { class, encode_block })
+    }
+
+    /// Encodes the chunks of a block and gives them to `put` with `context`. `None` if that failed, with none, some or
+    /// all chunks put.
+    pub(crate) fn encode_block(&self, block: &Block, values: &[u8], put: Put, context: *mut c_void) -> Option<()> {
+        let (encode, request) = (self.encode_block?, block.to_bytes()?);
+        // SAFETY: both slices hold what is said; `put` belongs with `context`.
+        let done = unsafe { encode(request.as_ptr(), request.len(), values.as_ptr(), values.len(), put, context) };
+        (done == 0).then_some(())
     }
 }
 
