@@ -1,16 +1,19 @@
-"""Cost of `knarr run` for a program with no file that matches: processor time, plain and under Knarr.
+"""Cost of `knarr run` for a program with no file that matches: processor time and instructions, plain and under Knarr.
 
     .venv/bin/python bench/run_overhead.py
 
 The program writes many small files and datasets through Debian's HDF5 (libhdf5-dev), so that calls that Knarr
-sees are as frequent as they get. Runs take turns; the program reports its own user and system time, which leaves
-the launcher out; the last line has the wall time with it.
+sees are as frequent as they get; once for a moment, where starting counts, and once for more than 5 s. Runs take turns;
+the program reports its own user and system time, which leaves the launcher out; wall times have it. Instructions, by
+valgrind where that is installed, do not depend on what else the machine does.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import statistics
 import subprocess
 import tempfile
@@ -19,17 +22,22 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 KNARR = Path(os.environ.get("KNARR_BIN", REPOSITORY / "target" / "release" / "knarr")).resolve()
-ROUNDS = 7
-FILES, DATASETS = 3000, 20
+DATASETS = 20
+ROUNDS = {60: 25, 10_000: 5}
+"""Rounds by the number of files that the program writes."""
+COUNTED = 60
+"""Files where instructions are counted."""
 
 SOURCE = """
 #include <hdf5.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 static float values[4096];
-int main(void) {
+int main(int count, char **arguments) {
     hsize_t dims[1] = {4096};
-    for (int n = 0; n < FILES; n++) {
+    int files = count > 1 ? atoi(arguments[1]) : 0;
+    for (int n = 0; n < files; n++) {
         char name[32];
         snprintf(name, sizeof name, "f%d.h5", n % 10);
         hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
@@ -53,10 +61,42 @@ int main(void) {
 """
 
 
+def compare(commands: dict[str, list], folder: Path, files: int) -> None:
+    used: dict[str, list[float]] = {kind: [] for kind in commands}
+    wall: dict[str, list[float]] = {kind: [] for kind in commands}
+    for _ in range(ROUNDS[files]):
+        for kind, command in commands.items():
+            begin = time.perf_counter()
+            done = subprocess.run(
+                [*command, str(files)], cwd=folder, capture_output=True, text=True, check=True
+            )
+            wall[kind].append(time.perf_counter() - begin)
+            used[kind].append(float(done.stdout))
+    for what, times in (("processor time of the program", used), ("wall time with the launcher", wall)):
+        medians = {kind: statistics.median(values) for kind, values in times.items()}
+        least = {kind: min(values) for kind, values in times.items()}
+        ratios = {"median": medians["knarr"] / medians["plain"], "least": least["knarr"] / least["plain"]}
+        rounds = ROUNDS[files]
+        print(json.dumps({"what": what, "files": files, "rounds": rounds, "ratio": ratios, "seconds": medians}))
+
+
+def count(commands: dict[str, list], folder: Path) -> None:
+    """Instructions for no files, which is what starting takes, and for some."""
+    counter = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+    for files in (0, COUNTED):
+        found = {}
+        for kind, command in commands.items():
+            counted = [*command[:-1], *counter, command[-1], str(files)]
+            done = subprocess.run(counted, cwd=folder, capture_output=True, text=True, check=True)
+            found[kind] = int(re.findall(r"Collected : (\d+)", done.stderr)[-1])
+        ratio = found["knarr"] / found["plain"]
+        print(json.dumps({"what": "instructions of the program", "files": files, "ratio": ratio, **found}))
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "program.c").write_text(f"#define FILES {FILES}\n#define DATASETS {DATASETS}\n{SOURCE}")
+        (folder / "program.c").write_text(f"#define DATASETS {DATASETS}\n{SOURCE}")
         libraries = next(Path("/usr/lib").glob("*/hdf5/serial"))
         options = ["-O2", "-I/usr/include/hdf5/serial", f"-L{libraries}"]
         subprocess.run(["cc", *options, folder / "program.c", "-o", folder / "program", "-lhdf5"], check=True)
@@ -65,19 +105,10 @@ def main() -> None:
             "plain": [folder / "program"],
             "knarr": [KNARR, "run", "--quiet", "-c", folder / "knarr.toml", "--", folder / "program"],
         }
-        used: dict[str, list[float]] = {kind: [] for kind in commands}
-        wall: dict[str, list[float]] = {kind: [] for kind in commands}
-        for _ in range(ROUNDS):
-            for kind, command in commands.items():
-                begin = time.perf_counter()
-                done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-                wall[kind].append(time.perf_counter() - begin)
-                used[kind].append(float(done.stdout))
-    for what, times in (("processor time of the program", used), ("wall time with the launcher", wall)):
-        medians = {kind: statistics.median(values) for kind, values in times.items()}
-        least = {kind: min(values) for kind, values in times.items()}
-        ratios = {"median": medians["knarr"] / medians["plain"], "least": least["knarr"] / least["plain"]}
-        print(json.dumps({"what": what, "rounds": ROUNDS, "ratio": ratios, "seconds": medians}))
+        if shutil.which("valgrind"):
+            count(commands, folder)
+        for files in ROUNDS:
+            compare(commands, folder, files)
 
 
 if __name__ == "__main__":

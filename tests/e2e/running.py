@@ -97,7 +97,7 @@ def c_program(folder: Path, source: str, parallel: bool = False) -> Path:
     headers = Path("/usr/include/hdf5") / kind
     if not headers.is_dir() or shutil.which(compiler) is None:
         package = "libhdf5-openmpi-dev" if parallel else "libhdf5-dev"
-        pytest.skip(f"needs {compiler} and the package {package}")
+        pytest.skip(f"needs {compiler} and HDF5's headers: run 'make setup' as root, or install {package}")
     includes = "#include <hdf5.h>\n#include <stdio.h>\n" + ("#include <mpi.h>\n" if parallel else "")
     (folder / "program.c").write_text(includes + source)
     libraries = next(Path("/usr/lib").glob(f"*/hdf5/{kind}"))

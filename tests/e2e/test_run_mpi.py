@@ -36,7 +36,10 @@ int main(int argc, char **argv) {
 """
 
 
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs mpirun (openmpi-bin)")
+NO_MPI = "needs mpirun: run 'make setup' as root, or install openmpi-bin"
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason=NO_MPI)
 @pytest.mark.parametrize("when", ["close", "write"])
 def test_ranks_write_one_file(run, when):
     """Independent writes of parallel HDF5 allow no filters: `write` leaves such files, `close` packs them."""

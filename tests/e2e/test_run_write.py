@@ -14,6 +14,8 @@ from running import ALL, FIELD, c_program, is_packed, script
 
 WRITE = ALL + 'when = "write"\n'
 CANNOT_BEGIN = 125
+# Found on HDF5's plugin path some filters cannot reach a wheel's HDF5; `import hdf5plugin` leads them there.
+HDF5PLUGIN = {"HDF5_PLUGIN_PATH": ""}
 
 
 def filters(path, name: str = "T") -> list[int]:
@@ -135,6 +137,32 @@ def test_a_chain_and_chunks_that_were_asked_for(run):
         assert all(np.array_equal(file[name][:], FIELD) for name in "TUV")
 
 
+@pytest.mark.parametrize(
+    ("chain", "ids"),
+    [
+        ("bitshuffle:-1 | zstd:3", [32008, 32015]),
+        ("bitshuffle | lz4", [32008, 32004]),
+        ("blosc:lz4,level=5,shuffle=byte", [32001]),
+        ("blosc2:zstd,level=5,filter=bytedelta", [32026]),
+        ("shuffle | bzip2:9", [2, 307]),
+    ],
+)
+def test_filters_of_plugins(run, chain, ids):
+    """Some of them change their client data when a dataset is created."""
+    ran = run(
+        *script("""
+        import hdf5plugin
+        with h5py.File("a.h5", "w") as file:
+            file.create_dataset("T", data=FIELD)
+        """),
+        config=WRITE + f'variables."*".chain = "{chain}"\n',
+        env=HDF5PLUGIN,
+    )
+    assert filters(run.folder / "a.h5") == ids, ran.err
+    with h5py.File(run.folder / "a.h5") as file:
+        assert np.array_equal(file["T"][:], FIELD)
+
+
 def test_a_filter_that_the_program_lacks(run):
     """The dataset is as the program wanted it; other data get the usual chain."""
     config = WRITE + 'variables.T.chain = "shuffle | zstd:3"\n'
@@ -151,18 +179,22 @@ def test_a_filter_that_the_program_lacks(run):
 
 def test_later_files_get_what_earlier_ones_taught(run):
     program = script("""
+        import hdf5plugin
+        known = os.environ["KNARR_RUN"] + "/snapshot.json"
         for step in range(4):
             with h5py.File(f"a{step}.h5", "w") as file:
                 file.create_dataset("T", data=FIELD + step)
-            time.sleep(1)
+            begin = time.time()
+            while step == 0 and "/T" not in open(known).read() and time.time() < begin + 60:
+                time.sleep(0.1)
         """)
     config = WRITE + 'goal = "ratio"\n'
-    run(*program, config=config)
+    run(*program, config=config, env=HDF5PLUGIN)
     first, last = filters(run.folder / "a0.h5"), filters(run.folder / "a3.h5")
-    assert first == [2, 1] and last != first
+    assert first == [2, 1] and last not in (first, [])
     learnt = json.loads((run.top / ".knarr" / "learned.json").read_text())
     assert learnt["variables"][0]["variable"] == "/T"
-    run(*program, config=config)
+    run(*program, config=config, env=HDF5PLUGIN)
     assert filters(run.folder / "a0.h5") == last, "the next run begins with what this one learnt"
     with h5py.File(run.folder / "a3.h5") as file:
         assert np.array_equal(file["T"][:], FIELD + np.float32(3))
@@ -171,10 +203,14 @@ def test_later_files_get_what_earlier_ones_taught(run):
 @pytest.mark.parametrize(
     ("config", "names"),
     [
-        ("variables.T.max_abs_error = 0.1", ("'T'", "bound", "close")),
+        ("variables.T.max_abs_error = 0.1", ("'T'", "bound", "close", 'portable to "knarr"')),
         ('variables."*".significant_digits = 3', ("bound",)),
+        ('portable = "standard"\nvariables.T.max_abs_error = 0.1', ("'T'", "bound")),
+        (
+            'portable = "knarr"\nvariables.T = { chain = "shuffle | zstd:1", max_abs_error = 0.1 }',
+            ("'T'", "leave the chain"),
+        ),
         ('variables.T.chain = "lorenzo:2 | shuffle | zstd:1"', ("lorenzo", "standard HDF5 filters")),
-        ('portable = "knarr"', ("portable",)),
     ],
 )
 def test_what_cannot_be_done_stops_before_the_program_starts(run, config, names):
@@ -258,3 +294,27 @@ def test_chunks_that_the_program_writes_itself(run):
         assert np.array_equal(file["T"][:], FIELD) and np.array_equal(file["U"][:], FIELD)
         masks = [file["U"].id.get_chunk_info(number).filter_mask for number in range(8)]
         assert sorted(masks) == [0, 0, 0, 0, 3, 3, 3, 3]
+
+
+def test_identifiers_of_two_libraries_are_told_apart(run):
+    """h5py and netCDF4 bring an HDF5 each; both count their datasets from the same number."""
+    run(
+        *script("""
+        import zlib
+        with netCDF4.Dataset("a.nc", "w") as dataset:
+            for name, length in zip("zyx", FIELD.shape):
+                dataset.createDimension(name, length)
+            for name in "TUVW":
+                dataset.createVariable(name, "f4", ("z", "y", "x"))
+            dataset["T"][:] = FIELD
+            with h5py.File("a.h5", "w") as file:
+                for name in "TUVW":
+                    file.create_dataset(name, FIELD.shape, "f4", chunks=(1, 128, 256), compression="gzip")
+                    for step in range(8):
+                        encoded = zlib.compress(FIELD[step].tobytes())
+                        file[name].id.write_direct_chunk((step, 0, 0), encoded)
+        """),
+        config=WRITE,
+    )
+    with h5py.File(run.folder / "a.h5") as file:
+        assert all(np.array_equal(file[name][:], FIELD) for name in "TUVW")

@@ -40,5 +40,12 @@ pub(crate) fn plugin_folder() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?.canonicalize().ok()?;
     let beside = program.parent()?;
     let folders = [beside.join("hdf5-plugins"), beside.parent()?.join("lib/knarr/hdf5-plugins")];
-    folders.into_iter().find(|folder| folder.join("libknarr_h5.so").is_file())
+    folders.into_iter().find(|folder| folder.join(PLUGIN).is_file())
 }
+
+/// The plugin itself.
+pub(crate) fn plugin() -> Option<PathBuf> {
+    plugin_folder().map(|folder| folder.join(PLUGIN))
+}
+
+const PLUGIN: &str = "libknarr_h5.so";

@@ -18,6 +18,7 @@ pub mod error;
 pub mod features;
 pub mod frame;
 pub mod goal;
+pub mod grid;
 pub mod model;
 pub mod online;
 pub mod pipeline;

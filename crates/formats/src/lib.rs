@@ -3,7 +3,6 @@
 mod cache;
 pub mod classic;
 mod fills;
-mod grid;
 pub mod hdf5;
 mod labelled;
 mod open;

@@ -5,8 +5,8 @@
 //! only, and that is the one.
 
 use crate::classic::NcType;
-use crate::grid::{Placed, check_inside, copy_box, fill_box, volume};
 use knarr_core::array::DType;
+use knarr_core::grid::{Placed, check_inside, copy_box, fill_box, volume};
 use knarr_core::model::{Dimension, ElementType, Layout, Model, Variable};
 use knarr_core::store::{Source, Strings};
 use knarr_core::{Error, Result};

@@ -1,38 +1,22 @@
-//! The C interface of `H5PLextern.h` and `H5Zpublic.h`. No panic and no error leaves it but as an HDF5 error.
+//! What HDF5 calls. No panic and no error leaves it but as an HDF5 error.
 
 use knarr_core::codec::KNARR_FILTER;
 use knarr_core::{Error, Result};
+use knarr_native::plugin::abi::{CLASS_VERSION, Class, DECODE, Id, TYPE_FILTER};
 use std::any::Any;
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::host::{Host, Id, Minor};
+use crate::host::{Host, Minor};
 use crate::{chunk, dataset};
 
-/// `H5PL_TYPE_FILTER`.
-const TYPE_FILTER: c_int = 0;
-/// `H5Z_CLASS_T_VERS`.
-const CLASS_VERSION: c_int = 1;
-/// `H5Z_FLAG_REVERSE`: decode.
-const DECODE: c_uint = 0x0100;
-
-/// `H5Z_class2_t`.
-#[repr(C)]
-pub(crate) struct Class {
-    version: c_int,
-    id: c_int,
-    encoder_present: c_uint,
-    decoder_present: c_uint,
-    name: *const c_char,
-    can_apply: Option<unsafe extern "C" fn(Id, Id, Id) -> c_int>,
-    set_local: Option<unsafe extern "C" fn(Id, Id, Id) -> c_int>,
-    filter: unsafe extern "C" fn(c_uint, usize, *const c_uint, usize, *mut usize, *mut *mut c_void) -> usize,
-}
+/// The class as a static.
+struct Shared(Class);
 
 // SAFETY: the class is never written and its only pointer is to a constant.
-unsafe impl Sync for Class {}
+unsafe impl Sync for Shared {}
 
-static CLASS: Class = Class {
+static CLASS: Shared = Shared(Class {
     version: CLASS_VERSION,
     // The number is below 65536.
     #[expect(clippy::cast_possible_wrap, reason = "filter numbers fit a C int")]
@@ -43,8 +27,8 @@ static CLASS: Class = Class {
     // What cannot be served is refused by `set_local`, which can say why also where the filter is optional.
     can_apply: None,
     set_local: Some(set_local),
-    filter,
-};
+    filter: Some(filter),
+});
 
 /// Kind of the plugin.
 #[unsafe(no_mangle)]
@@ -55,7 +39,7 @@ pub(crate) extern "C" fn H5PLget_plugin_type() -> c_int {
 /// The filter.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn H5PLget_plugin_info() -> *const Class {
-    &raw const CLASS
+    &raw const CLASS.0
 }
 
 /// Runs `work`; an error or panic is pushed to the error stack of the calling HDF5 and becomes `None`.
@@ -86,7 +70,7 @@ fn push(host: Option<&Host>, minor: Minor, error: &Error) {
 }
 
 /// The message goes to HDF5's error stack; a library does not print.
-fn silence_panics() {
+pub(crate) fn silence_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| std::panic::set_hook(Box::new(|_| {})));
 }

@@ -25,17 +25,24 @@ fn all_codecs() -> Result<CodecList> {
     CODECS.get_or_init(knarr_native::codecs).clone()
 }
 
+/// What encodes, for all datasets.
+///
+/// # Errors
+/// `Internal` if two codecs share a name.
+pub(crate) fn online() -> Result<&'static Online> {
+    static ONLINE: OnceLock<Result<Online>> = OnceLock::new();
+    // A thread of its own for each chunk is the caller's business: one core, whatever the machine has.
+    let online = ONLINE.get_or_init(|| Ok(Online::new(Engine { jobs: 1, ..Engine::new(own_codecs()?) })));
+    online.as_ref().map_err(Clone::clone)
+}
+
 /// The frame of one chunk.
 ///
 /// # Errors
 /// As for [`Online::encode`].
 pub(crate) fn encode(words: &[u32], raw: &[u8]) -> Result<Vec<u8>> {
-    static ONLINE: OnceLock<Result<Online>> = OnceLock::new();
-    // A thread of its own for each chunk is the caller's business: one core, whatever the machine has.
-    let online = ONLINE.get_or_init(|| Ok(Online::new(Engine { jobs: 1, ..Engine::new(own_codecs()?) })));
-    let online = online.as_ref().map_err(Clone::clone)?;
     let mut out = Vec::new();
-    online.encode(words, raw, &mut out)?;
+    online()?.encode(words, raw, &mut out)?;
     Ok(out)
 }
 

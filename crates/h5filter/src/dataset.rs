@@ -4,9 +4,10 @@ use knarr_core::array::{ArraySpec, DType, Endian};
 use knarr_core::client_data::{Chunks, ClientData};
 use knarr_core::codec::KNARR_FILTER;
 use knarr_core::{Error, ErrorKind, Result};
+use knarr_native::plugin::abi::Id;
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::host::{Host, Id};
+use crate::host::Host;
 
 /// `H5T_class_t`.
 const INTEGER: c_int = 0;

@@ -5,11 +5,9 @@
 //! in that object alone.
 
 use knarr_core::{Error, Result};
+use knarr_native::plugin::abi::Id;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, PoisonError};
-
-/// `hid_t` since HDF5 1.10.
-pub(crate) type Id = i64;
 
 /// Minor class of an error.
 #[derive(Debug, Clone, Copy)]

@@ -4,39 +4,49 @@
 //! the filters that it does not know of.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::host::Hid;
+use crate::host::{Hid, Host};
 use crate::run::patient;
+use crate::{files, lists};
 
-static GIVEN: Mutex<Option<HashMap<u64, u32>>> = Mutex::new(None);
+static GIVEN: Mutex<Option<HashMap<Dataset, u32>>> = Mutex::new(None);
 /// True once there is one.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// How a dataset is known again.
-#[derive(Hash)]
-pub(crate) enum Dataset<'a> {
-    /// As long as it is open.
-    Open(Hid),
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) enum Dataset {
+    /// As long as it is open, in the HDF5 at this address: each counts its identifiers by itself.
+    Open(usize, Hid),
     /// By its file and its path there, when it is opened again.
-    Named(&'a Path, &'a str),
+    Named(PathBuf, String),
 }
 
-impl Dataset<'_> {
-    fn key(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.hash(&mut hasher);
-        hasher.finish()
+impl Dataset {
+    pub(crate) fn open(host: &Host, id: Hid) -> Self {
+        Self::Open(std::ptr::from_ref(host) as usize, id)
+    }
+
+    pub(crate) fn named(file: &Path, path: &str) -> Self {
+        Self::Named(file.to_owned(), path.to_owned())
     }
 }
 
-/// Notes that a dataset has so many filters that the program does not know of.
-pub(crate) fn note(dataset: &Dataset<'_>, filters: usize) {
-    if let Some(mut given) = patient(&GIVEN) {
-        given.get_or_insert_default().insert(dataset.key(), u32::try_from(filters).unwrap_or(u32::MAX));
+/// Notes that a dataset was created with so many filters that the program does not know of; with none, that what was
+/// known of an earlier one by the same name or number is no longer so.
+pub(crate) fn note(dataset: Dataset, filters: usize) {
+    if filters == 0 && !any() {
+        return;
+    }
+    let Some(mut given) = patient(&GIVEN) else { return };
+    let given = given.get_or_insert_default();
+    if filters == 0 {
+        given.remove(&dataset);
+    } else {
+        given.insert(dataset, u32::try_from(filters).unwrap_or(u32::MAX));
         ANY.store(true, Ordering::Relaxed);
     }
 }
@@ -46,8 +56,14 @@ pub(crate) fn any() -> bool {
     ANY.load(Ordering::Relaxed)
 }
 
-/// The filter mask that skips the filters a dataset was given; `None` if it was given none.
-pub(crate) fn skipping(dataset: &Dataset<'_>) -> Option<u32> {
-    let filters = *patient(&GIVEN)?.as_ref()?.get(&dataset.key())?;
-    Some(1u32.checked_shl(filters).map_or(u32::MAX, |bit| bit - 1))
+/// The number of filters that an open dataset was given; `None` if it was given none. To be asked quietly.
+pub(crate) fn of(host: &Host, dataset: Hid) -> Option<u32> {
+    find(&Dataset::open(host, dataset)).or_else(|| {
+        let (path, _) = files::compressed(&lists::file_name(host, dataset)?)?;
+        find(&Dataset::named(&path, &lists::object_name(host, dataset)?))
+    })
+}
+
+fn find(dataset: &Dataset) -> Option<u32> {
+    patient(&GIVEN)?.as_ref()?.get(dataset).copied()
 }

@@ -5,12 +5,13 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
-use knarr_core::capture::Event;
+use knarr_core::capture::{Change, Event, Given};
 
 use crate::given::Dataset;
 use crate::host::{Herr, Hid, Host};
 use crate::lists::{Lists, Request};
 use crate::run::Run;
+use crate::whole::Write;
 use crate::{files, given, lists, run};
 
 /// `H5F_ACC_RDWR`: without it a file is only read.
@@ -51,7 +52,9 @@ pub(crate) unsafe extern "C" fn file_create(
     access: Hid,
     caller: usize,
 ) -> Hid {
-    let Some(real) = Host::of(caller).file_create else { return NOTHING };
+    let host = Host::of(caller);
+    let Some(real) = host.file_create else { return NOTHING };
+    guard((), || host.prepare());
     // SAFETY: HDF5 wants a NUL-terminated name.
     let opening = guard(None, || files::opening(unsafe { bytes(name) }, true));
     // SAFETY: the caller's own arguments.
@@ -63,7 +66,9 @@ pub(crate) unsafe extern "C" fn file_create(
 /// # Safety
 /// As for `H5Fopen`.
 pub(crate) unsafe extern "C" fn file_open(name: *const c_char, flags: c_uint, access: Hid, caller: usize) -> Hid {
-    let Some(real) = Host::of(caller).file_open else { return NOTHING };
+    let host = Host::of(caller);
+    let Some(real) = host.file_open else { return NOTHING };
+    guard((), || host.prepare());
     let writes = flags & FOR_WRITING != 0;
     // SAFETY: HDF5 wants a NUL-terminated name.
     let opening = guard(None, || if writes { files::opening(unsafe { bytes(name) }, false) } else { None });
@@ -86,17 +91,8 @@ fn opened(opening: Option<files::Opening>, id: Hid) {
 pub(crate) unsafe extern "C" fn file_close(id: Hid, caller: usize) -> Herr {
     let host = Host::of(caller);
     let Some(real) = host.file_close else { return -1 };
-    let ours = guard(false, || files::has(id));
-    // What the program can read is asked before: afterwards its errors must be those of its own call.
-    let reader = guard(None, || ours.then(|| host.reader()));
     // SAFETY: the caller's own argument.
-    let result = unsafe { real(id) };
-    if let Some(reader) = reader
-        && result >= 0
-    {
-        guard((), || files::closed(Some(id), reader));
-    }
-    result
+    closing(host, Some(id), |result| result >= 0, || unsafe { real(id) })
 }
 
 /// # Safety
@@ -104,16 +100,8 @@ pub(crate) unsafe extern "C" fn file_close(id: Hid, caller: usize) -> Herr {
 pub(crate) unsafe extern "C" fn release(id: Hid, caller: usize) -> c_int {
     let host = Host::of(caller);
     let Some(real) = host.release else { return -1 };
-    let ours = guard(false, || files::has(id));
-    let reader = guard(None, || ours.then(|| host.reader()));
     // SAFETY: the caller's own argument.
-    let left = unsafe { real(id) };
-    if let Some(reader) = reader
-        && left == 0
-    {
-        guard((), || files::closed(Some(id), reader));
-    }
-    left
+    closing(host, Some(id), |left| left == 0, || unsafe { real(id) })
 }
 
 /// # Safety
@@ -121,11 +109,20 @@ pub(crate) unsafe extern "C" fn release(id: Hid, caller: usize) -> c_int {
 pub(crate) unsafe extern "C" fn close_library(caller: usize) -> Herr {
     let host = Host::of(caller);
     let Some(real) = host.close_library else { return -1 };
-    let reader = guard(None, || files::any().then(|| host.reader()));
     // SAFETY: no arguments.
-    let result = unsafe { real() };
-    if let Some(reader) = reader {
-        guard((), || files::closed(None, reader));
+    closing(host, None, |_| true, || unsafe { real() })
+}
+
+/// Makes a call that may close the file `id`, or all files. `closed` tells from its result whether it did.
+fn closing(host: &Host, id: Option<Hid>, closed: impl Fn(c_int) -> bool, call: impl Fn() -> c_int) -> c_int {
+    let ours = guard(false, || id.map_or_else(files::any, files::has));
+    // What the program can read is asked before: afterwards its errors must be those of its own call.
+    let reader = guard(None, || ours.then(|| host.reader()));
+    let result = call();
+    if let Some(reader) = reader
+        && closed(result)
+    {
+        guard((), || files::closed(id, reader));
     }
     result
 }
@@ -206,6 +203,29 @@ pub(crate) unsafe extern "C" fn create_unnamed(
 }
 
 /// # Safety
+/// As for `H5Dwrite`.
+pub(crate) unsafe extern "C" fn write(
+    dataset: Hid,
+    memory_type: Hid,
+    memory: Hid,
+    file: Hid,
+    transfer: Hid,
+    values: *const c_void,
+    caller: usize,
+) -> Herr {
+    let host = Host::of(caller);
+    let Some(real) = host.write else { return -1 };
+    if given::any() {
+        let write = Write { dataset, memory_type, memory, file, transfer, values };
+        if guard(false, || write.run(host)) {
+            return 0;
+        }
+    }
+    // SAFETY: the caller's own arguments.
+    unsafe { real(dataset, memory_type, memory, file, transfer, values) }
+}
+
+/// # Safety
 /// As for `H5Dwrite_chunk`.
 pub(crate) unsafe extern "C" fn write_chunk(
     dataset: Hid,
@@ -225,13 +245,8 @@ pub(crate) unsafe extern "C" fn write_chunk(
 
 /// The mask that skips filters which the program does not know of.
 fn mask_for(host: &Host, dataset: Hid) -> Option<u32> {
-    given::skipping(&Dataset::Open(dataset)).or_else(|| {
-        host.quietly(|host| {
-            let (path, _) = files::compressed(&lists::file_name(host, dataset)?)?;
-            given::skipping(&Dataset::Named(&path, &lists::object_name(host, dataset)?))
-        })
-        .flatten()
-    })
+    let filters = host.quietly(|host| given::of(host, dataset)).flatten()?;
+    Some(1u32.checked_shl(filters).map_or(u32::MAX, |bit| bit - 1))
 }
 
 /// Creates a dataset: with filters where its file is compressed as it is written, and else, or where that fails, by the
@@ -241,14 +256,18 @@ fn create(host: &Host, request: &Request, changed: impl Fn(&Lists<'_>) -> Hid, p
         return plain();
     }
     let attempt = guard(None, || host.quietly(|host| Attempt::make(host, request, changed)).flatten());
-    let Some(Attempt { run, path, created }) = attempt else { return plain() };
-    let (id, left) = match created {
-        Ok(id) => (id, None),
-        Err(why) => (plain(), Some(why)),
+    let Some(Attempt { run, path, name, created }) = attempt else { return plain() };
+    let (id, filters, given) = match created {
+        Ok(Created { id, filters, given }) => (id, filters, given),
+        Err(why) => (plain(), 0, Given::Nothing(why)),
     };
     // What HDF5 refuses either way is the program's own affair.
     if id >= 0 {
-        guard((), || run.tell(Event::Created { path, left }));
+        guard((), || {
+            given::note(Dataset::open(host, id), filters);
+            given::note(Dataset::named(&path, &name), filters);
+            run.tell(Event::Created { path, given });
+        });
     }
     id
 }
@@ -257,8 +276,17 @@ fn create(host: &Host, request: &Request, changed: impl Fn(&Lists<'_>) -> Hid, p
 struct Attempt {
     run: &'static Run,
     path: PathBuf,
+    /// Of the dataset in its file.
+    name: String,
     /// The dataset, or why the plain call is to be made.
-    created: Result<Hid, String>,
+    created: Result<Created, String>,
+}
+
+/// A dataset that got filters.
+struct Created {
+    id: Hid,
+    filters: usize,
+    given: Given,
 }
 
 impl Attempt {
@@ -267,18 +295,37 @@ impl Attempt {
         let (path, rule) = files::compressed(&lists::file_name(host, request.location)?)?;
         let run = run::run()?;
         let snapshot = run.newest()?;
-        let created = request.variable(host).map_err(str::to_owned).and_then(|variable| {
+        let name = request.path(host);
+        let created = request.variable(host, &name).map_err(str::to_owned).and_then(|variable| {
             let change = snapshot.change(rule, &variable)?;
-            let lists = request.lists(host, &change).or_else(|| request.lists(host, &change.usual(variable.dtype)?));
-            let lists = lists.ok_or_else(|| "the program's HDF5 lacks a filter".to_owned())?;
-            let id = create(&lists);
-            if id < 0 {
-                return Err("HDF5 refused it with filters".to_owned());
-            }
-            given::note(&Dataset::Open(id), change.filters.len());
-            given::note(&Dataset::Named(&path, &variable.path), change.filters.len());
-            Ok(id)
+            let given = if change.has_own_filter() { Given::Own } else { Given::Standard };
+            let why = match Created::with(host, request, &change, given, &create) {
+                Err(why) => why,
+                created => return created,
+            };
+            let usual = change.usual(variable.dtype).ok_or_else(|| why.clone())?;
+            Created::with(host, request, &usual, Given::Usual(why), &create)
         });
-        Some(Self { run, path, created })
+        Some(Self { run, path, name, created })
+    }
+}
+
+impl Created {
+    fn with(
+        host: &Host,
+        request: &Request,
+        change: &Change,
+        given: Given,
+        create: impl Fn(&Lists<'_>) -> Hid,
+    ) -> Result<Self, String> {
+        if change.has_own_filter() {
+            host.own_filter()?;
+        }
+        let lists = request.lists(host, change).ok_or_else(|| "the program's HDF5 lacks a filter".to_owned())?;
+        let id = create(&lists);
+        if id < 0 {
+            return Err("HDF5 refused it with filters".to_owned());
+        }
+        Ok(Self { id, filters: change.filters.len(), given })
     }
 }

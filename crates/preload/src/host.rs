@@ -24,6 +24,8 @@ macro_rules! functions {
             pub(crate) access_class: *const Hid,
             /// What it can read, once that was asked.
             pub(crate) reader: std::sync::OnceLock<knarr_core::codec::Reader>,
+            /// Whether it has Knarr's filter, once that was tried.
+            pub(crate) own_filter: std::sync::OnceLock<Result<(), String>>,
         }
 
         impl Host {
@@ -42,6 +44,7 @@ macro_rules! functions {
                     creation_class: find(c"H5P_CLS_DATASET_CREATE_ID_g").cast(),
                     access_class: find(c"H5P_CLS_DATASET_ACCESS_ID_g").cast(),
                     reader: std::sync::OnceLock::new(),
+                    own_filter: std::sync::OnceLock::new(),
                 }
             }
         }
@@ -55,6 +58,7 @@ functions! {
     release = c"H5Idec_ref" (Hid) -> c_int;
     close_library = c"H5close" () -> Herr;
     filter_available = c"H5Zfilter_avail" (c_int) -> c_int;
+    register_filter = c"H5Zregister" (*const c_void) -> Herr;
     errors_are_v2 = c"H5Eauto_is_v2" (Hid, *mut c_uint) -> Herr;
     get_handler_1 = c"H5Eget_auto1" (*mut *mut c_void, *mut *mut c_void) -> Herr;
     set_handler_1 = c"H5Eset_auto1" (*mut c_void, *mut c_void) -> Herr;
@@ -64,7 +68,12 @@ functions! {
     create_1 = c"H5Dcreate1" (Hid, *const c_char, Hid, Hid, Hid) -> Hid;
     create_2 = c"H5Dcreate2" (Hid, *const c_char, Hid, Hid, Hid, Hid, Hid) -> Hid;
     create_unnamed = c"H5Dcreate_anon" (Hid, Hid, Hid, Hid, Hid) -> Hid;
+    write = c"H5Dwrite" (Hid, Hid, Hid, Hid, Hid, *const c_void) -> Herr;
     write_chunk = c"H5Dwrite_chunk" (Hid, Hid, u32, *const u64, usize, *const c_void) -> Herr;
+    chunk_size = c"H5Dget_chunk_storage_size" (Hid, *const u64, *mut u64) -> Herr;
+    space_of = c"H5Dget_space" (Hid) -> Hid;
+    type_of = c"H5Dget_type" (Hid) -> Hid;
+    creation_of = c"H5Dget_create_plist" (Hid) -> Hid;
     file_name = c"H5Fget_name" (Hid, *mut c_char, usize) -> isize;
     object_name = c"H5Iget_name" (Hid, *mut c_char, usize) -> isize;
     file_of = c"H5Iget_file_id" (Hid) -> Hid;
@@ -78,18 +87,28 @@ functions! {
     type_sign = c"H5Tget_sign" (Hid) -> c_int;
     type_holds = c"H5Tdetect_class" (Hid, c_int) -> c_int;
     is_variable_string = c"H5Tis_variable_str" (Hid) -> c_int;
+    types_equal = c"H5Tequal" (Hid, Hid) -> c_int;
+    selection_kind = c"H5Sget_select_type" (Hid) -> c_int;
+    selection_bounds = c"H5Sget_select_bounds" (Hid, *mut u64, *mut u64) -> Herr;
+    selection_count = c"H5Sget_select_npoints" (Hid) -> i64;
     space_kind = c"H5Sget_simple_extent_type" (Hid) -> c_int;
     space_rank = c"H5Sget_simple_extent_ndims" (Hid) -> c_int;
     space_extents = c"H5Sget_simple_extent_dims" (Hid, *mut u64, *mut u64) -> c_int;
     new_list = c"H5Pcreate" (Hid) -> Hid;
     copy_list = c"H5Pcopy" (Hid) -> Hid;
     close_list = c"H5Pclose" (Hid) -> Herr;
+    transform = c"H5Pget_data_transform" (Hid, *mut c_char, usize) -> isize;
     layout = c"H5Pget_layout" (Hid) -> c_int;
     chunk = c"H5Pget_chunk" (Hid, c_int, *mut u64) -> c_int;
     set_chunk = c"H5Pset_chunk" (Hid, c_int, *const u64) -> Herr;
     external_count = c"H5Pget_external_count" (Hid) -> c_int;
     allocation_time = c"H5Pget_alloc_time" (Hid, *mut c_int) -> Herr;
     filter_count = c"H5Pget_nfilters" (Hid) -> c_int;
+    filter = c"H5Pget_filter2"
+        (Hid, c_uint, *mut c_uint, *mut usize, *mut c_uint, usize, *mut c_char, *mut c_uint) -> c_int;
+    chunk_options = c"H5Pget_chunk_opts" (Hid, *mut c_uint) -> Herr;
+    fill_is_defined = c"H5Pfill_value_defined" (Hid, *mut c_int) -> Herr;
+    fill_value = c"H5Pget_fill_value" (Hid, Hid, *mut c_void) -> Herr;
     set_filter = c"H5Pset_filter" (Hid, c_int, c_uint, usize, *const c_uint) -> Herr;
     cache = c"H5Pget_chunk_cache" (Hid, *mut usize, *mut usize, *mut f64) -> Herr;
     set_cache = c"H5Pset_chunk_cache" (Hid, usize, usize, f64) -> Herr;
@@ -148,8 +167,8 @@ impl Object {
     }
 
     fn functions(&self) -> Host {
+        let own = own_base();
         let host = Host::look_up(|name| {
-            let own = own_base();
             let found = symbol(self.handle, name);
             if found.is_null() || object_at(found).0 == own { symbol(libc::RTLD_NEXT, name) } else { found }
         });
@@ -165,17 +184,46 @@ fn symbol(handle: *mut c_void, name: &CStr) -> *mut c_void {
     unsafe { libc::dlsym(handle, name.as_ptr()) }
 }
 
-/// Where the object around an address is loaded, and its name; zero and null if it is in none.
+/// Where the object around an address is loaded, and its name; zero and null if it is in none, and null for the
+/// executable. `dladdr` would look through all symbols of the object for the nearest, which takes longer than everything
+/// else that Knarr does in a program.
 fn object_at(address: *const c_void) -> (usize, *const c_char) {
-    let mut info = libc::Dl_info {
-        dli_fname: std::ptr::null(),
-        dli_fbase: std::ptr::null_mut(),
-        dli_sname: std::ptr::null(),
-        dli_saddr: std::ptr::null_mut(),
-    };
-    // SAFETY: `info` is a valid place for the result; any address may be asked about.
-    let found = unsafe { libc::dladdr(address, &raw mut info) };
-    if found == 0 { (0, std::ptr::null()) } else { (info.dli_fbase as usize, info.dli_fname) }
+    let mut search = Search { address: address as usize, base: 0, name: std::ptr::null() };
+    // SAFETY: `visit` takes the search, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+    (search.base, search.name)
+}
+
+struct Search {
+    address: usize,
+    base: usize,
+    name: *const c_char,
+}
+
+/// Ends the walk at the object that holds the address.
+unsafe extern "C" fn visit(object: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
+    // SAFETY: the loader passes an object, and the search that `object_at` passed, which nothing else uses meanwhile.
+    let (object, search) = unsafe { (&*object, &mut *data.cast::<Search>()) };
+    if object.dlpi_phdr.is_null() {
+        return 0;
+    }
+    let bias = usize::try_from(object.dlpi_addr).unwrap_or(0);
+    // SAFETY: the loader says how many segments there are.
+    let segments = unsafe { std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)) };
+    let mut loaded = segments.iter().filter(|segment| segment.p_type == libc::PT_LOAD).filter_map(|segment| {
+        let start = bias.wrapping_add(usize::try_from(segment.p_vaddr).ok()?);
+        Some(start..start.wrapping_add(usize::try_from(segment.p_memsz).ok()?))
+    });
+    let Some(first) = loaded.next() else { return 0 };
+    let begin = first.start;
+    if !first.contains(&search.address) && !loaded.any(|segment| segment.contains(&search.address)) {
+        return 0;
+    }
+    search.base = begin;
+    // SAFETY: the loader's names are null or C strings that live as long as the object.
+    let is_named = unsafe { object.dlpi_name.as_ref() }.is_some_and(|first| *first != 0);
+    search.name = if is_named { object.dlpi_name } else { std::ptr::null() };
+    1
 }
 
 fn own_base() -> usize {

@@ -8,7 +8,9 @@
 //! - [`hooks`]: what happens around each call;
 //! - [`host`]: the HDF5 of the caller;
 //! - [`lists`]: datasets about to be created, and what they get;
+//! - [`library`]: Knarr's own filter for it;
 //! - [`given`]: datasets that were given filters;
+//! - [`whole`]: writes of whole chunks of such datasets;
 //! - [`files`]: the files that this process has open for writing;
 //! - [`quiet`]: calls of HDF5 that are Knarr's own;
 //! - [`run`]: what the launcher asked for, and messages to it.
@@ -20,10 +22,12 @@ mod files;
 mod given;
 mod hooks;
 mod host;
+mod library;
 mod lists;
 mod quiet;
 mod run;
 mod trampolines;
+mod whole;
 
 /// Runs when the library is loaded, which is when a process begins or replaces itself by `exec`.
 extern "C" fn loaded() {

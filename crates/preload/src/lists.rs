@@ -59,19 +59,23 @@ pub(crate) struct Lists<'h> {
 }
 
 /// Something of HDF5 that is closed when dropped.
-struct Owned<'h> {
+pub(crate) struct Owned<'h> {
     host: &'h Host,
-    id: Hid,
+    pub(crate) id: Hid,
     close: Close,
 }
 
-enum Close {
+/// How it is closed.
+pub(crate) enum Close {
+    /// A property list.
     List,
+    /// Whatever else.
     Reference,
 }
 
 impl<'h> Owned<'h> {
-    fn new(host: &'h Host, id: Hid, close: Close) -> Option<Self> {
+    /// `None` if there is no such thing.
+    pub(crate) fn new(host: &'h Host, id: Hid, close: Close) -> Option<Self> {
         (id >= 0).then_some(Self { host, id, close })
     }
 }
@@ -117,23 +121,24 @@ fn read_name(get: impl Fn(*mut c_char, usize) -> isize) -> Option<Vec<u8>> {
 }
 
 impl Request {
-    /// The dataset as a variable.
+    /// The dataset as a variable of this path.
     ///
     /// # Errors
     /// In words, why it is left as the program wants it.
-    pub(crate) fn variable(&self, host: &Host) -> Result<Variable, &'static str> {
-        self.check_file(host)?;
-        let (dtype, endian) = self.element(host)?;
-        let (shape, max_shape) = self.extents(host)?;
+    pub(crate) fn variable(&self, host: &Host, path: &str) -> Result<Variable, &'static str> {
+        check_file(host, self.location)?;
+        let (dtype, endian) = element(host, self.datatype)?;
+        let (shape, max_shape) = extents(host, self.space)?;
         let layout = self.layout(host, shape.len())?;
         if layout == Layout::Contiguous && max_shape.iter().zip(&shape).any(|(most, now)| *most != Some(*now)) {
             return Err(UNKNOWN);
         }
-        let variable = Variable { endian, layout, ..Variable::plain(self.path(host), dtype, shape) };
+        let variable = Variable { endian, layout, ..Variable::plain(path, dtype, shape) };
         Ok(Variable { max_shape, ..variable })
     }
 
-    fn path(&self, host: &Host) -> String {
+    /// Path in the file; it ends in a slash where the dataset has no name yet.
+    pub(crate) fn path(&self, host: &Host) -> String {
         let group = object_name(host, self.location).unwrap_or_default();
         if self.name.is_null() {
             return format!("{}/", group.trim_end_matches('/'));
@@ -141,91 +146,6 @@ impl Request {
         // SAFETY: HDF5 wants a NUL-terminated name.
         let name = unsafe { CStr::from_ptr(self.name) }.to_string_lossy().into_owned();
         if name.starts_with('/') { name } else { format!("{}/{name}", group.trim_end_matches('/')) }
-    }
-
-    fn check_file(&self, host: &Host) -> Result<(), &'static str> {
-        // SAFETY: the location is the program's own.
-        let file = host.file_of.map_or(-1, |get| unsafe { get(self.location) });
-        let file = Owned::new(host, file, Close::Reference).ok_or(UNKNOWN)?;
-        let mut intent: c_uint = 0;
-        let get_intent = host.file_intent.ok_or(UNKNOWN)?;
-        // SAFETY: `intent` is a valid place for the result.
-        if unsafe { get_intent(file.id, &raw mut intent) } < 0 || intent & code::SINGLE_WRITER != 0 {
-            return Err("the file is written for readers at the same time (SWMR)");
-        }
-        // SAFETY: the file is open.
-        let list = host.file_access.map_or(-1, |get| unsafe { get(file.id) });
-        let list = Owned::new(host, list, Close::List).ok_or(UNKNOWN)?;
-        let null = std::ptr::null_mut::<std::ffi::c_void>();
-        // SAFETY: HDF5 leaves out results that have no place; it fails if the file has another driver.
-        if host.is_parallel.is_some_and(|get| unsafe { get(list.id, null, null) } >= 0) {
-            return Err("the file is written in parallel");
-        }
-        // SAFETY: as above.
-        if host.is_in_memory.is_some_and(|get| unsafe { get(list.id, null, null) } >= 0) {
-            return Err("the file is kept in memory");
-        }
-        Ok(())
-    }
-
-    fn element(&self, host: &Host) -> Result<(DType, Endian), &'static str> {
-        let (class_of, size_of, holds) =
-            (host.type_class.ok_or(UNKNOWN)?, host.type_size.ok_or(UNKNOWN)?, host.type_holds.ok_or(UNKNOWN)?);
-        // SAFETY: the type is the program's own.
-        let (class, size) = unsafe { (class_of(self.datatype), size_of(self.datatype)) };
-        if class < 0 || size == 0 {
-            return Err(UNKNOWN);
-        }
-        // SAFETY: as above.
-        let any = |class: c_int| unsafe { holds(self.datatype, class) } != 0;
-        // SAFETY: as above.
-        let is_variable = host.is_variable_string.is_none_or(|get| unsafe { get(self.datatype) } != 0);
-        // Strings inside of other types may be of variable length, which HDF5 does not tell.
-        if any(code::VARIABLE_LENGTH) || (class == code::STRING && is_variable) || (class > 4 && any(code::STRING)) {
-            return Err("of variable length");
-        }
-        if any(code::REFERENCE) {
-            return Err("references");
-        }
-        // SAFETY: as above; the order of types that have none is not asked for.
-        let order = host.type_order.map_or(0, |get| unsafe { get(self.datatype) });
-        let endian = if order == code::BIG_ENDIAN { Endian::Big } else { Endian::Little };
-        // SAFETY: as above.
-        let signed = || host.type_sign.is_none_or(|get| unsafe { get(self.datatype) } != code::UNSIGNED);
-        let dtype = match (class, size) {
-            (code::FLOAT, 2) => DType::F16,
-            (code::FLOAT, 4) => DType::F32,
-            (code::FLOAT, 8) => DType::F64,
-            (code::INTEGER, 1) if signed() => DType::I8,
-            (code::INTEGER, 2) if signed() => DType::I16,
-            (code::INTEGER, 4) if signed() => DType::I32,
-            (code::INTEGER, 8) if signed() => DType::I64,
-            (code::INTEGER, 1) => DType::U8,
-            (code::INTEGER, 2) => DType::U16,
-            (code::INTEGER, 4) => DType::U32,
-            (code::INTEGER, 8) => DType::U64,
-            _ => DType::Opaque(u32::try_from(size).map_err(|_| UNKNOWN)?),
-        };
-        Ok((dtype, endian))
-    }
-
-    fn extents(&self, host: &Host) -> Result<(Vec<u64>, Vec<Option<u64>>), &'static str> {
-        let (kind, rank, get) =
-            (host.space_kind.ok_or(UNKNOWN)?, host.space_rank.ok_or(UNKNOWN)?, host.space_extents.ok_or(UNKNOWN)?);
-        // SAFETY: the dataspace is the program's own.
-        let (kind, rank) = unsafe { (kind(self.space), rank(self.space)) };
-        let rank = usize::try_from(rank).ok().filter(|&rank| rank <= code::MOST_DIMENSIONS).ok_or(UNKNOWN)?;
-        if kind != code::SIMPLE || rank == 0 {
-            return Err("scalar or without values");
-        }
-        let (mut shape, mut most) = ([0u64; code::MOST_DIMENSIONS], [0u64; code::MOST_DIMENSIONS]);
-        // SAFETY: there is room for as many extents as HDF5 allows.
-        if unsafe { get(self.space, shape.as_mut_ptr(), most.as_mut_ptr()) } < 0 {
-            return Err(UNKNOWN);
-        }
-        let shape: Vec<u64> = shape.into_iter().take(rank).collect();
-        let most = most.into_iter().take(rank).map(|extent| (extent != code::UNLIMITED).then_some(extent)).collect();
-        Ok((shape, most))
     }
 
     fn layout(&self, host: &Host, rank: usize) -> Result<Layout, &'static str> {
@@ -251,14 +171,7 @@ impl Request {
                 }
                 Ok(Layout::Contiguous)
             }
-            code::CHUNKED => {
-                let mut chunk = [0u64; code::MOST_DIMENSIONS];
-                let get = host.chunk.ok_or(UNKNOWN)?;
-                // SAFETY: there is room for as many extents as are said.
-                let found = unsafe { get(self.creation, code::MOST_DIMENSIONS_C, chunk.as_mut_ptr()) };
-                let found = usize::try_from(found).ok().filter(|&found| found == rank).ok_or(UNKNOWN)?;
-                Ok(Layout::Chunked(chunk.into_iter().take(found).collect()))
-            }
+            code::CHUNKED => Ok(Layout::Chunked(chunk_shape(host, self.creation, rank).ok_or(UNKNOWN)?)),
             code::COMPACT => Ok(Layout::Compact),
             _ => Ok(Layout::Elsewhere),
         }
@@ -285,9 +198,9 @@ impl Request {
         for filter in &change.filters {
             let set = host.set_filter?;
             let flags = if filter.optional { code::OPTIONAL } else { 0 };
-            let id = c_int::try_from(filter.id).ok()?;
+            let (id, values) = (c_int::try_from(filter.id).ok()?, filter.given_values());
             // SAFETY: there are as many values as are said.
-            let done = unsafe { set(lists.creation, id, flags, filter.cd_values.len(), filter.cd_values.as_ptr()) };
+            let done = unsafe { set(lists.creation, id, flags, values.len(), values.as_ptr()) };
             // SAFETY: any number may be asked about.
             if done < 0 || host.filter_available.is_none_or(|available| unsafe { available(id) } <= 0) {
                 return None;
@@ -296,6 +209,112 @@ impl Request {
         lists.enlarge_cache(change.cache_bytes)?;
         Some(lists)
     }
+}
+
+/// Whether the file that holds `object` is one that Knarr writes into.
+///
+/// # Errors
+/// In words, why not.
+pub(crate) fn check_file(host: &Host, object: Hid) -> Result<(), &'static str> {
+    // SAFETY: the object is the program's own.
+    let file = host.file_of.map_or(-1, |get| unsafe { get(object) });
+    let file = Owned::new(host, file, Close::Reference).ok_or(UNKNOWN)?;
+    let mut intent: c_uint = 0;
+    let get_intent = host.file_intent.ok_or(UNKNOWN)?;
+    // SAFETY: `intent` is a valid place for the result.
+    if unsafe { get_intent(file.id, &raw mut intent) } < 0 || intent & code::SINGLE_WRITER != 0 {
+        return Err("the file is written for readers at the same time (SWMR)");
+    }
+    // SAFETY: the file is open.
+    let list = host.file_access.map_or(-1, |get| unsafe { get(file.id) });
+    let list = Owned::new(host, list, Close::List).ok_or(UNKNOWN)?;
+    let null = std::ptr::null_mut::<std::ffi::c_void>();
+    // SAFETY: HDF5 leaves out results that have no place; it fails if the file has another driver.
+    if host.is_parallel.is_some_and(|get| unsafe { get(list.id, null, null) } >= 0) {
+        return Err("the file is written in parallel");
+    }
+    // SAFETY: as above.
+    if host.is_in_memory.is_some_and(|get| unsafe { get(list.id, null, null) } >= 0) {
+        return Err("the file is kept in memory");
+    }
+    Ok(())
+}
+
+/// Element type and byte order.
+///
+/// # Errors
+/// In words, why elements of this type are left as they are.
+pub(crate) fn element(host: &Host, datatype: Hid) -> Result<(DType, Endian), &'static str> {
+    let (class_of, size_of, holds) =
+        (host.type_class.ok_or(UNKNOWN)?, host.type_size.ok_or(UNKNOWN)?, host.type_holds.ok_or(UNKNOWN)?);
+    // SAFETY: the type is the program's own.
+    let (class, size) = unsafe { (class_of(datatype), size_of(datatype)) };
+    if class < 0 || size == 0 {
+        return Err(UNKNOWN);
+    }
+    // SAFETY: as above.
+    let any = |class: c_int| unsafe { holds(datatype, class) } != 0;
+    // SAFETY: as above.
+    let is_variable = host.is_variable_string.is_none_or(|get| unsafe { get(datatype) } != 0);
+    // Strings inside of other types may be of variable length, which HDF5 does not tell.
+    if any(code::VARIABLE_LENGTH) || (class == code::STRING && is_variable) || (class > 4 && any(code::STRING)) {
+        return Err("of variable length");
+    }
+    if any(code::REFERENCE) {
+        return Err("references");
+    }
+    // SAFETY: as above; the order of types that have none is not asked for.
+    let order = host.type_order.map_or(0, |get| unsafe { get(datatype) });
+    let endian = if order == code::BIG_ENDIAN { Endian::Big } else { Endian::Little };
+    // SAFETY: as above.
+    let signed = || host.type_sign.is_none_or(|get| unsafe { get(datatype) } != code::UNSIGNED);
+    let dtype = match (class, size) {
+        (code::FLOAT, 2) => DType::F16,
+        (code::FLOAT, 4) => DType::F32,
+        (code::FLOAT, 8) => DType::F64,
+        (code::INTEGER, 1) if signed() => DType::I8,
+        (code::INTEGER, 2) if signed() => DType::I16,
+        (code::INTEGER, 4) if signed() => DType::I32,
+        (code::INTEGER, 8) if signed() => DType::I64,
+        (code::INTEGER, 1) => DType::U8,
+        (code::INTEGER, 2) => DType::U16,
+        (code::INTEGER, 4) => DType::U32,
+        (code::INTEGER, 8) => DType::U64,
+        _ => DType::Opaque(u32::try_from(size).map_err(|_| UNKNOWN)?),
+    };
+    Ok((dtype, endian))
+}
+
+/// Extents of a dataspace, and how far each may grow.
+///
+/// # Errors
+/// In words, why there are none.
+pub(crate) fn extents(host: &Host, space: Hid) -> Result<(Vec<u64>, Vec<Option<u64>>), &'static str> {
+    let (kind, rank, get) =
+        (host.space_kind.ok_or(UNKNOWN)?, host.space_rank.ok_or(UNKNOWN)?, host.space_extents.ok_or(UNKNOWN)?);
+    // SAFETY: the dataspace is the program's own.
+    let (kind, rank) = unsafe { (kind(space), rank(space)) };
+    let rank = usize::try_from(rank).ok().filter(|&rank| rank <= code::MOST_DIMENSIONS).ok_or(UNKNOWN)?;
+    if kind != code::SIMPLE || rank == 0 {
+        return Err("scalar or without values");
+    }
+    let (mut shape, mut most) = ([0u64; code::MOST_DIMENSIONS], [0u64; code::MOST_DIMENSIONS]);
+    // SAFETY: there is room for as many extents as HDF5 allows.
+    if unsafe { get(space, shape.as_mut_ptr(), most.as_mut_ptr()) } < 0 {
+        return Err(UNKNOWN);
+    }
+    let shape: Vec<u64> = shape.into_iter().take(rank).collect();
+    let most = most.into_iter().take(rank).map(|extent| (extent != code::UNLIMITED).then_some(extent)).collect();
+    Ok((shape, most))
+}
+
+/// Chunks that a creation list sets, for as many axes.
+pub(crate) fn chunk_shape(host: &Host, list: Hid, rank: usize) -> Option<Vec<u64>> {
+    let mut chunk = [0u64; code::MOST_DIMENSIONS];
+    // SAFETY: the list is open, and there is room for as many extents as are said.
+    let found = unsafe { host.chunk?(list, code::MOST_DIMENSIONS_C, chunk.as_mut_ptr()) };
+    let shape = chunk.get(..rank).filter(|shape| usize::try_from(found) == Ok(rank) && !shape.contains(&0))?;
+    Some(shape.to_vec())
 }
 
 impl Lists<'_> {

@@ -14,6 +14,7 @@ pub(crate) struct Run {
     directory: PathBuf,
     /// What was asked for when this process first looked; rules stay as they are.
     first: Arc<Snapshot>,
+    uses_own_filter: bool,
     /// The newest one that was read, and when it was written: prescriptions change.
     newest: Mutex<(Arc<Snapshot>, Option<SystemTime>)>,
 }
@@ -36,7 +37,7 @@ pub(crate) fn run() -> Option<&'static Run> {
         let written = age(&directory);
         let first = Arc::new(Snapshot::read(&directory)?);
         let newest = Mutex::new((Arc::clone(&first), written));
-        Some(Run { directory, first, newest })
+        Some(Run { directory, uses_own_filter: first.uses_own_filter(), first, newest })
     })
     .as_ref()
 }
@@ -50,6 +51,11 @@ impl Run {
     /// The rules.
     pub(crate) fn rules(&self) -> &Snapshot {
         &self.first
+    }
+
+    /// True if some file may have chunks that only Knarr's filter reads.
+    pub(crate) fn uses_own_filter(&self) -> bool {
+        self.uses_own_filter
     }
 
     /// What was asked for and learnt by now; `None` if another thread does not let go of it, as after a `fork`.

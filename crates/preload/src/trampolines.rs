@@ -38,26 +38,33 @@ trampoline!(H5Fcreate, hooks::file_create, "r8", "x4");
 trampoline!(H5Dcreate1, hooks::create_1, "r9", "x5");
 trampoline!(H5Dcreate_anon, hooks::create_unnamed, "r9", "x5");
 
-// Its arguments take all registers on x86-64: the caller's address goes over the stack.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-extern "C" fn H5Dwrite_chunk() {
-    #[cfg(target_arch = "x86_64")]
-    core::arch::naked_asm!(
-        // Debuggers, and threads that are cancelled, walk the stack by these directives.
-        ".cfi_startproc",
-        "push qword ptr [rsp]",
-        ".cfi_adjust_cfa_offset 8",
-        "call {hook}",
-        "add rsp, 8",
-        ".cfi_adjust_cfa_offset -8",
-        "ret",
-        ".cfi_endproc",
-        hook = sym hooks::write_chunk,
-    );
-    #[cfg(target_arch = "aarch64")]
-    core::arch::naked_asm!("mov x6, x30", "b {hook}", hook = sym hooks::write_chunk);
+/// The same for six arguments, which take all registers on x86-64: the caller's address goes over the stack.
+macro_rules! trampoline_of_six {
+    ($symbol:ident, $hook:path) => {
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        extern "C" fn $symbol() {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!(
+                // Debuggers, and threads that are cancelled, walk the stack by these directives.
+                ".cfi_startproc",
+                "push qword ptr [rsp]",
+                ".cfi_adjust_cfa_offset 8",
+                "call {hook}",
+                "add rsp, 8",
+                ".cfi_adjust_cfa_offset -8",
+                "ret",
+                ".cfi_endproc",
+                hook = sym $hook,
+            );
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!("mov x6, x30", "b {hook}", hook = sym $hook);
+        }
+    };
 }
+
+trampoline_of_six!(H5Dwrite, hooks::write);
+trampoline_of_six!(H5Dwrite_chunk, hooks::write_chunk);
 
 // Its seventh argument, and so the caller's address as the eighth, go over the stack on x86-64.
 #[unsafe(no_mangle)]

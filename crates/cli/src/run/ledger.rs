@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use knarr_core::capture::{Event, Message};
+use knarr_core::capture::{Event, Given, Message};
 use knarr_core::codec::Reader;
 
 use super::processes::Processes;
@@ -18,8 +18,11 @@ struct Entry {
     state: State,
     /// It was opened again after it had been closed.
     reopened: bool,
-    /// Datasets created with filters, where they are compressed as they are written.
+    /// Where datasets are compressed as they are written, those that got filters, and of these those with Knarr's own.
     filtered: u64,
+    own: u64,
+    /// Of these, too, those with other filters than the rule wants, by the reason.
+    usual: BTreeMap<String, u64>,
     /// Datasets left as the program wanted them, by the reason.
     left: BTreeMap<String, u64>,
 }
@@ -89,11 +92,14 @@ impl Ledger {
                 writer.closing = false;
                 return useless.then_some(path);
             }
-            Event::Created { path, left } => {
+            Event::Created { path, given } => {
                 let entry = self.files.get_mut(&path)?;
-                match left {
-                    None => entry.filtered += 1,
-                    Some(why) => *entry.left.entry(why).or_default() += 1,
+                entry.filtered += u64::from(!matches!(given, Given::Nothing(_)));
+                match given {
+                    Given::Standard => {}
+                    Given::Own => entry.own += 1,
+                    Given::Usual(why) => *entry.usual.entry(why).or_default() += 1,
+                    Given::Nothing(why) => *entry.left.entry(why).or_default() += 1,
                 }
             }
             Event::Closed { path, still_open, reader } => {
@@ -145,6 +151,12 @@ impl Ledger {
     pub(super) fn datasets(&self, path: &Path) -> String {
         let Some(entry) = self.files.get(path) else { return String::new() };
         let mut text = format!("{} compressed as written", counted(entry.filtered));
+        if entry.own > 0 {
+            text.push_str(&format!(", {} with Knarr's filter, whose plugin readers need", entry.own));
+        }
+        for (why, count) in &entry.usual {
+            text.push_str(&format!("; {} with the usual chain instead: {why}", counted(*count)));
+        }
         for (why, count) in &entry.left {
             text.push_str(&format!("; {} not: {why}", counted(*count)));
         }
@@ -261,6 +273,22 @@ mod tests {
         let mended =
             [opened(200, true), Message { process: 200, event: Event::Started }, opened(1, true), closed(1, false)];
         assert!(ledger(mended).next(true).is_some(), "written anew");
+    }
+
+    #[test]
+    fn what_datasets_got_is_told_in_words() {
+        let created = |given| Message { process: 1, event: Event::Created { path: "/a.nc".into(), given } };
+        let path = Path::new("/a.nc");
+        assert_eq!(
+            ledger([opened(1, true), created(Given::Standard)]).datasets(path),
+            "1 dataset compressed as written"
+        );
+        let all = [Given::Own, Given::Own, Given::Usual("x".to_owned()), Given::Nothing("y".to_owned())];
+        assert_eq!(
+            ledger([opened(1, true)].into_iter().chain(all.map(created))).datasets(path),
+            "3 datasets compressed as written, 2 with Knarr's filter, whose plugin readers need; 1 dataset with the \
+             usual chain instead: x; 1 dataset not: y"
+        );
     }
 
     #[test]

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use knarr_core::capture::{Message, Prescription, Snapshot};
 use knarr_core::config::{Config, FileRule, When};
 use knarr_core::engine::Engine;
-use knarr_core::error::{Error, Result};
+use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_formats::repack::{RepackOptions, save_plan};
 
 use crate::args::Run;
@@ -75,7 +75,17 @@ fn prepare(arguments: &Run) -> Result<Begun> {
     let mut prescriptions = learnt.prescriptions(&config);
     let asked = written::asked(&config, &engine.codecs);
     prescriptions.extend(asked.map_err(|error| error.at(arguments.config.display().to_string()))?);
-    let snapshot = Snapshot { config, prescriptions };
+    let library = crate::hdf5_filter::plugin();
+    let snapshot = Snapshot { config, prescriptions, library, threads: engine.jobs };
+    if snapshot.library.is_none() && snapshot.uses_own_filter() {
+        return Err(Error::new(
+            ErrorKind::NotFound,
+            "Knarr's HDF5 filter, which portable = \"knarr\" needs, is missing",
+        )
+        .mend(
+            "install libknarr_h5.so in hdf5-plugins beside knarr ('make build' does), or set portable to \"standard\"",
+        ));
+    }
     let preload = stage::preload(&stage::library()?)?;
     let signals = Signals::listen(Arc::clone(&engine.cancel))?;
     let scratch = written::directory(&arguments.config);
@@ -354,11 +364,11 @@ impl<'a> Work<'a> {
             !learnt.iter().any(|new| (new.rule, &new.variable, new.dtype) == (old.rule, &old.variable, old.dtype))
         });
         self.learnt.extend_from_slice(learnt);
-        let Snapshot { config, prescriptions } = self.begun.snapshot.clone();
-        let (asked, known): (Vec<_>, Vec<_>) = prescriptions.into_iter().partition(|one| one.asked);
-        let all = known.into_iter().chain(self.learnt.iter().cloned()).chain(asked).collect();
+        let mut snapshot = self.begun.snapshot.clone();
+        let (asked, known): (Vec<_>, Vec<_>) = snapshot.prescriptions.into_iter().partition(|one| one.asked);
+        snapshot.prescriptions = known.into_iter().chain(self.learnt.iter().cloned()).chain(asked).collect();
         // Programs go on with what they know if this fails.
-        let _ = self.begun.stage.put_snapshot(&Snapshot { config, prescriptions: all });
+        let _ = self.begun.stage.put_snapshot(&snapshot);
     }
 
     /// What became of all files.

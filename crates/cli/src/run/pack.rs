@@ -115,6 +115,10 @@ impl Job {
     /// The chains that would have suited the file, for the next ones of its rule.
     fn learn(&self, rule: usize) -> Result<Vec<Prescription>> {
         let Some((settings, limit)) = self.settings(&self.path)? else { return Ok(Vec::new()) };
+        if settings.portable == Reader::Knarr {
+            // The filter chooses by itself.
+            return Ok(Vec::new());
+        }
         let found = pipelines(&self.engine, &self.path, limit, &settings, &Silent)?;
         let learnt = found.into_iter().map(|Pipeline { path, dtype, chain, filters }| Prescription {
             rule,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use knarr_core::array::{ArraySpec, DType};
 use knarr_core::capture::Prescription;
 use knarr_core::chain::{Chain, ChainSpec};
+use knarr_core::client_data::{ClientData, Wishes};
 use knarr_core::codec::{CodecList, Loss, Reader};
 use knarr_core::config::{Config, FileRule, Route, When};
 use knarr_core::error::{Error, ErrorKind, Result};
@@ -31,17 +32,24 @@ pub(super) fn asked(config: &Config, codecs: &CodecList) -> Result<Vec<Prescript
     Ok(asked)
 }
 
+/// Adds what one rule asks for.
 fn check(rule: &FileRule, number: usize, codecs: &CodecList, asked: &mut Vec<Prescription>) -> Result<()> {
     let settings = rule.settings()?;
-    if settings.portable == Reader::Knarr {
-        return Err(Error::unsupported("when = \"write\" uses standard filters only")
-            .mend("set portable to \"standard\" or \"core\", or when to \"close\""));
-    }
+    let own = settings.portable == Reader::Knarr;
     for wanted in &settings.rules {
-        if wanted.quality.is_some_and(|quality| !quality.is_lossless()) {
-            return Err(Error::new(ErrorKind::Quality, "a bound cannot be held while the program writes")
-                .mend("set when to \"close\", or the quality to \"lossless\"")
+        let lossless = wanted.quality.is_none_or(|quality| quality.is_lossless());
+        if !lossless && !own {
+            return Err(Error::new(ErrorKind::Quality, "standard filters cannot hold a bound while the program writes")
+                .mend("set portable to \"knarr\" (readers then need Knarr's plugin), when to \"close\", or the quality to \"lossless\"")
                 .at_variable(&wanted.pattern));
+        }
+        if !lossless && wanted.chain.is_some() {
+            return Err(Error::new(
+                ErrorKind::Quality,
+                "a chain of standard filters cannot hold a bound while the program writes",
+            )
+            .mend("leave the chain to Knarr's filter, or set when to \"close\"")
+            .at_variable(&wanted.pattern));
         }
         if let Some(chain) = &wanted.chain {
             prescribe(chain, codecs, |dtype, filters| {
@@ -50,6 +58,10 @@ fn check(rule: &FileRule, number: usize, codecs: &CodecList, asked: &mut Vec<Pre
             })
             .map_err(|error| error.at_variable(&wanted.pattern))?;
         }
+    }
+    if own {
+        // What the filter is told must fit into its client data.
+        ClientData { wishes: Wishes { goal: settings.goal, ..Wishes::default() }, chunks: None }.words()?;
     }
     Ok(())
 }
@@ -185,10 +197,14 @@ mod tests {
             "variables.\"*\".significant_digits = 3",
             "variables.T.chain = \"lorenzo:2 | shuffle | zstd:1\"",
             "variables.T.chain = \"grid\"",
-            "portable = \"knarr\"",
+            "portable = \"standard\"\nvariables.T.max_abs_error = 0.1",
+            "portable = \"knarr\"\nvariables.T.chain = \"grid\"",
+            "portable = \"knarr\"\nvariables.T = { chain = \"shuffle | zstd\", max_abs_error = 0.1 }",
         ] {
             assert!(asked(&config(text), &codecs()).is_err(), "{text}");
         }
+        let bound = asked(&config("portable = \"knarr\"\nvariables.T.max_abs_error = 0.1"), &codecs());
+        assert!(bound.unwrap().is_empty(), "Knarr's filter holds bounds and chooses chains by itself");
     }
 
     #[test]

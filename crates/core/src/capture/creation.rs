@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Snapshot;
 use crate::array::DType;
-use crate::codec::{FilterId, Hdf5Filter};
-use crate::model::{Layout, Variable};
-use crate::settings::{chunk_shape, glob_matches};
+use crate::client_data::{ClientData, Wishes};
+use crate::codec::{FilterId, Hdf5Filter, KNARR_FILTER, Reader};
+use crate::model::{Layout, Model, Variable};
+use crate::settings::{Settings, chunk_shape, glob_matches};
 
 /// Filters for the variables of a rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,9 +42,16 @@ pub struct Change {
 impl Change {
     /// The same with the chain for data that nothing is known of, for an HDF5 that lacks a filter. `None` if the user
     /// wants no other.
+    ///
+    /// A bound is kept by that chain, too: it is lossless.
     #[must_use]
     pub fn usual(&self, dtype: DType) -> Option<Self> {
         (!self.asked).then(|| Self { filters: usual(dtype), ..self.clone() })
+    }
+
+    /// True if Knarr's own filter is among the filters.
+    pub fn has_own_filter(&self) -> bool {
+        self.filters.iter().any(|filter| filter.id == KNARR_FILTER)
     }
 }
 
@@ -85,7 +93,13 @@ impl Snapshot {
             Layout::Null => return Err("without values".to_owned()),
             Layout::Elsewhere => return Err("in external or virtual storage".to_owned()),
         };
-        let filters = prescription.map_or_else(|| usual(variable.dtype), |known| known.filters.clone());
+        let filters = match prescription {
+            Some(known) if known.asked || settings.portable != Reader::Knarr => known.filters.clone(),
+            _ if settings.portable == Reader::Knarr => {
+                vec![own_filter(&settings, variable).map_err(|error| error.to_string())?]
+            }
+            _ => usual(variable.dtype),
+        };
         if filters.is_empty() {
             return Err("its chain is raw".to_owned());
         }
@@ -109,6 +123,22 @@ impl Snapshot {
         let mut found = self.prescriptions.iter().rev().filter(matching);
         found.clone().find(named).or_else(|| found.next())
     }
+}
+
+/// Knarr's filter with what the rule wants for `variable`. It is optional: where it fails HDF5 stores the chunk.
+///
+/// Attributes come after the dataset, so nothing says yet whether it holds coordinates; in one dimension it may, and
+/// only a rule that names it applies.
+fn own_filter(settings: &Settings, variable: &Variable) -> crate::Result<Hdf5Filter> {
+    let mut candidate = variable.clone();
+    if candidate.shape.len() == 1 {
+        candidate.dimensions = vec![candidate.path.rsplit('/').next().map(str::to_owned)];
+    }
+    let model = Model { groups: Vec::new(), variables: vec![candidate.clone()] };
+    let quality = settings.of(&model, &candidate)?.quality;
+    let wishes = Wishes { goal: settings.goal.clone(), quality, missing: None };
+    let cd_values = ClientData { wishes, chunks: None }.words()?;
+    Ok(Hdf5Filter { id: KNARR_FILTER, optional: true, cd_values })
 }
 
 /// The chain for data that nothing is known of: quick, readable everywhere.
@@ -142,7 +172,7 @@ mod tests {
 
     fn snapshot(prescriptions: Vec<Prescription>) -> Snapshot {
         let text = "[[file]]\npattern = \"*\"\nwhen = \"write\"\nvariables.C.chunks = \"2x50\"\n";
-        Snapshot { config: Config::parse(text).unwrap(), prescriptions }
+        Snapshot { prescriptions, ..Snapshot::new(Config::parse(text).unwrap()) }
     }
 
     fn prescription(variable: &str, dtype: DType, filters: &[FilterId], asked: bool) -> Prescription {
@@ -175,6 +205,35 @@ mod tests {
         let raw = snapshot(vec![prescription("T", DType::F32, &[], true)]);
         assert!(raw.change(0, &variable("/T", DType::F32, &[100_000], Layout::Contiguous)).is_err());
         assert!(raw.change(1, &variable("/U", DType::F32, &[100_000], Layout::Contiguous)).is_err());
+    }
+
+    #[test]
+    fn knarrs_own_filter_gets_goal_and_quality() {
+        let text = "[[file]]\npattern = \"*\"\nwhen = \"write\"\nportable = \"knarr\"\ngoal = \"ratio\"\n\
+                    variables.\"*\".max_abs_error = 0.5\nvariables.x.max_rel_error = 0.25\n\
+                    variables.n.max_abs_error = 2.0\n";
+        let snapshot = Snapshot {
+            prescriptions: vec![
+                prescription("A", DType::F32, &[307], true),
+                prescription("*", DType::F32, &[1], false),
+            ],
+            ..Snapshot::new(Config::parse(text).unwrap())
+        };
+        let of =
+            |name: &str, dtype, shape: &[u64]| snapshot.change(0, &variable(name, dtype, shape, Layout::Contiguous));
+        let wishes = |name, dtype, shape: &[u64]| {
+            let change = of(name, dtype, shape).unwrap();
+            assert!(change.has_own_filter());
+            assert_eq!(change.usual(dtype).unwrap().filters, usual(dtype));
+            ClientData::parse(&change.filters[0].cd_values).unwrap().wishes
+        };
+        let found = wishes("/T", DType::F32, &[100, 100]);
+        assert_eq!((found.goal.text.as_str(), found.quality.max_abs_error), ("ratio", Some(0.5)));
+        assert!(wishes("/time", DType::F64, &[10_000]).quality.is_lossless(), "it may be a coordinate");
+        assert_eq!(wishes("/x", DType::F64, &[10_000]).quality.max_rel_error, Some(0.25));
+        assert!(wishes("/count", DType::I32, &[100, 100]).quality.is_lossless());
+        assert!(of("/n", DType::I32, &[100, 100]).unwrap_err().contains("'n'"), "a bound for whole numbers");
+        assert_eq!(of("/A", DType::F32, &[100, 100]).unwrap().filters[0].id, 307);
     }
 
     #[test]

@@ -36,8 +36,8 @@ pub enum Event {
         /// The file.
         #[serde(with = "path_bytes")]
         path: PathBuf,
-        /// Why it was left as the program wanted it; `None` if it got filters.
-        left: Option<String>,
+        /// What it got.
+        given: Given,
     },
     /// Such a file was closed.
     Closed {
@@ -51,6 +51,20 @@ pub enum Event {
     },
     /// The process ends in order; its HDF5 has closed, or will close, what is open.
     Exiting,
+}
+
+/// What a dataset got that a program created in a file that is compressed as it is written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Given {
+    /// Standard filters.
+    Standard,
+    /// Standard filters, though the rule wants others: why.
+    Usual(String),
+    /// Knarr's own filter, which readers need.
+    Own,
+    /// Nothing: why it was left as the program wanted it.
+    Nothing(String),
 }
 
 impl Message {
@@ -93,6 +107,7 @@ mod tests {
         for event in [
             Event::Started,
             Event::Opened { path: path.clone(), created: true },
+            Event::Created { path: path.clone(), given: Given::Usual("a reason".to_owned()) },
             Event::Closed { path, still_open: true, reader: Reader::NetCdf },
         ] {
             let message = Message { process: 7, event };

@@ -4,12 +4,14 @@
 //! asked for, a datagram socket that takes [`Message`]s, and the gate: a file that the program holds locked, shared,
 //! while it opens a file for writing, and the launcher, exclusively, while it puts a packed file in its place.
 
+mod block;
 mod creation;
 mod message;
 mod snapshot;
 
+pub use block::Block;
 pub use creation::{Change, Prescription};
-pub use message::{Event, Message};
+pub use message::{Event, Given, Message};
 pub use snapshot::Snapshot;
 
 /// Environment variable with the directory of the run. Without it the library does nothing.

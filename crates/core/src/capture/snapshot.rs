@@ -1,9 +1,10 @@
 //! What was asked for when a run began.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::codec::Reader;
 use crate::config::{Config, FileRule, Route};
 
 use super::Prescription;
@@ -15,9 +16,24 @@ pub struct Snapshot {
     pub config: Config,
     /// Filters asked for and learnt, for files that are compressed as they are written. Later ones win.
     pub prescriptions: Vec<Prescription>,
+    /// The library that holds Knarr's HDF5 filter and its encoders, if it was found.
+    pub library: Option<PathBuf>,
+    /// Threads that may encode at most, in each process.
+    pub threads: usize,
 }
 
 impl Snapshot {
+    /// What `config` alone says: nothing learnt, no library, one thread.
+    pub fn new(config: Config) -> Self {
+        Self { config, prescriptions: Vec::new(), library: None, threads: 1 }
+    }
+
+    /// True if some file may have chunks that only Knarr's filter reads.
+    pub fn uses_own_filter(&self) -> bool {
+        let rules = self.config.file.iter().filter(|rule| rule.route == Route::Compress);
+        rules.filter_map(|rule| rule.settings().ok()).any(|settings| settings.portable == Reader::Knarr)
+    }
+
     /// Reads the snapshot in the directory of a run; `None` if it is not there or cannot be read.
     pub fn read(directory: &Path) -> Option<Self> {
         serde_json::from_slice(&std::fs::read(directory.join(super::SNAPSHOT)).ok()?).ok()
@@ -49,7 +65,7 @@ mod tests {
         let patterns = ["a*.nc", "*.h5", "/data/*/x", "x?", "out*/b.nc", "*", "restart_1"];
         for pattern in patterns {
             let config = Config::parse(&format!("[[file]]\npattern = \"{pattern}\"\n")).unwrap();
-            let snapshot = Snapshot { config, prescriptions: Vec::new() };
+            let snapshot = Snapshot::new(config);
             for path in ["/data/a1.nc", "/data/q/x", "/data/x1", "/out1/b.nc", "/out/c/b.nc", "/restart_1", "/b.h5"] {
                 let name = path.rsplit('/').next().unwrap();
                 let matches = snapshot.rule_for(Path::new(path)).is_some();
@@ -57,6 +73,6 @@ mod tests {
             }
         }
         let config = Config::parse("[[file]]\npattern = \"a*.nc\"\n").unwrap();
-        assert!(!Snapshot { config, prescriptions: Vec::new() }.may_concern("a.h5"));
+        assert!(!Snapshot::new(config).may_concern("a.h5"));
     }
 }

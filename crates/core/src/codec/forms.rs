@@ -18,6 +18,19 @@ pub struct Hdf5Filter {
     pub cd_values: Vec<u32>,
 }
 
+impl Hdf5Filter {
+    /// The client data to create a dataset with, for it to have `cd_values` afterwards: bitshuffle puts what it learns
+    /// of the dataset before what it is given. Others expect nothing, or their own places.
+    pub fn given_values(&self) -> &[u32] {
+        const LEARNT: usize = 3;
+        if self.id == super::bitshuffle::FILTER {
+            self.cd_values.get(LEARNT..).unwrap_or_default()
+        } else {
+            &self.cd_values
+        }
+    }
+}
+
 /// Whether and how a step can be part of a standard HDF5 filter pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hdf5Form {

@@ -45,8 +45,16 @@ struct Kind {
     /// Logarithm of the ratio right after the choice, and lately; absent until the first chunk was encoded.
     first: Option<f64>,
     lately: f64,
-    /// Number of the chunk that used it last.
+    /// Number of the chunk that it was chosen for, and of the chunk that used it last.
+    made: u64,
     used: u64,
+}
+
+/// A kind as a chunk met it: it may be replaced before the chunk is encoded.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Met {
+    at: usize,
+    made: u64,
 }
 
 /// Kinds of chunks of one dataset and what was earned.
@@ -87,7 +95,7 @@ impl Memory {
             None if self.kinds.len() < MOST_KINDS => self.kinds.len(),
             None => (0..self.kinds.len()).min_by_key(|&at| self.kinds[at].used).unwrap_or(0),
         };
-        let new = Kind { sketch, chosen, first: None, lately: 0.0, used: self.chunks };
+        let new = Kind { sketch, chosen, first: None, lately: 0.0, made: self.chunks, used: self.chunks };
         match self.kinds.get_mut(at) {
             Some(old) => *old = new,
             None => self.kinds.push(new),
@@ -100,10 +108,15 @@ impl Memory {
         self.kinds.get(kind).map(|kind| &kind.chosen.chain)
     }
 
-    /// Keeps what the chain of `kind` made of a chunk.
+    /// The kind with this number as it is now.
+    pub(super) fn met(&self, kind: usize) -> Option<Met> {
+        self.kinds.get(kind).map(|found| Met { at: kind, made: found.made })
+    }
+
+    /// Keeps what the chain of a kind made of a chunk.
     #[expect(clippy::cast_precision_loss, reason = "sizes of chunks are far below 2^52")]
-    pub(super) fn encoded(&mut self, kind: usize, raw: usize, encoded: usize) {
-        let Some(kind) = self.kinds.get_mut(kind) else { return };
+    pub(super) fn encoded(&mut self, met: Met, raw: usize, encoded: usize) {
+        let Some(kind) = self.kinds.get_mut(met.at).filter(|kind| kind.made == met.made) else { return };
         self.earned += SHARE * raw as f64 / kind.chosen.speed;
         let ratio = (raw.max(1) as f64 / encoded.max(1) as f64).ln();
         kind.lately = if kind.first.is_some() { kind.lately + NEWEST * (ratio - kind.lately) } else { ratio };
@@ -148,7 +161,7 @@ mod tests {
                     memory.chosen(at, sketch(kind), Chosen { chain: ChainSpec::raw(), speed: SPEED, seconds })
                 }
             };
-            memory.encoded(at, CHUNK, encoded);
+            memory.encoded(memory.met(at).unwrap(), CHUNK, encoded);
         }
         (choices, cost)
     }

@@ -3,10 +3,15 @@
 //! Every chunk becomes a frame whose chain was chosen from chunks of its own dataset. Chunks of a dataset are known by
 //! their client data; datasets with equal client data share a memory, which tells kinds of chunks apart by a cheap
 //! look ([`sketch`]), remembers a chain for each, and says when a choice is made again ([`memory`]). Speeds come from
-//! the profile, never from the clock: the same chunks in the same order give the same bytes.
+//! the profile, never from the clock: the same chunks in the same order give the same bytes. Where a program writes many
+//! chunks at once, threads encode them ([`whole`]).
 
+mod line;
 mod memory;
 mod sketch;
+mod whole;
+
+pub use whole::WholeChunk;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,7 +26,7 @@ use crate::features::Features;
 use crate::pipeline::{Buffers, ChunkEncoder, ChunkOutcome, Container};
 use crate::plan::Candidate;
 use crate::quality::{Bound, valid_range};
-use memory::{Chosen, Decision, Memory};
+use memory::{Chosen, Decision, Memory, Met};
 use sketch::{Sketch, is_constant};
 
 /// Frames may use every codec.
@@ -53,6 +58,8 @@ pub struct Online {
     /// The one used last is first.
     datasets: Mutex<Vec<Arc<Dataset>>>,
     buffers: Mutex<Vec<Buffers>>,
+    /// Encoders of standard pipelines, for whole chunks.
+    pipelines: Mutex<Vec<whole::Pipeline>>,
 }
 
 /// One dataset, or several with the same client data.
@@ -70,6 +77,30 @@ struct State {
     encoders: Vec<Option<Ready>>,
 }
 
+impl Dataset {
+    /// What a chunk of `bytes` is.
+    fn spec(&self, bytes: usize) -> ArraySpec {
+        match &self.chunks {
+            Chunks::Array(spec) => spec.clone(),
+            Chunks::Bytes => ArraySpec::new(DType::U8, [bytes]),
+        }
+    }
+
+    /// Keeps what became of a chunk.
+    fn learn(&self, step: &Step, raw: usize, encoded: usize) {
+        if let Some(met) = step.met {
+            lock(&self.state).memory.encoded(met, raw, encoded);
+        }
+    }
+}
+
+/// How one chunk is encoded.
+struct Step {
+    /// Its kind; none if there is nothing to choose.
+    met: Option<Met>,
+    encoder: Arc<ChunkEncoder>,
+}
+
 /// An encoder and the bound it was made for; a lossless chain has none although one is asked for.
 struct Ready {
     bound: Option<Bound>,
@@ -79,7 +110,7 @@ struct Ready {
 impl Online {
     /// An encoder with the codecs and the profile of `engine`.
     pub fn new(engine: Engine) -> Self {
-        Self { engine, datasets: Mutex::default(), buffers: Mutex::default() }
+        Self { engine, datasets: Mutex::default(), buffers: Mutex::default(), pipelines: Mutex::default() }
     }
 
     /// Encodes `raw`, one chunk of the dataset with the client data `words`, into a frame that replaces `out`.
@@ -89,10 +120,7 @@ impl Online {
     /// `Quality` if the quality cannot be served for the type.
     pub fn encode(&self, words: &[u32], raw: &[u8], out: &mut Vec<u8>) -> Result<ChunkOutcome> {
         let dataset = self.dataset(words)?;
-        let spec = match &dataset.chunks {
-            Chunks::Array(spec) => spec.clone(),
-            Chunks::Bytes => ArraySpec::new(DType::U8, [raw.len()]),
-        };
+        let spec = dataset.spec(raw.len());
         if spec.byte_len() != raw.len() {
             return Err(Error::usage(format!(
                 "a chunk of {} bytes came, {} {:?} needs {}",
@@ -102,25 +130,21 @@ impl Online {
                 spec.byte_len()
             )));
         }
-        let job = Job { engine: &self.engine, wishes: &dataset.wishes, spec: &spec, raw };
-        let (kind, encoder) = if is_constant(spec.dtype.size(), raw) {
-            (None, Arc::new(job.constant()?))
-        } else {
-            let (kind, encoder) = job.decide(&mut lock(&dataset.state))?;
-            (Some(kind), encoder)
-        };
+        let step = Job { engine: &self.engine, wishes: &dataset.wishes, spec: &spec, raw }.step(&dataset)?;
+        let outcome = self.run(&step.encoder, raw, out)?;
+        dataset.learn(&step, raw.len(), out.len());
+        Ok(outcome)
+    }
+
+    /// Encodes a chunk with buffers that are kept for the next one.
+    fn run(&self, encoder: &ChunkEncoder, raw: &[u8], out: &mut Vec<u8>) -> Result<ChunkOutcome> {
         let mut buffers = lock(&self.buffers).pop().unwrap_or_default();
         let outcome = encoder.encode(raw, &mut buffers, out);
         let mut kept = lock(&self.buffers);
         if raw.len() <= LARGEST_KEPT && kept.len() < MOST_KEPT {
             kept.push(buffers);
         }
-        drop(kept);
-        let outcome = outcome?;
-        if let Some(kind) = kind {
-            lock(&dataset.state).memory.encoded(kind, raw.len(), out.len());
-        }
-        Ok(outcome)
+        outcome
     }
 
     fn dataset(&self, words: &[u32]) -> Result<Arc<Dataset>> {
@@ -159,8 +183,12 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// The kind of the chunk and its encoder, after a choice if it is time for one.
-    fn decide(&self, state: &mut State) -> Result<(usize, Arc<ChunkEncoder>)> {
+    /// How the chunk is encoded, after a choice if it is time for one.
+    fn step(&self, dataset: &Dataset) -> Result<Step> {
+        if is_constant(self.spec.dtype.size(), self.raw) {
+            return Ok(Step { met: None, encoder: Arc::new(self.constant()?) });
+        }
+        let state = &mut *lock(&dataset.state);
         let bound = self.bound();
         let sketch = Sketch::of(self.spec, self.raw);
         let kind = match state.memory.decide(&sketch, OVERHEAD, TRIALS * self.sample_bytes()) {
@@ -174,17 +202,18 @@ impl Job<'_> {
             }
         };
         let missing = || Error::internal("a kind of chunks is not remembered");
+        let met = state.memory.met(kind);
         let chain = state.memory.chain(kind).ok_or_else(missing)?;
         let slot = state.encoders.get_mut(kind).ok_or_else(missing)?;
         if let Some(ready) = slot
             && ready.bound == bound
             && ready.encoder.spec() == self.spec
         {
-            return Ok((kind, Arc::clone(&ready.encoder)));
+            return Ok(Step { met, encoder: Arc::clone(&ready.encoder) });
         }
         let encoder = Arc::new(self.encoder(chain, bound.as_ref())?);
         *slot = Some(Ready { bound, encoder: Arc::clone(&encoder) });
-        Ok((kind, encoder))
+        Ok(Step { met, encoder })
     }
 
     #[expect(clippy::cast_precision_loss, reason = "sizes of chunks are far below 2^52")]

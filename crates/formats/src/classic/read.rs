@@ -1,7 +1,7 @@
 //! Reading a region of elements that lie at regular strides in a file.
 
 use super::layout::Place;
-use crate::grid::check_inside;
+use knarr_core::grid::check_inside;
 use knarr_core::{Error, Result};
 use std::fs::File;
 use std::io;

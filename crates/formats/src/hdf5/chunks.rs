@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::sys::Dataset;
-use crate::grid::volume;
 use knarr_core::error::{Error, Result};
+use knarr_core::grid::volume;
 
 /// A stored chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use super::chunks::ChunkTable;
 use super::filters::is_built_in;
 use super::source::{Hdf5Source, explain_filters};
 use super::sys::{Address, Dataset, DatasetLayout, Extent, References};
-use crate::grid::{chunk_box, volume};
 use knarr_core::error::Result;
+use knarr_core::grid::{chunk_box, volume};
 
 /// Most bytes of values held at once.
 const PIECE: u64 = 8 << 20;

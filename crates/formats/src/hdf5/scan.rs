@@ -7,9 +7,9 @@ use super::names::{DimensionNames, NON_COORDINATE};
 use super::sys::{Address, Class, Dataset, DatasetLayout, Datatype, Extent, File, LinkTarget, ObjectKind};
 use super::values::{bits, bits_as, describe, text, visible_attributes};
 use super::words::element_type;
-use crate::grid::volume;
 use knarr_core::array::{DType, Endian};
 use knarr_core::error::{Error, Result};
+use knarr_core::grid::volume;
 use knarr_core::model::{Attribute, AttributeValue, ElementType, Group, Layout, Model, Variable};
 use knarr_core::store::Strings;
 

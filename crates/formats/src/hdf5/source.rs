@@ -11,12 +11,12 @@ use super::filters::filter_title;
 use super::scan::{Place, Stored, scan};
 use super::sys::{self, Dataset};
 use crate::cache::ChunkCache;
-use crate::grid::{Placed, check_inside, chunk_box, copy_box, each_chunk, fill, fill_box, in_chunk, volume};
 use knarr_core::array::ArraySpec;
 use knarr_core::chain::{Chain, Scratch};
 use knarr_core::codec::Hdf5Filter;
 use knarr_core::energy::Stopwatch;
 use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::grid::{Placed, check_inside, chunk_box, copy_box, each_chunk, fill, fill_box, in_chunk, volume};
 use knarr_core::model::{ElementType, Model, Variable};
 use knarr_core::store::{Source, Strings};
 

@@ -2,8 +2,8 @@
 
 use super::source::{Hdf5Source, explain_filters};
 use super::sys;
-use crate::grid::check_inside;
 use knarr_core::error::{Error, Result};
+use knarr_core::grid::check_inside;
 use knarr_core::store::{Source, Strings};
 
 impl Hdf5Source {

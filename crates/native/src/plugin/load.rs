@@ -1,45 +1,17 @@
-//! Opening one filter plugin: the C interface of `H5PLextern.h` and `H5Zpublic.h`.
+//! Opening one filter plugin.
 
 use knarr_core::codec::FilterId;
 use knarr_core::{Error, ErrorKind, Result};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// `H5Z_FLAG_REVERSE`: decode.
-const DECODE: c_uint = 0x0100;
-/// `H5PL_TYPE_FILTER`.
-const TYPE_FILTER: c_int = 0;
-/// `H5Z_CLASS_T_VERS`.
-const CLASS_VERSION: c_int = 1;
+use super::abi::{CLASS_VERSION, Class, DECODE, Filter, TYPE_FILTER};
 
 /// Plugins whose callback keeps no state between calls (checked in their sources); all others get one caller at a
 /// time, because several keep global contexts.
 const THREAD_SAFE: &[FilterId] = &[307, 32004, 32015];
-
-/// `H5Z_func_t`.
-type Callback = unsafe extern "C" fn(
-    flags: c_uint,
-    cd_nelmts: usize,
-    cd_values: *const c_uint,
-    nbytes: usize,
-    buf_size: *mut usize,
-    buf: *mut *mut c_void,
-) -> usize;
-
-/// `H5Z_class2_t`.
-#[repr(C)]
-struct Class {
-    version: c_int,
-    id: c_int,
-    encoder_present: c_uint,
-    decoder_present: c_uint,
-    name: *const c_char,
-    can_apply: *const c_void,
-    set_local: *const c_void,
-    filter: Option<Callback>,
-}
 
 /// What is done to a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +29,7 @@ pub(crate) struct Plugin {
     pub(crate) name: String,
     pub(crate) has_encoder: bool,
     pub(crate) has_decoder: bool,
-    callback: Callback,
+    callback: Filter,
     /// Present if only one caller may be inside at a time.
     turn: Option<Mutex<()>>,
 }

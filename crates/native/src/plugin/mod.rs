@@ -5,6 +5,7 @@
 //! `hdf5plugin` package look up at run time and do without. A plugin that is linked against symbols nobody
 //! provides is refused when it is opened.
 
+pub mod abi;
 mod codec;
 mod directories;
 mod load;

@@ -1,9 +1,12 @@
 //! Boxes of elements inside row-major arrays.
 
-use knarr_core::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Refuses a region that does not lie inside `shape`.
-pub(crate) fn check_inside(shape: &[u64], start: &[u64], count: &[u64]) -> Result<()> {
+///
+/// # Errors
+/// `Usage`.
+pub fn check_inside(shape: &[u64], start: &[u64], count: &[u64]) -> Result<()> {
     let fits = start.len() == shape.len()
         && count.len() == shape.len()
         && shape
@@ -18,15 +21,17 @@ pub(crate) fn check_inside(shape: &[u64], start: &[u64], count: &[u64]) -> Resul
 }
 
 /// Number of elements of a box; `None` if it does not fit 64 bits.
-pub(crate) fn volume(shape: &[u64]) -> Option<u64> {
+pub fn volume(shape: &[u64]) -> Option<u64> {
     shape.iter().try_fold(1u64, |product, &n| product.checked_mul(n))
 }
 
 /// A box inside an array: the shape of the array and where in it the box starts.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Placed<'a> {
-    pub(crate) shape: &'a [u64],
-    pub(crate) start: &'a [u64],
+pub struct Placed<'a> {
+    /// Shape of the array.
+    pub shape: &'a [u64],
+    /// First element of the box.
+    pub start: &'a [u64],
 }
 
 /// Calls `f` with element offsets in `a` and `b` and a length for each run that is contiguous in both.
@@ -84,20 +89,20 @@ fn span(start: u64, run: u64, size: usize) -> std::ops::Range<usize> {
     start..start + run as usize * size
 }
 
-/// Copies a box of elements of `size` bytes from one array to another.
-pub(crate) fn copy_box(source: &[u8], from: Placed<'_>, target: &mut [u8], to: Placed<'_>, count: &[u64], size: usize) {
+/// Copies a box of elements of `size` bytes from one array to another. Both boxes lie inside their arrays.
+pub fn copy_box(source: &[u8], from: Placed<'_>, target: &mut [u8], to: Placed<'_>, count: &[u64], size: usize) {
     runs(from, to, count, |a, b, run| {
         target[span(b, run, size)].copy_from_slice(&source[span(a, run, size)]);
     });
 }
 
 /// Fills a box with one element.
-pub(crate) fn fill_box(target: &mut [u8], to: Placed<'_>, count: &[u64], element: &[u8]) {
+pub fn fill_box(target: &mut [u8], to: Placed<'_>, count: &[u64], element: &[u8]) {
     runs(to, to, count, |_, at, run| fill(&mut target[span(at, run, element.len())], element));
 }
 
 /// Fills with one element.
-pub(crate) fn fill(target: &mut [u8], element: &[u8]) {
+pub fn fill(target: &mut [u8], element: &[u8]) {
     if element.iter().all(|&byte| byte == 0) {
         target.fill(0);
     } else {
@@ -106,7 +111,10 @@ pub(crate) fn fill(target: &mut [u8], element: &[u8]) {
 }
 
 /// Calls `f` with the position of each chunk that a region touches, last axis fastest.
-pub(crate) fn each_chunk<E>(
+///
+/// # Errors
+/// The first one of `f`.
+pub fn each_chunk<E>(
     start: &[u64],
     count: &[u64],
     chunk: &[u64],
@@ -136,14 +144,14 @@ pub(crate) fn each_chunk<E>(
 }
 
 /// Where the chunk at `position` starts, and its extents inside `shape`.
-pub(crate) fn chunk_box(position: &[u64], chunk: &[u64], shape: &[u64]) -> (Vec<u64>, Vec<u64>) {
+pub fn chunk_box(position: &[u64], chunk: &[u64], shape: &[u64]) -> (Vec<u64>, Vec<u64>) {
     let start: Vec<u64> = position.iter().zip(chunk).map(|(p, c)| p * c).collect();
     let count = start.iter().zip(chunk).zip(shape).map(|((s, c), n)| n.saturating_sub(*s).min(*c)).collect();
     (start, count)
 }
 
 /// Names the chunk at `position` of the grid of chunks, whose first element is at `start`, as the place of an error.
-pub(crate) fn in_chunk(error: Error, position: &[u64], start: &[u64]) -> Error {
+pub fn in_chunk(error: Error, position: &[u64], start: &[u64]) -> Error {
     let tuple = |numbers: &[u64]| -> String {
         let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
         format!("({})", numbers.join(", "))

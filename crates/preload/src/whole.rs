@@ -1,0 +1,268 @@
+//! Writes that cover whole chunks of a dataset that was given filters: Knarr encodes the chunks in threads and hands
+//! them to `H5Dwrite_chunk` of the program's HDF5, which drops what its chunk cache holds of them.
+//!
+//! Everything unusual is left to HDF5: values that are to be converted or transformed, that do not lie together in
+//! memory, or that cover chunks only in part; chunks that the file has already, which may be rewritten in the cache many
+//! times; files that are parallel, in memory, or read at the same time. Where something fails the whole write is left to
+//! HDF5, too, which then writes all of it.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr::null_mut;
+
+use knarr_core::capture::Block;
+use knarr_core::codec::Hdf5Filter;
+
+use crate::given;
+use crate::host::{Herr, Hid, Host};
+use crate::library::library;
+use crate::lists::{Close, Owned, check_file, chunk_shape, element, extents};
+use crate::run;
+
+/// Codes of HDF5's C headers.
+mod code {
+    pub(super) const ALL: i64 = 0;
+    pub(super) const DEFAULT_LIST: i64 = 0;
+    pub(super) const SELECT_HYPERSLABS: i32 = 2;
+    pub(super) const SELECT_ALL: i32 = 3;
+    pub(super) const FILL_USER_DEFINED: i32 = 2;
+}
+
+/// Less is not worth the questions.
+const LEAST_BYTES: u64 = 64 << 10;
+const MOST_FILTERS: usize = 32;
+const MOST_WORDS: usize = 256;
+
+/// The arguments of `H5Dwrite`.
+#[derive(Clone, Copy)]
+pub(crate) struct Write {
+    pub(crate) dataset: Hid,
+    pub(crate) memory_type: Hid,
+    pub(crate) memory: Hid,
+    pub(crate) file: Hid,
+    pub(crate) transfer: Hid,
+    pub(crate) values: *const c_void,
+}
+
+/// A box of elements in an array.
+struct Selected {
+    /// Shape of the array.
+    shape: Vec<u64>,
+    start: Vec<u64>,
+    count: Vec<u64>,
+}
+
+impl Write {
+    /// Writes. `false` if that is left to HDF5, as if nothing had happened.
+    pub(crate) fn run(&self, host: &Host) -> bool {
+        !self.values.is_null() && host.quietly(|host| self.attempt(host)).flatten().is_some()
+    }
+
+    fn attempt(&self, host: &Host) -> Option<()> {
+        let space = Owned::new(host, self.space(host)?, Close::Reference)?;
+        let size = self.element_size(host)?;
+        let selected = if self.file == code::ALL { whole(host, space.id) } else { select(host, self.file) }?;
+        let bytes = selected.count.iter().try_fold(size, |bytes, &count| bytes.checked_mul(count))?;
+        if bytes < LEAST_BYTES {
+            return None;
+        }
+        let filters = given::of(host, self.dataset)?;
+        if selected.shape != whole(host, space.id)?.shape || !self.is_usual(host)? {
+            return None;
+        }
+        check_file(host, self.dataset).ok()?;
+        let skipped = self.offset_in_memory(host, &selected)?.checked_mul(size)?;
+        let block = self.block(host, selected, filters)?;
+        if self.is_rewriting(host, &block)? {
+            return None;
+        }
+        let put = Put { host, dataset: self.dataset, transfer: self.transfer };
+        // SAFETY: HDF5 would read as many bytes from there: the program selected them.
+        let values = unsafe {
+            let first = self.values.cast::<u8>().add(usize::try_from(skipped).ok()?);
+            std::slice::from_raw_parts(first, usize::try_from(bytes).ok()?)
+        };
+        library().ok()?.encode_block(&block, values, put_chunk, (&raw const put).cast_mut().cast())
+    }
+
+    fn space(&self, host: &Host) -> Option<Hid> {
+        // SAFETY: the dataset is the program's own, here and below.
+        Some(unsafe { host.space_of?(self.dataset) })
+    }
+
+    fn element_size(&self, host: &Host) -> Option<u64> {
+        // SAFETY: the type is the program's own.
+        u64::try_from(unsafe { host.type_size?(self.memory_type) }).ok().filter(|&size| size > 0)
+    }
+
+    /// True for values of the dataset's type, which the transfer does not transform. Its other properties have no say here:
+    /// HDF5 notes what it did among them, so that they cannot be compared with the defaults.
+    fn is_usual(&self, host: &Host) -> Option<bool> {
+        // SAFETY: as above; the type is closed when dropped.
+        let stored = Owned::new(host, unsafe { host.type_of?(self.dataset) }, Close::Reference)?;
+        // SAFETY: both types are open.
+        if unsafe { host.types_equal?(stored.id, self.memory_type) } <= 0 {
+            return Some(false);
+        }
+        if self.transfer == code::DEFAULT_LIST {
+            return Some(true);
+        }
+        // SAFETY: the list is open; without room nothing is written. There is a length only where there is a transform.
+        Some(unsafe { host.transform?(self.transfer, null_mut(), 0) } < 0)
+    }
+
+    /// Elements before the first one that is written, if all lie together in memory.
+    fn offset_in_memory(&self, host: &Host, file: &Selected) -> Option<u64> {
+        let memory = match (self.memory, self.file) {
+            (code::ALL, _) => {
+                Selected { shape: file.shape.clone(), start: file.start.clone(), count: file.count.clone() }
+            }
+            (memory, _) => select(host, memory)?,
+        };
+        let volume = |count: &[u64]| count.iter().product::<u64>();
+        if volume(&memory.count) != volume(&file.count) {
+            return None;
+        }
+        // Behind the first axis with more than one element all are whole.
+        let mut behind = memory.count.iter().zip(&memory.shape).skip_while(|(count, _)| **count == 1).skip(1);
+        let lies_together = behind.all(|(count, extent)| count == extent);
+        let place = |at: u64, (start, extent): (&u64, &u64)| at.checked_mul(*extent)?.checked_add(*start);
+        memory.start.iter().zip(&memory.shape).try_fold(0, place).filter(|_| lies_together)
+    }
+
+    /// The block, if it consists of whole chunks.
+    fn block(&self, host: &Host, selected: Selected, given: u32) -> Option<Block> {
+        // SAFETY: the dataset is open; the list is closed when dropped.
+        let list = Owned::new(host, unsafe { host.creation_of?(self.dataset) }, Close::List)?;
+        let filters = filters(host, list.id).filter(|filters| u32::try_from(filters.len()) == Ok(given))?;
+        let chunk = chunk_shape(host, list.id, selected.shape.len())?;
+        if let Some(options) = host.chunk_options {
+            let mut set: c_uint = 0;
+            // SAFETY: `set` is a valid place for the result.
+            if unsafe { options(list.id, &raw mut set) } < 0 || set != 0 {
+                return None;
+            }
+        }
+        let Selected { shape, start, count } = selected;
+        let mut axes = chunk.iter().zip(&shape).zip(start.iter().zip(&count));
+        let is_whole = axes.all(|((&chunk, &extent), (&start, &count))| {
+            let end = start + count;
+            start % chunk == 0 && (end % chunk == 0 || end == extent)
+        });
+        let (dtype, endian) = element(host, self.memory_type).ok()?;
+        let padding = fill_value(host, list.id, self.memory_type, dtype.size())?;
+        let threads = run::run()?.rules().threads.min(processors());
+        is_whole.then_some(Block { dtype, endian, filters, chunk, start, count, padding, threads })
+    }
+
+    /// True if the file has the first chunk already.
+    fn is_rewriting(&self, host: &Host, block: &Block) -> Option<bool> {
+        let mut stored = 0u64;
+        // SAFETY: the offset has an extent for each axis; `stored` is a valid place for the result.
+        let done = unsafe { host.chunk_size?(self.dataset, block.start.as_ptr(), &raw mut stored) };
+        // It fails where there is no such chunk.
+        Some(done >= 0 && stored > 0)
+    }
+}
+
+/// Where chunks go.
+struct Put<'h> {
+    host: &'h Host,
+    dataset: Hid,
+    transfer: Hid,
+}
+
+/// # Safety
+/// `context` is the [`Put`] of the call; offset and bytes are as `H5Dwrite_chunk` wants them.
+unsafe extern "C" fn put_chunk(
+    context: *mut c_void,
+    offset: *const u64,
+    mask: u32,
+    bytes: *const c_void,
+    len: usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let put = unsafe { &*context.cast::<Put<'_>>() };
+    let Some(write) = put.host.write_chunk else { return -1 };
+    // SAFETY: the caller's promise; the dataset is the program's own.
+    unsafe { write(put.dataset, put.transfer, mask, offset, len, bytes) }
+}
+
+/// All elements of a dataspace.
+fn whole(host: &Host, space: Hid) -> Option<Selected> {
+    let (shape, _) = extents(host, space).ok()?;
+    Some(Selected { start: vec![0; shape.len()], count: shape.clone(), shape })
+}
+
+/// The elements that are selected in a dataspace, if they are a box.
+fn select(host: &Host, space: Hid) -> Option<Selected> {
+    let Selected { shape, mut start, mut count } = whole(host, space)?;
+    // SAFETY: the dataspace is the program's own, here and below.
+    let kind = unsafe { host.selection_kind?(space) };
+    if kind != code::SELECT_HYPERSLABS && kind != code::SELECT_ALL {
+        return None;
+    }
+    // SAFETY: there is a place for each axis. The results are the first and the last element.
+    if unsafe { host.selection_bounds?(space, start.as_mut_ptr(), count.as_mut_ptr()) } < 0 {
+        return None;
+    }
+    for ((last, first), extent) in count.iter_mut().zip(&start).zip(&shape) {
+        if *last < *first || *last >= *extent {
+            return None;
+        }
+        *last = *last - *first + 1;
+    }
+    let volume = count.iter().try_fold(1u64, |volume, &count| volume.checked_mul(count))?;
+    // SAFETY: as above.
+    let selected = unsafe { host.selection_count?(space) };
+    (u64::try_from(selected) == Ok(volume)).then_some(Selected { shape, start, count })
+}
+
+/// The pipeline in a creation list.
+fn filters(host: &Host, list: Hid) -> Option<Vec<Hdf5Filter>> {
+    // SAFETY: the list is open, here and below.
+    let count = usize::try_from(unsafe { host.filter_count?(list) }).ok().filter(|&count| count <= MOST_FILTERS)?;
+    let get = host.filter?;
+    (0..c_uint::try_from(count).ok()?)
+        .map(|position| {
+            let mut words = vec![0; MOST_WORDS];
+            let (mut flags, mut len) = (0, words.len());
+            // SAFETY: `len` says how much room `words` has; neither name nor configuration are asked for.
+            let id = unsafe {
+                get(list, position, &raw mut flags, &raw mut len, words.as_mut_ptr(), 0, null_mut(), null_mut())
+            };
+            if len > words.len() {
+                return None;
+            }
+            words.truncate(len);
+            Some(Hdf5Filter { id: id.try_into().ok()?, optional: flags & 1 != 0, cd_values: words })
+        })
+        .collect()
+}
+
+/// Bytes of the element that HDF5 fills chunks with.
+fn fill_value(host: &Host, list: Hid, datatype: Hid, size: usize) -> Option<Vec<u8>> {
+    let mut value = vec![0u8; size];
+    let mut status: c_int = 0;
+    // SAFETY: the list is open and `status` a valid place for the result.
+    if unsafe { host.fill_is_defined?(list, &raw mut status) } < 0 {
+        return None;
+    }
+    if status == code::FILL_USER_DEFINED {
+        // SAFETY: the type is open and takes as many bytes as there are.
+        let done: Herr = unsafe { host.fill_value?(list, datatype, value.as_mut_ptr().cast()) };
+        return (done >= 0).then_some(value);
+    }
+    Some(value)
+}
+
+/// Processors that this thread may run on.
+fn processors() -> usize {
+    // SAFETY: a set of processors is plain data, and the call fills it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) < 0 {
+            return 1;
+        }
+        usize::try_from(libc::CPU_COUNT(&set)).unwrap_or(1).max(1)
+    }
+}
