@@ -80,13 +80,15 @@ pub fn plan_array(
     goal: &crate::goal::Goal,
     target: Target,
 ) -> Result<Choice> {
+    let begin = Instant::now();
     settings.quality.validate(spec.dtype)?;
     let bound = settings.quality.bound_of(spec, bytes);
     let samples = vec![cut(spec, bytes, LARGEST_SAMPLE)];
     let features = features_of(&samples);
     let chunk: Vec<u64> = spec.shape.iter().map(|&n| n as u64).collect();
     let job = ChoiceJob { engine, goal, target, bound, settings, spec, raw_bytes: bytes.len() as u64, chunk };
-    job.choose(features, &samples)
+    let choice = job.choose(features, &samples)?;
+    Ok(Choice { seconds: begin.elapsed().as_secs_f64(), ..choice })
 }
 
 fn features_of(samples: &[(ArraySpec, Vec<u8>)]) -> Features {
