@@ -56,7 +56,7 @@ check: setup
 	ruff check .
 	tools/fuzz.sh 20
 
-bench: build
+bench: build python
 	bench/setup.sh
 	$(KNARR_PYTHON) bench/data.py
 	$(KNARR_PYTHON) bench/run.py repack
@@ -65,6 +65,8 @@ bench: build
 	$(KNARR_PYTHON) bench/run.py choice
 	$(KNARR_PYTHON) bench/run.py pipeline
 	$(KNARR_PYTHON) bench/run.py plugin
+	$(KNARR_PYTHON) bench/run.py lossy
+	$(KNARR_PYTHON) bench/run.py green
 	$(KNARR_PYTHON) bench/run.py memory
 
 clean:

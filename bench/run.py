@@ -6,6 +6,8 @@
     run.py pipeline [--threads N] [--repeats N]
     run.py memory  [--max-mem 128M]
     run.py plugin
+    run.py lossy
+    run.py green   [--repeats N]
 
 No timing is asserted here: numbers are for people to judge, with machine, versions and commands.
 """
@@ -25,6 +27,9 @@ from pathlib import Path
 
 import choices
 import codecs_pool
+import green
+import green_plots
+import lossy
 import pipeline
 import plugin
 import repack
@@ -69,11 +74,12 @@ def versions() -> dict[str, str]:
     return found
 
 
-def save(kind: str, results: object, facts: dict[str, object]) -> None:
+def save(kind: str, results: object, facts: dict[str, object]) -> Path:
     RUNS.mkdir(exist_ok=True)
     path = RUNS / f"{datetime.date.today().isoformat()}-{host_class()}-{kind}.json"
     path.write_text(json.dumps({**facts, "kind": kind, "results": results}, indent=1) + "\n")
     print(f"\nraw results: bench/runs/{path.name}")
+    return path
 
 
 def header(facts: dict[str, object]) -> str:
@@ -140,6 +146,23 @@ def run_plugin(_options: argparse.Namespace, facts: dict[str, object]) -> None:
     save("plugin", rows, facts)
 
 
+def run_lossy(_options: argparse.Namespace, facts: dict[str, object]) -> None:
+    rows = lossy.measure_lossy()
+    print(header(facts))
+    print(lossy.table(rows))
+    save("lossy", [asdict(row) for row in rows], facts)
+
+
+def run_green(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    rows = green.measure_green(options.repeats, lambda line: print(line, file=sys.stderr))
+    print(header(facts))
+    print(green.table(rows))
+    results = [asdict(row) for row in rows]
+    figures = save("green", results, facts).with_suffix(".svg")
+    green_plots.plot(results, figures)
+    print(f"figures: bench/runs/{figures.name}")
+
+
 def run_memory(options: argparse.Namespace, facts: dict[str, object]) -> None:
     limit = int(options.max_mem.rstrip("M")) * 1_000_000
     write_inputs(large=10 * limit)
@@ -185,6 +208,11 @@ def main() -> None:
     five.set_defaults(run=run_pipeline)
     six = kinds.add_parser("plugin", help="the HDF5 filter against the chains it chooses")
     six.set_defaults(run=run_plugin)
+    seven = kinds.add_parser("green", help="the green compression paper's table and figures again")
+    seven.add_argument("--repeats", type=int, default=3)
+    seven.set_defaults(run=run_green)
+    eight = kinds.add_parser("lossy", help="ratio under a bound, beside error-bounded compressors")
+    eight.set_defaults(run=run_lossy)
     options = parser.parse_args()
     write_inputs()
     options.run(options, {"machine": machine(), "versions": versions()})

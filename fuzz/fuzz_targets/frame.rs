@@ -1,9 +1,11 @@
 //! The frame reader against hostile bytes. Checksums are mended first, or nothing behind them would be reached.
 #![no_main]
 
+mod codecs;
+
 use knarr_core::chain::Scratch;
-use knarr_core::codec::CodecList;
 use knarr_core::frame;
+use codecs::codecs;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -18,6 +20,6 @@ fn check(bytes: &[u8]) {
     // A frame may describe a large chunk; what is decoded here stays small.
     if read.array.byte_len() <= 1 << 20 {
         let mut out = Vec::new();
-        let _ = read.decode(&CodecList::pure(), &mut Scratch::default(), &mut out);
+        let _ = read.decode(codecs(), &mut Scratch::default(), &mut out);
     }
 }

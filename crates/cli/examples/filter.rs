@@ -11,18 +11,12 @@ use std::path::Path;
 
 use knarr_core::chain::{Chain, Scratch};
 use knarr_core::client_data::{Chunks, ClientData, Wishes};
+use knarr_core::energy::thread_seconds;
 use knarr_core::engine::Engine;
 use knarr_core::frame;
 use knarr_core::online::Online;
 use knarr_core::pipeline::{chunk_count, chunk_position, chunk_region};
 use knarr_core::settings::{ChunkRule, chunk_shape};
-use rustix::time::{ClockId, clock_gettime};
-
-#[expect(clippy::cast_precision_loss, reason = "seconds of a benchmark")]
-fn now() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -55,9 +49,9 @@ fn main() {
         let mut frames = Vec::new();
         for (number, raw) in chunks.iter().enumerate() {
             let mut out = Vec::new();
-            let begin = now();
+            let begin = thread_seconds();
             online.encode(&words, raw, &mut out).unwrap();
-            whole[number.min(1)] += now() - begin;
+            whole[number.min(1)] += thread_seconds() - begin;
             frames.push(out);
         }
         let mut chains: HashMap<String, Chain> = HashMap::new();
@@ -68,11 +62,11 @@ fn main() {
             let text = frame::read(encoded).unwrap().chain(&engine.codecs).unwrap();
             let chain =
                 chains.entry(text.to_string()).or_insert_with(|| Chain::prepare(&engine.codecs, &text, &spec).unwrap());
-            let begin = now();
+            let begin = thread_seconds();
             let mut out = Vec::new();
             chain.encode(raw, &mut scratch, &mut payload).unwrap();
             frame::write(chain, &payload, &mut out).unwrap();
-            own[number.min(1)] += now() - begin;
+            own[number.min(1)] += thread_seconds() - begin;
             assert_eq!(out.len(), encoded.len());
             again.push(out);
         }

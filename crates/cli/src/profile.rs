@@ -1,8 +1,8 @@
 //! `knarr profile`: measures this machine's codecs.
 
-use rustix::time::{ClockId, clock_gettime};
 use std::path::{Path, PathBuf};
 
+use knarr_core::energy;
 use knarr_core::engine::Progress;
 use knarr_core::error::{Error, Result};
 use knarr_core::profile::{self, Cost, Profile};
@@ -26,8 +26,8 @@ pub(crate) fn run(arguments: &args::Profile) -> Result<u8> {
     let engine = crate::session::engine_without_profile(&resources)?;
     let progress = Bar::new("this machine");
     progress.begin("power", 0);
-    let power = profile::measured_power();
-    let measured = profile::measure(&engine, machine(), power, arguments.seconds, &busy_seconds, &progress)?;
+    let power = energy::measured_power();
+    let measured = profile::measure(&engine, machine(), power, arguments.seconds, &energy::thread_seconds, &progress)?;
     drop(progress);
     write(&path, &measured, arguments.output.is_none())?;
     print(&measured);
@@ -54,14 +54,6 @@ fn write(path: &Path, measured: &Profile, make_directory: bool) -> Result<()> {
     let mut text = serde_json::to_string_pretty(measured).map_err(|error| Error::internal(error.to_string()))?;
     text.push('\n');
     crate::output::replace(path, text.as_bytes())
-}
-
-/// Processor time of the calling thread, in seconds.
-fn busy_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    #[expect(clippy::cast_precision_loss, reason = "a thread's seconds are far below 2^52")]
-    let seconds = time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9;
-    seconds
 }
 
 /// Processor model and cores.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use knarr_core::chain::ChainSpec;
 use knarr_core::config::{Config, Route};
+use knarr_core::energy::Site;
 use knarr_core::error::{Error, Result};
 use knarr_core::quality::Quality;
 use knarr_core::settings::{Rule, Settings};
@@ -34,6 +35,11 @@ impl Request {
         let (path, config) = self.config.as_ref()?;
         let profile = config.machine.profile.as_ref()?;
         Some(path.parent().unwrap_or(Path::new("")).join(profile))
+    }
+
+    /// What the centre pays for stored bytes, if the configuration says so.
+    pub(crate) fn site(&self) -> Option<Site> {
+        self.config.as_ref()?.1.site
     }
 
     /// Settings for the file `input`: those of its rule in the configuration, then the flags.

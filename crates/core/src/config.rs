@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::chain::ChainSpec;
 use crate::codec::Reader;
+use crate::energy::Site;
 use crate::error::{Error, ErrorKind, Result};
 use crate::goal::Goal;
 use crate::quality::Quality;
@@ -18,6 +19,8 @@ pub struct Config {
     /// The machine.
     #[serde(default)]
     pub machine: Machine,
+    /// What the centre pays for stored bytes; without it, reports say nothing of that.
+    pub site: Option<Site>,
     /// What matters for each family of files; the first match wins.
     #[serde(default)]
     pub file: Vec<FileRule>,
@@ -121,6 +124,9 @@ impl Config {
             Error::new(ErrorKind::Config, error.to_string().trim_end().to_owned())
                 .mend("the keys are described in docs/cli.md")
         })?;
+        if let Some(site) = &config.site {
+            site.check()?;
+        }
         // Every rule is resolved once now, so that a mistake shows before any work is done.
         for rule in &config.file {
             rule.settings().map_err(|error| error.at(format!("[[file]] pattern '{}'", rule.pattern)))?;

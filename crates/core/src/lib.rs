@@ -12,6 +12,7 @@ pub mod client_data;
 pub mod codec;
 pub mod config;
 pub mod content;
+pub mod energy;
 pub mod engine;
 pub mod error;
 pub mod features;

@@ -84,7 +84,7 @@ pub struct Choice {
     pub candidates: Vec<Candidate>,
     /// Bytes of samples that were analysed and encoded on trial.
     pub sample_bytes: u64,
-    /// Seconds spent choosing, all of analysis and trials. Not part of the choice.
+    /// Processor time spent choosing, in seconds, all of analysis and trials. Not part of the choice.
     #[serde(default)]
     pub seconds: f64,
 }

@@ -38,6 +38,11 @@ pub trait Source: Send + Sync {
     /// False if no element of the region was ever written, so that reading it gives the variable's padding.
     fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool;
 
+    /// Processor time that reading has spent on decoding chunks so far, in seconds, of all threads together.
+    fn decode_seconds(&self) -> f64 {
+        0.0
+    }
+
     /// The type of the elements where it is more than [`DType`](crate::array::DType) says. `None` for plain numbers,
     /// and for formats that know no others.
     fn element_type(&self, _variable: usize) -> Option<&ElementType> {

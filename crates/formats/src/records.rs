@@ -119,6 +119,10 @@ impl Source for WholeRecords {
         &self.model
     }
 
+    fn decode_seconds(&self) -> f64 {
+        self.source.decode_seconds()
+    }
+
     fn path(&self) -> &Path {
         self.source.path()
     }

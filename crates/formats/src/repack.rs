@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use knarr_core::array::DType;
 use knarr_core::choose::Target;
 use knarr_core::codec::{Hdf5Filter, Reader};
+use knarr_core::energy::{Counter, Energy, Moved, Phases};
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::model::Variable;
@@ -89,6 +90,8 @@ pub struct Repacked {
     pub plan: Plan,
     /// What was measured.
     pub execution: Execution,
+    /// What it took, from choosing to the last write.
+    pub energy: Energy,
     /// Wall time of everything, in seconds.
     pub seconds: f64,
     /// Wall time of choosing, in seconds.
@@ -234,6 +237,7 @@ struct Job<'a> {
 impl Job<'_> {
     fn run(&self, source: &dyn Source, progress: &dyn Progress, begin: std::time::Instant) -> Result<Repacked> {
         let Self { engine, input, output, format, target, settings, options } = *self;
+        let counter = Counter::begin();
         let plan = advise(engine, source, settings, target, progress).map_err(|error| in_file(error, input))?;
         let choosing_seconds = begin.elapsed().as_secs_f64();
         let storages = storages(engine, source, &plan, target)?;
@@ -264,18 +268,32 @@ impl Job<'_> {
         annotate(sink.as_mut(), source, &plan, &records, &execution, options)?;
         engine.check_cancelled()?;
         let output_bytes = sink.commit()?;
+        let counted = counter.and_then(|counter| counter.joules());
         Ok(Repacked {
             input: input.to_owned(),
             output: output.to_owned(),
             input_bytes: size_of(input),
             output_bytes,
             reader: most_demanding(&plan),
+            energy: energy(engine, &plan, &execution, (size_of(input), output_bytes), counted),
             plan,
             execution,
             seconds: begin.elapsed().as_secs_f64(),
             choosing_seconds,
         })
     }
+}
+
+/// What a run took that read and wrote so many bytes.
+fn energy(engine: &Engine, plan: &Plan, execution: &Execution, bytes: (u64, u64), counted: Option<f64>) -> Energy {
+    let choose = plan.variables.iter().map(|variable| match &variable.action {
+        Action::Encode(choice) => choice.seconds,
+        Action::Copy(_) => 0.0,
+    });
+    let phases = Phases { choose: choose.sum(), ..execution.phases };
+    let raw = execution.variables.values().map(|report| report.raw_bytes).sum();
+    let moved = Moved { raw, read: bytes.0, written: bytes.1 };
+    Energy::of(&phases, moved, &engine.profile.power, counted)
 }
 
 fn refuse_existing(input: &Path, output: &Path, force: bool) -> Result<()> {

@@ -1,5 +1,10 @@
 //! Equal bytes in a row, found eight bytes at a time.
 
+/// Places that are looked at together, in vector registers.
+const WIDE: usize = 32;
+/// Bytes without a run from which on that is worth it.
+const SPARSE: usize = 64;
+
 /// Bytes that equal the one before.
 #[derive(Clone, Copy)]
 pub(crate) struct Run {
@@ -13,6 +18,11 @@ pub(crate) fn find(bytes: &[u8], begin: usize, end: usize, shortest: usize, mut 
     let mut free = begin;
     let mut at = begin;
     while at + 8 <= end {
+        // Far from the last run, most bytes are in none.
+        if at - free >= SPARSE && bytes[at..end].first_chunk().is_some_and(|bytes| !four_equal(bytes)) {
+            at += WIDE;
+            continue;
+        }
         let Some(skip) = run_in(&bytes[at..at + 8]) else {
             at += 5;
             continue;
@@ -46,6 +56,14 @@ pub(crate) fn equal_to(byte: u8, bytes: &[u8]) -> usize {
         }
     }
     8 * words.len() + rest.iter().take_while(|&&other| other == byte).count()
+}
+
+/// Whether four bytes in a row are equal.
+#[inline]
+fn four_equal(bytes: &[u8; WIDE + 3]) -> bool {
+    (0..WIDE).fold(false, |any, at| {
+        any | ((bytes[at] == bytes[at + 1]) & (bytes[at + 1] == bytes[at + 2]) & (bytes[at + 2] == bytes[at + 3]))
+    })
 }
 
 /// Where the first four equal bytes in a row begin among these eight.

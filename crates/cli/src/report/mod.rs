@@ -36,7 +36,7 @@ pub(crate) fn json(done: &Repacked) -> serde_json::Value {
         .collect();
     serde_json::json!({
         "input": done.input, "output": done.output, "input_bytes": done.input_bytes, "output_bytes": done.output_bytes,
-        "seconds": done.seconds, "choosing_seconds": done.choosing_seconds, "reader": done.reader, "variables": variables,
+        "seconds": done.seconds, "choosing_seconds": done.choosing_seconds, "energy": done.energy, "reader": done.reader, "variables": variables,
     })
 }
 

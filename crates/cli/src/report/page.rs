@@ -247,11 +247,13 @@ mod tests {
     use knarr_core::array::{ArraySpec, DType};
     use knarr_core::choose::Target;
     use knarr_core::codec::Reader;
+    use knarr_core::energy::{Energy, Moved, Phases};
     use knarr_core::engine::Engine;
     use knarr_core::goal::Goal;
     use knarr_core::model::{Model, Variable};
     use knarr_core::pipeline::{Execution, VariableReport, plan_array};
     use knarr_core::plan::{Action, Plan, VERSION, VariablePlan};
+    use knarr_core::profile::Power;
     use knarr_core::settings::Settings;
 
     fn repacked(name: &str) -> Repacked {
@@ -296,7 +298,8 @@ mod tests {
             input_bytes: 20000,
             output_bytes: 8000,
             plan,
-            execution: Execution { seconds: 0.1, variables: [(0, report)].into() },
+            execution: Execution { seconds: 0.1, variables: [(0, report)].into(), ..Default::default() },
+            energy: Energy::of(&Phases::default(), Moved::default(), &Power::model(), None),
             seconds: 0.2,
             choosing_seconds: 0.1,
             reader: Reader::Standard,

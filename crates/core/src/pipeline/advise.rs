@@ -1,7 +1,5 @@
 //! Planning: what happens to each variable of a source.
 
-use std::time::Instant;
-
 use super::{chunk_count, chunk_position, chunk_region};
 use crate::array::ArraySpec;
 use crate::chain::{Chain, ChainSpec};
@@ -10,6 +8,7 @@ use crate::choose::{
     trial_share,
 };
 use crate::codec::{Loss, Reader};
+use crate::energy::thread_seconds;
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::features::Features;
@@ -129,7 +128,7 @@ impl Planner<'_> {
         if variable.shape.is_empty() {
             return Ok(Action::Copy("scalar".to_owned()));
         }
-        let begin = Instant::now();
+        let begin = thread_seconds();
         let chunk = chunk_shape(&mine.chunks, variable)?;
         let forced = mine.chain.as_ref();
         let same_chunks = matches!(&variable.layout, crate::model::Layout::Chunked(stored) if *stored == chunk);
@@ -158,7 +157,7 @@ impl Planner<'_> {
         if let Some(why) = mine.kept_lossless {
             choice.reason = format!("{why}; {}", choice.reason);
         }
-        choice.seconds = begin.elapsed().as_secs_f64();
+        choice.seconds = thread_seconds() - begin;
         Ok(Action::Encode(Box::new(choice)))
     }
 

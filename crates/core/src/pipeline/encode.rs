@@ -1,10 +1,9 @@
 //! One chunk: round, encode, prove, fall back, never larger than stored.
 
-use std::time::Instant;
-
 use crate::array::ArraySpec;
 use crate::chain::{Chain, ChainSpec, Scratch};
 use crate::codec::{CodecList, Loss};
+use crate::energy::thread_seconds;
 use crate::error::{Error, ErrorKind, Result};
 use crate::quality::{Bound, Observed};
 
@@ -110,16 +109,16 @@ impl ChunkEncoder {
         out: &mut Vec<u8>,
         outcome: &mut ChunkOutcome,
     ) -> Result<()> {
-        let begin = Instant::now();
+        let begin = thread_seconds();
         let encoded = self.run(&self.chain, raw, buffers, out);
-        outcome.encode_seconds += begin.elapsed().as_secs_f64();
-        let begin = Instant::now();
+        outcome.encode_seconds += thread_seconds() - begin;
+        let begin = thread_seconds();
         // A bound is a promise: it is checked whatever `verify` says.
         let proof = encoded.and_then(|()| {
             self.decode(&self.chain, out, buffers)?;
             bound.check(&self.spec, raw, &buffers.decoded)
         });
-        outcome.decode_seconds += begin.elapsed().as_secs_f64();
+        outcome.decode_seconds += thread_seconds() - begin;
         match proof {
             Ok(observed) => {
                 outcome.observed = Some(observed);
@@ -155,16 +154,16 @@ impl ChunkEncoder {
         out: &mut Vec<u8>,
         outcome: &mut ChunkOutcome,
     ) -> Result<()> {
-        let begin = Instant::now();
+        let begin = thread_seconds();
         self.run(chain, raw, buffers, out)?;
-        outcome.encode_seconds += begin.elapsed().as_secs_f64();
+        outcome.encode_seconds += thread_seconds() - begin;
         if !self.verify {
             return Ok(());
         }
-        let begin = Instant::now();
+        let begin = thread_seconds();
         let proof = self.decode(chain, out, buffers);
         let holds = proof.is_ok() && buffers.decoded == raw;
-        outcome.decode_seconds += begin.elapsed().as_secs_f64();
+        outcome.decode_seconds += thread_seconds() - begin;
         if holds {
             return Ok(());
         }

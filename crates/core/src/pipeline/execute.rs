@@ -13,6 +13,7 @@ use crate::chain::Chain;
 use crate::choose::Target;
 use crate::client_data::{self, Chunks, ClientData, Wishes};
 use crate::codec::{Hdf5Filter, KNARR_FILTER, Reader};
+use crate::energy::{Phases, thread_seconds};
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Attribute, Variable};
@@ -25,6 +26,8 @@ use crate::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 pub struct Execution {
     /// Wall time in seconds, reading to last write, without commit.
     pub seconds: f64,
+    /// Processor time of the phases; choosing is none of them.
+    pub phases: Phases,
     /// Per variable that was encoded, by its index in the model.
     pub variables: BTreeMap<usize, VariableReport>,
 }
@@ -114,6 +117,8 @@ struct Done {
     position: Vec<u64>,
     bytes: Option<(Vec<u8>, ChunkOutcome)>,
     raw: u64,
+    /// Processor time of reading, decoding included.
+    read_seconds: f64,
 }
 
 /// Encodes every planned variable into `sink`. Chunks arrive at the sink in one order whatever the number of threads.
@@ -130,6 +135,7 @@ pub fn execute(
     progress: &dyn Progress,
 ) -> Result<Execution> {
     let begin = Instant::now();
+    let decoded_before = source.decode_seconds();
     let mut works = Vec::new();
     let mut first = 0;
     for (index, variable, choice) in planned(source, plan) {
@@ -171,12 +177,22 @@ pub fn execute(
         first,
         &budget,
         &mut |done| {
+            let begin = thread_seconds();
+            execution.phases.read += done.read_seconds;
             write(sink, &works, &mut execution, done)?;
+            execution.phases.write += thread_seconds() - begin;
             Ok(())
         },
         progress,
     )?;
     execution.seconds = begin.elapsed().as_secs_f64();
+    let phases = &mut execution.phases;
+    phases.decode = (source.decode_seconds() - decoded_before).min(phases.read);
+    phases.read -= phases.decode;
+    for report in execution.variables.values() {
+        phases.encode += report.encode_seconds;
+        phases.prove += report.decode_seconds;
+    }
     Ok(execution)
 }
 
@@ -316,7 +332,7 @@ impl Worker {
         let (start, count) = chunk_region(shape, work.chunk, &position);
         let raw = count.iter().product::<u64>() * work.variable.dtype.size() as u64;
         if !source.is_written(work.index, &start, &count) {
-            return Ok(Done { work: at, position, bytes: None, raw });
+            return Ok(Done { work: at, position, bytes: None, raw, read_seconds: 0.0 });
         }
         let place = |error: Error| {
             error
@@ -324,7 +340,9 @@ impl Worker {
                 .at_variable(work.variable.name())
                 .at(source.path().display().to_string())
         };
+        let begin = thread_seconds();
         source.read_region(work.index, &start, &count, &mut self.region).map_err(place)?;
+        let read_seconds = thread_seconds() - begin;
         let chunk: &[u8] = if count == work.chunk {
             &self.region
         } else {
@@ -335,7 +353,7 @@ impl Worker {
         let mut out = Vec::new();
         let outcome = work.encoder.encode(chunk, &mut self.buffers, &mut out).map_err(place)?;
         out.shrink_to_fit();
-        Ok(Done { work: at, position, bytes: Some((out, outcome)), raw })
+        Ok(Done { work: at, position, bytes: Some((out, outcome)), raw, read_seconds })
     }
 }
 

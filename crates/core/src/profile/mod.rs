@@ -5,10 +5,8 @@
 
 mod fields;
 mod measure;
-mod power;
 
 pub use measure::{Clock, measure};
-pub use power::measured_power;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

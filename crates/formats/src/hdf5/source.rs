@@ -15,6 +15,7 @@ use crate::grid::{Placed, check_inside, chunk_box, copy_box, each_chunk, fill, f
 use knarr_core::array::ArraySpec;
 use knarr_core::chain::{Chain, Scratch};
 use knarr_core::codec::Hdf5Filter;
+use knarr_core::energy::Stopwatch;
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::model::{ElementType, Model, Variable};
 use knarr_core::store::{Source, Strings};
@@ -50,6 +51,7 @@ pub struct Hdf5Source {
     chains: Vec<OnceLock<Option<Chain>>>,
     resolver: Box<dyn FilterResolver>,
     cache: ChunkCache,
+    decoding: Stopwatch,
     is_netcdf: bool,
 }
 
@@ -116,6 +118,7 @@ impl Hdf5Source {
                 chains: (0..count).map(|_| OnceLock::new()).collect(),
                 resolver,
                 cache: ChunkCache::new(DEFAULT_CACHE),
+                decoding: Stopwatch::default(),
                 is_netcdf: found.is_netcdf,
             })
         })
@@ -371,7 +374,7 @@ impl Hdf5Source {
             let size = usize::try_from(entry.size).map_err(|_| Error::unsupported("it is too large for memory"))?;
             resize(encoded, size)?;
             self.read_raw(entry.address, encoded)?;
-            chain.decode_masked(encoded, entry.filter_mask, scratch, out)
+            self.decoding.time(|| chain.decode_masked(encoded, entry.filter_mask, scratch, out))
         })
     }
 
@@ -393,6 +396,10 @@ impl Hdf5Source {
 }
 
 impl Source for Hdf5Source {
+    fn decode_seconds(&self) -> f64 {
+        self.decoding.seconds()
+    }
+
     fn model(&self) -> &Model {
         &self.model
     }

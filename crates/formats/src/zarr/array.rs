@@ -108,6 +108,11 @@ impl ZarrArray {
         self.opened.is_ok() && is_served
     }
 
+    /// Processor time that Knarr's own codecs have spent on its chunks, in seconds.
+    pub(super) fn decode_seconds(&self) -> f64 {
+        self.chunks.as_ref().map_or(0.0, Chunks::decode_seconds)
+    }
+
     /// The chunks that Knarr decodes itself, and what finds their files.
     fn own(&self) -> Option<(&Chunks, impl Fn(&[u64]) -> PathBuf)> {
         let (Some(chunks), Ok(array)) = (&self.chunks, &self.opened) else { return None };

@@ -6,6 +6,7 @@ use crate::cache::ChunkCache;
 use crate::grid::{Placed, chunk_box, copy_box, each_chunk, fill_box, in_chunk};
 use knarr_core::array::DType;
 use knarr_core::codec::CodecList;
+use knarr_core::energy::Stopwatch;
 use knarr_core::{Error, Result};
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
@@ -32,6 +33,7 @@ pub(super) struct Chunks {
     shards: Option<Shards>,
     /// Directory of the array, below which its keys are.
     dir: PathBuf,
+    decoding: Stopwatch,
 }
 
 /// Chunks that share files.
@@ -81,7 +83,13 @@ impl Chunks {
                 Decoder::v3(list, codecs, dtype, chunk)?
             }
         };
-        Some(Self { shape: chunk.to_vec(), decoder, shards: None, dir: node.dir.clone() })
+        Some(Self {
+            shape: chunk.to_vec(),
+            decoder,
+            shards: None,
+            dir: node.dir.clone(),
+            decoding: Stopwatch::default(),
+        })
     }
 
     fn in_shards(
@@ -121,7 +129,8 @@ impl Chunks {
         let extents: Vec<u64> = shard.iter().zip(&chunk).map(|(shard, chunk)| shard / chunk).collect();
         let count = extents.iter().try_fold(1u64, |count, &n| count.checked_mul(n))?;
         let shards = Shards { extents, count, at_end, has_checksum, kept: Mutex::default() };
-        Some(Self { shape: chunk, decoder, shards: Some(shards), dir: dir.to_owned() })
+        let dir = dir.to_owned();
+        Some(Self { shape: chunk, decoder, shards: Some(shards), dir, decoding: Stopwatch::default() })
     }
 
     /// Replaces the contents of `out` by the elements of a region that lies inside the array.
@@ -234,12 +243,17 @@ impl Chunks {
         Err(Error::corrupt(format!("{length} bytes are stored for a chunk of {decoded}")))
     }
 
+    /// Processor time of decoding so far, in seconds.
+    pub(super) fn decode_seconds(&self) -> f64 {
+        self.decoding.seconds()
+    }
+
     fn decode(&self, file_of: &FileOf<'_>, position: &[u64], out: &mut Vec<u8>) -> Result<bool> {
         BUFFERS.with_borrow_mut(|(stored, buffers)| {
             if !self.load(file_of, position, stored)? {
                 return Ok(false);
             }
-            self.decoder.decode(stored, buffers, out)?;
+            self.decoding.time(|| self.decoder.decode(stored, buffers, out))?;
             Ok(true)
         })
     }

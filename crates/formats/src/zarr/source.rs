@@ -143,6 +143,10 @@ fn is_above(group: &str, path: &str) -> bool {
 }
 
 impl Source for ZarrSource {
+    fn decode_seconds(&self) -> f64 {
+        self.arrays.iter().map(ZarrArray::decode_seconds).sum()
+    }
+
     fn model(&self) -> &Model {
         &self.model
     }

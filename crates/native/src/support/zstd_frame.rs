@@ -258,7 +258,7 @@ unsafe extern "C" fn produce(
     let (parse, out) = unsafe {
         (&*state.cast::<Parse<'_>>(), std::slice::from_raw_parts_mut(out.cast::<MaybeUninit<_>>(), capacity))
     };
-    // A panic must not cross into C; libzstd's search serves instead.
+    // A panic must not cross into C: libzstd searches instead, or fails where it is not to.
     let found = catch_unwind(AssertUnwindSafe(|| {
         let begin = (source as usize).checked_sub(parse.input.as_ptr() as usize)?;
         let end = begin.checked_add(size).filter(|end| *end <= parse.input.len())?;

@@ -1,9 +1,9 @@
-//! Power of one busy core, from the energy counters that Linux offers (RAPL), where they can be read.
+//! The energy counters that Linux offers (RAPL), where they can be read.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::Power;
+use crate::profile::Power;
 
 /// Where the kernel shows the counters.
 const POWERCAP: &str = "/sys/class/powercap";
@@ -26,6 +26,37 @@ pub fn measured_power() -> Power {
     model
 }
 
+/// The counters of all processor packages since a moment.
+#[derive(Debug)]
+pub struct Counter {
+    packages: Vec<PathBuf>,
+    begin: Vec<u64>,
+}
+
+impl Counter {
+    /// Begins to count; `None` where the machine shows no counters or they may not be read.
+    pub fn begin() -> Option<Self> {
+        Self::of(packages(Path::new(POWERCAP)))
+    }
+
+    fn of(packages: Vec<PathBuf>) -> Option<Self> {
+        let begin = counts(&packages).filter(|counts| !counts.is_empty())?;
+        Some(Self { packages, begin })
+    }
+
+    /// Joules since then, of all that the machine did. A counter that wrapped around twice misses a turn: packages do
+    /// so after minutes to hours under full load.
+    pub fn joules(&self) -> Option<f64> {
+        let now = counts(&self.packages)?;
+        let mut microjoules = 0;
+        for ((package, &before), after) in self.packages.iter().zip(&self.begin).zip(now) {
+            microjoules += spent(before, after, read(package, "max_energy_range_uj"))?;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "counters of a run")]
+        Some(microjoules as f64 / 1e6)
+    }
+}
+
 /// The counters of whole packages, `intel-rapl:0`; those below them, `intel-rapl:0:1`, are parts of these.
 fn packages(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -39,26 +70,20 @@ fn packages(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+fn read(package: &Path, name: &str) -> Option<u64> {
+    std::fs::read_to_string(package.join(name)).ok()?.trim().parse().ok()
+}
+
+fn counts(packages: &[PathBuf]) -> Option<Vec<u64>> {
+    packages.iter().map(|package| read(package, "energy_uj")).collect()
+}
+
 /// Mean power of all packages while `work` goes on; `None` if a counter cannot be read.
 fn watts(packages: &[PathBuf], work: fn(Duration)) -> Option<f64> {
-    let read = |package: &PathBuf, name: &str| -> Option<u64> {
-        std::fs::read_to_string(package.join(name)).ok()?.trim().parse().ok()
-    };
-    if packages.is_empty() {
-        return None;
-    }
-    let counts = || packages.iter().map(|package| read(package, "energy_uj")).collect::<Option<Vec<u64>>>();
-    let before = counts()?;
+    let counter = Counter::of(packages.to_vec())?;
     let begin = Instant::now();
     work(INTERVAL);
-    let seconds = begin.elapsed().as_secs_f64();
-    let after = counts()?;
-    let mut microjoules = 0;
-    for ((package, before), after) in packages.iter().zip(before).zip(after) {
-        microjoules += spent(before, after, read(package, "max_energy_range_uj"))?;
-    }
-    #[expect(clippy::cast_precision_loss, reason = "a few seconds of energy")]
-    Some(microjoules as f64 / 1e6 / seconds)
+    Some(counter.joules()? / begin.elapsed().as_secs_f64())
 }
 
 /// What a counter went on by. Counters wrap around at their range.

@@ -1,0 +1,61 @@
+"""Files and stores that other writers make, as first inputs of the targets `file` and `zarr`.
+
+    seeds.py DIRECTORY        makes DIRECTORY/file and DIRECTORY/zarr
+"""
+
+import itertools
+import json
+import pathlib
+import struct
+import sys
+import tempfile
+
+import netCDF4
+import numpy as np
+import zarr
+
+
+def classic(path, version):
+    with netCDF4.Dataset(path, "w", format=version) as nc:
+        nc.createDimension("time", None)
+        nc.createDimension("x", 5)
+        nc.title = "seed"
+        nc.createVariable("t", "f8", ("time",))[:] = np.arange(3.0)
+        v = nc.createVariable("v", "i2", ("time", "x"), fill_value=-1)
+        v.setncattr("scale_factor", 0.5)
+        v[:] = np.arange(15).reshape(3, 5)
+        nc.createVariable("name", "S1", ("x",))[:] = np.array(list("seeds"), "S1")
+
+
+def zarr_seed(directory, version, dtype, shape, **options):
+    with tempfile.TemporaryDirectory() as store:
+        array = zarr.create_array(store, shape=shape, chunks=shape, dtype=dtype, zarr_format=version, **options)
+        array[...] = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+        name = ".zarray" if version == 2 else "zarr.json"
+        metadata = (pathlib.Path(store) / name).read_bytes()
+        # Short: what the fuzzer changes should be of account.
+        metadata = json.dumps(json.loads(metadata), separators=(",", ":")).encode()
+        chunk = next(p for p in sorted(pathlib.Path(store).rglob("*")) if p.is_file() and p.suffix != ".json"
+                     and not p.name.startswith("."))
+        # Names of first chunks: as the target `zarr` counts them.
+        rank = len(shape) - 1 if version == 2 else len(shape)
+        head = struct.pack(">BH", (version - 2) | rank << 1, len(metadata))
+        return head + metadata + chunk.read_bytes()
+
+
+def main():
+    out = pathlib.Path(sys.argv[1])
+    (out / "file").mkdir(parents=True, exist_ok=True)
+    (out / "zarr").mkdir(parents=True, exist_ok=True)
+    for version in ("NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"):
+        classic(out / "file" / f"{version}.nc", version)
+    codecs = {2: [None, "auto"], 3: [None, "auto"]}
+    kinds = itertools.product((2, 3), ("u1", "<f4", ">i2", "f8"), ((4,), (3, 5)))
+    for number, (version, dtype, shape) in enumerate(kinds):
+        for compressors in codecs[version]:
+            seed = zarr_seed(out, version, dtype, shape, compressors=compressors)
+            (out / "zarr" / f"{number}-{compressors}").write_bytes(seed)
+
+
+if __name__ == "__main__":
+    main()
