@@ -79,7 +79,7 @@ pub fn plan_array(
     goal: &crate::goal::Goal,
     target: Target,
 ) -> Result<Choice> {
-    let begin = Instant::now();
+    let begin = thread_seconds();
     settings.quality.validate(spec.dtype)?;
     let bound = settings.quality.bound_of(spec, bytes);
     let samples = vec![cut(spec, bytes, LARGEST_SAMPLE)];
@@ -87,7 +87,7 @@ pub fn plan_array(
     let chunk: Vec<u64> = spec.shape.iter().map(|&n| n as u64).collect();
     let job = ChoiceJob { engine, goal, target, bound, settings, spec, raw_bytes: bytes.len() as u64, chunk };
     let choice = job.choose(features, &samples)?;
-    Ok(Choice { seconds: begin.elapsed().as_secs_f64(), ..choice })
+    Ok(Choice { seconds: thread_seconds() - begin, ..choice })
 }
 
 fn features_of(samples: &[(ArraySpec, Vec<u8>)]) -> Features {
