@@ -9,7 +9,10 @@ KNARR := target/release/knarr
 # HDF5 opens every library of a folder on its plugin path: the plugin lies alone.
 PLUGINS := target/release/hdf5-plugins
 
-.PHONY: all setup build demo test check bench clean
+CAPI := target/release/capi
+PREFIX ?= /usr/local
+
+.PHONY: all setup build capi install demo test check bench clean
 
 all: build
 
@@ -23,12 +26,20 @@ build: setup
 	cargo build --release --locked -p knarr-cli -p knarr-h5filter -p knarr-preload
 	install -D -s target/release/libknarr_h5.so $(PLUGINS)/libknarr_h5.so
 
+# Header, Fortran module, libraries and pkg-config file for C and Fortran programs.
+capi: setup
+	cargo build --release --locked -p knarr-capi
+	tools/install-capi.sh $(CAPI)
+
+install: capi
+	tools/install-capi.sh "$(DESTDIR)$(PREFIX)"
+
 # The main job on real files.
 demo: build
 	tools/demo.sh
 
 # All tests: Rust, then other people's readers and writers around the built program.
-test: build python
+test: build python capi
 	cargo test --release --locked --workspace --features knarr-core/testing
 	$(KNARR_PYTHON) -m pytest -q tests
 

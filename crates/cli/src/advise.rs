@@ -40,7 +40,7 @@ pub(crate) fn print(plan: &Plan) {
         "{}: goal {}, readers: {}, speeds per core from the {} profile, energy from a {}",
         plan.input,
         plan.goal,
-        crate::inspect::reader_in_words(plan.portable),
+        plan.portable.in_words(),
         plan.profile,
         plan.energy_source
     );

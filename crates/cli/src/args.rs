@@ -100,6 +100,12 @@ pub(crate) struct Wishes {
     /// Decimal digits that stay right
     #[arg(long, value_name = "[VAR=]N")]
     pub(crate) significant_digits: Vec<String>,
+    /// Values up to this keep their bits under any bound, and no other value becomes one of them
+    #[arg(long, value_name = "[VAR=]X", allow_negative_numbers = true)]
+    pub(crate) exact_up_to: Vec<String>,
+    /// The same for values from this on
+    #[arg(long, value_name = "[VAR=]X", allow_negative_numbers = true)]
+    pub(crate) exact_from: Vec<String>,
 }
 
 #[derive(Args, Debug)]
@@ -272,6 +278,12 @@ pub(crate) struct Hdf5Filter {
     /// Decimal digits that stay right
     #[arg(long, value_name = "N")]
     pub(crate) significant_digits: Option<u32>,
+    /// Values up to this keep their bits under any bound, and no other value becomes one of them
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub(crate) exact_up_to: Option<f64>,
+    /// The same for values from this on
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub(crate) exact_from: Option<f64>,
     /// A value that stays exact beside the dataset's fill value
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub(crate) missing_value: Option<f64>,

@@ -247,6 +247,7 @@ fn range(option: &OptionDoc) -> (String, String) {
         }
         OptionKind::Float => ("a number above 0".to_owned(), "required".to_owned()),
         OptionKind::FloatOr(default) => ("a number, 0 or above".to_owned(), default.to_string()),
+        OptionKind::Optional => ("a number".to_owned(), "none".to_owned()),
         OptionKind::Word(words) => {
             let listed: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
             (listed.join(", "), words.first().map_or(String::new(), |word| format!("`{word}`")))

@@ -1,12 +1,12 @@
 //! `knarr explain`: the saved plan, for people.
 
 use knarr_core::error::{Error, ErrorKind, Result};
-use knarr_core::plan::{Action, Choice, Plan, VariablePlan};
+use knarr_core::plan::{Action, Plan, VariablePlan};
 use knarr_core::settings::glob_matches;
 use std::path::PathBuf;
 
 use crate::args::Explain;
-use crate::table::{self, Align};
+use crate::table;
 
 pub(crate) fn run(arguments: &Explain) -> Result<u8> {
     let path = plan_file(&arguments.file);
@@ -56,60 +56,6 @@ fn print(variable: &VariablePlan) {
     );
     match &variable.action {
         Action::Copy(why) => println!("  copied as it is: {why}\n"),
-        Action::Encode(choice) => print_choice(choice),
+        Action::Encode(choice) => println!("{}", choice.explained()),
     }
-}
-
-fn print_choice(choice: &Choice) {
-    println!("  chain    {}", choice.chain);
-    println!("  chunks   {}", table::shape(&choice.chunk));
-    println!("  quality  {}", choice.quality);
-    println!("  reader   {}", crate::inspect::reader_in_words(choice.reader));
-    println!("  why      {}", choice.reason);
-    let features = &choice.features;
-    let list = |values: &[f64]| values.iter().map(|value| format!("{value:.1}")).collect::<Vec<_>>().join(" ");
-    let range = features.range.map_or("-".to_owned(), |(low, high)| format!("{low} to {high}"));
-    println!(
-        "  data     {:?}, {} elements looked at, range {range}, fill {:.1} %, repeats {:.1} %, distinct {:.1} %, trailing zero bits {}",
-        features.class,
-        features.elements,
-        features.fill * 100.0,
-        features.repeats * 100.0,
-        features.distinct * 100.0,
-        features.trailing_zeros
-    );
-    println!(
-        "           entropy per byte plane {}, of differences {}",
-        list(&features.plane_entropy),
-        list(&features.delta_entropy)
-    );
-    println!("           bits of difference per axis {}", list(&features.axis_bits));
-    println!("  choosing took {:.1} ms on {} of samples", choice.seconds * 1e3, table::bytes(choice.sample_bytes));
-    let header = [
-        ("  candidate", Align::Left),
-        ("score", Align::Right),
-        ("predicted", Align::Right),
-        ("tried", Align::Right),
-        ("encode", Align::Right),
-        ("decode", Align::Right),
-        ("J/GB", Align::Right),
-        ("", Align::Left),
-    ];
-    let rows: Vec<Vec<String>> = choice
-        .candidates
-        .iter()
-        .map(|candidate| {
-            vec![
-                format!("  {}", candidate.chain),
-                format!("{:.3}", candidate.score),
-                format!("{:.2}", candidate.predicted_ratio),
-                candidate.tried_ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
-                format!("{:.0} MB/s", candidate.merits.encode),
-                format!("{:.0} MB/s", candidate.merits.decode),
-                format!("{:.0}", candidate.merits.energy),
-                candidate.dropped.clone().map(|why| format!("dropped: {why}")).unwrap_or_default(),
-            ]
-        })
-        .collect();
-    println!("{}", table::render(&header, &rows));
 }

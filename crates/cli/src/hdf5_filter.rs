@@ -16,6 +16,8 @@ pub(crate) fn run(arguments: &Hdf5Filter) -> Result<u8> {
         finest_abs_error: arguments.finest_abs_error,
         significant_bits: arguments.significant_bits,
         significant_digits: arguments.significant_digits,
+        exact_up_to: arguments.exact_up_to,
+        exact_from: arguments.exact_from,
     };
     let wishes = Wishes { goal: arguments.goal.parse()?, quality, missing: arguments.missing_value };
     let words = ClientData { wishes, chunks: None }.words()?;

@@ -1,6 +1,6 @@
 //! `knarr inspect`: what a file holds and what a reader needs.
 
-use knarr_core::codec::{Reader, registered};
+use knarr_core::codec::registered;
 use knarr_core::error::Result;
 use knarr_core::model::{ElementType, Layout, Variable};
 
@@ -94,14 +94,4 @@ pub(crate) fn needs(variables: &[Variable]) -> String {
         }
     }
     if names.is_empty() { "any build of its library".to_owned() } else { names.join(", ") }
-}
-
-/// What each kind of reader is, in words.
-pub(crate) fn reader_in_words(reader: Reader) -> &'static str {
-    match reader {
-        Reader::Core => "any build of HDF5",
-        Reader::NetCdf => "netCDF-4 with its own plugins (zstd, Blosc, bzip2), or HDF5 with hdf5plugin",
-        Reader::Standard => "HDF5 with the registered filters of hdf5plugin",
-        Reader::Knarr => "HDF5 with Knarr's filter (id 45223)",
-    }
 }

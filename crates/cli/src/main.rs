@@ -17,8 +17,9 @@ mod report;
 mod request;
 mod run;
 mod session;
-mod table;
 mod verify;
+
+use knarr_core::table;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -109,6 +109,8 @@ impl Request {
         set(&wishes.finest_abs_error, "finest-abs-error", &|q, v| put_float(&mut q.finest_abs_error, v))?;
         set(&wishes.significant_bits, "significant-bits", &|q, v| put_count(&mut q.significant_bits, v))?;
         set(&wishes.significant_digits, "significant-digits", &|q, v| put_count(&mut q.significant_digits, v))?;
+        set(&wishes.exact_up_to, "exact-up-to", &|q, v| put_float(&mut q.exact_up_to, v))?;
+        set(&wishes.exact_from, "exact-from", &|q, v| put_float(&mut q.exact_from, v))?;
         settings.quality.validate(knarr_core::array::DType::F64)?;
         for rule in &settings.rules {
             if let Some(quality) = rule.quality {
@@ -159,6 +161,8 @@ mod tests {
             finest_abs_error: vec![],
             significant_bits: vec![],
             significant_digits: vec![],
+            exact_up_to: vec![],
+            exact_from: vec![],
         }
     }
 
@@ -192,6 +196,7 @@ mod tests {
             Wishes { max_abs_error: vec!["T=small".into()], ..wishes() },
             Wishes { max_abs_error: vec!["-1".into()], ..wishes() },
             Wishes { finest_abs_error: vec!["0.1".into()], ..wishes() },
+            Wishes { exact_from: vec!["T=5".into()], ..wishes() },
         ] {
             assert!(Request::new(&bad).is_err(), "{bad:?}");
         }

@@ -32,9 +32,9 @@ pub(crate) fn engine_for_run(resources: &Resources, configured_profile: Option<P
 
 fn with_profile(mut engine: Engine, resources: &Resources, configured_profile: Option<PathBuf>) -> Result<Engine> {
     if let Some(path) = resources.profile.clone().or(configured_profile) {
-        engine.profile = Arc::new(read_profile(&path)?);
+        engine.profile = Arc::new(Profile::read(&path)?);
     } else if let Some(path) = user_profile().filter(|path| path.exists()) {
-        engine.profile = Arc::new(read_profile(&path)?);
+        engine.profile = Arc::new(Profile::read(&path)?);
     }
     Ok(engine)
 }
@@ -72,11 +72,6 @@ fn stopped_by() -> &'static Arc<AtomicUsize> {
 pub(crate) fn interrupted_code() -> Option<u8> {
     let signal = stopped_by().load(Ordering::Relaxed);
     u8::try_from(128 + signal).ok().filter(|_| signal > 0)
-}
-
-fn read_profile(path: &std::path::Path) -> Result<Profile> {
-    let text = std::fs::read_to_string(path).map_err(|error| Error::read(path, &error))?;
-    Profile::parse(&text).map_err(|error| error.at(path.display().to_string()))
 }
 
 /// Where the user's profile lies: `$XDG_CONFIG_HOME/knarr/profile.json`, else below `~/.config`.

@@ -66,6 +66,17 @@ impl DType {
         matches!(self, Self::F32 | Self::F64)
     }
 
+    /// Bits of `value` rounded to this floating-point type; `None` for other types, in which nothing is lossy and no
+    /// value has to be kept.
+    pub fn float_bits(self, value: f64) -> Option<u64> {
+        #[expect(clippy::cast_possible_truncation, reason = "rounds to the type of the data")]
+        match self {
+            Self::F32 => Some(u64::from((value as f32).to_bits())),
+            Self::F64 => Some(value.to_bits()),
+            _ => None,
+        }
+    }
+
     /// True for the eight integer types.
     pub fn is_integer(self) -> bool {
         matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64 | Self::U8 | Self::U16 | Self::U32 | Self::U64)

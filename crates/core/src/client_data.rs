@@ -7,11 +7,12 @@
 //! ```text
 //! word 0   version
 //! word 1   bits 0-3 goal: 0 balanced, 1 speed, 2 ratio, 3 archive, 4 energy, 15 weights and limits follow
-//!          bit 4 max_abs_error, 5 max_range_error, 6 max_rel_error, 7 finest_abs_error follow, 8 missing value follows
+//!          bit 4 max_abs_error, 5 max_range_error, 6 max_rel_error, 7 finest_abs_error, 8 missing value,
+//!          9 exact_up_to, 10 exact_from follow
 //!          bits 16-21 significant_bits, bits 22-25 significant_digits; 0 is none
 //!          bit 31 the chunks' part follows
 //! [goal 15: word of bits 0-3 weights of ratio, encode, decode, energy, bits 4-7 limits on them; an f32 each]
-//! [f64 per error that follows, in the order of the bits, then the missing value]
+//! [f64 per number that follows, in the order of the bits]
 //! chunks   bits 0-7 type as in frames, 0 for bytes that another filter wrote; bit 8 big-endian
 //!          bit 9 extents take two words, the low one first; bits 10-11 count of fill values; bits 16-21 rank
 //!          [element size, if opaque]  extents, slowest first  fill values, of one word or, for 8-byte types, two
@@ -36,12 +37,13 @@ const GOALS: [&str; 5] = ["balanced", "speed", "ratio", "archive", "energy"];
 const OWN_GOAL: u32 = 15;
 const MEASURES: [(Measure, &str); 4] =
     [(Measure::Ratio, "ratio"), (Measure::Encode, "encode"), (Measure::Decode, "decode"), (Measure::Energy, "energy")];
-/// First bit of the errors in word 1.
-const ERRORS: u32 = 4;
-const MISSING: u32 = 1 << 8;
+/// Bit in word 1 of the first number that follows.
+const NUMBERS: u32 = 4;
+/// Words that h5repack passes on, at most.
+const MOST_WISHES: usize = 20;
 const COMPLETE: u32 = 1 << 31;
 /// Every bit of word 1 that has a meaning.
-const KNOWN: u32 = 0x83FF_01FF;
+const KNOWN: u32 = 0x83FF_07FF;
 const BIG_ENDIAN: u32 = 1 << 8;
 const WIDE: u32 = 1 << 9;
 /// Every bit of the first word about chunks that has a meaning.
@@ -121,22 +123,26 @@ impl ClientData {
     /// The words for a file or program.
     ///
     /// # Errors
-    /// `Usage` for wishes out of range; `Unsupported` for chunks of more than 32 axes or 3 fill values.
+    /// `Usage` for wishes out of range; `Unsupported` for more wishes than programs pass on, and for chunks of more than
+    /// 32 axes or 3 fill values.
     pub fn words(&self) -> Result<Vec<u32>> {
-        let Wishes { goal, quality, missing } = &self.wishes;
+        let Wishes { goal, quality, .. } = &self.wishes;
         quality.validate(DType::F64)?;
-        let errors = errors(quality);
+        let numbers = self.wishes.numbers();
         let mut first = 0;
-        for (bit, error) in (ERRORS..).zip(errors) {
-            first |= u32::from(error.is_some()) << bit;
+        for (bit, number) in (NUMBERS..).zip(numbers) {
+            first |= u32::from(number.is_some()) << bit;
         }
-        first |= if missing.is_some() { MISSING } else { 0 };
         first |= quality.significant_bits.unwrap_or(0) << 16 | quality.significant_digits.unwrap_or(0) << 22;
         first |= if self.chunks.is_some() { COMPLETE } else { 0 };
         let (number, own) = goal_words(goal)?;
         let mut words = vec![VERSION, first | number];
         words.extend(own);
-        errors.into_iter().chain([*missing]).flatten().for_each(|value| push_wide(&mut words, value.to_bits()));
+        numbers.into_iter().flatten().for_each(|value| push_wide(&mut words, value.to_bits()));
+        if words.len() > MOST_WISHES {
+            return Err(Error::unsupported(format!("{} words of wishes, programs pass on {MOST_WISHES}", words.len()))
+                .mend("use a named goal, or leave out a bound that another one implies"));
+        }
         if let Some(chunks) = &self.chunks {
             push_chunks(&mut words, chunks)?;
             words.push(checksum(&words));
@@ -145,9 +151,13 @@ impl ClientData {
     }
 }
 
-/// The errors of a quality in the order of their bits.
-fn errors(quality: &Quality) -> [Option<f64>; 4] {
-    [quality.max_abs_error, quality.max_range_error, quality.max_rel_error, quality.finest_abs_error]
+impl Wishes {
+    /// The numbers in the order of their bits.
+    fn numbers(&self) -> [Option<f64>; 7] {
+        let Quality { max_abs_error, max_range_error, max_rel_error, finest_abs_error, .. } = self.quality;
+        let Quality { exact_up_to, exact_from, .. } = self.quality;
+        [max_abs_error, max_range_error, max_rel_error, finest_abs_error, self.missing, exact_up_to, exact_from]
+    }
 }
 
 /// Number of the goal, and the words that follow where it has no name.
@@ -261,17 +271,21 @@ impl Words<'_> {
         let mut following = |present: bool| -> Result<Option<f64>> {
             if present { self.wide(true).map(f64::from_bits).map(Some) } else { Ok(None) }
         };
-        let mut error = |number: u32| following(first >> (ERRORS + number) & 1 == 1);
+        let mut number = |number: u32| following(first >> (NUMBERS + number) & 1 == 1);
+        let [max_abs_error, max_range_error, max_rel_error, finest_abs_error, missing, exact_up_to, exact_from] =
+            [number(0)?, number(1)?, number(2)?, number(3)?, number(4)?, number(5)?, number(6)?];
         let quality = Quality {
-            max_abs_error: error(0)?,
-            max_range_error: error(1)?,
-            max_rel_error: error(2)?,
-            finest_abs_error: error(3)?,
+            max_abs_error,
+            max_range_error,
+            max_rel_error,
+            finest_abs_error,
+            exact_up_to,
+            exact_from,
             significant_bits: Some(first >> 16 & 0x3F).filter(|bits| *bits > 0),
             significant_digits: Some(first >> 22 & 0xF).filter(|digits| *digits > 0),
         };
         quality.validate(DType::F64)?;
-        Ok(Wishes { goal, quality, missing: following(first & MISSING != 0)? })
+        Ok(Wishes { goal, quality, missing })
     }
 
     fn goal(&mut self, number: u32) -> Result<Goal> {
@@ -410,11 +424,19 @@ mod tests {
             finest_abs_error: Some(0.1),
             significant_bits: Some(52),
             significant_digits: Some(15),
+            ..Quality::LOSSLESS
+        };
+        let exact = Quality { exact_up_to: Some(-1.0), exact_from: Some(1.0), ..quality };
+        let words = |goal: &str, quality| {
+            let wishes = Wishes { goal: goal.parse().unwrap(), quality, missing: Some(1e20) };
+            ClientData { wishes, chunks: None }.words()
         };
         for goal in ["ratio=1,encode=1,decode=1,energy=1", "ratio>=2,encode>=1,decode>=1,energy<=9", "archive"] {
-            let wishes = Wishes { goal: goal.parse().unwrap(), quality, missing: Some(1e20) };
-            assert!(ClientData { wishes, chunks: None }.words().unwrap().len() <= 20, "{goal}");
+            assert!(words(goal, quality).unwrap().len() <= 20, "{goal}");
         }
+        assert!(words("archive", exact).unwrap().len() <= 20);
+        let error = words("ratio=1,encode=1,decode=1,energy=1", exact).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
     }
 
     #[test]
@@ -450,6 +472,8 @@ mod tests {
             bits in proptest::option::of(1u32..=52),
             digits in proptest::option::of(1u32..=15),
             missing in proptest::option::of(any::<f64>()),
+            up_to in proptest::option::of(-1e30f64..0.0),
+            from in proptest::option::of(0.0f64..1e30),
             goal in proptest::sample::select(NAMED.to_vec()),
             number in 1u8..=12,
             big in any::<bool>(),
@@ -459,6 +483,7 @@ mod tests {
             let dtype = numbered_dtype(number, || Ok(77)).unwrap().unwrap();
             let [max_abs_error, max_range_error, max_rel_error, finest] = errors;
             let relative = max_rel_error.is_some() || bits.is_some() || digits.is_some();
+            let bounded = relative || max_abs_error.is_some() || max_range_error.is_some();
             let quality = Quality {
                 max_abs_error,
                 max_range_error,
@@ -466,6 +491,8 @@ mod tests {
                 finest_abs_error: finest.filter(|_| relative),
                 significant_bits: bits,
                 significant_digits: digits,
+                exact_up_to: up_to.filter(|_| bounded),
+                exact_from: from.filter(|_| bounded),
             };
             let size = dtype.size().min(8);
             let fills = if matches!(dtype, DType::Opaque(_)) { Vec::new() } else { fills };

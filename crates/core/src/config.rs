@@ -95,6 +95,10 @@ pub struct VariableRule {
     pub significant_bits: Option<u32>,
     /// See [`Quality::significant_digits`].
     pub significant_digits: Option<u32>,
+    /// See [`Quality::exact_up_to`].
+    pub exact_up_to: Option<f64>,
+    /// See [`Quality::exact_from`].
+    pub exact_from: Option<f64>,
     /// Chain to use without choosing.
     pub chain: Option<String>,
     /// `auto`, `keep` or a shape such as `1x180x360`.
@@ -176,6 +180,8 @@ impl VariableRule {
             finest_abs_error: self.finest_abs_error,
             significant_bits: self.significant_bits,
             significant_digits: self.significant_digits,
+            exact_up_to: self.exact_up_to,
+            exact_from: self.exact_from,
         };
         if stated != Quality::LOSSLESS {
             if self.quality.is_some() {

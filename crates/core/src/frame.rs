@@ -115,6 +115,20 @@ pub fn write(chain: &Chain, payload: &[u8], out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
+/// Bytes that the frame of an array may take at most: encoding that does not gain is not kept.
+///
+/// # Errors
+/// `Unsupported` if the shape is too large, or has more than 32 axes or fill values.
+pub fn max_len(array: &ArraySpec) -> Result<usize> {
+    let raw = Chain::prepare(&CodecList::default(), &ChainSpec::raw(), array)?;
+    let mut header = Vec::new();
+    write(&raw, &[], &mut header)?;
+    // The length of the payload takes one byte in this header and up to ten in others.
+    (header.len() + 9)
+        .checked_add(array.byte_len())
+        .ok_or_else(|| Error::unsupported(format!("shape {:?} of {} is too large", array.shape, array.dtype)))
+}
+
 /// Reads a frame that takes up all of `bytes`, and verifies its checksums.
 ///
 /// # Errors

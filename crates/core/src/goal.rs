@@ -130,7 +130,8 @@ impl fmt::Display for Goal {
 impl FromStr for Goal {
     type Err = Error;
 
-    /// A name, or comma-separated weights and limits: `ratio=0.4,encode=0.3,decode=0.3`, `encode>=300MB/s`.
+    /// A name, or comma-separated weights and limits: `ratio=0.4,encode=0.3,decode=0.3`, `encode>=300MB/s`. Limits may
+    /// follow a name: `archive,encode>=50MB/s`.
     fn from_str(text: &str) -> Result<Self> {
         if let Some(goal) = Self::named(text) {
             return Ok(goal);
@@ -142,7 +143,10 @@ impl FromStr for Goal {
             ))
         };
         let mut goal = Self { text: text.to_owned(), weights: Vec::new(), limits: Vec::new() };
-        for item in text.split(',').map(str::trim) {
+        let (first, rest) = text.split_once(',').unwrap_or((text, ""));
+        let named = Self::named(first.trim());
+        let items = if named.is_some() { rest } else { text };
+        for item in items.split(',').map(str::trim) {
             let (name, value, is_limit) = if let Some((name, value)) = item.split_once(">=") {
                 (name, value, true)
             } else if let Some((name, value)) = item.split_once("<=") {
@@ -170,11 +174,16 @@ impl FromStr for Goal {
                 .ok_or_else(|| refuse(format!("'{value}' is not a number above 0")))?;
             if is_limit {
                 goal.limits.push(Limit { measure, value });
+            } else if named.is_some() {
+                return Err(refuse(format!("'{item}' is a weight, '{}' has its own", first.trim())));
             } else {
                 goal.weights.push((measure, value));
             }
         }
-        if goal.weights.is_empty() {
+        if let Some(named) = named {
+            goal.weights = named.weights;
+            goal.limits.extend(named.limits);
+        } else if goal.weights.is_empty() {
             // A limit alone: the best ratio within it.
             goal.weights.push((Measure::Ratio, 1.0));
         }
@@ -204,6 +213,8 @@ mod tests {
         assert_eq!(best("encode>=300MB/s"), "fast");
         assert_eq!(best("encode>=2"), "small");
         assert_eq!(best("ratio=0.5,encode=0.5"), "fast");
+        assert_eq!(best("ratio, encode>=300MB/s"), "fast");
+        assert_eq!(best("archive,encode>=2"), "small");
     }
 
     #[test]
@@ -214,7 +225,19 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_advice() {
-        for text in ["", "fastest", "ratio=-1", "ratio=x", "speed=1", "encode<=300", "energy>=3", "ratio=0"] {
+        for text in [
+            "",
+            "fastest",
+            "ratio=-1",
+            "ratio=x",
+            "speed=1",
+            "encode<=300",
+            "energy>=3",
+            "ratio=0",
+            "ratio,",
+            "ratio,speed",
+            "ratio,encode=1",
+        ] {
             assert!(text.parse::<Goal>().unwrap_err().advice().is_some(), "{text}");
         }
     }

@@ -19,8 +19,10 @@ pub mod features;
 pub mod frame;
 pub mod goal;
 pub mod grid;
+pub mod guard;
 pub mod model;
 pub mod online;
+pub mod pack;
 pub mod pipeline;
 pub mod plan;
 pub mod profile;
@@ -29,6 +31,7 @@ pub mod quality;
 pub mod quantization;
 pub mod settings;
 pub mod store;
+pub mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
 

@@ -8,6 +8,7 @@ use crate::codec::Reader;
 use crate::features::Features;
 use crate::goal::{Goal, Merits};
 use crate::quality::{Bound, Observed, Quality};
+use crate::table::{self, Align};
 
 /// Version of the plan format.
 pub const VERSION: u32 = 1;
@@ -88,6 +89,52 @@ pub struct Choice {
     pub seconds: f64,
 }
 
+impl Choice {
+    /// The whole choice for people, in indented lines: chain, what was found in the data, and every candidate.
+    pub fn explained(&self) -> String {
+        let features = &self.features;
+        let list = |values: &[f64]| values.iter().map(|value| format!("{value:.1}")).collect::<Vec<_>>().join(" ");
+        let range = features.range.map_or("-".to_owned(), |(low, high)| format!("{low} to {high}"));
+        let percent = |fraction: f64| format!("{:.1} %", fraction * 100.0);
+        let lines = [
+            format!("  chain    {}", self.chain),
+            format!("  chunks   {}", table::shape(&self.chunk)),
+            format!("  quality  {}", self.quality),
+            format!("  reader   {}", self.reader.in_words()),
+            format!("  why      {}", self.reason),
+            format!(
+                "  data     {:?}, {} elements looked at, range {range}, fill {}, repeats {}, distinct {}, \
+                 trailing zero bits {}",
+                features.class,
+                features.elements,
+                percent(features.fill),
+                percent(features.repeats),
+                percent(features.distinct),
+                features.trailing_zeros
+            ),
+            format!(
+                "           entropy per byte plane {}, of differences {}",
+                list(&features.plane_entropy),
+                list(&features.delta_entropy)
+            ),
+            format!("           bits of difference per axis {}", list(&features.axis_bits)),
+            format!("  choosing took {:.1} ms on {} of samples", self.seconds * 1e3, table::bytes(self.sample_bytes)),
+        ];
+        let header = [
+            ("  candidate", Align::Left),
+            ("score", Align::Right),
+            ("predicted", Align::Right),
+            ("tried", Align::Right),
+            ("encode", Align::Right),
+            ("decode", Align::Right),
+            ("J/GB", Align::Right),
+            ("", Align::Left),
+        ];
+        let rows: Vec<Vec<String>> = self.candidates.iter().map(Candidate::cells).collect();
+        lines.join("\n") + "\n" + &table::render(&header, &rows)
+    }
+}
+
 /// A chain that was considered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
@@ -111,6 +158,20 @@ impl Candidate {
     /// True if it was tried and serves.
     pub fn is_usable(&self) -> bool {
         self.tried_ratio.is_some() && self.dropped.is_none()
+    }
+
+    /// A row of the table of candidates.
+    fn cells(&self) -> Vec<String> {
+        vec![
+            format!("  {}", self.chain),
+            format!("{:.3}", self.score),
+            format!("{:.2}", self.predicted_ratio),
+            self.tried_ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+            format!("{:.0} MB/s", self.merits.encode),
+            format!("{:.0} MB/s", self.merits.decode),
+            format!("{:.0}", self.merits.energy),
+            self.dropped.as_ref().map(|why| format!("dropped: {why}")).unwrap_or_default(),
+        ]
     }
 }
 

@@ -9,6 +9,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("knarr-native", &["knarr-core"]),
     ("knarr-formats", &["knarr-core"]),
     ("knarr-h5filter", &["knarr-core", "knarr-native"]),
+    ("knarr-capi", &["knarr-core", "knarr-native"]),
     ("knarr-cli", &["knarr-core", "knarr-native", "knarr-formats"]),
     ("knarr-preload", &["knarr-core"]),
     ("knarr-python", &["knarr-core", "knarr-native", "knarr-formats"]),

@@ -78,8 +78,7 @@ fn bounds_hold_for_every_kind_of_chunk_in_both_byte_orders() {
             }
             let mut out = Vec::new();
             online.encode(&words, &raw, &mut out).unwrap();
-            let range = knarr_core::quality::valid_range(&spec, &raw);
-            quality.bound(range).unwrap().check(&spec, &raw, &decoded(&out)).unwrap();
+            quality.bound_of(&spec, &raw).unwrap().check(&spec, &raw, &decoded(&out)).unwrap();
         }
     }
 }

@@ -56,6 +56,10 @@ impl Source for Labelled<'_> {
         Ok(())
     }
 
+    fn decode_seconds(&self) -> f64 {
+        self.source.decode_seconds()
+    }
+
     fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
         !self.is_label(variable) && self.source.is_written(variable, start, count)
     }

@@ -1,11 +1,10 @@
 //! What HDF5 calls. No panic and no error leaves it but as an HDF5 error.
 
 use knarr_core::codec::KNARR_FILTER;
+use knarr_core::guard::guarded;
 use knarr_core::{Error, Result};
 use knarr_native::plugin::abi::{CLASS_VERSION, Class, DECODE, Id, TYPE_FILTER};
-use std::any::Any;
 use std::ffi::{c_int, c_uint, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::host::{Host, Minor};
 use crate::{chunk, dataset};
@@ -44,40 +43,23 @@ pub(crate) extern "C" fn H5PLget_plugin_info() -> *const Class {
 
 /// Runs `work`; an error or panic is pushed to the error stack of the calling HDF5 and becomes `None`.
 fn guard<T>(minor: Minor, work: impl FnOnce(Option<&'static Host>) -> Result<T>) -> Option<T> {
-    let run = || {
-        silence_panics();
+    let outcome = guarded(|| {
         let host = Host::of_caller();
-        match catch_unwind(AssertUnwindSafe(|| work(host))) {
-            Ok(Ok(done)) => Some(done),
-            Ok(Err(error)) => {
+        match guarded(|| work(host)) {
+            Ok(done) => Ok(Some(done)),
+            Err(error) => {
                 push(host, minor, &error);
-                None
-            }
-            Err(panic) => {
-                push(host, minor, &Error::internal(panic_message(panic.as_ref())).mend("please report this"));
-                None
+                Ok(None)
             }
         }
-    };
-    // What is left outside the inner guard allocates at most.
-    catch_unwind(AssertUnwindSafe(run)).ok().flatten()
+    });
+    outcome.ok().flatten()
 }
 
 fn push(host: Option<&Host>, minor: Minor, error: &Error) {
     if let Some(host) = host {
         host.push_error(minor, &error.to_string());
     }
-}
-
-/// The message goes to HDF5's error stack; a library does not print.
-pub(crate) fn silence_panics() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| std::panic::set_hook(Box::new(|_| {})));
-}
-
-fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("a defect of Knarr: {}", text.unwrap_or("unknown"))
 }
 
 /// `set_local`: completes the client data when a dataset is created.

@@ -1,12 +1,11 @@
 //! Whole chunks for `knarr run`: encoded in threads, and given back one by one.
 
 use std::ffi::{c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use knarr_core::capture::Block;
+use knarr_core::guard::guarded;
 use knarr_core::{Error, Result};
 
-use crate::abi::silence_panics;
 use crate::chunk;
 
 /// Stores one chunk: where it begins in the dataset, the filters it skips, its bytes and their number. Negative for
@@ -29,7 +28,6 @@ pub(crate) unsafe extern "C" fn knarr_encode_block(
     context: *mut c_void,
 ) -> c_int {
     let work = || {
-        silence_panics();
         if request.is_null() || values.is_null() {
             return Err(Error::internal("no values"));
         }
@@ -43,10 +41,7 @@ pub(crate) unsafe extern "C" fn knarr_encode_block(
             unsafe { put(context, offset.as_ptr(), mask, bytes.as_ptr().cast(), bytes.len()) }
         })
     };
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(())) => 0,
-        _ => -1,
-    }
+    if guarded(work).is_ok() { 0 } else { -1 }
 }
 
 fn encode(block: &Block, values: &[u8], put: impl Fn(&[u64], u32, &[u8]) -> c_int) -> Result<()> {

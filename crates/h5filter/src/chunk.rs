@@ -1,29 +1,19 @@
 //! One chunk: a frame made from values, or values from a frame.
 
 use knarr_core::array::ArraySpec;
-use knarr_core::chain::Scratch;
 use knarr_core::client_data::{Chunks, ClientData};
-use knarr_core::codec::CodecList;
 use knarr_core::engine::Engine;
-use knarr_core::frame::{self, Frame};
+use knarr_core::frame;
 use knarr_core::online::Online;
 use knarr_core::{Error, ErrorKind, Result};
+use knarr_native::FrameCodecs;
 use std::sync::OnceLock;
 
 /// A chunk of HDF5 is below this unless its client data say more.
 const LARGEST_CHUNK: usize = u32::MAX as usize;
 
-/// Codecs that every Knarr has. Chains with other plugins are not chosen: readers would need those as well.
-fn own_codecs() -> Result<CodecList> {
-    static CODECS: OnceLock<Result<CodecList>> = OnceLock::new();
-    CODECS.get_or_init(|| knarr_native::codecs_with_plugins(&[])).clone()
-}
-
-/// With the plugins that are installed, which `knarr repack` may have used.
-fn all_codecs() -> Result<CodecList> {
-    static CODECS: OnceLock<Result<CodecList>> = OnceLock::new();
-    CODECS.get_or_init(knarr_native::codecs).clone()
-}
+/// Chains with the plugins that are installed are not chosen: readers would need those as well.
+static CODECS: FrameCodecs = FrameCodecs::new();
 
 /// What encodes, for all datasets.
 ///
@@ -32,7 +22,7 @@ fn all_codecs() -> Result<CodecList> {
 pub(crate) fn online() -> Result<&'static Online> {
     static ONLINE: OnceLock<Result<Online>> = OnceLock::new();
     // A thread of its own for each chunk is the caller's business: one core, whatever the machine has.
-    let online = ONLINE.get_or_init(|| Ok(Online::new(Engine { jobs: 1, ..Engine::new(own_codecs()?) })));
+    let online = ONLINE.get_or_init(|| Ok(Online::new(Engine { jobs: 1, ..Engine::new(CODECS.own()?) })));
     online.as_ref().map_err(Clone::clone)
 }
 
@@ -63,18 +53,9 @@ pub(crate) fn decode(words: &[u32], encoded: &[u8]) -> Result<Vec<u8>> {
         return Err(Error::corrupt(format!("a frame of {} bytes is no chunk", frame.array.byte_len())));
     }
     let mut out = Vec::new();
-    match decode_with(&frame, &own_codecs()?, &mut out) {
-        Err(error) if error.kind() == ErrorKind::MissingFilter => decode_with(&frame, &all_codecs()?, &mut out)?,
-        done => done?,
-    }
-    Ok(out)
-}
-
-fn decode_with(frame: &Frame<'_>, codecs: &CodecList, out: &mut Vec<u8>) -> Result<()> {
     let array = &frame.array;
-    frame
-        .decode(codecs, &mut Scratch::default(), out)
-        .map_err(|error| error.at(format!("chunk of {} {:?}", array.dtype, array.shape)))
+    CODECS.decode(&frame, &mut out).map_err(|error| error.at(format!("chunk of {} {:?}", array.dtype, array.shape)))?;
+    Ok(out)
 }
 
 /// A frame of another shape or type than the file says must not reach the program.

@@ -47,7 +47,7 @@ pub(crate) fn complete(host: &Host, plist: Id, datatype: Id) -> Result<()> {
         wishes.quality.validate(spec.dtype)?;
         spec.shape = chunk_shape(host, plist)?;
         spec.fills = fill_value(host, plist, datatype, &spec)?;
-        let missing = wishes.missing.and_then(|value| bits_of(value, spec.dtype));
+        let missing = wishes.missing.and_then(|value| spec.dtype.float_bits(value));
         spec.fills.extend(missing.filter(|bits| !spec.fills.contains(bits)).into_iter().collect::<Vec<_>>());
         spec.checked_len()?;
         Chunks::Array(spec)
@@ -201,14 +201,4 @@ fn fill_value(host: &Host, plist: Id, datatype: Id, spec: &ArraySpec) -> Result<
         Endian::Little => stored.iter().rev().fold(0, put),
         Endian::Big => stored.iter().fold(0, put),
     }])
-}
-
-/// Bits of `value` in a floating-point type, rounded to it. In integers nothing is lossy, so none are needed.
-fn bits_of(value: f64, dtype: DType) -> Option<u64> {
-    #[expect(clippy::cast_possible_truncation, reason = "rounds to the type of the data")]
-    match dtype {
-        DType::F32 => Some(u64::from((value as f32).to_bits())),
-        DType::F64 => Some(value.to_bits()),
-        _ => None,
-    }
 }

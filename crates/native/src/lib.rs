@@ -18,10 +18,12 @@ mod xz;
 mod zfp;
 mod zstd;
 
-use knarr_core::Result;
+use knarr_core::chain::Scratch;
 use knarr_core::codec::{Codec, CodecList, Framed, KNARR_FILTER};
+use knarr_core::frame::Frame;
+use knarr_core::{ErrorKind, Result};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// All codecs: those of `knarr-core`, the ones of this crate in a fixed order, then the HDF5 filter plugins found in
 /// [`plugin::directories`].
@@ -70,4 +72,47 @@ pub fn codecs_with_plugins(directories: &[PathBuf]) -> Result<CodecList> {
     let framed = Framed::new(list.clone());
     list.push(Arc::new(framed))?;
     Ok(list)
+}
+
+/// Codecs of those who write frames for others and read anybody's: made when they are first needed, shared by threads.
+#[derive(Debug, Default)]
+pub struct FrameCodecs {
+    own: OnceLock<Result<CodecList>>,
+    all: OnceLock<Result<CodecList>>,
+}
+
+impl FrameCodecs {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self { own: OnceLock::new(), all: OnceLock::new() }
+    }
+
+    /// Those that every Knarr has.
+    ///
+    /// # Errors
+    /// As for [`codecs`].
+    pub fn own(&self) -> Result<CodecList> {
+        self.own.get_or_init(|| codecs_with_plugins(&[])).clone()
+    }
+
+    /// With the HDF5 filter plugins that are installed.
+    ///
+    /// # Errors
+    /// As for [`codecs`].
+    pub fn all(&self) -> Result<CodecList> {
+        self.all.get_or_init(codecs).clone()
+    }
+
+    /// Decodes a frame into `out`. Plugins are only looked for if it needs one.
+    ///
+    /// # Errors
+    /// As for [`Frame::decode`].
+    pub fn decode(&self, frame: &Frame<'_>, out: &mut Vec<u8>) -> Result<()> {
+        match frame.decode(&self.own()?, &mut Scratch::default(), out) {
+            Err(error) if error.kind() == ErrorKind::MissingFilter => {
+                frame.decode(&self.all()?, &mut Scratch::default(), out)
+            }
+            done => done,
+        }
+    }
 }

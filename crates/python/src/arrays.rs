@@ -1,18 +1,21 @@
 //! Arrays in memory: advise, compress, decompress. The GIL is released while codecs run.
 
 use knarr_core::array::{ArraySpec, ArrayView, DType, Endian};
-use knarr_core::chain::{Chain, ChainSpec, Scratch};
+use knarr_core::chain::{Chain, ChainSpec};
 use knarr_core::choose::Target;
-use knarr_core::codec::{Loss, Reader};
-use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::error::{Error, Result};
 use knarr_core::frame;
 use knarr_core::pipeline::plan_array;
 use knarr_core::settings::{ChunkRule, Settings, VariableSettings};
+use knarr_native::FrameCodecs;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::raise;
 use crate::request::Request;
+
+/// Of frames.
+static CODECS: FrameCodecs = FrameCodecs::new();
 
 /// The choice for an array as JSON. `kind` is `h5` or `zarr`; `fills` are bit patterns.
 #[pyfunction]
@@ -63,33 +66,10 @@ pub(crate) fn compress<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let outcome = || -> Result<Vec<u8>> {
         let request = Request::parse(request)?;
-        // A frame is Knarr's own container: every codec may be used.
-        let settings = Settings { portable: Reader::Knarr, ..request.settings()? };
         let spec = spec(dtype, shape, fills)?;
-        ArrayView::new(&spec, bytes)?;
-        let choice = choose(&request, &settings, &spec, bytes, Target::Hdf5(Reader::Knarr))?;
-        let engine = request.engine()?;
-        let encode = |chain: &ChainSpec| -> Result<Vec<u8>> {
-            let chain = Chain::prepare(&engine.codecs, chain, &spec)?;
-            let (mut scratch, mut encoded, mut decoded) = (Scratch::default(), Vec::new(), Vec::new());
-            chain.encode(bytes, &mut scratch, &mut encoded)?;
-            chain.decode(&encoded, &mut scratch, &mut decoded)?;
-            match (chain.loss(), &choice.bound) {
-                (Loss::Lossy, Some(bound)) => drop(bound.check(&spec, bytes, &decoded)?),
-                _ if decoded == bytes => {}
-                _ => {
-                    return Err(Error::new(ErrorKind::Internal, format!("'{}' did not return the bits", chain.spec())));
-                }
-            }
-            let mut out = Vec::new();
-            frame::write(&chain, &encoded, &mut out)?;
-            Ok(out)
-        };
-        let packed = match (encode(&choice.chain), &choice.fallback) {
-            (Err(_), Some(fallback)) => encode(fallback)?,
-            (packed, _) => packed?,
-        };
-        if packed.len() >= bytes.len() { encode(&ChainSpec::raw()) } else { Ok(packed) }
+        let mut out = Vec::new();
+        request.packer()?.pack(&ArrayView::new(&spec, bytes)?, &mut out)?;
+        Ok(out)
     };
     py.detach(outcome).map(|packed| PyBytes::new(py, &packed)).map_err(raise)
 }
@@ -100,7 +80,7 @@ pub(crate) fn decompress<'py>(py: Python<'py>, packed: &[u8]) -> PyResult<(Bound
     let outcome = || -> Result<(Vec<u8>, String, Vec<usize>)> {
         let frame = frame::read(packed)?;
         let mut out = Vec::new();
-        frame.decode(&knarr_native::codecs()?, &mut Scratch::default(), &mut out)?;
+        CODECS.decode(&frame, &mut out)?;
         Ok((out, frame.array.dtype.to_string(), frame.array.shape.clone()))
     };
     py.detach(outcome).map(|(bytes, dtype, shape)| (PyBytes::new(py, &bytes), dtype, shape)).map_err(raise)

@@ -3,6 +3,7 @@
 use knarr_core::codec::Reader;
 use knarr_core::engine::Engine;
 use knarr_core::error::{Error, Result};
+use knarr_core::pack::Packer;
 use knarr_core::quality::Quality;
 use knarr_core::settings::{Rule, Settings};
 use serde::Deserialize;
@@ -59,6 +60,12 @@ impl Request {
             });
         }
         Ok(settings)
+    }
+
+    /// What packs arrays as asked.
+    pub(crate) fn packer(&self) -> Result<Packer> {
+        let Settings { goal, quality, chain, .. } = self.settings()?;
+        Ok(Packer { engine: self.engine()?, goal, quality, chain })
     }
 
     pub(crate) fn engine(&self) -> Result<Engine> {

@@ -153,7 +153,7 @@ fn reader<'v>(done: &Repacked, written: impl Iterator<Item = &'v Variable>) -> S
         packages.entry(package).or_default().insert(filter.id, filter_name(filter.id));
     }
     if packages.is_empty() {
-        return crate::inspect::reader_in_words(done.reader).to_owned();
+        return done.reader.in_words().to_owned();
     }
     let clauses: Vec<String> = packages
         .iter()

@@ -143,6 +143,8 @@ fn rounding(bound: &Bound) -> String {
     if bound.finest > 0.0 {
         options.push(format!("finest={:?}", bound.finest));
     }
+    options.extend(bound.exact.up_to.map(|limit| format!("up_to={limit:?}")));
+    options.extend(bound.exact.from.map(|limit| format!("from={limit:?}")));
     format!("round:{}", options.join(","))
 }
 

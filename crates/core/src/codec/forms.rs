@@ -73,6 +73,16 @@ impl std::str::FromStr for Reader {
 }
 
 impl Reader {
+    /// What opens such a file, in words.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Core => "any build of HDF5",
+            Self::NetCdf => "netCDF-4 with its own plugins (zstd, Blosc, bzip2), or HDF5 with hdf5plugin",
+            Self::Standard => "HDF5 with the registered filters of hdf5plugin",
+            Self::Knarr => "HDF5 with Knarr's filter (id 45223)",
+        }
+    }
+
     /// What opens a pipeline of these filters.
     pub fn of_filters(ids: impl Iterator<Item = FilterId>) -> Self {
         ids.map(|id| match id {

@@ -44,6 +44,8 @@ pub enum OptionKind {
     Float,
     /// Floating-point number, zero or above, with the value if not given.
     FloatOr(f64),
+    /// Finite number of any sign; what is not given stays away, in frames too.
+    Optional,
     /// One of a list of words; the first is the default.
     Word(&'static [&'static str]),
     /// Unsigned 32-bit numbers, written `1/2/3`; `none`, the default, for no numbers.
@@ -108,6 +110,11 @@ impl Options {
         }
     }
 
+    /// Number `name` of the kind [`OptionKind::Optional`]; `None` if it was not given.
+    pub fn optional(&self, name: &str) -> Option<f64> {
+        self.float(name).ok()
+    }
+
     /// Word `name`.
     ///
     /// # Errors
@@ -156,6 +163,9 @@ impl Options {
         }
         let mut complete = BTreeMap::new();
         for doc in docs {
+            if doc.kind == OptionKind::Optional && !self.0.contains_key(doc.name) {
+                continue;
+            }
             let value = doc.check(codec, self.0.get(doc.name))?;
             complete.insert(doc.name.to_owned(), value);
         }
@@ -198,6 +208,12 @@ impl OptionDoc {
             }
             (OptionKind::FloatOr(default), None) => Ok(OptionValue::Float(default)),
             (OptionKind::FloatOr(_), _) => Err(refuse("a finite number, 0 or above".to_owned())),
+            (OptionKind::Optional, Some(OptionValue::Float(value))) if value.is_finite() => {
+                Ok(OptionValue::Float(*value))
+            }
+            #[expect(clippy::cast_precision_loss, reason = "rounded as the same number with a point would be")]
+            (OptionKind::Optional, Some(OptionValue::Int(value))) => Ok(OptionValue::Float(*value as f64)),
+            (OptionKind::Optional, _) => Err(refuse("a finite number".to_owned())),
             (OptionKind::Word(words), Some(OptionValue::Word(word))) if words.contains(&word.as_str()) => {
                 Ok(OptionValue::Word(word.clone()))
             }
@@ -218,6 +234,19 @@ impl OptionDoc {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn optional_numbers_stay_away_unless_given() {
+        let docs = [OptionDoc { name: "from", kind: OptionKind::Optional, doc: "limit" }];
+        let check = |value| Options::default().with("from", value).complete("test", &docs);
+        assert_eq!(Options::default().complete("test", &docs).unwrap().iter().count(), 0);
+        assert_eq!(check(OptionValue::Int(-7)).unwrap().optional("from"), Some(-7.0));
+        assert_eq!(check(OptionValue::Float(-0.5)).unwrap().optional("from"), Some(-0.5));
+        for bad in [OptionValue::Float(f64::INFINITY), OptionValue::Float(f64::NAN), OptionValue::Word("x".to_owned())]
+        {
+            assert!(check(bad).unwrap_err().advice().is_some());
+        }
+    }
 
     #[test]
     fn lists_of_numbers_are_checked() {

@@ -1,6 +1,6 @@
 //! `round`: the fewest mantissa bits that keep a bound, element by element.
 //!
-//! Every finite value that is not a fill value becomes the nearest multiple of the largest power of two that is
+//! Every finite value that is neither a fill value nor to stay exact becomes the nearest multiple of the largest power of two that is
 //! at most twice its tolerance, which zeroes trailing mantissa bits (as BitRound does; Klöwer et al. 2021,
 //! doi:10.1038/s43588-021-00156-2) and leaves ordinary numbers that any reader opens. Each result is checked
 //! against the tolerance after the cast to the stored type; where it fails the value stays as it was.
@@ -9,7 +9,7 @@ use super::rounding::rounds_floats;
 use super::{Codec, Hdf5Form, Kind, Loss, OptionDoc, OptionKind, Options, Stage, Step};
 use crate::array::{ArraySpec, DType};
 use crate::error::{Error, Result};
-use crate::quality::Bound;
+use crate::quality::{Bound, Exact, Limits};
 
 /// The codec.
 pub(super) struct Round;
@@ -40,6 +40,8 @@ const OPTIONS: &[OptionDoc] = &[
         kind: OptionKind::FloatOr(0.0),
         doc: "absolute error below which rel, bits and digits ask for nothing",
     },
+    OptionDoc { name: "up_to", kind: OptionKind::Optional, doc: "values up to this stay exact" },
+    OptionDoc { name: "from", kind: OptionKind::Optional, doc: "values from this on stay exact" },
 ];
 
 impl Codec for Round {
@@ -70,16 +72,19 @@ impl Codec for Round {
             bits: count("bits")?,
             digits: count("digits")?,
             finest: options.float("finest")?,
+            exact: Exact { up_to: options.optional("up_to"), from: options.optional("from") },
         };
         if bound.is_uniform() && bound.abs.is_infinite() {
             return Err(Error::usage("'round' needs a bound").mend("give abs, rel, bits or digits: 'round:abs=0.01'"));
         }
-        Ok(Box::new(Rounding { bound, spec: input.spec.clone() }))
+        let exact = bound.exact.limits(input.spec.dtype);
+        Ok(Box::new(Rounding { bound, exact, spec: input.spec.clone() }))
     }
 }
 
 struct Rounding {
     bound: Bound,
+    exact: Limits,
     spec: ArraySpec,
 }
 
@@ -134,10 +139,11 @@ impl Rounding {
         (value / step).round_ties_even() * step
     }
 
-    /// False for NaN and infinities, which stay as they are.
+    /// False for NaN, infinities and values in a protected range, which stay as they are.
     fn holds(&self, value: f64, rounded: f64) -> bool {
         let tolerance = if self.bound.is_uniform() { self.bound.abs } else { self.bound.tolerance(value) };
-        value.is_finite() && rounded.is_finite() && (value - rounded).abs() <= tolerance
+        let protected = self.exact.protects(value) || self.exact.protects(rounded);
+        value.is_finite() && rounded.is_finite() && !protected && (value - rounded).abs() <= tolerance
     }
 }
 
@@ -156,19 +162,14 @@ mod tests {
     #[test]
     fn every_bound_holds_for_every_element_of_every_sample() {
         let chains = [
-            ("round:abs=0.01", Bound { abs: 0.01, rel: f64::INFINITY, bits: None, digits: None, finest: 0.0 }),
-            ("round:rel=0.001", Bound { abs: f64::INFINITY, rel: 0.001, bits: None, digits: None, finest: 0.0 }),
+            ("round:abs=0.01", Bound { abs: 0.01, ..Bound::NONE }),
+            ("round:rel=0.001", Bound { rel: 0.001, ..Bound::NONE }),
+            ("round:bits=7", Bound { bits: Some(7), ..Bound::NONE }),
+            ("round:digits=3", Bound { digits: Some(3), ..Bound::NONE }),
+            ("round:abs=0.1,rel=0.01,finest=0.001", Bound { abs: 0.1, rel: 0.01, finest: 0.001, ..Bound::NONE }),
             (
-                "round:bits=7",
-                Bound { abs: f64::INFINITY, rel: f64::INFINITY, bits: Some(7), digits: None, finest: 0.0 },
-            ),
-            (
-                "round:digits=3",
-                Bound { abs: f64::INFINITY, rel: f64::INFINITY, bits: None, digits: Some(3), finest: 0.0 },
-            ),
-            (
-                "round:abs=0.1,rel=0.01,finest=0.001",
-                Bound { abs: 0.1, rel: 0.01, bits: None, digits: None, finest: 0.001 },
+                "round:abs=0.3,up_to=-0.1,from=0.7",
+                Bound { abs: 0.3, exact: Exact { up_to: Some(-0.1), from: Some(0.7) }, ..Bound::NONE },
             ),
         ];
         for (text, bound) in chains {

@@ -9,7 +9,7 @@ use crate::error::{ErrorKind, Result};
 use crate::model::{AttributeValue, Model, Variable};
 use crate::pipeline::{chunk_position, chunk_region};
 use crate::provenance::QUALITY_ATTRIBUTE;
-use crate::quality::{Bound, Observed, Quality, valid_range};
+use crate::quality::{Bound, Observed, Quality};
 use crate::quantization::is_container;
 use crate::store::{Source, Strings};
 
@@ -160,7 +160,7 @@ fn compare_values(
         let ranges = engine.parallel(count, |number| {
             let mut bytes = Vec::new();
             let extents = read_block(original, i, &block, number as u64, &mut bytes)?;
-            Ok(valid_range(&spec(&extents), &bytes))
+            Ok(promised.valid_range(&spec(&extents), &bytes))
         })?;
         ranges.into_iter().flatten().reduce(|x, y| (x.0.min(y.0), x.1.max(y.1)))
     } else {
@@ -226,9 +226,8 @@ impl Part {
         if x == y {
             return Self { equal: true, observed: Some(Observed::default()), failed: None };
         }
-        let free = Bound { abs: f64::INFINITY, rel: f64::INFINITY, bits: None, digits: None, finest: 0.0 };
         // What is only measured has no missing values to protect: every difference is a finding anyway.
-        let measured = free
+        let measured = Bound::NONE
             .check(&ArraySpec { fills: Vec::new(), ..spec.clone() }, x, y)
             .ok()
             .map(|seen| Observed { worst: seen.worst + usize::try_from(first).unwrap_or(usize::MAX), ..seen });

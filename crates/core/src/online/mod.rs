@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::features::Features;
 use crate::pipeline::{Buffers, ChunkEncoder, ChunkOutcome, Container};
 use crate::plan::Candidate;
-use crate::quality::{Bound, valid_range};
+use crate::quality::Bound;
 use memory::{Chosen, Decision, Memory, Met};
 use sketch::{Sketch, is_constant};
 
@@ -224,9 +224,7 @@ impl Job<'_> {
     /// The quality resolved for this chunk. A fraction of the range is one of the chunk's own range, which keeps that
     /// of the variable's, too; `None` if nothing may change.
     fn bound(&self) -> Option<Bound> {
-        let quality = &self.wishes.quality;
-        let range = if quality.needs_range() { valid_range(self.spec, self.raw) } else { None };
-        quality.bound(range).filter(|bound| bound.abs > 0.0)
+        self.wishes.quality.bound_of(self.spec, self.raw).filter(|bound| bound.abs > 0.0)
     }
 
     /// The best chain for this chunk, found in about `seconds` of trials.

@@ -4,7 +4,8 @@ use super::{chunk_count, chunk_position, chunk_region};
 use crate::array::ArraySpec;
 use crate::chain::{Chain, ChainSpec};
 use crate::choose::{
-    Target, Trials, candidates, cut_samples, expected_speed, predict, reason, run_rounds, sample_regions, trial_share,
+    Target, Trials, candidates, cut, cut_samples, expected_speed, predict, reason, run_rounds, sample_regions,
+    trial_share,
 };
 use crate::codec::{Loss, Reader};
 use crate::energy::thread_seconds;
@@ -29,6 +30,8 @@ const SAMPLES: usize = 3;
 const SEVERAL: u64 = 4 << 20;
 /// Bytes of the samples that features are computed from.
 const FEATURES: usize = 768 << 10;
+/// Bytes of an array in memory that trials see at most.
+const LARGEST_SAMPLE: usize = 64 << 20;
 
 /// Plans every variable of `source` for an output of kind `target`.
 ///
@@ -76,13 +79,20 @@ pub fn plan_array(
     goal: &crate::goal::Goal,
     target: Target,
 ) -> Result<Choice> {
-    let samples = vec![(spec.clone(), bytes.to_vec())];
-    let features = Features::of(spec, bytes);
-    let bound = settings.quality.bound(features.range);
+    let begin = thread_seconds();
     settings.quality.validate(spec.dtype)?;
+    let bound = settings.quality.bound_of(spec, bytes);
+    let samples = vec![cut(spec, bytes, LARGEST_SAMPLE)];
+    let features = features_of(&samples);
     let chunk: Vec<u64> = spec.shape.iter().map(|&n| n as u64).collect();
     let job = ChoiceJob { engine, goal, target, bound, settings, spec, raw_bytes: bytes.len() as u64, chunk };
-    job.choose(features, &samples)
+    let choice = job.choose(features, &samples)?;
+    Ok(Choice { seconds: thread_seconds() - begin, ..choice })
+}
+
+fn features_of(samples: &[(ArraySpec, Vec<u8>)]) -> Features {
+    let pieces = cut_samples(samples, FEATURES, FEATURES / SAMPLES);
+    pieces.iter().map(|(spec, bytes)| Features::of(spec, bytes)).reduce(|a, b| a.merge(&b)).unwrap_or_default()
 }
 
 struct Planner<'a> {
@@ -128,11 +138,7 @@ impl Planner<'_> {
         }
         let bound = self.bound(&mine)?;
         let samples = self.samples(&chunk)?;
-        let features = cut_samples(&samples, FEATURES, FEATURES / SAMPLES)
-            .iter()
-            .map(|(spec, bytes)| Features::of(spec, bytes))
-            .reduce(|a, b| a.merge(&b))
-            .unwrap_or_default();
+        let features = features_of(&samples);
         let spec = variable.chunk_spec(&chunk);
         let job = ChoiceJob {
             engine: self.engine,
@@ -168,7 +174,7 @@ impl Planner<'_> {
             self.engine.check_cancelled()?;
             let (start, count) = chunk_region(&variable.shape, &whole, &chunk_position(&variable.shape, &whole, index));
             self.source.read_region(self.index, &start, &count, &mut bytes)?;
-            let found = crate::quality::valid_range(&variable.chunk_spec(&count), &bytes);
+            let found = mine.quality.valid_range(&variable.chunk_spec(&count), &bytes);
             range = match (range, found) {
                 (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
                 (a, b) => a.or(b),

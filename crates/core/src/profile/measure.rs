@@ -30,7 +30,7 @@ const ASKED_FOR: &[&str] = &[
 ];
 
 /// Error bound of the steps that need one; the speed hardly depends on it.
-const BOUND: Bound = Bound { abs: 0.01, rel: f64::INFINITY, bits: None, digits: None, finest: 0.0 };
+const BOUND: Bound = Bound { abs: 0.01, ..Bound::NONE };
 /// A median of fewer runs says little.
 const LEAST_RUNS: usize = 3;
 /// More runs than this add nothing.

@@ -10,6 +10,7 @@ pub use measure::{Clock, measure};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use crate::chain::{ChainSpec, StepSpec};
 use crate::codec::{CodecList, OptionValue};
@@ -77,6 +78,15 @@ impl Profile {
             steps: BTreeMap::new(),
             power: Power::model(),
         })
+    }
+
+    /// Reads a profile that `knarr profile` wrote.
+    ///
+    /// # Errors
+    /// `NotFound` or `Read`; as for [`Profile::parse`].
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|error| Error::read(path, &error))?;
+        Self::parse(&text).map_err(|error| error.at(path.display().to_string()))
     }
 
     /// Reads a profile.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Exact;
 use crate::array::{ArraySpec, DType, Endian};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -9,8 +10,10 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
     /// Largest absolute error; infinite if not asked for.
+    #[serde(with = "unbounded")]
     pub abs: f64,
     /// Largest error relative to each value; infinite if not asked for.
+    #[serde(with = "unbounded")]
     pub rel: f64,
     /// Explicit mantissa bits that stay right: error at most half a unit of the last of them.
     pub bits: Option<u32>,
@@ -18,6 +21,22 @@ pub struct Bound {
     pub digits: Option<u32>,
     /// The relative parts never ask for less than this absolute error.
     pub finest: f64,
+    /// Values that stay exact whatever the other parts allow.
+    #[serde(default)]
+    pub exact: Exact,
+}
+
+/// Numbers in JSON, which has no infinity: `null` stands for it.
+mod unbounded {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+        value.is_finite().then_some(value).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
+    }
 }
 
 /// Errors observed between an original and its decoded form.
@@ -26,6 +45,7 @@ pub struct Observed {
     /// Largest absolute error.
     pub max_abs: f64,
     /// Largest error relative to the original value; values equal to zero are left out.
+    #[serde(with = "unbounded")]
     pub max_rel: f64,
     /// Index of the element with the largest absolute error.
     pub worst: usize,
@@ -47,8 +67,27 @@ impl Observed {
     }
 }
 
+/// The first element that breaks a bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Miss {
+    /// Its index, row-major.
+    pub index: usize,
+    /// What became of it, and what it should have kept.
+    pub why: String,
+}
+
 impl Bound {
-    /// Largest error allowed for the value `x`; 0 for NaN and infinities.
+    /// Allows every error: what measures without judging starts from it.
+    pub const NONE: Self = Self {
+        abs: f64::INFINITY,
+        rel: f64::INFINITY,
+        bits: None,
+        digits: None,
+        finest: 0.0,
+        exact: Exact { up_to: None, from: None },
+    };
+
+    /// Largest error allowed for the value `x`, if it is not among those that stay exact; 0 for NaN and infinities.
     pub fn tolerance(&self, x: f64) -> f64 {
         let size = x.abs();
         if !size.is_finite() {
@@ -73,21 +112,36 @@ impl Bound {
     }
 
     /// Proves the bound for every element of `decoded` against `original`, both in the stored byte order of
-    /// `spec`. NaN, ±Inf and fill values must keep their bits, and no other value may become one of them.
+    /// `spec`. NaN, ±Inf, fill values and values that stay exact must keep their bits, and no other value may become
+    /// one of them.
     ///
     /// # Errors
     /// `Quality` naming the first element that fails; `Internal` if the lengths or the type do not fit.
     pub fn check(&self, spec: &ArraySpec, original: &[u8], decoded: &[u8]) -> Result<Observed> {
+        self.find_miss(spec, original, decoded)?
+            .map_err(|Miss { index, why }| Error::new(ErrorKind::Quality, format!("element {index}: {why}")))
+    }
+
+    /// As [`Bound::check`], with the element that fails as a value.
+    ///
+    /// # Errors
+    /// `Internal` if the lengths or the type do not fit.
+    pub(super) fn find_miss(
+        &self,
+        spec: &ArraySpec,
+        original: &[u8],
+        decoded: &[u8],
+    ) -> Result<std::result::Result<Observed, Miss>> {
         if original.len() != decoded.len() || original.len() != spec.byte_len() {
             return Err(Error::internal("arrays of different length compared"));
         }
-        match (spec.dtype, spec.endian) {
+        Ok(match (spec.dtype, spec.endian) {
             (DType::F32, Endian::Little) => self.check_as(spec, original, decoded, |b| f32::from_le_bytes(b).to_bits()),
             (DType::F32, Endian::Big) => self.check_as(spec, original, decoded, |b| f32::from_be_bytes(b).to_bits()),
             (DType::F64, Endian::Little) => self.check_as(spec, original, decoded, |b| f64::from_le_bytes(b).to_bits()),
             (DType::F64, Endian::Big) => self.check_as(spec, original, decoded, |b| f64::from_be_bytes(b).to_bits()),
-            _ => Err(Error::internal(format!("an error bound was checked for type {}", spec.dtype))),
-        }
+            _ => return Err(Error::internal(format!("an error bound was checked for type {}", spec.dtype))),
+        })
     }
 
     fn check_as<const N: usize, B: FloatBits>(
@@ -96,9 +150,9 @@ impl Bound {
         original: &[u8],
         decoded: &[u8],
         bits: impl Fn([u8; N]) -> B,
-    ) -> Result<Observed> {
+    ) -> std::result::Result<Observed, Miss> {
         let mut observed = Observed::default();
-        let uniform = self.is_uniform();
+        let (uniform, exact) = (self.is_uniform(), self.exact.limits(spec.dtype));
         let pairs = original.as_chunks::<N>().0.iter().zip(decoded.as_chunks::<N>().0);
         for (index, (&a, &b)) in pairs.enumerate() {
             if a == b {
@@ -110,15 +164,16 @@ impl Bound {
             let error = (x - y).abs();
             let tolerance = if uniform { self.abs } else { self.tolerance(x) };
             let special = !x.is_finite() || spec.fills.contains(&a.wide()) || spec.fills.contains(&b.wide());
-            if special || error > tolerance || error.is_nan() {
-                return Err(Error::new(
-                    ErrorKind::Quality,
-                    if special {
-                        format!("element {index}: {x} became {y}; missing and non-finite values must stay exact")
-                    } else {
-                        format!("element {index}: {x} became {y}, error {error:e} exceeds {tolerance:e}")
-                    },
-                ));
+            let protected = exact.protects(x) || exact.protects(y);
+            if special || protected || error > tolerance || error.is_nan() {
+                let why = if special {
+                    format!("{x} became {y}; missing and non-finite values must stay exact")
+                } else if protected {
+                    format!("{x} became {y}; {} must stay exact", self.exact)
+                } else {
+                    format!("{x} became {y}, error {error:e} exceeds {tolerance:e}")
+                };
+                return Err(Miss { index, why });
             }
             if error > observed.max_abs {
                 observed.max_abs = error;
@@ -156,7 +211,7 @@ impl FloatBits for u64 {
 }
 
 /// Half a unit of the last of `bits` explicit mantissa bits of `size`; 0 for zero.
-fn half_unit_of_bit(size: f64, bits: u32) -> f64 {
+pub(super) fn half_unit_of_bit(size: f64, bits: u32) -> f64 {
     if size == 0.0 {
         return 0.0;
     }
@@ -165,7 +220,7 @@ fn half_unit_of_bit(size: f64, bits: u32) -> f64 {
 }
 
 /// Half a unit of the last of `digits` significant decimal digits of `size`; 0 for zero.
-fn half_unit_of_digit(size: f64, digits: u32) -> f64 {
+pub(super) fn half_unit_of_digit(size: f64, digits: u32) -> f64 {
     if size == 0.0 {
         return 0.0;
     }
@@ -226,6 +281,16 @@ mod tests {
     }
 
     #[test]
+    fn values_in_a_protected_range_keep_their_bits_and_none_enters_it() {
+        let quality = Quality { exact_up_to: Some(-0.1), exact_from: Some(5.0), ..abs(1.0) };
+        for (x, y) in [(5.0, 5.1), (7.0, 6.5), (4.9, 5.0), (-0.1, -0.2), (-3.0, -2.9), (0.0, -0.1)] {
+            let why = check(quality, &[], &[1.0, x], &[1.0, y]).unwrap_err().to_string();
+            assert!(why.contains("element 1") && why.contains("values from 5 on must stay exact"), "{why}");
+        }
+        assert!(check(quality, &[], &[5.0, 4.9, -0.1, 0.0], &[5.0, 4.5, -0.1, -0.05]).is_ok());
+    }
+
+    #[test]
     fn all_stated_bounds_hold_together() {
         let both = Quality { max_abs_error: Some(1.0), max_rel_error: Some(0.001), ..Quality::LOSSLESS };
         assert!(check(both, &[], &[10.0], &[10.5]).is_err());
@@ -241,7 +306,7 @@ mod tests {
 
     #[test]
     fn digits_and_bits_count_as_the_conventions_do() {
-        let digits = Bound { abs: f64::INFINITY, rel: f64::INFINITY, bits: None, digits: Some(3), finest: 0.0 };
+        let digits = Bound { digits: Some(3), ..Bound::NONE };
         assert_eq!(digits.tolerance(123.0), 0.5);
         assert_eq!(digits.tolerance(1000.0), 5.0);
         assert!((digits.tolerance(0.0123) - 0.00005).abs() < 1e-18);
@@ -249,6 +314,15 @@ mod tests {
         assert_eq!(bits.tolerance(1.0), 1.0 / 32.0);
         assert_eq!(bits.tolerance(3.9), 2.0 / 32.0);
         assert_eq!(exponent(f64::from_bits(1)), -1074);
+    }
+
+    #[test]
+    fn json_round_trips() {
+        let bounds = [Bound { abs: 0.5, exact: Exact { up_to: None, from: Some(3.0) }, ..Bound::NONE }, Bound::NONE];
+        for bound in bounds {
+            let text = serde_json::to_string(&bound).unwrap();
+            assert_eq!(serde_json::from_str::<Bound>(&text).unwrap(), bound, "{text}");
+        }
     }
 
     #[test]

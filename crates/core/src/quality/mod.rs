@@ -3,16 +3,19 @@
 //! A [`Quality`] is what the user states; resolved against a variable's valid range it becomes a
 //! [`Bound`], and [`Bound::check`] proves it for every element after the final cast.
 
+mod accuracy;
 mod bound;
+mod exact;
 mod range;
 
-pub use bound::{Bound, Observed};
-pub use range::valid_range;
+pub use accuracy::{Accuracy, Worst};
+pub use bound::{Bound, Miss, Observed};
+pub use exact::{Exact, Limits};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use crate::array::DType;
+use crate::array::{ArraySpec, DType};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What may change in a variable. All stated bounds hold together; none stated means lossless.
@@ -38,6 +41,12 @@ pub struct Quality {
     /// Decimal digits that stay right (NSD of the CF quantization conventions).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub significant_digits: Option<u32>,
+    /// Values up to this keep their bits, whatever the bounds allow, and no other value becomes one of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exact_up_to: Option<f64>,
+    /// The same for values from this on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exact_from: Option<f64>,
 }
 
 impl Quality {
@@ -49,6 +58,8 @@ impl Quality {
         finest_abs_error: None,
         significant_bits: None,
         significant_digits: None,
+        exact_up_to: None,
+        exact_from: None,
     };
 
     /// True if no error is allowed.
@@ -75,6 +86,7 @@ impl Quality {
             return Err(Error::new(ErrorKind::Quality, format!("an error bound cannot be served for type {dtype}"))
                 .mend("lossy qualities apply to 32- and 64-bit floating point; leave this variable lossless"));
         }
+        self.exact().validate(self.is_lossless())?;
         for (name, value) in [
             ("max_abs_error", self.max_abs_error),
             ("max_range_error", self.max_range_error),
@@ -103,6 +115,23 @@ impl Quality {
         Ok(())
     }
 
+    /// The values that stay exact.
+    pub fn exact(&self) -> Exact {
+        Exact { up_to: self.exact_up_to, from: self.exact_from }
+    }
+
+    /// Smallest and largest value of floating-point elements that [`Quality::max_range_error`] is a fraction of the
+    /// distance of: finite, no fill value, and not among those that stay exact. `None` if there are none or the type
+    /// is not floating point.
+    pub fn valid_range(&self, spec: &ArraySpec, bytes: &[u8]) -> Option<(f64, f64)> {
+        range::valid_range(spec, bytes, self.exact().limits(spec.dtype))
+    }
+
+    /// The bound for a whole variable in memory; `None` if lossless.
+    pub fn bound_of(&self, spec: &ArraySpec, bytes: &[u8]) -> Option<Bound> {
+        self.bound(if self.needs_range() { self.valid_range(spec, bytes) } else { None })
+    }
+
     /// The bound for a variable whose valid values span `range` (smallest, largest); `None` if lossless.
     /// With no valid values any range error is met by lossless.
     pub fn bound(&self, range: Option<(f64, f64)>) -> Option<Bound> {
@@ -119,7 +148,33 @@ impl Quality {
             bits: self.significant_bits,
             digits: self.significant_digits,
             finest: self.finest_abs_error.unwrap_or(0.0),
+            exact: self.exact(),
         })
+    }
+
+    /// Sets the part called `name`, as in `knarr.toml`, from text.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such part or the text is not a number.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let refuse = || {
+            Error::usage(format!("quality '{name}={value}' is not understood"))
+                .mend("write 'lossless' or bounds such as 'max_abs_error=0.01, significant_digits=4'")
+        };
+        let float = || value.parse::<f64>().map(Some).map_err(|_| refuse());
+        let count = || value.parse::<u32>().map(Some).map_err(|_| refuse());
+        match name {
+            "max_abs_error" => self.max_abs_error = float()?,
+            "max_range_error" => self.max_range_error = float()?,
+            "max_rel_error" => self.max_rel_error = float()?,
+            "finest_abs_error" => self.finest_abs_error = float()?,
+            "significant_bits" => self.significant_bits = count()?,
+            "significant_digits" => self.significant_digits = count()?,
+            "exact_up_to" => self.exact_up_to = float()?,
+            "exact_from" => self.exact_from = float()?,
+            _ => return Err(refuse()),
+        }
+        Ok(())
     }
 }
 
@@ -132,6 +187,8 @@ impl fmt::Display for Quality {
             self.finest_abs_error.map(|x| format!("finest_abs_error={x}")),
             self.significant_bits.map(|x| format!("significant_bits={x}")),
             self.significant_digits.map(|x| format!("significant_digits={x}")),
+            self.exact_up_to.map(|x| format!("exact_up_to={x}")),
+            self.exact_from.map(|x| format!("exact_from={x}")),
         ]
         .into_iter()
         .flatten()
@@ -150,23 +207,8 @@ impl std::str::FromStr for Quality {
             return Ok(quality);
         }
         for item in text.split(',') {
-            let refuse = || {
-                Error::usage(format!("quality '{}' is not understood", item.trim()))
-                    .mend("write 'lossless' or bounds such as 'max_abs_error=0.01, significant_digits=4'")
-            };
-            let (name, value) = item.split_once('=').ok_or_else(refuse)?;
-            let value = value.trim();
-            let float = || value.parse::<f64>().map(Some).map_err(|_| refuse());
-            let count = || value.parse::<u32>().map(Some).map_err(|_| refuse());
-            match name.trim() {
-                "max_abs_error" => quality.max_abs_error = float()?,
-                "max_range_error" => quality.max_range_error = float()?,
-                "max_rel_error" => quality.max_rel_error = float()?,
-                "finest_abs_error" => quality.finest_abs_error = float()?,
-                "significant_bits" => quality.significant_bits = count()?,
-                "significant_digits" => quality.significant_digits = count()?,
-                _ => return Err(refuse()),
-            }
+            let (name, value) = item.split_once('=').unwrap_or((item, ""));
+            quality.set(name.trim(), value.trim())?;
         }
         Ok(quality)
     }
@@ -181,6 +223,9 @@ mod tests {
         let quality = Quality { max_abs_error: Some(0.1), significant_digits: Some(4), ..Quality::LOSSLESS };
         assert_eq!(quality.to_string().parse::<Quality>().unwrap(), quality);
         assert_eq!("lossless".parse::<Quality>().unwrap(), Quality::LOSSLESS);
+        let exact =
+            Quality { max_abs_error: Some(0.1), exact_up_to: Some(-1e-3), exact_from: Some(5.0), ..Quality::LOSSLESS };
+        assert_eq!(exact.to_string().parse::<Quality>().unwrap(), exact);
         for text in ["", "max_abs_error", "max_abs_error=x", "tolerance=1", "significant_bits=1.5"] {
             assert!(text.parse::<Quality>().unwrap_err().advice().is_some(), "{text}");
         }

@@ -219,7 +219,7 @@ fn noise(block: &[u8]) -> Option<([u32; 256], f32)> {
     let looked_at = STRIPE * stripes.map(|stripe| histogram.add(stripe)).count();
     let (bits, total) = costs(&histogram.counts());
     let per_byte = total / looked_at.max(1) as f32;
-    (looked_at >= STRIPES * STRIPE && per_byte > NOISE_BITS).then(|| (bits, per_byte * block.len() as f32))
+    (looked_at >= STRIPES * STRIPE && per_byte > NOISE_BITS).then_some((bits, per_byte * block.len() as f32))
 }
 
 /// Bits of `bytes` as literals, times [`PARTS`].

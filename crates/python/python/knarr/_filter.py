@@ -44,10 +44,10 @@ def hdf5(
     """Keyword arguments for ``h5py.Group.create_dataset`` that compress with Knarr's filter.
 
     Lossless unless a bound is stated (``max_abs_error``, ``max_range_error``, ``max_rel_error``, ``finest_abs_error``,
-    ``significant_bits``, ``significant_digits``); a bound is checked for every element. NaN, infinities, the dataset's
-    ``fillvalue`` and ``missing_value`` keep their bits. ``max_range_error`` is a fraction of the range of each chunk.
-    Raises ``ValueError`` for wishes that contradict; a bound that the type of the dataset cannot hold is refused when
-    the dataset is created.
+    ``significant_bits``, ``significant_digits``); a bound is checked for every element. Values up to ``exact_up_to``
+    and from ``exact_from`` on, NaN, infinities, the dataset's ``fillvalue`` and ``missing_value`` keep their bits.
+    ``max_range_error`` is a fraction of the range of each chunk. Raises ``ValueError`` for wishes that contradict; a
+    bound that the type of the dataset cannot hold is refused when the dataset is created.
     """
     words = _knarr.filter_words(request(goal=goal, portable=None, quality=quality), missing_value)
     if not register():

@@ -22,9 +22,10 @@ def compress(
     """Compresses ``array`` into a checksummed, self-describing frame.
 
     Lossless unless a quality is stated: ``max_abs_error``, ``max_range_error``, ``max_rel_error``,
-    ``finest_abs_error``, ``significant_bits``, ``significant_digits``. All that are stated are checked for every
-    element, and where one cannot be kept the frame is lossless. Raises ``ValueError`` for contradictory wishes and
-    ``KnarrError`` for what cannot be served.
+    ``finest_abs_error``, ``significant_bits``, ``significant_digits``; values up to ``exact_up_to`` and from
+    ``exact_from`` on keep their bits under each of them. All that are stated are checked for every element, and where
+    one cannot be kept the frame is lossless. Raises ``ValueError`` for contradictory wishes and ``KnarrError`` for what
+    cannot be served.
     """
     array = np.asarray(array)
     values, dtype, shape = plain(array)

@@ -24,6 +24,10 @@ class Quality(TypedDict, total=False):
     """Explicit bits of the significand that stay right."""
     significant_digits: int | None
     """Decimal digits that stay right."""
+    exact_up_to: float | None
+    """Values up to this keep their bits under any bound, and no other value becomes one of them."""
+    exact_from: float | None
+    """The same for values from this on."""
 
 
 class VariableWish(Quality, total=False):

@@ -2,13 +2,15 @@
 
 /// How a column is aligned.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Align {
+pub enum Align {
+    /// Padded on the right.
     Left,
+    /// Padded on the left.
     Right,
 }
 
 /// Renders rows under a header. The last column may be long and is not padded.
-pub(crate) fn render(header: &[(&str, Align)], rows: &[Vec<String>]) -> String {
+pub fn render(header: &[(&str, Align)], rows: &[Vec<String>]) -> String {
     let width = |text: &str| text.chars().count();
     let widths: Vec<usize> = header
         .iter()
@@ -42,7 +44,7 @@ pub(crate) fn render(header: &[(&str, Align)], rows: &[Vec<String>]) -> String {
 }
 
 /// Bytes in the unit a person would use, powers of 1000.
-pub(crate) fn bytes(count: u64) -> String {
+pub fn bytes(count: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
     let mut value = count as f64;
     for unit in ["B", "kB", "MB", "GB", "TB"] {
@@ -55,14 +57,14 @@ pub(crate) fn bytes(count: u64) -> String {
 }
 
 /// Raw over stored bytes, or a dash.
-pub(crate) fn ratio(raw: u64, stored: u64) -> String {
+pub fn ratio(raw: u64, stored: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
     let value = raw as f64 / stored as f64;
     if stored == 0 { "-".to_owned() } else { format!("{value:.2}") }
 }
 
 /// Extents as people write them.
-pub(crate) fn shape(extents: &[u64]) -> String {
+pub fn shape(extents: &[u64]) -> String {
     if extents.is_empty() {
         return "scalar".to_owned();
     }

@@ -1,0 +1,717 @@
+! Knarr: compresses arrays in memory under a stated quality. Compile this file with the program and link with -lknarr.
+!
+! The functions of knarr.h for arrays of integer(int8..int64), real(real32) and real(real64) of any rank. Dimensions are
+! turned round on the way: the first of Fortran, which varies fastest, is the last in the frame, so that C and Fortran
+! agree on what is near in memory. Arrays that are not contiguous are copied by the compiler.
+!
+! Calls have an optional 'status' (knarr_ok or an error) and 'message', character of any length (256 is enough for most),
+! empty if all is well. Without 'status' an error stops the program and prints its message.
+module knarr
+   use, intrinsic :: iso_c_binding
+   use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64
+   implicit none
+   private
+
+   integer(c_int), parameter, public :: knarr_ok = 0, knarr_usage = 1, knarr_config = 2, knarr_not_found = 3, &
+      knarr_exists = 4, knarr_read = 5, knarr_write = 6, knarr_corrupt = 7, knarr_missing_filter = 8, &
+      knarr_unsupported = 9, knarr_quality = 10, knarr_differs = 11, knarr_interrupted = 12, knarr_internal = 13
+   integer(c_int32_t), parameter, public :: knarr_int8 = 1, knarr_int16 = 2, knarr_int32 = 3, knarr_int64 = 4, &
+      knarr_uint8 = 5, knarr_uint16 = 6, knarr_uint32 = 7, knarr_uint64 = 8, knarr_float16 = 9, knarr_float32 = 10, &
+      knarr_float64 = 11
+   integer(c_int32_t), parameter, public :: knarr_mb_per_second = 0, knarr_times_network = 1, knarr_times_storage = 2
+   integer(c_int32_t), parameter, public :: knarr_max_rank = 32, knarr_hdf5_filter = 45223, knarr_unset = -1
+
+   ! The fields are described in knarr.h. Make one with knarr_new_hints().
+   type, bind(c), public :: knarr_hints
+      integer(c_size_t) :: size
+      real(c_double) :: max_abs_error, max_range_error, max_rel_error, finest_abs_error
+      integer(c_int32_t) :: significant_bits, significant_digits
+      real(c_double) :: exact_up_to, exact_from, fill_value
+      real(c_double) :: encode_speed, decode_speed
+      integer(c_int32_t) :: encode_unit, decode_unit
+      real(c_double) :: network_speed, storage_speed
+      character(kind=c_char) :: goal(128), chain(256), profile(1024)
+   end type knarr_hints
+
+   ! What a frame holds; the extents are in the order of C.
+   type, bind(c), public :: knarr_info
+      integer(c_size_t) :: size
+      integer(c_int32_t) :: dtype, rank
+      integer(c_size_t) :: shape(knarr_max_rank)
+      integer(c_size_t) :: raw_size, frame_size
+      integer(c_int32_t) :: lossy
+      character(kind=c_char) :: chain(512)
+   end type knarr_info
+
+   ! Indices count elements in memory from 0, -1 is none; knarr_subscripts() makes subscripts of them.
+   type, bind(c), public :: knarr_validation
+      integer(c_size_t) :: size
+      integer(c_int32_t) :: holds
+      integer(c_int64_t) :: elements, changed, worst_abs, worst_rel, worst_bits, worst_digits, first_miss
+      character(kind=c_char) :: miss(256)
+   end type knarr_validation
+
+   ! What was asked for, and the means to do it; threads may share one. Make it with knarr_create, end it with knarr_free.
+   type, public :: knarr_context
+      private
+      type(c_ptr) :: handle = c_null_ptr
+   end type knarr_context
+
+   public :: knarr_version, knarr_new_hints, knarr_set_hints, knarr_hints_text, knarr_create, knarr_free, knarr_inspect
+   public :: knarr_filter_words, knarr_subscripts, knarr_text
+   public :: knarr_compress, knarr_decompress, knarr_validate, knarr_explain
+
+   ! call knarr_compress(context, array, frame [, dtype, status, message])
+   ! 'frame', integer(int8), allocatable, becomes the frame. 'dtype' says that integers are unsigned: knarr_uint8...
+   interface knarr_compress
+      module procedure compress_int8, compress_int16, compress_int32, compress_int64, compress_real32, compress_real64
+   end interface knarr_compress
+
+   ! call knarr_decompress(context, frame, array [, status, message])
+   ! Type, rank and shape of 'array' must be those of the frame; signed integers take unsigned ones.
+   interface knarr_decompress
+      module procedure decompress_int8, decompress_int16, decompress_int32, decompress_int64, decompress_real32, &
+         decompress_real64
+   end interface knarr_decompress
+
+   ! call knarr_validate(context, frame, original, observed, found [, dtype, status, message])
+   ! 'observed' becomes the accuracy in the words of the hints, 'found' says whether they hold and where they do not.
+   interface knarr_validate
+      module procedure validate_int8, validate_int16, validate_int32, validate_int64, validate_real32, validate_real64
+   end interface knarr_validate
+
+   ! call knarr_explain(context, array, text [, dtype, status, message])
+   ! 'text', character, allocatable, becomes the chain that the array would get, and why.
+   interface knarr_explain
+      module procedure explain_int8, explain_int16, explain_int32, explain_int64, explain_real32, explain_real64
+   end interface knarr_explain
+
+   interface
+      function c_version() bind(c, name="knarr_version") result(text)
+         import :: c_ptr
+         type(c_ptr) :: text
+      end function c_version
+
+      function c_last_error() bind(c, name="knarr_last_error") result(text)
+         import :: c_ptr
+         type(c_ptr) :: text
+      end function c_last_error
+
+      function c_hints_init(hints, size) bind(c, name="knarr_hints_init") result(status)
+         import :: knarr_hints, c_size_t, c_int
+         type(knarr_hints), intent(out) :: hints
+         integer(c_size_t), value :: size
+         integer(c_int) :: status
+      end function c_hints_init
+
+      function c_hints_set(hints, words) bind(c, name="knarr_hints_set") result(status)
+         import :: knarr_hints, c_char, c_int
+         type(knarr_hints), intent(inout) :: hints
+         character(kind=c_char), intent(in) :: words(*)
+         integer(c_int) :: status
+      end function c_hints_set
+
+      function c_hints_print(hints, text, capacity, length) bind(c, name="knarr_hints_print") result(status)
+         import :: knarr_hints, c_char, c_size_t, c_int
+         type(knarr_hints), intent(in) :: hints
+         character(kind=c_char), intent(out) :: text(*)
+         integer(c_size_t), value :: capacity
+         integer(c_size_t), intent(out) :: length
+         integer(c_int) :: status
+      end function c_hints_print
+
+      function c_context_create(hints, context) bind(c, name="knarr_context_create") result(status)
+         import :: knarr_hints, c_ptr, c_int
+         type(knarr_hints), intent(in), optional :: hints
+         type(c_ptr), intent(out) :: context
+         integer(c_int) :: status
+      end function c_context_create
+
+      subroutine c_context_free(context) bind(c, name="knarr_context_free")
+         import :: c_ptr
+         type(c_ptr), value :: context
+      end subroutine c_context_free
+
+      function c_compress_bound(dtype, rank, shape, bound) bind(c, name="knarr_compress_bound") result(status)
+         import :: c_int32_t, c_size_t, c_int
+         integer(c_int32_t), value :: dtype, rank
+         integer(c_size_t), intent(in) :: shape(*)
+         integer(c_size_t), intent(out) :: bound
+         integer(c_int) :: status
+      end function c_compress_bound
+
+      function c_compress(context, source, dtype, rank, shape, frame, capacity, frame_size) &
+         bind(c, name="knarr_compress") result(status)
+         import :: c_ptr, c_int8_t, c_int32_t, c_size_t, c_int
+         type(c_ptr), value :: context, source
+         integer(c_int32_t), value :: dtype, rank
+         integer(c_size_t), intent(in) :: shape(*)
+         integer(c_int8_t), intent(out) :: frame(*)
+         integer(c_size_t), value :: capacity
+         integer(c_size_t), intent(out) :: frame_size
+         integer(c_int) :: status
+      end function c_compress
+
+      function c_inspect(context, frame, frame_size, info) bind(c, name="knarr_inspect") result(status)
+         import :: c_ptr, c_int8_t, c_size_t, c_int, knarr_info
+         type(c_ptr), value :: context
+         integer(c_int8_t), intent(in) :: frame(*)
+         integer(c_size_t), value :: frame_size
+         type(knarr_info), intent(inout) :: info
+         integer(c_int) :: status
+      end function c_inspect
+
+      function c_decompress(context, frame, frame_size, destination, capacity, raw_size) &
+         bind(c, name="knarr_decompress") result(status)
+         import :: c_ptr, c_int8_t, c_size_t, c_int
+         type(c_ptr), value :: context, destination
+         integer(c_int8_t), intent(in) :: frame(*)
+         integer(c_size_t), value :: frame_size, capacity
+         integer(c_size_t), intent(out) :: raw_size
+         integer(c_int) :: status
+      end function c_decompress
+
+      function c_validate(context, frame, frame_size, original, dtype, rank, shape, observed, result) &
+         bind(c, name="knarr_validate") result(status)
+         import :: c_ptr, c_int8_t, c_int32_t, c_size_t, c_int, knarr_hints, knarr_validation
+         type(c_ptr), value :: context, original
+         integer(c_int8_t), intent(in) :: frame(*)
+         integer(c_size_t), value :: frame_size
+         integer(c_int32_t), value :: dtype, rank
+         integer(c_size_t), intent(in) :: shape(*)
+         type(knarr_hints), intent(inout) :: observed
+         type(knarr_validation), intent(inout) :: result
+         integer(c_int) :: status
+      end function c_validate
+
+      function c_explain(context, source, dtype, rank, shape, text, capacity, length) &
+         bind(c, name="knarr_explain") result(status)
+         import :: c_ptr, c_char, c_int32_t, c_size_t, c_int
+         type(c_ptr), value :: context, source
+         integer(c_int32_t), value :: dtype, rank
+         integer(c_size_t), intent(in) :: shape(*)
+         character(kind=c_char), intent(out) :: text(*)
+         integer(c_size_t), value :: capacity
+         integer(c_size_t), intent(out) :: length
+         integer(c_int) :: status
+      end function c_explain
+
+      function c_filter_words(hints, words, capacity, count) bind(c, name="knarr_filter_words") result(status)
+         import :: knarr_hints, c_int32_t, c_size_t, c_int
+         type(knarr_hints), intent(in) :: hints
+         integer(c_int32_t), intent(out) :: words(*)
+         integer(c_size_t), value :: capacity
+         integer(c_size_t), intent(out) :: count
+         integer(c_int) :: status
+      end function c_filter_words
+
+      pure function c_strlen(text) bind(c, name="strlen") result(length)
+         import :: c_ptr, c_size_t
+         type(c_ptr), value :: text
+         integer(c_size_t) :: length
+      end function c_strlen
+   end interface
+
+contains
+
+   ! Version of the library.
+   function knarr_version() result(text)
+      character(:), allocatable :: text
+      text = from_c(c_version())
+   end function knarr_version
+
+   ! Hints that state nothing, or what 'text' states.
+   function knarr_new_hints(text) result(hints)
+      character(*), intent(in), optional :: text
+      type(knarr_hints) :: hints
+      call finish(c_hints_init(hints, c_sizeof(hints)))
+      if (present(text)) call knarr_set_hints(hints, text)
+   end function knarr_new_hints
+
+   ! States hints from text: "max_abs_error=0.01 goal=ratio".
+   subroutine knarr_set_hints(hints, text, status, message)
+      type(knarr_hints), intent(inout) :: hints
+      character(*), intent(in) :: text
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call finish(c_hints_set(hints, to_c(text)), status, message)
+   end subroutine knarr_set_hints
+
+   ! What is stated, as knarr_set_hints takes it.
+   function knarr_hints_text(hints) result(text)
+      type(knarr_hints), intent(in) :: hints
+      character(:), allocatable :: text
+      character(kind=c_char) :: buffer(2048)
+      integer(c_size_t) :: length
+      call finish(c_hints_print(hints, buffer, size(buffer, kind=c_size_t), length))
+      text = knarr_text(buffer)
+   end function knarr_hints_text
+
+   ! Makes a context; without hints for lossless and the goal 'balanced'.
+   subroutine knarr_create(context, hints, status, message)
+      type(knarr_context), intent(out) :: context
+      type(knarr_hints), intent(in), optional :: hints
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call finish(c_context_create(hints, context%handle), status, message)
+   end subroutine knarr_create
+
+   ! Ends a context. More than once does no harm, but copies of it are ended too.
+   subroutine knarr_free(context)
+      type(knarr_context), intent(inout) :: context
+      call c_context_free(context%handle)
+      context%handle = c_null_ptr
+   end subroutine knarr_free
+
+   ! What a frame holds.
+   subroutine knarr_inspect(context, frame, info, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int8), intent(in) :: frame(:)
+      type(knarr_info), intent(out) :: info
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      info%size = c_sizeof(info)
+      call finish(c_inspect(context%handle, frame, size(frame, kind=c_size_t), info), status, message)
+   end subroutine knarr_inspect
+
+   ! Client data for Knarr's HDF5 filter: call h5pset_filter_f(list, knarr_hdf5_filter, ..., size(words), words, ...)
+   subroutine knarr_filter_words(hints, words, status, message)
+      type(knarr_hints), intent(in) :: hints
+      integer(c_int32_t), allocatable, intent(out) :: words(:)
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      integer(c_int32_t) :: buffer(20)
+      integer(c_size_t) :: count
+      integer(c_int) :: done
+      count = 0
+      done = c_filter_words(hints, buffer, size(buffer, kind=c_size_t), count)
+      if (done == knarr_ok) words = buffer(:count)
+      call finish(done, status, message)
+   end subroutine knarr_filter_words
+
+   ! Subscripts, from 1, of the element that an index of knarr_validation means in an array of this shape.
+   pure function knarr_subscripts(index, shape) result(subscripts)
+      integer(c_int64_t), intent(in) :: index
+      integer, intent(in) :: shape(:)
+      integer(c_int64_t) :: subscripts(size(shape)), rest
+      integer :: axis
+      rest = index
+      do axis = 1, size(shape)
+         subscripts(axis) = modulo(rest, int(shape(axis), c_int64_t)) + 1
+         rest = rest/shape(axis)
+      end do
+   end function knarr_subscripts
+
+   ! The text of a field.
+   pure function knarr_text(field) result(text)
+      character(kind=c_char), intent(in) :: field(:)
+      character(:), allocatable :: text
+      integer :: i, length
+      length = size(field)
+      do i = 1, size(field)
+         if (field(i) == c_null_char) then
+            length = i - 1
+            exit
+         end if
+      end do
+      allocate (character(length) :: text)
+      do i = 1, length
+         text(i:i) = field(i)
+      end do
+   end function knarr_text
+
+   pure function to_c(text) result(words)
+      character(*), intent(in) :: text
+      character(kind=c_char) :: words(len_trim(text) + 1)
+      integer :: i
+      do i = 1, len_trim(text)
+         words(i) = text(i:i)
+      end do
+      words(size(words)) = c_null_char
+   end function to_c
+
+   function from_c(pointer) result(text)
+      type(c_ptr), intent(in) :: pointer
+      character(:), allocatable :: text
+      character(kind=c_char), pointer :: field(:)
+      call c_f_pointer(pointer, field, [c_strlen(pointer)])
+      text = knarr_text(field)
+   end function from_c
+
+   ! Gives the caller status and message, or stops the program.
+   subroutine finish(done, status, message)
+      integer(c_int), intent(in) :: done
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      character(:), allocatable :: text
+      text = ''
+      if (done /= knarr_ok) text = from_c(c_last_error())
+      if (present(message)) message = text
+      if (present(status)) then
+         status = done
+      else if (done /= knarr_ok) then
+         error stop text
+      end if
+   end subroutine finish
+
+   ! The number of the type: as asked, if its elements have the same size, else that of Fortran's.
+   pure function number(own, asked) result(dtype)
+      integer(c_int32_t), intent(in) :: own
+      integer(c_int32_t), intent(in), optional :: asked
+      integer(c_int32_t) :: dtype
+      dtype = own
+      if (.not. present(asked)) return
+      dtype = asked
+      ! An unsigned type of another size would read memory that is not the array's: no type has the number 0.
+      if (asked /= own .and. asked /= own + 4) dtype = 0
+      if (own >= knarr_float32 .and. asked /= own) dtype = 0
+   end function number
+
+   ! Extents in the order of C.
+   pure function extents(shape) result(turned)
+      integer(c_size_t), intent(in) :: shape(:)
+      integer(c_size_t) :: turned(size(shape))
+      turned = shape(size(shape):1:-1)
+   end function extents
+
+   subroutine compress(context, source, dtype, shape, frame, status, message)
+      type(knarr_context), intent(in) :: context
+      type(c_ptr), intent(in) :: source
+      integer(c_int32_t), intent(in) :: dtype
+      integer(c_size_t), intent(in) :: shape(:)
+      integer(int8), allocatable, intent(out) :: frame(:)
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      integer(int8), allocatable :: buffer(:)
+      integer(c_size_t) :: bound, length
+      integer(c_int) :: done
+      integer :: refused
+      done = c_compress_bound(dtype, size(shape, kind=c_int32_t), extents(shape), bound)
+      if (done == knarr_ok) then
+         allocate (buffer(bound), stat=refused)
+         ! Without a buffer the library says what is missing.
+         if (refused /= 0) then
+            allocate (buffer(0))
+            bound = 0
+         end if
+         done = c_compress(context%handle, source, dtype, size(shape, kind=c_int32_t), extents(shape), buffer, bound, length)
+      end if
+      if (done == knarr_ok) frame = buffer(:length)
+      call finish(done, status, message)
+   end subroutine compress
+
+   subroutine decompress(context, frame, dtype, shape, target, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int8), intent(in), contiguous :: frame(:)
+      integer(c_int32_t), intent(in) :: dtype
+      integer(c_size_t), intent(in) :: shape(:)
+      type(c_ptr), intent(in) :: target
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      type(knarr_info) :: info
+      integer(c_size_t) :: length
+      integer(c_int) :: done
+      logical :: fits
+      info%size = c_sizeof(info)
+      done = c_inspect(context%handle, frame, size(frame, kind=c_size_t), info)
+      if (done == knarr_ok) then
+         fits = info%rank == size(shape) .and. (info%dtype == dtype .or. (dtype <= knarr_int64 .and. info%dtype == dtype + 4))
+         if (fits) fits = all(info%shape(:info%rank) == extents(shape))
+         if (.not. fits) then
+            if (present(message)) message = 'the frame has another type or shape than the array; ask knarr_inspect for them'
+            if (.not. present(status)) error stop 'knarr_decompress: the frame has another type or shape than the array'
+            status = knarr_usage
+            return
+         end if
+         done = c_decompress(context%handle, frame, size(frame, kind=c_size_t), target, info%raw_size, length)
+      end if
+      call finish(done, status, message)
+   end subroutine decompress
+
+   subroutine validate(context, frame, original, dtype, shape, observed, found, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int8), intent(in), contiguous :: frame(:)
+      type(c_ptr), intent(in) :: original
+      integer(c_int32_t), intent(in) :: dtype
+      integer(c_size_t), intent(in) :: shape(:)
+      type(knarr_hints), intent(out) :: observed
+      type(knarr_validation), intent(out) :: found
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      observed = knarr_new_hints()
+      found%size = c_sizeof(found)
+      call finish(c_validate(context%handle, frame, size(frame, kind=c_size_t), original, dtype, &
+         size(shape, kind=c_int32_t), extents(shape), observed, found), status, message)
+   end subroutine validate
+
+   subroutine explain(context, source, dtype, shape, text, status, message)
+      type(knarr_context), intent(in) :: context
+      type(c_ptr), intent(in) :: source
+      integer(c_int32_t), intent(in) :: dtype
+      integer(c_size_t), intent(in) :: shape(:)
+      character(:), allocatable, intent(out) :: text
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      character(kind=c_char), allocatable :: buffer(:)
+      integer(c_size_t) :: length
+      integer(c_int) :: done
+      allocate (buffer(65536))
+      done = c_explain(context%handle, source, dtype, size(shape, kind=c_int32_t), extents(shape), buffer, &
+         size(buffer, kind=c_size_t), length)
+      if (done == knarr_ok) text = knarr_text(buffer)
+      call finish(done, status, message)
+   end subroutine explain
+
+   subroutine compress_int8(context, array, frame, dtype, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int8), intent(in), target, contiguous :: array(..)
+      integer(int8), allocatable, intent(out) :: frame(:)
+      integer(c_int32_t), intent(in), optional :: dtype
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call compress(context, c_loc(array), number(knarr_int8, dtype), shape(array, kind=c_size_t), frame, status, message)
+   end subroutine compress_int8
+
+   subroutine compress_int16(context, array, frame, dtype, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int16), intent(in), target, contiguous :: array(..)
+      integer(int8), allocatable, intent(out) :: frame(:)
+      integer(c_int32_t), intent(in), optional :: dtype
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call compress(context, c_loc(array), number(knarr_int16, dtype), shape(array, kind=c_size_t), frame, status, message)
+   end subroutine compress_int16
+
+   subroutine compress_int32(context, array, frame, dtype, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int32), intent(in), target, contiguous :: array(..)
+      integer(int8), allocatable, intent(out) :: frame(:)
+      integer(c_int32_t), intent(in), optional :: dtype
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call compress(context, c_loc(array), number(knarr_int32, dtype), shape(array, kind=c_size_t), frame, status, message)
+   end subroutine compress_int32
+
+   subroutine compress_int64(context, array, frame, dtype, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int64), intent(in), target, contiguous :: array(..)
+      integer(int8), allocatable, intent(out) :: frame(:)
+      integer(c_int32_t), intent(in), optional :: dtype
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call compress(context, c_loc(array), number(knarr_int64, dtype), shape(array, kind=c_size_t), frame, status, message)
+   end subroutine compress_int64
+
+   subroutine compress_real32(context, array, frame, dtype, status, message)
+      type(knarr_context), intent(in) :: context
+      real(real32), intent(in), target, contiguous :: array(..)
+      integer(int8), allocatable, intent(out) :: frame(:)
+      integer(c_int32_t), intent(in), optional :: dtype
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call compress(context, c_loc(array), number(knarr_float32, dtype), shape(array, kind=c_size_t), frame, status, message)
+   end subroutine compress_real32
+
+   subroutine compress_real64(context, array, frame, dtype, status, message)
+      type(knarr_context), intent(in) :: context
+      real(real64), intent(in), target, contiguous :: array(..)
+      integer(int8), allocatable, intent(out) :: frame(:)
+      integer(c_int32_t), intent(in), optional :: dtype
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call compress(context, c_loc(array), number(knarr_float64, dtype), shape(array, kind=c_size_t), frame, status, message)
+   end subroutine compress_real64
+
+   subroutine decompress_int8(context, frame, array, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int8), intent(in), contiguous :: frame(:)
+      integer(int8), intent(inout), target, contiguous :: array(..)
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call decompress(context, frame, knarr_int8, shape(array, kind=c_size_t), c_loc(array), status, message)
+   end subroutine decompress_int8
+
+   subroutine decompress_int16(context, frame, array, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int8), intent(in), contiguous :: frame(:)
+      integer(int16), intent(inout), target, contiguous :: array(..)
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call decompress(context, frame, knarr_int16, shape(array, kind=c_size_t), c_loc(array), status, message)
+   end subroutine decompress_int16
+
+   subroutine decompress_int32(context, frame, array, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int8), intent(in), contiguous :: frame(:)
+      integer(int32), intent(inout), target, contiguous :: array(..)
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call decompress(context, frame, knarr_int32, shape(array, kind=c_size_t), c_loc(array), status, message)
+   end subroutine decompress_int32
+
+   subroutine decompress_int64(context, frame, array, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int8), intent(in), contiguous :: frame(:)
+      integer(int64), intent(inout), target, contiguous :: array(..)
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call decompress(context, frame, knarr_int64, shape(array, kind=c_size_t), c_loc(array), status, message)
+   end subroutine decompress_int64
+
+   subroutine decompress_real32(context, frame, array, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int8), intent(in), contiguous :: frame(:)
+      real(real32), intent(inout), target, contiguous :: array(..)
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call decompress(context, frame, knarr_float32, shape(array, kind=c_size_t), c_loc(array), status, message)
+   end subroutine decompress_real32
+
+   subroutine decompress_real64(context, frame, array, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int8), intent(in), contiguous :: frame(:)
+      real(real64), intent(inout), target, contiguous :: array(..)
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call decompress(context, frame, knarr_float64, shape(array, kind=c_size_t), c_loc(array), status, message)
+   end subroutine decompress_real64
+
+   subroutine validate_int8(context, frame, array, observed, found, dtype, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int8), intent(in), contiguous :: frame(:)
+      integer(int8), intent(in), target, contiguous :: array(..)
+      type(knarr_hints), intent(out) :: observed
+      type(knarr_validation), intent(out) :: found
+      integer(c_int32_t), intent(in), optional :: dtype
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call validate(context, frame, c_loc(array), number(knarr_int8, dtype), shape(array, kind=c_size_t), observed, found, &
+         status, message)
+   end subroutine validate_int8
+
+   subroutine validate_int16(context, frame, array, observed, found, dtype, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int8), intent(in), contiguous :: frame(:)
+      integer(int16), intent(in), target, contiguous :: array(..)
+      type(knarr_hints), intent(out) :: observed
+      type(knarr_validation), intent(out) :: found
+      integer(c_int32_t), intent(in), optional :: dtype
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call validate(context, frame, c_loc(array), number(knarr_int16, dtype), shape(array, kind=c_size_t), observed, found, &
+         status, message)
+   end subroutine validate_int16
+
+   subroutine validate_int32(context, frame, array, observed, found, dtype, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int8), intent(in), contiguous :: frame(:)
+      integer(int32), intent(in), target, contiguous :: array(..)
+      type(knarr_hints), intent(out) :: observed
+      type(knarr_validation), intent(out) :: found
+      integer(c_int32_t), intent(in), optional :: dtype
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call validate(context, frame, c_loc(array), number(knarr_int32, dtype), shape(array, kind=c_size_t), observed, found, &
+         status, message)
+   end subroutine validate_int32
+
+   subroutine validate_int64(context, frame, array, observed, found, dtype, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int8), intent(in), contiguous :: frame(:)
+      integer(int64), intent(in), target, contiguous :: array(..)
+      type(knarr_hints), intent(out) :: observed
+      type(knarr_validation), intent(out) :: found
+      integer(c_int32_t), intent(in), optional :: dtype
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call validate(context, frame, c_loc(array), number(knarr_int64, dtype), shape(array, kind=c_size_t), observed, found, &
+         status, message)
+   end subroutine validate_int64
+
+   subroutine validate_real32(context, frame, array, observed, found, dtype, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int8), intent(in), contiguous :: frame(:)
+      real(real32), intent(in), target, contiguous :: array(..)
+      type(knarr_hints), intent(out) :: observed
+      type(knarr_validation), intent(out) :: found
+      integer(c_int32_t), intent(in), optional :: dtype
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call validate(context, frame, c_loc(array), number(knarr_float32, dtype), shape(array, kind=c_size_t), observed, found, &
+         status, message)
+   end subroutine validate_real32
+
+   subroutine validate_real64(context, frame, array, observed, found, dtype, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int8), intent(in), contiguous :: frame(:)
+      real(real64), intent(in), target, contiguous :: array(..)
+      type(knarr_hints), intent(out) :: observed
+      type(knarr_validation), intent(out) :: found
+      integer(c_int32_t), intent(in), optional :: dtype
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call validate(context, frame, c_loc(array), number(knarr_float64, dtype), shape(array, kind=c_size_t), observed, found, &
+         status, message)
+   end subroutine validate_real64
+
+   subroutine explain_int8(context, array, text, dtype, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int8), intent(in), target, contiguous :: array(..)
+      character(:), allocatable, intent(out) :: text
+      integer(c_int32_t), intent(in), optional :: dtype
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call explain(context, c_loc(array), number(knarr_int8, dtype), shape(array, kind=c_size_t), text, status, message)
+   end subroutine explain_int8
+
+   subroutine explain_int16(context, array, text, dtype, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int16), intent(in), target, contiguous :: array(..)
+      character(:), allocatable, intent(out) :: text
+      integer(c_int32_t), intent(in), optional :: dtype
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call explain(context, c_loc(array), number(knarr_int16, dtype), shape(array, kind=c_size_t), text, status, message)
+   end subroutine explain_int16
+
+   subroutine explain_int32(context, array, text, dtype, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int32), intent(in), target, contiguous :: array(..)
+      character(:), allocatable, intent(out) :: text
+      integer(c_int32_t), intent(in), optional :: dtype
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call explain(context, c_loc(array), number(knarr_int32, dtype), shape(array, kind=c_size_t), text, status, message)
+   end subroutine explain_int32
+
+   subroutine explain_int64(context, array, text, dtype, status, message)
+      type(knarr_context), intent(in) :: context
+      integer(int64), intent(in), target, contiguous :: array(..)
+      character(:), allocatable, intent(out) :: text
+      integer(c_int32_t), intent(in), optional :: dtype
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call explain(context, c_loc(array), number(knarr_int64, dtype), shape(array, kind=c_size_t), text, status, message)
+   end subroutine explain_int64
+
+   subroutine explain_real32(context, array, text, dtype, status, message)
+      type(knarr_context), intent(in) :: context
+      real(real32), intent(in), target, contiguous :: array(..)
+      character(:), allocatable, intent(out) :: text
+      integer(c_int32_t), intent(in), optional :: dtype
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call explain(context, c_loc(array), number(knarr_float32, dtype), shape(array, kind=c_size_t), text, status, message)
+   end subroutine explain_real32
+
+   subroutine explain_real64(context, array, text, dtype, status, message)
+      type(knarr_context), intent(in) :: context
+      real(real64), intent(in), target, contiguous :: array(..)
+      character(:), allocatable, intent(out) :: text
+      integer(c_int32_t), intent(in), optional :: dtype
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call explain(context, c_loc(array), number(knarr_float64, dtype), shape(array, kind=c_size_t), text, status, message)
+   end subroutine explain_real64
+
+end module knarr

@@ -1,0 +1,502 @@
+/* Knarr: compresses arrays in memory under a stated quality. Link with -lknarr.
+ *
+ * Generated from the sources of libknarr: do not edit.
+ *
+ * Every function that returns a knarr_status returns KNARR_OK or an error, whose text knarr_last_error() gives. None
+ * of them prints, ends the program or changes global state. A context may be used by many threads at once; hints and
+ * other structures belong to the caller. Shapes name the slowest varying dimension first, as C arrays do; arrays are
+ * contiguous, in native byte order, and need not be aligned. Source and destination must not overlap. */
+
+#ifndef KNARR_H
+#define KNARR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ Dimensions that an array may have.
+ */
+#define KNARR_MAX_RANK 32
+
+/*
+ Number of Knarr's HDF5 filter, for H5Pset_filter.
+ */
+#define KNARR_HDF5_FILTER 45223
+
+/*
+ An integer hint that is not stated; a real one is NaN then.
+ */
+#define KNARR_UNSET -1
+
+/*
+ What became of a call. Numbers are never reused.
+ */
+typedef enum {
+  /*
+   Done.
+   */
+  KNARR_OK = 0,
+  /*
+   The call is wrong: a null pointer, a value out of range, a buffer too small, a contradiction.
+   */
+  KNARR_USAGE = 1,
+  /*
+   A profile cannot be parsed.
+   */
+  KNARR_CONFIG = 2,
+  /*
+   A file does not exist.
+   */
+  KNARR_NOT_FOUND = 3,
+  /*
+   Not used here.
+   */
+  KNARR_EXISTS = 4,
+  /*
+   A file cannot be read.
+   */
+  KNARR_READ = 5,
+  /*
+   Not used here.
+   */
+  KNARR_WRITE = 6,
+  /*
+   The bytes are not a whole, undamaged frame.
+   */
+  KNARR_CORRUPT = 7,
+  /*
+   A codec that the frame needs is not available.
+   */
+  KNARR_MISSING_FILTER = 8,
+  /*
+   This version, this type or this machine's memory cannot serve the request.
+   */
+  KNARR_UNSUPPORTED = 9,
+  /*
+   The quality cannot be kept.
+   */
+  KNARR_QUALITY = 10,
+  /*
+   Not used here.
+   */
+  KNARR_DIFFERS = 11,
+  /*
+   Not used here.
+   */
+  KNARR_INTERRUPTED = 12,
+  /*
+   A defect of Knarr.
+   */
+  KNARR_INTERNAL = 13,
+} knarr_status;
+
+/*
+ Types of elements. Numbers are never reused.
+ */
+typedef enum {
+  /*
+   int8_t
+   */
+  KNARR_INT8 = 1,
+  /*
+   int16_t
+   */
+  KNARR_INT16 = 2,
+  /*
+   int32_t
+   */
+  KNARR_INT32 = 3,
+  /*
+   int64_t
+   */
+  KNARR_INT64 = 4,
+  /*
+   uint8_t
+   */
+  KNARR_UINT8 = 5,
+  /*
+   uint16_t
+   */
+  KNARR_UINT16 = 6,
+  /*
+   uint32_t
+   */
+  KNARR_UINT32 = 7,
+  /*
+   uint64_t
+   */
+  KNARR_UINT64 = 8,
+  /*
+   IEEE 754 binary16; lossless only.
+   */
+  KNARR_FLOAT16 = 9,
+  /*
+   float
+   */
+  KNARR_FLOAT32 = 10,
+  /*
+   double
+   */
+  KNARR_FLOAT64 = 11,
+} knarr_dtype;
+
+/*
+ What a speed is measured in.
+ */
+typedef enum {
+  /*
+   Megabytes (1e6 bytes) of raw data per second of one core.
+   */
+  KNARR_MB_PER_SECOND = 0,
+  /*
+   Multiples of knarr_hints.network_speed.
+   */
+  KNARR_TIMES_NETWORK = 1,
+  /*
+   Multiples of knarr_hints.storage_speed.
+   */
+  KNARR_TIMES_STORAGE = 2,
+} knarr_speed_unit;
+
+/*
+ What was asked for, and the means to do it. Made by knarr_context_create(), freed by knarr_context_free(). Any number
+ of threads may use one at once.
+ */
+typedef struct knarr_context knarr_context;
+
+/*
+ What may change in the data and what to optimise. Initialised by knarr_hints_init(), which states nothing: lossless,
+ goal 'balanced'. All bounds that are stated hold together, for every element, after the cast to its own type. NaN,
+ infinities and fill values keep their bits under every bound, and no other value becomes one of them. Bounds are for
+ KNARR_FLOAT32 and KNARR_FLOAT64.
+
+ As the observed accuracy of knarr_validate() the same fields say what was kept.
+ */
+typedef struct {
+  /*
+   Size of this structure in bytes, set by knarr_hints_init(). Later versions add fields at the end.
+   */
+  size_t size;
+  /*
+   Largest absolute error, in the unit of the data. Not stated: NaN, as for all real fields.
+   */
+  double max_abs_error;
+  /*
+   Largest absolute error as a fraction of the range (largest - smallest) of the valid values, which are finite, no
+   fill values and in no exact range.
+   */
+  double max_range_error;
+  /*
+   Largest error relative to each value; 0.01 is one per cent.
+   */
+  double max_rel_error;
+  /*
+   max_rel_error, significant_bits and significant_digits never ask for less than this absolute error, in the unit
+   of the data: it keeps them affordable near zero.
+   */
+  double finest_abs_error;
+  /*
+   Explicit mantissa bits that stay right, 1 to 23 or 52. Not stated: KNARR_UNSET.
+   */
+  int32_t significant_bits;
+  /*
+   Decimal digits that stay right, 1 to 7 or 15. Not stated: KNARR_UNSET.
+   */
+  int32_t significant_digits;
+  /*
+   Values up to this, rounded to the type of the data, stay exact; no other value becomes one of them.
+   */
+  double exact_up_to;
+  /*
+   The same for values from this on.
+   */
+  double exact_from;
+  /*
+   A value that means 'missing', rounded to the type of the data: 1e20 stands for (float)1e20 among floats.
+   */
+  double fill_value;
+  /*
+   Slowest encoding that is good enough, in units of encode_unit.
+   */
+  double encode_speed;
+  /*
+   Slowest decoding that is good enough, in units of decode_unit.
+   */
+  double decode_speed;
+  /*
+   A knarr_speed_unit.
+   */
+  int32_t encode_unit;
+  /*
+   A knarr_speed_unit.
+   */
+  int32_t decode_unit;
+  /*
+   Speed of the network, MB/s.
+   */
+  double network_speed;
+  /*
+   Speed of one stream to storage, MB/s.
+   */
+  double storage_speed;
+  /*
+   What to optimise: speed, balanced, ratio, archive or energy; weights such as "ratio=0.4,encode=0.3,decode=0.3";
+   limits such as "encode>=300MB/s". Empty: balanced.
+   */
+  char goal[128];
+  /*
+   Chain to use without choosing, such as "shuffle | zstd:3". Empty: chosen from the data.
+   */
+  char chain[256];
+  /*
+   File of a profile that 'knarr profile' wrote, for the speeds of this machine. Empty: the built-in profile.
+   */
+  char profile[1024];
+} knarr_hints;
+
+/*
+ What a frame holds.
+ */
+typedef struct {
+  /*
+   Size of this structure in bytes: set it before the call.
+   */
+  size_t size;
+  /*
+   A knarr_dtype.
+   */
+  int32_t dtype;
+  /*
+   Number of dimensions; 0 for a scalar.
+   */
+  int32_t rank;
+  /*
+   Extents, slowest first.
+   */
+  size_t shape[KNARR_MAX_RANK];
+  /*
+   Bytes of the decoded array.
+   */
+  size_t raw_size;
+  /*
+   Bytes of the frame.
+   */
+  size_t frame_size;
+  /*
+   1 if the chain may change values, 0 if every bit is as it was.
+   */
+  int32_t lossy;
+  /*
+   The chain with all its options; "..." at the end where it is longer.
+   */
+  char chain[512];
+} knarr_info;
+
+/*
+ What knarr_validate() found. Indices count elements in memory from 0; -1 is none.
+ */
+typedef struct {
+  /*
+   Size of this structure in bytes: set it before the call.
+   */
+  size_t size;
+  /*
+   1 if everything that the context's hints ask for holds, for every element.
+   */
+  int32_t holds;
+  /*
+   Elements.
+   */
+  int64_t elements;
+  /*
+   Elements whose bits changed.
+   */
+  int64_t changed;
+  /*
+   Element with the largest absolute error, and of max_range_error too.
+   */
+  int64_t worst_abs;
+  /*
+   Element with the largest relative error.
+   */
+  int64_t worst_rel;
+  /*
+   Element that kept the fewest mantissa bits.
+   */
+  int64_t worst_bits;
+  /*
+   Element that kept the fewest decimal digits.
+   */
+  int64_t worst_digits;
+  /*
+   First element that breaks the hints.
+   */
+  int64_t first_miss;
+  /*
+   What became of that element; empty if there is none.
+   */
+  char miss[256];
+} knarr_validation;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/*
+ Version of the library, such as "0.1.0".
+ */
+const char *knarr_version(void);
+
+/*
+ Message of the last call of this thread that failed: what, where, why, and how to mend it. Valid until another call
+ of this thread fails; empty if none has.
+ */
+const char *knarr_last_error(void);
+
+/*
+ Initialises hints, stating nothing. 'size' is sizeof(knarr_hints).
+
+ Pointers:
+ `hints` is null or valid for a write of `size` bytes.
+ */
+knarr_status knarr_hints_init(knarr_hints *hints, size_t size);
+
+/*
+ States hints from text, such as "max_abs_error=0.01 goal=ratio chain='shuffle | zstd:3'": key=value, separated by
+ blanks, line ends or ';', with '#' before comments. Keys are the names of the fields; speeds are written 300MB/s,
+ 2*network or 0.5*storage; quality=lossless takes all bounds back. On failure nothing is changed.
+
+ Pointers:
+ `hints` is null or points to hints; `words` is null or NUL-terminated.
+ */
+knarr_status knarr_hints_set(knarr_hints *hints, const char *words);
+
+/*
+ Writes what is stated as text that knarr_hints_set() takes. Like snprintf: 'text' is cut to 'capacity' bytes with its
+ NUL, and 'length', unless null, becomes the whole length without it.
+
+ Pointers:
+ `hints` is null or points to hints; `text` is null or writable for `capacity` bytes; `length` is null or writable.
+ */
+knarr_status knarr_hints_print(const knarr_hints *hints, char *text, size_t capacity, size_t *length);
+
+/*
+ Makes a context from hints, which are copied; null hints state nothing. Free it with knarr_context_free().
+
+ Pointers:
+ `hints` is null or points to hints; `context` is null or writable.
+ */
+knarr_status knarr_context_create(const knarr_hints *hints, knarr_context **context);
+
+/*
+ Frees a context, which no thread may use any more. Null is allowed.
+
+ Pointers:
+ `context` is null, or came from knarr_context_create and was not freed.
+ */
+void knarr_context_free(knarr_context *context);
+
+/*
+ Bytes that the frame of an array of this type and shape takes at most, with any context.
+
+ Pointers:
+ `shape` is null or readable for `rank` numbers; `bound` is null or writable.
+ */
+knarr_status knarr_compress_bound(int32_t dtype, int32_t rank, const size_t *shape, size_t *bound);
+
+/*
+ Compresses an array into a frame, which says itself what it holds and is checksummed. Every frame is decoded and
+ compared before it is returned; where a bound would not hold for every element it is lossless. Works in the calling
+ thread and takes up to about five times the array in memory. The same array and hints give the same frame. 'dtype' is
+ a knarr_dtype; 'shape' has 'rank' extents. 'frame_size' becomes the size of the frame, at most what
+ knarr_compress_bound() says; if that is more than 'capacity' the call fails, and 'frame_size' says what is needed.
+
+ Pointers:
+ `context` is null or a context; `source` is null or readable for the whole array; `shape` is null or readable for
+ `rank` numbers; `frame` is null or writable for `capacity` bytes; `frame_size` is null or writable.
+ */
+knarr_status knarr_compress(const knarr_context *context,
+                            const void *source,
+                            int32_t dtype,
+                            int32_t rank,
+                            const size_t *shape,
+                            void *frame,
+                            size_t capacity,
+                            size_t *frame_size);
+
+/*
+ Says what a frame holds, after checking it. Set info->size to sizeof(knarr_info) before.
+
+ Pointers:
+ `context` is null or a context; `frame` is null or readable for `frame_size` bytes; `info` is null or points to a
+ structure that says its size.
+ */
+knarr_status knarr_inspect(const knarr_context *context, const void *frame, size_t frame_size, knarr_info *info);
+
+/*
+ Decompresses a frame, with any context, into 'destination', which has 'capacity' bytes. 'raw_size', unless null,
+ becomes the number of bytes written. Type and shape are those of the frame: knarr_inspect().
+
+ Pointers:
+ `context` is null or a context; `frame` is null or readable for `frame_size` bytes; `destination` is null or writable
+ for `capacity` bytes; `raw_size` is null or writable.
+ */
+knarr_status knarr_decompress(const knarr_context *context,
+                              const void *frame,
+                              size_t frame_size,
+                              void *destination,
+                              size_t capacity,
+                              size_t *raw_size);
+
+/*
+ Decompresses a frame and compares it with the original by the hints of the context. 'observed', unless null and
+ initialised with knarr_hints_init(), becomes the accuracy: each field is what was kept, so a hint holds where the
+ field is no worse. In it max_rel_error, significant_bits and significant_digits leave out elements whose error is at
+ most the finest_abs_error of the hints, and finest_abs_error is the largest error of those; exact_up_to is the largest
+ value up to which all are exact, exact_from the smallest from which on they are. 'result', with its size set, says
+ whether everything holds and where each measure is worst. A quality that does not hold is no error.
+
+ Pointers:
+ As for knarr_compress; `frame` is null or readable for `frame_size` bytes; `observed` and `result` are null or point
+ to structures that say their size.
+ */
+knarr_status knarr_validate(const knarr_context *context,
+                            const void *frame,
+                            size_t frame_size,
+                            const void *original,
+                            int32_t dtype,
+                            int32_t rank,
+                            const size_t *shape,
+                            knarr_hints *observed,
+                            knarr_validation *result);
+
+/*
+ Says in words which chain the array would get and why: what was found in the data, and every candidate. The first
+ word up to " for goal" is the chain. 'text', 'capacity' and 'length' as for knarr_hints_print().
+
+ Pointers:
+ As for knarr_compress and knarr_hints_print.
+ */
+knarr_status knarr_explain(const knarr_context *context,
+                           const void *source,
+                           int32_t dtype,
+                           int32_t rank,
+                           const size_t *shape,
+                           char *text,
+                           size_t capacity,
+                           size_t *length);
+
+/*
+ The client data (cd_values) that ask Knarr's HDF5 filter (KNARR_HDF5_FILTER) for what is hinted. 20 words are always
+ enough; 'count' becomes how many there are. The chain and the profile are not for the filter.
+
+ Pointers:
+ `hints` is null or points to hints; `words` is null or writable for `capacity` numbers; `count` is null or writable.
+ */
+knarr_status knarr_filter_words(const knarr_hints *hints, uint32_t *words, size_t capacity, size_t *count);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* KNARR_H */
