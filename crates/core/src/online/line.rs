@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
+use crate::guard::guarded;
 
 /// The line. Results are of type `T`.
 pub(super) struct Line<T> {
@@ -55,7 +56,8 @@ impl<T: Send> Line<T> {
                 let helper = || {
                     let _leave = Leave(self);
                     while let Some(index) = self.take() {
-                        self.finish(index, work(index));
+                        // A panic of another thread is no more printed than one of the caller's.
+                        self.finish(index, guarded(|| work(index)));
                     }
                 };
                 if std::thread::Builder::new().name("knarr".to_owned()).spawn_scoped(scope, helper).is_err() {
