@@ -100,11 +100,11 @@ def compare(suite: str, timings: list[str]) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], default=list(SUITES))
+    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], default=[])
     parser.add_argument("--when", choices=("close", "write"))
     options = parser.parse_args()
     timings = [options.when] if options.when else ["close", "write"]
-    results = [compare(suite, timings) for suite in options.suites]
+    results = [compare(suite, timings) for suite in options.suites or SUITES]
     return 0 if all(results) else 1
 
 

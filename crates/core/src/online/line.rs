@@ -207,6 +207,22 @@ mod tests {
     }
 
     #[test]
+    fn tasks_are_under_way_at_the_same_time() {
+        let (begun, both) = (AtomicU64::new(0), Mutex::new(false));
+        let work = |index| {
+            begun.fetch_add(1, Ordering::SeqCst);
+            let begin = std::time::Instant::now();
+            while index < 2 && begun.load(Ordering::SeqCst) < 2 && begin.elapsed().as_secs() < 60 {
+                std::thread::yield_now();
+            }
+            *both.lock().unwrap() |= index < 2 && begun.load(Ordering::SeqCst) >= 2 && begin.elapsed().as_secs() < 60;
+            Ok(index)
+        };
+        Line::new(2, 2).run(1, || (), work, |_| Ok(())).unwrap();
+        assert!(both.into_inner().unwrap());
+    }
+
+    #[test]
     fn errors_and_panics_end_all_threads() {
         let fails = |at| move |index| if index == at { Err(Error::internal("no")) } else { Ok(index) };
         for helpers in [0, 3] {
