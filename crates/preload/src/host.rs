@@ -185,8 +185,8 @@ fn symbol(handle: *mut c_void, name: &CStr) -> *mut c_void {
 }
 
 /// Where the object around an address is loaded, and its name; zero and null if it is in none, and null for the
-/// executable. `dladdr` would look through all symbols of the object for the nearest, which takes longer than everything
-/// else that Knarr does in a program.
+/// executable. `dladdr` would look through all symbols of the object for the nearest, which takes longer than
+/// everything else that Knarr does in a program.
 fn object_at(address: *const c_void) -> (usize, *const c_char) {
     let mut search = Search { address: address as usize, base: 0, name: std::ptr::null() };
     // SAFETY: `visit` takes the search, which outlives the call.

@@ -1,4 +1,5 @@
-//! `libknarr_h5.so`, which holds Knarr's HDF5 filter and its encoders: loaded only where they are needed, for it is large.
+//! `libknarr_h5.so`, which holds Knarr's HDF5 filter and its encoders: loaded only where they are needed, for it is
+//! large.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -52,8 +53,8 @@ impl Library {
             let why = why.unwrap_or_default().to_string_lossy();
             return Err(format!("Knarr's filter plugin cannot be loaded: {why}"));
         }
-        // SAFETY: the handle is open and the names are C strings. A null pointer is `None`; any other is the function that
-        // H5PLextern.h, or Knarr's plugin, declares under this name.
+        // SAFETY: the handle is open and the names are C strings. A null pointer is `None`; any other is the function
+        // that H5PLextern.h, or Knarr's plugin, declares under this name.
         let (info, encode_block) = unsafe {
             let symbol = |name: &CStr| libc::dlsym(handle, name.as_ptr());
             let info = symbol(c"H5PLget_plugin_info");

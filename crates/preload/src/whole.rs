@@ -2,9 +2,9 @@
 //! them to `H5Dwrite_chunk` of the program's HDF5, which drops what its chunk cache holds of them.
 //!
 //! Everything unusual is left to HDF5: values that are to be converted or transformed, that do not lie together in
-//! memory, or that cover chunks only in part; chunks that the file has already, which may be rewritten in the cache many
-//! times; files that are parallel, in memory, or read at the same time. Where something fails the whole write is left to
-//! HDF5, too, which then writes all of it.
+//! memory, or that cover chunks only in part; chunks that the file has already, which may be rewritten in the cache
+//! many times; files that are parallel, in memory, or read at the same time. Where something fails the whole write is
+//! left to HDF5, too, which then writes all of it.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
@@ -44,6 +44,7 @@ pub(crate) struct Write {
 }
 
 /// A box of elements in an array.
+#[derive(Clone)]
 struct Selected {
     /// Shape of the array.
     shape: Vec<u64>,
@@ -58,15 +59,18 @@ impl Write {
     }
 
     fn attempt(&self, host: &Host) -> Option<()> {
-        let space = Owned::new(host, self.space(host)?, Close::Reference)?;
-        let size = self.element_size(host)?;
-        let selected = if self.file == code::ALL { whole(host, space.id) } else { select(host, self.file) }?;
+        // SAFETY: the dataset is the program's own, here and below; the dataspace is closed when dropped.
+        let space = Owned::new(host, unsafe { host.space_of?(self.dataset) }, Close::Reference)?;
+        let all = whole(host, space.id)?;
+        let selected = if self.file == code::ALL { all.clone() } else { select(host, self.file)? };
+        // SAFETY: the type is the program's own.
+        let size = u64::try_from(unsafe { host.type_size?(self.memory_type) }).ok().filter(|&size| size > 0)?;
         let bytes = selected.count.iter().try_fold(size, |bytes, &count| bytes.checked_mul(count))?;
         if bytes < LEAST_BYTES {
             return None;
         }
         let filters = given::of(host, self.dataset)?;
-        if selected.shape != whole(host, space.id)?.shape || !self.is_usual(host)? {
+        if selected.shape != all.shape || !self.is_usual(host)? {
             return None;
         }
         check_file(host, self.dataset).ok()?;
@@ -84,18 +88,8 @@ impl Write {
         library().ok()?.encode_block(&block, values, put_chunk, (&raw const put).cast_mut().cast())
     }
 
-    fn space(&self, host: &Host) -> Option<Hid> {
-        // SAFETY: the dataset is the program's own, here and below.
-        Some(unsafe { host.space_of?(self.dataset) })
-    }
-
-    fn element_size(&self, host: &Host) -> Option<u64> {
-        // SAFETY: the type is the program's own.
-        u64::try_from(unsafe { host.type_size?(self.memory_type) }).ok().filter(|&size| size > 0)
-    }
-
-    /// True for values of the dataset's type, which the transfer does not transform. Its other properties have no say here:
-    /// HDF5 notes what it did among them, so that they cannot be compared with the defaults.
+    /// True for values of the dataset's type, which the transfer does not transform. Its other properties have no say
+    /// here: HDF5 notes what it did among them, so that they cannot be compared with the defaults.
     fn is_usual(&self, host: &Host) -> Option<bool> {
         // SAFETY: as above; the type is closed when dropped.
         let stored = Owned::new(host, unsafe { host.type_of?(self.dataset) }, Close::Reference)?;
@@ -112,12 +106,7 @@ impl Write {
 
     /// Elements before the first one that is written, if all lie together in memory.
     fn offset_in_memory(&self, host: &Host, file: &Selected) -> Option<u64> {
-        let memory = match (self.memory, self.file) {
-            (code::ALL, _) => {
-                Selected { shape: file.shape.clone(), start: file.start.clone(), count: file.count.clone() }
-            }
-            (memory, _) => select(host, memory)?,
-        };
+        let memory = if self.memory == code::ALL { file.clone() } else { select(host, self.memory)? };
         let volume = |count: &[u64]| count.iter().product::<u64>();
         if volume(&memory.count) != volume(&file.count) {
             return None;

@@ -39,9 +39,15 @@ fn check(rule: &FileRule, number: usize, codecs: &CodecList, asked: &mut Vec<Pre
     for wanted in &settings.rules {
         let lossless = wanted.quality.is_none_or(|quality| quality.is_lossless());
         if !lossless && !own {
-            return Err(Error::new(ErrorKind::Quality, "standard filters cannot hold a bound while the program writes")
-                .mend("set portable to \"knarr\" (readers then need Knarr's plugin), when to \"close\", or the quality to \"lossless\"")
-                .at_variable(&wanted.pattern));
+            return Err(Error::new(
+                ErrorKind::Quality,
+                "standard filters cannot hold a bound while the program writes",
+            )
+            .mend(
+                "set portable to \"knarr\" (readers then need Knarr's plugin), when to \"close\", or the quality \
+                     to \"lossless\"",
+            )
+            .at_variable(&wanted.pattern));
         }
         if !lossless && wanted.chain.is_some() {
             return Err(Error::new(

@@ -209,6 +209,22 @@ mod tests {
     }
 
     #[test]
+    fn tasks_are_under_way_at_the_same_time() {
+        let (begun, both) = (AtomicU64::new(0), Mutex::new(false));
+        let work = |index| {
+            begun.fetch_add(1, Ordering::SeqCst);
+            let begin = std::time::Instant::now();
+            while index < 2 && begun.load(Ordering::SeqCst) < 2 && begin.elapsed().as_secs() < 60 {
+                std::thread::yield_now();
+            }
+            *both.lock().unwrap() |= index < 2 && begun.load(Ordering::SeqCst) >= 2 && begin.elapsed().as_secs() < 60;
+            Ok(index)
+        };
+        Line::new(2, 2).run(1, || (), work, |_| Ok(())).unwrap();
+        assert!(both.into_inner().unwrap());
+    }
+
+    #[test]
     fn errors_and_panics_end_all_threads() {
         let fails = |at| move |index| if index == at { Err(Error::internal("no")) } else { Ok(index) };
         for helpers in [0, 3] {
@@ -224,7 +240,7 @@ mod tests {
             assert!(Line::new(50, 4).run(helpers, || (), Ok, |index| fails(7)(index).map(drop)).is_err());
             let panics = |index: u64| if index == 9 { panic!("on purpose") } else { Ok(index) };
             let run = || Line::new(50, 4).run(helpers, || (), panics, |_| Ok(()));
-            assert!(std::panic::catch_unwind(run).is_err());
+            assert!(!matches!(std::panic::catch_unwind(run), Ok(Ok(()))), "a panic is no success, on whatever thread");
         }
     }
 }

@@ -3,8 +3,8 @@
 //! Every chunk becomes a frame whose chain was chosen from chunks of its own dataset. Chunks of a dataset are known by
 //! their client data; datasets with equal client data share a memory, which tells kinds of chunks apart by a cheap
 //! look ([`sketch`]), remembers a chain for each, and says when a choice is made again ([`memory`]). Speeds come from
-//! the profile, never from the clock: the same chunks in the same order give the same bytes. Where a program writes many
-//! chunks at once, threads encode them ([`whole`]).
+//! the profile, never from the clock: the same chunks in the same order give the same bytes. Where a program writes
+//! many chunks at once, threads encode them ([`whole`]).
 
 mod line;
 mod memory;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use super::line::Line;
 use super::{Dataset, Job, Online, Step, lock};
 use crate::array::ArraySpec;
 use crate::capture::Block;
@@ -11,8 +12,6 @@ use crate::client_data::Chunks;
 use crate::codec::{Hdf5Filter, KNARR_FILTER};
 use crate::error::{Error, Result};
 use crate::pipeline::{ChunkEncoder, Container};
-
-use super::line::Line;
 
 /// Chunks that may be under way at once, fewer where they are large. What is learnt of a chunk counts for the choice of
 /// the chunk that comes so many later, so the number must not depend on threads.
@@ -43,7 +42,9 @@ pub(super) struct Pipeline {
 
 /// What encodes the chunks of a block.
 enum Way {
+    /// Knarr's filter, with the steps and sizes of chunks that were handed over and that nothing was learnt of yet.
     Choosing(Arc<Dataset>, Mutex<VecDeque<(Step, usize)>>),
+    /// A standard pipeline.
     Fixed(Arc<ChunkEncoder>),
 }
 
@@ -71,12 +72,13 @@ impl Online {
         let window = (BYTES_UNDER_WAY / spec.byte_len().max(1) as u64).clamp(FEWEST_UNDER_WAY, MOST_UNDER_WAY);
         let helpers = u64::try_from(block.threads).unwrap_or(1).min(chunks).min(window).saturating_sub(1);
         let line = Line::new(chunks, window);
+        // Buffers of chunks that were handed over, for the next ones: what is put together, and what is encoded.
         let rooms = Mutex::new(Vec::<(Vec<u8>, Vec<u8>)>::new());
         let work = |index| {
-            let (mut room, mut out) = lock(&rooms).pop().unwrap_or_default();
+            let (mut room, mut bytes) = lock(&rooms).pop().unwrap_or_default();
             let (offset, raw) = block.chunk(index, values, &mut room);
-            let outcome = match &way {
-                Way::Fixed(encoder) => self.run(encoder, raw, &mut out)?,
+            let (encoder, step) = match &way {
+                Way::Fixed(encoder) => (Arc::clone(encoder), None),
                 Way::Choosing(dataset, sizes) => {
                     let step = line.in_turn(index, || {
                         // Exactly the chunks up to this one: more may be done already, on some machines.
@@ -85,14 +87,14 @@ impl Online {
                         {
                             dataset.learn(&step, raw.len(), encoded);
                         }
-                        Job { engine: &self.engine, wishes: &dataset.wishes, spec: &dataset.spec(raw.len()), raw }
-                            .step(dataset)
+                        let (wishes, spec) = (&dataset.wishes, &dataset.spec(raw.len()));
+                        Job { engine: &self.engine, wishes, spec, raw }.step(dataset)
                     })?;
-                    let outcome = self.run(&step.encoder, raw, &mut out)?;
-                    return Ok((WholeChunk { offset, filter_mask: outcome.filter_mask, bytes: out }, Some(step), room));
+                    (Arc::clone(&step.encoder), Some(step))
                 }
             };
-            Ok((WholeChunk { offset, filter_mask: outcome.filter_mask, bytes: out }, None, room))
+            let filter_mask = self.run(&encoder, raw, &mut bytes)?.filter_mask;
+            Ok((WholeChunk { offset, filter_mask, bytes }, step, room))
         };
         let hand_over = |(chunk, step, room): (WholeChunk, Option<Step>, Vec<u8>)| {
             put(&chunk)?;
