@@ -32,11 +32,13 @@ def words(
     range_error: float | None = None,
     rel_error: float | None = None,
     missing: float | None = None,
+    exact_up_to: float | None = None,
+    exact_from: float | None = None,
     digits: int = 0,
     bits: int = 0,
 ) -> tuple[int, ...]:
     """Client data as `docs/filter.md` lays them out, written from that page alone."""
-    parts = [abs_error, range_error, rel_error, None, missing]
+    parts = [abs_error, range_error, rel_error, None, missing, exact_up_to, exact_from]
     first = GOALS[goal] | bits << 16 | digits << 22
     first |= sum(1 << 4 + at for at, part in enumerate(parts) if part is not None)
     doubles = b"".join(struct.pack("<d", part) for part in parts if part is not None)

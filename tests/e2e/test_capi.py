@@ -131,6 +131,12 @@ def test_valgrind_finds_nothing(tmp_path: Path, tool: str, source: Path) -> None
     run("valgrind", f"--tool={tool}", "--error-exitcode=9", "-q", program)
 
 
+@pytest.mark.skipif("KNARR_LARGE" not in os.environ, reason="takes 12 GB of memory: set KNARR_LARGE=1")
+@pytest.mark.parametrize("chain", [(), ("raw",), ("zstd:1",), ("shuffle | lz4",)])
+def test_arrays_of_more_than_two_gibibytes_come_back(tmp_path: Path, chain: tuple[str, ...]) -> None:
+    assert "2147975168 bytes in" in run(c_program(tmp_path, PROGRAMS / "large.c", "-O2"), *chain).stdout
+
+
 def test_the_header_is_cxx_too(tmp_path: Path) -> None:
     need("c++", "g++")
     source = tmp_path / "program.cc"

@@ -130,6 +130,15 @@ def test_a_missing_value_of_the_wishes_stays_exact(tmp_path: Path, field: np.nda
     assert np.all(np.abs(back - data)[:, 1::3] <= 1e-3 * np.abs(data[:, 1::3]))
 
 
+def test_values_in_protected_ranges_stay_exact(tmp_path: Path, field: np.ndarray) -> None:
+    low, high = np.quantile(field, [0.25, 0.75]).astype("f4")
+    wishes = {"abs_error": 0.05, "exact_up_to": float(low), "exact_from": float(high)}
+    back = read(write(tmp_path / "a.h5", field, (5, 45, 70), goal="ratio", **wishes))
+    protected = (field <= low) | (field >= high) | (back <= low) | (back >= high)
+    assert same_bits(back[protected], field[protected])
+    assert 0 < error(back[~protected], field[~protected]) <= 0.05
+
+
 def test_relative_bounds(tmp_path: Path, field: np.ndarray) -> None:
     span = float(field.max()) - float(field.min())
     assert error(read(write(tmp_path / "a.h5", field, (3, 45, 70), range_error=1e-3)), field) <= 1e-3 * span

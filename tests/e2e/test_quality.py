@@ -135,6 +135,35 @@ def test_significant_digits(knarr, source, out, count):
     require_bound(source, target, allowed)
 
 
+@pytest.mark.parametrize("suffix", ["nc", "zarr"])
+def test_values_in_protected_ranges_stay_exact_and_none_enters_them(knarr, source, out, suffix):
+    """Limits count in the type of the data: 280.1 is the nearest f32 there."""
+    ranges = ("--exact-up-to", "-0.3", "--exact-from", "280.1")
+    target = knarr.repack(source, out / f"a.{suffix}", "--max-abs-error", "0.05", *ranges)
+    restored = knarr.repack(target, out / "back.nc")
+    before, after = read(source), read(restored)
+    changed = 0
+    for name in ("f4", "f8", "near_zero"):
+        x, y = before[name], after[name]
+        low, high = x.dtype.type(-0.3), x.dtype.type(280.1)
+        protected = (x <= low) | (x >= high) | (y <= low) | (y >= high)
+        assert protected.any() and x[protected].tobytes() == y[protected].tobytes(), name
+        changed += int(np.sum(x != y))
+    assert changed > 1000
+    require_bound(source, restored, lambda values: np.longdouble(0.05))
+    verified = knarr.json("verify", source, target)
+    promised = {variable["path"]: variable["promised"] for variable in verified["variables"]}
+    assert promised["/f4"] == {"max_abs_error": 0.05, "exact_up_to": -0.3, "exact_from": 280.1}
+    # A plan with bounds that are not asked for is read again.
+    assert "exact_from=280.1" in knarr("explain", target).stdout
+
+
+def test_a_protected_range_needs_a_bound_and_leaves_something(knarr, source, out):
+    knarr.fails(2, "repack", source, "-o", out / "a.nc", "--exact-from", "5", names=("exact_from", "without a bound"))
+    both = ("--max-abs-error", "1", "--exact-from", "5", "--exact-up-to", "5")
+    knarr.fails(2, "repack", source, "-o", out / "a.nc", *both, names=("leave no value that may change",))
+
+
 def test_all_bounds_of_a_combination_hold(knarr, source, out):
     target = knarr.repack(source, out / "a.nc", "--max-abs-error", "0.01", "--max-rel-error", "1e-4")
 

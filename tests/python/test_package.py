@@ -53,6 +53,16 @@ def test_a_bound_holds_and_specials_stay(field):
     assert len(knarr.compress(field, max_abs_error=0.5)) < len(knarr.compress(field))
 
 
+def test_protected_ranges_stay_exact(field):
+    limit = np.float32(np.nanmedian(field))
+    back = knarr.decompress(knarr.compress(field, max_abs_error=0.5, goal="ratio", exact_from=float(limit)))
+    protected = (field >= limit) | (back >= limit)
+    assert protected.any() and bits(back[protected]) == bits(field[protected])
+    assert np.nanmax(np.abs(back.astype("f8") - field)) > 0
+    with pytest.raises(ValueError, match="exact_from"):
+        knarr.compress(field, exact_from=1.0)
+
+
 def test_damage_is_an_error(field):
     packed = bytearray(knarr.compress(field[0]))
     for place in range(0, len(packed), max(1, len(packed) // 50)):

@@ -3,9 +3,10 @@
  * Generated from the sources of libknarr: do not edit.
  *
  * Every function that returns a knarr_status returns KNARR_OK or an error, whose text knarr_last_error() gives. None
- * of them prints, ends the program or changes global state. A context may be used by many threads at once; hints and
- * other structures belong to the caller. Shapes name the slowest varying dimension first, as C arrays do; arrays are
- * contiguous, in native byte order, and need not be aligned. Source and destination must not overlap. */
+ * of them prints or changes global state, nor ends the program unless memory runs out in the middle of a call. A context
+ * may be used by many threads at once; hints and other structures belong to the caller. Shapes name the slowest varying
+ * dimension first, as C arrays do; arrays are contiguous, in native byte order, and need not be aligned. Source and
+ * destination must not overlap. */
 
 #ifndef KNARR_H
 #define KNARR_H
@@ -406,10 +407,11 @@ knarr_status knarr_compress_bound(int32_t dtype, int32_t rank, const size_t *sha
 
 /*
  Compresses an array into a frame, which says itself what it holds and is checksummed. Every frame is decoded and
- compared before it is returned; where a bound would not hold for every element it is lossless. Works in the calling
- thread and takes up to about five times the array in memory. The same array and hints give the same frame. 'dtype' is
- a knarr_dtype; 'shape' has 'rank' extents. 'frame_size' becomes the size of the frame, at most what
- knarr_compress_bound() says; if that is more than 'capacity' the call fails, and 'frame_size' says what is needed.
+ compared before it is returned; where a bound would not hold for every element it is lossless, or the call fails if
+ the hints force the chain. Works in the calling thread and takes up to about five times the array in memory. The same
+ array and hints give the same frame. 'dtype' is a knarr_dtype; 'shape' has 'rank' extents. 'frame_size' becomes the
+ size of the frame, at most what knarr_compress_bound() says; if that is more than 'capacity' the call fails, and
+ 'frame_size' says what is needed.
 
  Pointers:
  `context` is null or a context; `source` is null or readable for the whole array; `shape` is null or readable for

@@ -137,10 +137,11 @@ pub unsafe extern "C" fn knarr_compress_bound(
 }
 
 /// Compresses an array into a frame, which says itself what it holds and is checksummed. Every frame is decoded and
-/// compared before it is returned; where a bound would not hold for every element it is lossless. Works in the calling
-/// thread and takes up to about five times the array in memory. The same array and hints give the same frame. 'dtype' is
-/// a knarr_dtype; 'shape' has 'rank' extents. 'frame_size' becomes the size of the frame, at most what
-/// knarr_compress_bound() says; if that is more than 'capacity' the call fails, and 'frame_size' says what is needed.
+/// compared before it is returned; where a bound would not hold for every element it is lossless, or the call fails if
+/// the hints force the chain. Works in the calling thread and takes up to about five times the array in memory. The same
+/// array and hints give the same frame. 'dtype' is a knarr_dtype; 'shape' has 'rank' extents. 'frame_size' becomes the
+/// size of the frame, at most what knarr_compress_bound() says; if that is more than 'capacity' the call fails, and
+/// 'frame_size' says what is needed.
 ///
 /// # Safety
 /// `context` is null or a context; `source` is null or readable for the whole array; `shape` is null or readable for

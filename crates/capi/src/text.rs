@@ -126,10 +126,10 @@ pub(crate) fn print(hints: &knarr_hints) -> Result<String> {
         ("storage_speed", hints.storage_speed, knarr_speed_unit::KNARR_MB_PER_SECOND as i32),
     ];
     for (key, speed, unit) in speeds {
-        let suffix = UNITS.iter().find(|(known, _)| *known == unit).map_or("?", |(_, suffix)| suffix);
-        if let Some(speed) = stated(speed) {
-            put(key, format!("{speed}{suffix}"));
-        }
+        let Some(speed) = stated(speed) else { continue };
+        let suffix = UNITS.iter().find(|(known, _)| *known == unit).map(|(_, suffix)| suffix);
+        let suffix = suffix.ok_or_else(|| Error::usage(format!("{key} has the unknown unit {unit}")))?;
+        put(key, format!("{speed}{suffix}"));
     }
     for (key, field) in [("goal", &hints.goal[..]), ("chain", &hints.chain), ("profile", &hints.profile)] {
         if let Some(text) = words(key, field)? {
@@ -207,7 +207,7 @@ mod tests {
         assert!(wrong.wishes().is_err());
         wrong = hints("encode_speed=1").unwrap();
         wrong.encode_unit = 7;
-        assert!(wrong.wishes().is_err());
+        assert!(wrong.wishes().is_err() && print(&wrong).is_err());
         wrong = knarr_hints::UNSTATED;
         wrong.goal = [65; 128];
         assert!(wrong.wishes().is_err());

@@ -118,12 +118,23 @@ fn chains_that_cannot_keep_the_bound_are_refused() {
         assert_eq!(status, knarr_status::KNARR_QUALITY, "{text}: {why}");
         assert!(why.contains(names), "{text}: {why}");
     }
+    // One element among many, which no sample sees.
+    let mut values = field(400_000);
+    values[399_999] = 3.3e7 + 7.0;
+    let (status, why) =
+        Context::new("max_abs_error=0.1 chain='bitround:12 | zstd'").compress(&values, &[400_000]).unwrap_err();
+    assert!(status == knarr_status::KNARR_QUALITY && why.contains("breaks the bound"), "{why}");
+    let (frame, back) = Context::new("max_abs_error=0.1").round_trip(&values, &[400_000]);
+    assert!(frame.len() < 800_000 && (back[399_999] - values[399_999]).abs() <= 0.1);
     let (status, why) = Context::try_new("chain='quantise:0.1'").map(drop).unwrap_err();
     assert_eq!(status, knarr_status::KNARR_USAGE);
     assert!(why.contains("there is no codec 'quantise'"), "{why}");
     // A bound for whole numbers is refused, not ignored.
-    let (status, why) = Context::new("max_abs_error=1").compress(&[1i32, 2, 3], &[3]).unwrap_err();
+    let (context, whole) = (Context::new("max_abs_error=1"), [1i32, 2, 3]);
+    let (status, why) = context.compress(&whole, &[3]).unwrap_err();
     assert_eq!(status, knarr_status::KNARR_QUALITY, "{why}");
+    let frame = Context::new("").compress(&whole, &[3]).unwrap();
+    assert_eq!(context.validate(&frame, &whole, &[3]).unwrap_err().0, knarr_status::KNARR_QUALITY);
 }
 
 #[test]

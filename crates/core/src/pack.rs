@@ -5,7 +5,7 @@ use crate::chain::{Chain, ChainSpec};
 use crate::choose::Target;
 use crate::codec::Reader;
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::goal::Goal;
 use crate::pipeline::{Buffers, ChunkEncoder, ChunkOutcome, Container, plan_array};
 use crate::plan::Choice;
@@ -44,11 +44,11 @@ impl Packer {
         plan_array(&self.engine, array.spec(), array.bytes(), &settings, &self.goal, TARGET)
     }
 
-    /// Replaces `out` by the frame of an array, which was decoded and compared, and is at most [`crate::frame::max_len`] long.
-    /// Where a bound would not hold for every element the frame is lossless.
+    /// Replaces `out` by the frame of an array, which was decoded and compared, and is at most
+    /// [`crate::frame::max_len`] long. Where a bound would not hold for every element the frame is lossless.
     ///
     /// # Errors
-    /// As for [`Packer::plan`]; what a forced chain reports.
+    /// As for [`Packer::plan`]; what a forced chain reports, and `Quality` if it breaks the bound anywhere.
     pub fn pack(&self, array: &ArrayView<'_>, out: &mut Vec<u8>) -> Result<ChunkOutcome> {
         let choice = self.plan(array)?;
         let mut chains = vec![choice.chain.clone()];
@@ -62,6 +62,10 @@ impl Packer {
         let mut failed = Error::internal("no chain was tried");
         for chain in &chains {
             match self.encode(&choice, chain, array, &mut buffers, out) {
+                Ok(outcome) if outcome.fell_back && self.chain.is_some() => {
+                    return Err(Error::new(ErrorKind::Quality, format!("chain '{chain}' breaks the bound"))
+                        .mend("choose another chain or bound, or leave the chain out"));
+                }
                 Ok(outcome) => return Ok(outcome),
                 Err(error) => failed = error.at_once(&format!("chain '{chain}'")),
             }
@@ -137,8 +141,8 @@ mod tests {
         let bound = quality.bound_of(&spec, &bytes).unwrap();
         assert!(bound.check(&spec, &bytes, &unpacked(&packed).1).unwrap().changed > 0);
         let error = packer(quality, Some("bitround:2 | shuffle | brotli:4")).pack(&view, &mut packed).unwrap_err();
-        assert_eq!(error.kind(), crate::ErrorKind::Quality);
+        assert_eq!(error.kind(), ErrorKind::Quality);
         let error = packer(Quality::LOSSLESS, Some("bitround:2")).pack(&view, &mut packed).unwrap_err();
-        assert_eq!(error.kind(), crate::ErrorKind::Quality);
+        assert_eq!(error.kind(), ErrorKind::Quality);
     }
 }

@@ -57,9 +57,11 @@ impl Accuracy {
     /// Compares `decoded`, in the byte order of `original`, with it, and judges by `quality`.
     ///
     /// # Errors
-    /// `Usage` if the lengths differ; `Unsupported` for elements without values.
+    /// `Usage` if the lengths differ; `Unsupported` for elements without values; `Quality` for a bound that elements of
+    /// this type cannot have.
     pub fn measure(original: &ArrayView<'_>, decoded: &[u8], quality: &Quality) -> Result<Self> {
         let (spec, a) = (original.spec(), original.bytes());
+        quality.validate(spec.dtype)?;
         if a.len() != decoded.len() {
             return Err(Error::usage(format!("{} bytes to compare with an array of {}", decoded.len(), a.len())));
         }

@@ -23,9 +23,9 @@ def compress(
 
     Lossless unless a quality is stated: ``max_abs_error``, ``max_range_error``, ``max_rel_error``,
     ``finest_abs_error``, ``significant_bits``, ``significant_digits``; values up to ``exact_up_to`` and from
-    ``exact_from`` on keep their bits under each of them. All that are stated are checked for every element, and where
-    one cannot be kept the frame is lossless. Raises ``ValueError`` for contradictory wishes and ``KnarrError`` for what
-    cannot be served.
+    ``exact_from`` on keep their bits under each of them. All that are stated are checked for every element. Where one
+    cannot be kept the frame is lossless, or the call fails if ``chain`` is given. Raises ``ValueError`` for
+    contradictory wishes and ``KnarrError`` for what cannot be served.
     """
     array = np.asarray(array)
     values, dtype, shape = plain(array)
