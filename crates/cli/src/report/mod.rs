@@ -5,6 +5,7 @@ mod bars;
 mod facts;
 mod html;
 mod page;
+mod phases;
 mod scatter;
 mod variables;
 
