@@ -6,6 +6,7 @@ use knarr_formats::repack::OutputFormat;
 use std::path::Path;
 
 use crate::args::Advise;
+use crate::inputs::Opener;
 use crate::progress::Bar;
 use crate::request::Request;
 use crate::table::{self, Align};
@@ -14,11 +15,12 @@ pub(crate) fn run(arguments: &Advise) -> Result<u8> {
     let request = Request::new(&arguments.wishes)?;
     let engine = crate::session::engine(&arguments.resources, request.profile())?;
     let format = OutputFormat::of(Path::new(&format!("x.{}", arguments.to)))?;
+    let opener = Opener::new(&engine, &arguments.inputs)?;
     let mut plans = Vec::new();
     for path in crate::inputs::expand(&arguments.files)? {
         let settings = request.settings(&path)?;
-        let source = knarr_formats::open(&path, &engine.codecs)?;
-        let target = format.target(settings.portable);
+        let source = opener.open(&path)?;
+        let target = format.target(settings.portable)?;
         let progress = Bar::new(path.display().to_string());
         let plan = knarr_core::pipeline::advise(&engine, source.as_ref(), &settings, target, &progress)
             .map_err(|error| error.at_once(&path.display().to_string()))?;

@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Verify(Verify),
     /// Content hash per variable and file that does not depend on chunks, chain or container
     Hash(Hash),
+    /// Write test data: named patterns of any type and shape, with noise and missing values
+    Generate(Generate),
     /// Measure this machine's codecs and write the profile that choices use
     Profile(Profile),
     /// Show the saved plan of an output: features, candidates tried, scores, the choice
@@ -61,6 +63,14 @@ pub(crate) struct Resources {
     /// Profile written by 'knarr profile' [default: the user's, else the built-in one]
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
+}
+
+/// What inputs do not say of themselves.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct Inputs {
+    /// What the bytes of raw files mean: 'shape=24x180x360,type=float32', with order=big, offset=512, name=T if need be
+    #[arg(long, value_name = "LAYOUT")]
+    pub(crate) raw: Option<String>,
 }
 
 /// What the result should be like.
@@ -113,6 +123,8 @@ pub(crate) struct Inspect {
     /// Files or patterns
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<String>,
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
     /// Machine-readable output
     #[arg(long)]
     pub(crate) json: bool,
@@ -127,6 +139,8 @@ pub(crate) struct Advise {
     #[arg(long, value_name = "SUFFIX", default_value = "nc")]
     pub(crate) to: String,
     #[command(flatten)]
+    pub(crate) inputs: Inputs,
+    #[command(flatten)]
     pub(crate) wishes: Wishes,
     #[command(flatten)]
     pub(crate) resources: Resources,
@@ -137,12 +151,17 @@ pub(crate) struct Advise {
 
 #[derive(Args, Debug)]
 pub(crate) struct Repack {
-    /// Files or patterns: HDF5, netCDF-4, netCDF-3 (CDF-1, 2, 5), Zarr v2 and v3
+    /// Files or patterns: HDF5, netCDF-4, netCDF-3 (CDF-1, 2, 5), Zarr v2 and v3, CSV; raw with --raw
     #[arg(required = true, value_name = "IN")]
-    pub(crate) inputs: Vec<String>,
-    /// Output file (.nc, .h5, .zarr), or a directory for outputs of the same names
+    pub(crate) files: Vec<String>,
+    /// Output file (.nc, .h5, .zarr, .csv, .tsv, .bin), or a directory for outputs of the same names
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
+    /// Write only this variable; for CSV and raw outputs
+    #[arg(long, value_name = "VAR")]
+    pub(crate) variable: Vec<String>,
     #[command(flatten)]
     pub(crate) wishes: Wishes,
     #[command(flatten)]
@@ -204,6 +223,8 @@ pub(crate) struct Verify {
     #[arg(long)]
     pub(crate) values_only: bool,
     #[command(flatten)]
+    pub(crate) inputs: Inputs,
+    #[command(flatten)]
     pub(crate) resources: Resources,
     /// Machine-readable output
     #[arg(long)]
@@ -216,8 +237,57 @@ pub(crate) struct Hash {
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<String>,
     #[command(flatten)]
+    pub(crate) inputs: Inputs,
+    #[command(flatten)]
     pub(crate) resources: Resources,
     /// Machine-readable output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Generate {
+    /// Variables: 'simplex', 'T=fractal:octaves=5'
+    #[arg(required_unless_present = "list", value_name = "[VAR=]PATTERN[:OPTIONS]")]
+    pub(crate) fields: Vec<String>,
+    /// Output file (.nc, .h5, .zarr, .csv, .tsv, .bin)
+    #[arg(short, long, value_name = "OUT", required_unless_present = "list")]
+    pub(crate) output: Option<PathBuf>,
+    /// Print the patterns and their options
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Extents, slowest first: 24x180x360, or scalar
+    #[arg(long, value_name = "[VAR=]SHAPE")]
+    pub(crate) shape: Vec<String>,
+    /// int8 to int64, uint8 to uint64, float16, float32, float64 [default: that of the pattern]
+    #[arg(long = "type", value_name = "[VAR=]TYPE")]
+    pub(crate) dtype: Vec<String>,
+    /// Names of the dimensions: time,lat,lon
+    #[arg(long, value_name = "[VAR=]NAMES")]
+    pub(crate) dims: Vec<String>,
+    /// Smallest and largest value before noise: 250:310 [default: -1:1; 0:1000 for integers, 0:100 for those of 8 bits]
+    #[arg(long, value_name = "[VAR=]LOW:HIGH", allow_hyphen_values = true)]
+    pub(crate) range: Vec<String>,
+    /// Noise on top: standard deviation in the variable's unit; 'uniform:X' within ±X; 'relative:X' as a fraction of each value
+    #[arg(long, value_name = "[VAR=][KIND:]X")]
+    pub(crate) noise: Vec<String>,
+    /// Fraction of missing values: at random points, or 'region:0.3' in regions of the last two dimensions
+    #[arg(long, value_name = "[VAR=][KIND:]X")]
+    pub(crate) fill: Vec<String>,
+    /// The value that means 'missing', recorded as _FillValue [default: 1e20, or a limit of an integer type]
+    #[arg(long, value_name = "[VAR=]X", allow_hyphen_values = true)]
+    pub(crate) fill_value: Vec<String>,
+    /// Same seed, same bytes, on any machine; a seed of the file gives each variable one of its own [default: 0]
+    #[arg(long, value_name = "[VAR=]N")]
+    pub(crate) seed: Vec<String>,
+    #[command(flatten)]
+    pub(crate) wishes: Wishes,
+    #[command(flatten)]
+    pub(crate) resources: Resources,
+    /// Replace an existing output
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Machine-readable result on standard output
     #[arg(long)]
     pub(crate) json: bool,
 }

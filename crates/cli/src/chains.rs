@@ -217,7 +217,7 @@ fn sample_options(codec: &dyn Codec, word: Option<(&str, &str)>) -> Option<Optio
     if let Some((name, word)) = word {
         options = options.with(name, OptionValue::Word(word.to_owned()));
     }
-    options.complete(codec.name(), codec.options()).ok()
+    options.complete("codec", codec.options()).ok()
 }
 
 fn kind(kind: Kind) -> &'static str {
@@ -240,7 +240,7 @@ fn types(codec: &dyn Codec) -> String {
 }
 
 /// Allowed values and default of an option.
-fn range(option: &OptionDoc) -> (String, String) {
+pub(crate) fn range(option: &OptionDoc) -> (String, String) {
     match option.kind {
         OptionKind::Int { min, max, default } => {
             (format!("{min} to {max}"), default.map_or("required".to_owned(), |default| default.to_string()))

@@ -4,14 +4,16 @@ use knarr_core::content;
 use knarr_core::error::Result;
 
 use crate::args::Hash;
+use crate::inputs::Opener;
 use crate::progress::Bar;
 
 pub(crate) fn run(arguments: &Hash) -> Result<u8> {
     let engine = crate::session::engine(&arguments.resources, None)?;
     let paths = crate::inputs::expand(&arguments.files)?;
+    let opener = Opener::new(&engine, &arguments.inputs)?;
     let mut all = Vec::new();
     for path in &paths {
-        let source = knarr_formats::whole_records(knarr_formats::open(path, &engine.codecs)?);
+        let source = knarr_formats::whole_records(opener.open(path)?);
         let progress = Bar::new(path.display().to_string());
         let found = content::hash(&engine, source.as_ref(), &progress)?;
         drop(progress);

@@ -1,8 +1,13 @@
 //! Inputs: files and patterns.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use knarr_core::codec::CodecList;
+use knarr_core::engine::Engine;
 use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::store::Source;
+
+use crate::args::Inputs;
 
 /// Expands patterns that the shell did not, and checks that everything named exists.
 pub(crate) fn expand(names: &[String]) -> Result<Vec<PathBuf>> {
@@ -28,4 +33,41 @@ pub(crate) fn expand(names: &[String]) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(paths)
+}
+
+/// Opens inputs, with what the command line says of them.
+pub(crate) struct Opener {
+    codecs: CodecList,
+    inputs: knarr_formats::Inputs,
+}
+
+impl Opener {
+    /// For a command that works on values.
+    ///
+    /// # Errors
+    /// `Usage` if the layout of raw files makes no sense.
+    pub(crate) fn new(engine: &Engine, said: &Inputs) -> Result<Self> {
+        let mut opener = Self::with_codecs(engine.codecs.clone(), said)?;
+        // The other half is for what is done with the values.
+        opener.inputs.max_mem = engine.max_mem / 2;
+        Ok(opener)
+    }
+
+    /// For a command that looks at metadata only.
+    ///
+    /// # Errors
+    /// As for [`Opener::new`].
+    pub(crate) fn with_codecs(codecs: CodecList, said: &Inputs) -> Result<Self> {
+        let raw = said.raw.as_ref().map(|text| text.parse()).transpose();
+        let raw = raw.map_err(|error: Error| error.at("--raw"))?;
+        Ok(Self { codecs, inputs: knarr_formats::Inputs { raw, ..knarr_formats::Inputs::default() } })
+    }
+
+    /// Opens `path`, whatever format it has.
+    ///
+    /// # Errors
+    /// Those of the format.
+    pub(crate) fn open(&self, path: &Path) -> Result<Box<dyn Source>> {
+        knarr_formats::open_with(path, &self.codecs, &self.inputs)
+    }
 }

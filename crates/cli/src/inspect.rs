@@ -5,13 +5,14 @@ use knarr_core::error::Result;
 use knarr_core::model::{ElementType, Layout, Variable};
 
 use crate::args::Inspect;
+use crate::inputs::Opener;
 use crate::table::{self, Align};
 
 pub(crate) fn run(arguments: &Inspect) -> Result<u8> {
-    let codecs = knarr_native::codecs()?;
+    let opener = Opener::with_codecs(knarr_native::codecs()?, &arguments.inputs)?;
     let mut all = Vec::new();
     for path in crate::inputs::expand(&arguments.files)? {
-        let source = knarr_formats::open(&path, &codecs)?;
+        let source = opener.open(&path)?;
         if arguments.json {
             all.push(serde_json::json!({
                 "path": path,

@@ -5,6 +5,7 @@ mod args;
 mod chains;
 mod doctor;
 mod explain;
+mod generate;
 mod hash;
 mod hdf5_filter;
 mod inputs;
@@ -65,6 +66,7 @@ fn run() -> ExitCode {
         Command::Run(arguments) => run::run(arguments),
         Command::Verify(arguments) => verify::run(arguments),
         Command::Hash(arguments) => hash::run(arguments),
+        Command::Generate(arguments) => generate::run(arguments),
         Command::Profile(arguments) => profile::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),

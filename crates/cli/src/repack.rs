@@ -6,10 +6,12 @@ use knarr_core::codec::CodecList;
 use knarr_core::energy::Energy;
 use knarr_core::engine::Engine;
 use knarr_core::error::{Error, ErrorKind, Result};
-use knarr_core::plan::Action;
-use knarr_formats::repack::{OutputFormat, RepackOptions, Repacked, repack};
+use knarr_core::plan::{Action, Choice};
+use knarr_core::store::Source;
+use knarr_formats::repack::{OutputFormat, RepackOptions, Repacked, repack_source};
 
 use crate::args::Repack;
+use crate::inputs::Opener;
 use crate::progress::Bar;
 use crate::request::Request;
 use crate::table::{self, Align};
@@ -17,21 +19,26 @@ use crate::table::{self, Align};
 pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     let request = Request::new(&arguments.wishes)?;
     let engine = crate::session::engine(&arguments.resources, request.profile())?;
-    let jobs = pairs(&crate::inputs::expand(&arguments.inputs)?, &arguments.output)?;
+    let opener = Opener::new(&engine, &arguments.inputs)?;
+    let jobs = pairs(&crate::inputs::expand(&arguments.files)?, &arguments.output)?;
+    refuse_selection(arguments, &jobs)?;
     // A mistake shows before any work is done.
     for (input, _) in &jobs {
         request.settings(input)?;
     }
     if arguments.dry_run {
-        return dry_run(arguments, &request, &engine, &jobs);
+        return dry_run(arguments, &request, &engine, &opener, &jobs);
     }
-    let options = RepackOptions { force: arguments.force, command: command_line(), when: crate::report::today() };
+    let options =
+        RepackOptions { force: arguments.force, command: crate::report::command_line(), when: crate::report::today() };
     let mut done = Vec::new();
     for (input, output) in &jobs {
         let mut settings = request.settings(input)?;
         settings.verify = !arguments.no_verify;
         let progress = Bar::new(input.display().to_string());
-        let repacked = repack(&engine, input, output, &settings, &options, &progress)?;
+        let source = open(&opener, input, &arguments.variable)?;
+        let repacked = repack_source(&engine, source, output, &settings, &options, &progress)?;
+        repacked.save_plan()?;
         drop(progress);
         if !arguments.json {
             print(&repacked, &engine.codecs, settings.verify);
@@ -73,7 +80,8 @@ fn pairs(inputs: &[PathBuf], output: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     for input in inputs {
         let name = input.file_name().ok_or_else(|| Error::usage(format!("'{}' has no name", input.display())))?;
         let mut target = output.join(name);
-        if OutputFormat::of(&target).is_err() {
+        // Inputs that hold nothing but values are to become files that describe them.
+        if OutputFormat::of(&target).map_or(true, OutputFormat::is_plain) {
             target = output.join(format!("{}.nc", name.to_string_lossy()));
         }
         if let Some((other, _)) = pairs.iter().find(|(_, taken)| *taken == target) {
@@ -85,12 +93,40 @@ fn pairs(inputs: &[PathBuf], output: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     Ok(pairs)
 }
 
-fn dry_run(arguments: &Repack, request: &Request, engine: &Engine, jobs: &[(PathBuf, PathBuf)]) -> Result<u8> {
+/// The variables `names` of `input`, or all of it.
+fn open(opener: &Opener, input: &Path, names: &[String]) -> Result<Box<dyn Source>> {
+    let source = opener.open(input)?;
+    if names.is_empty() {
+        return Ok(source);
+    }
+    // Variables of one file have one number of records where all of them are seen.
+    knarr_formats::select(knarr_formats::whole_records(source), names)
+        .map_err(|error| error.at(input.display().to_string()))
+}
+
+/// Formats that describe themselves hold what the input holds.
+fn refuse_selection(arguments: &Repack, jobs: &[(PathBuf, PathBuf)]) -> Result<()> {
+    let whole = jobs.iter().find(|(_, output)| !OutputFormat::of(output).is_ok_and(OutputFormat::is_plain));
+    match whole.filter(|_| !arguments.variable.is_empty()) {
+        Some((_, output)) => Err(Error::usage("--variable is for outputs that hold nothing but values")
+            .mend("write .csv, .tsv or .bin, or leave it out: all variables are written")
+            .at(output.display().to_string())),
+        None => Ok(()),
+    }
+}
+
+fn dry_run(
+    arguments: &Repack,
+    request: &Request,
+    engine: &Engine,
+    opener: &Opener,
+    jobs: &[(PathBuf, PathBuf)],
+) -> Result<u8> {
     let mut plans = Vec::new();
     for (input, output) in jobs {
         let settings = request.settings(input)?;
-        let source = knarr_formats::open(input, &engine.codecs)?;
-        let target = OutputFormat::of(output)?.target(settings.portable);
+        let source = opener.open(input)?;
+        let target = OutputFormat::of(output)?.target(settings.portable)?;
         let progress = Bar::new(input.display().to_string());
         let plan = knarr_core::pipeline::advise(engine, source.as_ref(), &settings, target, &progress)
             .map_err(|error| error.at_once(&input.display().to_string()))?;
@@ -108,13 +144,7 @@ fn dry_run(arguments: &Repack, request: &Request, engine: &Engine, jobs: &[(Path
     Ok(0)
 }
 
-/// The command as typed, for `history`.
-fn command_line() -> String {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    format!("knarr {}", words.join(" "))
-}
-
-fn print(done: &Repacked, codecs: &CodecList, verified: bool) {
+pub(crate) fn print(done: &Repacked, codecs: &CodecList, verified: bool) {
     let header = [
         ("variable", Align::Left),
         ("chain", Align::Left),
@@ -159,7 +189,7 @@ fn print(done: &Repacked, codecs: &CodecList, verified: bool) {
                             .observed
                             .filter(|seen| seen.max_abs > 0.0)
                             .map_or("0".to_owned(), |seen| format!("{:.2e}", seen.max_abs)),
-                        notes(&choice.reason, &report),
+                        notes(choice, &report),
                     ]
                 }
             }
@@ -175,7 +205,9 @@ fn print(done: &Repacked, codecs: &CodecList, verified: bool) {
         table::ratio(done.input_bytes, done.output_bytes),
         done.seconds,
         done.choosing_seconds,
-        if verified {
+        if done.is_plain() {
+            "values as they are"
+        } else if verified {
             "every chunk was decoded and compared before it was written"
         } else {
             "chunks were not verified (--no-verify)"
@@ -209,15 +241,15 @@ fn speed(bytes: u64, seconds: f64) -> String {
     if seconds > 0.0 { format!("{speed:.0}") } else { "-".to_owned() }
 }
 
-fn notes(reason: &str, report: &knarr_core::pipeline::VariableReport) -> String {
-    let mut text = reason.to_owned();
+fn notes(choice: &Choice, report: &knarr_core::pipeline::VariableReport) -> String {
+    let mut text = choice.reason.clone();
     if report.fallback_chunks > 0 {
         text.push_str(&format!(
             "; {} of {} chunks kept lossless to hold the bound",
             report.fallback_chunks, report.chunks
         ));
     }
-    if report.stored_chunks > 0 {
+    if report.stored_chunks > 0 && !choice.chain.is_raw() {
         text.push_str(&format!(
             "; {} of {} chunks stored: encoding did not make them smaller",
             report.stored_chunks, report.chunks

@@ -139,7 +139,7 @@ fn rule<'a>(settings: &'a mut Settings, name: &str) -> &'a mut Rule {
 }
 
 /// `NAME=VALUE`, unless one of `before` comes ahead of the `=`.
-fn split_variable<'a>(text: &'a str, before: &[char]) -> Option<(&'a str, &'a str)> {
+pub(crate) fn split_variable<'a>(text: &'a str, before: &[char]) -> Option<(&'a str, &'a str)> {
     let (name, value) = text.split_once('=')?;
     if name.contains(before) { None } else { Some((name.trim(), value.trim())) }
 }

@@ -4,12 +4,14 @@ use knarr_core::content::{self, Difference, MetadataDifference, VariableComparis
 use knarr_core::error::Result;
 
 use crate::args::Verify;
+use crate::inputs::Opener;
 use crate::progress::Bar;
 use crate::table::{self, Align};
 
 pub(crate) fn run(arguments: &Verify) -> Result<u8> {
     let engine = crate::session::engine(&arguments.resources, None)?;
-    let open = |path| knarr_formats::open(path, &engine.codecs).map(knarr_formats::whole_records);
+    let opener = Opener::new(&engine, &arguments.inputs)?;
+    let open = |path| opener.open(path).map(knarr_formats::whole_records);
     let (original, copy) = (open(&arguments.original)?, open(&arguments.copy)?);
     let progress = Bar::new(arguments.copy.display().to_string());
     let found = content::verify(&engine, original.as_ref(), copy.as_ref(), arguments.values_only, &progress)?;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
@@ -110,6 +111,31 @@ impl fmt::Display for DType {
             Self::Opaque(n) => return write!(f, "opaque[{n}]"),
         };
         f.write_str(name)
+    }
+}
+
+impl FromStr for DType {
+    type Err = Error;
+
+    /// Numbers only, by Knarr's names (`f32`, `u16`) or those of NumPy and netCDF (`float32`, `double`, `uint16`).
+    fn from_str(text: &str) -> Result<Self> {
+        Ok(match text.trim().to_ascii_lowercase().as_str() {
+            "i8" | "int8" | "byte" => Self::I8,
+            "i16" | "int16" | "short" => Self::I16,
+            "i32" | "int32" | "int" => Self::I32,
+            "i64" | "int64" => Self::I64,
+            "u8" | "uint8" | "ubyte" => Self::U8,
+            "u16" | "uint16" | "ushort" => Self::U16,
+            "u32" | "uint32" | "uint" => Self::U32,
+            "u64" | "uint64" => Self::U64,
+            "f16" | "float16" | "half" => Self::F16,
+            "f32" | "float32" | "float" => Self::F32,
+            "f64" | "float64" | "double" => Self::F64,
+            _ => {
+                return Err(Error::usage(format!("there is no type '{text}'"))
+                    .mend("types are int8 to int64, uint8 to uint64, float16, float32, float64"));
+            }
+        })
     }
 }
 
@@ -233,6 +259,15 @@ mod tests {
         assert!(ArrayView::new(&huge, &[]).is_err());
         let hidden = ArraySpec::new(DType::U8, [0, usize::MAX, 2]);
         assert!(ArrayView::new(&hidden, &[]).is_err(), "an extent of 0 hides the others");
+    }
+
+    #[test]
+    fn types_are_known_by_several_names() {
+        for dtype in DType::NUMBERS {
+            assert_eq!(dtype.to_string().parse::<DType>().unwrap(), dtype);
+        }
+        assert_eq!("Double".parse::<DType>().unwrap(), DType::F64);
+        assert!("string".parse::<DType>().unwrap_err().to_string().contains("float32"));
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod engine;
 pub mod error;
 pub mod features;
 pub mod frame;
+pub mod generate;
 pub mod goal;
 pub mod grid;
 pub mod guard;

@@ -126,9 +126,7 @@ impl Settings {
             if model.variables.iter().any(|variable| matches(&rule.pattern, variable)) {
                 continue;
             }
-            let mut names: Vec<&str> = model.variables.iter().map(Variable::name).collect();
-            names.sort_by_key(|name| distance(name, &rule.pattern));
-            names.truncate(8);
+            let names = nearest(&rule.pattern, model.variables.iter().map(Variable::name), 8);
             let what = if is_pattern(&rule.pattern) { "no variable matches" } else { "there is no variable" };
             return Err(
                 Error::usage(format!("{what} '{}'", rule.pattern)).mend(format!("the file has: {}", names.join(", ")))
@@ -160,7 +158,15 @@ fn glob(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// Levenshtein distance, for 'did you mean'.
+/// The names most like `wanted`, at most `most` of them, for 'did you mean'.
+pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
+    let mut names: Vec<&str> = names.collect();
+    names.sort_by_key(|name| distance(name, wanted));
+    names.truncate(most);
+    names
+}
+
+/// Levenshtein distance.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.to_lowercase().chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

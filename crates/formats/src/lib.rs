@@ -1,15 +1,21 @@
-//! Sources and sinks: HDF5/netCDF-4, classic netCDF, Zarr.
+//! Sources and sinks: HDF5/netCDF-4, classic netCDF, Zarr, CSV, raw.
 
 mod cache;
 pub mod classic;
+pub mod csv;
 mod fills;
 pub mod hdf5;
 mod labelled;
 mod open;
+mod plain;
+pub mod raw;
 mod records;
 pub mod repack;
+mod selected;
+mod strided;
 pub mod zarr;
 mod zarr_fit;
 
-pub use open::open;
+pub use open::{Inputs, open, open_with};
 pub use records::whole_records;
+pub use selected::select;

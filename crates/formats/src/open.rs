@@ -1,6 +1,7 @@
 //! Which format a path holds: one line a format.
 
-use crate::{classic, hdf5, zarr};
+use crate::raw::{RawLayout, RawSource};
+use crate::{classic, csv, hdf5, zarr};
 use knarr_core::chain::Chain;
 use knarr_core::codec::CodecList;
 use knarr_core::store::Source;
@@ -9,12 +10,27 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+/// What is said about inputs besides their names.
+#[derive(Debug, Clone)]
+pub struct Inputs {
+    /// What the bytes of files mean that are of no format that describes itself.
+    pub raw: Option<RawLayout>,
+    /// Bytes that an input of a format without random access may take in memory.
+    pub max_mem: u64,
+}
+
+impl Default for Inputs {
+    fn default() -> Self {
+        Self { raw: None, max_mem: 512 << 20 }
+    }
+}
+
 /// A format that can be read.
 struct Format {
     /// Name for people.
     name: &'static str,
     sniff: fn(&Probe<'_>) -> Result<bool>,
-    open: fn(&Path, &CodecList) -> Result<Box<dyn Source>>,
+    open: fn(&Path, &CodecList, &Inputs) -> Result<Box<dyn Source>>,
 }
 
 /// The formats, in the order in which they are tried.
@@ -22,13 +38,17 @@ const FORMATS: &[Format] = &[
     Format { name: "HDF5 and netCDF-4", sniff: is_hdf5, open: open_hdf5 },
     Format { name: "netCDF-3 (CDF-1, CDF-2, CDF-5)", sniff: is_classic, open: open_classic },
     Format { name: "Zarr v2 and v3", sniff: is_zarr, open: open_zarr },
+    Format { name: "CSV (.csv, .tsv, .txt, .dat, .asc)", sniff: is_csv, open: open_csv },
 ];
+
+/// Bytes that must be text for a file to be a table.
+const TEXT: u64 = 4096;
 
 fn is_hdf5(probe: &Probe<'_>) -> Result<bool> {
     probe.is_hdf5()
 }
 
-fn open_hdf5(path: &Path, codecs: &CodecList) -> Result<Box<dyn Source>> {
+fn open_hdf5(path: &Path, codecs: &CodecList, _inputs: &Inputs) -> Result<Box<dyn Source>> {
     Ok(Box::new(hdf5::Hdf5Source::open(path, resolver(codecs))?))
 }
 
@@ -49,7 +69,7 @@ fn is_classic(probe: &Probe<'_>) -> Result<bool> {
     Ok(classic::sniff(probe.head()))
 }
 
-fn open_classic(path: &Path, _codecs: &CodecList) -> Result<Box<dyn Source>> {
+fn open_classic(path: &Path, _codecs: &CodecList, _inputs: &Inputs) -> Result<Box<dyn Source>> {
     Ok(Box::new(classic::ClassicSource::open(path)?))
 }
 
@@ -57,8 +77,16 @@ fn is_zarr(probe: &Probe<'_>) -> Result<bool> {
     Ok(probe.file.is_none() && zarr::sniff(probe.path))
 }
 
-fn open_zarr(path: &Path, codecs: &CodecList) -> Result<Box<dyn Source>> {
+fn open_zarr(path: &Path, codecs: &CodecList, _inputs: &Inputs) -> Result<Box<dyn Source>> {
     Ok(Box::new(zarr::ZarrSource::open(path, codecs)?))
+}
+
+fn is_csv(probe: &Probe<'_>) -> Result<bool> {
+    Ok(probe.file.is_some() && csv::is_table(probe.path, &probe.bytes_at(0, TEXT)?))
+}
+
+fn open_csv(path: &Path, _codecs: &CodecList, inputs: &Inputs) -> Result<Box<dyn Source>> {
+    Ok(Box::new(csv::CsvSource::open(path, inputs.max_mem)?))
 }
 
 /// Opens `path`, whatever format it has. Chunks are decoded with `codecs` where the format allows it.
@@ -67,15 +95,31 @@ fn open_zarr(path: &Path, codecs: &CodecList) -> Result<Box<dyn Source>> {
 /// `NotFound` or `Read` if it cannot be read; `Corrupt` if it is of no format that is read; otherwise the
 /// errors of the format.
 pub fn open(path: &Path, codecs: &CodecList) -> Result<Box<dyn Source>> {
+    open_with(path, codecs, &Inputs::default())
+}
+
+/// As [`open`]. With [`Inputs::raw`], files of no format that describes itself are raw files of that layout.
+///
+/// # Errors
+/// As for [`open`].
+pub fn open_with(path: &Path, codecs: &CodecList, inputs: &Inputs) -> Result<Box<dyn Source>> {
     let probe = Probe::new(path)?;
-    for format in FORMATS {
+    // Text does not describe itself: what the user says about the bytes counts more than a suffix.
+    let described = if inputs.raw.is_some() { &FORMATS[..FORMATS.len() - 1] } else { FORMATS };
+    for format in described {
         if (format.sniff)(&probe)? {
-            return (format.open)(path, codecs);
+            return (format.open)(path, codecs, inputs);
         }
+    }
+    if let (Some(layout), Some(_)) = (&inputs.raw, &probe.file) {
+        return Ok(Box::new(RawSource::open(path, layout)?));
     }
     let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
     Err(Error::corrupt(format!("of no known format: {}", probe.describe()))
-        .mend(format!("these are read: {}", names.join("; ")))
+        .mend(format!(
+            "these are read: {}; if it holds nothing but numbers, say which: --raw shape=180x360,type=float32",
+            names.join("; ")
+        ))
         .at(path.display().to_string()))
 }
 
@@ -95,7 +139,7 @@ impl<'a> Probe<'a> {
         }
         let file = File::open(path).map_err(read_error)?;
         let mut probe = Self { path, file: Some((file, metadata.len())), head: Vec::new() };
-        probe.head = probe.bytes_at(0)?;
+        probe.head = probe.bytes_at(0, 8)?;
         Ok(probe)
     }
 
@@ -104,9 +148,10 @@ impl<'a> Probe<'a> {
         &self.head
     }
 
-    fn bytes_at(&self, offset: u64) -> Result<Vec<u8>> {
+    /// So many bytes from `offset` on, fewer if the file ends before.
+    fn bytes_at(&self, offset: u64, most: u64) -> Result<Vec<u8>> {
         let Some((file, len)) = &self.file else { return Ok(Vec::new()) };
-        let wanted = usize::try_from(len.saturating_sub(offset).min(8)).unwrap_or(8);
+        let wanted = usize::try_from(len.saturating_sub(offset).min(most)).unwrap_or(0);
         let mut bytes = vec![0; wanted];
         file.read_exact_at(&mut bytes, offset).map_err(|error| Error::read(self.path, &error))?;
         Ok(bytes)
@@ -118,7 +163,7 @@ impl<'a> Probe<'a> {
         let Some((_, len)) = &self.file else { return Ok(false) };
         let mut offset = 0;
         while offset < *len {
-            if self.bytes_at(offset)? == SIGNATURE {
+            if self.bytes_at(offset, 8)? == SIGNATURE {
                 return Ok(true);
             }
             offset = if offset == 0 { 512 } else { offset.saturating_mul(2) };

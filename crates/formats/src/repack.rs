@@ -8,6 +8,7 @@ use knarr_core::codec::{Hdf5Filter, Reader};
 use knarr_core::energy::{Counter, Energy, Moved, Phases};
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::generate::Generated;
 use knarr_core::model::Variable;
 use knarr_core::pipeline::{Execution, advise, execute, most_demanding, prove_copies, storages};
 use knarr_core::plan::{Action, Plan};
@@ -21,6 +22,7 @@ use serde::Serialize;
 use crate::hdf5::temporary::Temporary;
 use crate::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
 use crate::labelled::Labelled;
+use crate::plain;
 use crate::zarr::{ZarrOptions, ZarrSink};
 use crate::zarr_fit;
 
@@ -34,6 +36,10 @@ pub enum OutputFormat {
     Hdf5,
     /// Zarr v3 directory: `.zarr`.
     Zarr,
+    /// Text: `.csv`, and `.tsv` with tabs.
+    Csv,
+    /// The bytes of one variable: `.bin`, `.raw`.
+    Raw,
 }
 
 impl OutputFormat {
@@ -47,19 +53,33 @@ impl OutputFormat {
             "nc" | "nc4" | "cdf" | "netcdf" => Ok(Self::NetCdf4),
             "h5" | "hdf5" | "hdf" | "he5" => Ok(Self::Hdf5),
             "zarr" => Ok(Self::Zarr),
+            "csv" | "tsv" => Ok(Self::Csv),
+            "bin" | "raw" => Ok(Self::Raw),
             _ => Err(Error::usage(format!("'{}' does not say which format to write", path.display()))
-                .mend("end the name in .nc (netCDF-4), .h5 (HDF5) or .zarr (Zarr v3)")),
+                .mend("end the name in .nc (netCDF-4), .h5 (HDF5), .zarr (Zarr v3), .csv, or .bin (raw)")),
         }
     }
 
+    /// True for formats that hold nothing but values: no chunks, no chains.
+    pub fn is_plain(self) -> bool {
+        matches!(self, Self::Csv | Self::Raw)
+    }
+
     /// What the format can hold for readers that have at most `portable`.
-    pub fn target(self, portable: Reader) -> Target {
-        match self {
+    ///
+    /// # Errors
+    /// `Unsupported` for formats that hold nothing but values: there is nothing to choose.
+    pub fn target(self, portable: Reader) -> Result<Target> {
+        Ok(match self {
             // A netCDF file is for netCDF readers, which carry fewer filters than hdf5plugin.
             Self::NetCdf4 if portable == Reader::Standard => Target::Hdf5(Reader::NetCdf),
             Self::NetCdf4 | Self::Hdf5 => Target::Hdf5(portable),
             Self::Zarr => Target::Zarr(portable),
-        }
+            Self::Csv | Self::Raw => {
+                return Err(Error::unsupported("CSV and raw files hold plain values: there is no chain to choose")
+                    .mend("ask for nc, h5 or zarr"));
+            }
+        })
     }
 }
 
@@ -100,6 +120,21 @@ pub struct Repacked {
     pub reader: Reader,
 }
 
+impl Repacked {
+    /// True if the output holds nothing but values.
+    pub fn is_plain(&self) -> bool {
+        OutputFormat::of(&self.output).is_ok_and(OutputFormat::is_plain)
+    }
+
+    /// Saves the plan beside the output, in place of an older one. Where nothing was chosen there is none.
+    ///
+    /// # Errors
+    /// `Write` if it cannot be written.
+    pub fn save_plan(&self) -> Result<()> {
+        if self.is_plain() { Ok(()) } else { save_plan(&self.plan, &self.output) }
+    }
+}
+
 /// Where the plan of an output is saved: beside it, `NAME.knarr.json`.
 pub fn plan_path(output: &Path) -> PathBuf {
     let mut name = output.file_name().map(std::ffi::OsStr::to_os_string).unwrap_or_default();
@@ -119,19 +154,57 @@ pub fn repack(
     options: &RepackOptions,
     progress: &dyn Progress,
 ) -> Result<Repacked> {
+    refuse_existing(input, output, options.force)?;
+    let source = crate::open(input, &engine.codecs)?;
+    let repacked = repack_source(engine, source, output, settings, options, progress)?;
+    repacked.save_plan()?;
+    Ok(repacked)
+}
+
+/// As [`repack`], for a source that is open already. The plan is not saved yet.
+///
+/// # Errors
+/// As for [`repack`].
+pub fn repack_source(
+    engine: &Engine,
+    source: Box<dyn Source>,
+    output: &Path,
+    settings: &Settings,
+    options: &RepackOptions,
+    progress: &dyn Progress,
+) -> Result<Repacked> {
     let begin = std::time::Instant::now();
     let format = OutputFormat::of(output)?;
-    refuse_existing(input, output, options.force)?;
-    let mut source = crate::open(input, &engine.codecs)?;
+    let input = source.path().to_owned();
+    refuse_existing(&input, output, options.force)?;
+    // There a dimension has one length for all variables.
+    let source = if format == OutputFormat::Zarr || format.is_plain() { crate::whole_records(source) } else { source };
+    if format.is_plain() {
+        let source = source.as_ref();
+        let counter = Counter::begin();
+        let (plan, execution, output_bytes) =
+            plain::write(engine, source, output, format, options.force, settings, progress)
+                .map_err(|error| blamed(error, &input))?;
+        let counted = counter.and_then(|counter| counter.joules());
+        return Ok(Repacked {
+            energy: energy(engine, source, &plan, &execution, output_bytes, counted),
+            input_bytes: input_bytes(source),
+            input,
+            output: output.to_owned(),
+            output_bytes,
+            plan,
+            execution,
+            seconds: begin.elapsed().as_secs_f64(),
+            choosing_seconds: 0.0,
+            reader: Reader::Core,
+        });
+    }
     if format == OutputFormat::Zarr {
-        // There a dimension has one length for all variables.
-        source = crate::whole_records(source);
         zarr_fit::check(source.as_ref())?;
     }
-    let job = Job { engine, input, output, format, target: format.target(settings.portable), settings, options };
-    let repacked = job.run(source.as_ref(), progress, begin)?;
-    save_plan(&repacked.plan, output)?;
-    Ok(repacked)
+    let target = format.target(settings.portable)?;
+    let job = Job { engine, input: &input, output, format, target, settings, options };
+    job.run(source.as_ref(), progress, begin)
 }
 
 /// Writes what the HDF5 or netCDF-4 file `input` holds to a new file `output`, in the same format whatever the names.
@@ -204,7 +277,7 @@ fn open_unlocked(
 ) -> Result<(Hdf5Source, OutputFormat, Target)> {
     let source = crate::open::open_hdf5_unlocked(input, &engine.codecs)?;
     let format = if source.is_netcdf() { OutputFormat::NetCdf4 } else { OutputFormat::Hdf5 };
-    let target = match format.target(settings.portable) {
+    let target = match format.target(settings.portable)? {
         Target::Hdf5(reader) => Target::Hdf5(limit.map_or(reader, |limit| limit.min(reader))),
         zarr @ Target::Zarr(_) => zarr,
     };
@@ -242,10 +315,7 @@ impl Job<'_> {
         let choosing_seconds = begin.elapsed().as_secs_f64();
         let storages = storages(engine, source, &plan, target)?;
         // What is copied is read while the sink is made: such errors are the input's.
-        let blame = |error: Error| match error.kind() {
-            ErrorKind::Write | ErrorKind::Exists => error,
-            _ => in_file(error, input),
-        };
+        let blame = |error: Error| blamed(error, input);
         let records = records(source, &plan).map_err(blame)?;
         let flags = if format == OutputFormat::Zarr { zarr_fit::flags(source) } else { Vec::new() };
         let written = Labelled::new(source, labels(&records, format), flags);
@@ -255,7 +325,7 @@ impl Job<'_> {
                     ZarrOptions { force: options.force, codecs: engine.codecs.clone(), ..ZarrOptions::default() };
                 Box::new(ZarrSink::create(output, &written, &storages, options).map_err(blame)?)
             }
-            OutputFormat::NetCdf4 | OutputFormat::Hdf5 => {
+            _ => {
                 let options = SinkOptions { force: options.force };
                 Box::new(Hdf5Sink::create(output, &written, &storages, options).map_err(blame)?)
             }
@@ -272,10 +342,10 @@ impl Job<'_> {
         Ok(Repacked {
             input: input.to_owned(),
             output: output.to_owned(),
-            input_bytes: size_of(input),
+            input_bytes: input_bytes(source),
             output_bytes,
             reader: most_demanding(&plan),
-            energy: energy(engine, &plan, &execution, (size_of(input), output_bytes), counted),
+            energy: energy(engine, source, &plan, &execution, output_bytes, counted),
             plan,
             execution,
             seconds: begin.elapsed().as_secs_f64(),
@@ -285,14 +355,25 @@ impl Job<'_> {
 }
 
 /// What a run took that read and wrote so many bytes.
-fn energy(engine: &Engine, plan: &Plan, execution: &Execution, bytes: (u64, u64), counted: Option<f64>) -> Energy {
+fn energy(
+    engine: &Engine,
+    source: &dyn Source,
+    plan: &Plan,
+    execution: &Execution,
+    written: u64,
+    counted: Option<f64>,
+) -> Energy {
     let choose = plan.variables.iter().map(|variable| match &variable.action {
         Action::Encode(choice) => choice.seconds,
         Action::Copy(_) => 0.0,
     });
     let phases = Phases { choose: choose.sum(), ..execution.phases };
-    let raw = execution.variables.values().map(|report| report.raw_bytes).sum();
-    let moved = Moved { raw, read: bytes.0, written: bytes.1 };
+    let raw = plan.variables.iter().enumerate().filter_map(|(index, variable)| match execution.variables.get(&index) {
+        Some(report) => Some(report.raw_bytes),
+        // Values that go into a format that holds nothing else.
+        None => execution.variables.is_empty().then_some(variable.raw_bytes),
+    });
+    let moved = Moved { raw: raw.sum(), read: size_of(source.path()), written };
     Energy::of(&phases, moved, &engine.profile.power, counted)
 }
 
@@ -313,6 +394,14 @@ fn refuse_existing(input: &Path, output: &Path, force: bool) -> Result<()> {
     Err(Error::new(ErrorKind::Exists, "exists already")
         .mend("choose another name or replace it with --force")
         .at(output.display().to_string()))
+}
+
+/// An error of a step that reads `input` and writes: what is not about writing is the input's.
+fn blamed(error: Error, input: &Path) -> Error {
+    match error.kind() {
+        ErrorKind::Write | ErrorKind::Exists => error,
+        _ => in_file(error, input),
+    }
 }
 
 fn in_file(error: Error, path: &Path) -> Error {
@@ -382,6 +471,14 @@ pub fn save_plan(plan: &Plan, output: &Path) -> Result<()> {
     let temporary = Temporary::create(&path, true)?;
     std::fs::write(temporary.path(), text).map_err(|error| Error::write(&path, &error))?;
     temporary.publish().map(|_| ())
+}
+
+/// Bytes of the input: of its files, or of its values if there are none.
+fn input_bytes(source: &dyn Source) -> u64 {
+    if source.as_any().is::<Generated>() {
+        return source.model().variables.iter().map(Variable::raw_bytes).sum();
+    }
+    size_of(source.path())
 }
 
 /// Bytes of a file, or of all files below a directory.

@@ -1,5 +1,7 @@
 //! Axes of charts: where a value lies, and which ticks a person would choose.
 
+use super::html::put;
+
 /// How values are spread along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scale {
@@ -67,6 +69,27 @@ impl Axis {
                 let found = sets.iter().map(|digits| self.decades(digits)).find(|ticks| ticks.len() >= 3);
                 found.unwrap_or_else(|| self.decades(&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0]))
             }
+        }
+    }
+
+    /// Vertical lines at the ticks of a horizontal axis, down to `body`, with their labels below.
+    pub(super) fn grid(&self, svg: &mut String, width: f64, body: f64, label: impl Fn(f64) -> String) {
+        for tick in self.ticks() {
+            let x = self.at(tick);
+            put!(svg, "<line class=\"grid\" x1=\"{x:.1}\" y1=\"0\" x2=\"{x:.1}\" y2=\"{body}\"/>");
+            let anchor = if x < width * 0.1 {
+                "start"
+            } else if x > width * 0.9 {
+                "end"
+            } else {
+                "middle"
+            };
+            put!(
+                svg,
+                "<text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>\n",
+                body + 16.0,
+                label(tick)
+            );
         }
     }
 

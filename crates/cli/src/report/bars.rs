@@ -27,23 +27,7 @@ pub(super) fn chart(rows: &[Row<'_>]) -> String {
         &mut svg,
         "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"Sizes of the variables before and after\">\n"
     );
-    for tick in axis.ticks() {
-        let x = axis.at(tick);
-        put!(&mut svg, "<line class=\"grid\" x1=\"{x:.1}\" y1=\"0\" x2=\"{x:.1}\" y2=\"{body}\"/>");
-        let anchor = if x < WIDTH * 0.1 {
-            "start"
-        } else if x > WIDTH * 0.9 {
-            "end"
-        } else {
-            "middle"
-        };
-        put!(
-            &mut svg,
-            "<text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>\n",
-            body + 16.0,
-            size(tick)
-        );
-    }
+    axis.grid(&mut svg, WIDTH, body, size);
     for (index, row) in shown.iter().enumerate() {
         pair(&mut svg, row, &axis, ROW * float(index as u64));
     }

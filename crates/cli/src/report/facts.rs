@@ -4,6 +4,7 @@ use knarr_core::codec::{CodecList, filter_name, registered};
 use knarr_core::model::Variable;
 use knarr_core::pipeline::VariableReport;
 use knarr_core::plan::{Action, Choice, VariablePlan};
+use knarr_formats::raw::RawLayout;
 use knarr_formats::repack::{OutputFormat, Repacked};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -127,6 +128,10 @@ impl<'a> File<'a> {
 }
 
 fn stored(path: &Path, codecs: &CodecList) -> BTreeMap<String, Variable> {
+    if OutputFormat::of(path).is_ok_and(OutputFormat::is_plain) {
+        // Values take the bytes that they take.
+        return BTreeMap::new();
+    }
     let Ok(source) = knarr_formats::open(path, codecs) else { return BTreeMap::new() };
     source.model().variables.iter().map(|variable| (variable.path.clone(), variable.clone())).collect()
 }
@@ -138,7 +143,15 @@ pub(crate) fn reader_needed(done: &Repacked, codecs: &CodecList) -> String {
 
 /// What a reader of the output needs, one clause a package.
 fn reader<'v>(done: &Repacked, written: impl Iterator<Item = &'v Variable>) -> String {
-    if OutputFormat::of(&done.output).is_ok_and(|format| format == OutputFormat::Zarr) {
+    let format = OutputFormat::of(&done.output).ok();
+    if format == Some(OutputFormat::Csv) {
+        return "nothing but text".to_owned();
+    }
+    if let (Some(OutputFormat::Raw), [variable]) = (format, done.plan.variables.as_slice()) {
+        let layout = RawLayout::of(&Variable::plain(variable.path.clone(), variable.dtype, variable.shape.clone()));
+        return format!("to be told what the bytes mean: --raw {layout}");
+    }
+    if format == Some(OutputFormat::Zarr) {
         let chains = written.flat_map(|variable| variable.chain.split('|').map(str::trim).collect::<Vec<_>>());
         let codecs: BTreeSet<&str> =
             chains.map(|step| step.split(':').next().unwrap_or(step)).filter(|codec| *codec != "raw").collect();

@@ -5,6 +5,7 @@ mod bars;
 mod facts;
 mod html;
 mod page;
+mod phases;
 mod scatter;
 mod variables;
 
@@ -40,6 +41,12 @@ pub(crate) fn json(done: &Repacked) -> serde_json::Value {
     })
 }
 
+/// The command as typed.
+pub(crate) fn command_line() -> String {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    format!("knarr {}", words.join(" "))
+}
+
 /// Today's date and time, UTC, ISO 8601.
 pub(crate) fn today() -> String {
     let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -63,8 +70,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
 pub(crate) fn write<'r>(path: &Path, done: impl IntoIterator<Item = &'r Repacked>, verified: bool) -> Result<()> {
     let codecs = knarr_native::codecs()?;
     let files: Vec<_> = done.into_iter().map(|one| facts::File::new(one, &codecs)).collect();
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let context = page::Context { verified, command: format!("knarr {}", words.join(" ")), when: today() };
+    let context = page::Context { verified, command: command_line(), when: today() };
     crate::output::replace(path, page::render(&files, &context).as_bytes())
 }
 

@@ -6,7 +6,8 @@ use super::axis::number;
 use super::bars;
 use super::facts::{File, float};
 use super::html::{definitions, escape, put};
-use super::scatter::{self, times};
+use super::phases;
+use super::scatter::{self, Cost, times};
 use super::variables;
 use crate::table;
 
@@ -110,11 +111,16 @@ fn section(page: &mut String, file: &File<'_>, index: usize, alone: bool, contex
         .rows
         .iter()
         .enumerate()
-        .filter_map(|(number, row)| Some((number, scatter::chart(row)?)))
+        .filter_map(|(number, row)| {
+            Some((number, format!("{}{}", scatter::chart(row, Cost::Speed)?, scatter::chart(row, Cost::Energy)?)))
+        })
         .take(bars::SHOWN)
         .collect();
     page.push_str("<div class=\"charts\">\n<section><h2>Size of each variable</h2>\n");
     page.push_str(&bars::chart(&file.rows));
+    if let Some(chart) = phases::chart(done) {
+        put!(page, "<h2>Time and energy</h2>\n{chart}");
+    }
     page.push_str("</section>\n");
     if !drawn.is_empty() {
         page.push_str("<section class=\"follow\"><h2>Chains considered</h2>\n");
@@ -168,7 +174,10 @@ fn facts(file: &File<'_>, context: &Context) -> Vec<(&'static str, String)> {
         ("Verified", proof),
         ("A reader needs", file.reader.clone()),
         ("Profile", format!("{} (speeds and energy expected of each chain)", plan.profile)),
-        ("Energy", format!("{} J expected, from a {}", number(file.joules()), energy_source(file))),
+        (
+            "Energy, expected",
+            format!("{} J to encode, store and decode once, from a {}", number(file.joules()), energy_source(file)),
+        ),
     ];
     let kept = chunks.fallback_chunks + chunks.stored_chunks;
     if kept > 0 {
@@ -299,7 +308,12 @@ mod tests {
             output_bytes: 8000,
             plan,
             execution: Execution { seconds: 0.1, variables: [(0, report)].into(), ..Default::default() },
-            energy: Energy::of(&Phases::default(), Moved::default(), &Power::model(), None),
+            energy: Energy::of(
+                &Phases { choose: 0.1, encode: 0.3, ..Phases::default() },
+                Moved { raw: 16384, read: 20000, written: 8000 },
+                &Power::model(),
+                None,
+            ),
             seconds: 0.2,
             choosing_seconds: 0.1,
             reader: Reader::Standard,
@@ -323,8 +337,9 @@ mod tests {
                     page.matches(&format!("<{element}>")).count() + page.matches(&format!("<{element} ")).count();
                 assert_eq!(opened, page.matches(&format!("</{element}>")).count(), "{element}");
             }
-            // Sizes and a plot for the variable that was encoded, a row for each.
-            assert_eq!(page.matches("<svg").count(), 2 * files.len());
+            // Sizes, phases, and two plots for the variable that was encoded.
+            assert_eq!(page.matches("<svg").count(), 4 * files.len());
+            assert!(page.contains("share of energy") && page.contains("not a measurement") && page.contains("0.3 s, "));
             assert!(page.contains("16.4 kB \u{2192} 4.1 kB") && !page.contains("NaN") && !page.contains("inf\""));
         }
     }

@@ -1,4 +1,4 @@
-//! Ratio against speed for the chains that were considered for one variable.
+//! Ratio against speed, or against energy, for the chains that were considered for one variable.
 
 use knarr_core::plan::{Candidate, Choice};
 
@@ -15,17 +15,42 @@ const BOTTOM: f64 = 44.0;
 /// Width of a character of a label, generous.
 const CHARACTER: f64 = 6.2;
 
+/// What ratios are drawn against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cost {
+    /// Encoding speed: more is better.
+    Speed,
+    /// Energy to encode, store and decode once: less is better.
+    Energy,
+}
+
+impl Cost {
+    fn of(self, candidate: &Candidate) -> f64 {
+        match self {
+            Self::Speed => candidate.merits.encode,
+            Self::Energy => candidate.merits.energy,
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Speed => "encoding speed of one core, MB/s (log)",
+            Self::Energy => "energy to encode, store and decode, J/GB (log)",
+        }
+    }
+}
+
 /// The chart of one variable; `None` if no chain was considered for it.
-pub(super) fn chart(row: &Row<'_>) -> Option<String> {
+pub(super) fn chart(row: &Row<'_>, cost: Cost) -> Option<String> {
     let choice = row.choice()?;
-    let points = points(choice);
+    let points = points(choice, cost);
     if points.is_empty() {
         return None;
     }
-    let measured = row.encode_speed().zip(row.ratio());
-    let speeds: Vec<f64> = points.iter().map(|point| point.speed).chain(measured.map(|(speed, _)| speed)).collect();
+    let measured = row.encode_speed().zip(row.ratio()).filter(|_| cost == Cost::Speed);
+    let costs: Vec<f64> = points.iter().map(|point| point.cost).chain(measured.map(|(speed, _)| speed)).collect();
     let ratios: Vec<f64> = points.iter().map(|point| point.ratio).chain(measured.map(|(_, ratio)| ratio)).collect();
-    let x = Axis::logarithmic(&speeds, LEFT, WIDTH - RIGHT);
+    let x = Axis::logarithmic(&costs, LEFT, WIDTH - RIGHT);
     let widest = ratios.iter().copied().fold(0.0, f64::max) / ratios.iter().copied().fold(f64::INFINITY, f64::min);
     let y = if widest > 12.0 {
         Axis::logarithmic(&ratios, HEIGHT - BOTTOM, TOP)
@@ -35,11 +60,12 @@ pub(super) fn chart(row: &Row<'_>) -> Option<String> {
     let mut svg = String::new();
     put!(
         &mut svg,
-        "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Ratio against encoding speed of the chains considered for {}\">\n",
+        "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Ratio against {} of the chains considered for {}\">\n",
+        cost.title(),
         escape(row.name)
     );
-    frame(&mut svg, &x, &y);
-    front(&mut svg, &points, &x, &y);
+    frame(&mut svg, &x, &y, cost.title());
+    front(&mut svg, &points, &x, &y, cost);
     // What was tried lies over what was only predicted, the choice over all.
     for pass in [Standing::Predicted, Standing::Dropped, Standing::Tried, Standing::Chosen] {
         points.iter().filter(|point| point.standing == pass).for_each(|point| mark(&mut svg, point, &x, &y));
@@ -54,7 +80,7 @@ pub(super) fn chart(row: &Row<'_>) -> Option<String> {
             y - 6.0
         );
     }
-    labels(&mut svg, &points, &x, &y);
+    labels(&mut svg, &points, &x, &y, cost);
     svg.push_str("</svg>\n");
     Some(svg)
 }
@@ -70,17 +96,17 @@ enum Standing {
 
 struct Point<'a> {
     candidate: &'a Candidate,
-    speed: f64,
+    cost: f64,
     ratio: f64,
     standing: Standing,
 }
 
-fn points(choice: &Choice) -> Vec<Point<'_>> {
+fn points(choice: &Choice, cost: Cost) -> Vec<Point<'_>> {
     let usable = |value: f64| value.is_finite() && value > 0.0;
     choice
         .candidates
         .iter()
-        .filter(|candidate| usable(candidate.merits.encode) && usable(candidate.merits.ratio))
+        .filter(|candidate| usable(cost.of(candidate)) && usable(candidate.merits.ratio))
         .map(|candidate| {
             let standing = if candidate.chain == choice.chain {
                 Standing::Chosen
@@ -91,12 +117,12 @@ fn points(choice: &Choice) -> Vec<Point<'_>> {
             } else {
                 Standing::Predicted
             };
-            Point { candidate, speed: candidate.merits.encode, ratio: candidate.merits.ratio, standing }
+            Point { candidate, cost: cost.of(candidate), ratio: candidate.merits.ratio, standing }
         })
         .collect()
 }
 
-fn frame(svg: &mut String, x: &Axis, y: &Axis) {
+fn frame(svg: &mut String, x: &Axis, y: &Axis, title: &str) {
     let (left, right, top, bottom) = (LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM);
     for tick in x.ticks() {
         let at = x.at(tick);
@@ -122,7 +148,7 @@ fn frame(svg: &mut String, x: &Axis, y: &Axis) {
     put!(svg, "<path class=\"frame\" d=\"M{left} {top}V{bottom}H{right}\"/>\n");
     put!(
         svg,
-        "<text class=\"title\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">encoding speed of one core, MB/s (log)</text>\n",
+        "<text class=\"title\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{title}</text>\n",
         (left + right) / 2.0,
         HEIGHT - 8.0
     );
@@ -134,12 +160,16 @@ fn frame(svg: &mut String, x: &Axis, y: &Axis) {
     );
 }
 
-/// Indices of tried candidates that no other tried one beats in both speed and ratio, fastest first.
-fn best_of_both(points: &[Point<'_>]) -> Vec<usize> {
+/// Indices of tried candidates that no other tried one beats in both cost and ratio, the best of cost first.
+fn best_of_both(points: &[Point<'_>], cost: Cost) -> Vec<usize> {
     let tried = |point: &Point<'_>| matches!(point.standing, Standing::Tried | Standing::Chosen);
     let mut order: Vec<usize> = (0..points.len()).filter(|&index| tried(&points[index])).collect();
     order.sort_by(|&a, &b| {
-        points[b].speed.total_cmp(&points[a].speed).then(points[b].ratio.total_cmp(&points[a].ratio))
+        let by_cost = match cost {
+            Cost::Speed => points[b].cost.total_cmp(&points[a].cost),
+            Cost::Energy => points[a].cost.total_cmp(&points[b].cost),
+        };
+        by_cost.then(points[b].ratio.total_cmp(&points[a].ratio))
     });
     let mut best = f64::NEG_INFINITY;
     order.retain(|&index| {
@@ -150,10 +180,10 @@ fn best_of_both(points: &[Point<'_>]) -> Vec<usize> {
     order
 }
 
-fn front(svg: &mut String, points: &[Point<'_>], x: &Axis, y: &Axis) {
-    let line: Vec<String> = best_of_both(points)
+fn front(svg: &mut String, points: &[Point<'_>], x: &Axis, y: &Axis, cost: Cost) {
+    let line: Vec<String> = best_of_both(points, cost)
         .into_iter()
-        .map(|index| format!("{:.1},{:.1}", x.at(points[index].speed), y.at(points[index].ratio)))
+        .map(|index| format!("{:.1},{:.1}", x.at(points[index].cost), y.at(points[index].ratio)))
         .collect();
     if line.len() > 1 {
         put!(svg, "<polyline class=\"front\" points=\"{}\"/>\n", line.join(" "));
@@ -161,7 +191,7 @@ fn front(svg: &mut String, points: &[Point<'_>], x: &Axis, y: &Axis) {
 }
 
 fn mark(svg: &mut String, point: &Point<'_>, x: &Axis, y: &Axis) {
-    let (x, y) = (x.at(point.speed), y.at(point.ratio));
+    let (x, y) = (x.at(point.cost), y.at(point.ratio));
     let candidate = point.candidate;
     let (class, what) = match point.standing {
         Standing::Predicted => ("predicted", "predicted, not tried".to_owned()),
@@ -175,7 +205,7 @@ fn mark(svg: &mut String, point: &Point<'_>, x: &Axis, y: &Axis) {
         escape(&candidate.chain.to_string()),
         escape(&what),
         times(point.ratio),
-        number(point.speed),
+        number(candidate.merits.encode),
         number(candidate.merits.decode),
         number(candidate.merits.energy),
         candidate.score
@@ -193,22 +223,22 @@ fn mark(svg: &mut String, point: &Point<'_>, x: &Axis, y: &Axis) {
 }
 
 /// Names at the choice and along the front, where they do not cover each other or a mark that matters.
-fn labels(svg: &mut String, points: &[Point<'_>], x: &Axis, y: &Axis) {
+fn labels(svg: &mut String, points: &[Point<'_>], x: &Axis, y: &Axis, cost: Cost) {
     let mut taken: Vec<(f64, f64, f64, f64)> = Vec::new();
     let covers = |boxes: &[(f64, f64, f64, f64)], (a, b, c, d): (f64, f64, f64, f64)| {
         boxes.iter().any(|&(e, f, g, h)| a < g && e < c && b < h && f < d)
     };
     for point in points.iter().filter(|point| matches!(point.standing, Standing::Tried | Standing::Chosen)) {
-        let (x, y) = (x.at(point.speed), y.at(point.ratio));
+        let (x, y) = (x.at(point.cost), y.at(point.ratio));
         taken.push((x - 5.0, y - 5.0, x + 5.0, y + 5.0));
     }
     let chosen = (0..points.len()).filter(|&index| points[index].standing == Standing::Chosen);
-    let others = best_of_both(points).into_iter().filter(|&index| points[index].standing != Standing::Chosen);
+    let others = best_of_both(points, cost).into_iter().filter(|&index| points[index].standing != Standing::Chosen);
     for index in chosen.chain(others) {
         let point = &points[index];
         let text = point.candidate.chain.to_string();
         let width = CHARACTER * float(text.chars().count() as u64);
-        let (x, y) = (x.at(point.speed), y.at(point.ratio));
+        let (x, y) = (x.at(point.cost), y.at(point.ratio));
         let class = if point.standing == Standing::Chosen { "label pick" } else { "label" };
         // Near an edge a name that is centred on its mark would stick out.
         let near = (x - width / 2.0).clamp(LEFT + 2.0, (WIDTH - 2.0 - width).max(LEFT + 2.0));

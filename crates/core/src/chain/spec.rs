@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-use crate::codec::{CodecList, OptionValue, Options};
+use crate::codec::{CodecList, OptionDoc, OptionValue, Options};
 use crate::error::{Error, Result};
 
 /// One step of a chain: codec name and the options that were written down.
@@ -27,6 +27,46 @@ impl StepSpec {
     /// A step with its first option given, as in `zstd:3`.
     pub fn with_bare(name: &str, value: OptionValue) -> Self {
         Self { name: name.to_owned(), bare: Some(value), options: Options::default() }
+    }
+
+    /// The step that `text` describes; what is wrong with it otherwise.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        let (name, arguments) = match text.split_once(':') {
+            Some((name, arguments)) => (name.trim(), Some(arguments)),
+            None => (text.trim(), None),
+        };
+        if name.is_empty() {
+            return Err("a name is missing");
+        }
+        if !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_') {
+            return Err("names are lower-case letters, digits, '-' and '_'");
+        }
+        let mut step = Self::new(name);
+        for (position, item) in arguments.into_iter().flat_map(|text| text.split(',')).enumerate() {
+            match item.split_once('=') {
+                Some((name, value)) => {
+                    step.options = std::mem::take(&mut step.options).with(name.trim(), parse_value(value)?);
+                }
+                None if position == 0 => step.bare = Some(parse_value(item)?),
+                None => return Err("only the first option may stand without its name"),
+            }
+        }
+        Ok(step)
+    }
+
+    /// The options, checked against `docs` and with defaults filled in. `owner` says whose they are: `codec 'zstd'`.
+    ///
+    /// # Errors
+    /// `Usage` that names the owner and what is allowed.
+    pub fn complete(&self, owner: &str, docs: &[OptionDoc]) -> Result<Options> {
+        let mut options = self.options.clone();
+        if let Some(value) = &self.bare {
+            let Some(first) = docs.first() else {
+                return Err(Error::usage(format!("{owner} takes no options, '{value}' given")));
+            };
+            options = options.with(first.name, value.clone());
+        }
+        options.complete(owner, docs)
     }
 
     /// A step with its first option a whole number.
@@ -62,17 +102,15 @@ impl ChainSpec {
             .iter()
             .map(|step| {
                 let codec = codecs.named(&step.name)?;
-                let mut options = step.options.clone();
-                if let Some(value) = &step.bare {
-                    let Some(first) = codec.options().first() else {
-                        return Err(Error::usage(format!("codec '{}' takes no options, '{value}' given", step.name)));
-                    };
-                    options = options.with(first.name, value.clone());
-                }
-                Ok((step.name.clone(), options.complete(&step.name, codec.options())?))
+                Ok((step.name.clone(), step.complete(&owner(&step.name), codec.options())?))
             })
             .collect()
     }
+}
+
+/// Whose options those of a step are, for errors.
+pub(crate) fn owner(codec: &str) -> String {
+    format!("codec '{codec}'")
 }
 
 impl fmt::Display for StepSpec {
@@ -104,33 +142,9 @@ impl FromStr for ChainSpec {
         if text.trim() == "raw" {
             return Ok(Self::raw());
         }
-        let steps = text.split('|').map(|step| parse_step(step.trim()).map_err(refuse)).collect::<Result<_>>()?;
+        let steps = text.split('|').map(|step| StepSpec::parse(step).map_err(refuse)).collect::<Result<_>>()?;
         Ok(Self(steps))
     }
-}
-
-fn parse_step(text: &str) -> Result<StepSpec, &'static str> {
-    let (name, arguments) = match text.split_once(':') {
-        Some((name, arguments)) => (name.trim(), Some(arguments)),
-        None => (text, None),
-    };
-    if name.is_empty() {
-        return Err("a step has no name");
-    }
-    if !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_') {
-        return Err("codec names are lower-case letters, digits, '-' and '_'");
-    }
-    let mut step = StepSpec::new(name);
-    for (position, item) in arguments.into_iter().flat_map(|text| text.split(',')).enumerate() {
-        match item.split_once('=') {
-            Some((name, value)) => {
-                step.options = std::mem::take(&mut step.options).with(name.trim(), parse_value(value)?);
-            }
-            None if position == 0 => step.bare = Some(parse_value(item)?),
-            None => return Err("only the first option may stand without its name"),
-        }
-    }
-    Ok(step)
 }
 
 fn parse_value(text: &str) -> Result<OptionValue, &'static str> {

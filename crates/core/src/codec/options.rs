@@ -1,4 +1,4 @@
-//! Options of codecs: documented, typed, checked in one place.
+//! Options of codecs and patterns: documented, typed, checked in one place.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// Value of a codec option.
+/// Value of an option.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum OptionValue {
@@ -150,23 +150,24 @@ impl Options {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// Checks names, types and ranges against `docs` and fills in defaults.
+    /// Checks names, types and ranges against `docs` and fills in defaults. `owner` says whose options they are:
+    /// `codec 'zstd'`.
     ///
     /// # Errors
-    /// `Usage` that names the codec, the option and what is allowed.
-    pub fn complete(&self, codec: &str, docs: &[OptionDoc]) -> Result<Self> {
+    /// `Usage` that names the owner, the option and what is allowed.
+    pub fn complete(&self, owner: &str, docs: &[OptionDoc]) -> Result<Self> {
         if let Some(unknown) = self.0.keys().find(|name| !docs.iter().any(|doc| doc.name == *name)) {
             let known: Vec<_> = docs.iter().map(|doc| doc.name).collect();
             let advice =
                 if known.is_empty() { "it has no options".to_owned() } else { format!("it has: {}", known.join(", ")) };
-            return Err(Error::usage(format!("codec '{codec}' has no option '{unknown}'")).mend(advice));
+            return Err(Error::usage(format!("{owner} has no option '{unknown}'")).mend(advice));
         }
         let mut complete = BTreeMap::new();
         for doc in docs {
             if doc.kind == OptionKind::Optional && !self.0.contains_key(doc.name) {
                 continue;
             }
-            let value = doc.check(codec, self.0.get(doc.name))?;
+            let value = doc.check(owner, self.0.get(doc.name))?;
             complete.insert(doc.name.to_owned(), value);
         }
         Ok(Self(complete))
@@ -181,11 +182,11 @@ fn parse_numbers(text: &str) -> Option<Vec<u32>> {
 }
 
 impl OptionDoc {
-    fn check(&self, codec: &str, given: Option<&OptionValue>) -> Result<OptionValue> {
+    fn check(&self, owner: &str, given: Option<&OptionValue>) -> Result<OptionValue> {
         let name = self.name;
         let refuse = |allowed: String| {
             let given = given.map_or_else(|| "is missing".to_owned(), |value| format!("is {value}"));
-            Error::usage(format!("codec '{codec}': option '{name}' {given}")).mend(format!("give {allowed}"))
+            Error::usage(format!("{owner}: option '{name}' {given}")).mend(format!("give {allowed}"))
         };
         match (self.kind, given) {
             (OptionKind::Int { min, max, .. }, Some(OptionValue::Int(value))) if (min..=max).contains(value) => {

@@ -55,7 +55,12 @@ pub fn advise(
         progress.advance(model.variables[index].raw_bytes());
         Ok(plan)
     })?;
-    Ok(Plan {
+    Ok(plan_of(engine, source, settings, variables))
+}
+
+/// The plan of a file from those of its variables.
+pub fn plan_of(engine: &Engine, source: &dyn Source, settings: &Settings, variables: Vec<VariablePlan>) -> Plan {
+    Plan {
         version: crate::plan::VERSION,
         program: concat!("knarr ", env!("CARGO_PKG_VERSION")).to_owned(),
         input: source.path().display().to_string(),
@@ -64,7 +69,7 @@ pub fn advise(
         profile: engine.profile.machine.clone(),
         energy_source: engine.profile.power.source.clone(),
         variables,
-    })
+    }
 }
 
 /// Chooses a chain for one array in memory: what bindings use.

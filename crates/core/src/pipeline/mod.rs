@@ -8,7 +8,7 @@ mod encode;
 mod execute;
 mod window;
 
-pub use advise::{advise, plan_array};
+pub use advise::{advise, plan_array, plan_of};
 pub use encode::ChunkOutcome;
 pub(crate) use encode::{Buffers, ChunkEncoder, Container};
 pub use execute::{Execution, VariableReport, execute, most_demanding, prove_copies, storages};

@@ -1,17 +1,8 @@
 //! Where the values of each variable lie: sizes, record length, byte strides.
 
 use super::header::{Header, NcType, Var};
+use crate::strided::Place;
 use knarr_core::{Error, Result};
-
-/// Extent and place of one variable. Element `(i, j, …)` starts at `begin + i * strides[0] + j * strides[1] + …`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) begin: u64,
-    pub(super) shape: Vec<u64>,
-    /// Bytes from one element to the next along each axis.
-    pub(super) strides: Vec<u64>,
-    pub(super) is_record: bool,
-}
 
 /// Number of records of the file and the place of every variable.
 pub(super) fn layout(header: &Header, file_len: u64) -> Result<(u64, Vec<Place>)> {
@@ -65,7 +56,7 @@ pub(super) fn layout(header: &Header, file_len: u64) -> Result<(u64, Vec<Place>)
                     stride = stride.saturating_mul(shape[axis]);
                 }
             }
-            let place = Place { begin: var.begin, shape, strides, is_record };
+            let place = Place { begin: var.begin, shape, strides };
             slab(var)?;
             // Offsets of elements and the product of the shape must be computable without overflow.
             let extent = if is_record { record_len.checked_mul(records) } else { Some(slab(var)?) };

@@ -5,17 +5,16 @@
 
 mod header;
 mod layout;
-mod read;
 
 pub use header::{Dim, Header, NcType, Var, Version, parse_header};
 
 use crate::fills;
+use crate::strided::{self, Place};
 use header::Fault;
 use knarr_core::array::{DType, swap_bytes};
 use knarr_core::model::{Dimension, Group, Model, Variable};
 use knarr_core::store::{Source, Strings};
 use knarr_core::{Error, Result};
-use layout::Place;
 use std::any::Any;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -114,12 +113,9 @@ fn model(header: Header, records: u64, places: &[Place]) -> Model {
             // Every value of a byte is data unless an attribute says otherwise (netCDF conventions).
             let format_fill = (dtype.size() > 1).then_some(padding);
             let fills = fills::collect(dtype, &var.attributes, format_fill);
-            let max_shape = place
-                .shape
-                .iter()
-                .enumerate()
-                .map(|(axis, &n)| if place.is_record && axis == 0 { None } else { Some(n) })
-                .collect();
+            let is_unlimited = |&dim: &usize| dimensions[dim].unlimited;
+            let max_shape =
+                var.dims.iter().zip(&place.shape).map(|(dim, &n)| (!is_unlimited(dim)).then_some(n)).collect();
             // Big-endian is how the format stores numbers, not what they are: regions are handed out swapped.
             let mut variable = Variable {
                 max_shape,
@@ -152,7 +148,7 @@ impl Source for ClassicSource {
 
     fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
         let (info, place) = self.model.variable_with(variable, &self.places)?;
-        read::read_region(&self.file, self.file_len, place, info.dtype.size(), start, count, out)
+        strided::read_region(&self.file, self.file_len, place, info.dtype.size(), start, count, out)
             .map_err(|error| error.at_variable(info.name()).at(self.path.display().to_string()))?;
         swap_bytes(out, info.dtype.size());
         Ok(())

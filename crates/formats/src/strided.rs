@@ -1,11 +1,19 @@
 //! Reading a region of elements that lie at regular strides in a file.
 
-use super::layout::Place;
 use knarr_core::grid::check_inside;
 use knarr_core::{Error, Result};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+
+/// Where the elements of an array lie. Element `(i, j, …)` starts at `begin + i * strides[0] + j * strides[1] + …`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) begin: u64,
+    pub(crate) shape: Vec<u64>,
+    /// Bytes from one element to the next along each axis.
+    pub(crate) strides: Vec<u64>,
+}
 
 /// Runs shorter than this are fetched together with what lies between them.
 const SMALL_RUN: u64 = 4096;
@@ -13,7 +21,7 @@ const SMALL_RUN: u64 = 4096;
 const WINDOW: u64 = 1 << 20;
 
 /// Replaces the contents of `out` by the elements of the region, row-major.
-pub(super) fn read_region(
+pub(crate) fn read_region(
     file: &File,
     file_len: u64,
     place: &Place,

@@ -1,0 +1,282 @@
+//! Raw files: the bytes of one variable and nothing else. What they mean is said by whoever opens them.
+
+use std::any::Any;
+use std::fmt;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use knarr_core::array::{DType, Endian, swap_bytes};
+use knarr_core::engine::{Engine, Progress};
+use knarr_core::generate::parse_shape;
+use knarr_core::model::{Dimension, Group, Model, Variable};
+use knarr_core::pipeline::{chunk_count, chunk_position, chunk_region};
+use knarr_core::settings::{ChunkRule, chunk_shape};
+use knarr_core::store::Source;
+use knarr_core::{Error, Result};
+
+use crate::plain::Clocks;
+use crate::strided::{self, Place};
+
+/// What the bytes of a raw file mean, written `shape=24x180x360,type=float32,order=little,offset=0,name=T`; shape and
+/// type must be given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawLayout {
+    /// Extent per dimension, slowest first; empty for a scalar.
+    pub shape: Vec<u64>,
+    /// Element type: a number.
+    pub dtype: DType,
+    /// Byte order in the file.
+    pub order: Endian,
+    /// Bytes before the first element.
+    pub offset: u64,
+    /// Name of the variable; that of the file without its suffix if absent.
+    pub name: Option<String>,
+}
+
+/// How to write a layout.
+const EXAMPLE: &str = "write --raw shape=24x180x360,type=float32, with order=big, offset=512, name=T if need be";
+
+impl FromStr for RawLayout {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let refuse = |why: String| Error::usage(format!("'{text}': {why}")).mend(EXAMPLE);
+        let (mut shape, mut dtype, mut order, mut offset, mut name) = (None, None, Endian::Little, 0, None);
+        for item in text.split(',') {
+            let (key, value) =
+                item.split_once('=').ok_or_else(|| refuse(format!("'{item}' is not of the form KEY=VALUE")))?;
+            let value = value.trim();
+            match key.trim() {
+                "shape" => shape = Some(parse_shape(value).map_err(|error| refuse(error.message().to_owned()))?),
+                "type" => dtype = Some(value.parse().map_err(|error: Error| refuse(error.message().to_owned()))?),
+                "order" => {
+                    order = match value {
+                        "little" => Endian::Little,
+                        "big" => Endian::Big,
+                        _ => return Err(refuse(format!("order '{value}' is neither little nor big"))),
+                    }
+                }
+                "offset" => {
+                    offset = value.parse().map_err(|_| refuse(format!("offset '{value}' is not a number of bytes")))?;
+                }
+                "name" if !value.is_empty() && !value.contains('/') => name = Some(value.to_owned()),
+                "name" => return Err(refuse(format!("'{value}' cannot be a name"))),
+                key => return Err(refuse(format!("there is no key '{key}'"))),
+            }
+        }
+        let shape = shape.ok_or_else(|| refuse("the shape is missing".to_owned()))?;
+        let dtype = dtype.ok_or_else(|| refuse("the type is missing".to_owned()))?;
+        Ok(Self { shape, dtype, order, offset, name })
+    }
+}
+
+impl fmt::Display for RawLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let extents: Vec<String> = self.shape.iter().map(ToString::to_string).collect();
+        let shape = if extents.is_empty() { "scalar".to_owned() } else { extents.join("x") };
+        let order = if self.order == Endian::Big { "big" } else { "little" };
+        write!(f, "shape={shape},type={},order={order}", self.dtype)?;
+        if self.offset > 0 {
+            write!(f, ",offset={}", self.offset)?;
+        }
+        self.name.iter().try_for_each(|name| write!(f, ",name={name}"))
+    }
+}
+
+impl RawLayout {
+    /// The layout of a file that [`write`] makes of `variable`.
+    pub fn of(variable: &Variable) -> Self {
+        Self {
+            shape: variable.shape.clone(),
+            dtype: variable.dtype,
+            order: Endian::Little,
+            offset: 0,
+            name: Some(variable.name().replace('/', "_")),
+        }
+    }
+}
+
+/// An open raw file.
+#[derive(Debug)]
+pub struct RawSource {
+    path: PathBuf,
+    file: File,
+    file_len: u64,
+    order: Endian,
+    place: Place,
+    model: Model,
+}
+
+impl RawSource {
+    /// Opens `path`, whose bytes mean what `layout` says.
+    ///
+    /// # Errors
+    /// `NotFound` or `Read` if it cannot be read, `Corrupt` if it has another size.
+    pub fn open(path: &Path, layout: &RawLayout) -> Result<Self> {
+        let place = |error: Error| error.at(path.display().to_string());
+        let read_error = |error: std::io::Error| Error::read(path, &error);
+        let file = File::open(path).map_err(read_error)?;
+        let file_len = file.metadata().map_err(read_error)?.len();
+        let size = layout.dtype.size() as u64;
+        // An extent of 0 must not hide the others.
+        let most = layout.shape.iter().try_fold(size, |product, n| product.checked_mul((*n).max(1)));
+        if most.and_then(|most| most.checked_add(layout.offset)).is_none_or(|end| i64::try_from(end).is_err()) {
+            return Err(place(Error::usage("the shape is larger than any file").mend(EXAMPLE)));
+        }
+        let wanted = layout.shape.iter().product::<u64>() * size;
+        if wanted.checked_add(layout.offset) != Some(file_len) {
+            let found = file_len.saturating_sub(layout.offset);
+            return Err(place(
+                Error::corrupt(format!(
+                    "'{layout}' means {wanted} bytes, the file has {found}{}",
+                    if layout.offset > 0 { format!(" from byte {} on", layout.offset) } else { String::new() }
+                ))
+                .mend(format!(
+                    "correct shape or type, if the file is whole: {found} bytes are {} elements of {} and {} bytes over",
+                    found / size,
+                    layout.dtype,
+                    found % size
+                )),
+            ));
+        }
+        let mut strides = vec![size; layout.shape.len()];
+        for axis in (1..strides.len()).rev() {
+            strides[axis - 1] = strides[axis] * layout.shape[axis];
+        }
+        let name = layout.name.clone().unwrap_or_else(|| {
+            path.file_stem().map_or("data".to_owned(), |stem| stem.to_string_lossy().replace('/', "_"))
+        });
+        let mut variable = Variable::plain(format!("/{name}"), layout.dtype, layout.shape.clone());
+        variable.stored_bytes = Some(wanted);
+        // Named as xarray names what has no names.
+        let dimensions: Vec<Dimension> = (0..)
+            .zip(&layout.shape)
+            .map(|(axis, len)| Dimension { name: format!("dim_{axis}"), len: *len, unlimited: false })
+            .collect();
+        variable.dimensions = dimensions.iter().map(|dimension| Some(dimension.name.clone())).collect();
+        let root = Group { path: "/".to_owned(), dimensions, ..Group::default() };
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            file_len,
+            order: layout.order,
+            place: Place { begin: layout.offset, shape: layout.shape.clone(), strides },
+            model: Model { groups: vec![root], variables: vec![variable] },
+        })
+    }
+}
+
+impl Source for RawSource {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn format(&self) -> &str {
+        "raw"
+    }
+
+    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
+        let info = self.model.variable(variable)?;
+        let size = info.dtype.size();
+        strided::read_region(&self.file, self.file_len, &self.place, size, start, count, out)
+            .map_err(|error| error.at_variable(info.name()).at(self.path.display().to_string()))?;
+        // Byte order is how the file stores numbers, not what they are.
+        if self.order == Endian::Big {
+            swap_bytes(out, size);
+        }
+        Ok(())
+    }
+
+    fn is_written(&self, _variable: usize, _start: &[u64], _count: &[u64]) -> bool {
+        true
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Writes the one variable of `source` to the empty file `file`, which will be called `output`: little-endian, row-major, in pieces by several
+/// threads.
+///
+/// # Errors
+/// `Unsupported` if there is not exactly one variable, or it holds no numbers; what reading and writing report.
+pub(crate) fn write(
+    engine: &Engine,
+    source: &dyn Source,
+    (file, output): (File, &Path),
+    clocks: &Clocks,
+    progress: &dyn Progress,
+) -> Result<()> {
+    let [variable] = source.model().variables.as_slice() else {
+        let names: Vec<&str> = source.model().variables.iter().map(Variable::name).collect();
+        return Err(Error::unsupported(format!("a raw file holds one variable, not {}", names.len()))
+            .mend(format!("choose it with --variable: {}", names.join(", "))));
+    };
+    if matches!(variable.dtype, DType::Opaque(_)) {
+        return Err(Error::unsupported("a raw file holds numbers, not strings or compounds")
+            .mend("write netCDF-4 or HDF5 instead")
+            .at_variable(variable.name()));
+    }
+    let write_error = |error: std::io::Error| Error::write(output, &error);
+    let total = variable.raw_bytes();
+    progress.begin("writing", total);
+    file.set_len(total).map_err(write_error)?;
+    if variable.is_empty() {
+        return Ok(());
+    }
+    // Pieces of whole rows of the last axes: each is one run of the file.
+    let piece = chunk_shape(&ChunkRule::Auto, &Variable::plain("/", variable.dtype, variable.shape.clone()))?;
+    let pieces = usize::try_from(chunk_count(&variable.shape, &piece))
+        .map_err(|_| Error::unsupported("the variable is too large for this machine").at_variable(variable.name()))?;
+    let size = variable.dtype.size();
+    engine.parallel(pieces, |number| {
+        let position = chunk_position(&variable.shape, &piece, number as u64);
+        let (start, count) = chunk_region(&variable.shape, &piece, &position);
+        let mut bytes = Vec::new();
+        clocks.read.time(|| source.read_region(0, &start, &count, &mut bytes))?;
+        if variable.endian == Endian::Big {
+            swap_bytes(&mut bytes, size);
+        }
+        let first = variable.shape.iter().zip(&start).fold(0, |sum, (n, i)| sum * n + i);
+        let place = first * size as u64;
+        clocks.write.time(|| file.write_all_at(&bytes, place)).map_err(write_error)?;
+        progress.advance(bytes.len() as u64);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_are_read_as_they_are_written() {
+        let layout: RawLayout = "type=double, shape=3x4,order=big,offset=16,name=T".parse().unwrap();
+        assert_eq!((layout.dtype, layout.shape.as_slice(), layout.offset), (DType::F64, &[3, 4][..], 16));
+        assert_eq!(layout.to_string().parse::<RawLayout>().unwrap(), layout);
+        let scalar: RawLayout = "shape=scalar,type=u8".parse().unwrap();
+        assert_eq!(scalar.to_string().parse::<RawLayout>().unwrap(), scalar);
+        for bad in [
+            "",
+            "shape=3",
+            "type=f32",
+            "shape=3,type=string",
+            "shape=3,type=u8,order=middle",
+            "shape=3,type=u8,x=1",
+            "shape=3,type=u8,offset=-1",
+            "shape=3,type=u8,name=a/b",
+            "3x4",
+        ] {
+            let error = bad.parse::<RawLayout>().unwrap_err();
+            assert!(error.advice().is_some_and(|advice| advice.contains("--raw shape=")), "{bad}: {error}");
+        }
+    }
+}

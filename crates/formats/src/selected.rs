@@ -1,0 +1,89 @@
+//! Some of the variables of a source.
+
+use std::any::Any;
+use std::path::Path;
+
+use knarr_core::error::{Error, Result};
+use knarr_core::model::{ElementType, Model, Variable};
+use knarr_core::settings::nearest;
+use knarr_core::store::{Source, Strings};
+
+/// `source` with only the variables called `names`, in that order.
+///
+/// # Errors
+/// `Usage` with the nearest names for one that is not there.
+pub fn select(source: Box<dyn Source>, names: &[String]) -> Result<Box<dyn Source>> {
+    let all = &source.model().variables;
+    let mut indices = Vec::new();
+    for name in names {
+        let found = all.iter().position(|variable| variable.name() == name || variable.path == *name);
+        indices.push(found.ok_or_else(|| {
+            let near = nearest(name, all.iter().map(Variable::name), 8);
+            Error::usage(format!("there is no variable '{name}'")).mend(format!("the file has: {}", near.join(", ")))
+        })?);
+    }
+    let variables = indices.iter().filter_map(|index| all.get(*index).cloned()).collect();
+    let model = Model { groups: source.model().groups.clone(), variables };
+    Ok(Box::new(Selected { source, model, indices }))
+}
+
+struct Selected {
+    source: Box<dyn Source>,
+    model: Model,
+    /// Number in the source of each variable.
+    indices: Vec<usize>,
+}
+
+impl Selected {
+    fn index(&self, variable: usize) -> Result<usize> {
+        self.indices
+            .get(variable)
+            .copied()
+            .ok_or_else(|| Error::internal(format!("there is no variable number {variable}")))
+    }
+}
+
+// A method with a default that is not handed on would answer for the wrong source.
+#[deny(clippy::missing_trait_methods)]
+impl Source for Selected {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn path(&self) -> &Path {
+        self.source.path()
+    }
+
+    fn format(&self) -> &str {
+        self.source.format()
+    }
+
+    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
+        self.source.read_region(self.index(variable)?, start, count, out)
+    }
+
+    fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
+        self.index(variable).map_or(true, |index| self.source.is_written(index, start, count))
+    }
+
+    fn decode_seconds(&self) -> f64 {
+        self.source.decode_seconds()
+    }
+
+    fn element_type(&self, variable: usize) -> Option<&ElementType> {
+        self.source.element_type(self.index(variable).ok()?)
+    }
+
+    fn strings(&self, variable: usize) -> Option<Strings> {
+        self.source.strings(self.index(variable).ok()?)
+    }
+
+    fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
+        self.source.read_strings(self.index(variable)?, start, count)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        // Not the source's: what it holds is more than this.
+        self
+    }
+}
