@@ -12,7 +12,7 @@ use crate::table::{self, Align};
 
 pub(crate) fn run(arguments: &Advise) -> Result<u8> {
     let request = Request::new(&arguments.wishes)?;
-    let engine = crate::session::engine(&arguments.resources, request.profile())?;
+    let engine = crate::session::engine(&arguments.resources, &request.machine())?;
     let format = OutputFormat::of(Path::new(&format!("x.{}", arguments.to)))?;
     let mut plans = Vec::new();
     for path in crate::inputs::expand(&arguments.files)? {

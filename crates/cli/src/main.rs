@@ -18,6 +18,7 @@ mod request;
 mod run;
 mod session;
 mod table;
+mod train;
 mod verify;
 
 use clap::Parser;
@@ -65,6 +66,7 @@ fn run() -> ExitCode {
         Command::Verify(arguments) => verify::run(arguments),
         Command::Hash(arguments) => hash::run(arguments),
         Command::Profile(arguments) => profile::run(arguments),
+        Command::Train(arguments) => train::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Hdf5Filter(arguments) => hdf5_filter::run(arguments),

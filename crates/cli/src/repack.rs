@@ -15,7 +15,7 @@ use crate::table::{self, Align};
 
 pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     let request = Request::new(&arguments.wishes)?;
-    let engine = crate::session::engine(&arguments.resources, request.profile())?;
+    let engine = crate::session::engine(&arguments.resources, &request.machine())?;
     let jobs = pairs(&crate::inputs::expand(&arguments.inputs)?, &arguments.output)?;
     // A mistake shows before any work is done.
     for (input, _) in &jobs {
