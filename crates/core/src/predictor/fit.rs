@@ -273,7 +273,7 @@ mod tests {
         let spec = ArraySpec::new(DType::F32, [40, 50]);
         (0..families * 3)
             .map(|number| {
-                let mut noise = number as u32 * 977 + 1;
+                let mut noise = u32::try_from(number).unwrap() * 977 + 1;
                 let bytes: Vec<u8> = (0..2000u16)
                     .flat_map(|i| {
                         noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
