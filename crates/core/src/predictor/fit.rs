@@ -22,7 +22,7 @@ const WORTH: f64 = 10.0;
 const CHANCE: f64 = 0.1;
 /// A chain that fewer samples tell of is left out.
 const LEAST_SAMPLES: usize = 8;
-/// Samples and families that training needs.
+/// Families that training needs.
 const LEAST_FAMILIES: usize = 3;
 
 /// Trains a model that says of `records` what chains made of them, starting from `base`: what the records say little
