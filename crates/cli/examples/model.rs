@@ -1,8 +1,8 @@
 //! How good the predictor is on families of data that it did not see, and the model that comes with the program.
 //! `bench/run.py model` runs it.
 //!
-//! `model RECORDS FILES...` records samples of the files into RECORDS (JSON, one a line) if that is not there; families
-//! come from a last argument `FAMILIES.json`, an object from variables to families. Prints one JSON object a line:
+//! `model RECORDS FAMILIES FILES...` records samples of the files into RECORDS (JSON, one a line) if that is not there;
+//! FAMILIES is a JSON object from variables to families. Prints one JSON object a line:
 //! quality and regrets of the rule of thumb and of models that did not see the family, and then the model trained on
 //! everything.
 

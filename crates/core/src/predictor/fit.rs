@@ -22,7 +22,7 @@ const WORTH: f64 = 10.0;
 const CHANCE: f64 = 0.1;
 /// A chain that fewer samples tell of is left out.
 const LEAST_SAMPLES: usize = 8;
-/// Samples and families that training needs.
+/// Families that training needs.
 const LEAST_FAMILIES: usize = 3;
 
 /// Trains a model that says of `records` what chains made of them, starting from `base`: what the records say little
@@ -273,7 +273,7 @@ mod tests {
         let spec = ArraySpec::new(DType::F32, [40, 50]);
         (0..families * 3)
             .map(|number| {
-                let mut noise = number as u32 * 977 + 1;
+                let mut noise = u32::try_from(number).unwrap() * 977 + 1;
                 let bytes: Vec<u8> = (0..2000u16)
                     .flat_map(|i| {
                         noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

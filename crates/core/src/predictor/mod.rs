@@ -173,7 +173,7 @@ impl Predictor {
             return Err("the model has other inputs than this program".to_owned());
         }
         let sizes = [("center", self.center.len()), ("spread", self.spread.len())];
-        for (name, size) in sizes.into_iter().filter(|(_, size)| *size != INPUTS.len()) {
+        if let Some((name, size)) = sizes.into_iter().find(|(_, size)| *size != INPUTS.len()) {
             return Err(format!("'{name}' has {size} numbers, not {}", INPUTS.len()));
         }
         if self.spread.iter().any(|spread| *spread <= 0.0) {
