@@ -7,6 +7,7 @@
 pub mod array;
 pub mod capture;
 pub mod chain;
+pub mod checkpoint;
 pub mod choose;
 pub mod client_data;
 pub mod codec;

@@ -112,7 +112,9 @@ pub(crate) fn closed(id: Option<Hid>, reader: Reader) {
     let gone: Vec<Open> = gone;
     for Open { path, .. } in gone {
         let still_open = is_open(&path);
-        run.tell(Event::Closed { path, still_open, reader });
+        // The name may be gone as soon as the program goes on.
+        let identity = std::fs::metadata(&path).ok().map(|file| (file.dev(), file.ino()));
+        run.tell(Event::Closed { path, still_open, reader, identity });
     }
 }
 

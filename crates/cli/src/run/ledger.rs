@@ -15,6 +15,8 @@ struct Entry {
     writers: BTreeMap<u32, Writer>,
     /// What the program's HDF5 can read.
     reader: Option<Reader>,
+    /// Its device and inode when it was last closed.
+    identity: Option<(u64, u64)>,
     state: State,
     /// It was opened again after it had been closed.
     reopened: bool,
@@ -47,6 +49,17 @@ enum State {
     Done,
     /// A process ended, or was replaced, while the file was open.
     Lost,
+}
+
+/// A file to pack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Due {
+    /// The name it was opened by.
+    pub(super) path: PathBuf,
+    /// What the program's HDF5 can read, if that is known.
+    pub(super) reader: Option<Reader>,
+    /// Its device and inode, if they are known.
+    pub(super) identity: Option<(u64, u64)>,
 }
 
 /// All files of a run.
@@ -102,10 +115,11 @@ impl Ledger {
                     Given::Nothing(why) => *entry.left.entry(why).or_default() += 1,
                 }
             }
-            Event::Closed { path, still_open, reader } => {
+            Event::Closed { path, still_open, reader, identity } => {
                 let entry = self.files.get_mut(&path)?;
                 // The least able of the processes that write it decides.
                 entry.reader = Some(entry.reader.map_or(reader, |other| other.min(reader)));
+                entry.identity = identity.or(entry.identity);
                 if let Some(writer) = entry.writers.get_mut(&process) {
                     writer.opens = writer.opens.saturating_sub(1);
                     writer.closing = writer.opens == 0;
@@ -137,14 +151,14 @@ impl Ledger {
         }
     }
 
-    /// The next file to pack, which counts as handed out, with what its program can read. A file that the program opens
+    /// The next file to pack, which counts as handed out, with what its program can read and its identity. A file that the program opens
     /// again and again is packed once, when the program has `ended`.
-    pub(super) fn next(&mut self, ended: bool) -> Option<(PathBuf, Option<Reader>)> {
+    pub(super) fn next(&mut self, ended: bool) -> Option<Due> {
         let (path, entry) = self.files.iter_mut().find(|(_, entry)| {
             entry.state == State::Written && entry.writers.is_empty() && (ended || !entry.reopened)
         })?;
         entry.state = State::Packing;
-        Some((path.clone(), entry.reader))
+        Some(Due { path: path.clone(), reader: entry.reader, identity: entry.identity })
     }
 
     /// In words, what became of the datasets of a file that is compressed as it is written.
@@ -221,7 +235,10 @@ mod tests {
     }
 
     fn closed(process: u32, still_open: bool) -> Message {
-        Message { process, event: Event::Closed { path: "/a.nc".into(), still_open, reader: Reader::NetCdf } }
+        Message {
+            process,
+            event: Event::Closed { path: "/a.nc".into(), still_open, reader: Reader::NetCdf, identity: None },
+        }
     }
 
     fn ledger(messages: impl IntoIterator<Item = Message>) -> Ledger {
@@ -236,7 +253,8 @@ mod tests {
     #[test]
     fn a_closed_file_is_handed_out_once() {
         let mut ledger = ledger([opened(1, true), closed(1, false)]);
-        assert_eq!(ledger.next(false), Some(("/a.nc".into(), Some(Reader::NetCdf))));
+        let due = Due { path: "/a.nc".into(), reader: Some(Reader::NetCdf), identity: None };
+        assert_eq!(ledger.next(false), Some(due));
         assert_eq!(ledger.next(true), None);
         ledger.done(Path::new("/a.nc"));
         assert_eq!(ledger.next(true), None);

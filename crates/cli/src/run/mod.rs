@@ -25,7 +25,7 @@ use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_formats::repack::{RepackOptions, save_plan};
 
 use crate::args::Run;
-use ledger::Ledger;
+use ledger::{Due, Ledger};
 use pack::{Job, Outcome};
 use processes::System;
 use program::{CANNOT_BEGIN, Signals};
@@ -286,7 +286,7 @@ impl<'a> Work<'a> {
             return;
         }
         let ended = self.ended.is_some();
-        let Some((path, reader)) = self.ledger.next(ended) else { return };
+        let Some(Due { path, reader, identity }) = self.ledger.next(ended) else { return };
         let cancel = Arc::new(AtomicBool::new(false));
         let mut engine = self.begun.engine.clone();
         engine.cancel = Arc::clone(&cancel);
@@ -305,6 +305,7 @@ impl<'a> Work<'a> {
         let job = Job {
             learn,
             path: path.clone(),
+            identity,
             reader,
             engine,
             snapshot: self.begun.snapshot.clone(),
@@ -318,8 +319,8 @@ impl<'a> Work<'a> {
                 // Threads inherit it; where it is refused packing is only less polite.
                 let _ = rustix::process::setpriority_process(None, BACKGROUND);
             }
-            let outcome = job.run();
-            let _ = send.send(News::Done(job.path, outcome));
+            let path = job.path.clone();
+            let _ = send.send(News::Done(path, job.run()));
         });
         match started {
             Ok(()) => self.under_way = Some(UnderWay { path, cancel, after_end: ended }),
@@ -373,7 +374,7 @@ impl<'a> Work<'a> {
     /// What became of all files.
     fn finish(&mut self) -> Summary {
         let mut summary = std::mem::take(&mut self.summary);
-        while let Some((path, _)) = self.ledger.next(true) {
+        while let Some(Due { path, .. }) = self.ledger.next(true) {
             summary.add(path, Outcome::Left("interrupted before it was packed".to_owned()), String::new());
         }
         for (path, why) in self.ledger.left() {

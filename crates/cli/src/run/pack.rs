@@ -21,12 +21,14 @@ use knarr_core::settings::Settings;
 use knarr_formats::repack::{Pipeline, RepackOptions, Repacked, pack, pipelines};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::processes::{Identity, name_of, writer};
+use super::processes::{Identity, name_of, renamed, writer};
 
 /// A file to pack.
 pub(super) struct Job {
     /// Absolute path.
     pub(super) path: PathBuf,
+    /// Device and inode, if they are known: the program may rename what it has closed.
+    pub(super) identity: Option<(u64, u64)>,
     /// What the program's HDF5 can read, if that is known.
     pub(super) reader: Option<Reader>,
     pub(super) engine: Engine,
@@ -57,12 +59,15 @@ pub(super) enum Outcome {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Job {
-    pub(super) fn run(&self) -> Outcome {
-        match self.attempt() {
-            Ok(outcome) => outcome,
-            Err(_) if !self.path.exists() => Outcome::Left("the program removed or renamed it".to_owned()),
-            Err(error) => Outcome::Failed(error),
+    pub(super) fn run(self) -> Outcome {
+        let outcome = self.attempt();
+        if !matches!(outcome, Ok(Outcome::Packed(_))) && !self.path.exists() {
+            return match self.identity.and_then(|identity| renamed(&self.path, identity)) {
+                Some(path) => Self { path, identity: None, ..self }.run(),
+                None => Outcome::Left("the program removed or renamed it".to_owned()),
+            };
         }
+        outcome.unwrap_or_else(Outcome::Failed)
     }
 
     fn attempt(&self) -> Result<Outcome> {
@@ -74,13 +79,7 @@ impl Job {
             return Ok(Outcome::Written(learnt, begin.elapsed().as_secs_f64()));
         }
         let read_error = |error: std::io::Error| Error::read(&self.path, &error);
-        let original = match File::open(&self.path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Outcome::Left("the program removed or renamed it".to_owned()));
-            }
-            Err(error) => return Err(read_error(error)),
-        };
+        let original = File::open(&self.path).map_err(read_error)?;
         let before = original.metadata().map_err(read_error)?;
         if !before.is_file() {
             return Ok(Outcome::Left("it is not a regular file".to_owned()));

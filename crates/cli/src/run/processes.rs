@@ -2,7 +2,7 @@
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A file, whatever its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,11 +66,25 @@ fn open_for_writing(process: u32, descriptor: &str) -> bool {
 }
 
 /// The name a file that is open here has now; `None` if it was removed.
-pub(super) fn name_of(file: &File) -> Option<std::path::PathBuf> {
+pub(super) fn name_of(file: &File) -> Option<PathBuf> {
     use std::os::fd::AsRawFd;
     let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
     let named = std::fs::symlink_metadata(&path).ok()?;
     (Identity::of(&named) == Identity::of(&file.metadata().ok()?)).then_some(path)
+}
+
+/// The name beside `path` that a file with this device and inode has, where nothing has the name `path` any more: many
+/// programs write under a temporary name.
+pub(super) fn renamed(path: &Path, (device, inode): (u64, u64)) -> Option<PathBuf> {
+    if std::fs::symlink_metadata(path).is_ok() {
+        return None;
+    }
+    let wanted = Identity { device, inode };
+    let entries = std::fs::read_dir(path.parent()?).ok()?;
+    entries
+        .flatten()
+        .find(|entry| entry.metadata().is_ok_and(|found| found.is_file() && Identity::of(&found) == wanted))
+        .map(|entry| entry.path())
 }
 
 #[cfg(test)]
@@ -93,6 +107,9 @@ mod tests {
         let renamed = path.with_extension("renamed");
         std::fs::rename(&path, &renamed).unwrap();
         assert_eq!(name_of(&reading), Some(renamed.clone()));
+        let metadata = reading.metadata().unwrap();
+        assert_eq!(super::renamed(&path, (metadata.dev(), metadata.ino())), Some(renamed.clone()));
+        assert_eq!(super::renamed(&renamed, (metadata.dev(), metadata.ino())), None);
         std::fs::remove_file(&renamed).unwrap();
         assert_eq!(name_of(&reading), None);
         assert!(System.alive(me) && !System.alive(u32::MAX));

@@ -48,6 +48,8 @@ pub enum Event {
         still_open: bool,
         /// What the program's own HDF5 can read back.
         reader: Reader,
+        /// Device and inode of the file, which it keeps if the program renames it at once.
+        identity: Option<(u64, u64)>,
     },
     /// The process ends in order; its HDF5 has closed, or will close, what is open.
     Exiting,
@@ -108,7 +110,7 @@ mod tests {
             Event::Started,
             Event::Opened { path: path.clone(), created: true },
             Event::Created { path: path.clone(), given: Given::Usual("a reason".to_owned()) },
-            Event::Closed { path, still_open: true, reader: Reader::NetCdf },
+            Event::Closed { path, still_open: true, reader: Reader::NetCdf, identity: Some((1, 2)) },
         ] {
             let message = Message { process: 7, event };
             assert_eq!(Message::from_bytes(&message.to_bytes().unwrap()), Some(message));

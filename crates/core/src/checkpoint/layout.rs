@@ -1,0 +1,117 @@
+//! Where the values of a file's variables lie in its bytes. All else is skeleton.
+
+use crate::array::{DType, Endian};
+use crate::codec::Hdf5Filter;
+use crate::error::{Error, Result};
+
+/// The anatomy of one file, found by the room that knows its format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// Name of the format for people: `HDF5`, `netCDF-4`, `netCDF-3 (CDF-5)`, `unknown`.
+    pub format: String,
+    /// Length of the file in bytes.
+    pub length: u64,
+    /// Its variables, in the order of their first byte. A file of unknown format has none.
+    pub variables: Vec<StoredVariable>,
+}
+
+/// A variable as it lies in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredVariable {
+    /// Full path, with a leading slash and the groups: `/Grid0003/Density`.
+    pub path: String,
+    /// Type of the elements as stored; bytes that are no numbers to codecs are opaque.
+    pub dtype: DType,
+    /// Byte order of the elements as stored.
+    pub endian: Endian,
+    /// Whole shape; empty for a scalar.
+    pub shape: Vec<u64>,
+    /// Pieces in row-major order of the elements; pieces that were never written are left out.
+    pub extents: Vec<Extent>,
+}
+
+/// One piece of a variable that is contiguous in the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extent {
+    /// First byte in the file.
+    pub offset: u64,
+    /// Bytes in the file.
+    pub length: u64,
+    /// Shape of the elements it holds, row-major: of a chunk, a record or the whole variable.
+    pub shape: Vec<u64>,
+    /// HDF5 filters that were applied, in their order; empty where the bytes are the elements themselves.
+    pub filters: Vec<Hdf5Filter>,
+}
+
+impl Layout {
+    /// The layout of a file that is carried whole.
+    pub fn opaque(length: u64) -> Self {
+        Self { format: "unknown".to_owned(), length, variables: Vec::new() }
+    }
+
+    /// Checks what everything that uses a layout relies on.
+    ///
+    /// # Errors
+    /// `Corrupt` if an extent is empty, leaves the file, shares bytes with another one, or is unfiltered and does not
+    /// have the length of its elements.
+    pub fn check(&self) -> Result<()> {
+        let mut taken = Vec::new();
+        for variable in &self.variables {
+            for extent in &variable.extents {
+                let end = extent.offset.checked_add(extent.length).filter(|&end| end <= self.length);
+                let Some(end) = end.filter(|_| extent.length > 0) else {
+                    return Err(outside(variable, extent, "leaves the file"));
+                };
+                if extent.filters.is_empty() {
+                    let elements = extent.shape.iter().try_fold(1u64, |product, &n| product.checked_mul(n));
+                    let bytes = elements.and_then(|n| n.checked_mul(variable.dtype.size() as u64));
+                    if bytes != Some(extent.length) {
+                        return Err(outside(variable, extent, "does not have the length of its elements"));
+                    }
+                }
+                taken.push((extent.offset, end, variable, extent));
+            }
+        }
+        taken.sort_by_key(|&(start, end, ..)| (start, end));
+        for pair in taken.windows(2) {
+            if let [(_, end, ..), (start, _, variable, extent)] = pair
+                && start < end
+            {
+                return Err(outside(variable, extent, "shares bytes with another piece"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn outside(variable: &StoredVariable, extent: &Extent, what: &str) -> Error {
+    Error::corrupt(format!("{}: the piece of {} bytes at byte {} {what}", variable.path, extent.length, extent.offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(extents: &[(u64, u64)]) -> Layout {
+        let extents = extents
+            .iter()
+            .map(|&(offset, length)| Extent { offset, length, shape: vec![length / 4], filters: Vec::new() })
+            .collect();
+        let variable = StoredVariable {
+            path: "/a".to_owned(),
+            dtype: DType::F32,
+            endian: Endian::Little,
+            shape: vec![8],
+            extents,
+        };
+        Layout { format: "HDF5".to_owned(), length: 100, variables: vec![variable] }
+    }
+
+    #[test]
+    fn pieces_lie_in_the_file_and_apart() {
+        layout(&[(8, 16), (24, 16)]).check().unwrap();
+        for bad in [&[(8, 16), (20, 16)][..], &[(90, 16)], &[(u64::MAX, 16)], &[(8, 0)], &[(8, 18)]] {
+            assert!(layout(bad).check().is_err(), "{bad:?}");
+        }
+    }
+}
