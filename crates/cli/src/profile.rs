@@ -1,6 +1,5 @@
 //! `knarr profile`: measures this machine's codecs.
 
-
 use knarr_core::energy;
 use knarr_core::engine::Progress;
 use knarr_core::error::{Error, Result};

@@ -34,11 +34,13 @@ fn round(codecs: &CodecList, spec: &ArraySpec, bytes: &[u8], bound: &Bound) -> R
 mod tests {
     use super::*;
     use crate::array::DType;
+    use crate::quality::Exact;
 
     #[test]
     fn rounding_shows_in_the_features_of_what_can_be_rounded() {
         let bytes: Vec<u8> = (0..9000u16).flat_map(|i| f32::from(i).sqrt().to_le_bytes()).collect();
-        let bound = Bound { abs: 0.1, rel: f64::INFINITY, bits: None, digits: None, finest: 0.0 };
+        let bound =
+            Bound { abs: 0.1, rel: f64::INFINITY, bits: None, digits: None, finest: 0.0, exact: Exact::default() };
         let samples = [(ArraySpec::new(DType::F32, [9000]), bytes.clone())];
         let subject = look(&CodecList::pure(), &samples, Some(&bound));
         assert!(subject.rounded.unwrap().trailing_zeros > subject.features.trailing_zeros);

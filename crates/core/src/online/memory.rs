@@ -220,8 +220,9 @@ mod tests {
         let expected = beliefs.ratio(&chain());
         let chosen = Chosen { chain: chain(), speed: SPEED, seconds: 0.001, beliefs };
         let kind = memory.chosen(None, sketch(0), chosen);
+        let met = memory.met(kind).unwrap();
         for _ in 0..4 {
-            memory.encoded(kind, CHUNK, CHUNK / 7);
+            memory.encoded(met, CHUNK, CHUNK / 7);
         }
         let learnt = memory.beliefs(Some(kind)).unwrap();
         assert!(expected > 10.0 && (learnt.ratio(&chain()) - 7.0).abs() < 0.1, "{expected} {learnt:?}");
