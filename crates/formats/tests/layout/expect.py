@@ -63,9 +63,10 @@ def pieces(dataset):
     found = []
     for n in range(dataset.id.get_num_chunks()):
         info = dataset.id.get_chunk_info(n)
-        if any(at >= size for at, size in zip(info.chunk_offset, dataset.shape)):
+        if any(at >= size for at, size in zip(info.chunk_offset, dataset.shape, strict=True)):
             continue
-        clipped = any(at + c > n for at, c, n in zip(info.chunk_offset, dataset.chunks, dataset.shape))
+        axes = zip(info.chunk_offset, dataset.chunks, dataset.shape, strict=True)
+        clipped = any(at + c > n for at, c, n in axes)
         applied = [f for n, f in enumerate(filters) if not info.filter_mask >> n & 1]
         found.append((info.chunk_offset, info.byte_offset, info.size, [] if bare_edges and clipped else applied))
     return [piece for _, *piece in sorted(found)]
