@@ -21,9 +21,15 @@ NUMBERS = {
 
 
 def number(tid):
-    """Name and byte order of a standard number; None for all else."""
-    if isinstance(tid, h5t.TypeEnumID):
-        tid = tid.get_super()
+    """Name and byte order of the standard numbers that an element consists of; None for all else."""
+    if isinstance(tid, h5t.TypeEnumID | h5t.TypeArrayID):
+        return number(tid.get_super())
+    if isinstance(tid, h5t.TypeCompoundID):
+        members = [(tid.get_member_offset(n), tid.get_member_type(n)) for n in range(tid.get_nmembers())]
+        kinds = {number(member) for _, member in members}
+        ends = np.cumsum([0] + [member.get_size() for _, member in members]).tolist()
+        without_gaps = [offset for offset, _ in members] + [tid.get_size()] == ends
+        return kinds.pop() if len(kinds) == 1 and without_gaps else None
     found = [key for key, standard in NUMBERS.items() if tid.equal(standard)]
     return found[0] if found else None
 
@@ -86,11 +92,13 @@ def describe(path):
             known = number(tid)
             elements = int(np.prod(dataset.chunks or dataset.shape, dtype="u8"))
             size = found[0][1] // elements if has_pointers else tid.get_size()
+            numbers = tid.get_size() * 8 // int(known[0][1:]) if known else 1
+            inner = [numbers] if numbers > 1 else []
             variables[name] = {
                 "dtype": known[0] if known else f"opaque[{size}]",
                 "endian": "Big" if known and known[1] == "BE" and known[0] not in ("i8", "u8") else "Little",
-                "shape": list(dataset.shape),
-                "piece": list(dataset.chunks or dataset.shape),
+                "shape": [*dataset.shape, *inner],
+                "piece": [*(dataset.chunks or dataset.shape), *inner],
                 "pieces": found,
             }
     return variables
