@@ -8,7 +8,7 @@
 //! | `sys/` | the C library behind a safe surface; all `unsafe` |
 //! | `scan`, `names`, `values`, `words` | from the file to the model |
 //! | `source`, `chunks`, `strings` | reading regions |
-//! | `sink`, `temporary`, `write_behind` | writing chunks, atomically |
+//! | `sink` | writing chunks |
 //! | `copy`, `create`, `contents` | copying what is not encoded anew |
 //! | `build`, `dimensions`, `write_attribute` | netCDF-4 from the model of another format |
 //! | `filters` | names of registered filters |
@@ -26,11 +26,9 @@ mod sink;
 mod source;
 mod strings;
 mod sys;
-pub(crate) mod temporary;
 mod values;
 mod words;
 mod write_attribute;
-mod write_behind;
 
 pub use filters::{filter_name, filter_title, pipeline_words};
 pub use sink::{Hdf5Sink, SinkOptions};
