@@ -32,8 +32,6 @@ pub(crate) enum Command {
     Repack(Repack),
     /// Run a program; the HDF5 and netCDF-4 files it writes become smaller, as knarr.toml says
     Run(Run),
-    /// Restart files of many ranks in compressed sets, restored byte for byte
-    #[command(subcommand)]
     Checkpoint(crate::checkpoint::args::Checkpoint),
     /// Compare two files: equal bits, or the largest error against the promised bound
     Verify(Verify),

@@ -65,7 +65,7 @@ fn run() -> ExitCode {
         Command::Advise(arguments) => advise::run(arguments),
         Command::Repack(arguments) => repack::run(arguments),
         Command::Run(arguments) => run::run(arguments),
-        Command::Checkpoint(command) => checkpoint::run(command),
+        Command::Checkpoint(arguments) => checkpoint::run(arguments),
         Command::Verify(arguments) => verify::run(arguments),
         Command::Hash(arguments) => hash::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),

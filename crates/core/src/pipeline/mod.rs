@@ -6,12 +6,14 @@
 mod advise;
 mod encode;
 mod execute;
+mod ordered;
 mod window;
 
 pub use advise::{advise, plan_array, plan_of};
 pub use encode::ChunkOutcome;
 pub(crate) use encode::{Buffers, ChunkEncoder, Container};
 pub use execute::{Execution, VariableReport, execute, most_demanding, prove_copies, storages};
+pub(crate) use ordered::{Order, in_order};
 
 /// Positions in the grid of chunks of a variable, row-major.
 pub fn chunk_count(shape: &[u64], chunk: &[u64]) -> u64 {

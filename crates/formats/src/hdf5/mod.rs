@@ -9,7 +9,7 @@
 //! | `walk`, `scan`, `names`, `values`, `words` | from the file to the model |
 //! | `source`, `chunks`, `strings` | reading regions |
 //! | `pieces` | where values lie in the file's bytes, for checkpoints |
-//! | `sink`, `temporary`, `write_behind` | writing chunks, atomically |
+//! | `sink` | writing chunks |
 //! | `copy`, `create`, `contents` | copying what is not encoded anew |
 //! | `build`, `dimensions`, `write_attribute` | netCDF-4 from the model of another format |
 //! | `filters` | names of registered filters |
@@ -28,12 +28,10 @@ mod sink;
 mod source;
 mod strings;
 mod sys;
-pub(crate) mod temporary;
 mod values;
 mod walk;
 mod words;
 mod write_attribute;
-mod write_behind;
 
 pub use filters::{filter_name, filter_title, pipeline_words};
 pub(crate) use pieces::layout;
