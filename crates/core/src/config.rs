@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::chain::ChainSpec;
-use crate::checkpoint::similarity::{BUNDLE_BELOW, Similarity};
 use crate::checkpoint::Scheme;
+use crate::checkpoint::similarity::{BUNDLE_BELOW, Similarity};
 use crate::codec::Reader;
 use crate::energy::Site;
 use crate::error::{Error, ErrorKind, Result};

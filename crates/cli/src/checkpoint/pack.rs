@@ -17,9 +17,9 @@ pub(super) fn run(arguments: &Pack) -> Result<u8> {
         Some(path) => Some((path, Config::read(path)?)),
         None => None,
     };
-    let profile = config.as_ref().and_then(|(path, config)| {
-        Some(path.parent().unwrap_or(Path::new("")).join(config.machine.profile.as_ref()?))
-    });
+    let profile = config
+        .as_ref()
+        .and_then(|(path, config)| Some(path.parent().unwrap_or(Path::new("")).join(config.machine.profile.as_ref()?)));
     let engine = crate::session::engine(&arguments.resources, profile)?;
     let inputs = super::inputs::find(&arguments.files, arguments.pattern.as_deref())?;
     let mut options = options(arguments, config.as_ref().map(|(path, config)| (path.as_path(), config)), &inputs)?;
@@ -46,8 +46,7 @@ pub(super) fn run(arguments: &Pack) -> Result<u8> {
 
 /// What the configuration says of the first file, then the flags.
 fn options(arguments: &Pack, config: Option<(&Path, &Config)>, inputs: &[Input]) -> Result<PackOptions> {
-    let mut options =
-        PackOptions { verify: !arguments.no_verify, force: arguments.force, ..PackOptions::default() };
+    let mut options = PackOptions { verify: !arguments.no_verify, force: arguments.force, ..PackOptions::default() };
     options.base.clone_from(&arguments.base);
     let mut rule = None;
     if let Some(((path, config), first)) = config.zip(inputs.first()) {
@@ -86,12 +85,12 @@ fn options(arguments: &Pack, config: Option<(&Path, &Config)>, inputs: &[Input])
 fn last_beside(output: &Path) -> Option<PathBuf> {
     let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let entries = std::fs::read_dir(parent).ok()?.flatten();
-    let sets = entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.')).filter(|entry| is_set(&entry.path()));
-    let completed = |path: &Path| path.join(knarr_core::checkpoint::set::MANIFEST).metadata().and_then(|m| m.modified()).ok();
-    sets.map(|entry| entry.path())
-        .filter_map(|path| Some((completed(&path)?, path)))
-        .max()
-        .map(|(_, path)| path)
+    let sets = entries
+        .filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
+        .filter(|entry| is_set(&entry.path()));
+    let completed =
+        |path: &Path| path.join(knarr_core::checkpoint::set::MANIFEST).metadata().and_then(|m| m.modified()).ok();
+    sets.map(|entry| entry.path()).filter_map(|path| Some((completed(&path)?, path))).max().map(|(_, path)| path)
 }
 
 fn print(arguments: &Pack, options: &PackOptions, packed: &Packed) {
@@ -136,9 +135,10 @@ fn print(arguments: &Pack, options: &PackOptions, packed: &Packed) {
 }
 
 fn json(arguments: &Pack, options: &PackOptions, packed: &Packed) -> serde_json::Value {
-    let names = packed.carried_whole.iter().map(|(name, why)| {
-        serde_json::json!({ "name": String::from_utf8_lossy(name), "reason": why })
-    });
+    let names = packed
+        .carried_whole
+        .iter()
+        .map(|(name, why)| serde_json::json!({ "name": String::from_utf8_lossy(name), "reason": why }));
     serde_json::json!({
         "set": arguments.output,
         "ranks": packed.manifest.ranks.len(),

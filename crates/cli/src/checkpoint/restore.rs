@@ -23,9 +23,7 @@ pub(super) fn run(arguments: &Restore) -> Result<u8> {
         drop(progress);
         let seconds = begin.elapsed().as_secs_f64();
         if arguments.json {
-            let file = |(rank, variable, path): &(usize, String, std::path::PathBuf)| {
-                serde_json::json!({ "rank": rank, "variable": variable, "path": path })
-            };
+            let file = |(rank, variable, path): &(usize, String, std::path::PathBuf)| serde_json::json!({ "rank": rank, "variable": variable, "path": path });
             let files: Vec<_> = done.files.iter().map(file).collect();
             let damage = super::json(&done.damage);
             let (read, index) = (done.read_bytes, set.manifest_bytes());

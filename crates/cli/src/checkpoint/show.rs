@@ -160,10 +160,11 @@ pub(super) fn explain(arguments: &Explain) -> Result<u8> {
     let set = Set::open(&arguments.set, &knarr_native::codecs()?)?;
     let summary = &set.manifest().summary;
     let is_wanted = |decision: &&Decision| {
-        arguments.variable.is_empty() || arguments.variable.iter().any(|pattern| {
-            let (name, _) = decision.class.split_once('_').unwrap_or((&decision.class, ""));
-            glob_matches(pattern, &decision.class) || glob_matches(pattern, name)
-        })
+        arguments.variable.is_empty()
+            || arguments.variable.iter().any(|pattern| {
+                let (name, _) = decision.class.split_once('_').unwrap_or((&decision.class, ""));
+                glob_matches(pattern, &decision.class) || glob_matches(pattern, name)
+            })
     };
     let mut decisions: Vec<&Decision> = summary.decisions.iter().filter(is_wanted).collect();
     if arguments.json {

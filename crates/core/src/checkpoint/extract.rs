@@ -62,7 +62,8 @@ pub fn extract(
         return Ok(extracted);
     }
     let ranks = ranks.iter().filter_map(|&rank| set.manifest().ranks.get(rank));
-    let mut names: Vec<&str> = ranks.flat_map(|rank| rank.layout.layout.variables.iter().map(|v| v.path.as_str())).collect();
+    let mut names: Vec<&str> =
+        ranks.flat_map(|rank| rank.layout.layout.variables.iter().map(|v| v.path.as_str())).collect();
     names.sort_unstable();
     names.dedup();
     let pattern = patterns.join("', '");
@@ -101,8 +102,7 @@ fn of_rank(
         progress.advance(bytes.len() as u64);
         pieces.write_all_at(bytes, offset).map_err(|error| Error::write(scratch.path(), &error))
     };
-    let (read, damage) =
-        fetch(engine, set, Proof::Hashes, |other, number| other == rank && is_wanted(number), put)?;
+    let (read, damage) = fetch(engine, set, Proof::Hashes, |other, number| other == rank && is_wanted(number), put)?;
     extracted.read_bytes += read;
     let damage = damage.into_values().next();
     let variables = layout.layout.variables.iter().zip(wanted).filter(|(_, wanted)| **wanted);

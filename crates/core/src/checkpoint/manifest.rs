@@ -1,6 +1,7 @@
 //! The manifest of a set: which files it holds, and where their pieces lie. Its bytes are described in `docs/format.md`.
 
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 use super::decide::Decision;
 use super::layout::{Extent, Layout, StoredVariable};
@@ -68,7 +69,7 @@ pub struct RankFile {
     /// BLAKE3 of the file.
     pub hash: [u8; 32],
     /// Index into the layouts that [`Manifest`] was read with; ranks with equal layouts share one.
-    pub layout: std::sync::Arc<RankLayout>,
+    pub layout: Arc<RankLayout>,
 }
 
 /// A layout and the pieces it is cut into.
@@ -167,11 +168,11 @@ impl Manifest {
         let mut out = Vec::new();
         let summary = serde_json::to_vec(&self.summary).map_err(|error| Error::internal(error.to_string()))?;
         put_bytes(&mut out, &summary);
-        let mut layouts: Vec<&std::sync::Arc<RankLayout>> = Vec::new();
+        let mut layouts: Vec<&Arc<RankLayout>> = Vec::new();
         let mut numbers = Vec::with_capacity(self.ranks.len());
         let mut known = std::collections::HashMap::new();
         for rank in &self.ranks {
-            let number = *known.entry(std::sync::Arc::as_ptr(&rank.layout)).or_insert_with(|| {
+            let number = *known.entry(Arc::as_ptr(&rank.layout)).or_insert_with(|| {
                 layouts.push(&rank.layout);
                 layouts.len() - 1
             });
@@ -257,7 +258,7 @@ impl Manifest {
         let mut ranks = Vec::new();
         for (number, group) in numbers.iter().zip(&groups) {
             let layout = usize::try_from(*number).ok().and_then(|number| layouts.get(number));
-            let layout = std::sync::Arc::clone(layout.ok_or_else(|| reader.impossible("layout number"))?);
+            let layout = Arc::clone(layout.ok_or_else(|| reader.impossible("layout number"))?);
             let group = usize::try_from(*group).map_err(|_| reader.impossible("group"))?;
             ranks.push(RankFile { name: reader.bytes()?.to_vec(), hash: reader.array()?, group, layout });
         }
@@ -312,7 +313,7 @@ impl Manifest {
     }
 }
 
-fn put_layouts(out: &mut Vec<u8>, layouts: &[&std::sync::Arc<RankLayout>]) -> Result<()> {
+fn put_layouts(out: &mut Vec<u8>, layouts: &[&Arc<RankLayout>]) -> Result<()> {
     let layouts: Vec<&Layout> = layouts.iter().map(|layout| &layout.layout).collect();
     put_number(out, layouts.len() as u64);
     let variables = || layouts.iter().flat_map(|layout| &layout.variables);
@@ -332,7 +333,7 @@ fn put_layouts(out: &mut Vec<u8>, layouts: &[&std::sync::Arc<RankLayout>]) -> Re
         let text = if extent.filters.is_empty() {
             Vec::new()
         } else {
-            serde_json::to_vec(&extent.filters).map_err(|error| Error::internal(error.to_string()))?
+            serde_json::to_vec(&*extent.filters).map_err(|error| Error::internal(error.to_string()))?
         };
         let place = filters.iter().position(|other| *other == text).unwrap_or_else(|| {
             filters.push(text);
@@ -360,7 +361,7 @@ fn put_layouts(out: &mut Vec<u8>, layouts: &[&std::sync::Arc<RankLayout>]) -> Re
     put_column(out, &extents().map(|extent| extent.length).collect::<Vec<_>>());
     put_column(out, &filtered);
     put_column(out, &extents().map(|extent| extent.shape.len() as u64).collect::<Vec<_>>());
-    put_column(out, &extents().flat_map(|extent| &extent.shape).copied().collect::<Vec<_>>());
+    put_column(out, &extents().flat_map(|extent| extent.shape.iter()).copied().collect::<Vec<_>>());
     Ok(())
 }
 
@@ -398,12 +399,15 @@ fn texts<'a>(reader: &mut Reader<'a>) -> Result<Vec<&'a [u8]>> {
     Ok(texts)
 }
 
-fn read_layouts(reader: &mut Reader<'_>) -> Result<Vec<std::sync::Arc<RankLayout>>> {
+fn read_layouts(reader: &mut Reader<'_>) -> Result<Vec<Arc<RankLayout>>> {
     let count = reader.number()?;
     let paths = texts(reader)?;
-    let filters: Vec<Vec<Hdf5Filter>> = texts(reader)?
+    let filters: Vec<Arc<[Hdf5Filter]>> = texts(reader)?
         .into_iter()
-        .map(|text| if text.is_empty() { Ok(Vec::new()) } else { serde_json::from_slice(text) })
+        .map(|text| match text {
+            [] => Ok(Arc::default()),
+            _ => serde_json::from_slice::<Vec<Hdf5Filter>>(text).map(Arc::from),
+        })
         .collect::<Result<_, _>>()
         .map_err(|_| reader.impossible("filter"))?;
     let mut heads = Vec::new();
@@ -450,13 +454,18 @@ fn read_layouts(reader: &mut Reader<'_>) -> Result<Vec<std::sync::Arc<RankLayout
                 extents: Vec::new(),
             };
             for _ in 0..extents.next()? {
-                let filters = filters.get(filter.index()?).ok_or_else(|| reader.impossible("filter"))?.clone();
+                let filters = filters.get(filter.index()?).ok_or_else(|| reader.impossible("filter"))?;
+                let filters = Arc::clone(filters);
                 let shape = extent_shape.several(&mut extent_rank)?;
+                // Pieces of one variable share what is alike, as there may be millions.
+                let before = variable.extents.last().map(|extent: &Extent| &extent.shape);
+                let shape =
+                    before.filter(|before| ***before == *shape).map_or_else(|| shape.as_slice().into(), Arc::clone);
                 variable.extents.push(Extent { offset: offset.next()?, length: length.next()?, shape, filters });
             }
             layout.variables.push(variable);
         }
-        layouts.push(std::sync::Arc::new(RankLayout::read(layout, reader.left())?));
+        layouts.push(Arc::new(RankLayout::read(layout, reader.left())?));
     }
     Ok(layouts)
 }

@@ -2,17 +2,20 @@
 //!
 //! After mcrEngine (Islam et al., Scientific Programming 21, 2013). Reading order: [`layout`], [`pieces`] (how a file is
 //! cut), `similarity` (which pieces are alike), [`scheme`] (how they are merged), [`decide`] (what suits a class),
-//! `merge` and [`mod@pack`], [`manifest`] and [`set`] (what lies on disk), [`restore`](mod@restore).
+//! `merge` and [`mod@pack`], [`manifest`] and [`set`] (what lies on disk), [`restore`](mod@restore); apart: [`pattern`] (names of
+//! files), [`interval`] (how often).
 
 pub mod decide;
 pub mod extract;
 mod interleave;
+pub mod interval;
 pub mod layout;
 pub mod manifest;
 mod merge;
 mod names;
 mod npy;
 pub mod pack;
+pub mod pattern;
 pub mod pieces;
 mod repeats;
 pub mod restore;

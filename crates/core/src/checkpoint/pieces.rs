@@ -99,8 +99,8 @@ mod tests {
             .map(|&(offset, shape)| Extent {
                 offset,
                 length: shape.iter().product::<u64>() * dtype.size() as u64,
-                shape: shape.to_vec(),
-                filters: Vec::new(),
+                shape: shape.into(),
+                filters: std::sync::Arc::default(),
             })
             .collect();
         let variable =

@@ -225,7 +225,8 @@ mod tests {
             .iter()
             .map(|&(path, dtype, endian, shape)| {
                 let length = shape.iter().product::<u64>() * dtype.size() as u64;
-                let extents = vec![Extent { offset: at, length, shape: shape.to_vec(), filters: Vec::new() }];
+                let extents =
+                    vec![Extent { offset: at, length, shape: shape.into(), filters: std::sync::Arc::default() }];
                 at += length + 10;
                 StoredVariable { path: path.to_owned(), dtype, endian, shape: shape.to_vec(), extents }
             })

@@ -148,8 +148,8 @@ pub(crate) fn random_file(random: &mut Random, names: &[&str]) -> (Vec<u8>, Layo
             extents.push(Extent {
                 offset: bytes.len() as u64,
                 length: values.len() as u64,
-                shape: shape.clone(),
-                filters: Vec::new(),
+                shape: shape.as_slice().into(),
+                filters: std::sync::Arc::default(),
             });
             bytes.extend(values);
             bytes.extend((0..random.below(60)).map(|i| u8::try_from(i % 5).unwrap()));
