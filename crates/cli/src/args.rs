@@ -32,6 +32,7 @@ pub(crate) enum Command {
     Repack(Repack),
     /// Run a program; the HDF5 and netCDF-4 files it writes become smaller, as knarr.toml says
     Run(Run),
+    Checkpoint(crate::checkpoint::args::Checkpoint),
     /// Compare two files: equal bits, or the largest error against the promised bound
     Verify(Verify),
     /// Content hash per variable and file that does not depend on chunks, chain or container

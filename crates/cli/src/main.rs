@@ -3,6 +3,7 @@
 mod advise;
 mod args;
 mod chains;
+mod checkpoint;
 mod doctor;
 mod explain;
 mod generate;
@@ -65,6 +66,7 @@ fn run() -> ExitCode {
         Command::Advise(arguments) => advise::run(arguments),
         Command::Repack(arguments) => repack::run(arguments),
         Command::Run(arguments) => run::run(arguments),
+        Command::Checkpoint(arguments) => checkpoint::run(arguments),
         Command::Verify(arguments) => verify::run(arguments),
         Command::Hash(arguments) => hash::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),

@@ -49,8 +49,13 @@ impl Request {
                     .mend("add one, or leave --config out")
                     .at(path.display().to_string()));
             };
-            if rule.route == Route::File {
-                return Err(Error::usage(format!("'{}' has route \"file\": it is to stay untouched", input.display()))
+            let meant = match rule.route {
+                Route::Compress => None,
+                Route::File => Some("\"file\": it is to stay untouched"),
+                Route::Checkpoint => Some("\"checkpoint\": it is for 'knarr checkpoint pack'"),
+            };
+            if let Some(meant) = meant {
+                return Err(Error::usage(format!("'{}' has route {meant}", input.display()))
                     .mend("change the route to \"compress\", or leave --config out")
                     .at(path.display().to_string()));
             }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::chain::ChainSpec;
+use crate::checkpoint::Scheme;
+use crate::checkpoint::similarity::{BUNDLE_BELOW, Similarity};
 use crate::codec::Reader;
 use crate::energy::Site;
 use crate::error::{Error, ErrorKind, Result};
@@ -54,6 +56,8 @@ pub enum Route {
     Compress,
     /// Untouched.
     File,
+    /// Packed with those of other ranks into a set.
+    Checkpoint,
 }
 
 /// When `knarr run` compresses what a program writes. Other commands take no notice of it.
@@ -86,6 +90,17 @@ pub struct FileRule {
     /// Per variable or pattern.
     #[serde(default)]
     pub variables: BTreeMap<String, VariableRule>,
+    /// Route `checkpoint`: ranks that share a file of frames.
+    pub group_size: Option<usize>,
+    /// Route `checkpoint`: how ranks' files are merged.
+    pub scheme: Option<Scheme>,
+    /// Route `checkpoint`: bytes of the blocks of schemes with blocks.
+    pub block_size: Option<u64>,
+    /// Route `checkpoint`: regular expressions that make names similar, see [`Similarity::new`].
+    #[serde(default)]
+    pub similar: Vec<String>,
+    /// Route `checkpoint`: variables of fewer bytes are bundled.
+    pub bundle_below: Option<u64>,
 }
 
 /// `variables.NAME`
@@ -140,7 +155,9 @@ impl Config {
         }
         // Every rule is resolved once now, so that a mistake shows before any work is done.
         for rule in &config.file {
-            rule.settings().map_err(|error| error.at(format!("[[file]] pattern '{}'", rule.pattern)))?;
+            let place = |error: Error| error.at(format!("[[file]] pattern '{}'", rule.pattern));
+            rule.settings().map_err(place)?;
+            rule.check_route().map_err(place)?;
         }
         Ok(config)
     }
@@ -175,6 +192,34 @@ impl FileRule {
             settings.rules.push(rule.resolve(name).map_err(|error| error.at_variable(name))?);
         }
         Ok(settings)
+    }
+}
+
+impl FileRule {
+    /// What counts as similar in a checkpoint.
+    ///
+    /// # Errors
+    /// As for [`Similarity::new`].
+    pub fn similarity(&self) -> Result<Similarity> {
+        Similarity::new(&self.similar, self.bundle_below.unwrap_or(BUNDLE_BELOW))
+    }
+
+    /// Refuses keys that the route would not heed.
+    fn check_route(&self) -> Result<()> {
+        let error = |message: &str| Error::new(ErrorKind::Config, message);
+        if self.route == Route::Checkpoint {
+            if !self.variables.is_empty() {
+                return Err(error("checkpoints keep every byte: they take no settings of variables")
+                    .mend("remove 'variables', or choose the route \"compress\""));
+            }
+            return self.similarity().map(drop);
+        }
+        let asked = self.group_size.is_some() || self.scheme.is_some() || self.block_size.is_some();
+        if asked || !self.similar.is_empty() || self.bundle_below.is_some() {
+            return Err(error("group_size, scheme, block_size, similar and bundle_below are for route \"checkpoint\"")
+                .mend("add route = \"checkpoint\", or remove them"));
+        }
+        Ok(())
     }
 }
 
@@ -241,6 +286,18 @@ variables."*".quality = "lossless"
         let machine = config.machine.beside(Path::new("run/knarr.toml"));
         assert_eq!(machine.profile.unwrap(), Path::new("run/knarr-profile.json"));
         assert_eq!(machine.model.unwrap(), Path::new("/site/model.json"));
+        let config = Config::parse(
+            r#"
+[[file]]
+pattern = "restart_*.h5"
+route   = "checkpoint"
+group_size = 32
+scheme  = "aware-block"
+similar = ["Grid[0-9]+/(.*)"]
+"#,
+        )
+        .unwrap();
+        assert_eq!((config.file[0].scheme, config.file[0].group_size), (Some(Scheme::AwareBlock), Some(32)));
     }
 
     #[test]
@@ -253,6 +310,10 @@ variables."*".quality = "lossless"
             "[[file]]\npattern = \"*\"\nvariables.T.max_abs_error = -1.0\n",
             "[[file]]\npattern = \"*\"\nvariables.T = { quality = \"lossless\", max_abs_error = 1.0 }\n",
             "[[file]]\npattern = \"*\"\nroute = \"teleport\"\n",
+            "[[file]]\npattern = \"*\"\nscheme = \"aware\"\n",
+            "[[file]]\npattern = \"*\"\nroute = \"checkpoint\"\nscheme = \"clever\"\n",
+            "[[file]]\npattern = \"*\"\nroute = \"checkpoint\"\nsimilar = [\"Grid[\"]\n",
+            "[[file]]\npattern = \"*\"\nroute = \"checkpoint\"\nvariables.T.max_abs_error = 0.1\n",
         ] {
             assert!(Config::parse(text).is_err(), "{text}");
         }

@@ -18,6 +18,7 @@ use crate::array::{ArraySpec, DType, Endian};
 use crate::chain::{Chain, ChainSpec, Scratch};
 use crate::codec::CodecList;
 use crate::error::{Error, ErrorKind, Result};
+use crate::wire::{Reader, put_number};
 
 const MAGIC: [u8; 4] = *b"KNRF";
 const VERSION: u8 = 1;
@@ -134,14 +135,14 @@ pub fn max_len(array: &ArraySpec) -> Result<usize> {
 /// # Errors
 /// `Corrupt` if `bytes` are not a whole, undamaged frame; `Unsupported` if a later version wrote it.
 pub fn read(bytes: &[u8]) -> Result<Frame<'_>> {
-    let mut reader = Reader { rest: bytes };
+    let mut reader = Reader::new("frame", bytes);
     let (array, steps, payload_len) = header(&mut reader)?;
-    let header_len = bytes.len() - reader.rest.len();
+    let header_len = bytes.len() - reader.left();
     verify("header", bytes.get(..header_len).unwrap_or_default(), reader.array()?)?;
     let payload = reader.take(payload_len)?;
     verify("payload", payload, reader.array()?)?;
-    if !reader.rest.is_empty() {
-        return Err(Error::corrupt(format!("{} bytes follow the frame", reader.rest.len())));
+    if reader.left() > 0 {
+        return Err(Error::corrupt(format!("{} bytes follow the frame", reader.left())));
     }
     array.checked_len().map_err(|_| damaged("shape"))?;
     Ok(Frame { array, steps, payload })
@@ -166,9 +167,9 @@ fn header(reader: &mut Reader<'_>) -> Result<(ArraySpec, Vec<FrameStep>, usize)>
         _ => return Err(damaged("byte order")),
     };
     let extent = |reader: &mut Reader<'_>| usize::try_from(reader.number()?).map_err(|_| damaged("extent"));
-    let shape = (0..reader.count()?).map(|_| extent(reader)).collect::<Result<_>>()?;
-    let fills = (0..reader.count()?).map(|_| Ok(u64::from_le_bytes(reader.array()?))).collect::<Result<_>>()?;
-    let steps = (0..reader.count()?).map(|_| reader.step()).collect::<Result<_>>()?;
+    let shape = (0..count(reader)?).map(|_| extent(reader)).collect::<Result<_>>()?;
+    let fills = (0..count(reader)?).map(|_| Ok(u64::from_le_bytes(reader.array()?))).collect::<Result<_>>()?;
+    let steps = (0..count(reader)?).map(|_| step(reader)).collect::<Result<_>>()?;
     let payload_len = usize::try_from(reader.number()?).map_err(|_| damaged("length"))?;
     Ok((ArraySpec { dtype, endian, shape, fills }, steps, payload_len))
 }
@@ -206,14 +207,6 @@ impl Frame<'_> {
     }
 }
 
-fn put_number(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(0x80 | number.to_le_bytes()[0]);
-        number >>= 7;
-    }
-    out.push(number.to_le_bytes()[0]);
-}
-
 fn put_count(out: &mut Vec<u8>, count: usize, what: &str) -> Result<()> {
     if count as u64 > MAX_COUNT {
         return Err(Error::unsupported(format!("frames hold at most {MAX_COUNT} {what}, {count} given")));
@@ -238,13 +231,14 @@ fn damaged(field: &str) -> Error {
 /// For fuzzing what lies behind the checksums.
 #[cfg(feature = "testing")]
 pub mod testing {
-    use super::{CHECKSUM, Reader, header};
+    use super::{CHECKSUM, header};
+    use crate::wire::Reader;
 
     /// The frame that `bytes` would be with the right checksums; `None` if its header makes no sense.
     pub fn mend(bytes: &[u8]) -> Option<Vec<u8>> {
-        let mut reader = Reader { rest: bytes };
+        let mut reader = Reader::new("frame", bytes);
         let (_, _, payload_len) = header(&mut reader).ok()?;
-        let (start, rest) = bytes.split_at_checked(bytes.len() - reader.rest.len())?;
+        let (start, rest) = bytes.split_at_checked(bytes.len() - reader.left())?;
         let payload = rest.get(CHECKSUM..CHECKSUM.checked_add(payload_len)?)?;
         let mut mended = start.to_vec();
         mended.extend_from_slice(&crc32c::crc32c(start).to_le_bytes());
@@ -254,55 +248,16 @@ pub mod testing {
     }
 }
 
-/// What is left of a frame.
-struct Reader<'a> {
-    rest: &'a [u8],
+fn count(reader: &mut Reader<'_>) -> Result<u64> {
+    let count = reader.number()?;
+    if count > MAX_COUNT { Err(damaged("count")) } else { Ok(count) }
 }
 
-impl<'a> Reader<'a> {
-    fn take(&mut self, len: usize) -> Result<&'a [u8]> {
-        let (taken, rest) = self.rest.split_at_checked(len).ok_or_else(|| Error::corrupt("frame ends early"))?;
-        self.rest = rest;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let taken = self.take(N)?;
-        taken.first_chunk().copied().ok_or_else(|| Error::corrupt("frame ends early"))
-    }
-
-    fn byte(&mut self) -> Result<u8> {
-        let [byte] = self.array()?;
-        Ok(byte)
-    }
-
-    fn number(&mut self) -> Result<u64> {
-        let mut number = 0;
-        for shift in (0..u64::BITS).step_by(7) {
-            let byte = self.byte()?;
-            let bits = u64::from(byte & 0x7F);
-            if bits << shift >> shift != bits {
-                return Err(damaged("number"));
-            }
-            number |= bits << shift;
-            if byte & 0x80 == 0 {
-                return Ok(number);
-            }
-        }
-        Err(damaged("number"))
-    }
-
-    fn count(&mut self) -> Result<u64> {
-        let count = self.number()?;
-        if count > MAX_COUNT { Err(damaged("count")) } else { Ok(count) }
-    }
-
-    fn step(&mut self) -> Result<FrameStep> {
-        let wire_id = u16::try_from(self.number()?).map_err(|_| damaged("codec number"))?;
-        let len = usize::try_from(self.number()?).map_err(|_| damaged("length"))?;
-        let options = str::from_utf8(self.take(len)?).map_err(|_| damaged("option text"))?;
-        Ok(FrameStep { wire_id, options: options.to_owned() })
-    }
+fn step(reader: &mut Reader<'_>) -> Result<FrameStep> {
+    let wire_id = u16::try_from(reader.number()?).map_err(|_| damaged("codec number"))?;
+    let len = usize::try_from(reader.number()?).map_err(|_| damaged("length"))?;
+    let options = str::from_utf8(reader.take(len)?).map_err(|_| damaged("option text"))?;
+    Ok(FrameStep { wire_id, options: options.to_owned() })
 }
 
 #[cfg(test)]

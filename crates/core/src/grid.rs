@@ -35,7 +35,7 @@ pub struct Placed<'a> {
 }
 
 /// Calls `f` with element offsets in `a` and `b` and a length for each run that is contiguous in both.
-fn runs(a: Placed<'_>, b: Placed<'_>, count: &[u64], mut f: impl FnMut(u64, u64, u64)) {
+pub(crate) fn runs(a: Placed<'_>, b: Placed<'_>, count: &[u64], mut f: impl FnMut(u64, u64, u64)) {
     if count.contains(&0) {
         return;
     }

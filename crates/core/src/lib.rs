@@ -24,6 +24,7 @@ pub mod grid;
 pub mod guard;
 pub mod model;
 pub mod online;
+pub mod output;
 pub mod pack;
 pub mod pipeline;
 pub mod plan;
@@ -37,5 +38,6 @@ pub mod store;
 pub mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod wire;
 
 pub use error::{Error, ErrorKind, Result};

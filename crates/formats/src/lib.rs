@@ -6,6 +6,7 @@ pub mod csv;
 mod fills;
 pub mod hdf5;
 mod labelled;
+pub mod layout;
 mod open;
 mod plain;
 pub mod raw;

@@ -3,6 +3,7 @@
 use crate::raw::{RawLayout, RawSource};
 use crate::{classic, csv, hdf5, zarr};
 use knarr_core::chain::Chain;
+use knarr_core::checkpoint::layout::Layout;
 use knarr_core::codec::CodecList;
 use knarr_core::store::Source;
 use knarr_core::{Error, Result};
@@ -31,14 +32,24 @@ struct Format {
     name: &'static str,
     sniff: fn(&Probe<'_>) -> Result<bool>,
     open: fn(&Path, &CodecList, &Inputs) -> Result<Box<dyn Source>>,
+    /// Finds where values lie in the bytes of a file, and how people call the format of such a file.
+    layout: Option<(&'static str, FindLayout)>,
 }
+
+/// Finds where values lie in the bytes of a file.
+pub(crate) type FindLayout = fn(&Path) -> Result<Layout>;
 
 /// The formats, in the order in which they are tried.
 const FORMATS: &[Format] = &[
-    Format { name: "HDF5 and netCDF-4", sniff: is_hdf5, open: open_hdf5 },
-    Format { name: "netCDF-3 (CDF-1, CDF-2, CDF-5)", sniff: is_classic, open: open_classic },
-    Format { name: "Zarr v2 and v3", sniff: is_zarr, open: open_zarr },
-    Format { name: "CSV (.csv, .tsv, .txt, .dat, .asc)", sniff: is_csv, open: open_csv },
+    Format { name: "HDF5 and netCDF-4", sniff: is_hdf5, open: open_hdf5, layout: Some(("HDF5", hdf5::layout)) },
+    Format {
+        name: "netCDF-3 (CDF-1, CDF-2, CDF-5)",
+        sniff: is_classic,
+        open: open_classic,
+        layout: Some(("netCDF-3", classic::layout)),
+    },
+    Format { name: "Zarr v2 and v3", sniff: is_zarr, open: open_zarr, layout: None },
+    Format { name: "CSV (.csv, .tsv, .txt, .dat, .asc)", sniff: is_csv, open: open_csv, layout: None },
 ];
 
 /// Bytes that must be text for a file to be a table.
@@ -124,14 +135,14 @@ pub fn open_with(path: &Path, codecs: &CodecList, inputs: &Inputs) -> Result<Box
 }
 
 /// The beginning of a file, or a directory.
-struct Probe<'a> {
+pub(crate) struct Probe<'a> {
     path: &'a Path,
     file: Option<(File, u64)>,
     head: Vec<u8>,
 }
 
 impl<'a> Probe<'a> {
-    fn new(path: &'a Path) -> Result<Self> {
+    pub(crate) fn new(path: &'a Path) -> Result<Self> {
         let read_error = |error: std::io::Error| Error::read(path, &error);
         let metadata = std::fs::metadata(path).map_err(read_error)?;
         if metadata.is_dir() {
@@ -141,6 +152,21 @@ impl<'a> Probe<'a> {
         let mut probe = Self { path, file: Some((file, metadata.len())), head: Vec::new() };
         probe.head = probe.bytes_at(0, 8)?;
         Ok(probe)
+    }
+
+    /// Length of the file in bytes; `None` for a directory.
+    pub(crate) fn len(&self) -> Option<u64> {
+        self.file.as_ref().map(|(_, len)| *len)
+    }
+
+    /// Name of the file's format, and what finds where values lie in it, if that is known of the format.
+    pub(crate) fn layout(&self) -> Result<Option<(&'static str, FindLayout)>> {
+        for format in FORMATS {
+            if format.layout.is_some() && (format.sniff)(self)? {
+                return Ok(format.layout);
+            }
+        }
+        Ok(None)
     }
 
     /// First eight bytes, fewer if the file is shorter.

@@ -6,12 +6,12 @@ use std::path::Path;
 use knarr_core::energy::{Phases, Stopwatch};
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, Result};
+use knarr_core::output::Temporary;
 use knarr_core::pipeline::{Execution, plan_of};
 use knarr_core::plan::{Action, Plan, VariablePlan};
 use knarr_core::settings::{ChunkRule, Settings};
 use knarr_core::store::Source;
 
-use crate::hdf5::temporary::Temporary;
 use crate::repack::OutputFormat;
 use crate::{csv, raw};
 

@@ -10,6 +10,7 @@ use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::generate::Generated;
 use knarr_core::model::Variable;
+use knarr_core::output::Temporary;
 use knarr_core::pipeline::{Execution, advise, execute, most_demanding, prove_copies, storages};
 use knarr_core::plan::{Action, Plan};
 use knarr_core::provenance;
@@ -19,7 +20,6 @@ use knarr_core::settings::{Rule, Settings};
 use knarr_core::store::{Encoding, Sink, Source};
 use serde::Serialize;
 
-use crate::hdf5::temporary::Temporary;
 use crate::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
 use crate::labelled::Labelled;
 use crate::plain;

@@ -3,8 +3,8 @@
 
 mod ledger;
 mod pack;
-mod processes;
-mod program;
+pub(crate) mod processes;
+pub(crate) mod program;
 mod stage;
 mod summary;
 mod written;

@@ -3,6 +3,8 @@
 use crate::array::{DType, Endian};
 use crate::codec::Hdf5Filter;
 use crate::error::{Error, Result};
+use std::collections::HashSet;
+use std::sync::Arc;
 
 /// The anatomy of one file, found by the room that knows its format.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,13 +26,14 @@ pub struct StoredVariable {
     pub dtype: DType,
     /// Byte order of the elements as stored.
     pub endian: Endian,
-    /// Whole shape; empty for a scalar.
+    /// Whole shape; empty for a scalar. Elements that are several numbers of one type, as complex numbers are, have one
+    /// more axis.
     pub shape: Vec<u64>,
     /// Pieces in row-major order of the elements; pieces that were never written are left out.
     pub extents: Vec<Extent>,
 }
 
-/// One piece of a variable that is contiguous in the file.
+/// One piece of a variable that is contiguous in the file. There may be millions: they share what is alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extent {
     /// First byte in the file.
@@ -38,9 +41,9 @@ pub struct Extent {
     /// Bytes in the file.
     pub length: u64,
     /// Shape of the elements it holds, row-major: of a chunk, a record or the whole variable.
-    pub shape: Vec<u64>,
+    pub shape: Arc<[u64]>,
     /// HDF5 filters that were applied, in their order; empty where the bytes are the elements themselves.
-    pub filters: Vec<Hdf5Filter>,
+    pub filters: Arc<[Hdf5Filter]>,
 }
 
 impl Layout {
@@ -52,11 +55,15 @@ impl Layout {
     /// Checks what everything that uses a layout relies on.
     ///
     /// # Errors
-    /// `Corrupt` if an extent is empty, leaves the file, shares bytes with another one, or is unfiltered and does not
-    /// have the length of its elements.
+    /// `Corrupt` if two variables have one path, or an extent is empty, leaves the file, shares bytes with another one,
+    /// or is unfiltered and does not have the length of its elements.
     pub fn check(&self) -> Result<()> {
         let mut taken = Vec::new();
+        let mut paths = HashSet::new();
         for variable in &self.variables {
+            if !paths.insert(variable.path.as_str()) {
+                return Err(Error::corrupt(format!("there are two variables {}", variable.path)));
+            }
             for extent in &variable.extents {
                 let end = extent.offset.checked_add(extent.length).filter(|&end| end <= self.length);
                 let Some(end) = end.filter(|_| extent.length > 0) else {
@@ -95,7 +102,7 @@ mod tests {
     fn layout(extents: &[(u64, u64)]) -> Layout {
         let extents = extents
             .iter()
-            .map(|&(offset, length)| Extent { offset, length, shape: vec![length / 4], filters: Vec::new() })
+            .map(|&(offset, length)| Extent { offset, length, shape: [length / 4].into(), filters: Arc::default() })
             .collect();
         let variable = StoredVariable {
             path: "/a".to_owned(),
@@ -113,5 +120,14 @@ mod tests {
         for bad in [&[(8, 16), (20, 16)][..], &[(90, 16)], &[(u64::MAX, 16)], &[(8, 0)], &[(8, 18)]] {
             assert!(layout(bad).check().is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn variables_have_paths_of_their_own() {
+        let (mut one, two) = (layout(&[(8, 16)]), layout(&[(24, 16)]));
+        one.variables.extend(two.variables);
+        assert!(one.check().is_err());
+        one.variables[1].path = "/b".to_owned();
+        one.check().unwrap();
     }
 }

@@ -1,5 +1,36 @@
 //! Checkpoints: the restart files of many ranks in few files, like variables with like, restored byte for byte.
 //!
-//! After mcrEngine (Islam et al., Scientific Programming 21, 2013). Reading order: [`layout`].
+//! After mcrEngine (Islam et al., Scientific Programming 21, 2013). Reading order: [`layout`], [`pieces`] (how a file is
+//! cut), `similarity` (which pieces are alike), [`scheme`] (how they are merged), [`decide`] (what suits a class),
+//! `merge` and [`mod@pack`], [`manifest`] and [`set`] (what lies on disk), [`restore`](mod@restore); apart: [`pattern`] (names of
+//! files), [`interval`] (how often).
 
+pub mod decide;
+pub mod extract;
+mod interleave;
+pub mod interval;
 pub mod layout;
+pub mod manifest;
+mod merge;
+mod names;
+mod npy;
+pub mod pack;
+pub mod pattern;
+pub mod pieces;
+mod repeats;
+pub mod restore;
+mod scan;
+pub mod scheme;
+pub mod set;
+pub mod similarity;
+pub mod verify;
+
+pub use extract::{Extracted, extract};
+pub use names::natural;
+pub use pack::{Input, PackOptions, Packed, pack};
+pub use restore::{Damage, Restored, restore};
+pub use scan::Finder;
+pub use scheme::Scheme;
+pub use set::Set;
+pub use similarity::Similarity;
+pub use verify::{Verified, verify};

@@ -1,12 +1,10 @@
 //! Execution: workers read, encode and prove chunks; the calling thread writes them in order.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
 use std::time::Instant;
 
 use super::encode::{Buffers, ChunkEncoder, ChunkOutcome, Container};
-use super::window::Window;
+use super::ordered::{Order, in_order};
 use super::{chunk_count, chunk_position, chunk_region, pad_chunk};
 use crate::array::ArraySpec;
 use crate::chain::Chain;
@@ -261,61 +259,24 @@ fn run(
     write: &mut dyn FnMut(Done) -> Result<()>,
     progress: &dyn Progress,
 ) -> Result<()> {
-    let next = AtomicU64::new(0);
-    let window = Window::new(budget.window);
-    let (send, receive) = mpsc::channel::<(u64, Result<Done>)>();
-    std::thread::scope(|scope| {
-        for _ in 0..budget.jobs {
-            let send = send.clone();
-            let (next, window) = (&next, &window);
-            scope.spawn(move || {
-                let mut worker = Worker::default();
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= total {
-                        return;
-                    }
-                    let at = works.partition_point(|work| work.first + work.chunks <= number);
-                    let Some(work) = works.get(at) else { return };
-                    if !window.admit(number, work.chunk_bytes) {
-                        return;
-                    }
-                    let done =
-                        engine.check_cancelled().and_then(|()| worker.chunk(source, work, at, number - work.first));
-                    if send.send((number, done)).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(send);
-        let result = in_order(&receive, |number, done| {
-            let (bytes, raw) = (works[done.work].chunk_bytes, done.raw);
+    let work_of = |number| {
+        let at = works.partition_point(|work| work.first + work.chunks <= number);
+        works.get(at).map(|work| (at, work))
+    };
+    in_order(
+        Order { engine, jobs: budget.jobs, window: budget.window, total },
+        |number| work_of(number).map_or(0, |(_, work)| work.chunk_bytes),
+        |worker: &mut Worker, number| {
+            let (at, work) = work_of(number).ok_or_else(|| Error::internal("a chunk of no variable"))?;
+            worker.chunk(source, work, at, number - work.first)
+        },
+        |done| {
+            let raw = done.raw;
             write(done)?;
-            window.written(number, bytes);
             progress.advance(raw);
             Ok(())
-        });
-        window.close();
-        result
-    })
-}
-
-/// Hands results on in the order of their numbers, whatever order they come in.
-fn in_order(
-    receive: &mpsc::Receiver<(u64, Result<Done>)>,
-    mut hand_on: impl FnMut(u64, Done) -> Result<()>,
-) -> Result<()> {
-    let mut waiting = BTreeMap::new();
-    let mut next = 0;
-    for (number, done) in receive {
-        waiting.insert(number, done?);
-        while let Some(done) = waiting.remove(&next) {
-            hand_on(next, done)?;
-            next += 1;
-        }
-    }
-    Ok(())
+        },
+    )
 }
 
 #[derive(Default)]

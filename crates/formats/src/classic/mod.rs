@@ -5,8 +5,10 @@
 
 mod header;
 mod layout;
+mod pieces;
 
 pub use header::{Dim, Header, NcType, Var, Version, parse_header};
+pub(crate) use pieces::layout;
 
 use crate::fills;
 use crate::strided::{self, Place};

@@ -136,13 +136,13 @@ impl ChunkTable {
     }
 
     /// Positions and places of all stored chunks, in row-major order.
-    pub(super) fn stored(&self) -> Vec<(Vec<u64>, StoredChunk)> {
+    pub(super) fn stored(&self) -> impl Iterator<Item = (Vec<u64>, StoredChunk)> + '_ {
         let mut numbers: Vec<u64> = match &self.places {
             Places::Dense { addresses, .. } => (0..addresses.len() as u64).collect(),
             Places::Sparse(places) => places.keys().copied().collect(),
         };
         numbers.sort_unstable();
-        numbers.into_iter().filter_map(|linear| Some((self.position(linear), self.get(linear)?))).collect()
+        numbers.into_iter().filter_map(|linear| Some((self.position(linear), self.get(linear)?)))
     }
 
     fn position(&self, mut linear: u64) -> Vec<u64> {

@@ -6,9 +6,10 @@
 //! | file | what it is |
 //! |---|---|
 //! | `sys/` | the C library behind a safe surface; all `unsafe` |
-//! | `scan`, `names`, `values`, `words` | from the file to the model |
+//! | `walk`, `scan`, `names`, `values`, `words` | from the file to the model |
 //! | `source`, `chunks`, `strings` | reading regions |
-//! | `sink`, `temporary`, `write_behind` | writing chunks, atomically |
+//! | `pieces` | where values lie in the file's bytes, for checkpoints |
+//! | `sink` | writing chunks |
 //! | `copy`, `create`, `contents` | copying what is not encoded anew |
 //! | `build`, `dimensions`, `write_attribute` | netCDF-4 from the model of another format |
 //! | `filters` | names of registered filters |
@@ -21,17 +22,18 @@ mod create;
 mod dimensions;
 mod filters;
 mod names;
+mod pieces;
 mod scan;
 mod sink;
 mod source;
 mod strings;
 mod sys;
-pub(crate) mod temporary;
 mod values;
+mod walk;
 mod words;
 mod write_attribute;
-mod write_behind;
 
 pub use filters::{filter_name, filter_title, pipeline_words};
+pub(crate) use pieces::layout;
 pub use sink::{Hdf5Sink, SinkOptions};
 pub use source::{FilterResolver, Hdf5Source};

@@ -1,11 +1,10 @@
-//! Walks a file once and describes what it finds: the model, and where the values lie.
-
-use std::collections::{HashMap, VecDeque};
+//! Describes what is in a file: the model, and where the values lie.
 
 use super::filters::pipeline_words;
-use super::names::{DimensionNames, NON_COORDINATE};
-use super::sys::{Address, Class, Dataset, DatasetLayout, Datatype, Extent, File, LinkTarget, ObjectKind};
+use super::names::DimensionNames;
+use super::sys::{self, Address, Class, Dataset, DatasetLayout, Datatype, Extent, File};
 use super::values::{bits, bits_as, describe, text, visible_attributes};
+use super::walk::{Visitor, shown_path, walk};
 use super::words::element_type;
 use knarr_core::array::{DType, Endian};
 use knarr_core::error::{Error, Result};
@@ -48,67 +47,54 @@ pub(super) struct Scan {
     pub(super) is_netcdf: bool,
 }
 
-/// Path of a child.
-pub(super) fn child_path(parent: &[u8], name: &[u8]) -> Vec<u8> {
-    let mut path = parent.to_vec();
-    if path.last() != Some(&b'/') {
-        path.push(b'/');
-    }
-    path.extend_from_slice(name);
-    path
-}
-
 /// Describes everything in `file`.
 pub(super) fn scan(file: &File) -> Result<Scan> {
-    let mut names = DimensionNames::default();
-    let mut found = Scan { model: Model::default(), stored: Vec::new(), is_netcdf: false };
-    let mut seen: HashMap<Address, ()> = HashMap::new();
-    let mut queue = VecDeque::from([(b"/".to_vec(), file.root()?)]);
-    seen.insert(file.root()?.0.address()?, ());
-    while let Some((path, group)) = queue.pop_front() {
-        let place = |error: Error| error.at(format!("group '{}'", text(&path)));
-        let index = found.model.groups.len();
-        found.is_netcdf |= path == b"/" && group.0.attribute(b"_NCProperties").map_err(place)?.is_some();
-        found.model.groups.push(Group {
-            path: text(&path),
-            dimensions: Vec::new(),
-            attributes: visible_attributes(&group.0).map_err(place)?,
-        });
-        for link in group.links().map_err(place)? {
-            let LinkTarget::Hard(address) = link.target else { continue };
-            if seen.insert(address, ()).is_some() {
-                continue;
-            }
-            let child = child_path(&path, &link.name);
-            let place = |error: Error| error.at_variable(&text(&child));
-            let object = file.object_at(address).map_err(place)?;
-            match object.kind().map_err(place)? {
-                ObjectKind::Group => queue.push_back((child.clone(), object.into_group().map_err(place)?)),
-                ObjectKind::NamedType => {}
-                ObjectKind::Dataset => {
-                    let dataset = object.into_dataset().map_err(place)?;
-                    let is_variable = names.add(index, &child, address, &dataset).map_err(place)?;
-                    if is_variable {
-                        let (mut variable, stored) = variable(&child, address, &dataset).map_err(place)?;
-                        if let Some(name) = link.name.strip_prefix(NON_COORDINATE.as_bytes()) {
-                            variable.path = text(&child_path(&path, name));
-                        }
-                        names.belongs_to(found.model.variables.len());
-                        found.model.variables.push(variable);
-                        found.stored.push(stored);
-                    }
-                }
-            }
-        }
-    }
+    let mut scanner = Scanner {
+        names: DimensionNames::default(),
+        found: Scan { model: Model::default(), stored: Vec::new(), is_netcdf: false },
+    };
+    walk(file, &mut scanner)?;
+    let Scanner { names, mut found } = scanner;
     found.is_netcdf |= names.are_netcdf();
     names.resolve(&mut found.model);
     Ok(found)
 }
 
+struct Scanner {
+    names: DimensionNames,
+    found: Scan,
+}
+
+impl Visitor for Scanner {
+    fn group(&mut self, path: &[u8], group: &sys::Group) -> Result<()> {
+        self.found.is_netcdf |= path == b"/" && is_marked_netcdf(group)?;
+        let attributes = visible_attributes(&group.0)?;
+        self.found.model.groups.push(Group { path: text(path), dimensions: Vec::new(), attributes });
+        Ok(())
+    }
+
+    fn dataset(&mut self, group: usize, path: &[u8], address: Address, dataset: &Dataset) -> Result<()> {
+        if self.names.add(group, path, address, dataset)? {
+            let (variable, stored) = variable(path, address, dataset)?;
+            self.names.belongs_to(self.found.model.variables.len());
+            self.found.model.variables.push(variable);
+            self.found.stored.push(stored);
+        }
+        Ok(())
+    }
+
+    /// The model has one name for each.
+    fn again(&mut self, _path: &[u8], _address: Address) {}
+}
+
+/// True if the root group carries the mark of netCDF-4. The first releases did not leave one.
+pub(super) fn is_marked_netcdf(root: &sys::Group) -> Result<bool> {
+    Ok(root.0.attribute(b"_NCProperties")?.is_some())
+}
+
 /// Element type for the model, and why its bytes cannot be moved as they are. Enumerations count as the integers they
 /// are stored as: codecs serve them so, and the file keeps its type.
-fn element(datatype: &Datatype) -> Result<(DType, Endian, Option<String>)> {
+pub(super) fn element(datatype: &Datatype) -> Result<(DType, Endian, Option<String>)> {
     let number = if datatype.class()? == Class::Enum { datatype.base()?.number()? } else { datatype.number()? };
     if let Some((dtype, endian)) = number {
         return Ok((dtype, endian, None));
@@ -163,9 +149,7 @@ fn variable(path: &[u8], address: Address, dataset: &Dataset) -> Result<(Variabl
             (Layout::Elsewhere, Place::Library, Some("it is a view of other datasets (virtual)".to_owned()))
         }
         (_, DatasetLayout::Chunked(chunk)) => {
-            if chunk.len() != shape.len() || chunk.contains(&0) {
-                return Err(Error::corrupt(format!("chunks of shape {chunk:?} in a dataset of shape {shape:?}")));
-            }
+            check_chunk(&chunk, &shape)?;
             let edges_unfiltered = creation.edge_chunks_unfiltered()?;
             (Layout::Chunked(chunk.clone()), Place::Chunks { shape: chunk, edges_unfiltered }, None)
         }
@@ -183,7 +167,7 @@ fn variable(path: &[u8], address: Address, dataset: &Dataset) -> Result<(Variabl
         None => place,
     };
     let variable = Variable {
-        path: text(path),
+        path: shown_path(path),
         dtype,
         endian,
         dimensions: vec![None; shape.len()],
@@ -201,6 +185,14 @@ fn variable(path: &[u8], address: Address, dataset: &Dataset) -> Result<(Variabl
     let element = element_type(&datatype)?;
     let strings = strings(&datatype)?;
     Ok((variable, Stored { address, path: path.to_vec(), place, padding, element, strings }))
+}
+
+/// Refuses chunks that cannot belong to a dataset of this shape.
+pub(super) fn check_chunk(chunk: &[u64], shape: &[u64]) -> Result<()> {
+    if chunk.len() != shape.len() || chunk.contains(&0) {
+        return Err(Error::corrupt(format!("chunks of shape {chunk:?} in a dataset of shape {shape:?}")));
+    }
+    Ok(())
 }
 
 /// Values that mean 'missing': the fill value of the dataset, `_FillValue` and `missing_value`.

@@ -7,10 +7,10 @@ use super::build::{add_label, build};
 use super::copy::Copier;
 use super::source::Hdf5Source;
 use super::sys::{self, Dataset, Object, Plist};
-use super::temporary::Temporary;
 use super::write_attribute::{put_attribute, remove_attribute};
 use knarr_core::error::{Error, Result};
 use knarr_core::model::{Attribute, Variable};
+use knarr_core::output::Temporary;
 use knarr_core::store::{EncodedChunk, Sink, Source, Storage};
 
 /// How an output is made.

@@ -14,7 +14,6 @@ mod plain;
 mod shard;
 mod sink;
 mod source;
-mod staging;
 mod strings;
 mod types;
 

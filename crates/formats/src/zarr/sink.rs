@@ -4,12 +4,12 @@ use super::array::ZarrArray;
 use super::hierarchy::Version;
 use super::shard::{self, Sharding, Shards};
 use super::source::ZarrSource;
-use super::staging::Staging;
 use super::types::ZarrType;
 use super::{attributes, json, plain, strings, types};
 use knarr_core::array::DType;
 use knarr_core::codec::CodecList;
 use knarr_core::model::{Attribute, Layout, Variable};
+use knarr_core::output::{Kind, Staging};
 use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage, Strings};
 use knarr_core::{Error, Result};
 use serde_json::{Map, Value, json};
@@ -60,6 +60,9 @@ struct Array {
     takes_chunks: bool,
 }
 
+/// What is staged.
+const STORE: Kind = Kind { noun: "Zarr store", is: super::hierarchy::is_node, many_files: true };
+
 impl ZarrSink {
     fn node_of(&mut self, variable: usize) -> Result<&mut Node> {
         let node = self.by_variable.get(variable).copied().flatten();
@@ -77,7 +80,7 @@ impl ZarrSink {
         let model = source.model();
         let zarr = source.as_any().downcast_ref::<ZarrSource>();
         let mut sink = Self {
-            staging: Staging::create(path, options.force)?,
+            staging: Staging::create(path, STORE, options.force)?,
             nodes: Vec::new(),
             by_variable: vec![None; model.variables.len()],
             root_attributes: Map::new(),

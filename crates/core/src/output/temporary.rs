@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::write_behind::WriteBehind;
-
-use knarr_core::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// A file called `.NAME.knarr-NUMBER.tmp`, removed when dropped before [`Temporary::publish`].
 #[derive(Debug)]
-pub(crate) struct Temporary {
+pub struct Temporary {
     path: PathBuf,
     target: PathBuf,
     force: bool,
@@ -26,7 +25,7 @@ impl Temporary {
     ///
     /// # Errors
     /// `Exists` if the target exists and `force` is not set, `Write` if the file cannot be made.
-    pub(crate) fn create(target: &Path, force: bool) -> Result<Self> {
+    pub fn create(target: &Path, force: bool) -> Result<Self> {
         refuse_existing(target, force)?;
         let name = target
             .file_name()
@@ -46,7 +45,7 @@ impl Temporary {
     }
 
     /// The temporary name.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
@@ -54,7 +53,7 @@ impl Temporary {
     ///
     /// # Errors
     /// `Write` if the file cannot be opened again.
-    pub(crate) fn written(&mut self, bytes: u64) -> Result<()> {
+    pub fn written(&mut self, bytes: u64) -> Result<()> {
         let behind = match &mut self.behind {
             Some(behind) => behind,
             none => none.insert(WriteBehind::start(&self.path).map_err(|error| Error::write(&self.target, &error))?),
@@ -67,7 +66,7 @@ impl Temporary {
     ///
     /// # Errors
     /// `Exists` if the target has appeared meanwhile and may not be replaced, `Write` otherwise.
-    pub(crate) fn publish(mut self) -> Result<u64> {
+    pub fn publish(mut self) -> Result<u64> {
         let behind = self.behind.take();
         let place = |error: &std::io::Error| Error::write(&self.target, error);
         if let Some(behind) = behind {

@@ -11,7 +11,7 @@ const STEP: u64 = 16 << 20;
 
 /// A thread that syncs one file now and then.
 #[derive(Debug)]
-pub(super) struct WriteBehind {
+pub(crate) struct WriteBehind {
     asked: SyncSender<()>,
     thread: JoinHandle<io::Result<()>>,
     pending: u64,
@@ -20,7 +20,7 @@ pub(super) struct WriteBehind {
 impl WriteBehind {
     /// # Errors
     /// Those of opening the file and of starting a thread.
-    pub(super) fn start(path: &Path) -> io::Result<Self> {
+    pub(crate) fn start(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).open(path)?;
         let (asked, requests) = sync_channel(1);
         let thread = std::thread::Builder::new().name("knarr-sync".to_owned()).spawn(move || {
@@ -34,7 +34,7 @@ impl WriteBehind {
     }
 
     /// So many more bytes were written.
-    pub(super) fn written(&mut self, bytes: u64) {
+    pub(crate) fn written(&mut self, bytes: u64) {
         self.pending += bytes;
         // A request that waits already covers these bytes.
         if self.pending >= STEP && self.asked.try_send(()).is_ok() {
@@ -47,7 +47,7 @@ impl WriteBehind {
     /// # Errors
     /// What any sync reported. It must not be lost: the system tells of a failed write once, and a later sync of the
     /// file may succeed.
-    pub(super) fn finish(self) -> io::Result<()> {
+    pub(crate) fn finish(self) -> io::Result<()> {
         drop(self.asked);
         self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that syncs stopped")))
     }

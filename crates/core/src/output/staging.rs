@@ -1,16 +1,27 @@
 //! A directory that is filled beside its final place and put there in one step.
 
-use super::hierarchy::is_node;
-use knarr_core::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// What a staged directory is.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind {
+    /// Name for people: `Zarr store`.
+    pub noun: &'static str,
+    /// Whether a directory is one: nothing else is replaced, because that removes all it holds.
+    pub is: fn(&Path) -> bool,
+    /// True for directories of very many files, which are synced with all of their file system at once.
+    pub many_files: bool,
+}
+
 /// Dropped without [`Staging::publish`], everything written is removed.
 #[derive(Debug)]
-pub(super) struct Staging {
+pub struct Staging {
+    kind: Kind,
     target: PathBuf,
     dir: PathBuf,
     force: bool,
@@ -20,25 +31,31 @@ pub(super) struct Staging {
 
 impl Staging {
     /// Makes an empty directory beside `target`.
-    pub(super) fn create(target: &Path, force: bool) -> Result<Self> {
+    ///
+    /// # Errors
+    /// `Exists` if the target is there and may not be replaced, `Usage` if it has no name, `Write`.
+    pub fn create(target: &Path, kind: Kind, force: bool) -> Result<Self> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
-        check_target(target, force)?;
+        check_target(target, kind, force)?;
         let Some(name) = target.file_name().and_then(|name| name.to_str()) else {
             return Err(Error::usage("the output has no name").at(target.display().to_string()));
         };
         let count = COUNTER.fetch_add(1, Ordering::Relaxed);
         let dir = target.with_file_name(format!(".{name}.knarr-{}-{count}", std::process::id()));
         fs::create_dir(&dir).map_err(|error| Error::write(&dir, &error))?;
-        Ok(Self { target: target.to_owned(), dir, force, bytes: 0, published: false })
+        Ok(Self { kind, target: target.to_owned(), dir, force, bytes: 0, published: false })
     }
 
     /// Path of the finished output.
-    pub(super) fn target(&self) -> &Path {
+    pub fn target(&self) -> &Path {
         &self.target
     }
 
     /// Writes a whole new file at `relative`, making directories on the way.
-    pub(super) fn write(&mut self, relative: &str, bytes: &[u8]) -> Result<()> {
+    ///
+    /// # Errors
+    /// `Write`, `Internal` if the file is there.
+    pub fn write(&mut self, relative: &str, bytes: &[u8]) -> Result<()> {
         match self.append(relative, bytes)? {
             0 => Ok(()),
             _ => Err(Error::internal(format!("'{relative}' was written twice"))),
@@ -46,7 +63,10 @@ impl Staging {
     }
 
     /// Adds bytes to the end of a file and returns the offset they start at.
-    pub(super) fn append(&mut self, relative: &str, bytes: &[u8]) -> Result<u64> {
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn append(&mut self, relative: &str, bytes: &[u8]) -> Result<u64> {
         let path = self.dir.join(relative);
         let write_error = |error: std::io::Error| Error::write(&self.target, &error);
         let open = || OpenOptions::new().create(true).append(true).open(&path);
@@ -67,7 +87,10 @@ impl Staging {
     }
 
     /// Copies a file that is part of the data.
-    pub(super) fn copy(&mut self, from: &Path, relative: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// `Read` or `Write`.
+    pub fn copy(&mut self, from: &Path, relative: &str) -> Result<()> {
         let to = self.dir.join(relative);
         if let Some(parent) = to.parent() {
             fs::create_dir_all(parent).map_err(|error| Error::write(&self.target, &error))?;
@@ -78,15 +101,23 @@ impl Staging {
         Ok(())
     }
 
-    /// Syncs everything and gives the directory its final name. Returns the bytes written.
-    pub(super) fn publish(mut self) -> Result<u64> {
+    /// Path that a file of the directory has until it is published.
+    pub fn path(&self, relative: &str) -> PathBuf {
+        self.dir.join(relative)
+    }
+
+    /// Syncs everything and gives the directory its final name. Returns the bytes written by this.
+    ///
+    /// # Errors
+    /// `Exists` if the target has appeared meanwhile and may not be replaced, `Write`.
+    pub fn publish(mut self) -> Result<u64> {
         let write_error = |error: std::io::Error| Error::write(&self.target, &error);
-        sync(&self.dir).map_err(write_error)?;
+        self.sync().map_err(write_error)?;
         let parent = match self.target.parent() {
             Some(parent) if parent != Path::new("") => parent.to_owned(),
             _ => PathBuf::from("."),
         };
-        check_target(&self.target, self.force)?;
+        check_target(&self.target, self.kind, self.force)?;
         match renameat_with(CWD, &self.dir, CWD, &self.target, RenameFlags::NOREPLACE) {
             Ok(()) => self.published = true,
             Err(rustix::io::Errno::EXIST) if self.force => self.replace()?,
@@ -100,6 +131,15 @@ impl Staging {
         }
         File::open(&parent).and_then(|dir| dir.sync_all()).map_err(|error| Error::write(&parent, &error))?;
         Ok(self.bytes)
+    }
+
+    /// Makes everything in the directory durable.
+    fn sync(&self) -> std::io::Result<()> {
+        #[cfg(target_os = "linux")]
+        if self.kind.many_files && rustix::fs::syncfs(File::open(&self.dir)?).is_ok() {
+            return Ok(());
+        }
+        sync_tree(&self.dir)
     }
 
     /// Swaps the finished directory with the existing one and removes the latter.
@@ -137,25 +177,15 @@ fn exists(target: &Path) -> Error {
         .at(target.display().to_string())
 }
 
-fn check_target(target: &Path, force: bool) -> Result<()> {
+fn check_target(target: &Path, kind: Kind, force: bool) -> Result<()> {
     match fs::symlink_metadata(target) {
         Err(_) => Ok(()),
         Ok(_) if !force => Err(exists(target)),
-        // Replacing removes a whole directory: only one that is recognised as a store.
-        Ok(found) if found.is_dir() && is_node(target) => Ok(()),
-        Ok(_) => Err(Error::new(ErrorKind::Exists, "the output exists and is not a Zarr store")
+        Ok(found) if found.is_dir() && (kind.is)(target) => Ok(()),
+        Ok(_) => Err(Error::new(ErrorKind::Exists, format!("the output exists and is no {}", kind.noun))
             .mend("give another name, or remove it yourself")
             .at(target.display().to_string())),
     }
-}
-
-/// Makes everything below `dir` durable. One `syncfs` where there is one: stores have many small files.
-fn sync(dir: &Path) -> std::io::Result<()> {
-    #[cfg(target_os = "linux")]
-    if rustix::fs::syncfs(File::open(dir)?).is_ok() {
-        return Ok(());
-    }
-    sync_tree(dir)
 }
 
 fn sync_tree(dir: &Path) -> std::io::Result<()> {

@@ -1,0 +1,210 @@
+//! `knarr checkpoint list`, `info`, `verify` and `explain`.
+
+use std::collections::BTreeMap;
+
+use knarr_core::checkpoint::decide::Decision;
+use knarr_core::checkpoint::set::is_set;
+use knarr_core::checkpoint::{Set, natural};
+use knarr_core::error::{Error, Result};
+use knarr_core::settings::glob_matches;
+
+use super::args::{Explain, Info, List, Verify};
+use crate::progress::Bar;
+use crate::table::{self, Align};
+
+pub(super) fn list(arguments: &List) -> Result<u8> {
+    let codecs = knarr_native::codecs()?;
+    let directory = &arguments.directory;
+    let entries = std::fs::read_dir(directory).map_err(|error| Error::read(directory, &error))?;
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(|path| is_set(path)).collect();
+    if paths.is_empty() && is_set(directory) {
+        paths.push(directory.clone());
+    }
+    paths.sort_by(|a, b| natural(a.as_os_str().as_encoded_bytes(), b.as_os_str().as_encoded_bytes()));
+    let mut rows = Vec::new();
+    let mut sets = Vec::new();
+    for path in paths {
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        match Set::open(&path, &codecs) {
+            Ok(set) => {
+                let (ranks, raw, stored) = (set.manifest().ranks.len(), set.manifest().raw_bytes(), set.stored_bytes());
+                let scheme = set.manifest().summary.scheme;
+                sets.push(serde_json::json!({
+                    "set": path, "ranks": ranks, "raw_bytes": raw, "stored_bytes": stored, "scheme": scheme,
+                }));
+                rows.push(vec![
+                    name,
+                    ranks.to_string(),
+                    table::bytes(raw),
+                    table::bytes(stored),
+                    table::ratio(raw, stored),
+                    scheme.to_string(),
+                ]);
+            }
+            Err(error) => {
+                sets.push(serde_json::json!({ "set": path, "error": error.to_string() }));
+                let dash = || "-".to_owned();
+                rows.push(vec![name, dash(), dash(), dash(), dash(), error.to_string()]);
+            }
+        }
+    }
+    if arguments.json {
+        println!("{}", serde_json::json!({ "sets": sets }));
+        return Ok(0);
+    }
+    let header = [
+        ("set", Align::Left),
+        ("ranks", Align::Right),
+        ("raw", Align::Right),
+        ("stored", Align::Right),
+        ("ratio", Align::Right),
+        ("scheme", Align::Left),
+    ];
+    print!("{}", table::render(&header, &rows));
+    Ok(0)
+}
+
+pub(super) fn info(arguments: &Info) -> Result<u8> {
+    let set = Set::open(&arguments.set, &knarr_native::codecs()?)?;
+    let manifest = set.manifest();
+    if arguments.json {
+        let rank = |rank: &knarr_core::checkpoint::manifest::RankFile| {
+            let layout = &rank.layout.layout;
+            let variables = layout.variables.iter().map(|variable| {
+                serde_json::json!({ "path": variable.path, "type": variable.dtype.to_string(), "shape": variable.shape })
+            });
+            let hash: String = rank.hash.iter().map(|byte| format!("{byte:02x}")).collect();
+            serde_json::json!({
+                "name": rank.display(), "group": rank.group, "bytes": layout.length, "format": layout.format,
+                "blake3": hash, "variables": variables.collect::<Vec<_>>(),
+            })
+        };
+        let ranks: Vec<_> = manifest.ranks.iter().map(rank).collect();
+        println!(
+            "{}",
+            serde_json::json!({
+                "set": arguments.set, "program": manifest.summary.program, "scheme": manifest.summary.scheme,
+                "goal": manifest.summary.goal, "group_size": manifest.summary.group_size,
+                "raw_bytes": manifest.raw_bytes(), "stored_bytes": set.stored_bytes(),
+                "index_bytes": set.manifest_bytes(), "ranks": ranks,
+            })
+        );
+        return Ok(0);
+    }
+    let (raw, stored) = (manifest.raw_bytes(), set.stored_bytes());
+    println!(
+        "{}: {} ranks in {} groups, {} in {} ({}x), of which the index {}; scheme {}, goal {}, by {}",
+        arguments.set.display(),
+        manifest.ranks.len(),
+        manifest.ranks.last().map_or(0, |rank| rank.group + 1),
+        table::bytes(raw),
+        table::bytes(stored),
+        table::ratio(raw, stored),
+        table::bytes(set.manifest_bytes()),
+        manifest.summary.scheme,
+        manifest.summary.goal,
+        manifest.summary.program
+    );
+    let rows: Vec<Vec<String>> = manifest
+        .ranks
+        .iter()
+        .enumerate()
+        .map(|(number, rank)| {
+            let layout = &rank.layout.layout;
+            vec![
+                number.to_string(),
+                rank.group.to_string(),
+                table::bytes(layout.length),
+                layout.variables.len().to_string(),
+                layout.format.clone(),
+                rank.display(),
+            ]
+        })
+        .collect();
+    let header = [
+        ("rank", Align::Right),
+        ("group", Align::Right),
+        ("size", Align::Right),
+        ("variables", Align::Right),
+        ("format", Align::Left),
+        ("file", Align::Left),
+    ];
+    print!("{}", table::render(&header, &rows));
+    Ok(0)
+}
+
+pub(super) fn verify(arguments: &Verify) -> Result<u8> {
+    let engine = crate::session::engine_without_profile(&arguments.resources)?;
+    let set = Set::open(&arguments.set, &engine.codecs)?;
+    let progress = Bar::new(arguments.set.display().to_string());
+    let done = knarr_core::checkpoint::verify(&engine, &set, &progress)?;
+    drop(progress);
+    if arguments.json {
+        println!(
+            "{}",
+            serde_json::json!({
+                "set": arguments.set, "read_bytes": done.read_bytes, "damage": super::json(&done.damage),
+            })
+        );
+    } else if done.damage.is_empty() {
+        println!(
+            "{}: every frame decodes to what was packed; {} were read",
+            arguments.set.display(),
+            table::bytes(done.read_bytes)
+        );
+    }
+    Ok(super::report(&done.damage))
+}
+
+pub(super) fn explain(arguments: &Explain) -> Result<u8> {
+    let set = Set::open(&arguments.set, &knarr_native::codecs()?)?;
+    let summary = &set.manifest().summary;
+    let is_wanted = |decision: &&Decision| {
+        arguments.variable.is_empty()
+            || arguments.variable.iter().any(|pattern| {
+                let (name, _) = decision.class.split_once('_').unwrap_or((&decision.class, ""));
+                glob_matches(pattern, &decision.class) || glob_matches(pattern, name)
+            })
+    };
+    let mut decisions: Vec<&Decision> = summary.decisions.iter().filter(is_wanted).collect();
+    if arguments.json {
+        println!("{}", serde_json::json!({ "set": arguments.set, "scheme": summary.scheme, "decisions": decisions }));
+        return Ok(0);
+    }
+    decisions.sort_by_key(|decision| std::cmp::Reverse(decision.packed_bytes));
+    let header = [
+        ("class", Align::Left),
+        ("group", Align::Right),
+        ("raw", Align::Right),
+        ("packed", Align::Right),
+        ("ratio", Align::Right),
+        ("order", Align::Left),
+        ("chain", Align::Left),
+        ("why", Align::Left),
+    ];
+    let rows: Vec<Vec<String>> = decisions
+        .iter()
+        .map(|decision| {
+            vec![
+                decision.class.clone(),
+                decision.group.to_string(),
+                table::bytes(decision.raw_bytes),
+                table::bytes(decision.packed_bytes),
+                table::ratio(decision.raw_bytes, decision.packed_bytes),
+                decision.order.to_string(),
+                decision.chains.first().map_or("stored".to_owned(), ToString::to_string),
+                decision.reason.clone(),
+            ]
+        })
+        .collect();
+    print!("{}", table::render(&header, &rows));
+    let mut orders: BTreeMap<String, (usize, u64, u64)> = BTreeMap::new();
+    for decision in &decisions {
+        let sum = orders.entry(decision.order.to_string()).or_default();
+        *sum = (sum.0 + 1, sum.1 + decision.raw_bytes, sum.2 + decision.packed_bytes);
+    }
+    for (order, (classes, raw, packed)) in orders {
+        println!("{classes} classes {order}: {} in {}", table::bytes(raw), table::bytes(packed));
+    }
+    Ok(0)
+}

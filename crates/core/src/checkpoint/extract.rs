@@ -1,0 +1,250 @@
+//! Single variables of single ranks, as NumPy files: what partial restores write.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::layout::{Extent, StoredVariable};
+use super::manifest::RankFile;
+use super::npy;
+use super::restore::{Damage, Proof, fetch, make_parent, no_rank};
+use super::set::Set;
+use crate::array::ArraySpec;
+use crate::chain::{Chain, Scratch};
+use crate::codec::CodecList;
+use crate::engine::{Engine, Progress};
+use crate::error::{Error, Result};
+use crate::grid::{Placed, chunk_box, runs, volume};
+use crate::output::Temporary;
+use crate::pipeline::{chunk_count, chunk_position};
+use crate::settings::glob_matches;
+
+/// What was extracted.
+#[derive(Debug, Clone, Default)]
+pub struct Extracted {
+    /// Rank, variable and the file that holds it.
+    pub files: Vec<(usize, String, PathBuf)>,
+    /// Bytes of frames that were read.
+    pub read_bytes: u64,
+    /// Ranks and variables that could not be brought back. Everything else was.
+    pub damage: Vec<Damage>,
+}
+
+/// Extracts the variables that match one of `patterns` (`*` any characters, `?` one), of each of `ranks`, into
+/// `target/FILE/PATH.npy`, where FILE is the name of the rank's file and PATH that of the variable. Characters of paths
+/// that files cannot have are written `%XX`. Only frames that hold some of them are read.
+///
+/// # Errors
+/// `Usage` for ranks that the set does not have, and if no variable of any of them matches; `Exists`, `Write`.
+pub fn extract(
+    engine: &Engine,
+    set: &Set,
+    ranks: &[usize],
+    patterns: &[String],
+    target: &Path,
+    force: bool,
+    progress: &dyn Progress,
+) -> Result<Extracted> {
+    let mut extracted = Extracted::default();
+    let mut found = false;
+    std::fs::create_dir_all(target).map_err(|error| Error::write(target, &error))?;
+    for &rank in ranks {
+        let described = set.manifest().ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
+        let variables = &described.layout.layout.variables;
+        let wanted: Vec<bool> = variables.iter().map(|variable| matches(patterns, &variable.path)).collect();
+        if wanted.contains(&true) {
+            found = true;
+            of_rank(engine, set, rank, described, &wanted, (target, force), progress, &mut extracted)?;
+        }
+    }
+    if found {
+        return Ok(extracted);
+    }
+    let ranks = ranks.iter().filter_map(|&rank| set.manifest().ranks.get(rank));
+    let mut names: Vec<&str> =
+        ranks.flat_map(|rank| rank.layout.layout.variables.iter().map(|v| v.path.as_str())).collect();
+    names.sort_unstable();
+    names.dedup();
+    let pattern = patterns.join("', '");
+    let near = crate::settings::nearest(&pattern, names.into_iter(), 8);
+    Err(Error::usage(format!("no variable matches '{pattern}'"))
+        .mend(format!("the set has: {}", near.join(", ")))
+        .at(set.path().display().to_string()))
+}
+
+fn matches(patterns: &[String], path: &str) -> bool {
+    let name = path.trim_start_matches('/');
+    patterns.iter().any(|pattern| glob_matches(pattern, name) || glob_matches(pattern, path))
+}
+
+#[expect(clippy::too_many_arguments, reason = "one rank of one call")]
+fn of_rank(
+    engine: &Engine,
+    set: &Set,
+    rank: usize,
+    described: &RankFile,
+    wanted: &[bool],
+    (target, force): (&Path, bool),
+    progress: &dyn Progress,
+    extracted: &mut Extracted,
+) -> Result<()> {
+    let layout = &described.layout;
+    let is_wanted = |number: usize| {
+        let variable = layout.pieces.get(number).and_then(|piece| piece.variable);
+        variable.is_some_and(|variable| wanted.get(variable) == Some(&true))
+    };
+    // The pieces go where they lay in the rank's file, most of which stays a hole.
+    let scratch = Temporary::create(&target.join(format!("rank-{rank}")), true)?;
+    let open = || OpenOptions::new().read(true).write(true).open(scratch.path());
+    let pieces = open().map_err(|error| Error::write(scratch.path(), &error))?;
+    let put = |_: usize, offset: u64, bytes: &[u8]| {
+        progress.advance(bytes.len() as u64);
+        pieces.write_all_at(bytes, offset).map_err(|error| Error::write(scratch.path(), &error))
+    };
+    let (read, damage) = fetch(engine, set, Proof::Hashes, |other, number| other == rank && is_wanted(number), put)?;
+    extracted.read_bytes += read;
+    let damage = damage.into_values().next();
+    let variables = layout.layout.variables.iter().zip(wanted).filter(|(_, wanted)| **wanted);
+    for (variable, _) in variables {
+        if damage.as_ref().is_some_and(|damage| damage.variables.contains(&variable.path)) {
+            continue;
+        }
+        let path = target.join(described.path()).join(file_name(&variable.path));
+        make_parent(target, &path)?;
+        let output = Temporary::create(&path, force)?;
+        let done = OpenOptions::new()
+            .write(true)
+            .open(output.path())
+            .map_err(|error| Error::write(&path, &error))
+            .and_then(|file| write(&engine.codecs, variable, &pieces, &file, &path));
+        match done {
+            Ok(()) => {
+                output.publish()?;
+                extracted.files.push((rank, variable.path.clone(), path));
+            }
+            Err(error) if error.kind() == crate::ErrorKind::Write => return Err(error),
+            Err(error) => extracted.damage.push(Damage {
+                rank,
+                name: described.display(),
+                variables: vec![variable.path.clone()],
+                error: error.at_variable(&variable.path),
+            }),
+        }
+    }
+    extracted.damage.extend(damage);
+    Ok(())
+}
+
+/// The path of a variable as that of a file.
+fn file_name(path: &str) -> PathBuf {
+    let part = |part: &str| {
+        let mut name = Vec::new();
+        let is_dots = part.bytes().all(|byte| byte == b'.');
+        for byte in part.bytes() {
+            if byte < 0x20 || byte == 0x7F || byte == b'%' || byte == b'\\' || is_dots {
+                name.extend_from_slice(format!("%{byte:02X}").as_bytes());
+            } else {
+                name.push(byte);
+            }
+        }
+        name
+    };
+    let mut out = part(path.trim_start_matches('/').split('/').next().unwrap_or_default());
+    for other in path.trim_start_matches('/').split('/').skip(1) {
+        out.push(b'/');
+        out.extend(part(other));
+    }
+    out.extend_from_slice(b".npy");
+    PathBuf::from(std::ffi::OsStr::from_bytes(&out))
+}
+
+/// Writes the elements of a variable, which lie in `pieces` as in the rank's file.
+fn write(codecs: &CodecList, variable: &StoredVariable, pieces: &File, out: &File, path: &Path) -> Result<()> {
+    let header = npy::header(variable.dtype, variable.endian, &variable.shape)?;
+    out.write_all_at(&header, 0).map_err(|error| Error::write(path, &error))?;
+    let (size, begin) = (variable.dtype.size() as u64, header.len() as u64);
+    let incomplete = || {
+        Error::unsupported("not all of its elements are stored in pieces that were written")
+            .mend("restore the whole file and read the variable from it")
+    };
+    let chunk = variable.extents.first().ok_or_else(incomplete)?.shape.clone();
+    let is_grid = chunk.len() == variable.shape.len()
+        && volume(&variable.shape).is_some()
+        && chunk_count(&variable.shape, &chunk) == variable.extents.len() as u64
+        && variable.extents.iter().all(|extent| extent.shape == chunk);
+    if !is_grid {
+        return Err(incomplete());
+    }
+    let (mut stored, mut decoded) = (Vec::new(), Vec::new());
+    for (number, extent) in variable.extents.iter().enumerate() {
+        read(codecs, variable, extent, pieces, &mut stored, &mut decoded)?;
+        let position = chunk_position(&variable.shape, &chunk, number as u64);
+        let (start, count) = chunk_box(&position, &chunk, &variable.shape);
+        let origin = vec![0; chunk.len()];
+        let (from, to) = (Placed { shape: &chunk, start: &origin }, Placed { shape: &variable.shape, start: &start });
+        let mut written = Ok(());
+        runs(from, to, &count, |from, to, run| {
+            let bytes = usize::try_from(from * size).ok().zip(usize::try_from(run * size).ok());
+            let run = bytes.and_then(|(from, run)| decoded.get(from..from + run)).unwrap_or_default();
+            if written.is_ok() {
+                written = out.write_all_at(run, begin + to * size);
+            }
+        });
+        written.map_err(|error| Error::write(path, &error))?;
+    }
+    Ok(())
+}
+
+/// The elements of one piece, its filters undone.
+fn read(
+    codecs: &CodecList,
+    variable: &StoredVariable,
+    extent: &Extent,
+    pieces: &File,
+    stored: &mut Vec<u8>,
+    decoded: &mut Vec<u8>,
+) -> Result<()> {
+    let too_large = || Error::unsupported("a piece of it is larger than memory");
+    stored.clear();
+    stored.resize(usize::try_from(extent.length).map_err(|_| too_large())?, 0);
+    pieces.read_exact_at(stored, extent.offset).map_err(|error| Error::internal(error.to_string()))?;
+    if extent.filters.is_empty() {
+        std::mem::swap(stored, decoded);
+        return Ok(());
+    }
+    let shape: Option<Vec<usize>> = extent.shape.iter().map(|&n| usize::try_from(n).ok()).collect();
+    let spec = ArraySpec {
+        dtype: variable.dtype,
+        endian: variable.endian,
+        shape: shape.ok_or_else(too_large)?,
+        fills: Vec::new(),
+    };
+    let chain = Chain::from_hdf5(codecs, &extent.filters, &spec).ok_or_else(|| {
+        Error::unsupported("its HDF5 filters are not known here")
+            .mend("restore the whole file and read the variable with the program that wrote it")
+    })?;
+    chain.decode(stored, &mut Scratch::default(), decoded)?;
+    if decoded.len() != spec.byte_len() {
+        return Err(Error::corrupt("a chunk decodes to another length than its elements have"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_name;
+
+    #[test]
+    fn variables_have_names_that_files_can_have() {
+        for (path, name) in [
+            ("/Grid1/rho", "Grid1/rho.npy"),
+            ("T", "T.npy"),
+            ("/../a", "%2E%2E/a.npy"),
+            ("/a/./b", "a/%2E/b.npy"),
+            ("/50%\n", "50%25%0A.npy"),
+        ] {
+            assert_eq!(file_name(path).to_str(), Some(name));
+        }
+    }
+}

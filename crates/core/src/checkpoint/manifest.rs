@@ -1,0 +1,531 @@
+//! The manifest of a set: which files it holds, and where their pieces lie. Its bytes are described in `docs/format.md`.
+
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+use super::decide::Decision;
+use super::layout::{Extent, Layout, StoredVariable};
+use super::names;
+use super::pieces::{Piece, cut};
+use super::scan::PieceHash;
+use super::scheme::Scheme;
+use crate::array::{ArraySpec, DType, Endian};
+use crate::chain::{Chain, Scratch};
+use crate::codec::{CodecList, Hdf5Filter};
+use crate::error::{Error, Result};
+use crate::frame::{self, numbered_dtype};
+use crate::wire::{Reader, put_bytes, put_column, put_number};
+
+/// First bytes of a manifest; the last one is the version.
+const MAGIC: [u8; 7] = *b"KNARRCK";
+/// Version of the set format that is written.
+pub const VERSION: u8 = 1;
+/// Pieces of at least this many bytes have their hash in the manifest, for later sets to find them again.
+pub(super) const HASHED: u64 = 4096;
+/// A manifest is not larger than this when it is decoded.
+const LARGEST: usize = 4 << 30;
+/// Nor does it grow by more than this factor.
+const MOST_GROWTH: usize = 1 << 16;
+
+/// What a set holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Manifest {
+    /// What was decided, and by whom.
+    pub summary: Summary,
+    /// One file per rank, in the order of ranks.
+    pub ranks: Vec<RankFile>,
+    /// Files of frames.
+    pub stores: Vec<Store>,
+    /// Names of the classes of similar variables.
+    pub classes: Vec<String>,
+    /// All frames.
+    pub(super) frames: Vec<FrameEntry>,
+}
+
+/// The part of a manifest that people read.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Summary {
+    /// Program and version that wrote the set.
+    pub program: String,
+    /// Scheme that was asked for.
+    pub scheme: Scheme,
+    /// Block size of schemes with blocks.
+    pub block_size: u64,
+    /// Ranks of a group, at most.
+    pub group_size: usize,
+    /// Goal of the choice of chains.
+    pub goal: String,
+    /// What was decided for each class.
+    pub decisions: Vec<Decision>,
+}
+
+/// The file of one rank.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RankFile {
+    /// Path below the directory it came from; bytes, as systems name files.
+    pub name: Vec<u8>,
+    /// Group of ranks that share a file of frames.
+    pub group: usize,
+    /// BLAKE3 of the file.
+    pub hash: [u8; 32],
+    /// Index into the layouts that [`Manifest`] was read with; ranks with equal layouts share one.
+    pub layout: Arc<RankLayout>,
+}
+
+/// A layout and the pieces it is cut into.
+#[derive(Debug, PartialEq)]
+pub struct RankLayout {
+    /// Where the variables lie.
+    pub layout: Layout,
+    /// The pieces, in file order.
+    pub(super) pieces: Vec<Piece>,
+}
+
+/// A file of frames.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Store {
+    /// Name in the directory of the set.
+    pub name: String,
+    /// Bytes of the file.
+    pub length: u64,
+    /// What its header says, so that files of different sets are not taken for each other.
+    pub id: [u8; 16],
+}
+
+/// Where a frame lies and what it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FrameEntry {
+    pub(super) store: usize,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    pub(super) class: usize,
+    /// Bytes that lanes take turns in; 0 if there is one lane.
+    pub(super) block: u64,
+    /// Number of pieces of each lane.
+    pub(super) lanes: Vec<usize>,
+    pub(super) pieces: Vec<StoredPiece>,
+}
+
+/// A piece in a frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct StoredPiece {
+    pub(super) length: u64,
+    /// There for pieces of [`HASHED`] bytes and more.
+    pub(super) hash: Option<PieceHash>,
+    /// Rank and number of the piece in its file, of every piece with these bytes. None where a set uses other pieces
+    /// of the frame only.
+    pub(super) places: Vec<(usize, usize)>,
+}
+
+impl RankLayout {
+    /// # Errors
+    /// What [`cut`] reports.
+    fn read(layout: Layout, most: usize) -> Result<Self> {
+        let pieces = cut(&layout, most)?;
+        Ok(Self { layout, pieces })
+    }
+}
+
+impl FrameEntry {
+    /// Bytes of each lane, and of all together.
+    pub(super) fn lane_lengths(&self) -> Option<Vec<usize>> {
+        let mut pieces = self.pieces.iter();
+        let lengths: Option<Vec<usize>> = self
+            .lanes
+            .iter()
+            .map(|&count| {
+                pieces
+                    .by_ref()
+                    .take(count)
+                    .try_fold(0usize, |sum, piece| sum.checked_add(usize::try_from(piece.length).ok()?))
+            })
+            .collect();
+        lengths.filter(|_| pieces.next().is_none())
+    }
+}
+
+impl Manifest {
+    /// Bytes of all ranks' files.
+    pub fn raw_bytes(&self) -> u64 {
+        self.ranks.iter().map(|rank| rank.layout.layout.length).sum()
+    }
+
+    /// The bytes of the file `manifest.knarr`.
+    ///
+    /// # Errors
+    /// `Internal` if the summary cannot be written; what the codec reports.
+    pub(super) fn write(&self, codecs: &CodecList) -> Result<Vec<u8>> {
+        let body = self.body()?;
+        let spec = ArraySpec::new(DType::U8, [body.len()]);
+        let chain = Chain::prepare(codecs, &"brotli:9".parse()?, &spec)?;
+        let (mut payload, mut framed) = (Vec::new(), Vec::new());
+        chain.encode(&body, &mut Scratch::default(), &mut payload)?;
+        frame::write(&chain, &payload, &mut framed)?;
+        Ok([&MAGIC[..], &[VERSION], &framed].concat())
+    }
+
+    fn body(&self) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let summary = serde_json::to_vec(&self.summary).map_err(|error| Error::internal(error.to_string()))?;
+        put_bytes(&mut out, &summary);
+        let mut layouts: Vec<&Arc<RankLayout>> = Vec::new();
+        let mut numbers = Vec::with_capacity(self.ranks.len());
+        let mut known = std::collections::HashMap::new();
+        for rank in &self.ranks {
+            let number = *known.entry(Arc::as_ptr(&rank.layout)).or_insert_with(|| {
+                layouts.push(&rank.layout);
+                layouts.len() - 1
+            });
+            numbers.push(number as u64);
+        }
+        put_layouts(&mut out, &layouts)?;
+        put_column(&mut out, &numbers);
+        put_column(&mut out, &self.ranks.iter().map(|rank| rank.group as u64).collect::<Vec<_>>());
+        for rank in &self.ranks {
+            put_bytes(&mut out, &rank.name);
+            out.extend_from_slice(&rank.hash);
+        }
+        put_number(&mut out, self.stores.len() as u64);
+        for store in &self.stores {
+            put_bytes(&mut out, store.name.as_bytes());
+            put_number(&mut out, store.length);
+            out.extend_from_slice(&store.id);
+        }
+        put_number(&mut out, self.classes.len() as u64);
+        self.classes.iter().for_each(|class| put_bytes(&mut out, class.as_bytes()));
+        self.put_frames(&mut out);
+        Ok(out)
+    }
+
+    fn put_frames(&self, out: &mut Vec<u8>) {
+        let mut column = |of: &dyn Fn(&FrameEntry) -> u64| {
+            put_column(out, &self.frames.iter().map(of).collect::<Vec<_>>());
+        };
+        column(&|frame| frame.store as u64);
+        column(&|frame| frame.offset);
+        column(&|frame| frame.length);
+        column(&|frame| frame.class as u64);
+        column(&|frame| frame.block);
+        column(&|frame| frame.lanes.len() as u64);
+        let lanes: Vec<u64> = self.frames.iter().flat_map(|frame| &frame.lanes).map(|&count| count as u64).collect();
+        put_column(out, &lanes);
+        let pieces = || self.frames.iter().flat_map(|frame| &frame.pieces);
+        put_column(out, &pieces().map(|piece| piece.places.len() as u64).collect::<Vec<_>>());
+        let places = || pieces().flat_map(|piece| &piece.places);
+        put_column(out, &places().map(|&(rank, _)| rank as u64).collect::<Vec<_>>());
+        put_column(out, &places().map(|&(_, piece)| piece as u64).collect::<Vec<_>>());
+        let unused = pieces().filter(|piece| piece.places.is_empty());
+        put_column(out, &unused.map(|piece| piece.length).collect::<Vec<_>>());
+        pieces().filter_map(|piece| piece.hash).for_each(|hash| out.extend_from_slice(&hash));
+    }
+
+    /// Reads the file `manifest.knarr`, which is hostile.
+    ///
+    /// # Errors
+    /// `Unsupported` if a later version wrote it, `Corrupt` for everything that does not describe whole files.
+    pub(super) fn read(codecs: &CodecList, bytes: &[u8]) -> Result<Self> {
+        let Some((head, framed)) = bytes.split_at_checked(MAGIC.len() + 1) else {
+            return Err(Error::corrupt("the manifest ends early"));
+        };
+        match head.split_last() {
+            Some((&VERSION, magic)) if magic == MAGIC => {}
+            Some((&version, magic)) if magic == MAGIC => {
+                return Err(Error::unsupported(format!("set format version {version}, this Knarr reads {VERSION}"))
+                    .mend("use the version of Knarr that wrote the set, or a newer one"));
+            }
+            _ => return Err(Error::corrupt("not the manifest of a checkpoint set")),
+        }
+        let framed = frame::read(framed)?;
+        let length = framed.array.byte_len();
+        if length > LARGEST || length / MOST_GROWTH > framed.payload.len() {
+            return Err(Error::corrupt(format!("the manifest claims to be {length} bytes long")));
+        }
+        let mut body = Vec::new();
+        framed.decode(codecs, &mut Scratch::default(), &mut body)?;
+        let mut reader = Reader::new("manifest", &body);
+        let manifest = Self::parse(&mut reader)?;
+        if reader.left() > 0 {
+            return Err(Error::corrupt("bytes follow the manifest"));
+        }
+        manifest.check()?;
+        Ok(manifest)
+    }
+
+    fn parse(reader: &mut Reader<'_>) -> Result<Self> {
+        let summary: Summary = serde_json::from_slice(reader.bytes()?).map_err(|_| reader.impossible("summary"))?;
+        let layouts = read_layouts(reader)?;
+        let (numbers, groups) = (reader.column()?, reader.column()?);
+        let mut ranks = Vec::new();
+        for (number, group) in numbers.iter().zip(&groups) {
+            let layout = usize::try_from(*number).ok().and_then(|number| layouts.get(number));
+            let layout = Arc::clone(layout.ok_or_else(|| reader.impossible("layout number"))?);
+            let group = usize::try_from(*group).map_err(|_| reader.impossible("group"))?;
+            ranks.push(RankFile { name: reader.bytes()?.to_vec(), hash: reader.array()?, group, layout });
+        }
+        let mut stores = Vec::new();
+        for _ in 0..reader.number()? {
+            let name = str::from_utf8(reader.bytes()?).map_err(|_| reader.impossible("name"))?.to_owned();
+            stores.push(Store { name, length: reader.number()?, id: reader.array()? });
+        }
+        let mut classes = Vec::new();
+        for _ in 0..reader.number()? {
+            classes.push(str::from_utf8(reader.bytes()?).map_err(|_| reader.impossible("class"))?.to_owned());
+        }
+        let frames = read_frames(reader, &ranks)?;
+        Ok(Self { summary, ranks, stores, classes, frames })
+    }
+
+    /// Checks everything that restoring relies on: safe names, and every piece of every file exactly once.
+    fn check(&self) -> Result<()> {
+        let mut seen = std::collections::HashSet::new();
+        for rank in &self.ranks {
+            names::check(&rank.name)?;
+            if !seen.insert(&rank.name) {
+                return Err(Error::corrupt(format!("two ranks are called '{}'", rank.name.escape_ascii())));
+            }
+        }
+        for store in &self.stores {
+            names::check(store.name.as_bytes())?;
+            if store.name.contains('/') {
+                return Err(Error::corrupt(format!("the store '{}' lies outside the set", store.name)));
+            }
+        }
+        let mut found: Vec<Vec<bool>> = self.ranks.iter().map(|rank| vec![false; rank.layout.pieces.len()]).collect();
+        for frame in &self.frames {
+            let store = self.stores.get(frame.store).ok_or_else(|| Error::corrupt("a frame in no store"))?;
+            if frame.offset.checked_add(frame.length).is_none_or(|end| end > store.length) {
+                return Err(Error::corrupt(format!("a frame leaves the store '{}'", store.name)));
+            }
+            if frame.class >= self.classes.len() || frame.lane_lengths().is_none() {
+                return Err(Error::corrupt("a frame of no class, or of other pieces than its lanes"));
+            }
+            for (rank, number) in frame.pieces.iter().flat_map(|piece| &piece.places) {
+                match found.get_mut(*rank).and_then(|pieces| pieces.get_mut(*number)) {
+                    Some(here) if !*here => *here = true,
+                    _ => return Err(Error::corrupt("a piece of a file is stored twice")),
+                }
+            }
+        }
+        match found.iter().position(|pieces| pieces.contains(&false)) {
+            Some(rank) => Err(Error::corrupt(format!("a piece of rank {rank} is stored nowhere"))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn put_layouts(out: &mut Vec<u8>, layouts: &[&Arc<RankLayout>]) -> Result<()> {
+    let layouts: Vec<&Layout> = layouts.iter().map(|layout| &layout.layout).collect();
+    put_number(out, layouts.len() as u64);
+    let variables = || layouts.iter().flat_map(|layout| &layout.variables);
+    let extents = || variables().flat_map(|variable| &variable.extents);
+    let mut texts: Vec<&[u8]> = Vec::new();
+    let mut known = std::collections::HashMap::new();
+    let mut paths = Vec::new();
+    for variable in variables() {
+        paths.push(*known.entry(variable.path.as_str()).or_insert_with(|| {
+            texts.push(variable.path.as_bytes());
+            texts.len() as u64 - 1
+        }));
+    }
+    let mut filters: Vec<Vec<u8>> = Vec::new();
+    let mut filtered = Vec::new();
+    for extent in extents() {
+        let text = if extent.filters.is_empty() {
+            Vec::new()
+        } else {
+            serde_json::to_vec(&*extent.filters).map_err(|error| Error::internal(error.to_string()))?
+        };
+        let place = filters.iter().position(|other| *other == text).unwrap_or_else(|| {
+            filters.push(text);
+            filters.len() - 1
+        });
+        filtered.push(place as u64);
+    }
+    for table in [texts, filters.iter().map(Vec::as_slice).collect()] {
+        put_number(out, table.len() as u64);
+        table.iter().for_each(|text| put_bytes(out, text));
+    }
+    for layout in &layouts {
+        put_bytes(out, layout.format.as_bytes());
+        put_number(out, layout.length);
+    }
+    put_column(out, &layouts.iter().map(|layout| layout.variables.len() as u64).collect::<Vec<_>>());
+    put_column(out, &paths);
+    put_column(out, &variables().map(|variable| u64::from(frame::dtype_number(variable.dtype))).collect::<Vec<_>>());
+    put_column(out, &variables().map(|variable| variable.dtype.size() as u64).collect::<Vec<_>>());
+    put_column(out, &variables().map(|variable| u64::from(variable.endian == Endian::Big)).collect::<Vec<_>>());
+    put_column(out, &variables().map(|variable| variable.shape.len() as u64).collect::<Vec<_>>());
+    put_column(out, &variables().flat_map(|variable| &variable.shape).copied().collect::<Vec<_>>());
+    put_column(out, &variables().map(|variable| variable.extents.len() as u64).collect::<Vec<_>>());
+    put_column(out, &extents().map(|extent| extent.offset).collect::<Vec<_>>());
+    put_column(out, &extents().map(|extent| extent.length).collect::<Vec<_>>());
+    put_column(out, &filtered);
+    put_column(out, &extents().map(|extent| extent.shape.len() as u64).collect::<Vec<_>>());
+    put_column(out, &extents().flat_map(|extent| extent.shape.iter()).copied().collect::<Vec<_>>());
+    Ok(())
+}
+
+/// A column that is taken from number by number.
+struct Column(std::vec::IntoIter<u64>);
+
+impl Column {
+    fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self(reader.column()?.into_iter()))
+    }
+
+    fn next(&mut self) -> Result<u64> {
+        self.0.next().ok_or_else(|| Error::corrupt("a column of the manifest ends early"))
+    }
+
+    fn index(&mut self) -> Result<usize> {
+        usize::try_from(self.next()?).map_err(|_| Error::corrupt("manifest with an impossible number"))
+    }
+
+    /// As many numbers as the next one of `counts` says.
+    fn several(&mut self, counts: &mut Self) -> Result<Vec<u64>> {
+        let count = counts.index()?;
+        if count > self.0.len() {
+            return Err(Error::corrupt("a column of the manifest ends early"));
+        }
+        Ok(self.0.by_ref().take(count).collect())
+    }
+}
+
+fn texts<'a>(reader: &mut Reader<'a>) -> Result<Vec<&'a [u8]>> {
+    let mut texts = Vec::new();
+    for _ in 0..reader.number()? {
+        texts.push(reader.bytes()?);
+    }
+    Ok(texts)
+}
+
+fn read_layouts(reader: &mut Reader<'_>) -> Result<Vec<Arc<RankLayout>>> {
+    let count = reader.number()?;
+    let paths = texts(reader)?;
+    let filters: Vec<Arc<[Hdf5Filter]>> = texts(reader)?
+        .into_iter()
+        .map(|text| match text {
+            [] => Ok(Arc::default()),
+            _ => serde_json::from_slice::<Vec<Hdf5Filter>>(text).map(Arc::from),
+        })
+        .collect::<Result<_, _>>()
+        .map_err(|_| reader.impossible("filter"))?;
+    let mut heads = Vec::new();
+    for _ in 0..count {
+        let format = str::from_utf8(reader.bytes()?).map_err(|_| reader.impossible("format"))?.to_owned();
+        heads.push((format, reader.number()?));
+    }
+    let mut columns = [const { None }; 13];
+    for column in &mut columns {
+        *column = Some(Column::read(reader)?);
+    }
+    let [
+        Some(mut variables),
+        Some(mut path),
+        Some(mut kind),
+        Some(mut size),
+        Some(mut big),
+        Some(mut rank),
+        Some(mut shape),
+        Some(mut extents),
+        Some(mut offset),
+        Some(mut length),
+        Some(mut filter),
+        Some(mut extent_rank),
+        Some(mut extent_shape),
+    ] = columns
+    else {
+        return Err(Error::internal("columns of a manifest"));
+    };
+    let mut layouts = Vec::new();
+    for (format, file_length) in heads {
+        let mut layout = Layout { format, length: file_length, variables: Vec::new() };
+        for _ in 0..variables.next()? {
+            let name = paths.get(path.index()?).and_then(|path| str::from_utf8(path).ok());
+            let bytes = u32::try_from(size.next()?).map_err(|_| reader.impossible("element size"))?;
+            let kind = u8::try_from(kind.next()?).map_err(|_| reader.impossible("type"))?;
+            let dtype = numbered_dtype(kind, || Ok(bytes))?.ok_or_else(|| reader.impossible("type"))?;
+            let endian = if big.next()? == 0 { Endian::Little } else { Endian::Big };
+            let mut variable = StoredVariable {
+                path: name.ok_or_else(|| reader.impossible("path"))?.to_owned(),
+                dtype,
+                endian,
+                shape: shape.several(&mut rank)?,
+                extents: Vec::new(),
+            };
+            for _ in 0..extents.next()? {
+                let filters = filters.get(filter.index()?).ok_or_else(|| reader.impossible("filter"))?;
+                let filters = Arc::clone(filters);
+                let shape = extent_shape.several(&mut extent_rank)?;
+                // Pieces of one variable share what is alike, as there may be millions.
+                let before = variable.extents.last().map(|extent: &Extent| &extent.shape);
+                let shape =
+                    before.filter(|before| ***before == *shape).map_or_else(|| shape.as_slice().into(), Arc::clone);
+                variable.extents.push(Extent { offset: offset.next()?, length: length.next()?, shape, filters });
+            }
+            layout.variables.push(variable);
+        }
+        layouts.push(Arc::new(RankLayout::read(layout, reader.left())?));
+    }
+    Ok(layouts)
+}
+
+fn read_frames(reader: &mut Reader<'_>, ranks: &[RankFile]) -> Result<Vec<FrameEntry>> {
+    let mut columns = [const { None }; 11];
+    for column in &mut columns {
+        *column = Some(Column::read(reader)?);
+    }
+    let [
+        Some(stores),
+        Some(mut offset),
+        Some(mut length),
+        Some(mut class),
+        Some(mut block),
+        Some(mut lane_counts),
+        Some(mut lanes),
+        Some(mut place_counts),
+        Some(mut rank),
+        Some(mut number),
+        Some(mut unused),
+    ] = columns
+    else {
+        return Err(Error::internal("columns of a manifest"));
+    };
+    let mut frames = Vec::new();
+    for store in stores.0 {
+        let lanes: Vec<usize> = lanes
+            .several(&mut lane_counts)?
+            .into_iter()
+            .map(|count| usize::try_from(count).map_err(|_| reader.impossible("lane")))
+            .collect::<Result<_>>()?;
+        let mut frame = FrameEntry {
+            store: usize::try_from(store).map_err(|_| reader.impossible("store"))?,
+            offset: offset.next()?,
+            length: length.next()?,
+            class: class.index()?,
+            block: block.next()?,
+            lanes,
+            pieces: Vec::new(),
+        };
+        let count = frame.lanes.iter().try_fold(0usize, |sum, &count| sum.checked_add(count));
+        for _ in 0..count.ok_or_else(|| reader.impossible("lane"))? {
+            let mut places = Vec::new();
+            for _ in 0..place_counts.next()? {
+                places.push((rank.index()?, number.index()?));
+            }
+            let lengths = places.iter().map(|&(rank, number)| Some(ranks.get(rank)?.layout.pieces.get(number)?.length));
+            let lengths: Option<Vec<u64>> = lengths.collect();
+            let length = match lengths.ok_or_else(|| reader.impossible("place"))?.as_slice() {
+                [] => unused.next()?,
+                [first, others @ ..] if others.iter().all(|other| other == first) => *first,
+                _ => return Err(reader.impossible("place")),
+            };
+            frame.pieces.push(StoredPiece { length, hash: None, places });
+        }
+        frames.push(frame);
+    }
+    for piece in frames.iter_mut().flat_map(|frame| &mut frame.pieces).filter(|piece| piece.length >= HASHED) {
+        piece.hash = Some(reader.array()?);
+    }
+    Ok(frames)
+}

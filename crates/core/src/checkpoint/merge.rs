@@ -1,0 +1,119 @@
+//! Frames from the pieces of ranks' files: fetched, merged and encoded.
+
+use super::decide::Decision;
+use super::interleave;
+use super::scan::Scanned;
+use super::scheme::{Merged, merged_array};
+use super::similarity::Class;
+use crate::array::ArraySpec;
+use crate::chain::ChainSpec;
+use crate::codec::CodecList;
+use crate::error::{Error, Result};
+use crate::pipeline::{Buffers, ChunkEncoder, Container};
+
+/// Fetches and merges pieces of a group.
+pub(super) struct Merger<'a> {
+    pub(super) files: &'a [Scanned],
+}
+
+/// Buffers of one worker.
+#[derive(Default)]
+pub(super) struct MergeBuffers {
+    piece: Vec<u8>,
+    fetched: Vec<u8>,
+    merged: Vec<u8>,
+    buffers: Buffers,
+}
+
+impl Merger<'_> {
+    /// Length of a piece.
+    pub(super) fn length(&self, rank: usize, piece: usize) -> u64 {
+        self.files.get(rank).and_then(|file| file.pieces.get(piece)).map_or(0, |piece| piece.length)
+    }
+
+    /// Bytes of a frame before it is encoded.
+    pub(super) fn bytes(&self, frame: &Merged) -> u64 {
+        frame.lanes.iter().flatten().map(|&(rank, piece)| self.length(rank, piece)).sum()
+    }
+
+    /// Type and shape of a frame.
+    fn spec(&self, class: &Class, frame: &Merged) -> ArraySpec {
+        let piece = |&(rank, number): &(usize, usize)| {
+            let piece = self.files.get(rank)?.pieces.get(number)?;
+            Some((piece.length, piece.shape.as_slice()))
+        };
+        let lanes: Vec<Vec<(u64, &[usize])>> =
+            frame.lanes.iter().map(|lane| lane.iter().filter_map(piece).collect()).collect();
+        merged_array(class.dtype, class.endian, frame.block, &lanes)
+    }
+
+    /// The array that a frame holds.
+    ///
+    /// # Errors
+    /// What reading reports, with the file; `Differs` if it changed.
+    pub(super) fn merged(&self, class: &Class, frame: &Merged) -> Result<(ArraySpec, Vec<u8>)> {
+        let mut buffers = MergeBuffers::default();
+        self.fetch(frame, &mut buffers)?;
+        Ok((self.spec(class, frame), buffers.merged))
+    }
+
+    fn fetch(&self, frame: &Merged, buffers: &mut MergeBuffers) -> Result<()> {
+        buffers.fetched.clear();
+        let mut lengths = Vec::with_capacity(frame.lanes.len());
+        for lane in &frame.lanes {
+            let before = buffers.fetched.len();
+            for &(rank, number) in lane {
+                let file = self.files.get(rank).ok_or_else(|| Error::internal(format!("no rank {rank}")))?;
+                file.append(number, &mut buffers.piece, &mut buffers.fetched)?;
+            }
+            lengths.push(buffers.fetched.len() - before);
+        }
+        match frame.block {
+            0 => std::mem::swap(&mut buffers.fetched, &mut buffers.merged),
+            block => interleave::merge(&buffers.fetched, &lengths, block, &mut buffers.merged),
+        }
+        Ok(())
+    }
+
+    /// Encodes a frame with the first of the decision's chains that takes it.
+    ///
+    /// # Errors
+    /// As for [`Merger::merged`]; what the last chain reports.
+    pub(super) fn encode(
+        &self,
+        codecs: &CodecList,
+        class: &Class,
+        frame: &Merged,
+        decision: &Decision,
+        verify: bool,
+        buffers: &mut MergeBuffers,
+    ) -> Result<Vec<u8>> {
+        self.fetch(frame, buffers)?;
+        let spec = self.spec(class, frame);
+        let mut out = Vec::new();
+        encode(codecs, &decision.chains, &spec, verify, buffers, &mut out)?;
+        out.shrink_to_fit();
+        Ok(out)
+    }
+}
+
+fn encode(
+    codecs: &CodecList,
+    chains: &[ChainSpec],
+    spec: &ArraySpec,
+    verify: bool,
+    buffers: &mut MergeBuffers,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let stored = ChainSpec::raw();
+    let mut failed = Error::internal("no chain was tried");
+    // Not every chain takes every shape and size.
+    for chain in chains.iter().chain([&stored]) {
+        let encoder = ChunkEncoder::new(codecs, chain, None, spec.clone(), None, verify, Container::Filter);
+        match encoder.and_then(|encoder| encoder.encode(&buffers.merged, &mut buffers.buffers, out)) {
+            Ok(_) => return Ok(()),
+            Err(error) => failed = error.at_once(&format!("chain '{chain}'")),
+        }
+    }
+    Err(failed)
+}

@@ -1,0 +1,150 @@
+//! Content that was stored already: pieces with equal bytes, in other ranks, other variables and an earlier set.
+
+use std::collections::HashMap;
+
+use super::manifest::{FrameEntry, HASHED, Manifest, StoredPiece};
+use super::scan::{PieceHash, Scanned};
+
+/// Shorter pieces are not looked for: naming the place of a copy takes as much as a compressor needs to say it.
+const WORTH_NAMING: u64 = 256;
+/// A store of an earlier set is kept for the new set only if at least this part of it is used, so that removing the
+/// earlier set frees space.
+const WORTH_KEEPING: f64 = 0.125;
+
+/// Where the content of a group's pieces is stored.
+pub(super) struct Repeats {
+    /// Per rank and piece: true for those that this group stores itself.
+    kept: Vec<Vec<bool>>,
+    /// Per stored piece: others in the group with the same bytes.
+    copies: HashMap<(usize, usize), Vec<(usize, usize)>>,
+    /// Frames of the earlier set that are used: its number there, and for each of its pieces the places.
+    earlier: Vec<(usize, Vec<Vec<(usize, usize)>>)>,
+}
+
+/// Content of an earlier set, by hash.
+pub(super) struct Earlier<'a> {
+    manifest: &'a Manifest,
+    found: HashMap<(PieceHash, u64), (usize, usize)>,
+}
+
+impl<'a> Earlier<'a> {
+    pub(super) fn new(manifest: &'a Manifest) -> Self {
+        let mut found = HashMap::new();
+        for (number, frame) in manifest.frames.iter().enumerate() {
+            for (place, piece) in frame.pieces.iter().enumerate() {
+                if let Some(hash) = piece.hash {
+                    found.entry((hash, piece.length)).or_insert((number, place));
+                }
+            }
+        }
+        Self { manifest, found }
+    }
+
+    /// Bytes of each of its stores that would be used, by the number of the store.
+    fn used(&self, frames: &[(usize, Vec<Vec<(usize, usize)>>)]) -> HashMap<usize, u64> {
+        let mut used = HashMap::new();
+        for frame in frames.iter().filter_map(|(number, _)| self.manifest.frames.get(*number)) {
+            *used.entry(frame.store).or_insert(0) += frame.length;
+        }
+        used
+    }
+}
+
+impl Repeats {
+    /// Looks for the content of `files`, in the earlier set first.
+    pub(super) fn find(files: &[Scanned], earlier: Option<&Earlier<'_>>) -> Self {
+        let mut repeats = Self::look(files, earlier);
+        if let Some(earlier) = earlier {
+            let used = earlier.used(&repeats.earlier);
+            let is_worth = |store: usize| {
+                let length = earlier.manifest.stores.get(store).map_or(u64::MAX, |store| store.length);
+                #[expect(clippy::cast_precision_loss, reason = "a share, not a size")]
+                let share = used.get(&store).copied().unwrap_or(0) as f64 / length.max(1) as f64;
+                share >= WORTH_KEEPING
+            };
+            let store_of = |number: usize| earlier.manifest.frames.get(number).map(|frame| frame.store);
+            if repeats.earlier.iter().any(|(number, _)| !store_of(*number).is_some_and(is_worth)) {
+                let worth = Earlier {
+                    manifest: earlier.manifest,
+                    found: earlier
+                        .found
+                        .iter()
+                        .filter(|(_, (number, _))| store_of(*number).is_some_and(is_worth))
+                        .map(|(key, place)| (*key, *place))
+                        .collect(),
+                };
+                repeats = Self::look(files, Some(&worth));
+            }
+        }
+        repeats
+    }
+
+    fn look(files: &[Scanned], earlier: Option<&Earlier<'_>>) -> Self {
+        let mut known: HashMap<(PieceHash, u64), (usize, usize)> = HashMap::new();
+        let mut kept = Vec::with_capacity(files.len());
+        let mut copies: HashMap<(usize, usize), Vec<(usize, usize)>> = HashMap::new();
+        let mut from_earlier: HashMap<usize, Vec<Vec<(usize, usize)>>> = HashMap::new();
+        for (rank, file) in files.iter().enumerate() {
+            let mut mine = vec![true; file.pieces.len()];
+            let pieces = file.pieces.iter().zip(&file.hashes).zip(&mut mine).enumerate();
+            for (number, ((piece, hash), is_kept)) in pieces.filter(|(_, ((piece, _), _))| piece.length >= WORTH_NAMING)
+            {
+                let content = (*hash, piece.length);
+                if let Some((earlier, &(frame, place))) = earlier.and_then(|e| Some((e, e.found.get(&content)?))) {
+                    let count = earlier.manifest.frames.get(frame).map_or(0, |frame| frame.pieces.len());
+                    let places = from_earlier.entry(frame).or_insert_with(|| vec![Vec::new(); count]);
+                    if let Some(places) = places.get_mut(place) {
+                        places.push((rank, number));
+                        *is_kept = false;
+                    }
+                } else if let Some(&first) = known.get(&content) {
+                    copies.entry(first).or_default().push((rank, number));
+                    *is_kept = false;
+                } else {
+                    known.insert(content, (rank, number));
+                }
+            }
+            kept.push(mine);
+        }
+        let mut earlier: Vec<_> = from_earlier.into_iter().collect();
+        earlier.sort_unstable_by_key(|(number, _)| *number);
+        Self { kept, copies, earlier }
+    }
+
+    /// Whether the group stores this piece itself.
+    pub(super) fn is_kept(&self, rank: usize, number: usize) -> bool {
+        self.kept.get(rank).and_then(|pieces| pieces.get(number)).copied().unwrap_or(false)
+    }
+
+    /// A stored piece with all its places. `first_rank` is the group's first rank in the set.
+    pub(super) fn stored(&self, files: &[Scanned], first_rank: usize, place: (usize, usize)) -> Option<StoredPiece> {
+        let file = files.get(place.0)?;
+        let length = file.pieces.get(place.1)?.length;
+        let hash = (length >= HASHED).then(|| file.hashes.get(place.1).copied()).flatten();
+        let copies = self.copies.get(&place).map(Vec::as_slice).unwrap_or_default();
+        let places =
+            [&[place], copies].concat().into_iter().map(|(rank, number)| (first_rank + rank, number)).collect();
+        Some(StoredPiece { length, hash, places })
+    }
+
+    /// Entries for the frames of the earlier set that are used, with the numbers of its stores.
+    pub(super) fn earlier_frames(&self, earlier: &Manifest, first_rank: usize) -> Vec<FrameEntry> {
+        let entry = |(number, places): &(usize, Vec<Vec<(usize, usize)>>)| {
+            let mut frame = earlier.frames.get(*number)?.clone();
+            for (piece, places) in frame.pieces.iter_mut().zip(places) {
+                piece.places = places.iter().map(|&(rank, number)| (first_rank + rank, number)).collect();
+            }
+            Some(frame)
+        };
+        self.earlier.iter().filter_map(entry).collect()
+    }
+
+    /// Bytes of pieces that repeat others of the group, and of those that are in the earlier set.
+    pub(super) fn spared(&self, files: &[Scanned]) -> (u64, u64) {
+        let length = |&(rank, number): &(usize, usize)| -> u64 {
+            files.get(rank).and_then(|file| file.pieces.get(number)).map_or(0, |piece| piece.length)
+        };
+        let inside = self.copies.values().flatten().map(length).sum();
+        (inside, self.earlier.iter().flat_map(|(_, places)| places.iter().flatten()).map(length).sum())
+    }
+}

@@ -1,0 +1,278 @@
+//! Restoring: the pieces of a set scattered into the files they came from, byte for byte.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::manifest::{FrameEntry, RankFile};
+use super::names;
+use super::scan::piece_hash;
+use super::set::{FrameBuffers, Set};
+use crate::engine::{Engine, Progress};
+use crate::error::{Error, ErrorKind, Result};
+use crate::output::Temporary;
+
+/// What is not what it was: one rank's file cannot be restored.
+#[derive(Debug, Clone)]
+pub struct Damage {
+    /// Rank in the set.
+    pub rank: usize,
+    /// Name of its file.
+    pub name: String,
+    /// Variables that are hit; empty if it is the rest of the file.
+    pub variables: Vec<String>,
+    /// What was found, and where.
+    pub error: Error,
+}
+
+/// What a restore did.
+#[derive(Debug, Clone, Default)]
+pub struct Restored {
+    /// Ranks whose files were written, with their paths.
+    pub files: Vec<(usize, PathBuf)>,
+    /// Bytes of these files.
+    pub bytes: u64,
+    /// Bytes of frames that were read.
+    pub read_bytes: u64,
+    /// Ranks whose files were not written. Everything else was.
+    pub damage: Vec<Damage>,
+}
+
+/// Restores the files of `ranks` below the directory `target`. A file appears under its name when its hash is what it
+/// was, or not at all; damage of one does not keep others from coming back.
+///
+/// # Errors
+/// `Usage` for ranks that the set does not have, `Exists` for files that are there and may not be replaced, `Write`.
+pub fn restore(
+    engine: &Engine,
+    set: &Set,
+    ranks: &[usize],
+    target: &Path,
+    force: bool,
+    progress: &dyn Progress,
+) -> Result<Restored> {
+    let manifest = set.manifest();
+    let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for &rank in ranks {
+        let file = manifest.ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
+        groups.entry(file.group).or_default().push(rank);
+    }
+    std::fs::create_dir_all(target).map_err(|error| Error::write(target, &error))?;
+    let lengths = ranks.iter().filter_map(|&rank| manifest.ranks.get(rank)).map(|rank| rank.layout.layout.length);
+    progress.begin("restoring", lengths.sum());
+    let mut restored = Restored::default();
+    for ranks in groups.values_mut() {
+        ranks.sort_unstable();
+        ranks.dedup();
+        restore_group(engine, set, ranks, target, force, progress, &mut restored)?;
+    }
+    Ok(restored)
+}
+
+/// The error for a rank that a set does not have.
+pub(super) fn no_rank(set: &Set, rank: usize) -> Error {
+    let ranks = set.manifest().ranks.len();
+    Error::usage(format!("there is no rank {rank}"))
+        .mend(format!("the set has ranks 0 to {}", ranks.saturating_sub(1)))
+        .at(set.path().display().to_string())
+}
+
+/// A file that is being restored.
+struct Output<'a> {
+    rank: usize,
+    described: &'a RankFile,
+    temporary: Temporary,
+    file: File,
+}
+
+fn restore_group(
+    engine: &Engine,
+    set: &Set,
+    ranks: &[usize],
+    target: &Path,
+    force: bool,
+    progress: &dyn Progress,
+    restored: &mut Restored,
+) -> Result<()> {
+    let mut outputs = BTreeMap::new();
+    for &rank in ranks {
+        let described = set.manifest().ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
+        outputs.insert(rank, Output::create(rank, described, target, force)?);
+    }
+    let scatter = |rank: usize, offset: u64, bytes: &[u8]| match outputs.get(&rank) {
+        Some(output) => output.put(offset, bytes, progress),
+        None => Ok(()),
+    };
+    let wanted = |rank: usize, _: usize| outputs.contains_key(&rank);
+    let (read, damage) = fetch(engine, set, Proof::Checksums, wanted, scatter)?;
+    restored.read_bytes += read;
+    let outputs: Vec<Output<'_>> = outputs.into_values().collect();
+    let hashes = engine.parallel(outputs.len(), |index| match outputs.get(index) {
+        Some(output) if !damage.contains_key(&output.rank) => output.hash().map(Some),
+        _ => Ok(None),
+    })?;
+    for (output, hash) in outputs.into_iter().zip(hashes) {
+        let (rank, name) = (output.rank, output.described.display());
+        if let Some(damage) = damage.get(&rank) {
+            restored.damage.push(Damage { rank, name, ..damage.clone() });
+        } else if hash != Some(output.described.hash) {
+            let error = Error::corrupt("the restored file does not have the hash of the original")
+                .mend_damage("set")
+                .at(set.path().display().to_string());
+            restored.damage.push(Damage { rank, name, variables: Vec::new(), error });
+        } else {
+            let path = target.join(output.described.path());
+            restored.bytes += output.temporary.publish()?;
+            restored.files.push((rank, path));
+        }
+    }
+    Ok(())
+}
+
+/// What is checked of a piece besides the checksums of its frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// Nothing: the whole file is hashed in the end.
+    Checksums,
+    /// Its own hash, where the set has it.
+    Hashes,
+}
+
+/// Reads the frames that hold a wanted piece, given as rank and number, and hands every place of every piece to `put`
+/// with its offset in the file. Returns the bytes that were read, and what is damaged by rank.
+pub(super) fn fetch(
+    engine: &Engine,
+    set: &Set,
+    proof: Proof,
+    wanted: impl Fn(usize, usize) -> bool + Sync,
+    put: impl Fn(usize, u64, &[u8]) -> Result<()> + Sync,
+) -> Result<(u64, BTreeMap<usize, Damage>)> {
+    let manifest = set.manifest();
+    let places = |frame: &FrameEntry| -> Vec<(usize, usize)> {
+        let places = frame.pieces.iter().flat_map(|piece| &piece.places);
+        places.filter(|(rank, number)| wanted(*rank, *number)).copied().collect()
+    };
+    let frames: Vec<&FrameEntry> = manifest.frames.iter().filter(|frame| !places(frame).is_empty()).collect();
+    let read = AtomicU64::new(0);
+    let damage = Mutex::new(BTreeMap::new());
+    let pool = Mutex::new(Vec::<FrameBuffers>::new());
+    engine.parallel(frames.len(), |index| {
+        let Some(frame) = frames.get(index) else { return Err(Error::internal("no such frame")) };
+        let mut buffers = pool.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        read.fetch_add(frame.length, Ordering::Relaxed);
+        let done = set.read_pieces(&engine.codecs, frame, &mut buffers, |piece, bytes| {
+            if proof == Proof::Hashes && piece.hash.is_some_and(|hash| hash != piece_hash(bytes)) {
+                return Err(Error::corrupt("a piece does not have the hash it was stored with").mend_damage("set"));
+            }
+            for (rank, number) in piece.places.iter().filter(|(rank, number)| wanted(*rank, *number)) {
+                let of = manifest.ranks.get(*rank).and_then(|rank| rank.layout.pieces.get(*number));
+                put(*rank, of.map_or(0, |piece| piece.offset), bytes)?;
+            }
+            Ok(())
+        });
+        pool.lock().unwrap_or_else(PoisonError::into_inner).push(buffers);
+        match done {
+            Ok(()) => Ok(()),
+            Err(error) if matches!(error.kind(), ErrorKind::Write | ErrorKind::Interrupted) => Err(error),
+            Err(error) => {
+                let mut damage = damage.lock().unwrap_or_else(PoisonError::into_inner);
+                for (rank, number) in places(frame) {
+                    hit(set, &mut damage, rank, number, &error);
+                }
+                Ok(())
+            }
+        }
+    })?;
+    Ok((read.into_inner(), damage.into_inner().unwrap_or_else(PoisonError::into_inner)))
+}
+
+/// Notes that a piece of a rank is lost.
+fn hit(set: &Set, damage: &mut BTreeMap<usize, Damage>, rank: usize, number: usize, error: &Error) {
+    let described = set.manifest().ranks.get(rank);
+    let name = described.map(RankFile::display).unwrap_or_default();
+    let damage =
+        damage.entry(rank).or_insert_with(|| Damage { rank, name, variables: Vec::new(), error: error.clone() });
+    let variable = described.and_then(|rank| {
+        let piece = rank.layout.pieces.get(number)?;
+        Some(rank.layout.layout.variables.get(piece.variable?)?.path.clone())
+    });
+    if let Some(variable) = variable.filter(|variable| !damage.variables.contains(variable)) {
+        damage.variables.push(variable);
+        damage.variables.sort_unstable();
+    }
+}
+
+impl RankFile {
+    /// The name for people.
+    pub fn display(&self) -> String {
+        String::from_utf8_lossy(&self.name).into_owned()
+    }
+
+    /// The name as a path; it was checked when the manifest was read.
+    pub(super) fn path(&self) -> &Path {
+        Path::new(std::ffi::OsStr::from_bytes(&self.name))
+    }
+}
+
+impl<'a> Output<'a> {
+    fn create(rank: usize, described: &'a RankFile, target: &Path, force: bool) -> Result<Self> {
+        names::check(&described.name)?;
+        let path = target.join(described.path());
+        make_parent(target, &path)?;
+        let temporary = Temporary::create(&path, force)?;
+        let open = || {
+            let file = OpenOptions::new().read(true).write(true).open(temporary.path())?;
+            file.set_len(described.layout.layout.length)?;
+            Ok(file)
+        };
+        let file = open().map_err(|error| Error::write(&path, &error))?;
+        Ok(Self { rank, described, temporary, file })
+    }
+
+    fn put(&self, offset: u64, bytes: &[u8], progress: &dyn Progress) -> Result<()> {
+        self.file.write_all_at(bytes, offset).map_err(|error| Error::write(self.temporary.path(), &error))?;
+        progress.advance(bytes.len() as u64);
+        Ok(())
+    }
+
+    /// BLAKE3 of what was written.
+    fn hash(&self) -> Result<[u8; 32]> {
+        let mut hasher = blake3::Hasher::new();
+        let mut reader = &self.file;
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            match reader.read(&mut buffer).map_err(|error| Error::read(self.temporary.path(), &error))? {
+                0 => return Ok(*hasher.finalize().as_bytes()),
+                count => hasher.update(buffer.get(..count).unwrap_or_default()),
+            };
+        }
+    }
+}
+
+/// Makes the directory of `path`, which has to lie below `target` after links are followed.
+pub(super) fn make_parent(target: &Path, path: &Path) -> Result<()> {
+    let Some(parent) = path.parent() else { return Ok(()) };
+    let write_error = |error: std::io::Error| Error::write(parent, &error);
+    // Directories are made one by one: a link on the way must not lead outside before it is looked at.
+    let root = target.canonicalize().map_err(write_error)?;
+    let mut at = target.to_owned();
+    for part in parent.strip_prefix(target).unwrap_or(Path::new("")).components() {
+        at.push(part);
+        match std::fs::create_dir(&at) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(write_error(error)),
+            _ => {}
+        }
+        if !at.canonicalize().map_err(write_error)?.starts_with(&root) {
+            return Err(Error::new(ErrorKind::Write, "a link on the way leads out of the target directory")
+                .mend("restore into an empty directory")
+                .at(at.display().to_string()));
+        }
+    }
+    Ok(())
+}

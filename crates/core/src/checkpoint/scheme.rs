@@ -1,0 +1,297 @@
+//! Merging schemes: in which order like pieces are merged, and where frames begin and end. Pure.
+//!
+//! After section 3.2 of the paper. A scheme knows lengths and shapes, never bytes; what it returns is carried out by
+//! the packer.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+use super::similarity::Unit;
+use crate::array::{ArraySpec, DType, Endian};
+use crate::error::{Error, Result};
+
+/// How the pieces of a group are merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheme {
+    /// Whole files one after the other.
+    Agnostic,
+    /// Whole files, in turn a block of each.
+    AgnosticBlock,
+    /// Like variables one after the other.
+    Aware,
+    /// Like variables, in turn a block of each.
+    AwareBlock,
+    /// What suits each class of variables, found on samples.
+    #[default]
+    Auto,
+}
+
+/// Bytes of the blocks of schemes with blocks, unless something else is asked for.
+pub const BLOCK_SIZE: u64 = 4096;
+
+/// Bytes of a frame, about: what is read at once to get at a part of it.
+const FRAME: u64 = 4 << 20;
+/// Bytes of a frame of small variables, about.
+const MIXED_FRAME: u64 = 1 << 20;
+/// Variables of this many bytes in a rank share frames with as many others as the order says, and no more.
+const LARGE: u64 = 256 << 10;
+/// Ranks that may share a frame.
+pub(super) const MOST_TOGETHER: usize = 64;
+
+/// Order of the like pieces of one class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Order {
+    /// Variables of different ranks that share a frame where they are large: 1 keeps them apart.
+    pub together: usize,
+    /// Bytes that are taken of each in turn; 0 takes all of one, then all of the next.
+    pub block: u64,
+}
+
+/// What a frame holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Merged {
+    /// As in [`Order::block`].
+    pub(super) block: u64,
+    /// Lanes that are merged; pieces, as rank in the group and number in its file, follow each other in a lane.
+    pub(super) lanes: Vec<Vec<(usize, usize)>>,
+}
+
+impl Scheme {
+    /// True for the schemes that merge variables, not files.
+    pub fn is_aware(self) -> bool {
+        !matches!(self, Self::Agnostic | Self::AgnosticBlock)
+    }
+
+    /// The order of all classes; `None` where each class has its own.
+    pub(super) fn order(self, block: u64) -> Option<Order> {
+        match self {
+            Self::Agnostic | Self::Aware => Some(Order { together: 1, block: 0 }),
+            Self::AgnosticBlock | Self::AwareBlock => Some(Order { together: MOST_TOGETHER, block }),
+            Self::Auto => None,
+        }
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Agnostic => "agnostic",
+            Self::AgnosticBlock => "agnostic-block",
+            Self::Aware => "aware",
+            Self::AwareBlock => "aware-block",
+            Self::Auto => "auto",
+        })
+    }
+}
+
+impl FromStr for Scheme {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let all = [Self::Agnostic, Self::AgnosticBlock, Self::Aware, Self::AwareBlock, Self::Auto];
+        all.into_iter().find(|scheme| scheme.to_string() == text).ok_or_else(|| {
+            Error::usage(format!("there is no scheme '{text}'"))
+                .mend("schemes are agnostic, agnostic-block, aware, aware-block and auto")
+        })
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.block {
+            0 => f.write_str("one after the other")?,
+            block => write!(f, "blocks of {block} B in turn")?,
+        }
+        if self.together > 1 { write!(f, ", {} ranks a frame", self.together) } else { Ok(()) }
+    }
+}
+
+/// Lays the units of a class into frames, in their order. `length` is that of a piece.
+pub(super) fn arrange(units: &[Unit], order: Order, length: impl Fn(usize, usize) -> u64) -> Vec<Merged> {
+    let together = order.together.clamp(1, MOST_TOGETHER);
+    let mut frames = Vec::new();
+    let mut small: Vec<&Unit> = Vec::new();
+    let mut large: Vec<&Unit> = Vec::new();
+    for unit in units {
+        if unit.bytes >= LARGE {
+            mixed(&mut small, order, &mut frames);
+            large.push(unit);
+            if large.len() == together {
+                apart(&mut large, order, &length, &mut frames);
+            }
+        } else {
+            apart(&mut large, order, &length, &mut frames);
+            small.push(unit);
+            if small.iter().map(|unit| unit.bytes).sum::<u64>() >= MIXED_FRAME {
+                mixed(&mut small, order, &mut frames);
+            }
+        }
+    }
+    mixed(&mut small, order, &mut frames);
+    apart(&mut large, order, &length, &mut frames);
+    frames
+}
+
+/// One frame of small units.
+fn mixed(units: &mut Vec<&Unit>, order: Order, frames: &mut Vec<Merged>) {
+    if !units.is_empty() {
+        let lanes = units.drain(..).map(|unit| unit.pieces.iter().map(|&piece| (unit.rank, piece)).collect());
+        frames.push(merged(order.block, lanes.collect()));
+    }
+}
+
+/// Frames of large units: in each, the same part of all of them.
+fn apart(units: &mut Vec<&Unit>, order: Order, length: impl Fn(usize, usize) -> u64, frames: &mut Vec<Merged>) {
+    let share = FRAME / (units.len() as u64).max(1);
+    let mut rest: Vec<(usize, &[usize])> = units.drain(..).map(|unit| (unit.rank, unit.pieces.as_slice())).collect();
+    while !rest.is_empty() {
+        let lanes = rest.iter_mut().map(|(rank, pieces)| {
+            let mut bytes = 0;
+            let fitting = pieces.iter().take_while(|&&piece| {
+                bytes += length(*rank, piece);
+                bytes <= share
+            });
+            let (taken, left) = pieces.split_at(fitting.count().clamp(1, pieces.len()));
+            *pieces = left;
+            taken.iter().map(|&piece| (*rank, piece)).collect()
+        });
+        frames.push(merged(order.block, lanes.collect()));
+        rest.retain(|(_, pieces)| !pieces.is_empty());
+    }
+}
+
+fn merged(block: u64, lanes: Vec<Vec<(usize, usize)>>) -> Merged {
+    // Without blocks, or with one lane, lanes say nothing.
+    if block == 0 || lanes.len() == 1 {
+        Merged { block: 0, lanes: vec![lanes.concat()] }
+    } else {
+        Merged { block, lanes }
+    }
+}
+
+/// The array that merged pieces form: what chains work on. `pieces` are lengths and shapes of the pieces of each lane.
+pub(super) fn merged_array(dtype: DType, endian: Endian, block: u64, lanes: &[Vec<(u64, &[usize])>]) -> ArraySpec {
+    let bytes: u64 = lanes.iter().flatten().map(|(length, _)| length).sum();
+    let size = dtype.size().max(1) as u64;
+    let flat = |dtype: DType, elements: u64| {
+        let shape = vec![usize::try_from(elements).unwrap_or(usize::MAX)];
+        ArraySpec { dtype, endian, shape, fills: Vec::new() }
+    };
+    // Whatever is no whole elements is bytes.
+    if lanes.iter().flatten().any(|(length, _)| length % size != 0) || block % size != 0 {
+        return flat(DType::U8, bytes);
+    }
+    let shape =
+        if block == 0 { stacked(lanes.first().map_or(&[], Vec::as_slice)) } else { stitched(lanes, block / size) };
+    match shape.filter(|shape| shape.iter().product::<usize>() as u64 * size == bytes && shape.len() <= 32) {
+        Some(shape) => ArraySpec { dtype, endian, shape, fills: Vec::new() },
+        None => flat(dtype, bytes / size),
+    }
+}
+
+/// Shape of pieces that follow each other: along their slowest axis, or along one more if each is a whole array of up
+/// to two axes.
+fn stacked(pieces: &[(u64, &[usize])]) -> Option<Vec<usize>> {
+    let (first, others) = pieces.split_first()?;
+    let same = others.iter().all(|(_, shape)| *shape == first.1);
+    if same && others.len() > 1 && first.1.len() < 3 {
+        return Some([&[pieces.len()], first.1].concat());
+    }
+    let trailing = first.1.get(1..)?;
+    let rows = pieces.iter().map(|(_, shape)| (shape.get(1..) == Some(trailing)).then(|| shape.first().copied())?);
+    let rows: usize = rows.sum::<Option<usize>>()?;
+    Some([&[rows], trailing].concat())
+}
+
+/// Shape of equal lanes that are merged in blocks which are whole positions of an axis: arrays joined along it.
+fn stitched(lanes: &[Vec<(u64, &[usize])>], block: u64) -> Option<Vec<usize>> {
+    let mut shapes = lanes.iter().map(|lane| match lane.as_slice() {
+        [(_, shape)] => Some(shape.to_vec()),
+        pieces => stacked(pieces),
+    });
+    let shape = shapes.next()??;
+    if !shapes.all(|other| other.as_ref() == Some(&shape)) {
+        return None;
+    }
+    let mut inner = 1;
+    for axis in (0..=shape.len()).rev() {
+        if inner == block {
+            let mut joined = shape;
+            match joined.get_mut(axis) {
+                Some(extent) => *extent *= lanes.len(),
+                None => joined.push(lanes.len()),
+            }
+            return Some(joined);
+        }
+        inner *= axis.checked_sub(1).and_then(|axis| shape.get(axis)).copied().unwrap_or(1) as u64;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unit(rank: usize, pieces: usize, each: u64) -> Unit {
+        Unit { rank, pieces: (0..pieces).collect(), bytes: pieces as u64 * each }
+    }
+
+    fn all(frames: &[Merged]) -> Vec<(usize, usize)> {
+        let mut pieces: Vec<_> = frames.iter().flat_map(|frame| frame.lanes.concat()).collect();
+        pieces.sort_unstable();
+        pieces
+    }
+
+    #[test]
+    fn every_piece_is_in_one_frame() {
+        let units =
+            [unit(0, 50, 128 << 10), unit(1, 1, 80), unit(2, 3, 100), unit(3, 47, 128 << 10), unit(4, 2, 1 << 17)];
+        let lengths = [128 << 10, 80, 100, 128 << 10, 1 << 17];
+        for (together, block) in [(1, 0), (1, 8), (2, 0), (2, 4096), (64, 4096), (usize::MAX, 16)] {
+            let frames = arrange(&units, Order { together, block }, |rank, _| lengths[rank]);
+            let mut wanted: Vec<_> =
+                units.iter().flat_map(|unit| unit.pieces.iter().map(|&piece| (unit.rank, piece))).collect();
+            wanted.sort_unstable();
+            assert_eq!(all(&frames), wanted);
+            for frame in &frames {
+                let bytes: u64 = frame.lanes.iter().flatten().map(|(rank, _)| lengths[*rank]).sum();
+                assert!(bytes <= 8 << 20, "{bytes}");
+            }
+        }
+    }
+
+    #[test]
+    fn large_variables_share_frames_with_no_more_than_asked() {
+        let units: Vec<Unit> = (0..8).map(|rank| unit(rank, 10, 128 << 10)).collect();
+        for together in [1, 2, 3] {
+            for frame in arrange(&units, Order { together, block: 64 }, |_, _| 128 << 10) {
+                let mut ranks: Vec<usize> = frame.lanes.iter().flatten().map(|(rank, _)| *rank).collect();
+                ranks.dedup();
+                assert!(ranks.len() <= together);
+            }
+        }
+    }
+
+    #[test]
+    fn merged_pieces_keep_their_axes() {
+        let array = |block, lanes: &[&[&[usize]]]| {
+            let lanes: Vec<Vec<_>> = lanes
+                .iter()
+                .map(|lane| lane.iter().map(|shape| (4 * shape.iter().product::<usize>() as u64, *shape)).collect())
+                .collect();
+            merged_array(DType::F32, Endian::Little, block, &lanes).shape
+        };
+        assert_eq!(array(0, &[&[&[2, 3], &[5, 3]]]), [7, 3]);
+        assert_eq!(array(0, &[&[&[2, 3], &[2, 3], &[2, 3]]]), [3, 2, 3]);
+        assert_eq!(array(0, &[&[&[2, 3], &[2, 4]]]), [14]);
+        assert_eq!(array(0, &[&[&[], &[], &[]]]), [3]);
+        assert_eq!(array(4, &[&[&[2, 3]], &[&[2, 3]]]), [2, 3, 2]);
+        assert_eq!(array(12, &[&[&[2, 3]], &[&[2, 3]]]), [2, 6]);
+        assert_eq!(array(24, &[&[&[2, 3]], &[&[2, 3]]]), [4, 3]);
+        assert_eq!(array(8, &[&[&[2, 3]], &[&[2, 3]]]), [12]);
+        assert_eq!(array(12, &[&[&[2, 3]], &[&[1, 3]]]), [9]);
+        assert_eq!(array(6, &[&[&[2, 3]], &[&[2, 3]]]), [48], "blocks of no whole elements are bytes");
+    }
+}

@@ -1,0 +1,191 @@
+//! A set on disk: a directory with a file of frames per group and the manifest.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::interleave;
+use super::manifest::{FrameEntry, Manifest, Store, StoredPiece};
+use crate::chain::Scratch;
+use crate::codec::CodecList;
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame;
+
+/// Name of the manifest in the directory of a set.
+pub const MANIFEST: &str = "manifest.knarr";
+/// First bytes of a file of frames; the last one is the version. The id follows.
+const STORE_MAGIC: [u8; 8] = *b"KNARRST\x01";
+/// Bytes of a store before its first frame.
+pub(super) const STORE_HEAD: u64 = 24;
+/// Frames of a set are not larger than this when they are decoded.
+const LARGEST_FRAME: usize = 64 << 20;
+
+/// A set that was opened: its manifest was read and makes sense.
+#[derive(Debug)]
+pub struct Set {
+    path: PathBuf,
+    manifest: Manifest,
+    manifest_bytes: u64,
+    files: Vec<OnceLock<Result<File>>>,
+}
+
+/// The first bytes of a file of frames.
+pub(super) fn store_head(id: &[u8; 16]) -> Vec<u8> {
+    [&STORE_MAGIC[..], id].concat()
+}
+
+/// True if a directory is a set.
+pub fn is_set(path: &Path) -> bool {
+    path.join(MANIFEST).is_file()
+}
+
+impl Set {
+    /// Opens the set in the directory `path`.
+    ///
+    /// # Errors
+    /// `NotFound` or `Read`; `Corrupt` for a damaged manifest, `Unsupported` for one of a later version.
+    pub fn open(path: &Path, codecs: &CodecList) -> Result<Self> {
+        let file = path.join(MANIFEST);
+        if path.is_dir() && !file.exists() {
+            return Err(Error::new(ErrorKind::NotFound, "not a checkpoint set: it has no manifest.knarr")
+                .mend("give the directory that 'knarr checkpoint pack' wrote")
+                .at(path.display().to_string()));
+        }
+        let mut bytes = Vec::new();
+        File::open(&file)
+            .and_then(|mut file| file.read_to_end(&mut bytes))
+            .map_err(|error| Error::read(&file, &error))?;
+        let manifest =
+            Manifest::read(codecs, &bytes).map_err(|error| error.mend_damage("set").at(file.display().to_string()))?;
+        let files = manifest.stores.iter().map(|_| OnceLock::new()).collect();
+        Ok(Self { path: path.to_owned(), manifest, manifest_bytes: bytes.len() as u64, files })
+    }
+
+    /// Directory of the set.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it holds.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Bytes of the manifest: what has to be read before anything else.
+    pub fn manifest_bytes(&self) -> u64 {
+        self.manifest_bytes
+    }
+
+    /// Bytes of all files of the set. Those it shares with other sets count in each.
+    pub fn stored_bytes(&self) -> u64 {
+        self.manifest_bytes + self.manifest.stores.iter().map(|store| store.length).sum::<u64>()
+    }
+
+    /// Path of a file of frames.
+    pub(super) fn store_path(&self, store: &Store) -> PathBuf {
+        self.path.join(&store.name)
+    }
+
+    fn store(&self, number: usize) -> Result<(&Store, &File)> {
+        let missing = || Error::internal("a frame in no store");
+        let store = self.manifest.stores.get(number).ok_or_else(missing)?;
+        let file = self.files.get(number).ok_or_else(missing)?;
+        match file.get_or_init(|| self.open_store(store)) {
+            Ok(file) => Ok((store, file)),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    fn open_store(&self, store: &Store) -> Result<File> {
+        let path = self.store_path(store);
+        let read_error = |error: std::io::Error| Error::read(&path, &error);
+        let file = File::open(&path).map_err(read_error)?;
+        let length = file.metadata().map_err(read_error)?.len();
+        if length != store.length {
+            return Err(Error::corrupt(format!("{length} bytes long, the manifest says {}", store.length))
+                .mend_damage("set")
+                .at(path.display().to_string()));
+        }
+        let mut head = vec![0; store_head(&store.id).len()];
+        file.read_exact_at(&mut head, 0).map_err(read_error)?;
+        if head != store_head(&store.id) {
+            return Err(Error::corrupt("not the file of frames that the manifest names")
+                .mend_damage("set")
+                .at(path.display().to_string()));
+        }
+        Ok(file)
+    }
+
+    /// Decodes a frame into `out`, its lanes still merged.
+    fn read_frame(
+        &self,
+        codecs: &CodecList,
+        entry: &FrameEntry,
+        buffers: &mut FrameBuffers,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let (store, file) = self.store(entry.store)?;
+        let place = |error: Error| {
+            error
+                .mend_damage("set")
+                .at(format!("frame at byte {}", entry.offset))
+                .at(self.store_path(store).display().to_string())
+        };
+        let length = usize::try_from(entry.length).map_err(|_| place(Error::corrupt("impossible length")))?;
+        // The manifest was checked against the store's length, which was checked against the file's.
+        buffers.encoded.clear();
+        buffers.encoded.resize(length, 0);
+        file.read_exact_at(&mut buffers.encoded, entry.offset)
+            .map_err(|error| Error::read(&self.store_path(store), &error))?;
+        let frame = frame::read(&buffers.encoded).map_err(place)?;
+        let expected: Option<usize> = entry.lane_lengths().map(|lanes| lanes.iter().sum());
+        let found = frame.array.byte_len();
+        if Some(found) != expected || found > LARGEST_FRAME {
+            return Err(place(Error::corrupt(format!("the frame holds {found} bytes, the manifest says other"))));
+        }
+        frame.decode(codecs, &mut buffers.scratch, out).map_err(place)
+    }
+
+    /// Decodes a frame and hands its pieces to `take`, in their order.
+    ///
+    /// # Errors
+    /// `Corrupt` with the place, `Read`; what `take` returns.
+    pub(super) fn read_pieces(
+        &self,
+        codecs: &CodecList,
+        entry: &FrameEntry,
+        buffers: &mut FrameBuffers,
+        mut take: impl FnMut(&StoredPiece, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut merged = std::mem::take(&mut buffers.merged);
+        let read = self.read_frame(codecs, entry, buffers, &mut merged);
+        buffers.merged = merged;
+        read?;
+        let lanes = entry.lane_lengths().unwrap_or_default();
+        let mut rest = if entry.block == 0 {
+            buffers.merged.as_slice()
+        } else {
+            interleave::split(&buffers.merged, &lanes, entry.block, &mut buffers.split);
+            buffers.split.as_slice()
+        };
+        for piece in &entry.pieces {
+            let length = usize::try_from(piece.length).unwrap_or(usize::MAX);
+            let (bytes, left) =
+                rest.split_at_checked(length).ok_or_else(|| Error::internal("a piece without bytes"))?;
+            take(piece, bytes)?;
+            rest = left;
+        }
+        Ok(())
+    }
+}
+
+/// Buffers of one reader of frames.
+#[derive(Default)]
+pub(super) struct FrameBuffers {
+    encoded: Vec<u8>,
+    merged: Vec<u8>,
+    split: Vec<u8>,
+    scratch: Scratch,
+}

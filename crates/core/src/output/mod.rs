@@ -1,0 +1,9 @@
+//! Outputs that appear under their final name complete or not at all, whenever the program is killed.
+
+mod staging;
+mod temporary;
+mod write_behind;
+
+pub use staging::{Kind, Staging};
+pub use temporary::Temporary;
+pub(crate) use write_behind::WriteBehind;

@@ -1,0 +1,6 @@
+//! Sets of checkpoints: what goes in comes out, whatever the scheme, and damage is noticed.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests report by panicking")]
+
+mod common;
+mod damage;
+mod round_trip;

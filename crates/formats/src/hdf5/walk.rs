@@ -1,0 +1,71 @@
+//! Follows the hard links of a file from the root group: every group and dataset, each once.
+
+use std::collections::{HashSet, VecDeque};
+
+use super::names::NON_COORDINATE;
+use super::sys::{Address, Dataset, File, Group, LinkTarget, ObjectKind};
+use super::values::text;
+use knarr_core::error::{Error, Result};
+
+/// What is done with what a walk comes to.
+pub(super) trait Visitor {
+    /// A group; what is in it follows later, after the groups and datasets that are less deep.
+    fn group(&mut self, path: &[u8], group: &Group) -> Result<()>;
+
+    /// A dataset. `group` is the number of the group that it was found in, in the order of [`Visitor::group`].
+    fn dataset(&mut self, group: usize, path: &[u8], address: Address, dataset: &Dataset) -> Result<()>;
+
+    /// Another link to an object that was come to before.
+    fn again(&mut self, path: &[u8], address: Address);
+}
+
+/// Path of a child.
+pub(super) fn child_path(parent: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = parent.to_vec();
+    if path.last() != Some(&b'/') {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}
+
+/// A dataset's path for people: netCDF-4 gives some variables another name in the file than their own.
+pub(super) fn shown_path(path: &[u8]) -> String {
+    let (parent, name) = path.split_at(path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1));
+    text(&[parent, name.strip_prefix(NON_COORDINATE.as_bytes()).unwrap_or(name)].concat())
+}
+
+/// Shows `visitor` everything in `file`. Errors say at which object they happened.
+pub(super) fn walk(file: &File, visitor: &mut dyn Visitor) -> Result<()> {
+    let root = file.root()?;
+    let mut seen = HashSet::from([root.0.address()?]);
+    let mut queue = VecDeque::from([(b"/".to_vec(), root)]);
+    let mut groups = 0;
+    while let Some((path, group)) = queue.pop_front() {
+        let place = |error: Error| error.at(format!("group '{}'", text(&path)));
+        visitor.group(&path, &group).map_err(place)?;
+        for link in group.links().map_err(place)? {
+            let LinkTarget::Hard(address) = link.target else { continue };
+            let child = child_path(&path, &link.name);
+            if !seen.insert(address) {
+                visitor.again(&child, address);
+                continue;
+            }
+            let place = |error: Error| error.at_variable(&text(&child));
+            let object = file.object_at(address).map_err(place)?;
+            match object.kind().map_err(place)? {
+                ObjectKind::Group => {
+                    let group = object.into_group().map_err(place)?;
+                    queue.push_back((child, group));
+                }
+                ObjectKind::NamedType => {}
+                ObjectKind::Dataset => {
+                    let dataset = object.into_dataset().map_err(place)?;
+                    visitor.dataset(groups, &child, address, &dataset).map_err(place)?;
+                }
+            }
+        }
+        groups += 1;
+    }
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! Where the values of a file's variables lie in its bytes, whatever format it has: what checkpoints are made from.
+
+use std::path::Path;
+
+use crate::open::Probe;
+use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
+use knarr_core::error::{Error, ErrorKind, Result};
+
+/// Pieces shorter than [`SMALL`] bytes cost more to keep apart than they gain; a variable may have this many of them.
+const MANY: u64 = 1 << 16;
+const SMALL: u64 = 64;
+
+/// The layout of the file at `path`, which satisfies [`Layout::check`]. The file is only read, and neither locked nor
+/// refused because a program has it open.
+///
+/// A file of another format than HDF5, netCDF-4 and classic netCDF has no variables, nor has a damaged one: then the
+/// name of the format says so.
+///
+/// # Errors
+/// `NotFound` or `Read` if it cannot be read.
+pub fn read(path: &Path) -> Result<Layout> {
+    let probe = Probe::new(path)?;
+    let Some(length) = probe.len() else {
+        return Err(Error::new(ErrorKind::Read, "it is a directory").mend("name files").at(path.display().to_string()));
+    };
+    let Some((format, layout)) = probe.layout()? else { return Ok(Layout::opaque(length)) };
+    match layout(path).and_then(ordered) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Read) => {
+            Err(error.at_once(&path.display().to_string()))
+        }
+        Err(_) => Ok(Layout { format: format!("{format} (unreadable)"), ..Layout::opaque(length) }),
+        Ok(layout) => Ok(layout),
+    }
+}
+
+fn ordered(mut layout: Layout) -> Result<Layout> {
+    layout.variables.retain(|variable| !is_scattered(variable));
+    layout.variables.sort_by_key(|variable| variable.extents.iter().map(|extent| extent.offset).min());
+    layout.check()?;
+    Ok(layout)
+}
+
+fn is_scattered(variable: &StoredVariable) -> bool {
+    let pieces = variable.extents.len() as u64;
+    let bytes = variable.extents.iter().map(|extent: &Extent| extent.length).fold(0, u64::saturating_add);
+    pieces > MANY && bytes / pieces < SMALL
+}
