@@ -18,6 +18,7 @@ pub enum Target {
 const LOSSLESS: &[&str] = &[
     "shuffle | lz4",
     "bitshuffle:-1 | lz4",
+    "lz4",
     "shuffle | zstd:1",
     "shuffle | zstd:3",
     "blosc2:zstd,level=1,filter=bytedelta",
