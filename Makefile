@@ -52,7 +52,7 @@ python: build
 # What a change must pass besides the tests.
 check: setup
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets --features knarr-core/testing -- -D warnings
+	cargo clippy --release --locked --workspace --all-targets --features knarr-core/testing -- -D warnings
 	ruff check .
 	tools/fuzz.sh 20
 

@@ -5,6 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 "${PYTHON:-python3}" -m venv .venv
 .venv/bin/pip install -q --disable-pip-version-check -r tools/requirements.txt
+# An h5py that brings HDF5 1.14, for the tests that run with it too.
+.venv/bin/pip install -q --disable-pip-version-check --no-deps --upgrade --target .venv/hdf5-1.14 h5py==3.12.1
 # Where .cargo/config.toml looks: libclang for bindgen, and the compiler's own headers, which the wheel lacks.
 libclang=$(.venv/bin/python -c 'import clang.native, os; print(os.path.dirname(clang.native.__file__))')
 ln -sfn "$libclang" .venv/libclang
