@@ -38,17 +38,29 @@ fn the_page_of_commands_is_what_help_says() {
 /// Help of every command that is shown to people.
 fn commands() -> String {
     let help = knarr(&["--help"]);
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    // What is described in more than one line goes on further to the right.
-    let names = listed.filter_map(|line| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')));
     let mut text = String::new();
-    for name in names.filter_map(|rest| rest.split_whitespace().next()).filter(|name| *name != "help") {
+    for name in subcommands(&help) {
         let help = knarr(&[name, "--help"]);
-        let help: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
-        text.push_str(&format!("\n### knarr {name}\n\n```text\n{}\n```\n", help.join("\n")));
+        text.push_str(&section(name, &help));
+        for below in subcommands(&help) {
+            text.push_str(&section(&format!("{name} {below}"), &knarr(&[name, below, "--help"])));
+        }
     }
     text.push('\n');
     text
+}
+
+fn section(name: &str, help: &str) -> String {
+    let help: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+    format!("\n### knarr {name}\n\n```text\n{}\n```\n", help.join("\n"))
+}
+
+/// Names of the commands that help lists.
+fn subcommands(help: &str) -> impl Iterator<Item = &str> {
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    // What is described in more than one line goes on further to the right.
+    let names = listed.filter_map(|line| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')));
+    names.filter_map(|rest| rest.split_whitespace().next()).filter(|name| *name != "help")
 }
 
 /// What the program prints.
