@@ -37,30 +37,30 @@ fn the_page_of_commands_is_what_help_says() {
 
 /// Help of every command that is shown to people.
 fn commands() -> String {
-    let help = knarr(&["--help"]);
     let mut text = String::new();
-    for name in subcommands(&help) {
-        let help = knarr(&[name, "--help"]);
-        text.push_str(&section(name, &help));
-        for below in subcommands(&help) {
-            text.push_str(&section(&format!("{name} {below}"), &knarr(&[name, below, "--help"])));
-        }
+    for name in listed(&knarr(&["--help"])) {
+        add_help(&[&name], &mut text);
     }
     text.push('\n');
     text
 }
 
-fn section(name: &str, help: &str) -> String {
-    let help: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
-    format!("\n### knarr {name}\n\n```text\n{}\n```\n", help.join("\n"))
+/// Adds the help of a command, and of those it is made of.
+fn add_help(words: &[&str], text: &mut String) {
+    let printed = knarr(&[words, &["--help"]].concat());
+    let help: Vec<&str> = printed.trim_end().lines().map(str::trim_end).collect();
+    text.push_str(&format!("\n### knarr {}\n\n```text\n{}\n```\n", words.join(" "), help.join("\n")));
+    for name in listed(&printed) {
+        add_help(&[words, &[&name]].concat(), text);
+    }
 }
 
-/// Names of the commands that help lists.
-fn subcommands(help: &str) -> impl Iterator<Item = &str> {
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+/// Names under the heading of commands.
+fn listed(help: &str) -> Vec<String> {
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     // What is described in more than one line goes on further to the right.
-    let names = listed.filter_map(|line| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')));
-    names.filter_map(|rest| rest.split_whitespace().next()).filter(|name| *name != "help")
+    let names = lines.filter_map(|line| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')));
+    names.filter_map(|rest| rest.split_whitespace().next()).filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
 /// What the program prints.

@@ -61,6 +61,9 @@ impl Merits {
 /// The score is `Σ weight · ln(measure)` with energy counted negatively, so that a weight says how many
 /// per cent of one measure a per cent of another is worth. A limit that is missed costs more than any
 /// weighted gain can bring, in proportion to how far it is missed: the nearest miss wins if nothing meets it.
+///
+/// Speeds beyond 2000 MB/s gain nothing: no storage takes more from one core, so a chain that leaves the data larger to
+/// be faster than that makes writing slower.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
     /// As the user wrote it.
@@ -71,6 +74,9 @@ pub struct Goal {
     pub limits: Vec<Limit>,
 }
 
+/// MB/s of raw bytes beyond which speed gains nothing.
+const FAST_ENOUGH: f64 = 2000.0;
+
 /// Penalty per unit of logarithm by which a limit is missed; larger than any weighted gain.
 const MISS: f64 = 1e3;
 
@@ -79,8 +85,12 @@ impl Goal {
     pub fn score(&self, merits: &Merits) -> f64 {
         let sign = |measure| if measure == Measure::Energy { -1.0 } else { 1.0 };
         let log = |value: f64| value.max(1e-9).ln();
+        let useful = |measure| match measure {
+            Measure::Encode | Measure::Decode => merits.get(measure).min(FAST_ENOUGH),
+            Measure::Ratio | Measure::Energy => merits.get(measure),
+        };
         let gain: f64 =
-            self.weights.iter().map(|&(measure, weight)| sign(measure) * weight * log(merits.get(measure))).sum();
+            self.weights.iter().map(|&(measure, weight)| sign(measure) * weight * log(useful(measure))).sum();
         let missed: f64 = self
             .limits
             .iter()
@@ -215,6 +225,15 @@ mod tests {
         assert_eq!(best("ratio=0.5,encode=0.5"), "fast");
         assert_eq!(best("ratio, encode>=300MB/s"), "fast");
         assert_eq!(best("archive,encode>=2"), "small");
+    }
+
+    #[test]
+    fn more_speed_than_storage_takes_is_worth_nothing() {
+        let speed: Goal = "speed".parse().unwrap();
+        assert!(speed.score(&merits(1.9, 1800.0)) > speed.score(&merits(1.1, 9000.0)));
+        assert!(speed.score(&merits(1.9, 1800.0)) > speed.score(&merits(2.2, 800.0)));
+        let limited: Goal = "ratio,encode>=5000".parse().unwrap();
+        assert!(limited.score(&merits(1.1, 9000.0)) > limited.score(&merits(1.9, 1800.0)));
     }
 
     #[test]

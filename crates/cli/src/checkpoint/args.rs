@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::args::Resources;
 
@@ -26,19 +27,17 @@ pub(crate) enum Command {
     Verify(Verify),
     /// How each class of similar variables was merged and compressed, and why
     Explain(Explain),
+    /// Pack each time step of a running program once its last file is closed
+    Watch(Watch),
+    /// Remove all but the newest sets
+    Prune(Prune),
+    /// How long to compute between two checkpoints, after Young and Daly
+    Advise(Advise),
 }
 
+/// How files are merged and compressed.
 #[derive(Args, Debug)]
-pub(crate) struct Pack {
-    /// Files, one per rank, or a directory that holds them; patterns
-    #[arg(required = true, value_name = "FILES|DIR")]
-    pub(crate) files: Vec<String>,
-    /// The set: a directory that is made
-    #[arg(short, long, value_name = "SET")]
-    pub(crate) output: PathBuf,
-    /// Names that count, and where in them the rank is: 'restart_{rank}.h5' [default: all, ranks in the order of names]
-    #[arg(long, value_name = "PATTERN")]
-    pub(crate) pattern: Option<String>,
+pub(crate) struct Merging {
     /// Configuration: the first [[file]] whose pattern matches the first file gives the defaults
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -60,6 +59,24 @@ pub(crate) struct Pack {
     /// speed, balanced, ratio, archive or energy; weights; limits: as for 'knarr repack' [default: balanced]
     #[arg(long, value_name = "GOAL")]
     pub(crate) goal: Option<String>,
+    /// Do not decode and compare every frame before it is written
+    #[arg(long)]
+    pub(crate) no_verify: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Pack {
+    /// Files, one per rank, or a directory that holds them; patterns
+    #[arg(required = true, value_name = "FILES|DIR")]
+    pub(crate) files: Vec<String>,
+    /// The set: a directory that is made
+    #[arg(short, long, value_name = "SET")]
+    pub(crate) output: PathBuf,
+    /// Names that count, and where in them the rank is: 'restart_{rank}.h5' [default: all, ranks in the order of names]
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) pattern: Option<String>,
+    #[command(flatten)]
+    pub(crate) merging: Merging,
     /// An earlier set, whose content is not stored again [default: the last set beside the output]
     #[arg(long, value_name = "SET", conflicts_with = "no_base")]
     pub(crate) base: Option<PathBuf>,
@@ -71,9 +88,6 @@ pub(crate) struct Pack {
     /// Replace an existing set
     #[arg(long)]
     pub(crate) force: bool,
-    /// Do not decode and compare every frame before it is written
-    #[arg(long)]
-    pub(crate) no_verify: bool,
     /// Machine-readable result on standard output
     #[arg(long)]
     pub(crate) json: bool,
@@ -143,6 +157,79 @@ pub(crate) struct Explain {
     /// Only classes that match: names or patterns
     #[arg(long, value_name = "VAR")]
     pub(crate) variable: Vec<String>,
+    /// Machine-readable output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Watch {
+    /// Directory that the program writes its restart files to
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    /// Names of restart files below it: {step} and {rank} are decimal numbers, * and ? as in shells
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) pattern: String,
+    /// Number of ranks, counted from 0, or the first and the last, such as 1-64
+    #[arg(long, value_name = "N")]
+    pub(crate) ranks: String,
+    /// Directory for sets, one for each time step
+    #[arg(short, long, value_name = "SETS")]
+    pub(crate) output: PathBuf,
+    /// A file that was not written to for so long, and that no process has open for writing, is finished
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
+    pub(crate) settle: Duration,
+    /// When no file of a step has come for so long, the missing ranks are an error
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = humantime::parse_duration)]
+    pub(crate) patience: Duration,
+    /// Keep only so many of the newest sets
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) keep: Option<u32>,
+    /// Remove restart files when their set is complete and safe on disk
+    #[arg(long)]
+    pub(crate) remove: bool,
+    /// Pack steps again that are written again after they were packed
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Pack the steps that are there and end
+    #[arg(long)]
+    pub(crate) once: bool,
+    #[command(flatten)]
+    pub(crate) merging: Merging,
+    #[command(flatten)]
+    pub(crate) resources: Resources,
+    /// Machine-readable result on standard output, at the end
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Prune {
+    /// Directory of sets
+    #[arg(value_name = "SETS")]
+    pub(crate) sets: PathBuf,
+    /// How many of the newest sets stay; damaged ones do not count and are left alone
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) keep: u32,
+    /// Say what would be removed, and remove nothing
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
+    /// Machine-readable result on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Advise {
+    /// For how long a checkpoint stops the program, such as 12s or 1min 30s
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) cost: Duration,
+    /// From a failure until the program computes again
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) restart: Duration,
+    /// Mean time between failures of the whole job: that of one node divided by the number of nodes
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) mtbf: Duration,
     /// Machine-readable output
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,10 +1,18 @@
 //! `knarr checkpoint`: sets of the restart files of many ranks.
 
+mod advise;
 pub(crate) mod args;
 mod inputs;
+mod look;
+mod merging;
 mod pack;
+mod prune;
 mod restore;
+mod sets;
 mod show;
+mod steps;
+mod stop;
+mod watch;
 
 use knarr_core::checkpoint::Damage;
 use knarr_core::error::Result;
@@ -13,6 +21,9 @@ use args::{Checkpoint, Command};
 
 pub(crate) fn run(arguments: &Checkpoint) -> Result<u8> {
     match &arguments.command {
+        Command::Advise(arguments) => advise::run(arguments),
+        Command::Watch(arguments) => watch::run(arguments),
+        Command::Prune(arguments) => prune::run(arguments),
         Command::Pack(arguments) => pack::run(arguments),
         Command::Restore(arguments) => restore::run(arguments),
         Command::List(arguments) => show::list(arguments),

@@ -2,30 +2,23 @@
 
 use std::path::{Path, PathBuf};
 
-use knarr_core::checkpoint::set::is_set;
-use knarr_core::checkpoint::similarity::BUNDLE_BELOW;
-use knarr_core::checkpoint::{Input, PackOptions, Packed, Similarity};
-use knarr_core::config::{Config, Route};
-use knarr_core::error::{Error, Result};
+use knarr_core::checkpoint::{PackOptions, Packed};
+use knarr_core::error::Result;
 
 use super::args::Pack;
+use super::merging::Configured;
 use crate::progress::Bar;
 use crate::table::{self, Align};
 
 pub(super) fn run(arguments: &Pack) -> Result<u8> {
-    let config = match &arguments.config {
-        Some(path) => Some((path, Config::read(path)?)),
-        None => None,
-    };
-    let profile = config
-        .as_ref()
-        .and_then(|(path, config)| Some(path.parent().unwrap_or(Path::new("")).join(config.machine.profile.as_ref()?)));
-    let engine = crate::session::engine(&arguments.resources, profile)?;
+    let configured = Configured::read(&arguments.merging)?;
+    let engine = crate::session::engine(&arguments.resources, &configured.machine())?;
     let inputs = super::inputs::find(&arguments.files, arguments.pattern.as_deref())?;
-    let mut options = options(arguments, config.as_ref().map(|(path, config)| (path.as_path(), config)), &inputs)?;
-    if options.base.is_none() && !arguments.no_base {
-        options.base = last_beside(&arguments.output);
-    }
+    let base = match &arguments.base {
+        None if !arguments.no_base => last_beside(&arguments.output),
+        given => given.clone(),
+    };
+    let options = PackOptions { force: arguments.force, base, ..configured.options(&inputs)? };
     let progress = Bar::new(arguments.output.display().to_string());
     let packed = knarr_core::checkpoint::pack(
         &engine,
@@ -44,53 +37,10 @@ pub(super) fn run(arguments: &Pack) -> Result<u8> {
     Ok(0)
 }
 
-/// What the configuration says of the first file, then the flags.
-fn options(arguments: &Pack, config: Option<(&Path, &Config)>, inputs: &[Input]) -> Result<PackOptions> {
-    let mut options = PackOptions { verify: !arguments.no_verify, force: arguments.force, ..PackOptions::default() };
-    options.base.clone_from(&arguments.base);
-    let mut rule = None;
-    if let Some(((path, config), first)) = config.zip(inputs.first()) {
-        let found = config.rule_for(&first.path).ok_or_else(|| {
-            Error::usage(format!("no [[file]] pattern matches '{}'", first.path.display()))
-                .mend("add one, or leave --config out")
-                .at(path.display().to_string())
-        })?;
-        if found.route != Route::Checkpoint {
-            return Err(Error::usage(format!("'{}' has another route than \"checkpoint\"", first.path.display()))
-                .mend("change the route, or leave --config out")
-                .at(path.display().to_string()));
-        }
-        options.goal = found.settings()?.goal;
-        options.scheme = found.scheme.unwrap_or(options.scheme);
-        options.group_size = found.group_size.unwrap_or(options.group_size);
-        options.block_size = found.block_size.unwrap_or(options.block_size);
-        rule = Some(found);
-    }
-    if let Some(goal) = &arguments.goal {
-        options.goal = goal.parse().map_err(|error: Error| error.at("--goal"))?;
-    }
-    if let Some(scheme) = &arguments.scheme {
-        options.scheme = scheme.parse().map_err(|error: Error| error.at("--scheme"))?;
-    }
-    options.group_size = arguments.group_size.unwrap_or(options.group_size);
-    options.block_size = arguments.block_size.unwrap_or(options.block_size);
-    let none = Vec::new();
-    let (similar, bundle_below) = rule.map_or((&none, None), |rule| (&rule.similar, rule.bundle_below));
-    let similar = if arguments.similar.is_empty() { similar } else { &arguments.similar };
-    options.similarity = Similarity::new(similar, arguments.bundle_below.or(bundle_below).unwrap_or(BUNDLE_BELOW))?;
-    Ok(options)
-}
-
 /// The set beside `output` that was completed last.
 fn last_beside(output: &Path) -> Option<PathBuf> {
     let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let entries = std::fs::read_dir(parent).ok()?.flatten();
-    let sets = entries
-        .filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
-        .filter(|entry| is_set(&entry.path()));
-    let completed =
-        |path: &Path| path.join(knarr_core::checkpoint::set::MANIFEST).metadata().and_then(|m| m.modified()).ok();
-    sets.map(|entry| entry.path()).filter_map(|path| Some((completed(&path)?, path))).max().map(|(_, path)| path)
+    super::sets::completed(parent).ok()?.pop()
 }
 
 fn print(arguments: &Pack, options: &PackOptions, packed: &Packed) {

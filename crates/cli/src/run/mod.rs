@@ -3,8 +3,8 @@
 
 mod ledger;
 mod pack;
-mod processes;
-mod program;
+pub(crate) mod processes;
+pub(crate) mod program;
 mod stage;
 mod summary;
 mod written;
@@ -71,9 +71,8 @@ fn prepare(arguments: &Run) -> Result<Begun> {
             .mend("pack restart files with 'knarr checkpoint pack', and leave the rule out here")
             .at(arguments.config.display().to_string()));
     }
-    let profile = config.machine.profile.as_ref();
-    let profile = profile.map(|path| arguments.config.parent().unwrap_or(Path::new("")).join(path));
-    let mut engine = crate::session::engine_for_run(&arguments.resources, profile)?;
+    let machine = config.machine.beside(&arguments.config);
+    let mut engine = crate::session::engine_for_run(&arguments.resources, &machine)?;
     engine.cancel = Arc::new(AtomicBool::new(false));
     // What was asked for stands last: it wins over what was learnt.
     let learnt = Learnt::read(&written::path(&arguments.config));

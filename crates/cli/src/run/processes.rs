@@ -1,18 +1,19 @@
 //! Which processes have a file open for writing, from `/proc`.
 
+use std::collections::HashSet;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A file, whatever its names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Identity {
     device: u64,
     inode: u64,
 }
 
 impl Identity {
-    pub(super) fn of(metadata: &Metadata) -> Self {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
         Self { device: metadata.dev(), inode: metadata.ino() }
     }
 }
@@ -36,24 +37,29 @@ impl Processes for System {
     }
 
     fn writes(&self, process: u32, path: &Path) -> bool {
-        std::fs::metadata(path).is_ok_and(|metadata| writes(process, Identity::of(&metadata)))
+        std::fs::metadata(path).is_ok_and(|metadata| writes(process, &HashSet::from([Identity::of(&metadata)])))
     }
 }
 
 /// A process that has the file open for writing, among those of the same user; root sees all.
 pub(super) fn writer(file: Identity) -> Option<u32> {
+    writer_of_any(&HashSet::from([file]))
+}
+
+/// As [`writer`], for any of several files.
+pub(crate) fn writer_of_any(files: &HashSet<Identity>) -> Option<u32> {
     let entries = std::fs::read_dir("/proc").ok()?;
     entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .find(|&process| writes(process, file))
+        .find(|&process| writes(process, files))
 }
 
-fn writes(process: u32, file: Identity) -> bool {
+fn writes(process: u32, files: &HashSet<Identity>) -> bool {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{process}/fd")) else { return false };
     entries.flatten().any(|entry| {
         // What is open keeps its identity when its name goes away.
-        std::fs::metadata(entry.path()).is_ok_and(|found| Identity::of(&found) == file)
+        std::fs::metadata(entry.path()).is_ok_and(|found| files.contains(&Identity::of(&found)))
             && entry.file_name().to_str().is_some_and(|number| open_for_writing(process, number))
     })
 }

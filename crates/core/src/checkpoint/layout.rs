@@ -26,7 +26,8 @@ pub struct StoredVariable {
     pub dtype: DType,
     /// Byte order of the elements as stored.
     pub endian: Endian,
-    /// Whole shape; empty for a scalar.
+    /// Whole shape; empty for a scalar. Elements that are several numbers of one type, as complex numbers are, have one
+    /// more axis.
     pub shape: Vec<u64>,
     /// Pieces in row-major order of the elements; pieces that were never written are left out.
     pub extents: Vec<Extent>,

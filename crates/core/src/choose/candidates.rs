@@ -18,6 +18,7 @@ pub enum Target {
 const LOSSLESS: &[&str] = &[
     "shuffle | lz4",
     "bitshuffle:-1 | lz4",
+    "lz4",
     "shuffle | zstd:1",
     "shuffle | zstd:3",
     "blosc2:zstd,level=1,filter=bytedelta",
@@ -126,7 +127,7 @@ fn lossy_step(name: &str, bound: &Bound) -> Option<String> {
 }
 
 /// The rounding step that keeps `bound` for every element.
-fn rounding(bound: &Bound) -> String {
+pub(super) fn rounding(bound: &Bound) -> String {
     let mut options = Vec::new();
     if bound.abs.is_finite() {
         options.push(format!("abs={:?}", bound.abs));

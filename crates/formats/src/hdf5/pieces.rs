@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::chunks::{ChunkTable, StoredChunk};
 use super::scan::{check_chunk, element, is_marked_netcdf};
-use super::sys::{Address, Dataset, DatasetLayout, Extent as Space, File, Group, Plist, locked};
+use super::sys::{Address, Class, Dataset, DatasetLayout, Datatype, Extent as Space, File, Group, Plist, locked};
 use super::walk::{Visitor, shown_path, walk};
-use knarr_core::array::DType;
+use knarr_core::array::{DType, Endian};
 use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
 use knarr_core::codec::Hdf5Filter;
 use knarr_core::error::{Error, Result};
@@ -69,36 +69,72 @@ impl Visitor for Finder {
     }
 }
 
+/// What is known of a dataset before its pieces are.
+struct Kind {
+    dtype: DType,
+    endian: Endian,
+    /// Axes of the dataset.
+    shape: Vec<u64>,
+    /// Axes inside its elements: complex numbers, vectors and matrices are numbers to codecs.
+    inner: Vec<u64>,
+    /// Elements refer to a heap.
+    has_pointers: bool,
+    file_len: u64,
+}
+
 /// `None` if the dataset has no bytes of its own.
 fn stored_variable(path: &[u8], dataset: &Dataset, file_len: u64) -> Result<Option<StoredVariable>> {
-    let datatype = dataset.datatype()?;
-    let (dtype, endian, pointers) = element(&datatype)?;
     let shape = match dataset.space()?.extent()? {
         Space::Simple { shape, .. } => shape,
         Space::Scalar => Vec::new(),
         Space::Null => return Ok(None),
     };
+    let datatype = dataset.datatype()?;
+    let (dtype, endian, pointers) = element(&datatype)?;
+    let mut kind = Kind { dtype, endian, shape, inner: Vec::new(), has_pointers: pointers.is_some(), file_len };
+    if let Some((dtype, endian, count)) = numbers(&datatype)? {
+        (kind.dtype, kind.endian) = (dtype, endian);
+        kind.inner.extend(Some(count).filter(|&count| count > 1));
+    }
     let creation = dataset.0.creation()?;
     let extents = match creation.layout()? {
-        DatasetLayout::Contiguous => run(dataset, &shape, file_len),
-        DatasetLayout::Chunked(chunk) => {
-            check_chunk(&chunk, &shape)?;
-            let filters = creation.filters()?;
-            if pointers.is_some() && !filters.is_empty() {
-                return Ok(None);
-            }
-            chunks(dataset, &creation, &filters, &shape, &chunk, file_len)?
-        }
+        DatasetLayout::Contiguous => run(dataset, &kind),
+        DatasetLayout::Chunked(chunk) => chunks(dataset, &creation, &chunk, &kind)?,
         DatasetLayout::Compact | DatasetLayout::External | DatasetLayout::Virtual => Vec::new(),
     };
     let Some(first) = extents.first() else { return Ok(None) };
     // The library tells how large pointers are in memory; in the file they are references into a heap.
-    let dtype = if pointers.is_some() { DType::Opaque(element_size(first)?) } else { dtype };
+    let dtype = if kind.has_pointers { DType::Opaque(element_size(first)?) } else { kind.dtype };
     let elements = |extent: &Extent| volume(&extent.shape).and_then(|len| len.checked_mul(dtype.size() as u64));
     if extents.iter().any(|extent| extent.filters.is_empty() && elements(extent) != Some(extent.length)) {
         return Err(Error::corrupt("its bytes do not have the length of its elements"));
     }
-    Ok(Some(StoredVariable { path: shown_path(path), dtype, endian, shape, extents }))
+    let shape = [kind.shape, kind.inner].concat();
+    Ok(Some(StoredVariable { path: shown_path(path), dtype, endian: kind.endian, shape, extents }))
+}
+
+/// The numbers that an element consists of, and how many, if all are of one type and nothing lies between them.
+fn numbers(datatype: &Datatype) -> Result<Option<(DType, Endian, u64)>> {
+    let size = datatype.size()? as u64;
+    let number = match datatype.class()? {
+        Class::Integer | Class::Float => datatype.number()?,
+        Class::Enum => datatype.base()?.number()?,
+        Class::Array | Class::Complex => numbers(&datatype.base()?)?.map(|(dtype, endian, _)| (dtype, endian)),
+        Class::Compound => {
+            let (mut common, mut end) = (None, 0);
+            for (offset, member) in datatype.members()? {
+                let Some((dtype, endian, count)) = numbers(&member)? else { return Ok(None) };
+                if offset as u64 != end || common.is_some_and(|known| known != (dtype, endian)) {
+                    return Ok(None);
+                }
+                common = Some((dtype, endian));
+                end += count * dtype.size() as u64;
+            }
+            common.filter(|_| end == size)
+        }
+        _ => None,
+    };
+    Ok(number.map(|(dtype, endian)| (dtype, endian, size / dtype.size() as u64)))
 }
 
 fn element_size(extent: &Extent) -> Result<u32> {
@@ -109,28 +145,27 @@ fn element_size(extent: &Extent) -> Result<u32> {
 }
 
 /// The one piece of a contiguous dataset; none if nothing was written.
-fn run(dataset: &Dataset, shape: &[u64], file_len: u64) -> Vec<Extent> {
+fn run(dataset: &Dataset, kind: &Kind) -> Vec<Extent> {
     let length = dataset.storage_size();
-    let inside = |offset: &u64| offset.checked_add(length).is_some_and(|end| end <= file_len);
+    let inside = |offset: &u64| offset.checked_add(length).is_some_and(|end| end <= kind.file_len);
+    let shape = [kind.shape.as_slice(), &kind.inner].concat().into();
     let piece = dataset.offset().filter(inside);
-    piece.map(|offset| Extent { offset, length, shape: shape.into(), filters: Arc::default() }).into_iter().collect()
+    piece.map(|offset| Extent { offset, length, shape, filters: Arc::default() }).into_iter().collect()
 }
 
 /// The stored chunks, in the order of their first elements.
-fn chunks(
-    dataset: &Dataset,
-    creation: &Plist,
-    filters: &[Hdf5Filter],
-    shape: &[u64],
-    chunk: &[u64],
-    file_len: u64,
-) -> Result<Vec<Extent>> {
+fn chunks(dataset: &Dataset, creation: &Plist, chunk: &[u64], kind: &Kind) -> Result<Vec<Extent>> {
+    check_chunk(chunk, &kind.shape)?;
+    let filters = creation.filters()?;
+    if kind.has_pointers && !filters.is_empty() {
+        return Ok(Vec::new());
+    }
     let edges_unfiltered = creation.edge_chunks_unfiltered()?;
-    let table = ChunkTable::read(dataset, shape, chunk, 0, file_len)?;
-    let chunk_shape: Arc<[u64]> = chunk.into();
+    let table = ChunkTable::read(dataset, &kind.shape, chunk, 0, kind.file_len)?;
+    let chunk_shape: Arc<[u64]> = [chunk, &kind.inner].concat().into();
     let mut pipelines: HashMap<u32, Arc<[Hdf5Filter]>> = HashMap::new();
     let mut extent = |position: &[u64], StoredChunk { address, size, filter_mask }: StoredChunk| {
-        let is_bare = edges_unfiltered && chunk_box(position, chunk, shape).1 != chunk;
+        let is_bare = edges_unfiltered && chunk_box(position, chunk, &kind.shape).1 != chunk;
         let left_out = if is_bare { u32::MAX } else { filter_mask };
         let applied = pipelines.entry(left_out).or_insert_with(|| {
             let bit = |number: usize| u32::try_from(number).ok().and_then(|number| 1u32.checked_shl(number));
@@ -139,9 +174,6 @@ fn chunks(
         });
         Extent { offset: address, length: size, shape: Arc::clone(&chunk_shape), filters: Arc::clone(applied) }
     };
-    Ok(table
-        .stored()
-        .filter(|(_, stored)| stored.size > 0)
-        .map(|(position, stored)| extent(&position, stored))
-        .collect())
+    let stored = table.stored().filter(|(_, stored)| stored.size > 0);
+    Ok(stored.map(|(position, stored)| extent(&position, stored)).collect())
 }

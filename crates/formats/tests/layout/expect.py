@@ -21,9 +21,15 @@ NUMBERS = {
 
 
 def number(tid):
-    """Name and byte order of a standard number; None for all else."""
-    if isinstance(tid, h5t.TypeEnumID):
-        tid = tid.get_super()
+    """Name and byte order of the standard numbers that an element consists of; None for all else."""
+    if isinstance(tid, h5t.TypeEnumID | h5t.TypeArrayID):
+        return number(tid.get_super())
+    if isinstance(tid, h5t.TypeCompoundID):
+        members = [(tid.get_member_offset(n), tid.get_member_type(n)) for n in range(tid.get_nmembers())]
+        kinds = {number(member) for _, member in members}
+        ends = np.cumsum([0] + [member.get_size() for _, member in members]).tolist()
+        without_gaps = [offset for offset, _ in members] + [tid.get_size()] == ends
+        return kinds.pop() if len(kinds) == 1 and without_gaps else None
     found = [key for key, standard in NUMBERS.items() if tid.equal(standard)]
     return found[0] if found else None
 
@@ -63,9 +69,10 @@ def pieces(dataset):
     found = []
     for n in range(dataset.id.get_num_chunks()):
         info = dataset.id.get_chunk_info(n)
-        if any(at >= size for at, size in zip(info.chunk_offset, dataset.shape)):
+        if any(at >= size for at, size in zip(info.chunk_offset, dataset.shape, strict=True)):
             continue
-        clipped = any(at + c > n for at, c, n in zip(info.chunk_offset, dataset.chunks, dataset.shape))
+        axes = zip(info.chunk_offset, dataset.chunks, dataset.shape, strict=True)
+        clipped = any(at + c > n for at, c, n in axes)
         applied = [f for n, f in enumerate(filters) if not info.filter_mask >> n & 1]
         found.append((info.chunk_offset, info.byte_offset, info.size, [] if bare_edges and clipped else applied))
     return [piece for _, *piece in sorted(found)]
@@ -85,11 +92,13 @@ def describe(path):
             known = number(tid)
             elements = int(np.prod(dataset.chunks or dataset.shape, dtype="u8"))
             size = found[0][1] // elements if has_pointers else tid.get_size()
+            numbers = tid.get_size() * 8 // int(known[0][1:]) if known else 1
+            inner = [numbers] if numbers > 1 else []
             variables[name] = {
                 "dtype": known[0] if known else f"opaque[{size}]",
                 "endian": "Big" if known and known[1] == "BE" and known[0] not in ("i8", "u8") else "Little",
-                "shape": list(dataset.shape),
-                "piece": list(dataset.chunks or dataset.shape),
+                "shape": [*dataset.shape, *inner],
+                "piece": [*(dataset.chunks or dataset.shape), *inner],
                 "pieces": found,
             }
     return variables

@@ -83,7 +83,14 @@ def links():
         file.create_dataset("of named", (5,), file["named"])[...] = 3
         file["kinds"] = np.zeros(9, h5py.enum_dtype({"a": 0, "b": 1}, "i2"))
         file["pairs"] = np.zeros(9, np.dtype([("a", "i4"), ("b", "f8")]))
-        file["matrix"] = np.zeros(4, np.dtype(("f4", (3, 3))))
+        matrices = file.create_dataset("matrix", (40,), np.dtype((">f4", (3, 3))), chunks=(16,), shuffle=True)
+        matrices[...] = np.arange(360).reshape(40, 3, 3)
+        file["complex"] = np.exp(1j * np.arange(35)).reshape(5, 7)
+        file.create_dataset("complex chunks", data=np.exp(1j * np.arange(35)).reshape(5, 7), chunks=(2, 3))
+        vectors = np.dtype([("p", [("x", "f8"), ("y", "f8")]), ("q", "f8", 3)])
+        file["vectors"] = np.arange(50).view("f8").reshape(10, 5).copy().view(vectors)[:, 0]
+        file["gaps"] = np.zeros(9, np.dtype({"names": ["a", "b"], "formats": ["f4", "f4"], "offsets": [0, 8]}))
+        file["swapped"] = np.zeros(9, np.dtype([("a", "<f4"), ("b", ">f4")]))
         file["words"] = ["a", "bb", "ccc"]
 
 

@@ -24,6 +24,16 @@ impl File {
     /// Opens for reading. With `lock`, writers that use HDF5 cannot open the file meanwhile, nor is one opened that
     /// they have open.
     pub(crate) fn open(path: &Path, lock: bool) -> Result<Self> {
+        match Self::open_as(path, lock) {
+            // This process has it open, with a lock: the library shares that and wants it asked for alike.
+            Err(error) if !lock && error.message().contains("file locking flag values don't match") => {
+                Self::open_as(path, true)
+            }
+            opened => opened,
+        }
+    }
+
+    fn open_as(path: &Path, lock: bool) -> Result<Self> {
         let name = c_string(path.as_os_str().as_bytes())?;
         locked(|| {
             // SAFETY: the class identifier is valid once the library is open, which the lock ensures.

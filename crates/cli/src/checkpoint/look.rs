@@ -1,0 +1,118 @@
+//! Looks for restart files in a directory, and waits until looking again is worth it.
+
+use std::collections::HashSet;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use knarr_core::checkpoint::pattern::Pattern;
+use knarr_core::error::{Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify;
+
+use super::steps::{Found, State};
+use crate::run::processes::Identity;
+
+/// A directory in which restart files come.
+#[derive(Debug)]
+pub(super) struct Directory {
+    path: PathBuf,
+    pattern: Pattern,
+    /// Where sets are written: not looked into.
+    sets: PathBuf,
+    /// Tells that something happened; `None` where the kernel has no more watches to give.
+    events: Option<OwnedFd>,
+}
+
+impl Directory {
+    /// # Errors
+    /// `NotFound` or `Read` if it is no directory that can be read.
+    pub(super) fn open(path: &Path, pattern: Pattern, sets: &Path) -> Result<Self> {
+        std::fs::read_dir(path).map_err(|error| Error::read(path, &error).mend("name a directory that exists"))?;
+        let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
+        let sets = std::fs::canonicalize(sets).map_err(|error| Error::read(sets, &error))?;
+        Ok(Self { path: path.to_owned(), pattern, sets, events: inotify::init(flags).ok() })
+    }
+
+    /// Name of a restart file below the directory.
+    pub(super) fn name<'a>(&self, path: &'a Path) -> &'a [u8] {
+        path.strip_prefix(&self.path).unwrap_or(path).as_os_str().as_bytes()
+    }
+
+    /// All restart files that are there, in the order of their names.
+    ///
+    /// # Errors
+    /// `NotFound` or `Read` if the directory cannot be read any more.
+    pub(super) fn look(&self) -> Result<Vec<Found>> {
+        let mut found = Vec::new();
+        self.look_in(&self.path, self.pattern.depth(), &mut found).map_err(|error| Error::read(&self.path, &error))?;
+        found.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(found)
+    }
+
+    fn look_in(&self, directory: &Path, deeper: usize, found: &mut Vec<Found>) -> std::io::Result<()> {
+        // Before it is read: what comes later is told.
+        self.watch(directory);
+        for entry in std::fs::read_dir(directory)? {
+            let entry = entry?;
+            let path = entry.path();
+            if deeper > 0 {
+                let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if is_dir && std::fs::canonicalize(&path).is_ok_and(|path| path != self.sets) {
+                    // What has gone meanwhile is seen by the next look.
+                    let _ = self.look_in(&path, deeper - 1, found);
+                }
+                continue;
+            }
+            let named = self.pattern.parse(self.name(&path));
+            let Some((step, rank)) = named.and_then(|named| Some((named.step?, named.rank?))) else { continue };
+            let Some(metadata) = entry.metadata().ok().filter(std::fs::Metadata::is_file) else { continue };
+            let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            // A clock that runs ahead makes no file old.
+            let age = SystemTime::now().duration_since(modified).unwrap_or_default();
+            found.push(Found { step, rank, path, state: State::of(&metadata), age });
+        }
+        Ok(())
+    }
+
+    fn watch(&self, directory: &Path) {
+        use inotify::WatchFlags as Flags;
+        let flags = Flags::CLOSE_WRITE | Flags::MOVED_TO | Flags::MOVED_FROM | Flags::CREATE | Flags::DELETE;
+        if let Some(events) = &self.events {
+            // A directory that is watched already stays so. Where it fails, looking now and then has to do.
+            let _ = inotify::add_watch(events, directory, flags | Flags::ONLYDIR);
+        }
+    }
+
+    /// Returns when something happened to the files, when `news` can be read, or after `most`.
+    pub(super) fn wait(&self, news: impl AsFd, most: Duration) {
+        let Ok(timeout) = Timespec::try_from(most) else { return };
+        let mut waiting = vec![PollFd::new(&news, PollFlags::IN)];
+        waiting.extend(self.events.iter().map(|events| PollFd::new(events, PollFlags::IN)));
+        let woken = poll(&mut waiting, Some(&timeout)).is_ok_and(|ready| ready > 0);
+        if let Some(events) = self.events.as_ref().filter(|_| woken) {
+            // What happened is seen by looking; here it is only taken note of.
+            let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
+            while rustix::io::read(events, &mut buffer).is_ok_and(|(read, _)| !read.is_empty()) {}
+        }
+    }
+}
+
+impl State {
+    pub(super) fn of(metadata: &std::fs::Metadata) -> Self {
+        Self {
+            identity: Identity::of(metadata),
+            length: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+}
+
+/// True if a process of this machine has one of the files open for writing.
+pub(super) fn are_written<'a>(files: impl Iterator<Item = &'a State>) -> bool {
+    let files: HashSet<Identity> = files.map(|state| state.identity).collect();
+    crate::run::processes::writer_of_any(&files).is_some()
+}

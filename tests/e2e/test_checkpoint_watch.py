@@ -1,0 +1,420 @@
+"""`knarr checkpoint watch` and `prune`: the time steps of a running program become sets, and old sets go.
+
+Files are written here, as a program would: by h5py and netCDF4, in place or under another name first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import h5py
+import netCDF4
+import numpy as np
+import pytest
+
+from conftest import KNARR
+
+TIME_LIMIT_S = 120
+PATTERN = "restart_{step}_{rank}.h5"
+
+
+def write_h5(path: Path, seed: int, size: int = 4000) -> None:
+    with h5py.File(path, "w") as file:
+        file["T"] = np.round(np.cumsum(np.random.default_rng(seed).standard_normal(size)), 3)
+        file["group/n"] = np.arange(50, dtype="i4") + seed
+        file.attrs["seed"] = seed
+
+
+def write_step(folder: Path, step: int, ranks: int = 4, size: int = 4000) -> dict[str, bytes]:
+    """Writes the files of a step and returns their bytes."""
+    written = {}
+    for rank in range(ranks):
+        name = f"restart_{step:05}_{rank}.h5"
+        write_h5(folder / name, 100 * step + rank, size)
+        written[name] = (folder / name).read_bytes()
+    return written
+
+
+def until(condition, what: str) -> None:
+    end = time.monotonic() + TIME_LIMIT_S
+    while not condition():
+        assert time.monotonic() < end, f"{what} did not happen"
+        time.sleep(0.02)
+
+
+class Watch:
+    """`knarr checkpoint watch` on `folder/out` with sets in `folder/sets`."""
+
+    def __init__(self, knarr, folder: Path):
+        self.knarr, self.folder = knarr, folder
+        self.out, self.sets = folder / "out", folder / "sets"
+        self.out.mkdir()
+        self.process: subprocess.Popen[str] | None = None
+
+    def arguments(self, *options: object, ranks: object = 4, pattern: str = PATTERN) -> list[str]:
+        given = ["--pattern", pattern, "--ranks", ranks, "-o", self.sets, "--settle", "300ms", "--jobs", 1]
+        return [str(word) for word in ["checkpoint", "watch", self.out, *given, *options]]
+
+    def once(self, *options: object, ok: bool = True, **how: object) -> subprocess.CompletedProcess[str]:
+        return self.knarr(*self.arguments("--once", *options, **how), ok=ok)
+
+    def start(self, *options: object, **how: object) -> None:
+        """Starts, and waits until it watches."""
+        self.process = subprocess.Popen(
+            [KNARR, *self.arguments(*options, **how)],
+            env=self.knarr.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        until(lambda: self.sees(f"/proc/{self.process.pid}/fd"), "the watch")
+
+    @staticmethod
+    def sees(descriptors: str) -> bool:
+        """True once the directory is watched: signals are handled by then."""
+        try:
+            links = [os.readlink(f"{descriptors}/{name}") for name in os.listdir(descriptors)]
+            numbers = [n for n, link in zip(os.listdir(descriptors), links, strict=False) if "inotify" in link]
+            infos = [Path(descriptors + "info", number).read_text() for number in numbers]
+        except OSError:
+            return False
+        return any("inotify wd:" in info for info in infos)
+
+    def stop(self, how: int = signal.SIGTERM) -> tuple[int, str, str]:
+        self.process.send_signal(how)
+        return self.wait()
+
+    def wait(self) -> tuple[int, str, str]:
+        out, err = self.process.communicate(timeout=TIME_LIMIT_S)
+        return self.process.returncode, out, err
+
+    def set(self, step: int) -> Path:
+        return self.sets / f"step_{step}"
+
+    def has(self, *steps: int) -> None:
+        until(lambda: all((self.set(step) / "manifest.knarr").exists() for step in steps), f"sets {steps}")
+
+    def restored(self, step: int) -> dict[str, bytes]:
+        target = self.folder / f"restored-{step}-{time.monotonic_ns()}"
+        self.knarr("checkpoint", "restore", self.set(step), "-d", target)
+        return {
+            str(path.relative_to(target)): path.read_bytes() for path in target.rglob("*") if path.is_file()
+        }
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self.sets.iterdir())
+
+
+@pytest.fixture
+def watch(knarr, tmp_path):
+    watch = Watch(knarr, tmp_path)
+    yield watch
+    if watch.process is not None and watch.process.poll() is None:
+        watch.process.kill()
+        watch.process.wait()
+
+
+def test_each_step_is_packed_once_its_last_file_is_closed(watch):
+    watch.start("--json")
+    first = write_step(watch.out, 1)
+    watch.has(1)
+    second = write_step(watch.out, 2)
+    watch.has(2)
+    code, out, err = watch.stop()
+    assert code == 0, err
+    assert watch.restored(1) == first
+    assert watch.restored(2) == second
+    assert watch.names() == ["step_1", "step_2"]
+    sets = json.loads(out)["sets"]
+    assert [(made["step"], made["files"]) for made in sets] == [(1, 4), (2, 4)]
+    assert sets[0]["raw_bytes"] == sum(map(len, first.values()))
+    assert "step 1: 4 files" in err
+
+
+def test_a_step_waits_for_its_last_rank(watch):
+    watch.start()
+    files = write_step(watch.out, 7)
+    last = watch.out / "restart_00007_3.h5"
+    last.unlink()
+    os.truncate(watch.out / "restart_00007_0.h5", 0)
+    for rank in range(3):
+        (watch.out / f"restart_00007_{rank}.h5").write_bytes(files[f"restart_00007_{rank}.h5"])
+    time.sleep(1.5)
+    assert watch.names() == []
+    # Under another name first, as many programs do.
+    hidden = watch.out / ".restart_00007_3.h5.tmp"
+    hidden.write_bytes(files[last.name])
+    time.sleep(0.5)
+    hidden.rename(last)
+    watch.has(7)
+    assert watch.restored(7) == files
+
+
+def test_a_file_that_is_open_for_writing_is_waited_for(watch):
+    files = write_step(watch.out, 1)
+    path = watch.out / "restart_00001_2.h5"
+    with path.open("r+b") as held:
+        # As if it had rested for long.
+        for name in files:
+            os.utime(watch.out / name, (1_000_000_000, 1_000_000_000))
+        watch.start()
+        time.sleep(1.5)
+        assert watch.names() == []
+        held.seek(0, os.SEEK_END)
+        held.write(b"the end")
+    watch.has(1)
+    files[path.name] += b"the end"
+    assert watch.restored(1) == files
+
+
+def test_files_of_any_kind_and_in_directories_of_their_steps(watch):
+    expected = {}
+    for rank in range(1, 4):
+        folder = watch.out / "chk40"
+        folder.mkdir(exist_ok=True)
+        path = folder / f"rank-{rank}.nc"
+        if rank == 1:
+            path.write_bytes(os.urandom(100_000) + b"\0" * 100_000)
+        else:
+            with netCDF4.Dataset(path, "w", format="NETCDF3_64BIT_OFFSET" if rank == 2 else "NETCDF4") as nc:
+                nc.createDimension("x", 1000)
+                nc.createVariable("u", "f8", ("x",))[:] = np.linspace(0, rank, 1000)
+        expected[f"chk40/rank-{rank}.nc"] = path.read_bytes()
+    (watch.out / "chk40" / "log.txt").write_text("not a restart file")
+    done = watch.once(ranks="1-3", pattern="chk{step}/rank-{rank}.nc")
+    assert "step 40: 3 files" in done.stderr
+    assert watch.restored(40) == expected
+
+
+def test_directories_that_come_later_are_watched_too(watch):
+    watch.start(ranks=2, pattern="{step}/{rank}.h5")
+    for step in (1, 2):
+        (watch.out / str(step)).mkdir()
+        for rank in range(2):
+            write_h5(watch.out / str(step) / f"{rank}.h5", rank)
+        watch.has(step)
+    assert watch.stop()[0] == 0
+
+
+def test_missing_ranks_are_named_and_may_still_come(watch):
+    files = write_step(watch.out, 3)
+    for rank in (1, 3):
+        (watch.out / f"restart_00003_{rank}.h5").unlink()
+    done = watch.once(ok=False)
+    assert done.returncode == 3
+    assert "step 3 has no file of ranks 1, 3" in done.stderr
+
+    watch.start("--patience", "1s")
+    time.sleep(2)
+    for rank in (1, 3):
+        name = f"restart_00003_{rank}.h5"
+        (watch.out / name).write_bytes(files[name])
+    watch.has(3)
+    code, _, err = watch.stop()
+    assert code == 3
+    assert err.count("knarr: step 3: no file of ranks 1, 3 came; ") == 1, err
+    assert watch.restored(3) == files
+
+
+def test_a_watch_that_starts_anew_packs_what_is_left(watch):
+    written = {step: write_step(watch.out, step) for step in (1, 2, 3)}
+    watch.start()
+    watch.has(1)
+    watch.process.kill()
+    watch.process.wait()
+    before = {path: path.stat().st_mtime_ns for path in watch.set(1).iterdir()}
+    watch.once()
+    assert {path: path.stat().st_mtime_ns for path in watch.set(1).iterdir()} == before
+    assert watch.names() == ["step_1", "step_2", "step_3"]
+    for step, files in written.items():
+        assert watch.restored(step) == files
+    assert watch.once("--json").stdout == '{"sets":[]}\n'
+
+
+def test_watches_that_are_killed_lose_nothing_and_leave_nothing(watch):
+    written = {step: write_step(watch.out, step, size=100_000) for step in range(1, 9)}
+    moments = np.random.default_rng(1).uniform(0, 0.4, 25)
+    for moment in moments:
+        watch.start()
+        time.sleep(moment)
+        watch.process.kill()
+        watch.process.wait()
+    watch.once()
+    assert watch.names() == [f"step_{step}" for step in range(1, 9)]
+    for step, files in written.items():
+        assert watch.restored(step) == files
+
+
+def test_a_step_that_is_written_again_is_an_error_and_its_set_stays(watch):
+    watch.start()
+    files = write_step(watch.out, 5)
+    watch.has(5)
+    kept = {path: path.read_bytes() for path in watch.set(5).iterdir()}
+    write_h5(watch.out / "restart_00005_1.h5", 999)
+    time.sleep(1.5)
+    code, _, err = watch.stop()
+    assert code == 4
+    assert err.count("restart_00005_1.h5: step 5 was packed already, and is written again; ") == 1, err
+    assert {path: path.read_bytes() for path in watch.set(5).iterdir()} == kept
+    assert watch.restored(5) == files
+
+    # So it is for a watch that did not see it happen.
+    done = watch.once(ok=False)
+    assert done.returncode == 4 and "restart_00005_1.h5: step 5 was packed already" in done.stderr
+    files["restart_00005_1.h5"] = (watch.out / "restart_00005_1.h5").read_bytes()
+    assert "step 5: 4 files" in watch.once("--force").stderr
+    assert watch.restored(5) == files
+
+
+def test_two_files_of_one_rank_are_refused(watch):
+    write_step(watch.out, 1)
+    write_h5(watch.out / "restart_1_2.h5", 1)
+    done = watch.once(ok=False)
+    assert done.returncode == 2
+    assert "restart_1_2.h5: rank 2 of step 1 has another file already" in done.stderr
+    assert watch.names() == []
+
+
+def test_ranks_that_were_not_announced_are_told(watch):
+    write_step(watch.out, 1, ranks=5)
+    done = watch.once(ok=False)
+    assert done.returncode == 2
+    assert "restart_00001_4.h5: rank 4 is not one of 0 to 3; correct --ranks" in done.stderr
+    assert watch.names() == ["step_1"]
+
+
+def test_files_that_vanish_before_they_are_packed_are_told(watch):
+    watch.start()
+    write_step(watch.out, 1, ranks=2)
+    time.sleep(1)
+    (watch.out / "restart_00001_0.h5").unlink()
+    time.sleep(1)
+    code, _, err = watch.stop()
+    assert code == 3
+    assert err.count("step 1: files were removed before they were packed") == 1, err
+
+
+def under_way(watch: Watch) -> bool:
+    return watch.sets.exists() and any(name.startswith(".step_") for name in watch.names())
+
+
+def test_a_signal_lets_the_running_set_be_finished(watch):
+    files = write_step(watch.out, 1, size=3_000_000)
+    later = write_step(watch.out, 2)
+    watch.start()
+    until(lambda: under_way(watch), "packing")
+    code, _, err = watch.stop()
+    assert code == 0, err
+    assert watch.names() == ["step_1"]
+    assert "step 2 was not packed; watch again" in err
+    assert watch.restored(1) == files
+    watch.once()
+    assert watch.restored(2) == later
+
+
+def test_a_second_signal_leaves_nothing_half_done(watch):
+    write_step(watch.out, 1, size=3_000_000)
+    watch.start()
+    until(lambda: under_way(watch), "packing")
+    watch.process.send_signal(signal.SIGTERM)
+    time.sleep(0.2)
+    code, _, err = watch.stop()
+    # It may have been quick enough.
+    assert code == 0
+    assert watch.names() in (["step_1"], []), err
+
+
+def test_originals_go_only_when_their_set_is_there(watch):
+    files = write_step(watch.out, 1)
+    other = watch.out / "restart_00001_9.txt"
+    other.write_text("of another kind")
+    watch.once("--remove")
+    assert [path.name for path in watch.out.iterdir()] == [other.name]
+    assert watch.restored(1) == files
+    watch.once("--remove")
+
+
+def test_only_the_newest_sets_are_kept(watch):
+    watch.start("--keep", 2, "--remove")
+    for step in (1, 2, 3, 4):
+        write_step(watch.out, step)
+        watch.has(step)
+    code, _, err = watch.stop()
+    assert code == 0, err
+    assert watch.names() == ["step_3", "step_4"]
+    assert f"removed {watch.set(1)}" in err
+
+
+def test_one_directory_of_sets_has_one_watch(watch):
+    watch.start()
+    done = watch.once(ok=False)
+    assert done.returncode == 4
+    assert "another watch writes its sets there" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"pattern": "restart_{rank}.h5"}, "write both {step} and {rank}"),
+        ({"pattern": "{step}{rank}"}, "nothing keeps {step} and {rank} apart"),
+        ({"pattern": "../{step}_{rank}"}, "not a path below the directory"),
+        ({"ranks": "0"}, "--ranks '0'"),
+        ({"ranks": "9-3"}, "--ranks '9-3'"),
+    ],
+)
+def test_wrong_words_are_refused(watch, options, words):
+    done = watch.once(ok=False, **options)
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+def test_a_directory_that_is_not_there_is_named(watch):
+    watch.out.rmdir()
+    done = watch.once(ok=False)
+    assert done.returncode == 3
+    assert f"{watch.out}: " in done.stderr
+
+
+@pytest.fixture
+def sets(watch):
+    """Sets of four steps, the last two committed in the other order."""
+    for step in (1, 2, 4, 3):
+        write_step(watch.out, step, ranks=2, size=500)
+        watch.once("--remove", ranks=2)
+    return watch
+
+
+def test_prune_keeps_the_newest(knarr, sets):
+    pruned = json.loads(knarr("checkpoint", "prune", sets.sets, "--keep", 2, "--dry-run", "--json").stdout)
+    assert pruned["removed"] == [str(sets.set(1)), str(sets.set(2))]
+    assert sets.names() == ["step_1", "step_2", "step_3", "step_4"]
+    said = knarr("checkpoint", "prune", sets.sets, "--keep", 2).stdout
+    assert said == f"removed  {sets.set(1)}\nremoved  {sets.set(2)}\nkept  {sets.set(4)}\nkept  {sets.set(3)}\n"
+    assert sets.names() == ["step_3", "step_4"]
+    knarr("checkpoint", "prune", sets.sets, "--keep", 2)
+    # What is left does not need what went.
+    assert len(sets.restored(3)) == 2 and len(sets.restored(4)) == 2
+
+
+def test_prune_counts_no_damaged_set_and_removes_none(knarr, sets):
+    manifest = sets.set(3) / "manifest.knarr"
+    manifest.write_bytes(manifest.read_bytes()[:-5])
+    done = knarr("checkpoint", "prune", sets.sets, "--keep", 1)
+    assert sets.names() == ["step_3", "step_4"]
+    assert f"knarr: {sets.set(3)}: left alone, because it cannot be read" in done.stderr
+
+
+def test_prune_removes_nothing_that_is_not_of_a_set(knarr, sets):
+    (sets.set(1) / "notes.txt").write_text("keep me")
+    (sets.sets / "other").mkdir()
+    (sets.sets / ".step_9.knarr-1-0").mkdir()
+    done = knarr("checkpoint", "prune", sets.sets, "--keep", 1, ok=False)
+    assert done.returncode == 4
+    assert "'notes.txt' is not of the set; move it elsewhere" in done.stderr
+    assert (sets.set(1) / "notes.txt").exists() and (sets.set(1) / "manifest.knarr").exists()
+    assert {"other", ".step_9.knarr-1-0"} < set(sets.names())
