@@ -43,6 +43,8 @@ def outputs(folder: Path) -> list[Path]:
 class Knarr:
     """Runs the program with the plugins of `hdf5plugin` on HDF5's search path."""
 
+    program = KNARR
+
     def __init__(self, **variables: str):
         self.environment = {**os.environ, "HDF5_PLUGIN_PATH": hdf5plugin.PLUGIN_PATH, **variables}
 

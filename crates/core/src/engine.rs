@@ -38,6 +38,13 @@ impl Engine {
         }
     }
 
+    /// The engine with at most as many workers as fit the memory, if each takes so many bytes.
+    #[must_use]
+    pub fn fitting(&self, bytes: u64) -> Self {
+        let most = usize::try_from(self.max_mem / bytes.max(1)).unwrap_or(usize::MAX);
+        Self { jobs: self.jobs.clamp(1, most.max(1)), ..self.clone() }
+    }
+
     /// # Errors
     /// `Interrupted` once [`Engine::cancel`] is set.
     pub fn check_cancelled(&self) -> Result<()> {

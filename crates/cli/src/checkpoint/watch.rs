@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &Watch) -> Result<u8> {
     let _lock = lock(&arguments.output)?;
     sweep(&arguments.output)?;
     let configured = Configured::read(&arguments.merging)?;
-    let engine = crate::session::engine_for_run(&arguments.resources, configured.profile())?;
+    let engine = crate::session::engine_for_run(&arguments.resources, &configured.machine())?;
     let stop = Stop::listen(Arc::clone(&engine.cancel))?;
     let directory = Directory::open(&arguments.directory, pattern, &arguments.output)?;
     let mut watching = Watching {

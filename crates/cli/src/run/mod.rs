@@ -19,7 +19,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use knarr_core::capture::{Message, Prescription, Snapshot};
-use knarr_core::config::{Config, FileRule, When};
+use knarr_core::config::{Config, FileRule, Route, When};
 use knarr_core::engine::Engine;
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_formats::repack::{RepackOptions, save_plan};
@@ -66,6 +66,11 @@ struct Begun {
 fn prepare(arguments: &Run) -> Result<Begun> {
     let config = Config::read(&arguments.config)
         .map_err(|error| error.mend("write the file, or name another with --config; docs/run.md has an example"))?;
+    if let Some(rule) = config.file.iter().find(|rule| rule.route == Route::Checkpoint) {
+        return Err(Error::unsupported(format!("the rule for '{}' has route \"checkpoint\"", rule.pattern))
+            .mend("pack restart files with 'knarr checkpoint pack', and leave the rule out here")
+            .at(arguments.config.display().to_string()));
+    }
     let machine = config.machine.beside(&arguments.config);
     let mut engine = crate::session::engine_for_run(&arguments.resources, &machine)?;
     engine.cancel = Arc::new(AtomicBool::new(false));

@@ -177,8 +177,14 @@ fn write(codecs: &CodecList, variable: &StoredVariable, pieces: &File, out: &Fil
         return Err(incomplete());
     }
     let (mut stored, mut decoded) = (Vec::new(), Vec::new());
+    if let [extent] = variable.extents.as_slice()
+        && extent.filters.is_empty()
+        && chunk[..] == variable.shape[..]
+    {
+        return copy(pieces, extent, out, begin, path);
+    }
     for (number, extent) in variable.extents.iter().enumerate() {
-        read(codecs, variable, extent, pieces, &mut stored, &mut decoded)?;
+        read(codecs, variable, extent, (pieces, path), &mut stored, &mut decoded)?;
         let position = chunk_position(&variable.shape, &chunk, number as u64);
         let (start, count) = chunk_box(&position, &chunk, &variable.shape);
         let origin = vec![0; chunk.len()];
@@ -196,19 +202,34 @@ fn write(codecs: &CodecList, variable: &StoredVariable, pieces: &File, out: &Fil
     Ok(())
 }
 
+/// Copies the bytes of a variable that lies in one piece, which may be larger than memory.
+fn copy(pieces: &File, extent: &Extent, out: &File, begin: u64, path: &Path) -> Result<()> {
+    const BLOCK: u64 = 8 << 20;
+    let mut buffer = Vec::new();
+    let mut at = 0;
+    while at < extent.length {
+        let length = BLOCK.min(extent.length - at);
+        buffer.resize(usize::try_from(length).unwrap_or(0), 0);
+        pieces.read_exact_at(&mut buffer, extent.offset + at).map_err(|error| Error::read(path, &error))?;
+        out.write_all_at(&buffer, begin + at).map_err(|error| Error::write(path, &error))?;
+        at += length;
+    }
+    Ok(())
+}
+
 /// The elements of one piece, its filters undone.
 fn read(
     codecs: &CodecList,
     variable: &StoredVariable,
     extent: &Extent,
-    pieces: &File,
+    (pieces, path): (&File, &Path),
     stored: &mut Vec<u8>,
     decoded: &mut Vec<u8>,
 ) -> Result<()> {
     let too_large = || Error::unsupported("a piece of it is larger than memory");
     stored.clear();
     stored.resize(usize::try_from(extent.length).map_err(|_| too_large())?, 0);
-    pieces.read_exact_at(stored, extent.offset).map_err(|error| Error::internal(error.to_string()))?;
+    pieces.read_exact_at(stored, extent.offset).map_err(|error| Error::read(path, &error))?;
     if extent.filters.is_empty() {
         std::mem::swap(stored, decoded);
         return Ok(());

@@ -68,7 +68,7 @@ pub struct RankFile {
     pub group: usize,
     /// BLAKE3 of the file.
     pub hash: [u8; 32],
-    /// Index into the layouts that [`Manifest`] was read with; ranks with equal layouts share one.
+    /// Where its variables lie. Ranks with equal layouts share one.
     pub layout: Arc<RankLayout>,
 }
 
@@ -242,7 +242,11 @@ impl Manifest {
         }
         let mut body = Vec::new();
         framed.decode(codecs, &mut Scratch::default(), &mut body)?;
-        let mut reader = Reader::new("manifest", &body);
+        Self::read_body(&body)
+    }
+
+    fn read_body(body: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new("manifest", body);
         let manifest = Self::parse(&mut reader)?;
         if reader.left() > 0 {
             return Err(Error::corrupt("bytes follow the manifest"));
@@ -528,4 +532,27 @@ fn read_frames(reader: &mut Reader<'_>, ranks: &[RankFile]) -> Result<Vec<FrameE
         piece.hash = Some(reader.array()?);
     }
     Ok(frames)
+}
+
+/// For fuzzing what lies behind the checksums.
+#[cfg(feature = "testing")]
+pub mod testing {
+    use super::Manifest;
+    use crate::error::Result;
+
+    /// What the frame of a manifest decodes to.
+    ///
+    /// # Errors
+    /// `Internal` if the summary cannot be written.
+    pub fn body(manifest: &Manifest) -> Result<Vec<u8>> {
+        manifest.body()
+    }
+
+    /// Reads what the frame of a manifest decodes to.
+    ///
+    /// # Errors
+    /// `Corrupt` for everything that does not describe whole files.
+    pub fn read_body(body: &[u8]) -> Result<Manifest> {
+        Manifest::read_body(body)
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::decide::Decision;
 use super::interleave;
+use super::pieces::Piece;
 use super::scan::Scanned;
 use super::scheme::{Merged, merged_array};
 use super::similarity::Class;
@@ -37,14 +38,48 @@ impl Merger<'_> {
     }
 
     /// Type and shape of a frame.
-    fn spec(&self, class: &Class, frame: &Merged) -> ArraySpec {
-        let piece = |&(rank, number): &(usize, usize)| {
-            let piece = self.files.get(rank)?.pieces.get(number)?;
-            Some((piece.length, piece.shape.as_slice()))
-        };
-        let lanes: Vec<Vec<(u64, &[usize])>> =
-            frame.lanes.iter().map(|lane| lane.iter().filter_map(piece).collect()).collect();
+    pub(super) fn spec(&self, class: &Class, frame: &Merged) -> ArraySpec {
+        let lanes: Vec<Vec<(u64, Vec<usize>)>> = frame.lanes.iter().map(|lane| self.runs(lane)).collect();
         merged_array(class.dtype, class.endian, frame.block, &lanes)
+    }
+
+    /// Lengths and shapes of the runs of a lane: pieces of one variable that follow each other in its file are one.
+    fn runs(&self, lane: &[(usize, usize)]) -> Vec<(u64, Vec<usize>)> {
+        let mut runs: Vec<(u64, Vec<usize>)> = Vec::new();
+        let mut before: Option<(usize, &Piece)> = None;
+        for &(rank, number) in lane {
+            let Some((file, piece)) = self.files.get(rank).and_then(|file| Some((file, file.pieces.get(number)?)))
+            else {
+                continue;
+            };
+            let follows = before.is_some_and(|(other, before)| {
+                let trailing = |piece: &Piece| piece.shape.get(1..).map(<[usize]>::to_vec);
+                other == rank
+                    && piece.variable.is_some()
+                    && before.variable == piece.variable
+                    && before.offset + before.length == piece.offset
+                    && trailing(before).is_some_and(|shape| Some(shape) == trailing(piece))
+            });
+            match runs.last_mut().filter(|_| follows) {
+                Some((length, shape)) => {
+                    *length += piece.length;
+                    if let (Some(rows), Some(more)) = (shape.first_mut(), piece.shape.first()) {
+                        *rows += more;
+                    }
+                }
+                None => runs.push((piece.length, piece.shape.clone())),
+            }
+            // A variable that is whole has all of its axes again.
+            let variable = piece.variable.and_then(|variable| file.layout.variables.get(variable));
+            if let (Some((length, shape)), Some([extent])) = (runs.last_mut(), variable.map(|v| v.extents.as_slice()))
+                && *length == extent.length
+                && extent.filters.is_empty()
+            {
+                *shape = extent.shape.iter().map(|&n| usize::try_from(n).unwrap_or(usize::MAX)).collect();
+            }
+            before = Some((rank, piece));
+        }
+        runs
     }
 
     /// The array that a frame holds.

@@ -17,6 +17,7 @@ mod npy;
 pub mod pack;
 pub mod pattern;
 pub mod pieces;
+mod records;
 mod repeats;
 pub mod restore;
 mod scan;

@@ -12,7 +12,7 @@ use super::merge::{MergeBuffers, Merger};
 use super::names;
 use super::repeats::{Earlier, Repeats};
 use super::scan::{Finder, Scanned, Watched, piece_hash, scan};
-use super::scheme::{BLOCK_SIZE, Merged, Scheme, arrange};
+use super::scheme::{BLOCK_SIZE, LARGEST_FRAME, Merged, Scheme, arrange};
 use super::set::{FrameBuffers, MANIFEST, STORE_HEAD, Set, is_set, store_head};
 use super::similarity::{Class, Similarity, whole_files};
 use crate::engine::{Engine, Progress};
@@ -25,10 +25,8 @@ use crate::quality::Quality;
 
 /// What is staged.
 const SET: Kind = Kind { noun: "checkpoint set", is: is_set, many_files: false };
-/// Each worker holds about this many copies of a frame: fetched, merged, two of the chain, proof, result.
-const COPIES: u64 = 6;
-/// Bytes of the largest frame, about.
-const FRAME: u64 = 8 << 20;
+/// What a worker takes: copies of a frame that were fetched, merged, two of the chain, proof, result.
+pub(super) const WORKER: u64 = 6 * LARGEST_FRAME;
 /// Ranks of a group, at most: their files are open together.
 pub const LARGEST_GROUP: usize = 512;
 
@@ -62,13 +60,17 @@ pub struct PackOptions {
     pub base: Option<PathBuf>,
 }
 
+/// Goal of checkpoints where none is asked for: they are written often and read rarely, but whole sets of them are kept,
+/// so what makes them a tenth smaller may take many times as long.
+pub const GOAL: &str = "ratio=0.97,encode=0.02,decode=0.01";
+
 impl Default for PackOptions {
     fn default() -> Self {
         Self {
             scheme: Scheme::Auto,
             block_size: BLOCK_SIZE,
             group_size: 32,
-            goal: Goal::balanced(),
+            goal: GOAL.parse().unwrap_or_else(|_| Goal::balanced()),
             similarity: Similarity::default(),
             verify: true,
             force: false,
@@ -113,11 +115,15 @@ pub fn pack(
     let begin = std::time::Instant::now();
     check(engine, inputs, options)?;
     let base = options.base.as_ref().map(|path| Set::open(path, &engine.codecs)).transpose()?;
+    if let Some(parent) = target.parent() {
+        std::fs::create_dir_all(parent).map_err(|error| Error::write(parent, &error))?;
+    }
     let staging = Staging::create(target, SET, options.force)?;
     let mut packing = Packing {
         engine,
         options,
         earlier: base.as_ref().map(|set| (set, Earlier::new(set.manifest()))),
+        remembered: base.as_ref().map_or(&[], |set| set.manifest().summary.decisions.as_slice()),
         linked: HashMap::new(),
         staging,
         manifest: Manifest {
@@ -159,9 +165,9 @@ fn check(engine: &Engine, inputs: &[Input], options: &PackOptions) -> Result<()>
     if options.block_size == 0 {
         return Err(Error::usage("blocks of 0 bytes").mend("ask for 1 byte or more"));
     }
-    if engine.max_mem < 2 * COPIES * FRAME {
+    if engine.max_mem < 2 * WORKER {
         return Err(Error::usage(format!("{} MiB are too little to pack with", engine.max_mem >> 20))
-            .mend(format!("raise --max-mem to {}M", (2 * COPIES * FRAME) >> 20)));
+            .mend(format!("raise --max-mem to {}M", (2 * WORKER) >> 20)));
     }
     let mut seen = std::collections::HashSet::new();
     for input in inputs {
@@ -180,6 +186,8 @@ struct Packing<'a> {
     engine: &'a Engine,
     options: &'a PackOptions,
     earlier: Option<(&'a Set, Earlier<'a>)>,
+    /// What was decided for the earlier set.
+    remembered: &'a [Decision],
     /// Stores of the earlier set that are part of this one, with their numbers here.
     linked: HashMap<usize, usize>,
     staging: Staging,
@@ -217,15 +225,22 @@ impl Packing<'_> {
             false => whole_files(&cut, is_kept),
         };
         let merger = Merger { files: &files };
-        let packer =
-            Packer { engine: engine.clone(), goal: options.goal.clone(), quality: Quality::LOSSLESS, chain: None };
-        let decider =
-            Decider { packer: &packer, merger: &merger, scheme: options.scheme, block_size: options.block_size, group };
+        let packer = Packer {
+            engine: engine.fitting(WORKER),
+            goal: options.goal.clone(),
+            quality: Quality::LOSSLESS,
+            chain: None,
+        };
+        let decider = Decider {
+            packer: &packer,
+            merger: &merger,
+            scheme: options.scheme,
+            block_size: options.block_size,
+            group,
+            remembered: self.remembered,
+        };
         progress.begin("choosing", classes.len() as u64);
-        let mut decisions = engine.parallel(classes.len(), |index| {
-            progress.advance(1);
-            classes.get(index).map_or_else(|| Err(Error::internal("no such class")), |class| decider.decide(class))
-        })?;
+        let mut decisions = decider.decide(&classes, &|| progress.advance(1))?;
         self.write(&classes, &mut decisions, &merger, &repeats, (group, first_rank), progress)?;
         let (repeated, reused) = repeats.spared(&files);
         self.repeated += repeated;
@@ -302,10 +317,10 @@ impl Packing<'_> {
         let (engine, verify, frames) = (self.engine, self.options.verify, &mut self.manifest.frames);
         let numbers: Vec<usize> =
             classes.iter().map(|class| class_number(&mut self.manifest.classes, &class.key)).collect();
-        let fitting = usize::try_from(engine.max_mem / 2 / (COPIES * FRAME)).unwrap_or(usize::MAX);
+        let workers = engine.fitting(2 * WORKER).jobs;
         let mut next = jobs.iter();
         in_order(
-            Work { engine, jobs: engine.jobs.clamp(1, fitting), window: engine.max_mem / 4, total: jobs.len() as u64 },
+            Work { engine, jobs: workers, window: engine.max_mem / 4, total: jobs.len() as u64 },
             |number| job(&jobs, number).map_or(0, |job| merger.bytes(&job.merged)),
             |buffers: &mut MergeBuffers, number| {
                 let job = job(&jobs, number)?;

@@ -11,14 +11,19 @@ const WORTH_NAMING: u64 = 256;
 /// earlier set frees space.
 const WORTH_KEEPING: f64 = 0.125;
 
+/// Rank in the group, and number of the piece in its file.
+type Place = (usize, usize);
+/// Number of a frame in the earlier set, and for each of its pieces the places.
+type EarlierFrame = (usize, Vec<Vec<Place>>);
+
 /// Where the content of a group's pieces is stored.
 pub(super) struct Repeats {
     /// Per rank and piece: true for those that this group stores itself.
     kept: Vec<Vec<bool>>,
     /// Per stored piece: others in the group with the same bytes.
-    copies: HashMap<(usize, usize), Vec<(usize, usize)>>,
-    /// Frames of the earlier set that are used: its number there, and for each of its pieces the places.
-    earlier: Vec<(usize, Vec<Vec<(usize, usize)>>)>,
+    copies: HashMap<Place, Vec<Place>>,
+    /// Frames of the earlier set that are used.
+    earlier: Vec<EarlierFrame>,
 }
 
 /// Content of an earlier set, by hash.
@@ -41,7 +46,7 @@ impl<'a> Earlier<'a> {
     }
 
     /// Bytes of each of its stores that would be used, by the number of the store.
-    fn used(&self, frames: &[(usize, Vec<Vec<(usize, usize)>>)]) -> HashMap<usize, u64> {
+    fn used(&self, frames: &[EarlierFrame]) -> HashMap<usize, u64> {
         let mut used = HashMap::new();
         for frame in frames.iter().filter_map(|(number, _)| self.manifest.frames.get(*number)) {
             *used.entry(frame.store).or_insert(0) += frame.length;
@@ -82,8 +87,8 @@ impl Repeats {
     fn look(files: &[Scanned], earlier: Option<&Earlier<'_>>) -> Self {
         let mut known: HashMap<(PieceHash, u64), (usize, usize)> = HashMap::new();
         let mut kept = Vec::with_capacity(files.len());
-        let mut copies: HashMap<(usize, usize), Vec<(usize, usize)>> = HashMap::new();
-        let mut from_earlier: HashMap<usize, Vec<Vec<(usize, usize)>>> = HashMap::new();
+        let mut copies: HashMap<Place, Vec<Place>> = HashMap::new();
+        let mut from_earlier: HashMap<usize, Vec<Vec<Place>>> = HashMap::new();
         for (rank, file) in files.iter().enumerate() {
             let mut mine = vec![true; file.pieces.len()];
             let pieces = file.pieces.iter().zip(&file.hashes).zip(&mut mine).enumerate();
@@ -129,7 +134,7 @@ impl Repeats {
 
     /// Entries for the frames of the earlier set that are used, with the numbers of its stores.
     pub(super) fn earlier_frames(&self, earlier: &Manifest, first_rank: usize) -> Vec<FrameEntry> {
-        let entry = |(number, places): &(usize, Vec<Vec<(usize, usize)>>)| {
+        let entry = |(number, places): &EarlierFrame| {
             let mut frame = earlier.frames.get(*number)?.clone();
             for (piece, places) in frame.pieces.iter_mut().zip(places) {
                 piece.places = places.iter().map(|&(rank, number)| (first_rank + rank, number)).collect();

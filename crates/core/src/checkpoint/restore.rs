@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::manifest::{FrameEntry, RankFile};
 use super::names;
+use super::pack::WORKER;
 use super::scan::piece_hash;
 use super::set::{FrameBuffers, Set};
 use crate::engine::{Engine, Progress};
@@ -162,7 +163,7 @@ pub(super) fn fetch(
     let read = AtomicU64::new(0);
     let damage = Mutex::new(BTreeMap::new());
     let pool = Mutex::new(Vec::<FrameBuffers>::new());
-    engine.parallel(frames.len(), |index| {
+    engine.fitting(WORKER).parallel(frames.len(), |index| {
         let Some(frame) = frames.get(index) else { return Err(Error::internal("no such frame")) };
         let mut buffers = pool.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         read.fetch_add(frame.length, Ordering::Relaxed);

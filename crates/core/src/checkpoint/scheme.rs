@@ -33,10 +33,12 @@ pub const BLOCK_SIZE: u64 = 4096;
 
 /// Bytes of a frame, about: what is read at once to get at a part of it.
 const FRAME: u64 = 4 << 20;
+/// A frame may have as many bytes as this if variables are whole in it then.
+pub(super) const LARGEST_FRAME: u64 = 8 << 20;
 /// Bytes of a frame of small variables, about.
 const MIXED_FRAME: u64 = 1 << 20;
 /// Variables of this many bytes in a rank share frames with as many others as the order says, and no more.
-const LARGE: u64 = 256 << 10;
+pub(super) const LARGE: u64 = 256 << 10;
 /// Ranks that may share a frame.
 pub(super) const MOST_TOGETHER: usize = 64;
 
@@ -144,7 +146,8 @@ fn mixed(units: &mut Vec<&Unit>, order: Order, frames: &mut Vec<Merged>) {
 
 /// Frames of large units: in each, the same part of all of them.
 fn apart(units: &mut Vec<&Unit>, order: Order, length: impl Fn(usize, usize) -> u64, frames: &mut Vec<Merged>) {
-    let share = FRAME / (units.len() as u64).max(1);
+    let whole: u64 = units.iter().map(|unit| unit.bytes).sum();
+    let share = if whole <= LARGEST_FRAME { whole } else { FRAME / (units.len() as u64).max(1) };
     let mut rest: Vec<(usize, &[usize])> = units.drain(..).map(|unit| (unit.rank, unit.pieces.as_slice())).collect();
     while !rest.is_empty() {
         let lanes = rest.iter_mut().map(|(rank, pieces)| {
@@ -162,7 +165,8 @@ fn apart(units: &mut Vec<&Unit>, order: Order, length: impl Fn(usize, usize) -> 
     }
 }
 
-fn merged(block: u64, lanes: Vec<Vec<(usize, usize)>>) -> Merged {
+/// Lanes as a frame.
+pub(super) fn merged(block: u64, lanes: Vec<Vec<(usize, usize)>>) -> Merged {
     // Without blocks, or with one lane, lanes say nothing.
     if block == 0 || lanes.len() == 1 {
         Merged { block: 0, lanes: vec![lanes.concat()] }
@@ -172,7 +176,7 @@ fn merged(block: u64, lanes: Vec<Vec<(usize, usize)>>) -> Merged {
 }
 
 /// The array that merged pieces form: what chains work on. `pieces` are lengths and shapes of the pieces of each lane.
-pub(super) fn merged_array(dtype: DType, endian: Endian, block: u64, lanes: &[Vec<(u64, &[usize])>]) -> ArraySpec {
+pub(super) fn merged_array(dtype: DType, endian: Endian, block: u64, lanes: &[Vec<(u64, Vec<usize>)>]) -> ArraySpec {
     let bytes: u64 = lanes.iter().flatten().map(|(length, _)| length).sum();
     let size = dtype.size().max(1) as u64;
     let flat = |dtype: DType, elements: u64| {
@@ -180,7 +184,7 @@ pub(super) fn merged_array(dtype: DType, endian: Endian, block: u64, lanes: &[Ve
         ArraySpec { dtype, endian, shape, fills: Vec::new() }
     };
     // Whatever is no whole elements is bytes.
-    if lanes.iter().flatten().any(|(length, _)| length % size != 0) || block % size != 0 {
+    if lanes.iter().flatten().any(|(length, _)| !length.is_multiple_of(size)) || !block.is_multiple_of(size) {
         return flat(DType::U8, bytes);
     }
     let shape =
@@ -193,11 +197,11 @@ pub(super) fn merged_array(dtype: DType, endian: Endian, block: u64, lanes: &[Ve
 
 /// Shape of pieces that follow each other: along their slowest axis, or along one more if each is a whole array of up
 /// to two axes.
-fn stacked(pieces: &[(u64, &[usize])]) -> Option<Vec<usize>> {
+fn stacked(pieces: &[(u64, Vec<usize>)]) -> Option<Vec<usize>> {
     let (first, others) = pieces.split_first()?;
     let same = others.iter().all(|(_, shape)| *shape == first.1);
     if same && others.len() > 1 && first.1.len() < 3 {
-        return Some([&[pieces.len()], first.1].concat());
+        return Some([&[pieces.len()], first.1.as_slice()].concat());
     }
     let trailing = first.1.get(1..)?;
     let rows = pieces.iter().map(|(_, shape)| (shape.get(1..) == Some(trailing)).then(|| shape.first().copied())?);
@@ -206,9 +210,9 @@ fn stacked(pieces: &[(u64, &[usize])]) -> Option<Vec<usize>> {
 }
 
 /// Shape of equal lanes that are merged in blocks which are whole positions of an axis: arrays joined along it.
-fn stitched(lanes: &[Vec<(u64, &[usize])>], block: u64) -> Option<Vec<usize>> {
+fn stitched(lanes: &[Vec<(u64, Vec<usize>)>], block: u64) -> Option<Vec<usize>> {
     let mut shapes = lanes.iter().map(|lane| match lane.as_slice() {
-        [(_, shape)] => Some(shape.to_vec()),
+        [(_, shape)] => Some(shape.clone()),
         pieces => stacked(pieces),
     });
     let shape = shapes.next()??;
@@ -279,7 +283,9 @@ mod tests {
         let array = |block, lanes: &[&[&[usize]]]| {
             let lanes: Vec<Vec<_>> = lanes
                 .iter()
-                .map(|lane| lane.iter().map(|shape| (4 * shape.iter().product::<usize>() as u64, *shape)).collect())
+                .map(|lane| {
+                    lane.iter().map(|shape| (4 * shape.iter().product::<usize>() as u64, shape.to_vec())).collect()
+                })
                 .collect();
             merged_array(DType::F32, Endian::Little, block, &lanes).shape
         };

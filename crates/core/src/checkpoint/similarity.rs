@@ -22,7 +22,8 @@ pub const BUNDLE_BELOW: u64 = 100;
 /// What counts as similar.
 #[derive(Debug, Clone)]
 pub struct Similarity {
-    patterns: Vec<Regex>,
+    /// Expressions as they were given, and compiled.
+    patterns: Vec<(String, Regex)>,
     /// Variables of fewer bytes in a rank are bundled.
     bundle_below: u64,
 }
@@ -57,6 +58,18 @@ pub(super) struct Unit {
     pub(super) bytes: u64,
 }
 
+impl Class {
+    /// Bytes of all its pieces.
+    pub(super) fn bytes(&self) -> u64 {
+        self.units.iter().map(|unit| unit.bytes).sum()
+    }
+
+    /// What classes have in common that are built alike: type, number of variables, and bits of the length of the first.
+    pub(super) fn family(&self) -> (DType, usize, u32) {
+        (self.dtype, self.units.len(), self.units.first().map_or(0, |unit| unit.bytes.checked_ilog2().unwrap_or(0)))
+    }
+}
+
 impl Similarity {
     /// Names that match one of `patterns` as a whole, without the leading slash, are equal if their captures are:
     /// `Grid[0-9]+/(.*)` makes the variables of one name in all grids similar. The first pattern that matches counts.
@@ -65,7 +78,7 @@ impl Similarity {
     /// `Config` for patterns that are no regular expressions.
     pub fn new(patterns: &[String], bundle_below: u64) -> Result<Self> {
         let compile = |pattern: &String| {
-            Regex::new(&format!("^(?:{pattern})$")).map_err(|error| {
+            Regex::new(&format!("^(?:{pattern})$")).map(|expression| (pattern.clone(), expression)).map_err(|error| {
                 Error::new(crate::ErrorKind::Config, format!("similar = '{pattern}' is no regular expression: {error}"))
                     .mend("write it as in 'Grid[0-9]+/(.*)'")
             })
@@ -76,10 +89,10 @@ impl Similarity {
     /// The name that similar variables share.
     fn name(&self, path: &str) -> String {
         let path = path.trim_start_matches('/');
-        for pattern in &self.patterns {
-            if let Some(captures) = pattern.captures(path) {
+        for (pattern, expression) in &self.patterns {
+            if let Some(captures) = expression.captures(path) {
                 let parts: Vec<&str> = captures.iter().skip(1).flatten().map(|part| part.as_str()).collect();
-                return format!("{}({})", pattern.as_str(), parts.join(","));
+                return format!("{pattern}={}", parts.join(","));
             }
         }
         path.to_owned()

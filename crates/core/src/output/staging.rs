@@ -24,13 +24,16 @@ pub struct Staging {
     kind: Kind,
     target: PathBuf,
     dir: PathBuf,
+    /// Locked as long as somebody writes to the directory; `None` where the file system has no locks.
+    _lock: Option<File>,
     force: bool,
     bytes: u64,
     published: bool,
 }
 
 impl Staging {
-    /// Makes an empty directory beside `target`.
+    /// Makes an empty directory beside `target`. What programs left there that were killed while they wrote the same
+    /// target is removed.
     ///
     /// # Errors
     /// `Exists` if the target is there and may not be replaced, `Usage` if it has no name, `Write`.
@@ -40,10 +43,12 @@ impl Staging {
         let Some(name) = target.file_name().and_then(|name| name.to_str()) else {
             return Err(Error::usage("the output has no name").at(target.display().to_string()));
         };
+        remove_abandoned(target, name);
         let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let dir = target.with_file_name(format!(".{name}.knarr-{}-{count}", std::process::id()));
+        let dir = target.with_file_name(format!("{}{}-{count}", prefix(name), std::process::id()));
         fs::create_dir(&dir).map_err(|error| Error::write(&dir, &error))?;
-        Ok(Self { kind, target: target.to_owned(), dir, force, bytes: 0, published: false })
+        let lock = File::open(&dir).ok().filter(|lock| lock.try_lock().is_ok());
+        Ok(Self { kind, _lock: lock, target: target.to_owned(), dir, force, bytes: 0, published: false })
     }
 
     /// Path of the finished output.
@@ -171,6 +176,26 @@ impl Drop for Staging {
     }
 }
 
+/// What the names of directories begin with that are staged for a target of this name.
+fn prefix(name: &str) -> String {
+    format!(".{name}.knarr-")
+}
+
+/// Removes directories that were staged for `target` and that nobody has locked any more. What cannot be removed stays.
+fn remove_abandoned(target: &Path, name: &str) {
+    let parent = target.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let staged =
+            path.file_name().and_then(|other| other.to_str()).and_then(|other| other.strip_prefix(&prefix(name)));
+        // Process and counter, and nothing else.
+        let is_numbers = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+        if staged.is_some_and(is_numbers) && File::open(&path).is_ok_and(|directory| directory.try_lock().is_ok()) {
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+}
+
 fn exists(target: &Path) -> Error {
     Error::new(ErrorKind::Exists, "the output exists")
         .mend("give another name, or --force to replace it")
@@ -198,4 +223,30 @@ fn sync_tree(dir: &Path) -> std::io::Result<()> {
         }
     }
     File::open(dir)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANYTHING: Kind = Kind { noun: "directory", is: Path::is_dir, many_files: false };
+
+    #[test]
+    fn what_killed_programs_left_is_removed_and_what_others_write_is_not() {
+        let parent = std::env::temp_dir().join(format!("knarr-staging-{}", std::process::id()));
+        let target = parent.join("set");
+        for name in [".set.knarr-1-0", ".set.knarr-mine", ".other.knarr-1-0"] {
+            fs::create_dir_all(parent.join(name).join("below")).unwrap();
+        }
+        let alive = Staging::create(&target, ANYTHING, false).unwrap();
+        let staging = Staging::create(&target, ANYTHING, false).unwrap();
+        assert!(!parent.join(".set.knarr-1-0").exists());
+        assert!(
+            alive.dir.exists() && parent.join(".set.knarr-mine").exists() && parent.join(".other.knarr-1-0").exists()
+        );
+        drop(alive);
+        staging.publish().unwrap();
+        assert!(target.is_dir());
+        fs::remove_dir_all(parent).unwrap();
+    }
 }

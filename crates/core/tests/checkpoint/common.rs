@@ -123,8 +123,9 @@ fn values(random: &mut Random, dtype: DType, endian: Endian, count: usize) -> Ve
     bytes
 }
 
-/// A file with variables of random types, shapes and pieces; `names` are what they may be called.
-pub(crate) fn random_file(random: &mut Random, names: &[&str]) -> (Vec<u8>, Layout) {
+/// A file with variables of random types, shapes and pieces, of about `most` elements at most; `names` are what they may
+/// be called.
+pub(crate) fn random_file(random: &mut Random, names: &[&str], most: usize) -> (Vec<u8>, Layout) {
     let types = [DType::F64, DType::F32, DType::I32, DType::U16, DType::U8, DType::Opaque(3)];
     let mut bytes: Vec<u8> = (0..random.below(200)).map(|i| u8::try_from(i % 13).unwrap()).collect();
     let mut variables = Vec::new();
@@ -138,8 +139,8 @@ pub(crate) fn random_file(random: &mut Random, names: &[&str]) -> (Vec<u8>, Layo
             0 => vec![],
             1 => vec![1 + random.below(10) as u64],
             2 => vec![1 + random.below(40) as u64, 1 + random.below(50) as u64],
-            3 => vec![2, 3, 1 + random.below(3000) as u64],
-            _ => vec![1 + random.below(40_000) as u64],
+            3 => vec![2, 3, 1 + random.below(most / 12) as u64],
+            _ => vec![1 + random.below(most) as u64],
         };
         let mut extents = Vec::new();
         for _ in 0..1 + random.below(3) {
@@ -167,7 +168,7 @@ pub(crate) fn program(dir: &Dir, ranks: usize, seed: u64) -> Files {
         // One seed for the structure makes the ranks alike, one for the values keeps them apart.
         let names = ["rho", "p", "time", "Grid1/u", "Grid2/u", "Grid12/u", "ids", "big"];
         let mut random = Random::new(seed + (rank as u64) / 3);
-        let (bytes, layout) = random_file(&mut random, &names);
+        let (bytes, layout) = random_file(&mut random, &names, 40_000);
         files.add(dir, &format!("restart_{rank}.h5"), &bytes, layout);
     }
     files

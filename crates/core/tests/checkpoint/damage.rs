@@ -3,6 +3,7 @@
 use knarr_core::ErrorKind;
 use knarr_core::checkpoint::PackOptions;
 use knarr_core::checkpoint::layout::Layout;
+use knarr_core::checkpoint::manifest::testing::{body, read_body};
 
 use crate::common::{Dir, Files, engine, program, restore_all};
 
@@ -141,5 +142,43 @@ fn names_that_lead_elsewhere_are_not_packed() {
         files.inputs[0].name = name.as_bytes().to_vec();
         let error = files.pack(&engine(1), &dir.join("set"), &PackOptions::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+    }
+}
+
+#[test]
+fn forged_manifests_are_refused() {
+    let dir = Dir::new();
+    let mut files = Files::default();
+    for rank in 0..3 {
+        files.add(&dir, &format!("r{rank}"), &[rank; 5000], Layout::opaque(5000));
+    }
+    let good = files.pack(&engine(1), &dir.join("set"), &PackOptions::default()).unwrap().manifest;
+    assert!(read_body(&body(&good).unwrap()).unwrap() == good);
+    for name in ["../x", "/etc/x", "a/../../x", "", ".", "a//b", "r1", "a\0b"] {
+        let mut forged = good.clone();
+        forged.ranks[0].name = name.as_bytes().to_vec();
+        assert_eq!(read_body(&body(&forged).unwrap()).unwrap_err().kind(), ErrorKind::Corrupt, "{name}");
+    }
+    for name in ["../set/group", "sub/group", "/etc/passwd", ".."] {
+        let mut forged = good.clone();
+        forged.stores[0].name = name.to_owned();
+        assert_eq!(read_body(&body(&forged).unwrap()).unwrap_err().kind(), ErrorKind::Corrupt, "{name}");
+    }
+    let mut forged = good.clone();
+    forged.stores[0].length = 30;
+    assert!(read_body(&body(&forged).unwrap()).is_err(), "a frame outside of its store");
+    let mut forged = good.clone();
+    forged.ranks.push(good.ranks[0].clone());
+    forged.ranks[3].name = b"another".to_vec();
+    assert!(read_body(&body(&forged).unwrap()).is_err(), "a file whose pieces are stored nowhere");
+    // Every cut, and every byte changed, gives an error or another manifest, never a panic.
+    let whole = body(&good).unwrap();
+    for place in 0..whole.len() {
+        assert!(read_body(&whole[..place]).is_err(), "cut at {place}");
+        for change in [1, 0x40, 0x80, 0xFF] {
+            let mut changed = whole.clone();
+            changed[place] ^= change;
+            let _ = read_body(&changed);
+        }
     }
 }

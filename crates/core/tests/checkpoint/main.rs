@@ -3,4 +3,5 @@
 
 mod common;
 mod damage;
+mod golden;
 mod round_trip;

@@ -29,7 +29,7 @@ fn files_of_any_structure_come_back() {
         let mut random = Random::new(seed);
         let mut files = Files::default();
         for rank in 0..1 + random.below(6) {
-            let (bytes, layout) = random_file(&mut random, &["a", "b/c", "b/d", "b/e1", "b/e2"]);
+            let (bytes, layout) = random_file(&mut random, &["a", "b/c", "b/d", "b/e1", "b/e2"], 40_000);
             files.add(&dir, &format!("sub dir/ränk {rank}\n%2F.bin"), &bytes, layout);
         }
         let scheme = SCHEMES[random.below(SCHEMES.len())];

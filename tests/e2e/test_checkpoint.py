@@ -1,0 +1,329 @@
+"""Checkpoint sets of files that other programs wrote: restored byte for byte, whole and part by part."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import shutil
+import subprocess
+import sys
+
+import h5py
+import netCDF4
+import numpy as np
+import pytest
+
+RANKS = 6
+
+
+def field(rank, shape, dtype, seed=0):
+    """A smooth field, other for each rank, with a little noise."""
+    grid = np.indices(shape).sum(axis=0) / 7.0 + rank
+    noise = np.random.default_rng(seed + rank).normal(0, 1e-3, shape)
+    return (280 + 10 * np.sin(grid) + noise).astype(dtype)
+
+
+def hdf5(path, rank):
+    with h5py.File(path, "w") as file:
+        file["rho"] = field(rank, (20, 30, 40), "f8")
+        file.create_dataset("chunked", data=field(rank, (50, 70), ">f4"), chunks=(16, 16))
+        file.create_dataset(
+            "packed", data=field(rank, (64, 64), "f4"), chunks=(16, 64), compression="gzip", shuffle=True
+        )
+        file["time"] = 12.5
+        file["ids"] = np.arange(1000 * rank, 1000 * rank + 5000)
+        for grid in range(12):
+            file[f"Grid{grid * 7 + rank:08d}/Density"] = field(rank, (6, 6), "f4", grid)
+        file["names"] = np.array([b"a", b"bc"])
+        file.create_dataset("rows", (10, 8), maxshape=(None, 8), chunks=(4, 8), dtype="i2")[0:2] = rank
+        file["rho"].attrs["units"] = "kg m-3"
+
+
+def netcdf4(path, rank):
+    with netCDF4.Dataset(path, "w") as file:
+        file.createDimension("x", 50)
+        file.createDimension("y", 40)
+        file.createDimension("time", None)
+        file.createVariable("T", "f8", ("x", "y"))[:] = field(rank, (50, 40), "f8")
+        file.createVariable("u", "f4", ("time", "x"), zlib=True)[0:3] = field(rank, (3, 50), "f4")
+
+
+def classic(path, rank):
+    with netCDF4.Dataset(path, "w", format="NETCDF3_CLASSIC") as file:
+        file.createDimension("time", None)
+        file.createDimension("x", 500)
+        file.createVariable("T", "f8", ("x",))[:] = field(rank, (500,), "f8")
+        records = file.createVariable("u", "f4", ("time", "x"))
+        other = file.createVariable("step", "i4", ("time",))
+        for step in range(4):
+            records[step] = field(rank, (500,), "f4", step)
+            other[step] = step
+
+
+def opaque(path, rank):
+    record = np.zeros(4000, dtype=[("id", "i4"), ("x", "f8", 3), ("kind", "i2"), ("v", "f4", 3)])
+    record["id"] = np.arange(4000)
+    record["x"] = field(rank, (4000, 3), "f8")
+    path.write_bytes(b"my own format" + record.tobytes())
+
+
+WRITERS = {"hdf5": hdf5, "netcdf4": netcdf4, "classic": classic, "opaque": opaque}
+
+
+@pytest.fixture(scope="module", params=WRITERS)
+def files(request, tmp_path_factory):
+    directory = tmp_path_factory.mktemp(request.param)
+    for rank in range(RANKS):
+        WRITERS[request.param](directory / f"restart_{rank}.x", rank)
+    return directory
+
+
+def hashes(directory):
+    return {
+        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("scheme", ["agnostic", "agnostic-block", "aware", "aware-block", "auto"])
+def test_every_file_comes_back(knarr, files, tmp_path, scheme):
+    packed = knarr.json("checkpoint", "pack", files, "-o", tmp_path / "set", "--scheme", scheme, "--group-size", "4")
+    assert packed["ranks"] == RANKS and packed["files"] == 2 and not packed["carried_whole"]
+    assert packed["packed_bytes"] < packed["raw_bytes"]
+    restored = knarr.json("checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out")
+    assert not restored["damage"]
+    assert hashes(tmp_path / "out") == hashes(files)
+    verified = knarr.json("checkpoint", "verify", tmp_path / "set")
+    assert verified["damage"] == []
+
+
+def test_bytes_do_not_depend_on_threads(knarr, files, tmp_path):
+    for jobs in ("1", "2", "5"):
+        knarr("checkpoint", "pack", files, "-o", tmp_path / jobs, "--jobs", jobs, "--no-base")
+    assert hashes(tmp_path / "1") == hashes(tmp_path / "2") == hashes(tmp_path / "5")
+
+
+def test_some_ranks(knarr, files, tmp_path):
+    knarr("checkpoint", "pack", files, "-o", tmp_path / "set", "--group-size", "2")
+    knarr("checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out", "--ranks", "1-2,5")
+    wanted = {name: value for name, value in hashes(files).items() if name in {f"restart_{n}.x" for n in (1, 2, 5)}}
+    assert hashes(tmp_path / "out") == wanted
+    assert "0 to 5" in knarr.fails(2, "checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out", "--ranks", "6")
+
+
+def test_variables_become_numpy_files(knarr, tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    for rank in range(RANKS):
+        hdf5(source / f"r{rank}.h5", rank)
+    knarr("checkpoint", "pack", source, "-o", tmp_path / "set")
+    done = knarr.json(
+        "checkpoint",
+        "restore",
+        tmp_path / "set",
+        "-d",
+        tmp_path / "out",
+        "--ranks",
+        "3",
+        "--variables",
+        "rho",
+        "--variables",
+        "chunked",
+        "--variables",
+        "packed",
+        "--variables",
+        "Grid*/Density",
+    )
+    assert len(done["files"]) == 15 and not done["damage"]
+    with h5py.File(source / "r3.h5") as file:
+        for found in done["files"]:
+            values = np.load(found["path"])
+            wanted = file[found["variable"]]
+            assert values.dtype == wanted.dtype and values.shape == wanted.shape
+            assert values.tobytes() == wanted[()].tobytes()
+    error = knarr.fails(2, "checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out", "--variables", "rhoo")
+    assert "rho" in error
+    # Chunks that were never written have no values of their own in the file.
+    error = knarr.fails(5, "checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out", "--variables", "rows")
+    assert "rows" in error and "restore the whole file" in error
+
+
+def test_records_become_numpy_files(knarr, tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    classic(source / "r0.nc", 0)
+    knarr("checkpoint", "pack", source / "r0.nc", "-o", tmp_path / "set")
+    knarr("checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out", "--variables", "*")
+    with netCDF4.Dataset(source / "r0.nc") as file:
+        for name in ("T", "u", "step"):
+            values = np.load(tmp_path / "out" / "r0.nc" / f"{name}.npy")
+            assert values.dtype.byteorder == ">"
+            assert np.array_equal(values, np.asarray(file[name][:]))
+
+
+def test_a_large_variable_is_read_without_the_others(knarr, tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    for rank in range(8):
+        with h5py.File(source / f"r{rank}.h5", "w") as file:
+            for name in ("a", "b", "c", "d"):
+                noise = np.random.default_rng(rank * 7 + ord(name)).normal(0, 1, (64, 64, 64))
+                file[name] = noise.astype("f4")
+    knarr("checkpoint", "pack", source, "-o", tmp_path / "set")
+    one = knarr.json(
+        "checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "o", "--ranks", "5", "--variables", "c"
+    )
+    explained = knarr.json("checkpoint", "explain", tmp_path / "set", "--variable", "c")
+    mine = sum(decision["packed_bytes"] for decision in explained["decisions"]) / 8
+    assert one["read_bytes"] <= 2 * mine
+
+
+def test_equal_content_is_stored_once_and_the_earlier_set_may_go(knarr, tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    for rank in range(RANKS):
+        hdf5(source / f"r{rank}.h5", rank)
+    one = knarr.json("checkpoint", "pack", source, "-o", tmp_path / "one")
+    with h5py.File(source / "r2.h5", "r+") as file:
+        file["rho"][0, 0, 0] = 1.0
+    two = knarr.json("checkpoint", "pack", source, "-o", tmp_path / "two")
+    assert two["base"] == str(tmp_path / "one")
+    assert two["packed_bytes"] < one["packed_bytes"] / 2
+    shutil.rmtree(tmp_path / "one")
+    knarr("checkpoint", "restore", tmp_path / "two", "-d", tmp_path / "out")
+    assert hashes(tmp_path / "out") == hashes(source)
+
+
+def test_names_of_all_kinds(knarr, tmp_path):
+    source = tmp_path / "in"
+    (source / "sub dir" / "a...").mkdir(parents=True)
+    names = ["a b", "ü", "new\nline", "sub dir/a.../-x", "%41", "'\"$(x)", "r10", "r9"]
+    for number, name in enumerate(names):
+        (source / name).write_bytes(b"content" * number)
+    (source / os.fsdecode(b"not\xffutf8")).write_bytes(b"x")
+    knarr("checkpoint", "pack", source, "-o", tmp_path / "set")
+    knarr("checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out")
+    assert {p.name: p.read_bytes() for p in (tmp_path / "out").rglob("*") if p.is_file()} == {
+        p.name: p.read_bytes() for p in source.rglob("*") if p.is_file()
+    }
+    ranks = [rank["name"] for rank in knarr.json("checkpoint", "info", tmp_path / "set")["ranks"]]
+    assert ranks.index("r9") < ranks.index("r10")
+
+
+def test_ranks_from_names(knarr, tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    for step in (1, 2):
+        for rank in range(3):
+            (source / f"{rank}.of.{step}").write_bytes(bytes([rank]))
+    (source / "log").write_bytes(b"x")
+    pack = ("checkpoint", "pack", source, "-o", tmp_path / "set")
+    assert "different steps" in knarr.fails(2, *pack, "--pattern", "{rank}.of.{step}")
+    knarr(*pack, "--pattern", "{rank}.of.2")
+    ranks = [rank["name"] for rank in knarr.json("checkpoint", "info", tmp_path / "set")["ranks"]]
+    assert ranks == ["0.of.2", "1.of.2", "2.of.2"]
+
+
+def test_damage_is_named_and_the_rest_comes_back(knarr, tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    for rank in range(RANKS):
+        hdf5(source / f"r{rank}.h5", rank)
+    knarr("checkpoint", "pack", source, "-o", tmp_path / "set", "--group-size", "3")
+    store = sorted((tmp_path / "set").glob("group-00001-*"))[0]
+    damaged = bytearray(store.read_bytes())
+    damaged[len(damaged) // 2] ^= 0x10
+    store.write_bytes(damaged)
+    error = knarr.fails(3, "checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out")
+    assert "rank 3 (r3.h5)" in error and "variables /" in error and str(store) in error
+    found = hashes(tmp_path / "out")
+    wanted = hashes(source)
+    assert {"r0.h5", "r1.h5", "r2.h5"} <= set(found)
+    assert all(wanted[name] == value for name, value in found.items())
+    assert knarr.fails(3, "checkpoint", "verify", tmp_path / "set") == error
+
+
+def test_newer_sets_and_no_sets_are_refused(knarr, tmp_path):
+    (tmp_path / "in").write_bytes(b"x" * 1000)
+    knarr("checkpoint", "pack", tmp_path / "in", "-o", tmp_path / "set")
+    manifest = tmp_path / "set" / "manifest.knarr"
+    newer = bytearray(manifest.read_bytes())
+    newer[7] = 2
+    manifest.write_bytes(newer)
+    assert "version 2" in knarr.fails(5, "checkpoint", "info", tmp_path / "set")
+    assert "not a checkpoint set" in knarr.fails(3, "checkpoint", "info", tmp_path)
+    assert "version 2" in knarr("checkpoint", "list", tmp_path).stdout
+
+
+def test_a_full_disk_leaves_the_last_set_intact(knarr, tmp_path):
+    """The limit on file sizes stands for a full disk: a write fails in the middle."""
+    source = tmp_path / "in"
+    source.mkdir()
+    for rank in range(4):
+        (source / f"r{rank}").write_bytes(random.Random(rank).randbytes(400_000))
+    knarr("checkpoint", "pack", source, "-o", tmp_path / "set")
+    before = hashes(tmp_path / "set")
+    (source / "r0").write_bytes(random.Random(9).randbytes(400_000))
+    command = [knarr.program, "checkpoint", "pack", source, "-o", tmp_path / "set", "--force", "--no-base"]
+    done = subprocess.run(
+        ["bash", "-c", 'trap "" XFSZ; ulimit -f 800; exec "$@"', "_", *map(str, command)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 4, done.stderr
+    assert str(tmp_path / "set") in done.stderr
+    assert hashes(tmp_path / "set") == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "set"]
+
+
+def test_the_configuration_says_how(knarr, tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    for rank in range(4):
+        hdf5(source / f"restart_{rank}.h5", rank)
+    config = tmp_path / "knarr.toml"
+    rule = '[[file]]\npattern = "restart_*"\nroute = "checkpoint"\ngroup_size = 2\nscheme = "aware"\n'
+    config.write_text(rule + 'similar = ["Grid[0-9]+/(.*)"]\n')
+    knarr("checkpoint", "pack", source, "-o", tmp_path / "set", "-c", config)
+    info = knarr.json("checkpoint", "info", tmp_path / "set")
+    assert (info["scheme"], info["group_size"]) == ("aware", 2)
+    assert [rank["group"] for rank in info["ranks"]] == [0, 0, 1, 1]
+    config.write_text('[[file]]\npattern = "restart_*"\n')
+    pack = ("checkpoint", "pack", source, "-o", tmp_path / "other", "-c", config)
+    assert "another route" in knarr.fails(2, *pack)
+    config.write_text('[[file]]\npattern = "restart_*"\ngroup_size = 2\n')
+    assert 'route = "checkpoint"' in knarr.fails(2, *pack)
+    config.write_text(rule)
+    error = knarr.fails(2, "repack", source / "restart_0.h5", "-o", tmp_path / "x.h5", "-c", config)
+    assert "knarr checkpoint pack" in error
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "knarr.toml", "set"]
+
+
+def test_memory_does_not_grow_with_the_group(knarr, tmp_path):
+    """A group of ten times the memory that is allowed; the program itself takes some on top."""
+    source = tmp_path / "in"
+    source.mkdir()
+    allowed = 96 << 20
+    for rank in range(16):
+        with h5py.File(source / f"r{rank}.h5", "w") as file:
+            for name in "abcd":
+                values = np.random.default_rng(rank).integers(0, 1 << 20, (15 << 20) // 8 + rank)
+                file[name] = np.cumsum(values) * (1 + ord(name))
+    assert sum(path.stat().st_size for path in source.iterdir()) > 10 * allowed
+    command = ["checkpoint", "pack", source, "-o", tmp_path / "set", "--max-mem", f"{allowed >> 20}M", "--jobs", "2"]
+    peak = peak_memory(knarr, *command, "--goal", "speed")
+    assert peak < allowed + (64 << 20), f"{peak >> 20} MiB"
+    peak = peak_memory(knarr, "checkpoint", "verify", tmp_path / "set", "--max-mem", f"{allowed >> 20}M", "--jobs", "2")
+    assert peak < allowed + (64 << 20), f"{peak >> 20} MiB"
+
+
+def peak_memory(knarr, *arguments):
+    """Bytes that the program held at most."""
+    measure = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL);"
+    measure += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    command = [sys.executable, "-c", measure, knarr.program, *arguments]
+    done = subprocess.run([str(word) for word in command], env=knarr.environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout) * 1024
