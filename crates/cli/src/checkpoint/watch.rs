@@ -47,6 +47,10 @@ pub(super) fn run(arguments: &Watch) -> Result<u8> {
     let engine = crate::session::engine_for_run(&arguments.resources, configured.profile())?;
     let stop = Stop::listen(Arc::clone(&engine.cancel))?;
     let directory = Directory::open(&arguments.directory, pattern, &arguments.output)?;
+    if !arguments.once {
+        // Threads inherit it; where it is refused packing is only less polite.
+        let _ = rustix::process::setpriority_process(None, crate::run::BACKGROUND);
+    }
     let mut watching = Watching {
         arguments,
         configured,
