@@ -63,6 +63,7 @@ bench: build python
 	$(KNARR) repack bench/inputs/variables.nc -o bench/inputs/grid.nc --chain grid --portable knarr --force
 	$(KNARR_PYTHON) bench/run.py codecs --knarr bench/inputs/grid.nc
 	$(KNARR_PYTHON) bench/run.py choice
+	$(KNARR_PYTHON) bench/run.py model
 	$(KNARR_PYTHON) bench/run.py pipeline
 	$(KNARR_PYTHON) bench/run.py plugin
 	$(KNARR_PYTHON) bench/run.py lossy

@@ -3,6 +3,7 @@
     run.py repack  [--repeats N] [--peers-only] [--goals balanced,...] [--inputs real.nc,...]
     run.py codecs  [--jobs N] [--knarr FILE...]
     run.py choice
+    run.py model [--write]
     run.py pipeline [--threads N] [--repeats N]
     run.py memory  [--max-mem 128M]
     run.py plugin
@@ -30,6 +31,7 @@ import codecs_pool
 import green
 import green_plots
 import lossy
+import model
 import pipeline
 import plugin
 import repack
@@ -132,6 +134,15 @@ def run_choice(_options: argparse.Namespace, facts: dict[str, object]) -> None:
     save("choice", rows, facts)
 
 
+def run_model(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    rows = model.measure_model(INPUTS)
+    print(header(facts))
+    print(model.table(rows))
+    save("model", [row for row in rows if "model" not in row], facts)
+    if options.write:
+        model.write_model(rows)
+
+
 def run_pipeline(options: argparse.Namespace, facts: dict[str, object]) -> None:
     rows = pipeline.measure_pipeline(INPUTS / "real.nc", INPUTS / "pipeline.nc", options.threads, options.repeats)
     print(header(facts))
@@ -181,9 +192,7 @@ def run_memory(options: argparse.Namespace, facts: dict[str, object]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     kinds = parser.add_subparsers(required=True)
     one = kinds.add_parser("repack", help="whole files against h5repack, nccopy, cmip7-repack and h5py loops")
     one.add_argument("--repeats", type=int, default=3)
@@ -193,15 +202,18 @@ def main() -> None:
     one.set_defaults(run=run_repack)
     two = kinds.add_parser("codecs", help="ratio per real variable of every chain of the pool")
     two.add_argument("--jobs", type=int, default=1)
-    two.add_argument(
-        "--knarr", type=Path, nargs="*", default=[], help="repacked copies of variables.nc to compare"
-    )
+    two.add_argument("--knarr", type=Path, nargs="*", default=[], help="repacked copies of variables.nc to compare")
     two.set_defaults(run=run_codecs)
     three = kinds.add_parser("memory", help="peak memory on a file ten times --max-mem")
     three.add_argument("--max-mem", default="128M")
     three.set_defaults(run=run_memory)
     four = kinds.add_parser("choice", help="choices of each goal against the best of all candidates")
     four.set_defaults(run=run_choice)
+    seven = kinds.add_parser("model", help="the predictor on families of data that it did not see")
+    seven.add_argument(
+        "--write", action="store_true", help="also replace the model that comes with the program; build again then"
+    )
+    seven.set_defaults(run=run_model)
     five = kinds.add_parser("pipeline", help="repack against its codecs alone in memory")
     five.add_argument("--threads", type=int, default=os.cpu_count())
     five.add_argument("--repeats", type=int, default=3)

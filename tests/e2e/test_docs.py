@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -86,6 +87,7 @@ def test_the_example_of_knarr_toml_works(knarr, tmp_path):
     example = next(block for block in _blocks("docs/cli.md", "toml") if "[[file]]" in block)
     tomllib.loads(example)
     knarr("profile", "--seconds", "1", "-o", tmp_path / "knarr-profile.json")
+    shutil.copy(REPOSITORY / "crates/core/src/predictor/built-in.json", tmp_path / "knarr-model.json")
     done = _configured(knarr, tmp_path, example)
     assert done.returncode == 0, done.stderr
 

@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use knarr_core::chain::ChainSpec;
 use knarr_core::choose::{Target, candidates, trial};
 use knarr_core::codec::Reader;
 use knarr_core::engine::{Engine, Silent};
@@ -16,6 +17,7 @@ use knarr_core::goal::Goal;
 use knarr_core::model::Variable;
 use knarr_core::pipeline::{advise, chunk_count, chunk_position, chunk_region};
 use knarr_core::plan::Action;
+use knarr_core::predictor::Pace;
 use knarr_core::settings::{ChunkRule, Settings, chunk_shape};
 use knarr_core::store::Source;
 
@@ -55,7 +57,11 @@ fn main() {
             for (goal, plan) in GOALS.iter().zip(&plans) {
                 let Action::Encode(choice) = &plan.variables[index].action else { continue };
                 let parsed: Goal = goal.parse().unwrap();
-                let score = |chain, ratio| parsed.score(&engine.profile.merits(&engine.codecs, chain, ratio));
+                let score = |chain: &ChainSpec, ratio| {
+                    let known = choice.candidates.iter().find(|known| known.chain == *chain);
+                    let pace = known.map_or_else(Pace::default, |known| known.pace);
+                    parsed.score(&engine.profile.paced_merits(&engine.codecs, chain, ratio, pace))
+                };
                 let best = ratios
                     .iter()
                     .filter(|(_, ratio)| *ratio > 0.0)

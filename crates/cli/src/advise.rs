@@ -13,7 +13,7 @@ use crate::table::{self, Align};
 
 pub(crate) fn run(arguments: &Advise) -> Result<u8> {
     let request = Request::new(&arguments.wishes)?;
-    let engine = crate::session::engine(&arguments.resources, request.profile())?;
+    let engine = crate::session::engine(&arguments.resources, &request.machine())?;
     let format = OutputFormat::of(Path::new(&format!("x.{}", arguments.to)))?;
     let opener = Opener::new(&engine, &arguments.inputs)?;
     let mut plans = Vec::new();

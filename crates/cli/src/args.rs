@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Generate(Generate),
     /// Measure this machine's codecs and write the profile that choices use
     Profile(Profile),
+    /// Learn from your own files what their data makes of each chain, and write the model that choices use
+    Train(Train),
     /// Show the saved plan of an output: features, candidates tried, scores, the choice
     Explain(Explain),
     /// Which filters, plugins and paths are present or missing, for C, Python and Fortran readers
@@ -52,7 +54,7 @@ pub(crate) enum Command {
     Chains,
 }
 
-/// Threads, memory and profile, for every command that works on values.
+/// Threads, memory, profile and model, for every command that works on values.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Resources {
     /// Worker threads [default: SLURM_CPUS_PER_TASK, else all cores]
@@ -64,6 +66,9 @@ pub(crate) struct Resources {
     /// Profile written by 'knarr profile' [default: the user's, else the built-in one]
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
+    /// Model written by 'knarr train' [default: the user's, else the built-in one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
 }
 
 /// What inputs do not say of themselves.
@@ -301,6 +306,28 @@ pub(crate) struct Profile {
     /// Seconds to spend, roughly
     #[arg(long, value_name = "S", default_value_t = 60.0)]
     pub(crate) seconds: f64,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Train {
+    /// Files, patterns, or directories whose files are looked at
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<String>,
+    /// Where to write the model [default: the user's configuration directory, where it is found again]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Seconds of one core to spend on running chains, roughly
+    #[arg(long, value_name = "S", default_value_t = 300.0)]
+    pub(crate) seconds: f64,
+    /// Chunks of each variable to look at, at most
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) samples: u32,
+    /// Profile written by 'knarr profile' [default: the user's, else the built-in one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
+    /// Machine-readable result
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]

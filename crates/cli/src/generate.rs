@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8> {
     let output = arguments.output.as_deref().ok_or_else(|| Error::usage("an output is needed").mend("add -o OUT"))?;
     let source = Box::new(Generated::new(&fields(arguments)?)?);
     let request = Request::new(&arguments.wishes)?;
-    let engine = crate::session::engine(&arguments.resources, request.profile())?;
+    let engine = crate::session::engine(&arguments.resources, &request.machine())?;
     let mut settings = request.settings(output)?;
     // Values as they are, unless something is said of how to store them.
     let is_plain = asks_for_nothing(&arguments.wishes);
@@ -54,6 +54,8 @@ fn asks_for_nothing(wishes: &Wishes) -> bool {
         &wishes.finest_abs_error,
         &wishes.significant_bits,
         &wishes.significant_digits,
+        &wishes.exact_up_to,
+        &wishes.exact_from,
     ];
     let words = [&wishes.goal, &wishes.portable];
     wishes.config.is_none() && words.iter().all(|word| word.is_none()) && texts.iter().all(|texts| texts.is_empty())

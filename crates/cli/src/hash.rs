@@ -1,5 +1,6 @@
 //! `knarr hash`: content apart from storage.
 
+use knarr_core::config::Machine;
 use knarr_core::content;
 use knarr_core::error::Result;
 
@@ -8,7 +9,7 @@ use crate::inputs::Opener;
 use crate::progress::Bar;
 
 pub(crate) fn run(arguments: &Hash) -> Result<u8> {
-    let engine = crate::session::engine(&arguments.resources, None)?;
+    let engine = crate::session::engine(&arguments.resources, &Machine::default())?;
     let paths = crate::inputs::expand(&arguments.files)?;
     let opener = Opener::new(&engine, &arguments.inputs)?;
     let mut all = Vec::new();

@@ -19,6 +19,7 @@ mod report;
 mod request;
 mod run;
 mod session;
+mod train;
 mod verify;
 
 use knarr_core::table;
@@ -70,6 +71,7 @@ fn run() -> ExitCode {
         Command::Hash(arguments) => hash::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),
         Command::Profile(arguments) => profile::run(arguments),
+        Command::Train(arguments) => train::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Hdf5Filter(arguments) => hdf5_filter::run(arguments),

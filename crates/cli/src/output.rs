@@ -1,4 +1,4 @@
-//! Small outputs of the program itself: pages and profiles. Written beside their place, synced, then renamed.
+//! Small outputs of the program itself: pages, profiles and models. Written beside their place, synced, then renamed.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -23,6 +23,19 @@ pub(crate) fn replace(path: &Path, contents: &[u8]) -> Result<()> {
         std::fs::rename(&temporary.0, path)
     };
     write().map_err(|error| Error::write(path, &error))
+}
+
+/// Puts `value` as JSON at `path`, as [`replace`] does; makes the directory if asked to.
+///
+/// # Errors
+/// As for [`replace`].
+pub(crate) fn write_json(path: &Path, value: &impl serde::Serialize, make_directory: bool) -> Result<()> {
+    if let Some(directory) = path.parent().filter(|_| make_directory) {
+        std::fs::create_dir_all(directory).map_err(|error| Error::write(directory, &error))?;
+    }
+    let mut text = serde_json::to_string_pretty(value).map_err(|error| Error::internal(error.to_string()))?;
+    text.push('\n');
+    replace(path, text.as_bytes())
 }
 
 /// A file that is gone once it was renamed, and is removed if it was not.

@@ -1,13 +1,12 @@
 //! `knarr profile`: measures this machine's codecs.
 
-use std::path::{Path, PathBuf};
-
 use knarr_core::energy;
 use knarr_core::engine::Progress;
 use knarr_core::error::{Error, Result};
 use knarr_core::profile::{self, Cost, Profile};
 
 use crate::args::{self, Resources};
+use crate::output::write_json;
 use crate::progress::Bar;
 use crate::table::{self, Align};
 
@@ -21,7 +20,7 @@ pub(crate) fn run(arguments: &args::Profile) -> Result<u8> {
     let path = arguments.output.clone().or_else(|| usual.clone()).ok_or_else(|| {
         Error::usage("neither HOME nor XDG_CONFIG_HOME is set").mend("say where to write the profile with --output")
     })?;
-    let resources = Resources { jobs: Some(1), max_mem: "1G".to_owned(), profile: None };
+    let resources = Resources { jobs: Some(1), max_mem: "1G".to_owned(), profile: None, model: None };
     // The profile that is to be replaced may be unreadable: it must not stand in the way of a new one.
     let engine = crate::session::engine_without_profile(&resources)?;
     let progress = Bar::new("this machine");
@@ -29,7 +28,7 @@ pub(crate) fn run(arguments: &args::Profile) -> Result<u8> {
     let power = energy::measured_power();
     let measured = profile::measure(&engine, machine(), power, arguments.seconds, &energy::thread_seconds, &progress)?;
     drop(progress);
-    write(&path, &measured, arguments.output.is_none())?;
+    write_json(&path, &measured, arguments.output.is_none())?;
     print(&measured);
     println!(
         "{}: energy from a {}: {} W per busy core, {} J to move a GB",
@@ -44,16 +43,6 @@ pub(crate) fn run(arguments: &args::Profile) -> Result<u8> {
         );
     }
     Ok(0)
-}
-
-fn write(path: &Path, measured: &Profile, make_directory: bool) -> Result<()> {
-    let directory = path.parent().filter(|_| make_directory).map_or_else(PathBuf::new, Path::to_path_buf);
-    if make_directory {
-        std::fs::create_dir_all(&directory).map_err(|error| Error::write(&directory, &error))?;
-    }
-    let mut text = serde_json::to_string_pretty(measured).map_err(|error| Error::internal(error.to_string()))?;
-    text.push('\n');
-    crate::output::replace(path, text.as_bytes())
 }
 
 /// Processor model and cores.

@@ -18,7 +18,7 @@ use crate::table::{self, Align};
 
 pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     let request = Request::new(&arguments.wishes)?;
-    let engine = crate::session::engine(&arguments.resources, request.profile())?;
+    let engine = crate::session::engine(&arguments.resources, &request.machine())?;
     let opener = Opener::new(&engine, &arguments.inputs)?;
     let jobs = pairs(&crate::inputs::expand(&arguments.files)?, &arguments.output)?;
     refuse_selection(arguments, &jobs)?;

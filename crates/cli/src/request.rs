@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use knarr_core::chain::ChainSpec;
-use knarr_core::config::{Config, Route};
+use knarr_core::config::{Config, Machine, Route};
 use knarr_core::energy::Site;
 use knarr_core::error::{Error, Result};
 use knarr_core::quality::Quality;
@@ -30,11 +30,9 @@ impl Request {
         Ok(request)
     }
 
-    /// The profile named in the configuration, relative to it.
-    pub(crate) fn profile(&self) -> Option<PathBuf> {
-        let (path, config) = self.config.as_ref()?;
-        let profile = config.machine.profile.as_ref()?;
-        Some(path.parent().unwrap_or(Path::new("")).join(profile))
+    /// What the configuration says of the machine.
+    pub(crate) fn machine(&self) -> Machine {
+        self.config.as_ref().map(|(path, config)| config.machine.beside(path)).unwrap_or_default()
     }
 
     /// What the centre pays for stored bytes, if the configuration says so.

@@ -1,24 +1,33 @@
-//! The engine of one invocation: threads, memory, profile, and what an interrupt does.
+//! The engine of one invocation: threads, memory, profile, model, and what an interrupt does.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use knarr_core::config::Machine;
 use knarr_core::engine::Engine;
 use knarr_core::error::{Error, Result};
+use knarr_core::predictor::Predictor;
 use knarr_core::profile::Profile;
 
 use crate::args::Resources;
 
-/// Sets up codecs, threads, memory, profile and what Ctrl-C and termination do.
-pub(crate) fn engine(resources: &Resources, configured_profile: Option<PathBuf>) -> Result<Engine> {
-    let engine = with_profile(engine_without_signals(resources)?, resources, configured_profile)?;
+/// Sets up codecs, threads, memory, profile, model and what Ctrl-C and termination do.
+pub(crate) fn engine(resources: &Resources, machine: &Machine) -> Result<Engine> {
+    let engine = with_costs(engine_without_signals(resources)?, resources, machine)?;
     register(&engine)?;
     Ok(engine)
 }
 
-/// As [`engine`], with the built-in profile whatever the user has.
+/// As [`engine`], with the user's profile and the built-in model.
+pub(crate) fn engine_without_model(resources: &Resources) -> Result<Engine> {
+    let engine = with_profile(engine_without_signals(resources)?, resources, None)?;
+    register(&engine)?;
+    Ok(engine)
+}
+
+/// As [`engine`], with the built-in profile and model whatever the user has.
 pub(crate) fn engine_without_profile(resources: &Resources) -> Result<Engine> {
     let engine = engine_without_signals(resources)?;
     register(&engine)?;
@@ -26,17 +35,29 @@ pub(crate) fn engine_without_profile(resources: &Resources) -> Result<Engine> {
 }
 
 /// As [`engine`], for a command that handles signals itself.
-pub(crate) fn engine_for_run(resources: &Resources, configured_profile: Option<PathBuf>) -> Result<Engine> {
-    with_profile(engine_without_signals(resources)?, resources, configured_profile)
+pub(crate) fn engine_for_run(resources: &Resources, machine: &Machine) -> Result<Engine> {
+    with_costs(engine_without_signals(resources)?, resources, machine)
 }
 
-fn with_profile(mut engine: Engine, resources: &Resources, configured_profile: Option<PathBuf>) -> Result<Engine> {
-    if let Some(path) = resources.profile.clone().or(configured_profile) {
-        engine.profile = Arc::new(Profile::read(&path)?);
-    } else if let Some(path) = user_profile().filter(|path| path.exists()) {
+/// With the profile and the model of the command line, else of the configuration, else of the user, else built in.
+fn with_costs(engine: Engine, resources: &Resources, machine: &Machine) -> Result<Engine> {
+    let mut engine = with_profile(engine, resources, machine.profile.as_ref())?;
+    if let Some(path) = named(resources.model.as_ref(), machine.model.as_ref(), user_model()) {
+        engine.predictor = Arc::new(Predictor::read(&path)?);
+    }
+    Ok(engine)
+}
+
+fn with_profile(mut engine: Engine, resources: &Resources, configured: Option<&PathBuf>) -> Result<Engine> {
+    if let Some(path) = named(resources.profile.as_ref(), configured, user_profile()) {
         engine.profile = Arc::new(Profile::read(&path)?);
     }
     Ok(engine)
+}
+
+/// The file that was asked for, else the one that is configured, else the user's if there is one.
+fn named(asked: Option<&PathBuf>, configured: Option<&PathBuf>, users: Option<PathBuf>) -> Option<PathBuf> {
+    asked.or(configured).cloned().or_else(|| users.filter(|path| path.exists()))
 }
 
 fn engine_without_signals(resources: &Resources) -> Result<Engine> {
@@ -76,10 +97,19 @@ pub(crate) fn interrupted_code() -> Option<u8> {
 
 /// Where the user's profile lies: `$XDG_CONFIG_HOME/knarr/profile.json`, else below `~/.config`.
 pub(crate) fn user_profile() -> Option<PathBuf> {
+    user_file("profile.json")
+}
+
+/// Where the user's model lies: `model.json` beside the profile.
+pub(crate) fn user_model() -> Option<PathBuf> {
+    user_file("model.json")
+}
+
+fn user_file(name: &str) -> Option<PathBuf> {
     let base = std::env::var_os("XDG_CONFIG_HOME")
         .map(PathBuf::from)
         .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config")))?;
-    Some(base.join("knarr").join("profile.json"))
+    Some(base.join("knarr").join(name))
 }
 
 fn slurm_cpus() -> Option<usize> {

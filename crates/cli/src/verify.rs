@@ -1,5 +1,6 @@
 //! `knarr verify`: equal bits, or the largest error against the promised bound.
 
+use knarr_core::config::Machine;
 use knarr_core::content::{self, Difference, MetadataDifference, VariableComparison};
 use knarr_core::error::Result;
 
@@ -9,7 +10,7 @@ use crate::progress::Bar;
 use crate::table::{self, Align};
 
 pub(crate) fn run(arguments: &Verify) -> Result<u8> {
-    let engine = crate::session::engine(&arguments.resources, None)?;
+    let engine = crate::session::engine(&arguments.resources, &Machine::default())?;
     let opener = Opener::new(&engine, &arguments.inputs)?;
     let open = |path| opener.open(path).map(knarr_formats::whole_records);
     let (original, copy) = (open(&arguments.original)?, open(&arguments.copy)?);

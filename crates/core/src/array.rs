@@ -246,6 +246,11 @@ pub fn swap_bytes(bytes: &mut [u8], size: usize) {
     }
 }
 
+/// True if all elements have the same bits. Ends at the first that differs.
+pub(crate) fn is_constant(size: usize, raw: &[u8]) -> bool {
+    size > 0 && raw.len() > size && raw[size..] == raw[..raw.len() - size]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,5 +287,14 @@ mod tests {
             swap_bytes(&mut bytes, size);
             assert_eq!(bytes, original);
         }
+    }
+
+    #[test]
+    fn constant_means_every_element() {
+        let mut raw = vec![7u8; 4000];
+        assert!(is_constant(4, &raw));
+        raw[3999] = 8;
+        assert!(!is_constant(4, &raw));
+        assert!(!is_constant(0, &raw) && !is_constant(4, &raw[..4]));
     }
 }

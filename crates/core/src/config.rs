@@ -34,6 +34,17 @@ pub struct Config {
 pub struct Machine {
     /// Profile written by `knarr profile`; relative to the configuration file.
     pub profile: Option<PathBuf>,
+    /// Model written by `knarr train`; relative to the configuration file.
+    pub model: Option<PathBuf>,
+}
+
+impl Machine {
+    /// The same with paths that are relative to the configuration file `config` resolved.
+    #[must_use]
+    pub fn beside(&self, config: &Path) -> Self {
+        let resolved = |path: &Option<PathBuf>| Some(config.parent().unwrap_or(Path::new("")).join(path.as_ref()?));
+        Self { profile: resolved(&self.profile), model: resolved(&self.model) }
+    }
 }
 
 /// Where the values of a family of files go.
@@ -256,6 +267,7 @@ mod tests {
             r#"
 [machine]
 profile = "knarr-profile.json"
+model   = "/site/model.json"
 [[file]]
 pattern = "history_*.nc"
 route   = "compress"
@@ -271,6 +283,9 @@ variables."*".quality = "lossless"
         assert_eq!(settings.rules[1].pattern, "T");
         assert_eq!(settings.rules[1].quality.unwrap().max_abs_error, Some(0.01));
         assert!(config.rule_for(Path::new("restart.nc")).is_none());
+        let machine = config.machine.beside(Path::new("run/knarr.toml"));
+        assert_eq!(machine.profile.unwrap(), Path::new("run/knarr-profile.json"));
+        assert_eq!(machine.model.unwrap(), Path::new("/site/model.json"));
         let config = Config::parse(
             r#"
 [[file]]

@@ -5,15 +5,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::codec::CodecList;
 use crate::error::{Error, ErrorKind, Result};
+use crate::predictor::Predictor;
 use crate::profile::Profile;
 
-/// Codecs, profile and resources that one operation uses. Cheap to clone.
+/// Codecs, profile, model and resources that one operation uses. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
     /// Codecs that may be used.
     pub codecs: CodecList,
     /// Costs that choices are made with.
     pub profile: Arc<Profile>,
+    /// What choices expect of chains.
+    pub predictor: Arc<Predictor>,
     /// Worker threads, at least 1.
     pub jobs: usize,
     /// Bytes that chunks, buffers and caches may take together.
@@ -23,11 +26,12 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine with the built-in profile, all cores of this machine and 1 GiB of memory.
+    /// An engine with the built-in profile and model, all cores of this machine and 1 GiB of memory.
     pub fn new(codecs: CodecList) -> Self {
         Self {
             codecs,
             profile: Arc::new(Profile::built_in()),
+            predictor: Arc::new(Predictor::built_in()),
             jobs: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             max_mem: 1 << 30,
             cancel: Arc::new(AtomicBool::new(false)),

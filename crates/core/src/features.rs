@@ -1,5 +1,7 @@
 //! What analysis found in a sample of a variable: the input of prediction, and what `knarr explain` shows.
 
+mod structure;
+
 use serde::{Deserialize, Serialize};
 
 use crate::array::{ArraySpec, Endian, swap_bytes};
@@ -23,6 +25,7 @@ pub enum Class {
 
 /// Features of a sample. Fractions are between 0 and 1; entropies in bits per byte.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Features {
     /// Elements looked at.
     pub elements: u64,
@@ -46,6 +49,19 @@ pub struct Features {
     pub delta_entropy: Vec<f64>,
     /// Mean bits of the order-preserving difference to the neighbour, per axis, slowest first.
     pub axis_bits: Vec<f64>,
+    /// Mean bits of what a plane through neighbours along the two fastest axes leaves; all bits of the element where
+    /// there is one axis.
+    pub plane_bits: f64,
+    /// Order-0 entropy of whole elements, bits per element, in a few thousand elements.
+    pub element_entropy: f64,
+    /// Fraction of elements that came after the same element before.
+    pub pair_repeats: f64,
+    /// Fraction of positions in byte planes where four bytes occur that occurred in that plane before.
+    pub plane_matches: f64,
+    /// Order-0 entropies of the differences of neighbouring bytes of each byte plane, together, bits per element.
+    pub byte_delta_entropy: f64,
+    /// Entropies of "differs from the element before" of each bit, together, bits per element.
+    pub flip_entropy: f64,
 }
 
 impl Features {
@@ -128,6 +144,13 @@ impl Features {
         features.plane_entropy = planes.iter().rev().map(entropy).collect();
         features.delta_entropy = deltas.iter().rev().map(entropy).collect();
         features.axis_bits = axis_bits(spec, words, &order);
+        let found = structure::structure(spec, words, &order);
+        features.plane_bits = found.plane_bits;
+        features.element_entropy = found.element_entropy;
+        features.pair_repeats = found.pair_repeats;
+        features.plane_matches = found.plane_matches;
+        features.byte_delta_entropy = found.byte_delta_entropy;
+        features.flip_entropy = found.flip_entropy;
         features.class = features.classify(first.len(), size);
         features
     }
@@ -169,6 +192,12 @@ impl Features {
             plane_entropy: means(&self.plane_entropy, &other.plane_entropy),
             delta_entropy: means(&self.delta_entropy, &other.delta_entropy),
             axis_bits: means(&self.axis_bits, &other.axis_bits),
+            plane_bits: mean(self.plane_bits, other.plane_bits),
+            element_entropy: mean(self.element_entropy, other.element_entropy),
+            pair_repeats: mean(self.pair_repeats, other.pair_repeats),
+            plane_matches: mean(self.plane_matches, other.plane_matches),
+            byte_delta_entropy: mean(self.byte_delta_entropy, other.byte_delta_entropy),
+            flip_entropy: mean(self.flip_entropy, other.flip_entropy),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The part of Knarr that knows no file format, no MPI and no foreign library.
 //!
 //! Reading order: [`error`], [`array`], [`codec`], [`chain`], [`quality`],
-//! [`goal`], [`features`], [`profile`], [`choose`], [`plan`], [`frame`].
+//! [`goal`], [`features`], [`profile`], [`predictor`], [`choose`], [`plan`], [`frame`].
 #![forbid(unsafe_code)]
 
 pub mod array;
@@ -28,6 +28,7 @@ pub mod output;
 pub mod pack;
 pub mod pipeline;
 pub mod plan;
+pub mod predictor;
 pub mod profile;
 pub mod provenance;
 pub mod quality;

@@ -7,6 +7,7 @@ use crate::chain::ChainSpec;
 use crate::codec::Reader;
 use crate::features::Features;
 use crate::goal::{Goal, Merits};
+use crate::predictor::Pace;
 use crate::quality::{Bound, Observed, Quality};
 use crate::table::{self, Align};
 
@@ -144,6 +145,9 @@ pub struct Candidate {
     pub merits: Merits,
     /// Ratio that prediction expected.
     pub predicted_ratio: f64,
+    /// Factors on the times of the profile that this data is expected to need.
+    #[serde(default)]
+    pub pace: Pace,
     /// Ratio measured on the samples; absent if the chain was not tried.
     pub tried_ratio: Option<f64>,
     /// Score under the goal; larger is better.

@@ -4,10 +4,13 @@ use knarr_core::codec::Reader;
 use knarr_core::engine::Engine;
 use knarr_core::error::{Error, Result};
 use knarr_core::pack::Packer;
+use knarr_core::predictor::Predictor;
 use knarr_core::quality::Quality;
 use knarr_core::settings::{Rule, Settings};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Settings and resources of one call. Unknown keys are errors.
 #[derive(Debug, Default, Deserialize)]
@@ -21,6 +24,7 @@ pub(crate) struct Request {
     variables: BTreeMap<String, VariableRequest>,
     jobs: Option<usize>,
     max_mem: Option<u64>,
+    model: Option<PathBuf>,
     verify: Option<bool>,
     pub(crate) force: bool,
 }
@@ -72,6 +76,9 @@ impl Request {
         let mut engine = Engine::new(knarr_native::codecs()?);
         engine.jobs = self.jobs.unwrap_or(engine.jobs).max(1);
         engine.max_mem = self.max_mem.unwrap_or(engine.max_mem);
+        if let Some(path) = &self.model {
+            engine.predictor = Arc::new(Predictor::read(path)?);
+        }
         Ok(engine)
     }
 }

@@ -66,9 +66,8 @@ struct Begun {
 fn prepare(arguments: &Run) -> Result<Begun> {
     let config = Config::read(&arguments.config)
         .map_err(|error| error.mend("write the file, or name another with --config; docs/run.md has an example"))?;
-    let profile = config.machine.profile.as_ref();
-    let profile = profile.map(|path| arguments.config.parent().unwrap_or(Path::new("")).join(path));
-    let mut engine = crate::session::engine_for_run(&arguments.resources, profile)?;
+    let machine = config.machine.beside(&arguments.config);
+    let mut engine = crate::session::engine_for_run(&arguments.resources, &machine)?;
     engine.cancel = Arc::new(AtomicBool::new(false));
     // What was asked for stands last: it wins over what was learnt.
     let learnt = Learnt::read(&written::path(&arguments.config));

@@ -126,7 +126,7 @@ fn lossy_step(name: &str, bound: &Bound) -> Option<String> {
 }
 
 /// The rounding step that keeps `bound` for every element.
-fn rounding(bound: &Bound) -> String {
+pub(super) fn rounding(bound: &Bound) -> String {
     let mut options = Vec::new();
     if bound.abs.is_finite() {
         options.push(format!("abs={:?}", bound.abs));

@@ -1,16 +1,18 @@
-//! Choice: features and profile narrow the candidates, trials on samples decide, the goal ranks.
+//! Choice: predictor and profile narrow the candidates, trials on samples decide, the goal ranks.
 //!
 //! Decision is apart from execution: [`predict`] and [`rank`] are pure; [`trial`] runs chains on samples
 //! and returns numbers that depend only on the samples; [`run_rounds`] says which are run on which samples.
 
 mod candidates;
-mod predict;
+mod look;
+mod regret;
 mod rounds;
 mod sample;
 mod trial;
 
 pub use candidates::{Target, all_chains, candidates, with_bound};
-pub use predict::predict_ratio;
+pub use look::look;
+pub use regret::{Regret, regret};
 pub use rounds::{Trials, run_rounds};
 pub use sample::{cut, cut_samples, sample_regions, trial_share};
 pub use trial::{TrialSet, trial};
@@ -20,33 +22,32 @@ use crate::codec::CodecList;
 use crate::features::Features;
 use crate::goal::Goal;
 use crate::plan::Candidate;
+use crate::predictor::Outlook;
 use crate::profile::Profile;
 
-/// Candidates with predicted merits, best first. Ties go to the earlier candidate. Pure.
+/// Candidates with the merits that `outlook` says, best first. Ties go to the earlier candidate. Pure.
 pub fn predict(
     chains: &[ChainSpec],
-    features: &Features,
+    outlook: &Outlook,
     goal: &Goal,
     profile: &Profile,
     codecs: &CodecList,
 ) -> Vec<Candidate> {
-    let candidates = chains
-        .iter()
-        .map(|chain| {
-            let predicted_ratio = predict_ratio(chain, features);
-            let merits = profile.merits(codecs, chain, predicted_ratio);
-            Candidate {
-                chain: chain.clone(),
-                merits,
-                predicted_ratio,
-                tried_ratio: None,
-                score: goal.score(&merits),
-                dropped: None,
-                observed: None,
-            }
-        })
-        .collect();
-    rank(candidates)
+    let candidates = chains.iter().zip(&outlook.paces).map(|(chain, &pace)| {
+        let predicted_ratio = outlook.beliefs.ratio(chain);
+        let merits = profile.paced_merits(codecs, chain, predicted_ratio, pace);
+        Candidate {
+            chain: chain.clone(),
+            merits,
+            predicted_ratio,
+            pace,
+            tried_ratio: None,
+            score: goal.score(&merits),
+            dropped: None,
+            observed: None,
+        }
+    });
+    rank(candidates.collect())
 }
 
 /// Encoding speed in MB/s of what may be chosen from `predicted`, best first: where the time to encode does not count,
@@ -64,7 +65,7 @@ pub fn score_trials(
     profile: &Profile,
     codecs: &CodecList,
 ) -> Candidate {
-    let merits = profile.merits(codecs, &candidate.chain, tried.ratio);
+    let merits = profile.paced_merits(codecs, &candidate.chain, tried.ratio, candidate.pace);
     Candidate {
         merits,
         tried_ratio: Some(tried.ratio),
@@ -119,12 +120,14 @@ fn describe(features: &Features) -> String {
 mod tests {
     use super::*;
     use crate::goal::Merits;
+    use crate::predictor::Pace;
 
     fn candidate(name: &str, score: f64, tried: bool, dropped: bool) -> Candidate {
         Candidate {
             chain: name.parse().unwrap(),
             merits: Merits { ratio: 2.0, encode: 100.0, decode: 100.0, energy: 1.0 },
             predicted_ratio: 2.0,
+            pace: Pace::default(),
             tried_ratio: tried.then_some(2.0),
             score,
             dropped: dropped.then(|| "fails".to_owned()),

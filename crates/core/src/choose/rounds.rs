@@ -1,12 +1,12 @@
 //! Which candidates are tried on how much data: all that may win on little, those that are close on more.
 
-use super::predict::{doubt, doubt_after, family, ratio_after};
-use super::{cut_samples, rank, score_trials, trial};
+use super::{TrialSet, cut_samples, rank, score_trials, trial};
 use crate::array::ArraySpec;
 use crate::chain::ChainSpec;
 use crate::codec::CodecList;
 use crate::goal::Goal;
 use crate::plan::Candidate;
+use crate::predictor::Beliefs;
 use crate::profile::Profile;
 use crate::quality::Bound;
 
@@ -14,8 +14,8 @@ use crate::quality::Bound;
 const LEAST: usize = 2;
 /// Candidates that the first round should have time for.
 const WANTED: usize = 8;
-/// A candidate this many times as fast as its sibling is tried before it.
-const MUCH_FASTER: f64 = 3.0;
+/// Standard deviations by which a ratio may be better than expected before a candidate is given up.
+const HOPE: f64 = 2.0;
 /// Candidates within this score of the best of the first round go to the second.
 const CLOSE: f64 = 0.06;
 /// Most candidates of the second round.
@@ -46,17 +46,20 @@ pub struct Trials<'a> {
     pub budget: f64,
 }
 
-/// Tries some of `predicted`, best first, on parts of `samples`. Returns all candidates, best first, and the bytes of
-/// samples that the last round looked at. Depends on nothing but its arguments.
+/// Tries some of `predicted`, best first, on parts of `samples`; `beliefs` learn from each trial. Returns all
+/// candidates, best first, and the bytes of samples that the last round looked at. Depends on nothing but its
+/// arguments.
 pub fn run_rounds(
     trials: Trials<'_>,
     predicted: Vec<Candidate>,
+    beliefs: &mut Beliefs,
     samples: &[(ArraySpec, Vec<u8>)],
 ) -> (Vec<Candidate>, u64) {
     let available = length(samples);
     let quick = cut_samples(samples, affordable(predicted.iter().take(WANTED), trials.budget / 2.0), SMALLEST);
     let quick_bytes = length(&quick);
-    let ranked = trials.first_round(predicted, &quick);
+    let try_quick = |chain: &ChainSpec| trial(trials.codecs, chain, &quick, trials.bound);
+    let ranked = trials.narrow(predicted, beliefs, quick_bytes, &try_quick);
     let budget = trials.budget / 2.0;
     let within = |score: f64, most: usize| {
         let finalists = ranked.iter().take(most);
@@ -75,7 +78,12 @@ pub fn run_rounds(
     let mut finalists = ranked;
     let others = finalists.split_off(close);
     // The finalists stay before the others, which were behind on less data, unless none of them serves after all.
-    let mut ranked = rank(finalists.into_iter().map(|candidate| trials.run(candidate, &samples)).collect());
+    let mut again = |candidate: Candidate| {
+        let tried = trial(trials.codecs, &candidate.chain, &samples, trials.bound);
+        beliefs.observe(&candidate.chain, tried.ratio);
+        trials.score(candidate, tried)
+    };
+    let mut ranked = rank(finalists.into_iter().map(&mut again).collect());
     ranked.extend(others);
     if !ranked.first().is_some_and(Candidate::is_usable) {
         ranked = rank(ranked);
@@ -83,100 +91,71 @@ pub fn run_rounds(
     (ranked, length(&samples) as u64)
 }
 
-/// A candidate in the first round.
-struct Entry {
-    candidate: Candidate,
-    family: String,
-    /// Logarithm by which the ratio may be off; 0 once it was tried.
-    doubt: f64,
-    /// Its ratio is expected from a sibling's.
-    corrected: bool,
-}
-
 impl Trials<'_> {
-    /// Tries the candidate that may be best, as long as it may be better than the best so far and there is time.
-    /// What one reaches corrects what is expected of its siblings.
-    fn first_round(self, predicted: Vec<Candidate>, samples: &[(ArraySpec, Vec<u8>)]) -> Vec<Candidate> {
+    /// Tries, by `run`, the candidate that may be best, as long as it may be better than the best so far and there is
+    /// time to encode `bytes`. What one reaches corrects what is believed of the others.
+    pub(super) fn narrow(
+        self,
+        mut candidates: Vec<Candidate>,
+        beliefs: &mut Beliefs,
+        bytes: usize,
+        run: &dyn Fn(&ChainSpec) -> TrialSet,
+    ) -> Vec<Candidate> {
         #[expect(clippy::cast_precision_loss, reason = "sizes of samples are far below 2^52")]
-        let megabytes = length(samples) as f64 / 1e6;
+        let megabytes = bytes as f64 / 1e6;
         let mut left = self.budget / 2.0;
-        let mut entries: Vec<Entry> = predicted
-            .into_iter()
-            .map(|candidate| Entry {
-                family: family(&candidate.chain),
-                doubt: doubt(&candidate.chain),
-                corrected: false,
-                candidate,
-            })
-            .collect();
         let mut best = f64::NEG_INFINITY;
-        // How much more than predicted the best one gained: others may gain as much more.
-        let mut surprise = 1.0f64;
-        for tries in 0..entries.len() {
-            let seconds = |entry: &Entry| megabytes / entry.candidate.merits.encode;
-            // One slow candidate must not take the time of many quick ones.
-            let in_time = |entry: &Entry| seconds(entry) <= left / 2.0;
-            let hope = |entry: &Entry| {
-                let ratio = entry.candidate.merits.ratio * entry.doubt.exp();
-                self.score(&entry.candidate.chain, if entry.corrected { ratio } else { ratio * surprise })
+        let mut exceeded = false;
+        for tries in 0..candidates.len() {
+            // One slow candidate must not take the time of many quick ones. Once, one that is believed to be the best
+            // may all the same: if it is, encoding takes as much longer.
+            let in_time = |candidate: &Candidate| {
+                let is_favourite = tries > 0 && !exceeded && candidate.score > best;
+                megabytes / candidate.merits.encode <= left / 2.0 || is_favourite
             };
-            let untried = || (0..entries.len()).filter(|&at| entries[at].doubt > 0.0);
+            let untried = || candidates.iter().enumerate().filter(|(_, candidate)| candidate.tried_ratio.is_none());
             let hopeful = untried()
-                .filter(|&at| in_time(&entries[at]))
-                .map(|at| (at, hope(&entries[at])))
+                .filter(|(_, candidate)| in_time(candidate))
+                .map(|(at, candidate)| (at, self.hope(candidate, beliefs)))
                 .filter(|&(_, hope)| tries < LEAST || hope > best)
                 .reduce(|a, b| if b.1 > a.1 { b } else { a });
             // What was predicted to be best comes first, and the next best too where time is short for all.
             let foremost = || untried().next().filter(|_| tries < LEAST);
-            let next = if tries == 0 { foremost() } else { hopeful.map(|(at, _)| at).or_else(foremost) };
-            let Some(next) = next else { break };
-            let next = quick_sibling(&entries, next);
-            left -= megabytes / entries[next].candidate.merits.encode;
-            let tried = self.run(entries[next].candidate.clone(), samples);
+            let next = if tries == 0 { None } else { hopeful.map(|(at, _)| at) };
+            let Some(next) = next.or_else(|| foremost().map(|(at, _)| at)) else { break };
+            let chain = candidates[next].chain.clone();
+            let seconds = megabytes / candidates[next].merits.encode;
+            exceeded |= tries >= LEAST && seconds > left / 2.0;
+            left -= seconds;
+            let tried = self.score(candidates[next].clone(), run(&chain));
             if tried.is_usable() {
-                if tried.score > best {
-                    best = tried.score;
-                    surprise = (tried.merits.ratio / tried.predicted_ratio).max(1.0);
-                }
-                let (family, chain, ratio) = (entries[next].family.clone(), tried.chain.clone(), tried.merits.ratio);
-                for sibling in entries.iter_mut().filter(|entry| entry.family == family && entry.doubt > 0.0) {
-                    self.correct(sibling, &chain, ratio);
-                }
+                best = best.max(tried.score);
+                beliefs.observe(&chain, tried.merits.ratio);
             }
-            entries[next].candidate = tried;
-            entries[next].doubt = 0.0;
+            candidates[next] = tried;
+            for candidate in candidates.iter_mut().filter(|candidate| candidate.tried_ratio.is_none()) {
+                self.expect(candidate, beliefs);
+            }
         }
-        rank(entries.into_iter().map(|entry| entry.candidate).collect())
+        rank(candidates)
     }
 
-    fn correct(self, entry: &mut Entry, sibling: &ChainSpec, ratio: f64) {
-        let ratio = ratio_after(&entry.candidate.chain, sibling, ratio);
-        entry.candidate.merits = self.profile.merits(self.codecs, &entry.candidate.chain, ratio);
-        entry.candidate.score = self.goal.score(&entry.candidate.merits);
-        entry.doubt = entry.doubt.min(doubt_after(&entry.candidate.chain));
-        entry.corrected = true;
+    /// Puts what is believed now into a candidate that was not tried.
+    fn expect(self, candidate: &mut Candidate, beliefs: &Beliefs) {
+        let ratio = beliefs.ratio(&candidate.chain);
+        candidate.merits = self.profile.paced_merits(self.codecs, &candidate.chain, ratio, candidate.pace);
+        candidate.score = self.goal.score(&candidate.merits);
     }
 
-    fn score(self, chain: &ChainSpec, ratio: f64) -> f64 {
-        self.goal.score(&self.profile.merits(self.codecs, chain, ratio))
+    /// The score that a candidate may reach if its ratio is better than believed.
+    fn hope(self, candidate: &Candidate, beliefs: &Beliefs) -> f64 {
+        let ratio = candidate.merits.ratio * (HOPE * beliefs.doubt(&candidate.chain)).exp();
+        self.goal.score(&self.profile.paced_merits(self.codecs, &candidate.chain, ratio, candidate.pace))
     }
 
-    fn run(self, candidate: Candidate, samples: &[(ArraySpec, Vec<u8>)]) -> Candidate {
-        let tried = trial(self.codecs, &candidate.chain, samples, self.bound);
+    fn score(self, candidate: Candidate, tried: TrialSet) -> Candidate {
         score_trials(candidate, tried, self.goal, self.profile, self.codecs)
     }
-}
-
-/// The fastest of the family if nothing of it was tried and it is much faster than the entry at `next`: it says for
-/// little whether its siblings are worth a trial.
-fn quick_sibling(entries: &[Entry], next: usize) -> usize {
-    let of_family = || (0..entries.len()).filter(|&at| entries[at].family == entries[next].family);
-    if of_family().any(|at| entries[at].doubt == 0.0) {
-        return next;
-    }
-    let speed = |at: usize| entries[at].candidate.merits.encode;
-    let fastest = of_family().reduce(|a, b| if speed(b) > speed(a) { b } else { a });
-    fastest.filter(|&at| speed(at) > MUCH_FASTER * speed(next)).unwrap_or(next)
 }
 
 fn length(samples: &[(ArraySpec, Vec<u8>)]) -> usize {
@@ -195,8 +174,8 @@ fn affordable<'a>(candidates: impl Iterator<Item = &'a Candidate>, budget: f64) 
 mod tests {
     use super::*;
     use crate::array::DType;
-    use crate::choose::predict;
-    use crate::features::Features;
+    use crate::choose::{look, predict};
+    use crate::predictor::Predictor;
 
     const CHAINS: [&str; 7] = [
         "shuffle | brotli:1",
@@ -214,11 +193,11 @@ mod tests {
             (0..240_000u32).flat_map(|i| (20.0 + (i as f32 / 300.0).sin() * 9.0).to_le_bytes()).collect();
         let samples = vec![(ArraySpec::new(DType::F32, shape), bytes)];
         let (codecs, profile, goal) = (CodecList::pure(), Profile::built_in(), goal.parse().unwrap());
-        let features = Features::of(&samples[0].0, &samples[0].1);
         let chains = CHAINS.map(|chain| chain.parse().unwrap());
-        let predicted = predict(&chains, &features, &goal, &profile, &codecs);
+        let mut outlook = Predictor::built_in().expect(&chains, &look(&codecs, &samples, None));
+        let predicted = predict(&chains, &outlook, &goal, &profile, &codecs);
         let trials = Trials { codecs: &codecs, profile: &profile, goal: &goal, bound: None, budget };
-        let (ranked, bytes) = run_rounds(trials, predicted, &samples);
+        let (ranked, bytes) = run_rounds(trials, predicted, &mut outlook.beliefs, &samples);
         (ranked, bytes, profile)
     }
 
@@ -239,7 +218,8 @@ mod tests {
             let codecs = CodecList::pure();
             for candidate in ranked.iter().filter(|candidate| candidate.is_usable()) {
                 assert!(candidate.score <= ranked[0].score);
-                let merits = profile.merits(&codecs, &candidate.chain, candidate.tried_ratio.unwrap());
+                let ratio = candidate.tried_ratio.unwrap();
+                let merits = profile.paced_merits(&codecs, &candidate.chain, ratio, candidate.pace);
                 assert_eq!(goal.score(&merits), candidate.score);
             }
         }

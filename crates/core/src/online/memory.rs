@@ -7,6 +7,7 @@
 
 use super::sketch::Sketch;
 use crate::chain::ChainSpec;
+use crate::predictor::Beliefs;
 
 /// Share of the encoding time that choosing may take after the first chunk. Less than the 2 % that are promised,
 /// because times come from a profile.
@@ -35,6 +36,8 @@ pub(super) struct Chosen {
     pub(super) speed: f64,
     /// Seconds that choosing took, by the profile.
     pub(super) seconds: f64,
+    /// What is believed of all candidates; each chunk teaches more.
+    pub(super) beliefs: Beliefs,
 }
 
 /// Chunks that look alike.
@@ -113,12 +116,21 @@ impl Memory {
         self.kinds.get(kind).map(|found| Met { at: kind, made: found.made })
     }
 
+    /// What was learnt of chunks of `kind`, or of the kind that was used last.
+    pub(super) fn beliefs(&self, kind: Option<usize>) -> Option<&Beliefs> {
+        let latest = || self.kinds.iter().max_by_key(|kind| kind.used);
+        let kind = kind.and_then(|kind| self.kinds.get(kind)).or_else(latest)?;
+        Some(&kind.chosen.beliefs)
+    }
+
     /// Keeps what the chain of a kind made of a chunk.
     #[expect(clippy::cast_precision_loss, reason = "sizes of chunks are far below 2^52")]
     pub(super) fn encoded(&mut self, met: Met, raw: usize, encoded: usize) {
         let Some(kind) = self.kinds.get_mut(met.at).filter(|kind| kind.made == met.made) else { return };
         self.earned += SHARE * raw as f64 / kind.chosen.speed;
-        let ratio = (raw.max(1) as f64 / encoded.max(1) as f64).ln();
+        let ratio = raw.max(1) as f64 / encoded.max(1) as f64;
+        kind.chosen.beliefs.observe(&kind.chosen.chain, ratio);
+        let ratio = ratio.ln();
         kind.lately = if kind.first.is_some() { kind.lately + NEWEST * (ratio - kind.lately) } else { ratio };
         kind.first.get_or_insert(ratio);
     }
@@ -134,6 +146,11 @@ impl Kind {
 mod tests {
     use super::*;
     use crate::array::{ArraySpec, DType};
+    use crate::predictor::{Predictor, Subject};
+
+    fn chain() -> ChainSpec {
+        "shuffle | zstd:1".parse().unwrap()
+    }
 
     /// A choice takes 1 ms at least, 0.5 ms of it trials.
     const OVERHEAD: f64 = 0.0005;
@@ -158,7 +175,9 @@ mod tests {
                     choices.push(number);
                     cost += seconds.unwrap_or(0.0);
                     let seconds = seconds.unwrap_or(0.001);
-                    memory.chosen(at, sketch(kind), Chosen { chain: ChainSpec::raw(), speed: SPEED, seconds })
+                    let beliefs = Predictor::rule_of_thumb().expect(&[chain()], &Subject::default()).beliefs;
+                    let chosen = Chosen { chain: chain(), speed: SPEED, seconds, beliefs };
+                    memory.chosen(at, sketch(kind), chosen)
                 }
             };
             memory.encoded(memory.met(at).unwrap(), CHUNK, encoded);
@@ -191,6 +210,23 @@ mod tests {
         assert!(choices.len() < 12, "{choices:?}");
         let (choices, _) = run((0..400).map(|n| (u8::try_from(n % 3).unwrap(), CHUNK / 2)));
         assert!(choices.len() < 16, "{choices:?}");
+    }
+
+    #[test]
+    fn every_chunk_teaches_what_to_expect_of_the_next_choice() {
+        let mut memory = Memory::default();
+        assert_eq!(memory.decide(&sketch(0), OVERHEAD, TRIALS), Decision::Choose { kind: None, seconds: None });
+        let beliefs = Predictor::rule_of_thumb().expect(&[chain()], &Subject::default()).beliefs;
+        let expected = beliefs.ratio(&chain());
+        let chosen = Chosen { chain: chain(), speed: SPEED, seconds: 0.001, beliefs };
+        let kind = memory.chosen(None, sketch(0), chosen);
+        let met = memory.met(kind).unwrap();
+        for _ in 0..4 {
+            memory.encoded(met, CHUNK, CHUNK / 7);
+        }
+        let learnt = memory.beliefs(Some(kind)).unwrap();
+        assert!(expected > 10.0 && (learnt.ratio(&chain()) - 7.0).abs() < 0.1, "{expected} {learnt:?}");
+        assert_eq!(memory.beliefs(None), Some(learnt), "another kind begins with what this one taught");
     }
 
     #[test]

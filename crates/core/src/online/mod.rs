@@ -15,19 +15,19 @@ pub use whole::WholeChunk;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::array::{ArraySpec, DType};
+use crate::array::{ArraySpec, DType, is_constant};
 use crate::chain::{Chain, ChainSpec};
-use crate::choose::{Target, Trials, candidates, cut, expected_speed, predict, run_rounds, with_bound};
+use crate::choose::{Target, Trials, candidates, cut, expected_speed, look, predict, run_rounds, with_bound};
 use crate::client_data::{Chunks, ClientData, Wishes};
 use crate::codec::Reader;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::features::Features;
 use crate::pipeline::{Buffers, ChunkEncoder, ChunkOutcome, Container};
 use crate::plan::Candidate;
+use crate::predictor::Beliefs;
 use crate::quality::Bound;
 use memory::{Chosen, Decision, Memory, Met};
-use sketch::{Sketch, is_constant};
+use sketch::Sketch;
 
 /// Frames may use every codec.
 const TARGET: Target = Target::Hdf5(Reader::Knarr);
@@ -194,7 +194,8 @@ impl Job<'_> {
         let kind = match state.memory.decide(&sketch, OVERHEAD, TRIALS * self.sample_bytes()) {
             Decision::Use(kind) => kind,
             Decision::Choose { kind, seconds } => {
-                let chosen = self.choose(bound.as_ref(), seconds.map(|seconds| seconds - OVERHEAD));
+                let learnt = state.memory.beliefs(kind);
+                let chosen = self.choose(bound.as_ref(), seconds.map(|seconds| seconds - OVERHEAD), learnt);
                 let kind = state.memory.chosen(kind, sketch, chosen);
                 state.encoders.resize_with(state.encoders.len().max(kind + 1), || None);
                 state.encoders[kind] = None;
@@ -227,27 +228,31 @@ impl Job<'_> {
         self.wishes.quality.bound_of(self.spec, self.raw).filter(|bound| bound.abs > 0.0)
     }
 
-    /// The best chain for this chunk, found in about `seconds` of trials.
-    fn choose(&self, bound: Option<&Bound>, seconds: Option<f64>) -> Chosen {
+    /// The best chain for this chunk, found in about `seconds` of trials, given what earlier chunks taught.
+    fn choose(&self, bound: Option<&Bound>, seconds: Option<f64>, learnt: Option<&Beliefs>) -> Chosen {
         let (codecs, profile, goal) = (&self.engine.codecs, &*self.engine.profile, &self.wishes.goal);
         let sample = cut(self.spec, self.raw, SAMPLE);
-        let (spec, bytes) = cut(&sample.0, &sample.1, FEATURES);
-        let features = Features::of(&spec, &bytes);
+        let subject = look(codecs, &[cut(&sample.0, &sample.1, FEATURES)], bound);
         let chains = candidates(codecs, self.spec, TARGET, bound);
-        let predicted = predict(&chains, &features, goal, profile, codecs);
+        let mut outlook = self.engine.predictor.expect(&chains, &subject);
+        if let Some(learnt) = learnt {
+            let same_bound = |chain: &ChainSpec| bound.map_or_else(|| chain.clone(), |bound| with_bound(chain, bound));
+            outlook.beliefs.learn_from(learnt, same_bound);
+        }
+        let predicted = predict(&chains, &outlook, goal, profile, codecs);
         let budget = seconds.unwrap_or_else(|| {
             // No more than twice what the chunk itself takes.
             let bytes = (TRIALS * self.sample_bytes()).min(2.0 * self.raw_bytes());
             (bytes / 1e6 / expected_speed(&predicted, goal)).clamp(LEAST_TRIALS, MOST_TRIALS)
         });
         let trials = Trials { codecs, profile, goal, bound, budget };
-        let (ranked, _) = run_rounds(trials, predicted, &[sample]);
+        let (ranked, _) = run_rounds(trials, predicted, &mut outlook.beliefs, &[sample]);
         let usable = |best: &&Candidate| best.is_usable() && best.merits.ratio >= INCOMPRESSIBLE;
         let (chain, merits) = match ranked.first().filter(usable) {
             Some(best) => (best.chain.clone(), best.merits),
             None => (ChainSpec::raw(), profile.merits(codecs, &ChainSpec::raw(), 1.0)),
         };
-        Chosen { chain, speed: merits.encode * 1e6, seconds: budget + OVERHEAD }
+        Chosen { chain, speed: merits.encode * 1e6, seconds: budget + OVERHEAD, beliefs: outlook.beliefs }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "sizes of chunks are far below 2^52")]

@@ -83,11 +83,6 @@ fn word(element: &[u8], endian: Endian) -> u64 {
     }
 }
 
-/// True if all elements have the same bits. Ends at the first that differs.
-pub(super) fn is_constant(size: usize, raw: &[u8]) -> bool {
-    size > 0 && raw.len() > size && raw[size..] == raw[..raw.len() - size]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,14 +116,5 @@ mod tests {
         for raw in [&raw[..0], &raw[..4], &raw[..3]] {
             assert_eq!(Sketch::of(&spec, raw).repeats, 0.0);
         }
-    }
-
-    #[test]
-    fn constant_means_every_element() {
-        let mut raw = vec![7u8; 4000];
-        assert!(is_constant(4, &raw));
-        raw[3999] = 8;
-        assert!(!is_constant(4, &raw));
-        assert!(!is_constant(0, &raw) && !is_constant(4, &raw[..4]));
     }
 }

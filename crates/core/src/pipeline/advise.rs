@@ -1,10 +1,10 @@
 //! Planning: what happens to each variable of a source.
 
 use super::{chunk_count, chunk_position, chunk_region};
-use crate::array::ArraySpec;
+use crate::array::{ArraySpec, is_constant};
 use crate::chain::{Chain, ChainSpec};
 use crate::choose::{
-    Target, Trials, candidates, cut, cut_samples, expected_speed, predict, reason, run_rounds, sample_regions,
+    Target, Trials, candidates, cut, cut_samples, expected_speed, look, predict, reason, run_rounds, sample_regions,
     trial_share,
 };
 use crate::codec::{Loss, Reader};
@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::features::Features;
 use crate::model::Variable;
 use crate::plan::{Action, Candidate, Choice, Plan, VariablePlan};
+use crate::predictor::Subject;
 use crate::quality::Bound;
 use crate::settings::{Settings, VariableSettings, chunk_shape};
 use crate::store::Source;
@@ -88,16 +89,11 @@ pub fn plan_array(
     settings.quality.validate(spec.dtype)?;
     let bound = settings.quality.bound_of(spec, bytes);
     let samples = vec![cut(spec, bytes, LARGEST_SAMPLE)];
-    let features = features_of(&samples);
+    let subject = look(&engine.codecs, &cut_samples(&samples, FEATURES, FEATURES / SAMPLES), bound.as_ref());
     let chunk: Vec<u64> = spec.shape.iter().map(|&n| n as u64).collect();
     let job = ChoiceJob { engine, goal, target, bound, settings, spec, raw_bytes: bytes.len() as u64, chunk };
-    let choice = job.choose(features, &samples)?;
+    let choice = job.choose(subject, &samples)?;
     Ok(Choice { seconds: thread_seconds() - begin, ..choice })
-}
-
-fn features_of(samples: &[(ArraySpec, Vec<u8>)]) -> Features {
-    let pieces = cut_samples(samples, FEATURES, FEATURES / SAMPLES);
-    pieces.iter().map(|(spec, bytes)| Features::of(spec, bytes)).reduce(|a, b| a.merge(&b)).unwrap_or_default()
 }
 
 struct Planner<'a> {
@@ -143,7 +139,7 @@ impl Planner<'_> {
         }
         let bound = self.bound(&mine)?;
         let samples = self.samples(&chunk)?;
-        let features = features_of(&samples);
+        let subject = look(&self.engine.codecs, &cut_samples(&samples, FEATURES, FEATURES / SAMPLES), bound.as_ref());
         let spec = variable.chunk_spec(&chunk);
         let job = ChoiceJob {
             engine: self.engine,
@@ -155,7 +151,7 @@ impl Planner<'_> {
             raw_bytes: variable.raw_bytes(),
             chunk,
         };
-        let mut choice = job.choose(features, &samples)?;
+        let mut choice = job.choose(subject, &samples)?;
         if !asked && same_chunks && self.is_kept(&choice) {
             return Ok(Action::Copy(format!("already as small: {}", variable.chain)));
         }
@@ -196,10 +192,9 @@ impl Planner<'_> {
         for (start, count) in sample_regions(&variable.shape, chunk, element, SAMPLES) {
             let mut bytes = Vec::new();
             self.source.read_region(self.index, &start, &count, &mut bytes)?;
-            let size = variable.dtype.size().max(1);
             let sample = (variable.chunk_spec(&count), bytes);
             // A chunk of nothing but fill says nothing about the others.
-            if sample.1.chunks_exact(size).all(|element| Some(element) == sample.1.get(..size)) {
+            if is_constant(variable.dtype.size(), &sample.1) {
                 constant = Some(sample);
             } else {
                 samples.push(sample);
@@ -243,13 +238,15 @@ struct ChoiceJob<'a> {
 }
 
 impl ChoiceJob<'_> {
-    fn choose(self, features: Features, samples: &[(ArraySpec, Vec<u8>)]) -> Result<Choice> {
+    fn choose(self, subject: Subject, samples: &[(ArraySpec, Vec<u8>)]) -> Result<Choice> {
         let (codecs, profile) = (&self.engine.codecs, &self.engine.profile);
         let chains = match &self.settings.chain {
             Some(forced) => vec![self.checked(forced)?],
             None => candidates(codecs, self.spec, self.target, self.bound.as_ref()),
         };
-        let predicted = predict(&chains, &features, self.goal, profile, codecs);
+        let mut outlook = self.engine.predictor.expect(&chains, &subject);
+        let features = subject.features;
+        let predicted = predict(&chains, &outlook, self.goal, profile, codecs);
         let speed = expected_speed(&predicted, self.goal);
         #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
         let budget = (trial_share(self.raw_bytes) * self.raw_bytes as f64 / 1e6 / speed).max(LEAST_TRIALS);
@@ -259,7 +256,7 @@ impl ChoiceJob<'_> {
             (predicted, 0)
         } else {
             let trials = Trials { codecs, profile, goal: self.goal, bound: self.bound.as_ref(), budget };
-            run_rounds(trials, predicted, samples)
+            run_rounds(trials, predicted, &mut outlook.beliefs, samples)
         };
         let Some(best) = ranked.first().cloned() else {
             return Err(Error::unsupported(format!("no chain serves type {} here", self.spec.dtype))

@@ -7,6 +7,7 @@ mod advise;
 mod encode;
 mod execute;
 mod ordered;
+mod record;
 mod window;
 
 pub use advise::{advise, plan_array, plan_of};
@@ -14,6 +15,7 @@ pub use encode::ChunkOutcome;
 pub(crate) use encode::{Buffers, ChunkEncoder, Container};
 pub use execute::{Execution, VariableReport, execute, most_demanding, prove_copies, storages};
 pub(crate) use ordered::{Order, in_order};
+pub use record::{Origin, record};
 
 /// Positions in the grid of chunks of a variable, row-major.
 pub fn chunk_count(shape: &[u64], chunk: &[u64]) -> u64 {

@@ -16,6 +16,7 @@ use crate::chain::{ChainSpec, StepSpec};
 use crate::codec::{CodecList, OptionValue};
 use crate::error::{Error, ErrorKind, Result};
 use crate::goal::Merits;
+use crate::predictor::Pace;
 
 /// Speed of one step on data that the chain shrinks by `ratio`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -106,6 +107,11 @@ impl Profile {
 
     /// Expected times and energy of `chain` on data that it shrinks by `ratio`.
     pub fn merits(&self, codecs: &CodecList, chain: &ChainSpec, ratio: f64) -> Merits {
+        self.paced_merits(codecs, chain, ratio, Pace::default())
+    }
+
+    /// The same on data that needs `pace` times the usual time.
+    pub fn paced_merits(&self, codecs: &CodecList, chain: &ChainSpec, ratio: f64, pace: Pace) -> Merits {
         let ratio = ratio.max(0.1);
         // Seconds per MB of raw bytes. A copy costs something even when nothing is encoded.
         let (mut encode, mut decode) = (1.0 / 6000.0, 1.0 / 6000.0);
@@ -118,9 +124,14 @@ impl Profile {
                 fraction = 1.0 / ratio;
             }
         }
+        self.merits_of_speeds(ratio, 1.0 / (encode * pace.encode), 1.0 / (decode * pace.decode))
+    }
+
+    /// Merits of a chain that shrinks data by `ratio` at these speeds in MB/s of raw bytes.
+    pub fn merits_of_speeds(&self, ratio: f64, encode: f64, decode: f64) -> Merits {
         let stored = self.power.joules_per_gb / ratio;
-        let energy = (encode + decode) * 1000.0 * self.power.watts_per_core + 2.0 * stored;
-        Merits { ratio, encode: 1.0 / encode, decode: 1.0 / decode, energy }
+        let energy = (1.0 / encode + 1.0 / decode) * 1000.0 * self.power.watts_per_core + 2.0 * stored;
+        Merits { ratio, encode, decode, energy }
     }
 
     /// Cost of one step at `ratio`, interpolated in the logarithm of the ratio.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from os import PathLike
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,12 +42,14 @@ def advise(
     portable: Portable = "standard",
     to: str = "nc",
     fill_value: object = None,
+    model: str | PathLike[str] | None = None,
 ) -> Advice | dict[str, Advice]:
     """Recommends a chain for an array, or for each variable of a file or an xarray dataset.
 
-    ``to`` is the kind of output: ``nc``, ``h5`` or ``zarr``. Nothing is written.
+    ``to`` is the kind of output: ``nc``, ``h5`` or ``zarr``; ``model`` a file written by ``knarr train``. Nothing is
+    written.
     """
-    wishes = request(goal=goal, portable=portable, quality={})
+    wishes = request(goal=goal, portable=portable, quality={}, model=None if model is None else fspath(model))
     if isinstance(data, str | PathLike):
         plan = json.loads(_knarr.advise_file(data, to, wishes))
         return {variable["path"].lstrip("/"): _from_action(variable["action"]) for variable in plan["variables"]}

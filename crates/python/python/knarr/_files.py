@@ -43,6 +43,7 @@ def repack(
     variables: Mapping[str, VariableWish] | None = None,
     jobs: int | None = None,
     max_mem: int | None = None,
+    model: Path | None = None,
     force: bool = False,
     verify: bool = True,
     progress: Callable[[str, int, int], None] | None = None,
@@ -52,6 +53,8 @@ def repack(
 
     Lossless unless a quality is stated: ``max_abs_error``, ``max_range_error``, ``max_rel_error``,
     ``finest_abs_error``, ``significant_bits``, ``significant_digits``; all that are stated hold for every element.
+
+    ``model`` is a file written by ``knarr train``.
 
     ``progress(phase, done_bytes, total_bytes)`` is called now and then from a worker thread; if it raises, the work
     stops and nothing is left behind. The GIL is released meanwhile.
@@ -65,6 +68,7 @@ def repack(
         variables=variables,
         jobs=jobs,
         max_mem=max_mem,
+        model=None if model is None else fspath(model),
         force=force,
         verify=verify,
     )

@@ -1,4 +1,5 @@
-//! Expected ratio of a chain from features alone. Narrows the candidates; samples decide.
+//! A rule of thumb for the ratio of any chain, from features alone: what a model corrects, and what serves for chains
+//! that no model knows.
 
 use crate::chain::{ChainSpec, StepSpec};
 use crate::codec::OptionValue;
@@ -9,7 +10,7 @@ use crate::features::Features;
 /// The model: an entropy coder reaches the order-0 entropy of the bytes it is given; a shuffle gives it one
 /// plane at a time, a predictor the planes of differences; LZ-only coders reach part of that; match finders
 /// gain on repeats. Constants are fits to the ratios that `knarr profile` data gives.
-pub fn predict_ratio(chain: &ChainSpec, features: &Features) -> f64 {
+pub(super) fn rule_ratio(chain: &ChainSpec, features: &Features) -> f64 {
     let has = |name: &str| chain.0.iter().any(|step| step.name == name);
     let planes = features.plane_entropy.len().max(1);
     #[expect(clippy::cast_precision_loss, reason = "at most eight planes")]
@@ -73,11 +74,6 @@ fn effort(chain: &ChainSpec) -> f64 {
     })
 }
 
-/// Expected ratio of `chain` where `sibling`, of the same [`family`], reaches `ratio`.
-pub(super) fn ratio_after(chain: &ChainSpec, sibling: &ChainSpec, ratio: f64) -> f64 {
-    ratio * effort(sibling) / effort(chain)
-}
-
 /// The chain without its levels: what has the same family differs in effort only.
 pub(super) fn family(chain: &ChainSpec) -> String {
     let steps = chain.0.iter().map(|step| {
@@ -86,27 +82,6 @@ pub(super) fn family(chain: &ChainSpec) -> String {
         format!("{}:{bare:?}:{:?}", step.name, options.collect::<Vec<_>>())
     });
     steps.collect::<Vec<_>>().join("|")
-}
-
-/// How far a ratio from [`predict_ratio`] may be off, in its logarithm. Features say little about repeats of whole
-/// numbers.
-pub(super) fn doubt(chain: &ChainSpec) -> f64 {
-    if is_of_numbers(chain) { 0.9 } else { 0.65 }
-}
-
-/// How far a ratio from [`ratio_after`] may be off, in its logarithm: without a shuffle, higher levels find repeats of
-/// whole numbers that the lowest do not see.
-pub(super) fn doubt_after(chain: &ChainSpec) -> f64 {
-    match chain.0.first() {
-        Some(step) if is_of_numbers(chain) && level(step) >= 19 => 0.9,
-        _ if is_of_numbers(chain) => 0.3,
-        _ => 0.06,
-    }
-}
-
-/// True for compressors that see whole numbers, not planes.
-fn is_of_numbers(chain: &ChainSpec) -> bool {
-    chain.0.first().is_some_and(|step| matches!(step.name.as_str(), "zstd" | "deflate" | "gzip" | "bzip2" | "xz"))
 }
 
 fn level(step: &StepSpec) -> i64 {
