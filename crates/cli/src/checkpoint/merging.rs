@@ -1,10 +1,10 @@
 //! How files are merged and compressed, as the configuration and then the flags say.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use knarr_core::checkpoint::similarity::BUNDLE_BELOW;
 use knarr_core::checkpoint::{Input, PackOptions, Similarity};
-use knarr_core::config::{Config, FileRule, Route};
+use knarr_core::config::{Config, FileRule, Machine, Route};
 use knarr_core::error::{Error, Result};
 
 use super::args::Merging;
@@ -23,10 +23,9 @@ impl<'a> Configured<'a> {
         Ok(Self { flags, config })
     }
 
-    /// Profile that the configuration names.
-    pub(super) fn profile(&self) -> Option<PathBuf> {
-        let (path, config) = self.config.as_ref()?;
-        Some(path.parent().unwrap_or(Path::new("")).join(config.machine.profile.as_ref()?))
+    /// Profile and model that the configuration names.
+    pub(super) fn machine(&self) -> Machine {
+        self.config.as_ref().map_or_else(Machine::default, |(path, config)| config.machine.beside(path))
     }
 
     /// What holds for a set of these files: the rule of the first one counts.

@@ -12,7 +12,7 @@ use crate::table::{self, Align};
 
 pub(super) fn run(arguments: &Pack) -> Result<u8> {
     let configured = Configured::read(&arguments.merging)?;
-    let engine = crate::session::engine(&arguments.resources, configured.profile())?;
+    let engine = crate::session::engine(&arguments.resources, &configured.machine())?;
     let inputs = super::inputs::find(&arguments.files, arguments.pattern.as_deref())?;
     let base = match &arguments.base {
         None if !arguments.no_base => last_beside(&arguments.output),

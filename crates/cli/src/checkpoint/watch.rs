@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &Watch) -> Result<u8> {
     let _lock = lock(&arguments.output)?;
     sweep(&arguments.output)?;
     let configured = Configured::read(&arguments.merging)?;
-    let engine = crate::session::engine_for_run(&arguments.resources, configured.profile())?;
+    let engine = crate::session::engine_for_run(&arguments.resources, &configured.machine())?;
     let stop = Stop::listen(Arc::clone(&engine.cancel))?;
     let directory = Directory::open(&arguments.directory, pattern, &arguments.output)?;
     if !arguments.once {
@@ -122,7 +122,7 @@ impl Watching<'_> {
                     continue;
                 }
             }
-            let waits = self.steps.waits_to_settle();
+            let waits = self.steps.waits_to_settle(Instant::now());
             if self.arguments.once && !waits {
                 return Ok(());
             }
@@ -141,7 +141,7 @@ impl Watching<'_> {
                 None => self.steps.packed(step),
                 Some(path) => {
                     self.tell(&super::steps::again(step, &path.display().to_string()));
-                    self.steps.failed(step);
+                    self.steps.rewritten(step);
                 }
             }
             return Ok(());
@@ -169,7 +169,7 @@ impl Watching<'_> {
             }
             Err(error) => {
                 self.tell(&error.at(format!("step {step}")));
-                self.steps.failed(step);
+                self.steps.postponed(step, Instant::now());
                 Ok(())
             }
         }
