@@ -255,18 +255,21 @@ def test_a_step_that_is_written_again_is_an_error_and_its_set_stays(watch):
     files = write_step(watch.out, 5)
     watch.has(5)
     kept = {path: path.read_bytes() for path in watch.set(5).iterdir()}
-    write_h5(watch.out / "restart_00005_1.h5", 999)
-    time.sleep(1.5)
+    for rank in range(1, 4):
+        write_h5(watch.out / f"restart_00005_{rank}.h5", 990 + rank)
+        time.sleep(0.5)
+    time.sleep(1)
     code, _, err = watch.stop()
     assert code == 4
     assert err.count("restart_00005_1.h5: step 5 was packed already, and is written again; ") == 1, err
+    assert err.count("written again") == 1, err
     assert {path: path.read_bytes() for path in watch.set(5).iterdir()} == kept
     assert watch.restored(5) == files
 
     # So it is for a watch that did not see it happen.
     done = watch.once(ok=False)
     assert done.returncode == 4 and "restart_00005_1.h5: step 5 was packed already" in done.stderr
-    files["restart_00005_1.h5"] = (watch.out / "restart_00005_1.h5").read_bytes()
+    files = {path.name: path.read_bytes() for path in watch.out.iterdir()}
     assert "step 5: 4 files" in watch.once("--force").stderr
     assert watch.restored(5) == files
 
@@ -297,6 +300,25 @@ def test_files_that_vanish_before_they_are_packed_are_told(watch):
     code, _, err = watch.stop()
     assert code == 3
     assert err.count("step 1: files were removed before they were packed") == 1, err
+
+
+def test_a_set_that_cannot_be_written_is_tried_again(watch):
+    files = write_step(watch.out, 1)
+    later = write_step(watch.out, 2)
+    watch.sets.mkdir()
+    watch.set(1).write_text("in the way")
+    done = watch.once(ok=False)
+    assert done.returncode == 4
+    assert f"knarr: step 1: {watch.set(1)}: the output exists" in done.stderr
+    assert "step 1 was not packed" in done.stderr
+    assert watch.names() == ["step_1", "step_2"] and watch.set(1).read_text() == "in the way"
+    watch.start("--patience", "1s")
+    time.sleep(1.5)
+    watch.set(1).unlink()
+    watch.has(1)
+    code, _, err = watch.stop()
+    assert code == 4, err
+    assert watch.restored(1) == files and watch.restored(2) == later
 
 
 def under_way(watch: Watch) -> bool:

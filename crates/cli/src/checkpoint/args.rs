@@ -179,7 +179,7 @@ pub(crate) struct Watch {
     /// A file that was not written to for so long, and that no process has open for writing, is finished
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
     pub(crate) settle: Duration,
-    /// When no file of a step has come for so long, the missing ranks are an error
+    /// When no file of a step has come for so long, the missing ranks are an error; what could not be written is tried again after it
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = humantime::parse_duration)]
     pub(crate) patience: Duration,
     /// Keep only so many of the newest sets

@@ -44,7 +44,7 @@ pub(super) struct Rules {
     pub(super) ranks: RangeInclusive<u64>,
     /// A file that was not written to for so long is finished.
     pub(super) settle: Duration,
-    /// For how long a step waits for the next of its files.
+    /// For how long a step waits for the next of its files, and after its set could not be written.
     pub(super) patience: Duration,
     /// Steps that are written again after they were packed are packed again.
     pub(super) force: bool,
@@ -67,6 +67,8 @@ struct Step {
     /// When a file of it came or changed last.
     news: Instant,
     stage: Stage,
+    /// When it may be tried again after its set could not be written.
+    not_before: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -86,8 +88,10 @@ enum Stage {
     Overdue,
     /// Its set is there.
     Packed,
-    /// Its files cannot be packed as they are.
-    Failed,
+    /// Its set is there, and files that are newer were told.
+    Rewritten,
+    /// Files of it went away, which was told.
+    Broken,
 }
 
 impl Steps {
@@ -122,7 +126,7 @@ impl Steps {
     }
 
     fn note(&mut self, file: Found, now: Instant) -> Option<Error> {
-        let empty = || Step { files: BTreeMap::new(), news: now, stage: Stage::Gathering };
+        let empty = || Step { files: BTreeMap::new(), news: now, stage: Stage::Gathering, not_before: None };
         let step = self.steps.entry(file.step).or_insert_with(empty);
         let known = step.files.get_mut(&file.rank);
         if let Some(known) = known.filter(|known| known.state == file.state && known.path == file.path) {
@@ -135,14 +139,14 @@ impl Steps {
         step.news = now;
         match step.stage {
             Stage::Packed if !self.rules.force => {
-                step.stage = Stage::Failed;
+                step.stage = Stage::Rewritten;
                 Some(again(number, &place))
             }
-            Stage::Packed | Stage::Failed => {
+            Stage::Packed | Stage::Broken => {
                 step.stage = Stage::Gathering;
                 None
             }
-            Stage::Gathering | Stage::Overdue => None,
+            Stage::Gathering | Stage::Overdue | Stage::Rewritten => None,
         }
     }
 
@@ -153,14 +157,14 @@ impl Steps {
             let before = step.files.len();
             step.files.retain(|rank, _| present.contains(&(*number, *rank)));
             if step.files.len() < before && matches!(step.stage, Stage::Gathering | Stage::Overdue) {
-                step.stage = Stage::Failed;
+                step.stage = Stage::Broken;
                 troubles.push(
                     Error::new(ErrorKind::NotFound, "files were removed before they were packed")
                         .mend("let the program keep more of its restart files, or remove them with --remove")
                         .at(format!("step {number}")),
                 );
             }
-            !step.files.is_empty() || step.stage == Stage::Packed
+            !step.files.is_empty() || matches!(step.stage, Stage::Packed | Stage::Rewritten)
         });
         troubles
     }
@@ -189,19 +193,20 @@ impl Steps {
     pub(super) fn complete(&self, now: Instant) -> Option<Complete> {
         let settle = self.rules.settle;
         let rests = |file: &File| now.saturating_duration_since(file.since) >= settle || file.age >= settle;
-        let (number, step) = self.whole().find(|(_, step)| step.files.values().all(rests))?;
+        let (number, step) = self.whole(now).find(|(_, step)| step.files.values().all(rests))?;
         let files = step.files.iter().map(|(rank, file)| (*rank, (file.path.clone(), file.state))).collect();
         Some(Complete { step: *number, files })
     }
 
     /// True if all files of a step are there, finished or not.
-    pub(super) fn waits_to_settle(&self) -> bool {
-        self.whole().next().is_some()
+    pub(super) fn waits_to_settle(&self, now: Instant) -> bool {
+        self.whole(now).next().is_some()
     }
 
-    fn whole(&self) -> impl Iterator<Item = (&u64, &Step)> {
-        self.steps.iter().filter(|(number, step)| {
+    fn whole(&self, now: Instant) -> impl Iterator<Item = (&u64, &Step)> {
+        self.steps.iter().filter(move |(number, step)| {
             matches!(step.stage, Stage::Gathering | Stage::Overdue)
+                && step.not_before.is_none_or(|when| now >= when)
                 && !self.doubled.contains(number)
                 && missing(&self.rules.ranks, &step.files).is_empty()
         })
@@ -212,9 +217,16 @@ impl Steps {
         self.stage(step, Stage::Packed);
     }
 
-    /// The step cannot be packed unless its files change.
-    pub(super) fn failed(&mut self, step: u64) {
-        self.stage(step, Stage::Failed);
+    /// The step's set could not be written: full disks are emptied, so it is tried again.
+    pub(super) fn postponed(&mut self, step: u64, now: Instant) {
+        if let Some(step) = self.steps.get_mut(&step) {
+            step.not_before = now.checked_add(self.rules.patience);
+        }
+    }
+
+    /// The step has a set, and files that are newer.
+    pub(super) fn rewritten(&mut self, step: u64) {
+        self.stage(step, Stage::Rewritten);
     }
 
     /// Somebody still writes to the step's files: they are waited for anew.
@@ -353,7 +365,7 @@ mod tests {
         assert_eq!(watch.complete(10), None);
         assert!(watch.look(10, &WHOLE).is_empty());
         assert_eq!(watch.complete(11), None);
-        assert!(watch.steps.waits_to_settle());
+        assert!(watch.steps.waits_to_settle(watch.at(11)));
         assert_eq!(watch.complete(12), Some(1));
         // It grows: it is waited for anew.
         assert!(watch.look(12, &[WHOLE[0], WHOLE[1], WHOLE[2], (1, 3, 6)]).is_empty());
@@ -364,6 +376,18 @@ mod tests {
         watch.steps.packed(1);
         assert_eq!(watch.complete(99), None);
         assert!(watch.steps.unfinished().is_empty());
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_tried_again() {
+        let mut watch = Watch::new(false);
+        watch.look(0, &WHOLE);
+        assert_eq!(watch.complete(2), Some(1));
+        watch.steps.postponed(1, watch.at(2));
+        assert_eq!(watch.complete(61), None);
+        assert!(!watch.steps.waits_to_settle(watch.at(61)));
+        assert!(watch.look(62, &WHOLE).is_empty());
+        assert_eq!(watch.complete(62), Some(1));
     }
 
     #[test]
@@ -434,6 +458,9 @@ mod tests {
         let troubles = watch.look(3, &[(1, 0, 7)]);
         assert!(troubles[0].contains("step 1 was packed already, and is written again"), "{troubles:?}");
         assert_eq!(troubles.len(), 1);
+        // Told once, however many files it is.
+        assert!(watch.look(4, &WHOLE.map(|(step, rank, _)| (step, rank, 9))).is_empty());
+        assert_eq!(watch.complete(99), None);
 
         let mut watch = Watch::new(true);
         watch.look(0, &WHOLE);

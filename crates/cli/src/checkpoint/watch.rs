@@ -47,6 +47,10 @@ pub(super) fn run(arguments: &Watch) -> Result<u8> {
     let engine = crate::session::engine_for_run(&arguments.resources, &configured.machine())?;
     let stop = Stop::listen(Arc::clone(&engine.cancel))?;
     let directory = Directory::open(&arguments.directory, pattern, &arguments.output)?;
+    if !arguments.once {
+        // Threads inherit it; where it is refused packing is only less polite.
+        let _ = rustix::process::setpriority_process(None, crate::run::BACKGROUND);
+    }
     let mut watching = Watching {
         arguments,
         configured,
@@ -118,7 +122,7 @@ impl Watching<'_> {
                     continue;
                 }
             }
-            let waits = self.steps.waits_to_settle();
+            let waits = self.steps.waits_to_settle(Instant::now());
             if self.arguments.once && !waits {
                 return Ok(());
             }
@@ -137,7 +141,7 @@ impl Watching<'_> {
                 None => self.steps.packed(step),
                 Some(path) => {
                     self.tell(&super::steps::again(step, &path.display().to_string()));
-                    self.steps.failed(step);
+                    self.steps.rewritten(step);
                 }
             }
             return Ok(());
@@ -165,7 +169,7 @@ impl Watching<'_> {
             }
             Err(error) => {
                 self.tell(&error.at(format!("step {step}")));
-                self.steps.failed(step);
+                self.steps.postponed(step, Instant::now());
                 Ok(())
             }
         }

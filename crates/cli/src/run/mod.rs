@@ -38,7 +38,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long processes that the program left behind may take to close their files.
 const GRACE: Duration = Duration::from_secs(2);
 /// The lowest priority: packing takes no time from the program while it runs.
-const BACKGROUND: i32 = 19;
+pub(crate) const BACKGROUND: i32 = 19;
 
 pub(crate) fn run(arguments: &Run) -> Result<u8> {
     let begun = match prepare(arguments) {
