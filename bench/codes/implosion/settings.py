@@ -1,0 +1,31 @@
+"""Writes AMRClaw's *.data files: the settings of its example euler_2d_quadrants, changed to an implosion."""
+
+import sys
+
+sys.path.insert(0, sys.argv[1])
+import setrun  # that of the example
+
+run = setrun.setrun()
+clawpack = run.clawdata
+clawpack.upper[:] = [0.3, 0.3]
+clawpack.num_cells[:] = [112, 112]
+clawpack.output_style = 2
+clawpack.output_times = [0.02, 0.03, 0.04]
+clawpack.output_format = "binary64"
+clawpack.dt_initial = 1e-4
+clawpack.num_waves = 2
+clawpack.limiter = ["vanleer", "vanleer"]
+clawpack.transverse_waves = 0
+clawpack.cfl_desired = 0.45
+clawpack.cfl_max = 0.5
+clawpack.bc_lower[:] = ["wall", "wall"]
+clawpack.bc_upper[:] = ["wall", "wall"]
+mesh = run.amrdata
+mesh.amr_levels_max = 4
+mesh.refinement_ratios_x = [2, 2, 2]
+mesh.refinement_ratios_y = [2, 2, 2]
+mesh.refinement_ratios_t = [2, 2, 2]
+mesh.max1d = 28
+mesh.flag2refine_tol = 0.02
+run.gaugedata.gauges.clear()
+run.write()
