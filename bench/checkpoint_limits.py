@@ -1,0 +1,170 @@
+"""What the packer of checkpoint sets holds in memory, and what a restore of one variable reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from checkpoint import (
+    KNARR,
+    WORKING,
+    bytes_of,
+    cases,
+    files_of,
+    measured,
+    pack_command,
+    remove,
+    require_same_files,
+    restore_command,
+    steps_of,
+)
+
+WIDTHS = re.compile(r"\D*(\d+)$")
+
+
+@dataclass
+class Memory:
+    files: int
+    raw: int
+    packed: int
+    max_mem: int
+    pack_peak_mb: float
+    restore_peak_mb: float
+
+
+@dataclass
+class PartialRestore:
+    """Bytes that a restore of the largest variable of the middle rank reads from the set's files."""
+
+    case: str
+    variable: str
+    raw: int
+    packed: float
+    """Its bytes by the ratio of its class."""
+    read: int
+    index: int
+    """Bytes read of the manifest."""
+
+    @property
+    def times(self) -> float:
+        return self.read / self.packed
+
+
+def megabytes(text: str) -> int:
+    if not re.fullmatch(r"\d+M", text):
+        raise SystemExit(f"'{text}' is not a size in megabytes, such as 64M")
+    return int(text[:-1]) * 1_000_000
+
+
+def measure_memory(max_mem: str) -> Memory:
+    """One group of at least ten times `max_mem`: files of all cases and steps."""
+    limit, folder = megabytes(max_mem), WORKING / "large"
+    target, restored = WORKING / "set", WORKING / "restored"
+    remove(folder, target, restored)
+    folder.mkdir(parents=True)
+    size, count = 0, 0
+    for step in (step for case in cases() for step in steps_of(case)):
+        for path in files_of(step):
+            if size < 10 * limit:
+                os.link(path, folder / f"{count:05}{path.suffix}")
+                size, count = size + path.stat().st_size, count + 1
+    if size < 10 * limit:
+        raise SystemExit(f"all files have {size / 1e6:.0f} MB together, not ten times {max_mem}: lower --max-mem")
+    bounds = ["--max-mem", max_mem]
+    pack = measured(pack_command("", folder, target, "--group-size", count, "--no-base", *bounds))
+    restore = measured(restore_command(target, restored, *bounds))
+    require_same_files(folder, restored)
+    return Memory(count, size, bytes_of(target), limit, pack.peak_rss_mb, restore.peak_rss_mb)
+
+
+def answer(*words: object) -> dict:
+    command = [KNARR, "checkpoint", *(str(word) for word in words), "--json"]
+    return json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+
+
+def bytes_read(command: list[str], folder: Path) -> dict[str, int]:
+    """File in `folder` to the bytes that a command reads of it or maps, as strace tells."""
+    logs = WORKING / "strace"
+    remove(logs)
+    logs.mkdir(parents=True)
+    calls = "read,pread64,readv,preadv,preadv2,mmap"
+    subprocess.run(
+        ["strace", "-ff", "-y", "-e", f"trace={calls}", "-o", str(logs / "log"), *command],
+        capture_output=True,
+        check=True,
+    )
+    found: dict[str, int] = {}
+    inside = re.escape(str(folder.resolve()))
+    reads = re.compile(rf"^\w*read\w*\(\d+<{inside}/([^>]+)>.* = (\d+)$")
+    maps = re.compile(rf"^mmap\([^,]+, (\d+), .*\d+<{inside}/([^>]+)>")
+    for log in logs.iterdir():
+        for line in log.read_text(errors="replace").splitlines():
+            if match := reads.match(line):
+                found[match.group(1)] = found.get(match.group(1), 0) + int(match.group(2))
+            elif match := maps.match(line):
+                found[match.group(2)] = found.get(match.group(2), 0) + int(match.group(1))
+    return found
+
+
+def size_of(variable: dict) -> int:
+    """Raw bytes; the type's name ends in its bits."""
+    width = WIDTHS.match(variable["type"])
+    count = int(width.group(1)) // 8 if width else 1
+    for length in variable["shape"]:
+        count *= length
+    return count
+
+
+def measure_partial(case: str, goal: list[str]) -> PartialRestore | None:
+    """The last step; nothing for files in which Knarr knows no variables."""
+    target, restored = WORKING / "set", WORKING / "restored"
+    remove(target, restored)
+    step = steps_of(case)[-1]
+    measured(pack_command(case, step, target, "--no-base", *goal))
+    ranks = answer("info", target)["ranks"]
+    middle = len(ranks) // 2
+    variables = ranks[middle]["variables"]
+    if not variables:
+        return None
+    largest = max(variables, key=size_of)
+    pieces = re.escape(largest["path"].split("/")[-1])
+    classes = [
+        decision
+        for decision in answer("explain", target)["decisions"]
+        if re.search(rf"(^|/){pieces}_", decision["class"]) and decision["raw_bytes"]
+    ]
+    if not classes:
+        raise SystemExit(f"{case}: no class of {largest['path']} in what 'knarr checkpoint explain' tells")
+    share = sum(each["packed_bytes"] for each in classes) / sum(each["raw_bytes"] for each in classes)
+    command = restore_command(target, restored, "--ranks", middle, "--variables", largest["path"])
+    read = bytes_read(command, target)
+    if not list(restored.rglob("*.npy")):
+        raise SystemExit(f"{case}: {largest['path']} of rank {middle} did not come back")
+    index = sum(count for name, count in read.items() if name.startswith("manifest"))
+    raw = size_of(largest)
+    return PartialRestore(case, largest["path"], raw, raw * share, sum(read.values()) - index, index)
+
+
+def table(rows: list[PartialRestore]) -> str:
+    lines = [
+        "| case | variable | raw kB | packed kB | read kB | times its packed bytes | index kB |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        lines.append(
+            f"| {row.case} | {row.variable} | {row.raw / 1e3:.1f} | {row.packed / 1e3:.1f} | {row.read / 1e3:.1f} "
+            f"| {row.times:.2f} | {row.index / 1e3:.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def memory_line(memory: Memory) -> str:
+    return (
+        f"{memory.files} files of {memory.raw / 1e6:.0f} MB in one group with --max-mem {memory.max_mem / 1e6:.0f}M: "
+        f"{memory.packed / 1e6:.0f} MB, peak {memory.pack_peak_mb:.0f} MB packing, "
+        f"{memory.restore_peak_mb:.0f} MB restoring"
+    )
