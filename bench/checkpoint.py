@@ -98,6 +98,12 @@ def remove(*paths: Path) -> None:
             path.unlink(missing_ok=True)
 
 
+def fresh(*paths: Path) -> None:
+    """Makes room for `paths` in the working folder."""
+    remove(*paths)
+    WORKING.mkdir(parents=True, exist_ok=True)
+
+
 def gzip_size(files: list[Path]) -> int:
     size = 0
     for start in range(0, len(files), GROUP):
@@ -135,7 +141,7 @@ def require_same_files(plain: Path, restored: Path) -> None:
 def packed_size(case: str, step: Path, *options: object) -> int:
     """Size of a set of `step`, after its files came back from it."""
     target, restored = WORKING / "set", WORKING / "restored"
-    remove(target, restored)
+    fresh(target, restored)
     measured(pack_command(case, step, target, *options))
     measured(restore_command(target, restored))
     require_same_files(step, restored)
@@ -144,7 +150,7 @@ def packed_size(case: str, step: Path, *options: object) -> int:
 
 def measure_sizes(case: str, goal: list[str], report: Callable[[str], None]) -> list[Sizes]:
     rows, before = [], WORKING / "before"
-    remove(before)
+    fresh(before)
     for step in steps_of(case):
         files = files_of(step)
         schemes = {name: packed_size(case, step, "--scheme", name, "--no-base", *goal) for name in SCHEMES}
@@ -167,8 +173,8 @@ def unzstd_command(source: Path, target: Path) -> list[str]:
 def measure_repack(case: str, step: Path, goal: str) -> Peer | None:
     """Each file by itself with the chains that suit it best; nothing where Knarr knows no variables in the files."""
     target, inputs = WORKING / "repacked", WORKING / "named"
-    remove(target, inputs)
-    target.mkdir(parents=True)
+    fresh(target, inputs)
+    target.mkdir()
     files = [path for path in files_of(step) if path.read_bytes()[:4] in SELF_DESCRIBING]
     if not files:
         return None
@@ -201,7 +207,7 @@ def measure_peers(case: str, goal: list[str], repeats: int, report: Callable[[st
     target, restored = WORKING / "packed", WORKING / "unpacked"
     for _ in range(repeats):
         for name in order.sample(list(tools), len(tools)):
-            remove(target, restored)
+            fresh(target, restored)
             pack, restore = tools[name]
             packs[name].append(measured(pack(step, target)))
             sizes[name] = bytes_of(target)

@@ -15,9 +15,9 @@ from checkpoint import (
     bytes_of,
     cases,
     files_of,
+    fresh,
     measured,
     pack_command,
-    remove,
     require_same_files,
     restore_command,
     steps_of,
@@ -38,7 +38,7 @@ class Memory:
 
 @dataclass
 class PartialRestore:
-    """Bytes that a restore of the largest variable of the middle rank reads from the set's files."""
+    """Bytes read from the set to restore the largest variable, for the middle one of the ranks that hold it."""
 
     case: str
     variable: str
@@ -64,8 +64,8 @@ def measure_memory(max_mem: str) -> Memory:
     """One group of at least ten times `max_mem`: files of all cases and steps."""
     limit, folder = megabytes(max_mem), WORKING / "large"
     target, restored = WORKING / "set", WORKING / "restored"
-    remove(folder, target, restored)
-    folder.mkdir(parents=True)
+    fresh(folder, target, restored)
+    folder.mkdir()
     size, count = 0, 0
     for step in (step for case in cases() for step in steps_of(case)):
         for path in files_of(step):
@@ -89,8 +89,8 @@ def answer(*words: object) -> dict:
 def bytes_read(command: list[str], folder: Path) -> dict[str, int]:
     """File in `folder` to the bytes that a command reads of it or maps, as strace tells."""
     logs = WORKING / "strace"
-    remove(logs)
-    logs.mkdir(parents=True)
+    fresh(logs)
+    logs.mkdir()
     calls = "read,pread64,readv,preadv,preadv2,mmap"
     subprocess.run(
         ["strace", "-ff", "-y", "-e", f"trace={calls}", "-o", str(logs / "log"), *command],
@@ -122,20 +122,25 @@ def size_of(variable: dict) -> int:
 def measure_partial(case: str, goal: list[str]) -> PartialRestore | None:
     """The last step; nothing for files in which Knarr knows no variables."""
     target, restored = WORKING / "set", WORKING / "restored"
-    remove(target, restored)
+    fresh(target, restored)
     step = steps_of(case)[-1]
     measured(pack_command(case, step, target, "--no-base", *goal))
-    ranks = answer("info", target)["ranks"]
-    middle = len(ranks) // 2
-    variables = ranks[middle]["variables"]
-    if not variables:
+    held = [
+        (number, variable)
+        for number, rank in enumerate(answer("info", target)["ranks"])
+        for variable in rank["variables"]
+    ]
+    if not held:
         return None
-    largest = max(variables, key=size_of)
-    pieces = re.escape(largest["path"].split("/")[-1])
+    _, largest = max(held, key=lambda pair: size_of(pair[1]))
+    ranks = [number for number, variable in held if variable["path"] == largest["path"]]
+    middle = ranks[len(ranks) // 2]
+    largest = next(variable for number, variable in held if (number, variable["path"]) == (middle, largest["path"]))
+    last = re.escape(largest["path"].split("/")[-1])
     classes = [
         decision
         for decision in answer("explain", target)["decisions"]
-        if re.search(rf"(^|/){pieces}_", decision["class"]) and decision["raw_bytes"]
+        if re.search(rf"(^|[/(]){last}\)?_", decision["class"]) and decision["raw_bytes"]
     ]
     if not classes:
         raise SystemExit(f"{case}: no class of {largest['path']} in what 'knarr checkpoint explain' tells")
