@@ -114,9 +114,9 @@ def gzip_size(files: list[Path]) -> int:
     return size
 
 
-def pack_command(case: str, source: Path, target: Path, *options: object) -> list[str]:
+def pack_command(case: str, source: Path, target: Path, *options: object, group: int = GROUP) -> list[str]:
     similar = ["--similar", SIMILAR[case]] if case in SIMILAR else []
-    words = ["checkpoint", "pack", source, "-o", target, "--group-size", GROUP, "--force", *similar, *options]
+    words = ["checkpoint", "pack", source, "-o", target, "--group-size", group, "--force", *similar, *options]
     return [KNARR, *(str(word) for word in words)]
 
 

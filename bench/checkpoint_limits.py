@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import os
 import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from checkpoint import (
     KNARR,
+    SELF_DESCRIBING,
     WORKING,
     bytes_of,
     cases,
@@ -32,6 +35,7 @@ class Memory:
     raw: int
     packed: int
     max_mem: int
+    """Bytes."""
     pack_peak_mb: float
     restore_peak_mb: float
 
@@ -57,25 +61,40 @@ class PartialRestore:
 def megabytes(text: str) -> int:
     if not re.fullmatch(r"\d+M", text):
         raise SystemExit(f"'{text}' is not a size in megabytes, such as 64M")
-    return int(text[:-1]) * 1_000_000
+    return int(text[:-1]) << 20
+
+
+def write_group(folder: Path, least: int) -> tuple[int, int]:
+    """Number and bytes of files of all cases and steps, at least `least` bytes.
+
+    If these are too few, files of unknown formats are there again with all bits of some positions flipped: other
+    content that is as hard to compress.
+    """
+    folder.mkdir()
+    files = [path for case in cases() for step in steps_of(case) for path in files_of(step)]
+    opaque = [path for path in files if path.read_bytes()[:4] not in SELF_DESCRIBING]
+    rounds = itertools.chain([(0, files)], ((flipped, opaque) for flipped in range(1, 256)))
+    count = size = 0
+    for flipped, path in ((flipped, path) for flipped, some in rounds for path in some):
+        if size >= least:
+            return count, size
+        target = folder / f"{count:05}{path.suffix}"
+        if flipped:
+            target.write_bytes((np.fromfile(path, "u1") ^ np.uint8(flipped)).tobytes())
+        else:
+            target.hardlink_to(path)
+        count, size = count + 1, size + path.stat().st_size
+    raise SystemExit(f"all files have {size / 1e6:.0f} MB together, not {least / 1e6:.0f}: lower --max-mem")
 
 
 def measure_memory(max_mem: str) -> Memory:
-    """One group of at least ten times `max_mem`: files of all cases and steps."""
+    """One group of at least ten times `max_mem`."""
     limit, folder = megabytes(max_mem), WORKING / "large"
     target, restored = WORKING / "set", WORKING / "restored"
     fresh(folder, target, restored)
-    folder.mkdir()
-    size, count = 0, 0
-    for step in (step for case in cases() for step in steps_of(case)):
-        for path in files_of(step):
-            if size < 10 * limit:
-                os.link(path, folder / f"{count:05}{path.suffix}")
-                size, count = size + path.stat().st_size, count + 1
-    if size < 10 * limit:
-        raise SystemExit(f"all files have {size / 1e6:.0f} MB together, not ten times {max_mem}: lower --max-mem")
+    count, size = write_group(folder, 10 * limit)
     bounds = ["--max-mem", max_mem]
-    pack = measured(pack_command("", folder, target, "--group-size", count, "--no-base", *bounds))
+    pack = measured(pack_command("", folder, target, "--no-base", *bounds, group=count))
     restore = measured(restore_command(target, restored, *bounds))
     require_same_files(folder, restored)
     return Memory(count, size, bytes_of(target), limit, pack.peak_rss_mb, restore.peak_rss_mb)
@@ -169,7 +188,7 @@ def table(rows: list[PartialRestore]) -> str:
 
 def memory_line(memory: Memory) -> str:
     return (
-        f"{memory.files} files of {memory.raw / 1e6:.0f} MB in one group with --max-mem {memory.max_mem / 1e6:.0f}M: "
+        f"{memory.files} files of {memory.raw / 1e6:.0f} MB in one group with --max-mem {memory.max_mem >> 20}M: "
         f"{memory.packed / 1e6:.0f} MB, peak {memory.pack_peak_mb:.0f} MB packing, "
         f"{memory.restore_peak_mb:.0f} MB restoring"
     )

@@ -8,7 +8,7 @@
     run.py plugin
     run.py lossy
     run.py green   [--repeats N]
-    run.py checkpoint [--repeats N] [--cases lammps,...] [--goal GOAL] [--max-mem 64M]
+    run.py checkpoint [--repeats N] [--cases lammps,...] [--goal GOAL] [--max-mem 96M]
 
 No timing is asserted here: numbers are for people to judge, with machine, versions and commands.
 """
@@ -244,7 +244,7 @@ def main() -> None:
     nine.add_argument("--repeats", type=int, default=3)
     nine.add_argument("--cases", help="names of cases in bench/inputs/checkpoint, all by default")
     nine.add_argument("--goal", help="as of 'knarr checkpoint pack', whose default is the default here")
-    nine.add_argument("--max-mem", default="32M", help="memory of the packer of a group ten times that large")
+    nine.add_argument("--max-mem", default="96M", help="memory of the packer of a group ten times that large")
     nine.set_defaults(run=run_checkpoint)
     options = parser.parse_args()
     if options.run is not run_checkpoint:
