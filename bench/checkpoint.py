@@ -190,14 +190,11 @@ def measure_repack(case: str, step: Path, goal: str) -> Peer | None:
 
 
 def measure_peers(case: str, goal: list[str], repeats: int, report: Callable[[str], None]) -> list[Peer]:
-    """The last step, in rounds of random order; sizes of restored files were compared before."""
+    """The last step, in rounds of random order; what each tool gives back is compared each time."""
     step = steps_of(case)[-1]
     tools = {
         "tar, zstd -19 --long=31": (zstd_command, unzstd_command),
-        OWN: (
-            lambda source, target: pack_command(case, source, target, "--no-base", *goal),
-            restore_command,
-        ),
+        OWN: (lambda source, target: pack_command(case, source, target, "--no-base", *goal), restore_command),
     }
     packs: dict[str, list[Measurement]] = {name: [] for name in tools}
     restores: dict[str, list[Measurement]] = {name: [] for name in tools}

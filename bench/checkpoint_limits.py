@@ -26,8 +26,6 @@ from checkpoint import (
     steps_of,
 )
 
-WIDTHS = re.compile(r"\D*(\d+)$")
-
 
 @dataclass
 class Memory:
@@ -48,7 +46,7 @@ class PartialRestore:
     variable: str
     raw: int
     packed: float
-    """Its bytes by the ratio of its class."""
+    """Its bytes by the ratio of its class, or of the whole set where no class has its name."""
     read: int
     index: int
     """Bytes read of the manifest."""
@@ -130,9 +128,9 @@ def bytes_read(command: list[str], folder: Path) -> dict[str, int]:
 
 
 def size_of(variable: dict) -> int:
-    """Raw bytes; the type's name ends in its bits."""
-    width = WIDTHS.match(variable["type"])
-    count = int(width.group(1)) // 8 if width else 1
+    """Raw bytes; the type's name holds its bits."""
+    bits = re.search(r"\d+", variable["type"])
+    count = int(bits.group()) // 8 if bits else 1
     for length in variable["shape"]:
         count *= length
     return count
@@ -156,14 +154,10 @@ def measure_partial(case: str, goal: list[str]) -> PartialRestore | None:
     middle = ranks[len(ranks) // 2]
     largest = next(variable for number, variable in held if (number, variable["path"]) == (middle, largest["path"]))
     last = re.escape(largest["path"].split("/")[-1])
-    classes = [
-        decision
-        for decision in answer("explain", target)["decisions"]
-        if re.search(rf"(^|[/(]){last}\)?_", decision["class"]) and decision["raw_bytes"]
-    ]
-    if not classes:
-        raise SystemExit(f"{case}: no class of {largest['path']} in what 'knarr checkpoint explain' tells")
-    share = sum(each["packed_bytes"] for each in classes) / sum(each["raw_bytes"] for each in classes)
+    decisions = answer("explain", target)["decisions"]
+    classes = [each for each in decisions if re.search(rf"(^|\W){last}\W*_", each["class"]) and each["raw_bytes"]]
+    counted = classes or decisions
+    share = sum(each["packed_bytes"] for each in counted) / sum(each["raw_bytes"] for each in counted)
     command = restore_command(target, restored, "--ranks", middle, "--variables", largest["path"])
     read = bytes_read(command, target)
     if not list(restored.rglob("*.npy")):
