@@ -71,4 +71,4 @@ bench: build python
 	$(KNARR_PYTHON) bench/run.py memory
 
 clean:
-	rm -rf target .venv bench/inputs
+	rm -rf target .venv bench/.codes-venv bench/inputs

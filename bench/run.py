@@ -9,6 +9,7 @@
     run.py plugin
     run.py lossy
     run.py green   [--repeats N]
+    run.py checkpoint [--repeats N] [--cases lammps,...] [--goal GOAL] [--max-mem 96M]
 
 No timing is asserted here: numbers are for people to judge, with machine, versions and commands.
 """
@@ -26,6 +27,9 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
+import checkpoint
+import checkpoint_limits
+import checkpoint_model
 import choices
 import codecs_pool
 import green
@@ -191,6 +195,29 @@ def run_memory(options: argparse.Namespace, facts: dict[str, object]) -> None:
     save("memory", {"max_mem": options.max_mem, **asdict(measurement)}, facts)
 
 
+def run_checkpoint(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    names = options.cases.split(",") if options.cases else checkpoint.cases()
+    goal = ["--goal", options.goal] if options.goal else []
+
+    def report(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    sizes = [row for name in names for row in checkpoint.measure_sizes(name, goal, report)]
+    peers = [row for name in names for row in checkpoint.measure_peers(name, goal, options.repeats, report)]
+    jobs = [checkpoint_model.end_to_end(name, peers) for name in names]
+    partial = [row for name in names if (row := checkpoint_limits.measure_partial(name, goal))]
+    memory = checkpoint_limits.measure_memory(options.max_mem)
+    checkpoint.remove(checkpoint.WORKING)
+    print(header(facts))
+    print(checkpoint.sizes_table(sizes), checkpoint.peers_table(peers), sep="\n\n", end="\n\n")
+    print(checkpoint_model.table(jobs), checkpoint_limits.table(partial), sep="\n\n", end="\n\n")
+    print(checkpoint_limits.memory_line(memory))
+    rows = {"sizes": sizes, "peers": peers, "end to end": jobs, "partial": partial, "memory": [memory]}
+    results = {name: [asdict(row) for row in found] for name, found in rows.items()}
+    cases = {name: json.loads((checkpoint.CHECKPOINTS / name / "case.json").read_text()) for name in names}
+    save("checkpoint", {"cases": cases, "goal": options.goal, **results}, facts)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     kinds = parser.add_subparsers(required=True)
@@ -225,8 +252,15 @@ def main() -> None:
     nine.set_defaults(run=run_green)
     eight = kinds.add_parser("lossy", help="ratio under a bound, beside error-bounded compressors")
     eight.set_defaults(run=run_lossy)
+    nine = kinds.add_parser("checkpoint", help="sets of real codes' restart files: schemes, peers, limits")
+    nine.add_argument("--repeats", type=int, default=3)
+    nine.add_argument("--cases", help="names of cases in bench/inputs/checkpoint, all by default")
+    nine.add_argument("--goal", help="as of 'knarr checkpoint pack', whose default is the default here")
+    nine.add_argument("--max-mem", default="96M", help="memory of the packer of a group ten times that large")
+    nine.set_defaults(run=run_checkpoint)
     options = parser.parse_args()
-    write_inputs()
+    if options.run is not run_checkpoint:
+        write_inputs()
     options.run(options, {"machine": machine(), "versions": versions()})
 
 
