@@ -56,7 +56,7 @@ pub(crate) struct Merging {
     /// Variables of fewer bytes are bundled [default: 100]
     #[arg(long, value_name = "BYTES")]
     pub(crate) bundle_below: Option<u64>,
-    /// speed, balanced, ratio, archive or energy; weights; limits: as for 'knarr repack' [default: balanced]
+    /// speed, balanced, ratio, archive or energy; weights; limits: as for 'knarr repack' [default: ratio=0.97,encode=0.02,decode=0.01]
     #[arg(long, value_name = "GOAL")]
     pub(crate) goal: Option<String>,
     /// Do not decode and compare every frame before it is written

@@ -58,9 +58,6 @@ const WORTH_MERGING: f64 = 1.01;
 /// A remembered decision is kept as long as it reaches this part of the ratio that it reached.
 const STILL_GOOD: f64 = 0.9;
 
-/// Part of a group's bytes that orders may be tried on, all classes together.
-const TRIAL_SHARE: u64 = 2;
-
 /// The order that merges nothing.
 const APART: Order = Order { together: 1, block: 0 };
 
@@ -99,11 +96,11 @@ impl Decider<'_> {
         if let Some(order) = self.scheme.order(self.block_size) {
             return Ok(vec![(order, Vec::new()); classes.len()]);
         }
-        // The largest classes first, as long as trials stay a part of the work.
+        // The largest classes first, until trials have seen as many bytes as there are to pack.
         let mut by_size: Vec<usize> = (0..classes.len()).filter(|&index| known.get(index) == Some(&None)).collect();
         let bytes = |index: &usize| classes.get(*index).map_or(0, Class::bytes);
         by_size.sort_by_key(|index| (std::cmp::Reverse(bytes(index)), *index));
-        let mut left = by_size.iter().map(bytes).sum::<u64>() / TRIAL_SHARE;
+        let mut left = by_size.iter().map(bytes).sum::<u64>();
         by_size.retain(|index| {
             let Some(class) = classes.get(*index) else { return false };
             let cost = self.sample(class).map_or(0, |sample| sample.bytes * sample.orders.len() as u64);

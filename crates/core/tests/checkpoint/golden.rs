@@ -14,7 +14,7 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/checkpoint-v1").join(name)
 }
 
-/// Pieces of many kinds: lanes in blocks, copies, an earlier set's frames, more than one group.
+/// Lanes in blocks, content that repeats, more than one group.
 #[test]
 fn sets_of_version_1_are_restored() {
     let dir = Dir::new();
