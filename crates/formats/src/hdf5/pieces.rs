@@ -18,7 +18,7 @@ use knarr_core::grid::{chunk_box, volume};
 /// meanwhile, so who uses the layout checks afterwards that the file has not changed.
 ///
 /// Left to the skeleton are datasets without bytes of their own (compact, external, virtual, never written), those that
-/// are damaged, and heap references behind filters, whose size in the file HDF5 does not tell.
+/// are damaged, and those that hold no values but references into a heap.
 ///
 /// # Errors
 /// `Read` or `NotFound` if it cannot be read; what HDF5 reports if it is damaged.
@@ -77,8 +77,6 @@ struct Kind {
     shape: Vec<u64>,
     /// Axes inside its elements: complex numbers, vectors and matrices are numbers to codecs.
     inner: Vec<u64>,
-    /// Elements refer to a heap.
-    has_pointers: bool,
     file_len: u64,
 }
 
@@ -91,7 +89,11 @@ fn stored_variable(path: &[u8], dataset: &Dataset, file_len: u64) -> Result<Opti
     };
     let datatype = dataset.datatype()?;
     let (dtype, endian, pointers) = element(&datatype)?;
-    let mut kind = Kind { dtype, endian, shape, inner: Vec::new(), has_pointers: pointers.is_some(), file_len };
+    if pointers.is_some() {
+        // Nor is more asked of them: from a damaged heap the library does not come back.
+        return Ok(None);
+    }
+    let mut kind = Kind { dtype, endian, shape, inner: Vec::new(), file_len };
     if let Some((dtype, endian, count)) = numbers(&datatype)? {
         (kind.dtype, kind.endian) = (dtype, endian);
         kind.inner.extend(Some(count).filter(|&count| count > 1));
@@ -102,9 +104,10 @@ fn stored_variable(path: &[u8], dataset: &Dataset, file_len: u64) -> Result<Opti
         DatasetLayout::Chunked(chunk) => chunks(dataset, &creation, &chunk, &kind)?,
         DatasetLayout::Compact | DatasetLayout::External | DatasetLayout::Virtual => Vec::new(),
     };
-    let Some(first) = extents.first() else { return Ok(None) };
-    // The library tells how large pointers are in memory; in the file they are references into a heap.
-    let dtype = if kind.has_pointers { DType::Opaque(element_size(first)?) } else { kind.dtype };
+    if extents.is_empty() {
+        return Ok(None);
+    }
+    let dtype = kind.dtype;
     let elements = |extent: &Extent| volume(&extent.shape).and_then(|len| len.checked_mul(dtype.size() as u64));
     if extents.iter().any(|extent| extent.filters.is_empty() && elements(extent) != Some(extent.length)) {
         return Err(Error::corrupt("its bytes do not have the length of its elements"));
@@ -137,13 +140,6 @@ fn numbers(datatype: &Datatype) -> Result<Option<(DType, Endian, u64)>> {
     Ok(number.map(|(dtype, endian)| (dtype, endian, size / dtype.size() as u64)))
 }
 
-fn element_size(extent: &Extent) -> Result<u32> {
-    volume(&extent.shape)
-        .and_then(|len| extent.length.checked_div(len))
-        .and_then(|size| u32::try_from(size).ok())
-        .ok_or_else(|| Error::corrupt("its bytes do not have the length of its elements"))
-}
-
 /// The one piece of a contiguous dataset; none if nothing was written.
 fn run(dataset: &Dataset, kind: &Kind) -> Vec<Extent> {
     let length = dataset.storage_size();
@@ -157,9 +153,6 @@ fn run(dataset: &Dataset, kind: &Kind) -> Vec<Extent> {
 fn chunks(dataset: &Dataset, creation: &Plist, chunk: &[u64], kind: &Kind) -> Result<Vec<Extent>> {
     check_chunk(chunk, &kind.shape)?;
     let filters = creation.filters()?;
-    if kind.has_pointers && !filters.is_empty() {
-        return Ok(Vec::new());
-    }
     let edges_unfiltered = creation.edge_chunks_unfiltered()?;
     let table = ChunkTable::read(dataset, &kind.shape, chunk, 0, kind.file_len)?;
     let chunk_shape: Arc<[u64]> = [chunk, &kind.inner].concat().into();

@@ -87,15 +87,13 @@ def describe(path):
                 h5py.check_string_dtype(dataset.dtype) and h5py.check_string_dtype(dataset.dtype).length is None
             )
             found = pieces(dataset)
-            if not found or (has_pointers and dataset.id.get_create_plist().get_nfilters()):
+            if not found or has_pointers:
                 continue
             known = number(tid)
-            elements = int(np.prod(dataset.chunks or dataset.shape, dtype="u8"))
-            size = found[0][1] // elements if has_pointers else tid.get_size()
             numbers = tid.get_size() * 8 // int(known[0][1:]) if known else 1
             inner = [numbers] if numbers > 1 else []
             variables[name] = {
-                "dtype": known[0] if known else f"opaque[{size}]",
+                "dtype": known[0] if known else f"opaque[{tid.get_size()}]",
                 "endian": "Big" if known and known[1] == "BE" and known[0] not in ("i8", "u8") else "Little",
                 "shape": [*dataset.shape, *inner],
                 "piece": [*(dataset.chunks or dataset.shape), *inner],
