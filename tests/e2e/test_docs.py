@@ -113,10 +113,12 @@ def test_every_key_of_knarr_toml_is_documented(knarr, tmp_path):
 @pytest.mark.parametrize(
     ("text", "line", "names"),
     [
-        ('[[file]]\npattern = "*"\nroute = "checkpoint"', 3, ("checkpoint", "compress", "file")),
+        ('[[file]]\npattern = "*"\nroute = "stage"', 3, ("stage", "compress", "file")),
+        ('[[file]]\npattern = "*"\nroute = "checkpoint"', None, ('route "checkpoint"', "knarr checkpoint pack")),
         ('[[file]]\npattern = "*"\nportable = "netcdf"', None, ("netcdf", "core, standard or knarr")),
         ('[[file]]\npattern = "*"\ngoal = "fastest"', None, ("fastest", "balanced")),
-        ('[[file]]\npattern = "*"\ngroup_size = 3', 3, ("group_size", "pattern")),
+        ('[[file]]\npattern = "*"\ngroup_size = 3', None, ("group_size", 'route "checkpoint"')),
+        ('[[file]]\npattern = "*"\ngroup_sise = 3', 3, ("group_sise", "group_size")),
         ('[[file]]\nroute = "file"', 1, ("pattern",)),
         ("[machin]\nprofile = 'x'", 1, ("machin", "machine")),
         ('[[file]]\npattern = "*"\nvariables.T.chnks = "auto"', 3, ("chnks", "chunks")),

@@ -54,6 +54,8 @@ def test_a_bound_holds_and_specials_stay(field):
 
 
 def test_protected_ranges_stay_exact(field):
+    # With noise: the decimals of the field are packed so well that rounding half of them gains nothing.
+    field = (field + np.random.default_rng(1).normal(0, 0.01, field.shape)).astype("f4")
     limit = np.float32(np.nanmedian(field))
     back = knarr.decompress(knarr.compress(field, max_abs_error=0.5, goal="ratio", exact_from=float(limit)))
     protected = (field >= limit) | (back >= limit)
