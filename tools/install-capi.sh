@@ -7,7 +7,9 @@ prefix=$(cd "$prefix" && pwd)
 cd "$(dirname "$0")/.."
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 install -D -m 644 crates/capi/include/knarr.h "$prefix/include/knarr.h"
-install -D -m 644 crates/capi/fortran/knarr.f90 "$prefix/include/knarr.f90"
+# Two modules, one file to compile.
+cat crates/capi/fortran/knarr_c.f90 crates/capi/fortran/knarr.f90 > "$prefix/include/knarr.f90"
+chmod 644 "$prefix/include/knarr.f90"
 install -D -m 755 target/release/libknarr.so "$prefix/lib/libknarr.so.0"
 strip --strip-unneeded "$prefix/lib/libknarr.so.0"
 ln -sfn libknarr.so.0 "$prefix/lib/libknarr.so"

@@ -112,10 +112,12 @@ impl ClientData {
             return Err(later(format!("with bits {:#x}", first & !KNOWN)));
         }
         let wishes = reader.wishes(first)?;
+        if words.len() - reader.rest.len() > MOST_WISHES {
+            return Err(too_many(words.len()));
+        }
         let chunks = if complete { Some(reader.chunks()?) } else { None };
         if reader.rest.len() != usize::from(complete) {
-            return Err(Error::corrupt(format!("client data of {} words, which is too many", words.len()))
-                .mend("take the words from 'knarr hdf5-filter'"));
+            return Err(too_many(words.len()));
         }
         Ok(Self { wishes, chunks })
     }
@@ -239,6 +241,11 @@ fn push_wide(words: &mut Vec<u32>, value: u64) {
 
 fn checksum(words: &[u32]) -> u32 {
     words.iter().fold(0, |sum, word| crc32c::crc32c_append(sum, &word.to_le_bytes()))
+}
+
+fn too_many(words: usize) -> Error {
+    Error::corrupt(format!("client data of {words} words, which is too many"))
+        .mend("take the words from 'knarr hdf5-filter'")
 }
 
 fn short() -> Error {
@@ -450,6 +457,11 @@ mod tests {
         assert_eq!(kind(&[1, 60 << 16]), ErrorKind::Usage);
         // A weight that could be read but not written again, as a copy of the dataset does.
         assert_eq!(kind(&[1, 15, 1, 0xAF00]), ErrorKind::Usage);
+        // Seven numbers behind a goal with four weights: one word more than programs pass on.
+        let weight = 1.0f32.to_bits();
+        let mut many = vec![1, OWN_GOAL | 0x7F << NUMBERS, 0xF, weight, weight, weight, weight];
+        [1.0, 0.1, 0.1, 0.1, 9.0, -1.0, 1.0].iter().for_each(|number: &f64| push_wide(&mut many, number.to_bits()));
+        assert_eq!((many.len(), kind(&many)), (21, ErrorKind::Corrupt));
         let [low, high] = [0, (-1.0f64).to_bits() >> 32].map(|word| u32::try_from(word).unwrap());
         assert_eq!(kind(&[1, 1 << 4, low, high]), ErrorKind::Usage);
     }

@@ -30,7 +30,7 @@ pub fn regret(record: &Record, predictor: &Predictor, goal: &Goal, profile: &Pro
     let best = record.chains.iter().map(score).fold(f64::NEG_INFINITY, f64::max);
     let lost = |chain: Option<&ChainSpec>| chain.and_then(measured).map_or(0.0, |measured| best - score(measured));
     let subject = Subject { features: record.features.clone(), rounded: None };
-    let mut outlook = predictor.expect(&chains, &subject);
+    let mut outlook = predictor.outlook(&chains, &subject);
     let candidates = predict(&chains, &outlook, goal, profile, codecs);
     let predicted = lost(candidates.first().map(|candidate| &candidate.chain));
     #[expect(clippy::cast_precision_loss, reason = "a constant far below 2^52")]

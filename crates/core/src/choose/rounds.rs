@@ -134,14 +134,14 @@ impl Trials<'_> {
             }
             candidates[next] = tried;
             for candidate in candidates.iter_mut().filter(|candidate| candidate.tried_ratio.is_none()) {
-                self.expect(candidate, beliefs);
+                self.update(candidate, beliefs);
             }
         }
         rank(candidates)
     }
 
     /// Puts what is believed now into a candidate that was not tried.
-    fn expect(self, candidate: &mut Candidate, beliefs: &Beliefs) {
+    fn update(self, candidate: &mut Candidate, beliefs: &Beliefs) {
         let ratio = beliefs.ratio(&candidate.chain);
         candidate.merits = self.profile.paced_merits(self.codecs, &candidate.chain, ratio, candidate.pace);
         candidate.score = self.goal.score(&candidate.merits);
@@ -194,7 +194,7 @@ mod tests {
         let samples = vec![(ArraySpec::new(DType::F32, shape), bytes)];
         let (codecs, profile, goal) = (CodecList::pure(), Profile::built_in(), goal.parse().unwrap());
         let chains = CHAINS.map(|chain| chain.parse().unwrap());
-        let mut outlook = Predictor::built_in().expect(&chains, &look(&codecs, &samples, None));
+        let mut outlook = Predictor::built_in().outlook(&chains, &look(&codecs, &samples, None));
         let predicted = predict(&chains, &outlook, &goal, &profile, &codecs);
         let trials = Trials { codecs: &codecs, profile: &profile, goal: &goal, bound: None, budget };
         let (ranked, bytes) = run_rounds(trials, predicted, &mut outlook.beliefs, &samples);

@@ -175,7 +175,7 @@ mod tests {
                     choices.push(number);
                     cost += seconds.unwrap_or(0.0);
                     let seconds = seconds.unwrap_or(0.001);
-                    let beliefs = Predictor::rule_of_thumb().expect(&[chain()], &Subject::default()).beliefs;
+                    let beliefs = Predictor::rule_of_thumb().outlook(&[chain()], &Subject::default()).beliefs;
                     let chosen = Chosen { chain: chain(), speed: SPEED, seconds, beliefs };
                     memory.chosen(at, sketch(kind), chosen)
                 }
@@ -216,7 +216,7 @@ mod tests {
     fn every_chunk_teaches_what_to_expect_of_the_next_choice() {
         let mut memory = Memory::default();
         assert_eq!(memory.decide(&sketch(0), OVERHEAD, TRIALS), Decision::Choose { kind: None, seconds: None });
-        let beliefs = Predictor::rule_of_thumb().expect(&[chain()], &Subject::default()).beliefs;
+        let beliefs = Predictor::rule_of_thumb().outlook(&[chain()], &Subject::default()).beliefs;
         let expected = beliefs.ratio(&chain());
         let chosen = Chosen { chain: chain(), speed: SPEED, seconds: 0.001, beliefs };
         let kind = memory.chosen(None, sketch(0), chosen);

@@ -234,7 +234,7 @@ impl Job<'_> {
         let sample = cut(self.spec, self.raw, SAMPLE);
         let subject = look(codecs, &[cut(&sample.0, &sample.1, FEATURES)], bound);
         let chains = candidates(codecs, self.spec, TARGET, bound);
-        let mut outlook = self.engine.predictor.expect(&chains, &subject);
+        let mut outlook = self.engine.predictor.outlook(&chains, &subject);
         if let Some(learnt) = learnt {
             let same_bound = |chain: &ChainSpec| bound.map_or_else(|| chain.clone(), |bound| with_bound(chain, bound));
             outlook.beliefs.learn_from(learnt, same_bound);

@@ -244,7 +244,7 @@ impl ChoiceJob<'_> {
             Some(forced) => vec![self.checked(forced)?],
             None => candidates(codecs, self.spec, self.target, self.bound.as_ref()),
         };
-        let mut outlook = self.engine.predictor.expect(&chains, &subject);
+        let mut outlook = self.engine.predictor.outlook(&chains, &subject);
         let features = subject.features;
         let predicted = predict(&chains, &outlook, self.goal, profile, codecs);
         let speed = expected_speed(&predicted, self.goal);

@@ -210,7 +210,7 @@ fn scales(weighted: &[(f64, &[f64])]) -> (Vec<f64>, Vec<f64>) {
 fn off(record: &Record, base: &Predictor, profile: &Profile, codecs: &CodecList) -> BTreeMap<String, [f64; 3]> {
     let chains: Vec<ChainSpec> = record.chains.iter().map(|measured| measured.chain.clone()).collect();
     let subject = Subject { features: record.features.clone(), rounded: None };
-    let Outlook { beliefs, paces } = base.expect(&chains, &subject);
+    let Outlook { beliefs, paces } = base.outlook(&chains, &subject);
     let measured = record.chains.iter().zip(paces);
     let positive = measured.filter(|(measured, _)| [measured.ratio, measured.encode, measured.decode] > [0.0; 3]);
     positive

@@ -64,7 +64,7 @@ pub fn judge<'a>(
     for record in records {
         let chains: Vec<ChainSpec> = record.chains.iter().map(|measured| measured.chain.clone()).collect();
         let subject = Subject { features: record.features.clone(), rounded: None };
-        let Outlook { beliefs, paces } = model_for(&record.family).expect(&chains, &subject);
+        let Outlook { beliefs, paces } = model_for(&record.family).outlook(&chains, &subject);
         let weight = 1.0 / sizes.get(record.family.as_str()).copied().unwrap_or(1.0);
         for (measured, pace) in record.chains.iter().zip(paces) {
             rows.entry(measured.chain.to_string()).or_default().push(Row::of(

@@ -198,7 +198,7 @@ impl Predictor {
     }
 
     /// What is expected of `chains`.
-    pub fn expect(&self, chains: &[ChainSpec], subject: &Subject) -> Outlook {
+    pub fn outlook(&self, chains: &[ChainSpec], subject: &Subject) -> Outlook {
         let of = |features: &Features| inputs(features).map(|inputs| self.standardized(&inputs));
         let (plain, rounded) = (of(&subject.features), subject.rounded.as_ref().and_then(of));
         let known: Vec<Known> = chains.iter().map(|chain| self.known(chain, subject.rounded.is_some())).collect();
@@ -331,14 +331,14 @@ mod tests {
     fn what_no_model_knows_is_left_to_the_rule_and_its_family() {
         let subject = subject();
         let list = chains(&["shuffle | zstd:3", "shuffle | zstd:4", "snappy", "grid"]);
-        let outlook = Predictor::built_in().expect(&list, &subject);
+        let outlook = Predictor::built_in().outlook(&list, &subject);
         let ratios: Vec<f64> = list.iter().map(|chain| outlook.beliefs.ratio(chain)).collect();
         assert!((ratios[0] / ratios[1] - 1.0).abs() < 0.2, "levels of one chain are alike: {ratios:?}");
         assert_eq!(ratios[2], rule_ratio(&list[2], &subject.features));
         assert_eq!(outlook.paces[2], Pace::default());
         let doubts: Vec<f64> = list.iter().map(|chain| outlook.beliefs.doubt(chain)).collect();
         assert!(doubts[2] > doubts[0] && doubts[1] > doubts[0], "{doubts:?}");
-        let ruled = Predictor::rule_of_thumb().expect(&list, &subject);
+        let ruled = Predictor::rule_of_thumb().outlook(&list, &subject);
         assert_eq!(ruled.beliefs.ratio(&list[0]), rule_ratio(&list[0], &subject.features));
     }
 
@@ -358,7 +358,7 @@ mod tests {
                 plane_matches: repeats,
                 ..Features::default()
             };
-            let outlook = Predictor::built_in().expect(&list, &Subject { features, rounded: None });
+            let outlook = Predictor::built_in().outlook(&list, &Subject { features, rounded: None });
             for (chain, pace) in list.iter().zip(&outlook.paces) {
                 let ratio = outlook.beliefs.ratio(chain);
                 assert!((0.89..=100.1).contains(&ratio), "{chain} {ratio}");
@@ -373,7 +373,7 @@ mod tests {
         let rounding = chains(&["round:abs=0.01 | shuffle | zstd:1", "shuffle | zstd:1"]);
         let constant = Features::of(&ArraySpec::new(DType::F32, [100, 100]), &[1; 40_000]);
         subject.rounded = Some(constant);
-        let outlook = Predictor::built_in().expect(&rounding, &subject);
+        let outlook = Predictor::built_in().outlook(&rounding, &subject);
         assert!(outlook.beliefs.ratio(&rounding[0]) > 4.0 * outlook.beliefs.ratio(&rounding[1]));
     }
 }
