@@ -38,9 +38,10 @@ install: capi
 demo: build
 	tools/demo.sh
 
-# All tests: Rust, then other people's readers and writers around the built program.
+# All tests: Rust (fuzz targets have to compile), then other people's readers and writers around the built program.
 test: build python capi
 	cargo test --release --locked --workspace --features knarr-core/testing
+	cargo check --release --locked --manifest-path fuzz/Cargo.toml --target-dir target
 	$(KNARR_PYTHON) -m pytest -q tests
 
 .PHONY: python
