@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::path::Path;
 
+use knarr_core::chain::ChainSpec;
+use knarr_core::codec::CodecList;
 use knarr_core::error::Result;
 use knarr_core::model::{Attribute, ElementType, Model, Variable};
 use knarr_core::store::{Source, Strings};
@@ -74,6 +76,10 @@ impl Source for Labelled<'_> {
 
     fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
         self.source.read_strings(variable, start, count)
+    }
+
+    fn frame_chains(&self, variable: usize, codecs: &CodecList, most: usize) -> Result<Vec<(ChainSpec, usize)>> {
+        if self.is_label(variable) { Ok(Vec::new()) } else { self.source.frame_chains(variable, codecs, most) }
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -6,6 +6,8 @@
 
 use crate::classic::NcType;
 use knarr_core::array::DType;
+use knarr_core::chain::ChainSpec;
+use knarr_core::codec::CodecList;
 use knarr_core::grid::{Placed, check_inside, copy_box, fill_box, volume};
 use knarr_core::model::{Dimension, ElementType, Layout, Model, Variable};
 use knarr_core::store::{Source, Strings};
@@ -195,6 +197,10 @@ impl Source for WholeRecords {
 
     fn element_type(&self, variable: usize) -> Option<&ElementType> {
         self.source.element_type(variable)
+    }
+
+    fn frame_chains(&self, variable: usize, codecs: &CodecList, most: usize) -> Result<Vec<(ChainSpec, usize)>> {
+        self.source.frame_chains(variable, codecs, most)
     }
 
     fn as_any(&self) -> &dyn Any {

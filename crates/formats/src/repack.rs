@@ -288,7 +288,7 @@ fn open_unlocked(
 fn spare_rounded(source: &dyn Source, settings: &Settings) -> Settings {
     let mut settings = settings.clone();
     for variable in &source.model().variables {
-        if variable.attributes.iter().any(|attribute| attribute.name == provenance::QUALITY_ATTRIBUTE) {
+        if provenance::promised(variable) != Quality::LOSSLESS {
             let pattern = variable.path.clone();
             settings.rules.push(Rule { pattern, quality: Some(Quality::LOSSLESS), ..Rule::default() });
         }

@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::path::Path;
 
+use knarr_core::chain::ChainSpec;
+use knarr_core::codec::CodecList;
 use knarr_core::error::{Error, Result};
 use knarr_core::model::{ElementType, Model, Variable};
 use knarr_core::settings::nearest;
@@ -80,6 +82,10 @@ impl Source for Selected {
 
     fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
         self.source.read_strings(self.index(variable)?, start, count)
+    }
+
+    fn frame_chains(&self, variable: usize, codecs: &CodecList, most: usize) -> Result<Vec<(ChainSpec, usize)>> {
+        self.source.frame_chains(self.index(variable)?, codecs, most)
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use knarr_core::checkpoint::pattern::Pattern;
+use knarr_core::checkpoint::set::is_set;
 use knarr_core::checkpoint::{Input, natural};
 use knarr_core::error::{Error, Result};
 
@@ -54,8 +55,11 @@ fn shown(input: &Input) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(&input.name)
 }
 
-/// All regular files below `directory`, named relative to `root`. Links and hidden files do not count.
+/// All regular files below `directory`, named relative to `root`. Links, hidden files and sets do not count.
 fn below(root: &Path, directory: &Path, inputs: &mut Vec<Input>) -> Result<()> {
+    if is_set(directory) {
+        return Ok(());
+    }
     let read_error = |error: std::io::Error| Error::read(directory, &error);
     for entry in std::fs::read_dir(directory).map_err(read_error)? {
         let entry = entry.map_err(read_error)?;

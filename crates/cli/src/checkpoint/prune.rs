@@ -9,7 +9,7 @@ use knarr_core::codec::CodecList;
 use knarr_core::error::{Error, ErrorKind, Result};
 
 use super::args::Prune;
-use super::sets::completed;
+use super::sets::whole;
 
 pub(super) fn run(arguments: &Prune) -> Result<u8> {
     let keep = usize::try_from(arguments.keep).unwrap_or(usize::MAX);
@@ -21,8 +21,8 @@ pub(super) fn run(arguments: &Prune) -> Result<u8> {
     let verb = if arguments.dry_run { "would be removed" } else { "removed" };
     pruned.removed.iter().for_each(|path| println!("{verb}  {}", path.display()));
     pruned.kept.iter().for_each(|path| println!("kept  {}", path.display()));
-    for (path, error) in &pruned.damaged {
-        eprintln!("knarr: {}: left alone, because it cannot be read: {error}", path.display());
+    for error in &pruned.damaged {
+        eprintln!("knarr: {error}; the set was not counted and left alone");
     }
     Ok(0)
 }
@@ -32,30 +32,25 @@ pub(super) fn run(arguments: &Prune) -> Result<u8> {
 pub(super) struct Pruned {
     pub(super) kept: Vec<PathBuf>,
     pub(super) removed: Vec<PathBuf>,
-    pub(super) damaged: Vec<(PathBuf, Error)>,
+    pub(super) damaged: Vec<Error>,
 }
 
 impl Pruned {
     fn json(&self) -> serde_json::Value {
-        let damaged: Vec<&PathBuf> = self.damaged.iter().map(|(path, _)| path).collect();
+        let damaged: Vec<String> = self.damaged.iter().map(ToString::to_string).collect();
         serde_json::json!({"kept": self.kept, "removed": self.removed, "damaged": damaged})
     }
 }
 
-/// Removes all but the `keep` sets in `directory` that were completed last. Sets that cannot be read are not counted.
+/// Removes all but the `keep` sets in `directory` that were completed last. Sets of which something is missing are not
+/// counted and not removed.
 ///
 /// # Errors
 /// `NotFound` or `Read` if the directory cannot be read; `Write` if a set cannot be removed; `Exists` if files lie in it
 /// that are not its own.
 pub(super) fn prune(directory: &Path, keep: usize, codecs: &CodecList, dry_run: bool) -> Result<Pruned> {
-    let mut pruned = Pruned::default();
-    let mut sets = Vec::new();
-    for path in completed(directory)? {
-        match Set::open(&path, codecs) {
-            Ok(set) => sets.push(set),
-            Err(error) => pruned.damaged.push((path, error)),
-        }
-    }
+    let (mut sets, damaged) = whole(directory, codecs)?;
+    let mut pruned = Pruned { damaged, ..Pruned::default() };
     let stale = sets.len().saturating_sub(keep);
     for set in sets.drain(..stale) {
         if !dry_run {

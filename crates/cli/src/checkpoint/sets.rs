@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use knarr_core::checkpoint::natural;
 use knarr_core::checkpoint::set::{MANIFEST, is_set};
+use knarr_core::checkpoint::{Set, natural};
+use knarr_core::codec::CodecList;
 use knarr_core::error::{Error, Result};
 
 /// Sets in `directory`, the newest last. Hidden ones, which are being written, do not count.
@@ -23,6 +24,22 @@ pub(super) fn completed(directory: &Path) -> Result<Vec<PathBuf>> {
     let name = |path: &Path| path.as_os_str().as_encoded_bytes().to_vec();
     sets.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| natural(&name(one), &name(other))));
     Ok(sets.into_iter().map(|(_, path)| path).collect())
+}
+
+/// Sets in `directory` of which nothing is known to be missing, the newest last, and the others with what is wrong with
+/// them. Frames are not read.
+///
+/// # Errors
+/// As for [`completed`].
+pub(super) fn whole(directory: &Path, codecs: &CodecList) -> Result<(Vec<Set>, Vec<Error>)> {
+    let (mut sets, mut damaged) = (Vec::new(), Vec::new());
+    for path in completed(directory)? {
+        match Set::open(&path, codecs).and_then(|set| set.check_files().map(|()| set)) {
+            Ok(set) => sets.push(set),
+            Err(error) => damaged.push(error),
+        }
+    }
+    Ok((sets, damaged))
 }
 
 /// When the set was completed: its manifest is written last.

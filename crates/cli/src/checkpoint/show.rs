@@ -25,7 +25,7 @@ pub(super) fn list(arguments: &List) -> Result<u8> {
     let mut sets = Vec::new();
     for path in paths {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        match Set::open(&path, &codecs) {
+        match Set::open(&path, &codecs).and_then(|set| set.check_files().map(|()| set)) {
             Ok(set) => {
                 let (ranks, raw, stored) = (set.manifest().ranks.len(), set.manifest().raw_bytes(), set.stored_bytes());
                 let scheme = set.manifest().summary.scheme;

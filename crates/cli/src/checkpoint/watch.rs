@@ -18,7 +18,7 @@ use super::args::Watch;
 use super::look::{Directory, are_written};
 use super::merging::Configured;
 use super::prune::prune;
-use super::sets::{NAME, completed, sweep, when};
+use super::sets::{NAME, sweep, when, whole};
 use super::steps::{Complete, Rules, State, Steps};
 use super::stop::Stop;
 use crate::progress::Bar;
@@ -136,22 +136,27 @@ impl Watching<'_> {
     fn pack(&mut self, complete: &Complete) -> Result<()> {
         let step = complete.step;
         let target = self.arguments.output.join(format!("{NAME}{step}"));
-        if is_set(&target) && !self.arguments.force {
+        if is_set(&target) {
             match later_than(&target, complete)? {
-                None => self.steps.packed(step),
+                None => {
+                    self.steps.packed(step);
+                    return Ok(());
+                }
+                Some(_) if self.arguments.force => {}
                 Some(path) => {
                     self.tell(&super::steps::again(step, &path.display().to_string()));
                     self.steps.rewritten(step);
+                    return Ok(());
                 }
             }
-            return Ok(());
         }
         let inputs: Vec<Input> = complete
             .files
             .values()
             .map(|(path, _)| Input { path: path.clone(), name: self.directory.name(path).to_vec() })
             .collect();
-        let base = completed(&self.arguments.output)?.pop();
+        let (mut sets, _damaged) = whole(&self.arguments.output, &self.engine.codecs)?;
+        let base = sets.pop().map(|set| set.path().to_owned());
         let options = PackOptions { force: self.arguments.force, base, ..self.configured.options(&inputs)? };
         let bar = Bar::new(format!("step {step}"));
         let result = pack(&self.engine, &inputs, &target, &options, &knarr_formats::layout::read, &bar);

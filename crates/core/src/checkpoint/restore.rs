@@ -17,7 +17,7 @@ use super::scan::piece_hash;
 use super::set::{FrameBuffers, Set};
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};
-use crate::output::Temporary;
+use crate::output::{Temporary, refuse_existing};
 
 /// What is not what it was: one rank's file cannot be restored.
 #[derive(Debug, Clone)]
@@ -62,6 +62,7 @@ pub fn restore(
     let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for &rank in ranks {
         let file = manifest.ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
+        refuse_existing(&target.join(file.path()), force)?;
         groups.entry(file.group).or_default().push(rank);
     }
     std::fs::create_dir_all(target).map_err(|error| Error::write(target, &error))?;

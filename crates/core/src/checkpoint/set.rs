@@ -83,6 +83,14 @@ impl Set {
         self.manifest_bytes + self.manifest.stores.iter().map(|store| store.length).sum::<u64>()
     }
 
+    /// Checks that all files of frames are there, and as long as they should be; frames are not read.
+    ///
+    /// # Errors
+    /// `NotFound` or `Read`; `Corrupt` for a file of another length or of another set.
+    pub fn check_files(&self) -> Result<()> {
+        (0..self.manifest.stores.len()).try_for_each(|number| self.store(number).map(drop))
+    }
+
     /// Path of a file of frames.
     pub(super) fn store_path(&self, store: &Store) -> PathBuf {
         self.path.join(&store.name)
