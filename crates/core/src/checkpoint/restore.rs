@@ -10,9 +10,9 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::group::WORKER;
 use super::manifest::{FrameEntry, RankFile};
 use super::names;
-use super::pack::WORKER;
 use super::scan::piece_hash;
 use super::set::{FrameBuffers, Set};
 use crate::engine::{Engine, Progress};
