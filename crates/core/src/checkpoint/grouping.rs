@@ -54,7 +54,7 @@ pub struct Group {
 pub fn deal(comm: &dyn Comm, own: &[Member], grouping: Grouping, group_size: usize) -> Result<Vec<Group>> {
     check_size(group_size)?;
     let own = comm::agree(comm, own.iter().try_for_each(|member| check_name(&member.input)).map(|()| own))?;
-    let nodes = nodes(comm)?;
+    let nodes = comm::nodes(comm)?;
     // By rank: the node of the process that named it, and its file.
     let mut found: BTreeMap<usize, (usize, Input)> = BTreeMap::new();
     for (bytes, node) in comm::all_gather(comm, &written(own))?.iter().zip(&nodes) {
@@ -90,12 +90,6 @@ pub(super) fn check_size(group_size: usize) -> Result<()> {
         _ => Err(Error::usage(format!("a group of {group_size} ranks"))
             .mend(format!("groups have 1 to {LARGEST_GROUP} ranks"))),
     }
-}
-
-/// The node of each process.
-fn nodes(comm: &dyn Comm) -> Result<Vec<usize>> {
-    let gathered = comm::all_gather(comm, &comm::written(&comm.node())?)?;
-    gathered.iter().map(|bytes| comm::read(bytes)).collect()
 }
 
 /// Ranks of each group: those of one node in their order, `size` at most; groups in the order of their first ranks.

@@ -64,8 +64,7 @@ impl Together {
         let base = agree(comm, opened)?;
         let staged = if comm.rank() == ROOT { stage(target, options, base.as_ref()).map(Some) } else { Ok(None) };
         let (staging, begun) = agree(comm, staged)?.unzip();
-        let begun: Option<Begun> = begun;
-        let begun: Begun = comm::read(&comm.broadcast(ROOT, comm::written(&begun)?)?)?;
+        let begun = comm::share(comm, &begun)?.ok_or_else(|| Error::internal("rank 0 made no directory"))?;
         let same = match begun.options == text(target, options) {
             true => Ok(()),
             false => {

@@ -5,6 +5,7 @@
 
 mod threads;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -86,6 +87,31 @@ pub fn barrier(comm: &dyn Comm) -> Result<()> {
     comm.broadcast(ROOT, Vec::new()).map(drop)
 }
 
+/// Brings a value of [`ROOT`] to all ranks; those of the others do not matter.
+///
+/// # Errors
+/// As for [`Comm::gather`].
+pub fn share<T: Serialize + DeserializeOwned>(comm: &dyn Comm, value: &T) -> Result<T> {
+    read(&comm.broadcast(ROOT, written(value)?)?)
+}
+
+/// Brings a value of each rank to [`ROOT`], in the order of ranks; the others get `None`.
+///
+/// # Errors
+/// As for [`Comm::gather`].
+pub fn collect<T: Serialize + DeserializeOwned>(comm: &dyn Comm, value: &T) -> Result<Option<Vec<T>>> {
+    let gathered = comm.gather(ROOT, &written(value)?)?;
+    gathered.map(|parts| parts.iter().map(|bytes| read(bytes)).collect()).transpose()
+}
+
+/// The node of each rank, as [`Comm::node`] has it.
+///
+/// # Errors
+/// As for [`Comm::gather`].
+pub fn nodes(comm: &dyn Comm) -> Result<Vec<usize>> {
+    all_gather(comm, &written(&comm.node())?)?.iter().map(|bytes| read(bytes)).collect()
+}
+
 /// Makes the error of one rank that of all, so that nobody goes on alone: every rank gets its own value back if all have
 /// one, else the error of the lowest rank that failed, with that rank.
 ///
@@ -95,37 +121,19 @@ pub fn agree<T>(comm: &dyn Comm, result: Result<T>) -> Result<T> {
     if comm.size() == 1 {
         return result;
     }
-    let gathered = comm.gather(ROOT, &written(&result.as_ref().err())?)?;
-    let first = gathered.as_deref().map(first_error).transpose()?.flatten();
-    let first: Option<Error> = read(&comm.broadcast(ROOT, written(&first)?)?)?;
-    match first {
-        Some(error) => Err(error),
+    let errors = collect(comm, &result.as_ref().err().cloned())?.unwrap_or_default();
+    let first = errors.into_iter().enumerate().find_map(|(rank, error)| Some((rank, error?)));
+    match share(comm, &first)? {
+        Some((rank, error)) => Err(error.at(format!("rank {rank} of {}", comm.size()))),
         None => result,
     }
 }
 
-fn first_error(gathered: &[Vec<u8>]) -> Result<Option<Error>> {
-    for (rank, bytes) in gathered.iter().enumerate() {
-        if let Some(error) = read::<Option<Error>>(bytes)? {
-            return Ok(Some(error.at(format!("rank {rank} of {}", gathered.len()))));
-        }
-    }
-    Ok(None)
-}
-
-/// The bytes of a message.
-///
-/// # Errors
-/// `Internal` for values that JSON cannot hold.
-pub(crate) fn written(value: &impl serde::Serialize) -> Result<Vec<u8>> {
+fn written(value: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_vec(value).map_err(|error| Error::internal(error.to_string()))
 }
 
-/// What [`written`] wrote.
-///
-/// # Errors
-/// `Internal`: ranks of one job run one program.
-pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|error| {
         Error::internal(format!("a message of another rank makes no sense: {error}"))
             .mend("run the same version of Knarr on all ranks")
