@@ -25,6 +25,7 @@ $(VENV)/.ready: tools/requirements.txt tools/setup.sh
 build: setup
 	cargo build --release --locked -p knarr-cli -p knarr-h5filter -p knarr-preload
 	install -D -s target/release/libknarr_h5.so $(PLUGINS)/libknarr_h5.so
+	tools/build-mpi.sh target/release
 
 # Header, Fortran module, libraries and pkg-config file for C and Fortran programs.
 capi: setup

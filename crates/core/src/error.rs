@@ -1,12 +1,13 @@
 //! The one error type: a stable kind, a message, where it happened, and how to mend it.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What went wrong, by what the caller can do about it.
 ///
 /// The numbers are stable: they are the codes of the C interface, and
 /// [`ErrorKind::exit_code`] maps them to the exit codes of the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 #[repr(i32)]
 pub enum ErrorKind {
@@ -57,7 +58,7 @@ impl ErrorKind {
 ///
 /// Displayed as `PLACE: MESSAGE; MEND`, for example
 /// `a.nc: variable 'T': chunk (0, 3): deflate stream ends early; the file is damaged: restore it from a copy`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Error {
     kind: ErrorKind,
     message: String,

@@ -10,9 +10,11 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::{Deserialize, Serialize};
+
+use super::group::WORKER;
 use super::manifest::{FrameEntry, RankFile};
 use super::names;
-use super::pack::WORKER;
 use super::scan::piece_hash;
 use super::set::{FrameBuffers, Set};
 use crate::engine::{Engine, Progress};
@@ -20,7 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::output::{Temporary, refuse_existing};
 
 /// What is not what it was: one rank's file cannot be restored.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Damage {
     /// Rank in the set.
     pub rank: usize,

@@ -106,9 +106,9 @@ impl Staging {
         Ok(())
     }
 
-    /// Path that a file of the directory has until it is published.
-    pub fn path(&self, relative: &str) -> PathBuf {
-        self.dir.join(relative)
+    /// Path that the directory has until it is published.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Syncs everything and gives the directory its final name. Returns the bytes written by this.

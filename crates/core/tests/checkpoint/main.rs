@@ -5,3 +5,4 @@ mod common;
 mod damage;
 mod golden;
 mod round_trip;
+mod together;
