@@ -32,7 +32,9 @@ capi: setup
 	cargo build --release --locked -p knarr-capi
 	tools/install-capi.sh $(CAPI)
 
-install: capi
+# The command and what it uses, and what C and Fortran programs need.
+install: build capi
+	tools/install-program.sh "$(DESTDIR)$(PREFIX)"
 	tools/install-capi.sh "$(DESTDIR)$(PREFIX)"
 
 # The main job on real files.
@@ -48,6 +50,7 @@ test: build python capi
 .PHONY: python
 python: build
 	install -D -s $(PLUGINS)/libknarr_h5.so crates/python/python/knarr/plugins/libknarr_h5.so
+	tools/install-program.sh crates/python/program/data crates/python/program/scripts
 	cd crates/python && maturin build --release --locked -q -o ../../target/wheels
 	pip install -q --force-reinstall --no-deps target/wheels/knarr-*.whl
 

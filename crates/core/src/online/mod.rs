@@ -40,13 +40,13 @@ const MOST_KEPT: usize = 4;
 const SAMPLE: usize = 256 << 10;
 const FEATURES: usize = 64 << 10;
 /// Times that the sample may be encoded in a first choice.
-const TRIALS: f64 = 8.0;
+const TRIALS: f64 = 6.0;
 /// Seconds of one core that a choice takes beside its trials: features and predictions.
 const OVERHEAD: f64 = 0.002;
 /// Seconds of one core that trials of a first choice may take however small a chunk is.
 const LEAST_TRIALS: f64 = 0.0005;
 /// The same however slow the candidates are: a dataset may have no more chunks than this one.
-const MOST_TRIALS: f64 = 0.1;
+const MOST_TRIALS: f64 = 0.06;
 /// Chains for chunks of one value, the first that the codecs serve.
 const CONSTANT: [&str; 2] = ["zstd:1", "snappy"];
 /// A ratio that is not worth a decoder.
