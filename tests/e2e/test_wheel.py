@@ -38,5 +38,5 @@ def test_the_command_runs_programs_and_finds_its_filter(folder):
     with h5py.File(folder / "a.h5") as file:
         assert np.array_equal(file["T"][:], np.arange(1e5).reshape(100, 1000) // 7)
         assert file["T"].id.get_storage_size() < file["T"].nbytes / 2
-    [plugins] = [Path(path) for path in [json.loads(command("hdf5-filter", "--json", folder=folder))["plugin_path"]]]
-    assert (plugins / "libknarr_h5.so").is_file()
+    plugins = json.loads(command("hdf5-filter", "--json", folder=folder))["plugin_path"]
+    assert (Path(plugins) / "libknarr_h5.so").is_file()

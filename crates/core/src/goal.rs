@@ -106,6 +106,12 @@ impl Goal {
             || self.limits.iter().any(|limit| counts(limit.measure))
     }
 
+    /// True if it matters how small the data become.
+    pub fn weighs_size(&self) -> bool {
+        self.weights.iter().any(|&(measure, weight)| measure == Measure::Ratio && weight > 0.0)
+            || self.limits.iter().any(|limit| limit.measure == Measure::Ratio)
+    }
+
     /// The goal called `balanced`, the default.
     pub fn balanced() -> Self {
         Self::named("balanced").unwrap_or(Self { text: String::new(), weights: Vec::new(), limits: Vec::new() })
