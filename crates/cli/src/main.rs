@@ -2,6 +2,7 @@
 
 mod advise;
 mod args;
+mod bounds;
 mod chains;
 mod checkpoint;
 mod doctor;
