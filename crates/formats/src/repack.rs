@@ -49,15 +49,31 @@ impl OutputFormat {
     /// # Errors
     /// `Usage` for other suffixes.
     pub fn of(path: &Path) -> Result<Self> {
-        let suffix = path.extension().map(|suffix| suffix.to_string_lossy().to_lowercase()).unwrap_or_default();
-        match suffix.as_str() {
-            "nc" | "nc4" | "cdf" | "netcdf" => Ok(Self::NetCdf4),
-            "h5" | "hdf5" | "hdf" | "he5" => Ok(Self::Hdf5),
-            "zarr" => Ok(Self::Zarr),
-            "csv" | "tsv" => Ok(Self::Csv),
-            "bin" | "raw" => Ok(Self::Raw),
-            _ => Err(Error::usage(format!("'{}' does not say which format to write", path.display()))
-                .mend("end the name in .nc (netCDF-4), .h5 (HDF5), .zarr (Zarr v3), .csv, or .bin (raw)")),
+        let suffix = path.extension().map(|suffix| suffix.to_string_lossy().into_owned()).unwrap_or_default();
+        Self::known(&suffix).ok_or_else(|| {
+            Error::usage(format!("'{}' does not say which format to write", path.display()))
+                .mend("end the name in .nc (netCDF-4), .h5 (HDF5), .zarr (Zarr v3), .csv, or .bin (raw)")
+        })
+    }
+
+    /// The format that `suffix` stands for, with its dot or without.
+    ///
+    /// # Errors
+    /// `Usage` for suffixes that stand for none.
+    pub fn of_suffix(suffix: &str) -> Result<Self> {
+        Self::known(suffix.trim_start_matches('.')).ok_or_else(|| {
+            Error::usage(format!("'{suffix}' is no format that is written")).mend("choose nc, h5 or zarr")
+        })
+    }
+
+    fn known(suffix: &str) -> Option<Self> {
+        match suffix.to_lowercase().as_str() {
+            "nc" | "nc4" | "cdf" | "netcdf" => Some(Self::NetCdf4),
+            "h5" | "hdf5" | "hdf" | "he5" => Some(Self::Hdf5),
+            "zarr" => Some(Self::Zarr),
+            "csv" | "tsv" => Some(Self::Csv),
+            "bin" | "raw" => Some(Self::Raw),
+            _ => None,
         }
     }
 
