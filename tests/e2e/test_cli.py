@@ -137,6 +137,18 @@ def test_explain_tells_the_choice(knarr, made, out):
     assert "tas" in knarr("explain", target).stdout
 
 
+def test_repack_and_explain_say_the_same_of_readers(knarr, made, out):
+    """Debian's netCDF-C has no plugins: who opens a .nc file has to be told."""
+    options = ("-o", out / "a.nc", "--chain", "tas=shuffle | zstd:3")
+    done = knarr("repack", made("netcdf", "climate_history"), *options).stdout
+    needed = done.split("A reader needs: ")[1].splitlines()[0]
+    assert needed.startswith("netCDF-C with its filter plugins (Debian's package has none)")
+    assert "zstd (32015)" in needed
+    explained = knarr("explain", out / "a.nc", "--variable", "tas").stdout
+    words = next(line for line in explained.splitlines() if line.startswith("  reader "))
+    assert needed.startswith(words.removeprefix("  reader ").strip())
+
+
 def test_equal_input_gives_equal_choice(knarr, made):
     path = made("netcdf", "climate_history")
     answers = [

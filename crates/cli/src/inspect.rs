@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: &Inspect) -> Result<u8> {
                 "format": source.format(),
                 "model": source.model(),
                 "types": types(source.as_ref()),
-                "reader": needs(&source.model().variables),
+                "reader": needs(source.format(), &source.model().variables),
             }));
             continue;
         }
@@ -48,7 +48,7 @@ fn print(path: &std::path::Path, source: &dyn knarr_core::store::Source) {
         ("chain", Align::Left),
     ];
     print!("{}", table::render(&header, &rows));
-    println!("A reader needs: {}\n", needs(&model.variables));
+    println!("A reader needs: {}\n", needs(source.format(), &model.variables));
 }
 
 /// Types that are more than a number, by variable.
@@ -79,8 +79,11 @@ fn row(variable: &Variable, element: Option<&ElementType>) -> Vec<String> {
     ]
 }
 
-/// In words, what opens all of these variables.
-pub(crate) fn needs(variables: &[Variable]) -> String {
+/// In words, what opens all of these variables of a file of this format.
+fn needs(format: &str, variables: &[Variable]) -> String {
+    if format.starts_with("Zarr") {
+        return crate::report::zarr_reader(format, variables);
+    }
     let mut names: Vec<String> = Vec::new();
     for filter in variables.iter().flat_map(|variable| &variable.filters) {
         if matches!(filter.id, 1..=6) {

@@ -9,7 +9,7 @@ mod phases;
 mod scatter;
 mod variables;
 
-pub(crate) use facts::reader_needed;
+pub(crate) use facts::{reader_needed, zarr_reader};
 
 use knarr_core::error::Result;
 use knarr_core::plan::Action;
