@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &Inspect) -> Result<u8> {
                 "model": source.model(),
                 "types": types(source.as_ref()),
                 "frames": frames(source.as_ref(), &codecs)?,
-                "reader": needs(&source.model().variables),
+                "reader": needs(source.format(), &source.model().variables),
             }));
             continue;
         }
@@ -58,7 +58,7 @@ fn print(path: &Path, source: &dyn Source, codecs: &CodecList) -> Result<()> {
         ("chain", Align::Left),
     ];
     print!("{}", table::render(&header, &rows));
-    println!("A reader needs: {}\n", needs(&model.variables));
+    println!("A reader needs: {}\n", needs(source.format(), &model.variables));
     Ok(())
 }
 
@@ -118,8 +118,11 @@ fn row(variable: &Variable, element: Option<&ElementType>, chain: String) -> Vec
     ]
 }
 
-/// In words, what opens all of these variables.
-pub(crate) fn needs(variables: &[Variable]) -> String {
+/// In words, what opens all of these variables of a file of this format.
+fn needs(format: &str, variables: &[Variable]) -> String {
+    if format.starts_with("Zarr") {
+        return crate::report::zarr_reader(format, variables);
+    }
     let mut names: Vec<String> = Vec::new();
     for filter in variables.iter().flat_map(|variable| &variable.filters) {
         if matches!(filter.id, 1..=6) {

@@ -1,7 +1,6 @@
 //! A source with more attributes, and with variables that carry nothing else, for the sink to write.
 
 use std::any::Any;
-use std::path::Path;
 
 use knarr_core::chain::ChainSpec;
 use knarr_core::codec::CodecList;
@@ -37,17 +36,7 @@ impl<'a> Labelled<'a> {
 // A method with a default that is not handed on would answer for the wrong source.
 #[deny(clippy::missing_trait_methods)]
 impl Source for Labelled<'_> {
-    fn model(&self) -> &Model {
-        &self.model
-    }
-
-    fn path(&self) -> &Path {
-        self.source.path()
-    }
-
-    fn format(&self) -> &str {
-        self.source.format()
-    }
+    crate::shown::pass_on!();
 
     fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
         if !self.is_label(variable) {
@@ -56,10 +45,6 @@ impl Source for Labelled<'_> {
         out.clear();
         out.extend(self.model.variables.get(variable).map(Variable::padding_bytes).unwrap_or_default());
         Ok(())
-    }
-
-    fn decode_seconds(&self) -> f64 {
-        self.source.decode_seconds()
     }
 
     fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {

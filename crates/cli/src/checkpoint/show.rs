@@ -6,7 +6,7 @@ use knarr_core::checkpoint::decide::Decision;
 use knarr_core::checkpoint::set::is_set;
 use knarr_core::checkpoint::{Set, natural};
 use knarr_core::error::{Error, Result};
-use knarr_core::settings::glob_matches;
+use knarr_core::settings::{glob_matches, nearest};
 
 use super::args::{Explain, Info, List, Verify};
 use crate::progress::Bar;
@@ -167,6 +167,15 @@ pub(super) fn explain(arguments: &Explain) -> Result<u8> {
             })
     };
     let mut decisions: Vec<&Decision> = summary.decisions.iter().filter(is_wanted).collect();
+    if decisions.is_empty() && !arguments.variable.is_empty() {
+        let wanted = arguments.variable.join("', '");
+        let mut classes: Vec<&str> = summary.decisions.iter().map(|decision| decision.class.as_str()).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        return Err(Error::usage(format!("no class of variables matches '{wanted}'"))
+            .mend(format!("the set has: {}", nearest(&wanted, classes.into_iter(), 8).join(", ")))
+            .at(arguments.set.display().to_string()));
+    }
     if arguments.json {
         println!("{}", serde_json::json!({ "set": arguments.set, "scheme": summary.scheme, "decisions": decisions }));
         return Ok(0);

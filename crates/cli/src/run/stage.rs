@@ -86,7 +86,9 @@ pub(super) fn library() -> Result<PathBuf> {
     let places = [directory.join(NAME), directory.join("../lib/knarr").join(NAME)];
     places.iter().find(|place| place.is_file()).cloned().ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "the library that programs are to load is missing")
-            .mend("build it with 'cargo build --release -p knarr-preload', or install it beside knarr or in ../lib/knarr")
+            .mend(
+                "build it with 'cargo build --release -p knarr-preload', or install it beside knarr or in ../lib/knarr",
+            )
             .at(places.first().map(|place| place.display().to_string()).unwrap_or_default())
     })
 }

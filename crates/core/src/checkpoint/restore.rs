@@ -74,7 +74,12 @@ pub fn restore(
     for ranks in groups.values_mut() {
         ranks.sort_unstable();
         ranks.dedup();
-        restore_group(engine, set, ranks, target, force, progress, &mut restored)?;
+        let mut outputs = BTreeMap::new();
+        for &rank in ranks.iter() {
+            let described = manifest.ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
+            outputs.insert(rank, Output::create(rank, described, target, force)?);
+        }
+        fill(engine, set, outputs, target, progress, &mut restored)?;
     }
     Ok(restored)
 }
@@ -95,20 +100,15 @@ struct Output<'a> {
     file: File,
 }
 
-fn restore_group(
+/// Writes the files of the ranks of one group and gives those their names that are what they were.
+fn fill(
     engine: &Engine,
     set: &Set,
-    ranks: &[usize],
+    outputs: BTreeMap<usize, Output<'_>>,
     target: &Path,
-    force: bool,
     progress: &dyn Progress,
     restored: &mut Restored,
 ) -> Result<()> {
-    let mut outputs = BTreeMap::new();
-    for &rank in ranks {
-        let described = set.manifest().ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
-        outputs.insert(rank, Output::create(rank, described, target, force)?);
-    }
     let scatter = |rank: usize, offset: u64, bytes: &[u8]| match outputs.get(&rank) {
         Some(output) => output.put(offset, bytes, progress),
         None => Ok(()),
