@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &Pack) -> Result<u8> {
 /// The set beside `output` that was completed last.
 fn last_beside(output: &Path) -> Option<PathBuf> {
     let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    super::sets::completed(parent).ok()?.pop()
+    knarr_core::checkpoint::sets::completed(parent).ok()?.pop()
 }
 
 fn print(arguments: &Pack, options: &PackOptions, packed: &Packed) {
