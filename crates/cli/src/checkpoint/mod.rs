@@ -8,7 +8,6 @@ mod merging;
 mod pack;
 mod prune;
 mod restore;
-mod sets;
 mod show;
 mod steps;
 mod stop;

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use knarr_core::checkpoint::sets::whole;
 use knarr_core::checkpoint::{PackOptions, Packed};
 use knarr_core::codec::CodecList;
 use knarr_core::error::Result;
 
 use super::args::Pack;
 use super::merging::Configured;
-use super::sets::whole;
 use crate::progress::Bar;
 use crate::table::{self, Align};
 
