@@ -323,6 +323,18 @@ def test_damage_is_named_and_the_rest_comes_back(knarr, tmp_path):
     assert knarr.fails(3, "checkpoint", "verify", tmp_path / "set") == error
 
 
+def test_a_damaged_manifest_has_a_copy(knarr, files, tmp_path):
+    knarr("checkpoint", "pack", files, "-o", tmp_path / "set")
+    manifest = tmp_path / "set" / "manifest.knarr"
+    whole = manifest.read_bytes()
+    for damaged in (whole[:-9], whole[:40] + b"x" + whole[41:], None):
+        manifest.unlink() if damaged is None else manifest.write_bytes(damaged)
+        done = knarr("checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out", "--force")
+        assert str(manifest) in done.stderr and "its copy serves" in done.stderr
+        assert hashes(tmp_path / "out") == hashes(files)
+        assert "its copy serves" in knarr.fails(3, "checkpoint", "verify", tmp_path / "set")
+
+
 def test_newer_sets_and_no_sets_are_refused(knarr, tmp_path):
     (tmp_path / "in").write_bytes(b"x" * 1000)
     knarr("checkpoint", "pack", tmp_path / "in", "-o", tmp_path / "set")

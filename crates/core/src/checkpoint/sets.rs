@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::names::natural;
-use super::set::{MANIFEST, Set, is_set};
+use super::set::{MANIFEST, MANIFEST_COPY, Set, is_set};
 use crate::codec::CodecList;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -61,7 +61,8 @@ pub fn whole(directory: &Path, codecs: &CodecList) -> Result<(Vec<Set>, Vec<Erro
 /// # Errors
 /// `NotFound` or `Read` if it cannot be read.
 pub fn when(set: &Path) -> Result<SystemTime> {
-    let manifest = set.join(MANIFEST);
+    let (manifest, copy) = (set.join(MANIFEST), set.join(MANIFEST_COPY));
+    let manifest = if manifest.exists() { manifest } else { copy };
     manifest.metadata().and_then(|metadata| metadata.modified()).map_err(|error| Error::read(&manifest, &error))
 }
 
@@ -150,7 +151,9 @@ fn remove(set: &Set) -> Result<()> {
     let path = set.path();
     let write_error = |error: std::io::Error| Error::write(path, &error);
     let own = |name: &std::ffi::OsStr| {
-        name == MANIFEST || set.manifest().stores.iter().any(|store| name == store.name.as_str())
+        name == MANIFEST
+            || name == MANIFEST_COPY
+            || set.manifest().stores.iter().any(|store| name == store.name.as_str())
     };
     for entry in fs::read_dir(path).map_err(write_error)? {
         let name = entry.map_err(write_error)?.file_name();

@@ -15,7 +15,7 @@ use super::pack::{PackOptions, Packed};
 use super::part::{Part, merge};
 use super::repeats::Earlier;
 use super::scan::{Finder, Watched};
-use super::set::{MANIFEST, Set, is_set};
+use super::set::{MANIFEST, MANIFEST_COPY, Set, is_set};
 use crate::comm::{self, Comm, ROOT, agree};
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, Result};
@@ -132,13 +132,14 @@ impl Together {
         let (manifest, counts) = merge(parts, summary)?;
         self.unlink_unused(&manifest)?;
         let bytes = manifest.write(&self.engine.codecs)?;
+        staging.write(MANIFEST_COPY, &bytes)?;
         staging.write(MANIFEST, &bytes)?;
         self.engine.check_cancelled()?;
         staging.publish()?;
         Ok(Packed {
             raw_bytes: manifest.raw_bytes(),
             manifest,
-            packed_bytes: counts.written + bytes.len() as u64,
+            packed_bytes: counts.written + 2 * bytes.len() as u64,
             repeated_bytes: counts.repeated,
             reused_bytes: counts.reused,
             carried_whole: counts.carried_whole,

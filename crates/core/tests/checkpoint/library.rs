@@ -297,6 +297,7 @@ fn the_newest_whole_set_is_found_and_damage_is_told() {
         files.find(|path| path.file_name().unwrap().to_string_lossy().starts_with("group-")).unwrap()
     };
     damage(&dir.join("sets/step_4/manifest.knarr"), 50);
+    damage(&dir.join("sets/step_4/manifest-copy.knarr"), 50);
     std::fs::remove_file(store(3)).unwrap();
     std::fs::create_dir(dir.join("sets/step_9")).unwrap();
     let mut session = open(&dir, Solo).unwrap();
