@@ -194,6 +194,7 @@ fn described(group: &Group, files: &[Scanned]) -> PackedGroup {
     let mut counts = Counts::default();
     let mut manifest = Manifest::default();
     for (member, file) in group.members.iter().zip(files) {
+        counts.lacked |= !file.mode & 0o777;
         if let Some(why) = &file.carried_whole {
             counts.carried_whole.push((member.input.name.clone(), why.clone()));
         }

@@ -94,8 +94,7 @@ pub(super) fn restore_as(
     for files in groups.values() {
         let mut outputs = BTreeMap::new();
         for (&rank, name) in files {
-            let described = manifest.ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
-            outputs.insert(rank, Output::create(rank, described, name, target, force)?);
+            outputs.insert(rank, Output::create(set, rank, name, target, force)?);
         }
         fill(engine, set, outputs, progress, &mut restored)?;
     }
@@ -243,11 +242,13 @@ impl RankFile {
 }
 
 impl<'a> Output<'a> {
-    fn create(rank: usize, described: &'a RankFile, name: &[u8], target: &Path, force: bool) -> Result<Self> {
+    fn create(set: &'a Set, rank: usize, name: &[u8], target: &Path, force: bool) -> Result<Self> {
+        let described = set.manifest().ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
         names::check(name)?;
         let path = target.join(std::ffi::OsStr::from_bytes(name));
         make_parent(target, &path)?;
         let temporary = Temporary::create(&path, force)?;
+        temporary.limit_mode(set.file_mode())?;
         let open = || {
             let file = OpenOptions::new().read(true).write(true).open(temporary.path())?;
             file.set_len(described.layout.layout.length)?;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -117,6 +117,11 @@ impl Set {
     /// `NotFound` or `Read`; `Corrupt` for a file of another length or of another set.
     pub fn check_files(&self) -> Result<()> {
         (0..self.manifest.stores.len()).try_for_each(|number| self.store(number).map(drop))
+    }
+
+    /// Permission bits that files restored from the set get at most: nobody may read them who may not read the set.
+    pub(super) fn file_mode(&self) -> u32 {
+        self.path.metadata().map_or(0o600, |metadata| 0o700 | metadata.permissions().mode() & 0o077)
     }
 
     /// Path of a file of frames.
