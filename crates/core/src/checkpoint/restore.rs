@@ -60,12 +60,11 @@ pub fn restore(
     force: bool,
     progress: &dyn Progress,
 ) -> Result<Restored> {
+    refuse_existing_files(set, ranks, target, force)?;
     let manifest = set.manifest();
     let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for &rank in ranks {
-        let file = manifest.ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
-        refuse_existing(&target.join(file.path()), force)?;
-        groups.entry(file.group).or_default().push(rank);
+        groups.entry(manifest.ranks.get(rank).ok_or_else(|| no_rank(set, rank))?.group).or_default().push(rank);
     }
     std::fs::create_dir_all(target).map_err(|error| Error::write(target, &error))?;
     let lengths = ranks.iter().filter_map(|&rank| manifest.ranks.get(rank)).map(|rank| rank.layout.layout.length);
@@ -82,6 +81,17 @@ pub fn restore(
         fill(engine, set, outputs, target, progress, &mut restored)?;
     }
     Ok(restored)
+}
+
+/// What [`restore`] checks before it writes anything; processes that restore a set together agree on it.
+///
+/// # Errors
+/// `Usage` for ranks that the set does not have, `Exists` for files that are there and may not be replaced.
+pub fn refuse_existing_files(set: &Set, ranks: &[usize], target: &Path, force: bool) -> Result<()> {
+    ranks.iter().try_for_each(|&rank| {
+        let file = set.manifest().ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
+        refuse_existing(&target.join(file.path()), force)
+    })
 }
 
 /// The error for a rank that a set does not have.
