@@ -11,7 +11,7 @@ import environment  # isort: skip  # noqa: F401  must come before anything that 
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hdf5plugin
@@ -119,6 +119,28 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]
 def run(knarr: Knarr, tmp_path: Path) -> Runner:
     """Runs programs under `knarr run`."""
     return Runner(KNARR, knarr.environment, tmp_path)
+
+
+def may_mount() -> bool:
+    """Whether tests may have a small file system of their own; mounting it needs root."""
+    if os.geteuid() != 0:
+        return False
+    probe = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", "mount -t tmpfs -o size=1m tmpfs /mnt"],
+        capture_output=True,
+        check=False,
+    )
+    return probe.returncode == 0
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MiB (a tmpfs), for tests that are there only if `may_mount()`."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], check=True)
+    yield folder
+    subprocess.run(["umount", folder], check=True)
 
 
 @pytest.fixture

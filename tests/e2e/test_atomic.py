@@ -5,19 +5,17 @@ SIGKILL cannot be cleaned up after: an unfinished file may stay beside, never un
 
 from __future__ import annotations
 
-import os
 import resource
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
-from conftest import KNARR, outputs
+from conftest import KNARR, may_mount, outputs
 from hdf5_compare import require_same
 from values import smooth_field
 
@@ -143,28 +141,7 @@ def test_writes_that_fail_are_reported_and_cleaned_up(knarr, incompressible, out
     assert not list(out.iterdir())
 
 
-@pytest.fixture
-def small_disk(tmp_path) -> Iterator[Path]:
-    """A file system of 2 MiB (a tmpfs); mounting it needs root."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], check=True)
-    yield folder
-    subprocess.run(["umount", folder], check=True)
-
-
-def _may_mount() -> bool:
-    if os.geteuid() != 0:
-        return False
-    probe = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", "mount -t tmpfs -o size=1m tmpfs /mnt"],
-        capture_output=True,
-        check=False,
-    )
-    return probe.returncode == 0
-
-
-if _may_mount():  # without the right to mount, the limit on file size above covers a write that fails
+if may_mount():  # without the right to mount, the limit on file size above covers a write that fails
 
     @pytest.mark.parametrize("suffix", [".h5", ".nc", ".zarr"])
     def test_full_disk_is_reported_and_cleaned_up(knarr, incompressible, small_disk, suffix):

@@ -112,6 +112,11 @@ fn user_file(name: &str) -> Option<PathBuf> {
     Some(base.join("knarr").join(name))
 }
 
+/// Whether the user or the batch system says how many threads this process may have.
+pub(crate) fn is_told_jobs(resources: &Resources) -> bool {
+    resources.jobs.is_some() || slurm_cpus().is_some()
+}
+
 fn slurm_cpus() -> Option<usize> {
     std::env::var("SLURM_CPUS_PER_TASK").ok()?.parse().ok().filter(|&cpus| cpus > 0)
 }

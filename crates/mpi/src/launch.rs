@@ -17,6 +17,9 @@ const KNOWN: [(&str, &str, &str); 2] =
 /// Slurm's srun with PMIx does not say which MPI it starts.
 const ANY: (&str, &str) = ("SLURM_STEP_NUM_TASKS", "PMIX_RANK");
 
+/// By these launchers tell the number of a process among those of its node.
+const LOCAL_RANKS: [&str; 3] = ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"];
+
 /// How this process was started as one of several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
@@ -24,6 +27,8 @@ pub struct Launch {
     pub rank: usize,
     /// Number of processes, at least 2.
     pub size: usize,
+    /// Number of this process among those of its node; 0 where the launcher does not say.
+    pub local_rank: usize,
     adapter: Named,
 }
 
@@ -33,42 +38,37 @@ enum Named {
     Path(PathBuf),
     /// One for an MPI of one of these names.
     For(Vec<String>),
+    /// What is no name of an MPI.
+    Unknown(String),
 }
 
 impl Launch {
     /// What the environment says; `None` for a process that was started alone, or shall work alone.
-    ///
-    /// # Errors
-    /// `Usage` if [`NAMED_BY`] is no name of an MPI.
-    pub fn of_environment() -> Result<Option<Self>> {
+    pub fn of_environment() -> Option<Self> {
         Self::of(&|name| std::env::var(name).ok())
     }
 
-    fn of(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>> {
+    fn of(variable: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
         let number = |name: &str| variable(name)?.parse::<usize>().ok();
         let known = KNOWN.iter().find_map(|&(name, size, rank)| Some((vec![name], number(size)?, number(rank)?)));
         let any = || Some((KNOWN.iter().map(|&(name, ..)| name).collect(), number(ANY.0)?, number(ANY.1)?));
-        let Some((names, size, rank)) = known.or_else(any).filter(|&(_, size, rank)| size > 1 && rank < size) else {
-            return Ok(None);
-        };
+        let (names, size, rank) = known.or_else(any).filter(|&(_, size, rank)| size > 1 && rank < size)?;
         let adapter = match variable(NAMED_BY).filter(|named| !named.is_empty()) {
             None => Named::For(names.into_iter().map(str::to_owned).collect()),
-            Some(none) if none == "none" => return Ok(None),
+            Some(none) if none == "none" => return None,
             Some(path) if path.contains('/') => Named::Path(path.into()),
             Some(name) if KNOWN.iter().any(|&(known, ..)| known == name) => Named::For(vec![name]),
-            Some(other) => {
-                return Err(Error::usage(format!("{NAMED_BY} is '{other}'"))
-                    .mend("say openmpi, mpich or none, or give the path of an adapter"));
-            }
+            Some(other) => Named::Unknown(other),
         };
-        Ok(Some(Self { rank, size, adapter }))
+        let local_rank = LOCAL_RANKS.into_iter().find_map(number).unwrap_or(0);
+        Some(Self { rank, size, local_rank, adapter })
     }
 
     /// Starts MPI. Collective. When what is returned is dropped, MPI ends.
     ///
     /// # Errors
-    /// `NotFound` if there is no adapter; `Usage` if more than one may be meant, or it is of another MPI than mpirun;
-    /// `Unsupported` if it cannot be loaded; `Internal` for what MPI reports.
+    /// `NotFound` if there is no adapter; `Usage` if [`NAMED_BY`] names no MPI, more than one may be meant, or it is of
+    /// another MPI than mpirun; `Unsupported` if it cannot be loaded; `Internal` for what MPI reports.
     pub fn join(&self) -> Result<Mpi> {
         let path = self.adapter(&directories())?;
         let place = |error: Error| error.at(path.display().to_string());
@@ -86,6 +86,10 @@ impl Launch {
         let names = match &self.adapter {
             Named::Path(path) => return Ok(path.clone()),
             Named::For(names) => names,
+            Named::Unknown(other) => {
+                return Err(Error::usage(format!("{NAMED_BY} is '{other}'"))
+                    .mend("say openmpi, mpich or none, or give the path of an adapter"));
+            }
         };
         let find = |name: &String| {
             directories.iter().map(|directory| directory.join(file_name(name))).find(|path| path.exists())
@@ -115,44 +119,49 @@ fn file_name(mpi: &str) -> String {
     format!("libknarr_mpi-{mpi}.so")
 }
 
-/// Where adapters are looked for: beside the program, and in `lib` beside its directory.
+/// Where adapters are looked for: beside the program, and in `lib/knarr` next to its directory.
 fn directories() -> Vec<PathBuf> {
     let program = std::env::current_exe().and_then(|program| program.canonicalize());
     let beside = program.ok().as_deref().and_then(Path::parent).map(Path::to_owned);
-    beside.into_iter().flat_map(|beside| [beside.clone(), beside.join("../lib")]).collect()
+    beside.into_iter().flat_map(|beside| [beside.clone(), beside.join("../lib/knarr")]).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn launch(variables: &[(&str, &str)]) -> Result<Option<Launch>> {
+    fn launch(variables: &[(&str, &str)]) -> Option<Launch> {
         Launch::of(&|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
     }
 
     #[test]
     fn launchers_are_known_by_what_they_set() {
-        let openmpi = [("OMPI_COMM_WORLD_SIZE", "4"), ("OMPI_COMM_WORLD_RANK", "3"), ("PMIX_RANK", "3")];
+        let openmpi = [
+            ("OMPI_COMM_WORLD_SIZE", "4"),
+            ("OMPI_COMM_WORLD_RANK", "3"),
+            ("OMPI_COMM_WORLD_LOCAL_RANK", "1"),
+            ("PMIX_RANK", "3"),
+        ];
         let named = |names: &[&str]| Named::For(names.iter().map(|&name| name.to_owned()).collect());
-        assert_eq!(launch(&openmpi).unwrap(), Some(Launch { rank: 3, size: 4, adapter: named(&["openmpi"]) }));
-        let mpich = launch(&[("PMI_SIZE", "2"), ("PMI_RANK", "0")]).unwrap();
-        assert_eq!(mpich, Some(Launch { rank: 0, size: 2, adapter: named(&["mpich"]) }));
-        let slurm = launch(&[("SLURM_STEP_NUM_TASKS", "2"), ("PMIX_RANK", "1")]).unwrap();
-        assert_eq!(slurm, Some(Launch { rank: 1, size: 2, adapter: named(&["openmpi", "mpich"]) }));
+        assert_eq!(launch(&openmpi), Some(Launch { rank: 3, size: 4, local_rank: 1, adapter: named(&["openmpi"]) }));
+        let mpich = launch(&[("PMI_SIZE", "2"), ("PMI_RANK", "0")]);
+        assert_eq!(mpich, Some(Launch { rank: 0, size: 2, local_rank: 0, adapter: named(&["mpich"]) }));
+        let slurm = launch(&[("SLURM_STEP_NUM_TASKS", "2"), ("PMIX_RANK", "1")]);
+        assert_eq!(slurm, Some(Launch { rank: 1, size: 2, local_rank: 0, adapter: named(&["openmpi", "mpich"]) }));
         // A batch script of Slurm is no rank, and a process alone needs no MPI.
         for alone in [&[][..], &[("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")], &[("PMI_SIZE", "1"), ("PMI_RANK", "0")]]
         {
-            assert_eq!(launch(alone).unwrap(), None);
+            assert_eq!(launch(alone), None);
         }
     }
 
     #[test]
     fn the_user_may_name_the_adapter() {
         let named = |named| launch(&[("PMI_SIZE", "2"), ("PMI_RANK", "0"), (NAMED_BY, named)]);
-        assert_eq!(named("openmpi").unwrap().unwrap().adapter, Named::For(vec!["openmpi".to_owned()]));
-        assert_eq!(named("/opt/a.so").unwrap().unwrap().adapter, Named::Path("/opt/a.so".into()));
-        assert_eq!(named("none").unwrap(), None);
-        assert_eq!(named("lam").unwrap_err().kind(), ErrorKind::Usage);
+        assert_eq!(named("openmpi").unwrap().adapter, Named::For(vec!["openmpi".to_owned()]));
+        assert_eq!(named("/opt/a.so").unwrap().adapter, Named::Path("/opt/a.so".into()));
+        assert_eq!(named("none"), None);
+        assert_eq!(named("lam").unwrap().adapter(&[]).unwrap_err().kind(), ErrorKind::Usage);
     }
 
     #[test]
@@ -160,7 +169,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("knarr-adapters-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let directories = ["/nowhere".into(), folder.clone()];
-        let any = launch(&[("SLURM_STEP_NUM_TASKS", "2"), ("PMIX_RANK", "1")]).unwrap().unwrap();
+        let any = launch(&[("SLURM_STEP_NUM_TASKS", "2"), ("PMIX_RANK", "1")]).unwrap();
         let error = any.adapter(&directories).unwrap_err().to_string();
         assert!(error.contains("no libknarr_mpi-openmpi.so or libknarr_mpi-mpich.so"), "{error}");
         std::fs::write(folder.join("libknarr_mpi-mpich.so"), "").unwrap();

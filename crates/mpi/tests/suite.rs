@@ -87,7 +87,7 @@ fn a_rank_that_panics_ends_all() {
 #[test]
 #[ignore = "run under mpirun by another test"]
 fn on_each_rank() {
-    let launch = Launch::of_environment().unwrap().expect("mpirun started this");
+    let launch = Launch::of_environment().expect("mpirun started this");
     let mpi = launch.join().unwrap();
     assert_eq!((mpi.rank(), mpi.size(), mpi.node()), (launch.rank, launch.size, 0));
     comm_suite::check(&mpi).unwrap();
@@ -97,7 +97,7 @@ fn on_each_rank() {
 #[test]
 #[ignore = "run under mpirun by another test"]
 fn rank_1_panics() {
-    let mpi = Launch::of_environment().unwrap().expect("mpirun started this").join().unwrap();
+    let mpi = Launch::of_environment().expect("mpirun started this").join().unwrap();
     comm::barrier(&mpi).unwrap();
     assert!(mpi.rank() != 1, "rank 1 is lost");
     // The others wait for it.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use knarr_core::checkpoint::similarity::BUNDLE_BELOW;
-use knarr_core::checkpoint::{Input, PackOptions, Similarity};
+use knarr_core::checkpoint::{PackOptions, Similarity};
 use knarr_core::config::{Config, FileRule, Machine, Route};
 use knarr_core::error::{Error, Result};
 
@@ -28,14 +28,14 @@ impl<'a> Configured<'a> {
         self.config.as_ref().map_or_else(Machine::default, |(path, config)| config.machine.beside(path))
     }
 
-    /// What holds for a set of these files: the rule of the first one counts.
+    /// What holds for a set of files, of which this is the first: its rule counts.
     ///
     /// # Errors
     /// `Usage` if no rule matches, or flags make no sense.
-    pub(super) fn options(&self, inputs: &[Input]) -> Result<PackOptions> {
+    pub(super) fn options(&self, first: Option<&Path>) -> Result<PackOptions> {
         let flags = self.flags;
         let mut options = PackOptions { verify: !flags.no_verify, ..PackOptions::default() };
-        let rule = inputs.first().map(|first| self.rule(&first.path)).transpose()?.flatten();
+        let rule = first.map(|first| self.rule(first)).transpose()?.flatten();
         if let Some(rule) = rule {
             options.goal = rule.settings()?.goal;
             options.scheme = rule.scheme.unwrap_or(options.scheme);

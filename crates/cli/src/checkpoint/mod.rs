@@ -6,6 +6,7 @@ mod inputs;
 mod look;
 mod merging;
 mod pack;
+mod processes;
 mod prune;
 mod restore;
 mod show;

@@ -1,42 +1,82 @@
 //! `knarr checkpoint pack`.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use knarr_core::checkpoint::sets::whole;
-use knarr_core::checkpoint::{PackOptions, Packed};
+use knarr_core::checkpoint::{Grouping, Member, PackOptions, Packed, Together, deal};
 use knarr_core::codec::CodecList;
+use knarr_core::comm::{self, Comm, ROOT, agree};
+use knarr_core::engine::Engine;
 use knarr_core::error::Result;
+use serde::{Deserialize, Serialize};
 
 use super::args::Pack;
 use super::merging::Configured;
-use crate::progress::Bar;
+use super::processes;
 use crate::table::{self, Align};
 
 pub(super) fn run(arguments: &Pack) -> Result<u8> {
-    let configured = Configured::read(&arguments.merging)?;
-    let engine = crate::session::engine(&arguments.resources, &configured.machine())?;
-    let inputs = super::inputs::find(&arguments.files, arguments.pattern.as_deref())?;
-    let base = match &arguments.base {
-        None if !arguments.no_base => last_beside(&arguments.output, &engine.codecs),
-        given => given.clone(),
+    processes::on_all(|comm| pack(arguments, comm))
+}
+
+/// What rank 0 finds for all: what others find a moment later may be something else.
+#[derive(Default, Serialize, Deserialize)]
+struct Found {
+    /// Path of the first file, as bytes.
+    first: Option<Vec<u8>>,
+    /// Path of the earlier set, as bytes.
+    base: Option<Vec<u8>>,
+}
+
+impl Found {
+    fn look(arguments: &Pack, own: &[Member], codecs: &CodecList) -> Self {
+        let base = match &arguments.base {
+            None if !arguments.no_base => last_beside(&arguments.output, codecs),
+            given => given.clone(),
+        };
+        let bytes = |path: PathBuf| path.into_os_string().into_vec();
+        Self { first: own.first().map(|member| bytes(member.input.path.clone())), base: base.map(bytes) }
+    }
+}
+
+fn pack(arguments: &Pack, comm: &dyn Comm) -> Result<u8> {
+    let (configured, engine, own) = agree(comm, prepared(arguments, comm))?;
+    let engine = processes::sharing(comm, engine, &arguments.resources)?;
+    let found = match comm.rank() {
+        ROOT => Found::look(arguments, &own, &engine.codecs),
+        _ => Found::default(),
     };
-    let options = PackOptions { force: arguments.force, base, ..configured.options(&inputs)? };
-    let progress = Bar::new(arguments.output.display().to_string());
-    let packed = knarr_core::checkpoint::pack(
-        &engine,
-        &inputs,
-        &arguments.output,
-        &options,
-        &knarr_formats::layout::read,
-        &progress,
-    )?;
+    let found = comm::share(comm, &found)?;
+    let path = |bytes| PathBuf::from(OsString::from_vec(bytes));
+    let options = agree(comm, configured.options(found.first.map(path).as_deref()))?;
+    let options = PackOptions { force: arguments.force, base: found.base.map(path), ..options };
+    let groups = deal(comm, &own, Grouping::RankOrder, options.group_size)?;
+    let together = Together::begin(&engine, comm, &arguments.output, &options)?;
+    let progress = processes::progress(comm, arguments.output.display().to_string());
+    let part = together.pack_groups(&groups, &knarr_formats::layout::read, &*progress);
     drop(progress);
-    if arguments.json {
-        println!("{}", json(arguments, &options, &packed));
-    } else {
-        print(arguments, &options, &packed);
+    if let Some(packed) = together.finish(comm, part)? {
+        if arguments.json {
+            println!("{}", json(arguments, &options, &packed));
+        } else {
+            print(arguments, &options, &packed);
+        }
     }
     Ok(0)
+}
+
+/// What a rank needs to begin. The files are found by rank 0, which names them for all.
+fn prepared<'a>(arguments: &'a Pack, comm: &dyn Comm) -> Result<(Configured<'a>, Engine, Vec<Member>)> {
+    let configured = Configured::read(&arguments.merging)?;
+    let engine = crate::session::engine(&arguments.resources, &configured.machine())?;
+    let inputs = match comm.rank() {
+        ROOT => super::inputs::find(&arguments.files, arguments.pattern.as_deref())?,
+        _ => Vec::new(),
+    };
+    let members = inputs.into_iter().enumerate().map(|(rank, input)| Member { rank, input });
+    Ok((configured, engine, members.collect()))
 }
 
 /// The set beside `output` that was completed last, of those that are whole.

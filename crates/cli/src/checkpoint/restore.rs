@@ -1,13 +1,70 @@
 //! `knarr checkpoint restore`.
 
-use knarr_core::checkpoint::{extract, restore};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use knarr_core::checkpoint::{Damage, Set, extract, holders, refuse_existing_files, restore};
+use knarr_core::comm::{self, Comm, agree};
+use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, Result};
+use serde::{Deserialize, Serialize};
 
 use super::args::Restore;
-use crate::progress::Bar;
+use super::processes;
 use crate::table;
 
 pub(super) fn run(arguments: &Restore) -> Result<u8> {
+    processes::on_all(|comm| restored(arguments, comm))
+}
+
+/// What was brought back: by one process, then by all.
+#[derive(Default, Serialize, Deserialize)]
+struct Done {
+    files: Vec<Written>,
+    bytes: u64,
+    read_bytes: u64,
+    damage: Vec<Damage>,
+}
+
+/// A file that was written.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    rank: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variable: Option<String>,
+    path: String,
+}
+
+fn restored(arguments: &Restore, comm: &dyn Comm) -> Result<u8> {
+    let begin = Instant::now();
+    let (engine, set, ranks) = agree(comm, prepared(arguments))?;
+    let engine = processes::sharing(comm, engine, &arguments.resources)?;
+    let progress = processes::progress(comm, arguments.set.display().to_string());
+    let own = share(&set, &ranks, comm);
+    if arguments.variables.is_empty() {
+        agree(comm, refuse_existing_files(&set, &own, &arguments.directory, arguments.force))?;
+    }
+    let done = bring_back(arguments, &engine, &set, &own, &*progress);
+    drop(progress);
+    let done = comm::collect(comm, &agree(comm, done)?)?;
+    let code = done.map_or(0, |parts| {
+        let mut all = Done::default();
+        for part in parts {
+            all.files.extend(part.files);
+            all.bytes += part.bytes;
+            all.read_bytes += part.read_bytes;
+            all.damage.extend(part.damage);
+        }
+        all.files.sort_by_key(|file| file.rank);
+        all.damage.sort_by_key(|damage| damage.rank);
+        print(arguments, &set, &ranks, &all, begin.elapsed().as_secs_f64());
+        super::report(&all.damage)
+    });
+    comm::share(comm, &code)
+}
+
+/// The set, and the ranks that are wanted of it.
+fn prepared(arguments: &Restore) -> Result<(Engine, Set, Vec<usize>)> {
     let engine = crate::session::engine_without_profile(&arguments.resources)?;
     let set = super::open(&arguments.set, &engine.codecs)?;
     let count = set.manifest().ranks.len();
@@ -15,57 +72,72 @@ pub(super) fn run(arguments: &Restore) -> Result<u8> {
         Some(text) => ranks(text, count)?,
         None => (0..count).collect(),
     };
-    let begin = std::time::Instant::now();
-    let progress = Bar::new(arguments.set.display().to_string());
+    let ranks = if arguments.variables.is_empty() { ranks } else { holders(&set, &ranks, &arguments.variables)? };
+    Ok((engine, set, ranks))
+}
+
+/// What this process brings back: ranks of one group share frames, so they stay together as far as they can.
+fn share(set: &Set, ranks: &[usize], comm: &dyn Comm) -> Vec<usize> {
+    let mut ranks = ranks.to_vec();
+    ranks.sort_by_key(|&rank| (set.manifest().ranks.get(rank).map(|file| file.group), rank));
+    ranks.dedup();
+    let end = |process: usize| process * ranks.len() / comm.size();
+    ranks.get(end(comm.rank())..end(comm.rank() + 1)).unwrap_or_default().to_vec()
+}
+
+fn bring_back(
+    arguments: &Restore,
+    engine: &Engine,
+    set: &Set,
+    ranks: &[usize],
+    progress: &dyn Progress,
+) -> Result<Done> {
     let (target, force) = (&arguments.directory, arguments.force);
-    if !arguments.variables.is_empty() {
-        let done = extract(&engine, &set, &ranks, &arguments.variables, target, force, &progress)?;
-        drop(progress);
-        let seconds = begin.elapsed().as_secs_f64();
-        if arguments.json {
-            let file = |(rank, variable, path): &(usize, String, std::path::PathBuf)| serde_json::json!({ "rank": rank, "variable": variable, "path": path });
-            let files: Vec<_> = done.files.iter().map(file).collect();
-            let damage = super::json(&done.damage);
-            let (read, index) = (done.read_bytes, set.manifest_bytes());
-            println!(
-                "{}",
-                serde_json::json!({ "files": files, "read_bytes": read, "index_bytes": index, "damage": damage,
-                                    "seconds": seconds })
-            );
-        } else {
-            println!(
-                "{} variables of {} ranks to {} in {seconds:.2} s; {} of frames were read",
-                done.files.len(),
-                ranks.len(),
-                target.display(),
-                table::bytes(done.read_bytes)
-            );
-        }
-        return Ok(super::report(&done.damage));
+    let shown = |path: PathBuf| path.to_string_lossy().into_owned();
+    if arguments.variables.is_empty() {
+        let done = restore(engine, set, ranks, target, force, progress)?;
+        let file = |(rank, path)| Written { rank, variable: None, path: shown(path) };
+        let files = done.files.into_iter().map(file).collect();
+        return Ok(Done { files, bytes: done.bytes, read_bytes: done.read_bytes, damage: done.damage });
     }
-    let done = restore(&engine, &set, &ranks, target, force, &progress)?;
-    drop(progress);
-    let seconds = begin.elapsed().as_secs_f64();
+    if ranks.is_empty() {
+        return Ok(Done::default());
+    }
+    let done = extract(engine, set, ranks, &arguments.variables, target, force, progress)?;
+    let file = |(rank, variable, path)| Written { rank, variable: Some(variable), path: shown(path) };
+    let files = done.files.into_iter().map(file).collect();
+    Ok(Done { files, bytes: 0, read_bytes: done.read_bytes, damage: done.damage })
+}
+
+fn print(arguments: &Restore, set: &Set, ranks: &[usize], done: &Done, seconds: f64) {
+    let target = arguments.directory.display();
     if arguments.json {
-        let file = |(rank, path): &(usize, std::path::PathBuf)| serde_json::json!({ "rank": rank, "path": path });
-        let files: Vec<_> = done.files.iter().map(file).collect();
-        let damage = super::json(&done.damage);
-        let (read, index) = (done.read_bytes, set.manifest_bytes());
+        let mut said = serde_json::json!({
+            "files": done.files,
+            "read_bytes": done.read_bytes,
+            "index_bytes": set.manifest_bytes(),
+            "damage": super::json(&done.damage),
+            "seconds": seconds,
+        });
+        if arguments.variables.is_empty() {
+            said["bytes"] = done.bytes.into();
+        }
+        println!("{said}");
+    } else if arguments.variables.is_empty() {
         println!(
-            "{}",
-            serde_json::json!({ "files": files, "bytes": done.bytes, "read_bytes": read, "index_bytes": index,
-                                "damage": damage, "seconds": seconds })
-        );
-    } else {
-        println!(
-            "{} of {} files, {}, to {} in {seconds:.2} s; each has the hash of the original",
+            "{} of {} files, {}, to {target} in {seconds:.2} s; each has the hash of the original",
             done.files.len(),
             ranks.len(),
             table::bytes(done.bytes),
-            target.display()
+        );
+    } else {
+        println!(
+            "{} variables of {} ranks to {target} in {seconds:.2} s; {} of frames were read",
+            done.files.len(),
+            ranks.len(),
+            table::bytes(done.read_bytes)
         );
     }
-    Ok(super::report(&done.damage))
 }
 
 /// `0-31,40` as numbers below `count`.

@@ -144,7 +144,8 @@ impl Watching<'_> {
             .collect();
         let (mut sets, _damaged) = whole(&self.arguments.output, &self.engine.codecs)?;
         let base = sets.pop().map(|set| set.path().to_owned());
-        let options = PackOptions { force: self.arguments.force, base, ..self.configured.options(&inputs)? };
+        let first = inputs.first().map(|input| input.path.as_path());
+        let options = PackOptions { force: self.arguments.force, base, ..self.configured.options(first)? };
         let bar = Bar::new(format!("step {step}"));
         let result = pack(&self.engine, &inputs, &target, &options, &knarr_formats::layout::read, &bar);
         drop(bar);

@@ -50,21 +50,35 @@ pub fn extract(
     let mut extracted = Extracted::default();
     let mut groups: BTreeMap<usize, Vec<Wanted<'_>>> = BTreeMap::new();
     std::fs::create_dir_all(target).map_err(|error| Error::write(target, &error))?;
-    for &rank in ranks {
+    for rank in holders(set, ranks, patterns)? {
         let described = set.manifest().ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
         let variables = &described.layout.layout.variables;
         let wanted: Vec<bool> = variables.iter().map(|variable| matches(patterns, &variable.path)).collect();
         let of_group = groups.entry(described.group).or_default();
-        if wanted.contains(&true) && of_group.iter().all(|other| other.rank != rank) {
+        if of_group.iter().all(|other| other.rank != rank) {
             of_group.push(Wanted { rank, described, variables: wanted });
         }
     }
-    groups.retain(|_, wanted| !wanted.is_empty());
     for wanted in groups.values() {
         of_group(engine, set, wanted, (target, force), progress, &mut extracted)?;
     }
-    if !groups.is_empty() {
-        return Ok(extracted);
+    Ok(extracted)
+}
+
+/// Those of `ranks` that have a variable that matches one of `patterns`, as [`extract`] understands them.
+///
+/// # Errors
+/// `Usage` for ranks that the set does not have, and if there is none.
+pub fn holders(set: &Set, ranks: &[usize], patterns: &[String]) -> Result<Vec<usize>> {
+    let mut holders = Vec::new();
+    for &rank in ranks {
+        let described = set.manifest().ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
+        if described.layout.layout.variables.iter().any(|variable| matches(patterns, &variable.path)) {
+            holders.push(rank);
+        }
+    }
+    if !holders.is_empty() {
+        return Ok(holders);
     }
     let ranks = ranks.iter().filter_map(|&rank| set.manifest().ranks.get(rank));
     let mut names: Vec<&str> =

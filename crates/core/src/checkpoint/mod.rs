@@ -33,12 +33,12 @@ pub mod similarity;
 pub mod together;
 pub mod verify;
 
-pub use extract::{Extracted, extract};
+pub use extract::{Extracted, extract, holders};
 pub use grouping::{Group, Grouping, Member, deal};
 pub use names::natural;
 pub use pack::{Input, PackOptions, Packed, pack};
 pub use part::Part;
-pub use restore::{Damage, Restored, restore};
+pub use restore::{Damage, Restored, refuse_existing_files, restore};
 pub use scan::Finder;
 pub use scheme::Scheme;
 pub use set::Set;

@@ -101,6 +101,17 @@ pub(super) fn restore_as(
     Ok(restored)
 }
 
+/// What [`restore`] checks before it writes anything; processes that restore a set together agree on it.
+///
+/// # Errors
+/// `Usage` for ranks that the set does not have, `Exists` for files that are there and may not be replaced.
+pub fn refuse_existing_files(set: &Set, ranks: &[usize], target: &Path, force: bool) -> Result<()> {
+    ranks.iter().try_for_each(|&rank| {
+        let file = set.manifest().ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
+        refuse_existing(&target.join(file.path()), force)
+    })
+}
+
 /// The error for a rank that a set does not have.
 pub(super) fn no_rank(set: &Set, rank: usize) -> Error {
     let ranks = set.manifest().ranks.len();

@@ -81,6 +81,32 @@ fn any_number_of_processes_makes_the_same_bytes() {
     files.check(&engine(2), &dir.join("by8-one"), &dir);
 }
 
+/// What a group uses of the earlier set depends on no other group.
+#[test]
+fn damage_of_the_earlier_set_costs_its_group_alone() {
+    let dir = Dir::new();
+    let files = program(&dir, 6, 5);
+    let options = PackOptions { group_size: 2, ..quick() };
+    files.pack(&engine(2), &dir.join("one"), &options).unwrap();
+    let options = PackOptions { base: Some(dir.join("one")), ..options };
+    let whole = files.pack(&engine(2), &dir.join("whole"), &options).unwrap();
+    let store = dir.names("one").into_iter().find(|name| name.starts_with("group-00001")).unwrap();
+    let mut damaged = std::fs::read(dir.join("one").join(&store)).unwrap();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 0x10;
+    // The file itself is that of the set above, too.
+    std::fs::remove_file(dir.join("one").join(&store)).unwrap();
+    std::fs::write(dir.join("one").join(&store), damaged).unwrap();
+    let packed = files.pack(&engine(2), &dir.join("two"), &options).unwrap();
+    assert!(packed.reused_bytes > 0 && packed.reused_bytes < whole.reused_bytes);
+    assert!(!dir.names("two").contains(&store), "what is damaged is not taken over");
+    let by_three = pack_by(&files, &[0; 3], &dir.join("three"), (&options, Grouping::RankOrder), NOTHING);
+    by_three.into_iter().for_each(|packed| drop(packed.unwrap()));
+    assert!(bytes(&dir, "three") == bytes(&dir, "two"));
+    std::fs::remove_dir_all(dir.join("one")).unwrap();
+    files.check(&engine(2), &dir.join("three"), &dir);
+}
+
 #[test]
 fn groups_by_node_keep_the_numbers_of_ranks() {
     let dir = Dir::new();
