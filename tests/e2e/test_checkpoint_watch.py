@@ -191,6 +191,15 @@ def test_files_of_any_kind_and_in_directories_of_their_steps(watch):
     assert watch.restored(40) == expected
 
 
+def test_a_program_that_writes_one_file_in_each_step(watch):
+    for step in (1, 2):
+        write_h5(watch.out / f"restart_{step}.h5", step)
+    watch.once(ranks=1, pattern="restart_{step}.h5")
+    assert watch.names() == ["step_1", "step_2"]
+    done = watch.once(ranks=2, pattern="restart_{step}.h5", ok=False)
+    assert done.returncode == 2 and "write both {step} and {rank}" in done.stderr
+
+
 def test_directories_that_come_later_are_watched_too(watch):
     watch.start(ranks=2, pattern="{step}/{rank}.h5")
     for step in (1, 2):
@@ -319,6 +328,18 @@ def test_a_set_that_cannot_be_written_is_tried_again(watch):
     code, _, err = watch.stop()
     assert code == 4, err
     assert watch.restored(1) == files and watch.restored(2) == later
+
+
+def test_a_damaged_set_keeps_no_later_one_from_being_made(watch):
+    """It would be the base of the next."""
+    write_step(watch.out, 1)
+    watch.once()
+    (watch.set(1) / "manifest.knarr").write_bytes(b"KNARR?")
+    later = write_step(watch.out, 2)
+    (watch.out / "restart_00001_0.h5").unlink()
+    watch.once(ok=False)
+    assert watch.names() == ["step_1", "step_2"]
+    assert watch.restored(2) == later
 
 
 def under_way(watch: Watch) -> bool:

@@ -3,16 +3,18 @@
 mod advise;
 pub(crate) mod args;
 mod inputs;
-mod look;
-mod merging;
+pub(crate) mod look;
+pub(crate) mod merging;
+mod missing;
 mod pack;
 mod prune;
 mod restore;
-mod sets;
+pub(crate) mod sets;
 mod show;
-mod steps;
+pub(crate) mod steps;
 mod stop;
 mod watch;
+pub(crate) mod watching;
 
 use knarr_core::checkpoint::Damage;
 use knarr_core::error::Result;

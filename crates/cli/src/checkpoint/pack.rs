@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use knarr_core::checkpoint::{PackOptions, Packed};
+use knarr_core::codec::CodecList;
 use knarr_core::error::Result;
 
 use super::args::Pack;
@@ -15,7 +16,7 @@ pub(super) fn run(arguments: &Pack) -> Result<u8> {
     let engine = crate::session::engine(&arguments.resources, &configured.machine())?;
     let inputs = super::inputs::find(&arguments.files, arguments.pattern.as_deref())?;
     let base = match &arguments.base {
-        None if !arguments.no_base => last_beside(&arguments.output),
+        None if !arguments.no_base => last_beside(&arguments.output, &engine.codecs),
         given => given.clone(),
     };
     let options = PackOptions { force: arguments.force, base, ..configured.options(&inputs)? };
@@ -37,10 +38,10 @@ pub(super) fn run(arguments: &Pack) -> Result<u8> {
     Ok(0)
 }
 
-/// The set beside `output` that was completed last.
-fn last_beside(output: &Path) -> Option<PathBuf> {
+/// The set beside `output` that was completed last and can be read.
+fn last_beside(output: &Path, codecs: &CodecList) -> Option<PathBuf> {
     let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    super::sets::completed(parent).ok()?.pop()
+    super::sets::base(parent, codecs)
 }
 
 fn print(arguments: &Pack, options: &PackOptions, packed: &Packed) {

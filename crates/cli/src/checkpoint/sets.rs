@@ -1,17 +1,20 @@
 //! The sets of a directory, in the order in which they were completed, and what is left of half written ones.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use knarr_core::checkpoint::natural;
 use knarr_core::checkpoint::set::{MANIFEST, is_set};
-use knarr_core::error::{Error, Result};
+use knarr_core::checkpoint::{Set, natural};
+use knarr_core::codec::CodecList;
+use knarr_core::error::{Error, ErrorKind, Result};
+use rustix::fs::FlockOperation;
 
 /// Sets in `directory`, the newest last. Hidden ones, which are being written, do not count.
 ///
 /// # Errors
 /// `NotFound` or `Read` if the directory cannot be read.
-pub(super) fn completed(directory: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn completed(directory: &Path) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(directory).map_err(|error| Error::read(directory, &error))?;
     let mut sets: Vec<(SystemTime, PathBuf)> = entries
         .flatten()
@@ -25,6 +28,11 @@ pub(super) fn completed(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(sets.into_iter().map(|(_, path)| path).collect())
 }
 
+/// The set in `directory` that was completed last and can be read: what a new one need not store again.
+pub(super) fn base(directory: &Path, codecs: &CodecList) -> Option<PathBuf> {
+    completed(directory).ok()?.into_iter().rev().find(|path| Set::open(path, codecs).is_ok())
+}
+
 /// When the set was completed: its manifest is written last.
 ///
 /// # Errors
@@ -35,14 +43,42 @@ pub(super) fn when(set: &Path) -> Result<SystemTime> {
 }
 
 /// Names of the sets that a watch makes begin with this; the time step follows.
-pub(super) const NAME: &str = "step_";
+const NAME: &str = "step_";
+
+/// The set of a time step in the directory `sets`.
+pub(crate) fn set_of(sets: &Path, step: u64) -> PathBuf {
+    sets.join(format!("{NAME}{step}"))
+}
+
+/// The time step of a set, as its name says.
+pub(crate) fn step_of(set: &Path) -> Option<u64> {
+    set.file_name()?.to_str()?.strip_prefix(NAME)?.parse().ok()
+}
+
+/// Makes the directory of sets, and removes what killed watches left there. Two watches would pack every step twice:
+/// it belongs to this one until the result is dropped.
+///
+/// # Errors
+/// `Exists` if another watch has it, `Write` if it cannot be made or cleared.
+pub(crate) fn take(directory: &Path) -> Result<File> {
+    std::fs::create_dir_all(directory).map_err(|error| Error::write(directory, &error))?;
+    let lock = File::open(directory).map_err(|error| Error::read(directory, &error))?;
+    // Not every file system has locks.
+    if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK) {
+        return Err(Error::new(ErrorKind::Exists, "another watch writes its sets there")
+            .mend("end it first, or name another directory for sets; under MPI one watch serves all ranks: knarr run -- mpirun …")
+            .at(directory.display().to_string()));
+    }
+    sweep(directory)?;
+    Ok(lock)
+}
 
 /// Removes what watches that were killed left half written or half removed. For who holds the lock on the directory:
 /// none of it is being worked on.
 ///
 /// # Errors
 /// `NotFound` or `Read` if the directory cannot be read, `Write` if something cannot be removed.
-pub(super) fn sweep(directory: &Path) -> Result<()> {
+fn sweep(directory: &Path) -> Result<()> {
     let entries = std::fs::read_dir(directory).map_err(|error| Error::read(directory, &error))?;
     for entry in entries.flatten() {
         let is_left = entry.file_name().to_str().and_then(worker).is_some_and(|process| !is_alive(process));
@@ -71,6 +107,14 @@ fn is_alive(process: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::worker;
+
+    #[test]
+    fn names_of_sets_say_the_step() {
+        let sets = std::path::Path::new("sets");
+        assert_eq!(super::step_of(&super::set_of(sets, 40)), Some(40));
+        assert_eq!(super::step_of(&sets.join("step_x")), None);
+        assert_eq!(super::step_of(&sets.join("0040")), None);
+    }
 
     #[test]
     fn only_what_a_watch_leaves_is_swept() {
