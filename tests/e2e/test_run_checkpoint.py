@@ -47,6 +47,13 @@ def write(step, rank, name="restart_{:04}_{}.dat", part=1.0):
 def write_step(step, ranks=4):
     for rank in range(ranks):
         write(step, rank)
+
+def wait_for_set(step):
+    import os, time
+    end = time.time() + 100
+    while not os.path.exists(f"../sets/step_{step}/manifest.knarr"):
+        assert time.time() < end
+        time.sleep(0.02)
 """
 exec(CONTENT)
 
@@ -144,10 +151,7 @@ def test_steps_are_packed_while_the_program_runs(route):
     ran = route(
         *program("""
         write_step(1)
-        end = time.time() + 100
-        while not os.path.exists("../sets/step_1/manifest.knarr"):
-            assert time.time() < end
-            time.sleep(0.02)
+        wait_for_set(1)
         write_step(2)
         """)
     )
@@ -428,10 +432,7 @@ def test_a_program_that_goes_back_never_mixes_two_times(route):
     ran = route(
         *program("""
         write_step(1)
-        end = time.time() + 100
-        while not os.path.exists("../sets/step_1/manifest.knarr"):
-            assert time.time() < end
-            time.sleep(0.02)
+        wait_for_set(1)
         [write(1, rank, part=0.5) for rank in range(3)]
         time.sleep(1)
         """)
