@@ -25,27 +25,32 @@ $(VENV)/.ready: tools/requirements.txt tools/setup.sh
 build: setup
 	cargo build --release --locked -p knarr-cli -p knarr-h5filter -p knarr-preload
 	install -D -s target/release/libknarr_h5.so $(PLUGINS)/libknarr_h5.so
+	tools/build-mpi.sh target/release
 
 # Header, Fortran module, libraries and pkg-config file for C and Fortran programs.
 capi: setup
 	cargo build --release --locked -p knarr-capi
 	tools/install-capi.sh $(CAPI)
 
-install: capi
+# The command and what it uses, and what C and Fortran programs need.
+install: build capi
+	tools/install-program.sh "$(DESTDIR)$(PREFIX)"
 	tools/install-capi.sh "$(DESTDIR)$(PREFIX)"
 
 # The main job on real files.
 demo: build
 	tools/demo.sh
 
-# All tests: Rust, then other people's readers and writers around the built program.
+# All tests: Rust (fuzz targets have to compile), then other people's readers and writers around the built program.
 test: build python capi
 	cargo test --release --locked --workspace --features knarr-core/testing
+	cargo check --release --locked --manifest-path fuzz/Cargo.toml --target-dir target
 	$(KNARR_PYTHON) -m pytest -q tests
 
 .PHONY: python
 python: build
 	install -D -s $(PLUGINS)/libknarr_h5.so crates/python/python/knarr/plugins/libknarr_h5.so
+	tools/install-program.sh crates/python/program/data crates/python/program/scripts
 	cd crates/python && maturin build --release --locked -q -o ../../target/wheels
 	pip install -q --force-reinstall --no-deps target/wheels/knarr-*.whl
 

@@ -29,7 +29,7 @@ fn options(codec: &dyn Codec, choice: u8) -> Options {
         let value = match doc.kind {
             OptionKind::Numbers => return options,
             OptionKind::Int { min, max, .. } => OptionValue::Int((min + i64::from(choice)).min(max)),
-            OptionKind::Float | OptionKind::FloatOr(_) => OptionValue::Float(0.1f64.powi(i32::from(choice % 20))),
+            OptionKind::Float | OptionKind::FloatOr(_) | OptionKind::Optional => OptionValue::Float(0.1f64.powi(i32::from(choice % 20))),
             OptionKind::Word(words) => OptionValue::Word(words[usize::from(choice) % words.len()].to_owned()),
         };
         options.with(doc.name, value)

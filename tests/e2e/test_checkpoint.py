@@ -87,6 +87,84 @@ def hashes(directory):
     }
 
 
+def test_names_as_long_as_files_may_have(knarr, tmp_path):
+    directory = tmp_path / "in"
+    directory.mkdir()
+    for name in ("n" * 255, "m" * 240, "short"):
+        (directory / name).write_bytes(name.encode() * 50)
+    knarr("checkpoint", "pack", directory, "-o", tmp_path / "set")
+    knarr("checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out")
+    assert hashes(tmp_path / "out") == hashes(directory)
+
+
+def test_nothing_is_restored_if_a_file_is_in_the_way(knarr, files, tmp_path):
+    knarr("checkpoint", "pack", files, "-o", tmp_path / "set", "--group-size", "2")
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / f"restart_{RANKS - 1}.x").write_bytes(b"mine")
+    done = knarr("checkpoint", "restore", tmp_path / "set", "-d", out, ok=False)
+    assert done.returncode == 4
+    assert [path.name for path in out.iterdir()] == [f"restart_{RANKS - 1}.x"]
+
+
+def test_a_pipe_is_no_file_of_a_rank(knarr, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    done = knarr("checkpoint", "pack", tmp_path / "pipe", "-o", tmp_path / "set", ok=False)
+    assert done.returncode == 5
+    assert f"{tmp_path / 'pipe'}: not a regular file" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_sets_below_a_directory_are_not_files_of_ranks(knarr, tmp_path):
+    work = tmp_path / "work"
+    work.mkdir()
+    hdf5(work / "restart_0.h5", 0)
+    for number in range(3):
+        packed = knarr.json("checkpoint", "pack", work, "-o", work / "sets" / str(number))
+        assert packed["ranks"] == 1
+
+
+def test_shared_frames_are_read_once(knarr, tmp_path):
+    directory = tmp_path / "in"
+    directory.mkdir()
+    for rank in range(32):
+        with h5py.File(directory / f"r{rank}.h5", "w") as file:
+            for name in "ab":
+                file[name] = field(rank, (40, 40), "f8")
+    knarr("checkpoint", "pack", directory, "-o", tmp_path / "set")
+    stored = sum(path.stat().st_size for path in (tmp_path / "set").iterdir())
+    read = knarr.json("checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out", "--variables", "a")
+    assert len(read["files"]) == 32
+    assert read["read_bytes"] <= stored
+    for rank in range(32):
+        got = np.load(tmp_path / "out" / f"r{rank}.h5" / "a.npy")
+        assert got.tobytes() == field(rank, (40, 40), "f8").tobytes()
+
+
+def test_variables_whose_names_collide_as_files(knarr, tmp_path):
+    with h5py.File(tmp_path / "r.h5", "w") as file:
+        file["x"] = field(1, (30, 30), "f4")
+        file["x.npy/y"] = field(2, (30, 30), "f4")
+        file["v" * 252] = field(3, (30, 30), "f4")
+        file["z"] = field(4, (30, 30), "f4")
+    knarr("checkpoint", "pack", tmp_path / "r.h5", "-o", tmp_path / "set")
+    done = knarr("checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out", "--variables", "*", ok=False)
+    assert done.returncode == 5
+    assert "its name is too long for a file; restore the whole file" in done.stderr
+    for rank, name in ((1, "x"), (2, "x%2Enpy/y"), (4, "z")):
+        assert np.load(tmp_path / "out" / "r.h5" / f"{name}.npy").tobytes() == field(rank, (30, 30), "f4").tobytes()
+
+
+def test_a_netcdf_variable_and_the_dimension_of_its_name(knarr, tmp_path):
+    path = tmp_path / "r.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = field(1, (50, 50), "f8")
+        file["_nc4_non_coord_x"] = field(2, (50, 50), "f8")
+    knarr("checkpoint", "pack", path, "-o", tmp_path / "set")
+    [rank] = knarr.json("checkpoint", "info", tmp_path / "set")["ranks"]
+    assert {variable["path"] for variable in rank["variables"]} == {"/x", "/_nc4_non_coord_x"}
+
+
 @pytest.mark.parametrize("scheme", ["agnostic", "agnostic-block", "aware", "aware-block", "auto"])
 def test_every_file_comes_back(knarr, files, tmp_path, scheme):
     packed = knarr.json("checkpoint", "pack", files, "-o", tmp_path / "set", "--scheme", scheme, "--group-size", "4")
@@ -243,6 +321,18 @@ def test_damage_is_named_and_the_rest_comes_back(knarr, tmp_path):
     assert {"r0.h5", "r1.h5", "r2.h5"} <= set(found)
     assert all(wanted[name] == value for name, value in found.items())
     assert knarr.fails(3, "checkpoint", "verify", tmp_path / "set") == error
+
+
+def test_a_damaged_manifest_has_a_copy(knarr, files, tmp_path):
+    knarr("checkpoint", "pack", files, "-o", tmp_path / "set")
+    manifest = tmp_path / "set" / "manifest.knarr"
+    whole = manifest.read_bytes()
+    for damaged in (whole[:-9], whole[:40] + b"x" + whole[41:], None):
+        manifest.unlink() if damaged is None else manifest.write_bytes(damaged)
+        done = knarr("checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out", "--force")
+        assert str(manifest) in done.stderr and "its copy serves" in done.stderr
+        assert hashes(tmp_path / "out") == hashes(files)
+        assert "its copy serves" in knarr.fails(3, "checkpoint", "verify", tmp_path / "set")
 
 
 def test_newer_sets_and_no_sets_are_refused(knarr, tmp_path):

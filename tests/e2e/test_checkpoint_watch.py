@@ -330,18 +330,6 @@ def test_a_set_that_cannot_be_written_is_tried_again(watch):
     assert watch.restored(1) == files and watch.restored(2) == later
 
 
-def test_a_damaged_set_keeps_no_later_one_from_being_made(watch):
-    """It would be the base of the next."""
-    write_step(watch.out, 1)
-    watch.once()
-    (watch.set(1) / "manifest.knarr").write_bytes(b"KNARR?")
-    later = write_step(watch.out, 2)
-    (watch.out / "restart_00001_0.h5").unlink()
-    watch.once(ok=False)
-    assert watch.names() == ["step_1", "step_2"]
-    assert watch.restored(2) == later
-
-
 def under_way(watch: Watch) -> bool:
     return watch.sets.exists() and any(name.startswith(".step_") for name in watch.names())
 
@@ -445,11 +433,49 @@ def test_prune_keeps_the_newest(knarr, sets):
 
 
 def test_prune_counts_no_damaged_set_and_removes_none(knarr, sets):
+    for manifest in sets.set(3).glob("manifest*"):
+        manifest.write_bytes(manifest.read_bytes()[:-5])
     manifest = sets.set(3) / "manifest.knarr"
-    manifest.write_bytes(manifest.read_bytes()[:-5])
     done = knarr("checkpoint", "prune", sets.sets, "--keep", 1)
     assert sets.names() == ["step_3", "step_4"]
-    assert f"knarr: {sets.set(3)}: left alone, because it cannot be read" in done.stderr
+    assert f"knarr: {manifest}: " in done.stderr
+    assert "the set was not counted and left alone" in done.stderr
+
+
+def test_prune_keeps_what_can_be_restored(knarr, sets):
+    """A set whose files of frames are gone or cut off is no reason to remove another."""
+    [store] = sets.set(3).glob("group*")
+    os.truncate(store, 30)
+    [store] = sets.set(4).glob("group*")
+    store.unlink()
+    done = knarr("checkpoint", "prune", sets.sets, "--keep", 1)
+    assert sets.names() == ["step_2", "step_3", "step_4"]
+    assert done.stderr.count("the set was not counted and left alone") == 2
+    assert len(sets.restored(2)) == 2
+    listed = json.loads(knarr("checkpoint", "list", sets.sets, "--json").stdout)["sets"]
+    assert ["error" in row for row in listed] == [False, True, True]
+
+
+def test_a_damaged_set_does_not_stop_those_that_follow(knarr, sets):
+    for manifest in sets.set(3).glob("manifest*"):
+        manifest.write_bytes(manifest.read_bytes()[:-5])
+    write_step(sets.out, 7, ranks=2, size=500)
+    sets.once("--remove", ranks=2)
+    assert len(sets.restored(7)) == 2
+    write_step(sets.out, 8, ranks=2, size=500)
+    done = knarr("checkpoint", "pack", sets.out, "-o", sets.sets / "by_hand")
+    assert "nothing is shared with that set" in done.stderr
+
+
+def test_force_packs_again_what_was_written_again_only(watch):
+    write_step(watch.out, 1, ranks=2, size=500)
+    write_step(watch.out, 2, ranks=2, size=500)
+    watch.once(ranks=2)
+    before = (watch.set(1) / "manifest.knarr").stat().st_mtime_ns
+    write_step(watch.out, 2, ranks=2, size=600)
+    watch.once("--force", ranks=2)
+    assert (watch.set(1) / "manifest.knarr").stat().st_mtime_ns == before
+    assert len(watch.restored(2)) == 2
 
 
 def test_prune_removes_nothing_that_is_not_of_a_set(knarr, sets):

@@ -53,6 +53,63 @@ def test_dry_run_writes_nothing(knarr, made, out):
     assert not list(out.iterdir())
 
 
+def test_dry_run_of_values_alone_says_what_the_job_says(knarr, made, out):
+    source = made("netcdf", "climate_history")
+    assert "tas" in knarr("repack", source, "-o", out / "a.bin", "--variable", "tas", "-n").stdout
+    knarr.fails(5, "repack", source, "-o", out / "a.bin", "-n", names=("one variable", "--variable"))
+    knarr.fails(2, "repack", source, "-o", out / "a.bin", "-n", "--variable", "nothing", names=("'nothing'",))
+    assert not list(out.iterdir())
+
+
+def test_one_variable_is_compared_with_what_the_input_holds_of_it(knarr, made, out):
+    source = made("netcdf", "climate_history")
+    done = knarr.json("repack", source, "-o", out / "a.bin", "--variable", "tas")["files"][0]
+    with h5py.File(source) as file:
+        assert done["input_bytes"] == file["tas"].id.get_storage_size()
+    assert done["input_bytes"] < source.stat().st_size
+
+
+def test_explain_of_a_file_without_a_plan_says_why(knarr, made, out):
+    source = made("netcdf", "climate_history")
+    knarr("repack", source, "-o", out / "a.bin", "--variable", "tas")
+    message = knarr.fails(3, "explain", out / "a.bin", names=("a.bin", "no plan", "values as they are"))
+    assert "give an output of 'knarr repack'" not in message
+
+
+def test_one_bad_file_does_not_keep_others_from_being_repacked(knarr, made, tmp_path, out):
+    good, other = made("netcdf", "climate_history"), made("hdf5", "special_values")
+    bad, worse = tmp_path / "bad.nc", tmp_path / "worse.nc"
+    bad.write_bytes(good.read_bytes()[:2000])
+    worse.write_bytes(b"no data at all")
+    report = tmp_path / "report.html"
+    folder = out / "packed"
+    folder.mkdir()
+    done = knarr(
+        *("repack", good, bad, worse, other, "-o", folder, "--report", report, "--json"),
+        ok=False,
+    )
+    assert done.returncode == 3
+    answer = json.loads(done.stdout)
+    assert [file["input"] for file in answer["files"]] == [str(good), str(other)]
+    assert [failed["input"] for failed in answer["failed"]] == [str(bad), str(worse)]
+    for failed in answer["failed"]:
+        assert failed["exit_code"] == 3 and failed["error"] in done.stderr
+    assert "2 of 4 inputs failed" in done.stderr
+    page = report.read_text()
+    assert all(text in page for text in ("climate_history", "special_values", "bad.nc", "worse.nc", "Not repacked"))
+    assert sorted(path.name for path in folder.iterdir() if path.suffix != ".json") == sorted((good.name, other.name))
+    assert knarr("repack", good, worse, "-o", folder, "-n", ok=False).returncode == 3
+
+
+def test_the_first_error_decides_the_exit_code(knarr, made, tmp_path, out):
+    good = made("netcdf", "climate_history")
+    bad = tmp_path / "bad.nc"
+    bad.write_bytes(b"no data at all")
+    knarr.repack(good, out / good.name)
+    knarr.fails(4, "repack", good, bad, "-o", out, names=(good.name, "bad.nc"))
+    knarr.fails(3, "repack", bad, good, "-o", out, names=(good.name, "bad.nc"))
+
+
 def test_no_verify_is_reported(knarr, made, out):
     source = made("hdf5", "special_values")
     done = knarr("repack", source, "-o", out / "a.h5", "--no-verify")
@@ -78,6 +135,18 @@ def test_report_escapes_names(knarr, tmp_path, out):
 def test_explain_tells_the_choice(knarr, made, out):
     target = knarr.repack(made("netcdf", "climate_history"), out / "a.nc")
     assert "tas" in knarr("explain", target).stdout
+
+
+def test_repack_and_explain_say_the_same_of_readers(knarr, made, out):
+    """Debian's netCDF-C has no plugins: who opens a .nc file has to be told."""
+    options = ("-o", out / "a.nc", "--chain", "tas=shuffle | zstd:3")
+    done = knarr("repack", made("netcdf", "climate_history"), *options).stdout
+    needed = done.split("A reader needs: ")[1].splitlines()[0]
+    assert needed.startswith("netCDF-C with its filter plugins (Debian's package has none)")
+    assert "zstd (32015)" in needed
+    explained = knarr("explain", out / "a.nc", "--variable", "tas").stdout
+    words = next(line for line in explained.splitlines() if line.startswith("  reader "))
+    assert needed.startswith(words.removeprefix("  reader ").strip())
 
 
 def test_equal_input_gives_equal_choice(knarr, made):

@@ -206,3 +206,50 @@ def test_verify_tells_different_files(knarr, made, tmp_path, out):
     assert done.returncode == 1
     assert "all_nan_f4" in done.stdout + done.stderr
     assert knarr("verify", source, tmp_path / "absent.h5", ok=False).returncode == UNREADABLE
+
+
+def test_errors_of_the_system_say_how_to_mend_them(knarr, made, tmp_path, out):
+    source = made("netcdf", "climate_history")
+    nowhere = tmp_path / "none"
+    for code, arguments, names in (
+        (UNWRITABLE, ("repack", source, "-o", nowhere / "a.nc"), ("make the directory first",)),
+        (UNWRITABLE, ("repack", source, "-o", nowhere / "a.zarr"), ("make the directory first",)),
+        (UNREADABLE, ("repack", source, "-o", out / "a.nc", "-c", nowhere), ("check the name",)),
+        (UNREADABLE, ("repack", source, "-o", out / "a.nc", "--model", nowhere), ("check the name",)),
+        (UNREADABLE, ("verify", source, nowhere), ("check the name",)),
+        (UNREADABLE, ("repack", source, "-o", out / "a.nc", "-c", tmp_path), ("name a file",)),
+        (UNREADABLE, ("verify", source, source / "a.nc"), ("check the name",)),
+    ):
+        message = knarr.fails(code, *arguments, names=names)
+        assert "; " in message and str(arguments[-1]) in message
+
+
+def test_advice_for_an_unknown_format_names_what_was_typed(knarr, made):
+    message = knarr.fails(USAGE, "advise", made("netcdf", "climate_history"), "--to", "grib", names=("--to", "'grib'"))
+    assert "x.grib" not in message
+
+
+def test_generate_gives_advice_that_it_can_take(knarr, out):
+    for suffix in ("csv", "bin"):
+        shapes = ("--shape", "a=8", "--shape", "b=4x5x6")
+        message = knarr.fails(CANNOT_SERVE, "generate", "a=sines", "b=sines", *shapes, "-o", out / f"s.{suffix}")
+        assert "--variable" not in message and "fewer patterns" in message
+
+
+def test_checkpoint_says_which_pattern_or_name_is_wrong(knarr, tmp_path):
+    files = tmp_path / "files"
+    files.mkdir()
+    for rank in range(2):
+        with h5py.File(files / f"r_{rank}.h5", "w") as file:
+            file["rho"] = smooth_field((200, 300))
+    sets = tmp_path / "set"
+    knarr.fails(
+        *(USAGE, "checkpoint", "pack", files, "-o", sets, "--pattern", "x{rank}"),
+        names=("--pattern", "'x{rank}'", "r_0.h5"),
+    )
+    knarr("checkpoint", "pack", files, "-o", sets)
+    for how in ((), ("--json",)):
+        knarr.fails(USAGE, "checkpoint", "explain", sets, "--variable", "nope", *how, names=("'nope'", "rho"))
+    assert "rho" in knarr("checkpoint", "explain", sets, "--variable", "rho").stdout
+    taken = files / "r_0.h5"
+    knarr.fails(UNWRITABLE, "checkpoint", "restore", sets, "-d", taken, names=(taken, "a file is in the way"))

@@ -350,6 +350,39 @@ def test_knarr_and_the_plugin_read_each_other(knarr, tmp_path: Path, field: np.n
     run("h5diff", own, source)
 
 
+def test_verify_knows_the_promise_of_the_filter(knarr, tmp_path: Path, field: np.ndarray) -> None:
+    plain, packed = tmp_path / "plain.h5", tmp_path / "packed.h5"
+    with h5py.File(plain, "w") as file:
+        file["x"] = field
+    for wishes in ({"abs_error": 0.01}, {"range_error": 1e-4}, {"digits": 3}):
+        write(packed, field, (4, 45, 70), **wishes)
+        [row] = knarr.json("verify", plain, packed, "--values-only")["variables"]
+        assert row["difference"] == "within-bound", row
+    with h5py.File(plain, "r+") as file:
+        file["x"][3, 3, 3] += 5
+    assert knarr("verify", plain, packed, "--values-only", ok=False).returncode == 1
+
+
+def test_inspect_names_the_chains_in_the_chunks(knarr, tmp_path: Path, field: np.ndarray) -> None:
+    path = tmp_path / "x.h5"
+    mixed = np.stack([field[0], np.random.default_rng(3).integers(0, 2**32, field[0].shape, "u4").view("f4")])
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=mixed, chunks=(1, *mixed.shape[1:]), **filtered(goal="ratio", abs_error=0.01))
+        file["y"] = 1.0
+    shown = knarr("inspect", path).stdout
+    assert "knarr:goal=ratio, max_abs_error=0.01 = " in shown
+    frames = knarr.json("inspect", path)["files"][0]["frames"]
+    assert list(frames) == ["/x"]
+    assert sum(frames["/x"].values()) == 2
+    # A damaged head is an error with its place.
+    damaged = bytearray(path.read_bytes())
+    damaged[damaged.index(b"KNRF") + 9] ^= 1
+    path.write_bytes(damaged)
+    done = knarr("inspect", path, ok=False)
+    assert done.returncode == 3
+    assert f"{path}: variable 'x': chunk [0, 0, 0]: checksum" in done.stderr
+
+
 def test_no_flipped_byte_gives_wrong_data(tmp_path: Path) -> None:
     data = (np.arange(600, dtype="f4").reshape(20, 30) ** 0.5).round(2)
     path = tmp_path / "a.h5"

@@ -182,6 +182,59 @@ def test_a_bound_for_one_variable_leaves_the_others(knarr, source, out):
         assert before[name].tobytes() == after[name].tobytes(), name
 
 
+@pytest.mark.parametrize(
+    ("options", "promised"),
+    [
+        (
+            ("--max-abs-error", "near_zero=0.01", "--significant-digits", "near*=4"),
+            {"max_abs_error": 0.01, "significant_digits": 4},
+        ),
+        (
+            ("--max-abs-error", "0.01", "--significant-digits", "near_zero=4"),
+            {"max_abs_error": 0.01, "significant_digits": 4},
+        ),
+        (("--max-abs-error", "near_zero=0.001", "--max-abs-error", "near*=0.5"), {"max_abs_error": 0.001}),
+        (
+            ("--max-rel-error", "0.001", "--finest-abs-error", "near_zero=1e-6"),
+            {"max_rel_error": 0.001, "finest_abs_error": 1e-6},
+        ),
+        (("--max-abs-error", "0.1", "--exact-from", "near_zero=40"), {"max_abs_error": 0.1, "exact_from": 40.0}),
+    ],
+)
+def test_bounds_that_meet_one_variable_hold_together(knarr, source, out, options, promised):
+    """Names win over patterns and patterns over what is said of all, each bound for itself."""
+    target = knarr.repack(source, out / "a.nc", *options)
+    found = {variable["path"]: variable for variable in knarr.json("verify", source, target)["variables"]}
+    assert found["/near_zero"]["promised"] == promised
+    if "max_abs_error" in promised:
+        before, after = read(source)["near_zero"], read(target)["near_zero"]
+        assert worst_excess(before, after, np.longdouble(promised["max_abs_error"])) <= 0
+
+
+def test_a_variable_can_stay_lossless_under_a_bound_for_all(knarr, source, out, tmp_path):
+    config = tmp_path / "knarr.toml"
+    config.write_text('[[file]]\npattern = "*"\nvariables.near_zero.quality = "lossless"\n')
+    before = read(source)
+    for number, how in enumerate((("--lossless", "near_zero"), ("--lossless", "near*"), ("--config", config))):
+        target = knarr.repack(source, out / f"{number}.nc", "--max-abs-error", "0.1", *how)
+        after = read(target)
+        assert before["near_zero"].tobytes() == after["near_zero"].tobytes()
+        assert before["f4"].tobytes() != after["f4"].tobytes()
+        assert "a rule of its own keeps it lossless" in knarr("explain", target).stdout
+    contradiction = ("--lossless", "near_zero", "--max-abs-error", "near_zero=1")
+    knarr.fails(2, "repack", source, "-o", out / "a.nc", *contradiction, names=("--lossless", "near_zero"))
+
+
+def test_rules_of_the_configuration_and_of_the_command_hold_together(knarr, source, out, tmp_path):
+    config = tmp_path / "knarr.toml"
+    config.write_text(
+        '[[file]]\npattern = "*"\nvariables."near*".max_abs_error = 0.5\nvariables.near_zero.max_rel_error = 0.1\n'
+    )
+    target = knarr.repack(source, out / "a.nc", "-c", config, "--max-abs-error", "near*=0.001")
+    found = {variable["path"]: variable["promised"] for variable in knarr.json("verify", source, target)["variables"]}
+    assert found["/near_zero"] == {"max_abs_error": 0.001, "max_rel_error": 0.1}
+
+
 def test_a_looser_bound_is_smaller(knarr, source, out):
     sizes = [
         knarr.repack(source, out / f"{bound}.nc", "--max-abs-error", f"near_zero={bound}").stat().st_size

@@ -351,3 +351,13 @@ def test_knarrs_own_codec_is_not_written_to_zarr_unasked(knarr, made, out, porta
     assert not list(out.iterdir())
     target = knarr.repack(source, out / "b.zarr", *portable, "--goal", "ratio")
     assert "knarr." not in "".join(path.read_text() for path in target.rglob("zarr.json"))
+
+
+def test_inspect_says_who_reads_a_store(knarr, made, out):
+    source = made("netcdf", "climate_history")
+    own = knarr.repack(source, out / "own.zarr", "--portable", "knarr", "--chain", "tas=grid")
+    common = knarr.repack(source, out / "common.zarr", "--chain", "shuffle | zstd:3")
+    for store, words in ((own, "Knarr, which alone has knarr.grid"), (common, "codecs")):
+        assert words in knarr("inspect", store).stdout
+        assert words in knarr.json("inspect", store)["files"][0]["reader"]
+    assert "zstd" in knarr.json("inspect", common)["files"][0]["reader"]

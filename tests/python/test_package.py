@@ -115,6 +115,39 @@ def test_encodings_are_taken_by_xarray(tmp_path, dataset, engine):
     assert bits(back["n"].values) == bits(dataset["n"].values)
 
 
+def test_wishes_for_variables_refine_those_for_all(tmp_path, field):
+    source, output = tmp_path / "in.h5", tmp_path / "out.h5"
+    # With noise: rounding gains something in every variable.
+    field = (field + np.random.default_rng(1).normal(0, 0.01, field.shape)).astype("f4")
+    with h5py.File(source, "w") as file:
+        for name in ("T", "Tmax", "mask"):
+            file.create_dataset(name, data=field, chunks=(1, 60, 90))
+    wishes = {
+        "T": {"max_abs_error": 0.1},
+        "T*": {"max_abs_error": 0.5, "significant_digits": 3, "significant_bits": None},
+        "mask": {"quality": "lossless"},
+    }
+    knarr.repack(source, output, max_rel_error=0.1, variables=wishes)
+    promised = {one["path"]: one["promised"] for one in knarr.verify(source, output).variables}
+    together = {"max_rel_error": 0.1, "significant_digits": 3}
+    assert promised["/T"] == {"max_abs_error": 0.1, **together}
+    assert promised["/Tmax"] == {"max_abs_error": 0.5, **together}
+    assert promised["/mask"] == {}
+    knarr.repack(source, output, max_rel_error=0.1, variables={"T": {"finest_abs_error": 1e-6}}, force=True)
+    contradiction = {"T": {"quality": "lossless", "max_abs_error": 1.0}}
+    for wrong in ({"T": {"exact_from": 5.0}}, {"T": {"max_abs_error": -1.0}}, contradiction):
+        with pytest.raises(ValueError, match=r"'T'|exact_from"):
+            knarr.repack(source, tmp_path / "other.h5", variables=wrong)
+
+
+def test_a_missing_folder_is_an_error_with_a_mend(tmp_path, field):
+    source = tmp_path / "in.h5"
+    with h5py.File(source, "w") as file:
+        file["T"] = field
+    with pytest.raises(OSError, match=r"out\.h5: .*make the directory first"):
+        knarr.repack(source, tmp_path / "none" / "out.h5")
+
+
 def test_repack_reports_progress_and_can_be_stopped(tmp_path, field):
     source, output = tmp_path / "in.h5", tmp_path / "out.h5"
     with h5py.File(source, "w") as file:

@@ -3,7 +3,6 @@
 use knarr_core::error::Result;
 use knarr_core::plan::{Action, Plan};
 use knarr_formats::repack::OutputFormat;
-use std::path::Path;
 
 use crate::args::Advise;
 use crate::inputs::Opener;
@@ -14,7 +13,7 @@ use crate::table::{self, Align};
 pub(crate) fn run(arguments: &Advise) -> Result<u8> {
     let request = Request::new(&arguments.wishes)?;
     let engine = crate::session::engine(&arguments.resources, &request.machine())?;
-    let format = OutputFormat::of(Path::new(&format!("x.{}", arguments.to)))?;
+    let format = OutputFormat::of_suffix(&arguments.to).map_err(|error| error.at("--to"))?;
     let opener = Opener::new(&engine, &arguments.inputs)?;
     let mut plans = Vec::new();
     for path in crate::inputs::expand(&arguments.files)? {

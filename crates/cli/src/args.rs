@@ -4,6 +4,8 @@ use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::bounds::Bounds;
+
 /// Repacks netCDF, HDF5 and Zarr data with the chain that suits each variable, and proves that nothing was lost.
 #[derive(Parser, Debug)]
 #[command(name = "knarr", version, after_help = EXIT_CODES)]
@@ -80,7 +82,7 @@ pub(crate) struct Inputs {
 }
 
 /// What the result should be like.
-#[derive(Args, Debug, Clone)]
+#[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "What matters")]
 pub(crate) struct Wishes {
     /// Configuration: the first [[file]] whose pattern matches the input gives the defaults
@@ -98,30 +100,8 @@ pub(crate) struct Wishes {
     /// Chunks: auto, keep, or for one variable 'T=1x180x360' [default: auto]
     #[arg(long, value_name = "[VAR=]CHUNKS")]
     pub(crate) chunks: Vec<String>,
-    /// Largest absolute error, in the variable's unit
-    #[arg(long, value_name = "[VAR=]X")]
-    pub(crate) max_abs_error: Vec<String>,
-    /// Largest error as a fraction of the variable's valid range
-    #[arg(long, value_name = "[VAR=]X")]
-    pub(crate) max_range_error: Vec<String>,
-    /// Largest error relative to each value
-    #[arg(long, value_name = "[VAR=]X")]
-    pub(crate) max_rel_error: Vec<String>,
-    /// Absolute error below which relative bounds, bits and digits ask for nothing
-    #[arg(long, value_name = "[VAR=]X")]
-    pub(crate) finest_abs_error: Vec<String>,
-    /// Mantissa bits that stay right
-    #[arg(long, value_name = "[VAR=]N")]
-    pub(crate) significant_bits: Vec<String>,
-    /// Decimal digits that stay right
-    #[arg(long, value_name = "[VAR=]N")]
-    pub(crate) significant_digits: Vec<String>,
-    /// Values up to this keep their bits under any bound, and no other value becomes one of them
-    #[arg(long, value_name = "[VAR=]X", allow_negative_numbers = true)]
-    pub(crate) exact_up_to: Vec<String>,
-    /// The same for values from this on
-    #[arg(long, value_name = "[VAR=]X", allow_negative_numbers = true)]
-    pub(crate) exact_from: Vec<String>,
+    #[command(flatten)]
+    pub(crate) bounds: Bounds,
 }
 
 #[derive(Args, Debug)]

@@ -3,6 +3,7 @@
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::plan::{Action, Plan, VariablePlan};
 use knarr_core::settings::glob_matches;
+use knarr_formats::repack::OutputFormat;
 use std::path::PathBuf;
 
 use crate::args::Explain;
@@ -10,6 +11,12 @@ use crate::table;
 
 pub(crate) fn run(arguments: &Explain) -> Result<u8> {
     let path = plan_file(&arguments.file);
+    if OutputFormat::of(&arguments.file).is_ok_and(OutputFormat::is_plain) && arguments.file.exists() && !path.exists()
+    {
+        return Err(Error::new(ErrorKind::NotFound, "CSV and raw files have no plan: they keep values as they are")
+            .mend("ask for a .nc, .h5 or .zarr output")
+            .at(arguments.file.display().to_string()));
+    }
     let text = std::fs::read_to_string(&path).map_err(|error| {
         Error::read(&path, &error)
             .mend("give an output of 'knarr repack', which saves its plan beside it, or 'knarr advise' the file")

@@ -46,19 +46,9 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8> {
 
 /// True if nothing is said of how to store values.
 fn asks_for_nothing(wishes: &Wishes) -> bool {
-    let texts = [
-        &wishes.chain,
-        &wishes.max_abs_error,
-        &wishes.max_range_error,
-        &wishes.max_rel_error,
-        &wishes.finest_abs_error,
-        &wishes.significant_bits,
-        &wishes.significant_digits,
-        &wishes.exact_up_to,
-        &wishes.exact_from,
-    ];
-    let words = [&wishes.goal, &wishes.portable];
-    wishes.config.is_none() && words.iter().all(|word| word.is_none()) && texts.iter().all(|texts| texts.is_empty())
+    // Chunks are how raw values are stored, too.
+    let Wishes { config, goal, portable, chain, chunks: _, bounds } = wishes;
+    config.is_none() && goal.is_none() && portable.is_none() && chain.is_empty() && bounds.is_empty()
 }
 
 /// The variables that are asked for.

@@ -1,15 +1,20 @@
 //! `knarr inspect`: what a file holds and what a reader needs.
 
-use knarr_core::codec::registered;
+use std::path::Path;
+
+use knarr_core::chain::ChainSpec;
+use knarr_core::codec::{CodecList, registered};
 use knarr_core::error::Result;
 use knarr_core::model::{ElementType, Layout, Variable};
+use knarr_core::store::Source;
 
 use crate::args::Inspect;
 use crate::inputs::Opener;
 use crate::table::{self, Align};
 
 pub(crate) fn run(arguments: &Inspect) -> Result<u8> {
-    let opener = Opener::with_codecs(knarr_native::codecs()?, &arguments.inputs)?;
+    let codecs = knarr_native::codecs()?;
+    let opener = Opener::with_codecs(codecs.clone(), &arguments.inputs)?;
     let mut all = Vec::new();
     for path in crate::inputs::expand(&arguments.files)? {
         let source = opener.open(&path)?;
@@ -19,11 +24,12 @@ pub(crate) fn run(arguments: &Inspect) -> Result<u8> {
                 "format": source.format(),
                 "model": source.model(),
                 "types": types(source.as_ref()),
-                "reader": needs(&source.model().variables),
+                "frames": frames(source.as_ref(), &codecs)?,
+                "reader": needs(source.format(), &source.model().variables),
             }));
             continue;
         }
-        print(&path, source.as_ref());
+        print(&path, source.as_ref(), &codecs)?;
     }
     if arguments.json {
         println!("{}", serde_json::json!({ "files": all }));
@@ -31,13 +37,17 @@ pub(crate) fn run(arguments: &Inspect) -> Result<u8> {
     Ok(0)
 }
 
-fn print(path: &std::path::Path, source: &dyn knarr_core::store::Source) {
+fn print(path: &Path, source: &dyn Source, codecs: &CodecList) -> Result<()> {
     let model = source.model();
     let size = knarr_formats::repack::size_of(path);
     let raw: u64 = model.variables.iter().map(Variable::raw_bytes).sum();
     println!("{}: {}, {}, values {}", path.display(), source.format(), table::bytes(size), table::bytes(raw));
-    let rows: Vec<Vec<String>> =
-        model.variables.iter().enumerate().map(|(at, variable)| row(variable, source.element_type(at))).collect();
+    let variables = model.variables.iter().enumerate();
+    let rows = variables.map(|(at, variable)| {
+        let chain = [variable.chain.clone(), in_frames(&source.frame_chains(at, codecs, LOOKED_AT)?)].concat();
+        Ok(row(variable, source.element_type(at), chain))
+    });
+    let rows: Vec<Vec<String>> = rows.collect::<Result<_>>()?;
     let header = [
         ("variable", Align::Left),
         ("type", Align::Left),
@@ -48,11 +58,40 @@ fn print(path: &std::path::Path, source: &dyn knarr_core::store::Source) {
         ("chain", Align::Left),
     ];
     print!("{}", table::render(&header, &rows));
-    println!("A reader needs: {}\n", needs(&model.variables));
+    println!("A reader needs: {}\n", needs(source.format(), &model.variables));
+    Ok(())
+}
+
+/// Chunks of a variable whose heads are read.
+const LOOKED_AT: usize = 64;
+
+/// Chains in the frames of a variable, in words: ` = grid`, ` = grid (12), shuffle | zstd:3 (4)`.
+fn in_frames(chains: &[(ChainSpec, usize)]) -> String {
+    match chains {
+        [] => String::new(),
+        [(chain, _)] => format!(" = {chain}"),
+        _ => {
+            let parts: Vec<String> = chains.iter().map(|(chain, count)| format!("{chain} ({count})")).collect();
+            format!(" = {}", parts.join(", "))
+        }
+    }
+}
+
+/// Chains in the frames of variables that have some, with the number of chunks among those looked at.
+fn frames(source: &dyn Source, codecs: &CodecList) -> Result<serde_json::Map<String, serde_json::Value>> {
+    let mut frames = serde_json::Map::new();
+    for (at, variable) in source.model().variables.iter().enumerate() {
+        let chains = source.frame_chains(at, codecs, LOOKED_AT)?;
+        if !chains.is_empty() {
+            let named = |(chain, count): &(ChainSpec, usize)| (chain.to_string(), (*count).into());
+            frames.insert(variable.path.clone(), serde_json::Value::Object(chains.iter().map(named).collect()));
+        }
+    }
+    Ok(frames)
 }
 
 /// Types that are more than a number, by variable.
-fn types(source: &dyn knarr_core::store::Source) -> serde_json::Map<String, serde_json::Value> {
+fn types(source: &dyn Source) -> serde_json::Map<String, serde_json::Value> {
     let variables = source.model().variables.iter().enumerate();
     variables
         .filter_map(|(at, variable)| Some((variable.path.clone(), source.element_type(at)?.to_string().into())))
@@ -60,7 +99,7 @@ fn types(source: &dyn knarr_core::store::Source) -> serde_json::Map<String, serd
 }
 
 /// Members of enumerations and compounds would make the table wide: they are in the JSON.
-fn row(variable: &Variable, element: Option<&ElementType>) -> Vec<String> {
+fn row(variable: &Variable, element: Option<&ElementType>, chain: String) -> Vec<String> {
     let chunks = match &variable.layout {
         Layout::Chunked(chunk) => table::shape(chunk),
         Layout::Contiguous => "contiguous".to_owned(),
@@ -75,12 +114,15 @@ fn row(variable: &Variable, element: Option<&ElementType>) -> Vec<String> {
         chunks,
         table::bytes(variable.raw_bytes()),
         variable.stored_bytes.map_or("-".to_owned(), |stored| table::ratio(variable.raw_bytes(), stored)),
-        variable.chain.clone(),
+        chain,
     ]
 }
 
-/// In words, what opens all of these variables.
-pub(crate) fn needs(variables: &[Variable]) -> String {
+/// In words, what opens all of these variables of a file of this format.
+fn needs(format: &str, variables: &[Variable]) -> String {
+    if format.starts_with("Zarr") {
+        return crate::report::zarr_reader(format, variables);
+    }
     let mut names: Vec<String> = Vec::new();
     for filter in variables.iter().flat_map(|variable| &variable.filters) {
         if matches!(filter.id, 1..=6) {

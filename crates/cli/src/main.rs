@@ -2,6 +2,7 @@
 
 mod advise;
 mod args;
+mod bounds;
 mod chains;
 mod checkpoint;
 mod doctor;
@@ -28,7 +29,7 @@ use clap::Parser;
 use std::process::ExitCode;
 
 use args::{Command, Knarr};
-use knarr_core::ErrorKind;
+use knarr_core::{Error, ErrorKind};
 
 /// A reader that closes the pipe has seen enough: the program ends quietly. Everything else that panics is a defect.
 fn main() -> ExitCode {
@@ -79,10 +80,13 @@ fn run() -> ExitCode {
     };
     match result {
         Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            eprintln!("knarr: {error}");
-            let stopped = session::interrupted_code().filter(|_| error.kind() == ErrorKind::Interrupted);
-            ExitCode::from(stopped.unwrap_or_else(|| error.kind().exit_code()))
-        }
+        Err(error) => ExitCode::from(tell(&error)),
     }
+}
+
+/// Prints an error and returns its exit code.
+fn tell(error: &Error) -> u8 {
+    eprintln!("knarr: {error}");
+    let stopped = session::interrupted_code().filter(|_| error.kind() == ErrorKind::Interrupted);
+    stopped.unwrap_or_else(|| error.kind().exit_code())
 }

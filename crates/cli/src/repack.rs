@@ -8,7 +8,8 @@ use knarr_core::engine::Engine;
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::plan::{Action, Choice};
 use knarr_core::store::Source;
-use knarr_formats::repack::{OutputFormat, RepackOptions, Repacked, repack_source};
+use knarr_formats::repack::{OutputFormat, RepackOptions, Repacked, plan_source, repack_source};
+use serde::Serialize;
 
 use crate::args::Repack;
 use crate::inputs::Opener;
@@ -31,8 +32,7 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     }
     let options =
         RepackOptions { force: arguments.force, command: crate::report::command_line(), when: crate::report::today() };
-    let mut done = Vec::new();
-    for (input, output) in &jobs {
+    let (done, failed) = each(&jobs, |input, output| {
         let mut settings = request.settings(input)?;
         settings.verify = !arguments.no_verify;
         let progress = Bar::new(input.display().to_string());
@@ -43,20 +43,63 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
         if !arguments.json {
             print(&repacked, &engine.codecs, settings.verify);
         }
-        done.push(repacked);
-    }
+        Ok(repacked)
+    });
     if let Some(path) = &arguments.report {
-        crate::report::write(path, &done, !arguments.no_verify)?;
+        crate::report::write(path, &done, &failed, !arguments.no_verify)?;
     }
     let yearly = request.site().map(|site| site.yearly(saved(&done)));
     if arguments.json {
         let files: Vec<_> = done.iter().map(crate::report::json).collect();
         let verified = !arguments.no_verify;
-        println!("{}", serde_json::json!({ "verified": verified, "files": files, "saved_per_year": yearly }));
+        println!(
+            "{}",
+            serde_json::json!({ "verified": verified, "files": files, "failed": failed, "saved_per_year": yearly })
+        );
     } else if let Some(yearly) = yearly {
         println!("At this site that saves {:.3} kWh and {:.3} € in a year of storage.", yearly.kwh, yearly.eur);
     }
-    Ok(0)
+    Ok(code_of(&failed, jobs.len()))
+}
+
+/// An input that was not repacked.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Failed {
+    /// As named.
+    pub(crate) input: PathBuf,
+    /// As named.
+    pub(crate) output: PathBuf,
+    /// What was told.
+    pub(crate) error: String,
+    /// What the command returns if this is the first.
+    pub(crate) exit_code: u8,
+}
+
+/// Does `one` for each job and tells its error at once. Others go on, except after an interrupt.
+fn each<T>(jobs: &[(PathBuf, PathBuf)], mut one: impl FnMut(&Path, &Path) -> Result<T>) -> (Vec<T>, Vec<Failed>) {
+    let (mut done, mut failed) = (Vec::new(), Vec::new());
+    for (input, output) in jobs {
+        match one(input, output) {
+            Ok(result) => done.push(result),
+            Err(error) => {
+                let exit_code = crate::tell(&error);
+                let (input, output) = (input.clone(), output.clone());
+                failed.push(Failed { input, output, error: error.to_string(), exit_code });
+                if error.kind() == ErrorKind::Interrupted {
+                    break;
+                }
+            }
+        }
+    }
+    (done, failed)
+}
+
+/// The exit code of the first failure; several inputs are counted.
+fn code_of(failed: &[Failed], inputs: usize) -> u8 {
+    if inputs > 1 && !failed.is_empty() {
+        eprintln!("knarr: {} of {inputs} inputs failed", failed.len());
+    }
+    failed.first().map_or(0, |first| first.exit_code)
 }
 
 /// Each input with its output. A directory, or a name that ends in a slash, takes outputs of the same names.
@@ -122,26 +165,23 @@ fn dry_run(
     opener: &Opener,
     jobs: &[(PathBuf, PathBuf)],
 ) -> Result<u8> {
-    let mut plans = Vec::new();
-    for (input, output) in jobs {
+    let (plans, failed) = each(jobs, |input, output| {
         let settings = request.settings(input)?;
-        let source = opener.open(input)?;
-        let target = OutputFormat::of(output)?.target(settings.portable)?;
+        let source = open(opener, input, &arguments.variable)?;
         let progress = Bar::new(input.display().to_string());
-        let plan = knarr_core::pipeline::advise(engine, source.as_ref(), &settings, target, &progress)
-            .map_err(|error| error.at_once(&input.display().to_string()))?;
+        let plan = plan_source(engine, source, output, &settings, &progress)?;
         drop(progress);
         if !arguments.json {
             crate::advise::print(&plan);
         }
-        plans.push(plan);
-    }
+        Ok(plan)
+    });
     if arguments.json {
-        println!("{}", serde_json::json!({ "dry_run": true, "plans": plans }));
+        println!("{}", serde_json::json!({ "dry_run": true, "plans": plans, "failed": failed }));
     } else {
         println!("dry run: nothing was written");
     }
-    Ok(0)
+    Ok(code_of(&failed, jobs.len()))
 }
 
 pub(crate) fn print(done: &Repacked, codecs: &CodecList, verified: bool) {

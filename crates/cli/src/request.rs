@@ -6,7 +6,6 @@ use knarr_core::chain::ChainSpec;
 use knarr_core::config::{Config, Machine, Route};
 use knarr_core::energy::Site;
 use knarr_core::error::{Error, Result};
-use knarr_core::quality::Quality;
 use knarr_core::settings::{Rule, Settings};
 
 use crate::args::Wishes;
@@ -25,8 +24,11 @@ impl Request {
             None => None,
         };
         let request = Self { config, wishes: wishes.clone() };
-        // Flags are checked before any file is opened.
-        request.apply(Settings::default())?;
+        // Flags are checked before any file is opened. What they leave to the configuration depends on the file.
+        let settings = request.apply(Settings::default())?;
+        if request.config.is_none() {
+            settings.check_qualities()?;
+        }
         Ok(request)
     }
 
@@ -61,7 +63,9 @@ impl Request {
             }
             settings = rule.settings()?;
         }
-        self.apply(settings)
+        let settings = self.apply(settings)?;
+        settings.check_qualities()?;
+        Ok(settings)
     }
 
     fn apply(&self, mut settings: Settings) -> Result<Settings> {
@@ -75,70 +79,26 @@ impl Request {
         for text in &wishes.chain {
             // A chain has '=' only inside options, after a ':'.
             match split_variable(text, &[':', '|']) {
-                Some((name, chain)) => rule(&mut settings, name).chain = Some(chain.parse::<ChainSpec>()?),
+                Some((name, chain)) => {
+                    let chain = Some(chain.parse::<ChainSpec>()?);
+                    settings.rules.push(Rule { pattern: name.to_owned(), chain, ..Rule::default() });
+                }
                 None => settings.chain = Some(text.parse()?),
             }
         }
         let in_chunks = |error: Error| error.at("--chunks");
         for text in &wishes.chunks {
             match split_variable(text, &[]) {
-                Some((name, chunks)) => rule(&mut settings, name).chunks = Some(chunks.parse().map_err(in_chunks)?),
+                Some((name, chunks)) => {
+                    let chunks = Some(chunks.parse().map_err(in_chunks)?);
+                    settings.rules.push(Rule { pattern: name.to_owned(), chunks, ..Rule::default() });
+                }
                 None => settings.chunks = text.parse().map_err(in_chunks)?,
             }
         }
-        self.apply_quality(&mut settings)?;
+        wishes.bounds.apply(&mut settings)?;
         Ok(settings)
     }
-
-    fn apply_quality(&self, settings: &mut Settings) -> Result<()> {
-        let wishes = &self.wishes;
-        let mut set = |texts: &[String], flag: &str, put: &dyn Fn(&mut Quality, &str) -> bool| -> Result<()> {
-            for text in texts {
-                let (name, value) = split_variable(text, &[]).map_or((None, text.as_str()), |(n, v)| (Some(n), v));
-                let quality = match name {
-                    Some(name) => rule(settings, name).quality.get_or_insert(Quality::LOSSLESS),
-                    None => &mut settings.quality,
-                };
-                if !put(quality, value.trim()) {
-                    return Err(Error::usage(format!("--{flag} '{text}' is not a number"))
-                        .mend(format!("write --{flag} 0.01, or --{flag} T=0.01 for one variable")));
-                }
-            }
-            Ok(())
-        };
-        set(&wishes.max_abs_error, "max-abs-error", &|q, v| put_float(&mut q.max_abs_error, v))?;
-        set(&wishes.max_range_error, "max-range-error", &|q, v| put_float(&mut q.max_range_error, v))?;
-        set(&wishes.max_rel_error, "max-rel-error", &|q, v| put_float(&mut q.max_rel_error, v))?;
-        set(&wishes.finest_abs_error, "finest-abs-error", &|q, v| put_float(&mut q.finest_abs_error, v))?;
-        set(&wishes.significant_bits, "significant-bits", &|q, v| put_count(&mut q.significant_bits, v))?;
-        set(&wishes.significant_digits, "significant-digits", &|q, v| put_count(&mut q.significant_digits, v))?;
-        set(&wishes.exact_up_to, "exact-up-to", &|q, v| put_float(&mut q.exact_up_to, v))?;
-        set(&wishes.exact_from, "exact-from", &|q, v| put_float(&mut q.exact_from, v))?;
-        settings.quality.validate(knarr_core::array::DType::F64)?;
-        for rule in &settings.rules {
-            if let Some(quality) = rule.quality {
-                quality.validate(knarr_core::array::DType::F64).map_err(|error| error.at_variable(&rule.pattern))?;
-            }
-        }
-        Ok(())
-    }
-}
-
-fn put_float(slot: &mut Option<f64>, text: &str) -> bool {
-    text.parse().map(|value| *slot = Some(value)).is_ok()
-}
-
-fn put_count(slot: &mut Option<u32>, text: &str) -> bool {
-    text.parse().map(|value| *slot = Some(value)).is_ok()
-}
-
-/// The rule made by flags for this variable; one a name, so that flags add up.
-fn rule<'a>(settings: &'a mut Settings, name: &str) -> &'a mut Rule {
-    let index = settings.rules.iter().position(|rule| rule.pattern == name).unwrap_or_else(|| {
-        settings.rules.push(Rule { pattern: name.to_owned(), ..Rule::default() });
-        settings.rules.len() - 1
-    });
-    &mut settings.rules[index]
 }
 
 /// `NAME=VALUE`, unless one of `before` comes ahead of the `=`.
@@ -150,24 +110,10 @@ pub(crate) fn split_variable<'a>(text: &'a str, before: &[char]) -> Option<(&'a 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn wishes() -> Wishes {
-        Wishes {
-            config: None,
-            goal: None,
-            portable: None,
-            chain: vec![],
-            chunks: vec![],
-            max_abs_error: vec![],
-            max_range_error: vec![],
-            max_rel_error: vec![],
-            finest_abs_error: vec![],
-            significant_bits: vec![],
-            significant_digits: vec![],
-            exact_up_to: vec![],
-            exact_from: vec![],
-        }
-    }
+    use crate::bounds::Bounds;
+    use knarr_core::array::DType;
+    use knarr_core::model::{Model, Variable};
+    use knarr_core::settings::ChunkRule;
 
     fn settings(wishes: Wishes) -> Result<Settings> {
         Request::new(&wishes)?.settings(Path::new("a.nc"))
@@ -178,28 +124,58 @@ mod tests {
         let found = settings(Wishes {
             chain: vec!["shuffle | zstd:level=3".into(), "T=deflate:5".into()],
             chunks: vec!["keep".into(), "T=1x2".into()],
-            max_abs_error: vec!["0.1".into(), "T=0.5".into()],
-            significant_digits: vec!["T=3".into()],
-            ..wishes()
+            bounds: Bounds {
+                max_abs_error: vec!["0.1".into(), "T=0.5".into()],
+                significant_digits: vec!["T=3".into()],
+                ..Bounds::default()
+            },
+            ..Wishes::default()
         })
         .unwrap();
-        assert_eq!(found.chain.unwrap().to_string(), "shuffle | zstd:level=3");
-        assert_eq!(found.rules.len(), 1);
-        assert_eq!(found.quality.max_abs_error, Some(0.1));
-        let quality = found.rules[0].quality.unwrap();
-        assert_eq!((quality.max_abs_error, quality.significant_digits), (Some(0.5), Some(3)));
+        let of = |name: &str| {
+            let variable = Variable::plain(name, DType::F32, vec![4, 4]);
+            let model = Model { groups: vec![], variables: vec![variable] };
+            found.of(&model, &model.variables[0]).unwrap()
+        };
+        let (named, other) = (of("/T"), of("/U"));
+        assert_eq!(named.chain.unwrap().to_string(), "deflate:5");
+        assert_eq!(other.chain.unwrap().to_string(), "shuffle | zstd:level=3");
+        assert_eq!((named.chunks, other.chunks), (ChunkRule::Shape(vec![1, 2]), ChunkRule::Keep));
+        assert_eq!((named.quality.max_abs_error, named.quality.significant_digits), (Some(0.5), Some(3)));
+        assert_eq!((other.quality.max_abs_error, other.quality.significant_digits), (Some(0.1), None));
+    }
+
+    #[test]
+    fn flags_that_meet_one_variable_hold_together_in_the_order_typed() {
+        let quality = |bounds: Bounds| {
+            let found = settings(Wishes { bounds, ..Wishes::default() }).unwrap();
+            let model = Model { groups: vec![], variables: vec![Variable::plain("/air", DType::F32, vec![4])] };
+            found.of(&model, &model.variables[0]).unwrap().quality.to_string()
+        };
+        let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+        let met = Bounds {
+            max_abs_error: texts(&["air=0.01", "a*=0.5"]),
+            significant_digits: texts(&["a*=4", "*=3", "a*=2"]),
+            ..Bounds::default()
+        };
+        assert_eq!(quality(met.clone()), "max_abs_error=0.01, significant_digits=2");
+        assert_eq!(quality(Bounds { lossless: texts(&["*"]), ..met.clone() }), "max_abs_error=0.01");
+        assert_eq!(quality(Bounds { max_abs_error: texts(&["1"]), lossless: texts(&["air"]), ..met }), "lossless");
     }
 
     #[test]
     fn mistakes_are_refused_before_any_file_is_opened() {
+        let bounds = |bounds| Wishes { bounds, ..Wishes::default() };
         for bad in [
-            Wishes { goal: Some("fast".into()), ..wishes() },
-            Wishes { portable: Some("anywhere".into()), ..wishes() },
-            Wishes { chain: vec!["T=|".into()], ..wishes() },
-            Wishes { max_abs_error: vec!["T=small".into()], ..wishes() },
-            Wishes { max_abs_error: vec!["-1".into()], ..wishes() },
-            Wishes { finest_abs_error: vec!["0.1".into()], ..wishes() },
-            Wishes { exact_from: vec!["T=5".into()], ..wishes() },
+            Wishes { goal: Some("fast".into()), ..Wishes::default() },
+            Wishes { portable: Some("anywhere".into()), ..Wishes::default() },
+            Wishes { chain: vec!["T=|".into()], ..Wishes::default() },
+            bounds(Bounds { max_abs_error: vec!["T=small".into()], ..Bounds::default() }),
+            bounds(Bounds { max_abs_error: vec!["-1".into()], ..Bounds::default() }),
+            bounds(Bounds { max_abs_error: vec!["T=-1".into()], ..Bounds::default() }),
+            bounds(Bounds { finest_abs_error: vec!["0.1".into()], ..Bounds::default() }),
+            bounds(Bounds { exact_from: vec!["T=5".into()], ..Bounds::default() }),
+            bounds(Bounds { max_abs_error: vec!["T=5".into()], lossless: vec!["T".into()], ..Bounds::default() }),
         ] {
             assert!(Request::new(&bad).is_err(), "{bad:?}");
         }

@@ -21,6 +21,8 @@
 //!
 //! No words at all, and word 0 alone, mean: lossless, goal 'balanced'.
 
+use std::fmt;
+
 use crate::array::{ArraySpec, DType, Endian};
 use crate::error::{Error, Result};
 use crate::frame::{dtype_number, numbered_dtype};
@@ -63,6 +65,17 @@ pub struct Wishes {
 impl Default for Wishes {
     fn default() -> Self {
         Self { goal: Goal::balanced(), quality: Quality::LOSSLESS, missing: None }
+    }
+}
+
+/// What differs from the default, as `name=value` pairs separated by commas.
+impl fmt::Display for Wishes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let goal = (self.goal != Goal::balanced()).then(|| format!("goal={}", self.goal));
+        let quality = (self.quality != Quality::LOSSLESS).then(|| self.quality.to_string());
+        let missing = self.missing.map(|value| format!("missing_value={value}"));
+        let parts: Vec<String> = [goal, quality, missing].into_iter().flatten().collect();
+        f.write_str(&parts.join(", "))
     }
 }
 

@@ -197,12 +197,10 @@ impl FileRule {
         if let Some(portable) = &self.portable {
             settings.portable = portable.parse::<Reader>()?;
         }
-        // A pattern is less specific than a name: patterns first, so that names win.
-        let (patterns, names): (Vec<_>, Vec<_>) =
-            self.variables.iter().partition(|(name, _)| name.contains(['*', '?']));
-        for (name, rule) in patterns.into_iter().chain(names) {
+        for (name, rule) in &self.variables {
             settings.rules.push(rule.resolve(name).map_err(|error| error.at_variable(name))?);
         }
+        settings.check_qualities()?;
         Ok(settings)
     }
 }
@@ -255,7 +253,12 @@ impl FileRule {
 }
 
 impl VariableRule {
-    fn resolve(&self, pattern: &str) -> Result<Rule> {
+    /// The rule for variables that `pattern` matches. Its quality may need those of other rules to make sense, see
+    /// [`Settings::check_qualities`].
+    ///
+    /// # Errors
+    /// `Usage` for chains, chunks and qualities that do not parse, and for a quality beside bounds of its own.
+    pub fn resolve(&self, pattern: &str) -> Result<Rule> {
         let mut quality = match &self.quality {
             Some(text) => text.parse()?,
             None => Quality::LOSSLESS,
@@ -278,7 +281,6 @@ impl VariableRule {
             }
             quality = stated;
         }
-        quality.validate(crate::array::DType::F64)?;
         Ok(Rule {
             pattern: pattern.to_owned(),
             quality: (self.quality.is_some() || stated != Quality::LOSSLESS).then_some(quality),
@@ -346,6 +348,20 @@ similar = ["Grid[0-9]+/(.*)"]
     }
 
     #[test]
+    fn bounds_of_names_and_patterns_hold_together() {
+        let text = "[[file]]\npattern = \"*\"\nvariables.\"*\".max_rel_error = 0.1\n\
+                    variables.T.finest_abs_error = 1e-6\nvariables.U.quality = \"lossless\"\n";
+        let settings = Config::parse(text).unwrap().file[0].settings().unwrap();
+        let of = |path: &str| {
+            let variable = crate::model::Variable::plain(path, crate::array::DType::F32, vec![4]);
+            let model = crate::model::Model { groups: vec![], variables: vec![variable] };
+            settings.of(&model, &model.variables[0]).unwrap().quality.to_string()
+        };
+        assert_eq!(of("/T"), "max_rel_error=0.1, finest_abs_error=0.000001");
+        assert_eq!((of("/U"), of("/V")), ("lossless".to_owned(), "max_rel_error=0.1".to_owned()));
+    }
+
+    #[test]
     fn mistakes_show_the_line() {
         let unknown = Config::parse("[[file]]\npattern = \"*\"\ngaol = \"speed\"\n").unwrap_err().to_string();
         assert!(unknown.contains("gaol") && unknown.contains("line 3"), "{unknown}");
@@ -358,6 +374,7 @@ similar = ["Grid[0-9]+/(.*)"]
             "[[file]]\npattern = \"*\"\ngoal = \"fastest\"\n",
             "[[file]]\npattern = \"*\"\nvariables.T.chain = \"no such|\"\n",
             "[[file]]\npattern = \"*\"\nvariables.T.max_abs_error = -1.0\n",
+            "[[file]]\npattern = \"*\"\nvariables.T.exact_from = 5.0\n",
             "[[file]]\npattern = \"*\"\nvariables.T = { quality = \"lossless\", max_abs_error = 1.0 }\n",
             "[[file]]\npattern = \"*\"\nroute = \"teleport\"\n",
             "[[file]]\npattern = \"*\"\nscheme = \"aware\"\n",

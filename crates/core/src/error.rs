@@ -1,12 +1,14 @@
 //! The one error type: a stable kind, a message, where it happened, and how to mend it.
 
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 
 /// What went wrong, by what the caller can do about it.
 ///
 /// The numbers are stable: they are the codes of the C interface, and
 /// [`ErrorKind::exit_code`] maps them to the exit codes of the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 #[repr(i32)]
 pub enum ErrorKind {
@@ -57,13 +59,15 @@ impl ErrorKind {
 ///
 /// Displayed as `PLACE: MESSAGE; MEND`, for example
 /// `a.nc: variable 'T': chunk (0, 3): deflate stream ends early; the file is damaged: restore it from a copy`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
     /// Outermost place first.
     places: Vec<String>,
     mend: Option<String>,
+    /// What to do where nobody knows better.
+    usual_mend: Option<Cow<'static, str>>,
 }
 
 /// Result with Knarr's [`Error`].
@@ -72,7 +76,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error of `kind` that says what is wrong.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), places: Vec::new(), mend: None }
+        Self { kind, message: message.into(), places: Vec::new(), mend: None, usual_mend: None }
     }
 
     /// The call or command line is wrong.
@@ -101,19 +105,34 @@ impl Error {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
             _ => ErrorKind::Read,
         };
-        Self::new(kind, error.to_string()).at(path.display().to_string())
+        let usual_mend = match error.kind() {
+            std::io::ErrorKind::NotFound => Some("check the name"),
+            std::io::ErrorKind::PermissionDenied => Some("ask its owner for permission to read it"),
+            std::io::ErrorKind::IsADirectory => Some("that is a directory: name a file in it"),
+            std::io::ErrorKind::NotADirectory => Some("a part of the path is a file: check the name"),
+            _ => None,
+        };
+        Self { usual_mend: usual_mend.map(Cow::Borrowed), ..Self::new(kind, error.to_string()) }
+            .at(path.display().to_string())
     }
 
     /// Writing `path` failed.
     pub fn write(path: &std::path::Path, error: &std::io::Error) -> Self {
-        let made = Self::new(ErrorKind::Write, error.to_string()).at(path.display().to_string());
-        match error.kind() {
+        let usual_mend = match error.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-                made.mend("free space or write to another directory")
+                Some("free space or write to another directory")
             }
-            std::io::ErrorKind::PermissionDenied => made.mend("choose a directory you may write to"),
-            _ => made,
-        }
+            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+                Some("choose a directory you may write to")
+            }
+            std::io::ErrorKind::NotFound => Some("make the directory first, or check the name"),
+            std::io::ErrorKind::AlreadyExists => Some("a file is in the way: choose another name"),
+            std::io::ErrorKind::IsADirectory => Some("that is a directory: add the name of a file"),
+            std::io::ErrorKind::NotADirectory => Some("a part of the path is a file: choose another name"),
+            _ => None,
+        };
+        Self { usual_mend: usual_mend.map(Cow::Borrowed), ..Self::new(ErrorKind::Write, error.to_string()) }
+            .at(path.display().to_string())
     }
 
     /// Adds an outer place: a file, a variable, a chunk.
@@ -169,7 +188,7 @@ impl Error {
 
     /// The advice, if there is one.
     pub fn advice(&self) -> Option<&str> {
-        self.mend.as_deref()
+        self.mend.as_deref().or(self.usual_mend.as_deref())
     }
 }
 
@@ -179,7 +198,7 @@ impl fmt::Display for Error {
             write!(f, "{place}: ")?;
         }
         f.write_str(&self.message)?;
-        match &self.mend {
+        match self.advice() {
             Some(mend) => write!(f, "; {mend}"),
             None => Ok(()),
         }
@@ -204,5 +223,19 @@ mod tests {
             "a.nc: variable 'T': chunk (0, 3): deflate stream ends early; restore the file from a copy"
         );
         assert_eq!(error.kind().exit_code(), 3);
+    }
+
+    #[test]
+    fn errors_of_the_system_say_what_to_do_unless_somebody_knows_better() {
+        use std::io::ErrorKind::{AlreadyExists, IsADirectory, NotADirectory, NotFound, PermissionDenied};
+        let path = std::path::Path::new("a.nc");
+        for kind in [AlreadyExists, IsADirectory, NotADirectory, NotFound, PermissionDenied] {
+            let error = std::io::Error::from(kind);
+            assert!(Error::write(path, &error).advice().is_some(), "{kind}");
+            assert!(kind == AlreadyExists || Error::read(path, &error).advice().is_some(), "{kind}");
+            assert_eq!(Error::read(path, &error).mend("know better").advice(), Some("know better"));
+        }
+        let text = Error::read(path, &std::io::Error::from_raw_os_error(2)).to_string();
+        assert_eq!(text, "a.nc: No such file or directory (os error 2); check the name");
     }
 }

@@ -148,6 +148,18 @@ pub fn read(bytes: &[u8]) -> Result<Frame<'_>> {
     Ok(Frame { array, steps, payload })
 }
 
+/// The chain of the frame that begins with `bytes`, of which the header must be there. The payload is not looked at.
+///
+/// # Errors
+/// As for [`read()`] and [`Frame::chain`].
+pub fn head_chain(bytes: &[u8], codecs: &CodecList) -> Result<ChainSpec> {
+    let mut reader = Reader::new("frame", bytes);
+    let (array, steps, _) = header(&mut reader)?;
+    let header_len = bytes.len() - reader.left();
+    verify("header", bytes.get(..header_len).unwrap_or_default(), reader.array()?)?;
+    Frame { array, steps, payload: &[] }.chain(codecs)
+}
+
 /// Reads everything before the checksum of the header; last comes the length of the payload.
 fn header(reader: &mut Reader<'_>) -> Result<(ArraySpec, Vec<FrameStep>, usize)> {
     if reader.take(MAGIC.len())? != MAGIC {

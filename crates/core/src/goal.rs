@@ -62,7 +62,7 @@ impl Merits {
 /// per cent of one measure a per cent of another is worth. A limit that is missed costs more than any
 /// weighted gain can bring, in proportion to how far it is missed: the nearest miss wins if nothing meets it.
 ///
-/// Speeds beyond 2000 MB/s gain nothing: no storage takes more from one core, so a chain that leaves the data larger to
+/// Speeds beyond 1000 MB/s gain nothing: no storage takes more from one core, so a chain that leaves the data larger to
 /// be faster than that makes writing slower.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
@@ -75,7 +75,7 @@ pub struct Goal {
 }
 
 /// MB/s of raw bytes beyond which speed gains nothing.
-const FAST_ENOUGH: f64 = 2000.0;
+const FAST_ENOUGH: f64 = 1000.0;
 
 /// Penalty per unit of logarithm by which a limit is missed; larger than any weighted gain.
 const MISS: f64 = 1e3;
@@ -106,6 +106,12 @@ impl Goal {
             || self.limits.iter().any(|limit| counts(limit.measure))
     }
 
+    /// True if it matters how small the data become.
+    pub fn weighs_size(&self) -> bool {
+        self.weights.iter().any(|&(measure, weight)| measure == Measure::Ratio && weight > 0.0)
+            || self.limits.iter().any(|limit| limit.measure == Measure::Ratio)
+    }
+
     /// The goal called `balanced`, the default.
     pub fn balanced() -> Self {
         Self::named("balanced").unwrap_or(Self { text: String::new(), weights: Vec::new(), limits: Vec::new() })
@@ -116,7 +122,7 @@ impl Goal {
         type Table = &'static [(Measure, f64)];
         let (weights, limits): (Table, Table) = match name {
             "speed" => (&[(Ratio, 0.3), (Encode, 0.5), (Decode, 0.2)], &[]),
-            "balanced" => (&[(Ratio, 0.9), (Encode, 0.08), (Decode, 0.02)], &[]),
+            "balanced" => (&[(Ratio, 0.92), (Encode, 0.06), (Decode, 0.02)], &[]),
             "ratio" => (&[(Ratio, 1.0)], &[]),
             // Written once, read for decades: any price to write, not any price to read.
             "archive" => (&[(Ratio, 0.95), (Decode, 0.05)], &[(Decode, 100.0)]),

@@ -11,6 +11,7 @@ pub mod checkpoint;
 pub mod choose;
 pub mod client_data;
 pub mod codec;
+pub mod comm;
 pub mod config;
 pub mod content;
 pub mod energy;

@@ -91,18 +91,24 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The whole choice for people, in indented lines: chain, what was found in the data, and every candidate.
+    /// The whole choice for people, in indented lines: chain, what was found in the data, and every candidate; only the
+    /// first where nothing was to choose.
     pub fn explained(&self) -> String {
         let features = &self.features;
         let list = |values: &[f64]| values.iter().map(|value| format!("{value:.1}")).collect::<Vec<_>>().join(" ");
         let range = features.range.map_or("-".to_owned(), |(low, high)| format!("{low} to {high}"));
         let percent = |fraction: f64| format!("{:.1} %", fraction * 100.0);
-        let lines = [
+        let what = [
             format!("  chain    {}", self.chain),
             format!("  chunks   {}", table::shape(&self.chunk)),
             format!("  quality  {}", self.quality),
             format!("  reader   {}", self.reader.in_words()),
             format!("  why      {}", self.reason),
+        ];
+        if features.elements == 0 {
+            return what.join("\n") + "\n  data     not looked at: there was nothing to choose\n";
+        }
+        let found = [
             format!(
                 "  data     {:?}, {} elements looked at, range {range}, fill {}, repeats {}, distinct {}, \
                  trailing zero bits {}",
@@ -132,7 +138,7 @@ impl Choice {
             ("", Align::Left),
         ];
         let rows: Vec<Vec<String>> = self.candidates.iter().map(Candidate::cells).collect();
-        lines.join("\n") + "\n" + &table::render(&header, &rows)
+        what.join("\n") + "\n" + &found.join("\n") + "\n" + &table::render(&header, &rows)
     }
 }
 

@@ -1,9 +1,12 @@
 //! What is recorded in the output about lossy results: bound asked, error measured, chain and version.
 
 use crate::array::DType;
-use crate::model::{Attribute, AttributeValue};
+use crate::client_data::ClientData;
+use crate::codec::KNARR_FILTER;
+use crate::model::{Attribute, AttributeValue, Variable};
 use crate::pipeline::VariableReport;
 use crate::plan::Choice;
+use crate::quality::Quality;
 
 /// Attribute that holds the promised quality of a lossy variable.
 pub const QUALITY_ATTRIBUTE: &str = "knarr_quality";
@@ -36,4 +39,14 @@ pub fn history(existing: Option<&AttributeValue>, when: &str, command: &str) -> 
         _ => line,
     };
     Attribute { name: "history".to_owned(), value: AttributeValue::Text(value) }
+}
+/// The quality under which the values of a variable were written: what is recorded beside it, or what the client data of
+/// Knarr's HDF5 filter say.
+pub fn promised(variable: &Variable) -> Quality {
+    if let Some(AttributeValue::Text(text)) = variable.attribute(QUALITY_ATTRIBUTE) {
+        return text.parse().unwrap_or(Quality::LOSSLESS);
+    }
+    let filter = variable.filters.iter().find(|filter| filter.id == KNARR_FILTER);
+    let data = filter.and_then(|filter| ClientData::parse(&filter.cd_values).ok());
+    data.map_or(Quality::LOSSLESS, |data| data.wishes.quality)
 }

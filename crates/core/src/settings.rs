@@ -19,12 +19,12 @@ pub enum ChunkRule {
     Shape(Vec<u64>),
 }
 
-/// Overrides for the variables a pattern matches. What is `None` is left as it was.
+/// What holds for the variables a pattern matches. What is `None` is left as it was.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rule {
     /// Name, path or pattern with `*` and `?`.
     pub pattern: String,
-    /// Quality.
+    /// Quality, by which that of more general rules is [refined](Quality::refined).
     pub quality: Option<Quality>,
     /// Chain to use without choosing.
     pub chain: Option<ChainSpec>,
@@ -45,7 +45,7 @@ pub struct Settings {
     pub chain: Option<ChainSpec>,
     /// Chunks of variables that no rule names.
     pub chunks: ChunkRule,
-    /// Rules in order; later ones win.
+    /// Rules in order. What is said of a name wins over patterns, and later rules over earlier ones.
     pub rules: Vec<Rule>,
     /// Decode and compare every chunk before it is written.
     pub verify: bool,
@@ -79,42 +79,67 @@ pub struct VariableSettings {
 }
 
 impl Settings {
-    /// Settings of `variable`.
+    /// Settings of `variable`. Its quality is the general one, refined part by part by the rules that match: by patterns
+    /// in their order, then by names in theirs. What names do not say spares coordinates and all but floating point.
     ///
     /// # Errors
-    /// `Quality` or `Usage` if the quality cannot be served for the type of a variable that a rule names.
+    /// `Quality` or `Usage` if the quality cannot be served for the type of a variable that a rule names, or what holds
+    /// together makes no sense.
     pub fn of(&self, model: &Model, variable: &Variable) -> Result<VariableSettings> {
-        let matching: Vec<&Rule> = self.rules.iter().filter(|rule| matches(&rule.pattern, variable)).collect();
-        let named_quality = matching.iter().rev().find_map(|rule| rule.quality.map(|quality| (quality, *rule)));
-        let by_name = named_quality.is_some_and(|(_, rule)| !is_pattern(&rule.pattern));
-        let mut quality = named_quality.map_or(self.quality, |(quality, _)| quality);
-        let mut kept_lossless = None;
-        if !quality.is_lossless() && !by_name {
-            kept_lossless = if !variable.dtype.is_float() {
-                Some("not floating point: kept lossless")
-            } else if model.is_coordinate(variable) {
-                Some("coordinate: kept lossless")
-            } else {
-                None
-            };
-            if kept_lossless.is_some() {
-                quality = Quality::LOSSLESS;
-            }
-        }
+        let (patterns, names) = self.matching(variable);
+        let refined = |quality: Quality, rules: &[&Rule]| {
+            rules.iter().filter_map(|rule| rule.quality).fold(quality, Quality::refined)
+        };
+        let general = refined(self.quality, &patterns);
+        let spared = if !variable.dtype.is_float() {
+            Some("not floating point: kept lossless")
+        } else if model.is_coordinate(variable) {
+            Some("coordinate: kept lossless")
+        } else {
+            None
+        };
+        let quality = refined(if spared.is_some() { Quality::LOSSLESS } else { general }, &names);
         quality.validate(variable.dtype).map_err(|error| error.at_variable(variable.name()))?;
-        let chain = matching.iter().rev().find_map(|rule| rule.chain.clone());
+        let asked = !self.quality.is_lossless() || !general.is_lossless();
+        let kept_lossless =
+            (asked && quality.is_lossless()).then(|| spared.unwrap_or("a rule of its own keeps it lossless"));
+        let last = names.iter().rev().chain(patterns.iter().rev()).find_map(|rule| rule.chain.clone());
         Ok(VariableSettings {
             quality,
             kept_lossless,
-            chain: chain.or_else(|| self.chain.clone()),
+            chain: last.or_else(|| self.chain.clone()),
             chunks: self.chunks_of(variable),
         })
     }
 
     /// Chunks of `variable`, which may be all that is known of its file.
     pub fn chunks_of(&self, variable: &Variable) -> ChunkRule {
-        let named = self.rules.iter().rev().filter(|rule| matches(&rule.pattern, variable));
-        named.filter_map(|rule| rule.chunks.clone()).next().unwrap_or_else(|| self.chunks.clone())
+        let (patterns, names) = self.matching(variable);
+        let last = names.iter().rev().chain(patterns.iter().rev()).find_map(|rule| rule.chunks.clone());
+        last.unwrap_or_else(|| self.chunks.clone())
+    }
+
+    /// The rules for `variable`, each in their order: those with a pattern, and those that name it.
+    fn matching(&self, variable: &Variable) -> (Vec<&Rule>, Vec<&Rule>) {
+        let matching = self.rules.iter().filter(|rule| matches(&rule.pattern, variable));
+        matching.partition(|rule| is_pattern(&rule.pattern))
+    }
+
+    /// Checks the qualities as far as no file need be known: numbers, and that for each part that qualifies a bound
+    /// there is one for some variable.
+    ///
+    /// # Errors
+    /// `Usage`.
+    pub fn check_qualities(&self) -> Result<()> {
+        self.quality.validate_numbers()?;
+        let mut all = self.quality;
+        for rule in &self.rules {
+            if let Some(quality) = rule.quality {
+                quality.validate_numbers().map_err(|error| error.at_variable(&rule.pattern))?;
+                all = all.joined(quality);
+            }
+        }
+        all.validate_parts()
     }
 
     /// Checks that every rule that names a variable finds it.
@@ -294,6 +319,77 @@ mod tests {
         assert_eq!(settings.of(&model, &model.variables[0]).unwrap().quality, abs(0.5));
         let wrong = Settings { rules: vec![rule("g/t", 1.0)], ..Settings::default() };
         assert!(wrong.check_names(&model).unwrap_err().to_string().contains("g/T"));
+    }
+
+    #[test]
+    fn rules_that_meet_hold_together_and_names_win_over_patterns() {
+        let t = variable("/T", DType::F32, &[4], Layout::Contiguous);
+        let mut lat = variable("/lat", DType::F32, &[4], Layout::Contiguous);
+        lat.dimensions = vec![Some("lat".to_owned())];
+        let model = Model { groups: vec![], variables: vec![t, lat] };
+        let rule = |(pattern, quality): &(&str, &str)| Rule {
+            pattern: (*pattern).to_owned(),
+            quality: Some(quality.parse().unwrap()),
+            ..Rule::default()
+        };
+        let of = |general: &str, rules: &[(&str, &str)], at: usize| {
+            let rules = rules.iter().map(rule).collect();
+            let settings = Settings { quality: general.parse().unwrap(), rules, ..Settings::default() };
+            settings.of(&model, &model.variables[at]).map(|found| found.quality.to_string())
+        };
+        for (general, rules, expected) in [
+            (
+                "lossless",
+                &[("T", "max_abs_error=0.01"), ("T*", "significant_digits=4")][..],
+                "max_abs_error=0.01, significant_digits=4",
+            ),
+            ("max_abs_error=0.01", &[("T", "significant_digits=4")], "max_abs_error=0.01, significant_digits=4"),
+            ("lossless", &[("T", "max_abs_error=0.001"), ("T*", "max_abs_error=0.5")], "max_abs_error=0.001"),
+            ("lossless", &[("T*", "max_abs_error=1"), ("*", "max_abs_error=2")], "max_abs_error=2"),
+            ("max_rel_error=0.1", &[("T", "finest_abs_error=1e-6")], "max_rel_error=0.1, finest_abs_error=0.000001"),
+            ("max_rel_error=0.1", &[("T", "exact_from=300")], "max_rel_error=0.1, exact_from=300"),
+            ("max_abs_error=1", &[("T", "lossless"), ("*", "max_rel_error=0.1")], "lossless"),
+            ("max_abs_error=1", &[("*", "lossless"), ("T", "max_rel_error=0.1")], "max_rel_error=0.1"),
+            ("max_abs_error=1", &[("*", "lossless")], "lossless"),
+        ] {
+            assert_eq!(of(general, rules, 0).unwrap(), expected, "{general} {rules:?}");
+        }
+        assert!(of("max_abs_error=1", &[("T", "finest_abs_error=0.1")], 0).is_err(), "no relative bound");
+        assert_eq!(of("max_abs_error=1", &[("*", "exact_from=9")], 1).unwrap(), "lossless");
+        assert_eq!(of("max_abs_error=1", &[("lat", "max_rel_error=0.1")], 1).unwrap(), "max_rel_error=0.1");
+        let lossless = Settings {
+            quality: "max_abs_error=1".parse().unwrap(),
+            rules: vec![rule(&("T", "lossless"))],
+            ..Settings::default()
+        };
+        assert!(lossless.of(&model, &model.variables[0]).unwrap().kept_lossless.is_some());
+    }
+
+    #[test]
+    fn chains_and_chunks_of_names_win_over_later_patterns() {
+        let model = Model { groups: vec![], variables: vec![variable("/T", DType::F32, &[4], Layout::Contiguous)] };
+        let rule = |pattern: &str, chain: &str, chunks: u64| Rule {
+            pattern: pattern.to_owned(),
+            chain: Some(chain.parse().unwrap()),
+            chunks: Some(ChunkRule::Shape(vec![chunks])),
+            ..Rule::default()
+        };
+        let settings =
+            Settings { rules: vec![rule("T", "zstd:3", 1), rule("*", "deflate:5", 2)], ..Settings::default() };
+        let found = settings.of(&model, &model.variables[0]).unwrap();
+        assert_eq!((found.chain.unwrap().to_string(), found.chunks), ("zstd:3".to_owned(), ChunkRule::Shape(vec![1])));
+    }
+
+    #[test]
+    fn what_no_file_can_make_right_is_refused() {
+        let check = |general: &str, rule: &str| {
+            let rules = vec![Rule { pattern: "T".to_owned(), quality: Some(rule.parse().unwrap()), ..Rule::default() }];
+            Settings { quality: general.parse().unwrap(), rules, ..Settings::default() }.check_qualities()
+        };
+        assert!(check("max_rel_error=0.1", "finest_abs_error=1e-6").is_ok());
+        assert!(check("max_abs_error=0.1", "finest_abs_error=1e-6").is_err());
+        assert!(check("lossless", "exact_from=5").is_err());
+        assert!(check("lossless", "max_abs_error=-5").unwrap_err().to_string().contains("variable 'T'"));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::any::Any;
 use std::path::Path;
 
-use crate::codec::Hdf5Filter;
+use crate::chain::ChainSpec;
+use crate::codec::{CodecList, Hdf5Filter};
 use crate::error::{Error, Result};
 use crate::model::{Attribute, ElementType, Model};
 
@@ -61,6 +62,15 @@ pub trait Source: Send + Sync {
     /// [`Source::read_region`].
     fn read_strings(&self, _variable: usize, _start: &[u64], _count: &[u64]) -> Result<Vec<String>> {
         Err(Error::unsupported("it holds no strings of variable length"))
+    }
+
+    /// Chains of the stored chunks of a variable whose chunks are frames, with how often each was met, the most frequent
+    /// first. No more than `most` chunks are looked at, spread over the variable. Empty where chunks are no frames.
+    ///
+    /// # Errors
+    /// `Corrupt`, `MissingFilter` or `Read`, with the chunk's place.
+    fn frame_chains(&self, _variable: usize, _codecs: &CodecList, _most: usize) -> Result<Vec<(ChainSpec, usize)>> {
+        Ok(Vec::new())
     }
 
     /// For sinks of the same format, which copy what only that format can carry.

@@ -8,9 +8,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("knarr-core", &[]),
     ("knarr-native", &["knarr-core"]),
     ("knarr-formats", &["knarr-core"]),
+    ("knarr-mpi", &["knarr-core"]),
     ("knarr-h5filter", &["knarr-core", "knarr-native"]),
     ("knarr-capi", &["knarr-core", "knarr-native"]),
-    ("knarr-cli", &["knarr-core", "knarr-native", "knarr-formats"]),
+    ("knarr-cli", &["knarr-core", "knarr-native", "knarr-formats", "knarr-mpi"]),
     ("knarr-preload", &["knarr-core"]),
     ("knarr-python", &["knarr-core", "knarr-native", "knarr-formats"]),
 ];

@@ -1,12 +1,16 @@
 //! The pipeline on a source and a sink in memory: nothing lost, one order, bounds kept, failures reported.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+use std::any::Any;
+use std::path::Path;
+
 use knarr_core::array::DType;
-use knarr_core::chain::{Chain, Scratch};
+use knarr_core::chain::{Chain, ChainSpec, Scratch};
 use knarr_core::choose::Target;
 use knarr_core::codec::{CodecList, Reader};
 use knarr_core::engine::{Engine, Silent};
-use knarr_core::error::ErrorKind;
+use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::model::Model;
 use knarr_core::pipeline::{Execution, advise, chunk_region, execute};
 use knarr_core::plan::{Action, Choice, Plan};
 use knarr_core::quality::Quality;
@@ -95,6 +99,50 @@ fn compare(source: &MemorySource, plan: &Plan, sink: &MemorySink, mut same: impl
         full.read_region(0, &vec![0; count.len()], &count, &mut valid).unwrap();
         same(variable, &original, &valid);
     }
+}
+
+/// A source whose values are not to be read.
+struct Unread(MemorySource);
+
+impl Source for Unread {
+    fn model(&self) -> &Model {
+        self.0.model()
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn format(&self) -> &str {
+        self.0.format()
+    }
+
+    fn read_region(&self, variable: usize, _: &[u64], _: &[u64], _: &mut Vec<u8>) -> Result<()> {
+        Err(Error::internal(format!("variable {variable} was read")))
+    }
+
+    fn is_written(&self, _: usize, _: &[u64], _: &[u64]) -> bool {
+        true
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+#[test]
+fn values_that_are_stored_as_they_are_are_not_looked_at() {
+    let raw = Settings { chain: Some(ChainSpec::raw()), ..Settings::default() };
+    let plan = advise(&engine(2), &Unread(source()), &raw, TARGET, &Silent).unwrap();
+    for index in 0..5 {
+        let choice = choice(&plan, index);
+        assert!(choice.chain.is_raw() && choice.sample_bytes == 0 && choice.reason == "as asked");
+        assert!(choice.expected.ratio == 1.0 && choice.expected.encode > 0.0);
+        assert!(choice.explained().contains("not looked at") && !choice.explained().contains("candidate"));
+    }
+    // A bound is resolved and proven, whatever the chain.
+    let bound = Settings { quality: Quality { max_range_error: Some(0.1), ..Quality::LOSSLESS }, ..raw };
+    assert!(advise(&engine(2), &Unread(source()), &bound, TARGET, &Silent).is_err());
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! A source with more attributes, and with variables that carry nothing else, for the sink to write.
 
 use std::any::Any;
-use std::path::Path;
 
+use knarr_core::chain::ChainSpec;
+use knarr_core::codec::CodecList;
 use knarr_core::error::Result;
 use knarr_core::model::{Attribute, ElementType, Model, Variable};
 use knarr_core::store::{Source, Strings};
@@ -35,17 +36,7 @@ impl<'a> Labelled<'a> {
 // A method with a default that is not handed on would answer for the wrong source.
 #[deny(clippy::missing_trait_methods)]
 impl Source for Labelled<'_> {
-    fn model(&self) -> &Model {
-        &self.model
-    }
-
-    fn path(&self) -> &Path {
-        self.source.path()
-    }
-
-    fn format(&self) -> &str {
-        self.source.format()
-    }
+    crate::shown::pass_on!();
 
     fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
         if !self.is_label(variable) {
@@ -54,10 +45,6 @@ impl Source for Labelled<'_> {
         out.clear();
         out.extend(self.model.variables.get(variable).map(Variable::padding_bytes).unwrap_or_default());
         Ok(())
-    }
-
-    fn decode_seconds(&self) -> f64 {
-        self.source.decode_seconds()
     }
 
     fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
@@ -74,6 +61,10 @@ impl Source for Labelled<'_> {
 
     fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
         self.source.read_strings(variable, start, count)
+    }
+
+    fn frame_chains(&self, variable: usize, codecs: &CodecList, most: usize) -> Result<Vec<(ChainSpec, usize)>> {
+        if self.is_label(variable) { Ok(Vec::new()) } else { self.source.frame_chains(variable, codecs, most) }
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -13,6 +13,7 @@ pub mod raw;
 mod records;
 pub mod repack;
 mod selected;
+mod shown;
 mod strided;
 pub mod zarr;
 mod zarr_fit;

@@ -6,6 +6,7 @@ use std::path::Path;
 use knarr_core::energy::{Phases, Stopwatch};
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, Result};
+use knarr_core::generate::Generated;
 use knarr_core::output::Temporary;
 use knarr_core::pipeline::{Execution, plan_of};
 use knarr_core::plan::{Action, Plan, VariablePlan};
@@ -36,8 +37,7 @@ pub(crate) fn write(
     settings: &Settings,
     progress: &dyn Progress,
 ) -> Result<(Plan, Execution, u64)> {
-    refuse_wishes(settings, format)?;
-    settings.check_names(source.model())?;
+    let plan = plan(engine, source, format, settings)?;
     let begin = std::time::Instant::now();
     let clocks = Clocks::default();
     let temporary = Temporary::create(output, force)?;
@@ -51,7 +51,7 @@ pub(crate) fn write(
     let bytes = temporary.publish()?;
     let seconds = begin.elapsed().as_secs_f64();
     let phases = Phases { read: clocks.read.seconds(), write: clocks.write.seconds(), ..Phases::default() };
-    Ok((plan(engine, source, settings), Execution { seconds, phases, ..Execution::default() }, bytes))
+    Ok((plan, Execution { seconds, phases, ..Execution::default() }, bytes))
 }
 
 /// Chunks and chains have no place in such a file; a bound is held by every value as it is.
@@ -68,7 +68,22 @@ fn refuse_wishes(settings: &Settings, format: OutputFormat) -> Result<()> {
     if has_chunks { Err(refuse("chunks (--chunks)")) } else { Ok(()) }
 }
 
-fn plan(engine: &Engine, source: &dyn Source, settings: &Settings) -> Plan {
+/// How the user says which variables to write, behind "choose …".
+pub(crate) fn chosen_by(source: &dyn Source) -> &'static str {
+    if source.as_any().is::<Generated>() { "by naming fewer patterns" } else { "with --variable" }
+}
+
+/// The plan for an output of this format, which keeps values as they are.
+///
+/// # Errors
+/// `Unsupported` for settings or variables that the format cannot serve.
+pub(crate) fn plan(engine: &Engine, source: &dyn Source, format: OutputFormat, settings: &Settings) -> Result<Plan> {
+    refuse_wishes(settings, format)?;
+    settings.check_names(source.model())?;
+    match format {
+        OutputFormat::Csv => csv::check(source)?,
+        _ => raw::only(source).map(drop)?,
+    }
     let variables = source.model().variables.iter().map(|variable| VariablePlan {
         path: variable.path.clone(),
         dtype: variable.dtype,
@@ -76,5 +91,5 @@ fn plan(engine: &Engine, source: &dyn Source, settings: &Settings) -> Plan {
         raw_bytes: variable.raw_bytes(),
         action: Action::Copy("the format holds plain values".to_owned()),
     });
-    plan_of(engine, source, settings, variables.collect())
+    Ok(plan_of(engine, source, settings, variables.collect()))
 }

@@ -16,7 +16,7 @@ use knarr_core::settings::{ChunkRule, chunk_shape};
 use knarr_core::store::Source;
 use knarr_core::{Error, Result};
 
-use crate::plain::Clocks;
+use crate::plain::{self, Clocks};
 use crate::strided::{self, Place};
 
 /// What the bytes of a raw file mean, written `shape=24x180x360,type=float32,order=little,offset=0,name=T`; shape and
@@ -202,11 +202,32 @@ impl Source for RawSource {
     }
 }
 
+/// The one variable of `source`.
+///
+/// # Errors
+/// `Unsupported` if there is not exactly one, or it holds no numbers.
+pub(crate) fn only(source: &dyn Source) -> Result<&Variable> {
+    let [variable] = source.model().variables.as_slice() else {
+        let names: Vec<&str> = source.model().variables.iter().map(Variable::name).collect();
+        return Err(Error::unsupported(format!("a raw file holds one variable, not {}", names.len())).mend(format!(
+            "choose it {}: {}",
+            plain::chosen_by(source),
+            names.join(", ")
+        )));
+    };
+    if matches!(variable.dtype, DType::Opaque(_)) {
+        return Err(Error::unsupported("a raw file holds numbers, not strings or compounds")
+            .mend("write netCDF-4 or HDF5 instead")
+            .at_variable(variable.name()));
+    }
+    Ok(variable)
+}
+
 /// Writes the one variable of `source` to the empty file `file`, which will be called `output`: little-endian, row-major, in pieces by several
 /// threads.
 ///
 /// # Errors
-/// `Unsupported` if there is not exactly one variable, or it holds no numbers; what reading and writing report.
+/// As for [`only`]; what reading and writing report.
 pub(crate) fn write(
     engine: &Engine,
     source: &dyn Source,
@@ -214,16 +235,7 @@ pub(crate) fn write(
     clocks: &Clocks,
     progress: &dyn Progress,
 ) -> Result<()> {
-    let [variable] = source.model().variables.as_slice() else {
-        let names: Vec<&str> = source.model().variables.iter().map(Variable::name).collect();
-        return Err(Error::unsupported(format!("a raw file holds one variable, not {}", names.len()))
-            .mend(format!("choose it with --variable: {}", names.join(", "))));
-    };
-    if matches!(variable.dtype, DType::Opaque(_)) {
-        return Err(Error::unsupported("a raw file holds numbers, not strings or compounds")
-            .mend("write netCDF-4 or HDF5 instead")
-            .at_variable(variable.name()));
-    }
+    let variable = only(source)?;
     let write_error = |error: std::io::Error| Error::write(output, &error);
     let total = variable.raw_bytes();
     progress.begin("writing", total);

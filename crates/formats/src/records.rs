@@ -6,12 +6,13 @@
 
 use crate::classic::NcType;
 use knarr_core::array::DType;
+use knarr_core::chain::ChainSpec;
+use knarr_core::codec::CodecList;
 use knarr_core::grid::{Placed, check_inside, copy_box, fill_box, volume};
 use knarr_core::model::{Dimension, ElementType, Layout, Model, Variable};
 use knarr_core::store::{Source, Strings};
 use knarr_core::{Error, Result};
 use std::any::Any;
-use std::path::Path;
 
 /// `source` as readers of netCDF see it. Anything but netCDF-4 is returned as it is.
 pub fn whole_records(source: Box<dyn Source>) -> Box<dyn Source> {
@@ -115,21 +116,7 @@ impl WholeRecords {
 // A method with a default that is not handed on would answer for the wrong source.
 #[deny(clippy::missing_trait_methods)]
 impl Source for WholeRecords {
-    fn model(&self) -> &Model {
-        &self.model
-    }
-
-    fn decode_seconds(&self) -> f64 {
-        self.source.decode_seconds()
-    }
-
-    fn path(&self) -> &Path {
-        self.source.path()
-    }
-
-    fn format(&self) -> &str {
-        self.source.format()
-    }
+    crate::shown::pass_on!();
 
     fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
         let (stored, shown) = self.variable(variable)?;
@@ -195,6 +182,10 @@ impl Source for WholeRecords {
 
     fn element_type(&self, variable: usize) -> Option<&ElementType> {
         self.source.element_type(variable)
+    }
+
+    fn frame_chains(&self, variable: usize, codecs: &CodecList, most: usize) -> Result<Vec<(ChainSpec, usize)>> {
+        self.source.frame_chains(variable, codecs, most)
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -23,6 +23,7 @@ use serde::Serialize;
 use crate::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
 use crate::labelled::Labelled;
 use crate::plain;
+use crate::selected::Selected;
 use crate::zarr::{ZarrOptions, ZarrSink};
 use crate::zarr_fit;
 
@@ -48,15 +49,31 @@ impl OutputFormat {
     /// # Errors
     /// `Usage` for other suffixes.
     pub fn of(path: &Path) -> Result<Self> {
-        let suffix = path.extension().map(|suffix| suffix.to_string_lossy().to_lowercase()).unwrap_or_default();
-        match suffix.as_str() {
-            "nc" | "nc4" | "cdf" | "netcdf" => Ok(Self::NetCdf4),
-            "h5" | "hdf5" | "hdf" | "he5" => Ok(Self::Hdf5),
-            "zarr" => Ok(Self::Zarr),
-            "csv" | "tsv" => Ok(Self::Csv),
-            "bin" | "raw" => Ok(Self::Raw),
-            _ => Err(Error::usage(format!("'{}' does not say which format to write", path.display()))
-                .mend("end the name in .nc (netCDF-4), .h5 (HDF5), .zarr (Zarr v3), .csv, or .bin (raw)")),
+        let suffix = path.extension().map(|suffix| suffix.to_string_lossy().into_owned()).unwrap_or_default();
+        Self::known(&suffix).ok_or_else(|| {
+            Error::usage(format!("'{}' does not say which format to write", path.display()))
+                .mend("end the name in .nc (netCDF-4), .h5 (HDF5), .zarr (Zarr v3), .csv, or .bin (raw)")
+        })
+    }
+
+    /// The format that `suffix` stands for, with its dot or without.
+    ///
+    /// # Errors
+    /// `Usage` for suffixes that stand for none.
+    pub fn of_suffix(suffix: &str) -> Result<Self> {
+        Self::known(suffix.trim_start_matches('.')).ok_or_else(|| {
+            Error::usage(format!("'{suffix}' is no format that is written")).mend("choose nc, h5 or zarr")
+        })
+    }
+
+    fn known(suffix: &str) -> Option<Self> {
+        match suffix.to_lowercase().as_str() {
+            "nc" | "nc4" | "cdf" | "netcdf" => Some(Self::NetCdf4),
+            "h5" | "hdf5" | "hdf" | "he5" => Some(Self::Hdf5),
+            "zarr" => Some(Self::Zarr),
+            "csv" | "tsv" => Some(Self::Csv),
+            "bin" | "raw" => Some(Self::Raw),
+            _ => None,
         }
     }
 
@@ -101,7 +118,8 @@ pub struct Repacked {
     pub input: PathBuf,
     /// Output as named.
     pub output: PathBuf,
-    /// Size of the input in bytes, all its files together.
+    /// Size of the input in bytes: of all its files together, of what they hold of the variables that were selected, or
+    /// of generated values.
     pub input_bytes: u64,
     /// Size of the output in bytes.
     pub output_bytes: u64,
@@ -177,8 +195,7 @@ pub fn repack_source(
     let format = OutputFormat::of(output)?;
     let input = source.path().to_owned();
     refuse_existing(&input, output, options.force)?;
-    // There a dimension has one length for all variables.
-    let source = if format == OutputFormat::Zarr || format.is_plain() { crate::whole_records(source) } else { source };
+    let source = shown(source, format);
     if format.is_plain() {
         let source = source.as_ref();
         let counter = Counter::begin();
@@ -205,6 +222,37 @@ pub fn repack_source(
     let target = format.target(settings.portable)?;
     let job = Job { engine, input: &input, output, format, target, settings, options };
     job.run(source.as_ref(), progress, begin)
+}
+
+/// The plan that [`repack_source`] would carry out. Nothing is written, and it does not matter whether `output` exists.
+///
+/// # Errors
+/// What reading and planning report, with file and variable.
+pub fn plan_source(
+    engine: &Engine,
+    source: Box<dyn Source>,
+    output: &Path,
+    settings: &Settings,
+    progress: &dyn Progress,
+) -> Result<Plan> {
+    let format = OutputFormat::of(output)?;
+    let source = shown(source, format);
+    let source = source.as_ref();
+    let plan = if format.is_plain() {
+        plain::plan(engine, source, format, settings)
+    } else {
+        if format == OutputFormat::Zarr {
+            zarr_fit::check(source)?;
+        }
+        advise(engine, source, settings, format.target(settings.portable)?, progress)
+    };
+    plan.map_err(|error| in_file(error, source.path()))
+}
+
+/// `source` as an output of this format has it.
+fn shown(source: Box<dyn Source>, format: OutputFormat) -> Box<dyn Source> {
+    // There a dimension has one length for all variables.
+    if format == OutputFormat::Zarr || format.is_plain() { crate::whole_records(source) } else { source }
 }
 
 /// Writes what the HDF5 or netCDF-4 file `input` holds to a new file `output`, in the same format whatever the names.
@@ -288,7 +336,7 @@ fn open_unlocked(
 fn spare_rounded(source: &dyn Source, settings: &Settings) -> Settings {
     let mut settings = settings.clone();
     for variable in &source.model().variables {
-        if variable.attributes.iter().any(|attribute| attribute.name == provenance::QUALITY_ATTRIBUTE) {
+        if provenance::promised(variable) != Quality::LOSSLESS {
             let pattern = variable.path.clone();
             settings.rules.push(Rule { pattern, quality: Some(Quality::LOSSLESS), ..Rule::default() });
         }
@@ -373,7 +421,7 @@ fn energy(
         // Values that go into a format that holds nothing else.
         None => execution.variables.is_empty().then_some(variable.raw_bytes),
     });
-    let moved = Moved { raw: raw.sum(), read: size_of(source.path()), written };
+    let moved = Moved { raw: raw.sum(), read: read_bytes(source), written };
     Energy::of(&phases, moved, &engine.profile.power, counted)
 }
 
@@ -473,12 +521,21 @@ pub fn save_plan(plan: &Plan, output: &Path) -> Result<()> {
     temporary.publish().map(|_| ())
 }
 
-/// Bytes of the input: of its files, or of its values if there are none.
+/// Bytes of the input: those that are read, or of the values if there is no file.
 fn input_bytes(source: &dyn Source) -> u64 {
     if source.as_any().is::<Generated>() {
         return source.model().variables.iter().map(Variable::raw_bytes).sum();
     }
-    size_of(source.path())
+    read_bytes(source)
+}
+
+/// Bytes of the files, or of what they hold of the variables that were selected.
+fn read_bytes(source: &dyn Source) -> u64 {
+    if !source.as_any().is::<Selected>() {
+        return size_of(source.path());
+    }
+    let variables = source.model().variables.iter();
+    variables.map(|variable| variable.stored_bytes.unwrap_or_else(|| variable.raw_bytes())).sum()
 }
 
 /// Bytes of a file, or of all files below a directory.

@@ -1,8 +1,9 @@
 //! Some of the variables of a source.
 
 use std::any::Any;
-use std::path::Path;
 
+use knarr_core::chain::ChainSpec;
+use knarr_core::codec::CodecList;
 use knarr_core::error::{Error, Result};
 use knarr_core::model::{ElementType, Model, Variable};
 use knarr_core::settings::nearest;
@@ -27,7 +28,7 @@ pub fn select(source: Box<dyn Source>, names: &[String]) -> Result<Box<dyn Sourc
     Ok(Box::new(Selected { source, model, indices }))
 }
 
-struct Selected {
+pub(crate) struct Selected {
     source: Box<dyn Source>,
     model: Model,
     /// Number in the source of each variable.
@@ -46,17 +47,7 @@ impl Selected {
 // A method with a default that is not handed on would answer for the wrong source.
 #[deny(clippy::missing_trait_methods)]
 impl Source for Selected {
-    fn model(&self) -> &Model {
-        &self.model
-    }
-
-    fn path(&self) -> &Path {
-        self.source.path()
-    }
-
-    fn format(&self) -> &str {
-        self.source.format()
-    }
+    crate::shown::pass_on!();
 
     fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
         self.source.read_region(self.index(variable)?, start, count, out)
@@ -64,10 +55,6 @@ impl Source for Selected {
 
     fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
         self.index(variable).map_or(true, |index| self.source.is_written(index, start, count))
-    }
-
-    fn decode_seconds(&self) -> f64 {
-        self.source.decode_seconds()
     }
 
     fn element_type(&self, variable: usize) -> Option<&ElementType> {
@@ -80,6 +67,10 @@ impl Source for Selected {
 
     fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
         self.source.read_strings(self.index(variable)?, start, count)
+    }
+
+    fn frame_chains(&self, variable: usize, codecs: &CodecList, most: usize) -> Result<Vec<(ChainSpec, usize)>> {
+        self.source.frame_chains(self.index(variable)?, codecs, most)
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -23,7 +23,7 @@ fn advise(path: &Path, suffix: &str, request: &str) -> Result<String> {
     let request = Request::parse(request)?;
     let (engine, settings) = (request.engine()?, request.settings()?);
     let source = knarr_formats::open(path, &engine.codecs)?;
-    let target = OutputFormat::of(Path::new(&format!("x.{suffix}")))?.target(settings.portable)?;
+    let target = OutputFormat::of_suffix(suffix)?.target(settings.portable)?;
     let plan = knarr_core::pipeline::advise(&engine, source.as_ref(), &settings, target, &Silent)?;
     json(&plan)
 }

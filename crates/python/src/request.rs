@@ -1,12 +1,13 @@
 //! What a Python call asks for, as JSON from the Python half.
 
 use knarr_core::codec::Reader;
+use knarr_core::config::VariableRule;
 use knarr_core::engine::Engine;
 use knarr_core::error::{Error, Result};
 use knarr_core::pack::Packer;
 use knarr_core::predictor::Predictor;
 use knarr_core::quality::Quality;
-use knarr_core::settings::{Rule, Settings};
+use knarr_core::settings::Settings;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,20 +22,12 @@ pub(crate) struct Request {
     quality: Quality,
     chain: Option<String>,
     chunks: Option<String>,
-    variables: BTreeMap<String, VariableRequest>,
+    variables: BTreeMap<String, VariableRule>,
     jobs: Option<usize>,
     max_mem: Option<u64>,
     model: Option<PathBuf>,
     verify: Option<bool>,
     pub(crate) force: bool,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct VariableRequest {
-    quality: Option<Quality>,
-    chain: Option<String>,
-    chunks: Option<String>,
 }
 
 impl Request {
@@ -49,20 +42,15 @@ impl Request {
         }
         settings.portable = self.portable.unwrap_or(settings.portable);
         settings.quality = self.quality;
-        settings.quality.validate(knarr_core::array::DType::F64)?;
         settings.chain = self.chain.as_deref().map(str::parse).transpose()?;
         if let Some(chunks) = &self.chunks {
             settings.chunks = chunks.parse()?;
         }
         settings.verify = self.verify.unwrap_or(true);
         for (name, variable) in &self.variables {
-            settings.rules.push(Rule {
-                pattern: name.clone(),
-                quality: variable.quality,
-                chain: variable.chain.as_deref().map(str::parse).transpose()?,
-                chunks: variable.chunks.as_deref().map(str::parse).transpose()?,
-            });
+            settings.rules.push(variable.resolve(name).map_err(|error| error.at_variable(name))?);
         }
+        settings.check_qualities()?;
         Ok(settings)
     }
 

@@ -4,12 +4,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use knarr_core::checkpoint::pattern::Pattern;
+use knarr_core::checkpoint::set::is_set;
 use knarr_core::checkpoint::{Input, natural};
 use knarr_core::error::{Error, Result};
 
 /// The files of all ranks, in their order.
 pub(super) fn find(names: &[String], pattern: Option<&str>) -> Result<Vec<Input>> {
-    let pattern: Option<Pattern> = pattern.map(str::parse).transpose().map_err(|error: Error| error.at("--pattern"))?;
+    let at_pattern = |error: Error| error.at("--pattern");
+    let parsed: Option<Pattern> = pattern.map(str::parse).transpose().map_err(at_pattern)?;
     let mut inputs = Vec::new();
     let paths = crate::inputs::expand(names)?;
     let files: Vec<&PathBuf> = paths.iter().filter(|path| !path.is_dir()).collect();
@@ -21,13 +23,19 @@ pub(super) fn find(names: &[String], pattern: Option<&str>) -> Result<Vec<Input>
             inputs.push(input(path, &common)?);
         }
     }
-    match pattern {
-        Some(pattern) => chosen(inputs, &pattern),
-        None => {
-            inputs.sort_by(|a, b| natural(&a.name, &b.name));
-            Ok(inputs)
-        }
+    let Some(parsed) = parsed else {
+        inputs.sort_by(|a, b| natural(&a.name, &b.name));
+        return Ok(inputs);
+    };
+    let some = inputs.iter().take(3).map(|input| format!("'{}'", shown(input))).collect::<Vec<_>>().join(", ");
+    let found = chosen(inputs, &parsed)?;
+    if found.is_empty() && !some.is_empty() {
+        let pattern = pattern.unwrap_or_default();
+        return Err(at_pattern(
+            Error::usage(format!("no file matches '{pattern}'")).mend(format!("write it for names such as {some}")),
+        ));
     }
+    Ok(found)
 }
 
 /// The inputs whose names say a rank, in the order of ranks.
@@ -54,8 +62,11 @@ fn shown(input: &Input) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(&input.name)
 }
 
-/// All regular files below `directory`, named relative to `root`. Links and hidden files do not count.
+/// All regular files below `directory`, named relative to `root`. Links, hidden files and sets do not count.
 fn below(root: &Path, directory: &Path, inputs: &mut Vec<Input>) -> Result<()> {
+    if is_set(directory) {
+        return Ok(());
+    }
     let read_error = |error: std::io::Error| Error::read(directory, &error);
     for entry in std::fs::read_dir(directory).map_err(read_error)? {
         let entry = entry.map_err(read_error)?;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use knarr_core::checkpoint::sets::whole;
 use knarr_core::checkpoint::{PackOptions, Packed};
 use knarr_core::codec::CodecList;
 use knarr_core::error::Result;
@@ -38,10 +39,12 @@ pub(super) fn run(arguments: &Pack) -> Result<u8> {
     Ok(0)
 }
 
-/// The set beside `output` that was completed last and can be read.
+/// The set beside `output` that was completed last, of those that are whole.
 fn last_beside(output: &Path, codecs: &CodecList) -> Option<PathBuf> {
     let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    super::sets::base(parent, codecs)
+    let (sets, damaged) = whole(parent, codecs).ok()?;
+    damaged.iter().for_each(|error| eprintln!("knarr: {error}; nothing is shared with that set"));
+    sets.last().map(|set| set.path().to_owned())
 }
 
 fn print(arguments: &Pack, options: &PackOptions, packed: &Packed) {

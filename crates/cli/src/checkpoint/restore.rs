@@ -1,6 +1,6 @@
 //! `knarr checkpoint restore`.
 
-use knarr_core::checkpoint::{Set, extract, restore};
+use knarr_core::checkpoint::{extract, restore};
 use knarr_core::error::{Error, Result};
 
 use super::args::Restore;
@@ -9,7 +9,7 @@ use crate::table;
 
 pub(super) fn run(arguments: &Restore) -> Result<u8> {
     let engine = crate::session::engine_without_profile(&arguments.resources)?;
-    let set = Set::open(&arguments.set, &engine.codecs)?;
+    let set = super::open(&arguments.set, &engine.codecs)?;
     let count = set.manifest().ranks.len();
     let ranks = match &arguments.ranks {
         Some(text) => ranks(text, count)?,

@@ -6,7 +6,7 @@ use knarr_core::checkpoint::decide::Decision;
 use knarr_core::checkpoint::set::is_set;
 use knarr_core::checkpoint::{Set, natural};
 use knarr_core::error::{Error, Result};
-use knarr_core::settings::glob_matches;
+use knarr_core::settings::{glob_matches, nearest};
 
 use super::args::{Explain, Info, List, Verify};
 use crate::progress::Bar;
@@ -25,7 +25,7 @@ pub(super) fn list(arguments: &List) -> Result<u8> {
     let mut sets = Vec::new();
     for path in paths {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        match Set::open(&path, &codecs) {
+        match Set::open(&path, &codecs).and_then(|set| set.check_files().map(|()| set)) {
             Ok(set) => {
                 let (ranks, raw, stored) = (set.manifest().ranks.len(), set.manifest().raw_bytes(), set.stored_bytes());
                 let scheme = set.manifest().summary.scheme;
@@ -65,7 +65,7 @@ pub(super) fn list(arguments: &List) -> Result<u8> {
 }
 
 pub(super) fn info(arguments: &Info) -> Result<u8> {
-    let set = Set::open(&arguments.set, &knarr_native::codecs()?)?;
+    let set = super::open(&arguments.set, &knarr_native::codecs()?)?;
     let manifest = set.manifest();
     if arguments.json {
         let rank = |rank: &knarr_core::checkpoint::manifest::RankFile| {
@@ -135,7 +135,7 @@ pub(super) fn info(arguments: &Info) -> Result<u8> {
 
 pub(super) fn verify(arguments: &Verify) -> Result<u8> {
     let engine = crate::session::engine_without_profile(&arguments.resources)?;
-    let set = Set::open(&arguments.set, &engine.codecs)?;
+    let set = super::open(&arguments.set, &engine.codecs)?;
     let progress = Bar::new(arguments.set.display().to_string());
     let done = knarr_core::checkpoint::verify(&engine, &set, &progress)?;
     drop(progress);
@@ -144,6 +144,7 @@ pub(super) fn verify(arguments: &Verify) -> Result<u8> {
             "{}",
             serde_json::json!({
                 "set": arguments.set, "read_bytes": done.read_bytes, "damage": super::json(&done.damage),
+                "manifest_damage": set.manifest_damage().map(ToString::to_string),
             })
         );
     } else if done.damage.is_empty() {
@@ -153,11 +154,12 @@ pub(super) fn verify(arguments: &Verify) -> Result<u8> {
             table::bytes(done.read_bytes)
         );
     }
-    Ok(super::report(&done.damage))
+    let damaged = set.manifest_damage().map_or(0, |damage| damage.kind().exit_code());
+    Ok(super::report(&done.damage).max(damaged))
 }
 
 pub(super) fn explain(arguments: &Explain) -> Result<u8> {
-    let set = Set::open(&arguments.set, &knarr_native::codecs()?)?;
+    let set = super::open(&arguments.set, &knarr_native::codecs()?)?;
     let summary = &set.manifest().summary;
     let is_wanted = |decision: &&Decision| {
         arguments.variable.is_empty()
@@ -167,6 +169,15 @@ pub(super) fn explain(arguments: &Explain) -> Result<u8> {
             })
     };
     let mut decisions: Vec<&Decision> = summary.decisions.iter().filter(is_wanted).collect();
+    if decisions.is_empty() && !arguments.variable.is_empty() {
+        let wanted = arguments.variable.join("', '");
+        let mut classes: Vec<&str> = summary.decisions.iter().map(|decision| decision.class.as_str()).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        return Err(Error::usage(format!("no class of variables matches '{wanted}'"))
+            .mend(format!("the set has: {}", nearest(&wanted, classes.into_iter(), 8).join(", ")))
+            .at(arguments.set.display().to_string()));
+    }
     if arguments.json {
         println!("{}", serde_json::json!({ "set": arguments.set, "scheme": summary.scheme, "decisions": decisions }));
         return Ok(0);

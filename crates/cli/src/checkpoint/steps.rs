@@ -60,9 +60,9 @@ pub(crate) struct Rules {
     pub(crate) patience: Duration,
     /// Steps that are written again after they were packed are packed again.
     pub(crate) force: bool,
-    /// A step whose set could not be written is given up when a later one has its set, so that the newest set is of the
-    /// newest files.
-    pub(crate) in_order: bool,
+    /// All files are written while this watches: sets of their steps are older, and a step whose set could not be written
+    /// is given up when a later one has its set, so that the newest set is of the newest files.
+    pub(crate) live: bool,
     /// What users call the request for ranks, and that for removing files.
     pub(crate) ranks_key: &'static str,
     pub(crate) remove_key: &'static str,
@@ -277,8 +277,8 @@ impl Steps {
             step.files.values_mut().for_each(|file| file.packed = true);
             written = step.written();
         }
-        let in_order = self.rules.in_order;
-        let late = |step: &Step| in_order && step.is_open() && step.not_before.is_some() && step.written() < written;
+        let live = self.rules.live;
+        let late = |step: &Step| live && step.is_open() && step.not_before.is_some() && step.written() < written;
         let mut troubles = Vec::new();
         for (number, step) in self.steps.iter_mut().filter(|(_, step)| late(step)) {
             step.stage = Stage::Left;
@@ -382,10 +382,10 @@ mod tests {
             Self::with(force, false)
         }
 
-        fn with(force: bool, in_order: bool) -> Self {
+        fn with(force: bool, live: bool) -> Self {
             let (ranks_key, remove_key) = ("--ranks", "--remove");
             let (settle, patience) = (SETTLE, PATIENCE);
-            let rules = Rules { ranks: 0..=3, settle, patience, force, in_order, ranks_key, remove_key };
+            let rules = Rules { ranks: 0..=3, settle, patience, force, live, ranks_key, remove_key };
             Self { steps: Steps::new(rules), begin: Instant::now() }
         }
 
@@ -569,17 +569,17 @@ mod tests {
 
     #[test]
     fn sets_keep_the_order_of_their_files_if_that_is_asked() {
-        for in_order in [false, true] {
-            let mut watch = Watch::with(true, in_order);
+        for live in [false, true] {
+            let mut watch = Watch::with(true, live);
             let files: Vec<Found> =
                 [1, 2].into_iter().flat_map(|step| (0..4).map(move |rank| written(step, rank, step as i64))).collect();
             watch.steps.look(files, watch.at(0));
             watch.steps.postponed(1, watch.at(2));
             assert_eq!(watch.complete(2), Some(2));
             let given_up = watch.steps.packed(2);
-            assert_eq!(given_up.len(), usize::from(in_order));
+            assert_eq!(given_up.len(), usize::from(live));
             watch.steps.retry(watch.at(3));
-            assert_eq!(watch.complete(3), if in_order { None } else { Some(1) });
+            assert_eq!(watch.complete(3), if live { None } else { Some(1) });
         }
     }
 

@@ -16,7 +16,7 @@ use super::look::{Directory, are_written};
 use super::merging::Configured;
 use super::steps::{Complete, Rules, Steps};
 use super::stop::Stop;
-use super::watching::{End, Host, Made, Verdict, Watching};
+use super::watching::{End, Host, Made, Verdict, Watching, take};
 use crate::progress::Bar;
 
 pub(super) fn run(arguments: &Watch) -> Result<u8> {
@@ -33,11 +33,11 @@ pub(super) fn run(arguments: &Watch) -> Result<u8> {
         settle: arguments.settle,
         patience: arguments.patience,
         force: arguments.force,
-        in_order: false,
+        live: false,
         ranks_key: "--ranks",
         remove_key: "--remove",
     };
-    let _lock = super::sets::take(&arguments.output)?;
+    let _lock = take(&arguments.output)?;
     let configured = Configured::read(&arguments.merging)?;
     let engine = crate::session::engine_for_run(&arguments.resources, &configured.machine())?;
     let stop = Stop::listen(Arc::clone(&engine.cancel))?;

@@ -1,20 +1,19 @@
 //! Watching a directory: each time step of a running program becomes a set once its last file is closed. How it ends,
 //! what is packed how, and who hears of it is the business of a [`Host`].
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use knarr_core::checkpoint::set::is_set;
+use knarr_core::checkpoint::sets::{lock, of_step, prune, sweep, when, whole};
 use knarr_core::checkpoint::{Input, PackOptions, Packed, pack};
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
 
 use super::look::Directory;
-use super::prune::prune;
-use super::sets::{base, set_of, when};
-use super::steps::{Complete, State, Steps, again};
+use super::steps::{Complete, Rules, State, Steps, again};
 
 /// How often the directory is looked at when nothing is told of it: other machines' writing is not.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -133,24 +132,29 @@ impl Watching {
 
     fn pack(&mut self, host: &mut dyn Host, complete: &Complete) -> Result<()> {
         let step = complete.step;
-        let target = set_of(&self.sets, step);
-        let force = self.steps.rules().force;
-        if is_set(&target) && !force {
+        let target = of_step(&self.sets, step);
+        let &Rules { force, live, .. } = self.steps.rules();
+        if is_set(&target) && !live {
             match later_than(&target, complete)? {
-                None => self.packed(host, step),
+                None => {
+                    self.packed(host, step);
+                    return Ok(());
+                }
+                Some(_) if force => {}
                 Some(path) => {
                     host.tell(&again(step, &path.display().to_string()));
                     self.steps.rewritten(step);
+                    return Ok(());
                 }
             }
-            return Ok(());
         }
         let inputs: Vec<Input> = complete
             .files
             .values()
             .map(|file| Input { path: file.path.clone(), name: self.directory.name(&file.path).to_vec() })
             .collect();
-        let base = base(&self.sets, &host.engine().0.codecs);
+        let (mut sets, _damaged) = whole(&self.sets, &host.engine().0.codecs)?;
+        let base = sets.pop().map(|set| set.path().to_owned());
         let options = PackOptions { force, base, ..host.options(&inputs)? };
         match in_background(&*host, step, &inputs, &target, &options) {
             Ok(packed) => {
@@ -196,6 +200,18 @@ impl Watching {
             }
         }
     }
+}
+
+/// Makes the directory of sets, and removes what killed watches left there. Two watches would pack every step twice: it
+/// belongs to this one until the result is dropped.
+///
+/// # Errors
+/// `Exists` if somebody else has it, `Write` if it cannot be made or cleared.
+pub(crate) fn take(sets: &Path) -> Result<File> {
+    fs::create_dir_all(sets).map_err(|error| Error::write(sets, &error))?;
+    let taken = lock(sets)?;
+    sweep(sets)?;
+    Ok(taken)
 }
 
 /// Packs a set in a thread of its own, whose priority can be lowered.

@@ -1,6 +1,6 @@
 //! What the page shows: plan, measurement and stored sizes brought together, one row a variable.
 
-use knarr_core::codec::{CodecList, filter_name, registered};
+use knarr_core::codec::{CodecList, Reader, filter_name, registered};
 use knarr_core::model::Variable;
 use knarr_core::pipeline::VariableReport;
 use knarr_core::plan::{Action, Choice, VariablePlan};
@@ -152,17 +152,14 @@ fn reader<'v>(done: &Repacked, written: impl Iterator<Item = &'v Variable>) -> S
         return format!("to be told what the bytes mean: --raw {layout}");
     }
     if format == Some(OutputFormat::Zarr) {
-        let chains = written.flat_map(|variable| variable.chain.split('|').map(str::trim).collect::<Vec<_>>());
-        let codecs: BTreeSet<&str> =
-            chains.map(|step| step.split(':').next().unwrap_or(step)).filter(|codec| *codec != "raw").collect();
-        if codecs.is_empty() {
-            return "any Zarr v3 library".to_owned();
-        }
-        return format!("a Zarr v3 library with the codecs {}", codecs.into_iter().collect::<Vec<_>>().join(", "));
+        return zarr_reader("Zarr v3", written);
     }
     let mut packages: BTreeMap<&str, BTreeMap<u32, String>> = BTreeMap::new();
     for filter in written.flat_map(|variable| &variable.filters).filter(|filter| !matches!(filter.id, 1..=6)) {
-        let package = registered(filter.id).map_or("an unknown plugin", |known| known.provider.package());
+        let package = match Reader::of_filters([filter.id].into_iter()) {
+            Reader::NetCdf => Reader::NetCdf.in_words(),
+            _ => registered(filter.id).map_or("an unknown plugin", |known| known.provider.package()),
+        };
         packages.entry(package).or_default().insert(filter.id, filter_name(filter.id));
     }
     if packages.is_empty() {
@@ -178,8 +175,48 @@ fn reader<'v>(done: &Repacked, written: impl Iterator<Item = &'v Variable>) -> S
     clauses.join("; ")
 }
 
+/// What a reader of these variables of a Zarr store needs, in words. `format` is that of the store: `Zarr v3`.
+pub(crate) fn zarr_reader<'v>(format: &str, variables: impl IntoIterator<Item = &'v Variable>) -> String {
+    // A shard holds the steps of its inner chain in parentheses.
+    let steps = variables.into_iter().flat_map(|variable| variable.chain.split(['|', '(', ')']));
+    let names: BTreeSet<&str> = steps.map(|step| step.split(':').next().unwrap_or(step).trim()).collect();
+    let codecs = names.into_iter().filter(|name| !matches!(*name, "" | "raw"));
+    let (own, others): (Vec<&str>, Vec<&str>) = codecs.partition(|name| name.starts_with("knarr."));
+    let library = match others.as_slice() {
+        [] => format!("any {format} library"),
+        others => format!("a {format} library with the codecs {}", others.join(", ")),
+    };
+    match own.as_slice() {
+        [] => library,
+        own => format!("Knarr, which alone has {}; for the other variables {library}", own.join(", ")),
+    }
+}
+
 /// A count as a number to compute with.
 #[expect(clippy::cast_precision_loss, reason = "shown with a few digits")]
 pub(super) fn float(count: u64) -> f64 {
     count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knarr_core::array::DType;
+
+    #[test]
+    fn what_zarr_readers_need_follows_from_the_chains() {
+        let needed = |chains: &[&str]| {
+            let variable = |chain: &&str| {
+                let chain = (*chain).to_owned();
+                Variable { chain, ..Variable::plain("/v", DType::F32, vec![4]) }
+            };
+            zarr_reader("Zarr v3", &chains.iter().map(variable).collect::<Vec<_>>())
+        };
+        assert_eq!(needed(&["raw"]), "any Zarr v3 library");
+        assert_eq!(needed(&["shuffle | zstd:3", "zstd:1"]), "a Zarr v3 library with the codecs shuffle, zstd");
+        assert_eq!(needed(&["sharding(raw)", "crc32c"]), "a Zarr v3 library with the codecs crc32c, sharding");
+        assert!(needed(&["sharding(shuffle | zstd:3)"]).ends_with("codecs sharding, shuffle, zstd"));
+        let own = needed(&["knarr.grid", "zstd:3"]);
+        assert!(own.starts_with("Knarr, which alone has knarr.grid") && own.contains("codecs zstd"), "{own}");
+    }
 }

@@ -9,12 +9,14 @@ mod phases;
 mod scatter;
 mod variables;
 
-pub(crate) use facts::reader_needed;
+pub(crate) use facts::{reader_needed, zarr_reader};
 
 use knarr_core::error::Result;
 use knarr_core::plan::Action;
 use knarr_formats::repack::Repacked;
 use std::path::Path;
+
+use crate::repack::Failed;
 
 /// The result of one file as JSON.
 pub(crate) fn json(done: &Repacked) -> serde_json::Value {
@@ -67,11 +69,16 @@ fn civil(days: u64) -> (u64, u64, u64) {
 }
 
 /// Writes the page beside its place and renames it, so that an interrupted run leaves no half of it.
-pub(crate) fn write<'r>(path: &Path, done: impl IntoIterator<Item = &'r Repacked>, verified: bool) -> Result<()> {
+pub(crate) fn write<'r>(
+    path: &Path,
+    done: impl IntoIterator<Item = &'r Repacked>,
+    failed: &[Failed],
+    verified: bool,
+) -> Result<()> {
     let codecs = knarr_native::codecs()?;
     let files: Vec<_> = done.into_iter().map(|one| facts::File::new(one, &codecs)).collect();
     let context = page::Context { verified, command: command_line(), when: today() };
-    crate::output::replace(path, page::render(&files, &context).as_bytes())
+    crate::output::replace(path, page::render(&files, failed, &context).as_bytes())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The page: one section a file, each with its numbers, charts and table.
 
 use knarr_formats::repack::Repacked;
+use std::path::Path;
 
 use super::axis::number;
 use super::bars;
@@ -9,6 +10,7 @@ use super::html::{definitions, escape, put};
 use super::phases;
 use super::scatter::{self, Cost, times};
 use super::variables;
+use crate::repack::Failed;
 use crate::table;
 
 const STYLE: &str = include_str!("style.css");
@@ -22,29 +24,32 @@ pub(super) struct Context {
 }
 
 /// The whole page. It refers to nothing outside itself.
-pub(super) fn render(files: &[File<'_>], context: &Context) -> String {
+pub(super) fn render(files: &[File<'_>], failed: &[Failed], context: &Context) -> String {
+    let alone = files.len() == 1 && failed.is_empty();
     let mut page = String::from("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n");
     let title = match files {
-        [one] => format!("{} repacked", name(one.done)),
-        many => format!("{} files repacked", many.len()),
+        [one] if alone => format!("{} repacked", name(&one.done.input)),
+        many if failed.is_empty() => format!("{} files repacked", many.len()),
+        many => format!("{} of {} files repacked", many.len(), many.len() + failed.len()),
     };
     put!(&mut page, "<title>{}</title>\n<style>\n{STYLE}</style>\n", escape(&title));
     page.push_str("<noscript><style>.plot[hidden]{display:block}.choose{display:none}</style></noscript>\n</head>\n<body>\n<main>\n");
-    if files.len() > 1 {
+    if !alone {
         overview(&mut page, files, &title);
+        failures(&mut page, failed);
     }
     for (index, file) in files.iter().enumerate() {
-        if files.len() == 1 {
-            section(&mut page, file, index, files.len() == 1, context);
+        if alone {
+            section(&mut page, file, index, alone, context);
         } else {
             let open = if index == 0 { " open" } else { "" };
             put!(
                 &mut page,
                 "<details class=\"file\" id=\"file-{index}\"{open}><summary>{}</summary>\n",
-                escape(&name(file.done))
+                escape(&name(&file.done.input))
             );
-            section(&mut page, file, index, files.len() == 1, context);
+            section(&mut page, file, index, alone, context);
             page.push_str("</details>\n");
         }
     }
@@ -59,8 +64,20 @@ pub(super) fn render(files: &[File<'_>], context: &Context) -> String {
     page
 }
 
-fn name(done: &Repacked) -> String {
-    done.input.file_name().map_or_else(|| done.input.display().to_string(), |name| name.to_string_lossy().into_owned())
+fn name(input: &Path) -> String {
+    input.file_name().map_or_else(|| input.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Files that were not repacked, and why.
+fn failures(page: &mut String, failed: &[Failed]) {
+    if failed.is_empty() {
+        return;
+    }
+    page.push_str("<section><h2>Not repacked</h2>\n<div class=\"scroll\"><table><thead><tr><th>file</th><th>why</th></tr></thead>\n<tbody>\n");
+    for one in failed {
+        put!(page, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", escape(&name(&one.input)), escape(&one.error));
+    }
+    page.push_str("</tbody></table></div></section>\n");
 }
 
 /// All files in one table.
@@ -69,6 +86,9 @@ fn overview(page: &mut String, files: &[File<'_>], title: &str) {
     let (before, after) = (sum(|done| done.input_bytes), sum(|done| done.output_bytes));
     let seconds: f64 = files.iter().map(|file| file.done.seconds).sum();
     put!(page, "<header><h1>{}</h1></header>\n", escape(title));
+    if files.is_empty() {
+        return;
+    }
     tiles(
         page,
         before,
@@ -83,7 +103,7 @@ fn overview(page: &mut String, files: &[File<'_>], title: &str) {
         put!(
             page,
             "<tr><th scope=\"row\"><a href=\"#file-{index}\" data-open=\"file-{index}\">{}</a></th><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\"><b>{}</b></td><td class=\"n\">{:.2} s</td></tr>\n",
-            escape(&name(done)),
+            escape(&name(&done.input)),
             table::bytes(done.input_bytes),
             table::bytes(done.output_bytes),
             quotient(done.input_bytes, done.output_bytes),
@@ -96,7 +116,7 @@ fn overview(page: &mut String, files: &[File<'_>], title: &str) {
 fn section(page: &mut String, file: &File<'_>, index: usize, alone: bool, context: &Context) {
     let done = file.done;
     // With many files the line that opens the section has the name.
-    let heading = if alone { format!("<h1>{}</h1>\n", escape(&name(done))) } else { String::new() };
+    let heading = if alone { format!("<h1>{}</h1>\n", escape(&name(&done.input))) } else { String::new() };
     put!(
         page,
         "<header>{heading}<p class=\"route\"><code>{}</code> \u{2192} <code>{}</code></p></header>\n",
@@ -324,10 +344,18 @@ mod tests {
     fn the_page_stands_alone_and_names_stay_text() {
         let codecs = knarr_native::codecs_with_plugins(&[]).unwrap();
         let done = [repacked("<script>alert(1)</script>"), repacked("b\" onload=\"x")];
-        for files in [&done[..1], &done[..]] {
+        let failed = [Failed {
+            input: "<script>alert(2)</script>".into(),
+            output: "out.nc".into(),
+            error: "<b>: the file is damaged".into(),
+            exit_code: 3,
+        }];
+        for (files, failed) in [(&done[..1], &failed[..0]), (&done[..], &failed[..0]), (&done[..1], &failed[..])] {
             let files: Vec<_> = files.iter().map(|done| File::new(done, &codecs)).collect();
             let context = Context { verified: true, command: "knarr repack <a>".into(), when: "now".into() };
-            let page = render(&files, &context);
+            let page = render(&files, failed, &context);
+            assert_eq!(page.contains("the file is damaged"), !failed.is_empty());
+            assert_eq!(page.contains("1 of 2 files repacked"), !failed.is_empty());
             assert!(!page.contains("<script>alert") && !page.contains("\" onload=\"") && !page.contains("repack <a>"));
             for outside in ["http:", "https:", "src=", "url(", "@import", "<link"] {
                 assert!(!page.contains(outside), "{outside}");

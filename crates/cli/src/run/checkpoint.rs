@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use knarr_core::capture::{Event, Message};
 use knarr_core::checkpoint::pattern::Pattern;
 use knarr_core::checkpoint::set::is_set;
+use knarr_core::checkpoint::sets;
 use knarr_core::checkpoint::{Input, PackOptions};
 use knarr_core::config::{Config, FileRule, Route};
 use knarr_core::engine::{Engine, Progress, Silent};
@@ -31,9 +32,8 @@ use super::ranks;
 use super::restart::{Places, Restarted, bring_back};
 use crate::checkpoint::look::{Directory, are_written};
 use crate::checkpoint::merging::options_of;
-use crate::checkpoint::sets::{set_of, step_of, take};
 use crate::checkpoint::steps::{Complete, Finished, Rules, Steps};
-use crate::checkpoint::watching::{End, Host, Made, Verdict, Watching};
+use crate::checkpoint::watching::{End, Host, Made, Verdict, Watching, take};
 
 /// How long a file rests before it is taken for finished, if the rule does not say.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -152,7 +152,7 @@ impl Kept {
     pub(super) fn begin(&mut self) -> Result<Option<String>> {
         let found = self.directory.pass_over()?;
         let mut steps: BTreeSet<u64> = found.iter().map(|file| file.step).collect();
-        steps.retain(|step| !is_set(&set_of(&self.sets, *step)));
+        steps.retain(|step| !is_set(&sets::of_step(&self.sets, *step)));
         let Some((first, last)) = steps.first().zip(steps.last()) else { return Ok(None) };
         let which = match steps.len() {
             1 => format!("step {first}"),
@@ -310,7 +310,7 @@ impl Watched {
             settle: self.settle,
             patience: PATIENCE,
             force: true,
-            in_order: true,
+            live: true,
             ranks_key: "ranks in knarr.toml",
             remove_key: "remove_originals = true",
         };
@@ -438,7 +438,7 @@ impl Host for Watched {
     }
 
     fn removed(&mut self, set: &Path) {
-        let step = step_of(set);
+        let step = sets::step(set);
         let gone = self.rows.iter_mut().filter(|row| row.step.is_some() && row.step == step);
         for row in gone {
             row.became = Became::Left("it had a set, which newer ones have replaced".to_owned());

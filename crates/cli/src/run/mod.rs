@@ -256,7 +256,7 @@ impl Begun {
             crate::output::replace(path, text.as_bytes())?;
         }
         if let Some(path) = &arguments.report {
-            crate::report::write(path, summary.packed(), true)?;
+            crate::report::write(path, summary.packed(), &[], true)?;
         }
         Ok(())
     }

@@ -8,13 +8,14 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use knarr_core::checkpoint::pattern::Pattern;
+use knarr_core::checkpoint::restore;
 use knarr_core::checkpoint::restore::make_parent;
-use knarr_core::checkpoint::{Set, restore};
+use knarr_core::checkpoint::sets;
 use knarr_core::engine::{Engine, Silent};
 use knarr_core::error::{Error, ErrorKind, Result};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::checkpoint::sets::{completed, step_of};
+use crate::checkpoint::open;
 
 /// Where files come from and go to.
 pub(super) struct Places<'a> {
@@ -46,8 +47,8 @@ pub(super) struct Restarted {
 /// version, `Write`.
 pub(super) fn bring_back(engine: &Engine, places: &Places<'_>) -> Result<Option<Restarted>> {
     let mut damaged = Vec::new();
-    for path in completed(places.sets)?.into_iter().rev() {
-        let Some(step) = step_of(&path) else { continue };
+    for path in sets::completed(places.sets)?.into_iter().rev() {
+        let Some(step) = sets::step(&path) else { continue };
         match from_set(engine, places, &path, step) {
             Ok((restored, there)) => return Ok(Some(Restarted { step, set: path, restored, there, damaged })),
             Err(error) if is_damage(error.kind()) => damaged.push(error.at_once(&path.display().to_string())),
@@ -69,7 +70,7 @@ fn is_damage(kind: ErrorKind) -> bool {
 
 /// Brings the files of one set back, all or none. Returns how many were brought back, and how many were there.
 fn from_set(engine: &Engine, places: &Places<'_>, path: &Path, step: u64) -> Result<(usize, usize)> {
-    let set = Set::open(path, &engine.codecs)?;
+    let set = open(path, &engine.codecs)?;
     let files = &set.manifest().ranks;
     if let Some(other) = files.iter().find(|file| !places.is_of_step(&file.name, step)) {
         let what = format!("it holds '{}', which '{}' does not name for step {step}", other.display(), places.pattern);

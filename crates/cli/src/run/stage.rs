@@ -78,15 +78,17 @@ fn make_directory() -> Result<PathBuf> {
     Err(Error::new(ErrorKind::Write, "every name for a temporary directory is taken").at(parent.display().to_string()))
 }
 
-/// The library that programs get, beside the program `knarr` or in `lib` next to its directory.
+/// The library that programs get, beside the program `knarr` or in `lib/knarr` next to its directory.
 pub(super) fn library() -> Result<PathBuf> {
     const NAME: &str = "libknarr_preload.so";
     let program = std::env::current_exe().and_then(std::fs::canonicalize);
     let directory = program.ok().and_then(|program| program.parent().map(Path::to_path_buf)).unwrap_or_default();
-    let places = [directory.join(NAME), directory.join("../lib").join(NAME)];
+    let places = [directory.join(NAME), directory.join("../lib/knarr").join(NAME)];
     places.iter().find(|place| place.is_file()).cloned().ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "the library that programs are to load is missing")
-            .mend("build it with 'cargo build --release -p knarr-preload', or install it beside knarr or in ../lib")
+            .mend(
+                "build it with 'cargo build --release -p knarr-preload', or install it beside knarr or in ../lib/knarr",
+            )
             .at(places.first().map(|place| place.display().to_string()).unwrap_or_default())
     })
 }

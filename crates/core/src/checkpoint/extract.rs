@@ -1,5 +1,6 @@
 //! Single variables of single ranks, as NumPy files: what partial restores write.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
@@ -14,7 +15,7 @@ use crate::array::ArraySpec;
 use crate::chain::{Chain, Scratch};
 use crate::codec::CodecList;
 use crate::engine::{Engine, Progress};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::grid::{Placed, chunk_box, runs, volume};
 use crate::output::Temporary;
 use crate::pipeline::{chunk_count, chunk_position};
@@ -47,18 +48,22 @@ pub fn extract(
     progress: &dyn Progress,
 ) -> Result<Extracted> {
     let mut extracted = Extracted::default();
-    let mut found = false;
+    let mut groups: BTreeMap<usize, Vec<Wanted<'_>>> = BTreeMap::new();
     std::fs::create_dir_all(target).map_err(|error| Error::write(target, &error))?;
     for &rank in ranks {
         let described = set.manifest().ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
         let variables = &described.layout.layout.variables;
         let wanted: Vec<bool> = variables.iter().map(|variable| matches(patterns, &variable.path)).collect();
-        if wanted.contains(&true) {
-            found = true;
-            of_rank(engine, set, rank, described, &wanted, (target, force), progress, &mut extracted)?;
+        let of_group = groups.entry(described.group).or_default();
+        if wanted.contains(&true) && of_group.iter().all(|other| other.rank != rank) {
+            of_group.push(Wanted { rank, described, variables: wanted });
         }
     }
-    if found {
+    groups.retain(|_, wanted| !wanted.is_empty());
+    for wanted in groups.values() {
+        of_group(engine, set, wanted, (target, force), progress, &mut extracted)?;
+    }
+    if !groups.is_empty() {
         return Ok(extracted);
     }
     let ranks = ranks.iter().filter_map(|&rank| set.manifest().ranks.get(rank));
@@ -78,86 +83,128 @@ fn matches(patterns: &[String], path: &str) -> bool {
     patterns.iter().any(|pattern| glob_matches(pattern, name) || glob_matches(pattern, path))
 }
 
-#[expect(clippy::too_many_arguments, reason = "one rank of one call")]
-fn of_rank(
+/// What is wanted of one rank.
+struct Wanted<'a> {
+    rank: usize,
+    described: &'a RankFile,
+    /// For each variable of its file.
+    variables: Vec<bool>,
+}
+
+impl Wanted<'_> {
+    fn has(&self, piece: usize) -> bool {
+        let variable = self.described.layout.pieces.get(piece).and_then(|piece| piece.variable);
+        variable.is_some_and(|variable| self.variables.get(variable) == Some(&true))
+    }
+}
+
+/// Ranks of a group share frames, each of which is read once.
+fn of_group(
     engine: &Engine,
     set: &Set,
-    rank: usize,
-    described: &RankFile,
-    wanted: &[bool],
+    wanted: &[Wanted<'_>],
     (target, force): (&Path, bool),
     progress: &dyn Progress,
     extracted: &mut Extracted,
 ) -> Result<()> {
-    let layout = &described.layout;
-    let is_wanted = |number: usize| {
-        let variable = layout.pieces.get(number).and_then(|piece| piece.variable);
-        variable.is_some_and(|variable| wanted.get(variable) == Some(&true))
-    };
-    // The pieces go where they lay in the rank's file, most of which stays a hole.
-    let scratch = Temporary::create(&target.join(format!("rank-{rank}")), true)?;
-    let open = || OpenOptions::new().read(true).write(true).open(scratch.path());
-    let pieces = open().map_err(|error| Error::write(scratch.path(), &error))?;
-    let put = |_: usize, offset: u64, bytes: &[u8]| {
+    // The pieces of a rank go where they lay in its file, most of which stays a hole.
+    let mut scratch = BTreeMap::new();
+    for one in wanted {
+        let temporary = Temporary::create(&target.join(format!("rank-{}", one.rank)), true)?;
+        let open = || OpenOptions::new().read(true).write(true).open(temporary.path());
+        let file = open().map_err(|error| Error::write(temporary.path(), &error))?;
+        scratch.insert(one.rank, (one, temporary, file));
+    }
+    let is_wanted = |rank: usize, number: usize| scratch.get(&rank).is_some_and(|(one, ..)| one.has(number));
+    let put = |rank: usize, offset: u64, bytes: &[u8]| {
         progress.advance(bytes.len() as u64);
-        pieces.write_all_at(bytes, offset).map_err(|error| Error::write(scratch.path(), &error))
+        let Some((_, temporary, file)) = scratch.get(&rank) else { return Ok(()) };
+        file.write_all_at(bytes, offset).map_err(|error| Error::write(temporary.path(), &error))
     };
-    let (read, damage) = fetch(engine, set, Proof::Hashes, |other, number| other == rank && is_wanted(number), put)?;
+    let (read, mut damage) = fetch(engine, set, Proof::Hashes, is_wanted, put)?;
     extracted.read_bytes += read;
-    let damage = damage.into_values().next();
-    let variables = layout.layout.variables.iter().zip(wanted).filter(|(_, wanted)| **wanted);
-    for (variable, _) in variables {
-        if damage.as_ref().is_some_and(|damage| damage.variables.contains(&variable.path)) {
+    for (rank, (one, _, pieces)) in &scratch {
+        let damage = damage.remove(rank);
+        of_rank(&engine.codecs, one, pieces, damage.as_ref(), (target, force), extracted)?;
+        extracted.damage.extend(damage);
+    }
+    Ok(())
+}
+
+/// Writes the wanted variables of a rank but for those that `damage` names.
+fn of_rank(
+    codecs: &CodecList,
+    wanted: &Wanted<'_>,
+    pieces: &File,
+    damage: Option<&Damage>,
+    (target, force): (&Path, bool),
+    extracted: &mut Extracted,
+) -> Result<()> {
+    let described = wanted.described;
+    let variables = described.layout.layout.variables.iter().zip(&wanted.variables);
+    for (variable, _) in variables.filter(|(_, wanted)| **wanted) {
+        if damage.is_some_and(|damage| damage.variables.contains(&variable.path)) {
             continue;
         }
-        let path = target.join(described.path()).join(file_name(&variable.path));
-        make_parent(target, &path)?;
-        let output = Temporary::create(&path, force)?;
-        let done = OpenOptions::new()
-            .write(true)
-            .open(output.path())
-            .map_err(|error| Error::write(&path, &error))
-            .and_then(|file| write(&engine.codecs, variable, &pieces, &file, &path));
+        let done = file_name(&variable.path).and_then(|name| {
+            let path = target.join(described.path()).join(name);
+            make_parent(target, &path)?;
+            let output = Temporary::create(&path, force)?;
+            let file =
+                OpenOptions::new().write(true).open(output.path()).map_err(|error| Error::write(&path, &error))?;
+            write(codecs, variable, pieces, &file, &path)?;
+            output.publish()?;
+            Ok(path)
+        });
         match done {
-            Ok(()) => {
-                output.publish()?;
-                extracted.files.push((rank, variable.path.clone(), path));
-            }
-            Err(error) if error.kind() == crate::ErrorKind::Write => return Err(error),
+            Ok(path) => extracted.files.push((wanted.rank, variable.path.clone(), path)),
+            Err(error) if matches!(error.kind(), ErrorKind::Write | ErrorKind::Exists) => return Err(error),
             Err(error) => extracted.damage.push(Damage {
-                rank,
+                rank: wanted.rank,
                 name: described.display(),
                 variables: vec![variable.path.clone()],
                 error: error.at_variable(&variable.path),
             }),
         }
     }
-    extracted.damage.extend(damage);
     Ok(())
 }
 
-/// The path of a variable as that of a file.
-fn file_name(path: &str) -> PathBuf {
-    let part = |part: &str| {
-        let mut name = Vec::new();
+/// The path of a variable as that of a file. What files cannot have is written `%XX`; so is the dot of groups that are
+/// called like the file of a variable.
+fn file_name(path: &str) -> Result<PathBuf> {
+    let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    let mut out = Vec::new();
+    for (number, part) in parts.iter().enumerate() {
+        let is_last = number + 1 == parts.len();
         let is_dots = part.bytes().all(|byte| byte == b'.');
-        for byte in part.bytes() {
-            if byte < 0x20 || byte == 0x7F || byte == b'%' || byte == b'\\' || is_dots {
-                name.extend_from_slice(format!("%{byte:02X}").as_bytes());
+        let dot = part.len().checked_sub(NPY.len()).filter(|_| !is_last && part.ends_with(NPY));
+        let begin = out.len();
+        for (at, byte) in part.bytes().enumerate() {
+            if byte < 0x20 || byte == 0x7F || byte == b'%' || byte == b'\\' || is_dots || dot == Some(at) {
+                out.extend_from_slice(format!("%{byte:02X}").as_bytes());
             } else {
-                name.push(byte);
+                out.push(byte);
             }
         }
-        name
-    };
-    let mut out = part(path.trim_start_matches('/').split('/').next().unwrap_or_default());
-    for other in path.trim_start_matches('/').split('/').skip(1) {
-        out.push(b'/');
-        out.extend(part(other));
+        if is_last {
+            out.extend_from_slice(NPY.as_bytes());
+        }
+        if out.len() - begin > LONGEST_NAME {
+            return Err(Error::unsupported("its name is too long for a file")
+                .mend("restore the whole file and read the variable from it"));
+        }
+        if !is_last {
+            out.push(b'/');
+        }
     }
-    out.extend_from_slice(b".npy");
-    PathBuf::from(std::ffi::OsStr::from_bytes(&out))
+    Ok(PathBuf::from(std::ffi::OsStr::from_bytes(&out)))
 }
+
+/// What files of variables end with.
+const NPY: &str = ".npy";
+/// Bytes of a file name that file systems take (`NAME_MAX`).
+const LONGEST_NAME: usize = 255;
 
 /// Writes the elements of a variable, which lie in `pieces` as in the rank's file.
 fn write(codecs: &CodecList, variable: &StoredVariable, pieces: &File, out: &File, path: &Path) -> Result<()> {
@@ -264,8 +311,12 @@ mod tests {
             ("/../a", "%2E%2E/a.npy"),
             ("/a/./b", "a/%2E/b.npy"),
             ("/50%\n", "50%25%0A.npy"),
+            ("/x.npy", "x.npy.npy"),
+            ("/x.npy/y", "x%2Enpy/y.npy"),
         ] {
-            assert_eq!(file_name(path).to_str(), Some(name));
+            assert_eq!(file_name(path).unwrap().to_str(), Some(name));
         }
+        assert!(file_name(&"v".repeat(251)).is_ok());
+        assert!(file_name(&"v".repeat(252)).is_err());
     }
 }

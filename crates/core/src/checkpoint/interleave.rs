@@ -11,11 +11,14 @@ pub(super) fn runs(lanes: &[usize], block: u64, mut take: impl FnMut(usize, Rang
         _ => longest.max(1),
     };
     let mut begin = 0;
-    while begin < longest {
-        for (lane, &length) in lanes.iter().enumerate().filter(|&(_, &length)| length > begin) {
+    // Only lanes that still hold something are looked at: a forged set may have a million that hold nothing.
+    let mut left: Vec<(usize, usize)> = lanes.iter().copied().enumerate().filter(|&(_, length)| length > 0).collect();
+    while !left.is_empty() {
+        for &(lane, length) in &left {
             take(lane, begin..length.min(begin.saturating_add(block)));
         }
         begin = begin.saturating_add(block);
+        left.retain(|&(_, length)| length > begin);
     }
 }
 

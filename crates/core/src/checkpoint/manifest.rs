@@ -28,7 +28,7 @@ const LARGEST: usize = 4 << 30;
 const MOST_GROWTH: usize = 1 << 16;
 
 /// What a set holds.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Manifest {
     /// What was decided, and by whom.
     pub summary: Summary,
@@ -164,7 +164,11 @@ impl Manifest {
         Ok([&MAGIC[..], &[VERSION], &framed].concat())
     }
 
-    fn body(&self) -> Result<Vec<u8>> {
+    /// What the frame of the file holds.
+    ///
+    /// # Errors
+    /// `Internal` if the summary cannot be written.
+    pub(super) fn body(&self) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let summary = serde_json::to_vec(&self.summary).map_err(|error| Error::internal(error.to_string()))?;
         put_bytes(&mut out, &summary);
@@ -245,7 +249,11 @@ impl Manifest {
         Self::read_body(&body)
     }
 
-    fn read_body(body: &[u8]) -> Result<Self> {
+    /// Reads what [`Manifest::body`] made, which is hostile.
+    ///
+    /// # Errors
+    /// `Corrupt` for everything that does not describe whole files.
+    pub(super) fn read_body(body: &[u8]) -> Result<Self> {
         let mut reader = Reader::new("manifest", body);
         let manifest = Self::parse(&mut reader)?;
         if reader.left() > 0 {

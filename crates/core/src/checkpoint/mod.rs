@@ -2,19 +2,24 @@
 //!
 //! After mcrEngine (Islam et al., Scientific Programming 21, 2013). Reading order: [`layout`], [`pieces`] (how a file is
 //! cut), `similarity` (which pieces are alike), [`scheme`] (how they are merged), [`decide`] (what suits a class),
-//! `merge` and [`mod@pack`], [`manifest`] and [`set`] (what lies on disk), [`restore`](mod@restore); apart: [`pattern`] (names of
-//! files), [`interval`] (how often).
+//! `merge` and `group` (one file of frames), [`grouping`] (which ranks and processes), [`together`] and `part` (many
+//! processes), [`mod@pack`] (one), [`manifest`] and [`set`] (what lies on disk), [`restore`](mod@restore); apart: [`pattern`]
+//! (names of files), [`interval`] (how often).
 
 pub mod decide;
 pub mod extract;
+mod group;
+pub mod grouping;
 mod interleave;
 pub mod interval;
 pub mod layout;
+pub mod library;
 pub mod manifest;
 mod merge;
 mod names;
 mod npy;
 pub mod pack;
+mod part;
 pub mod pattern;
 pub mod pieces;
 mod records;
@@ -23,15 +28,20 @@ pub mod restore;
 mod scan;
 pub mod scheme;
 pub mod set;
+pub mod sets;
 pub mod similarity;
+pub mod together;
 pub mod verify;
 
 pub use extract::{Extracted, extract};
+pub use grouping::{Group, Grouping, Member, deal};
 pub use names::natural;
 pub use pack::{Input, PackOptions, Packed, pack};
+pub use part::Part;
 pub use restore::{Damage, Restored, restore};
 pub use scan::Finder;
 pub use scheme::Scheme;
 pub use set::Set;
 pub use similarity::Similarity;
+pub use together::Together;
 pub use verify::{Verified, verify};

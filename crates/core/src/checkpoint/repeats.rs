@@ -33,9 +33,11 @@ pub(super) struct Earlier<'a> {
 }
 
 impl<'a> Earlier<'a> {
-    pub(super) fn new(manifest: &'a Manifest) -> Self {
+    /// Content of the stores that are `linked`: those that the new set can have.
+    pub(super) fn new(manifest: &'a Manifest, linked: &[bool]) -> Self {
         let mut found = HashMap::new();
-        for (number, frame) in manifest.frames.iter().enumerate() {
+        let is_linked = |frame: &FrameEntry| linked.get(frame.store).copied().unwrap_or(false);
+        for (number, frame) in manifest.frames.iter().enumerate().filter(|(_, frame)| is_linked(frame)) {
             for (place, piece) in frame.pieces.iter().enumerate() {
                 if let Some(hash) = piece.hash {
                     found.entry((hash, piece.length)).or_insert((number, place));
@@ -121,23 +123,21 @@ impl Repeats {
         self.kept.get(rank).and_then(|pieces| pieces.get(number)).copied().unwrap_or(false)
     }
 
-    /// A stored piece with all its places. `first_rank` is the group's first rank in the set.
-    pub(super) fn stored(&self, files: &[Scanned], first_rank: usize, place: (usize, usize)) -> Option<StoredPiece> {
+    /// A stored piece with all its places.
+    pub(super) fn stored(&self, files: &[Scanned], place: Place) -> Option<StoredPiece> {
         let file = files.get(place.0)?;
         let length = file.pieces.get(place.1)?.length;
         let hash = (length >= HASHED).then(|| file.hashes.get(place.1).copied()).flatten();
         let copies = self.copies.get(&place).map(Vec::as_slice).unwrap_or_default();
-        let places =
-            [&[place], copies].concat().into_iter().map(|(rank, number)| (first_rank + rank, number)).collect();
-        Some(StoredPiece { length, hash, places })
+        Some(StoredPiece { length, hash, places: [&[place], copies].concat() })
     }
 
     /// Entries for the frames of the earlier set that are used, with the numbers of its stores.
-    pub(super) fn earlier_frames(&self, earlier: &Manifest, first_rank: usize) -> Vec<FrameEntry> {
+    pub(super) fn earlier_frames(&self, earlier: &Manifest) -> Vec<FrameEntry> {
         let entry = |(number, places): &EarlierFrame| {
             let mut frame = earlier.frames.get(*number)?.clone();
             for (piece, places) in frame.pieces.iter_mut().zip(places) {
-                piece.places = places.iter().map(|&(rank, number)| (first_rank + rank, number)).collect();
+                piece.places.clone_from(places);
             }
             Some(frame)
         };

@@ -10,17 +10,19 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::{Deserialize, Serialize};
+
+use super::group::WORKER;
 use super::manifest::{FrameEntry, RankFile};
 use super::names;
-use super::pack::WORKER;
 use super::scan::piece_hash;
 use super::set::{FrameBuffers, Set};
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};
-use crate::output::Temporary;
+use crate::output::{Temporary, refuse_existing};
 
 /// What is not what it was: one rank's file cannot be restored.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Damage {
     /// Rank in the set.
     pub rank: usize,
@@ -58,20 +60,44 @@ pub fn restore(
     force: bool,
     progress: &dyn Progress,
 ) -> Result<Restored> {
+    let named = |&rank: &usize| {
+        let file = set.manifest().ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
+        Ok((rank, file.name.clone()))
+    };
+    let files = ranks.iter().map(named).collect::<Result<Vec<_>>>()?;
+    restore_as(engine, set, &files, target, force, progress)
+}
+
+/// As [`restore`], for ranks with the names that their files get, which are paths below `target`.
+///
+/// # Errors
+/// As for [`restore`].
+pub(super) fn restore_as(
+    engine: &Engine,
+    set: &Set,
+    files: &[(usize, Vec<u8>)],
+    target: &Path,
+    force: bool,
+    progress: &dyn Progress,
+) -> Result<Restored> {
     let manifest = set.manifest();
-    let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for &rank in ranks {
-        let file = manifest.ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
-        groups.entry(file.group).or_default().push(rank);
+    let mut groups: BTreeMap<usize, BTreeMap<usize, &[u8]>> = BTreeMap::new();
+    for (rank, name) in files {
+        let file = manifest.ranks.get(*rank).ok_or_else(|| no_rank(set, *rank))?;
+        refuse_existing(&target.join(std::ffi::OsStr::from_bytes(name)), force)?;
+        groups.entry(file.group).or_default().insert(*rank, name);
     }
     std::fs::create_dir_all(target).map_err(|error| Error::write(target, &error))?;
-    let lengths = ranks.iter().filter_map(|&rank| manifest.ranks.get(rank)).map(|rank| rank.layout.layout.length);
+    let lengths = files.iter().filter_map(|(rank, _)| manifest.ranks.get(*rank)).map(|rank| rank.layout.layout.length);
     progress.begin("restoring", lengths.sum());
     let mut restored = Restored::default();
-    for ranks in groups.values_mut() {
-        ranks.sort_unstable();
-        ranks.dedup();
-        restore_group(engine, set, ranks, target, force, progress, &mut restored)?;
+    for files in groups.values() {
+        let mut outputs = BTreeMap::new();
+        for (&rank, name) in files {
+            let described = manifest.ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
+            outputs.insert(rank, Output::create(rank, described, name, target, force)?);
+        }
+        fill(engine, set, outputs, progress, &mut restored)?;
     }
     Ok(restored)
 }
@@ -88,24 +114,19 @@ pub(super) fn no_rank(set: &Set, rank: usize) -> Error {
 struct Output<'a> {
     rank: usize,
     described: &'a RankFile,
+    path: PathBuf,
     temporary: Temporary,
     file: File,
 }
 
-fn restore_group(
+/// Writes the files of the ranks of one group and gives those their names that are what they were.
+fn fill(
     engine: &Engine,
     set: &Set,
-    ranks: &[usize],
-    target: &Path,
-    force: bool,
+    outputs: BTreeMap<usize, Output<'_>>,
     progress: &dyn Progress,
     restored: &mut Restored,
 ) -> Result<()> {
-    let mut outputs = BTreeMap::new();
-    for &rank in ranks {
-        let described = set.manifest().ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
-        outputs.insert(rank, Output::create(rank, described, target, force)?);
-    }
     let scatter = |rank: usize, offset: u64, bytes: &[u8]| match outputs.get(&rank) {
         Some(output) => output.put(offset, bytes, progress),
         None => Ok(()),
@@ -128,7 +149,7 @@ fn restore_group(
                 .at(set.path().display().to_string());
             restored.damage.push(Damage { rank, name, variables: Vec::new(), error });
         } else {
-            let path = target.join(output.described.path());
+            let path = output.path;
             restored.bytes += output.temporary.publish()?;
             restored.files.push((rank, path));
         }
@@ -236,9 +257,9 @@ impl RankFile {
 }
 
 impl<'a> Output<'a> {
-    fn create(rank: usize, described: &'a RankFile, target: &Path, force: bool) -> Result<Self> {
-        names::check(&described.name)?;
-        let path = target.join(described.path());
+    fn create(rank: usize, described: &'a RankFile, name: &[u8], target: &Path, force: bool) -> Result<Self> {
+        names::check(name)?;
+        let path = target.join(std::ffi::OsStr::from_bytes(name));
         make_parent(target, &path)?;
         let temporary = Temporary::create(&path, force)?;
         let open = || {
@@ -247,7 +268,7 @@ impl<'a> Output<'a> {
             Ok(file)
         };
         let file = open().map_err(|error| Error::write(&path, &error))?;
-        Ok(Self { rank, described, temporary, file })
+        Ok(Self { rank, described, path, temporary, file })
     }
 
     fn put(&self, offset: u64, bytes: &[u8], progress: &dyn Progress) -> Result<()> {

@@ -62,11 +62,14 @@ pub(super) struct Scanned {
 /// `Read`, `NotFound`; `Differs` if the file changes meanwhile; `Unsupported` if it is no regular file.
 pub(super) fn scan(engine: &Engine, path: &Path, find: Finder<'_>, progress: &dyn Progress) -> Result<Scanned> {
     let read_error = |error: std::io::Error| Error::read(path, &error);
+    // Opening a pipe would wait for who writes to it.
+    if !std::fs::metadata(path).map_err(read_error)?.is_file() {
+        return Err(Error::unsupported("not a regular file")
+            .mend("name the files that the program wrote")
+            .at(path.display().to_string()));
+    }
     let file = File::open(path).map_err(read_error)?;
     let metadata = file.metadata().map_err(read_error)?;
-    if !metadata.is_file() {
-        return Err(Error::unsupported("not a regular file").at(path.display().to_string()));
-    }
     let identity = Identity::of(&metadata);
     let (layout, carried_whole) = match find(path) {
         Ok(layout) if layout.length != identity.length => return Err(changed(path)),

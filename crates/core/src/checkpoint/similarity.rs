@@ -198,23 +198,29 @@ impl Classes {
 
     /// Small classes joined with their numbered siblings, then with all of their type.
     fn joined(self) -> Vec<Class> {
-        let joined = self.join(|class, _| without_numbers(&class.key));
-        let joined = joined.join(|class, _| format!("small_{}_{:?}", class.dtype, class.endian));
+        let joined =
+            self.join(|class| format!("{}_{}_{:?}", without_numbers(stem(&class.key)), class.dtype, class.endian));
+        let joined = joined.join(|class| format!("small_{}_{:?}", class.dtype, class.endian));
         joined.list.into_iter().map(|(class, keys)| sorted(class, keys)).collect()
     }
 
-    fn join(self, name: impl Fn(&Class, &[String]) -> String) -> Self {
+    fn join(self, name: impl Fn(&Class) -> String) -> Self {
         let mut made = Self::default();
         for (class, keys) in self.list {
             let bytes: u64 = class.units.iter().map(|unit| unit.bytes).sum();
             let is_variables = !matches!(class.key.as_str(), "skeleton" | "compressed" | "bundle");
-            let name = if bytes < SMALL_CLASS && is_variables { name(&class, &keys) } else { class.key.clone() };
+            let name = if bytes < SMALL_CLASS && is_variables { name(&class) } else { class.key.clone() };
             for (unit, key) in class.units.into_iter().zip(keys) {
                 made.push(&name, key, class.dtype, class.endian, unit);
             }
         }
         made
     }
+}
+
+/// The key of a variable without its type and class.
+fn stem(key: &str) -> &str {
+    key.rsplitn(3, '_').nth(2).unwrap_or(key)
 }
 
 /// Units of one variable side by side, each in the order of ranks.
@@ -299,7 +305,23 @@ mod tests {
         variables.push(("/time", DType::F64, Endian::Little, &[]));
         variables.push(("/lonely", DType::F64, Endian::Little, &[100]));
         let found = keys(&Similarity::default(), &[layout(&variables)]);
-        let wanted = [("skeleton", 1), ("Grid#/rho_f#le_#d", 200), ("bundle", 1), ("small_f64_Little", 1)];
+        let wanted = [("skeleton", 1), ("Grid#/rho_f64_Little", 200), ("bundle", 1), ("small_f64_Little", 1)];
+        assert_eq!(found, wanted.map(|(key, count)| (key.to_owned(), count)));
+    }
+
+    #[test]
+    fn siblings_of_other_types_stay_apart() {
+        let of = |n: u32, dtype, endian| (format!("/v{n}"), dtype, endian);
+        let variables = (0..60).map(|n| match n % 3 {
+            0 => of(n, DType::F32, Endian::Little),
+            1 => of(n, DType::F64, Endian::Little),
+            _ => of(n, DType::F64, Endian::Big),
+        });
+        let variables: Vec<_> = variables.collect();
+        let variables: Vec<(&str, DType, Endian, &[u64])> =
+            variables.iter().map(|(name, dtype, endian)| (name.as_str(), *dtype, *endian, &[2000][..])).collect();
+        let found = keys(&Similarity::default(), &[layout(&variables)]);
+        let wanted = [("skeleton", 1), ("v#_f32_Little", 20), ("v#_f64_Little", 20), ("v#_f64_Big", 20)];
         assert_eq!(found, wanted.map(|(key, count)| (key.to_owned(), count)));
     }
 }

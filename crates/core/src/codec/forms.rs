@@ -77,7 +77,9 @@ impl Reader {
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Core => "any build of HDF5",
-            Self::NetCdf => "netCDF-4 with its own plugins (zstd, Blosc, bzip2), or HDF5 with hdf5plugin",
+            Self::NetCdf => {
+                "netCDF-C with its filter plugins (Debian's package has none), or HDF5 with those of hdf5plugin"
+            }
             Self::Standard => "HDF5 with the registered filters of hdf5plugin",
             Self::Knarr => "HDF5 with Knarr's filter (id 45223)",
         }

@@ -6,9 +6,9 @@ use super::{MetadataDifference, blocks, compare_metadata, read_block};
 use crate::array::{ArraySpec, Endian};
 use crate::engine::{Engine, Progress};
 use crate::error::{ErrorKind, Result};
-use crate::model::{AttributeValue, Model, Variable};
+use crate::model::{Model, Variable};
 use crate::pipeline::{chunk_position, chunk_region};
-use crate::provenance::QUALITY_ATTRIBUTE;
+use crate::provenance::promised;
 use crate::quality::{Bound, Observed, Quality};
 use crate::quantization::is_container;
 use crate::store::{Source, Strings};
@@ -151,7 +151,7 @@ fn compare_values(
     if a.shape != b.shape {
         return Ok(unlike(&a.path, &format!("shape {:?} against {:?}", a.shape, b.shape)));
     }
-    let promised = promise(b);
+    let promised = promised(b);
     let result = |difference, observed| VariableComparison { path: a.path.clone(), difference, promised, observed };
     let (block, count) = blocks(a)?;
     let count = usize::try_from(count).unwrap_or(usize::MAX);
@@ -204,14 +204,6 @@ fn compare_strings((original, i): (&dyn Source, usize), (copy, j): (&dyn Source,
         }
     }
     Ok(VariableComparison { path: a.path.clone(), difference, promised: Quality::LOSSLESS, observed: None })
-}
-
-/// What was promised for a variable, as recorded when it was written.
-fn promise(variable: &Variable) -> Quality {
-    match variable.attribute(QUALITY_ATTRIBUTE) {
-        Some(AttributeValue::Text(text)) => text.parse().unwrap_or(Quality::LOSSLESS),
-        _ => Quality::LOSSLESS,
-    }
 }
 
 struct Part {

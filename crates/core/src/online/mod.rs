@@ -39,14 +39,16 @@ const MOST_KEPT: usize = 4;
 /// Bytes of a chunk that a choice looks at, and that features are computed from.
 const SAMPLE: usize = 256 << 10;
 const FEATURES: usize = 64 << 10;
-/// Times that the sample may be encoded in a first choice.
-const TRIALS: f64 = 8.0;
+/// Times that the sample may be encoded in a first choice, and where size counts for nothing: what trials take is a part
+/// of what is to be saved.
+const TRIALS: f64 = 6.0;
+const TRIALS_FOR_COST: f64 = 2.0;
 /// Seconds of one core that a choice takes beside its trials: features and predictions.
 const OVERHEAD: f64 = 0.002;
 /// Seconds of one core that trials of a first choice may take however small a chunk is.
 const LEAST_TRIALS: f64 = 0.0005;
 /// The same however slow the candidates are: a dataset may have no more chunks than this one.
-const MOST_TRIALS: f64 = 0.1;
+const MOST_TRIALS: f64 = 0.06;
 /// Chains for chunks of one value, the first that the codecs serve.
 const CONSTANT: [&str; 2] = ["zstd:1", "snappy"];
 /// A ratio that is not worth a decoder.
@@ -191,7 +193,7 @@ impl Job<'_> {
         let state = &mut *lock(&dataset.state);
         let bound = self.bound();
         let sketch = Sketch::of(self.spec, self.raw);
-        let kind = match state.memory.decide(&sketch, OVERHEAD, TRIALS * self.sample_bytes()) {
+        let kind = match state.memory.decide(&sketch, OVERHEAD, self.trial_bytes()) {
             Decision::Use(kind) => kind,
             Decision::Choose { kind, seconds } => {
                 let learnt = state.memory.beliefs(kind);
@@ -217,9 +219,11 @@ impl Job<'_> {
         Ok(Step { met, encoder })
     }
 
+    /// Bytes that a first choice may encode in trials.
     #[expect(clippy::cast_precision_loss, reason = "sizes of chunks are far below 2^52")]
-    fn sample_bytes(&self) -> f64 {
-        self.raw.len().min(SAMPLE) as f64
+    fn trial_bytes(&self) -> f64 {
+        let times = if self.wishes.goal.weighs_size() { TRIALS } else { TRIALS_FOR_COST };
+        times * self.raw.len().min(SAMPLE) as f64
     }
 
     /// The quality resolved for this chunk. A fraction of the range is one of the chunk's own range, which keeps that
@@ -242,7 +246,7 @@ impl Job<'_> {
         let predicted = predict(&chains, &outlook, goal, profile, codecs);
         let budget = seconds.unwrap_or_else(|| {
             // No more than twice what the chunk itself takes.
-            let bytes = (TRIALS * self.sample_bytes()).min(2.0 * self.raw_bytes());
+            let bytes = self.trial_bytes().min(2.0 * self.raw_bytes());
             (bytes / 1e6 / expected_speed(&predicted, goal)).clamp(LEAST_TRIALS, MOST_TRIALS)
         });
         let trials = Trials { codecs, profile, goal, bound, budget };

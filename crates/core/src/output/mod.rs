@@ -6,4 +6,5 @@ mod write_behind;
 
 pub use staging::{Kind, Staging};
 pub use temporary::Temporary;
+pub(crate) use temporary::refuse_existing;
 pub(crate) use write_behind::WriteBehind;

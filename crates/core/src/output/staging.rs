@@ -46,7 +46,7 @@ impl Staging {
         remove_abandoned(target, name);
         let count = COUNTER.fetch_add(1, Ordering::Relaxed);
         let dir = target.with_file_name(format!("{}{}-{count}", prefix(name), std::process::id()));
-        fs::create_dir(&dir).map_err(|error| Error::write(&dir, &error))?;
+        fs::create_dir(&dir).map_err(|error| Error::write(target, &error))?;
         let lock = File::open(&dir).ok().filter(|lock| lock.try_lock().is_ok());
         Ok(Self { kind, _lock: lock, target: target.to_owned(), dir, force, bytes: 0, published: false })
     }
@@ -106,9 +106,9 @@ impl Staging {
         Ok(())
     }
 
-    /// Path that a file of the directory has until it is published.
-    pub fn path(&self, relative: &str) -> PathBuf {
-        self.dir.join(relative)
+    /// Path that the directory has until it is published.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Syncs everything and gives the directory its final name. Returns the bytes written by this.

@@ -1,7 +1,8 @@
 //! Output under a temporary name beside its final place, until it is complete.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,6 +19,9 @@ pub struct Temporary {
     behind: Option<WriteBehind>,
 }
 
+/// Bytes of a file name that file systems take (`NAME_MAX`).
+const LONGEST_NAME: usize = 255;
+
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 impl Temporary {
@@ -31,10 +35,13 @@ impl Temporary {
             .file_name()
             .ok_or_else(|| Error::usage("the output needs a file name").at(target.display().to_string()))?;
         loop {
-            let mut hidden = OsString::from(".");
-            hidden.push(name);
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            hidden.push(format!(".knarr-{:x}-{number:x}.tmp", std::process::id()));
+            let mark = format!(".knarr-{:x}-{number:x}.tmp", std::process::id());
+            let mut hidden = OsString::from(".");
+            // Names are no longer than 255 bytes; of a long one the beginning must do.
+            let bytes = name.as_bytes();
+            hidden.push(OsStr::from_bytes(&bytes[..bytes.len().min(LONGEST_NAME - 1 - mark.len())]));
+            hidden.push(mark);
             let path = target.with_file_name(hidden);
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(_) => return Ok(Self { path, target: target.to_owned(), force, published: false, behind: None }),
@@ -98,7 +105,11 @@ impl Drop for Temporary {
     }
 }
 
-fn refuse_existing(target: &Path, force: bool) -> Result<()> {
+/// Refuses to replace what was not to be replaced.
+///
+/// # Errors
+/// `Exists` if there is something called `target`, and it may not be replaced.
+pub(crate) fn refuse_existing(target: &Path, force: bool) -> Result<()> {
     if !force && target.symlink_metadata().is_ok() {
         return Err(Error::new(ErrorKind::Exists, "the output exists")
             .mend("choose another name, or ask to replace it (--force)")

@@ -14,7 +14,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::features::Features;
 use crate::model::Variable;
 use crate::plan::{Action, Candidate, Choice, Plan, VariablePlan};
-use crate::predictor::Subject;
 use crate::quality::Bound;
 use crate::settings::{Settings, VariableSettings, chunk_shape};
 use crate::store::Source;
@@ -33,6 +32,8 @@ const SEVERAL: u64 = 4 << 20;
 const FEATURES: usize = 768 << 10;
 /// Bytes of an array in memory that trials see at most.
 const LARGEST_SAMPLE: usize = 64 << 20;
+/// Why a chain was taken that the user gave.
+const AS_ASKED: &str = "as asked";
 
 /// Plans every variable of `source` for an output of kind `target`.
 ///
@@ -89,10 +90,9 @@ pub fn plan_array(
     settings.quality.validate(spec.dtype)?;
     let bound = settings.quality.bound_of(spec, bytes);
     let samples = vec![cut(spec, bytes, LARGEST_SAMPLE)];
-    let subject = look(&engine.codecs, &cut_samples(&samples, FEATURES, FEATURES / SAMPLES), bound.as_ref());
     let chunk: Vec<u64> = spec.shape.iter().map(|&n| n as u64).collect();
     let job = ChoiceJob { engine, goal, target, bound, settings, spec, raw_bytes: bytes.len() as u64, chunk };
-    let choice = job.choose(subject, &samples)?;
+    let choice = job.choose(&samples)?;
     Ok(Choice { seconds: thread_seconds() - begin, ..choice })
 }
 
@@ -138,8 +138,6 @@ impl Planner<'_> {
             return Ok(Action::Copy("under 2 KiB".to_owned()));
         }
         let bound = self.bound(&mine)?;
-        let samples = self.samples(&chunk)?;
-        let subject = look(&self.engine.codecs, &cut_samples(&samples, FEATURES, FEATURES / SAMPLES), bound.as_ref());
         let spec = variable.chunk_spec(&chunk);
         let job = ChoiceJob {
             engine: self.engine,
@@ -151,7 +149,12 @@ impl Planner<'_> {
             raw_bytes: variable.raw_bytes(),
             chunk,
         };
-        let mut choice = job.choose(subject, &samples)?;
+        let mut choice = if job.is_settled() {
+            job.settled()?
+        } else {
+            let samples = self.samples(&job.chunk)?;
+            job.choose(&samples)?
+        };
         if !asked && same_chunks && self.is_kept(&choice) {
             return Ok(Action::Copy(format!("already as small: {}", variable.chain)));
         }
@@ -238,8 +241,20 @@ struct ChoiceJob<'a> {
 }
 
 impl ChoiceJob<'_> {
-    fn choose(self, subject: Subject, samples: &[(ArraySpec, Vec<u8>)]) -> Result<Choice> {
+    /// True if values are to be stored as they are: nothing that could be found in them would matter.
+    fn is_settled(&self) -> bool {
+        self.bound.is_none() && self.settings.chain.as_ref().is_some_and(ChainSpec::is_raw)
+    }
+
+    /// The choice of what was asked for, where nothing else would matter.
+    fn settled(self) -> Result<Choice> {
+        self.checked(&ChainSpec::raw())?;
+        Ok(self.raw(Features::default(), Vec::new(), 0, AS_ASKED))
+    }
+
+    fn choose(self, samples: &[(ArraySpec, Vec<u8>)]) -> Result<Choice> {
         let (codecs, profile) = (&self.engine.codecs, &self.engine.profile);
+        let subject = look(codecs, &cut_samples(samples, FEATURES, FEATURES / SAMPLES), self.bound.as_ref());
         let chains = match &self.settings.chain {
             Some(forced) => vec![self.checked(forced)?],
             None => candidates(codecs, self.spec, self.target, self.bound.as_ref()),
@@ -268,7 +283,8 @@ impl ChoiceJob<'_> {
                 .mend("choose another chain or bound"));
         }
         if self.settings.chain.is_none() && best.merits.ratio < INCOMPRESSIBLE {
-            return Ok(self.raw(features, ranked, sample_bytes));
+            let reason = "nothing tried makes the samples smaller: stored";
+            return Ok(self.raw(features, ranked, sample_bytes, reason));
         }
         let chain = Chain::prepare(codecs, &best.chain, self.spec)?;
         Ok(Choice {
@@ -280,7 +296,7 @@ impl ChoiceJob<'_> {
             quality: self.settings.quality,
             expected: best.merits,
             reason: match &self.settings.chain {
-                Some(_) => "as asked".to_owned(),
+                Some(_) => AS_ASKED.to_owned(),
                 None => reason(&ranked, &features, self.goal),
             },
             features,
@@ -290,8 +306,8 @@ impl ChoiceJob<'_> {
         })
     }
 
-    /// Nothing gains: the bytes are stored.
-    fn raw(self, features: Features, candidates: Vec<Candidate>, sample_bytes: u64) -> Choice {
+    /// The bytes are stored as they are.
+    fn raw(self, features: Features, candidates: Vec<Candidate>, sample_bytes: u64, reason: &str) -> Choice {
         let chain = ChainSpec::raw();
         Choice {
             chunk: self.chunk,
@@ -301,7 +317,7 @@ impl ChoiceJob<'_> {
             expected: self.engine.profile.merits(&self.engine.codecs, &chain, 1.0),
             chain,
             quality: self.settings.quality,
-            reason: "nothing tried makes the samples smaller: stored".to_owned(),
+            reason: reason.to_owned(),
             features,
             candidates,
             sample_bytes,

@@ -21,16 +21,12 @@ impl Exact {
     /// Checks that the limits are numbers and leave something that may change.
     ///
     /// # Errors
-    /// `Usage` for limits that are not finite, that cover every value, or that stand beside no bound.
-    pub(super) fn validate(self, lossless: bool) -> Result<()> {
+    /// `Usage` for limits that are not finite or that cover every value.
+    pub(super) fn validate(self) -> Result<()> {
         for (name, limit) in [("exact_up_to", self.up_to), ("exact_from", self.from)] {
             let Some(limit) = limit else { continue };
             if !limit.is_finite() {
                 return Err(Error::usage(format!("{name} is {limit}")).mend("give a finite number, or leave it out"));
-            }
-            if lossless {
-                return Err(Error::usage(format!("{name} without a bound means nothing"))
-                    .mend("add a bound such as max_abs_error, or leave it out: lossless keeps every value"));
             }
         }
         match (self.up_to, self.from) {
@@ -81,6 +77,7 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quality::Quality;
 
     #[test]
     fn limits_are_those_of_the_type_of_the_data() {
@@ -94,12 +91,14 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_advice() {
-        let refused = |up_to, from, lossless| Exact { up_to, from }.validate(lossless).unwrap_err().advice().is_some();
-        assert!(refused(Some(f64::NAN), None, false));
-        assert!(refused(None, Some(f64::INFINITY), false));
-        assert!(refused(Some(5.0), Some(5.0), false));
-        assert!(refused(Some(5.0), None, true));
-        assert!(Exact { up_to: Some(4.0), from: Some(5.0) }.validate(false).is_ok());
-        assert!(Exact::default().validate(true).is_ok());
+        let refused = |up_to, from| Exact { up_to, from }.validate().unwrap_err().advice().is_some();
+        assert!(refused(Some(f64::NAN), None));
+        assert!(refused(None, Some(f64::INFINITY)));
+        assert!(refused(Some(5.0), Some(5.0)));
+        assert!(Exact { up_to: Some(4.0), from: Some(5.0) }.validate().is_ok());
+        assert!(Exact::default().validate().is_ok());
+        let alone = Quality { exact_up_to: Some(5.0), ..Quality::LOSSLESS };
+        assert!(alone.validate(DType::F32).unwrap_err().advice().is_some());
+        assert!(Quality::LOSSLESS.validate(DType::F32).is_ok());
     }
 }

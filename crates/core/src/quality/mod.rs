@@ -71,22 +71,63 @@ impl Quality {
             && self.significant_digits.is_none()
     }
 
+    /// This quality, refined by what is said more exactly or later: each part that `by` states replaces the same part.
+    /// A quality that states nothing is a request too, for lossless, and switches every part off.
+    #[must_use]
+    pub fn refined(self, by: Self) -> Self {
+        if by == Self::LOSSLESS { by } else { self.joined(by) }
+    }
+
+    /// Every part that `other` states, and those of this quality that it leaves open.
+    #[must_use]
+    pub fn joined(self, other: Self) -> Self {
+        let Self {
+            max_abs_error,
+            max_range_error,
+            max_rel_error,
+            finest_abs_error,
+            significant_bits,
+            significant_digits,
+            exact_up_to,
+            exact_from,
+        } = other;
+        Self {
+            max_abs_error: max_abs_error.or(self.max_abs_error),
+            max_range_error: max_range_error.or(self.max_range_error),
+            max_rel_error: max_rel_error.or(self.max_rel_error),
+            finest_abs_error: finest_abs_error.or(self.finest_abs_error),
+            significant_bits: significant_bits.or(self.significant_bits),
+            significant_digits: significant_digits.or(self.significant_digits),
+            exact_up_to: exact_up_to.or(self.exact_up_to),
+            exact_from: exact_from.or(self.exact_from),
+        }
+    }
+
     /// True if the valid range of the variable must be known to resolve it.
     pub fn needs_range(&self) -> bool {
         self.max_range_error.is_some()
     }
 
-    /// Checks that the numbers make sense for elements of this type.
+    /// Checks that this can be served for elements of this type.
     ///
     /// # Errors
-    /// `Quality` for types that are not floating point, `Usage` for numbers out of range or a finest
-    /// tolerance without a relative bound.
+    /// `Quality` for types that are not floating point; `Usage` as for [`Quality::validate_numbers`] and
+    /// [`Quality::validate_parts`].
     pub fn validate(&self, dtype: DType) -> Result<()> {
         if !self.is_lossless() && !dtype.is_float() {
             return Err(Error::new(ErrorKind::Quality, format!("an error bound cannot be served for type {dtype}"))
                 .mend("lossy qualities apply to 32- and 64-bit floating point; leave this variable lossless"));
         }
-        self.exact().validate(self.is_lossless())?;
+        self.validate_numbers()?;
+        self.validate_parts()
+    }
+
+    /// Checks the numbers. They may be part of a quality, to be [refined](Quality::refined) by others.
+    ///
+    /// # Errors
+    /// `Usage` for numbers out of range and limits of exact values that leave none to change.
+    pub fn validate_numbers(&self) -> Result<()> {
+        self.exact().validate()?;
         for (name, value) in [
             ("max_abs_error", self.max_abs_error),
             ("max_range_error", self.max_range_error),
@@ -105,6 +146,20 @@ impl Quality {
         if self.significant_digits.is_some_and(|digits| !(1..=15).contains(&digits)) {
             return Err(Error::usage(format!("significant_digits is {}", self.significant_digits.unwrap_or(0)))
                 .mend("give 1 to 7 (f32) or 1 to 15 (f64)"));
+        }
+        Ok(())
+    }
+
+    /// Checks that no part is stated without the bound that it is about.
+    ///
+    /// # Errors
+    /// `Usage` for exact values without a bound and a finest tolerance without a relative one.
+    pub fn validate_parts(&self) -> Result<()> {
+        for (name, limit) in [("exact_up_to", self.exact_up_to), ("exact_from", self.exact_from)] {
+            if limit.is_some() && self.is_lossless() {
+                return Err(Error::usage(format!("{name} without a bound means nothing"))
+                    .mend("add a bound such as max_abs_error, or leave it out: lossless keeps every value"));
+            }
         }
         let relative =
             self.max_rel_error.is_some() || self.significant_bits.is_some() || self.significant_digits.is_some();
@@ -217,6 +272,20 @@ impl std::str::FromStr for Quality {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refining_replaces_the_parts_that_are_stated_and_lossless_all() {
+        let parse = |text: &str| text.parse::<Quality>().unwrap();
+        let general = parse("max_abs_error=1, max_rel_error=0.1, exact_from=9");
+        let refined = general.refined(parse("max_abs_error=2, significant_bits=7"));
+        assert_eq!(refined, parse("max_abs_error=2, max_rel_error=0.1, significant_bits=7, exact_from=9"));
+        assert_eq!(general.refined(Quality::LOSSLESS), Quality::LOSSLESS);
+        // Every part that there is takes part.
+        let all = "max_abs_error=1, max_range_error=0.1, max_rel_error=0.1, finest_abs_error=0.1, significant_bits=7, \
+                   significant_digits=3, exact_up_to=0, exact_from=9";
+        assert_eq!(Quality::LOSSLESS.refined(parse(all)).to_string(), all);
+        assert_eq!(parse(all).refined(parse("exact_up_to=0")).to_string(), all);
+    }
 
     #[test]
     fn text_round_trips() {

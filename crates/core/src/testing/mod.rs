@@ -2,6 +2,7 @@
 #![expect(clippy::panic, clippy::expect_used, clippy::missing_panics_doc, reason = "suites report by panicking")]
 
 pub mod codec_suite;
+pub mod comm_suite;
 pub mod data;
 pub mod golden;
 pub mod memory;

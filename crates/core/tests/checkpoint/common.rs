@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use knarr_core::array::{DType, Endian};
 use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
-use knarr_core::checkpoint::{Input, PackOptions, Packed, Restored, Set, pack, restore};
+use knarr_core::checkpoint::{Input, Member, PackOptions, Packed, Restored, Set, pack, restore};
 use knarr_core::codec::CodecList;
 use knarr_core::engine::{Engine, Silent};
 use knarr_core::error::Result;
@@ -37,6 +37,11 @@ impl Dir {
     }
 }
 
+/// Names and bytes of all files of a set.
+pub(crate) fn bytes(dir: &Dir, set: &str) -> Vec<(String, Vec<u8>)> {
+    dir.names(set).into_iter().map(|name| (name.clone(), std::fs::read(dir.join(set).join(name)).unwrap())).collect()
+}
+
 impl Drop for Dir {
     fn drop(&mut self) {
         std::fs::remove_dir_all(&self.0).unwrap();
@@ -63,6 +68,11 @@ impl Files {
 
     pub(crate) fn pack(&self, engine: &Engine, target: &Path, options: &PackOptions) -> Result<Packed> {
         pack(engine, &self.inputs, target, options, &|path| Ok(self.layouts[path].clone()), &Silent)
+    }
+
+    /// The file of each rank.
+    pub(crate) fn members(&self) -> Vec<Member> {
+        self.inputs.iter().cloned().enumerate().map(|(rank, input)| Member { rank, input }).collect()
     }
 
     /// Restores the set and compares every file.

@@ -4,7 +4,7 @@ use knarr_core::checkpoint::layout::Layout;
 use knarr_core::checkpoint::{PackOptions, Scheme, Set};
 use knarr_core::testing::data::Random;
 
-use crate::common::{Dir, Files, engine, program, quick, random_file};
+use crate::common::{Dir, Files, bytes, engine, program, quick, random_file};
 
 const SCHEMES: [Scheme; 5] = [Scheme::Agnostic, Scheme::AgnosticBlock, Scheme::Aware, Scheme::AwareBlock, Scheme::Auto];
 
@@ -63,9 +63,8 @@ fn threads_do_not_change_the_bytes() {
     for jobs in [1, 2, 5] {
         let set = dir.join(&format!("set{jobs}"));
         files.pack(&engine(jobs), &set, &PackOptions { group_size: 4, ..PackOptions::default() }).unwrap();
-        let names = dir.names(&format!("set{jobs}"));
-        let bytes = names.into_iter().map(|name| (name.clone(), std::fs::read(set.join(&name)).unwrap())).collect();
-        assert!(*first.get_or_insert_with(|| Vec::clone(&bytes)) == bytes, "{jobs} threads");
+        let found = bytes(&dir, &format!("set{jobs}"));
+        assert!(*first.get_or_insert_with(|| found.clone()) == found, "{jobs} threads");
     }
 }
 

@@ -12,4 +12,4 @@ mod write;
 
 pub(crate) use dialect::{is_table, separator_of};
 pub use read::CsvSource;
-pub(crate) use write::write;
+pub(crate) use write::{check, write};

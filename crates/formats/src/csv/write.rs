@@ -13,10 +13,18 @@ use knarr_core::{Error, Result};
 
 use super::number::Number;
 use crate::fills;
-use crate::plain::Clocks;
+use crate::plain::{self, Clocks};
 
 /// Bytes of values held at once.
 const BLOCK: u64 = 4 << 20;
+
+/// Checks that the variables of `source` make a table.
+///
+/// # Errors
+/// `Unsupported`.
+pub(crate) fn check(source: &dyn Source) -> Result<()> {
+    Table::of(source).map(drop)
+}
 
 /// Writes the variables of `source` to the empty file `file`, which will be called `output`, block by block.
 ///
@@ -31,7 +39,7 @@ pub(crate) fn write(
     progress: &dyn Progress,
 ) -> Result<()> {
     let variables = &source.model().variables;
-    let table = Table::of(variables)?;
+    let table = Table::of(source)?;
     progress.begin("writing", variables.iter().map(Variable::raw_bytes).sum());
     let write_error = |error: std::io::Error| Error::write(output, &error);
     let mut out = BufWriter::with_capacity(1 << 20, file);
@@ -79,10 +87,11 @@ struct Table {
 }
 
 impl Table {
-    fn of(variables: &[Variable]) -> Result<Self> {
+    fn of(source: &dyn Source) -> Result<Self> {
+        let (variables, how) = (source.model().variables.as_slice(), plain::chosen_by(source));
         if let Some(other) = variables.iter().find(|variable| matches!(variable.dtype, DType::Opaque(_))) {
             return Err(Error::unsupported("a table holds numbers, not strings or compounds")
-                .mend(format!("leave it out: choose others with --variable{}", choice(variables)))
+                .mend(format!("leave it out: choose others {how}{}", choice(variables)))
                 .at_variable(other.name()));
         }
         let missing =
@@ -99,7 +108,7 @@ impl Table {
         let (Some([_] | []), true) = (shape, variables.iter().all(|other| Some(other.shape.as_slice()) == shape))
         else {
             return Err(Error::unsupported("these variables make no table").mend(format!(
-                "choose variables of one dimension and length, or one of two dimensions, with --variable{}",
+                "choose variables of one dimension and length, or one of two dimensions, {how}{}",
                 choice(variables)
             )));
         };

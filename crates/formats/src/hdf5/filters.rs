@@ -4,7 +4,8 @@
 
 use std::ffi::CStr;
 
-use knarr_core::codec::Hdf5Filter;
+use knarr_core::client_data::ClientData;
+use knarr_core::codec::{Hdf5Filter, KNARR_FILTER};
 
 /// Number and name.
 const REGISTERED: [(u32, &CStr); 41] = [
@@ -100,6 +101,11 @@ pub fn pipeline_words(filters: &[Hdf5Filter]) -> String {
                 },
                 (32008, _) => bitshuffle_words(&filter.cd_values),
                 (32001, _) => blosc_words(&filter.cd_values),
+                (KNARR_FILTER, _) => match ClientData::parse(&filter.cd_values).map(|data| data.wishes.to_string()) {
+                    Ok(wishes) if wishes.is_empty() => name,
+                    Ok(wishes) => format!("{name}:{wishes}"),
+                    Err(_) => format!("{name} (its client data make no sense)"),
+                },
                 _ => {
                     let shown: Vec<String> = filter.cd_values.iter().take(8).map(ToString::to_string).collect();
                     format!("{name}:{}", shown.join(","))

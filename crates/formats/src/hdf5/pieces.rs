@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::chunks::{ChunkTable, StoredChunk};
 use super::scan::{check_chunk, element, is_marked_netcdf};
 use super::sys::{Address, Class, Dataset, DatasetLayout, Datatype, Extent as Space, File, Group, Plist, locked};
+use super::values::text;
 use super::walk::{Visitor, shown_path, walk};
 use knarr_core::array::{DType, Endian};
 use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
@@ -29,13 +30,26 @@ pub(crate) fn layout(path: &Path) -> Result<Layout> {
         let mut finder = Finder { length, variables: Vec::new(), known: HashMap::new(), is_netcdf: false };
         walk(&file, &mut finder)?;
         let format = if finder.is_netcdf { "netCDF-4" } else { "HDF5" };
-        Ok(Layout { format: format.to_owned(), length, variables: finder.variables })
+        Ok(Layout { format: format.to_owned(), length, variables: with_own_paths(finder.variables) })
     })
+}
+
+/// A netCDF variable and the dimension beside it may be shown under one name: both keep that which is stored.
+fn with_own_paths(mut variables: Vec<(Vec<u8>, StoredVariable)>) -> Vec<StoredVariable> {
+    let mut uses: HashMap<String, usize> = HashMap::new();
+    variables.iter().for_each(|(_, variable)| *uses.entry(variable.path.clone()).or_default() += 1);
+    for (stored, variable) in &mut variables {
+        if uses.get(&variable.path).is_some_and(|&uses| uses > 1) {
+            variable.path = text(stored);
+        }
+    }
+    variables.into_iter().map(|(_, variable)| variable).collect()
 }
 
 struct Finder {
     length: u64,
-    variables: Vec<StoredVariable>,
+    /// With their paths as stored.
+    variables: Vec<(Vec<u8>, StoredVariable)>,
     /// Places of datasets in `variables`.
     known: HashMap<Address, usize>,
     is_netcdf: bool,
@@ -52,7 +66,7 @@ impl Visitor for Finder {
         // The skeleton carries what cannot be told apart.
         if let Ok(Some(variable)) = stored_variable(path, dataset, self.length) {
             self.known.insert(address, self.variables.len());
-            self.variables.push(variable);
+            self.variables.push((path.to_vec(), variable));
         }
         Ok(())
     }
@@ -60,10 +74,11 @@ impl Visitor for Finder {
     /// Of several names the first in the alphabet counts, whichever was linked first: it is the same for all ranks.
     fn again(&mut self, path: &[u8], address: Address) {
         let variable = self.known.get(&address).and_then(|&index| self.variables.get_mut(index));
-        if let Some(variable) = variable {
+        if let Some((stored, variable)) = variable {
             let name = shown_path(path);
             if name < variable.path {
                 variable.path = name;
+                *stored = path.to_vec();
             }
         }
     }

@@ -12,10 +12,11 @@ use super::scan::{Place, Stored, scan};
 use super::sys::{self, Dataset};
 use crate::cache::ChunkCache;
 use knarr_core::array::ArraySpec;
-use knarr_core::chain::{Chain, Scratch};
-use knarr_core::codec::Hdf5Filter;
+use knarr_core::chain::{Chain, ChainSpec, Scratch};
+use knarr_core::codec::{CodecList, Hdf5Filter, KNARR_FILTER};
 use knarr_core::energy::Stopwatch;
 use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::frame;
 use knarr_core::grid::{Placed, check_inside, chunk_box, copy_box, each_chunk, fill, fill_box, in_chunk, volume};
 use knarr_core::model::{ElementType, Model, Variable};
 use knarr_core::store::{Source, Strings};
@@ -35,6 +36,9 @@ impl<F: Fn(&[Hdf5Filter], &ArraySpec) -> Option<Chain> + Send + Sync> FilterReso
 
 /// Bytes of decoded chunks kept when nothing else is asked for.
 const DEFAULT_CACHE: usize = 64 << 20;
+
+/// Bytes that the header of a frame takes at most, options of chains as long as they come.
+const FRAME_HEAD: usize = 16 << 10;
 
 /// Chunks of more than this are refused: a damaged header must not exhaust memory.
 const LARGEST_CHUNK: u64 = 8 << 30;
@@ -378,6 +382,37 @@ impl Hdf5Source {
         })
     }
 
+    fn count_frame_chains(&self, index: usize, codecs: &CodecList, most: usize) -> Result<Vec<(ChainSpec, usize)>> {
+        let variable = self.model.variable(index)?;
+        let Place::Chunks { shape, edges_unfiltered } = &self.stored(index)?.place else { return Ok(Vec::new()) };
+        let Some(last) = variable.filters.iter().rposition(|filter| filter.id == KNARR_FILTER) else {
+            return Ok(Vec::new());
+        };
+        if last + 1 < variable.filters.len() {
+            return Ok(Vec::new());
+        }
+        let bit = u32::try_from(last).unwrap_or(u32::MAX);
+        let table = self.table(index, shape)?;
+        let mut counts: Vec<(ChainSpec, usize)> = Vec::new();
+        let mut head = Vec::new();
+        for (position, entry) in table.stored().step_by(table.len().div_ceil(most.max(1)).max(1)) {
+            let is_bare = *edges_unfiltered && chunk_box(&position, shape, &variable.shape).1 != *shape;
+            let chain = if is_bare || entry.filter_mask.checked_shr(bit).unwrap_or(0) & 1 == 1 {
+                ChainSpec::raw()
+            } else {
+                resize(&mut head, usize::try_from(entry.size).unwrap_or(FRAME_HEAD).min(FRAME_HEAD))?;
+                let read = self.read_raw(entry.address, &mut head).and_then(|()| frame::head_chain(&head, codecs));
+                read.map_err(|error| error.at(format!("chunk {position:?}")))?
+            };
+            match counts.iter_mut().find(|(known, _)| *known == chain) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((chain, 1)),
+            }
+        }
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        Ok(counts)
+    }
+
     fn read_through_library(
         &self,
         stored: &Stored,
@@ -446,6 +481,10 @@ impl Source for Hdf5Source {
 
     fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
         self.variable_strings(variable, start, count).map_err(|error| self.place(error, variable))
+    }
+
+    fn frame_chains(&self, variable: usize, codecs: &CodecList, most: usize) -> Result<Vec<(ChainSpec, usize)>> {
+        self.count_frame_chains(variable, codecs, most).map_err(|error| self.place(error, variable))
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -53,6 +53,10 @@ def repack(
 
     Lossless unless a quality is stated: ``max_abs_error``, ``max_range_error``, ``max_rel_error``,
     ``finest_abs_error``, ``significant_bits``, ``significant_digits``; all that are stated hold for every element.
+    ``exact_up_to`` and ``exact_from`` are limits beyond which values stay exact whatever the bounds allow.
+
+    ``variables`` refines that for names and patterns: ``{"q*": {"significant_digits": 4}, "mask": {"quality":
+    "lossless"}}``. A bound replaces the same bound of what is less exact, the others hold on.
 
     ``model`` is a file written by ``knarr train``.
 

@@ -31,10 +31,15 @@ class Quality(TypedDict, total=False):
 
 
 class VariableWish(Quality, total=False):
-    """Wishes for one variable or pattern."""
+    """Wishes for one variable or pattern, as in ``knarr.toml``: what is stated replaces the same bound of patterns,
+    and of all variables. A name wins over patterns."""
 
+    quality: str
+    """``"lossless"``, which switches all bounds off, or bounds in one line; not together with others."""
     chain: str
+    """Use this chain without choosing."""
     chunks: str
+    """``auto``, ``keep`` or a shape such as ``1x180x360``."""
 
 
 QUALITY_KEYS = tuple(Quality.__annotations__)
@@ -61,13 +66,7 @@ def request(
     wanted: dict[str, Any] = {"goal": goal, "portable": portable, "chain": chain, "chunks": chunks, **resources}
     wanted["quality"] = {name: value for name, value in quality.items() if value is not None}
     if variables:
-        wanted["variables"] = {name: _variable(wish) for name, wish in variables.items()}
+        wanted["variables"] = {
+            name: {key: value for key, value in wish.items() if value is not None} for name, wish in variables.items()
+        }
     return json.dumps({name: value for name, value in wanted.items() if value is not None})
-
-
-def _variable(wish: VariableWish) -> dict[str, Any]:
-    split: dict[str, Any] = {name: value for name, value in wish.items() if name not in QUALITY_KEYS}
-    quality = {name: value for name, value in wish.items() if name in QUALITY_KEYS}
-    if quality:
-        split["quality"] = quality
-    return split

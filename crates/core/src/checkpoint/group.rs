@@ -1,0 +1,277 @@
+//! Packing one group: the files of its ranks into one store. Needs nobody else.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::decide::{Decider, Decision};
+use super::grouping::Group;
+use super::manifest::{FrameEntry, Manifest, RankFile, RankLayout, Store};
+use super::merge::{MergeBuffers, Merger};
+use super::part::{Counts, PackedGroup};
+use super::repeats::{Earlier, Repeats};
+use super::scan::{Finder, Scanned, Watched, piece_hash, scan};
+use super::scheme::{LARGEST_FRAME, Merged, arrange};
+use super::set::{FrameBuffers, STORE_HEAD, Set, store_head};
+use super::similarity::{Class, whole_files};
+use super::together::Together;
+use crate::engine::{Engine, Progress};
+use crate::error::{Error, Result};
+use crate::output::WriteBehind;
+use crate::pack::Packer;
+use crate::pipeline::{Order as Work, in_order};
+use crate::quality::Quality;
+
+/// What a worker takes: copies of a frame that were fetched, merged, two of the chain, proof, result.
+pub(super) const WORKER: u64 = 6 * LARGEST_FRAME;
+
+/// Packs groups of one set.
+pub(super) struct GroupPacker<'a> {
+    pub(super) set: &'a Together,
+    /// The earlier set, and its content that is part of this one already.
+    pub(super) earlier: Option<(&'a Set, Earlier<'a>)>,
+    pub(super) find: Finder<'a>,
+    pub(super) progress: &'a dyn Progress,
+}
+
+/// One frame to be made.
+struct Job {
+    class: usize,
+    merged: Merged,
+}
+
+impl GroupPacker<'_> {
+    /// Packs one group.
+    ///
+    /// # Errors
+    /// What reading and writing report, with the file; `Differs` if a file changes meanwhile; `Usage` for a group without
+    /// ranks or with more than one may have.
+    pub(super) fn pack(&self, group: &Group) -> Result<(PackedGroup, Vec<Watched>)> {
+        let (engine, options, progress) = (&self.set.engine, &self.set.options, self.progress);
+        let members = &group.members;
+        if !(1..=options.group_size).contains(&members.len()) {
+            return Err(Error::usage(format!("group {} has {} ranks", group.number, members.len()))
+                .mend(format!("the groups of this set have 1 to {} ranks", options.group_size)));
+        }
+        let lengths = members.iter().map(|member| std::fs::metadata(&member.input.path).map_or(0, |file| file.len()));
+        progress.begin("reading", lengths.sum());
+        let files = engine.parallel(members.len(), |index| match members.get(index) {
+            Some(member) => scan(engine, &member.input.path, self.find, progress),
+            None => Err(Error::internal("no such input")),
+        })?;
+        let mut packed = described(group, &files);
+        let repeats = self.repeats(&files, &mut packed.manifest)?;
+        let cut: Vec<_> = files.iter().map(|file| (&file.layout, file.pieces.as_slice())).collect();
+        let is_kept = |rank, piece| repeats.is_kept(rank, piece);
+        let classes = match options.scheme.is_aware() {
+            true => options.similarity.classes(&cut, is_kept),
+            false => whole_files(&cut, is_kept),
+        };
+        let merger = Merger { files: &files };
+        let packer = Packer {
+            engine: engine.fitting(WORKER),
+            goal: options.goal.clone(),
+            quality: Quality::LOSSLESS,
+            chain: None,
+        };
+        let remembered = self.set.base.as_ref().map(|set| &set.manifest().summary);
+        // What was decided for another goal or scheme says nothing of this one.
+        let remembered = remembered.filter(|summary| {
+            (summary.scheme, summary.block_size, &summary.goal)
+                == (options.scheme, options.block_size, &options.goal.text)
+        });
+        let decider = Decider {
+            packer: &packer,
+            merger: &merger,
+            scheme: options.scheme,
+            block_size: options.block_size,
+            group: group.number,
+            remembered: remembered.map_or(&[], |summary| summary.decisions.as_slice()),
+        };
+        progress.begin("choosing", classes.len() as u64);
+        let mut decisions = decider.decide(&classes, &|| progress.advance(1))?;
+        packed.counts.written = self.write(&mut packed.manifest, &classes, &mut decisions, &merger, &repeats)?;
+        (packed.counts.repeated, packed.counts.reused) = repeats.spared(&files);
+        packed.manifest.summary.decisions = decisions;
+        Ok((packed, files.into_iter().map(Scanned::into_watched).collect()))
+    }
+
+    /// What need not be stored again. Frames of the earlier set become part of this one, whose directory has links to
+    /// their files; if one does not hold what it should, the group stores everything anew.
+    fn repeats(&self, files: &[Scanned], manifest: &mut Manifest) -> Result<Repeats> {
+        let Some((set, earlier)) = &self.earlier else { return Ok(Repeats::find(files, None)) };
+        let engine = &self.set.engine;
+        let repeats = Repeats::find(files, Some(earlier));
+        let frames = repeats.earlier_frames(set.manifest());
+        let is_whole = engine.fitting(WORKER).parallel(frames.len(), |index| {
+            Ok(frames.get(index).is_some_and(|frame| holds_what_it_should(engine, set, frame)))
+        })?;
+        if !is_whole.iter().all(|&whole| whole) {
+            return Ok(Repeats::find(files, None));
+        }
+        for mut frame in frames {
+            let (of, unknown) = (set.manifest(), || Error::internal("a frame of no class or store"));
+            frame.class = entered(&mut manifest.classes, of.classes.get(frame.class).ok_or_else(unknown)?);
+            frame.store = entered(&mut manifest.stores, of.stores.get(frame.store).ok_or_else(unknown)?);
+            manifest.frames.push(frame);
+        }
+        Ok(repeats)
+    }
+
+    /// Writes what is left into a store, enters it in the manifest and returns its bytes; none if nothing is left.
+    fn write(
+        &self,
+        manifest: &mut Manifest,
+        classes: &[Class],
+        decisions: &mut [Decision],
+        merger: &Merger<'_>,
+        repeats: &Repeats,
+    ) -> Result<u64> {
+        let jobs: Vec<Job> = classes
+            .iter()
+            .zip(&*decisions)
+            .enumerate()
+            .flat_map(|(class, (units, decision))| {
+                let frames = arrange(&units.units, decision.order, |rank, piece| merger.length(rank, piece));
+                frames.into_iter().map(move |merged| Job { class, merged })
+            })
+            .collect();
+        if jobs.is_empty() {
+            return Ok(0);
+        }
+        self.progress.begin("packing", jobs.iter().map(|job| merger.bytes(&job.merged)).sum());
+        let mut store = StoreFile::create(self.set, &manifest.ranks)?;
+        let store_number = manifest.stores.len();
+        let (engine, verify, frames) = (&self.set.engine, self.set.options.verify, &mut manifest.frames);
+        let numbers: Vec<usize> = classes.iter().map(|class| entered(&mut manifest.classes, &class.key)).collect();
+        let workers = engine.fitting(2 * WORKER).jobs;
+        let mut next = jobs.iter();
+        in_order(
+            Work { engine, jobs: workers, window: engine.max_mem / 4, total: jobs.len() as u64 },
+            |number| job(&jobs, number).map_or(0, |job| merger.bytes(&job.merged)),
+            |buffers: &mut MergeBuffers, number| {
+                let job = job(&jobs, number)?;
+                let (Some(class), Some(decision)) = (classes.get(job.class), decisions.get(job.class)) else {
+                    return Err(Error::internal("a frame of no class"));
+                };
+                merger
+                    .encode(&engine.codecs, class, &job.merged, decision, verify, buffers)
+                    .map_err(|error| error.at_once(&class.key))
+            },
+            |bytes| {
+                let job = next.next().ok_or_else(|| Error::internal("more frames than were asked for"))?;
+                let offset = store.append(&bytes)?;
+                let stored = |&place: &(usize, usize)| repeats.stored(merger.files, place);
+                frames.push(FrameEntry {
+                    store: store_number,
+                    offset,
+                    length: bytes.len() as u64,
+                    class: numbers.get(job.class).copied().unwrap_or(0),
+                    block: job.merged.block,
+                    lanes: job.merged.lanes.iter().map(Vec::len).collect(),
+                    pieces: job.merged.lanes.iter().flatten().filter_map(stored).collect(),
+                });
+                self.progress.advance(merger.bytes(&job.merged));
+                Ok(())
+            },
+        )?;
+        let store = store.finish()?;
+        let written = store.length;
+        manifest.stores.push(store);
+        for frame in manifest.frames.iter().filter(|frame| frame.store == store_number) {
+            let place = numbers.iter().position(|&number| number == frame.class);
+            if let Some(decision) = place.and_then(|place| decisions.get_mut(place)) {
+                decision.packed_bytes += frame.length;
+            }
+        }
+        Ok(written)
+    }
+}
+
+/// The group before anything is packed.
+fn described(group: &Group, files: &[Scanned]) -> PackedGroup {
+    let mut counts = Counts::default();
+    let mut manifest = Manifest::default();
+    for (member, file) in group.members.iter().zip(files) {
+        if let Some(why) = &file.carried_whole {
+            counts.carried_whole.push((member.input.name.clone(), why.clone()));
+        }
+        // Equal layouts of ranks are found when the parts are put together.
+        let layout = Arc::new(RankLayout { layout: file.layout.clone(), pieces: file.pieces.clone() });
+        manifest.ranks.push(RankFile { name: member.input.name.clone(), group: group.number, hash: file.hash, layout });
+    }
+    PackedGroup { manifest, ranks: group.members.iter().map(|member| member.rank).collect(), counts }
+}
+
+fn job(jobs: &[Job], number: u64) -> Result<&Job> {
+    let job = usize::try_from(number).ok().and_then(|number| jobs.get(number));
+    job.ok_or_else(|| Error::internal("no such frame"))
+}
+
+/// Place of an entry in a list, where it is added if it is new.
+fn entered<T: PartialEq + Clone>(list: &mut Vec<T>, entry: &T) -> usize {
+    list.iter().position(|other| other == entry).unwrap_or_else(|| {
+        list.push(entry.clone());
+        list.len() - 1
+    })
+}
+
+/// True if every piece of an earlier frame that is to be used has the bytes that its hash promises.
+fn holds_what_it_should(engine: &Engine, set: &Set, frame: &FrameEntry) -> bool {
+    let mut holds = true;
+    let read = set.read_pieces(&engine.codecs, frame, &mut FrameBuffers::default(), |piece, bytes| {
+        holds &= piece.places.is_empty() || piece.hash == Some(piece_hash(bytes));
+        Ok(())
+    });
+    read.is_ok() && holds
+}
+
+/// A file of frames that is being written.
+struct StoreFile {
+    path: PathBuf,
+    file: BufWriter<File>,
+    behind: WriteBehind,
+    store: Store,
+}
+
+impl StoreFile {
+    fn create(set: &Together, ranks: &[RankFile]) -> Result<Self> {
+        let group = ranks.first().map_or(0, |rank| rank.group);
+        let mut hasher = blake3::Hasher::new();
+        for rank in ranks {
+            hasher.update(&rank.name).update(&[0]).update(&rank.hash);
+        }
+        let mut id = [0; 16];
+        id.iter_mut().zip(hasher.finalize().as_bytes()).for_each(|(to, from)| *to = *from);
+        let short: String = id.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        // Equal files give equal names, and an earlier set's may be part of this one.
+        let names = std::iter::once(String::new()).chain((2..).map(|number| format!("-{number}")));
+        let mut names = names.map(|suffix| format!("group-{group:05}-{short}{suffix}.knarr"));
+        let name = names.find(|name| !set.is_linked(name)).unwrap_or_default();
+        let path = set.directory.join(&name);
+        let create = || {
+            let mut file = BufWriter::with_capacity(1 << 20, File::create_new(&path)?);
+            file.write_all(&store_head(&id))?;
+            Ok((file, WriteBehind::start(&path)?))
+        };
+        let (file, behind) = create().map_err(|error| Error::write(&set.target, &error))?;
+        Ok(Self { path: set.target.clone(), file, behind, store: Store { name, length: STORE_HEAD, id } })
+    }
+
+    /// Adds a frame and returns its first byte.
+    fn append(&mut self, frame: &[u8]) -> Result<u64> {
+        let offset = self.store.length;
+        self.file.write_all(frame).map_err(|error| Error::write(&self.path, &error))?;
+        self.store.length += frame.len() as u64;
+        self.behind.written(frame.len() as u64);
+        Ok(offset)
+    }
+
+    /// Makes the file durable: who publishes the set may be on another node, and could not.
+    fn finish(mut self) -> Result<Store> {
+        let flushed = self.file.flush().and_then(|()| self.behind.finish());
+        flushed.and_then(|()| self.file.get_ref().sync_all()).map_err(|error| Error::write(&self.path, &error))?;
+        Ok(self.store)
+    }
+}

@@ -1,0 +1,203 @@
+//! What one process packed of a set, and the set that the parts of all processes make.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::grouping::no_files;
+use super::manifest::{Manifest, RankFile, Summary};
+use super::scan::Watched;
+use crate::error::{Error, Result};
+use crate::wire::{Reader, put_bytes, put_column, put_number};
+
+/// Layouts of so many ranks before are looked at for an equal one: ranks of one program often have one, or one of few.
+const LIKELY_EQUAL: usize = 8;
+
+/// What one process packed. It can be sent to another thread, and must come back for the set to be finished.
+pub struct Part {
+    /// The groups as bytes, for the process that writes the manifest.
+    pub(super) bytes: Vec<u8>,
+    /// Files that may not change until all is packed.
+    pub(super) watched: Vec<Watched>,
+}
+
+/// One packed group. Ranks in its manifest are numbered in the group; stores of an earlier set have their names.
+pub(super) struct PackedGroup {
+    pub(super) manifest: Manifest,
+    /// Number in the set of each rank.
+    pub(super) ranks: Vec<usize>,
+    pub(super) counts: Counts,
+}
+
+/// What is told of the work besides the manifest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Bytes of frames that were written.
+    pub(super) written: u64,
+    /// Bytes of pieces that repeat others of the same group.
+    pub(super) repeated: u64,
+    /// Bytes of pieces that the earlier set holds.
+    pub(super) reused: u64,
+    /// Files that are carried as bytes, with the reason.
+    pub(super) carried_whole: Vec<(Vec<u8>, String)>,
+}
+
+impl Part {
+    pub(super) fn new(groups: &[PackedGroup], watched: Vec<Watched>) -> Result<Self> {
+        let mut bytes = Vec::new();
+        put_number(&mut bytes, groups.len() as u64);
+        groups.iter().try_for_each(|group| group.write(&mut bytes))?;
+        Ok(Self { bytes, watched })
+    }
+
+    /// The groups that another process packed.
+    fn read(bytes: &[u8]) -> Result<Vec<PackedGroup>> {
+        let mut reader = Reader::new("part of a set", bytes);
+        (0..reader.number()?).map(|_| PackedGroup::read(&mut reader)).collect()
+    }
+}
+
+impl PackedGroup {
+    fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+        put_bytes(out, &self.manifest.body()?);
+        put_column(out, &self.ranks.iter().map(|&rank| rank as u64).collect::<Vec<_>>());
+        put_column(out, &[self.counts.written, self.counts.repeated, self.counts.reused]);
+        put_number(out, self.counts.carried_whole.len() as u64);
+        for (name, reason) in &self.counts.carried_whole {
+            put_bytes(out, name);
+            put_bytes(out, reason.as_bytes());
+        }
+        Ok(())
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        let manifest = Manifest::read_body(reader.bytes()?)?;
+        let ranks = reader.column()?.into_iter().map(usize::try_from).collect::<Result<Vec<_>, _>>();
+        let ranks = ranks.ok().filter(|ranks| ranks.len() == manifest.ranks.len());
+        let ranks = ranks.ok_or_else(|| reader.impossible("rank"))?;
+        let &[written, repeated, reused] = reader.column()?.as_slice() else {
+            return Err(reader.impossible("count"));
+        };
+        let mut counts = Counts { written, repeated, reused, carried_whole: Vec::new() };
+        for _ in 0..reader.number()? {
+            let (name, reason) = (reader.bytes()?.to_vec(), String::from_utf8_lossy(reader.bytes()?).into_owned());
+            counts.carried_whole.push((name, reason));
+        }
+        Ok(Self { manifest, ranks, counts })
+    }
+
+    /// Number of the group in the set.
+    fn number(&self) -> usize {
+        self.manifest.ranks.first().map_or(0, |rank| rank.group)
+    }
+}
+
+/// Puts the parts of all processes together, as if one had packed the groups in their order.
+///
+/// # Errors
+/// `Usage` if groups or ranks are missing or there twice, or two files have one name; `Internal` for parts that make no
+/// sense.
+pub(super) fn merge(parts: &[Vec<u8>], summary: Summary) -> Result<(Manifest, Counts)> {
+    let mut groups = Vec::new();
+    for part in parts {
+        groups.extend(Part::read(part).map_err(|error| Error::internal(error.to_string()))?);
+    }
+    if groups.is_empty() {
+        return Err(no_files());
+    }
+    groups.sort_by_key(PackedGroup::number);
+    if let Some((expected, _)) = groups.iter().enumerate().find(|(expected, group)| group.number() != *expected) {
+        return Err(Error::usage(format!("group {expected} was not packed, or another one twice"))
+            .mend("groups have the numbers 0, 1, … and each is packed by one process"));
+    }
+    let mut merging = Merging::new(groups.iter().map(|group| group.ranks.len()).sum(), summary);
+    groups.into_iter().try_for_each(|group| merging.add(group))?;
+    merging.finish()
+}
+
+/// A manifest that is put together.
+struct Merging {
+    manifest: Manifest,
+    ranks: Vec<Option<RankFile>>,
+    classes: HashMap<String, usize>,
+    stores: HashMap<String, usize>,
+    counts: Counts,
+}
+
+impl Merging {
+    fn new(ranks: usize, summary: Summary) -> Self {
+        Self {
+            manifest: Manifest {
+                summary,
+                ranks: Vec::new(),
+                stores: Vec::new(),
+                classes: Vec::new(),
+                frames: Vec::new(),
+            },
+            ranks: (0..ranks).map(|_| None).collect(),
+            classes: HashMap::new(),
+            stores: HashMap::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    fn add(&mut self, group: PackedGroup) -> Result<()> {
+        let PackedGroup { manifest, ranks, counts } = group;
+        for (&number, rank) in ranks.iter().zip(manifest.ranks) {
+            match self.ranks.get_mut(number) {
+                Some(place @ None) => *place = Some(rank),
+                _ => {
+                    return Err(Error::usage(format!("rank {number} is there twice, or a rank before it is missing"))
+                        .mend("ranks have the numbers 0, 1, … and each is in one group"));
+                }
+            }
+        }
+        let classes: Vec<usize> = manifest
+            .classes
+            .into_iter()
+            .map(|class| numbered(&mut self.classes, class.clone(), || self.manifest.classes.push(class)))
+            .collect();
+        let stores: Vec<usize> = manifest
+            .stores
+            .into_iter()
+            .map(|store| numbered(&mut self.stores, store.name.clone(), || self.manifest.stores.push(store)))
+            .collect();
+        let unknown = || Error::internal("a frame of no class, store or rank");
+        for mut frame in manifest.frames {
+            frame.class = *classes.get(frame.class).ok_or_else(unknown)?;
+            frame.store = *stores.get(frame.store).ok_or_else(unknown)?;
+            for (rank, _) in frame.pieces.iter_mut().flat_map(|piece| &mut piece.places) {
+                *rank = *ranks.get(*rank).ok_or_else(unknown)?;
+            }
+            self.manifest.frames.push(frame);
+        }
+        self.manifest.summary.decisions.extend(manifest.summary.decisions);
+        self.counts.written += counts.written;
+        self.counts.repeated += counts.repeated;
+        self.counts.reused += counts.reused;
+        self.counts.carried_whole.extend(counts.carried_whole);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(Manifest, Counts)> {
+        let mut names = std::collections::HashSet::new();
+        for rank in self.ranks.into_iter().flatten() {
+            if !names.insert(rank.name.clone()) {
+                return Err(Error::usage(format!("two files are called '{}'", rank.name.escape_ascii()))
+                    .mend("give them different names"));
+            }
+            let likely = self.manifest.ranks.iter().rev().take(LIKELY_EQUAL);
+            let same = likely.map(|other| &other.layout).find(|other| **other == rank.layout).map(Arc::clone);
+            self.manifest.ranks.push(RankFile { layout: same.unwrap_or_else(|| Arc::clone(&rank.layout)), ..rank });
+        }
+        Ok((self.manifest, self.counts))
+    }
+}
+
+/// Number of a name, which `enter` enters if it is new.
+fn numbered(known: &mut HashMap<String, usize>, name: String, enter: impl FnOnce()) -> usize {
+    let next = known.len();
+    *known.entry(name).or_insert_with(|| {
+        enter();
+        next
+    })
+}

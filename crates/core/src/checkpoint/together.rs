@@ -1,0 +1,204 @@
+//! One set packed by many processes: begun together, packed apart, finished together.
+//!
+//! The middle phase needs no messages, so a thread that may not call MPI can do it while the program computes. With any
+//! number of processes the set has the same bytes.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use super::group::{GroupPacker, WORKER};
+use super::grouping::{Group, check_size};
+use super::manifest::{Manifest, Summary};
+use super::pack::{PackOptions, Packed};
+use super::part::{Part, merge};
+use super::repeats::Earlier;
+use super::scan::{Finder, Watched};
+use super::set::{MANIFEST, MANIFEST_COPY, Set, is_set};
+use crate::comm::{self, Comm, ROOT, agree};
+use crate::engine::{Engine, Progress};
+use crate::error::{Error, Result};
+use crate::output::{Kind, Staging};
+
+/// What is staged.
+const SET: Kind = Kind { noun: "checkpoint set", is: is_set, many_files: false };
+
+/// A set that processes pack together. Dropped before [`Together::finish`] was called, it leaves nothing behind; all
+/// processes have to drop it then.
+pub struct Together {
+    pub(super) engine: Engine,
+    pub(super) options: PackOptions,
+    /// What the set is called when it is complete.
+    pub(super) target: PathBuf,
+    /// Where it is written until then.
+    pub(super) directory: PathBuf,
+    pub(super) base: Option<Set>,
+    /// For each store of the earlier set whether the directory has a link to it.
+    linked: Vec<bool>,
+    /// Of the process that publishes the set.
+    staging: Option<Staging>,
+    begin: Instant,
+}
+
+/// What the process that makes the directory tells the others.
+#[derive(Serialize, Deserialize)]
+struct Begun {
+    /// Its name beside the target.
+    directory: String,
+    linked: Vec<bool>,
+    /// Everything that the set depends on, as text.
+    options: String,
+}
+
+impl Together {
+    /// Makes the directory that the set is written in. Collective; `target` and `options` have to be the same on all
+    /// processes, and the directory of `target` the same file system.
+    ///
+    /// # Errors
+    /// On all processes that of one of them: `Usage` for impossible options or ones that differ, `Exists` if the target is
+    /// there and may not be replaced, `Write`; what [`Set::open`] reports of the earlier set; as for [`Comm::gather`].
+    pub fn begin(engine: &Engine, comm: &dyn Comm, target: &Path, options: &PackOptions) -> Result<Self> {
+        let begin = Instant::now();
+        let opened = check(engine, options).and_then(|()| open_base(engine, options));
+        let base = agree(comm, opened)?;
+        let staged = if comm.rank() == ROOT { stage(target, options, base.as_ref()).map(Some) } else { Ok(None) };
+        let (staging, begun) = agree(comm, staged)?.unzip();
+        let begun = comm::share(comm, &begun)?.ok_or_else(|| Error::internal("rank 0 made no directory"))?;
+        let same = match begun.options == text(target, options) {
+            true => Ok(()),
+            false => {
+                Err(Error::usage("target or options are not those of rank 0").mend("give all ranks the same ones"))
+            }
+        };
+        agree(comm, same)?;
+        Ok(Self {
+            engine: engine.clone(),
+            options: options.clone(),
+            target: target.to_owned(),
+            directory: target.with_file_name(begun.directory),
+            base,
+            linked: begun.linked,
+            staging,
+            begin,
+        })
+    }
+
+    /// Packs groups, one after the other, each with all threads of the engine. Not collective: any thread of the process
+    /// may call it, once, and it sends no messages. What it returns, error or not, belongs into [`Together::finish`].
+    ///
+    /// # Errors
+    /// What reading and writing report, with the file; `Differs` if a file changes meanwhile; `Usage` for groups that are
+    /// empty or too large; `Interrupted`.
+    pub fn pack_groups(&self, groups: &[Group], find: Finder<'_>, progress: &dyn Progress) -> Result<Part> {
+        let earlier = self.base.as_ref().map(|set| (set, Earlier::new(set.manifest(), &self.linked)));
+        let packer = GroupPacker { set: self, earlier, find, progress };
+        let (mut packed, mut watched) = (Vec::new(), Vec::new());
+        for group in groups {
+            let (group, files) = packer.pack(group)?;
+            packed.push(group);
+            watched.extend(files);
+        }
+        Part::new(&packed, watched)
+    }
+
+    /// Writes the manifest and gives the set its name. Collective; `part` is what [`Together::pack_groups`] returned on
+    /// this process. Rank 0 gets what was packed, the others `None`.
+    ///
+    /// # Errors
+    /// On all processes that of one of them, and then nothing is left behind and an existing set is untouched: that in
+    /// `part`; `Differs` if a file changed since it was packed; `Usage` if groups or ranks are missing; `Write`; as for
+    /// [`Comm::gather`].
+    pub fn finish(mut self, comm: &dyn Comm, part: Result<Part>) -> Result<Option<Packed>> {
+        // Until everything is on its way to the disk, the program might still have been writing.
+        let part = part.and_then(|part| part.watched.iter().try_for_each(Watched::check).map(|()| part));
+        let part = agree(comm, part)?;
+        let parts = comm.gather(ROOT, &part.bytes)?;
+        let staging = self.staging.take();
+        let published = staging.zip(parts).map(|(staging, parts)| self.publish(staging, &parts)).transpose();
+        agree(comm, published)
+    }
+
+    fn publish(&self, mut staging: Staging, parts: &[Vec<u8>]) -> Result<Packed> {
+        let options = &self.options;
+        let summary = Summary {
+            program: concat!("knarr ", env!("CARGO_PKG_VERSION")).to_owned(),
+            scheme: options.scheme,
+            block_size: options.block_size,
+            group_size: options.group_size,
+            goal: options.goal.text.clone(),
+            decisions: Vec::new(),
+        };
+        let (manifest, counts) = merge(parts, summary)?;
+        self.unlink_unused(&manifest)?;
+        let bytes = manifest.write(&self.engine.codecs)?;
+        staging.write(MANIFEST_COPY, &bytes)?;
+        staging.write(MANIFEST, &bytes)?;
+        self.engine.check_cancelled()?;
+        staging.publish()?;
+        Ok(Packed {
+            raw_bytes: manifest.raw_bytes(),
+            manifest,
+            packed_bytes: counts.written + 2 * bytes.len() as u64,
+            repeated_bytes: counts.repeated,
+            reused_bytes: counts.reused,
+            carried_whole: counts.carried_whole,
+            seconds: self.begin.elapsed().as_secs_f64(),
+        })
+    }
+
+    /// Removes links to stores of the earlier set that no group uses.
+    fn unlink_unused(&self, manifest: &Manifest) -> Result<()> {
+        let is_used = |name: &str| manifest.stores.iter().any(|store| store.name == name);
+        for name in self.linked_names().filter(|name| !is_used(name)) {
+            std::fs::remove_file(self.directory.join(name)).map_err(|error| Error::write(&self.target, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the directory has a link to a file of the earlier set of this name.
+    pub(super) fn is_linked(&self, name: &str) -> bool {
+        self.linked_names().any(|other| other == name)
+    }
+
+    fn linked_names(&self) -> impl Iterator<Item = &str> {
+        let stores = self.base.iter().flat_map(|set| &set.manifest().stores);
+        stores.zip(&self.linked).filter(|(_, linked)| **linked).map(|(store, _)| store.name.as_str())
+    }
+}
+
+fn check(engine: &Engine, options: &PackOptions) -> Result<()> {
+    check_size(options.group_size)?;
+    if options.block_size == 0 {
+        return Err(Error::usage("blocks of 0 bytes").mend("ask for 1 byte or more"));
+    }
+    if engine.max_mem < 2 * WORKER {
+        return Err(Error::usage(format!("{} MiB are too little to pack with", engine.max_mem >> 20))
+            .mend(format!("raise --max-mem to {}M", (2 * WORKER) >> 20)));
+    }
+    Ok(())
+}
+
+fn open_base(engine: &Engine, options: &PackOptions) -> Result<Option<Set>> {
+    options.base.as_ref().map(|path| Set::open(path, &engine.codecs)).transpose()
+}
+
+/// Makes the directory, with links to the stores of the earlier set where the file system has them: so this set stays
+/// whole when that one is removed. All are linked before anything is packed, so that what a group uses depends on no
+/// other group.
+fn stage(target: &Path, options: &PackOptions, base: Option<&Set>) -> Result<(Staging, Begun)> {
+    if let Some(parent) = target.parent() {
+        std::fs::create_dir_all(parent).map_err(|error| Error::write(parent, &error))?;
+    }
+    let staging = Staging::create(target, SET, options.force)?;
+    let link = |(set, name): (&Set, &str)| std::fs::hard_link(set.path().join(name), staging.dir().join(name)).is_ok();
+    let stores = base.iter().flat_map(|set| set.manifest().stores.iter().map(|store| (*set, store.name.as_str())));
+    let linked = stores.map(link).collect();
+    let directory = staging.dir().file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+    Ok((staging, Begun { directory, linked, options: text(target, options) }))
+}
+
+/// What has to be the same on all processes.
+fn text(target: &Path, options: &PackOptions) -> String {
+    format!("{}: {options:?}", target.display())
+}

@@ -1,0 +1,24 @@
+//! What sources have in common that show another one under a model of their own.
+
+/// The methods of a source with the fields `source` and `model` that are about the file, not about its variables.
+macro_rules! pass_on {
+    () => {
+        fn model(&self) -> &knarr_core::model::Model {
+            &self.model
+        }
+
+        fn path(&self) -> &std::path::Path {
+            self.source.path()
+        }
+
+        fn format(&self) -> &str {
+            self.source.format()
+        }
+
+        fn decode_seconds(&self) -> f64 {
+            self.source.decode_seconds()
+        }
+    };
+}
+
+pub(crate) use pass_on;

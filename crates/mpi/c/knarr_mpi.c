@@ -1,0 +1,164 @@
+/* The table of knarr_comm.h over MPI. Compile it with the mpicc of the MPI that it is for:
+ *
+ *     mpicc -O2 -fPIC -shared knarr_mpi.c -o libknarr_mpi-openmpi.so      (or -mpich.so)
+ */
+#define _POSIX_C_SOURCE 199309L
+#include "knarr_comm.h"
+
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Bytes of one message: counts of MPI 3 are ints. */
+#define MOST ((uint64_t)1 << 30)
+#define TAG 1
+/* MPI libraries wait without giving the processor away, which the packing of other ranks of the node needs. */
+#define LONGEST_NAP_NS 1000000L
+
+struct context {
+    MPI_Comm comm;
+    int rank;
+    int size;
+    /* MPI was started for this table. */
+    int started;
+};
+
+static int wait_for(MPI_Request *request) {
+    struct timespec nap = {0, 1000};
+    for (;;) {
+        int done = 0;
+        int code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        if (code != MPI_SUCCESS || done) return code;
+        nanosleep(&nap, NULL);
+        if (nap.tv_nsec < LONGEST_NAP_NS) nap.tv_nsec *= 2;
+    }
+}
+
+static int part(uint64_t left) { return (int)(left < MOST ? left : MOST); }
+
+static int32_t gather(void *opaque, int32_t root, const void *bytes, uint64_t length, void *all,
+                      const uint64_t *lengths) {
+    struct context *context = opaque;
+    MPI_Request request;
+    if (context->rank != root) {
+        const char *from = bytes;
+        for (uint64_t done = 0; done < length; done += (uint64_t)part(length - done)) {
+            int code = MPI_Isend((void *)(from + done), part(length - done), MPI_BYTE, root, TAG, context->comm, &request);
+            if (code == MPI_SUCCESS) code = wait_for(&request);
+            if (code != MPI_SUCCESS) return code;
+        }
+        return 0;
+    }
+    char *to = all;
+    for (int rank = 0; rank < context->size; to += lengths[rank], rank++) {
+        if (rank == root) {
+            if (length > 0) memcpy(to, bytes, length);
+            continue;
+        }
+        for (uint64_t done = 0; done < lengths[rank]; done += (uint64_t)part(lengths[rank] - done)) {
+            int code = MPI_Irecv(to + done, part(lengths[rank] - done), MPI_BYTE, rank, TAG, context->comm, &request);
+            if (code == MPI_SUCCESS) code = wait_for(&request);
+            if (code != MPI_SUCCESS) return code;
+        }
+    }
+    return 0;
+}
+
+static int32_t broadcast(void *opaque, int32_t root, void *bytes, uint64_t length) {
+    struct context *context = opaque;
+    char *at = bytes;
+    for (uint64_t done = 0; done < length; done += (uint64_t)part(length - done)) {
+        MPI_Request request;
+        int code = MPI_Ibcast(at + done, part(length - done), MPI_BYTE, root, context->comm, &request);
+        if (code == MPI_SUCCESS) code = wait_for(&request);
+        if (code != MPI_SUCCESS) return code;
+    }
+    return 0;
+}
+
+static void message(void *opaque, int32_t code, char *text, uint64_t capacity) {
+    char found[MPI_MAX_ERROR_STRING + 1] = "";
+    int length = 0;
+    (void)opaque;
+    if (capacity == 0) return;
+    if (MPI_Error_string(code, found, &length) != MPI_SUCCESS) strcpy(found, "unknown error");
+    strncpy(text, found, capacity - 1);
+    text[capacity - 1] = '\0';
+}
+
+static void end(void *opaque) {
+    struct context *context = opaque;
+    int started = context->started;
+    MPI_Comm_free(&context->comm);
+    free(context);
+    if (started) MPI_Finalize();
+}
+
+static void abort_all(void *opaque, int32_t code) {
+    struct context *context = opaque;
+    MPI_Abort(context->comm, code);
+    /* Not reached: MPI ends this process, too. */
+    abort();
+}
+
+static int lowest_on_node(MPI_Comm comm, int rank, int *node) {
+    MPI_Comm shared;
+    int code = MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &shared);
+    if (code != MPI_SUCCESS) return code;
+    code = MPI_Allreduce(&rank, node, 1, MPI_INT, MPI_MIN, shared);
+    MPI_Comm_free(&shared);
+    return code;
+}
+
+/* Fills `table` for the ranks of `comm`, which stays the caller's. Collective. Returns 0 or a code of MPI. */
+int32_t knarr_mpi_table(MPI_Comm comm, struct knarr_comm *table) {
+    int node = 0;
+    struct context *context = calloc(1, sizeof *context);
+    if (context == NULL) return MPI_ERR_NO_MEM;
+    /* A communicator of its own: its messages meet no others, and its errors are returned. */
+    int code = MPI_Comm_dup(comm, &context->comm);
+    if (code != MPI_SUCCESS) {
+        free(context);
+        return code;
+    }
+    MPI_Comm_set_errhandler(context->comm, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(context->comm, &context->rank);
+    MPI_Comm_size(context->comm, &context->size);
+    code = lowest_on_node(context->comm, context->rank, &node);
+    if (code != MPI_SUCCESS) {
+        MPI_Comm_free(&context->comm);
+        free(context);
+        return code;
+    }
+    table->version = KNARR_COMM_VERSION;
+    table->rank = context->rank;
+    table->size = context->size;
+    table->node = node;
+    table->context = context;
+    table->gather = gather;
+    table->broadcast = broadcast;
+    table->message = message;
+    table->end = end;
+    table->abort = abort_all;
+    return 0;
+}
+
+/* Starts MPI for a process whose other threads do not call it, and fills `table` for all ranks; `end` ends MPI. Returns 0
+ * or a code of MPI. */
+int32_t knarr_mpi_start(struct knarr_comm *table) {
+    int provided = MPI_THREAD_SINGLE;
+    int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    if (code != MPI_SUCCESS) return code;
+    if (provided < MPI_THREAD_FUNNELED) {
+        MPI_Finalize();
+        return MPI_ERR_OTHER;
+    }
+    code = knarr_mpi_table(MPI_COMM_WORLD, table);
+    if (code != 0) {
+        MPI_Finalize();
+        return code;
+    }
+    ((struct context *)table->context)->started = 1;
+    return 0;
+}

@@ -1,0 +1,11 @@
+//! Ranks of MPI as a [`Comm`](knarr_core::comm::Comm).
+//!
+//! MPIs differ in their ABI, and most who use Knarr have none. So no MPI is linked: `c/knarr_mpi.c` is compiled with the
+//! site's `mpicc` to an *adapter*, a shared object that [`Launch::join`] loads in processes that mpirun started.
+//! `c/knarr_comm.h` is all that both sides know.
+
+mod launch;
+mod table;
+
+pub use launch::{Launch, NAMED_BY};
+pub use table::Mpi;

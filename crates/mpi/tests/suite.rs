@@ -1,0 +1,105 @@
+//! The conformance suite of communicators under every MPI that is installed: the adapter is compiled with its mpicc, and
+//! mpirun starts this test program again for each rank. Skipped for an MPI that is not there.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests report by panicking")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use knarr_core::comm::{self, Comm};
+use knarr_core::testing::comm_suite;
+use knarr_mpi::{Launch, NAMED_BY};
+
+/// Name of the compiler, and mpirun with what containers need.
+const MPIS: [(&str, &str, &[&str]); 2] = [
+    ("mpicc.openmpi", "mpirun.openmpi", &["--allow-run-as-root", "--oversubscribe"]),
+    ("mpicc.mpich", "mpirun.mpich", &[]),
+];
+
+fn is_installed(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// Compiles the adapter.
+fn adapter(compiler: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c/knarr_mpi.c");
+    // Tests run at the same time.
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("{compiler}-{}-{number}.so", std::process::id());
+    let adapter = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let compiled = Command::new(compiler)
+        .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"])
+        .arg(source)
+        .arg("-o")
+        .arg(&adapter)
+        .output()
+        .unwrap();
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    adapter
+}
+
+/// Calls `check` for every MPI that is installed, with a function that runs a test of this program on so many ranks.
+fn with_every_mpi(check: impl Fn(&dyn Fn(usize, &str) -> Output)) {
+    for (compiler, mpirun, options) in MPIS {
+        if !is_installed(compiler) || !is_installed(mpirun) {
+            eprintln!("skipped: there is no {compiler}");
+            continue;
+        }
+        let adapter = adapter(compiler);
+        check(&|ranks, test| {
+            Command::new(mpirun)
+                .args(options)
+                .args(["-n", &ranks.to_string()])
+                .arg(std::env::current_exe().unwrap())
+                .args([test, "--exact", "--ignored", "--nocapture"])
+                .env(NAMED_BY, &adapter)
+                .output()
+                .unwrap()
+        });
+        std::fs::remove_file(adapter).unwrap();
+    }
+}
+
+#[test]
+fn every_mpi_does_what_a_communicator_must() {
+    with_every_mpi(|run| {
+        for ranks in [2, 3, 8] {
+            let output = run(ranks, "on_each_rank");
+            let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            assert!(output.status.success(), "{out}\n{err}");
+            assert_eq!(out.matches("1 passed").count(), ranks, "{out}");
+        }
+    });
+}
+
+#[test]
+fn a_rank_that_panics_ends_all() {
+    with_every_mpi(|run| {
+        let begin = Instant::now();
+        let output = run(3, "rank_1_panics");
+        assert!(!output.status.success());
+        assert!(begin.elapsed() < Duration::from_secs(120), "the others waited");
+    });
+}
+
+#[test]
+#[ignore = "run under mpirun by another test"]
+fn on_each_rank() {
+    let launch = Launch::of_environment().unwrap().expect("mpirun started this");
+    let mpi = launch.join().unwrap();
+    assert_eq!((mpi.rank(), mpi.size(), mpi.node()), (launch.rank, launch.size, 0));
+    comm_suite::check(&mpi).unwrap();
+    assert!(!mpi.is_broken());
+}
+
+#[test]
+#[ignore = "run under mpirun by another test"]
+fn rank_1_panics() {
+    let mpi = Launch::of_environment().unwrap().expect("mpirun started this").join().unwrap();
+    comm::barrier(&mpi).unwrap();
+    assert!(mpi.rank() != 1, "rank 1 is lost");
+    // The others wait for it.
+    comm::barrier(&mpi).unwrap();
+}

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Puts the command and the libraries it uses below PREFIX: bin/knarr, and lib/knarr with what programs load.
+set -euo pipefail
+prefix=${1:?usage: tools/install-program.sh PREFIX [DIRECTORY OF THE COMMAND]}
+bin=${2:-$prefix/bin}
+cd "$(dirname "$0")/../target/release"
+install -D -s -m 755 knarr "$bin/knarr"
+install -D -s -m 755 libknarr_preload.so "$prefix/lib/knarr/libknarr_preload.so"
+install -D -m 755 hdf5-plugins/libknarr_h5.so "$prefix/lib/knarr/hdf5-plugins/libknarr_h5.so"
+for adapter in libknarr_mpi-*.so; do
+  [ ! -e "$adapter" ] || install -D -m 755 "$adapter" "$prefix/lib/knarr/$adapter"
+done
