@@ -191,6 +191,15 @@ def test_files_of_any_kind_and_in_directories_of_their_steps(watch):
     assert watch.restored(40) == expected
 
 
+def test_a_program_that_writes_one_file_in_each_step(watch):
+    for step in (1, 2):
+        write_h5(watch.out / f"restart_{step}.h5", step)
+    watch.once(ranks=1, pattern="restart_{step}.h5")
+    assert watch.names() == ["step_1", "step_2"]
+    done = watch.once(ranks=2, pattern="restart_{step}.h5", ok=False)
+    assert done.returncode == 2 and "write both {step} and {rank}" in done.stderr
+
+
 def test_directories_that_come_later_are_watched_too(watch):
     watch.start(ranks=2, pattern="{step}/{rank}.h5")
     for step in (1, 2):

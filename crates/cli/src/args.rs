@@ -183,9 +183,15 @@ pub(crate) struct Run {
     /// Write the machine-readable result; standard output is the program's
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Say nothing at the end, unless something failed
+    /// Say nothing, unless something failed
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// Bring the restart files of the newest whole set back before the program starts
+    #[arg(long)]
+    pub(crate) restart: bool,
+    /// With --restart: replace files of its step that differ from those of the set
+    #[arg(long, requires = "restart")]
+    pub(crate) force: bool,
     /// The program and its arguments, best behind '--'
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,

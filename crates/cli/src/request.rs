@@ -54,7 +54,7 @@ impl Request {
             let meant = match rule.route {
                 Route::Compress => None,
                 Route::File => Some("\"file\": it is to stay untouched"),
-                Route::Checkpoint => Some("\"checkpoint\": it is for 'knarr checkpoint pack'"),
+                Route::Checkpoint => Some("\"checkpoint\": it is for 'knarr checkpoint pack' and 'knarr run'"),
             };
             if let Some(meant) = meant {
                 return Err(Error::usage(format!("'{}' has route {meant}", input.display()))

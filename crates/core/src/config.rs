@@ -1,11 +1,17 @@
 //! `knarr.toml`: the one configuration file. Unknown keys are errors that show the line.
 
+mod restart;
+
+pub use restart::{NamePattern, Ranks, RestartFiles, Time};
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use crate::chain::ChainSpec;
 use crate::checkpoint::Scheme;
+use crate::checkpoint::grouping::check_sizes;
 use crate::checkpoint::similarity::{BUNDLE_BELOW, Similarity};
 use crate::codec::Reader;
 use crate::energy::Site;
@@ -75,8 +81,8 @@ pub enum When {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileRule {
-    /// Pattern of file names with `*` and `?`.
-    pub pattern: String,
+    /// Pattern of file names with `*` and `?`; for the route `checkpoint` also with `{step}` and `{rank}`.
+    pub pattern: NamePattern,
     /// Where the values go.
     #[serde(default)]
     pub route: Route,
@@ -101,6 +107,17 @@ pub struct FileRule {
     pub similar: Vec<String>,
     /// Route `checkpoint`: variables of fewer bytes are bundled.
     pub bundle_below: Option<u64>,
+    /// Route `checkpoint` of `knarr run`: the ranks that write a file in each step.
+    pub ranks: Option<Ranks>,
+    /// Route `checkpoint` of `knarr run`: directory for sets, relative to the configuration file.
+    pub sets: Option<PathBuf>,
+    /// Route `checkpoint` of `knarr run`: how many of the newest sets stay.
+    pub keep: Option<NonZeroU32>,
+    /// Route `checkpoint` of `knarr run`: files are removed when their set is complete and safe on disk.
+    #[serde(default)]
+    pub remove_originals: bool,
+    /// Route `checkpoint` of `knarr run`: a file that was not written to for so long is finished.
+    pub settle: Option<Time>,
 }
 
 /// `variables.NAME`
@@ -162,13 +179,9 @@ impl Config {
         Ok(config)
     }
 
-    /// The first rule whose pattern matches the name of `path`, or the whole path.
+    /// The first rule whose pattern matches `path`.
     pub fn rule_for(&self, path: &Path) -> Option<&FileRule> {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let whole = path.to_string_lossy();
-        self.file.iter().find(|rule| {
-            crate::settings::glob_matches(&rule.pattern, &name) || crate::settings::glob_matches(&rule.pattern, &whole)
-        })
+        self.file.iter().find(|rule| rule.pattern.matches(path))
     }
 }
 
@@ -210,12 +223,33 @@ impl FileRule {
                 return Err(error("checkpoints keep every byte: they take no settings of variables")
                     .mend("remove 'variables', or choose the route \"compress\""));
             }
+            if self.when != When::Close || self.portable.is_some() {
+                return Err(error(
+                    "checkpoints are packed once they are written, into sets: 'when' and 'portable' say \
+                                  nothing of them",
+                )
+                .mend("remove them, or choose the route \"compress\""));
+            }
+            if self.ranks.is_some() && self.pattern.restart_files().is_some_and(|files| !files.names.has_rank()) {
+                return Err(error("a pattern without {rank} stands for one file in each step: it takes no 'ranks'")
+                    .mend("remove 'ranks', or write where the rank stands: restart_{step}_{rank}.h5"));
+            }
+            let sizes = check_sizes(self.group_size.unwrap_or(1), self.block_size.unwrap_or(1));
+            sizes.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
             return self.similarity().map(drop);
         }
-        let asked = self.group_size.is_some() || self.scheme.is_some() || self.block_size.is_some();
-        if asked || !self.similar.is_empty() || self.bundle_below.is_some() {
-            return Err(error("group_size, scheme, block_size, similar and bundle_below are for route \"checkpoint\"")
-                .mend("add route = \"checkpoint\", or remove them"));
+        if self.pattern.restart_files().is_some() {
+            return Err(error("{step} and {rank} are for route \"checkpoint\"").mend("write * in their place"));
+        }
+        let how = self.group_size.is_some() || self.scheme.is_some() || self.block_size.is_some();
+        let what = !self.similar.is_empty() || self.bundle_below.is_some();
+        let when = self.ranks.is_some() || self.sets.is_some() || self.keep.is_some() || self.settle.is_some();
+        if how || what || when || self.remove_originals {
+            return Err(error(
+                "group_size, scheme, block_size, similar, bundle_below, ranks, sets, keep, remove_originals and settle \
+                 are for route \"checkpoint\"",
+            )
+            .mend("add route = \"checkpoint\", or remove them"));
         }
         Ok(())
     }
@@ -303,6 +337,20 @@ similar = ["Grid[0-9]+/(.*)"]
     }
 
     #[test]
+    fn rules_of_restart_files_come_back_from_a_snapshot() {
+        let text = "[[file]]\npattern = \"out/r_{step}_{rank}\"\nroute = \"checkpoint\"\n";
+        for (ranks, expected) in [("4", 0..=3), ("\"1-4\"", 1..=4)] {
+            let more =
+                format!("ranks = {ranks}\nsets = \"s\"\nkeep = 2\nremove_originals = true\nsettle = \"1min 2s\"");
+            let config = Config::parse(&format!("{text}{more}")).unwrap();
+            assert_eq!(config.file[0].ranks, Some(Ranks(expected)));
+            let again: Config = serde_json::from_str(&serde_json::to_string(&config).unwrap()).unwrap();
+            assert_eq!(again, config);
+            assert!(again.rule_for(Path::new("/a/out/r_1_2")).is_some());
+        }
+    }
+
+    #[test]
     fn bounds_of_names_and_patterns_hold_together() {
         let text = "[[file]]\npattern = \"*\"\nvariables.\"*\".max_rel_error = 0.1\n\
                     variables.T.finest_abs_error = 1e-6\nvariables.U.quality = \"lossless\"\n";
@@ -320,6 +368,11 @@ similar = ["Grid[0-9]+/(.*)"]
     fn mistakes_show_the_line() {
         let unknown = Config::parse("[[file]]\npattern = \"*\"\ngaol = \"speed\"\n").unwrap_err().to_string();
         assert!(unknown.contains("gaol") && unknown.contains("line 3"), "{unknown}");
+        for line in ["ranks = 0", "ranks = \"4-2\"", "ranks = -1", "keep = 0", "settle = \"soon\"", "settle = 2"] {
+            let text = format!("[[file]]\npattern = \"r{{step}}_{{rank}}\"\nroute = \"checkpoint\"\n{line}\n");
+            let error = Config::parse(&text).unwrap_err().to_string();
+            assert!(error.contains("line 4"), "{line}: {error}");
+        }
         for text in [
             "[[file]]\npattern = \"*\"\ngoal = \"fastest\"\n",
             "[[file]]\npattern = \"*\"\nvariables.T.chain = \"no such|\"\n",
@@ -329,8 +382,15 @@ similar = ["Grid[0-9]+/(.*)"]
             "[[file]]\npattern = \"*\"\nroute = \"teleport\"\n",
             "[[file]]\npattern = \"*\"\nscheme = \"aware\"\n",
             "[[file]]\npattern = \"*\"\nroute = \"checkpoint\"\nscheme = \"clever\"\n",
+            "[[file]]\npattern = \"*\"\nroute = \"checkpoint\"\ngroup_size = 0\n",
+            "[[file]]\npattern = \"*\"\nroute = \"checkpoint\"\nblock_size = 0\n",
             "[[file]]\npattern = \"*\"\nroute = \"checkpoint\"\nsimilar = [\"Grid[\"]\n",
             "[[file]]\npattern = \"*\"\nroute = \"checkpoint\"\nvariables.T.max_abs_error = 0.1\n",
+            "[[file]]\npattern = \"*\"\nroute = \"checkpoint\"\nwhen = \"write\"\n",
+            "[[file]]\npattern = \"r{step}\"\n",
+            "[[file]]\npattern = \"r{step}\"\nroute = \"checkpoint\"\nranks = 3\n",
+            "[[file]]\npattern = \"*\"\nkeep = 3\n",
+            "[[file]]\npattern = \"*\"\nremove_originals = true\n",
         ] {
             assert!(Config::parse(text).is_err(), "{text}");
         }

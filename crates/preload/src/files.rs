@@ -1,4 +1,4 @@
-//! The files that this process has open for writing and that a rule wants compressed.
+//! The files that this process has open for writing and that a rule wants compressed, or packed as restart files.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use knarr_core::capture::Event;
 use knarr_core::codec::Reader;
-use knarr_core::config::When;
+use knarr_core::config::{Route, When};
 
 use crate::host::Hid;
 use crate::run::{Run, patient, run};
@@ -62,16 +62,18 @@ pub(crate) fn opening(name: &[u8], created: bool) -> Option<Opening> {
     let absolute = std::path::absolute(named).ok()?;
     // A name that leads elsewhere is resolved first: rules are for files, and a new one has no other name yet.
     let path = std::fs::canonicalize(&absolute).unwrap_or_else(|_| absolute.clone());
-    run.rules().rule_for(&path)?;
-    Some(Opening { run, named: name.to_vec(), absolute, created, _gate: run.gate() })
+    let (_, rule) = run.rules().told_of(&path)?;
+    // Nothing is ever put in the place of a restart file.
+    let gate = if rule.route == Route::Compress { run.gate() } else { None };
+    Some(Opening { run, named: name.to_vec(), absolute, created, _gate: gate })
 }
 
 impl Opening {
     /// To be called after the file was opened as `id`.
     pub(crate) fn opened(self, id: Hid) {
         let Ok(path) = std::fs::canonicalize(&self.absolute) else { return };
-        let Some((number, rule)) = self.run.rules().rule_for(&path) else { return };
-        let rule = (rule.when == When::Write).then_some(number);
+        let Some((number, rule)) = self.run.rules().told_of(&path) else { return };
+        let rule = (rule.route == Route::Compress && rule.when == When::Write).then_some(number);
         self.run.tell(Event::Opened { path: path.clone(), created: self.created });
         if let Some(mut files) = files() {
             files.push(Open { id, named: self.named, path, rule });

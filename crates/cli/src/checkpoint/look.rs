@@ -1,6 +1,6 @@
 //! Looks for restart files in a directory, and waits until looking again is worth it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use knarr_core::checkpoint::pattern::Pattern;
+use knarr_core::checkpoint::pattern::{Named, Pattern};
 use knarr_core::error::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
@@ -17,28 +17,60 @@ use super::steps::{Found, State};
 use crate::run::processes::Identity;
 
 /// A directory in which restart files come.
-#[derive(Debug)]
-pub(super) struct Directory {
+pub(crate) struct Directory {
     path: PathBuf,
     pattern: Pattern,
     /// Where sets are written: not looked into.
     sets: PathBuf,
     /// Tells that something happened; `None` where the kernel has no more watches to give.
     events: Option<OwnedFd>,
+    /// Whether the directory may be made later.
+    may_come: bool,
+    /// Files that are not to be found as long as they are so.
+    passed_over: HashMap<PathBuf, State>,
+    /// Of the files that the pattern names, those that count.
+    counts: Box<dyn Fn(&Path) -> bool + Send>,
 }
 
 impl Directory {
+    /// The directory `path`, which has to be there.
+    ///
     /// # Errors
     /// `NotFound` or `Read` if it is no directory that can be read.
     pub(super) fn open(path: &Path, pattern: Pattern, sets: &Path) -> Result<Self> {
         std::fs::read_dir(path).map_err(|error| Error::read(path, &error).mend("name a directory that exists"))?;
+        Ok(Self { may_come: false, ..Self::expected(path, pattern, sets, Box::new(|_| true))? })
+    }
+
+    /// The directory `path`, which may come later. Of the files that the pattern names only those are found that `counts`
+    /// does not refuse.
+    ///
+    /// # Errors
+    /// `NotFound` or `Read` if `sets` is not there.
+    pub(crate) fn expected(
+        path: &Path,
+        pattern: Pattern,
+        sets: &Path,
+        counts: Box<dyn Fn(&Path) -> bool + Send>,
+    ) -> Result<Self> {
         let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
         let sets = std::fs::canonicalize(sets).map_err(|error| Error::read(sets, &error))?;
-        Ok(Self { path: path.to_owned(), pattern, sets, events: inotify::init(flags).ok() })
+        let (path, events, passed_over) = (path.to_owned(), inotify::init(flags).ok(), HashMap::new());
+        Ok(Self { path, pattern, sets, events, may_come: true, passed_over, counts })
+    }
+
+    /// From now on finds no file that is there already, unless it is written again. Returns these files.
+    ///
+    /// # Errors
+    /// As for [`Directory::look`].
+    pub(crate) fn pass_over(&mut self) -> Result<Vec<Found>> {
+        let found = self.look()?;
+        self.passed_over = found.iter().map(|file| (file.path.clone(), file.state)).collect();
+        Ok(found)
     }
 
     /// Name of a restart file below the directory.
-    pub(super) fn name<'a>(&self, path: &'a Path) -> &'a [u8] {
+    pub(crate) fn name<'a>(&self, path: &'a Path) -> &'a [u8] {
         path.strip_prefix(&self.path).unwrap_or(path).as_os_str().as_bytes()
     }
 
@@ -46,9 +78,17 @@ impl Directory {
     ///
     /// # Errors
     /// `NotFound` or `Read` if the directory cannot be read any more.
-    pub(super) fn look(&self) -> Result<Vec<Found>> {
+    pub(crate) fn look(&self) -> Result<Vec<Found>> {
         let mut found = Vec::new();
-        self.look_in(&self.path, self.pattern.depth(), &mut found).map_err(|error| Error::read(&self.path, &error))?;
+        match self.look_in(&self.path, self.pattern.depth(), &mut found) {
+            Err(error) if self.may_come && error.kind() == std::io::ErrorKind::NotFound => {
+                // The nearest directory that is there tells when the next one is made.
+                if let Some(near) = self.path.ancestors().skip(1).find(|ancestor| ancestor.is_dir()) {
+                    self.watch(near);
+                }
+            }
+            looked => looked.map_err(|error| Error::read(&self.path, &error))?,
+        }
         found.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(found)
     }
@@ -68,12 +108,17 @@ impl Directory {
                 continue;
             }
             let named = self.pattern.parse(self.name(&path));
-            let Some((step, rank)) = named.and_then(|named| Some((named.step?, named.rank?))) else { continue };
+            // Where names tell no ranks there is one file in each step.
+            let rank = |named: Named| if self.pattern.has_rank() { named.rank } else { Some(0) };
+            let Some((step, rank)) = named.and_then(|named| Some((named.step?, rank(named)?))) else { continue };
             let Some(metadata) = entry.metadata().ok().filter(std::fs::Metadata::is_file) else { continue };
             let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
             // A clock that runs ahead makes no file old.
             let age = SystemTime::now().duration_since(modified).unwrap_or_default();
-            found.push(Found { step, rank, path, state: State::of(&metadata), age });
+            let state = State::of(&metadata);
+            if self.passed_over.get(&path) != Some(&state) && (self.counts)(&path) {
+                found.push(Found { step, rank, path, state, age });
+            }
         }
         Ok(())
     }
@@ -102,7 +147,7 @@ impl Directory {
 }
 
 impl State {
-    pub(super) fn of(metadata: &std::fs::Metadata) -> Self {
+    pub(crate) fn of(metadata: &std::fs::Metadata) -> Self {
         Self {
             identity: Identity::of(metadata),
             length: metadata.len(),
@@ -112,7 +157,7 @@ impl State {
 }
 
 /// True if a process of this machine has one of the files open for writing.
-pub(super) fn are_written<'a>(files: impl Iterator<Item = &'a State>) -> bool {
+pub(crate) fn are_written<'a>(files: impl Iterator<Item = &'a State>) -> bool {
     let files: HashSet<Identity> = files.map(|state| state.identity).collect();
     crate::run::processes::writer_of_any(&files).is_some()
 }

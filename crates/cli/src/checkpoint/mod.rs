@@ -3,16 +3,18 @@
 mod advise;
 pub(crate) mod args;
 mod inputs;
-mod look;
-mod merging;
+pub(crate) mod look;
+pub(crate) mod merging;
+mod missing;
 mod pack;
 mod processes;
 mod prune;
 mod restore;
 mod show;
-mod steps;
+pub(crate) mod steps;
 mod stop;
 mod watch;
+pub(crate) mod watching;
 
 use std::path::Path;
 
@@ -36,9 +38,8 @@ pub(crate) fn run(arguments: &Checkpoint) -> Result<u8> {
     }
 }
 
-/// Says on standard error which ranks and variables are damaged, and returns the exit code.
 /// Opens a set, and tells if its manifest is damaged.
-fn open(path: &Path, codecs: &CodecList) -> Result<Set> {
+pub(crate) fn open(path: &Path, codecs: &CodecList) -> Result<Set> {
     let set = Set::open(path, codecs)?;
     if let Some(damage) = set.manifest_damage() {
         eprintln!("knarr: {damage}; its copy serves, but make a new set soon");
@@ -46,6 +47,7 @@ fn open(path: &Path, codecs: &CodecList) -> Result<Set> {
     Ok(set)
 }
 
+/// Says on standard error which ranks and variables are damaged, and returns the exit code.
 fn report(damage: &[Damage]) -> u8 {
     for damage in damage {
         let what = match damage.variables.as_slice() {

@@ -8,51 +8,69 @@ use std::time::{Duration, Instant};
 
 use knarr_core::error::{Error, ErrorKind};
 
+use super::missing::{Ranges, missing};
 use crate::run::processes::Identity;
 
 /// A restart file as a look at the directory found it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) step: u64,
-    pub(super) rank: u64,
-    pub(super) path: PathBuf,
-    pub(super) state: State,
+pub(crate) struct Found {
+    pub(crate) step: u64,
+    pub(crate) rank: u64,
+    pub(crate) path: PathBuf,
+    pub(crate) state: State,
     /// For how long it has not been written to, as its file system says.
-    pub(super) age: Duration,
+    pub(crate) age: Duration,
 }
 
 /// What changes when a file is written to or replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct State {
-    pub(super) identity: Identity,
-    pub(super) length: u64,
+pub(crate) struct State {
+    pub(crate) identity: Identity,
+    pub(crate) length: u64,
     /// Seconds and nanoseconds.
-    pub(super) modified: (i64, i64),
+    pub(crate) modified: (i64, i64),
 }
 
 /// All files of a time step, by rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Complete {
-    pub(super) step: u64,
-    pub(super) files: BTreeMap<u64, (PathBuf, State)>,
+pub(crate) struct Complete {
+    pub(crate) step: u64,
+    pub(crate) files: BTreeMap<u64, Finished>,
+}
+
+/// A file of a complete time step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finished {
+    pub(crate) path: PathBuf,
+    pub(crate) state: State,
+    /// Since when it has been seen to have this state.
+    pub(crate) since: Instant,
+    /// Its rank has written the file of another step since: it was done with this one.
+    pub(crate) followed: bool,
 }
 
 /// What is asked of the files.
 #[derive(Debug, Clone)]
-pub(super) struct Rules {
+pub(crate) struct Rules {
     /// The ranks that write.
-    pub(super) ranks: RangeInclusive<u64>,
+    pub(crate) ranks: RangeInclusive<u64>,
     /// A file that was not written to for so long is finished.
-    pub(super) settle: Duration,
+    pub(crate) settle: Duration,
     /// For how long a step waits for the next of its files, and after its set could not be written.
-    pub(super) patience: Duration,
+    pub(crate) patience: Duration,
     /// Steps that are written again after they were packed are packed again.
-    pub(super) force: bool,
+    pub(crate) force: bool,
+    /// All files are written while this watches: sets of their steps are older, and a step whose set could not be written
+    /// is given up when a later one has its set, so that the newest set is of the newest files.
+    pub(crate) live: bool,
+    /// What users call the request for ranks, and that for removing files.
+    pub(crate) ranks_key: &'static str,
+    pub(crate) remove_key: &'static str,
 }
 
 /// The time steps that have files.
 #[derive(Debug)]
-pub(super) struct Steps {
+pub(crate) struct Steps {
     rules: Rules,
     steps: BTreeMap<u64, Step>,
     /// Steps with two files of one rank: which of them counts is not ours to say.
@@ -78,6 +96,8 @@ struct File {
     /// Since when it has had this state.
     since: Instant,
     age: Duration,
+    /// A set holds it: when its step is written again, it is not what the step waits for.
+    packed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,11 +112,33 @@ enum Stage {
     Rewritten,
     /// Files of it went away, which was told.
     Broken,
+    /// It is not to be packed, which was told.
+    Left,
+}
+
+impl Step {
+    /// When the last of its files was written.
+    fn written(&self) -> Option<(i64, i64)> {
+        self.files.values().map(|file| file.state.modified).max()
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::Gathering | Stage::Overdue)
+    }
+
+    /// Of `ranks`, those whose file is waited for.
+    fn missing(&self, ranks: &RangeInclusive<u64>) -> Ranges {
+        missing(ranks, self.files.iter().filter(|(_, file)| !file.packed).map(|(rank, _)| rank))
+    }
 }
 
 impl Steps {
-    pub(super) fn new(rules: Rules) -> Self {
+    pub(crate) fn new(rules: Rules) -> Self {
         Self { rules, steps: BTreeMap::new(), doubled: BTreeSet::new(), told: BTreeSet::new() }
+    }
+
+    pub(super) fn rules(&self) -> &Rules {
+        &self.rules
     }
 
     /// Takes note of everything that is there `now`. Returns what is wrong, once.
@@ -135,14 +177,14 @@ impl Steps {
         }
         let Found { step: number, rank, path, state, age } = file;
         let place = path.display().to_string();
-        step.files.insert(rank, File { path, state, since: now, age });
+        step.files.insert(rank, File { path, state, since: now, age, packed: false });
         step.news = now;
         match step.stage {
             Stage::Packed if !self.rules.force => {
                 step.stage = Stage::Rewritten;
                 Some(again(number, &place))
             }
-            Stage::Packed | Stage::Broken => {
+            Stage::Packed | Stage::Broken | Stage::Left => {
                 step.stage = Stage::Gathering;
                 None
             }
@@ -153,14 +195,16 @@ impl Steps {
     /// Files that are gone are no longer waited with.
     fn forget(&mut self, present: &BTreeSet<(u64, u64)>) -> Vec<Error> {
         let mut troubles = Vec::new();
+        let remove_key = self.rules.remove_key;
         self.steps.retain(|number, step| {
             let before = step.files.len();
             step.files.retain(|rank, _| present.contains(&(*number, *rank)));
-            if step.files.len() < before && matches!(step.stage, Stage::Gathering | Stage::Overdue) {
+            if step.files.len() < before && step.is_open() {
                 step.stage = Stage::Broken;
+                let mend = format!("let the program keep more of its restart files, or remove them with {remove_key}");
                 troubles.push(
                     Error::new(ErrorKind::NotFound, "files were removed before they were packed")
-                        .mend("let the program keep more of its restart files, or remove them with --remove")
+                        .mend(mend)
                         .at(format!("step {number}")),
                 );
             }
@@ -176,7 +220,7 @@ impl Steps {
             if step.stage != Stage::Gathering || waited < self.rules.patience {
                 continue;
             }
-            let missing = missing(&self.rules.ranks, &step.files);
+            let missing = step.missing(&self.rules.ranks);
             if !missing.is_empty() {
                 step.stage = Stage::Overdue;
                 troubles.push(
@@ -189,13 +233,26 @@ impl Steps {
         troubles
     }
 
-    /// The first step whose files are all there and finished, if nobody writes to them.
+    /// Of the steps whose files are all there and rest, the one that was written first.
     pub(super) fn complete(&self, now: Instant) -> Option<Complete> {
         let settle = self.rules.settle;
         let rests = |file: &File| now.saturating_duration_since(file.since) >= settle || file.age >= settle;
-        let (number, step) = self.whole(now).find(|(_, step)| step.files.values().all(rests))?;
-        let files = step.files.iter().map(|(rank, file)| (*rank, (file.path.clone(), file.state))).collect();
+        let resting = self.whole(now).filter(|(_, step)| step.files.values().all(rests));
+        let (number, step) = resting.min_by_key(|(number, step)| (step.written(), **number))?;
+        let finished = |rank: u64, file: &File| Finished {
+            path: file.path.clone(),
+            state: file.state,
+            since: file.since,
+            followed: self.has_later(rank, file),
+        };
+        let files = step.files.iter().map(|(rank, file)| (*rank, finished(*rank, file))).collect();
         Some(Complete { step: *number, files })
+    }
+
+    /// True if the rank has a file that was written later.
+    fn has_later(&self, rank: u64, file: &File) -> bool {
+        let files = self.steps.values().filter_map(|step| step.files.get(&rank));
+        files.into_iter().any(|other| other.state.modified > file.state.modified)
     }
 
     /// True if all files of a step are there, finished or not.
@@ -205,16 +262,33 @@ impl Steps {
 
     fn whole(&self, now: Instant) -> impl Iterator<Item = (&u64, &Step)> {
         self.steps.iter().filter(move |(number, step)| {
-            matches!(step.stage, Stage::Gathering | Stage::Overdue)
+            step.is_open()
                 && step.not_before.is_none_or(|when| now >= when)
                 && !self.doubled.contains(number)
-                && missing(&self.rules.ranks, &step.files).is_empty()
+                && step.missing(&self.rules.ranks).is_empty()
         })
     }
 
-    /// The step is in a set.
-    pub(super) fn packed(&mut self, step: u64) {
+    /// The step is in a set. Returns the earlier ones that are given up for that.
+    pub(super) fn packed(&mut self, step: u64) -> Vec<Error> {
         self.stage(step, Stage::Packed);
+        let mut written = None;
+        if let Some(step) = self.steps.get_mut(&step) {
+            step.files.values_mut().for_each(|file| file.packed = true);
+            written = step.written();
+        }
+        let live = self.rules.live;
+        let late = |step: &Step| live && step.is_open() && step.not_before.is_some() && step.written() < written;
+        let mut troubles = Vec::new();
+        for (number, step) in self.steps.iter_mut().filter(|(_, step)| late(step)) {
+            step.stage = Stage::Left;
+            troubles.push(
+                Error::new(ErrorKind::Write, "a later step has its set by now: this one is not tried again")
+                    .mend("its files stay; 'knarr checkpoint pack' packs them")
+                    .at(format!("step {number}")),
+            );
+        }
+        troubles
     }
 
     /// The step's set could not be written: full disks are emptied, so it is tried again.
@@ -222,6 +296,18 @@ impl Steps {
         if let Some(step) = self.steps.get_mut(&step) {
             step.not_before = now.checked_add(self.rules.patience);
         }
+    }
+
+    /// What could not be written may be tried again at once.
+    pub(super) fn retry(&mut self, now: Instant) {
+        for step in self.steps.values_mut().filter(|step| step.not_before.is_some()) {
+            step.not_before = Some(now);
+        }
+    }
+
+    /// The step is not to be packed unless it is written again.
+    pub(super) fn left(&mut self, step: u64) {
+        self.stage(step, Stage::Left);
     }
 
     /// The step has a set, and files that are newer.
@@ -245,15 +331,15 @@ impl Steps {
         }
     }
 
-    /// What is left undone of which was not told yet.
-    pub(super) fn unfinished(&self) -> Vec<Error> {
-        let waiting = self.steps.iter().filter(|(_, step)| step.stage == Stage::Gathering);
+    /// Steps that are left undone: number, why, and whether their missing ranks were told.
+    pub(crate) fn unfinished(&self) -> Vec<(u64, String, bool)> {
+        let waiting = self.steps.iter().filter(|(_, step)| step.is_open());
         waiting
             .map(|(number, step)| {
-                let missing = missing(&self.rules.ranks, &step.files);
+                let missing = step.missing(&self.rules.ranks);
                 let why =
                     if missing.is_empty() { "was not packed".to_owned() } else { format!("has no file of {missing}") };
-                Error::new(ErrorKind::Interrupted, format!("step {number} {why}")).mend("watch again to pack it")
+                (*number, why, step.stage == Stage::Overdue)
             })
             .collect()
     }
@@ -261,7 +347,7 @@ impl Steps {
     fn foreign(&self, file: &Found) -> Error {
         let (first, last) = self.rules.ranks.clone().into_inner();
         Error::usage(format!("rank {} is not one of {first} to {last}", file.rank))
-            .mend("correct --ranks")
+            .mend(format!("correct {}", self.rules.ranks_key))
             .at(file.path.display().to_string())
     }
 }
@@ -279,44 +365,6 @@ pub(super) fn again(step: u64, place: &str) -> Error {
         .at(place.to_owned())
 }
 
-/// Ranks without a file, as ranges.
-fn missing(ranks: &RangeInclusive<u64>, files: &BTreeMap<u64, File>) -> Ranges {
-    let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
-    let mut next = *ranks.start();
-    for &rank in files.keys() {
-        if rank > next {
-            ranges.push(next..=rank - 1);
-        }
-        next = rank.saturating_add(1);
-    }
-    if next <= *ranks.end() && !files.contains_key(ranks.end()) {
-        ranges.push(next..=*ranks.end());
-    }
-    Ranges(ranges)
-}
-
-/// Ranks in words: `rank 3`, `ranks 3, 17-19`.
-#[derive(Debug)]
-struct Ranges(Vec<RangeInclusive<u64>>);
-
-impl Ranges {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl std::fmt::Display for Ranges {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let word = |range: &RangeInclusive<u64>| match range.clone().into_inner() {
-            (first, last) if first == last => first.to_string(),
-            (first, last) => format!("{first}-{last}"),
-        };
-        let words: Vec<String> = self.0.iter().map(word).collect();
-        let is_one = matches!(self.0.as_slice(), [one] if one.start() == one.end());
-        write!(f, "{} {}", if is_one { "rank" } else { "ranks" }, words.join(", "))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -331,7 +379,13 @@ mod tests {
 
     impl Watch {
         fn new(force: bool) -> Self {
-            let rules = Rules { ranks: 0..=3, settle: SETTLE, patience: PATIENCE, force };
+            Self::with(force, false)
+        }
+
+        fn with(force: bool, live: bool) -> Self {
+            let (ranks_key, remove_key) = ("--ranks", "--remove");
+            let (settle, patience) = (SETTLE, PATIENCE);
+            let rules = Rules { ranks: 0..=3, settle, patience, force, live, ranks_key, remove_key };
             Self { steps: Steps::new(rules), begin: Instant::now() }
         }
 
@@ -465,8 +519,11 @@ mod tests {
         let mut watch = Watch::new(true);
         watch.look(0, &WHOLE);
         watch.steps.packed(1);
-        assert!(watch.look(1, &WHOLE.map(|(step, rank, _)| (step, rank, 8))).is_empty());
-        assert_eq!(watch.complete(3), Some(1));
+        // Not before all of them are: half of each time would be of no use.
+        assert!(watch.look(1, &[(1, 0, 8), (1, 1, 8), (1, 2, 8), (1, 3, 5)]).is_empty());
+        assert_eq!(watch.complete(9), None);
+        assert!(watch.look(10, &WHOLE.map(|(step, rank, _)| (step, rank, 8))).is_empty());
+        assert_eq!(watch.complete(12), Some(1));
     }
 
     #[test]
@@ -485,8 +542,55 @@ mod tests {
         let mut files = WHOLE.to_vec();
         files.push((2, 1, 1));
         watch.look(0, &files);
-        let left: Vec<String> = watch.steps.unfinished().iter().map(ToString::to_string).collect();
-        assert!(left[0].starts_with("step 1 was not packed"), "{left:?}");
-        assert!(left[1].starts_with("step 2 has no file of ranks 0, 2-3"), "{left:?}");
+        let left = watch.steps.unfinished();
+        assert_eq!(left[0], (1, "was not packed".to_owned(), false));
+        assert_eq!(left[1], (2, "has no file of ranks 0, 2-3".to_owned(), false));
+    }
+
+    fn written(step: u64, rank: u64, modified: i64) -> Found {
+        let file = found(step, rank, 1);
+        Found { state: State { modified: (modified, 0), ..file.state }, ..file }
+    }
+
+    #[test]
+    fn what_was_written_first_is_packed_first() {
+        let mut watch = Watch::new(false);
+        let files =
+            [(8, 10), (7, 20)].into_iter().flat_map(|(step, at)| (0..4).map(move |rank| written(step, rank, at)));
+        watch.steps.look(files.collect(), watch.at(0));
+        assert_eq!(watch.complete(5), Some(8));
+        let complete = watch.steps.complete(watch.at(5)).unwrap();
+        assert!(complete.files.values().all(|file| file.followed), "every rank went on to step 7");
+        watch.steps.packed(8);
+        assert_eq!(watch.complete(5), Some(7));
+        let complete = watch.steps.complete(watch.at(5)).unwrap();
+        assert!(complete.files.values().all(|file| !file.followed));
+    }
+
+    #[test]
+    fn sets_keep_the_order_of_their_files_if_that_is_asked() {
+        for live in [false, true] {
+            let mut watch = Watch::with(true, live);
+            let files: Vec<Found> =
+                [1, 2].into_iter().flat_map(|step| (0..4).map(move |rank| written(step, rank, step as i64))).collect();
+            watch.steps.look(files, watch.at(0));
+            watch.steps.postponed(1, watch.at(2));
+            assert_eq!(watch.complete(2), Some(2));
+            let given_up = watch.steps.packed(2);
+            assert_eq!(given_up.len(), usize::from(live));
+            watch.steps.retry(watch.at(3));
+            assert_eq!(watch.complete(3), if live { None } else { Some(1) });
+        }
+    }
+
+    #[test]
+    fn a_step_that_is_left_counts_again_when_it_is_written_again() {
+        let mut watch = Watch::new(true);
+        watch.look(0, &WHOLE);
+        watch.steps.left(1);
+        assert_eq!(watch.complete(9), None);
+        assert!(watch.steps.unfinished().is_empty());
+        watch.look(10, &WHOLE.map(|(step, rank, _)| (step, rank, 9)));
+        assert_eq!(watch.complete(12), Some(1));
     }
 }

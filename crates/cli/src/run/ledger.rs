@@ -62,6 +62,17 @@ pub(super) struct Due {
     pub(super) identity: Option<(u64, u64)>,
 }
 
+/// How a file was closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Closing {
+    /// Not yet.
+    Open,
+    /// By the program.
+    InOrder,
+    /// Its process ended, or was replaced, while the file was open.
+    Lost,
+}
+
 /// All files of a run.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
@@ -192,6 +203,16 @@ impl Ledger {
         }
     }
 
+    /// How the file was closed; `None` if no process told that it opened it.
+    pub(super) fn closing(&self, path: &Path) -> Option<Closing> {
+        let entry = self.files.get(path)?;
+        Some(match entry.state {
+            State::Lost => Closing::Lost,
+            _ if entry.writers.is_empty() => Closing::InOrder,
+            _ => Closing::Open,
+        })
+    }
+
     /// True if some process still has a file open for writing.
     pub(super) fn is_open(&self) -> bool {
         self.files.values().any(|entry| !entry.writers.is_empty())
@@ -286,6 +307,12 @@ mod tests {
         let mut replaced = ledger([opened(1, true), Message { process: 1, event: Event::Started }]);
         assert!(replaced.next(true).is_none());
         assert_eq!(replaced.left().count(), 1);
+        let how = |ledger: &Ledger| ledger.closing(Path::new("/a.nc"));
+        assert_eq!(
+            (how(&crashed), how(&ended), how(&replaced)),
+            (Some(Closing::Lost), Some(Closing::InOrder), Some(Closing::Lost))
+        );
+        assert_eq!((how(&ledger([opened(1, true)])), how(&ledger([]))), (Some(Closing::Open), None));
         let again = [opened(200, true), closed(200, false), opened(200, true)];
         assert!(ledger(again).next(true).is_none(), "open at the crash, though closed before");
         let mended =

@@ -1,15 +1,18 @@
 //! `knarr run`: a program is started with a library that tells which HDF5 and netCDF-4 files it writes; each is packed
-//! in the background once it is closed, and put in its place.
+//! in the background once it is closed, and put in its place. Restart files become sets.
 
+mod checkpoint;
 mod ledger;
 mod pack;
 pub(crate) mod processes;
 pub(crate) mod program;
+mod ranks;
+mod restart;
 mod stage;
 mod summary;
 mod written;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -19,16 +22,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use knarr_core::capture::{Message, Prescription, Snapshot};
-use knarr_core::config::{Config, FileRule, Route, When};
+use knarr_core::config::{Config, FileRule, When};
 use knarr_core::engine::Engine;
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_formats::repack::{RepackOptions, save_plan};
 
 use crate::args::Run;
+use checkpoint::{Kept, Watches};
 use ledger::{Due, Ledger};
 use pack::{Job, Outcome};
 use processes::System;
 use program::{CANNOT_BEGIN, Signals};
+use restart::Restarted;
 use stage::Stage;
 use summary::Summary;
 use written::Learnt;
@@ -61,16 +66,13 @@ struct Begun {
     scratch: PathBuf,
     preload: std::ffi::OsString,
     signals: Signals,
+    /// The rules of route `checkpoint`; taken when the program starts.
+    kept: Vec<Kept>,
 }
 
 fn prepare(arguments: &Run) -> Result<Begun> {
-    let config = Config::read(&arguments.config)
+    let mut config = Config::read(&arguments.config)
         .map_err(|error| error.mend("write the file, or name another with --config; docs/run.md has an example"))?;
-    if let Some(rule) = config.file.iter().find(|rule| rule.route == Route::Checkpoint) {
-        return Err(Error::unsupported(format!("the rule for '{}' has route \"checkpoint\"", rule.pattern))
-            .mend("pack restart files with 'knarr checkpoint pack', and leave the rule out here")
-            .at(arguments.config.display().to_string()));
-    }
     let machine = config.machine.beside(&arguments.config);
     let mut engine = crate::session::engine_for_run(&arguments.resources, &machine)?;
     engine.cancel = Arc::new(AtomicBool::new(false));
@@ -79,6 +81,11 @@ fn prepare(arguments: &Run) -> Result<Begun> {
     let mut prescriptions = learnt.prescriptions(&config);
     let asked = written::asked(&config, &engine.codecs);
     prescriptions.extend(asked.map_err(|error| error.at(arguments.config.display().to_string()))?);
+    let kept = restart_files(arguments, &config)?;
+    let here = std::env::current_dir().map_err(|error| Error::read(Path::new("."), &error))?;
+    for rule in &mut config.file {
+        rule.pattern = rule.pattern.below(&here);
+    }
     let library = crate::hdf5_filter::plugin();
     let snapshot = Snapshot { config, prescriptions, library, threads: engine.jobs };
     if snapshot.library.is_none() && snapshot.uses_own_filter() {
@@ -95,7 +102,31 @@ fn prepare(arguments: &Run) -> Result<Begun> {
     let scratch = written::directory(&arguments.config);
     // Where it cannot be made, packed files are made beside the files.
     let _ = std::fs::create_dir_all(&scratch);
-    Ok(Begun { engine, stage: Stage::new(&snapshot)?, snapshot, learnt, scratch, preload, signals })
+    let stage = Stage::new(&snapshot)?;
+    let mut begun = Begun { engine, stage, snapshot, learnt, scratch, preload, signals, kept };
+    begun.restart(arguments)?;
+    Ok(begun)
+}
+
+/// The rules of route `checkpoint`, ready to be watched.
+fn restart_files(arguments: &Run, config: &Config) -> Result<Vec<Kept>> {
+    let say = |what: &str| arguments.say(what);
+    let kept = checkpoint::prepare(config, &arguments.config, &arguments.program, &say)?;
+    if arguments.restart && kept.is_empty() {
+        return Err(Error::usage("--restart, but no rule has route \"checkpoint\"")
+            .mend("add a rule for restart files, or leave --restart out")
+            .at(arguments.config.display().to_string()));
+    }
+    Ok(kept)
+}
+
+impl Run {
+    /// Tells what users should know, unless they want to hear of failures only.
+    fn say(&self, what: &str) {
+        if !self.quiet {
+            eprintln!("knarr: {what}");
+        }
+    }
 }
 
 /// What the main loop hears.
@@ -112,7 +143,48 @@ enum News {
 const ENDED: &[u8] = b"ended";
 
 impl Begun {
+    /// What is to be done with restart files before the program starts.
+    fn restart(&mut self, arguments: &Run) -> Result<()> {
+        let mut steps = BTreeSet::new();
+        for kept in self.kept.iter().filter(|_| arguments.restart) {
+            let place = |error: Error| error.at(format!("--restart, '{}'", kept.pattern()));
+            let Some(found) = kept.restart(&self.engine, arguments.force).map_err(place)? else {
+                arguments
+                    .say(&format!("no set is in {} yet: the program starts from its beginning", kept.sets().display()));
+                continue;
+            };
+            for damage in &found.damaged {
+                eprintln!("knarr: {damage}; an earlier set is taken instead");
+            }
+            let Restarted { step, set, restored, there, .. } = &found;
+            arguments.say(&format!(
+                "restart from step {step}: {restored} of {} files were brought back from {}, {there} were there already",
+                restored + there,
+                set.display()
+            ));
+            if (restored + there) as u64 != kept.count() {
+                eprintln!(
+                    "knarr: {} has {} files, and {} ranks write now",
+                    set.display(),
+                    restored + there,
+                    kept.count()
+                );
+            }
+            steps.insert(*step);
+        }
+        if steps.len() > 1 {
+            eprintln!("knarr: not all rules restart from the same step: {steps:?}");
+        }
+        for kept in &mut self.kept {
+            if let Some(word) = kept.begin()? {
+                arguments.say(&word);
+            }
+        }
+        self.engine.check_cancelled()
+    }
+
     fn run(mut self, arguments: &Run) -> Result<u8> {
+        let watches = Watches::start(std::mem::take(&mut self.kept), &self.engine)?;
         let mut child = match self.signals.start(&arguments.program, &self.stage.directory, &self.preload) {
             Ok(child) => child,
             Err(code) => return Ok(code),
@@ -124,7 +196,7 @@ impl Begun {
             let send = send.clone();
             move || listen(&listener, &status, &send)
         })?;
-        let mut work = Work::new(&self, send, receive);
+        let mut work = Work::new(&self, &watches, send, receive);
         let signals = &self.signals;
         let socket = self.stage.directory.join(knarr_core::capture::SOCKET);
         let code = std::thread::scope(|scope| {
@@ -140,10 +212,11 @@ impl Begun {
             });
             work.supervise()
         });
-        let summary = work.finish();
+        let mut summary = work.finish();
         let calls_seen = work.ledger.calls_seen;
         let learnt = std::mem::take(&mut work.learnt);
         drop(work);
+        summary.add_steps(watches.finish());
         if !learnt.is_empty() {
             self.learnt.take(&learnt, &self.snapshot.config);
             if let Err(error) = self.learnt.save(&written::path(&arguments.config)) {
@@ -227,6 +300,7 @@ struct UnderWay {
 /// The main loop.
 struct Work<'a> {
     begun: &'a Begun,
+    watches: &'a Watches,
     options: RepackOptions,
     send: Sender<News>,
     receive: Receiver<News>,
@@ -241,13 +315,13 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    fn new(begun: &'a Begun, send: Sender<News>, receive: Receiver<News>) -> Self {
+    fn new(begun: &'a Begun, watches: &'a Watches, send: Sender<News>, receive: Receiver<News>) -> Self {
         let words: Vec<String> = std::env::args().skip(1).collect();
         let command = format!("knarr {}", words.join(" "));
         let options = RepackOptions { force: true, command, when: crate::report::today() };
         let (ledger, summary) = (Ledger::default(), Summary::default());
         let (learnt, written) = (Vec::new(), BTreeMap::new());
-        Self { begun, options, send, receive, ledger, summary, learnt, written, under_way: None, ended: None }
+        Self { begun, watches, options, send, receive, ledger, summary, learnt, written, under_way: None, ended: None }
     }
 
     /// Until the program has ended and its files are done. Returns the program's exit code.
@@ -255,12 +329,11 @@ impl<'a> Work<'a> {
         let mut last_look = Instant::now();
         loop {
             match self.receive.recv_timeout(LOOK_EVERY) {
-                Ok(News::Message(message)) => {
-                    if let Some(useless) = self.ledger.hear(message) {
-                        self.stop(&useless);
-                    }
+                Ok(News::Message(message)) => self.hear(message),
+                Ok(News::Ended(status)) => {
+                    self.ended = Some((status, Instant::now()));
+                    self.watches.ended(status.success());
                 }
-                Ok(News::Ended(status)) => self.ended = Some((status, Instant::now())),
                 Ok(News::Done(path, outcome)) => self.done(path, outcome),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
@@ -271,6 +344,7 @@ impl<'a> Work<'a> {
             }
             if last_look.elapsed() >= LOOK_EVERY || self.ended.is_some() {
                 self.ledger.settle(&System);
+                self.watches.settle();
                 last_look = Instant::now();
             }
             self.begin_next();
@@ -282,6 +356,18 @@ impl<'a> Work<'a> {
             {
                 return program::exit_code(status);
             }
+        }
+    }
+
+    fn hear(&mut self, message: Message) {
+        if !self.watches.is_empty() {
+            self.watches.hear(message.clone());
+            if checkpoint::is_of_restart_file(&self.begun.snapshot.config, &message) {
+                return;
+            }
+        }
+        if let Some(useless) = self.ledger.hear(message) {
+            self.stop(&useless);
         }
     }
 

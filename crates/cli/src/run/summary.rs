@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use knarr_core::plan::Action;
 use knarr_formats::repack::Repacked;
 
+use super::checkpoint::{Became, Row};
 use super::pack::Outcome;
 use crate::table::{self, Align};
 
@@ -19,6 +20,8 @@ struct Entry {
 #[derive(Default)]
 pub(super) struct Summary {
     files: Vec<Entry>,
+    /// Of route `checkpoint`.
+    steps: Vec<Row>,
 }
 
 impl Summary {
@@ -28,8 +31,13 @@ impl Summary {
         self.files.push(Entry { path, outcome, datasets });
     }
 
+    /// Notes what became of time steps.
+    pub(super) fn add_steps(&mut self, steps: Vec<Row>) {
+        self.steps = steps;
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.files.is_empty()
+        self.files.is_empty() && self.steps.is_empty()
     }
 
     /// The packed files.
@@ -51,7 +59,7 @@ impl Summary {
         })
     }
 
-    /// One line a file.
+    /// One line a file or step.
     pub(super) fn table(&self) -> String {
         let header = [
             ("file", Align::Left),
@@ -62,9 +70,10 @@ impl Summary {
             ("chains, or why it is as it was", Align::Left),
         ];
         let rows: Vec<Vec<String>> = self
-            .files
+            .steps
             .iter()
-            .map(|Entry { path, outcome, datasets }| {
+            .map(Row::cells)
+            .chain(self.files.iter().map(|Entry { path, outcome, datasets }| {
                 let left = |why: &str| {
                     let size =
                         std::fs::metadata(path).map_or_else(|_| "-".to_owned(), |found| table::bytes(found.len()));
@@ -92,7 +101,7 @@ impl Summary {
                     Outcome::Left(why) | Outcome::Changed(why) => left(why),
                     Outcome::Failed(_) => left("packing failed, see above"),
                 }
-            })
+            }))
             .collect();
         table::render(&header, &rows)
     }
@@ -121,7 +130,42 @@ impl Summary {
                 }
             })
             .collect();
-        serde_json::json!({ "exit_code": exit_code, "hdf5_calls_seen": calls_seen, "files": files })
+        let mut all = serde_json::json!({ "exit_code": exit_code, "hdf5_calls_seen": calls_seen, "files": files });
+        if let Some(all) = all.as_object_mut().filter(|_| !self.steps.is_empty()) {
+            all.insert("checkpoints".to_owned(), self.steps.iter().map(Row::json).collect());
+        }
+        all
+    }
+}
+
+impl Row {
+    fn cells(&self) -> Vec<String> {
+        let name = self.step.map_or_else(|| self.pattern.clone(), |step| format!("{}, step {step}", self.pattern));
+        let none = || "-".to_owned();
+        match &self.became {
+            Became::Packed { set, files, raw_bytes, packed_bytes, seconds } => vec![
+                name,
+                table::bytes(*raw_bytes),
+                table::bytes(*packed_bytes),
+                table::ratio(*raw_bytes, *packed_bytes),
+                format!("{seconds:.2}"),
+                format!("{files} files in {}", shown(set)),
+            ],
+            Became::Left(why) => vec![name, none(), none(), none(), none(), why.clone()],
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let Self { pattern, step, became } = self;
+        match became {
+            Became::Packed { set, files, raw_bytes, packed_bytes, seconds } => serde_json::json!({
+                "pattern": pattern, "step": step, "outcome": "packed", "set": set, "files": files,
+                "raw_bytes": raw_bytes, "packed_bytes": packed_bytes, "seconds": seconds,
+            }),
+            Became::Left(why) => {
+                serde_json::json!({ "pattern": pattern, "step": step, "outcome": "left", "reason": why })
+            }
+        }
     }
 }
 

@@ -116,7 +116,7 @@ struct Known {
 
 impl Known {
     fn is_for(&self, rule: &FileRule) -> bool {
-        (&self.pattern, &self.goal, &self.portable) == (&rule.pattern, &rule.goal, &rule.portable)
+        (self.pattern.as_str(), &self.goal, &self.portable) == (rule.pattern.as_str(), &rule.goal, &rule.portable)
     }
 }
 
@@ -161,7 +161,7 @@ impl Learnt {
                     && known.prescription.dtype == prescription.dtype)
             });
             self.variables.push(Known {
-                pattern: rule.pattern.clone(),
+                pattern: rule.pattern.as_str().to_owned(),
                 goal: rule.goal.clone(),
                 portable: rule.portable.clone(),
                 prescription: prescription.clone(),

@@ -42,7 +42,8 @@ impl Snapshot {
     /// False if no rule can match a file of this name, whatever its directory. Quick, for calls that are frequent.
     pub fn may_concern(&self, name: &str) -> bool {
         self.config.file.iter().any(|rule| {
-            let tail = rule.pattern.rsplit(['*', '?']).next().unwrap_or_default();
+            let wild: &[char] = if rule.pattern.restart_files().is_some() { &['*', '?', '}'] } else { &['*', '?'] };
+            let tail = rule.pattern.as_str().rsplit(wild).next().unwrap_or_default();
             // What stands behind the last wildcard ends the path, and with it the name.
             tail.contains('/') || tail.len() > name.len() || name.ends_with(tail)
         })
@@ -50,7 +51,13 @@ impl Snapshot {
 
     /// The rule by which the file at the absolute path `path` is to be compressed, with its number.
     pub fn rule_for(&self, path: &Path) -> Option<(usize, &FileRule)> {
-        let rule = self.config.rule_for(path).filter(|rule| rule.route == Route::Compress)?;
+        self.told_of(path).filter(|(_, rule)| rule.route == Route::Compress)
+    }
+
+    /// The rule for the file at the absolute path `path`, with its number, if the launcher wants to know when it is
+    /// opened and closed: files to be compressed, and restart files, which are not touched.
+    pub fn told_of(&self, path: &Path) -> Option<(usize, &FileRule)> {
+        let rule = self.config.rule_for(path).filter(|rule| rule.route != Route::File)?;
         let number = self.config.file.iter().position(|other| std::ptr::eq(other, rule))?;
         Some((number, rule))
     }
@@ -62,13 +69,17 @@ mod tests {
 
     #[test]
     fn the_quick_look_passes_over_no_file_that_a_rule_matches() {
-        let patterns = ["a*.nc", "*.h5", "/data/*/x", "x?", "out*/b.nc", "*", "restart_1"];
-        for pattern in patterns {
-            let config = Config::parse(&format!("[[file]]\npattern = \"{pattern}\"\n")).unwrap();
+        let patterns =
+            ["a*.nc", "*.h5", "/data/*/x", "x?", "out*/b.nc", "*", "restart_1"].map(|plain| (plain, "compress"));
+        let restart = ["restart_{step}", "b{rank}.h{step}", "out{step}/b.nc"].map(|pattern| (pattern, "checkpoint"));
+        for (pattern, route) in patterns.into_iter().chain(restart) {
+            let config = Config::parse(&format!("[[file]]\npattern = \"{pattern}\"\nroute = \"{route}\"\n")).unwrap();
             let snapshot = Snapshot::new(config);
-            for path in ["/data/a1.nc", "/data/q/x", "/data/x1", "/out1/b.nc", "/out/c/b.nc", "/restart_1", "/b.h5"] {
+            for path in
+                ["/data/a1.nc", "/data/q/x", "/data/x1", "/out1/b.nc", "/out/c/b.nc", "/restart_1", "/b.h5", "/b1.h5"]
+            {
                 let name = path.rsplit('/').next().unwrap();
-                let matches = snapshot.rule_for(Path::new(path)).is_some();
+                let matches = snapshot.told_of(Path::new(path)).is_some();
                 assert!(!matches || snapshot.may_concern(name), "{pattern} {path}");
             }
         }

@@ -80,11 +80,23 @@ pub fn deal(comm: &dyn Comm, own: &[Member], grouping: Grouping, group_size: usi
     Ok(mine.into_iter().map(group).collect())
 }
 
+/// Checks how many ranks a group may have, and how many bytes a block.
+///
+/// # Errors
+/// `Usage`.
+pub(crate) fn check_sizes(group_size: usize, block_size: u64) -> Result<()> {
+    check_size(group_size)?;
+    if block_size == 0 {
+        return Err(Error::usage("blocks of 0 bytes").mend("ask for 1 byte or more"));
+    }
+    Ok(())
+}
+
 /// Checks the number of ranks that a group may have.
 ///
 /// # Errors
 /// `Usage`.
-pub(super) fn check_size(group_size: usize) -> Result<()> {
+fn check_size(group_size: usize) -> Result<()> {
     match group_size {
         1..=LARGEST_GROUP => Ok(()),
         _ => Err(Error::usage(format!("a group of {group_size} ranks"))

@@ -247,8 +247,22 @@ impl RankFile {
     }
 
     /// The name as a path; it was checked when the manifest was read.
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         Path::new(std::ffi::OsStr::from_bytes(&self.name))
+    }
+
+    /// True if the file at `path` has exactly the bytes of this one; false if there is none.
+    ///
+    /// # Errors
+    /// `Read` if there is one that cannot be read.
+    pub fn is_at(&self, path: &Path) -> Result<bool> {
+        let read_error = |error: std::io::Error| Error::read(path, &error);
+        let file = match File::open(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            opened => opened.map_err(read_error)?,
+        };
+        let length = file.metadata().map_err(read_error)?.len();
+        Ok(length == self.layout.layout.length && hash_of(&file).map_err(read_error)? == self.hash)
     }
 }
 
@@ -277,20 +291,27 @@ impl<'a> Output<'a> {
 
     /// BLAKE3 of what was written.
     fn hash(&self) -> Result<[u8; 32]> {
-        let mut hasher = blake3::Hasher::new();
-        let mut reader = &self.file;
-        let mut buffer = vec![0; 1 << 20];
-        loop {
-            match reader.read(&mut buffer).map_err(|error| Error::read(self.temporary.path(), &error))? {
-                0 => return Ok(*hasher.finalize().as_bytes()),
-                count => hasher.update(buffer.get(..count).unwrap_or_default()),
-            };
-        }
+        hash_of(&self.file).map_err(|error| Error::read(self.temporary.path(), &error))
+    }
+}
+
+/// BLAKE3 of a file that was opened and not yet read.
+fn hash_of(mut file: &File) -> std::io::Result<[u8; 32]> {
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(*hasher.finalize().as_bytes()),
+            count => hasher.update(buffer.get(..count).unwrap_or_default()),
+        };
     }
 }
 
 /// Makes the directory of `path`, which has to lie below `target` after links are followed.
-pub(super) fn make_parent(target: &Path, path: &Path) -> Result<()> {
+///
+/// # Errors
+/// `Write` if a directory cannot be made, or a link leads out of `target`.
+pub fn make_parent(target: &Path, path: &Path) -> Result<()> {
     let Some(parent) = path.parent() else { return Ok(()) };
     let write_error = |error: std::io::Error| Error::write(parent, &error);
     // Directories are made one by one: a link on the way must not lead outside before it is looked at.

@@ -78,7 +78,9 @@ pub fn lock(directory: &Path) -> Result<File> {
             ErrorKind::Exists,
             "another watch writes its sets there, or a program that makes checkpoints",
         )
-        .mend("end it first, or name another directory for sets")
+        .mend(
+            "end it first, or name another directory for sets; one 'knarr run' serves all ranks: knarr run -- mpirun …",
+        )
         .at(directory.display().to_string())),
         Ok(()) | Err(TryLockError::Error(_)) => Ok(opened),
     }

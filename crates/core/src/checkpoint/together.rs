@@ -11,7 +11,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::group::{GroupPacker, WORKER};
-use super::grouping::{Group, check_size};
+use super::grouping::{Group, check_sizes};
 use super::manifest::{Manifest, Summary};
 use super::pack::{PackOptions, Packed};
 use super::part::{Part, merge};
@@ -185,10 +185,7 @@ impl Together {
 }
 
 fn check(engine: &Engine, options: &PackOptions) -> Result<()> {
-    check_size(options.group_size)?;
-    if options.block_size == 0 {
-        return Err(Error::usage("blocks of 0 bytes").mend("ask for 1 byte or more"));
-    }
+    check_sizes(options.group_size, options.block_size)?;
     if engine.max_mem < 2 * WORKER {
         return Err(Error::usage(format!("{} MiB are too little to pack with", engine.max_mem >> 20))
             .mend(format!("raise --max-mem to {}M", (2 * WORKER) >> 20)));

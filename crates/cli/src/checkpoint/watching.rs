@@ -1,0 +1,249 @@
+//! Watching a directory: each time step of a running program becomes a set once its last file is closed. How it ends,
+//! what is packed how, and who hears of it is the business of a [`Host`].
+
+use std::fs::{self, File};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use knarr_core::checkpoint::set::is_set;
+use knarr_core::checkpoint::sets::{lock, of_step, prune, sweep, when, whole};
+use knarr_core::checkpoint::{Input, PackOptions, Packed, pack};
+use knarr_core::engine::{Engine, Progress};
+use knarr_core::error::{Error, ErrorKind, Result};
+
+use super::look::Directory;
+use super::steps::{Complete, Rules, State, Steps, again};
+
+/// How often the directory is looked at when nothing is told of it: other machines' writing is not.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Files that are closed together are looked at together.
+const TOGETHER: Duration = Duration::from_millis(100);
+/// The lowest priority: packing takes no time from the program while it runs.
+const BACKGROUND: i32 = crate::run::BACKGROUND;
+
+/// When a watch ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Not yet.
+    Open,
+    /// When no complete step is left to pack.
+    WhenPacked,
+    /// At once.
+    Now,
+}
+
+/// What is to become of a complete step.
+pub(crate) enum Verdict {
+    Pack,
+    /// Somebody still writes to its files.
+    Wait,
+    /// It is not to be packed, for this reason.
+    Leave(Error),
+}
+
+/// A set that was made.
+pub(crate) struct Made<'a> {
+    pub(crate) step: u64,
+    pub(crate) set: &'a Path,
+    pub(crate) files: usize,
+    pub(crate) packed: &'a Packed,
+}
+
+/// Who has a directory watched.
+pub(crate) trait Host {
+    /// What packs the next set, and whether a program runs that it must not disturb.
+    fn engine(&self) -> (Engine, bool);
+    /// How a set of these files is packed.
+    fn options(&self, inputs: &[Input]) -> Result<PackOptions>;
+    /// Hears how far the set of a step is.
+    fn progress(&self, step: u64) -> Box<dyn Progress>;
+    /// Whether to go on.
+    fn end(&self) -> End;
+    /// Becomes readable when that changes.
+    fn news(&self) -> BorrowedFd<'_>;
+    /// Whether the step, whose files rest, is to be packed.
+    fn judge(&mut self, complete: &Complete) -> Verdict;
+    /// Hears what is wrong, each thing once.
+    fn tell(&mut self, error: &Error);
+    /// Hears of a set that was made.
+    fn packed(&mut self, made: &Made<'_>);
+    /// Hears of a set that was removed because newer ones are to be kept alone.
+    fn removed(&mut self, set: &Path);
+}
+
+/// What is watched, and what becomes of it.
+pub(crate) struct Watching {
+    pub(crate) directory: Directory,
+    pub(crate) steps: Steps,
+    /// Directory of sets.
+    pub(crate) sets: PathBuf,
+    /// Files are removed when their set is complete.
+    pub(crate) remove: bool,
+    /// How many of the newest sets stay; all if `None`.
+    pub(crate) keep: Option<u32>,
+}
+
+impl Watching {
+    /// Watches until the host says that it is enough.
+    ///
+    /// # Errors
+    /// If a directory cannot be read any more. What is wrong with a step alone is told, and others go on.
+    pub(crate) fn run(&mut self, host: &mut dyn Host) -> Result<()> {
+        let mut last = false;
+        loop {
+            // Before the look, so that the last look is one after the end.
+            let end = host.end();
+            if end == End::WhenPacked && !last {
+                last = true;
+                self.steps.retry(Instant::now());
+            }
+            let found = self.directory.look()?;
+            for trouble in self.steps.look(found, Instant::now()) {
+                host.tell(&trouble);
+            }
+            if host.end() == End::Now {
+                return Ok(());
+            }
+            if let Some(complete) = self.steps.complete(Instant::now()) {
+                match host.judge(&complete) {
+                    Verdict::Wait => self.steps.restless(complete.step, Instant::now()),
+                    Verdict::Leave(error) => {
+                        host.tell(&error);
+                        self.steps.left(complete.step);
+                        continue;
+                    }
+                    Verdict::Pack => {
+                        self.pack(host, &complete)?;
+                        continue;
+                    }
+                }
+            }
+            let waits = self.steps.waits_to_settle(Instant::now());
+            if end == End::WhenPacked && !waits {
+                return Ok(());
+            }
+            let rules = self.steps.rules();
+            let rest = if waits { rules.settle } else { rules.patience };
+            self.directory.wait(host.news(), rest.clamp(TOGETHER, LOOK_EVERY));
+            std::thread::sleep(TOGETHER);
+        }
+    }
+
+    fn pack(&mut self, host: &mut dyn Host, complete: &Complete) -> Result<()> {
+        let step = complete.step;
+        let target = of_step(&self.sets, step);
+        let &Rules { force, live, .. } = self.steps.rules();
+        if is_set(&target) && !live {
+            match later_than(&target, complete)? {
+                None => {
+                    self.packed(host, step);
+                    return Ok(());
+                }
+                Some(_) if force => {}
+                Some(path) => {
+                    host.tell(&again(step, &path.display().to_string()));
+                    self.steps.rewritten(step);
+                    return Ok(());
+                }
+            }
+        }
+        let inputs: Vec<Input> = complete
+            .files
+            .values()
+            .map(|file| Input { path: file.path.clone(), name: self.directory.name(&file.path).to_vec() })
+            .collect();
+        let (mut sets, _damaged) = whole(&self.sets, &host.engine().0.codecs)?;
+        let base = sets.pop().map(|set| set.path().to_owned());
+        let options = PackOptions { force, base, ..host.options(&inputs)? };
+        match in_background(&*host, step, &inputs, &target, &options) {
+            Ok(packed) => {
+                host.packed(&Made { step, set: &target, files: inputs.len(), packed: &packed });
+                self.packed(host, step);
+                self.clear(host, complete);
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
+            // Somebody writes on: once more when they rest.
+            Err(_) if complete.files.values().any(|file| now(&file.path) != Some(file.state)) => {
+                self.steps.restless(step, Instant::now());
+                Ok(())
+            }
+            Err(error) => {
+                host.tell(&error.at(format!("step {step}")));
+                self.steps.postponed(step, Instant::now());
+                Ok(())
+            }
+        }
+    }
+
+    fn packed(&mut self, host: &mut dyn Host, step: u64) {
+        for trouble in self.steps.packed(step) {
+            host.tell(&trouble);
+        }
+    }
+
+    /// Removes what a new set makes superfluous, if that was asked for.
+    fn clear(&self, host: &mut dyn Host, complete: &Complete) {
+        if self.remove {
+            for file in complete.files.values().filter(|file| now(&file.path) == Some(file.state)) {
+                if let Err(error) = fs::remove_file(&file.path) {
+                    host.tell(&Error::write(&file.path, &error));
+                }
+            }
+        }
+        if let Some(keep) = self.keep {
+            let keep = usize::try_from(keep).unwrap_or(usize::MAX);
+            match prune(&self.sets, keep, &host.engine().0.codecs, false) {
+                Ok(pruned) => pruned.removed.iter().for_each(|path| host.removed(path)),
+                Err(error) => host.tell(&error),
+            }
+        }
+    }
+}
+
+/// Makes the directory of sets, and removes what killed watches left there. Two watches would pack every step twice: it
+/// belongs to this one until the result is dropped.
+///
+/// # Errors
+/// `Exists` if somebody else has it, `Write` if it cannot be made or cleared.
+pub(crate) fn take(sets: &Path) -> Result<File> {
+    fs::create_dir_all(sets).map_err(|error| Error::write(sets, &error))?;
+    let taken = lock(sets)?;
+    sweep(sets)?;
+    Ok(taken)
+}
+
+/// Packs a set in a thread of its own, whose priority can be lowered.
+fn in_background(host: &dyn Host, step: u64, inputs: &[Input], target: &Path, options: &PackOptions) -> Result<Packed> {
+    let (engine, polite) = host.engine();
+    let progress = host.progress(step);
+    let progress = progress.as_ref();
+    let work = move || {
+        if polite {
+            // Its threads inherit it; where it is refused packing is only less polite.
+            let _ = rustix::process::setpriority_process(None, BACKGROUND);
+        }
+        pack(&engine, inputs, target, options, &knarr_formats::layout::read, progress)
+    };
+    std::thread::scope(|scope| {
+        let worker = std::thread::Builder::new().name("packer".to_owned()).spawn_scoped(scope, work);
+        let worker = worker.map_err(|error| Error::internal(format!("cannot start a thread: {error}")))?;
+        worker.join().unwrap_or_else(|_| Err(Error::internal("packing ended without a result")))
+    })
+}
+
+/// The state of the file at `path` now; `None` if it is gone.
+fn now(path: &Path) -> Option<State> {
+    fs::symlink_metadata(path).ok().map(|metadata| State::of(&metadata))
+}
+
+/// A file of the step that was written to after the set `target` was completed.
+fn later_than(target: &Path, complete: &Complete) -> Result<Option<PathBuf>> {
+    let completed = when(target)?;
+    let is_later = |path: &Path| {
+        let modified = fs::symlink_metadata(path).and_then(|metadata| metadata.modified());
+        modified.is_ok_and(|modified| modified > completed)
+    };
+    Ok(complete.files.values().map(|file| &file.path).find(|path| is_later(path)).cloned())
+}

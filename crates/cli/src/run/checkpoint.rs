@@ -1,0 +1,447 @@
+//! Route `checkpoint`: the restart files that a program writes become sets while it runs.
+//!
+//! Directories are watched as `knarr checkpoint watch` does, one thread for each rule, which serves programs of any
+//! kind. What the library inside the program tells of HDF5 files, and how the program ended, decides where looking alone
+//! cannot: a file that was open when its process died is not whole, however long it rests.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::Write;
+use std::ops::RangeInclusive;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use knarr_core::capture::{Event, Message};
+use knarr_core::checkpoint::pattern::Pattern;
+use knarr_core::checkpoint::set::is_set;
+use knarr_core::checkpoint::sets;
+use knarr_core::checkpoint::{Input, PackOptions};
+use knarr_core::config::{Config, FileRule, Route};
+use knarr_core::engine::{Engine, Progress, Silent};
+use knarr_core::error::{Error, ErrorKind, Result};
+
+use super::GRACE;
+use super::ledger::{Closing, Ledger};
+use super::processes::System;
+use super::ranks;
+use super::restart::{Places, Restarted, bring_back};
+use crate::checkpoint::look::{Directory, are_written};
+use crate::checkpoint::merging::options_of;
+use crate::checkpoint::steps::{Complete, Finished, Rules, Steps};
+use crate::checkpoint::watching::{End, Host, Made, Verdict, Watching, take};
+
+/// How long a file rests before it is taken for finished, if the rule does not say.
+const SETTLE: Duration = Duration::from_secs(2);
+/// For how long a step waits for the next of its files before they are told to be missing.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// A rule whose files will be watched.
+pub(super) struct Kept {
+    rule: FileRule,
+    names: Pattern,
+    /// Absolute directory that the names are below.
+    root: PathBuf,
+    sets: PathBuf,
+    ranks: RangeInclusive<u64>,
+    directory: Directory,
+    /// Nobody else writes sets there.
+    _lock: std::fs::File,
+}
+
+/// What became of a time step, or of a whole rule if it has none.
+pub(super) struct Row {
+    pub(super) pattern: String,
+    pub(super) step: Option<u64>,
+    pub(super) became: Became,
+}
+
+pub(super) enum Became {
+    Packed {
+        set: PathBuf,
+        files: usize,
+        raw_bytes: u64,
+        packed_bytes: u64,
+        seconds: f64,
+    },
+    /// Its files are as the program wrote them, for this reason.
+    Left(String),
+}
+
+/// The rules of route `checkpoint`, with everything in order that they need. `say` hears what users should know.
+///
+/// # Errors
+/// `Config` for rules that cannot be served, `Exists` if another watch writes to the same sets, `Write`.
+pub(super) fn prepare(config: &Config, path: &Path, command: &[OsString], say: &dyn Fn(&str)) -> Result<Vec<Kept>> {
+    let here = std::env::current_dir().map_err(|error| Error::read(Path::new("."), &error))?;
+    let beside = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let beside = beside.parent().unwrap_or(Path::new("/"));
+    let mut kept: Vec<Kept> = Vec::new();
+    for (number, rule) in config.file.iter().enumerate().filter(|(_, rule)| rule.route == Route::Checkpoint) {
+        let place =
+            |error: Error| error.at(format!("[[file]] pattern '{}'", rule.pattern)).at(path.display().to_string());
+        let sets = beside.join(rule.sets.as_deref().unwrap_or(Path::new("sets")));
+        if let Some(other) = kept.iter().find(|other| other.sets == sets) {
+            let error =
+                Error::new(ErrorKind::Config, format!("'{}' has the same directory for sets", other.rule.pattern));
+            return Err(place(error.mend("write sets = \"…\" into each rule, with names of their own")));
+        }
+        kept.push(Kept::new(config, number, rule, &here, sets, command, say).map_err(place)?);
+    }
+    Ok(kept)
+}
+
+impl Kept {
+    fn new(
+        config: &Config,
+        number: usize,
+        rule: &FileRule,
+        here: &Path,
+        sets: PathBuf,
+        command: &[OsString],
+        say: &dyn Fn(&str),
+    ) -> Result<Self> {
+        let files = rule.pattern.restart_files().filter(|files| files.names.has_step()).ok_or_else(|| {
+            Error::new(ErrorKind::Config, "the pattern does not say where the time step stands in a name").mend(
+                "write it like restart_{step}_{rank}.h5; files that are written again under the same names are for \
+                 'knarr checkpoint pack'",
+            )
+        })?;
+        let ranks = ranks_of(rule, files.names.has_rank(), command, say)?;
+        let lock = take(&sets)?;
+        // Without the slash that joining nothing leaves.
+        let root = here.join(&files.directory).components().collect::<PathBuf>();
+        // The first rule that matches wins, for restart files too.
+        let config = config.clone();
+        let first = move |path: &Path| config.file.iter().position(|rule| rule.pattern.matches(path)) == Some(number);
+        let directory = Directory::expected(&root, files.names.clone(), &sets, Box::new(first))?;
+        Ok(Self { rule: rule.clone(), names: files.names.clone(), root, sets, ranks, directory, _lock: lock })
+    }
+
+    /// `--restart`: brings the newest whole set back.
+    ///
+    /// # Errors
+    /// As for [`bring_back`].
+    pub(super) fn restart(&self, engine: &Engine, force: bool) -> Result<Option<Restarted>> {
+        let places = Places { sets: &self.sets, root: &self.root, pattern: &self.names, force };
+        bring_back(engine, &places)
+    }
+
+    pub(super) fn pattern(&self) -> &str {
+        self.rule.pattern.as_str()
+    }
+
+    pub(super) fn sets(&self) -> &Path {
+        &self.sets
+    }
+
+    /// How many ranks write files.
+    pub(super) fn count(&self) -> u64 {
+        (self.ranks.end() - self.ranks.start()).saturating_add(1)
+    }
+
+    /// To be called before the program starts: what is there was not written by it, and may be half of a step that an
+    /// earlier program did not finish. Returns a word on files that no set holds, if there are any.
+    ///
+    /// # Errors
+    /// `Read` if the directory cannot be read.
+    pub(super) fn begin(&mut self) -> Result<Option<String>> {
+        let found = self.directory.pass_over()?;
+        let mut steps: BTreeSet<u64> = found.iter().map(|file| file.step).collect();
+        steps.retain(|step| !is_set(&sets::of_step(&self.sets, *step)));
+        let Some((first, last)) = steps.first().zip(steps.last()) else { return Ok(None) };
+        let which = match steps.len() {
+            1 => format!("step {first}"),
+            count => format!("{count} steps ({first} to {last})"),
+        };
+        Ok(Some(format!(
+            "files of {which} were there before, and no set holds them: they are left alone. If they are whole, 'knarr \
+             checkpoint watch {} --pattern '{}' --ranks {}-{} -o {} --once' packs them",
+            self.root.display(),
+            self.names,
+            self.ranks.start(),
+            self.ranks.end(),
+            self.sets.display()
+        )))
+    }
+}
+
+/// The ranks that write files: those of the rule, else as many as the command starts.
+fn ranks_of(rule: &FileRule, in_names: bool, command: &[OsString], say: &dyn Fn(&str)) -> Result<RangeInclusive<u64>> {
+    if !in_names {
+        return Ok(0..=0);
+    }
+    if let Some(ranks) = &rule.ranks {
+        return Ok(ranks.0.clone());
+    }
+    let tasks = std::env::var("SLURM_NTASKS").ok();
+    let told = ranks::of_command(command, tasks.as_deref()).ok_or_else(|| {
+        Error::new(ErrorKind::Config, "nothing says how many ranks write files in each step")
+            .mend("write ranks = 64 into the rule, or start the program with mpirun -n 64 under 'knarr run'")
+    })?;
+    let last = told.ranks.saturating_sub(1);
+    say(&format!(
+        "'{}': ranks 0 to {last} write files, as {} says; else write ranks into the rule",
+        rule.pattern, told.by
+    ));
+    Ok(0..=last)
+}
+
+/// What is known of the program, by all threads.
+struct Known {
+    /// What HDF5 did with restart files.
+    ledger: Mutex<Ledger>,
+    /// When the program ended, and whether that was in order.
+    ended: Mutex<Option<(Instant, bool)>>,
+    cancel: Arc<AtomicBool>,
+}
+
+impl Known {
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ended(&self) -> Option<(Instant, bool)> {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The threads that watch.
+pub(super) struct Watches {
+    known: Arc<Known>,
+    threads: Vec<(UnixStream, JoinHandle<Vec<Row>>)>,
+}
+
+impl Watches {
+    /// Begins to watch.
+    ///
+    /// # Errors
+    /// `Internal` if there are no threads to be had.
+    pub(super) fn start(kept: Vec<Kept>, engine: &Engine) -> Result<Self> {
+        let known =
+            Arc::new(Known { ledger: Mutex::default(), ended: Mutex::default(), cancel: Arc::clone(&engine.cancel) });
+        let mut threads = Vec::new();
+        for kept in kept {
+            let internal = |error: std::io::Error| Error::internal(format!("cannot start a thread: {error}"));
+            let (teller, news) = UnixStream::pair().map_err(internal)?;
+            let watched = Watched {
+                known: Arc::clone(&known),
+                engine: engine.clone(),
+                news,
+                settle: kept.rule.settle.map_or(SETTLE, |time| time.0),
+                rows: Vec::new(),
+                rule: kept.rule.clone(),
+            };
+            let work = move || watched.watch(kept);
+            let thread = std::thread::Builder::new().name("checkpoint".to_owned()).spawn(work).map_err(internal)?;
+            threads.push((teller, thread));
+        }
+        Ok(Self { known, threads })
+    }
+
+    /// True if nothing is watched.
+    pub(super) fn is_empty(&self) -> bool {
+        self.threads.is_empty()
+    }
+
+    /// Hears what a process did; of files, only restart files matter.
+    pub(super) fn hear(&self, message: Message) {
+        self.known.ledger().hear(message);
+    }
+
+    /// Looks after restart files whose closing nobody tells of.
+    pub(super) fn settle(&self) {
+        self.known.ledger().settle(&System);
+    }
+
+    /// The program has ended: what is complete is packed, and no more comes.
+    pub(super) fn ended(&self, in_order: bool) {
+        *self.known.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), in_order));
+        self.wake();
+    }
+
+    fn wake(&self) {
+        for (teller, _) in &self.threads {
+            let mut teller = teller;
+            let _ = teller.write(&[1]);
+        }
+    }
+
+    /// Waits for what is owed, or until a signal stops it. Returns what became of all steps.
+    pub(super) fn finish(mut self) -> Vec<Row> {
+        while self.threads.iter().any(|(_, thread)| !thread.is_finished()) {
+            if self.known.cancel.load(Ordering::Relaxed) {
+                self.wake();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.threads.drain(..).flat_map(|(_, thread)| thread.join().unwrap_or_default()).collect()
+    }
+}
+
+/// True if the message is of a restart file, so that no other route has to do with it.
+pub(super) fn is_of_restart_file(config: &Config, message: &Message) -> bool {
+    match &message.event {
+        Event::Opened { path, .. } | Event::Created { path, .. } | Event::Closed { path, .. } => {
+            config.rule_for(path).is_some_and(|rule| rule.route == Route::Checkpoint)
+        }
+        Event::Calls | Event::Started | Event::Exiting => false,
+    }
+}
+
+/// A rule as host of its watch.
+struct Watched {
+    known: Arc<Known>,
+    engine: Engine,
+    news: UnixStream,
+    settle: Duration,
+    rows: Vec<Row>,
+    rule: FileRule,
+}
+
+impl Watched {
+    fn watch(mut self, kept: Kept) -> Vec<Row> {
+        let rules = Rules {
+            ranks: kept.ranks.clone(),
+            settle: self.settle,
+            patience: PATIENCE,
+            force: true,
+            live: true,
+            ranks_key: "ranks in knarr.toml",
+            remove_key: "remove_originals = true",
+        };
+        let mut watching = Watching {
+            directory: kept.directory,
+            steps: Steps::new(rules),
+            sets: kept.sets,
+            remove: kept.rule.remove_originals,
+            keep: kept.rule.keep.map(std::num::NonZeroU32::get),
+        };
+        let mut told = String::new();
+        while let Err(error) = watching.run(&mut self) {
+            // A file system that does not answer may do so again.
+            if error.to_string() != told {
+                told = error.to_string();
+                self.tell(&error);
+            }
+            if self.end() != End::Open {
+                break;
+            }
+            std::thread::sleep(SETTLE);
+        }
+        for (step, why, _) in watching.steps.unfinished() {
+            self.row(Some(step), Became::Left(format!("it {why}; its files stay")));
+        }
+        if self.rows.is_empty() {
+            let why = format!("no file of it was written in {}", kept.root.display());
+            self.row(None, Became::Left(why));
+        }
+        self.rows
+    }
+
+    /// Notes what became of a step, in place of what was noted before.
+    fn row(&mut self, step: Option<u64>, became: Became) {
+        self.rows.retain(|row| row.step != step);
+        self.rows.push(Row { pattern: self.rule.pattern.to_string(), step, became });
+    }
+
+    /// Why the file may not be whole.
+    fn doubt(&self, file: &Finished) -> Option<&'static str> {
+        let path = std::fs::canonicalize(&file.path).unwrap_or_else(|_| file.path.clone());
+        match self.known.ledger().closing(&path) {
+            Some(Closing::Lost) => return Some("its process ended while it was open"),
+            Some(Closing::InOrder) => return None,
+            Some(Closing::Open) | None => {}
+        }
+        let (ended, in_order) = self.known.ended()?;
+        let rested = ended.saturating_duration_since(file.since) >= self.settle;
+        let doubtful = !in_order && !file.followed && !rested;
+        doubtful.then_some("the program failed just after it was written, or while it was")
+    }
+}
+
+impl Host for Watched {
+    fn engine(&self) -> (Engine, bool) {
+        let runs = self.known.ended().is_none();
+        let jobs = if runs { 1 } else { self.engine.jobs };
+        (Engine { jobs, ..self.engine.clone() }, runs)
+    }
+
+    fn options(&self, _: &[Input]) -> Result<PackOptions> {
+        options_of(&self.rule)
+    }
+
+    fn progress(&self, _: u64) -> Box<dyn Progress> {
+        Box::new(Silent)
+    }
+
+    fn end(&self) -> End {
+        if self.known.cancel.load(Ordering::Relaxed) {
+            End::Now
+        } else if self.known.ended().is_some() {
+            End::WhenPacked
+        } else {
+            End::Open
+        }
+    }
+
+    fn news(&self) -> BorrowedFd<'_> {
+        self.news.as_fd()
+    }
+
+    fn judge(&mut self, complete: &Complete) -> Verdict {
+        let leave = |why: &str, file: &Path| {
+            Verdict::Leave(
+                Error::new(ErrorKind::Corrupt, format!("{why}: its step is not packed"))
+                    .mend("if the file is whole, 'knarr checkpoint pack' packs the step")
+                    .at(file.display().to_string())
+                    .at(format!("step {}", complete.step)),
+            )
+        };
+        let doubt = complete.files.values().find_map(|file| Some((self.doubt(file)?, file)));
+        let verdict = if let Some((why, file)) = doubt {
+            leave(why, &file.path)
+        } else if !are_written(complete.files.values().map(|file| &file.state)) {
+            return Verdict::Pack;
+        } else if self.known.ended().is_some_and(|(ended, _)| ended.elapsed() > self.settle + GRACE) {
+            let any = complete.files.values().map(|file| file.path.as_path()).next().unwrap_or(Path::new(""));
+            leave("a process that the program left behind has it, or another file of the step, open for writing", any)
+        } else {
+            return Verdict::Wait;
+        };
+        if let Verdict::Leave(error) = &verdict {
+            self.row(Some(complete.step), Became::Left(error.message().to_owned()));
+        }
+        verdict
+    }
+
+    fn tell(&mut self, error: &Error) {
+        eprintln!("knarr: {error}");
+    }
+
+    fn packed(&mut self, made: &Made<'_>) {
+        let Made { step, set, files, packed } = made;
+        self.row(
+            Some(*step),
+            Became::Packed {
+                set: set.to_path_buf(),
+                files: *files,
+                raw_bytes: packed.raw_bytes,
+                packed_bytes: packed.packed_bytes,
+                seconds: packed.seconds,
+            },
+        );
+    }
+
+    fn removed(&mut self, set: &Path) {
+        let step = sets::step(set);
+        let gone = self.rows.iter_mut().filter(|row| row.step.is_some() && row.step == step);
+        for row in gone {
+            row.became = Became::Left("it had a set, which newer ones have replaced".to_owned());
+        }
+    }
+}

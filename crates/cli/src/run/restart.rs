@@ -1,0 +1,171 @@
+//! `--restart`: the files of the newest whole set are brought back before the program starts.
+//!
+//! They are made in a hidden directory beside their places, and moved only when all of them are whole: of a damaged set
+//! nothing is left, and the set before it is taken. Files that are there and hold the same stay; others are not replaced
+//! unless that was asked for. A kill leaves whole files only, and the next restart goes on.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use knarr_core::checkpoint::pattern::Pattern;
+use knarr_core::checkpoint::restore;
+use knarr_core::checkpoint::restore::make_parent;
+use knarr_core::checkpoint::sets;
+use knarr_core::engine::{Engine, Silent};
+use knarr_core::error::{Error, ErrorKind, Result};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use crate::checkpoint::open;
+
+/// Where files come from and go to.
+pub(super) struct Places<'a> {
+    /// Directory of sets.
+    pub(super) sets: &'a Path,
+    /// Directory that the names of files are relative to.
+    pub(super) root: &'a Path,
+    /// What the names must be.
+    pub(super) pattern: &'a Pattern,
+    /// Files that differ may be replaced.
+    pub(super) force: bool,
+}
+
+/// What a restart found.
+pub(super) struct Restarted {
+    pub(super) step: u64,
+    pub(super) set: PathBuf,
+    /// How many files were brought back, and how many were there.
+    pub(super) restored: usize,
+    pub(super) there: usize,
+    /// Later sets that are not whole, and why.
+    pub(super) damaged: Vec<Error>,
+}
+
+/// Brings the files of the newest whole set back. `None` if there is no set.
+///
+/// # Errors
+/// `Corrupt` if no set is whole, `Exists` for files that differ from those of the set, `Unsupported` for sets of a later
+/// version, `Write`.
+pub(super) fn bring_back(engine: &Engine, places: &Places<'_>) -> Result<Option<Restarted>> {
+    let mut damaged = Vec::new();
+    for path in sets::completed(places.sets)?.into_iter().rev() {
+        let Some(step) = sets::step(&path) else { continue };
+        match from_set(engine, places, &path, step) {
+            Ok((restored, there)) => return Ok(Some(Restarted { step, set: path, restored, there, damaged })),
+            Err(error) if is_damage(error.kind()) => damaged.push(error.at_once(&path.display().to_string())),
+            Err(error) => return Err(error),
+        }
+    }
+    match damaged.into_iter().next() {
+        None => Ok(None),
+        Some(newest) => Err(Error::new(newest.kind(), format!("no set is whole; the newest one: {newest}"))
+            .mend("restore single files with 'knarr checkpoint restore', or leave --restart out to begin anew")
+            .at(places.sets.display().to_string())),
+    }
+}
+
+/// Whether an earlier set may do: what the set says of itself or holds is not right.
+fn is_damage(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Corrupt | ErrorKind::NotFound | ErrorKind::Read)
+}
+
+/// Brings the files of one set back, all or none. Returns how many were brought back, and how many were there.
+fn from_set(engine: &Engine, places: &Places<'_>, path: &Path, step: u64) -> Result<(usize, usize)> {
+    let set = open(path, &engine.codecs)?;
+    let files = &set.manifest().ranks;
+    if let Some(other) = files.iter().find(|file| !places.is_of_step(&file.name, step)) {
+        let what = format!("it holds '{}', which '{}' does not name for step {step}", other.display(), places.pattern);
+        return Err(Error::usage(what)
+            .mend("correct the pattern in knarr.toml, or name another directory for sets")
+            .at(path.display().to_string()));
+    }
+    let same = engine.parallel(files.len(), |rank| match files.get(rank) {
+        Some(file) => file.is_at(&places.root.join(file.path())),
+        None => Ok(true),
+    });
+    // What cannot be read is not the file of the set.
+    let same = same.or_else(|error| match error.kind() {
+        ErrorKind::Read => Ok(vec![false; files.len()]),
+        _ => Err(error),
+    })?;
+    let missing: Vec<usize> = same.iter().enumerate().filter(|(_, same)| !**same).map(|(rank, _)| rank).collect();
+    if missing.is_empty() {
+        return Ok((0, files.len()));
+    }
+    fs::create_dir_all(places.root).map_err(|error| Error::write(places.root, &error))?;
+    let beside = Beside::create(places.root)?;
+    let restored = restore(engine, &set, &missing, &beside.directory, false, &Silent)?;
+    if let Some(damage) = restored.damage.into_iter().next() {
+        return Err(damage.error.at(damage.name));
+    }
+    let target = |rank: usize| files.get(rank).map(|file| places.root.join(file.path())).unwrap_or_default();
+    // Before anything is moved: a restart brings all files back or none.
+    if !places.force
+        && let Some(rank) = missing.iter().find(|rank| target(**rank).symlink_metadata().is_ok())
+    {
+        return Err(Error::new(ErrorKind::Exists, format!("it is not the file of step {step} that {} holds", path.display()))
+            .mend("move it away to restart from the set; --force replaces such files; or remove the set, if the file is the right one")
+            .at(target(*rank).display().to_string()));
+    }
+    for (rank, from) in &restored.files {
+        put(from, &target(*rank), places)?;
+    }
+    Ok((missing.len(), files.len() - missing.len()))
+}
+
+impl Places<'_> {
+    fn is_of_step(&self, name: &[u8], step: u64) -> bool {
+        self.pattern.parse(name).is_some_and(|named| named.step == Some(step))
+    }
+}
+
+/// Moves a whole file to its place.
+fn put(from: &Path, to: &Path, places: &Places<'_>) -> Result<()> {
+    make_parent(places.root, to)?;
+    let write_error = |error: std::io::Error| Error::write(to, &error);
+    let moved = if places.force {
+        fs::rename(from, to)
+    } else {
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            // File systems without this flag: that nothing was there a moment ago has to do.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => fs::rename(from, to),
+            moved => moved.map_err(Into::into),
+        }
+    };
+    moved.map_err(write_error)?;
+    if let Some(directory) = to.parent() {
+        // Some file systems cannot sync directories; the move itself has succeeded.
+        let _ = File::open(directory).and_then(|directory| directory.sync_all());
+    }
+    Ok(())
+}
+
+/// A directory beside the places of files, removed when dropped.
+struct Beside {
+    directory: PathBuf,
+    /// Locked as long as somebody uses it.
+    _lock: Option<File>,
+}
+
+const BESIDE: &str = ".knarr-restart-";
+
+impl Beside {
+    /// Makes it, and removes what killed restarts left.
+    fn create(root: &Path) -> Result<Self> {
+        for entry in fs::read_dir(root).map_err(|error| Error::write(root, &error))?.flatten() {
+            let is_left = entry.file_name().as_encoded_bytes().starts_with(BESIDE.as_bytes());
+            if is_left && File::open(entry.path()).is_ok_and(|directory| directory.try_lock().is_ok()) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        let directory = root.join(format!("{BESIDE}{}", std::process::id()));
+        fs::create_dir(&directory).map_err(|error| Error::write(&directory, &error))?;
+        let lock = File::open(&directory).ok().filter(|lock| lock.try_lock().is_ok());
+        Ok(Self { directory, _lock: lock })
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
