@@ -70,6 +70,7 @@ bench: build python
 	$(KNARR_PYTHON) bench/run.py choice
 	$(KNARR_PYTHON) bench/run.py model
 	$(KNARR_PYTHON) bench/run.py pipeline
+	$(KNARR_PYTHON) bench/run.py library
 	$(KNARR_PYTHON) bench/run.py plugin
 	$(KNARR_PYTHON) bench/run.py lossy
 	$(KNARR_PYTHON) bench/run.py green

@@ -9,6 +9,7 @@
     run.py plugin
     run.py lossy
     run.py green   [--repeats N]
+    run.py library
     run.py checkpoint [--repeats N] [--cases lammps,...] [--goal GOAL] [--max-mem 96M]
 
 No timing is asserted here: numbers are for people to judge, with machine, versions and commands.
@@ -28,6 +29,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import checkpoint
+import checkpoint_library
 import checkpoint_limits
 import checkpoint_model
 import choices
@@ -154,6 +156,12 @@ def run_pipeline(options: argparse.Namespace, facts: dict[str, object]) -> None:
     save("pipeline", rows, facts)
 
 
+def run_library(_options: argparse.Namespace, facts: dict[str, object]) -> None:
+    rows = checkpoint_library.measure_library()
+    print(checkpoint_library.table(rows))
+    save("library", rows, facts)
+
+
 def run_plugin(_options: argparse.Namespace, facts: dict[str, object]) -> None:
     rows = plugin.measure_plugin(INPUTS / "real.nc")
     print(header(facts))
@@ -245,6 +253,8 @@ def main() -> None:
     five.add_argument("--threads", type=int, default=os.cpu_count())
     five.add_argument("--repeats", type=int, default=3)
     five.set_defaults(run=run_pipeline)
+    ten = kinds.add_parser("library", help="what a checkpoint costs the program that hands over its arrays")
+    ten.set_defaults(run=run_library)
     six = kinds.add_parser("plugin", help="the HDF5 filter against the chains it chooses")
     six.set_defaults(run=run_plugin)
     nine = kinds.add_parser("green", help="the green compression paper's table and figures again")
@@ -259,7 +269,7 @@ def main() -> None:
     nine.add_argument("--max-mem", default="96M", help="memory of the packer of a group ten times that large")
     nine.set_defaults(run=run_checkpoint)
     options = parser.parse_args()
-    if options.run is not run_checkpoint:
+    if options.run not in (run_checkpoint, run_library):
         write_inputs()
     options.run(options, {"machine": machine(), "versions": versions()})
 

@@ -103,19 +103,18 @@ fn choose(
 }
 
 fn spec(dtype: &str, shape: Vec<usize>, fills: Vec<u64>) -> Result<ArraySpec> {
-    let dtype = match dtype {
-        "i8" => DType::I8,
-        "i16" => DType::I16,
-        "i32" => DType::I32,
-        "i64" => DType::I64,
-        "u8" => DType::U8,
-        "u16" => DType::U16,
-        "u32" => DType::U32,
-        "u64" => DType::U64,
-        "f16" => DType::F16,
-        "f32" => DType::F32,
-        "f64" => DType::F64,
-        other => return Err(Error::unsupported(format!("arrays of type '{other}' are not served"))),
-    };
-    Ok(ArraySpec { dtype, endian: Endian::Little, shape, fills })
+    Ok(ArraySpec { dtype: number_type(dtype)?, endian: Endian::Little, shape, fills })
+}
+
+/// Of an array as NumPy has it on this machine.
+pub(crate) fn native_spec(dtype: &str, shape: &[u64]) -> Result<ArraySpec> {
+    let shape = shape.iter().map(|&n| usize::try_from(n)).collect::<Result<Vec<_>, _>>();
+    let shape = shape.map_err(|_| Error::unsupported("an array larger than memory"))?;
+    let endian = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
+    Ok(ArraySpec { endian, ..ArraySpec::new(number_type(dtype)?, shape) })
+}
+
+fn number_type(dtype: &str) -> Result<DType> {
+    let known = DType::NUMBERS.into_iter().find(|known| known.to_string() == dtype);
+    known.ok_or_else(|| Error::unsupported(format!("arrays of type '{dtype}' are not served")))
 }

@@ -1,6 +1,7 @@
 //! The native half of the Python package: text and bytes in, text and bytes out. The Python half gives them shape.
 
 mod arrays;
+mod checkpoint;
 mod errors;
 mod files;
 mod filter;
@@ -22,5 +23,7 @@ fn _knarr(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(arrays::compress, module)?)?;
     module.add_function(wrap_pyfunction!(arrays::decompress, module)?)?;
     module.add_function(wrap_pyfunction!(filter::filter_words, module)?)?;
+    module.add_class::<checkpoint::CheckpointSession>()?;
+    module.add_class::<checkpoint::CheckpointRestart>()?;
     Ok(())
 }

@@ -40,6 +40,28 @@ pub trait Comm {
     fn broadcast(&self, root: usize, bytes: Vec<u8>) -> Result<Vec<u8>>;
 }
 
+impl<C: Comm + ?Sized> Comm for Box<C> {
+    fn rank(&self) -> usize {
+        (**self).rank()
+    }
+
+    fn size(&self) -> usize {
+        (**self).size()
+    }
+
+    fn node(&self) -> usize {
+        (**self).node()
+    }
+
+    fn gather(&self, root: usize, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
+        (**self).gather(root, bytes)
+    }
+
+    fn broadcast(&self, root: usize, bytes: Vec<u8>) -> Result<Vec<u8>> {
+        (**self).broadcast(root, bytes)
+    }
+}
+
 /// One process alone.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Solo;

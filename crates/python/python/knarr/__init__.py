@@ -1,6 +1,7 @@
 """Knarr: chooses how each variable of netCDF, HDF5 and Zarr data is compressed, and proves that nothing was lost."""
 
 from ._advice import Advice, advise
+from ._checkpoint import Checkpoint, Committed, Restart, StoredArray
 from ._encoding import encoding
 from ._files import Repacked, Verified, content_hash, repack, verify
 from ._filter import hdf5, plugin_path, register
@@ -9,8 +10,12 @@ from ._knarr import KnarrError, __version__
 
 __all__ = [
     "Advice",
+    "Checkpoint",
+    "Committed",
     "KnarrError",
     "Repacked",
+    "Restart",
+    "StoredArray",
     "Verified",
     "__version__",
     "advise",

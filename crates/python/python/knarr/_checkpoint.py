@@ -1,0 +1,265 @@
+"""Checkpoints of a program's arrays and files, and restarts on any number of ranks."""
+
+from __future__ import annotations
+
+import socket
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from . import _knarr
+from ._arrays import DTYPES, NAMES
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A checkpoint that was completed: step, directory, bytes handed over and written, seconds from the commit on."""
+
+    step: int
+    path: Path
+    raw_bytes: int
+    packed_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """An array of a checkpoint. ``shape`` is that of the global array, ``None`` where each rank has one of its own."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...] | None
+
+
+class Checkpoint:
+    """The checkpoints of a program in a directory, one set for each step.
+
+    All ranks of ``comm``, an mpi4py communicator, do the same; without it the program is one process. Everything but
+    :meth:`put` and :meth:`add_file` is collective. Packing runs in a thread of one rank on each node; one step at most
+    is under way, and :meth:`wait`, :meth:`close`, :meth:`restart` and the next :meth:`begin` wait for it.
+
+    ``keep`` sets stay, or all. ``replace`` allows steps that are there already. ``spool`` is a directory where arrays
+    lie until they are packed: memory if nothing is said. ``jobs`` threads pack, a quarter of the cores if nothing is
+    said, and ``max_mem`` bytes they may take. ``goal``, ``scheme``, ``group_size`` and ``verify`` are those of
+    ``knarr checkpoint pack``.
+    """
+
+    def __init__(
+        self,
+        directory: str | PathLike[str],
+        comm: Any = None,
+        *,
+        keep: int | None = None,
+        replace: bool = False,
+        spool: str | PathLike[str] | None = None,
+        jobs: int | None = None,
+        max_mem: int | str | None = None,
+        goal: str | None = None,
+        scheme: Literal["agnostic", "agnostic-block", "aware", "aware-block", "auto"] | None = None,
+        group_size: int | None = None,
+        verify: bool = True,
+    ) -> None:
+        stated = {
+            "keep": keep,
+            "replace": "yes" if replace else "no",
+            "spool": None if spool is None else fspath(spool),
+            "jobs": jobs,
+            "max_mem": max_mem,
+            "goal": goal,
+            "scheme": scheme,
+            "group_size": group_size,
+            "verify": "yes" if verify else "no",
+        }
+        options = [(key, str(value)) for key, value in stated.items() if value is not None]
+        self._ranks = 1 if comm is None else comm.Get_size()
+        self._session = _knarr.CheckpointSession(fspath(directory), options, _ranks(comm))
+
+    def begin(self, step: int) -> None:
+        """Begins a step, after waiting for the one before.
+
+        Raises ``FileExistsError`` if there is a checkpoint of this step, and what became of the one before.
+        """
+        try:
+            self._session.begin(step)
+        finally:
+            self._warn()
+
+    def put(
+        self,
+        name: str,
+        array: Any,
+        *,
+        shape: Sequence[int] | None = None,
+        start: Sequence[int] | None = None,
+    ) -> None:
+        """Copies an array, which may change at once.
+
+        With ``shape`` it is a part of a global array of that shape that begins at ``start`` (the first element if
+        nothing is said); a restart may read any part of that, on any number of ranks. Without it the array is the
+        rank's own, which a restart on as many ranks brings back.
+        """
+        array = np.asarray(array)
+        if array.dtype.newbyteorder("=").name not in NAMES:
+            raise TypeError(f"arrays of dtype {array.dtype} are not served; hand over a view of it as numbers")
+        if shape is None and start is not None:
+            raise ValueError("'start' says where in a global array this part begins: give its 'shape', too")
+        origin = [0] * array.ndim if start is None else [int(n) for n in start]
+        whole = None if shape is None else [int(n) for n in shape]
+        plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+        name_of_type = NAMES[plain.dtype.name]
+        self._session.put(name, _bytes(plain), name_of_type, list(array.shape), whole, origin)
+
+    def add_file(self, path: str | PathLike[str], name: str | None = None) -> None:
+        """Adds a file of this rank under ``name``, by default its own.
+
+        It is read while it is packed, so it must stay as it is until :meth:`wait` returns or :meth:`test` says so.
+        """
+        self._session.add_file(fspath(path), Path(path).name if name is None else name)
+
+    def commit(self) -> None:
+        """Hands the step over and returns as soon as packing has begun.
+
+        Raises what went wrong on any rank; the step is given up then.
+        """
+        self._session.commit()
+
+    def test(self) -> bool:
+        """True if no step is under way. Raises what became of it."""
+        try:
+            return self._session.test()
+        finally:
+            self._warn()
+
+    def wait(self) -> None:
+        """Waits until no step is under way. Raises what became of it."""
+        try:
+            self._session.wait()
+        finally:
+            self._warn()
+
+    @property
+    def last(self) -> Committed | None:
+        """The checkpoint that was completed last."""
+        told = self._session.last()
+        return None if told is None else Committed(told[0], Path(told[1]), *told[2:])
+
+    def restart(self, step: int | None = None, *, verify: bool = False) -> Restart | None:
+        """The checkpoint of ``step``, or the newest whole one; ``None`` if there is none.
+
+        Damaged ones that are passed over are warnings. With ``verify`` all of it is read and checked first, else what
+        is read is checked when it is read.
+        """
+        try:
+            found = self._session.restart(step, verify)
+        finally:
+            self._warn()
+        return None if found is None else Restart(found)
+
+    def close(self) -> None:
+        """Waits until the step under way is complete. Raises what became of it."""
+        try:
+            self._session.close(False)
+        finally:
+            self._warn()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        elif self._ranks > 1:
+            # Other ranks may be anywhere, and waiting for them here would hide the error for ever.
+            self._session.close(True)
+        else:
+            try:
+                self.close()
+            except Exception as second:
+                error.add_note(f"and the checkpoint: {second}")
+
+    def _warn(self) -> None:
+        for text in self._session.warnings():
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+class Restart:
+    """A checkpoint to restart from. Reading is not collective: every rank reads what it needs."""
+
+    def __init__(self, restart: _knarr.CheckpointRestart) -> None:
+        self._restart = restart
+        self.step, self.ranks, path = restart.about()
+        self.path = Path(path)
+
+    @property
+    def arrays(self) -> dict[str, StoredArray]:
+        """What there is, by name."""
+        return {
+            name: StoredArray(DTYPES[dtype].newbyteorder("="), None if shape is None else tuple(shape))
+            for name, dtype, shape in self._restart.arrays()
+        }
+
+    def read(
+        self,
+        name: str,
+        start: Sequence[int] | None = None,
+        count: Sequence[int] | None = None,
+        *,
+        rank: int | None = None,
+        out: Array | None = None,
+    ) -> Array:
+        """The part of a global array from ``start`` on with the shape ``count``; all of it if nothing is said.
+
+        Of arrays that each rank has of its own, that of this rank or of ``rank``. With ``out``, a C-contiguous array of
+        the same type and shape, the values are put there. Raises ``ValueError`` if a part was handed over by no rank,
+        ``KnarrError`` if it is damaged.
+        """
+        dtype, shape = self._restart.describe(name)
+        if shape is None:
+            if start is not None or count is not None:
+                raise ValueError(f"array '{name}' is each rank's own: it has no regions")
+            array = _array(name, out, dtype, self._restart.own_shape(name, rank))
+            self._restart.read_own(name, rank, _bytes(array))
+            return array
+        if rank is not None:
+            raise ValueError(f"array '{name}' is global: give 'start' and 'count' instead of 'rank'")
+        begin = [0] * len(shape) if start is None else [int(n) for n in start]
+        if count is None:
+            count = [max(n - first, 0) for n, first in zip(shape, begin, strict=True)]
+        array = _array(name, out, dtype, [int(n) for n in count])
+        self._restart.read(name, begin, list(array.shape), _bytes(array))
+        return array
+
+    def restore_files(self, directory: str | PathLike[str], *, force: bool = False) -> list[Path]:
+        """Brings back the files that this rank added, below ``directory``, on as many ranks as made the checkpoint."""
+        return [Path(path) for path in self._restart.restore_files(fspath(directory), force)]
+
+
+def _bytes(array: Array) -> Array:
+    """The bytes of a contiguous array, in place."""
+    return array.reshape(-1).view(np.uint8)
+
+
+def _array(name: str, out: Array | None, dtype: str, shape: Sequence[int]) -> Array:
+    wanted = DTYPES[dtype].newbyteorder("=")
+    if out is None:
+        return np.empty(shape, wanted)
+    if out.dtype != wanted or out.shape != tuple(shape) or not out.flags.c_contiguous or not out.flags.writeable:
+        raise ValueError(f"array '{name}' needs a writeable C-contiguous 'out' of {wanted} and shape {tuple(shape)}")
+    return out
+
+
+def _ranks(comm: Any) -> tuple[Any, int, int, int] | None:
+    """The communicator, this rank, how many there are, and the lowest rank on the same node."""
+    if comm is None:
+        return None
+    names = comm.allgather(socket.gethostname())
+    return comm, comm.Get_rank(), comm.Get_size(), names.index(socket.gethostname())

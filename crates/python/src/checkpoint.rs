@@ -1,0 +1,242 @@
+//! Checkpoints: a session and what restarts from it. The GIL is released while they work.
+
+use knarr_core::array::ArrayView;
+use knarr_core::checkpoint::library::{Options, Region, Restart, Session, Share};
+use knarr_core::comm::{Comm, Solo, check_root};
+use knarr_core::engine::Engine;
+use knarr_core::error::{Error, Result};
+use numpy::{PyReadonlyArray1, PyReadwriteArray1};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::arrays::native_spec;
+use crate::errors::raise;
+
+/// The ranks of a program in Python.
+type Ranks = Box<dyn Comm + Send + Sync>;
+
+/// A communicator as mpi4py has it: an object with `gather` and `bcast` of any value.
+struct PythonComm {
+    comm: Py<PyAny>,
+    rank: usize,
+    size: usize,
+    node: usize,
+}
+
+fn failed(error: PyErr) -> Error {
+    Error::internal(format!("the communicator failed: {error}"))
+        .mend("give an mpi4py communicator, or one with the same methods gather and bcast")
+}
+
+impl Comm for PythonComm {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn node(&self) -> usize {
+        self.node
+    }
+
+    fn gather(&self, root: usize, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
+        check_root(self, root)?;
+        Python::attach(|py| {
+            let gathered = self.comm.bind(py).call_method1("gather", (PyBytes::new(py, bytes), root))?;
+            gathered.extract::<Option<Vec<Vec<u8>>>>()
+        })
+        .map_err(failed)
+    }
+
+    fn broadcast(&self, root: usize, bytes: Vec<u8>) -> Result<Vec<u8>> {
+        check_root(self, root)?;
+        Python::attach(|py| {
+            let own = (self.rank == root).then(|| PyBytes::new(py, &bytes));
+            self.comm.bind(py).call_method1("bcast", (own, root))?.extract::<Vec<u8>>()
+        })
+        .map_err(failed)
+    }
+}
+
+/// What `knarr.Checkpoint` is made of.
+#[pyclass(module = "knarr._knarr", frozen)]
+pub(crate) struct CheckpointSession {
+    /// `None` once it is closed.
+    session: Mutex<Option<Session<Ranks>>>,
+}
+
+/// Step, path, bytes handed over, bytes written and seconds.
+type Told = (u64, PathBuf, u64, u64, f64);
+
+impl CheckpointSession {
+    fn session(&self) -> MutexGuard<'_, Option<Session<Ranks>>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Session<Ranks>) -> Result<T> + Send) -> PyResult<T> {
+        let closed = || Error::usage("the checkpoint is closed").mend("use it inside its 'with' block");
+        // The lock is waited for without the GIL, which who holds it may need.
+        py.detach(|| self.session().as_mut().ok_or_else(closed).and_then(work)).map_err(raise)
+    }
+}
+
+#[pymethods]
+impl CheckpointSession {
+    /// `ranks` are a communicator, the rank in it, its size and the lowest rank on the same node.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        directory: PathBuf,
+        options: Vec<(String, String)>,
+        ranks: Option<(Py<PyAny>, usize, usize, usize)>,
+    ) -> PyResult<Self> {
+        let ranks: Ranks = match ranks {
+            None => Box::new(Solo),
+            Some((comm, rank, size, node)) => Box::new(PythonComm { comm, rank, size, node }),
+        };
+        let open = || {
+            let mut made =
+                Options { find: knarr_formats::layout::read, memory: knarr_native::map_file, ..Options::default() };
+            options.iter().try_for_each(|(key, value)| made.set(key, value))?;
+            Session::open(&Engine::new(knarr_native::codecs()?), ranks, &directory, made)
+        };
+        py.detach(open).map(|session| Self { session: Mutex::new(Some(session)) }).map_err(raise)
+    }
+
+    fn begin(&self, py: Python<'_>, step: u64) -> PyResult<()> {
+        self.with(py, |session| session.begin(step))
+    }
+
+    /// `bytes` are row-major and in native byte order; without `whole`, the shape of the global array, the rank has the
+    /// array of its own.
+    #[pyo3(signature = (name, bytes, dtype, count, whole, start))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        bytes: PyReadonlyArray1<'_, u8>,
+        dtype: &str,
+        count: Vec<u64>,
+        whole: Option<Vec<u64>>,
+        start: Vec<u64>,
+    ) -> PyResult<()> {
+        let bytes = bytes.as_slice()?;
+        self.with(py, |session| {
+            let spec = native_spec(dtype, &count)?;
+            let share = match whole {
+                None => Share::Own(count),
+                Some(shape) => Share::Global { shape, region: Region { start, count } },
+            };
+            session.put(name, &ArrayView::new(&spec, bytes)?, share)
+        })
+    }
+
+    fn add_file(&self, py: Python<'_>, path: PathBuf, name: &str) -> PyResult<()> {
+        self.with(py, |session| session.add_file(&path, name))
+    }
+
+    fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, Session::commit)
+    }
+
+    fn test(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, Session::test)
+    }
+
+    fn wait(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, Session::wait)
+    }
+
+    /// The set that was completed last.
+    fn last(&self, py: Python<'_>) -> PyResult<Option<Told>> {
+        self.with(py, |session| {
+            let told = session.last().cloned();
+            Ok(told.map(|set| (set.step, set.path, set.raw_bytes, set.packed_bytes, set.seconds)))
+        })
+    }
+
+    fn warnings(&self, py: Python<'_>) -> Vec<String> {
+        let taken = py.detach(|| self.session().as_mut().map(Session::take_warnings).unwrap_or_default());
+        taken.iter().map(ToString::to_string).collect()
+    }
+
+    fn restart(&self, py: Python<'_>, step: Option<u64>, verify: bool) -> PyResult<Option<CheckpointRestart>> {
+        self.with(py, |session| {
+            let ranks = session.ranks();
+            Ok(session.restart(step, verify)?.map(|restart| CheckpointRestart { restart, ranks }))
+        })
+    }
+
+    /// Completes the step that is under way, or with `abandon` gives it up without a word to other ranks. Does nothing the
+    /// second time.
+    fn close(&self, py: Python<'_>, abandon: bool) -> PyResult<()> {
+        py.detach(|| match self.session().take() {
+            Some(session) if !abandon => session.close(),
+            _ => Ok(()),
+        })
+        .map_err(raise)
+    }
+}
+
+/// What `knarr.Restart` is made of.
+#[pyclass(module = "knarr._knarr", frozen)]
+pub(crate) struct CheckpointRestart {
+    restart: Restart,
+    ranks: (u64, u64),
+}
+
+#[pymethods]
+impl CheckpointRestart {
+    /// Step, number of ranks that made it, path.
+    fn about(&self) -> (u64, u64, PathBuf) {
+        (self.restart.step(), self.restart.ranks(), self.restart.path().to_owned())
+    }
+
+    /// Name, type and global shape of each array.
+    fn arrays(&self) -> Vec<(String, String, Option<Vec<u64>>)> {
+        let arrays = self.restart.arrays().into_iter();
+        arrays.map(|array| (array.name, array.dtype.to_string(), array.shape)).collect()
+    }
+
+    /// Type and global shape of an array.
+    fn describe(&self, name: &str) -> PyResult<(String, Option<Vec<u64>>)> {
+        let array = self.restart.describe(name).map_err(raise)?;
+        Ok((array.dtype.to_string(), array.shape))
+    }
+
+    /// Shape of the array that `rank`, by default this one, had of its own.
+    fn own_shape(&self, name: &str, rank: Option<u64>) -> PyResult<Vec<u64>> {
+        self.restart.own_shape(name, rank.unwrap_or(self.ranks.0)).map_err(raise)
+    }
+
+    fn read(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        start: Vec<u64>,
+        count: Vec<u64>,
+        mut out: PyReadwriteArray1<'_, u8>,
+    ) -> PyResult<()> {
+        let out = out.as_slice_mut()?;
+        py.detach(|| self.restart.read(name, &Region { start, count }, out)).map_err(raise)
+    }
+
+    fn read_own(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        rank: Option<u64>,
+        mut out: PyReadwriteArray1<'_, u8>,
+    ) -> PyResult<()> {
+        let out = out.as_slice_mut()?;
+        py.detach(|| self.restart.read_own(name, rank.unwrap_or(self.ranks.0), out)).map_err(raise)
+    }
+
+    fn restore_files(&self, py: Python<'_>, directory: PathBuf, force: bool) -> PyResult<Vec<PathBuf>> {
+        py.detach(|| self.restart.restore_files(&directory, self.ranks, force)).map_err(raise)
+    }
+}

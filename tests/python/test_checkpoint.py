@@ -1,0 +1,244 @@
+"""Checkpoints as Python programs make them, alone and on several ranks."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+import knarr
+
+SHAPE = (60, 50)
+
+
+def field(step: int, dtype: str = "float64") -> np.ndarray:
+    j, i = np.meshgrid(*map(np.arange, SHAPE), indexing="ij")
+    return (100 * np.sin(0.1 * j + step) * np.cos(0.2 * i)).astype(dtype)
+
+
+class Ranks:
+    """A communicator whose ranks are threads, with the methods of mpi4py that Knarr uses."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.barrier = threading.Barrier(size, timeout=120)
+        self.slots: list[Any] = [None] * size
+        self.local = threading.local()
+
+    def Get_rank(self) -> int:  # noqa: N802
+        return self.local.rank
+
+    def Get_size(self) -> int:  # noqa: N802
+        return self.size
+
+    def allgather(self, value: Any) -> list[Any]:
+        self.slots[self.local.rank] = value
+        self.barrier.wait()
+        values = list(self.slots)
+        self.barrier.wait()
+        return values
+
+    def gather(self, value: Any, root: int) -> list[Any] | None:
+        values = self.allgather(value)
+        return values if self.local.rank == root else None
+
+    def bcast(self, value: Any, root: int) -> Any:
+        return self.allgather(value)[root]
+
+
+def on_ranks(size: int, work: Callable[[Ranks, int], Any]) -> list[Any]:
+    """What ``work`` returns or raises on each of so many ranks."""
+    comm = Ranks(size)
+    results: list[Any] = [None] * size
+
+    def run(rank: int) -> None:
+        comm.local.rank = rank
+        try:
+            results[rank] = work(comm, rank)
+        except Exception as error:
+            results[rank] = error
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def write(directory: Path, step: int, **options: Any) -> None:
+    with knarr.Checkpoint(directory, **options) as checkpoint:
+        checkpoint.begin(step)
+        checkpoint.put("T", field(step), shape=SHAPE)
+        checkpoint.commit()
+
+
+def band(rank: int, ranks: int) -> slice:
+    return slice(SHAPE[0] * rank // ranks, SHAPE[0] * (rank + 1) // ranks)
+
+
+@pytest.mark.parametrize(("writers", "readers"), [(1, 3), (3, 1), (2, 8), (8, 2)])
+def test_arrays_come_back_on_any_number_of_ranks(tmp_path: Path, writers: int, readers: int) -> None:
+    def save(comm: Ranks, rank: int) -> None:
+        with knarr.Checkpoint(tmp_path, comm) as checkpoint:
+            for step in (10, 20):
+                checkpoint.begin(step)
+                mine = band(rank, writers)
+                array = field(step)[mine]
+                checkpoint.put("T", array, shape=SHAPE, start=(mine.start, 0))
+                checkpoint.put("time", np.float64(step), shape=())
+                array[...] = -1  # it was copied
+                checkpoint.commit()
+            checkpoint.wait()
+            assert checkpoint.test() and checkpoint.last.step == 20 and checkpoint.last.path == tmp_path / "step_20"
+            assert checkpoint.last.packed_bytes < checkpoint.last.raw_bytes
+
+    assert on_ranks(writers, save) == [None] * writers
+
+    def load(comm: Ranks, rank: int) -> None:
+        with knarr.Checkpoint(tmp_path, comm) as checkpoint:
+            restart = checkpoint.restart()
+            assert (restart.step, restart.ranks) == (20, writers)
+            columns = slice(SHAPE[1] * rank // readers, SHAPE[1] * (rank + 1) // readers)
+            wanted = field(20)[:, columns]
+            found = restart.read("T", start=(0, columns.start), count=wanted.shape)
+            assert found.tobytes() == wanted.tobytes()
+            assert restart.read("T").tobytes() == field(20).tobytes()
+            assert restart.read("time") == 20.0
+            out = np.zeros((3, 4))
+            assert checkpoint.restart(10, verify=True).read("T", (5, 6), (3, 4), out=out) is out
+            assert out.tobytes() == field(10)[5:8, 6:10].tobytes()
+
+    assert on_ranks(readers, load) == [None] * readers
+
+
+def test_any_layout_type_and_shape_comes_back(tmp_path: Path) -> None:
+    dtypes = [f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)] + ["f2", "f4", "f8", ">f8", ">i4"]
+    arrays = {dtype: field(3, dtype) for dtype in dtypes if "u" not in dtype}
+    arrays |= {dtype: np.abs(field(3)).astype(dtype) for dtype in dtypes if "u" in dtype}
+    arrays |= {"turned": field(1).T, "strided": field(2)[::2, ::-3], "scalar": np.float32(3), "empty": np.zeros((0, 4))}
+    with knarr.Checkpoint(tmp_path) as checkpoint:
+        checkpoint.begin(0)
+        for name, array in arrays.items():
+            checkpoint.put(name, array)
+        with pytest.raises(TypeError, match="complex"):
+            checkpoint.put("complex", np.zeros(3, "complex64"))
+        checkpoint.commit()
+        restart = checkpoint.restart()
+        assert set(restart.arrays) == set(arrays)
+        for name, array in arrays.items():
+            found = restart.read(name)
+            assert found.shape == np.shape(array) and np.array_equal(found, array), name
+            assert found.dtype == np.asarray(array).dtype.newbyteorder("="), name
+            assert restart.arrays[name] == knarr.StoredArray(found.dtype, None)
+
+
+def test_files_come_back_as_they_were(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "model.h5", "w") as file:
+        file["T"] = field(1)
+    (tmp_path / "notes.txt").write_text("no variables")
+    with knarr.Checkpoint(tmp_path / "sets") as checkpoint:
+        checkpoint.begin(1)
+        checkpoint.add_file(tmp_path / "model.h5")
+        checkpoint.add_file(tmp_path / "notes.txt", "text/notes")
+        checkpoint.commit()
+        restored = checkpoint.restart().restore_files(tmp_path / "out")
+        assert restored == [tmp_path / "out" / "model.h5", tmp_path / "out" / "text" / "notes"]
+        assert [path.read_bytes() for path in restored] == [
+            (tmp_path / name).read_bytes() for name in ("model.h5", "notes.txt")
+        ]
+        with pytest.raises(FileExistsError):
+            checkpoint.restart().restore_files(tmp_path / "out")
+
+
+def test_errors_say_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="option 'keep=0'"):
+        knarr.Checkpoint(tmp_path, keep=0)
+    write(tmp_path, 5)
+    with pytest.raises(FileExistsError, match="step 5"):
+        write(tmp_path, 5)
+    write(tmp_path, 5, replace=True)
+    with knarr.Checkpoint(tmp_path) as checkpoint:
+        with pytest.raises(ValueError, match="no step was begun"):
+            checkpoint.put("T", field(1))
+        with pytest.raises(FileNotFoundError, match="those of steps: 5"):
+            checkpoint.restart(6)
+        restart = checkpoint.restart()
+        with pytest.raises(ValueError, match="the set has: T"):
+            restart.read("U")
+        with pytest.raises(ValueError, match="lies outside"):
+            restart.read("T", (50, 0), (20, 5))
+        with pytest.raises(ValueError, match="instead of 'rank'"):
+            restart.read("T", rank=1)
+        with pytest.raises(ValueError, match="C-contiguous"):
+            restart.read("T", out=np.empty(SHAPE, "f4"))
+    with pytest.raises(ValueError, match="closed"):
+        checkpoint.begin(7)
+    with pytest.raises(ValueError, match="begun and not committed"), knarr.Checkpoint(tmp_path) as checkpoint:
+        checkpoint.begin(8)
+    with pytest.raises(ZeroDivisionError) as caught, knarr.Checkpoint(tmp_path) as checkpoint:
+        checkpoint.begin(8)
+        raise ZeroDivisionError
+    assert "not committed" in caught.value.__notes__[0]
+
+
+def test_an_error_of_one_rank_is_one_of_all(tmp_path: Path) -> None:
+    def work(comm: Ranks, rank: int) -> None:
+        with knarr.Checkpoint(tmp_path, comm) as checkpoint:
+            checkpoint.begin(1)
+            checkpoint.put("T", np.zeros(3, "f4" if rank == 2 else "f8"), shape=(9,), start=(3 * rank,))
+            with pytest.raises(ValueError, match=r"array 'T' is f64 .* on rank 0 and f32 .* on rank 2"):
+                checkpoint.commit()
+            checkpoint.begin(2)
+            if rank == 1:
+                with pytest.raises(ValueError, match="rank 1 calls wait, rank 0 commit"):
+                    checkpoint.wait()
+            else:
+                with pytest.raises(ValueError, match="rank 1 calls wait, rank 0 commit"):
+                    checkpoint.commit()
+            raise KeyError(rank)
+
+    results = on_ranks(3, work)
+    assert [type(result) for result in results] == [KeyError] * 3, results
+    assert not list(tmp_path.iterdir())
+
+
+def test_damaged_sets_are_passed_over_with_a_warning(tmp_path: Path) -> None:
+    for step in (1, 2):
+        write(tmp_path, step)
+    manifest = tmp_path / "step_2" / "manifest.knarr"
+    manifest.write_bytes(manifest.read_bytes()[:-1])
+    with knarr.Checkpoint(tmp_path) as checkpoint:
+        with pytest.warns(RuntimeWarning, match="passed over.*step_2"):
+            assert checkpoint.restart().step == 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert checkpoint.restart(1).step == 1
+    write(tmp_path, 3, keep=1)
+    assert {path.name for path in tmp_path.iterdir()} == {"step_2", "step_3"}  # what cannot be read is left alone
+
+
+def test_the_gil_is_released_while_a_step_is_waited_for(tmp_path: Path) -> None:
+    ticks = []
+    stop = threading.Event()
+
+    def tick() -> None:
+        while not stop.wait(0.001):
+            ticks.append(1)
+
+    thread = threading.Thread(target=tick)
+    with knarr.Checkpoint(tmp_path) as checkpoint:
+        checkpoint.begin(1)
+        checkpoint.put("noise", np.random.default_rng(1).normal(size=2_000_000))
+        checkpoint.commit()
+        thread.start()
+        checkpoint.wait()
+        stop.set()
+    thread.join()
+    assert len(ticks) > 5
