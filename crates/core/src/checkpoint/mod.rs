@@ -1,8 +1,8 @@
 //! Checkpoints: the restart files of many ranks in few files, like variables with like, restored byte for byte.
 //!
 //! After mcrEngine (Islam et al., Scientific Programming 21, 2013). Reading order: [`layout`], [`pieces`] (how a file is
-//! cut), `similarity` (which pieces are alike), [`scheme`] (how they are merged), [`decide`] (what suits a class),
-//! `merge` and [`mod@pack`], [`manifest`] and [`set`] (what lies on disk), [`restore`](mod@restore); apart: [`pattern`] (names of
+//! cut), `similarity` (which pieces are alike), [`scheme`] (how they are merged), `orders` and [`decide`] (what suits a
+//! class), `merge` and [`mod@pack`], [`manifest`] and [`set`] (what lies on disk), [`restore`](mod@restore); apart: [`pattern`] (names of
 //! files), [`interval`] (how often).
 
 pub mod decide;
@@ -14,6 +14,7 @@ pub mod manifest;
 mod merge;
 mod names;
 mod npy;
+mod orders;
 pub mod pack;
 pub mod pattern;
 pub mod pieces;

@@ -11,6 +11,7 @@ use super::manifest::{FrameEntry, Manifest, RankFile, RankLayout, Store, Summary
 use super::merge::{MergeBuffers, Merger};
 use super::names;
 use super::repeats::{Earlier, Repeats};
+use super::restore::reading;
 use super::scan::{Finder, Scanned, Watched, piece_hash, scan};
 use super::scheme::{BLOCK_SIZE, LARGEST_FRAME, Merged, Scheme, arrange};
 use super::set::{FrameBuffers, MANIFEST, STORE_HEAD, Set, is_set, store_head};
@@ -270,7 +271,7 @@ impl Packing<'_> {
         if let Some((set, earlier)) = &self.earlier {
             let repeats = Repeats::find(files, Some(earlier));
             let frames = repeats.earlier_frames(set.manifest(), first_rank);
-            let is_whole = self.engine.parallel(frames.len(), |index| {
+            let is_whole = reading(self.engine, frames.iter()).parallel(frames.len(), |index| {
                 Ok(frames.get(index).is_some_and(|frame| holds_what_it_should(self.engine, set, frame)))
             })?;
             if is_whole.iter().all(|&whole| whole)
@@ -321,7 +322,7 @@ impl Packing<'_> {
         let mut next = jobs.iter();
         in_order(
             Work { engine, jobs: workers, window: engine.max_mem / 4, total: jobs.len() as u64 },
-            |number| job(&jobs, number).map_or(0, |job| merger.bytes(&job.merged)),
+            |number| job(&jobs, number).map_or(0, |job| merger.weight(&job.merged)),
             |buffers: &mut MergeBuffers, number| {
                 let job = job(&jobs, number)?;
                 let (Some(class), Some(decision)) = (classes.get(job.class), decisions.get(job.class)) else {
