@@ -437,6 +437,39 @@ def test_memory_does_not_grow_with_the_group(knarr, tmp_path):
     assert peak < allowed + (64 << 20), f"{peak >> 20} MiB"
 
 
+def test_repeats_far_apart_are_found(knarr, tmp_path):
+    """Ranks that hold the rows of others negated and in another order, as fields do whose problem is symmetric."""
+    source = tmp_path / "in"
+    source.mkdir()
+    # Of any magnitude: nothing but repeats makes them smaller.
+    planes = np.random.default_rng(3).integers(1 << 52, 2046 << 52, (2, 240, 50, 64)).view("f8")
+    for rank in range(4):
+        mine = planes[rank % 2]
+        if rank >= 2:
+            # Rows of a plane are near those they mirror in the first half; planes of the second are far from theirs.
+            mine = np.concatenate([-mine[:120, ::-1], -mine[:119:-1]])
+        with h5py.File(source / f"r{rank}.h5", "w") as file:
+            file["field"] = mine.ravel()
+    raw = sum(path.stat().st_size for path in source.iterdir())
+    sizes = {}
+    for memory, jobs in (("1G", "1"), ("1G", "3"), ("96M", "2")):
+        target = tmp_path / f"{memory}-{jobs}"
+        knarr("checkpoint", "pack", source, "-o", target, "--max-mem", memory, "--jobs", jobs, "--no-base")
+        sizes[memory] = sum(path.stat().st_size for path in target.iterdir())
+        for limit in ("96M", "1G"):
+            knarr("checkpoint", "restore", target, "-d", tmp_path / "out", "--force", "--max-mem", limit)
+            assert hashes(tmp_path / "out") == hashes(source)
+    assert hashes(tmp_path / "1G-1") == hashes(tmp_path / "1G-3")
+    # Half of the numbers are new, and frames of little memory do not hold both copies of all.
+    assert sizes["1G"] < 0.55 * raw < 0.6 * raw < sizes["96M"]
+    explained = knarr.json("checkpoint", "explain", tmp_path / "1G-1", "--variable", "field")
+    assert [decision["order"]["span"] for decision in explained["decisions"]] == [64 << 20]
+    # What was decided before is decided anew, on samples, and is the same.
+    knarr("checkpoint", "pack", source, "-o", tmp_path / "again", "--base", tmp_path / "1G-1")
+    knarr("checkpoint", "restore", tmp_path / "again", "-d", tmp_path / "out", "--force")
+    assert hashes(tmp_path / "out") == hashes(source)
+
+
 def peak_memory(knarr, *arguments):
     """Bytes that the program held at most."""
     measure = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL);"

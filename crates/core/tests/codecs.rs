@@ -25,6 +25,7 @@ fn chains(name: &str) -> &'static [&'static str] {
             "fixedscale:1 | shuffle | snappy",
             "quantize:0.1,step=decimal | fixedscale:2",
         ],
+        "signs" => &["signs", "signs | shuffle | brotli:3"],
         "trailing" => &["trailing", "bitround:5 | trailing | shuffle | snappy", "lorenzo | trailing"],
         "brotli" => &["brotli", "brotli:0", "brotli:1", "shuffle | brotli:2"],
         "snappy" => &["snappy", "bitshuffle | snappy"],

@@ -1,15 +1,15 @@
 //! What is decided for each class of similar variables: the order in which its pieces are merged, and the chain.
 //!
-//! Orders are compared on a sample: the same part of the variables of some ranks, merged in every order that may pay and
-//! encoded. Chains are then chosen by the engine on a frame of that order. Nothing depends on the clock or on threads.
+//! Chains are chosen by the engine on a frame of the order that [`super::orders`] found. Nothing depends on the clock or
+//! on threads.
 
 use serde::{Deserialize, Serialize};
 
 use super::merge::Merger;
-use super::pieces::PIECE;
+use super::orders::Tried;
 use super::records::record_length;
-use super::scheme::{LARGE, MOST_TOGETHER, Merged, Order, Scheme, arrange, merged};
-use super::similarity::{Class, Unit};
+use super::scheme::{LARGE, LARGEST_FRAME, LONGEST_FRAME, MOST_TOGETHER, Merged, Order, Scheme, arrange};
+use super::similarity::Class;
 use crate::array::{ArraySpec, ArrayView, DType};
 use crate::chain::ChainSpec;
 use crate::choose::{cut, trial};
@@ -37,29 +37,19 @@ pub struct Decision {
     pub packed_bytes: u64,
 }
 
-/// Orders with the ratios that were found on a sample.
-type Tried = Vec<(Order, f64)>;
-
 /// Chains that a decision keeps: the chosen one, and others for arrays it cannot take.
 const CHAINS: usize = 3;
-/// Ranks whose variables make a sample of orders: every second one with its neighbour.
-const SAMPLE_RANKS: usize = 16;
-/// Bytes of a sample of orders, at least and at most; between them a part of the class.
-const SAMPLE: std::ops::RangeInclusive<u64> = 1 << 20..=4 << 20;
-const SAMPLE_SHARE: u64 = 16;
-/// Bytes of a frame that chains are tried on which the engine did not try.
-const OTHERS_SAMPLE: usize = 1 << 20;
-/// Block of all ranks in turn that finds runs which repeat between them at about the same place.
-const SHORT_BLOCK: u64 = 1024;
-/// More than two ranks in a frame make partial restores read more than twice what they need. They have to gain this.
-const WORTH_SHARING: f64 = 1.2;
-/// What an order has to gain to be taken instead of a simpler one.
-const WORTH_MERGING: f64 = 1.01;
+/// Bytes of a frame that chains are tried on.
+pub(super) const SAMPLE_OF_CHAINS: usize = 384 << 10;
+/// As many where chains are compared that find what far parts of an array have in common.
+const WHOLE_SAMPLE: usize = 1 << 20;
+/// As many of frames in which runs repeat.
+const RUNS_SAMPLE: u64 = 2 << 20;
+/// What part of the memory a frame may be: it is there several times while it is encoded, and so are the tables of the
+/// search.
+const LONG_SHARE: u64 = 16;
 /// A remembered decision is kept as long as it reaches this part of the ratio that it reached.
 const STILL_GOOD: f64 = 0.9;
-
-/// The order that merges nothing.
-const APART: Order = Order { together: 1, block: 0 };
 
 /// Decides about classes of one group.
 pub(super) struct Decider<'a> {
@@ -91,64 +81,37 @@ impl Decider<'_> {
         })
     }
 
-    /// The order of each class, and what was tried for it.
-    fn orders(&self, classes: &[Class], known: &[Option<Decision>]) -> Result<Vec<(Order, Tried)>> {
-        if let Some(order) = self.scheme.order(self.block_size) {
-            return Ok(vec![(order, Vec::new()); classes.len()]);
-        }
-        // The largest classes first, until trials have seen as many bytes as there are to pack.
-        let mut by_size: Vec<usize> = (0..classes.len()).filter(|&index| known.get(index) == Some(&None)).collect();
-        let bytes = |index: &usize| classes.get(*index).map_or(0, Class::bytes);
-        by_size.sort_by_key(|index| (std::cmp::Reverse(bytes(index)), *index));
-        let mut left = by_size.iter().map(bytes).sum::<u64>();
-        by_size.retain(|index| {
-            let Some(class) = classes.get(*index) else { return false };
-            let cost = self.sample(class).map_or(0, |sample| sample.bytes * sample.orders.len() as u64);
-            let fits = cost <= left;
-            left -= if fits { cost } else { 0 };
-            fits
-        });
-        let tried = self.packer.engine.parallel(by_size.len(), |index| {
-            match by_size.get(index).and_then(|&class| classes.get(class)) {
-                Some(class) => self.try_orders(class),
-                None => Ok((APART, Vec::new())),
-            }
-        })?;
-        let mut orders = vec![None; classes.len()];
-        for (&class, tried) in by_size.iter().zip(&tried) {
-            if let Some(order) = orders.get_mut(class) {
-                *order = Some(tried.clone());
-            }
-        }
-        // The others are merged as the largest class that is built like them.
-        let inherited = |class: &Class| {
-            let like = by_size
-                .iter()
-                .zip(&tried)
-                .find(|&(&other, _)| classes.get(other).is_some_and(|other| other.family() == class.family()));
-            (like.map_or(APART, |(_, (order, _))| *order), Vec::new())
-        };
-        Ok(classes.iter().zip(orders).map(|(class, order)| order.unwrap_or_else(|| inherited(class))).collect())
-    }
-
     fn with_order(&self, class: &Class, order: Order, tried: Tried) -> Result<Decision> {
         let frames = arrange(&class.units, order, |rank, piece| self.merger.length(rank, piece));
-        let (chains, reason) = match frames.get(frames.len() / 2) {
+        let (chains, reason) = match middle(&frames) {
             Some(sample) => self.chains(class, sample)?,
             None => (Vec::new(), "nothing to store".to_owned()),
         };
-        let (class, raw_bytes) = (class.key.clone(), class.bytes());
+        // Every frame holds a part of each rank: fewer and longer ones cost a reader nothing.
+        let is_long = self.scheme == Scheme::Auto && order.together == MOST_TOGETHER;
+        let span = if is_long && chains.first().is_some_and(looks_far) { self.span() } else { 0 };
+        let (class, raw_bytes, order) = (class.key.clone(), class.bytes(), Order { span, ..order });
         Ok(Decision { group: self.group, class, order, chains, reason, tried, raw_bytes, packed_bytes: 0 })
+    }
+
+    /// Bytes of the longest frames that memory allows, a power of two. They follow from the limit alone, not from the
+    /// number of workers.
+    fn span(&self) -> u64 {
+        let most = (self.packer.engine.max_mem / LONG_SHARE).clamp(LARGEST_FRAME, LONGEST_FRAME);
+        1 << most.ilog2()
     }
 
     /// What was decided for the same class of an earlier set, if it still does as well.
     fn remembered(&self, class: &Class) -> Result<Option<Decision>> {
-        let same = |decision: &&Decision| decision.group == self.group && decision.class == class.key;
+        // What long frames reach shows in them alone, and to try one would take as long as to write it.
+        let same = |decision: &&Decision| {
+            decision.group == self.group && decision.class == class.key && decision.order.span == 0
+        };
         let Some(decision) = self.remembered.iter().find(same).filter(|_| self.scheme == Scheme::Auto) else {
             return Ok(None);
         };
         let frames = arrange(&class.units, decision.order, |rank, piece| self.merger.length(rank, piece));
-        let (Some(sample), Some(chain)) = (frames.get(frames.len() / 2), decision.chains.first()) else {
+        let (Some(sample), Some(chain)) = (middle(&frames), decision.chains.first()) else {
             return Ok(None);
         };
         let sample = self.merger.merged(class, sample)?;
@@ -167,105 +130,35 @@ impl Decider<'_> {
         }))
     }
 
-    /// What orders of a class are compared on; `None` if there is nothing to compare.
-    fn sample(&self, class: &Class) -> Option<Sample> {
-        let is_large = class.units.iter().filter(|unit| unit.bytes >= LARGE).count() * 2 > class.units.len();
-        let most = (class.bytes() / SAMPLE_SHARE).clamp(*SAMPLE.start(), *SAMPLE.end());
-        let units = if is_large { neighbours(&class.units) } else { until(&class.units, most) };
-        let count = usize::try_from(most / PIECE / (units.len() as u64).max(1)).unwrap_or(1).max(1);
-        // The same part of each: repeats between ranks lie at the same place, more often than not.
-        let lanes: Vec<Vec<(usize, usize)>> = units
-            .into_iter()
-            .map(|unit| {
-                let pieces = if is_large { count.min(unit.pieces.len()) } else { unit.pieces.len() };
-                let begin = (unit.pieces.len() - pieces) / 2;
-                unit.pieces.iter().skip(begin).take(pieces).map(|&piece| (unit.rank, piece)).collect()
-            })
-            .collect();
-        let length = |lane: &Vec<(usize, usize)>| -> u64 {
-            lane.iter().map(|&(rank, piece)| self.merger.length(rank, piece)).sum()
-        };
-        let each = lanes.first().map(length)?;
-        if lanes.len() < 2 || each == 0 {
-            return None;
-        }
-        let equal = lanes.iter().all(|lane| length(lane) == each);
-        let blocks = |blocks: Vec<u64>| blocks.into_iter().filter(move |&block| block == 0 || equal && block < each);
-        let of = |together: usize| move |block: u64| Order { together, block };
-        let (rows, runs) = (self.rows(class, &lanes), self.runs(class));
-        // The simplest come first.
-        let orders: Vec<Order> = if is_large {
-            let pairs = blocks([vec![0], rows].concat()).map(of(2));
-            std::iter::once(APART).chain(pairs).chain(blocks([vec![0], runs].concat()).map(of(MOST_TOGETHER))).collect()
-        } else {
-            blocks([vec![0], rows, runs].concat()).map(of(1)).collect()
-        };
-        let bytes = lanes.iter().map(length).sum();
-        (orders.len() > 1).then_some(Sample { lanes, orders, bytes })
-    }
-
-    /// Blocks of one element and of one row: they join arrays along their last axes, of which programs cut domains.
-    fn rows(&self, class: &Class, lanes: &[Vec<(usize, usize)>]) -> Vec<u64> {
-        let element = class.dtype.size() as u64;
-        let spec = self.merger.spec(class, &merged(0, lanes.get(..1).unwrap_or_default().to_vec()));
-        match spec.shape.as_slice() {
-            _ if class.dtype == DType::U8 => Vec::new(),
-            [_, .., row] if *row > 1 => vec![element, element.saturating_mul(*row as u64)],
-            _ => vec![element],
-        }
-    }
-
-    /// Blocks that bring runs of bytes together which ranks have in common.
-    fn runs(&self, class: &Class) -> Vec<u64> {
-        let element = class.dtype.size().max(1) as u64;
-        let mut runs = vec![self.block_size.next_multiple_of(element), SHORT_BLOCK.next_multiple_of(element)];
-        runs.dedup();
-        runs
-    }
-
-    /// The order that makes the sample smallest, and the ratios of all that were tried.
-    fn try_orders(&self, class: &Class) -> Result<(Order, Tried)> {
-        let Some(Sample { lanes, orders, .. }) = self.sample(class) else { return Ok((APART, Vec::new())) };
-        let numeric = match class.dtype.is_float() {
-            true => "grid".parse().ok(),
-            false => {
-                let (spec, values) = self.merger.merged(class, &merged(0, lanes.clone()))?;
-                let records = others(&spec, &values, false).into_iter().map(|(chain, _)| chain).next();
-                records.or(self.planned(&spec, &values)?.0.into_iter().next())
-            }
-        };
-        let matches: Option<ChainSpec> = "zstd:3".parse().ok();
-        let (rows, runs) = (self.rows(class, &lanes), self.runs(class));
-        let mut tried = Vec::new();
-        for order in orders {
-            let mut frames = Vec::new();
-            let together = if order.together == 1 && class.units.iter().all(|unit| unit.bytes < LARGE) {
-                lanes.len()
-            } else {
-                order.together
-            };
-            for lanes in lanes.chunks(together) {
-                frames.push(self.merger.merged(class, &merged(order.block, lanes.to_vec()))?);
-            }
-            // Rows are for numbers, longer runs for matches.
-            let chains = [&numeric, &matches].into_iter().zip([&runs, &rows]);
-            let chains = chains.filter(|(_, others)| order.block == 0 || !others.contains(&order.block));
-            let ratios = chains
-                .filter_map(|(chain, _)| chain.as_ref())
-                .map(|chain| trial(&self.packer.engine.codecs, chain, &frames, None));
-            let best = ratios.filter(|tried| tried.failed.is_none()).map(|tried| tried.ratio).fold(1.0, f64::max);
-            tried.push((order, best));
-        }
-        Ok((choose(&tried), tried))
-    }
-
     /// Chains for frames like `sample`, best first, and why.
     fn chains(&self, class: &Class, sample: &Merged) -> Result<(Vec<ChainSpec>, String)> {
-        let (spec, bytes) = self.merger.merged(class, sample)?;
-        let (mut chains, mut reason) = self.planned(&spec, &bytes)?;
-        let others = others(&spec, &bytes, sample.block > 0);
+        let is_runs = self.scheme == Scheme::Auto && self.runs(class).contains(&sample.block);
+        let search = match sample.block {
+            0 => Search::NUMBERS,
+            _ if is_runs => Search { numbers: false, matches: true },
+            _ => Search { numbers: true, matches: self.scheme != Scheme::Auto },
+        };
         // A cut would take runs apart that repeat.
-        let part = [if sample.block > 0 { (spec, bytes) } else { cut(&spec, &bytes, OTHERS_SAMPLE) }];
+        let (spec, bytes) = match search.matches {
+            true => self.merger.merged(class, &self.shortened(sample))?,
+            false => self.merger.merged(class, sample)?,
+        };
+        let small = if search.matches { None } else { Some(cut(&spec, &bytes, SAMPLE_OF_CHAINS)) };
+        let (mut chains, mut reason) = match &small {
+            Some((spec, bytes)) => self.planned(spec, bytes)?,
+            None => self.planned(&spec, &bytes)?,
+        };
+        let mut others = others(&spec, &bytes, search);
+        others.retain(|(chain, _)| chains.first() != Some(chain));
+        if others.is_empty() {
+            return Ok((chains, reason));
+        }
+        // A part of many small arrays is like the whole; one of a large array hides what far parts have in common.
+        let part = match small {
+            Some(small) if class.units.iter().all(|unit| unit.bytes < LARGE) || spec.dtype == DType::U8 => [small],
+            Some(_) => [cut(&spec, &bytes, WHOLE_SAMPLE)],
+            None => [(spec, bytes)],
+        };
         let mut best = chains.first().and_then(|chain| self.score(chain, &part));
         for (chain, why) in others {
             if let Some(found) = self.score(&chain, &part).filter(|found| best.is_none_or(|best| found.0 > best.0)) {
@@ -279,6 +172,21 @@ impl Decider<'_> {
         Ok((chains, reason))
     }
 
+    /// The first pieces of each lane, of about [`RUNS_SAMPLE`] bytes together.
+    fn shortened(&self, frame: &Merged) -> Merged {
+        let share = RUNS_SAMPLE / (frame.lanes.len() as u64).max(1);
+        let short = |lane: &Vec<(usize, usize)>| -> Vec<(usize, usize)> {
+            let mut before = 0;
+            let fitting = lane.iter().take_while(|&&(rank, piece)| {
+                let fits = before < share;
+                before += self.merger.length(rank, piece);
+                fits
+            });
+            fitting.copied().collect()
+        };
+        Merged { block: frame.block, lanes: frame.lanes.iter().map(short).collect() }
+    }
+
     /// Score under the goal and ratio of a chain on a sample; `None` if it cannot take it.
     fn score(&self, chain: &ChainSpec, sample: &[(ArraySpec, Vec<u8>)]) -> Option<(f64, f64)> {
         let engine = &self.packer.engine;
@@ -289,7 +197,7 @@ impl Decider<'_> {
 
     /// Chains that the engine chooses, best first, and why. Bytes that are no numbers have candidates of their own: what
     /// the engine tries on numbers takes very long on them.
-    fn planned(&self, spec: &ArraySpec, bytes: &[u8]) -> Result<(Vec<ChainSpec>, String)> {
+    pub(super) fn planned(&self, spec: &ArraySpec, bytes: &[u8]) -> Result<(Vec<ChainSpec>, String)> {
         if spec.dtype == DType::U8 {
             return Ok(self.planned_bytes(spec, bytes));
         }
@@ -308,7 +216,7 @@ impl Decider<'_> {
     }
 
     fn planned_bytes(&self, spec: &ArraySpec, bytes: &[u8]) -> (Vec<ChainSpec>, String) {
-        let part = [cut(spec, bytes, OTHERS_SAMPLE)];
+        let part = [(spec.clone(), bytes.to_vec())];
         let chains = FOR_BYTES.iter().filter_map(|chain| chain.parse::<ChainSpec>().ok());
         let mut found: Vec<_> =
             chains.filter_map(|chain| self.score(&chain, &part).map(|(score, ratio)| (score, ratio, chain))).collect();
@@ -325,59 +233,44 @@ const FOR_BYTES: [&str; 6] = ["raw", "zstd:1", "zstd:3", "zstd:9", "zstd:12", "b
 /// How a decision of an earlier set is told.
 const REMEMBERED: &str = "as in the earlier set: ";
 
-/// What orders are compared on.
-struct Sample {
-    lanes: Vec<Vec<(usize, usize)>>,
-    orders: Vec<Order>,
-    bytes: u64,
+/// What merged pieces may be made smaller by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Search {
+    /// Neighbouring numbers are alike.
+    pub(super) numbers: bool,
+    /// Runs of bytes repeat.
+    pub(super) matches: bool,
 }
 
-/// Units spread over all ranks, each with the one after it.
-fn neighbours(units: &[Unit]) -> Vec<&Unit> {
-    let pairs = (units.len() / 2).clamp(1, SAMPLE_RANKS / 2);
-    let starts = (0..pairs).map(|pair| pair * (units.len() / 2) / pairs * 2);
-    starts.flat_map(|start| units.iter().skip(start).take(2)).collect()
+impl Search {
+    pub(super) const NUMBERS: Self = Self { numbers: true, matches: false };
 }
 
-/// Units from the middle on, of about `most` bytes.
-fn until(units: &[Unit], most: u64) -> Vec<&Unit> {
-    let mut left = most;
-    let whole: u64 = units.iter().map(|unit| unit.bytes).sum();
-    let start = if whole <= most { 0 } else { units.len() / 2 };
-    let taken = units.iter().skip(start).take_while(|unit| {
-        let goes_on = left > 0;
-        left = left.saturating_sub(unit.bytes);
-        goes_on
-    });
-    taken.collect()
+/// The frame in the middle, which is a full one if there is any: the last one holds what is left.
+fn middle(frames: &[Merged]) -> Option<&Merged> {
+    frames.get(frames.len().saturating_sub(1) / 2)
 }
 
-/// The best of the tried orders; of those that are about as good, the one that keeps most apart.
-fn choose(tried: &[(Order, f64)]) -> Order {
-    let best = |most: usize| {
-        let allowed = tried.iter().filter(|(order, _)| order.together <= most);
-        // They come simplest first.
-        allowed.fold(None, |best: Option<(Order, f64)>, &(order, ratio)| match best {
-            Some((_, known)) if ratio < known * WORTH_MERGING => best,
-            _ => Some((order, ratio)),
-        })
-    };
-    match (best(2), best(usize::MAX)) {
-        (Some((_, few)), Some((order, many))) if many >= few * WORTH_SHARING => order,
-        (Some((order, _)), _) => order,
-        (None, _) => APART,
+/// Whether a chain finds repeats as far back as its input goes.
+fn looks_far(chain: &ChainSpec) -> bool {
+    match chain.0.as_slice() {
+        [before @ .., last] => last.name == "zstd" && before.iter().all(|step| step.name == "signs"),
+        [] => false,
     }
 }
 
 /// Chains that the engine does not consider and that may suit merged pieces, with the reason they would have.
-fn others(spec: &ArraySpec, bytes: &[u8], is_interleaved: bool) -> Vec<(ChainSpec, String)> {
+pub(super) fn others(spec: &ArraySpec, bytes: &[u8], search: Search) -> Vec<(ChainSpec, String)> {
     let mut chains = Vec::new();
-    if spec.dtype.is_float() {
+    if search.numbers && spec.dtype.is_float() {
         chains.push(("grid".to_owned(), "numbers on a grid".to_owned()));
     }
-    if is_interleaved {
+    if search.matches {
         let why = "runs that repeat between ranks";
-        chains.extend([9, 12].map(|level| (format!("zstd:{level}"), why.to_owned())));
+        chains.push(("zstd:9".to_owned(), why.to_owned()));
+        if spec.dtype.is_float() {
+            chains.extend([3, 9].map(|level| (format!("signs | zstd:{level}"), format!("{why}, some negated"))));
+        }
     } else if spec.dtype.is_number() && spec.dtype.size() > 1 && spec.shape.len() == 1 {
         chains.push(("delta | shuffle | zstd:9".to_owned(), "small steps".to_owned()));
     }
@@ -395,16 +288,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_share_frames_only_where_it_pays() {
-        let order = |together, block| Order { together, block };
-        let chosen = |ratios: &[(usize, u64, f64)]| {
-            let tried: Vec<_> =
-                ratios.iter().map(|&(together, block, ratio)| (order(together, block), ratio)).collect();
-            choose(&tried)
-        };
-        assert_eq!(chosen(&[(1, 0, 2.0), (2, 0, 2.01), (64, 0, 2.1)]), APART);
-        assert_eq!(chosen(&[(1, 0, 2.0), (2, 0, 2.2), (64, 0, 2.3)]), order(2, 0));
-        assert_eq!(chosen(&[(1, 0, 2.0), (2, 0, 2.2), (2, 1024, 2.21), (64, 4096, 3.0)]), order(64, 4096));
-        assert_eq!(chosen(&[]), APART);
+    fn only_searches_of_whole_numbers_look_far() {
+        let looks = |chain: &str| looks_far(&chain.parse().unwrap());
+        assert!(looks("zstd:3") && looks("signs | zstd:9"));
+        assert!(!looks("shuffle | zstd:3") && !looks("grid") && !looks("raw") && !looks("zstd:3 | fletcher32"));
+    }
+
+    #[test]
+    fn chains_are_tried_on_a_full_frame() {
+        let frames: Vec<Merged> = (0..5).map(|rank| Merged { block: 0, lanes: vec![vec![(rank, 0)]] }).collect();
+        let chosen = |count: usize| middle(&frames[..count]).map(|frame| frame.lanes[0][0].0);
+        // The last frame of several holds what is left.
+        assert_eq!([0, 1, 2, 3, 5].map(chosen), [None, Some(0), Some(0), Some(1), Some(2)]);
     }
 }

@@ -11,6 +11,7 @@ use super::manifest::{FrameEntry, Manifest, RankFile, RankLayout, Store};
 use super::merge::{MergeBuffers, Merger};
 use super::part::{Counts, PackedGroup};
 use super::repeats::{Earlier, Repeats};
+use super::restore::reading;
 use super::scan::{Finder, Scanned, Watched, piece_hash, scan};
 use super::scheme::{LARGEST_FRAME, Merged, arrange};
 use super::set::{FrameBuffers, STORE_HEAD, Set, store_head};
@@ -104,7 +105,7 @@ impl GroupPacker<'_> {
         let engine = &self.set.engine;
         let repeats = Repeats::find(files, Some(earlier));
         let frames = repeats.earlier_frames(set.manifest());
-        let is_whole = engine.fitting(WORKER).parallel(frames.len(), |index| {
+        let is_whole = reading(engine, frames.iter()).parallel(frames.len(), |index| {
             Ok(frames.get(index).is_some_and(|frame| holds_what_it_should(engine, set, frame)))
         })?;
         if !is_whole.iter().all(|&whole| whole) {
@@ -149,7 +150,7 @@ impl GroupPacker<'_> {
         let mut next = jobs.iter();
         in_order(
             Work { engine, jobs: workers, window: engine.max_mem / 4, total: jobs.len() as u64 },
-            |number| job(&jobs, number).map_or(0, |job| merger.bytes(&job.merged)),
+            |number| job(&jobs, number).map_or(0, |job| merger.weight(&job.merged)),
             |buffers: &mut MergeBuffers, number| {
                 let job = job(&jobs, number)?;
                 let (Some(class), Some(decision)) = (classes.get(job.class), decisions.get(job.class)) else {

@@ -4,13 +4,16 @@ use super::decide::Decision;
 use super::interleave;
 use super::pieces::Piece;
 use super::scan::Scanned;
-use super::scheme::{Merged, merged_array};
+use super::scheme::{LARGEST_FRAME, Merged, merged_array};
 use super::similarity::Class;
 use crate::array::ArraySpec;
 use crate::chain::ChainSpec;
 use crate::codec::CodecList;
 use crate::error::{Error, Result};
 use crate::pipeline::{Buffers, ChunkEncoder, Container};
+
+/// Copies of a frame while it is encoded: fetched, merged, encoded and decoded again.
+const COPIES: u64 = 4;
 
 /// Fetches and merges pieces of a group.
 pub(super) struct Merger<'a> {
@@ -35,6 +38,12 @@ impl Merger<'_> {
     /// Bytes of a frame before it is encoded.
     pub(super) fn bytes(&self, frame: &Merged) -> u64 {
         frame.lanes.iter().flatten().map(|&(rank, piece)| self.length(rank, piece)).sum()
+    }
+
+    /// Bytes that a frame takes while it is under way. Codecs need copies of it, which count where they are large.
+    pub(super) fn weight(&self, frame: &Merged) -> u64 {
+        let bytes = self.bytes(frame);
+        if bytes > LARGEST_FRAME { COPIES * bytes } else { bytes }
     }
 
     /// Type and shape of a frame.
@@ -128,6 +137,10 @@ impl Merger<'_> {
         let mut out = Vec::new();
         encode(codecs, &decision.chains, &spec, verify, buffers, &mut out)?;
         out.shrink_to_fit();
+        if self.bytes(frame) > LARGEST_FRAME {
+            // Not every worker may keep as much.
+            *buffers = MergeBuffers::default();
+        }
         Ok(out)
     }
 }

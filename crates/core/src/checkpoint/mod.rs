@@ -1,8 +1,8 @@
 //! Checkpoints: the restart files of many ranks in few files, like variables with like, restored byte for byte.
 //!
 //! After mcrEngine (Islam et al., Scientific Programming 21, 2013). Reading order: [`layout`], [`pieces`] (how a file is
-//! cut), `similarity` (which pieces are alike), [`scheme`] (how they are merged), [`decide`] (what suits a class),
-//! `merge` and `group` (one file of frames), [`grouping`] (which ranks and processes), [`together`] and `part` (many
+//! cut), `similarity` (which pieces are alike), [`scheme`] (how they are merged), `orders` and [`decide`] (what suits a
+//! class), `merge` and `group` (one file of frames), [`grouping`] (which ranks and processes), [`together`] and `part` (many
 //! processes), [`mod@pack`] (one), [`manifest`] and [`set`] (what lies on disk), [`restore`](mod@restore); apart: [`pattern`]
 //! (names of files), [`interval`] (how often).
 
@@ -18,6 +18,7 @@ pub mod manifest;
 mod merge;
 mod names;
 mod npy;
+mod orders;
 pub mod pack;
 mod part;
 pub mod pattern;

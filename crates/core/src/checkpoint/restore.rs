@@ -167,6 +167,9 @@ fn fill(
     Ok(())
 }
 
+/// Copies of a frame while it is read: encoded, decoded in two steps, and taken apart.
+const COPIES: u64 = 4;
+
 /// What is checked of a piece besides the checksums of its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
@@ -174,6 +177,12 @@ pub(super) enum Proof {
     Checksums,
     /// Its own hash, where the set has it.
     Hashes,
+}
+
+/// The engine with as many workers as the memory allows that read such frames.
+pub(super) fn reading<'a>(engine: &Engine, frames: impl Iterator<Item = &'a FrameEntry>) -> Engine {
+    let bytes = frames.map(|frame| frame.pieces.iter().map(|piece| piece.length).sum());
+    engine.fitting(WORKER.max(bytes.max().map_or(0, |largest: u64| largest.saturating_mul(COPIES))))
 }
 
 /// Reads the frames that hold a wanted piece, given as rank and number, and hands every place of every piece to `put`
@@ -194,7 +203,7 @@ pub(super) fn fetch(
     let read = AtomicU64::new(0);
     let damage = Mutex::new(BTreeMap::new());
     let pool = Mutex::new(Vec::<FrameBuffers>::new());
-    engine.fitting(WORKER).parallel(frames.len(), |index| {
+    reading(engine, frames.iter().copied()).parallel(frames.len(), |index| {
         let Some(frame) = frames.get(index) else { return Err(Error::internal("no such frame")) };
         let mut buffers = pool.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         read.fetch_add(frame.length, Ordering::Relaxed);

@@ -33,6 +33,8 @@ pub const BLOCK_SIZE: u64 = 4096;
 
 /// Bytes of a frame, about: what is read at once to get at a part of it.
 const FRAME: u64 = 4 << 20;
+/// No frame has more bytes than this.
+pub(super) const LONGEST_FRAME: u64 = super::set::LARGEST_FRAME as u64;
 /// A frame may have as many bytes as this if variables are whole in it then.
 pub(super) const LARGEST_FRAME: u64 = 8 << 20;
 /// Bytes of a frame of small variables, about.
@@ -49,6 +51,9 @@ pub struct Order {
     pub together: usize,
     /// Bytes that are taken of each in turn; 0 takes all of one, then all of the next.
     pub block: u64,
+    /// Bytes that frames of large variables may have where repeats lie far apart; 0 for as many as are usual.
+    #[serde(default)]
+    pub span: u64,
 }
 
 /// What a frame holds.
@@ -69,8 +74,8 @@ impl Scheme {
     /// The order of all classes; `None` where each class has its own.
     pub(super) fn order(self, block: u64) -> Option<Order> {
         match self {
-            Self::Agnostic | Self::Aware => Some(Order { together: 1, block: 0 }),
-            Self::AgnosticBlock | Self::AwareBlock => Some(Order { together: MOST_TOGETHER, block }),
+            Self::Agnostic | Self::Aware => Some(Order { together: 1, block: 0, span: 0 }),
+            Self::AgnosticBlock | Self::AwareBlock => Some(Order { together: MOST_TOGETHER, block, span: 0 }),
             Self::Auto => None,
         }
     }
@@ -106,7 +111,10 @@ impl fmt::Display for Order {
             0 => f.write_str("one after the other")?,
             block => write!(f, "blocks of {block} B in turn")?,
         }
-        if self.together > 1 { write!(f, ", {} ranks a frame", self.together) } else { Ok(()) }
+        if self.together > 1 {
+            write!(f, ", {} ranks a frame", self.together)?;
+        }
+        if self.span > 0 { write!(f, " of up to {} MiB", self.span >> 20) } else { Ok(()) }
     }
 }
 
@@ -147,7 +155,11 @@ fn mixed(units: &mut Vec<&Unit>, order: Order, frames: &mut Vec<Merged>) {
 /// Frames of large units: in each, the same part of all of them.
 fn apart(units: &mut Vec<&Unit>, order: Order, length: impl Fn(usize, usize) -> u64, frames: &mut Vec<Merged>) {
     let whole: u64 = units.iter().map(|unit| unit.bytes).sum();
-    let share = if whole <= LARGEST_FRAME { whole } else { FRAME / (units.len() as u64).max(1) };
+    let share = if whole <= LARGEST_FRAME.max(order.span) {
+        whole
+    } else {
+        FRAME.max(order.span) / (units.len() as u64).max(1)
+    };
     let mut rest: Vec<(usize, &[usize])> = units.drain(..).map(|unit| (unit.rank, unit.pieces.as_slice())).collect();
     while !rest.is_empty() {
         let lanes = rest.iter_mut().map(|(rank, pieces)| {
@@ -254,7 +266,7 @@ mod tests {
             [unit(0, 50, 128 << 10), unit(1, 1, 80), unit(2, 3, 100), unit(3, 47, 128 << 10), unit(4, 2, 1 << 17)];
         let lengths = [128 << 10, 80, 100, 128 << 10, 1 << 17];
         for (together, block) in [(1, 0), (1, 8), (2, 0), (2, 4096), (64, 4096), (usize::MAX, 16)] {
-            let frames = arrange(&units, Order { together, block }, |rank, _| lengths[rank]);
+            let frames = arrange(&units, Order { together, block, span: 0 }, |rank, _| lengths[rank]);
             let mut wanted: Vec<_> =
                 units.iter().flat_map(|unit| unit.pieces.iter().map(|&piece| (unit.rank, piece))).collect();
             wanted.sort_unstable();
@@ -267,10 +279,23 @@ mod tests {
     }
 
     #[test]
+    fn frames_of_a_span_are_as_long_as_it_says() {
+        let units: Vec<Unit> = (0..16).map(|rank| unit(rank, 20, 128 << 10)).collect();
+        let longest = |span| {
+            let order = Order { together: MOST_TOGETHER, block: 1024, span };
+            let frames = arrange(&units, order, |_, _| 128 << 10);
+            assert_eq!(all(&frames).len(), 320);
+            assert!(frames.iter().all(|frame| frame.lanes.len() == 16), "each has a part of every rank");
+            frames.iter().map(|frame| all(std::slice::from_ref(frame)).len() * (128 << 10)).max().unwrap()
+        };
+        assert_eq!([0, 16 << 20, 32 << 20, 64 << 20].map(longest), [4 << 20, 16 << 20, 32 << 20, 40 << 20]);
+    }
+
+    #[test]
     fn large_variables_share_frames_with_no_more_than_asked() {
         let units: Vec<Unit> = (0..8).map(|rank| unit(rank, 10, 128 << 10)).collect();
         for together in [1, 2, 3] {
-            for frame in arrange(&units, Order { together, block: 64 }, |_, _| 128 << 10) {
+            for frame in arrange(&units, Order { together, block: 64, span: 0 }, |_, _| 128 << 10) {
                 let mut ranks: Vec<usize> = frame.lanes.iter().flatten().map(|(rank, _)| *rank).collect();
                 ranks.dedup();
                 assert!(ranks.len() <= together);

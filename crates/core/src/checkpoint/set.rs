@@ -22,7 +22,7 @@ const STORE_MAGIC: [u8; 8] = *b"KNARRST\x01";
 /// Bytes of a store before its first frame.
 pub(super) const STORE_HEAD: u64 = 24;
 /// Frames of a set are not larger than this when they are decoded.
-const LARGEST_FRAME: usize = 64 << 20;
+pub(super) const LARGEST_FRAME: usize = 64 << 20;
 
 /// A set that was opened: its manifest was read and makes sense.
 #[derive(Debug)]

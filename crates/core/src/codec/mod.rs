@@ -29,6 +29,7 @@ mod registered;
 mod round;
 mod rounding;
 mod shuffle;
+mod signs;
 mod snappy;
 mod trailing;
 mod xor;

@@ -20,6 +20,7 @@ pub type Clock<'a> = &'a dyn Fn() -> f64;
 const ASKED_FOR: &[&str] = &[
     "delta | shuffle | zstd:1",
     "xor | shuffle | zstd:1",
+    "signs | zstd:3",
     "fletcher32",
     "shuffle | snappy",
     "shuffle | brotli:5",

@@ -28,6 +28,18 @@ const SHORTEST: usize = 3;
 const SMALLEST: usize = 8 << 10;
 /// Levels from here on are left to libzstd: their search weighs bits itself.
 const PLAIN: i32 = 13;
+/// Inputs of whole numbers with more bytes than this are searched for repeats over their whole length: the windows of
+/// most levels are shorter.
+const LONG: usize = 8 << 20;
+/// Levels that search for those too: it would take the fastest ones twice as long.
+const LONG_LEVELS: std::ops::RangeFrom<i32> = 3..;
+/// Log2 of the longest window: more than every decoder takes.
+const LONGEST_WINDOW: u32 = 27;
+/// Shortest repeat that is looked for at any distance, log2 of the share of places looked at, and of the places that
+/// are remembered.
+const LONG_MATCH: c_int = 32;
+const LONG_RATE: c_int = 4;
+const LONG_TABLE: c_int = 22;
 /// Inputs whose positions the finder can't count are left to libzstd as well.
 const LARGEST: usize = 1 << 31;
 /// Bits per byte below which headers of blocks count: a plane is one.
@@ -89,6 +101,23 @@ impl Encoder {
         self.level
     }
 
+    /// Sets how far back an input of whole numbers is searched.
+    fn look_back(&self, length: usize) -> Result<()> {
+        let is_long = length > LONG && LONG_LEVELS.contains(&self.level);
+        let window = length.next_power_of_two().ilog2().min(LONGEST_WINDOW);
+        // 0 stands for what belongs to the level.
+        for (parameter, value) in [
+            (ZSTD_cParameter::ZSTD_c_windowLog, window.cast_signed()),
+            (ZSTD_cParameter::ZSTD_c_enableLongDistanceMatching, ENABLE),
+            (ZSTD_cParameter::ZSTD_c_ldmMinMatch, LONG_MATCH),
+            (ZSTD_cParameter::ZSTD_c_ldmHashRateLog, LONG_RATE),
+            (ZSTD_cParameter::ZSTD_c_ldmHashLog, LONG_TABLE),
+        ] {
+            self.set(parameter, if is_long { value } else { 0 })?;
+        }
+        Ok(())
+    }
+
     /// Appends the frame of `input`, which has `planes` equal parts that differ in kind; without, its bytes are left
     /// to libzstd's search, which suits those of whole numbers.
     ///
@@ -121,6 +150,7 @@ impl Encoder {
             checked(zstd_sys::ZSTD_CCtx_reset(context, zstd_sys::ZSTD_ResetDirective::ZSTD_reset_session_only))?;
             checked(zstd_sys::ZSTD_CCtx_setPledgedSrcSize(context, input.len() as u64))?;
         }
+        self.look_back(if planes.is_none() { input.len() } else { 0 })?;
         let Some(planes) = planes.filter(|_| self.level < PLAIN && (1..LARGEST).contains(&input.len())) else {
             return write_to(input.len());
         };
@@ -290,6 +320,27 @@ mod tests {
             let mut back = vec![0; plain.len()];
             assert_eq!(zstd_safe::decompress(&mut back, &first), Ok(plain.len()), "case {case}");
             assert!(back == plain, "case {case}");
+        }
+    }
+
+    #[test]
+    fn repeats_of_long_inputs_are_found_at_any_distance() {
+        let mut random = Random::new(5);
+        let half: Vec<u8> = (0..LONG / 2).flat_map(|_| random.bits().to_le_bytes().into_iter().take(2)).collect();
+        let plain = [half.as_slice(), &half].concat();
+        for level in [3, 9, 19] {
+            let mut encoder = Encoder::new(level).unwrap();
+            let (mut frame, mut short) = (Vec::new(), Vec::new());
+            encoder.append(&plain, None, &mut frame).unwrap();
+            assert!(frame.len() < half.len() + half.len() / 50, "level {level}: {}", frame.len());
+            let mut back = vec![0; plain.len()];
+            assert_eq!(zstd_safe::decompress(&mut back, &frame), Ok(plain.len()));
+            assert!(back == plain);
+            // What is set for long inputs does not stay for short ones.
+            encoder.append(&plain[..LONG], None, &mut short).unwrap();
+            let mut fresh = Vec::new();
+            Encoder::new(level).unwrap().append(&plain[..LONG], None, &mut fresh).unwrap();
+            assert!(short == fresh, "level {level}");
         }
     }
 
