@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Puts the command and the libraries it uses below PREFIX: bin/knarr, and lib/knarr with what programs load.
 set -euo pipefail
-prefix=${1:?usage: tools/install-program.sh PREFIX [DIRECTORY OF THE COMMAND]}
-bin=${2:-$prefix/bin}
+prefix=$(realpath -m "${1:?usage: tools/install-program.sh PREFIX [DIRECTORY OF THE COMMAND]}")
+bin=$(realpath -m "${2:-$prefix/bin}")
 cd "$(dirname "$0")/../target/release"
 install -D -s -m 755 knarr "$bin/knarr"
 install -D -s -m 755 libknarr_preload.so "$prefix/lib/knarr/libknarr_preload.so"

@@ -86,6 +86,24 @@ def test_the_fortran_example_runs(tmp_path: Path) -> None:
     assert re.search(r"chain: round:abs=0.01,from=300.0 .* for goal 'ratio'", done.stdout), done.stdout
 
 
+def test_programs_built_as_the_page_says_start(tmp_path: Path) -> None:
+    """Without `LD_LIBRARY_PATH`: what is linked to the shared library has to know where it lies."""
+    need("gfortran", "gfortran")
+    flags()
+    page = (REPOSITORY / "docs" / "c-and-fortran.md").read_text()
+    (export, *commands), *_ = (
+        block.splitlines() for block in re.findall(r"^```\n(.*?)^```$", page, re.M | re.S) if "pkg-config" in block
+    )
+    assert len(commands) == 3
+    (tmp_path / "target" / "release").mkdir(parents=True)
+    (tmp_path / "target" / "release" / "capi").symlink_to(PREFIX)
+    for source in (EXAMPLES / "c" / "field.c", EXAMPLES / "fortran" / "field.f90"):
+        shutil.copy(source, tmp_path)
+    environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    for command in commands:
+        run("bash", "-ec", f"{export}\n{command}\n./field", cwd=tmp_path, env=environment)
+
+
 def test_every_fortran_kind_comes_back(tmp_path: Path) -> None:
     assert "all kinds come back" in run(fortran_program(tmp_path, PROGRAMS / "kinds.f90")).stdout
 

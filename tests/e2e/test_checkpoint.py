@@ -323,6 +323,46 @@ def test_damage_is_named_and_the_rest_comes_back(knarr, tmp_path):
     assert knarr.fails(3, "checkpoint", "verify", tmp_path / "set") == error
 
 
+def test_nobody_may_read_a_set_who_may_not_read_the_files(knarr, files, tmp_path):
+    source = tmp_path / "in"
+    shutil.copytree(files, source)
+    knarr("checkpoint", "pack", source, "-o", tmp_path / "open")
+    assert (tmp_path / "open").stat().st_mode & 0o777 == 0o755
+    (source / "restart_1.x").chmod(0o640)
+    knarr("checkpoint", "pack", source, "-o", tmp_path / "group")
+    assert (tmp_path / "group").stat().st_mode & 0o777 == 0o750
+    (source / "restart_2.x").chmod(0o600)
+    knarr("checkpoint", "pack", source, "-o", tmp_path / "own")
+    assert (tmp_path / "own").stat().st_mode & 0o777 == 0o700
+    for name, mode in (("open", 0o644), ("group", 0o640), ("own", 0o600)):
+        knarr("checkpoint", "restore", tmp_path / name, "-d", tmp_path / f"out-{name}")
+        assert {path.stat().st_mode & 0o777 for path in (tmp_path / f"out-{name}").iterdir()} == {mode}
+
+
+def test_damaged_files_are_carried_as_bytes_and_named(knarr, tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    hdf5(source / "r0.h5", 0)
+    netcdf4(source / "r1.nc", 1)
+    os.truncate(source / "r0.h5", 3000)
+    shown = knarr("checkpoint", "pack", source, "-o", tmp_path / "set").stdout
+    assert "r0.h5 is carried as bytes: " in shown and "truncated" in shown and "r1.nc is" not in shown
+    knarr("checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out")
+    assert hashes(tmp_path / "out") == hashes(source)
+
+
+def test_a_damaged_manifest_has_a_copy(knarr, files, tmp_path):
+    knarr("checkpoint", "pack", files, "-o", tmp_path / "set")
+    manifest = tmp_path / "set" / "manifest.knarr"
+    whole = manifest.read_bytes()
+    for damaged in (whole[:-9], whole[:40] + b"x" + whole[41:], None):
+        manifest.unlink() if damaged is None else manifest.write_bytes(damaged)
+        done = knarr("checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out", "--force")
+        assert str(manifest) in done.stderr and "its copy serves" in done.stderr
+        assert hashes(tmp_path / "out") == hashes(files)
+        assert "its copy serves" in knarr.fails(3, "checkpoint", "verify", tmp_path / "set")
+
+
 def test_newer_sets_and_no_sets_are_refused(knarr, tmp_path):
     (tmp_path / "in").write_bytes(b"x" * 1000)
     knarr("checkpoint", "pack", tmp_path / "in", "-o", tmp_path / "set")

@@ -9,6 +9,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import h5py
 import netCDF4
 import pytest
 
@@ -52,28 +53,42 @@ def _write(path: Path) -> None:
 
 
 def _blocks(page: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", (REPOSITORY / page).read_text(), re.M | re.S)
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", (REPOSITORY / page).read_text(), re.M | re.S)
+    return [text for found, text in blocks if found == language]
+
+
+def _follow(knarr, folder: Path, blocks: list[str]) -> int:
+    """Runs the commands of these blocks in the folder; returns how many there are."""
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith(("knarr ", "$ "))]
+    for line in lines:
+        program, *arguments = shlex.split(line.removeprefix("$ "))
+        program = KNARR if program == "knarr" else program
+        done = subprocess.run(
+            [program, *arguments], cwd=folder, env=knarr.environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+    return len(lines)
 
 
 def test_commands_of_the_readme_run(knarr, tmp_path):
-    commands = [
-        line.removeprefix("$ ")
-        for block in _blocks("README.md", "")
-        for line in block.splitlines()
-        if line.startswith(("knarr ", "$ "))
-    ]
-    assert len(commands) >= 3
-    for name in ("history_2020.nc", "in.nc"):
+    (tmp_path / "run/restart_0040").mkdir(parents=True)
+    for name in ("history_2020.nc", "in.nc", "run/restart_0040/rank_0.nc"):
         _write(tmp_path / name)
     (configuration,) = _blocks("README.md", "toml")
     (tmp_path / "knarr.toml").write_text(configuration)
-    for command in commands:
-        program, *arguments = shlex.split(command)
-        program = KNARR if program == "knarr" else program
-        done = subprocess.run(
-            [program, *arguments], cwd=tmp_path, env=knarr.environment, capture_output=True, text=True
-        )
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
+    assert _follow(knarr, tmp_path, _blocks("README.md", "")) >= 7
+
+
+def test_commands_of_the_page_on_checkpoints_run(knarr, tmp_path):
+    files = tmp_path / "run/restart_0040"
+    files.mkdir(parents=True)
+    for rank in range(32):
+        with h5py.File(files / f"rank_{rank}.h5", "w") as file:
+            file["Grid1/Density"] = smooth_field((8, 9), seed=rank)
+    first, *_ = _blocks("docs/checkpoints.md", "")
+    assert _follow(knarr, tmp_path, [first]) == 6
+    again = tmp_path / "again/restart_0040"
+    assert all((again / path.name).read_bytes() == path.read_bytes() for path in files.iterdir())
 
 
 def _configured(knarr, tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]:

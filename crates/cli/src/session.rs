@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use knarr_core::config::Machine;
-use knarr_core::engine::Engine;
+use knarr_core::engine::{Engine, parse_size};
 use knarr_core::error::{Error, Result};
 use knarr_core::predictor::Predictor;
 use knarr_core::profile::Profile;
@@ -66,7 +66,7 @@ fn engine_without_signals(resources: &Resources) -> Result<Engine> {
         Some(jobs) => usize::try_from(jobs).unwrap_or(1),
         None => slurm_cpus().unwrap_or(engine.jobs),
     };
-    engine.max_mem = parse_size(&resources.max_mem)?;
+    engine.max_mem = parse_size(&resources.max_mem).map_err(|error| error.at("--max-mem"))?;
     Ok(engine)
 }
 
@@ -119,34 +119,4 @@ pub(crate) fn is_told_jobs(resources: &Resources) -> bool {
 
 fn slurm_cpus() -> Option<usize> {
     std::env::var("SLURM_CPUS_PER_TASK").ok()?.parse().ok().filter(|&cpus| cpus > 0)
-}
-
-/// A size such as `512M`, `4G`, `100000`; powers of 1024.
-fn parse_size(text: &str) -> Result<u64> {
-    let refuse = || Error::usage(format!("--max-mem '{text}' is not a size")).mend("write it like 512M or 4G");
-    let trimmed = text.trim().trim_end_matches(['B', 'b']).trim_end_matches('i');
-    let (number, shift) = match trimmed.chars().last() {
-        Some('K' | 'k') => (&trimmed[..trimmed.len() - 1], 10),
-        Some('M' | 'm') => (&trimmed[..trimmed.len() - 1], 20),
-        Some('G' | 'g') => (&trimmed[..trimmed.len() - 1], 30),
-        Some('T' | 't') => (&trimmed[..trimmed.len() - 1], 40),
-        _ => (trimmed, 0),
-    };
-    let number: u64 = number.trim().parse().map_err(|_| refuse())?;
-    number.checked_mul(1 << shift).filter(|&size| size > 0).ok_or_else(refuse)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse_size;
-
-    #[test]
-    fn sizes_are_read_as_people_write_them() {
-        assert_eq!(parse_size("512M").unwrap(), 512 << 20);
-        assert_eq!(parse_size("4GiB").unwrap(), 4 << 30);
-        assert_eq!(parse_size("100000").unwrap(), 100_000);
-        for text in ["", "M", "-1G", "1.5G", "0", "99999999999T", "é"] {
-            assert!(parse_size(text).is_err(), "{text}");
-        }
-    }
 }

@@ -110,6 +110,24 @@ impl Progress for Silent {
     fn advance(&self, _bytes: u64) {}
 }
 
+/// A size such as `512M`, `4G`, `100000`; powers of 1024.
+///
+/// # Errors
+/// `Usage`.
+pub fn parse_size(text: &str) -> Result<u64> {
+    let refuse = || Error::usage(format!("'{text}' is not a size")).mend("write it like 512M or 4G");
+    let trimmed = text.trim().trim_end_matches(['B', 'b']).trim_end_matches('i');
+    let (number, shift) = match trimmed.chars().last() {
+        Some('K' | 'k') => (trimmed.split_at(trimmed.len() - 1).0, 10),
+        Some('M' | 'm') => (trimmed.split_at(trimmed.len() - 1).0, 20),
+        Some('G' | 'g') => (trimmed.split_at(trimmed.len() - 1).0, 30),
+        Some('T' | 't') => (trimmed.split_at(trimmed.len() - 1).0, 40),
+        _ => (trimmed, 0),
+    };
+    let number: u64 = number.trim().parse().map_err(|_| refuse())?;
+    number.checked_mul(1 << shift).filter(|&size| size > 0).ok_or_else(refuse)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,5 +141,15 @@ mod tests {
         assert_eq!(error.message(), "7");
         engine.cancel.store(true, Ordering::Relaxed);
         assert_eq!(engine.parallel(5, Ok).unwrap_err().kind(), ErrorKind::Interrupted);
+    }
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        assert_eq!(parse_size("512M").unwrap(), 512 << 20);
+        assert_eq!(parse_size("4GiB").unwrap(), 4 << 30);
+        assert_eq!(parse_size("100000").unwrap(), 100_000);
+        for text in ["", "M", "-1G", "1.5G", "0", "99999999999T", "é"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::open::Probe;
 use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
+use knarr_core::checkpoint::library;
 use knarr_core::error::{Error, ErrorKind, Result};
 
 /// Pieces shorter than [`SMALL`] bytes cost more to keep apart than they gain; a variable may have this many of them.
@@ -13,24 +14,23 @@ const SMALL: u64 = 64;
 /// The layout of the file at `path`, which satisfies [`Layout::check`]. The file is only read, and neither locked nor
 /// refused because a program has it open.
 ///
-/// A file of another format than HDF5, netCDF-4 and classic netCDF has no variables, nor has a damaged one: then the
-/// name of the format says so.
+/// A file of another format than HDF5, netCDF-4, classic netCDF and the array files of checkpoints has no variables.
 ///
 /// # Errors
-/// `NotFound` or `Read` if it cannot be read.
+/// `NotFound` or `Read` if it cannot be read; `Corrupt` or `Unsupported` for a damaged one.
 pub fn read(path: &Path) -> Result<Layout> {
     let probe = Probe::new(path)?;
     let Some(length) = probe.len() else {
         return Err(Error::new(ErrorKind::Read, "it is a directory").mend("name files").at(path.display().to_string()));
     };
-    let Some((format, layout)) = probe.layout()? else { return Ok(Layout::opaque(length)) };
-    match layout(path).and_then(ordered) {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Read) => {
-            Err(error.at_once(&path.display().to_string()))
-        }
-        Err(_) => Ok(Layout { format: format!("{format} (unreadable)"), ..Layout::opaque(length) }),
-        Ok(layout) => Ok(layout),
-    }
+    let found = match library::layout(path).transpose() {
+        Some(found) => found,
+        None => match probe.layout()? {
+            Some((_, layout)) => layout(path),
+            None => return Ok(Layout::opaque(length)),
+        },
+    };
+    found.and_then(ordered).map_err(|error| error.at_once(&path.display().to_string()))
 }
 
 fn ordered(mut layout: Layout) -> Result<Layout> {

@@ -203,23 +203,29 @@ fn files_of_pnetcdf_are_understood() {
 }
 
 #[test]
-fn what_is_not_understood_is_carried_whole() {
+fn what_is_not_understood_has_no_variables_and_damage_is_an_error() {
     let folder = Folder::new();
     let hdf5 = std::fs::read(fixtures().join("random_1.h5")).unwrap();
     let classic = std::fs::read(fixtures().join("NETCDF3_CLASSIC.nc")).unwrap();
-    let cases: [(&str, &[u8], &str); 6] = [
-        ("empty", b"", "unknown"),
-        ("text.h5", b"no data at all", "unknown"),
-        ("cut.h5", &hdf5[..hdf5.len() / 2], "HDF5 (unreadable)"),
-        ("magic.h5", b"\x89HDF\r\n\x1a\nand nothing else", "HDF5 (unreadable)"),
-        ("cut.nc", &classic[..40], "netCDF-3 (unreadable)"),
-        ("magic.nc", b"CDF\x05", "netCDF-3 (unreadable)"),
+    let cases: [(&str, &[u8], Option<ErrorKind>); 6] = [
+        ("empty", b"", None),
+        ("text.h5", b"no data at all", None),
+        ("cut.h5", &hdf5[..hdf5.len() / 2], Some(ErrorKind::Corrupt)),
+        ("magic.h5", b"\x89HDF\r\n\x1a\nand nothing else", Some(ErrorKind::Corrupt)),
+        ("cut.nc", &classic[..40], Some(ErrorKind::Corrupt)),
+        ("magic.nc", b"CDF\x05", Some(ErrorKind::Corrupt)),
     ];
-    for (name, bytes, format) in cases {
+    for (name, bytes, damage) in cases {
         let path = folder.file(name);
         std::fs::write(&path, bytes).unwrap();
-        let layout = read(&path).unwrap();
-        assert_eq!(layout, Layout { format: format.to_owned(), ..Layout::opaque(bytes.len() as u64) }, "{name}");
+        match (read(&path), damage) {
+            (Ok(layout), None) => assert_eq!(layout, Layout::opaque(bytes.len() as u64), "{name}"),
+            (Err(error), Some(kind)) => {
+                assert_eq!(error.kind(), kind, "{name}");
+                assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
+            }
+            (found, damage) => panic!("{name}: {found:?}, expected {damage:?}"),
+        }
     }
     assert_eq!(read(&folder.file("missing")).unwrap_err().kind(), ErrorKind::NotFound);
     let error = read(folder.path()).unwrap_err();

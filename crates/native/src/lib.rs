@@ -10,6 +10,7 @@ mod entropy;
 mod lz4;
 mod lz4_sized;
 mod lzf;
+mod mapped;
 pub mod plugin;
 mod runs;
 mod support;
@@ -17,6 +18,8 @@ mod sz3;
 mod xz;
 mod zfp;
 mod zstd;
+
+pub use mapped::map_file;
 
 use knarr_core::chain::Scratch;
 use knarr_core::codec::{Codec, CodecList, Framed, KNARR_FILTER};

@@ -9,13 +9,15 @@ mod pack;
 mod processes;
 mod prune;
 mod restore;
-mod sets;
 mod show;
 mod steps;
 mod stop;
 mod watch;
 
-use knarr_core::checkpoint::Damage;
+use std::path::Path;
+
+use knarr_core::checkpoint::{Damage, Set};
+use knarr_core::codec::CodecList;
 use knarr_core::error::Result;
 
 use args::{Checkpoint, Command};
@@ -32,6 +34,15 @@ pub(crate) fn run(arguments: &Checkpoint) -> Result<u8> {
         Command::Verify(arguments) => show::verify(arguments),
         Command::Explain(arguments) => show::explain(arguments),
     }
+}
+
+/// Opens a set, and tells if its manifest is damaged.
+fn open(path: &Path, codecs: &CodecList) -> Result<Set> {
+    let set = Set::open(path, codecs)?;
+    if let Some(damage) = set.manifest_damage() {
+        eprintln!("knarr: {damage}; its copy serves, but make a new set soon");
+    }
+    Ok(set)
 }
 
 /// Says on standard error which ranks and variables are damaged, and returns the exit code.

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use knarr_core::checkpoint::sets::whole;
 use knarr_core::checkpoint::{Grouping, Member, PackOptions, Packed, Together, deal};
 use knarr_core::codec::CodecList;
 use knarr_core::comm::{self, Comm, ROOT, agree};
@@ -14,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use super::args::Pack;
 use super::merging::Configured;
 use super::processes;
-use super::sets::whole;
 use crate::table::{self, Align};
 
 pub(super) fn run(arguments: &Pack) -> Result<u8> {

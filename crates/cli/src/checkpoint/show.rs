@@ -65,7 +65,7 @@ pub(super) fn list(arguments: &List) -> Result<u8> {
 }
 
 pub(super) fn info(arguments: &Info) -> Result<u8> {
-    let set = Set::open(&arguments.set, &knarr_native::codecs()?)?;
+    let set = super::open(&arguments.set, &knarr_native::codecs()?)?;
     let manifest = set.manifest();
     if arguments.json {
         let rank = |rank: &knarr_core::checkpoint::manifest::RankFile| {
@@ -135,7 +135,7 @@ pub(super) fn info(arguments: &Info) -> Result<u8> {
 
 pub(super) fn verify(arguments: &Verify) -> Result<u8> {
     let engine = crate::session::engine_without_profile(&arguments.resources)?;
-    let set = Set::open(&arguments.set, &engine.codecs)?;
+    let set = super::open(&arguments.set, &engine.codecs)?;
     let progress = Bar::new(arguments.set.display().to_string());
     let done = knarr_core::checkpoint::verify(&engine, &set, &progress)?;
     drop(progress);
@@ -144,6 +144,7 @@ pub(super) fn verify(arguments: &Verify) -> Result<u8> {
             "{}",
             serde_json::json!({
                 "set": arguments.set, "read_bytes": done.read_bytes, "damage": super::json(&done.damage),
+                "manifest_damage": set.manifest_damage().map(ToString::to_string),
             })
         );
     } else if done.damage.is_empty() {
@@ -153,11 +154,12 @@ pub(super) fn verify(arguments: &Verify) -> Result<u8> {
             table::bytes(done.read_bytes)
         );
     }
-    Ok(super::report(&done.damage))
+    let damaged = set.manifest_damage().map_or(0, |damage| damage.kind().exit_code());
+    Ok(super::report(&done.damage).max(damaged))
 }
 
 pub(super) fn explain(arguments: &Explain) -> Result<u8> {
-    let set = Set::open(&arguments.set, &knarr_native::codecs()?)?;
+    let set = super::open(&arguments.set, &knarr_native::codecs()?)?;
     let summary = &set.manifest().summary;
     let is_wanted = |decision: &&Decision| {
         arguments.variable.is_empty()

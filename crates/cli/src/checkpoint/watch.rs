@@ -1,6 +1,6 @@
 //! `knarr checkpoint watch`: each time step of a running program becomes a set once its last file is closed.
 
-use std::fs::{self, File};
+use std::fs;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,17 +8,15 @@ use std::time::{Duration, Instant};
 
 use knarr_core::checkpoint::pattern::Pattern;
 use knarr_core::checkpoint::set::is_set;
+use knarr_core::checkpoint::sets::{lock, of_step, prune, sweep, when, whole};
 use knarr_core::checkpoint::{Input, PackOptions, Packed, pack};
 use knarr_core::engine::Engine;
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::table;
-use rustix::fs::FlockOperation;
 
 use super::args::Watch;
 use super::look::{Directory, are_written};
 use super::merging::Configured;
-use super::prune::prune;
-use super::sets::{NAME, sweep, when, whole};
 use super::steps::{Complete, Rules, State, Steps};
 use super::stop::Stop;
 use crate::progress::Bar;
@@ -41,6 +39,7 @@ pub(super) fn run(arguments: &Watch) -> Result<u8> {
         force: arguments.force,
     };
     fs::create_dir_all(&arguments.output).map_err(|error| Error::write(&arguments.output, &error))?;
+    // Two watches of one directory would pack every step twice.
     let _lock = lock(&arguments.output)?;
     sweep(&arguments.output)?;
     let configured = Configured::read(&arguments.merging)?;
@@ -76,18 +75,6 @@ fn parse_ranks(text: &str) -> Result<RangeInclusive<u64>> {
         None => 0..=number(text)?.checked_sub(1).ok_or_else(refuse)?,
     };
     if ranks.is_empty() { Err(refuse()) } else { Ok(ranks) }
-}
-
-/// Two watches of one directory would pack every step twice. Held until the process ends.
-fn lock(sets: &Path) -> Result<File> {
-    let directory = File::open(sets).map_err(|error| Error::read(sets, &error))?;
-    match rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::new(ErrorKind::Exists, "another watch writes its sets there")
-            .mend("end it first, or name another directory for sets")
-            .at(sets.display().to_string())),
-        // Not every file system has locks.
-        Ok(()) | Err(_) => Ok(directory),
-    }
 }
 
 struct Watching<'a> {
@@ -135,7 +122,7 @@ impl Watching<'_> {
     /// Packs a step. What is wrong with the step alone is told, and others go on.
     fn pack(&mut self, complete: &Complete) -> Result<()> {
         let step = complete.step;
-        let target = self.arguments.output.join(format!("{NAME}{step}"));
+        let target = of_step(&self.arguments.output, step);
         if is_set(&target) {
             match later_than(&target, complete)? {
                 None => {

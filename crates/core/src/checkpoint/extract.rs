@@ -125,6 +125,7 @@ fn of_group(
     let mut scratch = BTreeMap::new();
     for one in wanted {
         let temporary = Temporary::create(&target.join(format!("rank-{}", one.rank)), true)?;
+        temporary.limit_mode(set.file_mode())?;
         let open = || OpenOptions::new().read(true).write(true).open(temporary.path());
         let file = open().map_err(|error| Error::write(temporary.path(), &error))?;
         scratch.insert(one.rank, (one, temporary, file));
@@ -139,7 +140,7 @@ fn of_group(
     extracted.read_bytes += read;
     for (rank, (one, _, pieces)) in &scratch {
         let damage = damage.remove(rank);
-        of_rank(&engine.codecs, one, pieces, damage.as_ref(), (target, force), extracted)?;
+        of_rank(&engine.codecs, one, pieces, damage.as_ref(), (target, force, set.file_mode()), extracted)?;
         extracted.damage.extend(damage);
     }
     Ok(())
@@ -151,7 +152,7 @@ fn of_rank(
     wanted: &Wanted<'_>,
     pieces: &File,
     damage: Option<&Damage>,
-    (target, force): (&Path, bool),
+    (target, force, mode): (&Path, bool, u32),
     extracted: &mut Extracted,
 ) -> Result<()> {
     let described = wanted.described;
@@ -164,6 +165,7 @@ fn of_rank(
             let path = target.join(described.path()).join(name);
             make_parent(target, &path)?;
             let output = Temporary::create(&path, force)?;
+            output.limit_mode(mode)?;
             let file =
                 OpenOptions::new().write(true).open(output.path()).map_err(|error| Error::write(&path, &error))?;
             write(codecs, variable, pieces, &file, &path)?;

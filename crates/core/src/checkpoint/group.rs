@@ -75,14 +75,19 @@ impl GroupPacker<'_> {
             quality: Quality::LOSSLESS,
             chain: None,
         };
-        let remembered = self.set.base.as_ref().map_or(&[][..], |set| &set.manifest().summary.decisions);
+        let remembered = self.set.base.as_ref().map(|set| &set.manifest().summary);
+        // What was decided for another goal or scheme says nothing of this one.
+        let remembered = remembered.filter(|summary| {
+            (summary.scheme, summary.block_size, &summary.goal)
+                == (options.scheme, options.block_size, &options.goal.text)
+        });
         let decider = Decider {
             packer: &packer,
             merger: &merger,
             scheme: options.scheme,
             block_size: options.block_size,
             group: group.number,
-            remembered,
+            remembered: remembered.map_or(&[], |summary| summary.decisions.as_slice()),
         };
         progress.begin("choosing", classes.len() as u64);
         let mut decisions = decider.decide(&classes, &|| progress.advance(1))?;
@@ -99,7 +104,7 @@ impl GroupPacker<'_> {
         let engine = &self.set.engine;
         let repeats = Repeats::find(files, Some(earlier));
         let frames = repeats.earlier_frames(set.manifest());
-        let is_whole = engine.parallel(frames.len(), |index| {
+        let is_whole = engine.fitting(WORKER).parallel(frames.len(), |index| {
             Ok(frames.get(index).is_some_and(|frame| holds_what_it_should(engine, set, frame)))
         })?;
         if !is_whole.iter().all(|&whole| whole) {
@@ -189,6 +194,7 @@ fn described(group: &Group, files: &[Scanned]) -> PackedGroup {
     let mut counts = Counts::default();
     let mut manifest = Manifest::default();
     for (member, file) in group.members.iter().zip(files) {
+        counts.lacked |= !file.mode & 0o777;
         if let Some(why) = &file.carried_whole {
             counts.carried_whole.push((member.input.name.clone(), why.clone()));
         }

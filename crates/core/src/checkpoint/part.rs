@@ -39,6 +39,8 @@ pub(super) struct Counts {
     pub(super) reused: u64,
     /// Files that are carried as bytes, with the reason.
     pub(super) carried_whole: Vec<(Vec<u8>, String)>,
+    /// Permission bits that one of the files lacks.
+    pub(super) lacked: u32,
 }
 
 impl Part {
@@ -60,7 +62,10 @@ impl PackedGroup {
     fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         put_bytes(out, &self.manifest.body()?);
         put_column(out, &self.ranks.iter().map(|&rank| rank as u64).collect::<Vec<_>>());
-        put_column(out, &[self.counts.written, self.counts.repeated, self.counts.reused]);
+        put_column(
+            out,
+            &[self.counts.written, self.counts.repeated, self.counts.reused, u64::from(self.counts.lacked)],
+        );
         put_number(out, self.counts.carried_whole.len() as u64);
         for (name, reason) in &self.counts.carried_whole {
             put_bytes(out, name);
@@ -74,10 +79,11 @@ impl PackedGroup {
         let ranks = reader.column()?.into_iter().map(usize::try_from).collect::<Result<Vec<_>, _>>();
         let ranks = ranks.ok().filter(|ranks| ranks.len() == manifest.ranks.len());
         let ranks = ranks.ok_or_else(|| reader.impossible("rank"))?;
-        let &[written, repeated, reused] = reader.column()?.as_slice() else {
+        let &[written, repeated, reused, lacked] = reader.column()?.as_slice() else {
             return Err(reader.impossible("count"));
         };
-        let mut counts = Counts { written, repeated, reused, carried_whole: Vec::new() };
+        let lacked = u32::try_from(lacked).map_err(|_| reader.impossible("mode"))?;
+        let mut counts = Counts { written, repeated, reused, carried_whole: Vec::new(), lacked };
         for _ in 0..reader.number()? {
             let (name, reason) = (reader.bytes()?.to_vec(), String::from_utf8_lossy(reader.bytes()?).into_owned());
             counts.carried_whole.push((name, reason));
@@ -175,6 +181,7 @@ impl Merging {
         self.counts.repeated += counts.repeated;
         self.counts.reused += counts.reused;
         self.counts.carried_whole.extend(counts.carried_whole);
+        self.counts.lacked |= counts.lacked;
         Ok(())
     }
 

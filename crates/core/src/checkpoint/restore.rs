@@ -60,25 +60,43 @@ pub fn restore(
     force: bool,
     progress: &dyn Progress,
 ) -> Result<Restored> {
-    refuse_existing_files(set, ranks, target, force)?;
+    let named = |&rank: &usize| {
+        let file = set.manifest().ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
+        Ok((rank, file.name.clone()))
+    };
+    let files = ranks.iter().map(named).collect::<Result<Vec<_>>>()?;
+    restore_as(engine, set, &files, target, force, progress)
+}
+
+/// As [`restore`], for ranks with the names that their files get, which are paths below `target`.
+///
+/// # Errors
+/// As for [`restore`].
+pub(super) fn restore_as(
+    engine: &Engine,
+    set: &Set,
+    files: &[(usize, Vec<u8>)],
+    target: &Path,
+    force: bool,
+    progress: &dyn Progress,
+) -> Result<Restored> {
+    refuse_existing_files(files.iter().map(|(_, name)| name.as_slice()), target, force)?;
     let manifest = set.manifest();
-    let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for &rank in ranks {
-        groups.entry(manifest.ranks.get(rank).ok_or_else(|| no_rank(set, rank))?.group).or_default().push(rank);
+    let mut groups: BTreeMap<usize, BTreeMap<usize, &[u8]>> = BTreeMap::new();
+    for (rank, name) in files {
+        let file = manifest.ranks.get(*rank).ok_or_else(|| no_rank(set, *rank))?;
+        groups.entry(file.group).or_default().insert(*rank, name);
     }
     std::fs::create_dir_all(target).map_err(|error| Error::write(target, &error))?;
-    let lengths = ranks.iter().filter_map(|&rank| manifest.ranks.get(rank)).map(|rank| rank.layout.layout.length);
+    let lengths = files.iter().filter_map(|(rank, _)| manifest.ranks.get(*rank)).map(|rank| rank.layout.layout.length);
     progress.begin("restoring", lengths.sum());
     let mut restored = Restored::default();
-    for ranks in groups.values_mut() {
-        ranks.sort_unstable();
-        ranks.dedup();
+    for files in groups.values() {
         let mut outputs = BTreeMap::new();
-        for &rank in ranks.iter() {
-            let described = manifest.ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
-            outputs.insert(rank, Output::create(rank, described, target, force)?);
+        for (&rank, name) in files {
+            outputs.insert(rank, Output::create(set, rank, name, target, force)?);
         }
-        fill(engine, set, outputs, target, progress, &mut restored)?;
+        fill(engine, set, outputs, progress, &mut restored)?;
     }
     Ok(restored)
 }
@@ -86,12 +104,9 @@ pub fn restore(
 /// What [`restore`] checks before it writes anything; processes that restore a set together agree on it.
 ///
 /// # Errors
-/// `Usage` for ranks that the set does not have, `Exists` for files that are there and may not be replaced.
-pub fn refuse_existing_files(set: &Set, ranks: &[usize], target: &Path, force: bool) -> Result<()> {
-    ranks.iter().try_for_each(|&rank| {
-        let file = set.manifest().ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
-        refuse_existing(&target.join(file.path()), force)
-    })
+/// `Exists` for files with one of `names` below `target`, if they may not be replaced.
+pub fn refuse_existing_files<'a>(mut names: impl Iterator<Item = &'a [u8]>, target: &Path, force: bool) -> Result<()> {
+    names.try_for_each(|name| refuse_existing(&target.join(std::ffi::OsStr::from_bytes(name)), force))
 }
 
 /// The error for a rank that a set does not have.
@@ -106,6 +121,7 @@ pub(super) fn no_rank(set: &Set, rank: usize) -> Error {
 struct Output<'a> {
     rank: usize,
     described: &'a RankFile,
+    path: PathBuf,
     temporary: Temporary,
     file: File,
 }
@@ -115,7 +131,6 @@ fn fill(
     engine: &Engine,
     set: &Set,
     outputs: BTreeMap<usize, Output<'_>>,
-    target: &Path,
     progress: &dyn Progress,
     restored: &mut Restored,
 ) -> Result<()> {
@@ -141,7 +156,7 @@ fn fill(
                 .at(set.path().display().to_string());
             restored.damage.push(Damage { rank, name, variables: Vec::new(), error });
         } else {
-            let path = target.join(output.described.path());
+            let path = output.path;
             restored.bytes += output.temporary.publish()?;
             restored.files.push((rank, path));
         }
@@ -235,18 +250,20 @@ impl RankFile {
 }
 
 impl<'a> Output<'a> {
-    fn create(rank: usize, described: &'a RankFile, target: &Path, force: bool) -> Result<Self> {
-        names::check(&described.name)?;
-        let path = target.join(described.path());
+    fn create(set: &'a Set, rank: usize, name: &[u8], target: &Path, force: bool) -> Result<Self> {
+        let described = set.manifest().ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
+        names::check(name)?;
+        let path = target.join(std::ffi::OsStr::from_bytes(name));
         make_parent(target, &path)?;
         let temporary = Temporary::create(&path, force)?;
+        temporary.limit_mode(set.file_mode())?;
         let open = || {
             let file = OpenOptions::new().read(true).write(true).open(temporary.path())?;
             file.set_len(described.layout.layout.length)?;
             Ok(file)
         };
         let file = open().map_err(|error| Error::write(&path, &error))?;
-        Ok(Self { rank, described, temporary, file })
+        Ok(Self { rank, described, path, temporary, file })
     }
 
     fn put(&self, offset: u64, bytes: &[u8], progress: &dyn Progress) -> Result<()> {

@@ -54,6 +54,8 @@ pub(super) struct Scanned {
     pub(super) hashes: Vec<PieceHash>,
     /// BLAKE3 of the whole file.
     pub(super) hash: [u8; 32],
+    /// Permission bits of the file.
+    pub(super) mode: u32,
 }
 
 /// Looks at `path`.
@@ -77,17 +79,24 @@ pub(super) fn scan(engine: &Engine, path: &Path, find: Finder<'_>, progress: &dy
             Ok(()) => (layout, None),
             Err(error) => (Layout::opaque(identity.length), Some(error.to_string())),
         },
-        // Whatever a file holds, its bytes can be carried.
-        Err(error)
-            if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported | ErrorKind::MissingFilter) =>
-        {
-            (Layout::opaque(identity.length), Some(error.to_string()))
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Read | ErrorKind::Interrupted) => {
+            return Err(error);
         }
-        Err(error) => return Err(error),
+        // Whatever a file holds, its bytes can be carried.
+        Err(error) => (Layout::opaque(identity.length), Some(error.to_string())),
     };
     let pieces = cut(&layout, usize::MAX)?;
     let watched = Watched { path: path.to_owned(), identity };
-    let mut scanned = Scanned { file, watched, layout, carried_whole, pieces, hashes: Vec::new(), hash: [0; 32] };
+    let mut scanned = Scanned {
+        file,
+        watched,
+        layout,
+        carried_whole,
+        pieces,
+        hashes: Vec::new(),
+        hash: [0; 32],
+        mode: metadata.mode(),
+    };
     scanned.read_all(engine, progress)?;
     scanned.watched.check()?;
     Ok(scanned)

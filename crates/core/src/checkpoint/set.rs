@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -15,6 +15,8 @@ use crate::frame;
 
 /// Name of the manifest in the directory of a set.
 pub const MANIFEST: &str = "manifest.knarr";
+/// Name of its copy: without a manifest all else is lost.
+pub const MANIFEST_COPY: &str = "manifest-copy.knarr";
 /// First bytes of a file of frames; the last one is the version. The id follows.
 const STORE_MAGIC: [u8; 8] = *b"KNARRST\x01";
 /// Bytes of a store before its first frame.
@@ -28,6 +30,9 @@ pub struct Set {
     path: PathBuf,
     manifest: Manifest,
     manifest_bytes: u64,
+    /// Bytes of the manifest and its copy.
+    index_bytes: u64,
+    manifest_damage: Option<Error>,
     files: Vec<OnceLock<Result<File>>>,
 }
 
@@ -38,29 +43,52 @@ pub(super) fn store_head(id: &[u8; 16]) -> Vec<u8> {
 
 /// True if a directory is a set.
 pub fn is_set(path: &Path) -> bool {
-    path.join(MANIFEST).is_file()
+    path.join(MANIFEST).is_file() || path.join(MANIFEST_COPY).is_file()
+}
+
+fn read_manifest(file: &Path, codecs: &CodecList) -> Result<(Manifest, u64)> {
+    let mut bytes = Vec::new();
+    let read = File::open(file).and_then(|mut file| file.read_to_end(&mut bytes));
+    read.map_err(|error| Error::read(file, &error))?;
+    let manifest = Manifest::read(codecs, &bytes);
+    let manifest = manifest.map_err(|error| error.mend_damage("set").at(file.display().to_string()))?;
+    Ok((manifest, bytes.len() as u64))
 }
 
 impl Set {
-    /// Opens the set in the directory `path`.
+    /// Opens the set in the directory `path`. Where the manifest is damaged, its copy serves.
     ///
     /// # Errors
-    /// `NotFound` or `Read`; `Corrupt` for a damaged manifest, `Unsupported` for one of a later version.
+    /// `NotFound` or `Read`; `Corrupt` if manifest and copy are damaged, `Unsupported` for one of a later version.
     pub fn open(path: &Path, codecs: &CodecList) -> Result<Self> {
-        let file = path.join(MANIFEST);
-        if path.is_dir() && !file.exists() {
+        if path.is_dir() && !is_set(path) {
             return Err(Error::new(ErrorKind::NotFound, "not a checkpoint set: it has no manifest.knarr")
                 .mend("give the directory that 'knarr checkpoint pack' wrote")
                 .at(path.display().to_string()));
         }
-        let mut bytes = Vec::new();
-        File::open(&file)
-            .and_then(|mut file| file.read_to_end(&mut bytes))
-            .map_err(|error| Error::read(&file, &error))?;
-        let manifest =
-            Manifest::read(codecs, &bytes).map_err(|error| error.mend_damage("set").at(file.display().to_string()))?;
-        let files = manifest.stores.iter().map(|_| OnceLock::new()).collect();
-        Ok(Self { path: path.to_owned(), manifest, manifest_bytes: bytes.len() as u64, files })
+        let read = |name| read_manifest(&path.join(name), codecs);
+        let (manifest, manifest_bytes, manifest_damage) = match read(MANIFEST) {
+            Ok((manifest, bytes)) => (manifest, bytes, None),
+            Err(error) if error.kind() == ErrorKind::Unsupported => return Err(error),
+            Err(error) => match read(MANIFEST_COPY) {
+                Ok((manifest, bytes)) => (manifest, bytes, Some(error)),
+                Err(_) => return Err(error),
+            },
+        };
+        let length = |name| path.join(name).metadata().map_or(0, |metadata| metadata.len());
+        Ok(Self {
+            path: path.to_owned(),
+            files: manifest.stores.iter().map(|_| OnceLock::new()).collect(),
+            manifest,
+            manifest_bytes,
+            index_bytes: length(MANIFEST) + length(MANIFEST_COPY),
+            manifest_damage,
+        })
+    }
+
+    /// What is wrong with the manifest, if its copy had to serve.
+    pub fn manifest_damage(&self) -> Option<&Error> {
+        self.manifest_damage.as_ref()
     }
 
     /// Directory of the set.
@@ -80,7 +108,7 @@ impl Set {
 
     /// Bytes of all files of the set. Those it shares with other sets count in each.
     pub fn stored_bytes(&self) -> u64 {
-        self.manifest_bytes + self.manifest.stores.iter().map(|store| store.length).sum::<u64>()
+        self.index_bytes + self.manifest.stores.iter().map(|store| store.length).sum::<u64>()
     }
 
     /// Checks that all files of frames are there, and as long as they should be; frames are not read.
@@ -89,6 +117,11 @@ impl Set {
     /// `NotFound` or `Read`; `Corrupt` for a file of another length or of another set.
     pub fn check_files(&self) -> Result<()> {
         (0..self.manifest.stores.len()).try_for_each(|number| self.store(number).map(drop))
+    }
+
+    /// Permission bits that files restored from the set get at most: nobody may read them who may not read the set.
+    pub(super) fn file_mode(&self) -> u32 {
+        self.path.metadata().map_or(0o600, |metadata| 0o700 | metadata.permissions().mode() & 0o077)
     }
 
     /// Path of a file of frames.
@@ -104,6 +137,15 @@ impl Set {
             Ok(file) => Ok((store, file)),
             Err(error) => Err(error.clone()),
         }
+    }
+
+    /// Checks that all files of frames are there and are what the manifest names, as far as can be told without reading
+    /// them.
+    ///
+    /// # Errors
+    /// `NotFound`, `Read` or `Corrupt`.
+    pub(super) fn check_stores(&self) -> Result<()> {
+        (0..self.manifest.stores.len()).try_for_each(|number| self.store(number).map(drop))
     }
 
     fn open_store(&self, store: &Store) -> Result<File> {

@@ -3,6 +3,8 @@
 //! The middle phase needs no messages, so a thread that may not call MPI can do it while the program computes. With any
 //! number of processes the set has the same bytes.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -15,7 +17,7 @@ use super::pack::{PackOptions, Packed};
 use super::part::{Part, merge};
 use super::repeats::Earlier;
 use super::scan::{Finder, Watched};
-use super::set::{MANIFEST, Set, is_set};
+use super::set::{MANIFEST, MANIFEST_COPY, Set, is_set};
 use crate::comm::{self, Comm, ROOT, agree};
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, Result};
@@ -38,6 +40,8 @@ pub struct Together {
     linked: Vec<bool>,
     /// Of the process that publishes the set.
     staging: Option<Staging>,
+    /// Permission bits that the directory gets at most.
+    mode: u32,
     begin: Instant,
 }
 
@@ -47,6 +51,8 @@ struct Begun {
     /// Its name beside the target.
     directory: String,
     linked: Vec<bool>,
+    /// Permission bits that new directories have here.
+    mode: u32,
     /// Everything that the set depends on, as text.
     options: String,
 }
@@ -80,6 +86,7 @@ impl Together {
             base,
             linked: begun.linked,
             staging,
+            mode: begun.mode,
             begin,
         })
     }
@@ -132,18 +139,29 @@ impl Together {
         let (manifest, counts) = merge(parts, summary)?;
         self.unlink_unused(&manifest)?;
         let bytes = manifest.write(&self.engine.codecs)?;
+        staging.write(MANIFEST_COPY, &bytes)?;
         staging.write(MANIFEST, &bytes)?;
+        self.open_to(counts.lacked)?;
         self.engine.check_cancelled()?;
         staging.publish()?;
         Ok(Packed {
             raw_bytes: manifest.raw_bytes(),
             manifest,
-            packed_bytes: counts.written + bytes.len() as u64,
+            packed_bytes: counts.written + 2 * bytes.len() as u64,
             repeated_bytes: counts.repeated,
             reused_bytes: counts.reused,
             carried_whole: counts.carried_whole,
             seconds: self.begin.elapsed().as_secs_f64(),
         })
+    }
+
+    /// Lets those into the set who may read all of its files.
+    fn open_to(&self, lacked: u32) -> Result<()> {
+        // Who may not read may not enter either.
+        let lacked = lacked & 0o044;
+        let mode = self.mode & (0o700 | !(lacked | lacked >> 2) & 0o077);
+        std::fs::set_permissions(&self.directory, Permissions::from_mode(mode))
+            .map_err(|error| Error::write(&self.target, &error))
     }
 
     /// Removes links to stores of the earlier set that no group uses.
@@ -190,11 +208,17 @@ fn stage(target: &Path, options: &PackOptions, base: Option<&Set>) -> Result<(St
         std::fs::create_dir_all(parent).map_err(|error| Error::write(parent, &error))?;
     }
     let staging = Staging::create(target, SET, options.force)?;
+    // Until it is known who may read the files, nobody else may read the set.
+    let private = || {
+        let mode = std::fs::metadata(staging.dir())?.permissions().mode() & 0o777;
+        std::fs::set_permissions(staging.dir(), Permissions::from_mode(0o700)).map(|()| mode)
+    };
+    let mode = private().map_err(|error| Error::write(target, &error))?;
     let link = |(set, name): (&Set, &str)| std::fs::hard_link(set.path().join(name), staging.dir().join(name)).is_ok();
     let stores = base.iter().flat_map(|set| set.manifest().stores.iter().map(|store| (*set, store.name.as_str())));
     let linked = stores.map(link).collect();
     let directory = staging.dir().file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-    Ok((staging, Begun { directory, linked, options: text(target, options) }))
+    Ok((staging, Begun { directory, linked, mode, options: text(target, options) }))
 }
 
 /// What has to be the same on all processes.

@@ -129,11 +129,11 @@ pub fn agree<T>(comm: &dyn Comm, result: Result<T>) -> Result<T> {
     }
 }
 
-fn written(value: &impl Serialize) -> Result<Vec<u8>> {
+pub(crate) fn written(value: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_vec(value).map_err(|error| Error::internal(error.to_string()))
 }
 
-fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|error| {
         Error::internal(format!("a message of another rank makes no sense: {error}"))
             .mend("run the same version of Knarr on all ranks")

@@ -1,8 +1,9 @@
 //! Output under a temporary name beside its final place, until it is complete.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::OpenOptions;
+use std::fs::{OpenOptions, Permissions};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -49,6 +50,18 @@ impl Temporary {
                 Err(error) => return Err(Error::write(target, &error)),
             }
         }
+    }
+
+    /// Takes permissions from the file but for those in `mode`.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn limit_mode(&self, mode: u32) -> Result<()> {
+        let limit = || {
+            let now = std::fs::metadata(&self.path)?.permissions().mode() & 0o777;
+            std::fs::set_permissions(&self.path, Permissions::from_mode(now & mode))
+        };
+        limit().map_err(|error| Error::write(&self.target, &error))
     }
 
     /// The temporary name.

@@ -4,5 +4,6 @@
 mod common;
 mod damage;
 mod golden;
+mod library;
 mod round_trip;
 mod together;
