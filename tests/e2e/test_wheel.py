@@ -9,9 +9,10 @@ import sysconfig
 from pathlib import Path
 
 import h5py
-import knarr
 import numpy as np
 import pytest
+
+import knarr
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "knarr"
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use knarr_core::checkpoint::{Damage, Set, extract, holders, refuse_existing_files, restore};
-use knarr_core::comm::{self, Comm, agree};
+use knarr_core::comm::{self, Comm, ROOT, agree};
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -37,12 +37,13 @@ struct Written {
 
 fn restored(arguments: &Restore, comm: &dyn Comm) -> Result<u8> {
     let begin = Instant::now();
-    let (engine, set, ranks) = agree(comm, prepared(arguments))?;
+    let (engine, set, ranks) = agree(comm, prepared(arguments, comm))?;
     let engine = processes::sharing(comm, engine, &arguments.resources)?;
     let progress = processes::progress(comm, arguments.set.display().to_string());
     let own = share(&set, &ranks, comm);
     if arguments.variables.is_empty() {
-        agree(comm, refuse_existing_files(&set, &own, &arguments.directory, arguments.force))?;
+        let names = own.iter().filter_map(|&rank| Some(set.manifest().ranks.get(rank)?.name.as_slice()));
+        agree(comm, refuse_existing_files(names, &arguments.directory, arguments.force))?;
     }
     let done = bring_back(arguments, &engine, &set, &own, &*progress);
     drop(progress);
@@ -64,9 +65,12 @@ fn restored(arguments: &Restore, comm: &dyn Comm) -> Result<u8> {
 }
 
 /// The set, and the ranks that are wanted of it.
-fn prepared(arguments: &Restore) -> Result<(Engine, Set, Vec<usize>)> {
+fn prepared(arguments: &Restore, comm: &dyn Comm) -> Result<(Engine, Set, Vec<usize>)> {
     let engine = crate::session::engine_without_profile(&arguments.resources)?;
-    let set = super::open(&arguments.set, &engine.codecs)?;
+    let set = match comm.rank() {
+        ROOT => super::open(&arguments.set, &engine.codecs)?,
+        _ => Set::open(&arguments.set, &engine.codecs)?,
+    };
     let count = set.manifest().ranks.len();
     let ranks = match &arguments.ranks {
         Some(text) => ranks(text, count)?,

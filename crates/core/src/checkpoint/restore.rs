@@ -80,11 +80,11 @@ pub(super) fn restore_as(
     force: bool,
     progress: &dyn Progress,
 ) -> Result<Restored> {
+    refuse_existing_files(files.iter().map(|(_, name)| name.as_slice()), target, force)?;
     let manifest = set.manifest();
     let mut groups: BTreeMap<usize, BTreeMap<usize, &[u8]>> = BTreeMap::new();
     for (rank, name) in files {
         let file = manifest.ranks.get(*rank).ok_or_else(|| no_rank(set, *rank))?;
-        refuse_existing(&target.join(std::ffi::OsStr::from_bytes(name)), force)?;
         groups.entry(file.group).or_default().insert(*rank, name);
     }
     std::fs::create_dir_all(target).map_err(|error| Error::write(target, &error))?;
@@ -104,12 +104,9 @@ pub(super) fn restore_as(
 /// What [`restore`] checks before it writes anything; processes that restore a set together agree on it.
 ///
 /// # Errors
-/// `Usage` for ranks that the set does not have, `Exists` for files that are there and may not be replaced.
-pub fn refuse_existing_files(set: &Set, ranks: &[usize], target: &Path, force: bool) -> Result<()> {
-    ranks.iter().try_for_each(|&rank| {
-        let file = set.manifest().ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
-        refuse_existing(&target.join(file.path()), force)
-    })
+/// `Exists` for files with one of `names` below `target`, if they may not be replaced.
+pub fn refuse_existing_files<'a>(mut names: impl Iterator<Item = &'a [u8]>, target: &Path, force: bool) -> Result<()> {
+    names.try_for_each(|name| refuse_existing(&target.join(std::ffi::OsStr::from_bytes(name)), force))
 }
 
 /// The error for a rank that a set does not have.
