@@ -35,6 +35,9 @@ pub struct Decision {
     pub raw_bytes: u64,
     /// Bytes of its frames.
     pub packed_bytes: u64,
+    /// The best ratio of earlier sets that it served.
+    #[serde(default)]
+    pub best: f64,
 }
 
 /// Chains that a decision keeps: the chosen one, and others for arrays it cannot take.
@@ -91,7 +94,7 @@ impl Decider<'_> {
         let is_long = self.scheme == Scheme::Auto && order.together == MOST_TOGETHER;
         let span = if is_long && chains.first().is_some_and(looks_far) { self.span() } else { 0 };
         let (class, raw_bytes, order) = (class.key.clone(), class.bytes(), Order { span, ..order });
-        Ok(Decision { group: self.group, class, order, chains, reason, tried, raw_bytes, packed_bytes: 0 })
+        Ok(Decision { group: self.group, class, order, chains, reason, tried, raw_bytes, packed_bytes: 0, best: 0.0 })
     }
 
     /// Bytes of the longest frames that memory allows, a power of two. They follow from the limit alone, not from the
@@ -117,7 +120,7 @@ impl Decider<'_> {
         let sample = self.merger.merged(class, sample)?;
         let found = trial(&self.packer.engine.codecs, chain, &[sample], None);
         #[expect(clippy::cast_precision_loss, reason = "a ratio")]
-        let before = decision.raw_bytes as f64 / decision.packed_bytes.max(1) as f64;
+        let before = (decision.raw_bytes as f64 / decision.packed_bytes.max(1) as f64).max(decision.best);
         if found.failed.is_some() || found.ratio < STILL_GOOD * before {
             return Ok(None);
         }
@@ -126,6 +129,8 @@ impl Decider<'_> {
             reason: format!("{REMEMBERED}{reason}"),
             raw_bytes: class.bytes(),
             packed_bytes: 0,
+            // Against the best, so that many small losses count as well.
+            best: before,
             ..decision.clone()
         }))
     }

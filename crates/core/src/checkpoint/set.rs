@@ -139,15 +139,6 @@ impl Set {
         }
     }
 
-    /// Checks that all files of frames are there and are what the manifest names, as far as can be told without reading
-    /// them.
-    ///
-    /// # Errors
-    /// `NotFound`, `Read` or `Corrupt`.
-    pub(super) fn check_stores(&self) -> Result<()> {
-        (0..self.manifest.stores.len()).try_for_each(|number| self.store(number).map(drop))
-    }
-
     fn open_store(&self, store: &Store) -> Result<File> {
         let path = self.store_path(store);
         let read_error = |error: std::io::Error| Error::read(&path, &error);

@@ -1,6 +1,9 @@
 //! Restored files are equal, byte for byte.
 
-use knarr_core::checkpoint::layout::Layout;
+use std::sync::Arc;
+
+use knarr_core::array::{DType, Endian};
+use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
 use knarr_core::checkpoint::{PackOptions, Scheme, Set};
 use knarr_core::testing::data::Random;
 
@@ -91,6 +94,46 @@ fn what_an_earlier_set_holds_is_not_stored_again() {
     files.pack(&engine(2), &dir.join("three"), &options).unwrap();
     std::fs::remove_dir_all(dir.join("two")).unwrap();
     files.check(&engine(2), &dir.join("three"), &dir);
+}
+
+/// Four ranks of smooth numbers that are other ones at each step; `noise` more random bits make them pack worse.
+fn step(dir: &Dir, step: u64, noise: u32) -> Files {
+    let mut files = Files::default();
+    let mut random = Random::new(step);
+    for rank in 0..4u64 {
+        let value = |i: u64| (i / 40 + rank + 31 * step) << 8 | random.bits() & ((1 << noise) - 1);
+        let bytes: Vec<u8> = (0..20_000).map(value).flat_map(|value| value.to_le_bytes()).collect();
+        let extent = Extent { offset: 0, length: 160_000, shape: [20_000].into(), filters: Arc::default() };
+        let variable = StoredVariable {
+            path: "/n".to_owned(),
+            dtype: DType::I64,
+            endian: Endian::Little,
+            shape: vec![20_000],
+            extents: vec![extent],
+        };
+        let layout = Layout { format: "test".to_owned(), length: 160_000, variables: vec![variable] };
+        files.add(dir, &format!("r{rank}"), &bytes, layout);
+    }
+    files
+}
+
+#[test]
+fn decisions_are_used_again_for_the_same_wishes_as_long_as_they_serve() {
+    let dir = Dir::new();
+    let pack = |number: u64, noise: u32, goal: &str| {
+        let base = number.checked_sub(1).map(|before| dir.join(&before.to_string()));
+        let options = PackOptions { base, goal: goal.parse().unwrap(), ..PackOptions::default() };
+        let packed = step(&dir, number, noise).pack(&engine(2), &dir.join(&number.to_string()), &options).unwrap();
+        let decisions = packed.manifest.summary.decisions;
+        decisions.iter().any(|decision| decision.reason.starts_with("as in the earlier set"))
+    };
+    assert!(!pack(0, 1, "speed"));
+    assert!(pack(1, 1, "speed"));
+    assert!(!pack(2, 1, "ratio"), "another goal asks for another decision");
+    assert!(pack(3, 1, "ratio"));
+    // Each step is little worse than the one before, the last one far worse than the first.
+    let kept: Vec<bool> = (4..12).map(|number| pack(number, u32::try_from(number).unwrap() - 2, "ratio")).collect();
+    assert!(kept.contains(&false), "{kept:?}");
 }
 
 #[test]

@@ -48,7 +48,7 @@ pub struct Described {
 /// that no program made of its arrays.
 pub(super) fn indices(engine: &Engine, path: &Path) -> Result<Vec<u8>> {
     let set = Set::open(path, &engine.codecs)?;
-    set.check_stores()?;
+    set.check_files()?;
     let images: Vec<usize> = images(&set).collect();
     if images.is_empty() {
         return Err(Error::unsupported("no program handed over arrays or files to this set")
