@@ -10,6 +10,7 @@ module knarr
    use, intrinsic :: iso_c_binding
    use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64
    use knarr_c
+   use knarr_support
    implicit none
    private
 
@@ -17,7 +18,7 @@ module knarr
       knarr_corrupt, knarr_missing_filter, knarr_unsupported, knarr_quality, knarr_differs, knarr_interrupted, &
       knarr_internal, knarr_int8, knarr_int16, knarr_int32, knarr_int64, knarr_uint8, knarr_uint16, knarr_uint32, &
       knarr_uint64, knarr_float16, knarr_float32, knarr_float64, knarr_mb_per_second, knarr_times_network, &
-      knarr_times_storage, knarr_max_rank, knarr_hdf5_filter, knarr_unset
+      knarr_times_storage, knarr_max_rank, knarr_hdf5_filter, knarr_unset, knarr_latest
    public :: knarr_hints, knarr_info, knarr_validation
 
    ! What was asked for, and the means to do it; threads may share one. Make it with knarr_create, end it with knarr_free.
@@ -145,58 +146,6 @@ contains
       end do
    end function knarr_subscripts
 
-   ! The text of a field.
-   pure function knarr_text(field) result(text)
-      character(kind=c_char), intent(in) :: field(:)
-      character(:), allocatable :: text
-      integer :: i, length
-      length = size(field)
-      do i = 1, size(field)
-         if (field(i) == c_null_char) then
-            length = i - 1
-            exit
-         end if
-      end do
-      allocate (character(length) :: text)
-      do i = 1, length
-         text(i:i) = field(i)
-      end do
-   end function knarr_text
-
-   pure function to_c(text) result(words)
-      character(*), intent(in) :: text
-      character(kind=c_char) :: words(len_trim(text) + 1)
-      integer :: i
-      do i = 1, len_trim(text)
-         words(i) = text(i:i)
-      end do
-      words(size(words)) = c_null_char
-   end function to_c
-
-   function from_c(pointer) result(text)
-      type(c_ptr), intent(in) :: pointer
-      character(:), allocatable :: text
-      character(kind=c_char), pointer :: field(:)
-      call c_f_pointer(pointer, field, [c_strlen(pointer)])
-      text = knarr_text(field)
-   end function from_c
-
-   ! Gives the caller status and message, or stops the program.
-   subroutine finish(done, status, message)
-      integer(c_int), intent(in) :: done
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      character(:), allocatable :: text
-      text = ''
-      if (done /= knarr_ok) text = from_c(c_last_error())
-      if (present(message)) message = text
-      if (present(status)) then
-         status = done
-      else if (done /= knarr_ok) then
-         error stop text
-      end if
-   end subroutine finish
-
    ! The number of the type: as asked, if its elements have the same size, else that of Fortran's.
    pure function number(own, asked) result(dtype)
       integer(c_int32_t), intent(in) :: own
@@ -209,13 +158,6 @@ contains
       if (asked /= own .and. asked /= own + 4) dtype = 0
       if (own >= knarr_float32 .and. asked /= own) dtype = 0
    end function number
-
-   ! Extents in the order of C.
-   pure function extents(shape) result(turned)
-      integer(c_size_t), intent(in) :: shape(:)
-      integer(c_size_t) :: turned(size(shape))
-      turned = shape(size(shape):1:-1)
-   end function extents
 
    subroutine compress(context, source, dtype, shape, frame, status, message)
       type(knarr_context), intent(in) :: context

@@ -12,6 +12,8 @@ module knarr_c
       knarr_float64 = 11
    integer(c_int32_t), parameter :: knarr_mb_per_second = 0, knarr_times_network = 1, knarr_times_storage = 2
    integer(c_int32_t), parameter :: knarr_max_rank = 32, knarr_hdf5_filter = 45223, knarr_unset = -1
+   ! For knarr_open_restart: the newest checkpoint that is whole.
+   integer(c_int64_t), parameter :: knarr_latest = -1
 
    ! The fields are described in knarr.h. Make one with knarr_new_hints().
    type, bind(c) :: knarr_hints

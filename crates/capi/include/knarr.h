@@ -1,4 +1,4 @@
-/* Knarr: compresses arrays in memory under a stated quality. Link with -lknarr.
+/* Knarr: compresses arrays in memory under a stated quality, and makes checkpoints. Link with -lknarr.
  *
  * Generated from the sources of libknarr: do not edit.
  *
@@ -13,6 +13,11 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+/*
+ The newest checkpoint that is whole, for knarr_checkpoint_restart().
+ */
+#define KNARR_LATEST -1
 
 /*
  Dimensions that an array may have.
@@ -50,7 +55,7 @@ typedef enum {
    */
   KNARR_NOT_FOUND = 3,
   /*
-   Not used here.
+   A checkpoint or a file exists and may not be replaced.
    */
   KNARR_EXISTS = 4,
   /*
@@ -58,11 +63,11 @@ typedef enum {
    */
   KNARR_READ = 5,
   /*
-   Not used here.
+   A file cannot be written, or there is no room.
    */
   KNARR_WRITE = 6,
   /*
-   The bytes are not a whole, undamaged frame.
+   The bytes are not a whole, undamaged frame, or a checkpoint is damaged.
    */
   KNARR_CORRUPT = 7,
   /*
@@ -78,11 +83,11 @@ typedef enum {
    */
   KNARR_QUALITY = 10,
   /*
-   Not used here.
+   A file changed while it was packed.
    */
   KNARR_DIFFERS = 11,
   /*
-   Not used here.
+   Another rank is gone.
    */
   KNARR_INTERRUPTED = 12,
   /*
@@ -160,10 +165,27 @@ typedef enum {
 } knarr_speed_unit;
 
 /*
+ The checkpoints of a program in a directory. Made by knarr_checkpoint_open(), freed by knarr_checkpoint_close(). One
+ thread at a time may use it: the one that calls MPI.
+ */
+typedef struct knarr_checkpoint knarr_checkpoint;
+
+/*
+ The ranks of a program, as knarr_comm.h describes them.
+ */
+typedef struct knarr_comm knarr_comm;
+
+/*
  What was asked for, and the means to do it. Made by knarr_context_create(), freed by knarr_context_free(). Any number
  of threads may use one at once.
  */
 typedef struct knarr_context knarr_context;
+
+/*
+ A checkpoint to restart from. Made by knarr_checkpoint_restart(), freed by knarr_restart_free(). Any number of threads
+ may use one at once.
+ */
+typedef struct knarr_restart knarr_restart;
 
 /*
  What may change in the data and what to optimise. Initialised by knarr_hints_init(), which states nothing: lossless,
@@ -496,6 +518,173 @@ knarr_status knarr_explain(const knarr_context *context,
  `hints` is null or points to hints; `words` is null or writable for `capacity` numbers; `count` is null or writable.
  */
 knarr_status knarr_filter_words(const knarr_hints *hints, uint32_t *words, size_t capacity, size_t *count);
+
+/*
+ Opens the directory of a program's checkpoints, which is made if it is not there. 'options' are words such as "keep=3
+ goal=ratio", or null: keep (sets that stay), replace (yes: steps that are there may be written again), spool (directory
+ where arrays lie until they are packed; memory), jobs (threads that pack), max_mem, group_size, scheme, block_size,
+ goal, bundle_below, verify. 'comm' is a table of the program's ranks, which belongs to Knarr from then on whatever this
+ returns, or null for one process. Collective, as are all functions of a knarr_checkpoint but put and add_file: all
+ ranks call them in the same order. An error of one rank is an error on all.
+
+ Pointers:
+ `directory` and `options` are NUL-terminated; `comm` is null or a struct knarr_comm; `checkpoint` is null or writable.
+ */
+knarr_status knarr_checkpoint_open(const char *directory,
+                                   const char *options,
+                                   const knarr_comm *comm,
+                                   knarr_checkpoint **checkpoint);
+
+/*
+ Begins a step, counted from 0, after waiting for the one before; fails with what became of that, and then nothing is
+ begun. What was put since a begin without commit is forgotten. KNARR_EXISTS if there is a checkpoint of this step.
+
+ Pointers:
+ `checkpoint` is null or a checkpoint.
+ */
+knarr_status knarr_checkpoint_begin(knarr_checkpoint *checkpoint, int64_t step);
+
+/*
+ Copies an array of this rank, which may be changed at once. It is a region of the global array 'name', whose extents
+ are 'shape', that begins at 'start' (null: at the first element); 'count' are the extents of the region. With a null
+ 'shape' the array is this rank's own. 'dtype' is a knarr_dtype. Not collective. After an error the step cannot be
+ committed.
+
+ Pointers:
+ `checkpoint` is null or a checkpoint; `name` is NUL-terminated; `count` and, unless null, `shape` and `start` are
+ readable for `rank` numbers; `source` is readable for the whole region.
+ */
+knarr_status knarr_checkpoint_put(knarr_checkpoint *checkpoint,
+                                  const char *name,
+                                  const void *source,
+                                  int32_t dtype,
+                                  int32_t rank,
+                                  const size_t *count,
+                                  const size_t *shape,
+                                  const size_t *start);
+
+/*
+ Adds a file of this rank, which a restart on as many ranks brings back as 'name', a path below a directory; null: the
+ file's own name. It is read while it is packed: it must stay as it is until knarr_checkpoint_wait() returns. Not
+ collective.
+
+ Pointers:
+ `checkpoint` is null or a checkpoint; `path` is NUL-terminated; `name` is null or NUL-terminated.
+ */
+knarr_status knarr_checkpoint_add_file(knarr_checkpoint *checkpoint, const char *path, const char *name);
+
+/*
+ Hands the step over and returns as soon as packing has begun, in a thread of one rank on each node that calls no MPI.
+
+ Pointers:
+ `checkpoint` is null or a checkpoint.
+ */
+knarr_status knarr_checkpoint_commit(knarr_checkpoint *checkpoint);
+
+/*
+ 'done' becomes 1 if no step is under way, else 0. Fails with what became of the step, which is given up then; the sets
+ that are there stay.
+
+ Pointers:
+ `checkpoint` is null or a checkpoint; `done` is null or writable.
+ */
+knarr_status knarr_checkpoint_test(knarr_checkpoint *checkpoint, int32_t *done);
+
+/*
+ Waits until no step is under way. Fails as knarr_checkpoint_test() does.
+
+ Pointers:
+ `checkpoint` is null or a checkpoint.
+ */
+knarr_status knarr_checkpoint_wait(knarr_checkpoint *checkpoint);
+
+/*
+ Writes what went wrong without being an error of a call, one a line, and forgets it: on rank 0, damaged sets that a
+ restart passed over, and old ones that could not be removed. 'text', 'capacity' and 'length' as for
+ knarr_hints_print().
+
+ Pointers:
+ `checkpoint` is null or a checkpoint; the others as for knarr_hints_print.
+ */
+knarr_status knarr_checkpoint_warnings(knarr_checkpoint *checkpoint, char *text, size_t capacity, size_t *length);
+
+/*
+ Opens the checkpoint of 'step', or with KNARR_LATEST the newest one that is whole; 'restart' becomes null if there is
+ none of any step. With 'verify' not 0 all of it is read and checked first. Waits for the step under way.
+
+ Pointers:
+ `checkpoint` is null or a checkpoint; `restart` is null or writable.
+ */
+knarr_status knarr_checkpoint_restart(knarr_checkpoint *checkpoint,
+                                      int64_t step,
+                                      int32_t verify,
+                                      knarr_restart **restart);
+
+/*
+ Waits for the step under way, says what became of it, and frees the checkpoint, whatever it returns. Null is allowed.
+
+ Pointers:
+ `checkpoint` is null, or came from knarr_checkpoint_open and was not closed.
+ */
+knarr_status knarr_checkpoint_close(knarr_checkpoint *checkpoint);
+
+/*
+ 'step' becomes the step of the checkpoint, 'ranks' the number of ranks that made it. Either may be null.
+
+ Pointers:
+ `restart` is null or a restart; `step` and `ranks` are null or writable.
+ */
+knarr_status knarr_restart_about(const knarr_restart *restart, int64_t *step, int64_t *ranks);
+
+/*
+ Says what an array is: 'dtype' becomes a knarr_dtype, 'rank' its number of dimensions, 'shape', which has room for
+ KNARR_MAX_RANK numbers, its extents, and 'is_global' 1 for global arrays, whose extents are those of the whole, 0 for
+ arrays that this rank had of its own.
+
+ Pointers:
+ `restart` is null or a restart; `name` is NUL-terminated; the others are null or writable as stated.
+ */
+knarr_status knarr_restart_describe(const knarr_restart *restart,
+                                    const char *name,
+                                    int32_t *dtype,
+                                    int32_t *rank,
+                                    size_t *shape,
+                                    int32_t *is_global);
+
+/*
+ Reads the region of a global array that begins at 'start' (null: at the first element) and has the extents 'count', on
+ any number of ranks, or, with a null 'start' and its whole shape as 'count', the array that this rank had of its own.
+ Where regions that were put overlap, the highest rank counts. Fails if no rank put a part of it. Not collective. What
+ is read is checked.
+
+ Pointers:
+ `restart` is null or a restart; `name` is NUL-terminated; `count` and, unless null, `start` are readable for `rank`
+ numbers; `destination` is writable for the whole region.
+ */
+knarr_status knarr_restart_read(const knarr_restart *restart,
+                                const char *name,
+                                void *destination,
+                                int32_t dtype,
+                                int32_t rank,
+                                const size_t *count,
+                                const size_t *start);
+
+/*
+ Brings back the files that this rank added, below 'directory', on as many ranks as made the checkpoint. Files that are
+ there are replaced if 'force' is not 0. Not collective.
+
+ Pointers:
+ `restart` is null or a restart; `directory` is NUL-terminated.
+ */
+knarr_status knarr_restart_files(const knarr_restart *restart, const char *directory, int32_t force);
+
+/*
+ Frees a restart, which no thread may use any more. Null is allowed.
+
+ Pointers:
+ `restart` is null, or came from knarr_checkpoint_restart and was not freed.
+ */
+void knarr_restart_free(knarr_restart *restart);
 
 #ifdef __cplusplus
 }  // extern "C"

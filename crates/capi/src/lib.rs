@@ -1,9 +1,12 @@
 //! `libknarr`: arrays in memory become frames and come back, for programs in C and Fortran.
 //!
-//! [`abi`] has the functions of `knarr.h`, [`types`] its types. [`memory`] turns pointers into slices, [`hints`] the
+//! [`abi`] and [`checkpoint_abi`] have the functions of `knarr.h`, [`types`] its types, [`checkpoint`] what is behind the
+//! latter. [`memory`] turns pointers into slices, [`hints`] the
 //! plain structure into wishes, [`text`] text into hints, [`context`] does the work, [`errors`] is the one guard.
 
 pub mod abi;
+mod checkpoint;
+pub mod checkpoint_abi;
 mod context;
 mod errors;
 mod hints;

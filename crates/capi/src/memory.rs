@@ -25,6 +25,14 @@ pub(crate) fn dtype_number(dtype: DType) -> Option<i32> {
     DTYPES.iter().find(|(_, known)| *known == dtype).map(|(number, _)| *number as i32)
 }
 
+/// As [`dtype_number`].
+///
+/// # Errors
+/// `Unsupported` for elements without values.
+pub(crate) fn named_dtype(dtype: DType) -> Result<i32> {
+    dtype_number(dtype).ok_or_else(|| Error::unsupported(format!("elements of type {dtype} have no number in C")))
+}
+
 fn null(what: &str) -> Error {
     Error::usage(format!("'{what}' is a null pointer")).mend("pass the address of what it is to be")
 }
@@ -99,6 +107,34 @@ pub(crate) unsafe fn put<T: Copy>(pointer: *mut T, value: T, what: &str) -> Resu
 pub(crate) unsafe fn handle<'a, T>(pointer: *const T, what: &str) -> Result<&'a T> {
     // SAFETY: null or valid by the caller's promise.
     unsafe { pointer.as_ref() }.ok_or_else(|| null(what))
+}
+
+/// As [`handle`], for what is changed.
+///
+/// # Safety
+/// As for [`handle`]; nothing else uses it while the result lives.
+///
+/// # Errors
+/// `Usage` for a null pointer.
+pub(crate) unsafe fn handle_mut<'a, T>(pointer: *mut T, what: &str) -> Result<&'a mut T> {
+    // SAFETY: null or valid by the caller's promise.
+    unsafe { pointer.as_mut() }.ok_or_else(|| null(what))
+}
+
+/// Bytes of the caller that are written. No bytes may have any address.
+///
+/// # Safety
+/// If it is not null, `pointer` is writable for `length` bytes, which nothing else uses while the result lives.
+///
+/// # Errors
+/// As for [`bytes`].
+pub(crate) unsafe fn bytes_mut<'a>(pointer: *mut u8, length: usize, what: &str) -> Result<&'a mut [u8]> {
+    // SAFETY: the caller's promise.
+    if unsafe { bytes(pointer, length, what)? }.is_empty() {
+        return Ok(&mut []);
+    }
+    // SAFETY: checked as for reading, and writable by the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts_mut(pointer, length) })
 }
 
 /// Text of the caller.
@@ -192,6 +228,28 @@ unsafe fn stated_size<T>(pointer: *const T, what: &str) -> Result<usize> {
         .mend("set it to the size of the structure (hints: with knarr_hints_init), and use the header of this version"))
 }
 
+/// # Safety
+/// If it is not null, `pointer` is readable for `count` numbers.
+unsafe fn numbers(pointer: *const usize, count: usize, what: &str) -> Result<Vec<usize>> {
+    if pointer.is_null() && count > 0 {
+        return Err(null(what));
+    }
+    // SAFETY: not null if there are any, and readable by the caller's promise.
+    Ok((0..count).map(|place| unsafe { pointer.add(place).read_unaligned() }).collect())
+}
+
+/// Extents or subscripts of the caller.
+///
+/// # Safety
+/// If it is not null, `pointer` is readable for `count` numbers.
+///
+/// # Errors
+/// `Usage` for a null pointer.
+pub(crate) unsafe fn extents(pointer: *const usize, count: usize, what: &str) -> Result<Vec<u64>> {
+    // SAFETY: the caller's promise.
+    unsafe { numbers(pointer, count, what) }.map(|numbers| numbers.into_iter().map(|number| number as u64).collect())
+}
+
 /// Type and shape of an array of the caller.
 ///
 /// # Safety
@@ -207,11 +265,8 @@ pub(crate) unsafe fn array(dtype: i32, rank: i32, shape: *const usize) -> Result
     let rank = usize::try_from(rank).ok().filter(|&rank| rank <= KNARR_MAX_RANK).ok_or_else(|| {
         Error::usage(format!("'rank' is {rank}")).mend(format!("arrays have 0 to {KNARR_MAX_RANK} dimensions"))
     })?;
-    if shape.is_null() && rank > 0 {
-        return Err(null("shape"));
-    }
-    // SAFETY: not null if the rank is above 0, and readable by the caller's promise.
-    let extents = (0..rank).map(|axis| unsafe { shape.add(axis).read_unaligned() }).collect::<Vec<_>>();
+    // SAFETY: the caller's promise.
+    let extents = unsafe { numbers(shape, rank, "shape")? };
     let endian = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
     let spec = ArraySpec { endian, ..ArraySpec::new(dtype, extents) };
     spec.checked_len().map(|_| spec)

@@ -22,13 +22,22 @@ const UNITS: [(i32, &str); 3] = [
 /// `Usage` naming the item.
 pub(crate) fn set(hints: &mut knarr_hints, text: &str) -> Result<()> {
     let mut changed = *hints;
+    each(text, |key, value| set_one(&mut changed, key, value).map_err(|error| error.at(format!("hint '{key}'"))))?;
+    *hints = changed;
+    Ok(())
+}
+
+/// Hands key and value of every item to `take`.
+///
+/// # Errors
+/// `Usage` for what is no item; the first one of `take`.
+pub(crate) fn each(text: &str, mut take: impl FnMut(&str, &str) -> Result<()>) -> Result<()> {
     let mut rest = skip(text);
     while !rest.is_empty() {
         let (key, value, after) = item(rest)?;
-        set_one(&mut changed, key, value).map_err(|error| error.at(format!("hint '{key}'")))?;
+        take(key, value)?;
         rest = skip(after);
     }
-    *hints = changed;
     Ok(())
 }
 

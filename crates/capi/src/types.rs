@@ -3,6 +3,7 @@
 
 use std::ffi::c_char;
 
+pub use crate::checkpoint::{KNARR_LATEST, knarr_checkpoint, knarr_comm, knarr_restart};
 pub use crate::context::knarr_context;
 
 /// Dimensions that an array may have.
@@ -25,13 +26,13 @@ pub enum knarr_status {
     KNARR_CONFIG = 2,
     /// A file does not exist.
     KNARR_NOT_FOUND = 3,
-    /// Not used here.
+    /// A checkpoint or a file exists and may not be replaced.
     KNARR_EXISTS = 4,
     /// A file cannot be read.
     KNARR_READ = 5,
-    /// Not used here.
+    /// A file cannot be written, or there is no room.
     KNARR_WRITE = 6,
-    /// The bytes are not a whole, undamaged frame.
+    /// The bytes are not a whole, undamaged frame, or a checkpoint is damaged.
     KNARR_CORRUPT = 7,
     /// A codec that the frame needs is not available.
     KNARR_MISSING_FILTER = 8,
@@ -39,9 +40,9 @@ pub enum knarr_status {
     KNARR_UNSUPPORTED = 9,
     /// The quality cannot be kept.
     KNARR_QUALITY = 10,
-    /// Not used here.
+    /// A file changed while it was packed.
     KNARR_DIFFERS = 11,
-    /// Not used here.
+    /// Another rank is gone.
     KNARR_INTERRUPTED = 12,
     /// A defect of Knarr.
     KNARR_INTERNAL = 13,

@@ -39,6 +39,12 @@ struct knarr_comm {
     void (*abort)(void *context, int32_t code);
 };
 
+/* Of knarr_mpi.c, which a program with MPI compiles with its own mpicc: fills a table for the ranks of a communicator, which
+ * stays the caller's. Collective. Returns 0 or a code of MPI. */
+#ifdef MPI_VERSION
+int32_t knarr_mpi_table(MPI_Comm comm, struct knarr_comm *table);
+#endif
+
 #ifdef __cplusplus
 }
 #endif

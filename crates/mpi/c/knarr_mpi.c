@@ -3,9 +3,9 @@
  *     mpicc -O2 -fPIC -shared knarr_mpi.c -o libknarr_mpi-openmpi.so      (or -mpich.so)
  */
 #define _POSIX_C_SOURCE 199309L
-#include "knarr_comm.h"
-
 #include <mpi.h>
+
+#include "knarr_comm.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -142,6 +142,11 @@ int32_t knarr_mpi_table(MPI_Comm comm, struct knarr_comm *table) {
     table->end = end;
     table->abort = abort_all;
     return 0;
+}
+
+/* The same for a communicator of Fortran, which is an integer: comm of mpif.h and mpi, comm%mpi_val of mpi_f08. */
+int32_t knarr_mpi_table_f(int32_t comm, struct knarr_comm *table) {
+    return knarr_mpi_table(MPI_Comm_f2c((MPI_Fint)comm), table);
 }
 
 /* Starts MPI for a process whose other threads do not call it, and fills `table` for all ranks; `end` ends MPI. Returns 0

@@ -35,8 +35,8 @@ struct Table {
     abort: Option<Abort>,
 }
 
-/// All ranks of MPI. Dropping it ends MPI; where that would wait for ever, because this rank panics or MPI reported an
-/// error, it ends all ranks.
+/// All ranks of MPI. Dropping it gives MPI back; where that would wait for ever, because this rank panics or MPI reported
+/// an error, it ends all ranks of Knarr's own command, and leaves those of another program as they are.
 pub struct Mpi {
     rank: usize,
     size: usize,
@@ -48,6 +48,8 @@ pub struct Mpi {
     end: End,
     abort: Abort,
     broken: Cell<bool>,
+    /// MPI was started by this, and the process is Knarr's own.
+    is_own: bool,
 }
 
 impl Mpi {
@@ -74,10 +76,25 @@ impl Mpi {
             return Err(Error::internal(format!("MPI does not start (code {code})")));
         }
         // SAFETY: every field may be zero, so the table is initialised whatever the adapter wrote.
-        Self::new(&unsafe { table.assume_init() })
+        Self::new(&unsafe { table.assume_init() }, true)
     }
 
-    fn new(table: &Table) -> Result<Self> {
+    /// The ranks of a program that filled a table, whose context belongs to what is returned. It never ends the program.
+    ///
+    /// # Safety
+    /// `table` is null or points to a `struct knarr_comm` as `c/knarr_comm.h` describes it. Its functions do what is
+    /// described there, as long as what is returned lives.
+    ///
+    /// # Errors
+    /// `Usage` for a null pointer; `Unsupported` for a table of another version.
+    pub unsafe fn of_program(table: *const c_void) -> Result<Self> {
+        // SAFETY: null or readable by the caller's promise. Where the version is another one, no more than the fields that
+        // all versions begin with is used.
+        let table = unsafe { table.cast::<Table>().as_ref() };
+        Self::new(table.ok_or_else(|| Error::usage("the table of the ranks is a null pointer"))?, false)
+    }
+
+    fn new(table: &Table, is_own: bool) -> Result<Self> {
         let number = |number: i32| usize::try_from(number).ok();
         match *table {
             Table {
@@ -95,7 +112,7 @@ impl Mpi {
                     return Err(Error::internal("the adapter gives negative ranks"));
                 };
                 let broken = Cell::new(false);
-                Ok(Self { rank, size, node, context, gather, broadcast, message, end, abort, broken })
+                Ok(Self { rank, size, node, context, gather, broadcast, message, end, abort, broken, is_own })
             }
             _ => Err(Error::unsupported(format!(
                 "the adapter is of version {}, this Knarr knows {VERSION}",
@@ -219,8 +236,10 @@ impl Comm for Mpi {
 impl Drop for Mpi {
     fn drop(&mut self) {
         if self.is_broken() || std::thread::panicking() {
-            // SAFETY: the context is the table's, and nothing is used after it.
-            unsafe { (self.abort)(self.context, i32::from(ErrorKind::Internal.exit_code())) };
+            if self.is_own {
+                // SAFETY: the context is the table's, and nothing is used after it.
+                unsafe { (self.abort)(self.context, i32::from(ErrorKind::Internal.exit_code())) };
+            }
         } else {
             // SAFETY: as above.
             unsafe { (self.end)(self.context) };
