@@ -113,7 +113,7 @@ impl CheckpointSession {
 
     /// `bytes` are row-major and in native byte order; without `whole`, the shape of the global array, the rank has the
     /// array of its own.
-    #[pyo3(signature = (name, bytes, dtype, count, whole, start))]
+    #[allow(clippy::too_many_arguments, reason = "one call of the Python half")]
     fn put(
         &self,
         py: Python<'_>,
