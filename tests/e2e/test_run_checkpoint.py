@@ -7,7 +7,6 @@ mpirun (skipped without it).
 from __future__ import annotations
 
 import os
-import random
 import re
 import shlex
 import shutil
@@ -18,118 +17,27 @@ from pathlib import Path
 
 import pytest
 
-from running import Ran, script
-
-CANNOT_BEGIN = 125
-TIME_LIMIT_S = 120
-RANKS = 4
-PATTERN = "restart_{step}_{rank}.dat"
-
-
-def rule(pattern: str = PATTERN, ranks: int | None = RANKS, **keys: object) -> str:
-    """A rule of route checkpoint."""
-    keys = {"ranks": ranks, "settle": '"300ms"', **keys}
-    lines = [f"{key} = {value}" for key, value in keys.items() if value is not None]
-    return "\n".join(["[[file]]", f'pattern = "{pattern}"', 'route = "checkpoint"', *lines]) + "\n"
-
-
-# What `content(step, rank)` gives is in every program, and here.
-CONTENT = """
-def content(step, rank, size=30_000):
-    import random
-    return random.Random(1000 * step + rank).randbytes(size) + bytes(size) + b"%d %d" % (step, rank)
-
-def write(step, rank, name="restart_{:04}_{}.dat", part=1.0):
-    data = content(step, rank)
-    with open(name.format(step, rank), "wb") as file:
-        file.write(data[: int(part * len(data))])
-
-def write_step(step, ranks=4):
-    for rank in range(ranks):
-        write(step, rank)
-
-def wait_for_set(step):
-    import os, time
-    end = time.time() + 100
-    while not os.path.exists(f"../sets/step_{step}/manifest.knarr"):
-        assert time.time() < end
-        time.sleep(0.02)
-"""
-exec(CONTENT)
-
-
-def program(text: str) -> list[str]:
-    """A Python program that can `write(step, rank)`."""
-    command = script(text)
-    return [*command[:2], CONTENT + command[2]]
-
-
-def name(step: int, rank: int) -> str:
-    return f"restart_{step:04}_{rank}.dat"
-
-
-def contents(step: int, ranks: int = RANKS) -> dict[str, bytes]:
-    return {name(step, rank): content(step, rank) for rank in range(ranks)}  # noqa: F821
-
-
-class Route:
-    """Runs programs, and looks at the sets and files they leave."""
-
-    def __init__(self, run, knarr):
-        self.run, self.knarr = run, knarr
-        self.folder: Path = run.folder
-        self.sets: Path = run.top / "sets"
-
-    def __call__(self, *command: object, config: str | None = None, **how: object) -> Ran:
-        return self.run(*command, config=config or rule(), **how)
-
-    def start(self, *command: object, config: str | None = None, **how: object) -> subprocess.Popen[str]:
-        return self.run.start(*command, config=config or rule(), **how)
-
-    def steps(self) -> list[int]:
-        """Steps that have a set; nothing else may be there."""
-        names = [path.name for path in self.sets.iterdir()] if self.sets.exists() else []
-        assert all(name.startswith("step_") for name in names), names
-        return sorted(int(name.removeprefix("step_")) for name in names)
-
-    def restored(self, step: int) -> dict[str, bytes]:
-        target = self.run.top / f"restored-{time.monotonic_ns()}"
-        self.knarr("checkpoint", "restore", self.sets / f"step_{step}", "-d", target)
-        return files_of(target)
-
-    def files(self) -> dict[str, bytes]:
-        """The restart files that the program left."""
-        found = files_of(self.folder)
-        return {path: data for path, data in found.items() if "restart" in path}
-
-    def damage(self, step: int) -> None:
-        """Turns bytes of all frames of a set."""
-        for store in (self.sets / f"step_{step}").iterdir():
-            if not store.name.startswith("manifest"):
-                data = bytearray(store.read_bytes())
-                for at in range(30, len(data), 50):
-                    data[at] ^= 0xFF
-                # Sets share files: this one gets its own.
-                store.unlink()
-                store.write_bytes(data)
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def outcome(ran: Ran, step: int | None) -> dict:
-    found = [row for row in ran.result["checkpoints"] if row["step"] == step]
-    assert len(found) == 1, ran.result
-    return found[0]
+from checkpoint_route import (
+    CANNOT_BEGIN,
+    PATTERN,
+    RANKS,
+    THREE_STEPS,
+    TIME_LIMIT_S,
+    Route,
+    content,
+    contents,
+    files_of,
+    name,
+    outcome,
+    program,
+    rule,
+)
+from running import script
 
 
 @pytest.fixture
 def route(run, knarr) -> Route:
     return Route(run, knarr)
-
-
-THREE_STEPS = program("for step in (1, 2, 3): write_step(step)")
 
 
 def test_each_step_becomes_a_set(route):
@@ -327,7 +235,7 @@ def test_missing_ranks_of_a_crash_are_named(route):
     ran = route(*program("write_step(1); time.sleep(1); write(2, 0); write(2, 3); os.abort()"), ok=False)
     assert route.steps() == [1]
     assert "has no file of ranks 1-2" in outcome(ran, 2)["reason"]
-    assert route.files() == contents(1) | {name(2, rank): content(2, rank) for rank in (0, 3)}  # noqa: F821
+    assert route.files() == contents(1) | {name(2, rank): content(2, rank) for rank in (0, 3)}
 
 
 def test_ranks_that_went_on_were_done_with_the_step_before(route):
@@ -446,7 +354,7 @@ def test_what_was_there_before_is_left_alone_and_told(route):
     ran = route(*program("write_step(3)"), config=rule(remove_originals="true"))
     assert "files of 2 steps (1 to 2) were there before" in ran.err
     assert route.steps() == [3]
-    assert route.files() == contents(1) | {name(2, 0): content(2, 0)}  # noqa: F821
+    assert route.files() == contents(1) | {name(2, 0): content(2, 0)}
     command = re.search(r"'knarr (checkpoint watch .* --once)' packs", ran.err)[1]
     route.knarr(*shlex.split(command), ok=False)
     assert route.steps() == [1, 3] and route.restored(1) == contents(1)
@@ -499,187 +407,3 @@ def test_a_directory_of_sets_has_one_run(route):
     assert "another watch writes its sets there" in done.stderr and "knarr run -- mpirun" in done.stderr
     process.send_signal(signal.SIGTERM)
     route.run.finish(process)
-
-
-# Restarts
-
-
-def restart(route: Route, *command: object, force: bool = False, **how: object) -> Ran:
-    options = ("--restart", "--force") if force else ("--restart",)
-    return route(*(command or ("true",)), options=options, **how)
-
-
-def test_restart_without_a_set_begins_anew(route):
-    ran = restart(route, *program("write_step(1); sys.exit(3)"), ok=False)
-    assert ran.code == 3
-    assert f"no set is in {route.sets} yet: the program starts from its beginning" in ran.err
-
-
-def test_restart_needs_a_rule(route):
-    ran = restart(route, config='[[file]]\npattern = "*"\n', ok=False)
-    assert ran.code == CANNOT_BEGIN and 'no rule has route "checkpoint"' in ran.err
-
-
-def test_restart_brings_the_newest_set_back(route):
-    route(*THREE_STEPS)
-    for path in route.folder.glob("restart*"):
-        path.unlink()
-    ran = restart(route, *program("print(sorted(name for name in os.listdir() if 'restart' in name))"))
-    assert ran.out == f"{sorted(contents(3))}\n", "they are there when the program starts"
-    assert "restart from step 3: 4 of 4 files" in ran.err
-    assert route.files() == contents(3)
-    assert not list(route.folder.glob(".*"))
-    # Files that are there stay as they are; what is missing comes.
-    (route.folder / name(3, 1)).unlink()
-    before = (route.folder / name(3, 0)).stat()
-    ran = restart(route)
-    assert "ranks write now" not in ran.err
-    assert "1 of 4 files were brought back" in ran.err and "3 were there" in ran.err
-    assert (route.folder / name(3, 0)).stat().st_mtime_ns == before.st_mtime_ns
-    assert route.files() == contents(3)
-    assert route.steps() == [1, 2, 3], "what was brought back is not packed again"
-    assert "has 4 files, and 8 ranks write now" in restart(route, config=rule(ranks=8)).err
-
-
-def test_restart_after_a_crash_with_an_incomplete_step(route):
-    crash = program("write_step(1); write_step(2); time.sleep(1); write(3, 0); write(3, 2, part=0.3); os.abort()")
-    route(*crash, ok=False)
-    left = route.files()
-    ran = restart(route, *program("write_step(3)"))
-    assert "restart from step 2: 0 of 4 files were brought back" in ran.err
-    assert "files of step 3 were there before" in ran.err
-    assert route.steps() == [1, 2, 3]
-    assert route.restored(3) == contents(3)
-    assert len(left[name(3, 2)]) < len(content(3, 2))  # noqa: F821
-
-
-def test_restart_passes_over_a_damaged_set(route):
-    route(*THREE_STEPS)
-    for path in route.folder.glob("restart*"):
-        path.unlink()
-    route.damage(3)
-    ran = restart(route)
-    assert "step_3" in ran.err and "an earlier set is taken instead" in ran.err
-    assert "restart from step 2" in ran.err
-    assert route.files() == contents(2), "nothing of the damaged set is left"
-    assert not list(route.folder.glob(".*"))
-    for manifest in (route.sets / "step_2").glob("manifest*"):
-        manifest.write_bytes(b"KNARR?")
-    (route.folder / name(2, 0)).unlink()
-    assert "restart from step 1" in restart(route).err
-    # The program writes the step again, and its set is mended.
-    ran = route(*program("write_step(3)"))
-    assert route.restored(3) == contents(3)
-    assert "restart from step 3" in restart(route).err
-
-
-def test_restart_without_a_whole_set_is_an_error(route):
-    route(*program("write_step(1)"))
-    for path in route.folder.glob("restart*"):
-        path.unlink()
-    route.damage(1)
-    ran = restart(route, "touch", "started", ok=False)
-    assert ran.code == CANNOT_BEGIN
-    assert "no set is whole" in ran.err and "leave --restart out" in ran.err
-    assert not (route.folder / "started").exists() and route.files() == {}
-
-
-def test_restart_replaces_no_other_file_unless_forced(route):
-    route(*THREE_STEPS)
-    (route.folder / name(3, 2)).write_bytes(b"edited")
-    (route.folder / name(3, 3)).unlink()
-    files = route.files()
-    ran = restart(route, "touch", "started", ok=False)
-    assert ran.code == CANNOT_BEGIN
-    assert name(3, 2) in ran.err and "--force" in ran.err
-    assert not (route.folder / "started").exists()
-    assert route.files() == files, "all or nothing"
-    restart(route, force=True)
-    assert route.files() == contents(1) | contents(2) | contents(3)
-
-
-def test_restart_takes_no_set_of_other_files(route):
-    route(*program("write_step(1)"))
-    ran = restart(route, config=rule("other_{step}_{rank}"), ok=False)
-    assert ran.code == CANNOT_BEGIN
-    assert "does not name for step 1" in ran.err
-
-
-# Kills
-
-MODEL = """
-try:
-    begin = 1 + int(open("begin").read())
-except FileNotFoundError:
-    begin = 1
-for step in range(begin, begin + 3):
-    write_step(step)
-    time.sleep(0.15)
-"""
-
-
-def test_kills_of_the_launcher_lose_no_set_and_no_file(route):
-    """Killed at any moment, also while sets replace others and originals are removed."""
-    kills, chance = 0, random.Random(5)
-    whole: set[int] = set()
-    last = 0
-    while kills < 55:
-        begin = chance.choice([last, max(last - 2, 0)])
-        (route.folder / "begin").write_text(str(begin))
-        removes = chance.random() < 0.5
-        config = rule(settle='"50ms"', remove_originals=str(removes).lower())
-        process = route.start(*program(MODEL), config=config, start_new_session=True)
-        time.sleep(chance.uniform(0.05, 1.4))
-        process.kill()
-        kills += process.wait() != 0
-        group_ends(process.pid)
-        process.communicate()
-        for leftover in route.run.top.glob("knarr-run-*"):
-            shutil.rmtree(leftover)
-        steps = {int(path.name[5:]) for path in route.sets.glob("step_*")}
-        assert whole <= steps, "a set is gone"
-        whole = steps
-        files = route.files()
-        for step in range(begin + 1, begin + 4):
-            if step not in steps:
-                # The program was not killed: what it wrote is there and whole.
-                assert all(files[path] == data for path, data in contents(step).items() if path in files)
-            elif chance.random() < 0.3 or step == max(steps):
-                assert route.restored(step) == contents(step)
-        last = begin + 3
-    newest = int(re.search(r"restart from step (\d+)", restart(route).err)[1])
-    assert newest in whole
-    assert all(route.files()[path] == data for path, data in contents(newest).items())
-    left = [path.name for path in route.sets.iterdir() if not path.name.startswith("step_")]
-    assert not left, "the next run removes what killed ones left"
-
-
-def group_ends(group: int) -> None:
-    """Waits until the program, whose launcher is gone, has ended: it is not stopped by that."""
-    end = time.monotonic() + TIME_LIMIT_S
-    while time.monotonic() < end:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.02)
-    raise AssertionError("the program does not end")
-
-
-def test_kills_of_a_restart_leave_whole_files(route):
-    route(*program("write_step(1)"))
-    chance = random.Random(6)
-    for _ in range(25):
-        for path in route.folder.glob("restart*"):
-            if chance.random() < 0.8:
-                path.unlink()
-        process = route.start("true", options=("--restart",))
-        time.sleep(chance.uniform(0, 0.1))
-        process.kill()
-        process.communicate()
-        assert all(contents(1)[path] == data for path, data in route.files().items() if "/" not in path)
-        for leftover in route.run.top.glob("knarr-run-*"):
-            shutil.rmtree(leftover)
-    restart(route)
-    assert route.files() == contents(1)
-    assert not list(route.folder.glob(".*"))
