@@ -5,7 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
+use knarr_core::array::{ArraySpec, ArrayView, DType, Endian};
+use knarr_core::checkpoint::library::{Options, Region, Session, Share, layout};
 use knarr_core::checkpoint::{PackOptions, Scheme, Similarity};
+use knarr_core::comm::Solo;
 use knarr_core::testing::data::Random;
 
 use crate::common::{Dir, Files, engine, quick, random_file};
@@ -34,4 +37,43 @@ fn sets_of_version_1_are_restored() {
         }
         files.check(&engine(2), &golden(name), &dir);
     }
+}
+
+/// A global array in two regions, one of its own in the other byte order, and an empty one.
+#[test]
+fn array_files_of_version_1_are_as_they_were() {
+    let dir = Dir::new();
+    let options = Options { pack: quick(), spool: Some(dir.join("")), ..Options::default() };
+    let mut session = Session::open(&engine(1), Solo, &dir.join("sets"), options).unwrap();
+    session.begin(300).unwrap();
+    let mut put = |name: &str, dtype, endian, shape: &[usize], bytes: &[u8], share| {
+        let spec = ArraySpec { endian, ..ArraySpec::new(dtype, shape) };
+        session.put(name, &ArrayView::new(&spec, bytes).unwrap(), share).unwrap();
+    };
+    let (low, high): (Vec<u8>, Vec<u8>) = ((0..24).collect(), (24..48).collect());
+    let part = |row: u64| Share::Global { shape: vec![400, 3], region: Region::new([row, 0], [2, 3]) };
+    put("grid/T", DType::F32, Endian::Little, &[2, 3], &low, part(10));
+    put("own", DType::U16, Endian::Big, &[3], &[0, 1, 0, 2, 0, 3], Share::Own(vec![3]));
+    put("none", DType::I64, Endian::Little, &[0, 7], &[], Share::Own(vec![0, 7]));
+    put("grid/T", DType::F32, Endian::Little, &[2, 3], &high, part(398));
+    session.commit().unwrap();
+    let spool = std::fs::read_dir(dir.join("")).unwrap().map(|entry| entry.unwrap().path());
+    let mut spools = spool.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(".knarr-spool-"));
+    let made = spools.next().unwrap().join("arrays");
+    let golden = golden("arrays");
+    if std::env::var_os("KNARR_WRITE_GOLDEN").is_some() && !golden.exists() {
+        std::fs::copy(&made, &golden).unwrap();
+    }
+    assert!(std::fs::read(&made).unwrap() == std::fs::read(&golden).unwrap());
+    let variables = layout(&golden).unwrap().unwrap().variables;
+    let found: Vec<_> = variables.iter().map(|v| (v.path.as_str(), v.dtype, v.endian, v.extents.len())).collect();
+    let wanted = [("/grid/T", DType::F32, Endian::Little, 2), ("/own", DType::U16, Endian::Big, 1)];
+    assert_eq!(found, wanted);
+    // The byte order of this machine comes back, whichever was handed over.
+    let restart = session.restart(None, true).unwrap().unwrap();
+    let mut own = [0; 6];
+    restart.read_own("own", 0, &mut own).unwrap();
+    let wanted = if cfg!(target_endian = "big") { [0, 1, 0, 2, 0, 3] } else { [1, 0, 2, 0, 3, 0] };
+    assert_eq!(own, wanted);
+    session.close().unwrap();
 }
