@@ -285,6 +285,21 @@ fn entry(reader: &mut Reader<'_>) -> Result<Entry> {
     Ok(Entry { name, dtype, endian, share, offset })
 }
 
+/// For fuzzing what lies behind the checksum.
+#[cfg(feature = "testing")]
+pub mod testing {
+    use super::Index;
+
+    /// Reads an index that begins at byte `end`, lays the arrays out, writes the index and reads it again. `None` for bytes
+    /// that are no index, else whether it comes back.
+    pub fn comes_back(bytes: &[u8], end: u64) -> Option<bool> {
+        let index = Index::parse(bytes, end).ok()?;
+        // Laying out must not fail; whether arrays make sense together is checked there.
+        let _ = index.layout(end).check();
+        Some(Index::parse(&index.write(end).1, end).is_ok_and(|again| again == index))
+    }
+}
+
 /// The layout of the array file at `path`; `None` if it is a file of another format.
 ///
 /// # Errors

@@ -10,6 +10,8 @@ mod restart;
 mod session;
 mod spool;
 
+#[cfg(feature = "testing")]
+pub use image::testing;
 pub use image::{FORMAT, Share, find, layout};
 pub use options::Options;
 pub use region::Region;
