@@ -157,7 +157,7 @@ impl Manifest {
     pub(super) fn write(&self, codecs: &CodecList) -> Result<Vec<u8>> {
         let body = self.body()?;
         let spec = ArraySpec::new(DType::U8, [body.len()]);
-        let chain = Chain::prepare(codecs, &"brotli:9".parse()?, &spec)?;
+        let chain = Chain::prepare(codecs, &"brotli:5".parse()?, &spec)?;
         let (mut payload, mut framed) = (Vec::new(), Vec::new());
         chain.encode(&body, &mut Scratch::default(), &mut payload)?;
         frame::write(&chain, &payload, &mut framed)?;

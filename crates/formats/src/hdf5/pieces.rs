@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::chunks::{ChunkTable, StoredChunk};
 use super::scan::{check_chunk, element, is_marked_netcdf};
-use super::sys::{Address, Class, Dataset, DatasetLayout, Datatype, Extent as Space, File, Group, Plist, locked};
+use super::sys::{Address, Class, Dataset, DatasetLayout, Datatype, Extent as Space, File, Group, locked};
 use super::values::text;
 use super::walk::{Visitor, shown_path, walk};
 use knarr_core::array::{DType, Endian};
@@ -113,11 +113,10 @@ fn stored_variable(path: &[u8], dataset: &Dataset, file_len: u64) -> Result<Opti
         (kind.dtype, kind.endian) = (dtype, endian);
         kind.inner.extend(Some(count).filter(|&count| count > 1));
     }
-    let creation = dataset.0.creation()?;
-    let extents = match creation.layout()? {
-        DatasetLayout::Contiguous => run(dataset, &kind),
-        DatasetLayout::Chunked(chunk) => chunks(dataset, &creation, &chunk, &kind)?,
-        DatasetLayout::Compact | DatasetLayout::External | DatasetLayout::Virtual => Vec::new(),
+    // Its properties take the library longer than everything else about a small dataset, and only chunks need them.
+    let extents = match dataset.offset() {
+        Some(offset) => run(offset, dataset.storage_size(), &kind),
+        None => chunks(dataset, &kind)?,
     };
     if extents.is_empty() {
         return Ok(None);
@@ -155,17 +154,18 @@ fn numbers(datatype: &Datatype) -> Result<Option<(DType, Endian, u64)>> {
     Ok(number.map(|(dtype, endian)| (dtype, endian, size / dtype.size() as u64)))
 }
 
-/// The one piece of a contiguous dataset; none if nothing was written.
-fn run(dataset: &Dataset, kind: &Kind) -> Vec<Extent> {
-    let length = dataset.storage_size();
-    let inside = |offset: &u64| offset.checked_add(length).is_some_and(|end| end <= kind.file_len);
+/// The one piece of a contiguous dataset; none if it ends outside the file.
+fn run(offset: u64, length: u64, kind: &Kind) -> Vec<Extent> {
+    let is_inside = offset.checked_add(length).is_some_and(|end| end <= kind.file_len);
     let shape = [kind.shape.as_slice(), &kind.inner].concat().into();
-    let piece = dataset.offset().filter(inside);
-    piece.map(|offset| Extent { offset, length, shape, filters: Arc::default() }).into_iter().collect()
+    is_inside.then_some(Extent { offset, length, shape, filters: Arc::default() }).into_iter().collect()
 }
 
-/// The stored chunks, in the order of their first elements.
-fn chunks(dataset: &Dataset, creation: &Plist, chunk: &[u64], kind: &Kind) -> Result<Vec<Extent>> {
+/// The stored chunks, in the order of their first elements; none if it has no chunks.
+fn chunks(dataset: &Dataset, kind: &Kind) -> Result<Vec<Extent>> {
+    let creation = dataset.0.creation()?;
+    let DatasetLayout::Chunked(chunk) = creation.layout()? else { return Ok(Vec::new()) };
+    let chunk = chunk.as_slice();
     check_chunk(chunk, &kind.shape)?;
     let filters = creation.filters()?;
     let edges_unfiltered = creation.edge_chunks_unfiltered()?;

@@ -9,6 +9,11 @@ use super::binary::{Bit, Decoder, Encoder};
 use super::mask::{FLIP, MATCH, ORDINARY, is_copy};
 use super::{Error, Result};
 
+/// Odd, without a pattern in its bits: 2^64 over the golden ratio.
+const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Values that a repeat should have in common with its source to be preferred.
+const RUN: usize = 8;
+
 /// Expected distance of element `i`, given the distances so far (0: no copy) and the latest one.
 #[inline(always)]
 pub(super) fn expected(distances: &[u32], i: usize, area: usize, latest: u32) -> u32 {
@@ -20,7 +25,7 @@ pub(super) fn expected(distances: &[u32], i: usize, area: usize, latest: u32) ->
 
 #[inline(always)]
 fn hash(v: u64, bits: u32) -> usize {
-    (v.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
+    (v.wrapping_mul(BASE) >> (64 - bits)) as usize
 }
 
 /// Share of a window's elements that repeat an earlier one in it.
@@ -50,17 +55,14 @@ pub(super) fn pays(values: &[u64], classes: &[u8], sign: u64, area: usize, liter
 /// or 0. Returns the stored distances and the bits saved, estimated.
 pub(super) fn parse(values: &[u64], classes: &mut [u8], sign: u64, area: usize, literal_bits: f64) -> (Vec<u32>, f64) {
     let n = values.len();
-    let bits = usize::BITS - (n * 2).leading_zeros();
+    let bits = n.next_power_of_two().ilog2().max(1);
     let mut single = vec![u32::MAX; 1 << bits];
     let mut double = vec![u32::MAX; 1 << bits];
     let mut long = vec![u32::MAX; 1 << bits];
-    let rolling: Vec<u64> = (0..n)
-        .map(|i| {
-            values[i..(i + 8).min(n)]
-                .iter()
-                .fold(0u64, |h, &v| (h.rotate_left(5) ^ (v & !sign)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
-        })
-        .collect();
+    // Polynomial over the next RUN values, for which it is computed from that of the element before.
+    let value = |i: usize| values.get(i).map_or(0, |v| v & !sign);
+    let mut rolling = (0..RUN).fold(0u64, |h, i| h.wrapping_mul(BASE).wrapping_add(value(i)));
+    let outgoing = (1..RUN).fold(1u64, |power, _| power.wrapping_mul(BASE));
     let mut distances = vec![0u32; n];
     let mut stored = Vec::new();
     let (mut latest, mut saved) = (1u32, 0.0);
@@ -88,8 +90,9 @@ pub(super) fn parse(values: &[u64], classes: &mut [u8], sign: u64, area: usize, 
                         && values.get(i + 1).map(|v| v & !sign) == values.get(i + 1 - d as usize).map(|v| v & !sign)
                 });
                 let d1 = Some(back(single[hash(v, bits)])).filter(|&d| d as usize <= i && d > 0 && at(d).is_some());
-                let d8 = Some(back(long[hash(rolling[i], bits)]))
-                    .filter(|&d| d as usize <= i && d > 0 && at(d).is_some() && rolling[i] == rolling[i - d as usize]);
+                let d8 = Some(back(long[hash(rolling, bits)])).filter(|&d| {
+                    d as usize <= i && d > 0 && at(d).is_some() && (1..RUN).all(|k| value(i + k) == value(i + k - d as usize))
+                });
                 let chosen = match (d8.or(d2), d1) {
                     (Some(d), _) => Some((d, 2.0)),
                     (None, Some(d)) => Some((d, 1.0)),
@@ -113,7 +116,8 @@ pub(super) fn parse(values: &[u64], classes: &mut [u8], sign: u64, area: usize, 
         }
         single[hash(v, bits)] = i as u32;
         double[hash(pair, bits)] = i as u32;
-        long[hash(rolling[i], bits)] = i as u32;
+        long[hash(rolling, bits)] = i as u32;
+        rolling = rolling.wrapping_sub(v.wrapping_mul(outgoing)).wrapping_mul(BASE).wrapping_add(value(i + RUN));
     }
     (stored, saved)
 }
