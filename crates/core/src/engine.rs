@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::choose::PATIENT;
 use crate::codec::CodecList;
 use crate::error::{Error, ErrorKind, Result};
 use crate::predictor::Predictor;
@@ -21,6 +22,8 @@ pub struct Engine {
     pub jobs: usize,
     /// Bytes that chunks, buffers and caches may take together.
     pub max_mem: u64,
+    /// How many times as long as writing a small variable choosing for it may take.
+    pub patience: f64,
     /// Set from outside to stop at the next chunk.
     pub cancel: Arc<AtomicBool>,
 }
@@ -34,6 +37,7 @@ impl Engine {
             predictor: Arc::new(Predictor::built_in()),
             jobs: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             max_mem: 1 << 30,
+            patience: PATIENT,
             cancel: Arc::new(AtomicBool::new(false)),
         }
     }

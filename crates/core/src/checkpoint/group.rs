@@ -24,6 +24,9 @@ use crate::pack::Packer;
 use crate::pipeline::{Order as Work, in_order};
 use crate::quality::Quality;
 
+/// A program waits for a checkpoint, and its steps are packed one after the other.
+const PATIENCE: f64 = 1.0;
+
 /// What a worker takes: copies of a frame that were fetched, merged, two of the chain, proof, result.
 pub(super) const WORKER: u64 = 6 * LARGEST_FRAME;
 
@@ -71,7 +74,7 @@ impl GroupPacker<'_> {
         };
         let merger = Merger { files: &files };
         let packer = Packer {
-            engine: engine.fitting(WORKER),
+            engine: Engine { patience: PATIENCE, ..engine.fitting(WORKER) },
             goal: options.goal.clone(),
             quality: Quality::LOSSLESS,
             chain: None,
@@ -129,7 +132,7 @@ impl GroupPacker<'_> {
         merger: &Merger<'_>,
         repeats: &Repeats,
     ) -> Result<u64> {
-        let jobs: Vec<Job> = classes
+        let mut jobs: Vec<Job> = classes
             .iter()
             .zip(&*decisions)
             .enumerate()
@@ -141,6 +144,7 @@ impl GroupPacker<'_> {
         if jobs.is_empty() {
             return Ok(0);
         }
+        self.slowest_first(&mut jobs, decisions, |job| merger.bytes(&job.merged));
         self.progress.begin("packing", jobs.iter().map(|job| merger.bytes(&job.merged)).sum());
         let mut store = StoreFile::create(self.set, &manifest.ranks)?;
         let store_number = manifest.stores.len();
@@ -187,6 +191,22 @@ impl GroupPacker<'_> {
             }
         }
         Ok(written)
+    }
+
+    /// Sorts frames so that workers do not wait for a slow one at the end. Those of a class stay together.
+    fn slowest_first(&self, jobs: &mut [Job], decisions: &[Decision], bytes: impl Fn(&Job) -> u64) {
+        let Engine { codecs, profile, .. } = &self.set.engine;
+        let mut slowest = vec![0.0f64; decisions.len()];
+        for job in &*jobs {
+            let chain = decisions.get(job.class).and_then(|decision| decision.chains.first());
+            if let (Some(chain), Some(slowest)) = (chain, slowest.get_mut(job.class)) {
+                #[expect(clippy::cast_precision_loss, reason = "a length in memory")]
+                let seconds = bytes(job) as f64 / profile.merits(codecs, chain, 1.0).encode;
+                *slowest = slowest.max(seconds);
+            }
+        }
+        let of = |job: &Job| slowest.get(job.class).copied().unwrap_or_default();
+        jobs.sort_by(|a, b| of(b).total_cmp(&of(a)).then(a.class.cmp(&b.class)));
     }
 }
 

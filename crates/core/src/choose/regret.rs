@@ -1,6 +1,6 @@
 //! What choices lose against the best of all candidates, on recorded samples.
 
-use super::{TrialSet, Trials, expected_speed, predict, trial_share};
+use super::{PATIENT, TrialSet, Trials, expected_speed, predict, trial_share};
 use crate::chain::ChainSpec;
 use crate::codec::CodecList;
 use crate::goal::Goal;
@@ -34,7 +34,7 @@ pub fn regret(record: &Record, predictor: &Predictor, goal: &Goal, profile: &Pro
     let candidates = predict(&chains, &outlook, goal, profile, codecs);
     let predicted = lost(candidates.first().map(|candidate| &candidate.chain));
     #[expect(clippy::cast_precision_loss, reason = "a constant far below 2^52")]
-    let budget = trial_share(VARIABLE) * VARIABLE as f64 / 1e6 / expected_speed(&candidates, goal);
+    let budget = trial_share(VARIABLE, PATIENT) * VARIABLE as f64 / 1e6 / expected_speed(&candidates, goal);
     let trials = Trials { codecs, profile, goal, bound: None, budget };
     let run = |chain: &ChainSpec| TrialSet {
         ratio: measured(chain).map_or(1.0, |measured| measured.ratio),

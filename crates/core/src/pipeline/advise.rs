@@ -264,7 +264,8 @@ impl ChoiceJob<'_> {
         let predicted = predict(&chains, &outlook, self.goal, profile, codecs);
         let speed = expected_speed(&predicted, self.goal);
         #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
-        let budget = (trial_share(self.raw_bytes) * self.raw_bytes as f64 / 1e6 / speed).max(LEAST_TRIALS);
+        let budget =
+            (trial_share(self.raw_bytes, self.engine.patience) * self.raw_bytes as f64 / 1e6 / speed).max(LEAST_TRIALS);
         let lossless = self.bound.is_none();
         let (ranked, sample_bytes) = if self.settings.chain.is_some() && lossless {
             // There is nothing to choose, and nothing that could miss a bound.

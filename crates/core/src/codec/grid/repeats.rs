@@ -91,7 +91,10 @@ pub(super) fn parse(values: &[u64], classes: &mut [u8], sign: u64, area: usize, 
                 });
                 let d1 = Some(back(single[hash(v, bits)])).filter(|&d| d as usize <= i && d > 0 && at(d).is_some());
                 let d8 = Some(back(long[hash(rolling, bits)])).filter(|&d| {
-                    d as usize <= i && d > 0 && at(d).is_some() && (1..RUN).all(|k| value(i + k) == value(i + k - d as usize))
+                    d as usize <= i
+                        && d > 0
+                        && at(d).is_some()
+                        && (1..RUN).all(|k| value(i + k) == value(i + k - d as usize))
                 });
                 let chosen = match (d8.or(d2), d1) {
                     (Some(d), _) => Some((d, 2.0)),

@@ -84,8 +84,7 @@ impl Status for isize {
 /// Runs one call under the lock; a negative result becomes an error that says what was tried and why it failed.
 pub(crate) fn call<T: Status>(what: &str, f: impl FnOnce() -> T) -> Result<T> {
     locked(|| {
-        // SAFETY: clears the error stack of this thread.
-        unsafe { H5Eclear2(H5E_DEFAULT) };
+        // The library clears the error stack of the thread when a function is entered.
         let status = f();
         if status.failed() { Err(last_error(what)) } else { Ok(status) }
     })

@@ -7,7 +7,7 @@ use hdf5_metno_sys::h5a::{H5Aexists, H5Aopen, H5Aopen_by_idx};
 use hdf5_metno_sys::h5g::{H5Gcreate2, H5Gget_create_plist};
 use hdf5_metno_sys::h5i::{H5I_type_t, H5Iget_name, H5Iget_type};
 use hdf5_metno_sys::h5o::{
-    H5O_INFO_BASIC, H5O_INFO_NUM_ATTRS, H5O_info2_t, H5O_type_t, H5Oget_comment, H5Oget_info3, H5Olink, H5Oopen,
+    H5O_INFO_BASIC, H5O_INFO_NUM_ATTRS, H5O_info2_t, H5Oget_comment, H5Oget_info3, H5Olink, H5Oopen,
 };
 use hdf5_metno_sys::h5p::H5P_DEFAULT;
 use hdf5_metno_sys::h5t::H5Tget_create_plist;
@@ -71,10 +71,11 @@ impl Object {
 
     /// What it is.
     pub(crate) fn kind(&self) -> Result<ObjectKind> {
-        match self.info(H5O_INFO_BASIC)?.type_ {
-            H5O_type_t::H5O_TYPE_GROUP => Ok(ObjectKind::Group),
-            H5O_type_t::H5O_TYPE_DATASET => Ok(ObjectKind::Dataset),
-            H5O_type_t::H5O_TYPE_NAMED_DATATYPE => Ok(ObjectKind::NamedType),
+        // SAFETY: the identifier is live.
+        match locked(|| unsafe { H5Iget_type(self.0.raw()) }) {
+            H5I_type_t::H5I_GROUP => Ok(ObjectKind::Group),
+            H5I_type_t::H5I_DATASET => Ok(ObjectKind::Dataset),
+            H5I_type_t::H5I_DATATYPE => Ok(ObjectKind::NamedType),
             _ => Err(Error::unsupported("the object is neither group, dataset nor named type")),
         }
     }
