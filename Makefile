@@ -72,6 +72,8 @@ bench: build python
 	$(KNARR_PYTHON) bench/run.py pipeline
 	$(KNARR_PYTHON) bench/run.py library
 	$(KNARR_PYTHON) bench/run.py plugin
+	$(KNARR_PYTHON) bench/run.py write
+	$(KNARR_PYTHON) bench/run.py overhead
 	$(KNARR_PYTHON) bench/run.py lossy
 	$(KNARR_PYTHON) bench/run.py green
 	$(KNARR_PYTHON) bench/run.py memory

@@ -38,9 +38,11 @@ import green
 import green_plots
 import lossy
 import model
+import overhead
 import pipeline
 import plugin
 import repack
+import writing
 from data import INPUTS, write_inputs
 from equality import require_equal
 from measure import host_class, machine, run_measured
@@ -186,6 +188,20 @@ def run_green(options: argparse.Namespace, facts: dict[str, object]) -> None:
     print(f"figures: bench/runs/{figures.name}")
 
 
+def run_write(_options: argparse.Namespace, facts: dict[str, object]) -> None:
+    rows = writing.measure_write()
+    print(header(facts))
+    print(writing.table(rows))
+    save("write", rows, facts)
+
+
+def run_overhead(_options: argparse.Namespace, facts: dict[str, object]) -> None:
+    rows = overhead.measure_overhead()
+    print(header(facts))
+    print(overhead.table(rows))
+    save("overhead", rows, facts)
+
+
 def run_memory(options: argparse.Namespace, facts: dict[str, object]) -> None:
     limit = int(options.max_mem.rstrip("M")) * 1_000_000
     write_inputs(large=10 * limit)
@@ -262,6 +278,10 @@ def main() -> None:
     nine.set_defaults(run=run_green)
     eight = kinds.add_parser("lossy", help="ratio under a bound, beside error-bounded compressors")
     eight.set_defaults(run=run_lossy)
+    under = kinds.add_parser("write", help="writing under knarr run, against HDF5's own filters")
+    under.set_defaults(run=run_write)
+    idle = kinds.add_parser("overhead", help="knarr run for a program with no file that matches")
+    idle.set_defaults(run=run_overhead)
     nine = kinds.add_parser("checkpoint", help="sets of real codes' restart files: schemes, peers, limits")
     nine.add_argument("--repeats", type=int, default=3)
     nine.add_argument("--cases", help="names of cases in bench/inputs/checkpoint, all by default")
@@ -269,7 +289,7 @@ def main() -> None:
     nine.add_argument("--max-mem", default="96M", help="memory of the packer of a group ten times that large")
     nine.set_defaults(run=run_checkpoint)
     options = parser.parse_args()
-    if options.run not in (run_checkpoint, run_library):
+    if options.run not in (run_checkpoint, run_library, run_write, run_overhead):
         write_inputs()
     options.run(options, {"machine": machine(), "versions": versions()})
 

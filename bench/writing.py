@@ -1,7 +1,5 @@
 """Speed of writing under `knarr run` with `when = "write"`: HDF5's own filters, and Knarr's threads.
 
-    .venv/bin/python bench/run_write.py [MEBIBYTES]
-
 A program writes one variable of simulation output, plain, with HDF5's own shuffle and deflate (the usual chain),
 and under Knarr with the same chain and with Knarr's filter, by one thread and by all. Runs take turns. Times are
 those of writing alone, told by the program: wall time, processor time, and that of the calling thread alone, of the
@@ -19,11 +17,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measure import machine
+import numpy as np
+
+from simulation import turbulence
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 KNARR = Path(os.environ.get("KNARR_BIN", REPOSITORY / "target" / "release" / "knarr")).resolve()
 ROUNDS = 5
+MEBIBYTES = 256
+OWN = "HDF5's own filters"
 CHUNK = (1, 512, 512)
 """1 MiB, whole steps: what Knarr gives a contiguous variable of this shape, too."""
 
@@ -52,7 +54,7 @@ def commands(folder: Path) -> dict[str, list]:
         "knarr": rule + 'portable = "knarr"\n',
         "knarr, speed": rule + 'portable = "knarr"\ngoal = "speed"\n',
     }
-    found = {"plain": program, "HDF5's own filters": [*program, "filters"]}
+    found = {"plain": program, OWN: [*program, "filters"]}
     for name, text in rules.items():
         path = folder / f"{name}.toml"
         path.write_text(text)
@@ -62,16 +64,11 @@ def commands(folder: Path) -> dict[str, list]:
     return found
 
 
-def main() -> None:
-    mebibytes = int(sys.argv[1]) if len(sys.argv) > 1 else 256
+def measure_write() -> list[dict]:
+    """Medians of each way."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        # Here, for numpy is all that the rest needs.
-        import numpy as np
-
-        from simulation import turbulence
-
-        steps = turbulence((512, 512), mebibytes, -5 / 3, 1, "f4")
+        steps = turbulence((512, 512), MEBIBYTES, -5 / 3, 1, "f4")
         np.save(folder / "values.npy", np.concatenate(list(steps)))
         ways = commands(folder)
         runs: dict[str, list[dict]] = {way: [] for way in ways}
@@ -79,12 +76,19 @@ def main() -> None:
             for way, command in ways.items():
                 done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
                 runs[way].append(json.loads(done.stdout))
-    print(json.dumps({"machine": machine(), "mebibytes": mebibytes, "rounds": ROUNDS}))
-    base = statistics.median(run["wall_s"] for run in runs["HDF5's own filters"])
-    for way, found in runs.items():
-        median = {key: statistics.median(run[key] for run in found) for key in found[0]}
-        print(json.dumps({"way": way, **median, "times_hdf5": base / median["wall_s"]}))
+    return [
+        {"way": way, **{key: statistics.median(run[key] for run in found) for key in found[0]}}
+        for way, found in runs.items()
+    ]
 
 
-if __name__ == "__main__":
-    main()
+def table(rows: list[dict]) -> str:
+    own = next(row["wall_s"] for row in rows if row["way"] == OWN)
+    lines = [
+        f"| {MEBIBYTES} MiB of turbulence | wall s | CPU s | times as fast as HDF5's own filters | MB |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        times, size = own / row["wall_s"], row["bytes"] / 1e6
+        lines.append(f"| {row['way']} | {row['wall_s']:.2f} | {row['cpu_s']:.2f} | {times:.1f} | {size:.1f} |")
+    return "\n".join(lines)

@@ -1,7 +1,5 @@
 """Cost of `knarr run` for a program with no file that matches: processor time and instructions, plain and under Knarr.
 
-    .venv/bin/python bench/run_overhead.py
-
 The program writes many small files and datasets through Debian's HDF5 (libhdf5-dev), so that calls that Knarr
 sees are as frequent as they get; once for a moment, where starting counts, and once for more than 5 s. Runs take turns;
 the program reports its own user and system time, which leaves the launcher out; wall times have it. Instructions, by
@@ -10,7 +8,6 @@ valgrind where that is installed, do not depend on what else the machine does.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -61,7 +58,8 @@ int main(int count, char **arguments) {
 """
 
 
-def compare(commands: dict[str, list], folder: Path, files: int) -> None:
+def compare(commands: dict[str, list], folder: Path, files: int) -> list[dict]:
+    """Ratios of medians and of the least of all rounds, and medians in seconds."""
     used: dict[str, list[float]] = {kind: [] for kind in commands}
     wall: dict[str, list[float]] = {kind: [] for kind in commands}
     for _ in range(ROUNDS[files]):
@@ -72,16 +70,19 @@ def compare(commands: dict[str, list], folder: Path, files: int) -> None:
             )
             wall[kind].append(time.perf_counter() - begin)
             used[kind].append(float(done.stdout))
+    rows = []
     for what, times in (("processor time of the program", used), ("wall time with the launcher", wall)):
         medians = {kind: statistics.median(values) for kind, values in times.items()}
         least = {kind: min(values) for kind, values in times.items()}
         ratios = {"median": medians["knarr"] / medians["plain"], "least": least["knarr"] / least["plain"]}
         rounds = ROUNDS[files]
-        print(json.dumps({"what": what, "files": files, "rounds": rounds, "ratio": ratios, "seconds": medians}))
+        rows.append({"what": what, "files": files, "rounds": rounds, "ratio": ratios, "plain": medians["plain"]})
+    return rows
 
 
-def count(commands: dict[str, list], folder: Path) -> None:
+def count(commands: dict[str, list], folder: Path) -> list[dict]:
     """Instructions for no files, which is what starting takes, and for some."""
+    rows = []
     counter = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
     for files in (0, COUNTED):
         found = {}
@@ -90,10 +91,12 @@ def count(commands: dict[str, list], folder: Path) -> None:
             done = subprocess.run(counted, cwd=folder, capture_output=True, text=True, check=True)
             found[kind] = int(re.findall(r"Collected : (\d+)", done.stderr)[-1])
         ratio = found["knarr"] / found["plain"]
-        print(json.dumps({"what": "instructions of the program", "files": files, "ratio": ratio, **found}))
+        row = {"what": "instructions of the program", "files": files, "rounds": 1}
+        rows.append({**row, "ratio": {"median": ratio, "least": ratio}, "plain": found["plain"]})
+    return rows
 
 
-def main() -> None:
+def measure_overhead() -> list[dict]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "program.c").write_text(f"#define DATASETS {DATASETS}\n{SOURCE}")
@@ -105,11 +108,19 @@ def main() -> None:
             "plain": [folder / "program"],
             "knarr": [KNARR, "run", "--quiet", "-c", folder / "knarr.toml", "--", folder / "program"],
         }
-        if shutil.which("valgrind"):
-            count(commands, folder)
-        for files in ROUNDS:
-            compare(commands, folder, files)
+        rows = count(commands, folder) if shutil.which("valgrind") else []
+        return rows + [row for files in ROUNDS for row in compare(commands, folder, files)]
 
 
-if __name__ == "__main__":
-    main()
+def table(rows: list[dict]) -> str:
+    lines = [
+        "| under knarr run, nothing matches | files written | rounds | plain | ratio of medians | of the least |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        ratio, plain = row["ratio"], f"{row['plain']:,}" if row["rounds"] == 1 else f"{row['plain']:.3f} s"
+        lines.append(
+            f"| {row['what']} | {row['files']:,} | {row['rounds']} | {plain}"
+            f" | {ratio['median']:.3f} | {ratio['least']:.3f} |"
+        )
+    return "\n".join(lines)
