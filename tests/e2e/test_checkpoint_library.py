@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import knarr
-from conftest import sets_in
+from conftest import Knarr, sets_in
 from test_capi import EXAMPLES, MODULE, PREFIX, c_program, flags, fortran_program, need, run
 
 ROWS, COLUMNS = 120, 80
@@ -118,6 +118,29 @@ def test_python_programs_go_on_under_mpi(tmp_path: Path, name: str) -> None:
         assert done.stdout.count("from step 20 of 3 ranks") == (2 if number else 0)
     step, found = stored(sets, verify=True)
     assert step == 40 and np.allclose(found, heat(40), rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.parametrize("kind", ["shared", "static"])
+def test_files_of_the_programs_own_hdf5(tmp_path: Path, kind: str) -> None:
+    """The shared library finds their variables with an HDF5 of its own; the static one has none that could be met."""
+    need("h5cc", "libhdf5-dev")
+    program, sets, file = tmp_path / "files", tmp_path / "sets", tmp_path / "restart.h5"
+    static = [PREFIX / "lib" / "libknarr.a", "-lpthread", "-ldl", "-lm"]
+    libraries = flags("--libs") if kind == "shared" else static
+    source = Path(__file__).parent / "capi" / "files.c"
+    run("h5cc", "-shlib", source, "-o", program, *flags("--cflags")[:-1], *libraries, cwd=tmp_path)
+    told = run(program, sets, file, tmp_path / "other.h5").stdout
+    assert told.startswith("HDF5 "), told
+    for step in (1, 2, 3):
+        info = Knarr().json("checkpoint", "info", sets / f"step_{step}")
+        [added] = [rank for rank in info["ranks"] if rank["name"] == "rank-00000000/restart.h5"]
+        found = {variable["path"]: (variable["type"], variable["shape"]) for variable in added["variables"]}
+        wanted = {"/whole": ("f64", [400, 300]), "/chunks": ("f64", [400, 300])}
+        assert found == (wanted if kind == "shared" else {})
+        assert added["format"] == ("HDF5" if kind == "shared" else "unknown")
+    with knarr.Checkpoint(sets) as checkpoint:
+        checkpoint.restart(verify=True).restore_files(tmp_path / "back")
+    assert (tmp_path / "back" / "restart.h5").read_bytes() == file.read_bytes()
 
 
 def check_after_kill(sets: Path, before: int) -> int:
