@@ -109,7 +109,7 @@ def test_a_watch_measures_how_long_the_program_writes(knarr, dated):
     assert said["restart"]["count"] == 1 and said["restart"]["by"] == ["knarr checkpoint restore"]
     assert said["run_time_factor"] > 1
     text = knarr("checkpoint", "advise", watch.sets, "--mtbf", "8h").stdout
-    assert "a checkpoint stops the program for 1s " in text
+    assert "a checkpoint stops the program for " in text
     assert ": median of 3 (" in text and "measured by knarr checkpoint watch\n" in text
     assert "a restart takes " in text and "measured by knarr checkpoint restore\n" in text
 
@@ -134,7 +134,7 @@ def test_knarr_run_measures_checkpoints_and_restarts(run, knarr, dated):
     route(*program(f"for step in (1, 2): {step}"))
     first = costs(route.sets)
     assert [line["by"] for line in first] == ["run"] * 2
-    assert all(PAUSE_S - 0.02 <= line["stopped_s"] < 60 for line in first)
+    assert all(PAUSE_S - 0.02 <= line["stopped_s"] < 300 for line in first)
     for path in route.folder.glob("restart*"):
         path.unlink()
     route("true", options=("--restart",))
@@ -172,15 +172,15 @@ def test_the_library_measures_its_calls(knarr, tmp_path):
     # All that calls took, and nothing of what was computed between them.
     assert 0.5 * totals[-1] < sum(stopped) <= totals[-1] + 0.01
     with package.Checkpoint(tmp_path) as checkpoint:
-        restart = checkpoint.restart()
         begin = time.monotonic()
+        restart = checkpoint.restart()
         assert (restart.read("T") == field).all()
         read = time.monotonic() - begin
         checkpoint.begin(4)
         checkpoint.put("T", field)
         checkpoint.commit()
     [line] = [line for line in costs(tmp_path) if "restart_s" in line]
-    assert line["by"] == "library" and 0 < line["restart_s"] < read + 30
+    assert line["by"] == "library" and 0 < line["restart_s"] <= read + 0.01
     said = advise(knarr, tmp_path)
     assert said["checkpoint"]["by"] == said["restart"]["by"] == ["the checkpoint library"]
     assert said["checkpoint"]["count"] == 4
@@ -222,7 +222,7 @@ def test_lines_that_say_nothing_are_passed_over(knarr, tmp_path):
     assert (said["checkpoint"]["seconds"], said["checkpoint"]["count"]) == (2.0, 1)
     # Packing that takes longer than the interval is worth a word.
     text = knarr("checkpoint", "advise", tmp_path, "--mtbf", "8h").stdout
-    assert "packing a step takes 15m, longer than that: checkpoints will wait for each other" in text
+    assert "packing a step takes 15m, longer than the interval: checkpoints will wait for each other" in text
 
 
 def test_no_set_fails_for_want_of_a_measurement(knarr, tmp_path):

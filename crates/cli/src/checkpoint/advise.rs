@@ -73,7 +73,7 @@ pub(super) fn run(arguments: &Advise) -> Result<u8> {
     }
     if let Some(packing) = packing {
         println!(
-            "packing a step takes {}, longer than that: checkpoints will wait for each other",
+            "packing a step takes {}, longer than the interval: checkpoints will wait for each other",
             words(packing.median.as_secs_f64())?
         );
     }

@@ -180,7 +180,9 @@ impl Typical {
             }
         });
         let (least, most, count) = (*times.first()?, *times.last()?, times.len());
-        let median = (*times.get((count - 1) / 2)? + *times.get(count / 2)?) / 2;
+        let (low, high) = (*times.get((count - 1) / 2)?, *times.get(count / 2)?);
+        // Of times that a file claims, two may be too many for their sum.
+        let median = low + (high - low) / 2;
         Some(Self { median, least, most, count, by })
     }
 }
@@ -294,5 +296,7 @@ mod tests {
         assert_eq!((typical.count, typical.by), (NEWEST, vec![By::Run]));
         assert_eq!(Typical::of(&all, |one| one.restart_s), None);
         assert_eq!(Typical::of(&[one(f64::NAN), one(1e300), one(-1.0)], |one| one.stopped_s), None);
+        let longest = Typical::of(&[one(1.8e19), one(1.8e19)], |one| one.stopped_s).unwrap();
+        assert_eq!(longest.median, seconds(1.8e19));
     }
 }
