@@ -30,6 +30,7 @@ build: setup
 # Header, Fortran module, libraries and pkg-config file for C and Fortran programs.
 capi: setup
 	cargo build --release --locked -p knarr-capi
+	cargo rustc --release --locked -p knarr-capi --lib --no-default-features --crate-type staticlib
 	tools/install-capi.sh $(CAPI)
 
 # The command and what it uses, and what C and Fortran programs need.

@@ -6,6 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from conftest import sets_in
 from running import Ran, script
 
 CANNOT_BEGIN = 125
@@ -76,7 +77,7 @@ class Route:
 
     def steps(self) -> list[int]:
         """Steps that have a set; nothing else may be there."""
-        names = [path.name for path in self.sets.iterdir()] if self.sets.exists() else []
+        names = sets_in(self.sets) if self.sets.exists() else []
         assert all(name.startswith("step_") for name in names), names
         return sorted(int(name.removeprefix("step_")) for name in names)
 

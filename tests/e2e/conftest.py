@@ -35,6 +35,15 @@ FAMILIES = {
 }
 
 
+# Beside sets: what making them and restarting from them took.
+COSTS = ".knarr-costs.jsonl"
+
+
+def sets_in(folder: Path) -> list[str]:
+    """Names of everything in a folder of sets, but for what they took."""
+    return sorted(path.name for path in folder.iterdir() if path.name != COSTS)
+
+
 def outputs(folder: Path) -> list[Path]:
     """What a repack wrote into `folder`, without the plans it saves beside its outputs."""
     return sorted(path for path in folder.iterdir() if not path.name.endswith(".knarr.json"))

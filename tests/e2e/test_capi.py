@@ -81,6 +81,16 @@ def test_the_c_example_runs_shared_and_static(tmp_path: Path) -> None:
     assert run(tmp_path / "s", env={}).stdout == shared.stdout
 
 
+def test_the_shared_library_shows_nothing_but_its_interface() -> None:
+    need("nm", "binutils")
+    flags()
+    shown = run("nm", "-D", "--defined-only", PREFIX / "lib" / "libknarr.so").stdout.split("\n")
+    names = [line.split()[-1] for line in shown if line]
+    assert len(names) > 20 and [name for name in names if not name.startswith("knarr_")] == []
+    wanted = run("nm", "-D", "--undefined-only", PREFIX / "lib" / "libknarr.so").stdout
+    assert "H5" not in wanted
+
+
 def test_the_fortran_example_runs(tmp_path: Path) -> None:
     done = run(fortran_program(tmp_path, EXAMPLES / "fortran" / "field.f90"))
     assert re.search(r"chain: round:abs=0.01,from=300.0 .* for goal 'ratio'", done.stdout), done.stdout

@@ -10,6 +10,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from conftest import sets_in
+
 KILLS = 210
 RANKS = 3
 
@@ -79,5 +81,5 @@ def test_kills_leave_the_last_set_restorable(knarr, tmp_path):
         assert sets.restored(other) == wanted[other]
     for target in list(wanted):
         assert sets.start(target).wait() == 0
-    left = {path.name for path in sets.sets.iterdir()} - {target.name for target in wanted}
+    left = set(sets_in(sets.sets)) - {target.name for target in wanted}
     assert not left, "the next pack removes what killed ones left"

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import knarr
+from conftest import Knarr, sets_in
 from test_capi import EXAMPLES, MODULE, PREFIX, c_program, flags, fortran_program, need, run
 
 ROWS, COLUMNS = 120, 80
@@ -73,7 +74,7 @@ def test_programs_go_on_from_each_others_checkpoints(tmp_path: Path) -> None:
     assert "from step" not in run(program, sets, 25).stdout
     step, found = stored(sets, verify=True)
     assert step == 20 and np.allclose(found, heat(20), rtol=1e-13, atol=1e-300)
-    assert sorted(path.name for path in sets.iterdir()) == ["step_10", "step_20"]
+    assert sets_in(sets) == ["step_10", "step_20"]
     assert "from step 20 of 1 ranks" in run(program, sets, 30).stdout
     python = run(os.environ.get("KNARR_PYTHON", "python3"), EXAMPLES / "python" / "heat.py", sets, 45)
     assert "from step 30 of 1 ranks" in python.stdout
@@ -119,6 +120,29 @@ def test_python_programs_go_on_under_mpi(tmp_path: Path, name: str) -> None:
     assert step == 40 and np.allclose(found, heat(40), rtol=1e-12, atol=1e-300)
 
 
+@pytest.mark.parametrize("kind", ["shared", "static"])
+def test_files_of_the_programs_own_hdf5(tmp_path: Path, kind: str) -> None:
+    """The shared library finds their variables with an HDF5 of its own; the static one has none that could be met."""
+    need("h5cc", "libhdf5-dev")
+    program, sets, file = tmp_path / "files", tmp_path / "sets", tmp_path / "restart.h5"
+    static = [PREFIX / "lib" / "libknarr.a", "-lpthread", "-ldl", "-lm"]
+    libraries = flags("--libs") if kind == "shared" else static
+    source = Path(__file__).parent / "capi" / "files.c"
+    run("h5cc", "-shlib", source, "-o", program, *flags("--cflags")[:-1], *libraries, cwd=tmp_path)
+    told = run(program, sets, file, tmp_path / "other.h5").stdout
+    assert told.startswith("HDF5 "), told
+    for step in (1, 2, 3):
+        info = Knarr().json("checkpoint", "info", sets / f"step_{step}")
+        [added] = [rank for rank in info["ranks"] if rank["name"] == "rank-00000000/restart.h5"]
+        found = {variable["path"]: (variable["type"], variable["shape"]) for variable in added["variables"]}
+        wanted = {"/whole": ("f64", [400, 300]), "/chunks": ("f64", [400, 300])}
+        assert found == (wanted if kind == "shared" else {})
+        assert added["format"] == ("HDF5" if kind == "shared" else "unknown")
+    with knarr.Checkpoint(sets) as checkpoint:
+        checkpoint.restart(verify=True).restore_files(tmp_path / "back")
+    assert (tmp_path / "back" / "restart.h5").read_bytes() == file.read_bytes()
+
+
 def check_after_kill(sets: Path, before: int) -> int:
     """The newest set is whole and not older than what was there before."""
     if not any(path.name.startswith("step_") for path in sets.glob("*")):
@@ -144,7 +168,7 @@ def test_a_killed_program_leaves_its_last_checkpoint(tmp_path: Path) -> None:
     assert f"from step {step} of" in last.stdout
     assert check_after_kill(sets, step) == step + 10
     # What killed programs left behind is gone: half written sets, and arrays in memory.
-    assert all(path.name.startswith("step_") for path in sets.iterdir())
+    assert all(name.startswith("step_") for name in sets_in(sets))
     spools = Path("/dev/shm").glob(".knarr-spool-*")
     assert not [path for path in spools if int(path.name.split("-")[-2]) in killed]
 
@@ -239,6 +263,6 @@ def test_no_room_is_an_error(tmp_path: Path) -> None:
             with pytest.raises(OSError, match="free space"):
                 checkpoint.wait()
             assert checkpoint.restart().step == 1
-        assert [path.name for path in small.iterdir()] == ["step_1"]
+        assert sets_in(small) == ["step_1"]
     finally:
         subprocess.run(["umount", small], check=True)

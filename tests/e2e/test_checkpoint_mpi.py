@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import may_mount
+from conftest import may_mount, sets_in
 from test_checkpoint import hashes, hdf5
 
 FILES = 7
@@ -140,7 +140,7 @@ def test_the_error_of_one_rank_is_that_of_all(knarr, mpirun, files, tmp_path):
     pack = ("pack", "in", "-o", sets / "last", "--force", "--group-size", "1", "--goal", "speed")
     error = mpirun.fails(mpirun(3, *pack, before=ELSEWHERE, cwd=tmp_path))
     assert "rank 1 of 3: in/restart_" in error
-    assert hashes(sets) == before and os.listdir(sets) == ["last"]
+    assert hashes(sets) == before and sets_in(sets) == ["last"]
     error = mpirun.fails(mpirun(3, "restore", "sets/last", "-d", "out", before=ELSEWHERE, cwd=tmp_path))
     assert "rank 1 of 3: sets/last" in error and not (tmp_path / "out").exists()
     error = mpirun.fails(mpirun(2, "pack", tmp_path / "nothing", "-o", sets / "other"))
@@ -158,7 +158,7 @@ def test_a_full_disk_leaves_the_last_set_intact(knarr, mpirun, small_disk, tmp_p
     before = hashes(small_disk)
     error = mpirun.fails(mpirun(3, *pack))
     assert str(small_disk / "set") in error and "space" in error
-    assert hashes(small_disk) == before and os.listdir(small_disk) == ["set"]
+    assert hashes(small_disk) == before and sets_in(small_disk) == ["set"]
 
 
 def ranks_of(mpirun: int, program: Path) -> list[int]:
@@ -236,7 +236,7 @@ def test_a_killed_rank_ends_the_job_and_leaves_the_last_set(knarr, mpirun, tmp_p
     assert failed > 0, "no kill came in time"
     write()
     mpirun.ok(3, *pack)
-    assert os.listdir(sets) == ["set"], "the next pack removes what killed ones left"
+    assert sets_in(sets) == ["set"], "the next pack removes what killed ones left"
 
 
 def test_without_an_adapter_the_message_says_what_to_do(knarr, mpirun, files, tmp_path):

@@ -17,7 +17,7 @@ import netCDF4
 import numpy as np
 import pytest
 
-from conftest import KNARR
+from conftest import KNARR, sets_in
 
 TIME_LIMIT_S = 120
 PATTERN = "restart_{step}_{rank}.h5"
@@ -107,7 +107,7 @@ class Watch:
         }
 
     def names(self) -> list[str]:
-        return sorted(path.name for path in self.sets.iterdir())
+        return sets_in(self.sets)
 
 
 @pytest.fixture

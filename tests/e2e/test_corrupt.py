@@ -190,3 +190,26 @@ def test_nan_payloads_of_a_corrupt_looking_field_stay(knarr, tmp_path, out):
     knarr.repack(path, out / "a.h5")
     with h5py.File(out / "a.h5") as file:
         assert file["bits"][...].tobytes() == bits.tobytes()
+
+
+@pytest.mark.parametrize("fill", [None, "nothing"])
+def test_a_heap_that_hdf5_does_not_come_back_from(knarr, tmp_path, out, fill):
+    """Free space of no length: HDF5 2.x walks on the spot, for ever, in any call that looks for a string."""
+    whole, path = tmp_path / "whole.h5", tmp_path / "heap.h5"
+    with h5py.File(whole, "w") as file:
+        file["T"] = smooth_field((50, 60), seed=1)
+        words = file.create_dataset("words", (10,), h5py.string_dtype(), fillvalue=fill)
+        words[:3] = ["one", "two", "three"]
+    content = bytearray(whole.read_bytes())
+    heaps = [at for at in range(len(content)) if content[at : at + 4] == b"GCOL"]
+    assert heaps
+    for heap in heaps:
+        content[heap + 16 : heap + 40] = bytes(24)
+    path.write_bytes(content)
+    assert require_handled(knarr, path, out, "a.h5") == CORRUPT
+    for command in (["verify", whole, path], ["hash", path], *([["inspect", path]] if fill else [])):
+        assert "global heap is damaged" in knarr.fails(CORRUPT, *command, names=(path.name,))
+    # Checkpoints take it as it is.
+    knarr("checkpoint", "pack", path, "-o", out / "set")
+    knarr("checkpoint", "restore", out / "set", "-d", out / "back")
+    assert (out / "back" / path.name).read_bytes() == bytes(content)

@@ -24,6 +24,7 @@ from checkpoint_route import (
     program,
     rule,
 )
+from conftest import sets_in
 from running import Ran
 
 
@@ -178,7 +179,7 @@ def test_kills_of_the_launcher_lose_no_set_and_no_file(route):
     newest = int(re.search(r"restart from step (\d+)", restart(route).err)[1])
     assert newest in whole
     assert all(route.files()[path] == data for path, data in contents(newest).items())
-    left = [path.name for path in route.sets.iterdir() if not path.name.startswith("step_")]
+    left = [name for name in sets_in(route.sets) if not name.startswith("step_")]
     assert not left, "the next run removes what killed ones left"
 
 

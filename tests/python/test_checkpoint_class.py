@@ -221,7 +221,8 @@ def test_damaged_sets_are_passed_over_with_a_warning(tmp_path: Path) -> None:
             warnings.simplefilter("error")
             assert checkpoint.restart(1).step == 1
     write(tmp_path, 3, keep=1)
-    assert {path.name for path in tmp_path.iterdir()} == {"step_2", "step_3"}  # what cannot be read is left alone
+    left = {path.name for path in tmp_path.iterdir()} - {".knarr-costs.jsonl"}
+    assert left == {"step_2", "step_3"}  # what cannot be read is left alone
 
 
 def test_the_gil_is_released_while_a_step_is_waited_for(tmp_path: Path) -> None:

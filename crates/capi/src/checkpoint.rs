@@ -32,7 +32,12 @@ pub struct knarr_comm {
 
 impl knarr_checkpoint {
     pub(crate) fn open(directory: &str, options: &str, ranks: Box<dyn Comm>) -> Result<Self> {
-        let mut made = Options { memory: knarr_native::map_file, ..Options::default() };
+        let mut made = Options {
+            memory: knarr_native::map_file,
+            #[cfg(feature = "layouts")]
+            find: knarr_formats::layout::read,
+            ..Options::default()
+        };
         text::each(options, |key, value| made.set(key, value))?;
         let engine = Engine::new(knarr_native::codecs()?);
         Ok(Self { session: Session::open(&engine, ranks, Path::new(directory), made)? })

@@ -10,7 +10,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("knarr-formats", &["knarr-core"]),
     ("knarr-mpi", &["knarr-core"]),
     ("knarr-h5filter", &["knarr-core", "knarr-native"]),
-    ("knarr-capi", &["knarr-core", "knarr-native", "knarr-mpi"]),
+    ("knarr-capi", &["knarr-core", "knarr-native", "knarr-formats", "knarr-mpi"]),
     ("knarr-cli", &["knarr-core", "knarr-native", "knarr-formats", "knarr-mpi"]),
     ("knarr-preload", &["knarr-core"]),
     ("knarr-python", &["knarr-core", "knarr-native", "knarr-formats"]),

@@ -6,8 +6,9 @@ mod common;
 use std::io::Write;
 use std::path::Path;
 use std::sync::OnceLock;
+use std::time::Duration;
 
-use common::{Folder, script};
+use common::{Folder, damage_heaps, script};
 use knarr_core::array::ArraySpec;
 use knarr_core::chain::Chain;
 use knarr_core::codec::Hdf5Filter;
@@ -15,6 +16,8 @@ use knarr_core::error::{Error, ErrorKind};
 use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_core::testing::data::Random;
 use knarr_formats::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
+
+const TIME_LIMIT: Duration = Duration::from_mins(3);
 
 fn through_library(_: &[Hdf5Filter], _: &ArraySpec) -> Option<Chain> {
     None
@@ -69,6 +72,22 @@ fn files_that_cannot_be_opened_say_why() {
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         assert!(error.advice().is_some(), "{error}");
     }
+}
+
+/// HDF5 2.x does not come back from a heap whose free space has no length; it enters one for fill values of strings.
+#[test]
+fn damaged_heaps_are_refused() {
+    let folder = Folder::new();
+    let path = folder.file("heap.nc");
+    let mut bytes = std::fs::read(fixtures().join("model.nc")).unwrap();
+    damage_heaps(&mut bytes);
+    std::fs::write(&path, bytes).unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(open(&path).err()));
+    let error = receiver.recv_timeout(TIME_LIMIT).unwrap().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("heap.nc") && text.contains("the global heap is damaged: what lies at byte "), "{text}");
 }
 
 /// Reads everything; anything but a crash is right.

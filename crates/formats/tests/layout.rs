@@ -6,7 +6,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use common::{Folder, below, open, pick, program, region, script};
+use common::{Folder, below, damage_heaps, open, pick, program, region, script};
 use knarr_core::ErrorKind;
 use knarr_core::array::{Endian, swap_bytes};
 use knarr_core::checkpoint::layout::{Layout, StoredVariable};
@@ -284,12 +284,7 @@ fn damaged_files_give_layouts_that_hold_or_say_so() {
 fn damaged_heaps_are_not_entered() {
     let folder = Folder::new();
     let mut bytes = std::fs::read(fixtures().join("model.nc")).unwrap();
-    let heaps: Vec<usize> = (0..bytes.len() - 40).filter(|&at| bytes[at..].starts_with(b"GCOL")).collect();
-    assert!(!heaps.is_empty());
-    for heap in heaps {
-        // The first object of the heap: number 0 means free space; its length follows.
-        bytes[heap + 16..heap + 40].fill(0);
-    }
+    damage_heaps(&mut bytes);
     let path = folder.file("heap.nc");
     std::fs::write(&path, &bytes).unwrap();
     let whole = read(&fixtures().join("model.nc")).unwrap();

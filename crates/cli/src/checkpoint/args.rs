@@ -221,15 +221,18 @@ pub(crate) struct Prune {
 
 #[derive(Args, Debug)]
 pub(crate) struct Advise {
-    /// For how long a checkpoint stops the program, such as 12s or 1min 30s
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
-    pub(crate) cost: Duration,
-    /// From a failure until the program computes again
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
-    pub(crate) restart: Duration,
-    /// Mean time between failures of the whole job: that of one node divided by the number of nodes
+    /// Directory of sets: what 'knarr run', 'watch', the library, 'pack' and 'restore' measured there counts
+    #[arg(value_name = "SETS", default_value = ".")]
+    pub(crate) sets: PathBuf,
+    /// Mean time between failures of the whole job, such as 8h: that of one node divided by the number of nodes
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) mtbf: Duration,
+    /// For how long a checkpoint stops the program, such as 12s or 1min 30s [default: as measured]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) cost: Option<Duration>,
+    /// From a failure until the program computes again [default: the time of bringing files or arrays back, as measured]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) restart: Option<Duration>,
     /// Machine-readable output
     #[arg(long)]
     pub(crate) json: bool,

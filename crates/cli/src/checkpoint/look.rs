@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
 
 use super::steps::{Found, State};
+use super::times::{FileTime, file_time};
 use crate::run::processes::Identity;
 
 /// A directory in which restart files come.
@@ -28,6 +29,8 @@ pub(crate) struct Directory {
     may_come: bool,
     /// Files that are not to be found as long as they are so.
     passed_over: HashMap<PathBuf, State>,
+    /// When looking began, by the clock of this machine.
+    since: FileTime,
     /// Of the files that the pattern names, those that count.
     counts: Box<dyn Fn(&Path) -> bool + Send>,
 }
@@ -56,7 +59,8 @@ impl Directory {
         let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
         let sets = std::fs::canonicalize(sets).map_err(|error| Error::read(sets, &error))?;
         let (path, events, passed_over) = (path.to_owned(), inotify::init(flags).ok(), HashMap::new());
-        Ok(Self { path, pattern, sets, events, may_come: true, passed_over, counts })
+        let since = file_time(SystemTime::now());
+        Ok(Self { path, pattern, sets, events, may_come: true, passed_over, since, counts })
     }
 
     /// From now on finds no file that is there already, unless it is written again. Returns these files.
@@ -116,8 +120,10 @@ impl Directory {
             // A clock that runs ahead makes no file old.
             let age = SystemTime::now().duration_since(modified).unwrap_or_default();
             let state = State::of(&metadata);
+            // What was there before may have been written more than once.
+            let created = metadata.created().ok().map(file_time).filter(|created| *created >= self.since);
             if self.passed_over.get(&path) != Some(&state) && (self.counts)(&path) {
-                found.push(Found { step, rank, path, state, age });
+                found.push(Found { step, rank, path, state, age, created });
             }
         }
         Ok(())

@@ -13,6 +13,7 @@ mod restore;
 mod show;
 pub(crate) mod steps;
 mod stop;
+mod times;
 mod watch;
 pub(crate) mod watching;
 

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use knarr_core::checkpoint::sets::whole;
+use knarr_core::checkpoint::measured::{self, By, Measured};
+use knarr_core::checkpoint::sets::{directory_of, whole};
 use knarr_core::checkpoint::{Grouping, Member, PackOptions, Packed, Together, deal};
 use knarr_core::codec::CodecList;
 use knarr_core::comm::{self, Comm, ROOT, agree};
@@ -58,6 +59,7 @@ fn pack(arguments: &Pack, comm: &dyn Comm) -> Result<u8> {
     let part = together.pack_groups(&groups, &knarr_formats::layout::read, &*progress);
     drop(progress);
     if let Some(packed) = together.finish(comm, part)? {
+        measured::note(&arguments.output, &Measured::checkpoint(By::Pack, None, packed.seconds));
         if arguments.json {
             println!("{}", json(arguments, &options, &packed));
         } else {
@@ -81,8 +83,7 @@ fn prepared<'a>(arguments: &'a Pack, comm: &dyn Comm) -> Result<(Configured<'a>,
 
 /// The set beside `output` that was completed last, of those that are whole.
 fn last_beside(output: &Path, codecs: &CodecList) -> Option<PathBuf> {
-    let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let (sets, damaged) = whole(parent, codecs).ok()?;
+    let (sets, damaged) = whole(directory_of(output), codecs).ok()?;
     damaged.iter().for_each(|error| eprintln!("knarr: {error}; nothing is shared with that set"));
     sets.last().map(|set| set.path().to_owned())
 }

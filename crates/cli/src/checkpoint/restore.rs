@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use knarr_core::checkpoint::measured::{self, By, Measured};
 use knarr_core::checkpoint::{Damage, Set, extract, holders, refuse_existing_files, restore};
 use knarr_core::comm::{self, Comm, ROOT, agree};
 use knarr_core::engine::{Engine, Progress};
@@ -58,7 +59,11 @@ fn restored(arguments: &Restore, comm: &dyn Comm) -> Result<u8> {
         }
         all.files.sort_by_key(|file| file.rank);
         all.damage.sort_by_key(|damage| damage.rank);
-        print(arguments, &set, &ranks, &all, begin.elapsed().as_secs_f64());
+        let took = begin.elapsed();
+        if arguments.variables.is_empty() && all.files.len() == set.manifest().ranks.len() {
+            measured::note(&arguments.set, &Measured::restart(By::Restore, took));
+        }
+        print(arguments, &set, &ranks, &all, took.as_secs_f64());
         super::report(&all.damage)
     });
     comm::share(comm, &code)

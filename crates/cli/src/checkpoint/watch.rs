@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 
+use knarr_core::checkpoint::measured::By;
 use knarr_core::checkpoint::pattern::Pattern;
 use knarr_core::checkpoint::{Input, PackOptions};
 use knarr_core::config::Ranks;
@@ -47,6 +48,7 @@ pub(super) fn run(arguments: &Watch) -> Result<u8> {
         sets: arguments.output.clone(),
         remove: arguments.remove,
         keep: arguments.keep,
+        by: By::Watch,
     };
     let mut command = Command { arguments, configured, engine, stop, sets: Vec::new(), worst: None };
     watching.run(&mut command)?;

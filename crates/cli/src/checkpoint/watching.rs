@@ -6,6 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use knarr_core::checkpoint::measured::{self, By, Measured};
 use knarr_core::checkpoint::set::is_set;
 use knarr_core::checkpoint::sets::{lock, of_step, prune, sweep, when, whole};
 use knarr_core::checkpoint::{Input, PackOptions, Packed, pack};
@@ -82,6 +83,8 @@ pub(crate) struct Watching {
     pub(crate) remove: bool,
     /// How many of the newest sets stay; all if `None`.
     pub(crate) keep: Option<u32>,
+    /// Who says what a checkpoint took.
+    pub(crate) by: By,
 }
 
 impl Watching {
@@ -158,6 +161,7 @@ impl Watching {
         let options = PackOptions { force, base, ..host.options(&inputs)? };
         match in_background(&*host, step, &inputs, &target, &options) {
             Ok(packed) => {
+                measured::note(&target, &Measured::checkpoint(self.by, complete.written_in, packed.seconds));
                 host.packed(&Made { step, set: &target, files: inputs.len(), packed: &packed });
                 self.packed(host, step);
                 self.clear(host, complete);

@@ -17,6 +17,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use knarr_core::capture::{Event, Message};
+use knarr_core::checkpoint::measured::{self, By, Measured};
 use knarr_core::checkpoint::pattern::Pattern;
 use knarr_core::checkpoint::set::is_set;
 use knarr_core::checkpoint::sets;
@@ -128,7 +129,12 @@ impl Kept {
     /// As for [`bring_back`].
     pub(super) fn restart(&self, engine: &Engine, force: bool) -> Result<Option<Restarted>> {
         let places = Places { sets: &self.sets, root: &self.root, pattern: &self.names, force };
-        bring_back(engine, &places)
+        let begin = Instant::now();
+        let restarted = bring_back(engine, &places)?;
+        if let Some(Restarted { set, there: 0, .. }) = &restarted {
+            measured::note(set, &Measured::restart(By::Run, begin.elapsed()));
+        }
+        Ok(restarted)
     }
 
     pub(super) fn pattern(&self) -> &str {
@@ -320,6 +326,7 @@ impl Watched {
             sets: kept.sets,
             remove: kept.rule.remove_originals,
             keep: kept.rule.keep.map(std::num::NonZeroU32::get),
+            by: By::Run,
         };
         let mut told = String::new();
         while let Err(error) = watching.run(&mut self) {

@@ -4,7 +4,7 @@
 //! cut), `similarity` (which pieces are alike), [`scheme`] (how they are merged), `orders` and [`decide`] (what suits a
 //! class), `merge` and `group` (one file of frames), [`grouping`] (which ranks and processes), [`together`] and `part` (many
 //! processes), [`mod@pack`] (one), [`manifest`] and [`set`] (what lies on disk), [`restore`](mod@restore); apart: [`pattern`]
-//! (names of files), [`interval`] (how often).
+//! (names of files), [`measured`] and [`interval`] (what checkpoints take, and how often they pay).
 
 pub mod decide;
 pub mod extract;
@@ -15,6 +15,7 @@ pub mod interval;
 pub mod layout;
 pub mod library;
 pub mod manifest;
+pub mod measured;
 mod merge;
 mod names;
 mod npy;

@@ -17,6 +17,11 @@ pub fn of_step(directory: &Path, step: u64) -> PathBuf {
     directory.join(format!("{NAME}{step}"))
 }
 
+/// The directory that a set lies in.
+pub fn directory_of(set: &Path) -> &Path {
+    set.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// The time step that a set is of, as its name says.
 pub fn step(set: &Path) -> Option<u64> {
     set.file_name()?.to_str()?.strip_prefix(NAME)?.parse().ok()

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use knarr_core::array::{DType, Endian};
 use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
+use knarr_core::checkpoint::measured;
 use knarr_core::checkpoint::{Input, Member, PackOptions, Packed, Restored, Set, pack, restore};
 use knarr_core::codec::CodecList;
 use knarr_core::engine::{Engine, Silent};
@@ -28,10 +29,11 @@ impl Dir {
         self.0.join(name)
     }
 
-    /// Names of everything in a directory below.
+    /// Names of everything in a directory below, but for what sets took.
     pub(crate) fn names(&self, below: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.0.join(below)).unwrap();
         let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.retain(|name| name != measured::NAME);
         names.sort();
         names
     }

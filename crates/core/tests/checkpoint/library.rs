@@ -5,9 +5,11 @@
 
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use knarr_core::array::{ArraySpec, ArrayView, DType};
 use knarr_core::checkpoint::library::{Options, Region, Restart, Session, Share};
+use knarr_core::checkpoint::measured::{self, By};
 use knarr_core::checkpoint::{PackOptions, Scheme, sets};
 use knarr_core::comm::{Comm, Solo, Threads};
 use knarr_core::error::{Error, ErrorKind, Result};
@@ -279,6 +281,39 @@ fn old_sets_go_and_steps_that_are_there_are_not_replaced_unawares() {
     let error = open(&dir, Solo).unwrap().restart(Some(9), false).err().unwrap();
     assert!(error.to_string().contains("has those of steps: 11, 10"), "{error}");
     assert!(Session::open(&engine(1), Solo, &dir.join("sets"), Options { keep: Some(0), ..options(&dir) }).is_err());
+}
+
+/// One line for each step and restart, of rank 0, however many ranks there are.
+#[test]
+fn what_calls_take_is_noted_beside_the_sets() {
+    const NAP: Duration = Duration::from_millis(40);
+    let dir = Dir::new();
+    let whole = Region::whole(&[3, 30]);
+    let begin = Instant::now();
+    all(Threads::run(Threads::on_nodes(&[0, 0, 0]), |comm| {
+        let rank = comm.rank() as u64;
+        let mut session = open(&dir, comm)?;
+        let mine = Region::new([rank, 0], [1, 30]);
+        for step in 1..4 {
+            session.begin(step)?;
+            put_region(&mut session, 9, &whole.count, &mine)?;
+            session.commit()?;
+            // The program computes.
+            std::thread::sleep(NAP);
+            session.wait()?;
+        }
+        let restart = session.restart(Some(2), false)?.unwrap();
+        check_region(&restart, 9, &whole)?;
+        session.close()
+    }));
+    let passed = begin.elapsed().as_secs_f64();
+    let measured = measured::read(&dir.join("sets")).unwrap();
+    assert!(measured.iter().all(|one| one.by == By::Library), "{measured:?}");
+    let stopped: Vec<f64> = measured.iter().filter_map(|one| one.stopped_s).collect();
+    assert!(stopped.len() == 3 && stopped.iter().all(|&seconds| seconds > 0.0), "{measured:?}");
+    assert!(stopped.iter().sum::<f64>() < passed - 3.0 * NAP.as_secs_f64(), "{measured:?} in {passed}");
+    let restarts: Vec<f64> = measured.iter().filter_map(|one| one.restart_s).collect();
+    assert!(restarts.len() == 1 && restarts[0] > 0.0 && restarts[0] < passed, "{measured:?}");
 }
 
 #[test]

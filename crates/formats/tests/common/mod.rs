@@ -48,6 +48,16 @@ impl Drop for Folder {
     }
 }
 
+/// Makes the first object of every global heap of an HDF5 file free space without length.
+pub fn damage_heaps(bytes: &mut [u8]) {
+    let heaps: Vec<usize> = (0..bytes.len() - 40).filter(|&at| bytes[at..].starts_with(b"GCOL")).collect();
+    assert!(!heaps.is_empty());
+    for heap in heaps {
+        // Number 0 means free space; its length follows.
+        bytes[heap + 16..heap + 40].fill(0);
+    }
+}
+
 /// The interpreter with h5py, hdf5plugin and netCDF4: `KNARR_PYTHON`, or the one of the repository's `.venv`.
 fn python() -> PathBuf {
     let python = std::env::var_os("KNARR_PYTHON")

@@ -1,8 +1,9 @@
 //! Checkpoints that a program makes of its arrays, and restarts from.
 //!
 //! Reading order: [`region`], [`image`] (the array file of a rank), [`spool`] (where it lies until it is packed),
-//! [`restart`], [`session`] (what a program calls, on all its ranks).
+//! [`restart`], [`busy`] (what calls take), [`session`] (what a program calls, on all its ranks).
 
+mod busy;
 mod image;
 mod options;
 mod region;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use super::busy::Busy;
 use super::image::{Entry, FORMAT, HEAD, Index, Share};
 use super::region::{Region, assign};
 use crate::array::{DType, Endian, swap_bytes};
@@ -28,6 +29,8 @@ pub struct Restart {
     images: Vec<(usize, Index)>,
     /// Places of arrays, as numbers of array file and entry.
     names: BTreeMap<String, Vec<(usize, usize)>>,
+    /// What reading takes.
+    reading: Busy,
 }
 
 /// What a set says of an array.
@@ -142,7 +145,12 @@ impl Restart {
                 names.entry(entry.name.clone()).or_default().push((image, number));
             }
         }
-        Ok(Self { engine: engine.clone(), set, step, ranks, images, names })
+        Ok(Self { engine: engine.clone(), set, step, ranks, images, names, reading: Busy::default() })
+    }
+
+    /// Counts the time that this rank spends on reading.
+    pub(super) fn reading(&self) -> Busy {
+        self.reading.clone()
     }
 
     /// The step that was checkpointed.
@@ -261,6 +269,7 @@ impl Restart {
         parts: &[(usize, &Entry, Vec<Region>)],
         out: &mut [u8],
     ) -> Result<()> {
+        let _inside = self.reading.enter();
         let here = |error: Error| error.at(format!("array '{name}'")).at(self.path().display().to_string());
         let dtype = self.describe(name)?.dtype;
         let bytes = wanted.volume().and_then(|elements| elements.checked_mul(dtype.size() as u64));
@@ -325,6 +334,7 @@ impl Restart {
     /// `Usage` if another number of ranks made the checkpoint; `Exists` for files that are there, unless `force`;
     /// `Corrupt`, `Read` or `Write` for a file that cannot be restored: the others are.
     pub fn restore_files(&self, target: &Path, (rank, ranks): (u64, u64), force: bool) -> Result<Vec<PathBuf>> {
+        let _inside = self.reading.enter();
         if ranks != self.ranks {
             return Err(Error::usage(format!("{ranks} ranks ask for the files of {}", self.ranks))
                 .mend("restart on as many ranks: Knarr cannot divide files anew")

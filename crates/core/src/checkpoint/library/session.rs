@@ -4,16 +4,19 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::busy::Busy;
 use super::image::Share;
 use super::options::Options;
 use super::restart::{Restart, check_alike, files_of, image_of, indices};
 use super::spool::Spool;
 use crate::array::ArrayView;
 use crate::checkpoint::layout::Layout;
+use crate::checkpoint::measured::{self, By, Measured};
 use crate::checkpoint::sets;
 use crate::checkpoint::{Group, Grouping, Input, Member, PackOptions, Packed, Part, Set, Together, deal, verify};
 use crate::comm::{self, Comm, ROOT, agree, all_gather};
@@ -54,8 +57,19 @@ pub struct Session<C: Comm> {
     pending: Option<Pending>,
     last: Option<Committed>,
     warnings: Vec<Error>,
+    /// What the calls for a step take.
+    busy: Busy,
+    /// The restart that goes on until a step is begun.
+    restarting: Option<Restarting>,
     /// Ranks do different things: nothing can be done together any more.
     broken: Option<Error>,
+}
+
+/// What a restart takes.
+struct Restarting {
+    set: PathBuf,
+    opening: Duration,
+    reading: Busy,
 }
 
 /// A step that is handed over.
@@ -115,6 +129,8 @@ impl<C: Comm> Session<C> {
             pending: None,
             last: None,
             warnings: Vec::new(),
+            busy: Busy::default(),
+            restarting: None,
             broken: None,
         })
     }
@@ -142,6 +158,8 @@ impl<C: Comm> Session<C> {
     /// What became of the step before, and then nothing is begun; `Exists` if there is a set of this step, unless sets may
     /// be replaced, or if another program makes sets there.
     pub fn begin(&mut self, step: u64) -> Result<()> {
+        self.note_restart();
+        let _inside = self.busy.enter();
         self.open = None;
         let allowed = if self.comm.rank() == ROOT { self.may_begin(step) } else { Ok(()) };
         self.meet(Call::new("begin", Some(step)), allowed)?;
@@ -178,6 +196,7 @@ impl<C: Comm> Session<C> {
     /// `Usage` if no step was begun, or for a name, a region or a type that cannot be; `Write` if there is no room. After
     /// an error the step cannot be committed: [`Session::commit`] then returns it on all ranks.
     pub fn put(&mut self, name: &str, array: &ArrayView<'_>, share: Share) -> Result<()> {
+        let _inside = self.busy.enter();
         self.opened()?;
         let put = self.spool.put(name, array, share);
         self.note(put)
@@ -197,6 +216,7 @@ impl<C: Comm> Session<C> {
     /// `Usage` if no step was begun or for a name that cannot be; `NotFound` or `Read` for a file that cannot be read. After
     /// an error the step cannot be committed.
     pub fn add_file(&mut self, path: &Path, name: &str) -> Result<()> {
+        let _inside = self.busy.enter();
         let folder = files_of(self.comm.rank() as u64);
         let added = add(self.opened()?, path, &[&folder, name.as_bytes()].concat());
         self.note(added)
@@ -208,6 +228,7 @@ impl<C: Comm> Session<C> {
     /// On all ranks that of one: what `put` or `add_file` returned, arrays of one name that are not alike, sets that cannot
     /// be written. The step is given up then, and the sets that are there stay.
     pub fn commit(&mut self) -> Result<()> {
+        let _inside = self.busy.enter();
         let (rank, ranks) = self.ranks();
         let handed = match self.open.take() {
             None => Err(Error::usage("no step was begun").mend("call begin first")),
@@ -257,6 +278,7 @@ impl<C: Comm> Session<C> {
     /// # Errors
     /// What became of the step, on all ranks that of one: it is given up, and the sets that are there stay.
     pub fn test(&mut self) -> Result<bool> {
+        let _inside = self.busy.enter();
         let is_done = self.pending.as_ref().is_none_or(|pending| pending.thread.is_finished());
         let all = self.meet(Call::new("test", None), Ok(is_done))?;
         if all.iter().all(|&done| done) {
@@ -271,6 +293,11 @@ impl<C: Comm> Session<C> {
     /// # Errors
     /// As for [`Session::test`].
     pub fn wait(&mut self) -> Result<()> {
+        let _inside = self.busy.enter();
+        self.waited()
+    }
+
+    fn waited(&mut self) -> Result<()> {
         self.meet(Call::new("wait", None), Ok(()))?;
         self.settle()
     }
@@ -285,6 +312,7 @@ impl<C: Comm> Session<C> {
     pub fn restart(&mut self, step: Option<u64>, verify: bool) -> Result<Option<Restart>> {
         self.meet(Call::new("restart", step), Ok(()))?;
         self.settle()?;
+        let begin = Instant::now();
         let found = if self.comm.rank() == ROOT { self.find(step, verify) } else { Ok(None) };
         let found = agree(&self.comm, found)?;
         let mut message = Vec::new();
@@ -298,7 +326,9 @@ impl<C: Comm> Session<C> {
         }
         let mut reader = Reader::new("message", &message);
         let path: PathBuf = comm::read(reader.bytes()?)?;
-        agree(&self.comm, Restart::open(&self.engine, &path, reader.bytes()?)).map(Some)
+        let restart = agree(&self.comm, Restart::open(&self.engine, &path, reader.bytes()?))?;
+        self.restarting = Some(Restarting { set: path, opening: begin.elapsed(), reading: restart.reading() });
+        Ok(Some(restart))
     }
 
     /// Path of the set to restart from, with its indices.
@@ -344,7 +374,9 @@ impl<C: Comm> Session<C> {
     /// # Errors
     /// What became of the step; `Usage` if one was begun and not committed, which is not stored.
     pub fn close(mut self) -> Result<()> {
-        self.wait()?;
+        self.note_restart();
+        // Nothing is computed after it, so nothing is kept waiting.
+        self.waited()?;
         match self.open.take() {
             None => Ok(()),
             Some(Step { step, .. }) => {
@@ -356,7 +388,18 @@ impl<C: Comm> Session<C> {
 
     /// Completes the step that is under way, if there is one. All ranks have it, or none.
     fn settle(&mut self) -> Result<()> {
-        let Some(Pending { step, path, thread, .. }) = self.pending.take() else { return Ok(()) };
+        let Some(pending) = self.pending.take() else { return Ok(()) };
+        let completed = self.complete(pending);
+        // What calls take from now on is for the next step.
+        let stopped = self.busy.take();
+        if let Some(committed) = completed? {
+            measured::note(&committed.path, &Measured::checkpoint(By::Library, Some(stopped), committed.seconds));
+        }
+        Ok(())
+    }
+
+    /// What rank 0 has to tell of a step that was packed.
+    fn complete(&mut self, Pending { step, path, thread }: Pending) -> Result<Option<Committed>> {
         let joined = thread.join().map_err(|_| Error::internal("the thread that packs stopped"));
         let at_step = |error: Error| error.at(format!("checkpoint of step {step}"));
         let (together, part) = agree(&self.comm, joined).map_err(at_step)?;
@@ -372,7 +415,16 @@ impl<C: Comm> Session<C> {
             seconds,
         });
         self.last = comm::read(&self.comm.broadcast(ROOT, comm::written(&committed)?)?)?;
-        Ok(())
+        Ok(committed)
+    }
+
+    /// Notes what the restart took, unless nothing was read. The time of rank 0 stands for that of all.
+    fn note_restart(&mut self) {
+        let Some(Restarting { set, opening, reading }) = self.restarting.take() else { return };
+        let reading = reading.take();
+        if self.comm.rank() == ROOT && !reading.is_zero() {
+            measured::note(&set, &Measured::restart(By::Library, opening + reading));
+        }
     }
 
     fn prune(&mut self) {

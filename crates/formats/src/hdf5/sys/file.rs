@@ -12,7 +12,7 @@ use hdf5_metno_sys::h5p::{
     H5P_CLS_FILE_ACCESS, H5Pcreate, H5Pset_fclose_degree, H5Pset_file_locking, H5Pset_libver_bounds,
 };
 
-use super::{Address, Group, Id, Object, Plist, c_string, call, locked, made};
+use super::{Address, Group, Id, Object, Plist, c_string, call, heap_guard, locked, made};
 use hdf5_metno_sys::h5f::H5F_close_degree_t;
 use knarr_core::error::Result;
 
@@ -38,6 +38,7 @@ impl File {
         locked(|| {
             // SAFETY: the class identifier is valid once the library is open, which the lock ensures.
             let fapl = made("prepare the file", || unsafe { H5Pcreate(*H5P_CLS_FILE_ACCESS) })?;
+            heap_guard::guard(&fapl, &name)?;
             if !lock {
                 // SAFETY: `fapl` is a live file access list.
                 call("prepare the file", || unsafe { H5Pset_file_locking(fapl.raw(), 0, 1) })?;

@@ -7,6 +7,7 @@ mod attribute;
 mod dataset;
 mod datatype;
 mod file;
+mod heap_guard;
 mod inside;
 mod link;
 mod memory;

@@ -1,0 +1,320 @@
+//! A file driver that reads as HDF5's own does, and refuses damaged heaps that the library would not come back from.
+//!
+//! Values of variable length lie in *global heaps*: collections of objects, each with its length. The library walks over
+//! them when it loads one, and stands still at one that takes no room: for ever, holding its lock, in any call that
+//! touches the heap, such as `H5Dget_create_plist`. The driver sees the collection first.
+//!
+//! Format: HDF5 File Format Specification 3.0, section III.E.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::OnceLock;
+
+use hdf5_metno_sys::h5::{haddr_t, herr_t};
+use hdf5_metno_sys::h5e::{H5E_BADVALUE, H5E_DEFAULT, H5E_ERR_CLS, H5E_HEAP, H5Epush2};
+use hdf5_metno_sys::h5f::{H5F_ACC_RDONLY, H5F_mem_t};
+use hdf5_metno_sys::h5i::hid_t;
+use hdf5_metno_sys::h5p::{H5Pset_driver, H5Pset_fapl_sec2};
+
+use super::{Id, call};
+use knarr_core::codec::KNARR_FILTER;
+use knarr_core::error::{Error, Result};
+
+/// `H5FD_class_t` of HDF5 1.14 and 2.x, as far as it matters here: `H5FDdevelop.h`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Class {
+    version: c_uint,
+    value: c_int,
+    name: *const c_char,
+    maxaddr: haddr_t,
+    fc_degree: c_int,
+    /// `terminate` to `get_handle`.
+    before_read: [*const c_void; 22],
+    read: Option<Read>,
+    /// `write` to `ctl`.
+    after_read: [*const c_void; 11],
+    fl_map: [c_int; 7],
+}
+
+type Read = unsafe extern "C" fn(*mut Opened, c_int, hid_t, haddr_t, usize, *mut c_void) -> herr_t;
+
+// SAFETY: it is never changed, and what it points to is the library's for ever.
+unsafe impl Send for Class {}
+// SAFETY: as above.
+unsafe impl Sync for Class {}
+
+/// The beginning of `H5FD_t`.
+#[repr(C)]
+struct Opened {
+    driver_id: hid_t,
+    class: *const Class,
+    fileno: std::ffi::c_ulong,
+    access_flags: c_uint,
+    feature_flags: std::ffi::c_ulong,
+    maxaddr: haddr_t,
+    /// Where the superblock lies.
+    base_addr: haddr_t,
+}
+
+unsafe extern "C" {
+    fn H5FDopen(name: *const c_char, flags: c_uint, fapl: hid_t, maxaddr: haddr_t) -> *mut Opened;
+    fn H5FDclose(file: *mut Opened) -> herr_t;
+    fn H5FDregister(class: *const Class) -> hid_t;
+}
+
+/// HDF5's own driver, which reads.
+static PLAIN: OnceLock<Class> = OnceLock::new();
+/// The driver of this file.
+static GUARDED: OnceLock<hid_t> = OnceLock::new();
+
+/// Lets the file `name` be opened with the driver; to be called under the lock.
+///
+/// # Errors
+/// As for opening the file.
+pub(super) fn guard(fapl: &Id, name: &CStr) -> Result<()> {
+    // SAFETY: `fapl` is a live file access list.
+    call("prepare the file", || unsafe { H5Pset_fapl_sec2(fapl.raw()) })?;
+    let driver = match GUARDED.get() {
+        Some(driver) => *driver,
+        None => register(fapl, name)?,
+    };
+    // SAFETY: as above; the driver is registered, and has no settings.
+    call("prepare the file", || unsafe { H5Pset_driver(fapl.raw(), driver, std::ptr::null()) }).map(|_| ())
+}
+
+/// Makes the driver: all of it is HDF5's own, which an open file leads to, but for reading.
+fn register(fapl: &Id, name: &CStr) -> Result<hid_t> {
+    const ANY: haddr_t = haddr_t::MAX;
+    let mut plain = None;
+    call("open the file", || {
+        // SAFETY: `name` is NUL-terminated, and the list is live.
+        let file = unsafe { H5FDopen(name.as_ptr(), H5F_ACC_RDONLY, fapl.raw(), ANY) };
+        if file.is_null() {
+            return -1;
+        }
+        // SAFETY: an open file begins so, and its class is complete: `version` stands first in all versions of it.
+        plain = Some(unsafe { *(*file).class });
+        // SAFETY: it is open, and closed once.
+        unsafe { H5FDclose(file) }
+    })?;
+    let other = || Error::internal("HDF5 has another driver of files than it was built with");
+    let plain = plain.ok_or_else(other)?;
+    // SAFETY: names of drivers are NUL-terminated.
+    if plain.version != 1 || unsafe { CStr::from_ptr(plain.name) } != c"sec2" {
+        return Err(other());
+    }
+    let guarded = Class {
+        value: c_int::try_from(KNARR_FILTER).unwrap_or(c_int::MAX),
+        name: c"knarr".as_ptr(),
+        read: Some(read),
+        ..*PLAIN.get_or_init(|| plain)
+    };
+    // SAFETY: the class is complete, and copied.
+    let driver = call("prepare the file", || unsafe { H5FDregister(&raw const guarded) })?;
+    Ok(*GUARDED.get_or_init(|| driver))
+}
+
+/// Reads as HDF5's own driver does. Of a heap that the library would stand still in nothing is to be had.
+unsafe extern "C" fn read(
+    file: *mut Opened,
+    kind: c_int,
+    dxpl: hid_t,
+    addr: haddr_t,
+    size: usize,
+    buffer: *mut c_void,
+) -> herr_t {
+    let Some(plain) = PLAIN.get().and_then(|plain| plain.read) else { return -1 };
+    // SAFETY: passed on from the library.
+    let status = unsafe { plain(file, kind, dxpl, addr, size, buffer) };
+    let may_be_heap = kind == H5F_mem_t::H5FD_MEM_DRAW as c_int || kind == H5F_mem_t::H5FD_MEM_GHEAP as c_int;
+    if status < 0 || !may_be_heap || size < SIGNATURE.len() {
+        return status;
+    }
+    // SAFETY: the library has room for `size` bytes there, and all were read.
+    let bytes = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), size) };
+    if !bytes.starts_with(SIGNATURE) {
+        return status;
+    }
+    let at_file = |addr: haddr_t, out: &mut [u8]| {
+        // SAFETY: `out` has the room that it says. What lies behind the end of the file is read as zeros.
+        unsafe { plain(file, kind, dxpl, addr, out.len(), out.as_mut_ptr().cast()) >= 0 }
+    };
+    let mut superblock = [0; 16];
+    // SAFETY: the library passes an open file.
+    let is_read = at_file(unsafe { (*file).base_addr }, &mut superblock);
+    let width = if is_read { width_of_lengths(&superblock) } else { 8 };
+    let mut window = Window { at: 0, bytes: bytes.to_vec() };
+    let mut at_heap =
+        |offset: u64, out: &mut [u8]| window.read(offset, out, |at, out| at_file(addr.wrapping_add(at), out));
+    match standstill(width, &mut at_heap) {
+        None => status,
+        Some(offset) => {
+            // SAFETY: all texts are NUL-terminated; the message's one number is of the type that it names.
+            unsafe {
+                H5Epush2(
+                    H5E_DEFAULT,
+                    c"knarr".as_ptr(),
+                    c"read".as_ptr(),
+                    0,
+                    *H5E_ERR_CLS,
+                    *H5E_HEAP,
+                    *H5E_BADVALUE,
+                    c"the global heap is damaged: what lies at byte %llu of the file has no length".as_ptr(),
+                    addr.wrapping_add(offset),
+                );
+            }
+            -1
+        }
+    }
+}
+
+/// Bytes of a heap that were read last.
+struct Window {
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    const LENGTH: usize = 1 << 16;
+
+    fn read(&mut self, offset: u64, out: &mut [u8], fetch: impl FnOnce(u64, &mut [u8]) -> bool) -> bool {
+        let begin = |at: u64| usize::try_from(offset.wrapping_sub(at)).ok();
+        let inside =
+            |bytes: &[u8], at: u64| begin(at).is_some_and(|begin| begin.saturating_add(out.len()) <= bytes.len());
+        if !inside(&self.bytes, self.at) {
+            self.bytes.resize(Self::LENGTH, 0);
+            self.at = offset;
+            if !fetch(offset, &mut self.bytes) {
+                return false;
+            }
+        }
+        let found = begin(self.at).and_then(|begin| self.bytes.get(begin..)).and_then(|bytes| bytes.get(..out.len()));
+        found.is_some_and(|found| {
+            out.copy_from_slice(found);
+            true
+        })
+    }
+}
+
+/// What a collection begins with: its mark and version.
+const SIGNATURE: &[u8] = b"GCOL\x01";
+
+/// Bytes of a length in this file, as its superblock says (section II.A); 8 if it says nothing that can be.
+fn width_of_lengths(superblock: &[u8; 16]) -> usize {
+    let width = match superblock[8] {
+        0 | 1 => superblock[14],
+        _ => superblock[10],
+    };
+    let is_superblock = superblock.starts_with(b"\x89HDF\r\n\x1a\n");
+    if is_superblock && matches!(width, 2 | 4 | 8 | 16 | 32) { width.into() } else { 8 }
+}
+
+/// Offset of the object in a collection from which the library would not come on, if it gets there: it reckons in 64 bits
+/// that wrap around. `read` copies bytes of the collection.
+fn standstill(width: usize, read: &mut dyn FnMut(u64, &mut [u8]) -> bool) -> Option<u64> {
+    // Collection and objects begin with 8 bytes and a length, and lie at multiples of 8.
+    let mut head = [0; 40];
+    let head = head.get_mut(..8 + width)?;
+    let heading = (head.len() as u64).next_multiple_of(8);
+    let length = |head: &[u8]| {
+        let (low, high) = head.get(8..)?.split_at(width.min(8));
+        let low = low.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        high.iter().all(|byte| *byte == 0).then_some(low)
+    };
+    let end = if read(0, head) { length(head)? } else { return None };
+    let mut at = heading;
+    while end.checked_sub(at)? >= heading {
+        if !read(at, head) {
+            return None;
+        }
+        let is_free_space = head.starts_with(&[0, 0]);
+        let length = length(head)?;
+        let taken =
+            if is_free_space { length } else { (length.wrapping_add(7) / 8).wrapping_mul(8).wrapping_add(heading) };
+        if taken == 0 {
+            return Some(at);
+        }
+        // The library refuses what reaches over the end.
+        at = at.checked_add(taken)?;
+    }
+    None
+}
+
+#[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "test collections are small")]
+mod tests {
+    use super::*;
+
+    /// A collection of objects given as index and length, with lengths of `width` bytes.
+    fn collection(width: usize, end: u64, objects: &[(u16, u64)]) -> Vec<u8> {
+        let heading = (8 + width).next_multiple_of(8);
+        let put = |number: u64| [&number.to_le_bytes()[..width.min(8)], &vec![0; width.saturating_sub(8)]].concat();
+        let mut bytes = [b"GCOL\x01\0\0\0".to_vec(), put(end)].concat();
+        bytes.resize(heading, 0);
+        for (index, length) in objects {
+            let begin = bytes.len();
+            bytes.extend([&index.to_le_bytes()[..], &[1, 0, 0, 0, 0, 0], &put(*length)].concat());
+            let rest = if *index == 0 { (*length as usize).max(8 + width) } else { heading + *length as usize };
+            bytes.resize(begin + rest.next_multiple_of(8), 7);
+        }
+        bytes
+    }
+
+    fn found(width: usize, bytes: &[u8]) -> Option<u64> {
+        let mut window = Window { at: 0, bytes: bytes[..bytes.len().min(64)].to_vec() };
+        let fetch = |at: u64, out: &mut [u8]| {
+            out.fill(0);
+            let rest = bytes.get(at as usize..).unwrap_or_default();
+            let length = rest.len().min(out.len());
+            out[..length].copy_from_slice(&rest[..length]);
+            true
+        };
+        standstill(width, &mut |offset, out| window.read(offset, out, fetch))
+    }
+
+    #[test]
+    fn whole_collections_have_no_standstill() {
+        for width in [2, 4, 8, 16, 32] {
+            let heading = (8 + width as u64).next_multiple_of(8);
+            let objects = [(1, 5), (3, 0), (2, 9000), (0, 40)];
+            let end = heading + (heading + 8) + heading + (heading + 9000) + 40;
+            let bytes = collection(width, end, &objects);
+            assert_eq!(found(width, &bytes), None, "{width}");
+            // What lies behind the end does not matter.
+            assert_eq!(found(width, &[bytes, vec![0; 100]].concat()), None, "{width}");
+        }
+    }
+
+    #[test]
+    fn free_space_without_length_is_found_wherever_it_lies() {
+        for width in [2, 4, 8, 16] {
+            let heading = (8 + width as u64).next_multiple_of(8);
+            assert_eq!(found(width, &collection(width, 4096, &[(0, 0)])), Some(heading));
+            let behind = collection(width, 30_000, &[(1, 20_000), (0, 0)]);
+            assert_eq!(found(width, &behind), Some(2 * heading + 20_000), "{width}");
+        }
+    }
+
+    #[test]
+    fn lengths_that_wrap_around_are_found() {
+        let of = |length: u64| {
+            let mut bytes = collection(8, 4096, &[]);
+            bytes.extend([&[1, 0, 1, 0, 0, 0, 0, 0], &length.to_le_bytes()[..], &[7; 64]].concat());
+            found(8, &bytes)
+        };
+        for length in [u64::MAX - 22, u64::MAX - 15] {
+            assert_eq!(of(length), Some(16), "{length:x}");
+        }
+        // The library goes on behind these, or refuses them.
+        for length in [u64::MAX, u64::MAX - 14, u64::MAX / 2, 5000] {
+            assert_eq!(of(length), None, "{length:x}");
+        }
+    }
+
+    #[test]
+    fn superblocks_say_how_long_lengths_are() {
+        let old = *b"\x89HDF\r\n\x1a\n\x00\0\0\0\0\x08\x04\0";
+        let new = *b"\x89HDF\r\n\x1a\n\x03\x08\x10\0\0\0\0\0";
+        assert_eq!((width_of_lengths(&old), width_of_lengths(&new), width_of_lengths(&[1; 16])), (4, 16, 8));
+    }
+}
