@@ -312,7 +312,7 @@ def test_damage_names_the_variable_and_the_rest_comes_back(knarr, tmp_path):
         assert hashes(tmp_path / "out") == wanted
 
 
-def test_files_that_programs_add_come_back(tmp_path):
+def test_files_that_programs_add_come_back(knarr, tmp_path):
     path = tmp_path / "extra.h5"
     chunks = hdf5(path, 0)
     before = path.read_bytes()
@@ -321,7 +321,7 @@ def test_files_that_programs_add_come_back(tmp_path):
         checkpoint.put("T", field(0, (100, 100), "f8"))
         checkpoint.add_file(path)
         checkpoint.commit()
+    assert sum(unfiltered(knarr, tmp_path / "sets" / "step_1")) == chunks
     with knarr_package.Checkpoint(tmp_path / "sets") as checkpoint:
-        restart = checkpoint.restart()
-        [found] = restart.restore_files(tmp_path / "out")
-    assert chunks > 0 and found.read_bytes() == before
+        [found] = checkpoint.restart().restore_files(tmp_path / "out")
+    assert found.read_bytes() == before

@@ -1,13 +1,15 @@
 //! Files with chunks that went through filters: packed as their values where these lead back to the same bytes.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use knarr_core::array::{ArraySpec, DType, Endian};
+use knarr_core::array::{ArraySpec, ArrayView, DType, Endian};
 use knarr_core::chain::{Chain, Scratch};
 use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
 use knarr_core::checkpoint::manifest::testing::{body, read_body};
-use knarr_core::checkpoint::{PackOptions, Packed, Scheme, Set, extract, restore};
+use knarr_core::checkpoint::{PackOptions, Packed, Scheme, Set, extract, library, restore};
 use knarr_core::codec::{CodecList, Hdf5Filter};
+use knarr_core::comm::Solo;
 use knarr_core::engine::{Engine, Silent};
 use knarr_core::testing::data::Random;
 use knarr_core::{Error, ErrorKind};
@@ -342,7 +344,7 @@ fn chunks_that_come_out_otherwise_are_damage() {
 }
 
 /// The set `set` again, with another manifest.
-fn write(dir: &Dir, target: &std::path::Path, manifest: &knarr_core::checkpoint::manifest::Manifest) {
+fn write(dir: &Dir, target: &Path, manifest: &knarr_core::checkpoint::manifest::Manifest) {
     std::fs::create_dir_all(target).unwrap();
     for name in dir.names("set") {
         std::fs::copy(dir.join("set").join(&name), target.join(&name)).unwrap();
@@ -363,4 +365,31 @@ fn files_may_share_a_layout() {
     let [first, others @ ..] = packed.manifest.ranks.as_slice() else { unreachable!() };
     assert!(others.iter().all(|rank| Arc::ptr_eq(&rank.layout, &first.layout)));
     files.check(&engine(2), &dir.join("set"), &dir);
+}
+
+/// Files that a program adds are packed like those that a command is given.
+#[test]
+fn added_files_come_back() {
+    let dir = Dir::new();
+    let (bytes, ..) = file(0, &fields());
+    std::fs::write(dir.join("extra.h5"), &bytes).unwrap();
+    let find = |path: &Path| match library::layout(path)? {
+        Some(layout) => Ok(layout),
+        None => Ok(file(0, &fields()).1),
+    };
+    let options = library::Options { pack: options(), spool: Some(dir.join("")), find, ..library::Options::default() };
+    let mut session = library::Session::open(&engine(1), Solo, &dir.join("sets"), options).unwrap();
+    session.begin(7).unwrap();
+    let spec = ArraySpec::new(DType::F64, [100]);
+    let own = values(0, 0, 1);
+    session.put("T", &ArrayView::new(&spec, &own).unwrap(), library::Share::Own(vec![100])).unwrap();
+    session.add_file(&dir.join("extra.h5"), "extra.h5").unwrap();
+    session.commit().unwrap();
+    session.wait().unwrap();
+    let set = Set::open(&dir.join("sets/step_7"), &engine(1).codecs).unwrap();
+    assert_eq!(set.manifest().ranks.iter().map(|rank| rank.layout.unfiltered().0).sum::<usize>(), 3 + 3 + 5);
+    let restart = session.restart(None, true).unwrap().unwrap();
+    let [restored] = restart.restore_files(&dir.join("out"), (0, 1), false).unwrap().try_into().unwrap();
+    assert!(std::fs::read(restored).unwrap() == bytes);
+    session.close().unwrap();
 }
