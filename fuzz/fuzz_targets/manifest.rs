@@ -10,6 +10,7 @@ use knarr_core::array::{DType, Endian};
 use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
 use knarr_core::checkpoint::manifest::testing::{body, read_body};
 use knarr_core::checkpoint::{Input, PackOptions, pack};
+use knarr_core::codec::Hdf5Filter;
 use knarr_core::engine::{Engine, Silent};
 use libfuzzer_sys::fuzz_target;
 
@@ -50,7 +51,14 @@ static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| {
         shape: vec![256 * extents.len() as u64],
         extents,
     };
-    let variables = vec![variable("/a", vec![extent(100), extent(3000)]), variable("/b", vec![])];
+    // A chunk that is there as its values: equal bytes are shuffled into equal ones.
+    let shuffle = Hdf5Filter { id: 2, optional: false, cd_values: vec![8] };
+    let chunk = Extent { offset: 5100, length: 800, shape: [100].into(), filters: [shuffle].into() };
+    let variables = vec![
+        variable("/a", vec![extent(100), extent(3000)]),
+        variable("/b", vec![]),
+        variable("/c", vec![chunk]),
+    ];
     let find = |_: &std::path::Path| {
         Ok(Layout { format: "test".to_owned(), length: 6000, variables: variables.clone() })
     };

@@ -370,11 +370,11 @@ def test_newer_sets_and_no_sets_are_refused(knarr, tmp_path):
     knarr("checkpoint", "pack", tmp_path / "in", "-o", tmp_path / "set")
     manifest = tmp_path / "set" / "manifest.knarr"
     newer = bytearray(manifest.read_bytes())
-    newer[7] = 2
+    newer[7] = 3
     manifest.write_bytes(newer)
-    assert "version 2" in knarr.fails(5, "checkpoint", "info", tmp_path / "set")
+    assert "version 3" in knarr.fails(5, "checkpoint", "info", tmp_path / "set")
     assert "not a checkpoint set" in knarr.fails(3, "checkpoint", "info", tmp_path)
-    assert "version 2" in knarr("checkpoint", "list", tmp_path).stdout
+    assert "version 3" in knarr("checkpoint", "list", tmp_path).stdout
 
 
 def test_a_full_disk_leaves_the_last_set_intact(knarr, tmp_path):

@@ -1,6 +1,5 @@
 //! Sources and sinks: HDF5/netCDF-4, classic netCDF, Zarr, CSV, raw.
 
-mod cache;
 pub mod classic;
 pub mod csv;
 mod fills;

@@ -17,6 +17,7 @@ mod support;
 mod sz3;
 mod xz;
 mod zfp;
+mod zlib;
 mod zstd;
 
 pub use mapped::map_file;
@@ -58,6 +59,7 @@ pub fn codecs_with_plugins(directories: &[PathBuf]) -> Result<CodecList> {
         Arc::new(zfp::ZFP),
         Arc::new(zfp::ZFPY),
         Arc::new(lzf::Lzf),
+        Arc::new(zlib::Zlib),
     ];
     for codec in own {
         list.push(codec)?;

@@ -75,8 +75,9 @@ pub(super) fn info(arguments: &Info) -> Result<u8> {
             });
             let hash: String = rank.hash.iter().map(|byte| format!("{byte:02x}")).collect();
             serde_json::json!({
-                "name": rank.display(), "group": rank.group, "bytes": layout.length, "format": layout.format,
-                "blake3": hash, "variables": variables.collect::<Vec<_>>(),
+                "name": rank.display(), "group": rank.group, "bytes": rank.layout.file_length(),
+                "format": layout.format, "blake3": hash, "variables": variables.collect::<Vec<_>>(),
+                "unfiltered_chunks": rank.layout.unfiltered().0,
             })
         };
         let ranks: Vec<_> = manifest.ranks.iter().map(rank).collect();
@@ -105,6 +106,11 @@ pub(super) fn info(arguments: &Info) -> Result<u8> {
         manifest.summary.goal,
         manifest.summary.program
     );
+    let unfiltered = manifest.ranks.iter().map(|rank| rank.layout.unfiltered());
+    let (chunks, bytes) = unfiltered.fold((0, 0), |sum, (chunks, bytes)| (sum.0 + chunks, sum.1 + bytes));
+    if chunks > 0 {
+        println!("{chunks} filtered chunks, {} of the files, are held as their values", table::bytes(bytes));
+    }
     let rows: Vec<Vec<String>> = manifest
         .ranks
         .iter()
@@ -114,7 +120,7 @@ pub(super) fn info(arguments: &Info) -> Result<u8> {
             vec![
                 number.to_string(),
                 rank.group.to_string(),
-                table::bytes(layout.length),
+                table::bytes(rank.layout.file_length()),
                 layout.variables.len().to_string(),
                 layout.format.clone(),
                 rank.display(),

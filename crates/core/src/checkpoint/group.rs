@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::decide::{Decider, Decision};
@@ -10,13 +10,16 @@ use super::grouping::Group;
 use super::manifest::{FrameEntry, Manifest, RankFile, RankLayout, Store};
 use super::merge::{MergeBuffers, Merger};
 use super::part::{Counts, PackedGroup};
+use super::recipe::COPIES;
 use super::repeats::{Earlier, Repeats};
 use super::restore::reading;
-use super::scan::{Finder, Scanned, Watched, piece_hash, scan};
+use super::scan::{Finder, Scanned, Values, Watched, piece_hash, scan};
 use super::scheme::{LARGEST_FRAME, Merged, arrange};
 use super::set::{FrameBuffers, STORE_HEAD, Set, store_head};
 use super::similarity::{Class, whole_files};
 use super::together::Together;
+use super::unfiltered::is_worth;
+use crate::cache::ChunkCache;
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, Result};
 use crate::output::WriteBehind;
@@ -29,6 +32,8 @@ const PATIENCE: f64 = 1.0;
 
 /// What a worker takes: copies of a frame that were fetched, merged, two of the chain, proof, result.
 pub(super) const WORKER: u64 = 6 * LARGEST_FRAME;
+/// What part of the memory chunks may take that were decoded and of which more will be needed.
+const CACHED: u64 = 8;
 
 /// Packs groups of one set.
 pub(super) struct GroupPacker<'a> {
@@ -58,12 +63,10 @@ impl GroupPacker<'_> {
             return Err(Error::usage(format!("group {} has {} ranks", group.number, members.len()))
                 .mend(format!("the groups of this set have 1 to {} ranks", options.group_size)));
         }
-        let lengths = members.iter().map(|member| std::fs::metadata(&member.input.path).map_or(0, |file| file.len()));
-        progress.begin("reading", lengths.sum());
-        let files = engine.parallel(members.len(), |index| match members.get(index) {
-            Some(member) => scan(engine, &member.input.path, self.find, progress),
-            None => Err(Error::internal("no such input")),
-        })?;
+        let paths: Vec<&Path> = members.iter().map(|member| member.input.path.as_path()).collect();
+        // The schemes that know nothing of variables merge files as they are.
+        let unfiltering = options.scheme.is_aware() && is_worth(engine, &options.goal);
+        let files = scan(engine, &paths, self.find, unfiltering, progress)?;
         let mut packed = described(group, &files);
         let repeats = self.repeats(&files, &mut packed.manifest)?;
         let cut: Vec<_> = files.iter().map(|file| (&file.layout, file.pieces.as_slice())).collect();
@@ -72,9 +75,12 @@ impl GroupPacker<'_> {
             true => options.similarity.classes(&cut, is_kept),
             false => whole_files(&cut, is_kept),
         };
-        let merger = Merger { files: &files };
+        // Workers decode chunks to fetch pieces of them.
+        let chunk = COPIES * files.iter().map(|file| file.recipe.largest()).max().unwrap_or(0);
+        let cache = ChunkCache::new(usize::try_from(engine.max_mem / CACHED).unwrap_or(usize::MAX));
+        let merger = Merger { files: &files, values: Values { codecs: &engine.codecs, cache } };
         let packer = Packer {
-            engine: Engine { patience: PATIENCE, ..engine.fitting(WORKER) },
+            engine: Engine { patience: PATIENCE, ..engine.fitting(WORKER + chunk) },
             goal: options.goal.clone(),
             quality: Quality::LOSSLESS,
             chain: None,
@@ -95,7 +101,9 @@ impl GroupPacker<'_> {
         };
         progress.begin("choosing", classes.len() as u64);
         let mut decisions = decider.decide(&classes, &|| progress.advance(1))?;
-        packed.counts.written = self.write(&mut packed.manifest, &classes, &mut decisions, &merger, &repeats)?;
+        let engine = engine.fitting(2 * WORKER + chunk);
+        packed.counts.written =
+            self.write(&engine, &mut packed.manifest, &classes, &mut decisions, &merger, &repeats)?;
         (packed.counts.repeated, packed.counts.reused) = repeats.spared(&files);
         packed.manifest.summary.decisions = decisions;
         Ok((packed, files.into_iter().map(Scanned::into_watched).collect()))
@@ -126,6 +134,7 @@ impl GroupPacker<'_> {
     /// Writes what is left into a store, enters it in the manifest and returns its bytes; none if nothing is left.
     fn write(
         &self,
+        engine: &Engine,
         manifest: &mut Manifest,
         classes: &[Class],
         decisions: &mut [Decision],
@@ -148,12 +157,11 @@ impl GroupPacker<'_> {
         self.progress.begin("packing", jobs.iter().map(|job| merger.bytes(&job.merged)).sum());
         let mut store = StoreFile::create(self.set, &manifest.ranks)?;
         let store_number = manifest.stores.len();
-        let (engine, verify, frames) = (&self.set.engine, self.set.options.verify, &mut manifest.frames);
+        let (verify, frames) = (self.set.options.verify, &mut manifest.frames);
         let numbers: Vec<usize> = classes.iter().map(|class| entered(&mut manifest.classes, &class.key)).collect();
-        let workers = engine.fitting(2 * WORKER).jobs;
         let mut next = jobs.iter();
         in_order(
-            Work { engine, jobs: workers, window: engine.max_mem / 4, total: jobs.len() as u64 },
+            Work { engine, jobs: engine.jobs, window: engine.max_mem / 4, total: jobs.len() as u64 },
             |number| job(&jobs, number).map_or(0, |job| merger.weight(&job.merged)),
             |buffers: &mut MergeBuffers, number| {
                 let job = job(&jobs, number)?;
@@ -220,8 +228,14 @@ fn described(group: &Group, files: &[Scanned]) -> PackedGroup {
             counts.carried_whole.push((member.input.name.clone(), why.clone()));
         }
         // Equal layouts of ranks are found when the parts are put together.
-        let layout = Arc::new(RankLayout { layout: file.layout.clone(), pieces: file.pieces.clone() });
-        manifest.ranks.push(RankFile { name: member.input.name.clone(), group: group.number, hash: file.hash, layout });
+        let layout =
+            RankLayout { layout: file.layout.clone(), recipe: file.recipe.clone(), pieces: file.pieces.clone() };
+        manifest.ranks.push(RankFile {
+            name: member.input.name.clone(),
+            group: group.number,
+            hash: file.hash,
+            layout: Arc::new(layout),
+        });
     }
     PackedGroup { manifest, ranks: group.members.iter().map(|member| member.rank).collect(), counts }
 }

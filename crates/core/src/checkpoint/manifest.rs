@@ -1,25 +1,30 @@
 //! The manifest of a set: which files it holds, and where their pieces lie. Its bytes are described in `docs/format.md`.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::decide::Decision;
-use super::layout::{Extent, Layout, StoredVariable};
+use super::layout::Layout;
 use super::names;
 use super::pieces::{Piece, cut};
+use super::recipe::{Chunk, Recipe};
 use super::scan::PieceHash;
 use super::scheme::Scheme;
-use crate::array::{ArraySpec, DType, Endian};
+use super::tables::{Column, put_layouts, put_recipes, read_layouts, read_recipes};
+use crate::array::{ArraySpec, DType};
 use crate::chain::{Chain, Scratch};
-use crate::codec::{CodecList, Hdf5Filter};
+use crate::codec::CodecList;
 use crate::error::{Error, Result};
-use crate::frame::{self, numbered_dtype};
+use crate::frame;
 use crate::wire::{Reader, put_bytes, put_column, put_number};
 
 /// First bytes of a manifest; the last one is the version.
 const MAGIC: [u8; 7] = *b"KNARRCK";
-/// Version of the set format that is written.
-pub const VERSION: u8 = 1;
+/// Latest version of the set format. Sets that need nothing of it are written as version 1.
+pub const VERSION: u8 = 2;
+/// The first version with files that are packed in their unfiltered form.
+const UNFILTERED: u8 = 2;
 /// Pieces of at least this many bytes have their hash in the manifest, for later sets to find them again.
 pub(super) const HASHED: u64 = 4096;
 /// A manifest is not larger than this when it is decoded.
@@ -72,12 +77,15 @@ pub struct RankFile {
     pub layout: Arc<RankLayout>,
 }
 
-/// A layout and the pieces it is cut into.
+/// The layout of a file's unfiltered form, which is the file itself if no chunk of it was decoded, and the pieces it is
+/// cut into.
 #[derive(Debug, PartialEq)]
 pub struct RankLayout {
-    /// Where the variables lie.
+    /// Where the variables lie in the unfiltered form.
     pub layout: Layout,
-    /// The pieces, in file order.
+    /// How the file is made from it.
+    pub(super) recipe: Recipe,
+    /// The pieces, in the order of their offsets.
     pub(super) pieces: Vec<Piece>,
 }
 
@@ -119,10 +127,36 @@ pub(super) struct StoredPiece {
 
 impl RankLayout {
     /// # Errors
-    /// What [`cut`] reports.
-    fn read(layout: Layout, most: usize) -> Result<Self> {
+    /// What [`cut`] reports; `Corrupt` if the recipe is not one of this layout.
+    fn read(layout: Layout, recipe: Recipe, most: usize) -> Result<Self> {
+        recipe.file_length(layout.length)?;
         let pieces = cut(&layout, most)?;
-        Ok(Self { layout, pieces })
+        // Who restores puts the values of a chunk together from whole pieces.
+        let ends = |chunk: &Chunk| [chunk.offset, chunk.offset.saturating_add(chunk.length)];
+        let is_cut = |&at: &u64| at == layout.length || pieces.binary_search_by_key(&at, |piece| piece.offset).is_ok();
+        if !recipe.chunks().iter().flat_map(ends).all(|at| is_cut(&at)) {
+            return Err(Error::corrupt("a chunk that is no whole pieces"));
+        }
+        Ok(Self { layout, recipe, pieces })
+    }
+
+    /// Bytes of the file.
+    pub fn file_length(&self) -> u64 {
+        self.recipe.file_length(self.layout.length).unwrap_or(self.layout.length)
+    }
+
+    /// Paths of the variables with chunks that the set holds as their values.
+    pub(super) fn unfiltered_variables(&self) -> Vec<String> {
+        let number = |chunk: &Chunk| self.pieces.partition_point(|piece| piece.offset < chunk.offset);
+        let pieces = self.recipe.chunks().iter().filter_map(|chunk| self.pieces.get(number(chunk)));
+        let numbers: BTreeSet<usize> = pieces.filter_map(|piece| piece.variable).collect();
+        numbers.into_iter().filter_map(|number| Some(self.layout.variables.get(number)?.path.clone())).collect()
+    }
+
+    /// Chunks that the set holds as their values, and bytes that they have in the file.
+    pub fn unfiltered(&self) -> (usize, u64) {
+        let chunks = self.recipe.chunks();
+        (chunks.len(), chunks.iter().map(|chunk| chunk.stored_length).sum())
     }
 }
 
@@ -147,7 +181,17 @@ impl FrameEntry {
 impl Manifest {
     /// Bytes of all ranks' files.
     pub fn raw_bytes(&self) -> u64 {
+        self.ranks.iter().map(|rank| rank.layout.file_length()).sum()
+    }
+
+    /// Bytes of the pieces of all ranks: of their files' unfiltered forms.
+    pub(super) fn unfiltered_bytes(&self) -> u64 {
         self.ranks.iter().map(|rank| rank.layout.layout.length).sum()
+    }
+
+    /// The version that is needed to say all of it.
+    fn version(&self) -> u8 {
+        if self.ranks.iter().any(|rank| !rank.layout.recipe.is_empty()) { UNFILTERED } else { 1 }
     }
 
     /// The bytes of the file `manifest.knarr`.
@@ -156,20 +200,21 @@ impl Manifest {
     /// `Internal` if the summary cannot be written; what the codec reports.
     pub(super) fn write(&self, codecs: &CodecList) -> Result<Vec<u8>> {
         let body = self.body()?;
+        let (version, body) = body.split_first().ok_or_else(|| Error::internal("a manifest without a version"))?;
         let spec = ArraySpec::new(DType::U8, [body.len()]);
         let chain = Chain::prepare(codecs, &"brotli:5".parse()?, &spec)?;
         let (mut payload, mut framed) = (Vec::new(), Vec::new());
-        chain.encode(&body, &mut Scratch::default(), &mut payload)?;
+        chain.encode(body, &mut Scratch::default(), &mut payload)?;
         frame::write(&chain, &payload, &mut framed)?;
-        Ok([&MAGIC[..], &[VERSION], &framed].concat())
+        Ok([&MAGIC[..], &[*version], &framed].concat())
     }
 
-    /// What the frame of the file holds.
+    /// The version, and what the frame of the file holds.
     ///
     /// # Errors
     /// `Internal` if the summary cannot be written.
     pub(super) fn body(&self) -> Result<Vec<u8>> {
-        let mut out = Vec::new();
+        let mut out = vec![self.version()];
         let summary = serde_json::to_vec(&self.summary).map_err(|error| Error::internal(error.to_string()))?;
         put_bytes(&mut out, &summary);
         let mut layouts: Vec<&Arc<RankLayout>> = Vec::new();
@@ -183,6 +228,9 @@ impl Manifest {
             numbers.push(number as u64);
         }
         put_layouts(&mut out, &layouts)?;
+        if self.version() >= UNFILTERED {
+            put_recipes(&mut out, &layouts)?;
+        }
         put_column(&mut out, &numbers);
         put_column(&mut out, &self.ranks.iter().map(|rank| rank.group as u64).collect::<Vec<_>>());
         for rank in &self.ranks {
@@ -231,14 +279,16 @@ impl Manifest {
         let Some((head, framed)) = bytes.split_at_checked(MAGIC.len() + 1) else {
             return Err(Error::corrupt("the manifest ends early"));
         };
-        match head.split_last() {
-            Some((&VERSION, magic)) if magic == MAGIC => {}
+        let version = match head.split_last() {
+            Some((&version @ 1..=VERSION, magic)) if magic == MAGIC => version,
             Some((&version, magic)) if magic == MAGIC => {
-                return Err(Error::unsupported(format!("set format version {version}, this Knarr reads {VERSION}"))
-                    .mend("use the version of Knarr that wrote the set, or a newer one"));
+                return Err(Error::unsupported(format!(
+                    "set format version {version}, this Knarr reads 1 to {VERSION}"
+                ))
+                .mend("use the version of Knarr that wrote the set, or a newer one"));
             }
             _ => return Err(Error::corrupt("not the manifest of a checkpoint set")),
-        }
+        };
         let framed = frame::read(framed)?;
         let length = framed.array.byte_len();
         if length > LARGEST || length / MOST_GROWTH > framed.payload.len() {
@@ -246,7 +296,7 @@ impl Manifest {
         }
         let mut body = Vec::new();
         framed.decode(codecs, &mut Scratch::default(), &mut body)?;
-        Self::read_body(&body)
+        Self::read_version(version, &body)
     }
 
     /// Reads what [`Manifest::body`] made, which is hostile.
@@ -254,18 +304,38 @@ impl Manifest {
     /// # Errors
     /// `Corrupt` for everything that does not describe whole files.
     pub(super) fn read_body(body: &[u8]) -> Result<Self> {
+        match body.split_first() {
+            Some((&version @ 1..=VERSION, body)) => Self::read_version(version, body),
+            _ => Err(Error::corrupt("manifest of an impossible version")),
+        }
+    }
+
+    fn read_version(version: u8, body: &[u8]) -> Result<Self> {
         let mut reader = Reader::new("manifest", body);
-        let manifest = Self::parse(&mut reader)?;
+        let manifest = Self::parse(version, &mut reader)?;
         if reader.left() > 0 {
             return Err(Error::corrupt("bytes follow the manifest"));
         }
         manifest.check()?;
+        // There is one way to write a manifest.
+        if manifest.version() != version {
+            return Err(Error::corrupt("a manifest of a later version than it needs"));
+        }
         Ok(manifest)
     }
 
-    fn parse(reader: &mut Reader<'_>) -> Result<Self> {
+    fn parse(version: u8, reader: &mut Reader<'_>) -> Result<Self> {
         let summary: Summary = serde_json::from_slice(reader.bytes()?).map_err(|_| reader.impossible("summary"))?;
         let layouts = read_layouts(reader)?;
+        let recipes = match version {
+            UNFILTERED.. => read_recipes(reader, layouts.len())?,
+            _ => vec![Recipe::default(); layouts.len()],
+        };
+        let layouts: Vec<Arc<RankLayout>> = layouts
+            .into_iter()
+            .zip(recipes)
+            .map(|(layout, recipe)| RankLayout::read(layout, recipe, reader.left()).map(Arc::new))
+            .collect::<Result<_>>()?;
         let (numbers, groups) = (reader.column()?, reader.column()?);
         let mut ranks = Vec::new();
         for (number, group) in numbers.iter().zip(&groups) {
@@ -323,163 +393,6 @@ impl Manifest {
             None => Ok(()),
         }
     }
-}
-
-fn put_layouts(out: &mut Vec<u8>, layouts: &[&Arc<RankLayout>]) -> Result<()> {
-    let layouts: Vec<&Layout> = layouts.iter().map(|layout| &layout.layout).collect();
-    put_number(out, layouts.len() as u64);
-    let variables = || layouts.iter().flat_map(|layout| &layout.variables);
-    let extents = || variables().flat_map(|variable| &variable.extents);
-    let mut texts: Vec<&[u8]> = Vec::new();
-    let mut known = std::collections::HashMap::new();
-    let mut paths = Vec::new();
-    for variable in variables() {
-        paths.push(*known.entry(variable.path.as_str()).or_insert_with(|| {
-            texts.push(variable.path.as_bytes());
-            texts.len() as u64 - 1
-        }));
-    }
-    let mut filters: Vec<Vec<u8>> = Vec::new();
-    let mut filtered = Vec::new();
-    for extent in extents() {
-        let text = if extent.filters.is_empty() {
-            Vec::new()
-        } else {
-            serde_json::to_vec(&*extent.filters).map_err(|error| Error::internal(error.to_string()))?
-        };
-        let place = filters.iter().position(|other| *other == text).unwrap_or_else(|| {
-            filters.push(text);
-            filters.len() - 1
-        });
-        filtered.push(place as u64);
-    }
-    for table in [texts, filters.iter().map(Vec::as_slice).collect()] {
-        put_number(out, table.len() as u64);
-        table.iter().for_each(|text| put_bytes(out, text));
-    }
-    for layout in &layouts {
-        put_bytes(out, layout.format.as_bytes());
-        put_number(out, layout.length);
-    }
-    put_column(out, &layouts.iter().map(|layout| layout.variables.len() as u64).collect::<Vec<_>>());
-    put_column(out, &paths);
-    put_column(out, &variables().map(|variable| u64::from(frame::dtype_number(variable.dtype))).collect::<Vec<_>>());
-    put_column(out, &variables().map(|variable| variable.dtype.size() as u64).collect::<Vec<_>>());
-    put_column(out, &variables().map(|variable| u64::from(variable.endian == Endian::Big)).collect::<Vec<_>>());
-    put_column(out, &variables().map(|variable| variable.shape.len() as u64).collect::<Vec<_>>());
-    put_column(out, &variables().flat_map(|variable| &variable.shape).copied().collect::<Vec<_>>());
-    put_column(out, &variables().map(|variable| variable.extents.len() as u64).collect::<Vec<_>>());
-    put_column(out, &extents().map(|extent| extent.offset).collect::<Vec<_>>());
-    put_column(out, &extents().map(|extent| extent.length).collect::<Vec<_>>());
-    put_column(out, &filtered);
-    put_column(out, &extents().map(|extent| extent.shape.len() as u64).collect::<Vec<_>>());
-    put_column(out, &extents().flat_map(|extent| extent.shape.iter()).copied().collect::<Vec<_>>());
-    Ok(())
-}
-
-/// A column that is taken from number by number.
-struct Column(std::vec::IntoIter<u64>);
-
-impl Column {
-    fn read(reader: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self(reader.column()?.into_iter()))
-    }
-
-    fn next(&mut self) -> Result<u64> {
-        self.0.next().ok_or_else(|| Error::corrupt("a column of the manifest ends early"))
-    }
-
-    fn index(&mut self) -> Result<usize> {
-        usize::try_from(self.next()?).map_err(|_| Error::corrupt("manifest with an impossible number"))
-    }
-
-    /// As many numbers as the next one of `counts` says.
-    fn several(&mut self, counts: &mut Self) -> Result<Vec<u64>> {
-        let count = counts.index()?;
-        if count > self.0.len() {
-            return Err(Error::corrupt("a column of the manifest ends early"));
-        }
-        Ok(self.0.by_ref().take(count).collect())
-    }
-}
-
-fn texts<'a>(reader: &mut Reader<'a>) -> Result<Vec<&'a [u8]>> {
-    let mut texts = Vec::new();
-    for _ in 0..reader.number()? {
-        texts.push(reader.bytes()?);
-    }
-    Ok(texts)
-}
-
-fn read_layouts(reader: &mut Reader<'_>) -> Result<Vec<Arc<RankLayout>>> {
-    let count = reader.number()?;
-    let paths = texts(reader)?;
-    let filters: Vec<Arc<[Hdf5Filter]>> = texts(reader)?
-        .into_iter()
-        .map(|text| match text {
-            [] => Ok(Arc::default()),
-            _ => serde_json::from_slice::<Vec<Hdf5Filter>>(text).map(Arc::from),
-        })
-        .collect::<Result<_, _>>()
-        .map_err(|_| reader.impossible("filter"))?;
-    let mut heads = Vec::new();
-    for _ in 0..count {
-        let format = str::from_utf8(reader.bytes()?).map_err(|_| reader.impossible("format"))?.to_owned();
-        heads.push((format, reader.number()?));
-    }
-    let mut columns = [const { None }; 13];
-    for column in &mut columns {
-        *column = Some(Column::read(reader)?);
-    }
-    let [
-        Some(mut variables),
-        Some(mut path),
-        Some(mut kind),
-        Some(mut size),
-        Some(mut big),
-        Some(mut rank),
-        Some(mut shape),
-        Some(mut extents),
-        Some(mut offset),
-        Some(mut length),
-        Some(mut filter),
-        Some(mut extent_rank),
-        Some(mut extent_shape),
-    ] = columns
-    else {
-        return Err(Error::internal("columns of a manifest"));
-    };
-    let mut layouts = Vec::new();
-    for (format, file_length) in heads {
-        let mut layout = Layout { format, length: file_length, variables: Vec::new() };
-        for _ in 0..variables.next()? {
-            let name = paths.get(path.index()?).and_then(|path| str::from_utf8(path).ok());
-            let bytes = u32::try_from(size.next()?).map_err(|_| reader.impossible("element size"))?;
-            let kind = u8::try_from(kind.next()?).map_err(|_| reader.impossible("type"))?;
-            let dtype = numbered_dtype(kind, || Ok(bytes))?.ok_or_else(|| reader.impossible("type"))?;
-            let endian = if big.next()? == 0 { Endian::Little } else { Endian::Big };
-            let mut variable = StoredVariable {
-                path: name.ok_or_else(|| reader.impossible("path"))?.to_owned(),
-                dtype,
-                endian,
-                shape: shape.several(&mut rank)?,
-                extents: Vec::new(),
-            };
-            for _ in 0..extents.next()? {
-                let filters = filters.get(filter.index()?).ok_or_else(|| reader.impossible("filter"))?;
-                let filters = Arc::clone(filters);
-                let shape = extent_shape.several(&mut extent_rank)?;
-                // Pieces of one variable share what is alike, as there may be millions.
-                let before = variable.extents.last().map(|extent: &Extent| &extent.shape);
-                let shape =
-                    before.filter(|before| ***before == *shape).map_or_else(|| shape.as_slice().into(), Arc::clone);
-                variable.extents.push(Extent { offset: offset.next()?, length: length.next()?, shape, filters });
-            }
-            layout.variables.push(variable);
-        }
-        layouts.push(Arc::new(RankLayout::read(layout, reader.left())?));
-    }
-    Ok(layouts)
 }
 
 fn read_frames(reader: &mut Reader<'_>, ranks: &[RankFile]) -> Result<Vec<FrameEntry>> {
@@ -542,13 +455,22 @@ fn read_frames(reader: &mut Reader<'_>, ranks: &[RankFile]) -> Result<Vec<FrameE
     Ok(frames)
 }
 
-/// For fuzzing what lies behind the checksums.
+/// For fuzzing what lies behind the checksums, and for forging.
 #[cfg(feature = "testing")]
 pub mod testing {
     use super::Manifest;
+    use crate::codec::CodecList;
     use crate::error::Result;
 
-    /// What the frame of a manifest decodes to.
+    /// The bytes of the file that holds a manifest.
+    ///
+    /// # Errors
+    /// As for [`body`]; what the codec reports.
+    pub fn file(codecs: &CodecList, manifest: &Manifest) -> Result<Vec<u8>> {
+        manifest.write(codecs)
+    }
+
+    /// The version of a manifest, and what its frame decodes to.
     ///
     /// # Errors
     /// `Internal` if the summary cannot be written.
@@ -556,7 +478,7 @@ pub mod testing {
         manifest.body()
     }
 
-    /// Reads what the frame of a manifest decodes to.
+    /// Reads what [`body`] made.
     ///
     /// # Errors
     /// `Corrupt` for everything that does not describe whole files.

@@ -3,7 +3,7 @@
 use super::decide::Decision;
 use super::interleave;
 use super::pieces::Piece;
-use super::scan::Scanned;
+use super::scan::{PieceBuffers, Scanned, Values};
 use super::scheme::{LARGEST_FRAME, Merged, merged_array};
 use super::similarity::Class;
 use crate::array::ArraySpec;
@@ -18,12 +18,13 @@ const COPIES: u64 = 4;
 /// Fetches and merges pieces of a group.
 pub(super) struct Merger<'a> {
     pub(super) files: &'a [Scanned],
+    pub(super) values: Values<'a>,
 }
 
 /// Buffers of one worker.
 #[derive(Default)]
 pub(super) struct MergeBuffers {
-    piece: Vec<u8>,
+    piece: PieceBuffers,
     fetched: Vec<u8>,
     merged: Vec<u8>,
     buffers: Buffers,
@@ -108,7 +109,7 @@ impl Merger<'_> {
             let before = buffers.fetched.len();
             for &(rank, number) in lane {
                 let file = self.files.get(rank).ok_or_else(|| Error::internal(format!("no rank {rank}")))?;
-                file.append(number, &mut buffers.piece, &mut buffers.fetched)?;
+                file.append(&self.values, (rank, number), &mut buffers.piece, &mut buffers.fetched)?;
             }
             lengths.push(buffers.fetched.len() - before);
         }

@@ -1,10 +1,11 @@
 //! Checkpoints: the restart files of many ranks in few files, like variables with like, restored byte for byte.
 //!
-//! After mcrEngine (Islam et al., Scientific Programming 21, 2013). Reading order: [`layout`], [`pieces`] (how a file is
-//! cut), `similarity` (which pieces are alike), [`scheme`] (how they are merged), `orders` and [`decide`] (what suits a
-//! class), `merge` and `group` (one file of frames), [`grouping`] (which ranks and processes), [`together`] and `part` (many
-//! processes), [`mod@pack`] (one), [`manifest`] and [`set`] (what lies on disk), [`restore`](mod@restore); apart: [`pattern`]
-//! (names of files), [`measured`] and [`interval`] (what checkpoints take, and how often they pay).
+//! After mcrEngine (Islam et al., Scientific Programming 21, 2013). Reading order: [`layout`], `recipe` and `unfiltered`
+//! (files without the filters of HDF5), [`pieces`] (how a file is cut), `similarity` (which pieces are alike), [`scheme`]
+//! (how they are merged), `orders` and [`decide`] (what suits a class), `merge` and `group` (one file of frames),
+//! [`grouping`] (which ranks and processes), [`together`] and `part` (many processes), [`mod@pack`] (one), [`manifest`] and
+//! [`set`] (what lies on disk), [`restore`](mod@restore); apart: [`pattern`] (names of files),
+//! [`measured`] and [`interval`] (what checkpoints take, and how often they pay).
 
 pub mod decide;
 pub mod extract;
@@ -24,6 +25,7 @@ pub mod pack;
 mod part;
 pub mod pattern;
 pub mod pieces;
+mod recipe;
 mod records;
 mod repeats;
 pub mod restore;
@@ -32,7 +34,9 @@ pub mod scheme;
 pub mod set;
 pub mod sets;
 pub mod similarity;
+mod tables;
 pub mod together;
+mod unfiltered;
 pub mod verify;
 
 pub use extract::{Extracted, extract, holders};

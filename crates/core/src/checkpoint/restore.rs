@@ -15,8 +15,11 @@ use serde::{Deserialize, Serialize};
 use super::group::WORKER;
 use super::manifest::{FrameEntry, RankFile};
 use super::names;
+use super::recipe::{self, Chunk, Place};
 use super::scan::piece_hash;
 use super::set::{FrameBuffers, Set};
+use crate::chain::Scratch;
+use crate::codec::CodecList;
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::output::{Temporary, refuse_existing};
@@ -92,11 +95,13 @@ pub(super) fn restore_as(
     progress.begin("restoring", lengths.sum());
     let mut restored = Restored::default();
     for files in groups.values() {
-        let mut outputs = BTreeMap::new();
+        let (mut outputs, mut begin) = (BTreeMap::new(), 0u64);
         for (&rank, name) in files {
-            outputs.insert(rank, Output::create(set, rank, name, target, force)?);
+            let output = Output::create(set, rank, name, target, (force, begin))?;
+            begin = begin.saturating_add(output.described.layout.layout.length);
+            outputs.insert(rank, output);
         }
-        fill(engine, set, outputs, progress, &mut restored)?;
+        fill(engine, set, outputs, target, progress, &mut restored)?;
     }
     Ok(restored)
 }
@@ -124,6 +129,15 @@ struct Output<'a> {
     path: PathBuf,
     temporary: Temporary,
     file: File,
+    /// Where its unfiltered form begins in the values of the group.
+    begin: u64,
+}
+
+/// Holds the values of the group's chunks until all are there. Each lies at its place in the unfiltered form of its file,
+/// and these forms follow each other; the rest is a hole.
+struct Values {
+    temporary: Temporary,
+    file: File,
 }
 
 /// Writes the files of the ranks of one group and gives those their names that are what they were.
@@ -131,17 +145,29 @@ fn fill(
     engine: &Engine,
     set: &Set,
     outputs: BTreeMap<usize, Output<'_>>,
+    target: &Path,
     progress: &dyn Progress,
     restored: &mut Restored,
 ) -> Result<()> {
-    let scatter = |rank: usize, offset: u64, bytes: &[u8]| match outputs.get(&rank) {
-        Some(output) => output.put(offset, bytes, progress),
-        None => Ok(()),
+    let is_filtered = outputs.values().any(|output| !output.described.layout.recipe.is_empty());
+    let values = if is_filtered { Some(Values::create(set, target)?) } else { None };
+    let scatter = |rank: usize, offset: u64, bytes: &[u8]| {
+        let Some(output) = outputs.get(&rank) else { return Ok(()) };
+        match (output.described.layout.recipe.place(offset), &values) {
+            (Place::File { offset, .. }, _) => output.put(offset, bytes)?,
+            (Place::Values(..), Some(values)) => values.put(output.begin.saturating_add(offset), bytes)?,
+            (Place::Values(..), None) => return Err(Error::internal("values of chunks in files without any")),
+        }
+        progress.advance(bytes.len() as u64);
+        Ok(())
     };
     let wanted = |rank: usize, _: usize| outputs.contains_key(&rank);
-    let (read, damage) = fetch(engine, set, Proof::Checksums, wanted, scatter)?;
+    let (read, mut damage) = fetch(engine, set, Proof::Checksums, wanted, scatter)?;
     restored.read_bytes += read;
     let outputs: Vec<Output<'_>> = outputs.into_values().collect();
+    if let Some(values) = values {
+        values.filter(engine, set, &outputs, &mut damage, progress)?;
+    }
     let hashes = engine.parallel(outputs.len(), |index| match outputs.get(index) {
         Some(output) if !damage.contains_key(&output.rank) => output.hash().map(Some),
         _ => Ok(None),
@@ -154,7 +180,8 @@ fn fill(
             let error = Error::corrupt("the restored file does not have the hash of the original")
                 .mend_damage("set")
                 .at(set.path().display().to_string());
-            restored.damage.push(Damage { rank, name, variables: Vec::new(), error });
+            let variables = output.described.layout.unfiltered_variables();
+            restored.damage.push(Damage { rank, name, variables, error });
         } else {
             let path = output.path;
             restored.bytes += output.temporary.publish()?;
@@ -162,6 +189,82 @@ fn fill(
         }
     }
     Ok(())
+}
+
+/// Chunks of so many bytes of values are filtered in one go.
+const BATCH: u64 = 4 << 20;
+
+impl Values {
+    fn create(set: &Set, target: &Path) -> Result<Self> {
+        // It never gets this name, so it does not matter who has it.
+        let temporary = Temporary::create(&target.join("values"), true)?;
+        temporary.limit_mode(set.file_mode())?;
+        let open = OpenOptions::new().read(true).write(true).open(temporary.path());
+        let file = open.map_err(|error| Error::write(temporary.path(), &error))?;
+        Ok(Self { temporary, file })
+    }
+
+    fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.file.write_all_at(bytes, offset).map_err(|error| Error::write(self.temporary.path(), &error))
+    }
+
+    /// Writes the chunks of `outputs` as filters make them from the values that were put. Chunks that come out otherwise
+    /// are damage.
+    fn filter(
+        &self,
+        engine: &Engine,
+        set: &Set,
+        outputs: &[Output<'_>],
+        damage: &mut BTreeMap<usize, Damage>,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        let mut jobs: Vec<(&Output<'_>, &[Chunk])> = Vec::new();
+        let mut largest = 0;
+        for output in outputs.iter().filter(|output| !damage.contains_key(&output.rank)) {
+            let recipe = &output.described.layout.recipe;
+            largest = recipe.largest().max(largest);
+            let mut rest = recipe.chunks();
+            while let Some(first) = rest.first() {
+                let end = first.offset.saturating_add(BATCH);
+                let (batch, left) = rest.split_at(rest.partition_point(|chunk| chunk.offset < end).max(1));
+                jobs.push((output, batch));
+                rest = left;
+            }
+        }
+        let bytes = |chunks: &[Chunk]| chunks.iter().map(|chunk| chunk.length).sum();
+        progress.begin("filtering", jobs.iter().map(|(_, chunks)| -> u64 { bytes(chunks) }).sum());
+        let failed = engine.fitting(recipe::COPIES * largest).parallel(jobs.len(), |index| {
+            let Some((output, chunks)) = jobs.get(index) else { return Err(Error::internal("no such chunks")) };
+            progress.advance(bytes(chunks));
+            match self.filter_chunks(&engine.codecs, output, chunks) {
+                Err((_, error)) if matches!(error.kind(), ErrorKind::Write | ErrorKind::Read) => Err(error),
+                done => Ok(done.err()),
+            }
+        })?;
+        for ((output, _), failed) in jobs.iter().zip(failed) {
+            if let Some((offset, error)) = failed {
+                let pieces = &output.described.layout.pieces;
+                let number = pieces.partition_point(|piece| piece.offset < offset);
+                hit(set, damage, output.rank, number, &error.at(set.path().display().to_string()));
+            }
+        }
+        Ok(())
+    }
+
+    /// An error comes with the offset of its chunk in the unfiltered form.
+    fn filter_chunks(&self, codecs: &CodecList, output: &Output<'_>, chunks: &[Chunk]) -> Result<(), (u64, Error)> {
+        let [mut values, mut stored] = [const { Vec::new() }; 2];
+        let mut scratch = Scratch::default();
+        for chunk in chunks {
+            values.resize(usize::try_from(chunk.length).unwrap_or(0), 0);
+            let read = self.file.read_exact_at(&mut values, output.begin.saturating_add(chunk.offset));
+            read.map_err(|error| Error::read(self.temporary.path(), &error))
+                .and_then(|()| chunk.encode(codecs, &values, &mut scratch, &mut stored))
+                .and_then(|()| output.put(chunk.stored_offset, &stored))
+                .map_err(|error| (chunk.offset, error))?;
+        }
+        Ok(())
+    }
 }
 
 /// Copies of a frame while it is read: encoded, decoded in two steps, and taken apart.
@@ -268,12 +371,12 @@ impl RankFile {
             opened => opened.map_err(read_error)?,
         };
         let length = file.metadata().map_err(read_error)?.len();
-        Ok(length == self.layout.layout.length && hash_of(&file).map_err(read_error)? == self.hash)
+        Ok(length == self.layout.file_length() && hash_of(&file).map_err(read_error)? == self.hash)
     }
 }
 
 impl<'a> Output<'a> {
-    fn create(set: &'a Set, rank: usize, name: &[u8], target: &Path, force: bool) -> Result<Self> {
+    fn create(set: &'a Set, rank: usize, name: &[u8], target: &Path, (force, begin): (bool, u64)) -> Result<Self> {
         let described = set.manifest().ranks.get(rank).ok_or_else(|| no_rank(set, rank))?;
         names::check(name)?;
         let path = target.join(std::ffi::OsStr::from_bytes(name));
@@ -282,17 +385,16 @@ impl<'a> Output<'a> {
         temporary.limit_mode(set.file_mode())?;
         let open = || {
             let file = OpenOptions::new().read(true).write(true).open(temporary.path())?;
-            file.set_len(described.layout.layout.length)?;
+            file.set_len(described.layout.file_length())?;
             Ok(file)
         };
         let file = open().map_err(|error| Error::write(&path, &error))?;
-        Ok(Self { rank, described, path, temporary, file })
+        Ok(Self { rank, described, path, temporary, file, begin })
     }
 
-    fn put(&self, offset: u64, bytes: &[u8], progress: &dyn Progress) -> Result<()> {
-        self.file.write_all_at(bytes, offset).map_err(|error| Error::write(self.temporary.path(), &error))?;
-        progress.advance(bytes.len() as u64);
-        Ok(())
+    /// Writes bytes of the file.
+    fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.file.write_all_at(bytes, offset).map_err(|error| Error::write(self.temporary.path(), &error))
     }
 
     /// BLAKE3 of what was written.

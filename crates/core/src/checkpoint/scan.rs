@@ -1,4 +1,4 @@
-//! The first look at a rank's file: its layout, the hash of all of it and of each piece, and whether it holds still.
+//! The first look at ranks' files: their layouts, the hash of all of each and of its pieces, and whether they hold still.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -6,6 +6,11 @@ use std::path::{Path, PathBuf};
 
 use super::layout::Layout;
 use super::pieces::{PIECE, Piece, cut};
+use super::recipe::{COPIES, Chunk, Place, Recipe};
+use super::unfiltered::{Candidate, repeatable, unfilter};
+use crate::cache::ChunkCache;
+use crate::chain::Scratch;
+use crate::codec::CodecList;
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -43,11 +48,13 @@ pub(super) struct Watched {
     identity: Identity,
 }
 
-/// A rank's file, looked at once from the first byte to the last.
+/// A rank's file, looked at once from the first byte to the last. Layout and pieces are those of its unfiltered form.
 pub(super) struct Scanned {
     file: File,
     watched: Watched,
     pub(super) layout: Layout,
+    /// How the file is made from its unfiltered form.
+    pub(super) recipe: Recipe,
     /// Why the file is carried as bytes, if its format could not be read.
     pub(super) carried_whole: Option<String>,
     pub(super) pieces: Vec<Piece>,
@@ -58,66 +65,116 @@ pub(super) struct Scanned {
     pub(super) mode: u32,
 }
 
-/// Looks at `path`.
+/// What decoding chunks of scanned files takes: chunks of which more than a piece is needed are kept for a while.
+pub(super) struct Values<'a> {
+    pub(super) codecs: &'a CodecList,
+    pub(super) cache: ChunkCache,
+}
+
+/// Looks at files, in the order of `paths`. With `unfiltering`, chunks that can be made again from their values are taken
+/// as these.
 ///
 /// # Errors
-/// `Read`, `NotFound`; `Differs` if the file changes meanwhile; `Unsupported` if it is no regular file.
-pub(super) fn scan(engine: &Engine, path: &Path, find: Finder<'_>, progress: &dyn Progress) -> Result<Scanned> {
-    let read_error = |error: std::io::Error| Error::read(path, &error);
-    // Opening a pipe would wait for who writes to it.
-    if !std::fs::metadata(path).map_err(read_error)?.is_file() {
-        return Err(Error::unsupported("not a regular file")
-            .mend("name the files that the program wrote")
-            .at(path.display().to_string()));
-    }
-    let file = File::open(path).map_err(read_error)?;
-    let metadata = file.metadata().map_err(read_error)?;
-    let identity = Identity::of(&metadata);
-    let (layout, carried_whole) = match find(path) {
-        Ok(layout) if layout.length != identity.length => return Err(changed(path)),
-        Ok(layout) => match layout.check() {
-            Ok(()) => (layout, None),
-            Err(error) => (Layout::opaque(identity.length), Some(error.to_string())),
-        },
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Read | ErrorKind::Interrupted) => {
-            return Err(error);
+/// `Read`, `NotFound`; `Differs` if a file changes meanwhile; `Unsupported` if it is no regular file.
+pub(super) fn scan(
+    engine: &Engine,
+    paths: &[&Path],
+    find: Finder<'_>,
+    unfiltering: bool,
+    progress: &dyn Progress,
+) -> Result<Vec<Scanned>> {
+    let mut files = engine.parallel(paths.len(), |index| match paths.get(index) {
+        Some(path) => Scanned::open(path, find),
+        None => Err(Error::internal("no such input")),
+    })?;
+    if unfiltering {
+        let candidates: Vec<Candidate<'_>> = files
+            .iter()
+            .map(|file| Candidate { path: &file.watched.path, file: &file.file, layout: &file.layout })
+            .collect();
+        let repeatable = repeatable(engine, &candidates, progress)?;
+        for (file, variables) in files.iter_mut().zip(repeatable) {
+            (file.layout, file.recipe) = unfilter(std::mem::replace(&mut file.layout, Layout::opaque(0)), &variables)?;
         }
-        // Whatever a file holds, its bytes can be carried.
-        Err(error) => (Layout::opaque(identity.length), Some(error.to_string())),
-    };
-    let pieces = cut(&layout, usize::MAX)?;
-    let watched = Watched { path: path.to_owned(), identity };
-    let mut scanned = Scanned {
-        file,
-        watched,
-        layout,
-        carried_whole,
-        pieces,
-        hashes: Vec::new(),
-        hash: [0; 32],
-        mode: metadata.mode(),
-    };
-    scanned.read_all(engine, progress)?;
-    scanned.watched.check()?;
-    Ok(scanned)
+    }
+    let largest = files.iter().map(|file| file.recipe.largest()).max().unwrap_or(0);
+    progress.begin("reading", files.iter().map(|file| file.layout.length).sum());
+    let contents = engine.fitting(COPIES * largest).parallel(files.len(), |index| match files.get(index) {
+        Some(file) => file.contents(engine, progress),
+        None => Err(Error::internal("no such input")),
+    })?;
+    for (file, contents) in files.iter_mut().zip(contents) {
+        (file.pieces, file.hashes, file.hash) = contents;
+    }
+    Ok(files)
 }
 
 impl Scanned {
-    /// Reads the file in runs of whole pieces.
-    fn read_all(&mut self, engine: &Engine, progress: &dyn Progress) -> Result<()> {
+    /// Opens a file and finds its layout.
+    fn open(path: &Path, find: Finder<'_>) -> Result<Self> {
+        let read_error = |error: std::io::Error| Error::read(path, &error);
+        // Opening a pipe would wait for who writes to it.
+        if !std::fs::metadata(path).map_err(read_error)?.is_file() {
+            return Err(Error::unsupported("not a regular file")
+                .mend("name the files that the program wrote")
+                .at(path.display().to_string()));
+        }
+        let file = File::open(path).map_err(read_error)?;
+        let metadata = file.metadata().map_err(read_error)?;
+        let identity = Identity::of(&metadata);
+        let (layout, carried_whole) = match find(path) {
+            Ok(layout) if layout.length != identity.length => return Err(changed(path)),
+            Ok(layout) => match layout.check() {
+                Ok(()) => (layout, None),
+                Err(error) => (Layout::opaque(identity.length), Some(error.to_string())),
+            },
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Read | ErrorKind::Interrupted) => {
+                return Err(error);
+            }
+            // Whatever a file holds, its bytes can be carried.
+            Err(error) => (Layout::opaque(identity.length), Some(error.to_string())),
+        };
+        Ok(Self {
+            file,
+            watched: Watched { path: path.to_owned(), identity },
+            layout,
+            recipe: Recipe::default(),
+            carried_whole,
+            pieces: Vec::new(),
+            hashes: Vec::new(),
+            hash: [0; 32],
+            mode: metadata.mode(),
+        })
+    }
+
+    /// Cuts the unfiltered form and reads the file in runs of whole pieces: pieces, their hashes and that of the file.
+    fn contents(&self, engine: &Engine, progress: &dyn Progress) -> Result<(Vec<Piece>, Vec<PieceHash>, [u8; 32])> {
         const RUN: u64 = 8 * PIECE;
+        let pieces = cut(&self.layout, usize::MAX)?;
         let mut whole = blake3::Hasher::new();
-        let mut hashes = Vec::with_capacity(self.pieces.len());
-        let mut buffer = Vec::new();
-        let mut rest = self.pieces.as_slice();
+        let mut hashes = Vec::with_capacity(pieces.len());
+        let (mut buffer, mut values, mut scratch) = (Vec::new(), Vec::new(), Scratch::default());
+        let mut rest = pieces.as_slice();
         while let Some(first) = rest.first() {
             engine.check_cancelled()?;
-            let count = rest.partition_point(|piece| piece.offset + piece.length <= first.offset + RUN).max(1);
-            let (run, left) = rest.split_at(count);
+            let place = self.recipe.place(first.offset);
+            let end = match place {
+                Place::File { until, .. } => until.min(first.offset + RUN),
+                Place::Values(_, chunk) => chunk.offset + chunk.length,
+            };
+            let (run, left) = rest.split_at(rest.partition_point(|piece| piece.offset + piece.length <= end).max(1));
             let length: u64 = run.iter().map(|piece| piece.length).sum();
-            self.read(first.offset, length, &mut buffer)?;
+            let mut bytes = match place {
+                Place::File { offset, .. } => {
+                    self.read(offset, length, &mut buffer)?;
+                    buffer.as_slice()
+                }
+                Place::Values(_, chunk) => {
+                    self.decode(&engine.codecs, chunk, &mut buffer, &mut scratch, &mut values)?;
+                    values.as_slice()
+                }
+            };
             whole.update(&buffer);
-            let mut bytes = buffer.as_slice();
             for piece in run {
                 let (mine, others) = bytes.split_at(usize::try_from(piece.length).unwrap_or(0).min(bytes.len()));
                 hashes.push(piece_hash(mine));
@@ -126,9 +183,8 @@ impl Scanned {
             progress.advance(length);
             rest = left;
         }
-        self.hashes = hashes;
-        self.hash = *whole.finalize().as_bytes();
-        Ok(())
+        self.watched.check()?;
+        Ok((pieces, hashes, *whole.finalize().as_bytes()))
     }
 
     /// Replaces `out` by bytes of the file.
@@ -142,21 +198,60 @@ impl Scanned {
         })
     }
 
-    /// Appends a piece to `out`, as it was when the file was looked at.
+    /// Replaces `out` by the values of a chunk, and `stored` by its bytes in the file.
+    fn decode(
+        &self,
+        codecs: &CodecList,
+        chunk: &Chunk,
+        stored: &mut Vec<u8>,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        self.read(chunk.stored_offset, chunk.stored_length, stored)?;
+        // It was decoded before.
+        chunk.decode(codecs, stored, scratch, out).map_err(|_| changed(&self.watched.path))
+    }
+
+    /// Appends a piece to `out`, as it was when the file was looked at. `rank` is that of the file in its group.
     ///
     /// # Errors
     /// `Read`; `Differs` if it is another one by now.
-    pub(super) fn append(&self, number: usize, buffer: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn append(
+        &self,
+        values: &Values<'_>,
+        (rank, number): (usize, usize),
+        buffers: &mut PieceBuffers,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         let (piece, hash) = self
             .pieces
             .get(number)
             .zip(self.hashes.get(number))
             .ok_or_else(|| Error::internal(format!("{}: no piece {number}", self.watched.path.display())))?;
-        self.read(piece.offset, piece.length, buffer)?;
-        if piece_hash(buffer) != *hash {
+        let PieceBuffers { piece: bytes, stored, scratch } = buffers;
+        match self.recipe.place(piece.offset) {
+            Place::File { offset, .. } => self.read(offset, piece.length, bytes)?,
+            Place::Values(_, chunk) if chunk.length == piece.length => {
+                self.decode(values.codecs, chunk, stored, scratch, bytes)?;
+            }
+            Place::Values(chunk_number, chunk) => {
+                let size = usize::try_from(chunk.length).unwrap_or(usize::MAX);
+                let decode = || {
+                    let mut decoded = Vec::new();
+                    self.decode(values.codecs, chunk, stored, scratch, &mut decoded).map(|()| decoded)
+                };
+                let from = usize::try_from(piece.offset - chunk.offset).unwrap_or(usize::MAX);
+                let length = usize::try_from(piece.length).unwrap_or(usize::MAX);
+                values.cache.get((rank, chunk_number as u64), size, decode, |chunk| {
+                    bytes.clear();
+                    bytes.extend_from_slice(chunk.get(from..).and_then(|rest| rest.get(..length)).unwrap_or_default());
+                })?;
+            }
+        }
+        if piece_hash(bytes) != *hash {
             return Err(changed(&self.watched.path));
         }
-        out.extend_from_slice(buffer);
+        out.extend_from_slice(bytes);
         Ok(())
     }
 
@@ -164,6 +259,14 @@ impl Scanned {
     pub(super) fn into_watched(self) -> Watched {
         self.watched
     }
+}
+
+/// Buffers of one who reads pieces.
+#[derive(Default)]
+pub(super) struct PieceBuffers {
+    piece: Vec<u8>,
+    stored: Vec<u8>,
+    scratch: Scratch,
 }
 
 impl Watched {

@@ -19,7 +19,7 @@ pub struct Verified {
 /// # Errors
 /// `Interrupted`. Damage is no error here but the result.
 pub fn verify(engine: &Engine, set: &Set, progress: &dyn Progress) -> Result<Verified> {
-    progress.begin("verifying", set.manifest().raw_bytes());
+    progress.begin("verifying", set.manifest().unfiltered_bytes());
     let (read_bytes, damage) = fetch(
         engine,
         set,

@@ -3,6 +3,7 @@
 
 mod common;
 mod damage;
+mod filtered;
 mod golden;
 mod library;
 mod round_trip;

@@ -2,8 +2,8 @@
 
 use super::decode::{DecodeBuffers, Decoder};
 use super::hierarchy::{Node, Version};
-use crate::cache::ChunkCache;
 use knarr_core::array::DType;
+use knarr_core::cache::ChunkCache;
 use knarr_core::codec::CodecList;
 use knarr_core::energy::Stopwatch;
 use knarr_core::grid::{Placed, chunk_box, copy_box, each_chunk, fill_box, in_chunk};

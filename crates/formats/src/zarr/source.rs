@@ -5,7 +5,7 @@ use super::attributes;
 use super::chunks::Wanted;
 use super::hierarchy::{self, Version};
 use super::types::ZarrType;
-use crate::cache::ChunkCache;
+use knarr_core::cache::ChunkCache;
 use knarr_core::codec::CodecList;
 use knarr_core::grid::check_inside;
 use knarr_core::model::{Dimension, Group, Layout, Model, Variable};

@@ -169,23 +169,40 @@ impl Step for Prepared {
     }
 
     fn decode(&self, input: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
-        resize(out, limit)?;
-        let decoded = self.decoders.with(
-            || Ok(Decompressor::new()),
-            |decoder| match self.framing {
-                Framing::Zlib => decoder.zlib_decompress(input, out),
-                Framing::Gzip => decoder.gzip_decompress(input, out),
-            },
-        )?;
-        match decoded {
-            Ok(length) => {
-                out.truncate(length);
-                Ok(())
-            }
-            Err(DecompressionError::BadData) => Err(Error::corrupt("deflate: not a valid stream")),
-            Err(DecompressionError::InsufficientSpace) => {
-                Err(Error::corrupt(format!("deflate: more than {limit} bytes are encoded")))
-            }
+        match self.framing {
+            Framing::Zlib => inflate(&self.decoders, input, limit, out),
+            Framing::Gzip => self.decoders.with(
+                || Ok(Decompressor::new()),
+                |decoder| decompress(limit, out, |out| decoder.gzip_decompress(input, out)),
+            )?,
+        }
+    }
+}
+
+/// Decodes a zlib stream of at most `limit` bytes into `out`, whoever wrote it.
+///
+/// # Errors
+/// `Corrupt`.
+pub(crate) fn inflate(decoders: &Pool<Decompressor>, input: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
+    let decode = |decoder: &mut Decompressor| decompress(limit, out, |out| decoder.zlib_decompress(input, out));
+    decoders.with(|| Ok(Decompressor::new()), decode)?
+}
+
+/// Replaces `out` by what `decode` writes into a buffer of `limit` bytes.
+fn decompress(
+    limit: usize,
+    out: &mut Vec<u8>,
+    decode: impl FnOnce(&mut [u8]) -> Result<usize, DecompressionError>,
+) -> Result<()> {
+    resize(out, limit)?;
+    match decode(out) {
+        Ok(length) => {
+            out.truncate(length);
+            Ok(())
+        }
+        Err(DecompressionError::BadData) => Err(Error::corrupt("deflate: not a valid stream")),
+        Err(DecompressionError::InsufficientSpace) => {
+            Err(Error::corrupt(format!("deflate: more than {limit} bytes are encoded")))
         }
     }
 }

@@ -28,6 +28,7 @@ const CHAINS: &[(&str, &[&str])] = &[
     ("zfp", &["zfp", "zfp:accuracy,value=0.01", "zfp:precision,value=20"]),
     ("zfpy", &["zfpy", "zfpy:accuracy,value=0.01", "zfpy:precision,value=20"]),
     ("lzf", &["lzf"]),
+    ("zlib", &["zlib", "zlib:0", "zlib:1", "zlib:9"]),
     ("frame", &["frame"]),
 ];
 

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use knarr_core::error::Result;
+use crate::error::Result;
 
-/// Variable and chunk number.
+/// Variable or file, and number of the chunk in it.
 type Key = (usize, u64);
 
 /// A chunk being decoded or decoded; threads that want the same chunk wait for the first.
@@ -13,7 +13,7 @@ type Slot = Arc<OnceLock<Result<Vec<u8>>>>;
 
 /// Bounded in bytes; least recently used chunks go first.
 #[derive(Debug)]
-pub(crate) struct ChunkCache(Mutex<Inner>);
+pub struct ChunkCache(Mutex<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -24,19 +24,23 @@ struct Inner {
 }
 
 impl ChunkCache {
-    pub(crate) fn new(limit: usize) -> Self {
+    /// An empty cache of at most `limit` bytes.
+    pub fn new(limit: usize) -> Self {
         Self(Mutex::new(Inner { slots: HashMap::new(), bytes: 0, limit, clock: 0 }))
     }
 
     /// Sets the most bytes to keep.
-    pub(crate) fn set_limit(&self, limit: usize) {
+    pub fn set_limit(&self, limit: usize) {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         inner.limit = limit;
         inner.evict(0);
     }
 
-    /// The chunk of `bytes` bytes at `key`, decoded by `decode` if it is not there.
-    pub(crate) fn get(
+    /// Hands the chunk of `bytes` bytes at `key` to `f`, decoded by `decode` if it is not there.
+    ///
+    /// # Errors
+    /// What `decode` returns, also for those who ask for the chunk later.
+    pub fn get(
         &self,
         key: Key,
         bytes: usize,
