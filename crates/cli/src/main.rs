@@ -12,7 +12,6 @@ mod hash;
 mod hdf5_filter;
 mod inputs;
 mod inspect;
-mod memory;
 mod output;
 mod profile;
 mod progress;
@@ -34,7 +33,6 @@ use knarr_core::{Error, ErrorKind};
 
 /// A reader that closes the pipe has seen enough: the program ends quietly. Everything else that panics is a defect.
 fn main() -> ExitCode {
-    memory::keep_freed();
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if !is_closed_pipe(panic.payload()) {

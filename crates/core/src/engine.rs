@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::choose::PATIENT;
 use crate::codec::CodecList;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::keep_freed;
 use crate::predictor::Predictor;
 use crate::profile::Profile;
 
@@ -29,8 +30,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine with the built-in profile and model, all cores of this machine and 1 GiB of memory.
+    /// An engine with the built-in profile and model, all cores of this machine and 1 GiB of memory. The process keeps some
+    /// freed memory from now on.
     pub fn new(codecs: CodecList) -> Self {
+        keep_freed();
         Self {
             codecs,
             profile: Arc::new(Profile::built_in()),

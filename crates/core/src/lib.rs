@@ -24,6 +24,7 @@ pub mod generate;
 pub mod goal;
 pub mod grid;
 pub mod guard;
+mod memory;
 pub mod model;
 pub mod online;
 pub mod output;

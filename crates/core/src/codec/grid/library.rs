@@ -35,12 +35,12 @@ pub(super) fn improve(dtype: DType, bytes: &[u8], best: &mut Vec<u8>) -> Result<
     }
     let size = dtype.size();
     let sample = sample(bytes, size);
-    // Tables weigh more on a sample than on the whole.
+    // Tables weigh a little more on a sample than on the whole.
     let promises = |estimate: usize, slack: f64, best: &[u8]| {
         estimate as f64 / sample.len() as f64 * n as f64 <= best.len() as f64 * slack
     };
     let estimate = run(dtype, PCODEC, 8, &sample)?.len();
-    if promises(estimate, 1.08, best) {
+    if promises(estimate, 1.03, best) {
         // Higher levels take ten times as long for a few parts in a thousand.
         attempt(dtype, PCODEC, 8, bytes, best)?;
     }
