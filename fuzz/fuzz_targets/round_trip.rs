@@ -5,6 +5,7 @@ mod codecs;
 mod head;
 
 use knarr_core::chain::Scratch;
+use knarr_core::ErrorKind;
 use knarr_core::codec::Loss;
 use codecs::codecs;
 use libfuzzer_sys::fuzz_target;
@@ -19,7 +20,11 @@ fuzz_target!(|data: &[u8]| {
     }
     let bytes: Vec<u8> = bytes.iter().copied().cycle().take(len).collect();
     let (mut scratch, mut encoded, mut decoded) = (Scratch::default(), Vec::new(), Vec::new());
-    chain.encode(&bytes, &mut scratch, &mut encoded).unwrap();
+    match chain.encode(&bytes, &mut scratch, &mut encoded) {
+        // Some cannot bound the error of NaN and infinities, say so, and the engine takes a lossless chain.
+        Err(error) if chain.loss() == Loss::Lossy && error.kind() == ErrorKind::Unsupported => return,
+        done => done.unwrap(),
+    }
     assert!(encoded.len() <= chain.max_encoded_len());
     chain.decode(&encoded, &mut scratch, &mut decoded).unwrap();
     assert!(chain.loss() == Loss::Lossy || decoded == bytes);
