@@ -60,6 +60,9 @@ fn named(asked: Option<&PathBuf>, configured: Option<&PathBuf>, users: Option<Pa
     asked.or(configured).cloned().or_else(|| users.filter(|path| path.exists()))
 }
 
+/// With less memory than this, what the allocator keeps of freed blocks is a large part of it.
+const AMPLE: u64 = 512 << 20;
+
 fn engine_without_signals(resources: &Resources) -> Result<Engine> {
     let mut engine = Engine::new(knarr_native::codecs()?);
     engine.jobs = match resources.jobs {
@@ -67,6 +70,9 @@ fn engine_without_signals(resources: &Resources) -> Result<Engine> {
         None => slurm_cpus().unwrap_or(engine.jobs),
     };
     engine.max_mem = parse_size(&resources.max_mem).map_err(|error| error.at("--max-mem"))?;
+    if engine.max_mem < AMPLE {
+        knarr_native::give_back_freed();
+    }
     Ok(engine)
 }
 

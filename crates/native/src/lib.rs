@@ -2,6 +2,7 @@
 //!
 //! [`codecs`] is the one list of everything a Knarr program can use; each codec has its own file.
 
+mod allocator;
 mod bitshuffle;
 mod blosc;
 mod bzip2;
@@ -20,6 +21,7 @@ mod zfp;
 mod zlib;
 mod zstd;
 
+pub use allocator::give_back_freed;
 pub use mapped::map_file;
 
 use knarr_core::chain::Scratch;
