@@ -30,6 +30,8 @@ const SAMPLES: usize = 3;
 const SEVERAL: u64 = 4 << 20;
 /// Bytes of the samples that features are computed from.
 const FEATURES: usize = 768 << 10;
+/// As many where the chain is given: features only tell what it will meet.
+const FEATURES_TOLD: usize = 96 << 10;
 /// Bytes of an array in memory that trials see at most.
 const LARGEST_SAMPLE: usize = 64 << 20;
 /// Why a chain was taken that the user gave.
@@ -152,7 +154,8 @@ impl Planner<'_> {
         let mut choice = if job.is_settled() {
             job.settled()?
         } else {
-            let samples = self.samples(&job.chunk)?;
+            let most = if job.is_given() || variable.raw_bytes() < SEVERAL { 1 } else { SAMPLES };
+            let samples = self.samples(&job.chunk, most)?;
             job.choose(&samples)?
         };
         if !asked && same_chunks && self.is_kept(&choice) {
@@ -187,7 +190,8 @@ impl Planner<'_> {
         Ok(mine.quality.bound(range))
     }
 
-    fn samples(&self, chunk: &[u64]) -> Result<Vec<(ArraySpec, Vec<u8>)>> {
+    /// Up to `most` whole chunks.
+    fn samples(&self, chunk: &[u64], most: usize) -> Result<Vec<(ArraySpec, Vec<u8>)>> {
         let variable = self.variable;
         let element = variable.dtype.size() as u64;
         let mut samples: Vec<(ArraySpec, Vec<u8>)> = Vec::new();
@@ -202,7 +206,7 @@ impl Planner<'_> {
             } else {
                 samples.push(sample);
             }
-            if samples.len() >= if variable.raw_bytes() >= SEVERAL { SAMPLES } else { 1 } {
+            if samples.len() >= most {
                 break;
             }
         }
@@ -246,6 +250,11 @@ impl ChoiceJob<'_> {
         self.bound.is_none() && self.settings.chain.as_ref().is_some_and(ChainSpec::is_raw)
     }
 
+    /// True if there is nothing to choose, and nothing that could miss a bound.
+    fn is_given(&self) -> bool {
+        self.bound.is_none() && self.settings.chain.is_some()
+    }
+
     /// The choice of what was asked for, where nothing else would matter.
     fn settled(self) -> Result<Choice> {
         self.checked(&ChainSpec::raw())?;
@@ -254,7 +263,8 @@ impl ChoiceJob<'_> {
 
     fn choose(self, samples: &[(ArraySpec, Vec<u8>)]) -> Result<Choice> {
         let (codecs, profile) = (&self.engine.codecs, &self.engine.profile);
-        let subject = look(codecs, &cut_samples(samples, FEATURES, FEATURES / SAMPLES), self.bound.as_ref());
+        let looked_at = if self.is_given() { FEATURES_TOLD } else { FEATURES };
+        let subject = look(codecs, &cut_samples(samples, looked_at, looked_at / SAMPLES), self.bound.as_ref());
         let chains = match &self.settings.chain {
             Some(forced) => vec![self.checked(forced)?],
             None => candidates(codecs, self.spec, self.target, self.bound.as_ref()),
@@ -266,9 +276,7 @@ impl ChoiceJob<'_> {
         #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
         let budget =
             (trial_share(self.raw_bytes, self.engine.patience) * self.raw_bytes as f64 / 1e6 / speed).max(LEAST_TRIALS);
-        let lossless = self.bound.is_none();
-        let (ranked, sample_bytes) = if self.settings.chain.is_some() && lossless {
-            // There is nothing to choose, and nothing that could miss a bound.
+        let (ranked, sample_bytes) = if self.is_given() {
             (predicted, 0)
         } else {
             let trials = Trials { codecs, profile, goal: self.goal, bound: self.bound.as_ref(), budget };
