@@ -1,6 +1,6 @@
-"""Files and stores that other writers make, as first inputs of the targets `file` and `zarr`.
+"""Files and stores that other writers make, as first inputs of the targets `csv`, `file` and `zarr`.
 
-    seeds.py DIRECTORY        makes DIRECTORY/file and DIRECTORY/zarr
+    seeds.py DIRECTORY        makes DIRECTORY/csv, DIRECTORY/file and DIRECTORY/zarr
 """
 
 import itertools
@@ -43,10 +43,22 @@ def zarr_seed(directory, version, dtype, shape, **options):
         return head + metadata + chunk.read_bytes()
 
 
+# With the first byte that the target `csv` reads: 0 for .csv, 1 for .tsv, 2 for .txt.
+TABLES = {
+    "named": b"\0time,t2m,count\n0,271.35,-3\n1,-1e-3,4\n2,nan,18446744073709551615\n",
+    "quoted": b"\0\"a, b\";\"c\"\r\n1,5;2\r\n;3e300\r\n",
+    "tabs": b"\1x\ty\n1\t2.5\n3\t4\n",
+    "spaces": b"\2# comment\n  1.0   2.0 3\n -4 5 inf\n",
+    "marked": b"\0\xef\xbb\xbfa,b\n1,2\n",
+}
+
+
 def main():
     out = pathlib.Path(sys.argv[1])
-    (out / "file").mkdir(parents=True, exist_ok=True)
-    (out / "zarr").mkdir(parents=True, exist_ok=True)
+    for target in ("csv", "file", "zarr"):
+        (out / target).mkdir(parents=True, exist_ok=True)
+    for name, table in TABLES.items():
+        (out / "csv" / name).write_bytes(table)
     for version in ("NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"):
         classic(out / "file" / f"{version}.nc", version)
     codecs = {2: [None, "auto"], 3: [None, "auto"]}
