@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::merge::Merger;
 use super::orders::Tried;
 use super::records::record_length;
-use super::scheme::{LARGE, LARGEST_FRAME, LONGEST_FRAME, MOST_TOGETHER, Merged, Order, Scheme, arrange};
+use super::scheme::{LARGE, MIXED_FRAME, Merged, Order, Scheme, arrange};
 use super::similarity::Class;
 use crate::array::{ArraySpec, ArrayView, DType};
 use crate::chain::ChainSpec;
@@ -48,9 +48,6 @@ pub(super) const SAMPLE_OF_CHAINS: usize = 384 << 10;
 const WHOLE_SAMPLE: usize = 1 << 20;
 /// As many of frames in which runs repeat.
 const RUNS_SAMPLE: u64 = 2 << 20;
-/// What part of the memory a frame may be: it is there several times while it is encoded, and so are the tables of the
-/// search.
-const LONG_SHARE: u64 = 16;
 /// A remembered decision is kept as long as it reaches this part of the ratio that it reached.
 const STILL_GOOD: f64 = 0.9;
 
@@ -90,25 +87,16 @@ impl Decider<'_> {
             Some(sample) => self.chains(class, sample)?,
             None => (Vec::new(), "nothing to store".to_owned()),
         };
-        // Every frame holds a part of each rank: fewer and longer ones cost a reader nothing.
-        let is_long = self.scheme == Scheme::Auto && order.together == MOST_TOGETHER;
-        let span = if is_long && chains.first().is_some_and(looks_far) { self.span() } else { 0 };
+        let span = chains.first().map_or(0, |chain| self.span(class, order, chain));
         let (class, raw_bytes, order) = (class.key.clone(), class.bytes(), Order { span, ..order });
         Ok(Decision { group: self.group, class, order, chains, reason, tried, raw_bytes, packed_bytes: 0, best: 0.0 })
-    }
-
-    /// Bytes of the longest frames that memory allows, a power of two. They follow from the limit alone, not from the
-    /// number of workers.
-    fn span(&self) -> u64 {
-        let most = (self.packer.engine.max_mem / LONG_SHARE).clamp(LARGEST_FRAME, LONGEST_FRAME);
-        1 << most.ilog2()
     }
 
     /// What was decided for the same class of an earlier set, if it still does as well.
     fn remembered(&self, class: &Class) -> Result<Option<Decision>> {
         // What long frames reach shows in them alone, and to try one would take as long as to write it.
         let same = |decision: &&Decision| {
-            decision.group == self.group && decision.class == class.key && decision.order.span == 0
+            decision.group == self.group && decision.class == class.key && decision.order.span < MIXED_FRAME
         };
         let Some(decision) = self.remembered.iter().find(same).filter(|_| self.scheme == Scheme::Auto) else {
             return Ok(None);
@@ -257,7 +245,7 @@ fn middle(frames: &[Merged]) -> Option<&Merged> {
 }
 
 /// Whether a chain finds repeats as far back as its input goes.
-fn looks_far(chain: &ChainSpec) -> bool {
+pub(super) fn looks_far(chain: &ChainSpec) -> bool {
     match chain.0.as_slice() {
         [before @ .., last] => last.name == "zstd" && before.iter().all(|step| step.name == "signs"),
         [] => false,

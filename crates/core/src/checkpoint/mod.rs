@@ -2,7 +2,7 @@
 //!
 //! After mcrEngine (Islam et al., Scientific Programming 21, 2013). Reading order: [`layout`], `recipe` and `unfiltered`
 //! (files without the filters of HDF5), [`pieces`] (how a file is cut), `similarity` (which pieces are alike), [`scheme`]
-//! (how they are merged), `orders` and [`decide`] (what suits a class), `merge` and `group` (one file of frames),
+//! (how they are merged), `orders`, [`decide`] and `lengths` (what suits a class), `merge` and `group` (one file of frames),
 //! [`grouping`] (which ranks and processes), [`together`] and `part` (many processes), [`mod@pack`] (one), [`manifest`] and
 //! [`set`] (what lies on disk), [`restore`](mod@restore); apart: [`pattern`] (names of files),
 //! [`measured`] and [`interval`] (what checkpoints take, and how often they pay).
@@ -14,6 +14,7 @@ pub mod grouping;
 mod interleave;
 pub mod interval;
 pub mod layout;
+mod lengths;
 pub mod library;
 pub mod manifest;
 pub mod measured;

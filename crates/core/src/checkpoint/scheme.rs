@@ -37,8 +37,8 @@ const FRAME: u64 = 4 << 20;
 pub(super) const LONGEST_FRAME: u64 = super::set::LARGEST_FRAME as u64;
 /// A frame may have as many bytes as this if variables are whole in it then.
 pub(super) const LARGEST_FRAME: u64 = 8 << 20;
-/// Bytes of a frame of small variables, about.
-const MIXED_FRAME: u64 = 1 << 20;
+/// Bytes of a frame of small variables, about, unless the order says fewer.
+pub(super) const MIXED_FRAME: u64 = 1 << 20;
 /// Variables of this many bytes in a rank share frames with as many others as the order says, and no more.
 pub(super) const LARGE: u64 = 256 << 10;
 /// Ranks that may share a frame.
@@ -51,7 +51,8 @@ pub struct Order {
     pub together: usize,
     /// Bytes that are taken of each in turn; 0 takes all of one, then all of the next.
     pub block: u64,
-    /// Bytes that frames of large variables may have where repeats lie far apart; 0 for as many as are usual.
+    /// Bytes that frames of large variables may have where repeats lie far apart, or that frames of small ones have,
+    /// about; 0 for as many as are usual.
     #[serde(default)]
     pub span: u64,
 }
@@ -114,13 +115,18 @@ impl fmt::Display for Order {
         if self.together > 1 {
             write!(f, ", {} ranks a frame", self.together)?;
         }
-        if self.span > 0 { write!(f, " of up to {} MiB", self.span >> 20) } else { Ok(()) }
+        match self.span {
+            0 => Ok(()),
+            span @ 1..MIXED_FRAME => write!(f, ", frames of {} KiB", span >> 10),
+            span => write!(f, " of up to {} MiB", span >> 20),
+        }
     }
 }
 
 /// Lays the units of a class into frames, in their order. `length` is that of a piece.
 pub(super) fn arrange(units: &[Unit], order: Order, length: impl Fn(usize, usize) -> u64) -> Vec<Merged> {
     let together = order.together.clamp(1, MOST_TOGETHER);
+    let enough = if (1..MIXED_FRAME).contains(&order.span) { order.span } else { MIXED_FRAME };
     let mut frames = Vec::new();
     let mut small: Vec<&Unit> = Vec::new();
     let mut large: Vec<&Unit> = Vec::new();
@@ -134,7 +140,7 @@ pub(super) fn arrange(units: &[Unit], order: Order, length: impl Fn(usize, usize
         } else {
             apart(&mut large, order, &length, &mut frames);
             small.push(unit);
-            if small.iter().map(|unit| unit.bytes).sum::<u64>() >= MIXED_FRAME {
+            if small.iter().map(|unit| unit.bytes).sum::<u64>() >= enough {
                 mixed(&mut small, order, &mut frames);
             }
         }

@@ -1,0 +1,78 @@
+//! How long the frames of a class are: long ones find repeats that lie far apart, short ones are all that a restore of
+//! one small variable reads.
+
+use super::decide::{Decider, looks_far};
+use super::scheme::{LARGE, LARGEST_FRAME, LONGEST_FRAME, MIXED_FRAME, MOST_TOGETHER, Order, Scheme};
+use super::similarity::Class;
+use crate::array::DType;
+use crate::chain::ChainSpec;
+
+/// What part of the memory a frame may be: it is there several times while it is encoded, and so are the tables of the
+/// search.
+const LONG_SHARE: u64 = 16;
+/// Variables of a frame, about, where they are small. More have hardly more in common.
+const ENOUGH: u64 = 32;
+/// Bytes of a frame, however small its variables are. Reading less at once takes no less time.
+const SHORTEST_FRAME: u64 = 64 << 10;
+
+impl Decider<'_> {
+    /// [`Order::span`] for a class whose pieces are merged in `order` and encoded with `chain`.
+    pub(super) fn span(&self, class: &Class, order: Order, chain: &ChainSpec) -> u64 {
+        if self.scheme != Scheme::Auto {
+            return 0;
+        }
+        // Every frame holds a part of each rank: fewer and longer ones cost a reader nothing.
+        if order.together == MOST_TOGETHER {
+            return if looks_far(chain) { longest(self.packer.engine.max_mem) } else { 0 };
+        }
+        short(class)
+    }
+}
+
+/// Bytes of the longest frames that memory allows, a power of two. They follow from the limit alone, not from the number
+/// of workers.
+fn longest(max_mem: u64) -> u64 {
+    let most = (max_mem / LONG_SHARE).clamp(LARGEST_FRAME, LONGEST_FRAME);
+    1 << most.ilog2()
+}
+
+/// Bytes of frames of small variables; 0 for as many as are usual. Bytes that are no numbers are no variables, which
+/// nobody restores alone.
+fn short(class: &Class) -> u64 {
+    let is_small = class.units.iter().all(|unit| unit.bytes < LARGE);
+    if class.dtype == DType::U8 || !is_small || class.units.is_empty() {
+        return 0;
+    }
+    let length = (ENOUGH * class.bytes() / class.units.len() as u64).max(SHORTEST_FRAME);
+    if length < MIXED_FRAME { length } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::Endian;
+    use crate::checkpoint::similarity::Unit;
+
+    #[test]
+    fn frames_of_small_variables_hold_enough_of_them_and_no_more() {
+        let class = |dtype: DType, count: usize, bytes: u64| Class {
+            key: String::new(),
+            dtype,
+            endian: Endian::Little,
+            units: vec![Unit { rank: 0, pieces: vec![0], bytes }; count],
+        };
+        assert_eq!(short(&class(DType::F32, 3000, 1000)), SHORTEST_FRAME);
+        assert_eq!(short(&class(DType::F32, 3000, 10_000)), 320_000);
+        for usual in [class(DType::F32, 3000, 40_000), class(DType::F32, 4, LARGE), class(DType::F32, 0, 0)] {
+            assert_eq!(short(&usual), 0);
+        }
+        assert_eq!(short(&class(DType::U8, 3000, 1000)), 0);
+    }
+
+    #[test]
+    fn the_longest_frames_follow_from_the_memory() {
+        let lengths = [64 << 20, 1 << 30, 3 << 30, 1 << 40].map(longest);
+        assert_eq!(lengths, [LARGEST_FRAME, LONGEST_FRAME, LONGEST_FRAME, LONGEST_FRAME]);
+        assert_eq!(longest(700 << 20), 32 << 20);
+    }
+}
