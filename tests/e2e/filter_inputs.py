@@ -127,7 +127,17 @@ def small_chunks_incompressible(path: Path) -> None:
         file.create_dataset("noise", data=bits.view("f4"), chunks=(1, 1024), compression="gzip")
 
 
-for _writer in (scaleoffset_float, nbit, skipped_filters, small_chunks_incompressible):
+def checksummed_incompressible(path: Path) -> None:
+    """Random bits that each compressor makes longer, before a checksum that makes all of them count."""
+    bits = np.random.default_rng(2).integers(0, 2**8, (8, 700), "u1")
+    with h5py.File(path, "w") as file:
+        for name, filters in LOSSLESS.items():
+            if "zfp" not in name:
+                file.create_dataset(name, data=bits, chunks=(1, 700), **(filters | {"fletcher32": True}))
+
+
+SPECIAL = (scaleoffset_float, nbit, skipped_filters, small_chunks_incompressible, checksummed_incompressible)
+for _writer in SPECIAL:
     INPUTS[_writer.__name__] = _writer
 
 

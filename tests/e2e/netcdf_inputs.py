@@ -211,6 +211,7 @@ def write_classic(path: Path, kind: str) -> None:
     """Record and fixed variables of every type with sizes that need padding, and character data."""
     with new_dataset(path, CLASSIC_FORMATS[kind]) as dataset:
         dataset.title = "classic"
+        dataset.NCO = "ends in NUL!"
         dataset.createDimension("time", None)
         for name, length in (("y", 5), ("x", 7), ("odd", 3)):
             dataset.createDimension(name, length)
@@ -226,6 +227,8 @@ def write_classic(path: Path, kind: str) -> None:
         filled = dataset.createVariable("filled", "f4", ("time", "x"), fill_value=np.float32(1e20))
         filled.set_auto_maskandscale(False)
         filled[2] = 4
+    # NCO counts the NUL at the end of a C string as a part of the text.
+    path.write_bytes(path.read_bytes().replace(b"ends in NUL!", b"ends in NUL\0"))
 
 
 def write_single_record(path: Path, kind: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import resource
 import signal
+import stat
 import subprocess
 import time
 from pathlib import Path
@@ -108,6 +109,15 @@ def test_kill_keeps_the_old_output(knarr, slow_input, out):
     process.kill()
     process.communicate()
     assert target.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
+def test_a_replaced_file_stays_as_private_as_it_was(knarr, made, out, mode):
+    target = out / "a.h5"
+    target.write_bytes(made("filter", "gzip").read_bytes())
+    target.chmod(mode)
+    knarr("repack", target, "-o", target, "--force")
+    assert stat.S_IMODE(target.stat().st_mode) == mode
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -175,6 +176,41 @@ def test_a_closed_pipe_ends_quietly(knarr, made):
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=knarr.environment)
     assert "panicked" not in done.stderr
     assert done.returncode in (0, 141, -signal.SIGPIPE)
+
+
+@pytest.mark.parametrize("command", ["inspect", "hash", "verify"])
+def test_results_that_a_full_disk_swallows_are_an_error(knarr, made, command):
+    """A script must not take a verdict that nobody could read for "equal"."""
+    source = made("hdf5", "newest_format")
+    with open("/dev/full", "w") as full:
+        words = [KNARR, command, source, *([source] if command == "verify" else [])]
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, env=knarr.environment)
+    assert done.returncode == 4
+    assert "knarr: standard output: No space left on device" in done.stderr
+
+
+def test_a_name_that_is_not_utf8_is_named(knarr, made, out):
+    source = made("hdf5", "newest_format")
+    done = subprocess.run(
+        [KNARR, "repack", os.fsencode(source), "-o", os.fsencode(out) + b"/\xff.h5", "--json"],
+        capture_output=True,
+        env=knarr.environment,
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(os.listdir(os.fsencode(out))) == [b"\xff.h5", b"\xff.h5.knarr.json"]
+    done = subprocess.run(
+        [KNARR, "inspect", os.fsencode(out) + b"/\xff.h5"], capture_output=True, text=True, env=knarr.environment
+    )
+    assert done.returncode == 2
+    assert "xFF.h5" in done.stderr and "not UTF-8" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["max-abs-error", "significant-bits"])
+def test_a_negative_bound_is_told_as_such(knarr, made, out, option):
+    done = knarr("repack", made("filter", "gzip"), "-o", out / "a.h5", f"--{option}", "-1", ok=False)
+    assert done.returncode == 2
+    assert "unexpected argument" not in done.stderr
+    assert option in done.stderr.replace("_", "-") and "-1" in done.stderr
 
 
 def test_jobs_default_follows_the_scheduler(made, knarr, out):

@@ -43,6 +43,15 @@ def test_h5py_writes_a_file_that_becomes_smaller(run):
     assert sorted(path.name for path in run.folder.iterdir()) == ["a.h5", "a.h5.knarr.json", "field.npy"]
 
 
+def test_names_that_are_not_utf8(run):
+    """Old archives have names in Latin-1: to Knarr they are bytes like others."""
+    name = os.fsdecode(b"m\xfcller.h5")
+    text = "with h5py.File(os.fsencode(sys.argv[1]), 'w') as file:\n    file['T'] = FIELD\n"
+    ran = run(*script(text), name)
+    assert [file["outcome"] for file in ran.result["files"]] == ["packed"]
+    assert is_packed(os.fsencode(run.folder / name))
+
+
 def test_netcdf_and_h5netcdf_and_h5py_in_one_process(run):
     """Three wheels, two or three private copies of HDF5."""
     ran = run(

@@ -127,6 +127,8 @@ def test_any_layout_type_and_shape_comes_back(tmp_path: Path) -> None:
         checkpoint.begin(0)
         for name, array in arrays.items():
             checkpoint.put(name, array)
+        with pytest.raises(TypeError, match="masked"):
+            checkpoint.put("masked", np.ma.masked_array([1.0, 2.0], [True, False]))
         with pytest.raises(TypeError, match="complex"):
             checkpoint.put("complex", np.zeros(3, "complex64"))
         checkpoint.commit()

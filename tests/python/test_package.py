@@ -73,6 +73,14 @@ def test_damage_is_an_error(field):
             knarr.decompress(damaged)
 
 
+def test_masks_are_not_dropped_without_a_word(field):
+    masked = np.ma.masked_greater(field, np.nanmedian(field))
+    with pytest.raises(TypeError, match="filled"):
+        knarr.compress(masked)
+    assert bits(knarr.decompress(knarr.compress(masked.filled(1e20), fill_value=1e20))) == bits(masked.filled(1e20))
+    assert bits(knarr.decompress(knarr.compress(np.ma.masked_array(field, mask=False)))) == bits(field)
+
+
 def test_wishes_that_contradict_are_value_errors(field):
     with pytest.raises(ValueError, match="goal"):
         knarr.compress(field, goal="fastest")

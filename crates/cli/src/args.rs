@@ -345,22 +345,22 @@ pub(crate) struct Hdf5Filter {
     #[arg(long, value_name = "GOAL", default_value = "balanced")]
     pub(crate) goal: String,
     /// Largest absolute error, in the variable's unit
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub(crate) max_abs_error: Option<f64>,
     /// Largest error as a fraction of the range of each chunk's valid values
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub(crate) max_range_error: Option<f64>,
     /// Largest error relative to each value
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub(crate) max_rel_error: Option<f64>,
     /// Absolute error below which relative bounds, bits and digits ask for nothing
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub(crate) finest_abs_error: Option<f64>,
     /// Mantissa bits that stay right
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) significant_bits: Option<u32>,
     /// Decimal digits that stay right
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) significant_digits: Option<u32>,
     /// Values up to this keep their bits under any bound, and no other value becomes one of them
     #[arg(long, value_name = "X", allow_negative_numbers = true)]

@@ -31,30 +31,44 @@ use std::process::ExitCode;
 use args::{Command, Knarr};
 use knarr_core::{Error, ErrorKind};
 
-/// A reader that closes the pipe has seen enough: the program ends quietly. Everything else that panics is a defect.
+/// What ends a program whose output nobody reads, as if by SIGPIPE.
+const CLOSED_PIPE: u8 = 141;
+
+/// `println!` panics where standard output takes no more. A reader that closes the pipe has seen enough: the program
+/// ends quietly. Results that a full disk swallows are an error. Everything else that panics is a defect.
 fn main() -> ExitCode {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if !is_closed_pipe(panic.payload()) {
+        if unprinted(panic.payload()).is_none() {
             report(panic);
         }
     }));
     match std::panic::catch_unwind(run) {
         Ok(code) => code,
-        Err(panic) if is_closed_pipe(panic.as_ref()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::from(ErrorKind::Internal.exit_code()),
+        Err(panic) => match unprinted(panic.as_ref()) {
+            // What was found is not told by an exit code of 0: nobody has seen the rest of it.
+            Some(why) if why.contains("os error 32") => ExitCode::from(CLOSED_PIPE),
+            Some(why) => {
+                let error = Error::new(ErrorKind::Write, why).mend("results were lost: print them to another place");
+                ExitCode::from(tell(&error.at("standard output")))
+            }
+            None => ExitCode::from(ErrorKind::Internal.exit_code()),
+        },
     }
 }
 
-/// What `println!` says when standard output is gone.
-fn is_closed_pipe(panic: &(dyn std::any::Any + Send)) -> bool {
-    panic.downcast_ref::<String>().is_some_and(|text| text.starts_with("failed printing to stdout"))
+/// Why standard output took no more, as `println!` says it.
+fn unprinted(panic: &(dyn std::any::Any + Send)) -> Option<&str> {
+    panic.downcast_ref::<String>()?.strip_prefix("failed printing to stdout: ")
 }
 
 fn run() -> ExitCode {
     let arguments = match Knarr::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
+            if error.kind() == clap::error::ErrorKind::InvalidUtf8 {
+                return ExitCode::from(tell(&not_utf8()));
+            }
             // Help and version are not errors; clap prints them to the right stream.
             let code = if error.use_stderr() { 2 } else { 0 };
             // A closed pipe is the reader's choice.
@@ -82,6 +96,12 @@ fn run() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => ExitCode::from(tell(&error)),
     }
+}
+
+/// Names the word of the command line that clap refused without saying which.
+fn not_utf8() -> Error {
+    let word = std::env::args_os().find(|word| word.to_str().is_none()).unwrap_or_default();
+    Error::usage(format!("the name is not UTF-8: {word:?}")).mend("rename the file, or make a link to it and give that")
 }
 
 /// Prints an error and returns its exit code.

@@ -38,14 +38,15 @@ pub(crate) fn json(done: &Repacked) -> serde_json::Value {
         })
         .collect();
     serde_json::json!({
-        "input": done.input, "output": done.output, "input_bytes": done.input_bytes, "output_bytes": done.output_bytes,
+        "input": done.input.display().to_string(), "output": done.output.display().to_string(),
+        "input_bytes": done.input_bytes, "output_bytes": done.output_bytes,
         "seconds": done.seconds, "choosing_seconds": done.choosing_seconds, "energy": done.energy, "reader": done.reader, "variables": variables,
     })
 }
 
 /// The command as typed.
 pub(crate) fn command_line() -> String {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     format!("knarr {}", words.join(" "))
 }
 

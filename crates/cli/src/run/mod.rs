@@ -316,9 +316,8 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     fn new(begun: &'a Begun, watches: &'a Watches, send: Sender<News>, receive: Receiver<News>) -> Self {
-        let words: Vec<String> = std::env::args().skip(1).collect();
-        let command = format!("knarr {}", words.join(" "));
-        let options = RepackOptions { force: true, command, when: crate::report::today() };
+        let (command, when) = (crate::report::command_line(), crate::report::today());
+        let options = RepackOptions { force: true, command, when };
         let (ledger, summary) = (Ledger::default(), Summary::default());
         let (learnt, written) = (Vec::new(), BTreeMap::new());
         Self { begun, watches, options, send, receive, ledger, summary, learnt, written, under_way: None, ended: None }

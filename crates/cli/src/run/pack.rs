@@ -17,6 +17,7 @@ use knarr_core::codec::Reader;
 use knarr_core::config::When;
 use knarr_core::engine::{Engine, Silent};
 use knarr_core::error::{Error, Result};
+use knarr_core::output::take_access;
 use knarr_core::settings::Settings;
 use knarr_formats::repack::{Pipeline, RepackOptions, Repacked, pack, pipelines};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -226,13 +227,7 @@ impl Drop for Beside {
 /// Permissions, owner, times and extended attributes of the original, as far as this user may set them.
 fn copy_properties(original: &File, before: &Metadata, packed: &Path) -> std::io::Result<()> {
     let target = File::options().write(true).open(packed)?;
-    let made = target.metadata()?;
-    if (made.uid(), made.gid()) != (before.uid(), before.gid()) {
-        // Who may not give files away keeps the new owner; the group may still be right.
-        let _ = std::os::unix::fs::fchown(&target, None, Some(before.gid()));
-        let _ = std::os::unix::fs::fchown(&target, Some(before.uid()), None);
-    }
-    target.set_permissions(before.permissions())?;
+    take_access(&target, before)?;
     copy_attributes(original, &target);
     target.set_times(std::fs::FileTimes::new().set_accessed(before.accessed()?).set_modified(before.modified()?))
 }

@@ -113,7 +113,7 @@ impl Summary {
             .iter()
             .map(|Entry { path, outcome, datasets }| match outcome {
                 Outcome::Written(_, seconds) => serde_json::json!({
-                    "output": path, "outcome": "written", "reason": datasets, "seconds": seconds,
+                    "output": path.display().to_string(), "outcome": "written", "reason": datasets, "seconds": seconds,
                 }),
                 Outcome::Packed(done) => {
                     let mut file = crate::report::json(done);
@@ -123,10 +123,10 @@ impl Summary {
                     file
                 }
                 Outcome::Left(why) | Outcome::Changed(why) => {
-                    serde_json::json!({ "output": path, "outcome": "left", "reason": why })
+                    serde_json::json!({ "output": path.display().to_string(), "outcome": "left", "reason": why })
                 }
                 Outcome::Failed(error) => {
-                    serde_json::json!({ "output": path, "outcome": "failed", "reason": error.to_string() })
+                    serde_json::json!({ "output": path.display().to_string(), "outcome": "failed", "reason": error.to_string() })
                 }
             })
             .collect();

@@ -22,9 +22,12 @@ struct Prepared {
     stage: Stage,
     /// Element size to swap before encoding values that are stored big-endian; 0 for none.
     swap: usize,
-    /// Upper bound of the length of this step's input.
-    input_bound: usize,
+    /// Most bytes that this step may decode to.
+    limit: usize,
 }
+
+/// Bytes by which headers of others may make a small stream longer.
+const SLACK: usize = 64 << 10;
 
 /// Prepares steps one after the other.
 struct Builder {
@@ -33,12 +36,19 @@ struct Builder {
     stage: Stage,
     /// Upper bound of its length.
     bound: usize,
+    /// True behind a compressor.
+    is_compressed: bool,
 }
 
 impl Builder {
     fn new(input: &ArraySpec) -> Result<Self> {
         let bound = input.checked_len()? * input.dtype.size();
-        Ok(Self { steps: Vec::new(), stage: Stage { spec: input.clone(), is_array: true }, bound })
+        Ok(Self {
+            steps: Vec::new(),
+            stage: Stage { spec: input.clone(), is_array: true },
+            bound,
+            is_compressed: false,
+        })
     }
 
     fn push(&mut self, codec: Arc<dyn Codec>, options: Options) -> Result<()> {
@@ -57,7 +67,10 @@ impl Builder {
         let next = Stage { spec: input.clone(), is_array: codec.kind() == Kind::Filter };
         let next_bound = step.max_encoded_len(self.bound);
         let stage = std::mem::replace(&mut self.stage, next);
-        self.steps.push(Prepared { codec, options, step, stage, swap, input_bound: self.bound });
+        // Other encoders of the same format may need more bytes than ours for what they cannot compress.
+        let limit = if self.is_compressed { self.bound.saturating_mul(2).saturating_add(SLACK) } else { self.bound };
+        self.is_compressed |= codec.kind() != Kind::Filter && !codec.keeps_size(&options);
+        self.steps.push(Prepared { codec, options, step, stage, swap, limit });
         self.bound = next_bound;
         Ok(())
     }
@@ -200,7 +213,7 @@ impl Chain {
                 input = swapped;
             }
             // Bits of the mask may have left out an earlier, size-changing step.
-            let limit = prepared.input_bound.max(expected);
+            let limit = prepared.limit.max(expected);
             prepared
                 .step
                 .decode(input, limit, next)

@@ -124,7 +124,7 @@ fn of_group(
     // The pieces of a rank go where they lay in its file, most of which stays a hole.
     let mut scratch = BTreeMap::new();
     for one in wanted {
-        let temporary = Temporary::create(&target.join(format!("rank-{}", one.rank)), true)?;
+        let mut temporary = Temporary::create(&target.join(format!("rank-{}", one.rank)), true)?;
         temporary.limit_mode(set.file_mode())?;
         let open = || OpenOptions::new().read(true).write(true).open(temporary.path());
         let file = open().map_err(|error| Error::write(temporary.path(), &error))?;
@@ -164,7 +164,7 @@ fn of_rank(
         let done = file_name(&variable.path).and_then(|name| {
             let path = target.join(described.path()).join(name);
             make_parent(target, &path)?;
-            let output = Temporary::create(&path, force)?;
+            let mut output = Temporary::create(&path, force)?;
             output.limit_mode(mode)?;
             let file =
                 OpenOptions::new().write(true).open(output.path()).map_err(|error| Error::write(&path, &error))?;

@@ -118,7 +118,7 @@ fn shorten(path: &Path, file: &File, length: u64) -> Result<()> {
     // It begins in the middle of a line.
     let begin = kept.iter().position(|&byte| byte == b'\n').map_or(kept.len(), |at| at + 1);
     kept.drain(..begin);
-    let temporary = Temporary::create(path, true)?;
+    let mut temporary = Temporary::create(path, true)?;
     temporary.limit_mode(file.metadata().map_err(write_error)?.permissions().mode())?;
     std::fs::write(temporary.path(), kept).map_err(write_error)?;
     temporary.publish().map(drop)

@@ -197,7 +197,7 @@ const BATCH: u64 = 4 << 20;
 impl Values {
     fn create(set: &Set, target: &Path) -> Result<Self> {
         // It never gets this name, so it does not matter who has it.
-        let temporary = Temporary::create(&target.join("values"), true)?;
+        let mut temporary = Temporary::create(&target.join("values"), true)?;
         temporary.limit_mode(set.file_mode())?;
         let open = OpenOptions::new().read(true).write(true).open(temporary.path());
         let file = open.map_err(|error| Error::write(temporary.path(), &error))?;
@@ -381,7 +381,7 @@ impl<'a> Output<'a> {
         names::check(name)?;
         let path = target.join(std::ffi::OsStr::from_bytes(name));
         make_parent(target, &path)?;
-        let temporary = Temporary::create(&path, force)?;
+        let mut temporary = Temporary::create(&path, force)?;
         temporary.limit_mode(set.file_mode())?;
         let open = || {
             let file = OpenOptions::new().read(true).write(true).open(temporary.path())?;

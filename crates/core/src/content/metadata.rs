@@ -60,6 +60,8 @@ struct Pair {
     json: bool,
     /// Both are HDF5: everything has its own type.
     hdf5: bool,
+    /// One is HDF5, where text ends at a NUL. In netCDF-3 it may have one, as C programs write it.
+    ends_text: bool,
 }
 
 impl Pair {
@@ -67,7 +69,7 @@ impl Pair {
         let both = |f: fn(&str) -> bool| (f(a.format()), f(b.format()));
         let (zarr_a, zarr_b) = both(|format| format.starts_with("Zarr"));
         let (hdf5_a, hdf5_b) = both(|format| matches!(format, "HDF5" | "netCDF-4"));
-        Self { json: zarr_a || zarr_b, hdf5: hdf5_a && hdf5_b }
+        Self { json: zarr_a || zarr_b, hdf5: hdf5_a && hdf5_b, ends_text: hdf5_a != hdf5_b }
     }
 }
 
@@ -178,6 +180,7 @@ impl Findings {
                 // netCDF has no single numbers, only arrays of one.
                 dtype == dtype_b && bytes == bytes_b && (scalar == scalar_b || !self.pair.hdf5)
             }
+            (Text(a), Text(b)) if self.pair.ends_text => a.split('\0').next() == b.split('\0').next(),
             (Text(text), Strings(list)) | (Strings(list), Text(text)) => {
                 !self.pair.hdf5 && matches!(list.as_slice(), [only] if only == text)
             }

@@ -1,9 +1,11 @@
 //! Outputs that appear under their final name complete or not at all, whenever the program is killed.
 
+mod access;
 mod staging;
 mod temporary;
 mod write_behind;
 
+pub use access::take_access;
 pub use staging::{Kind, Staging};
 pub use temporary::Temporary;
 pub(crate) use temporary::refuse_existing;

@@ -1,12 +1,16 @@
 //! Output under a temporary name beside its final place, until it is complete.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{OpenOptions, Permissions};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use super::access::take_access;
 use super::write_behind::WriteBehind;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -18,6 +22,8 @@ pub struct Temporary {
     force: bool,
     published: bool,
     behind: Option<WriteBehind>,
+    /// Permissions at the end, if it replaces a file.
+    mode: Option<u32>,
 }
 
 /// Bytes of a file name that file systems take (`NAME_MAX`).
@@ -26,7 +32,8 @@ const LONGEST_NAME: usize = 255;
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 impl Temporary {
-    /// Creates the empty temporary file.
+    /// Creates the empty temporary file. If it is to replace a file, it takes permissions and owner of that one, so
+    /// that nobody else can read it now.
     ///
     /// # Errors
     /// `Exists` if the target exists and `force` is not set, `Write` if the file cannot be made.
@@ -45,18 +52,33 @@ impl Temporary {
             hidden.push(mark);
             let path = target.with_file_name(hidden);
             match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(_) => return Ok(Self { path, target: target.to_owned(), force, published: false, behind: None }),
+                Ok(file) => {
+                    let target = target.to_owned();
+                    let mut made = Self { path, target, force, published: false, behind: None, mode: None };
+                    made.take_access(&file).map_err(|error| Error::write(&made.target, &error))?;
+                    return Ok(made);
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(Error::write(target, &error)),
             }
         }
     }
 
+    /// Takes what access there is to the file that is to be replaced, if there is one. This program can still write.
+    fn take_access(&mut self, file: &File) -> std::io::Result<()> {
+        let Some(replaced) = std::fs::metadata(&self.target).ok().filter(Metadata::is_file) else { return Ok(()) };
+        take_access(file, &replaced)?;
+        let mode = replaced.permissions().mode() & 0o777;
+        self.mode = Some(mode);
+        file.set_permissions(Permissions::from_mode(mode | 0o600))
+    }
+
     /// Takes permissions from the file but for those in `mode`.
     ///
     /// # Errors
     /// `Write`.
-    pub fn limit_mode(&self, mode: u32) -> Result<()> {
+    pub fn limit_mode(&mut self, mode: u32) -> Result<()> {
+        self.mode = self.mode.map(|last| last & mode);
         let limit = || {
             let now = std::fs::metadata(&self.path)?.permissions().mode() & 0o777;
             std::fs::set_permissions(&self.path, Permissions::from_mode(now & mode))
@@ -95,8 +117,10 @@ impl Temporary {
         let file = OpenOptions::new().write(true).open(&self.path).map_err(|error| place(&error))?;
         file.sync_all().map_err(|error| place(&error))?;
         let size = file.metadata().map_err(|error| place(&error))?.len();
-        refuse_existing(&self.target, self.force)?;
-        std::fs::rename(&self.path, &self.target).map_err(|error| place(&error))?;
+        if let Some(mode) = self.mode {
+            file.set_permissions(Permissions::from_mode(mode)).map_err(|error| place(&error))?;
+        }
+        self.rename()?;
         let directory = match self.target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -107,6 +131,19 @@ impl Temporary {
             let _ = directory.sync_all();
         }
         Ok(size)
+    }
+
+    /// Gives the file its final name. Of two programs that write one name at once, the second is refused.
+    fn rename(&self) -> Result<()> {
+        if !self.force {
+            match renameat_with(CWD, &self.path, CWD, &self.target, RenameFlags::NOREPLACE) {
+                Ok(()) => return Ok(()),
+                Err(Errno::EXIST) => return Err(taken(&self.target)),
+                // Not every file system knows the flag.
+                Err(_) => refuse_existing(&self.target, self.force)?,
+            }
+        }
+        std::fs::rename(&self.path, &self.target).map_err(|error| Error::write(&self.target, &error))
     }
 }
 
@@ -124,9 +161,13 @@ impl Drop for Temporary {
 /// `Exists` if there is something called `target`, and it may not be replaced.
 pub(crate) fn refuse_existing(target: &Path, force: bool) -> Result<()> {
     if !force && target.symlink_metadata().is_ok() {
-        return Err(Error::new(ErrorKind::Exists, "the output exists")
-            .mend("choose another name, or ask to replace it (--force)")
-            .at(target.display().to_string()));
+        return Err(taken(target));
     }
     Ok(())
+}
+
+fn taken(target: &Path) -> Error {
+    Error::new(ErrorKind::Exists, "the output exists")
+        .mend("choose another name, or ask to replace it (--force)")
+        .at(target.display().to_string())
 }

@@ -25,6 +25,15 @@ def plain(array: np.ndarray[Any, Any]) -> tuple[bytes, str, list[int]]:
     return np.ascontiguousarray(array, dtype=native).tobytes(), name, list(array.shape)
 
 
+def unmasked(array: object) -> np.ndarray[Any, Any]:
+    """``array`` as a plain array. A mask has no place in bytes, and what lies under it would become values."""
+    if isinstance(array, np.ma.MaskedArray):
+        if np.ma.is_masked(array):
+            raise TypeError("values that are masked are not served: they would lose their mask; give array.filled(value)")
+        return array.data
+    return np.asarray(array)
+
+
 def fill_patterns(dtype: np.dtype[Any], *values: object) -> list[int]:
     """Bit patterns, zero-extended, of fill values in ``dtype``; what is ``None`` is left out."""
     order = sys.byteorder

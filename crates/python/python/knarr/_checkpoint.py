@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from . import _knarr
-from ._arrays import DTYPES, NAMES
+from ._arrays import DTYPES, NAMES, unmasked
 
 Array = np.ndarray[Any, Any]
 
@@ -105,7 +105,7 @@ class Checkpoint:
         nothing is said); a restart may read any part of that, on any number of ranks. Without it the array is the
         rank's own, which a restart on as many ranks brings back.
         """
-        array = np.asarray(array)
+        array = unmasked(array)
         if array.dtype.newbyteorder("=").name not in NAMES:
             raise TypeError(f"arrays of dtype {array.dtype} are not served; hand over a view of it as numbers")
         if shape is None and start is not None:

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from . import _knarr
-from ._arrays import DTYPES, fill_patterns, plain
+from ._arrays import DTYPES, fill_patterns, plain, unmasked
 from ._request import Quality, request
 
 
@@ -25,9 +25,10 @@ def compress(
     ``finest_abs_error``, ``significant_bits``, ``significant_digits``; values up to ``exact_up_to`` and from
     ``exact_from`` on keep their bits under each of them. All that are stated are checked for every element. Where one
     cannot be kept the frame is lossless, or the call fails if ``chain`` is given. Raises ``ValueError`` for
-    contradictory wishes and ``KnarrError`` for what cannot be served.
+    contradictory wishes, ``TypeError`` for types without a place in a frame (masked values among them), and
+    ``KnarrError`` for what cannot be served.
     """
-    array = np.asarray(array)
+    array = unmasked(array)
     values, dtype, shape = plain(array)
     wishes = request(goal=goal, portable=None, quality=quality, chain=chain)
     return _knarr.compress(values, dtype, shape, fill_patterns(array.dtype, fill_value), wishes)

@@ -4,12 +4,13 @@ use std::os::raw::{c_int, c_uint, c_void};
 
 use hdf5_metno_sys::h5::{HADDR_UNDEF, haddr_t, hsize_t};
 use hdf5_metno_sys::h5d::{
-    H5Dchunk_iter, H5Dcreate2, H5Dget_offset, H5Dget_space, H5Dget_storage_size, H5Dget_type, H5Dread, H5Dwrite,
-    H5Dwrite_chunk,
+    H5Dchunk_iter, H5Dcreate2, H5Dget_chunk_index_type, H5Dget_offset, H5Dget_space, H5Dget_storage_size, H5Dget_type,
+    H5Dread, H5Dwrite, H5Dwrite_chunk,
 };
 use hdf5_metno_sys::h5p::H5P_DEFAULT;
 
-use super::{Datatype, Group, Memory, Object, Plist, Space, c_string, call, locked, made};
+use super::extensible::Correction;
+use super::{DatasetLayout, Datatype, Extent, Group, Memory, Object, Plist, Space, c_string, call, locked, made};
 use knarr_core::error::{Error, Result};
 
 /// An open dataset.
@@ -27,8 +28,12 @@ pub(crate) struct ChunkRecord<'a> {
     pub(crate) size: u64,
 }
 
+/// `H5D_CHUNK_IDX_EARRAY` of `H5Dpublic.h`.
+const EXTENSIBLE_ARRAY: c_uint = 4;
+
 struct Visitor<'a> {
     rank: usize,
+    correction: Option<Correction>,
     f: &'a mut dyn FnMut(ChunkRecord<'_>) -> Result<()>,
     outcome: Result<()>,
 }
@@ -46,7 +51,14 @@ unsafe extern "C" fn visit(
         let offset = std::slice::from_raw_parts(offset, visitor.rank);
         (visitor, offset)
     };
-    visitor.outcome = (visitor.f)(ChunkRecord { offset, filter_mask, address, size });
+    let place = match &mut visitor.correction {
+        Some(correction) => correction.apply(offset),
+        None => Some(offset),
+    };
+    visitor.outcome = match place {
+        Some(offset) => (visitor.f)(ChunkRecord { offset, filter_mask, address, size }),
+        None => Err(Error::corrupt("a chunk lies beyond all dimensions")),
+    };
     c_int::from(visitor.outcome.is_err())
 }
 
@@ -106,12 +118,27 @@ impl Dataset {
 
     /// Calls `f` for each stored chunk.
     pub(crate) fn chunks(&self, rank: usize, f: &mut dyn FnMut(ChunkRecord<'_>) -> Result<()>) -> Result<()> {
-        let mut visitor = Visitor { rank, f, outcome: Ok(()) };
+        let mut visitor = Visitor { rank, correction: self.correction()?, f, outcome: Ok(()) };
         // SAFETY: the callback only touches `visitor`, which outlives the call.
         call("read the chunk index", || unsafe {
             H5Dchunk_iter(self.0.0.raw(), H5P_DEFAULT, Some(visit), std::ptr::from_mut(&mut visitor).cast())
         })?;
         visitor.outcome
+    }
+
+    fn correction(&self) -> Result<Option<Correction>> {
+        let mut index: c_uint = 0;
+        // SAFETY: the dataset is open, and `index` outlives the call.
+        call("read the kind of a chunk index", || unsafe { H5Dget_chunk_index_type(self.0.0.raw(), &raw mut index) })?;
+        if index != EXTENSIBLE_ARRAY {
+            return Ok(None);
+        }
+        let (DatasetLayout::Chunked(chunk), Extent::Simple { max, .. }) =
+            (self.0.creation()?.layout()?, self.space()?.extent()?)
+        else {
+            return Ok(None);
+        };
+        Ok(Correction::of(&chunk, &max))
     }
 
     /// Reads a region in stored form into `out`, which must have its exact length.

@@ -6,6 +6,7 @@
 mod attribute;
 mod dataset;
 mod datatype;
+mod extensible;
 mod file;
 mod heap_guard;
 mod inside;
