@@ -12,8 +12,8 @@ use crate::chain::ChainSpec;
 const LONG_SHARE: u64 = 16;
 /// Variables of a frame, about, where they are small. More have hardly more in common.
 const ENOUGH: u64 = 32;
-/// Bytes of a frame, however small its variables are. Reading less at once takes no less time.
-const SHORTEST_FRAME: u64 = 64 << 10;
+/// Bytes of a frame, however small its variables are: with fewer, chains of general compressors lose more than a hundredth.
+const SHORTEST_FRAME: u64 = 256 << 10;
 
 impl Decider<'_> {
     /// [`Order::span`] for a class whose pieces are merged in `order` and encoded with `chain`.
@@ -62,7 +62,7 @@ mod tests {
             units: vec![Unit { rank: 0, pieces: vec![0], bytes }; count],
         };
         assert_eq!(short(&class(DType::F32, 3000, 1000)), SHORTEST_FRAME);
-        assert_eq!(short(&class(DType::F32, 3000, 10_000)), 320_000);
+        assert_eq!(short(&class(DType::F32, 3000, 20_000)), 640_000);
         for usual in [class(DType::F32, 3000, 40_000), class(DType::F32, 4, LARGE), class(DType::F32, 0, 0)] {
             assert_eq!(short(&usual), 0);
         }
