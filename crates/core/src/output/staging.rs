@@ -1,9 +1,11 @@
 //! A directory that is filled beside its final place and put there in one step.
 
+use super::access::take_access;
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -47,7 +49,15 @@ impl Staging {
         let count = COUNTER.fetch_add(1, Ordering::Relaxed);
         let dir = target.with_file_name(format!("{}{}-{count}", prefix(name), std::process::id()));
         fs::create_dir(&dir).map_err(|error| Error::write(target, &error))?;
-        let lock = File::open(&dir).ok().filter(|lock| lock.try_lock().is_ok());
+        let made = File::open(&dir);
+        // Nobody else can read now what is to replace a directory; this program can write.
+        if let (Ok(made), Ok(replaced)) = (&made, fs::metadata(target)) {
+            let usable = Permissions::from_mode(replaced.permissions().mode() & 0o777 | 0o700);
+            take_access(made, &replaced)
+                .and_then(|()| made.set_permissions(usable))
+                .map_err(|error| Error::write(target, &error))?;
+        }
+        let lock = made.ok().filter(|lock| lock.try_lock().is_ok());
         Ok(Self { kind, _lock: lock, target: target.to_owned(), dir, force, bytes: 0, published: false })
     }
 
