@@ -49,16 +49,19 @@ impl Staging {
         let count = COUNTER.fetch_add(1, Ordering::Relaxed);
         let dir = target.with_file_name(format!("{}{}-{count}", prefix(name), std::process::id()));
         fs::create_dir(&dir).map_err(|error| Error::write(target, &error))?;
-        let made = File::open(&dir);
-        // Nobody else can read now what is to replace a directory; this program can write.
-        if let (Ok(made), Ok(replaced)) = (&made, fs::metadata(target)) {
-            let usable = Permissions::from_mode(replaced.permissions().mode() & 0o777 | 0o700);
-            take_access(made, &replaced)
-                .and_then(|()| made.set_permissions(usable))
-                .map_err(|error| Error::write(target, &error))?;
-        }
-        let lock = made.ok().filter(|lock| lock.try_lock().is_ok());
-        Ok(Self { kind, _lock: lock, target: target.to_owned(), dir, force, bytes: 0, published: false })
+        let lock = File::open(&dir).ok().filter(|lock| lock.try_lock().is_ok());
+        let made = Self { kind, _lock: lock, target: target.to_owned(), dir, force, bytes: 0, published: false };
+        made.take_access().map_err(|error| Error::write(target, &error))?;
+        Ok(made)
+    }
+
+    /// Takes what access there is to the directory that is to be replaced, if there is one. This program can still
+    /// write.
+    fn take_access(&self) -> std::io::Result<()> {
+        let Ok(replaced) = fs::metadata(&self.target) else { return Ok(()) };
+        let made = File::open(&self.dir)?;
+        take_access(&made, &replaced)?;
+        made.set_permissions(Permissions::from_mode(replaced.permissions().mode() & 0o777 | 0o700))
     }
 
     /// Path of the finished output.
