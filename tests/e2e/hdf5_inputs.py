@@ -261,7 +261,7 @@ def newest_format(path: Path) -> None:
         file.create_dataset("extensible", data=smooth_field((100, 30)), chunks=(10, 30), maxshape=(None, 30))
         file.create_dataset("unlimited_last", data=smooth_field((100, 30)), chunks=(10, 30), maxshape=(100, None))
         file.create_dataset(
-            "unlimited_middle", data=smooth_field((25, 40, 12)), chunks=(10, 8, 5), maxshape=(40, None, 12), shuffle=True
+            "unlimited_middle", data=smooth_field((25, 40, 12)), chunks=(10, 8, 5), maxshape=(40, None, 12)
         )
         file.create_dataset("btree", data=smooth_field((40, 30)), chunks=(10, 10), maxshape=(None, None))
         file.create_dataset("single", data=smooth_field((10, 30)), chunks=(10, 30))

@@ -120,6 +120,13 @@ def test_a_replaced_file_stays_as_private_as_it_was(knarr, made, out, mode):
     assert stat.S_IMODE(target.stat().st_mode) == mode
 
 
+def test_a_replaced_store_stays_as_private_as_it_was(knarr, made, out):
+    target = knarr.repack(made("filter", "gzip"), out / "a.zarr")
+    target.chmod(0o700)
+    knarr("repack", target, "-o", target, "--force")
+    assert stat.S_IMODE(target.stat().st_mode) == 0o700
+
+
 @pytest.fixture(scope="module")
 def incompressible(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("noise") / "noise.h5"

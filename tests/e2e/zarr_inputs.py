@@ -175,6 +175,7 @@ def v3_layouts(path: Path) -> None:
     ] = values
     root.create_array("missing", shape=(100, 10), dtype="i4", chunks=(10, 10), fill_value=-3)[20:30] = 1
     root.create_array("scalar", shape=(), dtype="f8")[...] = 1.5
+    root.create_array("wide_chunks", shape=(40, 17), dtype="f8", chunks=(64, 40))[...] = smooth_field((40, 17), "f8")
     for kind in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"):
         root.create_array(kind, shape=(30, 9), dtype=kind, chunks=(7, 9))[...] = integers((30, 9), kind)
     root.create_array("bool", shape=(9,), dtype="bool", chunks=(4,))[...] = np.arange(9) % 2 == 0

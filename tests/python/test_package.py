@@ -73,6 +73,17 @@ def test_damage_is_an_error(field):
             knarr.decompress(damaged)
 
 
+def test_bounds_may_be_numbers_of_numpy(field):
+    bound = np.float32(0.01)
+    packed = knarr.compress(field, max_abs_error=bound, significant_bits=np.int64(9))
+    assert packed == knarr.compress(field, max_abs_error=float(bound), significant_bits=9)
+    for wrong in (np.array([0.1, 0.2]), "0.1"):
+        with pytest.raises(TypeError, match="give a number"):
+            knarr.compress(field, max_abs_error=wrong)
+    with pytest.raises(ValueError, match="max_abs_error is nan"):
+        knarr.compress(field, max_abs_error=float("nan"))
+
+
 def test_masks_are_not_dropped_without_a_word(field):
     masked = np.ma.masked_greater(field, np.nanmedian(field))
     with pytest.raises(TypeError, match="filled"):

@@ -194,8 +194,11 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for place in &self.places {
-            write!(f, "{place}: ")?;
+        for (depth, place) in self.places.iter().enumerate() {
+            // Who passes an error on may name what is named closer to it.
+            if !self.places.iter().skip(depth + 1).any(|inner| inner == place) {
+                write!(f, "{place}: ")?;
+            }
         }
         f.write_str(&self.message)?;
         match self.advice() {
@@ -223,6 +226,12 @@ mod tests {
             "a.nc: variable 'T': chunk (0, 3): deflate stream ends early; restore the file from a copy"
         );
         assert_eq!(error.kind().exit_code(), 3);
+    }
+
+    #[test]
+    fn a_place_is_told_once() {
+        let error = Error::corrupt("too short").at_variable("T").at("a.nc").at_variable("T").at("b.nc").at("a.nc");
+        assert_eq!(error.to_string(), "b.nc: a.nc: variable 'T': too short");
     }
 
     #[test]

@@ -266,6 +266,14 @@ pub fn chunk_shape(rule: &ChunkRule, variable: &Variable) -> Result<Vec<u64>> {
     Ok(shape)
 }
 
+/// `chunk` as HDF5 takes it: no longer than a dimension can become. Chunks of Zarr may be.
+pub fn within_limits(mut chunk: Vec<u64>, variable: &Variable) -> Vec<u64> {
+    for (extent, limit) in chunk.iter_mut().zip(&variable.max_shape) {
+        *extent = limit.map_or(*extent, |limit| limit.max(1).min(*extent));
+    }
+    chunk
+}
+
 /// Chunk sizes in bytes that are kept without being asked to.
 const SMALLEST: u64 = 16 << 10;
 const LARGEST: u64 = 16 << 20;

@@ -1,9 +1,11 @@
 //! A directory that is filled beside its final place and put there in one step.
 
+use super::access::take_access;
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,7 +50,18 @@ impl Staging {
         let dir = target.with_file_name(format!("{}{}-{count}", prefix(name), std::process::id()));
         fs::create_dir(&dir).map_err(|error| Error::write(target, &error))?;
         let lock = File::open(&dir).ok().filter(|lock| lock.try_lock().is_ok());
-        Ok(Self { kind, _lock: lock, target: target.to_owned(), dir, force, bytes: 0, published: false })
+        let made = Self { kind, _lock: lock, target: target.to_owned(), dir, force, bytes: 0, published: false };
+        made.take_access().map_err(|error| Error::write(target, &error))?;
+        Ok(made)
+    }
+
+    /// Takes what access there is to the directory that is to be replaced, if there is one. This program can still
+    /// write.
+    fn take_access(&self) -> std::io::Result<()> {
+        let Ok(replaced) = fs::metadata(&self.target) else { return Ok(()) };
+        let made = File::open(&self.dir)?;
+        take_access(&made, &replaced)?;
+        made.set_permissions(Permissions::from_mode(replaced.permissions().mode() & 0o777 | 0o700))
     }
 
     /// Path of the finished output.

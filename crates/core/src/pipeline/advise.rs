@@ -15,7 +15,7 @@ use crate::features::Features;
 use crate::model::Variable;
 use crate::plan::{Action, Candidate, Choice, Plan, VariablePlan};
 use crate::quality::Bound;
-use crate::settings::{Settings, VariableSettings, chunk_shape};
+use crate::settings::{Settings, VariableSettings, chunk_shape, within_limits};
 use crate::store::Source;
 
 /// Variables smaller than this are copied: a filter saves less than its header costs.
@@ -132,7 +132,10 @@ impl Planner<'_> {
             return Ok(Action::Copy("scalar".to_owned()));
         }
         let begin = thread_seconds();
-        let chunk = chunk_shape(&mine.chunks, variable)?;
+        let mut chunk = chunk_shape(&mine.chunks, variable)?;
+        if matches!(self.target, Target::Hdf5(_)) {
+            chunk = within_limits(chunk, variable);
+        }
         let forced = mine.chain.as_ref();
         let same_chunks = matches!(&variable.layout, crate::model::Layout::Chunked(stored) if *stored == chunk);
         let asked = forced.is_some() || !mine.quality.is_lossless();

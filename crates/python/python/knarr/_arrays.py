@@ -29,7 +29,7 @@ def unmasked(array: object) -> np.ndarray[Any, Any]:
     """``array`` as a plain array. A mask has no place in bytes, and what lies under it would become values."""
     if isinstance(array, np.ma.MaskedArray):
         if np.ma.is_masked(array):
-            raise TypeError("values that are masked are not served: they would lose their mask; give array.filled(value)")
+            raise TypeError("masked values are not served: they would lose their mask; give array.filled(value)")
         return array.data
     return np.asarray(array)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
+
+import numpy as np
 
 Portable = Literal["core", "standard", "knarr"]
 
@@ -57,16 +60,31 @@ def request(
 ) -> str:
     """JSON of everything that was asked for; what is ``None`` is left out.
 
-    Raises ``TypeError`` for a keyword that is no quality.
+    Raises ``TypeError`` for a keyword that is no quality, and for bounds that are no numbers.
     """
     for name in quality:
         if name not in QUALITY_KEYS:
             known = ", ".join(QUALITY_KEYS)
             raise TypeError(f"unexpected keyword argument {name!r}; what may change is one of {known}")
     wanted: dict[str, Any] = {"goal": goal, "portable": portable, "chain": chain, "chunks": chunks, **resources}
-    wanted["quality"] = {name: value for name, value in quality.items() if value is not None}
+    wanted["quality"] = {name: _number(name, value) for name, value in quality.items() if value is not None}
     if variables:
         wanted["variables"] = {
-            name: {key: value for key, value in wish.items() if value is not None} for name, wish in variables.items()
+            name: {
+                key: _number(key, value) if key in QUALITY_KEYS else value
+                for key, value in wish.items()
+                if value is not None
+            }
+            for name, wish in variables.items()
         }
     return json.dumps({name: value for name, value in wanted.items() if value is not None})
+
+
+def _number(name: str, value: object) -> float:
+    """A bound as a number of Python; it may be one of NumPy, such as a fraction of ``array.std()``."""
+    number = value.item() if isinstance(value, np.generic | np.ndarray) and np.ndim(value) == 0 else value
+    if not isinstance(number, int | float):
+        raise TypeError(f"{name} is {value!r}: give a number")
+    if not math.isfinite(number):
+        raise ValueError(f"{name} is {number}; give a finite number, or leave it out for lossless")
+    return number

@@ -63,7 +63,8 @@ unsafe extern "C" fn visit(
 }
 
 impl Group {
-    /// Creates a dataset here.
+    /// Creates a dataset here. Its chunks are indexed as HDF5 1.10 does, but for those that a reader would find at
+    /// wrong places: not only Knarr lists chunks through the library, h5py and kerchunk do, too.
     pub(crate) fn create_dataset(
         &self,
         name: &[u8],
@@ -73,6 +74,11 @@ impl Group {
         dcpl: &Plist,
     ) -> Result<Dataset> {
         let name = c_string(name)?;
+        if let (DatasetLayout::Chunked(chunk), Extent::Simple { max, .. }) = (dcpl.layout()?, space.extent()?)
+            && Correction::of(&chunk, &max).is_none()
+        {
+            dcpl.index_as_1_10()?;
+        }
         // SAFETY: all handles are open and outlive the call, as does the name.
         made("create a dataset", || unsafe {
             H5Dcreate2(

@@ -17,9 +17,11 @@ pub(super) struct Correction {
 }
 
 impl Correction {
-    /// For a dataset with an extensible array; `None` where what is reported is right.
+    /// For a dataset that has an extensible array, or would get one; `None` where what is reported is right.
     pub(super) fn of(chunk: &[u64], max_shape: &[Option<u64>]) -> Option<Self> {
-        let unlimited = max_shape.iter().position(Option::is_none).filter(|&axis| axis > 0)?;
+        let mut all = max_shape.iter().enumerate().filter(|(_, max)| max.is_none()).map(|(axis, _)| axis);
+        // With several, the index is a B-tree.
+        let (Some(unlimited @ 1..), None) = (all.next(), all.next()) else { return None };
         let most = max_shape.iter().zip(chunk).map(|(max, c)| max.unwrap_or(0).div_ceil((*c).max(1)).max(1)).collect();
         Some(Self { chunk: chunk.to_vec(), most, unlimited, corrected: Vec::new() })
     }
@@ -82,6 +84,7 @@ mod tests {
     fn offsets_of_a_first_unlimited_dimension_are_right() {
         assert!(Correction::of(&[2, 2], &[None, Some(6)]).is_none());
         assert!(Correction::of(&[2, 2], &[Some(6), Some(6)]).is_none());
+        assert!(Correction::of(&[2, 2, 2], &[Some(6), None, None]).is_none());
     }
 
     #[test]

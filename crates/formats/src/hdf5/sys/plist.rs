@@ -169,8 +169,9 @@ impl Plist {
         Ok(options & hdf5_metno_sys::h5d::H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS != 0)
     }
 
-    /// Makes every chunk filtered.
-    pub(crate) fn filter_edge_chunks(&self) -> Result<()> {
+    /// Lets chunks be indexed in the ways of HDF5 1.10, which take less room than the older B-tree: setting options,
+    /// be they none, asks for the version of the format that has them.
+    pub(crate) fn index_as_1_10(&self) -> Result<()> {
         // SAFETY: the list is open.
         call("set a layout", || unsafe { H5Pset_chunk_opts(self.0.raw(), 0) }).map(|_| ())
     }
@@ -235,14 +236,11 @@ impl Plist {
         })
     }
 
-    /// Chunked layout with chunks of this shape; space is taken when chunks are written.
+    /// Chunked layout with chunks of this shape, all of them filtered.
     pub(crate) fn set_chunked(&self, chunk: &[u64]) -> Result<()> {
         let rank = c_int::try_from(chunk.len()).map_err(|_| Error::usage("too many dimensions"))?;
-        locked(|| {
-            // SAFETY: the list is open and `chunk` holds `rank` extents.
-            call("set the chunk shape", || unsafe { H5Pset_chunk(self.0.raw(), rank, chunk.as_ptr()) })?;
-            self.filter_edge_chunks()
-        })
+        // SAFETY: the list is open and `chunk` holds `rank` extents.
+        call("set the chunk shape", || unsafe { H5Pset_chunk(self.0.raw(), rank, chunk.as_ptr()) }).map(|_| ())
     }
 
     /// Space is taken when chunks are written.
