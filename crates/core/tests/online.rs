@@ -285,7 +285,8 @@ fn at_the_least_energy_a_mask_is_said_once_and_values_are_left_alone() {
     let chunk = |seed: u64| -> Vec<u8> {
         // Values of which every bit counts.
         let noise = |i: u64| (i * 64 + seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
-        let bits = |i: u64| if i / 44 % 4 > 0 { (-9.99e30f64).to_bits() } else { noise(i).wrapping_mul(noise(i) | 1) };
+        let is_value = |i: u64| (i / 44).is_multiple_of(4);
+        let bits = |i: u64| if is_value(i) { noise(i).wrapping_mul(noise(i) | 1) } else { (-9.99e30f64).to_bits() };
         (0..20 * 82 * 88).flat_map(|i| bits(i).to_le_bytes()).collect()
     };
     let (online, words, codecs) = (online(), energy(&spec), CodecList::pure());

@@ -131,8 +131,8 @@ fn place(address: usize) -> Option<(usize, *const c_char)> {
     (found != 0 && !info.dli_fname.is_null()).then_some((info.dli_fbase as usize, info.dli_fname))
 }
 
-/// Start of the object that holds `address`, of which there are few: the places where HDF5 calls and those in between. Asked
-/// once for each, because the loader looks through all symbols of an object.
+/// Start of the object that holds `address`, of which there are few: the places where HDF5 calls and those in between.
+/// Asked once for each, because the loader looks through all symbols of an object.
 fn base(address: usize) -> Option<usize> {
     static KNOWN: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,9 +1,9 @@
 //! `runs`: equal elements in a row, said once. For fields of which a large part is one value: land, missing, dark.
 //!
 //! A stream holds the elements that are not in runs, each run's first one among them, then pairs of LEB128 numbers, then
-//! the length of the pairs in bytes (u64, little-endian). The first number of a pair says how many of the elements follow.
-//! The second is twice the length of the run after them: of repeats of the last one, or, plus 1, of the element that the
-//! run before was made of, which is not among the elements again.
+//! the length of the pairs in bytes (u64, little-endian). The first number of a pair says how many of the elements
+//! follow. The second is twice the length of the run after them: of repeats of the last one, or, plus 1, of the element
+//! that the run before was made of, which is not among the elements again.
 
 use super::order::{Word, with_word};
 use super::{Codec, Kind, Options, Stage, Step, check_limit, sized};
@@ -180,8 +180,8 @@ impl<W: Word> Step for Prepared<W> {
     }
 }
 
-/// Gives `take` every pair: how many elements follow, the length of the run after them, and whether it is of the element
-/// of the run before.
+/// Gives `take` every pair: how many elements follow, the length of the run after them, and whether it is of the
+/// element of the run before.
 fn each(pairs: &[u8], mut take: impl FnMut(usize, usize, bool) -> Result<()>) -> Result<()> {
     let mut reader = Reader::new("runs", pairs);
     let number = |reader: &mut Reader<'_>| {

@@ -53,7 +53,7 @@ const LEAST_TRIALS: f64 = 0.0005;
 const MOST_TRIALS: f64 = 0.06;
 /// Chains for chunks of one value, the first that the codecs serve.
 const CONSTANT: [&str; 2] = ["zstd:1", "snappy"];
-/// What is used where size counts for nothing and no other chain leaves less, and the least ratio from which on it may be.
+/// What is used where size counts for nothing and no other chain leaves less, and the ratio from which on it may be.
 const UNSEARCHED: &str = "runs";
 const LEAST_UNSEARCHED: f64 = 1.5;
 /// A ratio that is not worth a decoder.
@@ -269,8 +269,8 @@ impl Job<'_> {
         Chosen { chain, speed: merits.encode * 1e6, seconds: budget + OVERHEAD, beliefs: outlook.beliefs }
     }
 
-    /// The chain [`UNSEARCHED`] and its merits, if size counts for nothing and it leaves no more of `samples` than `best`
-    /// does. Nothing that searches for matches is as quick, whatever times are expected of it.
+    /// The chain [`UNSEARCHED`] and its merits, if size counts for nothing and it leaves no more of `samples` than
+    /// `best` does. Nothing that searches for matches is as quick, whatever times are expected of it.
     fn unsearched(
         &self,
         best: Option<&Candidate>,
