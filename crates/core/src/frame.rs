@@ -111,6 +111,7 @@ pub fn write(chain: &Chain, payload: &[u8], out: &mut Vec<u8>) -> Result<()> {
     }
     put_number(out, payload.len() as u64);
     out.extend_from_slice(&crc32c::crc32c(out).to_le_bytes());
+    out.reserve(payload.len() + CHECKSUM);
     out.extend_from_slice(payload);
     out.extend_from_slice(&crc32c::crc32c(payload).to_le_bytes());
     Ok(())

@@ -30,6 +30,7 @@ fn chains(name: &str) -> &'static [&'static str] {
         "brotli" => &["brotli", "brotli:0", "brotli:1", "shuffle | brotli:2"],
         "snappy" => &["snappy", "bitshuffle | snappy"],
         "grid" => &["grid", "grid | shuffle:1"],
+        "runs" => &["runs", "runs | snappy", "lorenzo | runs | shuffle:2"],
         "round" => &["round:abs=0.01", "round:rel=0.001 | shuffle | snappy", "round:bits=9", "round:digits=3,abs=0.5"],
         _ => &[],
     }

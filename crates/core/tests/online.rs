@@ -272,3 +272,29 @@ fn a_block_ends_with_the_first_chunk_that_is_not_taken() {
         assert!(result.is_err() && taken == 5);
     }
 }
+
+/// Words for lossless chunks at the least energy.
+fn energy(spec: &ArraySpec) -> Vec<u32> {
+    let wishes = Wishes { goal: "energy".parse().unwrap(), ..Wishes::default() };
+    ClientData { wishes, chunks: Some(Chunks::Array(spec.clone())) }.words().unwrap()
+}
+
+#[test]
+fn at_the_least_energy_a_mask_is_said_once_and_values_are_left_alone() {
+    let spec = ArraySpec::new(DType::F64, [20, 82, 88]);
+    let chunk = |seed: u64| -> Vec<u8> {
+        // Values of which every bit counts.
+        let noise = |i: u64| (i * 64 + seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+        let is_value = |i: u64| (i / 44).is_multiple_of(4);
+        let bits = |i: u64| if is_value(i) { noise(i).wrapping_mul(noise(i) | 1) } else { (-9.99e30f64).to_bits() };
+        (0..20 * 82 * 88).flat_map(|i| bits(i).to_le_bytes()).collect()
+    };
+    let (online, words, codecs) = (online(), energy(&spec), CodecList::pure());
+    for seed in 0..3 {
+        let (raw, mut out) = (chunk(seed), Vec::new());
+        online.encode(&words, &raw, &mut out).unwrap();
+        assert_eq!(decoded(&out), raw);
+        assert_eq!(frame::read(&out).unwrap().chain(&codecs).unwrap().to_string(), "runs");
+        assert!(out.len() * 39 < raw.len() * 10, "{} of {}", out.len(), raw.len());
+    }
+}

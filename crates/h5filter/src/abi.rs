@@ -42,30 +42,23 @@ pub(crate) extern "C" fn H5PLget_plugin_info() -> *const Class {
 }
 
 /// Runs `work`; an error or panic is pushed to the error stack of the calling HDF5 and becomes `None`.
-fn guard<T>(minor: Minor, work: impl FnOnce(Option<&'static Host>) -> Result<T>) -> Option<T> {
-    let outcome = guarded(|| {
-        let host = Host::of_caller();
-        match guarded(|| work(host)) {
-            Ok(done) => Ok(Some(done)),
-            Err(error) => {
-                push(host, minor, &error);
-                Ok(None)
+fn guard<T>(minor: Minor, work: impl FnOnce() -> Result<T>) -> Option<T> {
+    let outcome = guarded(|| match guarded(work) {
+        Ok(done) => Ok(Some(done)),
+        Err(error) => {
+            if let Some(host) = Host::of_caller() {
+                host.push_error(minor, &error.to_string());
             }
+            Ok(None)
         }
     });
     outcome.ok().flatten()
 }
 
-fn push(host: Option<&Host>, minor: Minor, error: &Error) {
-    if let Some(host) = host {
-        host.push_error(minor, &error.to_string());
-    }
-}
-
 /// `set_local`: completes the client data when a dataset is created.
 unsafe extern "C" fn set_local(plist: Id, datatype: Id, _space: Id) -> c_int {
-    let done = guard(Minor::SetLocal, |host| {
-        let host = host.ok_or_else(|| {
+    let done = guard(Minor::SetLocal, || {
+        let host = Host::of_caller().ok_or_else(|| {
             Error::unsupported("the HDF5 library of this program shows none of its functions")
                 .mend("link the program with a shared HDF5, or let 'knarr repack' write the file")
         })?;
@@ -83,7 +76,7 @@ unsafe extern "C" fn filter(
     buf_size: *mut usize,
     buf: *mut *mut c_void,
 ) -> usize {
-    let done = guard(Minor::CantFilter, |host| {
+    let done = guard(Minor::CantFilter, || {
         if buf.is_null() || buf_size.is_null() || (cd_values.is_null() && cd_nelmts > 0) {
             return Err(Error::internal("HDF5 gave no buffer"));
         }
@@ -105,6 +98,7 @@ unsafe extern "C" fn filter(
         let target = if length <= room {
             start
         } else {
+            let host = Host::of_caller();
             let fresh = Host::allocate(host, length)?;
             Host::release(host, start);
             // SAFETY: both places are valid for this call; the old buffer was released and is replaced.

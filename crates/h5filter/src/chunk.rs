@@ -7,7 +7,8 @@ use knarr_core::frame;
 use knarr_core::online::Online;
 use knarr_core::{Error, ErrorKind, Result};
 use knarr_native::FrameCodecs;
-use std::sync::OnceLock;
+use std::ops::Deref;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A chunk of HDF5 is below this unless its client data say more.
 const LARGEST_CHUNK: usize = u32::MAX as usize;
@@ -26,13 +27,45 @@ pub(crate) fn online() -> Result<&'static Online> {
     online.as_ref().map_err(Clone::clone)
 }
 
+/// What became of a chunk, in a buffer that is kept for the next one when this is dropped: fresh memory for each chunk
+/// would take as long as a quick chain.
+pub(crate) struct Output(Vec<u8>);
+
+/// Outputs that are kept, so many of up to so many bytes.
+static KEPT: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+const MOST_KEPT: usize = 4;
+const LARGEST_KEPT: usize = 32 << 20;
+
+impl Output {
+    fn new() -> Self {
+        Self(KEPT.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default())
+    }
+}
+
+impl Deref for Output {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.0.capacity() <= LARGEST_KEPT && kept.len() < MOST_KEPT {
+            kept.push(std::mem::take(&mut self.0));
+        }
+    }
+}
+
 /// The frame of one chunk.
 ///
 /// # Errors
 /// As for [`Online::encode`].
-pub(crate) fn encode(words: &[u32], raw: &[u8]) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
-    online()?.encode(words, raw, &mut out)?;
+pub(crate) fn encode(words: &[u32], raw: &[u8]) -> Result<Output> {
+    let mut out = Output::new();
+    online()?.encode(words, raw, &mut out.0)?;
     Ok(out)
 }
 
@@ -40,7 +73,7 @@ pub(crate) fn encode(words: &[u32], raw: &[u8]) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// `Corrupt` if the frame or the client data are damaged or do not fit each other.
-pub(crate) fn decode(words: &[u32], encoded: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn decode(words: &[u32], encoded: &[u8]) -> Result<Output> {
     let chunks = match ClientData::parse(words) {
         Ok(data) => data.chunks,
         Err(error) if error.kind() == ErrorKind::Unsupported => None,
@@ -52,9 +85,11 @@ pub(crate) fn decode(words: &[u32], encoded: &[u8]) -> Result<Vec<u8>> {
     } else if frame.array.byte_len() > LARGEST_CHUNK {
         return Err(Error::corrupt(format!("a frame of {} bytes is no chunk", frame.array.byte_len())));
     }
-    let mut out = Vec::new();
+    let mut out = Output::new();
     let array = &frame.array;
-    CODECS.decode(&frame, &mut out).map_err(|error| error.at(format!("chunk of {} {:?}", array.dtype, array.shape)))?;
+    CODECS
+        .decode(&frame, &mut out.0)
+        .map_err(|error| error.at(format!("chunk of {} {:?}", array.dtype, array.shape)))?;
     Ok(out)
 }
 

@@ -6,6 +6,7 @@
 
 use knarr_core::{Error, Result};
 use knarr_native::plugin::abi::Id;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, PoisonError};
 
@@ -130,6 +131,19 @@ fn place(address: usize) -> Option<(usize, *const c_char)> {
     (found != 0 && !info.dli_fname.is_null()).then_some((info.dli_fbase as usize, info.dli_fname))
 }
 
+/// Start of the object that holds `address`, of which there are few: the places where HDF5 calls and those in between.
+/// Asked once for each, because the loader looks through all symbols of an object.
+fn base(address: usize) -> Option<usize> {
+    static KNOWN: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(base) = known.get(&address) {
+        return Some(*base);
+    }
+    let (base, _) = place(address)?;
+    known.insert(address, base);
+    Some(base)
+}
+
 // The unwinder that every Rust program links; `std` does not hand out addresses.
 unsafe extern "C" {
     fn _Unwind_Backtrace(visit: extern "C" fn(*mut c_void, *mut c_void) -> c_int, data: *mut c_void) -> c_int;
@@ -149,8 +163,8 @@ extern "C" fn visit(context: *mut c_void, data: *mut c_void) -> c_int {
     let search = unsafe { &mut *data.cast::<Search>() };
     // SAFETY: the unwinder passes a valid context.
     let address = unsafe { _Unwind_GetIP(context) };
-    match place(address) {
-        Some((base, _)) if base == search.own => CONTINUE,
+    match base(address) {
+        Some(base) if base == search.own => CONTINUE,
         _ => {
             search.found = address;
             END
@@ -160,7 +174,7 @@ extern "C" fn visit(context: *mut c_void, data: *mut c_void) -> c_int {
 
 /// An address in the object that called this one.
 fn caller() -> Option<usize> {
-    let (own, _) = place(caller as *const () as usize)?;
+    let own = base(caller as *const () as usize)?;
     let mut search = Search { own, found: 0 };
     // SAFETY: `visit` takes the search that is passed and does not unwind.
     unsafe { _Unwind_Backtrace(visit, (&raw mut search).cast()) };
@@ -172,7 +186,7 @@ impl Host {
     pub(crate) fn of_caller() -> Option<&'static Self> {
         static KNOWN: Mutex<Vec<(usize, Option<&'static Host>)>> = Mutex::new(Vec::new());
         let address = caller()?;
-        let (base, _) = place(address)?;
+        let base = base(address)?;
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, host)) = known.iter().find(|(other, _)| *other == base) {
             return *host;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{
     Codec, FilterId, bitround, bitshuffle, brotli, delta, fixedscale, fletcher32, granular, gridded, lorenzo, pcodec,
-    quantize, quantize_rel, round, shuffle, signs, snappy, trailing, xor,
+    quantize, quantize_rel, round, runs, shuffle, signs, snappy, trailing, xor,
 };
 use crate::error::{Error, Result};
 
@@ -41,6 +41,7 @@ impl CodecList {
             Arc::new(round::Round),
             Arc::new(gridded::Grid),
             Arc::new(signs::Signs),
+            Arc::new(runs::Runs),
         ])
     }
 

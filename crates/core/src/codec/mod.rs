@@ -28,6 +28,7 @@ mod quantize_rel;
 mod registered;
 mod round;
 mod rounding;
+mod runs;
 mod shuffle;
 mod signs;
 mod snappy;

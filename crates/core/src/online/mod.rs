@@ -17,11 +17,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::array::{ArraySpec, DType, is_constant};
 use crate::chain::{Chain, ChainSpec};
-use crate::choose::{Target, Trials, candidates, cut, expected_speed, look, predict, run_rounds, with_bound};
+use crate::choose::{Target, Trials, candidates, cut, expected_speed, look, predict, run_rounds, trial, with_bound};
 use crate::client_data::{Chunks, ClientData, Wishes};
 use crate::codec::Reader;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::goal::Merits;
 use crate::pipeline::{Buffers, ChunkEncoder, ChunkOutcome, Container};
 use crate::plan::Candidate;
 use crate::predictor::Beliefs;
@@ -36,21 +37,25 @@ const MOST_DATASETS: usize = 64;
 /// Buffers of chunks up to this size are kept for the next chunk, so many of them.
 const LARGEST_KEPT: usize = 32 << 20;
 const MOST_KEPT: usize = 4;
-/// Bytes of a chunk that a choice looks at, and that features are computed from.
+/// Bytes of a chunk that a choice looks at, and that features are computed from: fewer where size counts for nothing.
 const SAMPLE: usize = 256 << 10;
 const FEATURES: usize = 64 << 10;
+const FEATURES_FOR_COST: usize = 16 << 10;
 /// Times that the sample may be encoded in a first choice, and where size counts for nothing: what trials take is a part
 /// of what is to be saved.
 const TRIALS: f64 = 6.0;
-const TRIALS_FOR_COST: f64 = 2.0;
+const TRIALS_FOR_COST: f64 = 1.0;
 /// Seconds of one core that a choice takes beside its trials: features and predictions.
 const OVERHEAD: f64 = 0.002;
-/// Seconds of one core that trials of a first choice may take however small a chunk is.
+/// Seconds of one core that trials of a first choice may take however small a chunk is, if size counts.
 const LEAST_TRIALS: f64 = 0.0005;
 /// The same however slow the candidates are: a dataset may have no more chunks than this one.
 const MOST_TRIALS: f64 = 0.06;
 /// Chains for chunks of one value, the first that the codecs serve.
 const CONSTANT: [&str; 2] = ["zstd:1", "snappy"];
+/// What is used where size counts for nothing and no other chain leaves less, and the ratio from which on it may be.
+const UNSEARCHED: &str = "runs";
+const LEAST_UNSEARCHED: f64 = 1.5;
 /// A ratio that is not worth a decoder.
 const INCOMPRESSIBLE: f64 = 1.01;
 
@@ -236,7 +241,8 @@ impl Job<'_> {
     fn choose(&self, bound: Option<&Bound>, seconds: Option<f64>, learnt: Option<&Beliefs>) -> Chosen {
         let (codecs, profile, goal) = (&self.engine.codecs, &*self.engine.profile, &self.wishes.goal);
         let sample = cut(self.spec, self.raw, SAMPLE);
-        let subject = look(codecs, &[cut(&sample.0, &sample.1, FEATURES)], bound);
+        let looked_at = if goal.weighs_size() { FEATURES } else { FEATURES_FOR_COST };
+        let subject = look(codecs, &[cut(&sample.0, &sample.1, looked_at)], bound);
         let chains = candidates(codecs, self.spec, TARGET, bound);
         let mut outlook = self.engine.predictor.outlook(&chains, &subject);
         if let Some(learnt) = learnt {
@@ -247,16 +253,37 @@ impl Job<'_> {
         let budget = seconds.unwrap_or_else(|| {
             // No more than twice what the chunk itself takes.
             let bytes = self.trial_bytes().min(2.0 * self.raw_bytes());
-            (bytes / 1e6 / expected_speed(&predicted, goal)).clamp(LEAST_TRIALS, MOST_TRIALS)
+            let least = if goal.weighs_size() { LEAST_TRIALS } else { 0.0 };
+            (bytes / 1e6 / expected_speed(&predicted, goal)).clamp(least, MOST_TRIALS)
         });
         let trials = Trials { codecs, profile, goal, bound, budget };
-        let (ranked, _) = run_rounds(trials, predicted, &mut outlook.beliefs, &[sample]);
+        let samples = [sample];
+        let (ranked, _) = run_rounds(trials, predicted, &mut outlook.beliefs, &samples);
         let usable = |best: &&Candidate| best.is_usable() && best.merits.ratio >= INCOMPRESSIBLE;
-        let (chain, merits) = match ranked.first().filter(usable) {
-            Some(best) => (best.chain.clone(), best.merits),
-            None => (ChainSpec::raw(), profile.merits(codecs, &ChainSpec::raw(), 1.0)),
-        };
+        let best = ranked.first().filter(usable);
+        let plain = || (ChainSpec::raw(), profile.merits(codecs, &ChainSpec::raw(), 1.0));
+        let (chain, merits) = self
+            .unsearched(best, bound, &samples)
+            .or_else(|| best.map(|best| (best.chain.clone(), best.merits)))
+            .unwrap_or_else(plain);
         Chosen { chain, speed: merits.encode * 1e6, seconds: budget + OVERHEAD, beliefs: outlook.beliefs }
+    }
+
+    /// The chain [`UNSEARCHED`] and its merits, if size counts for nothing and it leaves no more of `samples` than
+    /// `best` does. Nothing that searches for matches is as quick, whatever times are expected of it.
+    fn unsearched(
+        &self,
+        best: Option<&Candidate>,
+        bound: Option<&Bound>,
+        samples: &[(ArraySpec, Vec<u8>)],
+    ) -> Option<(ChainSpec, Merits)> {
+        let codecs = &self.engine.codecs;
+        let ratio = |chain: &ChainSpec| trial(codecs, chain, samples, bound).ratio;
+        let chain = UNSEARCHED.parse().ok().filter(|_| !self.wishes.goal.weighs_size())?;
+        let own = ratio(&chain);
+        let is_best = own >= LEAST_UNSEARCHED && best.is_none_or(|best| ratio(&best.chain) <= own);
+        let merits = self.engine.profile.merits(codecs, &chain, own);
+        is_best.then_some((chain, merits))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "sizes of chunks are far below 2^52")]

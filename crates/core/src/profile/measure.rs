@@ -21,6 +21,7 @@ const ASKED_FOR: &[&str] = &[
     "delta | shuffle | zstd:1",
     "xor | shuffle | zstd:1",
     "signs | zstd:3",
+    "runs",
     "fletcher32",
     "shuffle | snappy",
     "shuffle | brotli:5",
