@@ -136,6 +136,12 @@ def test_copies_of_version_2_can_be_read(knarr, tmp_path, out):
             )
             array[:2] = 1 + 2j
     zarr_compare.require_same(source, knarr.repack(source, out / "a.zarr"))
+    unfilled = zarr.create_array(
+        tmp_path / "unfilled.zarr", shape=(4,), chunks=(2,), dtype="c8", fill_value=None, zarr_format=2
+    )
+    unfilled[...] = 3j
+    target = knarr.repack(tmp_path / "unfilled.zarr", out / "b.zarr")
+    assert zarr.open_array(target / "unfilled", mode="r")[...].tolist() == [3j] * 4
 
 
 @pytest.mark.parametrize("name", zarr_inputs.INPUTS)

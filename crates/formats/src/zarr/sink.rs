@@ -203,7 +203,7 @@ const TAKE_ELEMENTS: [&str; 7] = [
 ];
 
 /// Mends what zarrs 0.23.14 makes of version 2: filters that take bytes belong behind `bytes`, and zarr-python wants a
-/// configuration for each codec.
+/// configuration for each codec, and complex numbers as pairs of floats.
 fn spell_out(metadata: &mut Map<String, Value>) {
     fn name(codec: &Value) -> Option<&str> {
         codec.get("name").and_then(Value::as_str)
@@ -220,9 +220,11 @@ fn spell_out(metadata: &mut Map<String, Value>) {
         }
     }
     let is_complex = metadata.get("data_type").and_then(Value::as_str).is_some_and(|name| name.starts_with("complex"));
-    for part in
-        metadata.get_mut("fill_value").filter(|_| is_complex).and_then(Value::as_array_mut).into_iter().flatten()
-    {
+    if let Some(fill) = metadata.get_mut("fill_value").filter(|fill| is_complex && fill.is_number()) {
+        *fill = json!([*fill, 0]);
+    }
+    let parts = metadata.get_mut("fill_value").filter(|_| is_complex).and_then(Value::as_array_mut);
+    for part in parts.into_iter().flatten() {
         if let Some(number) = part.as_f64() {
             *part = types::number(number);
         }
