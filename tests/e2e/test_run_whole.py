@@ -132,6 +132,33 @@ def test_a_chunk_in_the_cache_gives_way_and_a_rewritten_one_stays_there(run):
     assert is_knarrs(path) == [False, False, False, True] + 4 * [False]
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_chunks_that_do_not_get_smaller_can_be_read_and_changed_at_once(run, rows):
+    """HDF5 remembers of the chunk that it was given last which filters the one before it had skipped."""
+    noise = np.frombuffer(np.random.default_rng(1).bytes(rows << 18), "u4").reshape(rows, -1)
+    np.save(run.folder / "noise.npy", noise)
+    run(
+        *script("""
+        noise = np.load("noise.npy")
+        with h5py.File("a.h5", "w") as file:
+            T = file.create_dataset("T", noise.shape, "u4", chunks=(1, noise.shape[1]))
+            T[...] = noise
+            assert np.array_equal(T[-1], noise[-1])
+            T[-1, :5] = 7
+            U = file.create_dataset("U", noise.shape, "u4", chunks=(1, noise.shape[1]))
+            U[...] = noise
+            U[-1, :5] = 7
+        """),
+        config=WRITE,
+    )
+    noise = noise.copy()
+    noise[-1, :5] = 7
+    with h5py.File(run.folder / "a.h5") as file:
+        for name in "TU":
+            assert filters(run.folder / "a.h5", name) == [2, 1]
+            assert np.array_equal(file[name][...], noise), name
+
+
 def test_datasets_that_the_program_gave_filters_are_its_own(run):
     path = write(run, "T[...] = FIELD", create=", compression='gzip', compression_opts=1, shuffle=True")
     assert not any(is_knarrs(path))

@@ -82,6 +82,68 @@ def test_zfpy_is_read(knarr, tmp_path, out, mode):
         knarr.fails(3, "hash", source, names=("in.zarr", "variable 'in'", "zfp"))
 
 
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_scaled_values_are_those_of_numcodecs(knarr, tmp_path, out, zarr_format):
+    """To the bit: the offset and the scale are doubles, and what is stored is divided as NumPy does."""
+    source = tmp_path / "in.zarr"
+    root = zarr.create_group(source, zarr_format=zarr_format)
+    for dtype in ("<f4", "<f8", "<i4", ">f8"):
+        for stored in ("|u1", "<i2", "<u4", "<f4", "<f8"):
+            if zarr_format == 3 and ">" in dtype:
+                continue
+            stored = stored.replace("<", dtype[0])
+            for offset, scale in ((0, 10), (273.15, 0.1), (-1000.7, 3)):
+                how = {"offset": offset, "scale": scale, "dtype": dtype, "astype": stored}
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    filters = numcodecs.FixedScaleOffset(**how)
+                    if zarr_format == 3:
+                        filters = zarr.codecs.numcodecs.FixedScaleOffset(**how)
+                    name = f"{dtype[1:]}_{stored[1:]}_{scale}_{'big' if '>' in dtype else 'little'}"
+                    array = root.create_array(
+                        name, shape=(250,), chunks=(125,), dtype=dtype, filters=filters, compressors=None
+                    )
+                    array[...] = (np.arange(250) / (7 if "f" in dtype else 1) / scale + offset).astype(dtype)
+    zarr_compare.require_same(source, knarr.repack(source, out / "a.zarr"))
+
+
+def test_a_scale_that_is_not_understood_is_refused(knarr, tmp_path, out):
+    source = tmp_path / "in.zarr"
+    mixed = numcodecs.FixedScaleOffset(offset=0.1, scale=10, dtype=">f8", astype="<i2")
+    zarr.create_array(source, data=np.arange(9, dtype=">f8"), zarr_format=2, filters=mixed)
+    knarr.fails(3, "repack", source, "-o", out / "a.zarr", names=("variable 'in'", "fixedscaleoffset"))
+
+
+def test_names_of_dimensions_need_not_be_unique(knarr, tmp_path, out):
+    source = tmp_path / "in.zarr"
+    root = zarr.create_group(source, zarr_format=3)
+    for names in (("x", "x", "y"), ("", None, ""), (None, None, None)):
+        root.create_array(f"a{names.count(None)}", data=np.zeros((2, 3, 4)), dimension_names=names)
+    old = zarr.create_group(tmp_path / "old.zarr", zarr_format=2)
+    old.create_array("a", data=np.ones((2, 3))).attrs["_ARRAY_DIMENSIONS"] = ["x", "x"]
+    zarr_compare.require_same(source, knarr.repack(source, out / "a.zarr"))
+    assert knarr.repack(tmp_path / "old.zarr", out / "b.zarr")
+    assert zarr.open_array(out / "b.zarr" / "a", mode="r").metadata.dimension_names == ("x", "x")
+
+
+def test_copies_of_version_2_can_be_read(knarr, tmp_path, out):
+    source = tmp_path / "in.zarr"
+    root = zarr.create_group(source, zarr_format=2)
+    for name, dtype in (("complex64", "c8"), ("complex128", "c16")):
+        for filters in (None, [numcodecs.Fletcher32()]):
+            array = root.create_array(
+                name + str(bool(filters)), shape=(4, 5), chunks=(2, 5), dtype=dtype, filters=filters, compressors=None
+            )
+            array[:2] = 1 + 2j
+    zarr_compare.require_same(source, knarr.repack(source, out / "a.zarr"))
+    unfilled = zarr.create_array(
+        tmp_path / "unfilled.zarr", shape=(4,), chunks=(2,), dtype="c8", fill_value=None, zarr_format=2
+    )
+    unfilled[...] = 3j
+    target = knarr.repack(tmp_path / "unfilled.zarr", out / "b.zarr")
+    assert zarr.open_array(target / "unfilled", mode="r")[...].tolist() == [3j] * 4
+
+
 @pytest.mark.parametrize("name", zarr_inputs.INPUTS)
 def test_zarr_to_zarr_keeps_everything(knarr, made, out, name):
     source = made("zarr", name)

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use knarr_core::capture::{Change, Event, Given};
 
+use crate::direct::Chunk;
 use crate::given::Dataset;
 use crate::host::{Herr, Hid, Host};
 use crate::lists::{Lists, Request};
@@ -238,15 +239,13 @@ pub(crate) unsafe extern "C" fn write_chunk(
 ) -> Herr {
     let host = Host::of(caller);
     let Some(real) = host.write_chunk else { return -1 };
-    let given = if given::any() { guard(None, || mask_for(host, dataset)) } else { None };
+    let chunk = Chunk { dataset, offset, size, bytes };
+    let given = if given::any() { guard(None, || chunk.given(host)) } else { None };
+    if given.is_some() && guard(false, || chunk.run(host)) {
+        return 0;
+    }
     // SAFETY: the caller's own arguments but for the mask.
     unsafe { real(dataset, transfer, mask | given.unwrap_or(0), offset, size, bytes) }
-}
-
-/// The mask that skips filters which the program does not know of.
-fn mask_for(host: &Host, dataset: Hid) -> Option<u32> {
-    let filters = host.quietly(|host| given::of(host, dataset)).flatten()?;
-    Some(1u32.checked_shl(filters).map_or(u32::MAX, |bit| bit - 1))
 }
 
 /// Creates a dataset: with filters where its file is compressed as it is written, and else, or where that fails, by the

@@ -71,6 +71,7 @@ functions! {
     write = c"H5Dwrite" (Hid, Hid, Hid, Hid, Hid, *const c_void) -> Herr;
     write_chunk = c"H5Dwrite_chunk" (Hid, Hid, u32, *const u64, usize, *const c_void) -> Herr;
     chunk_size = c"H5Dget_chunk_storage_size" (Hid, *const u64, *mut u64) -> Herr;
+    chunk_state = c"H5Dget_chunk_info_by_coord" (Hid, *const u64, *mut c_uint, *mut u64, *mut u64) -> Herr;
     space_of = c"H5Dget_space" (Hid) -> Hid;
     type_of = c"H5Dget_type" (Hid) -> Hid;
     creation_of = c"H5Dget_create_plist" (Hid) -> Hid;
@@ -91,6 +92,8 @@ functions! {
     selection_kind = c"H5Sget_select_type" (Hid) -> c_int;
     selection_bounds = c"H5Sget_select_bounds" (Hid, *mut u64, *mut u64) -> Herr;
     selection_count = c"H5Sget_select_npoints" (Hid) -> i64;
+    new_space = c"H5Screate_simple" (c_int, *const u64, *const u64) -> Hid;
+    select_hyperslab = c"H5Sselect_hyperslab" (Hid, c_int, *const u64, *const u64, *const u64, *const u64) -> Herr;
     space_kind = c"H5Sget_simple_extent_type" (Hid) -> c_int;
     space_rank = c"H5Sget_simple_extent_ndims" (Hid) -> c_int;
     space_extents = c"H5Sget_simple_extent_dims" (Hid, *mut u64, *mut u64) -> c_int;

@@ -11,6 +11,8 @@
 //! - [`library`]: Knarr's own filter for it;
 //! - [`given`]: datasets that were given filters;
 //! - [`whole`]: writes of whole chunks of such datasets;
+//! - [`direct`]: chunks of such datasets that the program writes itself;
+//! - [`region`]: what of both HDF5 is to encode;
 //! - [`files`]: the files that this process has open for writing;
 //! - [`quiet`]: calls of HDF5 that are Knarr's own;
 //! - [`run`]: what the launcher asked for, and messages to it.
@@ -18,6 +20,7 @@
 //! On other processors than x86-64 and 64-bit ARM there are no trampolines, and the crate does not build.
 
 mod cache;
+mod direct;
 mod files;
 mod given;
 mod hooks;
@@ -25,6 +28,7 @@ mod host;
 mod library;
 mod lists;
 mod quiet;
+mod region;
 mod run;
 mod trampolines;
 mod whole;

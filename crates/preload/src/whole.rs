@@ -3,8 +3,9 @@
 //!
 //! Everything unusual is left to HDF5: values that are to be converted or transformed, that do not lie together in
 //! memory, or that cover chunks only in part; chunks that the file has already, which may be rewritten in the cache
-//! many times; files that are parallel, in memory, or read at the same time. Where something fails the whole write is
-//! left to HDF5, too, which then writes all of it.
+//! many times; files that are parallel, in memory, or read at the same time. Single chunks that do not get smaller go
+//! through HDF5's own filters, which skip them. Where something fails the whole write is left to HDF5, too, which then
+//! writes all of it.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
@@ -16,6 +17,7 @@ use crate::given;
 use crate::host::{Herr, Hid, Host};
 use crate::library::library;
 use crate::lists::{Close, Owned, check_file, chunk_shape, element, extents};
+use crate::region::Region;
 use crate::run;
 
 /// Codes of HDF5's C headers.
@@ -76,15 +78,15 @@ impl Write {
         check_file(host, self.dataset).ok()?;
         let skipped = self.offset_in_memory(host, &selected)?.checked_mul(size)?;
         let block = self.block(host, selected, filters)?;
-        if self.is_rewriting(host, &block)? {
+        if stored(host, self.dataset, &block.start)? > 0 {
             return None;
         }
-        let put = Put { host, dataset: self.dataset, transfer: self.transfer };
         // SAFETY: HDF5 would read as many bytes from there: the program selected them.
         let values = unsafe {
             let first = self.values.cast::<u8>().add(usize::try_from(skipped).ok()?);
             std::slice::from_raw_parts(first, usize::try_from(bytes).ok()?)
         };
+        let put = Put { host, write: self, block: &block, values };
         library().ok()?.encode_block(&block, values, put_chunk, (&raw const put).cast_mut().cast())
     }
 
@@ -142,22 +144,51 @@ impl Write {
         let threads = run::run()?.rules().threads.min(processors());
         is_whole.then_some(Block { dtype, endian, filters, chunk, start, count, padding, threads })
     }
-
-    /// True if the file has the first chunk already.
-    fn is_rewriting(&self, host: &Host, block: &Block) -> Option<bool> {
-        let mut stored = 0u64;
-        // SAFETY: the offset has an extent for each axis; `stored` is a valid place for the result.
-        let done = unsafe { host.chunk_size?(self.dataset, block.start.as_ptr(), &raw mut stored) };
-        // It fails where there is no such chunk.
-        Some(done >= 0 && stored > 0)
-    }
 }
 
 /// Where chunks go.
-struct Put<'h> {
-    host: &'h Host,
-    dataset: Hid,
-    transfer: Hid,
+struct Put<'p> {
+    host: &'p Host,
+    write: &'p Write,
+    block: &'p Block,
+    /// Of the whole block.
+    values: &'p [u8],
+}
+
+impl Put<'_> {
+    /// Lets HDF5 encode the chunk at `offset`.
+    fn leave(&self, offset: &[u64]) -> Option<()> {
+        let Block { chunk, start, count, .. } = self.block;
+        let place: Vec<u64> =
+            offset.iter().zip(start).map(|(at, start)| at.checked_sub(*start)).collect::<Option<_>>()?;
+        let left = place.iter().zip(count).map(|(at, count)| count.checked_sub(*at));
+        let within: Vec<u64> = left.zip(chunk).map(|(left, chunk)| Some(left?.min(*chunk))).collect::<Option<_>>()?;
+        let region = Region { start: offset, count: &within, shape: count, place: &place };
+        // SAFETY: the values are those of the block, in the type of the dataset.
+        unsafe { region.write(self.host, self.write.dataset, self.values.as_ptr().cast()) }
+    }
+}
+
+/// Bytes that the chunk at `offset` has in the file; 0 if it is not there.
+fn stored(host: &Host, dataset: Hid, offset: &[u64]) -> Option<u64> {
+    let mut bytes = 0u64;
+    // SAFETY: the offset has an extent for each axis; `bytes` is a valid place for the result.
+    let done = unsafe { host.chunk_size?(dataset, offset.as_ptr(), &raw mut bytes) };
+    // It fails where there is no such chunk.
+    Some(if done >= 0 { bytes } else { 0 })
+}
+
+/// Whether `H5Dwrite_chunk` does right with a chunk of `len` bytes that skips no filter: if its predecessor, where there
+/// is one, skips none and has another size.
+fn can_be_stored(host: &Host, dataset: Hid, offset: &[u64], len: usize) -> Option<bool> {
+    let before = stored(host, dataset, offset)?;
+    if before == 0 || u64::try_from(len) == Ok(before) {
+        return Some(before == 0);
+    }
+    let (mut mask, mut place, mut bytes) = (c_uint::MAX, 0u64, 0u64);
+    // SAFETY: the offset has an extent for each axis; the places for results are valid.
+    let done = unsafe { host.chunk_state?(dataset, offset.as_ptr(), &raw mut mask, &raw mut place, &raw mut bytes) };
+    Some(done >= 0 && mask == 0)
 }
 
 /// # Safety
@@ -171,9 +202,15 @@ unsafe extern "C" fn put_chunk(
 ) -> c_int {
     // SAFETY: the caller's promise.
     let put = unsafe { &*context.cast::<Put<'_>>() };
+    // SAFETY: an offset has an extent for each axis.
+    let place = unsafe { std::slice::from_raw_parts(offset, put.block.chunk.len()) };
+    let Write { dataset, transfer, .. } = *put.write;
+    if mask != 0 || can_be_stored(put.host, dataset, place, len) != Some(true) {
+        return if put.leave(place).is_some() { 0 } else { -1 };
+    }
     let Some(write) = put.host.write_chunk else { return -1 };
     // SAFETY: the caller's promise; the dataset is the program's own.
-    unsafe { write(put.dataset, put.transfer, mask, offset, len, bytes) }
+    unsafe { write(dataset, transfer, mask, offset, len, bytes) }
 }
 
 /// All elements of a dataspace.

@@ -5,7 +5,7 @@ use super::chunks::{Chunks, FileOf, Wanted, as_plain};
 use super::decode::NATIVE;
 use super::hierarchy::{Node, Version, chunk_bytes};
 use super::types::{self, ZarrType};
-use super::{attributes, json};
+use super::{attributes, json, scaled};
 use crate::fills;
 use knarr_core::array::Endian;
 use knarr_core::cache::ChunkCache;
@@ -33,6 +33,8 @@ pub(super) struct ZarrArray {
     chunks: Option<Chunks>,
 }
 
+/// The attribute in which version 2 has names of dimensions.
+const DIMENSIONS_V2: &str = "_ARRAY_DIMENSIONS";
 /// Most bytes that a chunk may decode to.
 const LARGEST_CHUNK: u64 = 1 << 40;
 
@@ -64,8 +66,8 @@ impl ZarrArray {
             ZarrType::Other(name) => Some(format!("data type {name}")),
         };
         let opened = match &chunks {
-            Some(_) => create(store, key, node.version, as_plain(&node, variable.dtype)),
-            None => create(store, key, node.version, node.metadata.clone()),
+            Some(_) => create(store, key, node.version, &as_plain(&node, variable.dtype)),
+            None => create(store, key, node.version, &node.metadata),
         };
         if let Ok(array) = &opened {
             if let Some(chunks) = &chunks {
@@ -92,6 +94,14 @@ impl ZarrArray {
         let own = Some(variable.padding).filter(|&padding| padding != 0);
         variable.fills = fills::collect(variable.dtype, &variable.attributes, own);
         Ok((Self { node, zarr_type, opened, chunks }, variable))
+    }
+
+    /// Names of its dimensions as they are stored, if there is one, or null, for each axis.
+    pub(super) fn dimension_names(&self) -> Option<&Value> {
+        let rank = self.node.metadata.get("shape")?.as_array()?.len();
+        let is_name = |name: &Value| name.is_string() || name.is_null();
+        stored_names(&self.node)
+            .filter(|names| names.as_array().is_some_and(|names| names.len() == rank && names.iter().all(is_name)))
     }
 
     pub(super) fn array(&self) -> Result<&Array<FilesystemStore>> {
@@ -233,9 +243,16 @@ fn create(
     store: &Arc<FilesystemStore>,
     key: &str,
     version: Version,
-    metadata: Map<String, Value>,
+    metadata: &Map<String, Value>,
 ) -> Result<Array<FilesystemStore>> {
-    let mut document = Value::Object(metadata);
+    let mut document = Value::Object(metadata.clone());
+    if scaled::is_in(&document) {
+        return Err(Error::new(
+            ErrorKind::MissingFilter,
+            "codec fixedscaleoffset is not supported with these settings",
+        )
+        .mend("recompress the array with a codec that Knarr reads, for example zstd"));
+    }
     json::spell(&mut document);
     let invalid = |why: String| Error::corrupt(format!("array metadata: {why}"));
     let metadata = match version {
@@ -312,11 +329,10 @@ fn describe(node: &Node, zarr_type: &ZarrType) -> Result<Variable> {
         bytes(chunk, LARGEST_CHUNK)?;
     }
     let mut map = node.attributes.clone();
-    let names = match node.version {
-        Version::V3 => node.metadata.get("dimension_names").cloned(),
-        Version::V2 => map.remove("_ARRAY_DIMENSIONS"),
-    };
-    let mut dimensions: Vec<Option<String>> = match names {
+    if node.version == Version::V2 {
+        map.remove(DIMENSIONS_V2);
+    }
+    let mut dimensions: Vec<Option<String>> = match stored_names(node) {
         Some(Value::Array(names)) => names.iter().map(|name| name.as_str().map(str::to_owned)).collect(),
         _ => Vec::new(),
     };
@@ -342,6 +358,13 @@ fn describe(node: &Node, zarr_type: &ZarrType) -> Result<Variable> {
         copied_because: None,
         shape,
     })
+}
+
+fn stored_names(node: &Node) -> Option<&Value> {
+    match node.version {
+        Version::V3 => node.metadata.get("dimension_names"),
+        Version::V2 => node.attributes.get(DIMENSIONS_V2),
+    }
 }
 
 fn extents(value: Option<&Value>) -> Option<Vec<u64>> {

@@ -2,6 +2,7 @@
 //!
 //! Settings that only the encoder needs (levels, block sizes) are not looked at: streams state what decoding takes.
 
+use super::scaled::Scale;
 use super::types::{self, ZarrType};
 use knarr_core::array::{ArraySpec, DType, Endian};
 use knarr_core::chain::StepSpec;
@@ -15,6 +16,8 @@ pub(super) enum Undo {
     Step(StepSpec),
     /// By a step whose encoded elements were then cut to a narrower type.
     Narrowed(StepSpec, DType),
+    /// By computing values from elements of this type.
+    Scaled(Scale, DType),
     /// It only changed values when it was written (rounding).
     Nothing,
 }
@@ -40,6 +43,7 @@ const TABLE: &[Row] = &[
     Row { v2: "shuffle", v3: &["numcodecs.shuffle"], undo: shuffle },
     Row { v2: "fletcher32", v3: &["numcodecs.fletcher32", "fletcher32"], undo: |_, _| step("fletcher32") },
     Row { v2: "delta", v3: &["numcodecs.delta"], undo: delta },
+    Row { v2: "fixedscaleoffset", v3: &["numcodecs.fixedscaleoffset", "fixedscaleoffset"], undo: fixed_scale_offset },
     Row { v2: "bitround", v3: &["numcodecs.bitround", "bitround"], undo: |_, _| Some(Undo::Nothing) },
     Row { v2: "quantize", v3: &["numcodecs.quantize"], undo: quantize },
     Row { v2: "pcodec", v3: &["numcodecs.pcodec", "pcodec"], undo: |_, _| step("pcodec") },
@@ -108,6 +112,19 @@ fn delta(configuration: &Map<String, Value>, array: &ArraySpec) -> Option<Undo> 
         }
         _ => None,
     }
+}
+
+/// Scaled values; `astype` is the type that they are stored in.
+fn fixed_scale_offset(configuration: &Map<String, Value>, array: &ArraySpec) -> Option<Undo> {
+    let setting = |key: &str| configuration.get(key)?.as_f64();
+    let stored = match configuration.get("astype") {
+        None | Some(Value::Null) => array.dtype,
+        Some(astype) => numpy_type(astype, array.endian)?,
+    };
+    if numpy_type(configuration.get("dtype")?, array.endian)? != array.dtype {
+        return None;
+    }
+    Some(Undo::Scaled(Scale { offset: setting("offset")?, scale: setting("scale")? }, stored))
 }
 
 /// Rounding that may also change the type, which is not understood.

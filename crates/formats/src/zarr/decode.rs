@@ -1,6 +1,7 @@
 //! From the stored bytes of one chunk to its elements, by Knarr's own codecs.
 
 use super::codecs::{Undo, undo_v2, undo_v3};
+use super::scaled::Scale;
 use knarr_core::array::{ArraySpec, DType, Endian, swap_bytes};
 use knarr_core::chain::{Chain, ChainSpec, Scratch};
 use knarr_core::codec::{CodecList, Kind};
@@ -23,8 +24,10 @@ pub(super) struct Decoder {
 /// A chain, and the elements that it was given.
 struct Part {
     chain: Chain,
-    /// Elements were cut to the type of this part from those of the part before.
+    /// Elements were brought to the type of this part from those of the part before,
     dtype: DType,
+    /// by scaling them, or else by cutting whole numbers.
+    scale: Option<Scale>,
 }
 
 /// Buffers of one thread.
@@ -122,7 +125,10 @@ impl Decoder {
         for (number, part) in self.parts.iter().enumerate().rev() {
             part.chain.decode(if first { stored } else { b.as_slice() }, scratch, a)?;
             if let Some(before) = number.checked_sub(1).and_then(|before| self.parts.get(before)) {
-                resize_integers(a, part.dtype, before.dtype, self.endian, b);
+                match &part.scale {
+                    Some(scale) => scale.undo(a, part.dtype, before.dtype, self.endian, b)?,
+                    None => resize_integers(a, part.dtype, before.dtype, self.endian, b),
+                }
             }
             first = false;
         }
@@ -158,7 +164,7 @@ struct Plan<'a> {
     shape: Vec<usize>,
     order: Vec<usize>,
     endian: Endian,
-    parts: Vec<(DType, ChainSpec)>,
+    parts: Vec<(DType, Option<Scale>, ChainSpec)>,
     is_array: bool,
     checksums: usize,
 }
@@ -173,7 +179,7 @@ impl<'a> Plan<'a> {
             shape,
             order: Vec::new(),
             endian: Endian::Little,
-            parts: vec![(dtype, ChainSpec::raw())],
+            parts: vec![(dtype, None, ChainSpec::raw())],
             is_array: true,
             checksums: 0,
         })
@@ -189,7 +195,7 @@ impl<'a> Plan<'a> {
     }
 
     fn is_untouched(&self) -> bool {
-        self.is_array && matches!(self.parts.as_slice(), [(_, chain)] if chain.is_raw())
+        self.is_array && matches!(self.parts.as_slice(), [(_, _, chain)] if chain.is_raw())
     }
 
     fn transpose(&mut self, order: &Value) -> Option<()> {
@@ -241,6 +247,11 @@ impl<'a> Plan<'a> {
             Undo::Nothing => return Some(()),
             Undo::Step(step) => (step, None),
             Undo::Narrowed(step, dtype) => (step, Some(dtype)),
+            Undo::Scaled(scale, dtype) => {
+                self.now = dtype;
+                self.parts.push((dtype, Some(scale), ChainSpec::raw()));
+                return self.is_array.then_some(());
+            }
         };
         match self.list.named(&step.name).ok()?.kind() {
             Kind::Compressor => {}
@@ -248,10 +259,10 @@ impl<'a> Plan<'a> {
             Kind::Filter if self.is_array => {}
             _ => return None,
         }
-        self.parts.last_mut()?.1.0.push(step);
+        self.parts.last_mut()?.2.0.push(step);
         if let Some(dtype) = narrowed {
             self.now = dtype;
-            self.parts.push((dtype, ChainSpec::raw()));
+            self.parts.push((dtype, None, ChainSpec::raw()));
         }
         Some(())
     }
@@ -262,9 +273,9 @@ impl<'a> Plan<'a> {
         let parts = self
             .parts
             .iter()
-            .map(|(dtype, spec)| {
+            .map(|(dtype, scale, spec)| {
                 let input = ArraySpec { dtype: *dtype, ..stored.clone() };
-                Chain::prepare(self.list, spec, &input).ok().map(|chain| Part { chain, dtype: *dtype })
+                Chain::prepare(self.list, spec, &input).ok().map(|chain| Part { chain, dtype: *dtype, scale: *scale })
             })
             .collect::<Option<Vec<_>>>()?;
         let keeps_order = self.order.iter().copied().eq(0..self.order.len());

@@ -11,6 +11,7 @@ mod decode;
 mod hierarchy;
 mod json;
 mod plain;
+mod scaled;
 mod shard;
 mod sink;
 mod source;

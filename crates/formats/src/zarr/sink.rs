@@ -156,13 +156,12 @@ impl ZarrSink {
                 let mut metadata =
                     object(serde_json::to_value(v3).map_err(|error| Error::internal(error.to_string()))?);
                 metadata.remove("attributes");
+                spell_out(&mut metadata);
                 if let Some(data_type) = types::to_v3(variable.dtype, Some(Strings::Fixed)).filter(|_| is_bytes) {
                     let fill_value = types::fill_to_json(variable.dtype, variable.padding);
                     metadata.extend([("data_type".to_owned(), data_type), ("fill_value".to_owned(), fill_value)]);
                 }
-                if variable.dimensions.iter().any(Option::is_some) {
-                    metadata.insert("dimension_names".to_owned(), json!(variable.dimensions));
-                }
+                metadata.extend(dimension_names(variable, Some(stored)));
                 metadata
             }
         };
@@ -190,6 +189,58 @@ fn to_v3(v2: &ArrayMetadataV2) -> Result<ArrayMetadataV3, ArrayMetadataV2ToV3Err
         v3.codecs.extend(codecs.into_iter().skip(1));
     }
     Ok(v3)
+}
+
+/// Filters of version 2 that take any bytes, as version 3 names them, are all but these: they take elements.
+const TAKE_ELEMENTS: [&str; 7] = [
+    "transpose",
+    "numcodecs.delta",
+    "numcodecs.fixedscaleoffset",
+    "numcodecs.quantize",
+    "numcodecs.bitround",
+    "numcodecs.astype",
+    "numcodecs.packbits",
+];
+
+/// Mends what zarrs 0.23.14 makes of version 2: filters that take bytes belong behind `bytes`, and zarr-python wants a
+/// configuration for each codec, and complex numbers as pairs of floats.
+fn spell_out(metadata: &mut Map<String, Value>) {
+    fn name(codec: &Value) -> Option<&str> {
+        codec.get("name").and_then(Value::as_str)
+    }
+    if let Some(codecs) = metadata.get_mut("codecs").and_then(Value::as_array_mut) {
+        if let Some(at) = codecs.iter().position(|codec| name(codec) == Some("bytes")) {
+            let takes_elements = |codec: &Value| name(codec).is_some_and(|name| TAKE_ELEMENTS.contains(&name));
+            let place = codecs.iter().take(at).filter(|codec| takes_elements(codec)).count();
+            let bytes = codecs.remove(at);
+            codecs.insert(place, bytes);
+        }
+        for codec in codecs.iter_mut().filter_map(Value::as_object_mut) {
+            codec.entry("configuration").or_insert_with(|| json!({}));
+        }
+    }
+    let is_complex = metadata.get("data_type").and_then(Value::as_str).is_some_and(|name| name.starts_with("complex"));
+    if let Some(fill) = metadata.get_mut("fill_value").filter(|fill| is_complex && fill.is_number()) {
+        *fill = json!([*fill, 0]);
+    }
+    let parts = metadata.get_mut("fill_value").filter(|_| is_complex).and_then(Value::as_array_mut);
+    for part in parts.into_iter().flatten() {
+        if let Some(number) = part.as_f64() {
+            *part = types::number(number);
+        }
+    }
+}
+
+/// `dimension_names` of an array. A store's own are kept as they are: names need not be unique there.
+fn dimension_names(variable: &Variable, stored: Option<&ZarrArray>) -> Option<(String, Value)> {
+    let names = match stored.map(|stored| (stored.node.version, stored.dimension_names())) {
+        Some((Version::V3, names)) => names.cloned()?,
+        Some((Version::V2, Some(names))) => names.clone(),
+        // xarray wants names even where there are no axes.
+        _ if variable.shape.is_empty() || variable.dimensions.iter().any(Option::is_some) => json!(variable.dimensions),
+        _ => return None,
+    };
+    Some(("dimension_names".to_owned(), names))
 }
 
 fn object(value: Value) -> Map<String, Value> {
@@ -297,13 +348,7 @@ fn encoded_node(
         "codecs": codecs,
         "storage_transformers": [],
     }));
-    // xarray wants names even where there are no axes; a store that had none stays as it was.
-    let is_unnamed_v3 = stored.is_some_and(|stored| {
-        stored.node.version == Version::V3 && stored.node.metadata.get("dimension_names").is_none_or(Value::is_null)
-    });
-    if !is_unnamed_v3 && (variable.shape.is_empty() || variable.dimensions.iter().any(Option::is_some)) {
-        metadata.insert("dimension_names".to_owned(), json!(variable.dimensions));
-    }
+    metadata.extend(dimension_names(variable, stored));
     let array = Array {
         name: variable.name().to_owned(),
         dtype: variable.dtype,

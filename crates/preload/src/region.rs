@@ -1,0 +1,61 @@
+//! Regions of a dataset that HDF5 itself is to encode, where Knarr would otherwise store a chunk as skipping filters.
+//!
+//! HDF5 remembers the chunk that it looked up last. `H5Dwrite_chunk` renews what it remembers with the filter mask that
+//! the chunk had *before*, and keeps the old mask in the file, too, if chunk and predecessor have the same size (1.14
+//! and 2.0). What reads or changes that chunk next then decodes bytes that were never encoded. `H5Dwrite` does neither.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::null;
+
+use crate::host::{Hid, Host};
+use crate::lists::{Close, Owned};
+
+/// `H5S_SELECT_SET`.
+const SET: c_int = 0;
+/// `H5P_DEFAULT`: values of the dataset's own type are not transformed.
+const DEFAULT_LIST: Hid = 0;
+
+/// A region, and where its values lie in an array of the dataset's type.
+pub(crate) struct Region<'a> {
+    /// Where it begins in the dataset.
+    pub(crate) start: &'a [u64],
+    /// Its shape.
+    pub(crate) count: &'a [u64],
+    /// Shape of the array in memory.
+    pub(crate) shape: &'a [u64],
+    /// Where it begins there.
+    pub(crate) place: &'a [u64],
+}
+
+impl Region<'_> {
+    /// Writes it. `None` if HDF5 did not. To be called quietly.
+    ///
+    /// # Safety
+    /// `values` are as many elements of the dataset's type as `shape` says.
+    pub(crate) unsafe fn write(&self, host: &Host, dataset: Hid, values: *const c_void) -> Option<()> {
+        let rank = self.start.len();
+        if [self.count, self.shape, self.place].iter().any(|axes| axes.len() != rank) {
+            return None;
+        }
+        let shape = self.shape.as_ptr();
+        // SAFETY: the dataset is the program's own; all that is made here is closed when dropped; the shape has as many
+        // extents as are said.
+        let (space, memory, datatype) = unsafe {
+            (
+                Owned::new(host, host.space_of?(dataset), Close::Reference)?,
+                Owned::new(host, host.new_space?(c_int::try_from(rank).ok()?, shape, null()), Close::Reference)?,
+                Owned::new(host, host.type_of?(dataset), Close::Reference)?,
+            )
+        };
+        for (id, start) in [(space.id, self.start), (memory.id, self.place)] {
+            // SAFETY: start and count have an extent for each axis; without strides and blocks these are 1.
+            let done = unsafe { host.select_hyperslab?(id, SET, start.as_ptr(), null(), self.count.as_ptr(), null()) };
+            if done < 0 {
+                return None;
+            }
+        }
+        // SAFETY: the caller's promise: what is selected in memory lies within the values.
+        let done = unsafe { host.write?(dataset, datatype.id, memory.id, space.id, DEFAULT_LIST, values) };
+        (done >= 0).then_some(())
+    }
+}
