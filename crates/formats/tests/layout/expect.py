@@ -4,6 +4,7 @@ Prints a list with, for each file, path -> type, byte order, shape and pieces (o
 dataset that has bytes of its own.
 """
 
+import itertools
 import json
 import sys
 
@@ -67,9 +68,11 @@ def pieces(dataset):
     # The one file with this option; h5py cannot tell.
     bare_edges = dataset.file.filename.endswith("edges.h5")
     found = []
-    for n in range(dataset.id.get_num_chunks()):
-        info = dataset.id.get_chunk_info(n)
-        if any(at >= size for at, size in zip(info.chunk_offset, dataset.shape, strict=True)):
+    starts = [range(0, size, chunk) for size, chunk in zip(dataset.shape, dataset.chunks, strict=True)]
+    # One by one: lists of chunks have some at wrong places where an unlimited axis is not the first.
+    for start in itertools.product(*starts):
+        info = dataset.id.get_chunk_info_by_coord(start)
+        if info.byte_offset is None:
             continue
         axes = zip(info.chunk_offset, dataset.chunks, dataset.shape, strict=True)
         clipped = any(at + c > n for at, c, n in axes)
