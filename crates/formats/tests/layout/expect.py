@@ -6,6 +6,7 @@ dataset that has bytes of its own.
 
 import itertools
 import json
+import pathlib
 import sys
 
 import h5py
@@ -55,6 +56,29 @@ def datasets(file):
     return dict(names.values())
 
 
+def chunks(dataset):
+    """(first element, what HDF5 says) of each chunk.
+
+    HDF5 lists chunks at wrong places where the one unlimited axis is not the first, in the order of the index, which
+    has that axis slowest. Reads of single chunks are right, and tell which of the listed ones lies where.
+    """
+    listed = [dataset.id.get_chunk_info(n) for n in range(dataset.id.get_num_chunks())]
+    unlimited = [axis for axis, most in enumerate(dataset.maxshape) if most is None]
+    if len(unlimited) != 1 or unlimited == [0]:
+        return [(info.chunk_offset, info) for info in listed]
+    data = pathlib.Path(dataset.file.filename).read_bytes()
+    starts = [range(0, size, chunk) for size, chunk in zip(dataset.shape, dataset.chunks, strict=True)]
+    placed = []
+    for start in sorted(itertools.product(*starts), key=lambda start: (start[unlimited[0]], start)):
+        try:
+            mask, stored = dataset.id.read_direct_chunk(start)
+        except (OSError, RuntimeError):
+            continue
+        bodies = [(info.filter_mask, data[info.byte_offset :][: info.size]) for info in listed]
+        placed.append((start, listed.pop(bodies.index((mask, bytes(stored))))))
+    return placed
+
+
 def pieces(dataset):
     """(offset, length, filter numbers) of each piece, in row-major order."""
     plist = dataset.id.get_create_plist()
@@ -68,16 +92,13 @@ def pieces(dataset):
     # The one file with this option; h5py cannot tell.
     bare_edges = dataset.file.filename.endswith("edges.h5")
     found = []
-    starts = [range(0, size, chunk) for size, chunk in zip(dataset.shape, dataset.chunks, strict=True)]
-    # One by one: lists of chunks have some at wrong places where an unlimited axis is not the first.
-    for start in itertools.product(*starts):
-        info = dataset.id.get_chunk_info_by_coord(start)
-        if info.byte_offset is None:
+    for start, info in chunks(dataset):
+        if any(at >= size for at, size in zip(start, dataset.shape, strict=True)):
             continue
-        axes = zip(info.chunk_offset, dataset.chunks, dataset.shape, strict=True)
+        axes = zip(start, dataset.chunks, dataset.shape, strict=True)
         clipped = any(at + c > n for at, c, n in axes)
         applied = [f for n, f in enumerate(filters) if not info.filter_mask >> n & 1]
-        found.append((info.chunk_offset, info.byte_offset, info.size, [] if bare_edges and clipped else applied))
+        found.append((start, info.byte_offset, info.size, [] if bare_edges and clipped else applied))
     return [piece for _, *piece in sorted(found)]
 
 
