@@ -10,6 +10,7 @@ import environment  # isort: skip  # noqa: F401  must come before anything that 
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +27,10 @@ from running import Runner
 REPOSITORY = Path(__file__).resolve().parents[2]
 KNARR = Path(os.environ.get("KNARR_BIN", REPOSITORY / "target" / "release" / "knarr")).resolve()
 TIME_LIMIT_S = 120
+
+# Programs inherit what is ignored, as under nohup or in the background of a script: tests of signals would never end.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 FAMILIES = {
     "hdf5": (hdf5_inputs.INPUTS, ".h5"),
