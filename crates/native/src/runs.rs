@@ -1,12 +1,10 @@
-//! Equal bytes in a row, found eight bytes at a time.
+//! Equal bytes in a row, found 64 places at a time.
 
-/// Places that are looked at together, in vector registers.
-const WIDE: usize = 32;
-/// Bytes without a run from which on that is worth it.
-const SPARSE: usize = 64;
+/// Places that are looked at together.
+const WIDE: usize = 64;
 
 /// Bytes that equal the one before.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) start: usize,
     pub(crate) length: usize,
@@ -15,35 +13,73 @@ pub(crate) struct Run {
 /// Gives `each` the runs of `bytes[begin..end]` that are at least `shortest` (3 or more) bytes long, in order. A run
 /// may begin at `begin`, where the byte before is the same.
 pub(crate) fn find(bytes: &[u8], begin: usize, end: usize, shortest: usize, mut each: impl FnMut(Run)) {
-    let mut free = begin;
-    let mut at = begin;
-    while at + 8 <= end {
-        // Far from the last run, most bytes are in none.
-        if at - free >= SPARSE && bytes[at..end].first_chunk().is_some_and(|bytes| !four_equal(bytes)) {
-            at += WIDE;
-            continue;
-        }
-        let Some(skip) = run_in(&bytes[at..at + 8]) else {
-            at += 5;
-            continue;
-        };
-        at += skip;
-        let byte = bytes[at];
-        let mut start = at;
-        while start > free && bytes[start - 1] == byte {
-            start -= 1;
-        }
-        let stop = at + equal_to(byte, &bytes[at..end]);
-        // The first of equal bytes is no part of the run, unless the byte before all is the same.
-        if start == 0 || bytes[start - 1] != byte {
-            start += 1;
-        }
-        at = stop;
+    let mut each = |start: usize, stop: usize| {
         if stop - start >= shortest {
-            free = stop;
             each(Run { start, length: stop - start });
         }
+    };
+    // Where the run began that reaches the place looked at.
+    let mut open: Option<usize> = None;
+    let mut at = begin.max(1);
+    while at < end {
+        let stop = (at + WIDE).min(end);
+        let mut same = same_as_before(&bytes[at - 1..stop - 1], &bytes[at..stop]);
+        if let Some(start) = open {
+            let more = same.trailing_ones() as usize;
+            if more == WIDE {
+                at = stop;
+                continue;
+            }
+            each(start, at + more);
+            same &= !0 << more;
+        }
+        // What reaches the last place is not over.
+        let last = WIDE - (same.leading_ones() as usize);
+        open = (last < WIDE).then_some(at + last);
+        same &= below(last);
+        // Where at least three begin.
+        let mut three = same & same >> 1 & same >> 2;
+        while three != 0 {
+            let from = three.trailing_zeros() as usize;
+            let to = from + (same >> from).trailing_ones() as usize;
+            each(at + from, at + to);
+            three &= !below(to);
+        }
+        at = stop;
     }
+    if let Some(start) = open {
+        each(start, end);
+    }
+}
+
+/// The bits below `count`.
+fn below(count: usize) -> u64 {
+    if count < WIDE { (1 << count) - 1 } else { !0 }
+}
+
+/// A bit for each place, from the lowest on, where `bytes` are `before`; at most 64.
+#[inline]
+fn same_as_before(before: &[u8], bytes: &[u8]) -> u64 {
+    let mut same = 0;
+    let (words, rest) = bytes.as_chunks::<8>();
+    let (words_before, rest_before) = before.as_chunks::<8>();
+    for (place, (word, before)) in words.iter().zip(words_before).enumerate() {
+        same |= zero_bytes(u64::from_le_bytes(*word) ^ u64::from_le_bytes(*before)) << (8 * place);
+    }
+    for (place, (byte, before)) in rest.iter().zip(rest_before).enumerate() {
+        same |= u64::from(byte == before) << (8 * words.len() + place);
+    }
+    same
+}
+
+/// The lowest eight bits say which bytes are zero.
+#[inline]
+fn zero_bytes(word: u64) -> u64 {
+    const LOW: u64 = 0x7F7F_7F7F_7F7F_7F7F;
+    // The high bit of each byte that is zero.
+    let zero = !(((word & LOW) + LOW) | word | LOW);
+    // The product collects them in its highest byte.
+    (zero >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
 /// How many bytes from the front on are `byte`.
@@ -58,22 +94,37 @@ pub(crate) fn equal_to(byte: u8, bytes: &[u8]) -> usize {
     8 * words.len() + rest.iter().take_while(|&&other| other == byte).count()
 }
 
-/// Whether four bytes in a row are equal.
-#[inline]
-fn four_equal(bytes: &[u8; WIDE + 3]) -> bool {
-    (0..WIDE).fold(false, |any, at| {
-        any | ((bytes[at] == bytes[at + 1]) & (bytes[at + 1] == bytes[at + 2]) & (bytes[at + 2] == bytes[at + 3]))
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knarr_core::testing::data::Random;
 
-/// Where the first four equal bytes in a row begin among these eight.
-#[inline]
-fn run_in(eight: &[u8]) -> Option<usize> {
-    const LOW: u64 = 0x7F7F_7F7F_7F7F_7F7F;
-    let word = u64::from_le_bytes(eight.try_into().ok()?);
-    let differs = (word ^ (word >> 8)) | 0xFF << 56;
-    // The high bit of each byte that equals the next.
-    let equal = !(((differs & LOW) + LOW) | differs | LOW);
-    let three = equal & equal >> 8 & equal >> 16;
-    (three != 0).then_some(three.trailing_zeros() as usize / 8)
+    #[test]
+    fn runs_are_those_that_a_look_at_each_byte_finds() {
+        let mut random = Random::new(7);
+        for case in 0..500usize {
+            let mut bytes = Vec::new();
+            while bytes.len() < case {
+                let noise = random.bits();
+                let most = [2, 5, 90, 300][case % 4];
+                bytes.extend(std::iter::repeat_n(noise.to_le_bytes()[0] & 3, (noise >> 8) as usize % most));
+            }
+            let mut place = |places: usize| usize::try_from(random.bits() >> 40).unwrap() % (places + 1);
+            let begin = place(bytes.len());
+            let end = begin + place(bytes.len() - begin);
+            let shortest = 3 + case % 3;
+            let mut expected = Vec::new();
+            let mut at = begin;
+            while at < end {
+                let length = if at == 0 { 0 } else { equal_to(bytes[at - 1], &bytes[at..end]) };
+                if length >= shortest {
+                    expected.push(Run { start: at, length });
+                }
+                at += length.max(1);
+            }
+            let mut found = Vec::new();
+            find(&bytes, begin, end, shortest, |run| found.push(run));
+            assert_eq!(found, expected, "case {case}: {begin}..{end} of {bytes:?}");
+        }
+    }
 }

@@ -153,9 +153,15 @@ impl Chain {
             )));
         }
         let Scratch { a: current, b: next, swapped } = scratch;
-        let mut first = true;
-        for prepared in &self.steps {
-            let input: &[u8] = if first { bytes } else { current };
+        let Some(last) = self.steps.len().checked_sub(1) else {
+            out.clear();
+            out.extend_from_slice(bytes);
+            return Ok(());
+        };
+        for (index, prepared) in self.steps.iter().enumerate() {
+            let input: &[u8] = if index == 0 { bytes } else { current };
+            // Buffers keep their places, so that those of equal sizes are used again without being cleared.
+            let target = if index == last { &mut *out } else { &mut *next };
             let input = if prepared.swap > 1 {
                 swapped.clear();
                 swapped.extend_from_slice(input);
@@ -166,19 +172,12 @@ impl Chain {
             };
             prepared
                 .step
-                .encode(input, next)
+                .encode(input, target)
                 .map_err(|error| error.at(format!("encoding with '{}'", prepared.codec.name())))?;
             if prepared.swap > 1 && prepared.codec.kind() == Kind::Filter {
-                swap_bytes(next, prepared.swap);
+                swap_bytes(target, prepared.swap);
             }
             std::mem::swap(current, next);
-            first = false;
-        }
-        out.clear();
-        if first {
-            out.extend_from_slice(bytes);
-        } else {
-            std::mem::swap(out, current);
         }
         Ok(())
     }
@@ -199,13 +198,14 @@ impl Chain {
     pub fn decode_masked(&self, bytes: &[u8], skipped: u32, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
         let expected = self.input.byte_len();
         let Scratch { a: current, b: next, swapped } = scratch;
+        let was_done = |index: &usize| {
+            u32::try_from(*index).ok().and_then(|index| skipped.checked_shr(index)).is_none_or(|bits| bits & 1 == 0)
+        };
+        let last = (0..self.steps.len()).find(was_done);
         let mut first = true;
-        for (index, prepared) in self.steps.iter().enumerate().rev() {
-            if u32::try_from(index).ok().and_then(|index| skipped.checked_shr(index)).is_some_and(|bits| bits & 1 == 1)
-            {
-                continue;
-            }
+        for (index, prepared) in self.steps.iter().enumerate().rev().filter(|(index, _)| was_done(index)) {
             let mut input: &[u8] = if first { bytes } else { current };
+            let target = if Some(index) == last { &mut *out } else { &mut *next };
             if prepared.swap > 1 && prepared.codec.kind() == Kind::Filter {
                 swapped.clear();
                 swapped.extend_from_slice(input);
@@ -216,26 +216,24 @@ impl Chain {
             let limit = prepared.limit.max(expected);
             prepared
                 .step
-                .decode(input, limit, next)
+                .decode(input, limit, target)
                 .map_err(|error| error.at(format!("decoding with '{}'", prepared.codec.name())))?;
-            if next.len() > limit {
+            if target.len() > limit {
                 return Err(Error::internal(format!("'{}' exceeded its limit", prepared.codec.name())));
             }
             if prepared.swap > 1 {
-                swap_bytes(next, prepared.swap);
+                swap_bytes(target, prepared.swap);
             }
             std::mem::swap(current, next);
             first = false;
         }
-        let length = if first { bytes.len() } else { current.len() };
+        let length = if first { bytes.len() } else { out.len() };
         if length != expected {
             return Err(Error::corrupt(format!("chunk decodes to {length} bytes, {expected} expected")));
         }
-        out.clear();
         if first {
+            out.clear();
             out.extend_from_slice(bytes);
-        } else {
-            std::mem::swap(out, current);
         }
         Ok(())
     }

@@ -8,8 +8,8 @@
 
 use std::ops::Range;
 
-use crate::entropy::{Histogram, log2};
-use crate::runs::{self, Run};
+use super::cuts::{self, Cut, PARTS, RUN_BITS, SHORTEST_RUN};
+use crate::runs::Run;
 
 /// A match, behind the literals that come before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,87 +28,104 @@ pub(crate) struct Bits {
     pub(crate) saved: f32,
 }
 
-/// Places of the table, which stays within a core's second cache.
+/// Slots of the table, which stays within a core's second cache.
 const SLOTS_LOG2: u32 = 14;
+/// Bits of a place in the table, which keeps places modulo their power of two.
+const PLACE_BITS: u32 = 24;
+const PLACES: usize = (1 << PLACE_BITS) - 1;
 /// Bytes that are looked up: as many as may be worth a match, and not more than two words.
-const LOOKED_UP: std::ops::RangeInclusive<usize> = 6..=16;
+const LOOKED_UP: std::ops::RangeInclusive<usize> = 4..=16;
 /// Bits of a match that pays, about.
 const PAYS_BITS: f32 = 26.0;
-/// Shortest run worth a match.
-const SHORTEST_RUN: usize = 3;
-/// Bits of a match besides its distance, and of a run, about.
-const MATCH_BITS: f32 = 16.0;
+/// Fewest bytes of a match at the distance of the one before.
+const REPEATED: usize = 3;
+/// Bits that a match must save: what it takes besides its distance, and what it spoils in the codes of other bytes.
+const MATCH_BITS: f32 = 24.0;
+/// The same for a match at the distance of the one before.
+const REPEATED_BITS: f32 = 7.0;
 /// Bytes of a match that are counted one by one.
 const LONG: usize = 32;
-/// Parts of a bit that costs of bytes are counted in: whole numbers add up faster.
-const PARTS: f32 = 256.0;
-/// Bits per byte from which on a block is noise.
-const NOISE_BITS: f32 = 7.6;
-/// A block is judged by a stripe of so many bytes out of eight such.
-const STRIPE: usize = 256;
-/// Fewest stripes to judge by.
-const STRIPES: usize = 16;
 /// The step between places looked up grows by about one after so many in vain.
-const PATIENCE_LOG2: u32 = 5;
+const PATIENCE: usize = 8;
 /// Most that it grows by: repeats of a kilobyte are found with it.
 const LARGEST_STEP: usize = 16;
 
 /// Matches of one input, block after block.
 pub(crate) struct Finder {
-    /// Where bytes of a hash were last, in the low half, and more of that hash, which spares looks at other bytes.
-    last: Vec<u64>,
+    /// Where bytes of a hash were last, and above that more of the hash, which spares looks at other bytes.
+    last: Vec<u32>,
     runs: Vec<Run>,
-    /// Places looked up in vain since the last match.
+    /// Places looked up in vain, less the bits that matches saved.
     misses: usize,
     /// Where to look up next: a step may go beyond a gap.
     next: usize,
+    /// Distance of the last match other than a run: repeating it costs little.
+    recent: usize,
 }
 
 impl Finder {
     pub(crate) fn new() -> Self {
-        Self { last: Vec::new(), runs: Vec::new(), misses: 0, next: 0 }
+        Self { last: Vec::new(), runs: Vec::new(), misses: 0, next: 0, recent: 0 }
     }
 
     /// Begins an input, and forgets the one before.
     pub(crate) fn reset(&mut self) {
         self.last.clear();
         self.last.resize(1 << SLOTS_LOG2, 0);
-        (self.misses, self.next) = (0, 0);
+        (self.misses, self.next, self.recent) = (0, 0, 0);
     }
 
-    /// Appends the matches of `input[begin..end]`, in order and at most `window` back, to `out`.
-    pub(crate) fn find(&mut self, input: &[u8], begin: usize, end: usize, window: usize, out: &mut Vec<Match>) -> Bits {
-        self.runs.clear();
-        let (bits, total) = noise(&input[begin..end]).unwrap_or_else(|| {
-            let mut histogram = Histogram::new();
-            let mut literals = begin;
-            runs::find(&input[..end], begin, end, SHORTEST_RUN, |run| {
-                histogram.add(&input[literals..run.start]);
-                literals = run.start + run.length;
-                self.runs.push(run);
-            });
-            histogram.add(&input[literals..end]);
-            let (bits, total) = costs(&histogram.counts());
-            (bits, total + MATCH_BITS * self.runs.len() as f32)
-        });
+    /// Appends the matches of `input[begin..end]`, in order and at most `window` back, to `out`. After each block it
+    /// gives `block` the block's end and the number of matches so far.
+    pub(crate) fn find(
+        &mut self,
+        input: &[u8],
+        begin: usize,
+        end: usize,
+        window: usize,
+        out: &mut Vec<Match>,
+        mut block: impl FnMut(usize, usize),
+    ) -> Bits {
+        let mut sum = Bits::default();
+        let mut at = begin;
+        let mut runs = 0;
+        for cut in cuts::cut(input, begin, end, &mut self.runs) {
+            sum.total += cut.total;
+            sum.saved += self.block(input, at, &cut, runs, window, out);
+            block(cut.end, out.len());
+            (at, runs) = (cut.end, cut.runs);
+        }
+        sum
+    }
 
+    /// Appends the matches of one block, and returns the bits that those other than runs save.
+    fn block(
+        &mut self,
+        input: &[u8],
+        begin: usize,
+        cut: &Cut,
+        first_run: usize,
+        window: usize,
+        out: &mut Vec<Match>,
+    ) -> f32 {
+        let &Cut { end, runs, ref bits, total, .. } = cut;
         // Bytes with many runs cost little: a match must be long to pay.
         let least = (PAYS_BITS * (end - begin) as f32 / total) as usize;
         let least = least.clamp(*LOOKED_UP.start(), *LOOKED_UP.end());
         let mut saved = 0.0;
-        let mut next_run = 0;
+        let mut next_run = first_run;
         let (mut at, mut free) = (begin, begin);
         loop {
-            let run = self.runs.get(next_run).copied();
+            let run = self.runs[..runs].get(next_run).copied();
             let stop = run.map_or(end, |run| run.start);
             let behind = run.map_or(end, |run| run.start + run.length);
-            let found = self.search(input, &bits, Gap { at, free, stop, behind, end, run: next_run, least }, window);
+            let found = self.search(input, bits, Gap { at, free, stop, behind, end, run: next_run, least }, window);
             if let Some((found, gain)) = found {
                 out.push(found);
                 saved += gain;
                 free = found.start + found.length;
                 at = free;
-                while let Some(run) = self.runs.get_mut(next_run).filter(|run| run.start < at) {
+                while let Some(run) = self.runs[..runs].get_mut(next_run).filter(|run| run.start < at) {
                     let run_end = run.start + run.length;
                     if run_end >= at + SHORTEST_RUN {
                         *run = Run { start: at, length: run_end - at };
@@ -122,7 +139,7 @@ impl Finder {
                 at = free;
                 next_run += 1;
             } else {
-                return Bits { total, saved };
+                return saved;
             }
         }
     }
@@ -141,7 +158,7 @@ impl Finder {
                 at = range.end;
                 break;
             }
-            sum += MATCH_BITS;
+            sum += RUN_BITS;
         }
         let end = looked_at.max(at);
         sum += (literal_bits + literals(bits, &input[at..end])) as f32 / PARTS;
@@ -152,36 +169,66 @@ impl Finder {
     fn search(&mut self, input: &[u8], bits: &[u32; 256], gap: Gap, window: usize) -> Option<(Match, f32)> {
         let mut at = gap.at.max(self.next);
         while at < gap.stop && at + gap.least <= gap.end {
+            // Rows of a grid are like the ones before them, so one distance serves many matches.
+            let again = self.recent;
+            if again > 0
+                && again <= at
+                && input.get(at..at + REPEATED)? == input.get(at - again..at - again + REPEATED)?
+            {
+                let found = self.extended(input, bits, gap, at, again, REPEATED, REPEATED_BITS);
+                if found.is_some() {
+                    return found;
+                }
+            }
             let key = key_at(input, at, gap.least)?;
             let hash = (key.0 ^ key.1.rotate_left(20)).wrapping_mul(0x9E37_79B1_85EB_CA87);
             let slot = self.last.get_mut((hash >> (64 - SLOTS_LOG2)) as usize)?;
-            let candidate = *slot as u32 as usize;
-            let alike = *slot >> 32 == hash & 0xFFFF_FFFF;
-            *slot = hash << 32 | at as u64;
-            if alike && candidate < at && at - candidate <= window && key_at(input, candidate, gap.least)? == key {
-                let before = input[gap.free..at].iter().rev().zip(input[..candidate].iter().rev());
-                let back = before.take_while(|(x, y)| x == y).count();
-                let ahead = equal(&input[candidate + gap.least..], &input[at + gap.least..gap.end]);
-                let start = at - back;
-                let mut length = back + gap.least + ahead;
-                // A run that is not covered to its end is sent as one anyway.
-                if start + length < gap.behind {
-                    length = length.min(gap.stop - start);
-                }
-                let distance = at - candidate;
-                let gain =
-                    self.worth(input, bits, gap.run, start..start + length) - MATCH_BITS - distance.ilog2() as f32;
-                if gain > 0.0 {
-                    (self.misses, self.next) = (self.misses / 4, 0);
-                    return Some((Match { start, length, distance }, gain));
+            let distance = (at as u32).wrapping_sub(*slot) as usize & PLACES;
+            let tag = (hash << PLACE_BITS) as u32;
+            let alike = (*slot ^ tag) >> PLACE_BITS == 0;
+            *slot = (at & PLACES) as u32 | tag;
+            if alike && (1..=window.min(at)).contains(&distance) && key_at(input, at - distance, gap.least)? == key {
+                let least = MATCH_BITS + distance.ilog2() as f32;
+                let found = self.extended(input, bits, gap, at, distance, gap.least, least);
+                if found.is_some() {
+                    self.recent = distance;
+                    return found;
                 }
             }
-            self.misses = (self.misses + 1).min(LARGEST_STEP << PATIENCE_LOG2);
+            self.misses = (self.misses + 1).min(LARGEST_STEP * PATIENCE);
             // Steps follow from what is there, so that those through a repeat soon meet those through its original.
-            at += 1 + (self.misses >> PATIENCE_LOG2) * (hash >> 32 & 15) as usize / 8;
+            at += 1 + (self.misses / PATIENCE) * (hash >> 32 & 15) as usize / 8;
         }
         self.next = at;
         None
+    }
+
+    /// The match around `same` bytes at `at` that are the same `distance` before, if it saves more than `least` bits.
+    #[expect(clippy::too_many_arguments, reason = "called in one place, in its innermost loop")]
+    fn extended(
+        &mut self,
+        input: &[u8],
+        bits: &[u32; 256],
+        gap: Gap,
+        at: usize,
+        distance: usize,
+        same: usize,
+        least: f32,
+    ) -> Option<(Match, f32)> {
+        let from = at - distance;
+        let before = input[gap.free..at].iter().rev().zip(input[..from].iter().rev());
+        let start = at - before.take_while(|(x, y)| x == y).count();
+        let mut length = at - start + same + equal(&input[from + same..], &input[at + same..gap.end]);
+        // A run that is not covered to its end is sent as one anyway.
+        if start + length < gap.behind {
+            length = length.min(gap.stop - start);
+        }
+        let gain = self.worth(input, bits, gap.run, start..start + length) - least;
+        if length < REPEATED || gain <= 0.0 {
+            return None;
+        }
+        (self.misses, self.next) = (self.misses.saturating_sub(gain as usize), 0);
+        Some((Match { start, length, distance }, gain))
     }
 }
 
@@ -202,24 +249,6 @@ struct Gap {
     run: usize,
     /// Bytes that are looked up.
     least: usize,
-}
-
-/// Bits of each byte as a literal, times [`PARTS`], and of all literals.
-fn costs(counts: &[u32; 256]) -> ([u32; 256], f32) {
-    let log = log2(counts.iter().sum::<u32>().max(1) as f32);
-    let bits: [f32; 256] = std::array::from_fn(|byte: usize| log - log2(counts[byte].max(1) as f32));
-    let total = bits.iter().zip(counts).map(|(bits, &count)| bits * count as f32).sum();
-    (bits.map(|bits| (bits * PARTS) as u32), total)
-}
-
-/// What [`costs`] gives for a block of noise, judged by a part of it: runs in noise are not worth looking for.
-fn noise(block: &[u8]) -> Option<([u32; 256], f32)> {
-    let mut histogram = Histogram::new();
-    let stripes = block.chunks(8 * STRIPE).filter_map(|part| part.first_chunk::<STRIPE>());
-    let looked_at = STRIPE * stripes.map(|stripe| histogram.add(stripe)).count();
-    let (bits, total) = costs(&histogram.counts());
-    let per_byte = total / looked_at.max(1) as f32;
-    (looked_at >= STRIPES * STRIPE && per_byte > NOISE_BITS).then_some((bits, per_byte * block.len() as f32))
 }
 
 /// Bits of `bytes` as literals, times [`PARTS`].
@@ -301,7 +330,7 @@ mod tests {
             while begin < input.len() {
                 let end = (begin + block).min(input.len());
                 matches.clear();
-                finder.find(&input, begin, end, window, &mut matches);
+                finder.find(&input, begin, end, window, &mut matches, |_, _| ());
                 assert!(matches.iter().all(|found| found.length >= 3 && found.distance <= window));
                 assert!(rebuild(&input, begin, end, &matches) == input[..end]);
                 begin = end;
@@ -319,7 +348,7 @@ mod tests {
         let mut matches = Vec::new();
         let mut gains = Vec::new();
         for begin in (0..260_000).step_by(20_000) {
-            let bits = finder.find(&input, begin, begin + 20_000, 1 << 20, &mut matches);
+            let bits = finder.find(&input, begin, begin + 20_000, 1 << 20, &mut matches, |_, _| ());
             gains.push(bits.saved / bits.total);
         }
         assert!(gains[..10].iter().all(|&gain| gain < 0.001), "{gains:?}");
@@ -337,7 +366,7 @@ mod tests {
         let mut finder = Finder::new();
         finder.reset();
         let mut matches = Vec::new();
-        finder.find(&input, 0, input.len(), 1 << 20, &mut matches);
+        finder.find(&input, 0, input.len(), 1 << 20, &mut matches, |_, _| ());
         let matched: usize = matches.iter().map(|found| found.length).sum();
         assert!(matched > 45_000, "{matched} of 50000 repeated bytes");
     }

@@ -2,6 +2,7 @@
 
 mod buffer;
 mod coder;
+mod cuts;
 mod forms;
 pub(crate) mod lz4_block;
 mod matches;

@@ -6,7 +6,7 @@
 //! out is an ordinary frame (RFC 8878).
 
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -20,8 +20,8 @@ use super::append;
 use super::matches::{Bits, Finder, Match};
 use crate::runs;
 
-/// Most bytes of a block: the distribution of bytes changes within larger ones.
-const BLOCK: usize = 40 << 10;
+/// Most bytes of a block (RFC 8878, 3.1.1.2.4).
+const BLOCK: usize = 128 << 10;
 /// RFC 8878, 3.1.1.3.2.1.1.
 const SHORTEST: usize = 3;
 /// Fewest bytes of a plane that get blocks of their own.
@@ -54,7 +54,7 @@ const SEARCH: usize = usize::MAX;
 fn least_gain(level: i32) -> f32 {
     match level {
         ..=2 => f32::INFINITY,
-        3..=5 => 0.1,
+        3..=5 => 0.5,
         _ => 0.002,
     }
 }
@@ -64,6 +64,9 @@ pub(crate) struct Encoder {
     context: NonNull<ZSTD_CCtx>,
     level: i32,
     finder: Finder,
+    /// Memory of the last parse.
+    blocks: Vec<Block>,
+    matches: Vec<Match>,
 }
 
 // SAFETY: a context belongs to no thread; it is only used through `&mut self`.
@@ -83,7 +86,7 @@ impl Encoder {
         // SAFETY: takes nothing; null is checked.
         let context = NonNull::new(unsafe { zstd_sys::ZSTD_createCCtx() })
             .ok_or_else(|| Error::unsupported("no memory for a compression context"))?;
-        let encoder = Self { context, level, finder: Finder::new() };
+        let encoder = Self { context, level, finder: Finder::new(), blocks: Vec::new(), matches: Vec::new() };
         encoder.set(ZSTD_cParameter::ZSTD_c_compressionLevel, level)?;
         // Numbers as in zstd.h, where they have names: stable input and output buffers, which save copies.
         encoder.set(ZSTD_cParameter::ZSTD_c_experimentalParam9, 1)?;
@@ -154,7 +157,8 @@ impl Encoder {
         let Some(planes) = planes.filter(|_| self.level < PLAIN && (1..LARGEST).contains(&input.len())) else {
             return write_to(input.len());
         };
-        let parse = Parse::of(input, planes, self.level, &mut self.finder);
+        let mut parse = Parse { input, blocks: mem::take(&mut self.blocks), matches: mem::take(&mut self.matches) };
+        parse.find(planes, self.level, &mut self.finder);
         // Either fall back to the own search or code matches of a recent distance as such: libzstd 1.5.7 forgets the
         // third last distance in its search and would then code ours wrong.
         let searches = parse.blocks.iter().any(|block| block.matches.is_none());
@@ -167,6 +171,7 @@ impl Encoder {
         let written = parse.blocks.iter().try_fold(0, |_, block| write_to(block.end));
         // SAFETY: the context is alive; no producer is registered afterwards.
         unsafe { zstd_sys::ZSTD_registerSequenceProducer(context, std::ptr::null_mut(), None) };
+        (self.blocks, self.matches) = (parse.blocks, parse.matches);
         written
     }
 }
@@ -192,10 +197,12 @@ struct Block {
     matches: Option<Range<usize>>,
 }
 
-impl<'a> Parse<'a> {
-    /// Parses `input`, which has `planes` equal parts that differ in kind.
-    fn of(input: &'a [u8], planes: usize, level: i32, finder: &mut Finder) -> Self {
-        let mut parse = Self { input, blocks: Vec::new(), matches: Vec::new() };
+impl Parse<'_> {
+    /// Parses the input, which has `planes` equal parts that differ in kind.
+    fn find(&mut self, planes: usize, level: i32, finder: &mut Finder) {
+        let input = self.input;
+        self.blocks.clear();
+        self.matches.clear();
         finder.reset();
         // SAFETY: a pure function of numbers.
         let parameters = unsafe { zstd_sys::ZSTD_getCParams(level, input.len() as u64, 0) };
@@ -203,19 +210,18 @@ impl<'a> Parse<'a> {
         let plane = input.len().div_ceil(planes.max(1)).max(SMALLEST);
         for begin in (0..input.len()).step_by(plane) {
             let end = (begin + plane).min(input.len());
-            let (blocks, matches) = (parse.blocks.len(), parse.matches.len());
-            let bits = parse.plane(begin, end, window, finder);
+            let (blocks, matches) = (self.blocks.len(), self.matches.len());
+            let bits = self.plane(begin, end, window, finder);
             if bits.saved > least_gain(level) * bits.total {
                 // A search finds nothing in blocks that it did not see before, so it gets whole planes.
-                parse.blocks.truncate(blocks);
-                parse.matches.truncate(matches);
-                parse.blocks.push(Block { end, matches: None });
+                self.blocks.truncate(blocks);
+                self.matches.truncate(matches);
+                self.blocks.push(Block { end, matches: None });
             } else if bits.total < LITTLE * (end - begin) as f32 {
-                parse.blocks.truncate(blocks);
-                parse.blocks.push(Block { end, matches: Some(matches..parse.matches.len()) });
+                self.blocks.truncate(blocks);
+                self.blocks.push(Block { end, matches: Some(matches..self.matches.len()) });
             }
         }
-        parse
     }
 
     /// Adds the blocks of one plane.
@@ -227,10 +233,13 @@ impl<'a> Parse<'a> {
             let piece = left.div_ceil(left.div_ceil(BLOCK));
             // Equal bytes are one block: libzstd has a form for those.
             let stop = at + piece.max(runs::equal_to(self.input[at], &self.input[at..end]));
-            let first = self.matches.len();
-            let bits = finder.find(self.input, at, stop, window, &mut self.matches);
+            let mut first = self.matches.len();
+            let blocks = &mut self.blocks;
+            let bits = finder.find(self.input, at, stop, window, &mut self.matches, |end, found| {
+                blocks.push(Block { end, matches: Some(first..found) });
+                first = found;
+            });
             sum = Bits { total: sum.total + bits.total, saved: sum.saved + bits.saved };
-            self.blocks.push(Block { end: stop, matches: Some(first..self.matches.len()) });
             at = stop;
         }
         sum
