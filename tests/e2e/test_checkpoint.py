@@ -363,6 +363,34 @@ def test_a_damaged_manifest_has_a_copy(knarr, files, tmp_path):
         assert str(manifest) in done.stderr and "its copy serves" in done.stderr
         assert hashes(tmp_path / "out") == hashes(files)
         assert "its copy serves" in knarr.fails(3, "checkpoint", "verify", tmp_path / "set")
+    manifest.write_bytes(whole)
+    copy = tmp_path / "set" / "manifest-copy.knarr"
+    for damaged in (whole[:-9], whole[:40] + b"x" + whole[41:], None):
+        copy.unlink() if damaged is None else copy.write_bytes(damaged)
+        assert str(copy) in knarr.fails(3, "checkpoint", "verify", tmp_path / "set")
+
+
+def test_sets_may_have_more_files_than_a_process(knarr, tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    for rank in range(150):
+        (source / f"r{rank}").write_text(f"rank {rank}")
+
+    def few(*arguments):
+        command = [knarr.program, "checkpoint", *arguments]
+        done = subprocess.run(
+            ["bash", "-c", 'ulimit -n 100; exec "$@"', "_", *map(str, command)], capture_output=True, text=True
+        )
+        assert (done.returncode, done.stderr) == (0, ""), done.args
+
+    for step in range(3):
+        (source / "r0").write_text(f"step {step}")
+        few("pack", source, "-o", tmp_path / "sets" / f"step_{step}", "--group-size", "1")
+    few("verify", tmp_path / "sets" / "step_2")
+    few("restore", tmp_path / "sets" / "step_2", "-d", tmp_path / "out")
+    assert hashes(tmp_path / "out") == hashes(source)
+    few("prune", tmp_path / "sets", "--keep", "1")
+    assert sets_in(tmp_path / "sets") == ["step_2"]
 
 
 def test_newer_sets_and_no_sets_are_refused(knarr, tmp_path):

@@ -145,12 +145,16 @@ pub(super) fn verify(arguments: &Verify) -> Result<u8> {
     let progress = Bar::new(arguments.set.display().to_string());
     let done = knarr_core::checkpoint::verify(&engine, &set, &progress)?;
     drop(progress);
+    if let Some(damage) = &done.copy_damage {
+        eprintln!("knarr: {damage}; the manifest itself serves, but make a new set soon");
+    }
+    let manifest_damage = set.manifest_damage().or(done.copy_damage.as_ref());
     if arguments.json {
         println!(
             "{}",
             serde_json::json!({
                 "set": arguments.set, "read_bytes": done.read_bytes, "damage": super::json(&done.damage),
-                "manifest_damage": set.manifest_damage().map(ToString::to_string),
+                "manifest_damage": manifest_damage.map(ToString::to_string),
             })
         );
     } else if done.damage.is_empty() {
@@ -160,7 +164,7 @@ pub(super) fn verify(arguments: &Verify) -> Result<u8> {
             table::bytes(done.read_bytes)
         );
     }
-    let damaged = set.manifest_damage().map_or(0, |damage| damage.kind().exit_code());
+    let damaged = manifest_damage.map_or(0, |damage| damage.kind().exit_code());
     Ok(super::report(&done.damage).max(damaged))
 }
 

@@ -1,10 +1,11 @@
 //! A set on disk: a directory with a file of frames per group and the manifest.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::interleave;
 use super::manifest::{FrameEntry, Manifest, Store, StoredPiece};
@@ -23,6 +24,8 @@ const STORE_MAGIC: [u8; 8] = *b"KNARRST\x01";
 pub(super) const STORE_HEAD: u64 = 24;
 /// Frames of a set are not larger than this when they are decoded.
 pub(super) const LARGEST_FRAME: usize = 64 << 20;
+/// Files of frames that are open at a time: a set may have more of them than a process may have files.
+const OPEN_STORES: usize = 32;
 
 /// A set that was opened: its manifest was read and makes sense.
 #[derive(Debug)]
@@ -33,7 +36,8 @@ pub struct Set {
     /// Bytes of the manifest and its copy.
     index_bytes: u64,
     manifest_damage: Option<Error>,
-    files: Vec<OnceLock<Result<File>>>,
+    /// Files of frames that were opened last, by their number.
+    open: Mutex<VecDeque<(usize, Arc<File>)>>,
 }
 
 /// The first bytes of a file of frames.
@@ -78,7 +82,7 @@ impl Set {
         let length = |name| path.join(name).metadata().map_or(0, |metadata| metadata.len());
         Ok(Self {
             path: path.to_owned(),
-            files: manifest.stores.iter().map(|_| OnceLock::new()).collect(),
+            open: Mutex::default(),
             manifest,
             manifest_bytes,
             index_bytes: length(MANIFEST) + length(MANIFEST_COPY),
@@ -89,6 +93,22 @@ impl Set {
     /// What is wrong with the manifest, if its copy had to serve.
     pub fn manifest_damage(&self) -> Option<&Error> {
         self.manifest_damage.as_ref()
+    }
+
+    /// What is wrong with the copy of a manifest that is whole itself.
+    pub(super) fn copy_damage(&self, codecs: &CodecList) -> Option<Error> {
+        if self.manifest_damage.is_some() {
+            return None;
+        }
+        let copy = self.path.join(MANIFEST_COPY);
+        let is_equal = |(manifest, _): &(Manifest, u64)| *manifest == self.manifest;
+        match read_manifest(&copy, codecs) {
+            Ok(read) if is_equal(&read) => None,
+            Ok(_) => {
+                Some(Error::corrupt("not the copy of the manifest").mend_damage("set").at(copy.display().to_string()))
+            }
+            Err(error) => Some(error),
+        }
     }
 
     /// Directory of the set.
@@ -116,7 +136,7 @@ impl Set {
     /// # Errors
     /// `NotFound` or `Read`; `Corrupt` for a file of another length or of another set.
     pub fn check_files(&self) -> Result<()> {
-        (0..self.manifest.stores.len()).try_for_each(|number| self.store(number).map(drop))
+        self.manifest.stores.iter().try_for_each(|store| self.open_store(store).map(drop))
     }
 
     /// Permission bits that files restored from the set get at most: nobody may read them who may not read the set.
@@ -129,14 +149,24 @@ impl Set {
         self.path.join(&store.name)
     }
 
-    fn store(&self, number: usize) -> Result<(&Store, &File)> {
+    fn store(&self, number: usize) -> Result<(&Store, Arc<File>)> {
         let missing = || Error::internal("a frame in no store");
         let store = self.manifest.stores.get(number).ok_or_else(missing)?;
-        let file = self.files.get(number).ok_or_else(missing)?;
-        match file.get_or_init(|| self.open_store(store)) {
-            Ok(file) => Ok((store, file)),
-            Err(error) => Err(error.clone()),
+        let known = self.opened().iter().find(|(open, _)| *open == number).map(|(_, file)| Arc::clone(file));
+        if let Some(file) = known {
+            return Ok((store, file));
         }
+        let file = Arc::new(self.open_store(store)?);
+        let mut open = self.opened();
+        if open.len() >= OPEN_STORES {
+            open.pop_front();
+        }
+        open.push_back((number, Arc::clone(&file)));
+        Ok((store, file))
+    }
+
+    fn opened(&self) -> MutexGuard<'_, VecDeque<(usize, Arc<File>)>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open_store(&self, store: &Store) -> Result<File> {

@@ -1,9 +1,10 @@
-//! Verifying: every frame read, decoded and compared with the hashes of its pieces. Nothing is written.
+//! Verifying: every frame read, decoded and compared with the hashes of its pieces, and the manifest with its copy. Nothing
+//! is written.
 
 use super::restore::{Damage, Proof, fetch};
 use super::set::Set;
 use crate::engine::{Engine, Progress};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What verifying found.
 #[derive(Debug, Clone)]
@@ -12,6 +13,8 @@ pub struct Verified {
     pub read_bytes: u64,
     /// Ranks that cannot be restored.
     pub damage: Vec<Damage>,
+    /// What is wrong with the copy of a manifest that is whole itself.
+    pub copy_damage: Option<Error>,
 }
 
 /// Reads every frame that belongs to a rank.
@@ -30,5 +33,6 @@ pub fn verify(engine: &Engine, set: &Set, progress: &dyn Progress) -> Result<Ver
             Ok(())
         },
     )?;
-    Ok(Verified { read_bytes, damage: damage.into_values().collect() })
+    let copy_damage = set.copy_damage(&engine.codecs);
+    Ok(Verified { read_bytes, damage: damage.into_values().collect(), copy_damage })
 }
