@@ -478,6 +478,35 @@ def test_force_packs_again_what_was_written_again_only(watch):
     assert len(watch.restored(2)) == 2
 
 
+def test_files_that_are_moved_into_place_may_be_older_than_the_set(watch):
+    """Their dates are those of the writing, which may have been before the set of an earlier run was complete."""
+    write_step(watch.out, 1, ranks=2, size=500)
+    watch.once(ranks=2)
+    aside = watch.folder / "aside"
+    aside.mkdir()
+    files = write_step(aside, 1, ranks=2, size=600)
+    for path in aside.iterdir():
+        os.utime(path, (1e9, 1e9))
+        path.rename(watch.out / path.name)
+    done = watch.once(ranks=2, ok=False)
+    assert done.returncode == 4 and "step 1 was packed already, and is written again" in done.stderr
+    assert "step 1: 2 files" in watch.once("--force", ranks=2).stderr
+    assert watch.restored(1) == files
+    for path in watch.out.iterdir():
+        path.chmod(0o600)
+    assert watch.once("--force", ranks=2).stderr == "", "the same bytes are not packed again"
+
+
+def test_a_damaged_set_whose_files_are_there_is_told(watch):
+    files = write_step(watch.out, 1, ranks=2, size=500)
+    watch.once(ranks=2)
+    next(watch.set(1).glob("group-*")).unlink()
+    done = watch.once(ranks=2, ok=False)
+    assert done.returncode == 3 and "knarr: step 1: " in done.stderr and "use --force" in done.stderr
+    watch.once("--force", ranks=2)
+    assert watch.restored(1) == files
+
+
 def test_prune_removes_nothing_that_is_not_of_a_set(knarr, sets):
     (sets.set(1) / "notes.txt").write_text("keep me")
     (sets.sets / "other").mkdir()

@@ -3,18 +3,21 @@
 
 use std::fs::{self, File};
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use knarr_core::checkpoint::measured::{self, By, Measured};
 use knarr_core::checkpoint::set::is_set;
 use knarr_core::checkpoint::sets::{lock, of_step, prune, sweep, when, whole};
-use knarr_core::checkpoint::{Input, PackOptions, Packed, pack};
+use knarr_core::checkpoint::{Input, PackOptions, Packed, Set, pack};
+use knarr_core::codec::CodecList;
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
 
 use super::look::Directory;
 use super::steps::{Complete, Rules, State, Steps, again};
+use super::times::file_time;
 
 /// How often the directory is looked at when nothing is told of it: other machines' writing is not.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -138,14 +141,23 @@ impl Watching {
         let target = of_step(&self.sets, step);
         let &Rules { force, live, .. } = self.steps.rules();
         if is_set(&target) && !live {
-            match later_than(&target, complete)? {
-                None => {
+            let codecs = host.engine().0.codecs;
+            match not_in(&target, complete, &codecs, |path| self.directory.name(path).to_vec()) {
+                Ok(None) => {
                     self.packed(host, step);
                     return Ok(());
                 }
-                Some(_) if force => {}
-                Some(path) => {
-                    host.tell(&again(step, &path.display().to_string()));
+                Ok(Some(_)) | Err(_) if force => {}
+                other => {
+                    let error = other.map_or_else(
+                        |error| {
+                            Error::new(error.kind(), format!("its set is not whole: {error}"))
+                                .mend("use --force to pack the step again")
+                                .at(format!("step {step}"))
+                        },
+                        |path| again(step, &path.unwrap_or_default().display().to_string()),
+                    );
+                    host.tell(&error);
                     self.steps.rewritten(step);
                     return Ok(());
                 }
@@ -242,12 +254,26 @@ fn now(path: &Path) -> Option<State> {
     fs::symlink_metadata(path).ok().map(|metadata| State::of(&metadata))
 }
 
-/// A file of the step that was written to after the set `target` was completed.
-fn later_than(target: &Path, complete: &Complete) -> Result<Option<PathBuf>> {
+/// A file of the step that the set `target` does not hold as it is. Bytes are compared where only the date of the last
+/// change of the inode is later than the set: files that are moved into place keep the date of their content.
+///
+/// # Errors
+/// What is wrong with the set, as far as that shows without reading its frames.
+fn not_in(
+    target: &Path,
+    complete: &Complete,
+    codecs: &CodecList,
+    name: impl Fn(&Path) -> Vec<u8>,
+) -> Result<Option<PathBuf>> {
     let completed = when(target)?;
-    let is_later = |path: &Path| {
-        let modified = fs::symlink_metadata(path).and_then(|metadata| metadata.modified());
-        modified.is_ok_and(|modified| modified > completed)
+    let set = Set::open(target, codecs)?;
+    set.check_files()?;
+    let is_held = |path: &Path| {
+        let Some(held) = set.manifest().ranks.iter().find(|rank| rank.name == name(path)) else { return false };
+        let Ok(metadata) = fs::symlink_metadata(path) else { return true };
+        let is_later = |seconds, nanoseconds| (seconds, nanoseconds) > file_time(completed);
+        !is_later(metadata.mtime(), metadata.mtime_nsec())
+            && (!is_later(metadata.ctime(), metadata.ctime_nsec()) || held.is_at(path).unwrap_or(false))
     };
-    Ok(complete.files.values().map(|file| &file.path).find(|path| is_later(path)).cloned())
+    Ok(complete.files.values().map(|file| &file.path).find(|path| !is_held(path)).cloned())
 }
