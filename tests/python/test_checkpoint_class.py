@@ -245,3 +245,17 @@ def test_the_gil_is_released_while_a_step_is_waited_for(tmp_path: Path) -> None:
         stop.set()
     thread.join()
     assert len(ticks) > 5
+
+
+def test_extents_are_whole_numbers(tmp_path: Path) -> None:
+    """A shape that was computed as a float must not be cut off."""
+    with knarr.Checkpoint(tmp_path, block_size=512, bundle_below=50) as checkpoint:
+        checkpoint.begin(1)
+        with pytest.raises(TypeError, match="float"):
+            checkpoint.put("T", np.zeros(3), shape=(9.7,))
+        with pytest.raises(TypeError, match="float"):
+            checkpoint.put("T", np.zeros(3), shape=(9,), start=(1.5,))
+        checkpoint.put("T", np.zeros(3), shape=(np.int32(3),), start=np.zeros(1, dtype="i8"))
+        checkpoint.commit()
+        with pytest.raises(TypeError, match="float"):
+            checkpoint.restart().read("T", (0,), (1.5,))

@@ -6,6 +6,7 @@ import socket
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 from os import PathLike, fspath
 from pathlib import Path
 from types import TracebackType
@@ -47,8 +48,8 @@ class Checkpoint:
 
     ``keep`` sets stay, or all. ``replace`` allows steps that are there already. ``spool`` is a directory where arrays
     lie until they are packed: memory if nothing is said. ``jobs`` threads pack, a quarter of the cores if nothing is
-    said, and ``max_mem`` bytes they may take. ``goal``, ``scheme``, ``group_size`` and ``verify`` are those of
-    ``knarr checkpoint pack``.
+    said, and ``max_mem`` bytes they may take. ``goal``, ``scheme``, ``group_size``, ``block_size``,
+    ``bundle_below`` and ``verify`` are those of ``knarr checkpoint pack``.
     """
 
     def __init__(
@@ -64,6 +65,8 @@ class Checkpoint:
         goal: str | None = None,
         scheme: Literal["agnostic", "agnostic-block", "aware", "aware-block", "auto"] | None = None,
         group_size: int | None = None,
+        block_size: int | None = None,
+        bundle_below: int | None = None,
         verify: bool = True,
     ) -> None:
         stated = {
@@ -75,6 +78,8 @@ class Checkpoint:
             "goal": goal,
             "scheme": scheme,
             "group_size": group_size,
+            "block_size": block_size,
+            "bundle_below": bundle_below,
             "verify": "yes" if verify else "no",
         }
         options = [(key, str(value)) for key, value in stated.items() if value is not None]
@@ -110,8 +115,8 @@ class Checkpoint:
             raise TypeError(f"arrays of dtype {array.dtype} are not served; hand over a view of it as numbers")
         if shape is None and start is not None:
             raise ValueError("'start' says where in a global array this part begins: give its 'shape', too")
-        origin = [0] * array.ndim if start is None else [int(n) for n in start]
-        whole = None if shape is None else [int(n) for n in shape]
+        origin = [0] * array.ndim if start is None else _extents(start)
+        whole = None if shape is None else _extents(shape)
         plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
         name_of_type = NAMES[plain.dtype.name]
         self._session.put(name, _bytes(plain), name_of_type, list(array.shape), whole, origin)
@@ -231,16 +236,21 @@ class Restart:
             return array
         if rank is not None:
             raise ValueError(f"array '{name}' is global: give 'start' and 'count' instead of 'rank'")
-        begin = [0] * len(shape) if start is None else [int(n) for n in start]
+        begin = [0] * len(shape) if start is None else _extents(start)
         if count is None:
             count = [max(n - first, 0) for n, first in zip(shape, begin, strict=True)]
-        array = _array(name, out, dtype, [int(n) for n in count])
+        array = _array(name, out, dtype, _extents(count))
         self._restart.read(name, begin, list(array.shape), _bytes(array))
         return array
 
     def restore_files(self, directory: str | PathLike[str], *, force: bool = False) -> list[Path]:
         """Brings back the files that this rank added, below ``directory``, on as many ranks as made the checkpoint."""
         return [Path(path) for path in self._restart.restore_files(fspath(directory), force)]
+
+
+def _extents(numbers: Sequence[int]) -> list[int]:
+    """Whole numbers, which nothing is rounded to."""
+    return [index(n) for n in numbers]
 
 
 def _bytes(array: Array) -> Array:
