@@ -409,6 +409,7 @@ def test_a_directory_that_is_not_there_is_named(watch):
     done = watch.once(ok=False)
     assert done.returncode == 3
     assert f"{watch.out}: " in done.stderr
+    assert not watch.sets.exists()
 
 
 @pytest.fixture
@@ -516,3 +517,42 @@ def test_prune_removes_nothing_that_is_not_of_a_set(knarr, sets):
     assert "'notes.txt' is not of the set; move it elsewhere" in done.stderr
     assert (sets.set(1) / "notes.txt").exists() and (sets.set(1) / "manifest.knarr").exists()
     assert {"other", ".step_9.knarr-1-0"} < set(sets.names())
+    # The others go all the same.
+    assert [name for name in sets.names() if name.startswith("step_")] == ["step_1", "step_3"]
+    assert done.stdout == f"removed  {sets.set(2)}\nremoved  {sets.set(4)}\nkept  {sets.set(3)}\n"
+
+
+def test_a_set_that_may_not_be_read_is_not_taken_for_none(knarr, sets):
+    """Files that only their owner may read give such sets: who else restarts must not begin anew."""
+    # The superuser may read everything as long as it has these capabilities.
+    without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+
+    def run(*arguments):
+        command = [*without, KNARR, "checkpoint", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    sets.set(3).chmod(0)
+    try:
+        done = run("prune", sets.sets, "--keep", 1)
+        assert done.returncode == 0
+        assert f"{sets.set(3)}/manifest.knarr: Permission denied" in done.stderr
+        assert sets.names() == ["step_3", "step_4"]
+        done = run("verify", sets.set(3))
+        assert done.returncode == 3 and "Permission denied" in done.stderr
+    finally:
+        sets.set(3).chmod(0o755)
+
+
+def test_a_new_set_is_the_newest_whatever_the_clock_says(knarr, sets):
+    """Those before may be of a node whose clock runs ahead."""
+    ahead = time.time() + 10_000
+    for step in (1, 4):
+        os.utime(sets.set(step) / "manifest.knarr", (ahead + step, ahead + step))
+    write_step(sets.out, 7, ranks=2, size=500)
+    sets.once("--keep", 2, ranks=2)
+    assert sets.names() == ["step_4", "step_7"]
+    write_step(sets.out, 7, ranks=2, size=600)
+    assert "step 7 was packed already" in sets.once(ranks=2, ok=False).stderr
+    files = write_step(sets.out, 6, ranks=2, size=500)
+    sets.once("--keep", 1, "--force", ranks=2)
+    assert sets.names() == ["step_6"] and sets.restored(6) == files

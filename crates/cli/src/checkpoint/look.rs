@@ -41,7 +41,7 @@ impl Directory {
     /// # Errors
     /// `NotFound` or `Read` if it is no directory that can be read.
     pub(super) fn open(path: &Path, pattern: Pattern, sets: &Path) -> Result<Self> {
-        std::fs::read_dir(path).map_err(|error| Error::read(path, &error).mend("name a directory that exists"))?;
+        readable(path)?;
         Ok(Self { may_come: false, ..Self::expected(path, pattern, sets, Box::new(|_| true))? })
     }
 
@@ -150,6 +150,15 @@ impl Directory {
             while rustix::io::read(events, &mut buffer).is_ok_and(|(read, _)| !read.is_empty()) {}
         }
     }
+}
+
+/// Refuses what is no directory that can be read.
+///
+/// # Errors
+/// `NotFound` or `Read`.
+pub(super) fn readable(path: &Path) -> Result<()> {
+    let read = std::fs::read_dir(path).map(drop);
+    read.map_err(|error| Error::read(path, &error).mend("name a directory that exists"))
 }
 
 impl State {

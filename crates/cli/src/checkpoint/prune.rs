@@ -1,16 +1,18 @@
 //! `knarr checkpoint prune`: the newest sets stay.
 
 use knarr_core::checkpoint::sets::{Pruned, prune};
-use knarr_core::error::Result;
+use knarr_core::error::{Error, Result};
 
 use super::args::Prune;
 
 pub(super) fn run(arguments: &Prune) -> Result<u8> {
     let keep = usize::try_from(arguments.keep).unwrap_or(usize::MAX);
     let pruned = prune(&arguments.sets, keep, &knarr_native::codecs()?, arguments.dry_run)?;
+    pruned.failed.iter().for_each(|error| eprintln!("knarr: {error}"));
+    let code = pruned.failed.first().map_or(0, |error| error.kind().exit_code());
     if arguments.json {
         println!("{}", json(&pruned));
-        return Ok(0);
+        return Ok(code);
     }
     let verb = if arguments.dry_run { "would be removed" } else { "removed" };
     pruned.removed.iter().for_each(|path| println!("{verb}  {}", path.display()));
@@ -18,10 +20,11 @@ pub(super) fn run(arguments: &Prune) -> Result<u8> {
     for error in &pruned.damaged {
         eprintln!("knarr: {error}; the set was not counted and left alone");
     }
-    Ok(0)
+    Ok(code)
 }
 
 fn json(pruned: &Pruned) -> serde_json::Value {
-    let damaged: Vec<String> = pruned.damaged.iter().map(ToString::to_string).collect();
-    serde_json::json!({"kept": pruned.kept, "removed": pruned.removed, "damaged": damaged})
+    let texts = |errors: &[Error]| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let (damaged, failed) = (texts(&pruned.damaged), texts(&pruned.failed));
+    serde_json::json!({"kept": pruned.kept, "removed": pruned.removed, "damaged": damaged, "failed": failed})
 }

@@ -13,7 +13,7 @@ use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::table;
 
 use super::args::Watch;
-use super::look::{Directory, are_written};
+use super::look::{Directory, are_written, readable};
 use super::merging::Configured;
 use super::steps::{Complete, Rules, Steps};
 use super::stop::Stop;
@@ -38,9 +38,11 @@ pub(super) fn run(arguments: &Watch) -> Result<u8> {
         ranks_key: "--ranks",
         remove_key: "--remove",
     };
-    let _lock = take(&arguments.output)?;
+    // Before anything is made.
+    readable(&arguments.directory)?;
     let configured = Configured::read(&arguments.merging)?;
     let engine = crate::session::engine_for_run(&arguments.resources, &configured.machine())?;
+    let _lock = take(&arguments.output)?;
     let stop = Stop::listen(Arc::clone(&engine.cancel))?;
     let mut watching = Watching {
         directory: Directory::open(&arguments.directory, pattern, &arguments.output)?,

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use knarr_core::checkpoint::measured::{self, By, Measured};
 use knarr_core::checkpoint::set::is_set;
@@ -211,7 +211,10 @@ impl Watching {
         if let Some(keep) = self.keep {
             let keep = usize::try_from(keep).unwrap_or(usize::MAX);
             match prune(&self.sets, keep, &host.engine().0.codecs, false) {
-                Ok(pruned) => pruned.removed.iter().for_each(|path| host.removed(path)),
+                Ok(pruned) => {
+                    pruned.removed.iter().for_each(|path| host.removed(path));
+                    pruned.failed.iter().for_each(|error| host.tell(error));
+                }
                 Err(error) => host.tell(&error),
             }
         }
@@ -254,8 +257,8 @@ fn now(path: &Path) -> Option<State> {
     fs::symlink_metadata(path).ok().map(|metadata| State::of(&metadata))
 }
 
-/// A file of the step that the set `target` does not hold as it is. Bytes are compared where only the date of the last
-/// change of the inode is later than the set: files that are moved into place keep the date of their content.
+/// A file of the step that the set `target` does not hold as it is. Bytes are compared where dates do not say so: files
+/// that are moved into place keep the date of their content, and the set may be of a time that is still to come.
 ///
 /// # Errors
 /// What is wrong with the set, as far as that shows without reading its frames.
@@ -266,6 +269,7 @@ fn not_in(
     name: impl Fn(&Path) -> Vec<u8>,
 ) -> Result<Option<PathBuf>> {
     let completed = when(target)?;
+    let is_past = completed <= SystemTime::now();
     let set = Set::open(target, codecs)?;
     set.check_files()?;
     let is_held = |path: &Path| {
@@ -273,7 +277,7 @@ fn not_in(
         let Ok(metadata) = fs::symlink_metadata(path) else { return true };
         let is_later = |seconds, nanoseconds| (seconds, nanoseconds) > file_time(completed);
         !is_later(metadata.mtime(), metadata.mtime_nsec())
-            && (!is_later(metadata.ctime(), metadata.ctime_nsec()) || held.is_at(path).unwrap_or(false))
+            && (is_past && !is_later(metadata.ctime(), metadata.ctime_nsec()) || held.is_at(path).unwrap_or(false))
     };
     Ok(complete.files.values().map(|file| &file.path).find(|path| !is_held(path)).cloned())
 }

@@ -50,6 +50,11 @@ pub fn is_set(path: &Path) -> bool {
     path.join(MANIFEST).is_file() || path.join(MANIFEST_COPY).is_file()
 }
 
+/// True if the directory may not be entered, so that only others can say whether it is a set.
+pub(super) fn is_closed(path: &Path) -> bool {
+    path.join(MANIFEST).metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+}
+
 fn read_manifest(file: &Path, codecs: &CodecList) -> Result<(Manifest, u64)> {
     let mut bytes = Vec::new();
     let read = File::open(file).and_then(|mut file| file.read_to_end(&mut bytes));
@@ -65,7 +70,7 @@ impl Set {
     /// # Errors
     /// `NotFound` or `Read`; `Corrupt` if manifest and copy are damaged, `Unsupported` for one of a later version.
     pub fn open(path: &Path, codecs: &CodecList) -> Result<Self> {
-        if path.is_dir() && !is_set(path) {
+        if path.is_dir() && !is_set(path) && !is_closed(path) {
             return Err(Error::new(ErrorKind::NotFound, "not a checkpoint set: it has no manifest.knarr")
                 .mend("give the directory that 'knarr checkpoint pack' wrote")
                 .at(path.display().to_string()));

@@ -2,10 +2,10 @@
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::names::natural;
-use super::set::{MANIFEST, MANIFEST_COPY, Set, is_set};
+use super::set::{MANIFEST, MANIFEST_COPY, Set, is_closed, is_set};
 use crate::codec::CodecList;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -27,7 +27,8 @@ pub fn step(set: &Path) -> Option<u64> {
     set.file_name()?.to_str()?.strip_prefix(NAME)?.parse().ok()
 }
 
-/// Sets in `directory`, the newest last. Hidden ones, which are being written, do not count.
+/// Sets in `directory`, the newest last, with those of time steps that may not be read: a newer set must not be taken for
+/// none. Hidden ones, which are being written, do not count.
 ///
 /// # Errors
 /// `NotFound` or `Read` if the directory cannot be read.
@@ -37,7 +38,7 @@ pub fn completed(directory: &Path) -> Result<Vec<PathBuf>> {
         .flatten()
         .filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."))
         .map(|entry| entry.path())
-        .filter(|path| is_set(path))
+        .filter(|path| is_set(path) || step(path).is_some() && is_closed(path))
         .filter_map(|path| Some((when(&path).ok()?, path)))
         .collect();
     let name = |path: &Path| path.as_os_str().as_encoded_bytes().to_vec();
@@ -61,14 +62,32 @@ pub fn whole(directory: &Path, codecs: &CodecList) -> Result<(Vec<Set>, Vec<Erro
     Ok((sets, damaged))
 }
 
-/// When the set was completed: its manifest is written last.
+/// When the set was completed: its manifest is written last. Of one that may not be read the directory tells.
 ///
 /// # Errors
 /// `NotFound` or `Read` if it cannot be read.
 pub fn when(set: &Path) -> Result<SystemTime> {
     let (manifest, copy) = (set.join(MANIFEST), set.join(MANIFEST_COPY));
     let manifest = if manifest.exists() { manifest } else { copy };
-    manifest.metadata().and_then(|metadata| metadata.modified()).map_err(|error| Error::read(&manifest, &error))
+    let dated = if is_closed(set) { set } else { manifest.as_path() };
+    dated.metadata().and_then(|metadata| metadata.modified()).map_err(|error| Error::read(&manifest, &error))
+}
+
+/// Dates of files are not told apart more finely than this everywhere.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Makes a set that is about to be completed in `directory` the newest one: its manifest, at the path `manifest`, gets a
+/// date after those of all others. The clock may have gone back since they were completed, or be that of another node.
+/// Where sets cannot be listed or dates not be set, the clocks have to do.
+pub(super) fn make_newest(manifest: &Path, directory: &Path) {
+    let date = || {
+        let last = when(completed(directory).ok()?.last()?).ok()?;
+        let file = File::options().write(true).open(manifest).ok()?;
+        let own = file.metadata().and_then(|metadata| metadata.modified()).ok()?;
+        let later = last.checked_add(TICK).filter(|_| own <= last)?;
+        file.set_modified(later).ok()
+    };
+    date();
 }
 
 /// Makes this process the one that writes the sets of `directory`, until what is returned is dropped. Where the file
@@ -131,45 +150,52 @@ pub struct Pruned {
     pub removed: Vec<PathBuf>,
     /// What is wrong with the other sets.
     pub damaged: Vec<Error>,
+    /// Why old sets could not be removed.
+    pub failed: Vec<Error>,
 }
 
 /// Removes all but the `keep` sets in `directory` that were completed last. Sets of which something is missing are not
-/// counted and not removed.
+/// counted and not removed, nor are those that files lie in that are not their own.
 ///
 /// # Errors
-/// `NotFound` or `Read` if the directory cannot be read; `Write` if a set cannot be removed; `Exists` if files lie in it
-/// that are not its own.
+/// `NotFound` or `Read` if the directory cannot be read.
 pub fn prune(directory: &Path, keep: usize, codecs: &CodecList, dry_run: bool) -> Result<Pruned> {
     let (mut sets, damaged) = whole(directory, codecs)?;
     let mut pruned = Pruned { damaged, ..Pruned::default() };
     let stale = sets.len().saturating_sub(keep);
     for set in sets.drain(..stale) {
-        if !dry_run {
-            remove(&set)?;
+        let removed = own_files_only(&set).and_then(|()| if dry_run { Ok(()) } else { remove(set.path()) });
+        match removed {
+            Ok(()) => pruned.removed.push(set.path().to_owned()),
+            Err(error) => pruned.failed.push(error),
         }
-        pruned.removed.push(set.path().to_owned());
     }
     pruned.kept = sets.iter().map(|set| set.path().to_owned()).collect();
     Ok(pruned)
 }
 
-/// Takes the set's name away first: what is half removed must not look like a set.
-fn remove(set: &Set) -> Result<()> {
+/// Refuses a set in whose directory something else lies.
+fn own_files_only(set: &Set) -> Result<()> {
     let path = set.path();
-    let write_error = |error: std::io::Error| Error::write(path, &error);
     let own = |name: &std::ffi::OsStr| {
         name == MANIFEST
             || name == MANIFEST_COPY
             || set.manifest().stores.iter().any(|store| name == store.name.as_str())
     };
-    for entry in fs::read_dir(path).map_err(write_error)? {
-        let name = entry.map_err(write_error)?.file_name();
+    for entry in fs::read_dir(path).map_err(|error| Error::read(path, &error))? {
+        let name = entry.map_err(|error| Error::read(path, &error))?.file_name();
         if !own(&name) {
             return Err(Error::new(ErrorKind::Exists, format!("'{}' is not of the set", name.to_string_lossy()))
                 .mend("move it elsewhere, or remove the set yourself")
                 .at(path.display().to_string()));
         }
     }
+    Ok(())
+}
+
+/// Takes the set's name away first: what is half removed must not look like a set.
+fn remove(path: &Path) -> Result<()> {
+    let write_error = |error: std::io::Error| Error::write(path, &error);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let hidden = path.with_file_name(format!(".{name}.removed-{}", std::process::id()));
     fs::rename(path, &hidden).map_err(write_error)?;

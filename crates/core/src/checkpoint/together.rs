@@ -18,6 +18,7 @@ use super::part::{Part, merge};
 use super::repeats::Earlier;
 use super::scan::{Finder, Watched};
 use super::set::{MANIFEST, MANIFEST_COPY, Set, is_set};
+use super::sets::{directory_of, make_newest};
 use crate::comm::{self, Comm, ROOT, agree};
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, Result};
@@ -66,7 +67,7 @@ impl Together {
     /// there and may not be replaced, `Write`; what [`Set::open`] reports of the earlier set; as for [`Comm::gather`].
     pub fn begin(engine: &Engine, comm: &dyn Comm, target: &Path, options: &PackOptions) -> Result<Self> {
         let begin = Instant::now();
-        let opened = check(engine, options).and_then(|()| open_base(engine, options));
+        let opened = check_options(engine, options).and_then(|()| open_base(engine, options));
         let base = agree(comm, opened)?;
         let staged = if comm.rank() == ROOT { stage(target, options, base.as_ref()).map(Some) } else { Ok(None) };
         let (staging, begun) = agree(comm, staged)?.unzip();
@@ -141,6 +142,7 @@ impl Together {
         let bytes = manifest.write(&self.engine.codecs)?;
         staging.write(MANIFEST_COPY, &bytes)?;
         staging.write(MANIFEST, &bytes)?;
+        make_newest(&self.directory.join(MANIFEST), directory_of(&self.target));
         self.open_to(counts.lacked)?;
         self.engine.check_cancelled()?;
         staging.publish()?;
@@ -184,11 +186,15 @@ impl Together {
     }
 }
 
-fn check(engine: &Engine, options: &PackOptions) -> Result<()> {
+/// Checks what nothing could be packed with.
+///
+/// # Errors
+/// `Usage`.
+pub(super) fn check_options(engine: &Engine, options: &PackOptions) -> Result<()> {
     check_sizes(options.group_size, options.block_size)?;
     if engine.max_mem < 2 * WORKER {
         return Err(Error::usage(format!("{} MiB are too little to pack with", engine.max_mem >> 20))
-            .mend(format!("raise --max-mem to {}M", (2 * WORKER) >> 20)));
+            .mend(format!("raise --max-mem (max_mem) to {}M", (2 * WORKER) >> 20)));
     }
     Ok(())
 }
