@@ -225,6 +225,11 @@ def test_addresses_and_undefined_behaviour_are_clean(tmp_path: Path) -> None:
     run(misuse, tmp_path / "misused", env={**os.environ, "ASAN_OPTIONS": "detect_leaks=1"})
 
 
+def test_a_step_that_lacks_an_array_is_not_committed_from_fortran(tmp_path: Path) -> None:
+    program = fortran_program(tmp_path, Path(__file__).parent / "capi" / "refused.f90")
+    assert run(program, cwd=tmp_path).stdout == "refused\n"
+
+
 def test_valgrind_finds_nothing(tmp_path: Path) -> None:
     need("valgrind", "valgrind")
     program = c_program(tmp_path, EXAMPLES / "c" / "heat.c")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections.abc import Callable
@@ -259,3 +260,60 @@ def test_extents_are_whole_numbers(tmp_path: Path) -> None:
         checkpoint.commit()
         with pytest.raises(TypeError, match="float"):
             checkpoint.restart().read("T", (0,), (1.5,))
+
+
+def test_a_forked_process_leaves_the_checkpoints_of_its_parent_alone(tmp_path: Path) -> None:
+    checkpoint = knarr.Checkpoint(tmp_path)
+    for step in (1, 2):
+        checkpoint.begin(step)
+        checkpoint.put("T", field(step), shape=SHAPE)
+        if step == 2:
+            checkpoint.commit()
+        child = os.fork()
+        if child == 0:
+            try:
+                with pytest.raises(ValueError, match="forked"):
+                    checkpoint.put("T", field(9), shape=SHAPE)
+                with pytest.raises(ValueError, match="forked"):
+                    checkpoint.wait()
+                checkpoint.close()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+        if step == 1:
+            checkpoint.commit()
+    checkpoint.wait()
+    for step in (1, 2):
+        assert checkpoint.restart(step).read("T").tobytes() == field(step).tobytes()
+    checkpoint.close()
+
+
+def test_options_that_nothing_can_be_packed_with_are_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="max_mem"):
+        knarr.Checkpoint(tmp_path, max_mem="16M")
+    with pytest.raises(ValueError, match="groups have 1 to 512 ranks"):
+        knarr.Checkpoint(tmp_path, group_size=1000)
+
+
+@pytest.mark.parametrize(
+    "hand_over",
+    [
+        lambda checkpoint: checkpoint.put("flags", np.array([True, False])),
+        lambda checkpoint: checkpoint.put("T", np.zeros(3), start=(1,)),
+        lambda checkpoint: checkpoint.put("T", np.zeros(3), shape=(9,), start=(-1,)),
+        lambda checkpoint: checkpoint.put("T", np.zeros(3), shape=(9.7,)),
+        lambda checkpoint: checkpoint.put(3, np.zeros(3)),
+        lambda checkpoint: checkpoint.add_file(None),
+    ],
+)
+def test_a_step_that_lacks_something_is_not_committed(tmp_path: Path, hand_over: Callable[[Any], None]) -> None:
+    """Whatever was wrong with the call, and also if the program catches the error."""
+    with knarr.Checkpoint(tmp_path) as checkpoint:
+        checkpoint.begin(1)
+        checkpoint.put("u", field(1))
+        with pytest.raises((TypeError, ValueError, OverflowError)):
+            hand_over(checkpoint)
+        with pytest.raises(ValueError, match=r"array|file"):
+            checkpoint.commit()
+        assert checkpoint.restart() is None

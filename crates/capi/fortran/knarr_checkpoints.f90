@@ -357,6 +357,7 @@ contains
       integer(c_int) :: done
       if (.not. present(global_shape)) then
          if (present(start)) then
+            call spoil(checkpoint, name, dtype)
             call refuse('knarr_put: "start" needs the "global_shape" in which it is', status, message)
             return
          end if
@@ -364,6 +365,7 @@ contains
       else
          from = 0
          if (wrong(size(global_shape), start, size(count))) then
+            call spoil(checkpoint, name, dtype)
             call refuse('knarr_put: "global_shape" and "start" have other dimensions than the array', status, message)
             return
          end if
@@ -406,6 +408,15 @@ contains
       wrong = axes /= wanted
       if (present(start)) wrong = wrong .or. size(start) /= wanted
    end function wrong
+
+   ! A step that lacks an array cannot be committed: one that is nowhere is refused.
+   subroutine spoil(checkpoint, name, dtype)
+      type(knarr_checkpoint), intent(in) :: checkpoint
+      character(*), intent(in) :: name
+      integer(c_int32_t), intent(in) :: dtype
+      integer(c_int) :: ignored
+      ignored = c_checkpoint_put(checkpoint%handle, to_c(name), c_null_ptr, dtype, 1_c_int32_t, [1_c_size_t])
+   end subroutine spoil
 
    subroutine refuse(why, status, message)
       character(*), intent(in) :: why

@@ -566,7 +566,7 @@ knarr_status knarr_checkpoint_put(knarr_checkpoint *checkpoint,
 /*
  Adds a file of this rank, which a restart on as many ranks brings back as 'name', a path below a directory; null: the
  file's own name. It is read while it is packed: it must stay as it is until knarr_checkpoint_wait() returns. Not
- collective.
+ collective. After an error the step cannot be committed.
 
  Pointers:
  `checkpoint` is null or a checkpoint; `path` is NUL-terminated; `name` is null or NUL-terminated.

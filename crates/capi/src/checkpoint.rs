@@ -47,6 +47,12 @@ impl knarr_checkpoint {
         self.session.begin(counted(step)?)
     }
 
+    /// Gives the step up for an error in what the program hands over, which is returned.
+    pub(crate) fn fail(&mut self, error: Error) -> Error {
+        self.session.fail(&error);
+        error
+    }
+
     pub(crate) fn put(&mut self, name: &str, spec: &ArraySpec, bytes: &[u8], share: Share) -> Result<()> {
         self.session.put(name, &ArrayView::new(spec, bytes)?, share)
     }
@@ -54,7 +60,8 @@ impl knarr_checkpoint {
     pub(crate) fn add_file(&mut self, path: &str, name: Option<&str>) -> Result<()> {
         let path = Path::new(path);
         let own = path.file_name().and_then(|name| name.to_str());
-        let name = name.or(own).ok_or_else(|| Error::usage(format!("'{}' has no file name", path.display())))?;
+        let name = name.or(own).ok_or_else(|| Error::usage(format!("'{}' has no file name", path.display())));
+        let name = name.map_err(|error| self.fail(error))?;
         self.session.add_file(path, name)
     }
 

@@ -80,14 +80,18 @@ pub unsafe extern "C" fn knarr_checkpoint_put(
     call("knarr_checkpoint_put", || {
         // SAFETY: null or a checkpoint.
         let checkpoint = unsafe { handle_mut(checkpoint, "checkpoint")? };
-        // SAFETY: null or readable for the rank.
-        let spec = unsafe { array(dtype, rank, count)? };
-        // SAFETY: null or readable for the rank.
-        let share = unsafe { share(&spec.shape, shape, start)? };
-        // SAFETY: null or readable for the array.
-        let source = unsafe { bytes(source.cast(), spec.byte_len(), "source")? };
-        // SAFETY: null or NUL-terminated.
-        checkpoint.put(unsafe { text(name, "name")? }, &spec, source, share)
+        let given = || {
+            // SAFETY: null or readable for the rank.
+            let spec = unsafe { array(dtype, rank, count)? };
+            // SAFETY: null or readable for the rank.
+            let share = unsafe { share(&spec.shape, shape, start)? };
+            // SAFETY: null or readable for the array.
+            let source = unsafe { bytes(source.cast(), spec.byte_len(), "source")? };
+            // SAFETY: null or NUL-terminated.
+            Ok((unsafe { text(name, "name")? }, spec, source, share))
+        };
+        let (name, spec, source, share) = given().map_err(|error| checkpoint.fail(error))?;
+        checkpoint.put(name, &spec, source, share)
     })
 }
 
@@ -116,7 +120,7 @@ unsafe fn start_of(start: *const usize, rank: usize) -> Result<Option<Vec<u64>>>
 
 /// Adds a file of this rank, which a restart on as many ranks brings back as 'name', a path below a directory; null: the
 /// file's own name. It is read while it is packed: it must stay as it is until knarr_checkpoint_wait() returns. Not
-/// collective.
+/// collective. After an error the step cannot be committed.
 ///
 /// # Safety
 /// `checkpoint` is null or a checkpoint; `path` is NUL-terminated; `name` is null or NUL-terminated.
@@ -127,12 +131,16 @@ pub unsafe extern "C" fn knarr_checkpoint_add_file(
     name: *const c_char,
 ) -> knarr_status {
     call("knarr_checkpoint_add_file", || {
-        // SAFETY: null or NUL-terminated.
-        let name = if name.is_null() { None } else { Some(unsafe { text(name, "name")? }) };
-        // SAFETY: null or NUL-terminated.
-        let path = unsafe { text(path, "path")? };
         // SAFETY: null or a checkpoint.
-        unsafe { handle_mut(checkpoint, "checkpoint")? }.add_file(path, name)
+        let checkpoint = unsafe { handle_mut(checkpoint, "checkpoint")? };
+        let given = || {
+            // SAFETY: null or NUL-terminated.
+            let name = if name.is_null() { None } else { Some(unsafe { text(name, "name")? }) };
+            // SAFETY: null or NUL-terminated.
+            Ok((unsafe { text(path, "path")? }, name))
+        };
+        let (path, name) = given().map_err(|error| checkpoint.fail(error))?;
+        checkpoint.add_file(path, name)
     })
 }
 

@@ -139,6 +139,15 @@ impl CheckpointSession {
         self.with(py, |session| session.add_file(&path, name))
     }
 
+    /// Notes that something could not be handed over, so that the step is not committed without it.
+    fn fail(&self, py: Python<'_>, why: &str) {
+        py.detach(|| {
+            if let Some(session) = self.session().as_mut() {
+                session.fail(&Error::usage(why));
+            }
+        });
+    }
+
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, Session::commit)
     }

@@ -40,6 +40,16 @@ int main(int argc, char **argv) {
     NEED(knarr_checkpoint_add_file(checkpoint, "/nowhere/at/all", NULL) == KNARR_NOT_FOUND);
     /* A step of which something was refused is not half a checkpoint. */
     NEED(knarr_checkpoint_commit(checkpoint) == KNARR_USAGE);
+    /* Whatever was wrong: programs do not look at every status. */
+    for (int wrong = 0; wrong < 4; wrong++) {
+        NEED(knarr_checkpoint_begin(checkpoint, 1) == KNARR_OK);
+        NEED(knarr_checkpoint_put(checkpoint, "b", values, KNARR_FLOAT32, 2, count, NULL, NULL) == KNARR_OK);
+        if (wrong == 0) knarr_checkpoint_put(checkpoint, "a", values, 99, 2, count, whole, start);
+        if (wrong == 1) knarr_checkpoint_put(checkpoint, "a", NULL, KNARR_FLOAT32, 2, count, whole, start);
+        if (wrong == 2) knarr_checkpoint_put(checkpoint, NULL, values, KNARR_FLOAT32, 2, count, whole, start);
+        if (wrong == 3) knarr_checkpoint_add_file(checkpoint, NULL, NULL);
+        NEED(knarr_checkpoint_commit(checkpoint) == KNARR_USAGE);
+    }
 
     int32_t done = -1, dtype, rank, is_global;
     size_t shape[KNARR_MAX_RANK];

@@ -86,10 +86,11 @@ pub fn holders(set: &Set, ranks: &[usize], patterns: &[String]) -> Result<Vec<us
     names.sort_unstable();
     names.dedup();
     let pattern = patterns.join("', '");
-    let near = crate::settings::nearest(&pattern, names.into_iter(), 8);
-    Err(Error::usage(format!("no variable matches '{pattern}'"))
-        .mend(format!("the set has: {}", near.join(", ")))
-        .at(set.path().display().to_string()))
+    let mend = match crate::settings::nearest(&pattern, names.into_iter(), 8) {
+        near if near.is_empty() => "no variables are known of these files: restore them whole".to_owned(),
+        near => format!("the set has: {}", near.join(", ")),
+    };
+    Err(Error::usage(format!("no variable matches '{pattern}'")).mend(mend).at(set.path().display().to_string()))
 }
 
 fn matches(patterns: &[String], path: &str) -> bool {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import index
 from os import PathLike, fspath
@@ -110,23 +111,34 @@ class Checkpoint:
         nothing is said); a restart may read any part of that, on any number of ranks. Without it the array is the
         rank's own, which a restart on as many ranks brings back.
         """
-        array = unmasked(array)
-        if array.dtype.newbyteorder("=").name not in NAMES:
-            raise TypeError(f"arrays of dtype {array.dtype} are not served; hand over a view of it as numbers")
-        if shape is None and start is not None:
-            raise ValueError("'start' says where in a global array this part begins: give its 'shape', too")
-        origin = [0] * array.ndim if start is None else _extents(start)
-        whole = None if shape is None else _extents(shape)
-        plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
-        name_of_type = NAMES[plain.dtype.name]
-        self._session.put(name, _bytes(plain), name_of_type, list(array.shape), whole, origin)
+        with self._handing_over(f"array '{name}'"):
+            array = unmasked(array)
+            if array.dtype.newbyteorder("=").name not in NAMES:
+                raise TypeError(f"arrays of dtype {array.dtype} are not served; hand over a view of it as numbers")
+            if shape is None and start is not None:
+                raise ValueError("'start' says where in a global array this part begins: give its 'shape', too")
+            origin = [0] * array.ndim if start is None else _extents(start)
+            whole = None if shape is None else _extents(shape)
+            plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+            name_of_type = NAMES[plain.dtype.name]
+            self._session.put(name, _bytes(plain), name_of_type, list(array.shape), whole, origin)
 
     def add_file(self, path: str | PathLike[str], name: str | None = None) -> None:
         """Adds a file of this rank under ``name``, by default its own.
 
         It is read while it is packed, so it must stay as it is until :meth:`wait` returns or :meth:`test` says so.
         """
-        self._session.add_file(fspath(path), Path(path).name if name is None else name)
+        with self._handing_over(f"file '{path}'"):
+            self._session.add_file(fspath(path), Path(path).name if name is None else name)
+
+    @contextmanager
+    def _handing_over(self, what: str) -> Iterator[None]:
+        """A step that lacks something is not committed, whoever catches the error."""
+        try:
+            yield
+        except Exception as error:
+            self._session.fail(f"{what}: {error}")
+            raise
 
     def commit(self) -> None:
         """Hands the step over and returns as soon as packing has begun.

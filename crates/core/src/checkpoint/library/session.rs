@@ -18,6 +18,7 @@ use crate::array::ArrayView;
 use crate::checkpoint::layout::Layout;
 use crate::checkpoint::measured::{self, By, Measured};
 use crate::checkpoint::sets;
+use crate::checkpoint::together::check_options;
 use crate::checkpoint::{Group, Grouping, Input, Member, PackOptions, Packed, Part, Set, Together, deal, verify};
 use crate::comm::{self, Comm, ROOT, agree, all_gather};
 use crate::engine::{Engine, Silent};
@@ -114,6 +115,8 @@ impl<C: Comm> Session<C> {
             if options.keep == Some(0) {
                 return Err(Error::usage("no set is to be kept").mend("keep at least 1"));
             }
+            // Rather now than when the first step is committed.
+            check_options(&options.engine(engine), &options.pack)?;
             std::fs::create_dir_all(directory).map_err(|error| Error::write(directory, &error))?;
             Spool::open(options.spool.as_deref(), directory, options.memory)
         };
@@ -184,7 +187,17 @@ impl<C: Comm> Session<C> {
         Ok(())
     }
 
+    /// Forked processes share the memory that arrays are copied to, and have no thread that packs.
+    fn check_process(&self) -> Result<()> {
+        match self.spool.is_own() {
+            true => Ok(()),
+            false => Err(Error::usage("a process that was forked cannot go on with the checkpoints of its parent")
+                .mend("hand over and restart in the process that opened them, or open them in the forked one")),
+        }
+    }
+
     fn opened(&mut self) -> Result<&mut Step> {
+        self.check_process()?;
         let none = || Error::usage("no step was begun").mend("call begin first");
         self.open.as_mut().ok_or_else(none)
     }
@@ -202,11 +215,16 @@ impl<C: Comm> Session<C> {
         self.note(put)
     }
 
-    fn note<T>(&mut self, result: Result<T>) -> Result<T> {
-        if let (Err(error), Some(open)) = (&result, &mut self.open) {
+    /// Notes that something which belongs to the step could not be handed over: [`Session::commit`] returns the first such
+    /// error on all ranks.
+    pub fn fail(&mut self, error: &Error) {
+        if let Some(open) = &mut self.open {
             open.failed.get_or_insert_with(|| error.clone());
         }
-        result
+    }
+
+    fn note<T>(&mut self, result: Result<T>) -> Result<T> {
+        result.inspect_err(|error| self.fail(error))
     }
 
     /// Adds a file of this rank, which a restart on as many ranks brings back under `name`, a path below a directory. It is
@@ -369,11 +387,14 @@ impl<C: Comm> Session<C> {
         Ok(indices)
     }
 
-    /// Completes the step that is under way and ends the session. Collective.
+    /// Completes the step that is under way and ends the session. Collective. In a process that was forked it does nothing.
     ///
     /// # Errors
     /// What became of the step; `Usage` if one was begun and not committed, which is not stored.
     pub fn close(mut self) -> Result<()> {
+        if !self.spool.is_own() {
+            return Ok(());
+        }
         self.note_restart();
         // Nothing is computed after it, so nothing is kept waiting.
         self.waited()?;
@@ -430,7 +451,10 @@ impl<C: Comm> Session<C> {
     fn prune(&mut self) {
         let Some(keep) = self.options.keep else { return };
         match sets::prune(&self.directory, keep, &self.engine.codecs, false) {
-            Ok(pruned) => self.warnings.extend(pruned.damaged.into_iter().map(|error| error.at("left alone"))),
+            Ok(pruned) => {
+                self.warnings.extend(pruned.damaged.into_iter().map(|error| error.at("left alone")));
+                self.warnings.extend(pruned.failed.into_iter().map(|error| error.at("old checkpoints stay")));
+            }
             Err(error) => self.warnings.push(error.at("old checkpoints stay")),
         }
     }
@@ -440,6 +464,7 @@ impl<C: Comm> Session<C> {
     /// # Errors
     /// That of the lowest rank that has one; `Usage` if ranks do different things, and from then on always.
     fn meet<T: Serialize + DeserializeOwned>(&mut self, call: Call, mine: Result<T>) -> Result<Vec<T>> {
+        self.check_process()?;
         if let Some(error) = &self.broken {
             return Err(error.clone());
         }
@@ -508,7 +533,10 @@ impl Pending {
 
 impl<C: Comm> Drop for Session<C> {
     fn drop(&mut self) {
-        if let Some(pending) = self.pending.take() {
+        if !self.spool.is_own() {
+            // The thread is the parent's.
+            std::mem::forget(self.pending.take());
+        } else if let Some(pending) = self.pending.take() {
             // Nobody waits for it any more; the spool must outlive who reads from it.
             self.engine.cancel.store(true, Ordering::Relaxed);
             let _ = pending.thread.join();

@@ -58,6 +58,8 @@ const NEW: &str = ".knarr-new-";
 /// by the next one that opens a spool there.
 pub(super) struct Spool {
     directory: PathBuf,
+    /// The process that made it: those that it forks share the directory, and must leave it alone.
+    process: u32,
     /// Locked as long as the process lives; `None` where the file system has no locks.
     _lock: Option<File>,
     memory: Box<dyn Memory>,
@@ -85,8 +87,8 @@ impl Spool {
         let write_error = |error: io::Error| Error::write(parent, &error);
         remove_abandoned(parent);
         // Locked before it has a name that others look for: they would take it for an abandoned one.
-        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let end = format!("{}{}-{number}", node(), std::process::id());
+        let (number, process) = (COUNTER.fetch_add(1, Ordering::Relaxed), std::process::id());
+        let end = format!("{}{process}-{number}", node());
         let (new, directory) = (parent.join(format!("{NEW}{end}")), parent.join(format!("{NAME}{end}")));
         // Of a killed process that had the number of this one.
         let _ = fs::remove_dir_all(&new);
@@ -101,7 +103,7 @@ impl Spool {
         match make() {
             Ok(memory) => {
                 let (entries, names) = (Vec::new(), HashMap::new());
-                Ok(Self { directory, _lock: lock, memory, end: HEAD, entries, names })
+                Ok(Self { directory, process, _lock: lock, memory, end: HEAD, entries, names })
             }
             Err(error) => {
                 let _ = fs::remove_dir_all(&new);
@@ -109,6 +111,11 @@ impl Spool {
                 Err(write_error(error))
             }
         }
+    }
+
+    /// True in the process that made it.
+    pub(super) fn is_own(&self) -> bool {
+        self.process == std::process::id()
     }
 
     /// Path of the array file.
@@ -190,8 +197,10 @@ impl Spool {
 
 impl Drop for Spool {
     fn drop(&mut self) {
-        // Nothing is left to report a failure to; the next spool removes what stays.
-        let _ = fs::remove_dir_all(&self.directory);
+        if self.is_own() {
+            // Nothing is left to report a failure to; the next spool removes what stays.
+            let _ = fs::remove_dir_all(&self.directory);
+        }
     }
 }
 
