@@ -29,7 +29,7 @@ pub(crate) enum Inside {
 }
 
 /// Path of the object at an address of the file; empty if there is none.
-pub(crate) type PathOf<'a> = dyn Fn(Address) -> Result<Vec<u8>> + 'a;
+type PathOf<'a> = dyn Fn(Address) -> Result<Vec<u8>> + 'a;
 
 impl Attr {
     /// The elements. A reference to a region is told by its dataset alone.
@@ -107,9 +107,10 @@ impl Form {
                     if pointer.is_null() { Vec::new() } else { CStr::from_ptr(pointer).to_bytes().to_vec() }
                 })
             }
-            // SAFETY: passed on from the caller.
             Self::Reference(kind) => {
-                Inside::Path(unsafe { target(*kind, at, owner) }?.map_or(Ok(Vec::new()), path_of)?)
+                // SAFETY: passed on from the caller.
+                let object = unsafe { target(*kind, at, owner) }?;
+                Inside::Path(object.map_or(Ok(Vec::new()), path_of)?)
             }
             Self::Sequence { size, inner } => {
                 // SAFETY: an element of a sequence type is an `hvl_t`, perhaps unaligned.

@@ -22,7 +22,7 @@ pub(crate) use attribute::Attr;
 pub(crate) use dataset::Dataset;
 pub(crate) use datatype::{Class, Datatype, Extent, ReferenceKind, Space};
 pub(crate) use file::File;
-pub(crate) use inside::{Inside, PathOf};
+pub(crate) use inside::Inside;
 pub(crate) use link::{Link, LinkTarget};
 pub(crate) use memory::{Memory, References};
 pub(crate) use object::{Address, Group, Object, ObjectKind};
