@@ -492,7 +492,7 @@ fn annotate(
                 sink.remove_attributes(index, stale)?;
             }
             let report = execution.variables.get(&index).copied().unwrap_or_default();
-            let mut attributes = provenance::variable_attributes(choice, &report);
+            let mut attributes = provenance::variable_attributes(choice, &report, variable);
             attributes.extend(records.attributes.get(&index).into_iter().flatten().cloned());
             sink.annotate(Some(index), &attributes)?;
         }
