@@ -487,3 +487,14 @@ def test_prune_removes_nothing_that_is_not_of_a_set(knarr, sets):
     assert "'notes.txt' is not of the set; move it elsewhere" in done.stderr
     assert (sets.set(1) / "notes.txt").exists() and (sets.set(1) / "manifest.knarr").exists()
     assert {"other", ".step_9.knarr-1-0"} < set(sets.names())
+
+
+def test_a_watch_that_finds_nothing_says_so(watch):
+    write_step(watch.out, 1)
+    done = watch.once(pattern="chk_{step}_{rank}.h5", ok=False)
+    assert done.returncode == 3
+    for word in (str(watch.out), "'chk_{step}_{rank}.h5'", "no file matches"):
+        assert word in done.stderr
+    watch.once("--remove")
+    done = watch.once("--remove")
+    assert f"'{PATTERN}'" in done.stderr, "what there was has been packed and removed"
