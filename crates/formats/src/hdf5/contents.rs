@@ -33,6 +33,8 @@ pub(super) fn copy_values(
     match creation.layout()? {
         // Only the mapping is stored here, and it was copied with the properties.
         DatasetLayout::Virtual => Ok(()),
+        // As are the names of the files, if they were: the values are there already.
+        DatasetLayout::External if target.0.creation()?.layout()? == DatasetLayout::External => Ok(()),
         DatasetLayout::Chunked(chunk) => {
             let filters = creation.filters()?;
             let table = ChunkTable::read(&dataset, &shape, &chunk, 0, source.raw_len())?;
