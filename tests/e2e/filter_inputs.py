@@ -8,6 +8,7 @@ from pathlib import Path
 
 import h5py
 import hdf5plugin
+import numcodecs
 import numpy as np
 from h5py import h5s, h5t, h5z
 
@@ -159,3 +160,16 @@ def write_szip(path: Path, scratch: Path) -> None:
     with h5py.File(scratch, "w") as file:
         file.create_dataset("i2", data=integers((64, 64), "i2"), chunks=(16, 64))
     subprocess.run(["h5repack", "-f", "SZIP=8,NN", scratch, path], check=True)
+
+
+def write_before_zstd(path: Path, filter_id: int) -> None:
+    """Integers of 17 bits behind a filter of HDF5 itself, and zstd behind that. The chunk is made up."""
+    with h5py.File(path, "w") as file:
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        properties.set_chunk((32, 32))
+        properties.set_filter(filter_id, h5z.FLAG_OPTIONAL, (169, 8, 32, 32) if filter_id == h5z.FILTER_SZIP else ())
+        properties.set_filter(hdf5plugin.ZSTD_ID, h5z.FLAG_MANDATORY, (3,))
+        kind = h5t.STD_I32LE.copy()
+        kind.set_precision(17)
+        dataset = h5py.h5d.create(file.id, b"T", kind, h5s.create_simple((32, 32)), dcpl=properties)
+        dataset.write_direct_chunk((0, 0), numcodecs.Zstd().encode(bytes(4096)), 0)

@@ -556,3 +556,14 @@ def test_a_new_set_is_the_newest_whatever_the_clock_says(knarr, sets):
     files = write_step(sets.out, 6, ranks=2, size=500)
     sets.once("--keep", 1, "--force", ranks=2)
     assert sets.names() == ["step_6"] and sets.restored(6) == files
+
+
+def test_a_watch_that_finds_nothing_says_so(watch):
+    write_step(watch.out, 1)
+    done = watch.once(pattern="chk_{step}_{rank}.h5", ok=False)
+    assert done.returncode == 3
+    for word in (str(watch.out), "'chk_{step}_{rank}.h5'", "no file matches"):
+        assert word in done.stderr
+    watch.once("--remove")
+    done = watch.once("--remove")
+    assert f"'{PATTERN}'" in done.stderr, "what there was has been packed and removed"

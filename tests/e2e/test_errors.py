@@ -6,7 +6,10 @@ import os
 import stat
 
 import h5py
+import hdf5plugin
+import numcodecs
 import pytest
+from h5py import h5z
 
 import filter_inputs
 from conftest import Knarr
@@ -111,6 +114,33 @@ def test_unknown_filter_is_named(knarr, tmp_path, out):
         assert part in done.stderr
     assert not list(out.iterdir())
     assert str(filter_inputs.UNKNOWN_FILTER_ID) in knarr("doctor", path, ok=False).stdout
+
+
+@pytest.mark.parametrize(
+    ("filter_id", "plugins", "missing", "other", "mend"),
+    [
+        (h5z.FILTER_SZIP, hdf5plugin.PLUGIN_PATH, "filter 4 (szip) is", "zstd", "h5repack -f NONE"),
+        (h5z.FILTER_SZIP, "/nowhere", "filter 4 (szip) and filter 32015 (zstd) are", "nbit", "h5repack -f NONE"),
+        (h5z.FILTER_NBIT, "/nowhere", "filter 32015 (zstd) is", "nbit", "HDF5_PLUGIN_PATH"),
+    ],
+)
+def test_only_the_filters_that_are_missing_are_named(tmp_path, out, filter_id, plugins, missing, other, mend):
+    """Where one filter is part of HDF5, that decodes the whole chain, and needs plugins that Knarr does not."""
+    source = tmp_path / "input.h5"
+    filter_inputs.write_before_zstd(source, filter_id)
+    knarr = Knarr(HDF5_PLUGIN_PATH=plugins)
+    message = knarr.fails(UNREADABLE, "repack", source, "-o", out / "a.h5", names=(missing, "not available", mend))
+    assert other not in message and "pip install" not in message
+
+
+def test_damage_behind_a_filter_of_hdf5_is_no_missing_filter(knarr, tmp_path, out):
+    source = tmp_path / "input.h5"
+    filter_inputs.write_before_zstd(source, h5z.FILTER_NBIT)
+    stored = numcodecs.Zstd().encode(bytes(4096))
+    damaged = source.read_bytes().replace(stored, bytes(len(stored)))
+    source.write_bytes(damaged)
+    message = knarr.fails(UNREADABLE, "repack", source, "-o", out / "a.h5", names=("'T'", "chunk (0, 0)"))
+    assert "not available" not in message and "HDF5_PLUGIN_PATH" not in message
 
 
 def test_missing_plugin_is_named_with_its_mend(made, out, tmp_path):

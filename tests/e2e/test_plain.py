@@ -141,6 +141,19 @@ def test_bad_tables_are_refused(knarr, tmp_path, out, text, names):
     assert not list(out.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("text", "place"), [("a,b\n1,2\n3,1e400\n", "line 3, column 2 ('b')"), ("1,-2e999\n", "line 1, column 2")]
+)
+def test_numbers_beyond_doubles_are_refused(knarr, tmp_path, out, text, place):
+    (tmp_path / "bad.csv").write_text(text)
+    names = ("bad.csv", place, "larger than any", "inf")
+    knarr.fails(CANNOT_SERVE, "repack", tmp_path / "bad.csv", "-o", out / "a.nc", names=names)
+    assert not list(out.iterdir())
+    (tmp_path / "good.csv").write_text("x\ninf\n-Infinity\n1e308\n1e-400\n")
+    with netCDF4.Dataset(knarr.repack(tmp_path / "good.csv", out / "b.nc")) as file:
+        assert file["x"][:].tolist() == [np.inf, -np.inf, 1e308, 0]
+
+
 def test_tables_beyond_the_memory_are_refused(knarr, tmp_path, out):
     np.savetxt(tmp_path / "large.csv", np.ones((100_000, 8)), delimiter=",", fmt="%d")
     message = ("large.csv", "7 MiB", "--max-mem")

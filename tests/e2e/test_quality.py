@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import netCDF4
 import numpy as np
 import pytest
 import xarray
+import zarr
 
 from values import FILL, field_with_specials, integers, smooth_field
 
@@ -431,3 +433,47 @@ def test_verify_tells_a_lost_quantization_variable(knarr, source, out):
         del file["quantization_info"]
     done = knarr("verify", first, second, ok=False)
     assert done.returncode == 1 and "quantization_info" in done.stdout
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_what_was_rounded_before_is_recorded(knarr, source, out, suffix):
+    def attributes(path: Path) -> dict:
+        if suffix == ".nc":
+            with netCDF4.Dataset(path) as file:
+                return file["near_zero"].__dict__
+        return dict(zarr.open_group(path, mode="r")["near_zero"].attrs)
+
+    def error(path: Path) -> float:
+        opened = xarray.open_dataset(path) if suffix == ".nc" else xarray.open_zarr(path)
+        with opened as file:
+            return float(np.abs(file["near_zero"].values.astype("f8") - read(source)["near_zero"]).max())
+
+    paths = [out / f"{name}{suffix}" for name in "abc"]
+    knarr.repack(source, paths[0], "--max-abs-error", "near_zero=0.03")
+    assert "knarr_quality_before" not in attributes(paths[0])
+    knarr.repack(paths[0], paths[1], "--max-abs-error", "near_zero=0.1")
+    knarr.repack(paths[1], paths[2], "--significant-bits", "near_zero=3")
+    first, second, third = map(attributes, paths)
+    measured = "knarr_max_abs_error_measured"
+    assert second["knarr_quality"] == "max_abs_error=0.1"
+    assert second["knarr_quality_before"] == "max_abs_error=0.03"
+    assert second["knarr_max_abs_error_total"] == pytest.approx(first[measured] + second[measured])
+    assert third["knarr_quality_before"] == "max_abs_error=0.03; max_abs_error=0.1"
+    assert error(paths[1]) <= second["knarr_max_abs_error_total"]
+    assert error(paths[2]) <= third["knarr_max_abs_error_total"]
+    for before, after in itertools.pairwise(paths):
+        assert knarr.json("verify", before, after)["metadata"] == []
+    done = knarr("verify", source, paths[2], "--values-only", ok=False)
+    assert done.returncode == 1 and "rounded before (max_abs_error=0.03; max_abs_error=0.1)" in done.stdout
+
+
+def test_rounding_by_others_is_recorded_too(knarr, tmp_path, out):
+    source = tmp_path / "a.nc"
+    with netCDF4.Dataset(source, "w") as file:
+        file.createDimension("x", 3000)
+        options = {"significant_digits": 3, "quantize_mode": "GranularBitRound", "zlib": True}
+        file.createVariable("T", "f4", ("x",), **options)[:] = smooth_field((1, 3000))[0]
+    options = ("--max-abs-error", "T=0.5", "--chain", "T=round:abs=0.5 | zstd:3")
+    with netCDF4.Dataset(knarr.repack(source, out / "a.nc", *options)) as file:
+        assert file["T"].knarr_quality_before == "significant_digits=3"
+        assert "knarr_max_abs_error_total" not in file["T"].ncattrs(), "nobody has measured the first error"

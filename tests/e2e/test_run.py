@@ -603,3 +603,18 @@ int main(void) {
     assert ran.out == plain.stdout
     # Only numbers of threads and processes may differ.
     assert ran.err.splitlines()[1:] == plain.stderr.splitlines()[1:]
+
+
+def test_values_in_external_files_stay_there(run):
+    program = """
+    with h5py.File("a.h5", "w") as file:
+        file["T"] = np.tile(FIELD, (4, 1, 1))
+        raw = [("raw.bin", 16, FIELD.nbytes)]
+        file.create_dataset("U", shape=FIELD.shape, dtype=FIELD.dtype, external=raw)[...] = FIELD
+    """
+    ran = run(*script(program))
+    assert ran.file("a.h5")["outcome"] == "packed" and is_packed(run.folder / "a.h5")
+    raw = run.folder / "raw.bin"
+    assert raw.read_bytes()[16:] == FIELD.tobytes()
+    with h5py.File(run.folder / "a.h5") as file:
+        assert file["U"].external == [("raw.bin", 16, FIELD.nbytes)]

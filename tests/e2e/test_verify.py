@@ -174,6 +174,29 @@ def test_compound_attributes_count_by_value(knarr, tmp_path, member):
     assert ("attribute 'record'" in done.stdout) == bool(member)
 
 
+@pytest.mark.parametrize("suffix", [".h5", ".nc"])
+def test_references_lead_to_objects_whatever_their_names(knarr, tmp_path, out, suffix):
+    """HDF5 tells one of several names of an object, which one depends on how the file keeps its links."""
+    source = tmp_path / "a.h5"
+    with h5py.File(source, "w", libver="earliest", track_order=True) as file:
+        file["zz"] = smooth_field((30, 100))
+        for name in ("g/m", "a", "T"):
+            file[name] = file["zz"]
+        for name in ("/", "g"):
+            file[name].attrs["group"] = file["g"].ref
+            file[name].attrs["to"] = file["T"].ref
+            file[name].attrs.create("part", file["g/m"].regionref[2:5], dtype=h5py.regionref_dtype)
+            file[name].attrs.create("nothing", h5py.Reference(), dtype=h5py.ref_dtype)
+        file["h"] = file["g"]
+    copy = knarr.repack(source, out / f"a{suffix}")
+    knarr("verify", source, copy)
+    with h5py.File(copy, "r+") as file:
+        file["g"].attrs["to"] = file["g"].ref
+    done = knarr("verify", source, copy, ok=False)
+    assert done.returncode == DIFFERS
+    assert "attribute 'to': -> /T (reference) became -> /g (reference)" in done.stdout
+
+
 def test_what_a_lossy_repack_records_is_expected(knarr, tmp_path, out):
     source = tmp_path / "a.nc"
     _write(source)

@@ -423,3 +423,71 @@ def test_inspect_says_who_reads_a_store(knarr, made, out):
         assert words in knarr("inspect", store).stdout
         assert words in knarr.json("inspect", store)["files"][0]["reader"]
     assert "zstd" in knarr.json("inspect", common)["files"][0]["reader"]
+
+
+def test_raw_bytes_of_version_2_can_be_read(knarr, tmp_path, out):
+    source = tmp_path / "in.zarr"
+    root = zarr.create_group(source, zarr_format=2)
+    values = np.arange(120, dtype="u1").view("V3")
+    for name, fill in (("filled", np.void(b"\1\2\3")), ("zero", np.void(bytes(3))), ("unfilled", None)):
+        array = root.create_array(name, shape=(60,), chunks=(20,), dtype="V3", fill_value=fill)
+        array[:40] = values
+    target = knarr.repack(source, out / "a.zarr")
+    copy = zarr.open_group(target, mode="r")
+    for name in ("filled", "zero", "unfilled"):
+        assert copy[name].dtype == "V3"
+        assert copy[name][...].tobytes() == root[name][...].tobytes(), name
+    assert copy["filled"].fill_value == np.void(b"\1\2\3")
+
+
+ODD_NUMBERS = {
+    "nan": np.nan,
+    "inf": -np.inf,
+    "list": [1.5, np.nan, np.inf],
+    "wide": 2**70,
+    "negative": -(2**63) - 1,
+    "unsigned": 2**64 - 1,
+    "mixed": [-1, 2**64 - 1],
+    "exact": [0.5, 2**53 + 1],
+    "nested": {"a": [np.nan, 2**70], "text": "NaN"},
+    "text": "NaN",
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("version", [2, 3])
+def test_attributes_keep_numbers_that_json_has_no_words_for(knarr, tmp_path, out, version):
+    """zarr-python and xarray write NaN and Infinity bare, and whole numbers of any length."""
+    source = tmp_path / "in.zarr"
+    root = zarr.create_group(source, zarr_format=version, attributes=ODD_NUMBERS)
+    root.create_array("T", data=np.arange(5.0), attributes=ODD_NUMBERS)
+    target = knarr.repack(source, out / "a.zarr")
+    knarr("verify", source, target)
+    copy = zarr.open_group(target, mode="r")
+    for attributes in (copy.attrs, copy["T"].attrs):
+        assert repr({name: attributes[name] for name in ODD_NUMBERS}) == repr(ODD_NUMBERS)
+    packed = knarr.repack(source, out / "a.nc")
+    knarr("verify", source, packed)
+    with netCDF4.Dataset(packed) as file:
+        for kept in (file, file["T"]):
+            assert np.isnan(kept.nan) and kept.inf == -np.inf and kept.text == "NaN"
+            assert kept.list.tolist()[::2] == [1.5, np.inf]
+            assert kept.unsigned == 2**64 - 1
+            # What no type holds is text, not another number.
+            for name in ("wide", "negative", "mixed", "exact", "nested"):
+                assert repr(json.loads(kept.getncattr(name))) == repr(ODD_NUMBERS[name]), name
+
+
+def test_numbers_of_netcdf_attributes_stay_numbers(knarr, tmp_path, out):
+    source = tmp_path / "a.nc"
+    with netCDF4.Dataset(source, "w") as file:
+        file.createDimension("x", 5)
+        variable = file.createVariable("T", "f4", ("x",))
+        variable[:] = np.arange(5)
+        variable.setncatts({"valid_max": np.float32(np.inf), "missing_value": np.float32(np.nan)})
+        file.limits = np.array([-np.inf, 0, np.nan])
+    target = knarr.repack(source, out / "a.zarr")
+    knarr("verify", source, target)
+    with xarray.open_zarr(target, decode_cf=False) as file:
+        assert file["T"].valid_max == np.inf and np.isnan(file["T"].missing_value)
+        assert repr(file.limits) == repr([-np.inf, 0.0, np.nan])

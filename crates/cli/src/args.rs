@@ -1,6 +1,6 @@
 //! The command line. `docs/cli.md` is generated from it.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -12,6 +12,24 @@ use crate::bounds::Bounds;
 pub(crate) struct Knarr {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// The command line of this process.
+pub(crate) fn parse() -> Result<Knarr, clap::Error> {
+    let mut command = taking_negative_numbers(Knarr::command());
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Knarr::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Lets every option take a number below 0: what is wrong with it is said where values are judged, and not that there
+/// is no option `-1`.
+fn taking_negative_numbers(command: clap::Command) -> clap::Command {
+    command
+        .mut_args(|argument| {
+            let is_option = argument.get_action().takes_values() && !argument.is_positional();
+            if is_option { argument.allow_negative_numbers(true) } else { argument }
+        })
+        .mut_subcommands(taking_negative_numbers)
 }
 
 const EXIT_CODES: &str = "Exit codes:
@@ -345,31 +363,31 @@ pub(crate) struct Hdf5Filter {
     #[arg(long, value_name = "GOAL", default_value = "balanced")]
     pub(crate) goal: String,
     /// Largest absolute error, in the variable's unit
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X")]
     pub(crate) max_abs_error: Option<f64>,
     /// Largest error as a fraction of the range of each chunk's valid values
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X")]
     pub(crate) max_range_error: Option<f64>,
     /// Largest error relative to each value
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X")]
     pub(crate) max_rel_error: Option<f64>,
     /// Absolute error below which relative bounds, bits and digits ask for nothing
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X")]
     pub(crate) finest_abs_error: Option<f64>,
     /// Mantissa bits that stay right
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N")]
     pub(crate) significant_bits: Option<u32>,
     /// Decimal digits that stay right
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N")]
     pub(crate) significant_digits: Option<u32>,
     /// Values up to this keep their bits under any bound, and no other value becomes one of them
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X")]
     pub(crate) exact_up_to: Option<f64>,
     /// The same for values from this on
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X")]
     pub(crate) exact_from: Option<f64>,
     /// A value that stays exact beside the dataset's fill value
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X")]
     pub(crate) missing_value: Option<f64>,
     /// Machine-readable output
     #[arg(long)]

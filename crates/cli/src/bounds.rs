@@ -11,28 +11,28 @@ use crate::request::split_variable;
 #[derive(Args, Debug, Clone, Default)]
 pub(crate) struct Bounds {
     /// Largest absolute error, in the variable's unit
-    #[arg(long, value_name = "[VAR=]X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "[VAR=]X")]
     pub(crate) max_abs_error: Vec<String>,
     /// Largest error as a fraction of the variable's valid range
-    #[arg(long, value_name = "[VAR=]X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "[VAR=]X")]
     pub(crate) max_range_error: Vec<String>,
     /// Largest error relative to each value
-    #[arg(long, value_name = "[VAR=]X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "[VAR=]X")]
     pub(crate) max_rel_error: Vec<String>,
     /// Absolute error below which relative bounds, bits and digits ask for nothing
-    #[arg(long, value_name = "[VAR=]X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "[VAR=]X")]
     pub(crate) finest_abs_error: Vec<String>,
     /// Mantissa bits that stay right
-    #[arg(long, value_name = "[VAR=]N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "[VAR=]N")]
     pub(crate) significant_bits: Vec<String>,
     /// Decimal digits that stay right
-    #[arg(long, value_name = "[VAR=]N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "[VAR=]N")]
     pub(crate) significant_digits: Vec<String>,
     /// Values up to this keep their bits under any bound, and no other value becomes one of them
-    #[arg(long, value_name = "[VAR=]X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "[VAR=]X")]
     pub(crate) exact_up_to: Vec<String>,
     /// The same for values from this on
-    #[arg(long, value_name = "[VAR=]X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "[VAR=]X")]
     pub(crate) exact_from: Vec<String>,
     /// This variable, or those a pattern matches, keep every bit whatever bounds are asked for others
     #[arg(long, value_name = "VAR")]

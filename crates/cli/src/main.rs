@@ -25,10 +25,9 @@ mod verify;
 
 use knarr_core::table;
 
-use clap::Parser;
 use std::process::ExitCode;
 
-use args::{Command, Knarr};
+use args::Command;
 use knarr_core::{Error, ErrorKind};
 
 /// What ends a program whose output nobody reads, as if by SIGPIPE.
@@ -63,7 +62,7 @@ fn unprinted(panic: &(dyn std::any::Any + Send)) -> Option<&str> {
 }
 
 fn run() -> ExitCode {
-    let arguments = match Knarr::try_parse() {
+    let arguments = match args::parse() {
         Ok(arguments) => arguments,
         Err(error) => {
             if error.kind() == clap::error::ErrorKind::InvalidUtf8 {

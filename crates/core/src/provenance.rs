@@ -7,28 +7,75 @@ use crate::model::{Attribute, AttributeValue, Variable};
 use crate::pipeline::VariableReport;
 use crate::plan::Choice;
 use crate::quality::Quality;
+use crate::quantization::Quantization;
 
 /// Attribute that holds the promised quality of a lossy variable.
 pub const QUALITY_ATTRIBUTE: &str = "knarr_quality";
 /// Attribute that holds the chain that wrote a lossy variable.
 pub const CHAIN_ATTRIBUTE: &str = "knarr_chain";
-/// Attribute that holds the largest absolute error measured over all elements.
+/// Attribute that holds the largest absolute error measured over all elements, against what the variable was made from.
 pub const ERROR_ATTRIBUTE: &str = "knarr_max_abs_error_measured";
+/// Attribute that holds the qualities under which a variable was written before, the first one first.
+pub const BEFORE_ATTRIBUTE: &str = "knarr_quality_before";
+/// Attribute of a variable that was rounded several times: no value is farther than this from the first original.
+pub const TOTAL_ATTRIBUTE: &str = "knarr_max_abs_error_total";
 
-/// Attributes for a variable that was written with a bound. What readers know by other names is in
+/// Attributes for a variable that was made from `input` with a bound. What readers know by other names is in
 /// [`crate::quantization`].
-pub fn variable_attributes(choice: &Choice, report: &VariableReport) -> Vec<Attribute> {
+pub fn variable_attributes(choice: &Choice, report: &VariableReport, input: &Variable) -> Vec<Attribute> {
     let text = |name: &str, value: String| Attribute { name: name.to_owned(), value: AttributeValue::Text(value) };
+    let number = |name: &str, value: f64| {
+        let value = AttributeValue::Numbers { dtype: DType::F64, bytes: value.to_le_bytes().to_vec(), scalar: true };
+        Attribute { name: name.to_owned(), value }
+    };
     let mut attributes = vec![
         text(QUALITY_ATTRIBUTE, choice.quality.to_string()),
         text(CHAIN_ATTRIBUTE, format!("{} (knarr {})", choice.chain, env!("CARGO_PKG_VERSION"))),
     ];
     let seen = report.observed.unwrap_or_default();
-    attributes.push(Attribute {
-        name: ERROR_ATTRIBUTE.to_owned(),
-        value: AttributeValue::Numbers { dtype: DType::F64, bytes: seen.max_abs.to_le_bytes().to_vec(), scalar: true },
-    });
+    attributes.push(number(ERROR_ATTRIBUTE, seen.max_abs));
+    if let Some(before) = before(input) {
+        attributes.push(text(BEFORE_ATTRIBUTE, before));
+        if let Some(error) = error_before(input) {
+            // Errors of values add up to no more than the sum of the largest; rounded up, so that it stays a bound.
+            let total = if seen.max_abs == 0.0 { error } else { (error + seen.max_abs) * (1.0 + 4.0 * f64::EPSILON) };
+            attributes.push(number(TOTAL_ATTRIBUTE, total));
+        }
+    }
     attributes
+}
+
+/// The qualities under which a variable was written so far; `None` if it was not rounded, or nothing says so.
+fn before(variable: &Variable) -> Option<String> {
+    let last = match promised(variable) {
+        Quality::LOSSLESS => Quantization::recorded(variable)?.quality(),
+        promised => promised,
+    };
+    Some(match variable.attribute(BEFORE_ATTRIBUTE) {
+        Some(AttributeValue::Text(earlier)) => format!("{earlier}; {last}"),
+        _ => last.to_string(),
+    })
+}
+
+/// The largest error that a variable may have already; `None` if that is not known.
+fn error_before(variable: &Variable) -> Option<f64> {
+    let recorded = |name: &str| match variable.attribute(name)? {
+        AttributeValue::Numbers { dtype: DType::F64, bytes, .. } => {
+            Some(f64::from_le_bytes(bytes.as_slice().try_into().ok()?))
+        }
+        _ => None,
+    };
+    if variable.attribute(BEFORE_ATTRIBUTE).is_some() {
+        return recorded(TOTAL_ATTRIBUTE);
+    }
+    // What the filter writes was measured by nobody, but it keeps its promise.
+    recorded(ERROR_ATTRIBUTE).or_else(|| promised(variable).max_abs_error)
+}
+
+/// What to say where a copy does not keep its promise and was rounded before: the promise is about something else.
+pub(crate) fn doubt(copy: &Variable) -> Option<String> {
+    let Some(AttributeValue::Text(before)) = copy.attribute(BEFORE_ATTRIBUTE) else { return None };
+    Some(format!("it was rounded before ({before}), and what is promised holds against what it was made from"))
 }
 
 /// The `history` attribute with a line put in front, as netCDF tools do. `when` is a date for people.

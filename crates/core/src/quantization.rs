@@ -15,6 +15,7 @@ use crate::array::DType;
 use crate::codec::OptionValue;
 use crate::model::{Attribute, AttributeValue, Model, Variable};
 use crate::plan::{Action, Choice, Plan};
+use crate::quality::Quality;
 
 /// Attribute that names the quantization variable.
 pub const CONTAINER_ATTRIBUTE: &str = "quantization";
@@ -101,6 +102,14 @@ impl Quantization {
             Self::Digits(digits) => f64::from(digits) * std::f64::consts::LOG2_10,
         };
         bits(self) < bits(other)
+    }
+
+    /// The same as a quality.
+    pub fn quality(self) -> Quality {
+        match self {
+            Self::Bits(bits) => Quality { significant_bits: Some(bits), ..Quality::LOSSLESS },
+            Self::Digits(digits) => Quality { significant_digits: Some(digits), ..Quality::LOSSLESS },
+        }
     }
 
     /// Term of the controlled vocabulary of 8.4.1.
@@ -233,7 +242,6 @@ mod tests {
     use crate::features::Features;
     use crate::goal::{Goal, Merits};
     use crate::plan::VariablePlan;
-    use crate::quality::Quality;
 
     fn choice(chain: &str, fallback: &str) -> Choice {
         let quality = Quality { significant_bits: Some(7), ..Quality::LOSSLESS };

@@ -220,7 +220,7 @@ pub fn repack_source(
         zarr_fit::check(source.as_ref())?;
     }
     let target = format.target(settings.portable)?;
-    let job = Job { engine, input: &input, output, format, target, settings, options };
+    let job = Job { engine, input: &input, output, format, target, settings, options, in_place: false };
     job.run(source.as_ref(), progress, begin)
 }
 
@@ -275,7 +275,7 @@ pub fn pack(
     let begin = std::time::Instant::now();
     let (source, format, target) = open_unlocked(engine, input, limit, settings)?;
     let settings = &spare_rounded(&source, settings);
-    Job { engine, input, output, format, target, settings, options }.run(&source, progress, begin)
+    Job { engine, input, output, format, target, settings, options, in_place: true }.run(&source, progress, begin)
 }
 
 /// The HDF5 pipeline that a variable would get.
@@ -353,11 +353,13 @@ struct Job<'a> {
     target: Target,
     settings: &'a Settings,
     options: &'a RepackOptions,
+    /// The output will take the place of the input.
+    in_place: bool,
 }
 
 impl Job<'_> {
     fn run(&self, source: &dyn Source, progress: &dyn Progress, begin: std::time::Instant) -> Result<Repacked> {
-        let Self { engine, input, output, format, target, settings, options } = *self;
+        let Self { engine, input, output, format, target, settings, options, in_place } = *self;
         let counter = Counter::begin();
         let plan = advise(engine, source, settings, target, progress).map_err(|error| in_file(error, input))?;
         let choosing_seconds = begin.elapsed().as_secs_f64();
@@ -374,7 +376,7 @@ impl Job<'_> {
                 Box::new(ZarrSink::create(output, &written, &storages, options).map_err(blame)?)
             }
             _ => {
-                let options = SinkOptions { force: options.force };
+                let options = SinkOptions { force: options.force, in_place };
                 Box::new(Hdf5Sink::create(output, &written, &storages, options).map_err(blame)?)
             }
         };
@@ -492,7 +494,7 @@ fn annotate(
                 sink.remove_attributes(index, stale)?;
             }
             let report = execution.variables.get(&index).copied().unwrap_or_default();
-            let mut attributes = provenance::variable_attributes(choice, &report);
+            let mut attributes = provenance::variable_attributes(choice, &report, variable);
             attributes.extend(records.attributes.get(&index).into_iter().flatten().cloned());
             sink.annotate(Some(index), &attributes)?;
         }

@@ -56,7 +56,7 @@ fn values_and_names_survive_every_way() {
         let place = input.display().to_string();
         let source = open(input).unwrap();
         let nc = scratch.path().join(format!("{number}.nc"));
-        Box::new(Hdf5Sink::create(&nc, &*source, &[], SinkOptions { force: false }).unwrap()).commit().unwrap();
+        Box::new(Hdf5Sink::create(&nc, &*source, &[], SinkOptions::default()).unwrap()).commit().unwrap();
         let nc = open(&nc).unwrap();
         same(&*source, &*nc, &format!("{place} to netCDF-4"));
         let store = scratch.path().join(format!("{number}.zarr"));

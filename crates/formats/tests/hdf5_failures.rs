@@ -158,7 +158,8 @@ fn a_missing_filter_is_named_with_its_cure() {
 fn outputs_are_all_or_nothing() {
     let folder = Folder::new();
     let source = open(&fixtures().join("model.nc")).unwrap();
-    let create = |path: &Path, force| Hdf5Sink::create(path, &source, &[], SinkOptions { force });
+    let create =
+        |path: &Path, force| Hdf5Sink::create(path, &source, &[], SinkOptions { force, ..SinkOptions::default() });
 
     let error = create(&folder.file("no/such/folder.nc"), false).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Write, "{error}");

@@ -276,7 +276,9 @@ def read(store):
                     "attributes": dict(array.attrs),
                     "dimensions": array.metadata.dimension_names,
                 }
-        return {"arrays": found, "attributes": dict(group.attrs)}
+        # NaN is none in strict JSON.
+        attributes = {name: repr(value) if value != value else value for name, value in group.attrs.items()}
+        return {"arrays": found, "attributes": attributes}
 
     result = {}
     with warnings.catch_warnings(record=True) as caught:

@@ -153,6 +153,11 @@ impl Steps {
         &self.rules
     }
 
+    /// True if no file of any step has been there.
+    pub(super) fn saw_nothing(&self) -> bool {
+        self.steps.is_empty() && self.told.is_empty()
+    }
+
     /// Takes note of everything that is there `now`. Returns what is wrong, once.
     pub(super) fn look(&mut self, found: Vec<Found>, now: Instant) -> Vec<Error> {
         let mut troubles = Vec::new();

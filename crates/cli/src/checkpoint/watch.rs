@@ -54,7 +54,25 @@ pub(super) fn run(arguments: &Watch) -> Result<u8> {
     };
     let mut command = Command { arguments, configured, engine, stop, sets: Vec::new(), worst: None };
     watching.run(&mut command)?;
+    if arguments.once && watching.steps.saw_nothing() && !command.stop.came() {
+        let error = nothing_there(arguments);
+        if arguments.remove {
+            // Earlier ones may have packed and removed all there was.
+            eprintln!("knarr: {error}");
+        } else {
+            command.tell(&error);
+        }
+    }
     Ok(command.exit_code(&watching.steps))
+}
+
+/// A watch that was to pack what is there has found no file.
+fn nothing_there(arguments: &Watch) -> Error {
+    Error::new(ErrorKind::NotFound, format!("no file matches the pattern '{}'", arguments.pattern))
+        .mend(
+            "check directory and pattern: it is the path of a file below the directory, like restart_{step}_{rank}.h5",
+        )
+        .at(arguments.directory.display().to_string())
 }
 
 /// The command as host of its watch.

@@ -8,7 +8,7 @@ use crate::engine::{Engine, Progress};
 use crate::error::{ErrorKind, Result};
 use crate::model::{Model, Variable};
 use crate::pipeline::{chunk_position, chunk_region};
-use crate::provenance::promised;
+use crate::provenance::{doubt, promised};
 use crate::quality::{Bound, Observed, Quality};
 use crate::quantization::is_container;
 use crate::store::{Source, Strings};
@@ -178,7 +178,10 @@ fn compare_values(
     let observed = parts.iter().filter_map(|part| part.observed).reduce(Observed::merge);
     let failed = parts.iter().find_map(|part| part.failed.clone());
     let difference = match failed {
-        Some(why) => Difference::Differs(why),
+        Some(why) => Difference::Differs(match doubt(b) {
+            Some(doubt) => format!("{why}; {doubt}"),
+            None => why,
+        }),
         None if parts.iter().all(|part| part.equal) => Difference::Equal,
         None => Difference::WithinBound,
     };

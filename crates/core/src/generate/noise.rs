@@ -53,7 +53,7 @@ impl FromStr for Noise {
             .map(|(kind, level)| Self { kind, level })
             .ok_or_else(|| {
                 Error::usage(format!("'{text}' is not a noise")).mend(format!(
-                    "write a level like 0.01, or its kind before it ({}): normal:0.01",
+                    "write a level of 0 or above like 0.01, or its kind before it ({}): normal:0.01",
                     kind_names(&KINDS)
                 ))
             })

@@ -22,7 +22,7 @@ impl Number {
     /// The number that `text` stands for; `None` if it is something else.
     ///
     /// # Errors
-    /// `Unsupported` for whole numbers of more than 64 bits.
+    /// `Unsupported` for whole numbers of more than 64 bits and decimals that are larger than any double.
     pub(super) fn parse(text: &str) -> Result<Option<Self>> {
         if let Ok(value) = text.parse::<i64>() {
             return Ok(Some(Self::Integer(value.into())));
@@ -37,6 +37,11 @@ impl Number {
         if text.trim_start_matches(['+', '-']).bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(Error::unsupported(format!("'{text}' is a whole number of more than 64 bits"))
                 .mend("write it with a decimal point, if the nearest double will do"));
+        }
+        // What is written with digits is none of the words for infinity.
+        if value.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit()) {
+            return Err(Error::unsupported(format!("'{text}' is larger than any 64-bit floating-point number"))
+                .mend("write inf, if infinity will do, or leave it empty for a missing value"));
         }
         Ok(Some(Self::Decimal(value)))
     }
@@ -144,7 +149,11 @@ mod tests {
         assert!(matches!(number("NaN"), Some(Number::Decimal(value)) if value.is_nan()));
         assert_eq!((number(""), number("NA")), (Some(Number::Missing), Some(Number::Missing)));
         assert_eq!((number("x"), number("1,5"), number("2020-01-01")), (None, None, None));
-        assert!(Number::parse("18446744073709551616").is_err());
+        assert_eq!(number("Infinity"), Some(Number::Decimal(f64::INFINITY)));
+        assert_eq!(number("1e-400"), Some(Number::Decimal(0.0)), "the nearest double");
+        for text in ["18446744073709551616", "1e400", "-1.5E+309", "+1e400"] {
+            assert!(Number::parse(text).is_err(), "{text}");
+        }
     }
 
     #[test]

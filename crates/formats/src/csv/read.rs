@@ -126,10 +126,10 @@ impl Survey {
             return Err(Error::corrupt("the table has no rows").mend("give a file with numbers"));
         }
         survey.kinds = vec![Kind::default(); record.fields.len()];
-        let parsed = |text: &str| Number::parse(text).map_err(|error| error.at(format!("line {}", record.line)));
         let mut is_data = true;
-        for text in &record.fields {
-            is_data &= parsed(text)?.is_some();
+        for (at, text) in record.fields.iter().enumerate() {
+            let place = |error: Error| error.at(format!("line {}, column {}", record.line, at + 1));
+            is_data &= Number::parse(text).map_err(place)?.is_some();
         }
         if is_data {
             survey.count(&record)?;

@@ -1,7 +1,6 @@
 //! Copies the values of datasets that are not encoded anew: chunks as they are, other values unchanged.
 
 use super::chunks::ChunkTable;
-use super::filters::is_built_in;
 use super::source::{Hdf5Source, explain_filters};
 use super::sys::{Address, Dataset, DatasetLayout, Extent, References};
 use knarr_core::error::Result;
@@ -34,6 +33,8 @@ pub(super) fn copy_values(
     match creation.layout()? {
         // Only the mapping is stored here, and it was copied with the properties.
         DatasetLayout::Virtual => Ok(()),
+        // As are the names of the files, if they were: the values are there already.
+        DatasetLayout::External if target.0.creation()?.layout()? == DatasetLayout::External => Ok(()),
         DatasetLayout::Chunked(chunk) => {
             let filters = creation.filters()?;
             let table = ChunkTable::read(&dataset, &shape, &chunk, 0, source.raw_len())?;
@@ -43,13 +44,8 @@ pub(super) fn copy_values(
             for (position, stored) in table.stored() {
                 let (start, count) = chunk_box(&position, &chunk, &shape);
                 if has_pointers {
-                    copy_pointers(&dataset, target, &start, &count, references).map_err(|error| {
-                        if filters.iter().all(|filter| is_built_in(filter.id)) {
-                            error
-                        } else {
-                            explain_filters(error, &filters)
-                        }
-                    })?;
+                    copy_pointers(&dataset, target, &start, &count, references)
+                        .map_err(|error| explain_filters(error, &filters))?;
                     continue;
                 }
                 bytes.resize(usize::try_from(stored.size).unwrap_or(usize::MAX), 0);

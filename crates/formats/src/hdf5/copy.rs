@@ -21,6 +21,8 @@ struct Copied {
 pub(super) struct Copier<'a> {
     source: &'a Hdf5Source,
     target: &'a File,
+    /// The target takes the place of the source: values in external raw files stay there.
+    in_place: bool,
     /// Datasets to be encoded anew, by address in the source.
     storages: HashMap<Address, &'a Storage>,
     /// Objects of the source and what became of them.
@@ -47,13 +49,20 @@ impl References for Copier<'_> {
 
 impl<'a> Copier<'a> {
     /// Copies everything but the values of the datasets in `storages`.
-    pub(super) fn run(source: &'a Hdf5Source, target: &'a File, storages: &'a [Storage]) -> Result<()> {
+    pub(super) fn run(source: &'a Hdf5Source, target: &'a File, storages: &'a [Storage], in_place: bool) -> Result<()> {
         let storages = storages
             .iter()
             .map(|storage| Ok((source.stored(storage.variable)?.address, storage)))
             .collect::<Result<HashMap<_, _>>>()?;
-        let mut copier =
-            Self { source, target, storages, copied: HashMap::new(), order: Vec::new(), types: HashMap::new() };
+        let mut copier = Self {
+            source,
+            target,
+            in_place,
+            storages,
+            copied: HashMap::new(),
+            order: Vec::new(),
+            types: HashMap::new(),
+        };
         let outcome = copier.structure();
         stop_pretending_all();
         outcome?;
@@ -122,7 +131,7 @@ impl<'a> Copier<'a> {
                 let dataset = object.into_dataset()?;
                 let (space, dcpl) = (dataset.space()?.rebuilt()?, dataset.0.creation()?);
                 let datatype = dataset.datatype()?;
-                let dcpl = dcpl.rebuilt_for_dataset(&datatype)?;
+                let dcpl = dcpl.rebuilt_for_dataset(&datatype, self.in_place)?;
                 drop(dataset);
                 let site = Site { group: to, name: &link.name, lcpl: &lcpl };
                 let datatype = self.target_type(&datatype)?;

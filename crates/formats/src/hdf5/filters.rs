@@ -52,6 +52,9 @@ const REGISTERED: [(u32, &CStr); 41] = [
     (45223, c"knarr"),
 ];
 
+/// A part of HDF5 that builds may leave out.
+pub(super) const SZIP: u32 = 4;
+
 /// Filters that every build of HDF5 carries.
 pub(super) fn is_built_in(id: u32) -> bool {
     matches!(id, 1 | 2 | 3 | 5 | 6)

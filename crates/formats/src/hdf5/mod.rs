@@ -6,7 +6,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `sys/` | the C library behind a safe surface; all `unsafe` |
-//! | `walk`, `scan`, `names`, `values`, `words` | from the file to the model |
+//! | `walk`, `scan`, `names`, `paths`, `values`, `words` | from the file to the model |
 //! | `source`, `chunks`, `strings` | reading regions |
 //! | `pieces` | where values lie in the file's bytes, for checkpoints |
 //! | `sink` | writing chunks |
@@ -22,6 +22,7 @@ mod create;
 mod dimensions;
 mod filters;
 mod names;
+mod paths;
 mod pieces;
 mod scan;
 mod sink;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::paths::Paths;
 use super::sys::{Address, Dataset, Extent};
 use super::values::{text, value, whole_numbers};
 use knarr_core::error::Result;
@@ -47,10 +48,17 @@ struct User {
 
 impl DimensionNames {
     /// Takes note of a dataset of group number `group`. False if it is only a dimension and no variable.
-    pub(super) fn add(&mut self, group: usize, path: &[u8], address: Address, dataset: &Dataset) -> Result<bool> {
+    pub(super) fn add(
+        &mut self,
+        group: usize,
+        path: &[u8],
+        address: Address,
+        dataset: &Dataset,
+        paths: &Paths<'_>,
+    ) -> Result<bool> {
         let object = &dataset.0;
         let read = |name: &[u8]| -> Result<Option<AttributeValue>> {
-            object.attribute(name)?.map(|attr| value(&attr)).transpose()
+            object.attribute(name)?.map(|attr| value(&attr, paths)).transpose()
         };
         let mut user = User::default();
         let mut is_variable = true;

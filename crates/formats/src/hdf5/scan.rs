@@ -2,6 +2,7 @@
 
 use super::filters::pipeline_words;
 use super::names::DimensionNames;
+use super::paths::Paths;
 use super::sys::{self, Address, Class, Dataset, DatasetLayout, Datatype, Extent, File};
 use super::values::{bits, bits_as, describe, text, visible_attributes};
 use super::walk::{Visitor, shown_path, walk};
@@ -50,32 +51,34 @@ pub(super) struct Scan {
 /// Describes everything in `file`.
 pub(super) fn scan(file: &File) -> Result<Scan> {
     let mut scanner = Scanner {
+        paths: Paths::of(file),
         names: DimensionNames::default(),
         found: Scan { model: Model::default(), stored: Vec::new(), is_netcdf: false },
     };
     walk(file, &mut scanner)?;
-    let Scanner { names, mut found } = scanner;
+    let Scanner { names, mut found, .. } = scanner;
     found.is_netcdf |= names.are_netcdf();
     names.resolve(&mut found.model);
     Ok(found)
 }
 
-struct Scanner {
+struct Scanner<'a> {
+    paths: Paths<'a>,
     names: DimensionNames,
     found: Scan,
 }
 
-impl Visitor for Scanner {
+impl Visitor for Scanner<'_> {
     fn group(&mut self, path: &[u8], group: &sys::Group) -> Result<()> {
         self.found.is_netcdf |= path == b"/" && is_marked_netcdf(group)?;
-        let attributes = visible_attributes(&group.0)?;
+        let attributes = visible_attributes(&group.0, &self.paths)?;
         self.found.model.groups.push(Group { path: text(path), dimensions: Vec::new(), attributes });
         Ok(())
     }
 
     fn dataset(&mut self, group: usize, path: &[u8], address: Address, dataset: &Dataset) -> Result<()> {
-        if self.names.add(group, path, address, dataset)? {
-            let (variable, stored) = variable(path, address, dataset)?;
+        if self.names.add(group, path, address, dataset, &self.paths)? {
+            let (variable, stored) = variable(path, address, dataset, &self.paths)?;
             self.names.belongs_to(self.found.model.variables.len());
             self.found.model.variables.push(variable);
             self.found.stored.push(stored);
@@ -117,14 +120,14 @@ fn strings(datatype: &Datatype) -> Result<Option<Strings>> {
     })
 }
 
-fn variable(path: &[u8], address: Address, dataset: &Dataset) -> Result<(Variable, Stored)> {
+fn variable(path: &[u8], address: Address, dataset: &Dataset, paths: &Paths<'_>) -> Result<(Variable, Stored)> {
     let datatype = dataset.datatype()?;
     let (dtype, endian, pointers) = element(&datatype)?;
     let extent = dataset.space()?.extent()?;
     let creation = dataset.0.creation()?;
     let stored_layout = creation.layout()?;
     let filters = creation.filters()?;
-    let attributes = visible_attributes(&dataset.0)?;
+    let attributes = visible_attributes(&dataset.0, paths)?;
     let (shape, max_shape) = match &extent {
         Extent::Simple { shape, max } => (shape.clone(), max.clone()),
         Extent::Scalar | Extent::Null => (Vec::new(), Vec::new()),

@@ -18,6 +18,8 @@ use knarr_core::store::{EncodedChunk, Sink, Source, Storage};
 pub struct SinkOptions {
     /// Replace an existing output.
     pub force: bool,
+    /// The output will take the place of the input: values in external raw files stay there.
+    pub in_place: bool,
 }
 
 /// An HDF5 or netCDF-4 file being written.
@@ -61,7 +63,7 @@ impl Hdf5Sink {
             Some(hdf5) => {
                 // What `source` has beyond the file itself are labels to write beside it.
                 let labels = source.model().variables.get(hdf5.model().variables.len()..).unwrap_or_default();
-                sink.copy_structure(&temporary, hdf5, labels, storages)
+                sink.copy_structure(&temporary, hdf5, labels, storages, options.in_place)
             }
             None => sink.build_structure(&temporary, source, storages),
         });
@@ -76,6 +78,7 @@ impl Hdf5Sink {
         source: &Hdf5Source,
         labels: &[Variable],
         storages: &[Storage],
+        in_place: bool,
     ) -> Result<()> {
         self.is_netcdf = source.format() == "netCDF-4";
         let fcpl = source.file().creation()?;
@@ -87,7 +90,7 @@ impl Hdf5Sink {
         }
         let modern = source.file().superblock_version()? >= 2;
         let file = self.file.insert(sys::File::create(temporary.path(), &fcpl, modern)?);
-        Copier::run(source, file, storages)?;
+        Copier::run(source, file, storages, in_place)?;
         for label in labels {
             add_label(file, label).map_err(|error| error.at_variable(label.name()))?;
         }

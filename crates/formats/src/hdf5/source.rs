@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::chunks::{ChunkTable, StoredChunk};
-use super::filters::filter_title;
+use super::filters::{SZIP, filter_title};
 use super::scan::{Place, Stored, scan};
 use super::sys::{self, Dataset};
 use knarr_core::array::ArraySpec;
@@ -542,19 +542,22 @@ fn explain_open(error: Error) -> Error {
     error.mend("the file is damaged: restore it from a copy")
 }
 
-/// Says which filter is missing and where to get it.
+/// An error of the library in reading what these filters encoded: names those that it lacks, if that is why.
 pub(super) fn explain_filters(error: Error, filters: &[Hdf5Filter]) -> Error {
     if error.kind() != ErrorKind::MissingFilter && !error.message().contains("filter") {
         return error;
     }
-    let titles: Vec<String> = filters
-        .iter()
-        .filter(|filter| !super::filters::is_built_in(filter.id))
-        .map(|filter| filter_title(filter.id))
-        .collect();
-    if titles.is_empty() {
+    let missing: Vec<u32> = filters.iter().map(|filter| filter.id).filter(|&id| !sys::has_filter(id)).collect();
+    if missing.is_empty() {
         return error;
     }
-    Error::new(ErrorKind::MissingFilter, format!("{} is needed to read it and is not available", titles.join(", ")))
-        .mend("install the Python package hdf5plugin, or set HDF5_PLUGIN_PATH to the folder of the filter's plugin")
+    let titles: Vec<String> = missing.iter().map(|&id| filter_title(id)).collect();
+    let are = if titles.len() == 1 { "is" } else { "are" };
+    let why = format!("{} {are} needed to read it and {are} not available", titles.join(" and "));
+    let error = Error::new(ErrorKind::MissingFilter, why);
+    if missing.contains(&SZIP) {
+        // No plugin brings it.
+        return error.mend("write the file anew with an HDF5 that has szip: 'h5repack -f NONE IN OUT'");
+    }
+    error.mend("set HDF5_PLUGIN_PATH to the folder of its plugin: for many, 'plugins' of the Python package hdf5plugin")
 }

@@ -1,5 +1,6 @@
 //! Attribute values as the model shows them, and numbers as bit patterns.
 
+use super::paths::Paths;
 use super::sys::{Attr, Class, Datatype, Extent, Object, locked};
 use super::words::{list_words, value_words};
 use knarr_core::array::{DType, Endian, swap_bytes};
@@ -13,8 +14,8 @@ const HIDDEN: [&str; 6] =
 /// Attributes that make a dataset a dimension scale, hidden on those only.
 const HIDDEN_ON_SCALES: [&str; 2] = ["CLASS", "NAME"];
 
-/// Attributes of an object that are for people.
-pub(super) fn visible_attributes(object: &Object) -> Result<Vec<Attribute>> {
+/// Attributes of an object that are for people. `paths` are those of its file.
+pub(super) fn visible_attributes(object: &Object, paths: &Paths<'_>) -> Result<Vec<Attribute>> {
     let mut visible = Vec::new();
     let mut is_scale = false;
     for attr in object.attributes()? {
@@ -22,7 +23,7 @@ pub(super) fn visible_attributes(object: &Object) -> Result<Vec<Attribute>> {
         if HIDDEN.contains(&name.as_str()) {
             continue;
         }
-        let value = value(&attr).map_err(|error| error.at(format!("attribute '{name}'")))?;
+        let value = value(&attr, paths).map_err(|error| error.at(format!("attribute '{name}'")))?;
         is_scale |= name == "CLASS" && value == AttributeValue::Text("DIMENSION_SCALE".to_owned());
         visible.push(Attribute { name, value });
     }
@@ -41,7 +42,7 @@ pub(super) fn text(bytes: &[u8]) -> String {
 }
 
 /// The value of an attribute.
-pub(super) fn value(attr: &Attr) -> Result<AttributeValue> {
+pub(super) fn value(attr: &Attr, paths: &Paths<'_>) -> Result<AttributeValue> {
     locked(|| {
         let datatype = attr.datatype()?;
         let extent = attr.space()?.extent()?;
@@ -51,9 +52,10 @@ pub(super) fn value(attr: &Attr) -> Result<AttributeValue> {
         }
         let number = if class == Class::Enum { datatype.base()?.number()? } else { datatype.number()? };
         let Some((dtype, endian)) = number else {
+            let path_of = |address| paths.get(address);
             let content = match extent {
-                Extent::Scalar => attr.inside()?.first().map(value_words).unwrap_or_default(),
-                Extent::Simple { .. } => list_words(&attr.inside()?),
+                Extent::Scalar => attr.inside(&path_of)?.first().map(value_words).unwrap_or_default(),
+                Extent::Simple { .. } => list_words(&attr.inside(&path_of)?),
                 Extent::Null => String::new(),
             };
             return Ok(AttributeValue::Other { what: describe(&datatype, &extent)?, content });

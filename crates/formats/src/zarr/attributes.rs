@@ -62,17 +62,16 @@ fn value_from_json(value: &Value) -> AttributeValue {
         if let Some(bytes) = unsigned {
             return Some(AttributeValue::Numbers { dtype: DType::U64, bytes: bytes.concat(), scalar });
         }
-        let float = |item: &Value| item.as_f64().or_else(|| item.as_str().and_then(json::bare_number));
         let floats: Option<Vec<_>> = items.iter().map(|item| float(item).map(f64::to_le_bytes)).collect();
         floats.map(|floats| AttributeValue::Numbers { dtype: DType::F64, bytes: floats.concat(), scalar })
     };
     let found = match value {
-        Value::String(text) if json::bare_number(text).is_none() => Some(AttributeValue::Text(text.clone())),
+        Value::String(text) if !json::is_bare(text) => Some(AttributeValue::Text(text.clone())),
         Value::Array(items) if items.is_empty() => Some(AttributeValue::Strings(Vec::new())),
         Value::Array(items) => numbers(items, false).or_else(|| {
             items
                 .iter()
-                .map(|item| item.as_str().filter(|text| json::bare_number(text).is_none()).map(str::to_owned))
+                .map(|item| item.as_str().filter(|text| !json::is_bare(text)).map(str::to_owned))
                 .collect::<Option<_>>()
                 .map(AttributeValue::Strings)
         }),
@@ -80,11 +79,17 @@ fn value_from_json(value: &Value) -> AttributeValue {
         scalar => numbers(std::slice::from_ref(scalar), true),
     };
     found.unwrap_or_else(|| {
-        // Nested values have no other form outside of Zarr: kept as JSON text.
-        let mut spelled = value.clone();
-        json::spell(&mut spelled);
-        AttributeValue::Text(spelled.to_string())
+        // Nested values and numbers that no type holds have no other form outside of Zarr: kept as JSON text.
+        AttributeValue::Text(json::text(value))
     })
+}
+
+/// A number as a double, if that holds it: of whole numbers beyond 53 bits only some.
+#[expect(clippy::cast_possible_truncation, reason = "compared with what it was made from")]
+fn float(item: &Value) -> Option<f64> {
+    let float = item.as_f64().or_else(|| item.as_str().and_then(json::bare_number))?;
+    let whole = item.as_i64().map(i128::from).or_else(|| item.as_u64().map(i128::from));
+    whole.is_none_or(|whole| float as i128 == whole).then_some(float)
 }
 
 /// JSON of attributes; `dtype` is the type of the array they belong to.
@@ -146,9 +151,9 @@ fn value_to_json(value: &AttributeValue) -> Result<Value> {
 fn number(dtype: DType, element: &[u8]) -> Value {
     let bits = element.iter().rev().fold(0u64, |bits, &byte| bits << 8 | u64::from(byte));
     match dtype {
-        DType::F64 => types::number(f64::from_bits(bits)),
+        DType::F64 => json::number(f64::from_bits(bits)),
         #[expect(clippy::cast_possible_truncation, reason = "four bytes were read")]
-        DType::F32 => types::number(f64::from(f32::from_bits(bits as u32))),
+        DType::F32 => json::number(f64::from(f32::from_bits(bits as u32))),
         // Integers are written the same way as fill values.
         _ => types::fill_to_json(dtype, bits),
     }

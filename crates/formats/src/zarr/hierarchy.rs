@@ -89,6 +89,7 @@ fn read_node(dir: &Path, path: &str) -> Result<Option<Node>> {
         let mut metadata = object(document).ok_or_else(|| wrong("zarr.json", "no JSON object"))?;
         let attributes = metadata.remove("attributes").and_then(object).unwrap_or_default();
         metadata.remove("consolidated_metadata");
+        metadata.values_mut().for_each(json::round_wide);
         return match metadata.get("node_type").and_then(Value::as_str) {
             Some("group") => Ok(node(Version::V3, metadata, attributes, false)),
             Some("array") => Ok(node(Version::V3, metadata, attributes, true)),
@@ -97,7 +98,8 @@ fn read_node(dir: &Path, path: &str) -> Result<Option<Node>> {
     }
     for (name, is_array) in [(".zarray", true), (".zgroup", false)] {
         if let Some(document) = json::read(&dir.join(name))? {
-            let metadata = object(document).ok_or_else(|| wrong(name, "no JSON object"))?;
+            let mut metadata = object(document).ok_or_else(|| wrong(name, "no JSON object"))?;
+            metadata.values_mut().for_each(json::round_wide);
             let attributes = json::read(&dir.join(".zattrs"))?.and_then(object).unwrap_or_default();
             return Ok(node(Version::V2, metadata, attributes, is_array));
         }

@@ -1,7 +1,8 @@
-//! JSON as Zarr stores have it: with bare `NaN` and `Infinity`, which Python writes and JSON forbids.
+//! JSON as Zarr stores have it: with bare `NaN` and `Infinity`, which Python writes and JSON forbids, and whole numbers
+//! of any length.
 
 use knarr_core::{Error, ErrorKind, Result};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -9,7 +10,8 @@ use std::path::Path;
 /// Longest metadata document that is read.
 const LONGEST: u64 = 256 << 20;
 
-/// What a bare `NaN`, `Infinity` or `-Infinity` becomes: a string that starts with this.
+/// What a bare `NaN`, `Infinity` or `-Infinity`, or a whole number of more than 64 bits, becomes: a string that starts
+/// with this.
 const BARE: char = '\0';
 
 /// Reads and parses a document; `None` if there is no such file.
@@ -34,13 +36,70 @@ pub(super) fn read(path: &Path) -> Result<Option<Value>> {
     })
 }
 
-/// Parses JSON in which numbers may be `NaN`, `Infinity` or `-Infinity`.
+/// Parses JSON in which numbers may be `NaN`, `Infinity` or `-Infinity`, and whole numbers of any length.
 pub(super) fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
-    // Strict first: only documents that are not JSON need the detour.
+    // Only documents that are not JSON, or hold what a parser would round, need the detour.
+    let is_long = |run: &[u8]| run.len() >= LONG;
+    if text.split(|byte| !byte.is_ascii_digit()).any(is_long) {
+        return serde_json::from_slice(quote_bare(text).as_deref().unwrap_or(text));
+    }
     serde_json::from_slice(text).or_else(|error| match quote_bare(text) {
         Some(quoted) => serde_json::from_slice(&quoted),
         None => Err(error),
     })
+}
+
+/// Digits from which on a whole number may take more than 64 bits.
+const LONG: usize = 19;
+
+/// The text of a document, the reverse of [`parse`].
+pub(super) fn text(document: &Value) -> String {
+    unquote_bare(&document.to_string())
+}
+
+/// As [`text`], with a line for each item.
+pub(super) fn pretty(document: &Map<String, Value>) -> Result<String> {
+    let text = serde_json::to_string_pretty(document).map_err(|error| Error::internal(error.to_string()))?;
+    Ok(unquote_bare(&text))
+}
+
+/// A number as attributes hold it: what JSON has no words for is bare, as zarr-python and xarray write it.
+pub(super) fn number(value: f64) -> Value {
+    let word = match value {
+        value if value.is_nan() => "NaN",
+        f64::INFINITY => "Infinity",
+        f64::NEG_INFINITY => "-Infinity",
+        value => return Value::from(value),
+    };
+    Value::from(format!("{BARE}{word}"))
+}
+
+/// True for a string that stands for something bare.
+pub(super) fn is_bare(text: &str) -> bool {
+    text.strip_prefix(BARE).is_some_and(|word| non_finite(word).is_some() || is_wide(word))
+}
+
+/// True for a whole number of more than 64 bits.
+fn is_wide(word: &str) -> bool {
+    let digits = word.strip_prefix('-').unwrap_or(word);
+    let is_whole = digits.len() >= LONG && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_whole && word.parse::<i64>().is_err() && word.parse::<u64>().is_err()
+}
+
+/// Turns whole numbers of more than 64 bits into the nearest doubles: in what describes an array they are fill values
+/// of floating-point numbers.
+pub(super) fn round_wide(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            let wide = text.strip_prefix(BARE).filter(|word| is_wide(word));
+            if let Some(number) = wide.and_then(|word| word.parse::<f64>().ok()) {
+                *value = Value::from(number);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(round_wide),
+        Value::Object(map) => map.values_mut().for_each(round_wide),
+        _ => {}
+    }
 }
 
 /// The value that a string made from a bare word stands for.
@@ -75,7 +134,8 @@ fn quote_bare(text: &[u8]) -> Option<Vec<u8>> {
     let mut quoted = Vec::with_capacity(text.len() + 64);
     let (mut at, mut in_string, mut found) = (0, false, false);
     while let Some(&byte) = text.get(at) {
-        let word = WORDS.iter().find(|word| !in_string && text[at..].starts_with(word));
+        let begins = |word: &&&[u8]| text[at..].starts_with(word);
+        let word = WORDS.iter().filter(|_| !in_string).find(begins).copied().or_else(|| wide_at(text, at, in_string));
         if let Some(word) = word {
             quoted.extend_from_slice(b"\"\\u0000");
             quoted.extend_from_slice(word);
@@ -96,6 +156,41 @@ fn quote_bare(text: &[u8]) -> Option<Vec<u8>> {
     found.then_some(quoted)
 }
 
+/// The whole number of more than 64 bits that begins at `at`.
+fn wide_at(text: &[u8], at: usize, in_string: bool) -> Option<&[u8]> {
+    let is_part = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+    let before = at.checked_sub(1).and_then(|before| text.get(before));
+    if in_string || before.is_some_and(is_part) {
+        return None;
+    }
+    let rest = text.get(at..)?;
+    let word = rest.get(..rest.iter().position(|byte| !is_part(byte)).unwrap_or(rest.len()))?;
+    std::str::from_utf8(word).is_ok_and(is_wide).then_some(word)
+}
+
+/// The reverse of [`quote_bare`] for JSON that was made here.
+fn unquote_bare(text: &str) -> String {
+    const QUOTED: &str = "\"\\u0000";
+    let mut bare = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find('"') {
+        let (before, string) = rest.split_at(start);
+        let mut escaped = false;
+        let end = string.char_indices().skip(1).find(|(_, character)| {
+            let ends = *character == '"' && !escaped;
+            escaped = *character == '\\' && !escaped;
+            ends
+        });
+        let (string, after) = string.split_at(end.map_or(string.len(), |(end, _)| end + 1));
+        let word = string.strip_prefix(QUOTED).and_then(|word| word.strip_suffix('"'));
+        bare.push_str(before);
+        bare.push_str(word.filter(|word| non_finite(word).is_some() || is_wide(word)).unwrap_or(string));
+        rest = after;
+    }
+    bare.push_str(rest);
+    bare
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,5 +206,23 @@ mod tests {
         spell(&mut spelled);
         assert_eq!(spelled["b"][1], "Infinity");
         assert!(parse(b"{\"a\": NaNo}").is_err() && parse(b"{").is_err());
+    }
+
+    #[test]
+    fn documents_come_back_with_what_json_has_no_words_for() {
+        let written = concat!(
+            r#"{"a":NaN,"b":[-Infinity,1.5,-9223372036854775809],"c":"\"NaN 99999999999999999999","#,
+            r#""d":1180591620717411303424,"e":18446744073709551615,"f":"\\"}"#
+        );
+        let value = parse(written.as_bytes()).unwrap();
+        assert!(is_bare(value["d"].as_str().unwrap()) && is_bare(value["b"][2].as_str().unwrap()));
+        assert_eq!(value["e"], u64::MAX);
+        assert_eq!(text(&value), written);
+        assert_eq!(parse(pretty(value.as_object().unwrap()).unwrap().as_bytes()).unwrap(), value);
+        let mut rounded = value;
+        round_wide(&mut rounded);
+        assert_eq!(rounded["d"], 1_180_591_620_717_411_303_424.0);
+        assert_eq!(parse(b"[12345678901234567890.5, 1e30]").unwrap()[1], 1e30);
+        assert_eq!(number(f64::NAN), parse(b"NaN").unwrap());
     }
 }

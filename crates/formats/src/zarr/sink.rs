@@ -6,6 +6,8 @@ use super::shard::{self, Sharding, Shards};
 use super::source::ZarrSource;
 use super::types::ZarrType;
 use super::{attributes, json, plain, strings, types};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use knarr_core::array::DType;
 use knarr_core::codec::CodecList;
 use knarr_core::model::{Attribute, Layout, Variable};
@@ -87,7 +89,7 @@ impl ZarrSink {
         };
         for (index, group) in model.groups.iter().enumerate() {
             let attributes = match zarr.and_then(|zarr| zarr.group_attributes(index)) {
-                Some(stored) => spelled(stored),
+                Some(stored) => stored.clone(),
                 None => attributes::to_json(&group.attributes, None)
                     .map_err(|error| place(error.at(format!("group '{}'", group.path))))?,
             };
@@ -203,7 +205,7 @@ const TAKE_ELEMENTS: [&str; 7] = [
 ];
 
 /// Mends what zarrs 0.23.14 makes of version 2: filters that take bytes belong behind `bytes`, and zarr-python wants a
-/// configuration for each codec, and complex numbers as pairs of floats.
+/// configuration for each codec, complex numbers as pairs of floats, and raw bytes by its own name, `raw_bytes`.
 fn spell_out(metadata: &mut Map<String, Value>) {
     fn name(codec: &Value) -> Option<&str> {
         codec.get("name").and_then(Value::as_str)
@@ -219,6 +221,14 @@ fn spell_out(metadata: &mut Map<String, Value>) {
             codec.entry("configuration").or_insert_with(|| json!({}));
         }
     }
+    if let Some(length) = metadata.get("data_type").and_then(Value::as_str).and_then(raw_length) {
+        let data_type = json!({"name": "raw_bytes", "configuration": {"length_bytes": length}});
+        metadata.insert("data_type".to_owned(), data_type);
+        let fill = metadata.get("fill_value").and_then(Value::as_array);
+        if let Some(bytes) = fill.and_then(|fill| fill.iter().map(byte).collect::<Option<Vec<u8>>>()) {
+            metadata.insert("fill_value".to_owned(), Value::from(STANDARD.encode(bytes)));
+        }
+    }
     let is_complex = metadata.get("data_type").and_then(Value::as_str).is_some_and(|name| name.starts_with("complex"));
     if let Some(fill) = metadata.get_mut("fill_value").filter(|fill| is_complex && fill.is_number()) {
         *fill = json!([*fill, 0]);
@@ -229,6 +239,15 @@ fn spell_out(metadata: &mut Map<String, Value>) {
             *part = types::number(number);
         }
     }
+}
+
+/// Bytes of an element of the type that the specification calls `r24`.
+fn raw_length(name: &str) -> Option<u64> {
+    name.strip_prefix('r')?.parse::<u64>().ok().filter(|bits| bits % 8 == 0).map(|bits| bits / 8)
+}
+
+fn byte(value: &Value) -> Option<u8> {
+    value.as_u64().and_then(|byte| u8::try_from(byte).ok())
 }
 
 /// `dimension_names` of an array. A store's own are kept as they are: names need not be unique there.
@@ -286,7 +305,7 @@ fn group_metadata() -> Map<String, Value> {
 /// Attributes of an array of another store: what JSON held, JSON holds again. Only `_FillValue` and the names
 /// of dimensions follow the conventions of the version that is written.
 fn stored_attributes(variable: &Variable, stored: &ZarrArray) -> Result<Map<String, Value>> {
-    let mut map = spelled(&stored.node.attributes);
+    let mut map = stored.node.attributes.clone();
     if stored.node.version == Version::V2 {
         map.remove("_ARRAY_DIMENSIONS");
     }
@@ -437,7 +456,7 @@ impl Sink for ZarrSink {
             }
             let mut document = node.metadata;
             document.insert("attributes".to_owned(), Value::Object(node.attributes));
-            staging.write(&format!("{}/zarr.json", node.key), &pretty(&document)?)?;
+            staging.write(&format!("{}/zarr.json", node.key), json::pretty(&document)?.as_bytes())?;
             if node.array.is_none() {
                 document.insert("consolidated_metadata".to_owned(), inline(Map::new()));
             }
@@ -448,7 +467,7 @@ impl Sink for ZarrSink {
         let mut root = group_metadata();
         root.insert("attributes".to_owned(), Value::Object(root_attributes));
         root.insert("consolidated_metadata".to_owned(), inline(consolidated));
-        staging.write("zarr.json", &pretty(&root)?)?;
+        staging.write("zarr.json", json::pretty(&root)?.as_bytes())?;
         staging.publish()
     }
 }
@@ -456,8 +475,4 @@ impl Sink for ZarrSink {
 /// Consolidated metadata as zarr-python writes it.
 fn inline(metadata: Map<String, Value>) -> Value {
     json!({"kind": "inline", "must_understand": false, "metadata": metadata})
-}
-
-fn pretty(document: &Map<String, Value>) -> Result<Vec<u8>> {
-    serde_json::to_vec_pretty(document).map_err(|error| Error::internal(error.to_string()))
 }

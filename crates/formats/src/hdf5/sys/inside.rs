@@ -4,10 +4,10 @@ use std::ffi::CStr;
 use std::os::raw::c_char;
 
 use hdf5_metno_sys::h5p::H5P_DEFAULT;
-use hdf5_metno_sys::h5r::{H5R_ref_t, H5R_type_t, H5Rget_name, H5Rget_obj_name};
+use hdf5_metno_sys::h5r::{H5R_ref_t, H5R_type_t, H5Rdereference2, H5Ropen_object};
 use hdf5_metno_sys::h5t::hvl_t;
 
-use super::{Attr, Class, Datatype, ReferenceKind, locked, read_string};
+use super::{Address, Attr, Class, Datatype, Object, ReferenceKind, locked, made};
 use knarr_core::array::{DType, Endian};
 use knarr_core::error::Result;
 
@@ -28,16 +28,19 @@ pub(crate) enum Inside {
     Bytes(Vec<u8>),
 }
 
+/// Path of the object at an address of the file; empty if there is none.
+type PathOf<'a> = dyn Fn(Address) -> Result<Vec<u8>> + 'a;
+
 impl Attr {
     /// The elements. A reference to a region is told by its dataset alone.
-    pub(crate) fn inside(&self) -> Result<Vec<Inside>> {
+    pub(crate) fn inside(&self, path_of: &PathOf<'_>) -> Result<Vec<Inside>> {
         locked(|| {
             let memory = self.read()?;
             let form = Form::of(memory.datatype())?;
             let size = memory.datatype().size()?;
             let elements = memory.bytes().chunks_exact(size);
             // SAFETY: the library filled the elements of this type, and `memory` keeps what they point to.
-            elements.map(|element| unsafe { form.read(element.as_ptr(), self) }).collect()
+            elements.map(|element| unsafe { form.read(element.as_ptr(), self, path_of) }).collect()
         })
     }
 }
@@ -85,7 +88,7 @@ impl Form {
 
     /// # Safety
     /// `at` points to one element of the type the form was made of, in memory form, of an attribute of `owner`'s file.
-    unsafe fn read(&self, at: *const u8, owner: &Attr) -> Result<Inside> {
+    unsafe fn read(&self, at: *const u8, owner: &Attr, path_of: &PathOf<'_>) -> Result<Inside> {
         // SAFETY: an element has as many bytes as its type.
         let bytes = |size: usize| unsafe { std::slice::from_raw_parts(at, size) }.to_vec();
         Ok(match self {
@@ -104,26 +107,29 @@ impl Form {
                     if pointer.is_null() { Vec::new() } else { CStr::from_ptr(pointer).to_bytes().to_vec() }
                 })
             }
-            // SAFETY: passed on from the caller.
-            Self::Reference(kind) => Inside::Path(unsafe { path(*kind, at, owner) }),
+            Self::Reference(kind) => {
+                // SAFETY: passed on from the caller.
+                let object = unsafe { target(*kind, at, owner) }?;
+                Inside::Path(object.map_or(Ok(Vec::new()), path_of)?)
+            }
             Self::Sequence { size, inner } => {
                 // SAFETY: an element of a sequence type is an `hvl_t`, perhaps unaligned.
                 let sequence = unsafe { at.cast::<hvl_t>().read_unaligned() };
                 let first = sequence.p.cast::<u8>().cast_const();
                 let len = if first.is_null() { 0 } else { sequence.len };
                 // SAFETY: the library allocated `len` elements of `size` bytes at `p`.
-                let elements = (0..len).map(|n| unsafe { inner.read(first.add(n * size), owner) });
+                let elements = (0..len).map(|n| unsafe { inner.read(first.add(n * size), owner, path_of) });
                 Inside::List(elements.collect::<Result<_>>()?)
             }
             Self::Repeat { size, count, inner } => {
                 // SAFETY: arrays hold `count` elements of `size` bytes in a row.
-                let elements = (0..*count).map(|n| unsafe { inner.read(at.add(n * size), owner) });
+                let elements = (0..*count).map(|n| unsafe { inner.read(at.add(n * size), owner, path_of) });
                 Inside::List(elements.collect::<Result<_>>()?)
             }
             Self::Members(members) => {
                 let read = |(name, offset, form): &(Vec<u8>, usize, Self)| {
                     // SAFETY: members lie at their offsets inside the compound.
-                    Ok((name.clone(), unsafe { form.read(at.add(*offset), owner) }?))
+                    Ok((name.clone(), unsafe { form.read(at.add(*offset), owner, path_of) }?))
                 };
                 Inside::Members(members.iter().map(read).collect::<Result<_>>()?)
             }
@@ -132,27 +138,28 @@ impl Form {
     }
 }
 
-/// Path of what a reference leads to. Where the library finds nothing there is nothing to tell.
+/// What a reference leads to. Where the library finds nothing there is nothing to tell.
 ///
 /// # Safety
 /// `at` points to a reference of this kind of the file that `owner` belongs to.
-unsafe fn path(kind: ReferenceKind, at: *const u8, owner: &Attr) -> Vec<u8> {
+unsafe fn target(kind: ReferenceKind, at: *const u8, owner: &Attr) -> Result<Option<Address>> {
     let what = "follow a reference";
-    let old = |kind: H5R_type_t| {
-        // SAFETY: the caller passes a reference of this kind; buffer and size are those of `read_string`.
-        read_string(what, |buffer, size| unsafe { H5Rget_name(owner.0.raw(), kind, at.cast(), buffer, size) })
-    };
-    match kind {
-        ReferenceKind::Object => old(H5R_type_t::H5R_OBJECT1),
-        ReferenceKind::Region => old(H5R_type_t::H5R_DATASET_REGION1),
+    let object = match kind {
+        ReferenceKind::Object => {
+            // SAFETY: object references are eight bytes: the address of the object, little-endian.
+            let address = u64::from_le_bytes(unsafe { at.cast::<[u8; 8]>().read_unaligned() });
+            return Ok(Some(Address(address)));
+        }
+        // SAFETY: the caller passes a region reference; the library finds none in zeros.
+        ReferenceKind::Region => made(what, || unsafe {
+            H5Rdereference2(owner.0.raw(), H5P_DEFAULT, H5R_type_t::H5R_DATASET_REGION1, at.cast())
+        }),
         ReferenceKind::Modern => {
             // SAFETY: the caller passes an `H5R_ref_t`, perhaps unaligned; the copy is not released.
             let reference = unsafe { at.cast::<H5R_ref_t>().read_unaligned() };
-            // SAFETY: buffer and size are those of `read_string`.
-            read_string(what, |buffer, size| unsafe {
-                H5Rget_obj_name(&raw const reference, H5P_DEFAULT, buffer, size)
-            })
+            // SAFETY: as above.
+            made(what, || unsafe { H5Ropen_object(&raw const reference, H5P_DEFAULT, H5P_DEFAULT) })
         }
-    }
-    .unwrap_or_default()
+    };
+    object.ok().map(|id| Object(id).address()).transpose()
 }

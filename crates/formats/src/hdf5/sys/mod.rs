@@ -26,7 +26,7 @@ pub(crate) use inside::Inside;
 pub(crate) use link::{Link, LinkTarget};
 pub(crate) use memory::{Memory, References};
 pub(crate) use object::{Address, Group, Object, ObjectKind};
-pub(crate) use plist::{DatasetLayout, Plist, forget_filter, pretend_filter};
+pub(crate) use plist::{DatasetLayout, Plist, forget_filter, has_filter, pretend_filter};
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString};

@@ -8,7 +8,7 @@ use hdf5_metno_sys::h5i::hid_t;
 use hdf5_metno_sys::h5p::*;
 use hdf5_metno_sys::h5t::H5T_cset_t;
 use hdf5_metno_sys::h5z::{
-    H5Z_FILTER_ALL, H5Z_FLAG_OPTIONAL, H5Z_FLAG_REVERSE, H5Z_class2_t, H5Zregister, H5Zunregister,
+    H5Z_FILTER_ALL, H5Z_FLAG_OPTIONAL, H5Z_FLAG_REVERSE, H5Z_class2_t, H5Zfilter_avail, H5Zregister, H5Zunregister,
 };
 
 use super::{Datatype, Id, call, locked, made};
@@ -321,6 +321,13 @@ pub(crate) fn pretend_filter(id: u32, filter_name: &'static CStr) -> Result<()> 
     };
     // SAFETY: the library copies the class; its name and function are static.
     call("announce a filter", || unsafe { H5Zregister(std::ptr::from_ref(&class).cast()) }).map(|_| ())
+}
+
+/// True if the library can decode with this filter, by itself or by a plugin that it finds.
+pub(crate) fn has_filter(id: u32) -> bool {
+    let Ok(id) = c_int::try_from(id) else { return false };
+    // SAFETY: no pointers are involved.
+    locked(|| unsafe { H5Zfilter_avail(id) } > 0)
 }
 
 /// Undoes [`pretend_filter`]. False if open datasets still use the filter.

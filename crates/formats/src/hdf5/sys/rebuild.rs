@@ -16,6 +16,9 @@ use hdf5_metno_sys::h5t::*;
 use super::{Class, DatasetLayout, Datatype, Memory, Plist, Space, call, locked, made};
 use knarr_core::error::{Error, Result};
 
+/// Longer paths no system has.
+const LONGEST_NAME: usize = 64 << 10;
+
 /// A string that the library allocated, as bytes; it is freed.
 fn owned_string(pointer: *mut c_char) -> Result<Vec<u8>> {
     if pointer.is_null() {
@@ -217,8 +220,8 @@ impl Datatype {
 
 impl Plist {
     /// Dataset creation properties equal to these, with a layout that can be stored in the oldest form that serves.
-    /// `datatype` is that of the dataset.
-    pub(crate) fn rebuilt_for_dataset(&self, datatype: &Datatype) -> Result<Self> {
+    /// `datatype` is that of the dataset. Values in external raw files stay there if `in_place`.
+    pub(crate) fn rebuilt_for_dataset(&self, datatype: &Datatype, in_place: bool) -> Result<Self> {
         locked(|| {
             let what = "copy a dataset's properties";
             let layout = self.layout()?;
@@ -237,6 +240,7 @@ impl Plist {
                     // SAFETY: the list is open.
                     call(what, || unsafe { H5Pset_layout(new.0.raw(), H5D_layout_t::H5D_COMPACT) })?;
                 }
+                DatasetLayout::External if in_place => self.copy_external(&new)?,
                 // Values in external raw files move into the output: a relative name would not find them from there.
                 DatasetLayout::Contiguous | DatasetLayout::Virtual | DatasetLayout::External => {}
             }
@@ -263,6 +267,34 @@ impl Plist {
             call(what, || unsafe { H5Pset_attr_phase_change(to, a, b) })?;
             Ok(new)
         })
+    }
+
+    /// Copies the names of external raw files, and where in them values lie.
+    fn copy_external(&self, to: &Self) -> Result<()> {
+        let what = "copy the names of external files";
+        // SAFETY: the list is open.
+        let count = call(what, || unsafe { H5Pget_external_count(self.0.raw()) })?;
+        for n in 0..u32::try_from(count).unwrap_or(0) {
+            let mut name = vec![0u8; LONGEST_NAME];
+            let (mut offset, mut size) = (0, 0);
+            // SAFETY: the list is open, `name` has room for as many bytes as are announced, the places are valid.
+            call(what, || unsafe {
+                H5Pget_external(
+                    self.0.raw(),
+                    n,
+                    name.len() - 1,
+                    name.as_mut_ptr().cast(),
+                    &raw mut offset,
+                    &raw mut size,
+                )
+            })?;
+            if name.iter().position(|&byte| byte == 0) == Some(LONGEST_NAME - 1) {
+                return Err(Error::unsupported("the name of an external file is too long"));
+            }
+            // SAFETY: the list is open; `name` ends in NUL and outlives the call.
+            call(what, || unsafe { H5Pset_external(to.0.raw(), name.as_ptr().cast(), offset, size) })?;
+        }
+        Ok(())
     }
 
     fn copy_fill(&self, to: &Self, datatype: &Datatype) -> Result<()> {
