@@ -134,6 +134,31 @@ def test_encodings_are_taken_by_xarray(tmp_path, dataset, engine):
     assert bits(back["n"].values) == bits(dataset["n"].values)
 
 
+@pytest.mark.parametrize("engine", ["h5netcdf", "netcdf4", "zarr"])
+def test_encodings_keep_how_a_file_that_was_opened_stores_its_values(tmp_path, field, engine):
+    """xarray drops a variable's own encoding for the one it is given."""
+    masked = field.copy()
+    masked.flat[::3] = np.nan
+    source = xarray.Dataset({name: (("z", "y", "x"), masked) for name in ("T", "U")}, {"crs": ((), 0)})
+    source["T"].attrs["grid_mapping"] = "crs"
+    fills = {name: {"_FillValue": np.float32(-999)} for name in ("T", "U")}
+    source.to_netcdf(tmp_path / "in.nc", encoding={**fills, "U": fills["U"] | {"scale_factor": np.float32(0.5)}})
+    with xarray.open_dataset(tmp_path / "in.nc", decode_coords="all") as opened:
+        encoding = knarr.encoding(opened, engine=engine)
+        assert "T" in encoding and "U" not in encoding
+        if engine == "zarr":
+            opened.to_zarr(tmp_path / "out", encoding=encoding, zarr_format=3, consolidated=False)
+        else:
+            opened.to_netcdf(tmp_path / "out", engine=engine, encoding=encoding)
+    plain = xarray.open_dataset(tmp_path / "in.nc", decode_cf=False)
+    options = {"consolidated": False} if engine == "zarr" else {}
+    with xarray.open_dataset(tmp_path / "out", engine=engine, decode_cf=False, **options) as back:
+        for name in ("T", "U"):
+            assert bits(back[name].values) == bits(plain[name].values)
+            assert back[name].attrs["_FillValue"] == -999
+        assert back["T"].attrs["grid_mapping"] == "crs"
+
+
 def test_wishes_for_variables_refine_those_for_all(tmp_path, field):
     source, output = tmp_path / "in.h5", tmp_path / "out.h5"
     # With noise: rounding gains something in every variable.

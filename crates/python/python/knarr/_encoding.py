@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 Engine = Literal["h5netcdf", "netcdf4", "zarr"]
 
 SHUFFLE, DEFLATE, BZIP2, ZSTD, BLOSC = 2, 1, 307, 32015, 32001
+# How missing values are stored and which variables are related, in a variable's own encoding. xarray drops all of that
+# for the encoding it is given.
+CARRIED = (
+    "_FillValue", "missing_value",
+    "bounds", "cell_measures", "climatology", "formula_terms", "geometry", "grid_mapping",
+    "interior_ring", "node_coordinates", "node_count", "part_node_count",
+)  # fmt: skip
+PACKED = ("scale_factor", "add_offset")
 BLOSC_CODECS = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 
 
@@ -29,7 +37,8 @@ def encoding(
     >>> ds.to_netcdf("out.nc", engine="h5netcdf", encoding=knarr.encoding(ds, engine="h5netcdf"))
 
     The best chain that the engine can express is taken: xarray's engines know shuffle with one compressor
-    (``h5netcdf``, which needs ``import hdf5plugin``), the compressors of netCDF-C (``netcdf4``), or Zarr codecs.
+    (``h5netcdf``, which needs ``import hdf5plugin``), the compressors of netCDF-C (``netcdf4``), or Zarr codecs. Fill
+    values and the names of related variables in a variable's own encoding stay.
     """
     writers = {"h5netcdf": _h5netcdf, "netcdf4": _netcdf4, "zarr": _zarr}
     if engine not in writers:
@@ -39,7 +48,8 @@ def encoding(
     for name, variable in ds.variables.items():
         values = np.asarray(variable.values)
         stored = np.dtype(variable.encoding.get("dtype", values.dtype))
-        if stored != values.dtype or values.dtype.kind not in "iuf" or values.nbytes < 2048:
+        is_packed = stored != values.dtype or any(key in variable.encoding for key in PACKED)
+        if is_packed or values.dtype.kind not in "iuf" or values.nbytes < 2048:
             # xarray packs or decodes such a variable on the way; what is written is not what is at hand.
             continue
         choice = advise_values(values, "zarr" if engine == "zarr" else "nc", wishes, *fills_of(variable))
@@ -50,7 +60,8 @@ def encoding(
                 forms = json.loads(_knarr.chain_forms(candidate["chain"], dtype, list(chunk)))
                 keys = writers[engine](forms, chunk)
                 if keys is not None:
-                    found[str(name)] = keys
+                    own = variable.encoding
+                    found[str(name)] = keys | {key: own[key] for key in CARRIED if key in own}
                     break
     return found
 
