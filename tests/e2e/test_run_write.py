@@ -304,6 +304,51 @@ def test_chunks_that_the_program_writes_itself(run):
             assert all(chunk.filter_mask == 0 and chunk.size < FIELD[0].nbytes for chunk in chunks)
 
 
+def test_chunks_that_the_program_writes_itself_under_another_name(run):
+    """A file that is renamed, a dataset that is moved or has several names: they are the same as before."""
+    run(
+        *script("""
+        with h5py.File("a.h5", "w") as file:
+            for name in ("T", "U", "V"):
+                file.create_dataset(name, data=FIELD, chunks=(1, 128, 256))
+            file.move("T", "moved")
+            file["second"] = file["U"]
+        os.rename("a.h5", "b.h5")
+        with h5py.File("b.h5", "a") as file:
+            for name in ("moved", "second", "V"):
+                file[name].id.write_direct_chunk((0, 0, 0), FIELD[7].tobytes())
+        """),
+        config=WRITE,
+    )
+    with h5py.File(run.folder / "b.h5") as file:
+        for name in ("moved", "second", "V"):
+            assert np.array_equal(file[name][0], FIELD[7]) and np.array_equal(file[name][1:], FIELD[1:])
+
+
+def test_chunks_of_a_file_that_took_the_name_of_another(run):
+    """What the program encoded itself stays as it is, though an earlier file of that name was given filters."""
+    run(
+        *script("""
+        import zlib
+        with h5py.File("a.h5", "w") as file:
+            file.create_dataset("T", data=FIELD, chunks=(1, 128, 256))
+        with h5py.File("b.h5", "w") as file:
+            file.create_dataset("T", data=FIELD, chunks=(1, 128, 256), compression="gzip")
+        os.rename("b.h5", "a.h5")
+        with h5py.File("a.h5", "a") as file:
+            file["T"].id.write_direct_chunk((0, 0, 0), zlib.compress(FIELD[7].tobytes()))
+            assert np.array_equal(file["T"][0], FIELD[7])
+        os.remove("a.h5")
+        with h5py.File("c.h5", "w") as file:  # which may get the inode of the one before
+            dataset = file.create_dataset("T", data=FIELD, chunks=(1, 128, 256), compression="gzip")
+            dataset.id.write_direct_chunk((0, 0, 0), zlib.compress(FIELD[7].tobytes()))
+        """),
+        config='[[file]]\npattern = "[ab]*.h5"\nwhen = "write"\n',
+    )
+    with h5py.File(run.folder / "c.h5") as file:
+        assert np.array_equal(file["T"][0], FIELD[7]) and np.array_equal(file["T"][1:], FIELD[1:])
+
+
 def test_identifiers_of_two_libraries_are_told_apart(run):
     """h5py and netCDF4 bring an HDF5 each; both count their datasets from the same number."""
     run(

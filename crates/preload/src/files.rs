@@ -21,6 +21,8 @@ struct Open {
     /// As the program calls it, which is what HDF5 tells of it.
     named: Vec<u8>,
     path: PathBuf,
+    /// Device and inode.
+    identity: Option<(u64, u64)>,
     /// Number of its rule, if it is to be compressed as it is written.
     rule: Option<usize>,
 }
@@ -76,7 +78,8 @@ impl Opening {
         let rule = (rule.route == Route::Compress && rule.when == When::Write).then_some(number);
         self.run.tell(Event::Opened { path: path.clone(), created: self.created });
         if let Some(mut files) = files() {
-            files.push(Open { id, named: self.named, path, rule });
+            let identity = identity_of(&path);
+            files.push(Open { id, named: self.named, path, identity, rule });
             count(&files);
         }
     }
@@ -104,6 +107,16 @@ pub(crate) fn compressed(named: &[u8]) -> Option<(PathBuf, usize)> {
     files.iter().rev().find(|open| open.named == named).and_then(|open| Some((open.path.clone(), open.rule?)))
 }
 
+/// Device and inode of the file that the program calls `named`, also if it was opened under a name that no rule has.
+pub(crate) fn identity(named: &[u8]) -> Option<(u64, u64)> {
+    let known = files()?.iter().rev().find(|open| open.named == named).map(|open| open.identity);
+    known.unwrap_or_else(|| identity_of(Path::new(OsStr::from_bytes(named))))
+}
+
+fn identity_of(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
 /// To be called after the file `id`, or all files, were closed. `reader` is what the program's HDF5 can read.
 pub(crate) fn closed(id: Option<Hid>, reader: Reader) {
     let (Some(mut files), Some(run)) = (files(), run()) else { return };
@@ -115,7 +128,7 @@ pub(crate) fn closed(id: Option<Hid>, reader: Reader) {
     for Open { path, .. } in gone {
         let still_open = is_open(&path);
         // The name may be gone as soon as the program goes on.
-        let identity = std::fs::metadata(&path).ok().map(|file| (file.dev(), file.ino()));
+        let identity = identity_of(&path);
         run.tell(Event::Closed { path, still_open, reader, identity });
     }
 }

@@ -4,7 +4,6 @@
 //! the filters that it does not know of.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,8 +20,9 @@ static ANY: AtomicBool = AtomicBool::new(false);
 pub(crate) enum Dataset {
     /// As long as it is open, in the HDF5 at this address: each counts its identifiers by itself.
     Open(usize, Hid),
-    /// By its file and its path there, when it is opened again.
-    Named(PathBuf, String),
+    /// By its file (device and inode) and its address there, when it is opened again: names change, and there may be
+    /// several.
+    Stored((u64, u64), [u64; 2]),
 }
 
 impl Dataset {
@@ -30,8 +30,10 @@ impl Dataset {
         Self::Open(std::ptr::from_ref(host) as usize, id)
     }
 
-    pub(crate) fn named(file: &Path, path: &str) -> Self {
-        Self::Named(file.to_owned(), path.to_owned())
+    /// `None` if HDF5 does not tell. To be asked quietly.
+    pub(crate) fn stored(host: &Host, id: Hid) -> Option<Self> {
+        let file = files::identity(&lists::file_name(host, id)?)?;
+        Some(Self::Stored(file, lists::address(host, id)?))
     }
 }
 
@@ -56,12 +58,30 @@ pub(crate) fn any() -> bool {
     ANY.load(Ordering::Relaxed)
 }
 
+/// Forgets which datasets are open: the HDF5 `host` was closed and begins to count anew.
+pub(crate) fn library_closed(host: &Host) {
+    let here = std::ptr::from_ref(host) as usize;
+    forget(|dataset| matches!(dataset, Dataset::Open(place, _) if *place == here));
+}
+
+/// Forgets the datasets of a file that was just created: it may have the inode of one that was removed or emptied.
+pub(crate) fn file_created(named: &[u8]) {
+    if let Some(new) = any().then(|| files::identity(named)).flatten() {
+        forget(|dataset| matches!(dataset, Dataset::Stored(file, _) if *file == new));
+    }
+}
+
+fn forget(is_gone: impl Fn(&Dataset) -> bool) {
+    if let Some(mut given) = any().then(|| patient(&GIVEN)).flatten()
+        && let Some(given) = given.as_mut()
+    {
+        given.retain(|dataset, _| !is_gone(dataset));
+    }
+}
+
 /// The number of filters that an open dataset was given; `None` if it was given none. To be asked quietly.
 pub(crate) fn of(host: &Host, dataset: Hid) -> Option<u32> {
-    find(&Dataset::open(host, dataset)).or_else(|| {
-        let (path, _) = files::compressed(&lists::file_name(host, dataset)?)?;
-        find(&Dataset::named(&path, &lists::object_name(host, dataset)?))
-    })
+    find(&Dataset::open(host, dataset)).or_else(|| find(&Dataset::stored(host, dataset)?))
 }
 
 fn find(dataset: &Dataset) -> Option<u32> {

@@ -61,6 +61,10 @@ pub(crate) unsafe extern "C" fn file_create(
     // SAFETY: the caller's own arguments.
     let id = unsafe { real(name, flags, creation, access) };
     opened(opening, id);
+    if id >= 0 {
+        // SAFETY: as above.
+        guard((), || given::file_created(unsafe { bytes(name) }));
+    }
     id
 }
 
@@ -111,7 +115,9 @@ pub(crate) unsafe extern "C" fn close_library(caller: usize) -> Herr {
     let host = Host::of(caller);
     let Some(real) = host.close_library else { return -1 };
     // SAFETY: no arguments.
-    closing(host, None, |_| true, || unsafe { real() })
+    let result = closing(host, None, |_| true, || unsafe { real() });
+    guard((), || given::library_closed(host));
+    result
 }
 
 /// Makes a call that may close the file `id`, or all files. `closed` tells from its result whether it did.
@@ -255,7 +261,7 @@ fn create(host: &Host, request: &Request, changed: impl Fn(&Lists<'_>) -> Hid, p
         return plain();
     }
     let attempt = guard(None, || host.quietly(|host| Attempt::make(host, request, changed)).flatten());
-    let Some(Attempt { run, path, name, created }) = attempt else { return plain() };
+    let Some(Attempt { run, path, created }) = attempt else { return plain() };
     let (id, filters, given) = match created {
         Ok(Created { id, filters, given }) => (id, filters, given),
         Err(why) => (plain(), 0, Given::Nothing(why)),
@@ -264,7 +270,9 @@ fn create(host: &Host, request: &Request, changed: impl Fn(&Lists<'_>) -> Hid, p
     if id >= 0 {
         guard((), || {
             given::note(Dataset::open(host, id), filters);
-            given::note(Dataset::named(&path, &name), filters);
+            if let Some(stored) = host.quietly(|host| Dataset::stored(host, id)).flatten() {
+                given::note(stored, filters);
+            }
             run.tell(Event::Created { path, given });
         });
     }
@@ -275,8 +283,6 @@ fn create(host: &Host, request: &Request, changed: impl Fn(&Lists<'_>) -> Hid, p
 struct Attempt {
     run: &'static Run,
     path: PathBuf,
-    /// Of the dataset in its file.
-    name: String,
     /// The dataset, or why the plain call is to be made.
     created: Result<Created, String>,
 }
@@ -305,7 +311,7 @@ impl Attempt {
             let usual = change.usual(variable.dtype).ok_or_else(|| why.clone())?;
             Created::with(host, request, &usual, Given::Usual(why), &create)
         });
-        Some(Self { run, path, name, created })
+        Some(Self { run, path, created })
     }
 }
 

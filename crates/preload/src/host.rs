@@ -77,6 +77,7 @@ functions! {
     creation_of = c"H5Dget_create_plist" (Hid) -> Hid;
     file_name = c"H5Fget_name" (Hid, *mut c_char, usize) -> isize;
     object_name = c"H5Iget_name" (Hid, *mut c_char, usize) -> isize;
+    object_info = c"H5Gget_objinfo" (Hid, *const c_char, c_int, *mut c_void) -> Herr;
     file_of = c"H5Iget_file_id" (Hid) -> Hid;
     file_intent = c"H5Fget_intent" (Hid, *mut c_uint) -> Herr;
     file_access = c"H5Fget_access_plist" (Hid) -> Hid;
