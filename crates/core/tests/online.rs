@@ -84,6 +84,27 @@ fn bounds_hold_for_every_kind_of_chunk_in_both_byte_orders() {
 }
 
 #[test]
+fn zeros_beyond_the_edge_do_not_widen_a_range() {
+    let quality = Quality { max_range_error: Some(0.01), ..Quality::LOSSLESS };
+    for endian in [Endian::Little, Endian::Big] {
+        let spec = ArraySpec { endian, ..ArraySpec::new(DType::F32, [1000]) };
+        let part = ArraySpec { shape: vec![300], ..spec.clone() };
+        let (online, words) = (online(), words(quality, &spec));
+        // Values from 290 to 310 in less than a third of the chunk.
+        let values = (0..1000u16).map(|i| if i < 300 { 300.0 + 10.0 * (f32::from(i) * 0.03).sin() } else { 0.0 });
+        let mut raw: Vec<u8> = values.flat_map(f32::to_le_bytes).collect();
+        if endian == Endian::Big {
+            swap_bytes(&mut raw, 4);
+        }
+        let mut out = Vec::new();
+        online.encode(&words, &raw, &mut out).unwrap();
+        let back = decoded(&out);
+        assert_ne!(back, raw);
+        quality.bound_of(&part, &raw[..1200]).unwrap().check(&part, &raw[..1200], &back[..1200]).unwrap();
+    }
+}
+
+#[test]
 fn equal_sequences_give_equal_bytes_and_other_datasets_do_not_matter() {
     let (spec, chunks) = chunks(DType::F32, &[20, 50, 21]);
     let lossless = words(Quality::LOSSLESS, &spec);

@@ -234,7 +234,10 @@ impl Job<'_> {
     /// The quality resolved for this chunk. A fraction of the range is one of the chunk's own range, which keeps that
     /// of the variable's, too; `None` if nothing may change.
     fn bound(&self) -> Option<Bound> {
-        self.wishes.quality.bound_of(self.spec, self.raw).filter(|bound| bound.abs > 0.0)
+        let mut valid = self.spec.clone();
+        // Zeros are no part of it: HDF5 puts them where a chunk is beyond the edge or was not written yet.
+        valid.fills.push(0);
+        self.wishes.quality.bound_of(&valid, self.raw).filter(|bound| bound.abs > 0.0)
     }
 
     /// The best chain for this chunk, found in about `seconds` of trials, given what earlier chunks taught.
