@@ -134,6 +134,18 @@ def test_encodings_are_taken_by_xarray(tmp_path, dataset, engine):
     assert bits(back["n"].values) == bits(dataset["n"].values)
 
 
+def test_a_chunk_of_the_hdf5_filter_is_a_frame(tmp_path, field):
+    """Its byte order is that of the dataset; elements that are no numbers are refused in words."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name, values in {"little": field, "big": field.astype(">f4"), "text": np.full(9, b"seven..")}.items():
+            file.create_dataset(name, data=values, chunks=values.shape, **knarr.hdf5())
+        frames = {name: one.id.read_direct_chunk((0,) * one.ndim)[1] for name, one in file.items()}
+    for name in ("little", "big"):
+        assert bits(knarr.decompress(frames[name])) == bits(field)
+    with pytest.raises(knarr.KnarrError, match="opaque"):
+        knarr.decompress(frames["text"])
+
+
 @pytest.mark.parametrize("engine", ["h5netcdf", "netcdf4", "zarr"])
 def test_encodings_keep_how_a_file_that_was_opened_stores_its_values(tmp_path, field, engine):
     """xarray drops a variable's own encoding for the one it is given."""

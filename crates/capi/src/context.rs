@@ -1,6 +1,6 @@
 //! The context: what was asked for, with the codecs to do it. Everything here is safe; pointers end in [`crate::abi`].
 
-use knarr_core::array::{ArraySpec, ArrayView};
+use knarr_core::array::{ArraySpec, ArrayView, Endian, swap_bytes};
 use knarr_core::client_data::Wishes;
 use knarr_core::codec::Loss;
 use knarr_core::engine::Engine;
@@ -76,10 +76,15 @@ impl knarr_context {
         self.decode(&frame)
     }
 
+    /// Values in the byte order of this machine: the HDF5 filter makes frames of both.
     fn decode(&self, frame: &Frame<'_>) -> Result<Vec<u8>> {
         reserve(frame.array.byte_len())?;
         let mut out = Vec::new();
         self.codecs.decode(frame, &mut out)?;
+        let own = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
+        if frame.array.endian != own {
+            swap_bytes(&mut out, frame.array.dtype.size());
+        }
         Ok(out)
     }
 
@@ -182,6 +187,21 @@ mod tests {
         assert_eq!(cut("abcdef", 6), "abcdef");
         assert_eq!(cut("abcdefg", 6), "abc...");
         assert_eq!(cut("aéééé", 6), "aé...");
+    }
+
+    #[test]
+    fn values_come_in_the_byte_order_of_the_machine() {
+        let context = knarr_context::new(&knarr_hints::UNSTATED).unwrap();
+        let values: Vec<u32> = (0..1000).collect();
+        let native: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+        for (endian, bytes) in [
+            (Endian::Big, values.iter().flat_map(|value| value.to_be_bytes()).collect::<Vec<u8>>()),
+            (Endian::Little, values.iter().flat_map(|value| value.to_le_bytes()).collect()),
+        ] {
+            let spec = ArraySpec { endian, ..ArraySpec::new(knarr_core::array::DType::U32, [1000]) };
+            let frame = context.compress(spec, &bytes).unwrap();
+            assert_eq!(context.decompress(&frame, native.len()).unwrap(), native);
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Arrays in memory: advise, compress, decompress. The GIL is released while codecs run.
 
-use knarr_core::array::{ArraySpec, ArrayView, DType, Endian};
+use knarr_core::array::{ArraySpec, ArrayView, DType, Endian, swap_bytes};
 use knarr_core::chain::{Chain, ChainSpec};
 use knarr_core::choose::Target;
 use knarr_core::error::{Error, Result};
@@ -79,9 +79,17 @@ pub(crate) fn compress<'py>(
 pub(crate) fn decompress<'py>(py: Python<'py>, packed: &[u8]) -> PyResult<(Bound<'py, PyBytes>, String, Vec<usize>)> {
     let outcome = || -> Result<(Vec<u8>, String, Vec<usize>)> {
         let frame = frame::read(packed)?;
+        let array = &frame.array;
+        if !array.dtype.is_number() {
+            return Err(Error::unsupported(format!("a frame of elements of type {}", array.dtype)));
+        }
         let mut out = Vec::new();
         CODECS.decode(&frame, &mut out)?;
-        Ok((out, frame.array.dtype.to_string(), frame.array.shape.clone()))
+        // The HDF5 filter makes frames of both byte orders.
+        if array.endian == Endian::Big {
+            swap_bytes(&mut out, array.dtype.size());
+        }
+        Ok((out, array.dtype.to_string(), array.shape.clone()))
     };
     py.detach(outcome).map(|(bytes, dtype, shape)| (PyBytes::new(py, &bytes), dtype, shape)).map_err(raise)
 }
