@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -76,7 +77,7 @@ def test_programs_go_on_from_each_others_checkpoints(tmp_path: Path) -> None:
     assert step == 20 and np.allclose(found, heat(20), rtol=1e-13, atol=1e-300)
     assert sets_in(sets) == ["step_10", "step_20"]
     assert "from step 20 of 1 ranks" in run(program, sets, 30).stdout
-    python = run(os.environ.get("KNARR_PYTHON", "python3"), EXAMPLES / "python" / "heat.py", sets, 45)
+    python = run(os.environ.get("KNARR_PYTHON", sys.executable), EXAMPLES / "python" / "heat.py", sets, 45)
     assert "from step 30 of 1 ranks" in python.stdout
     fortran = fortran_program(tmp_path, EXAMPLES / "fortran" / "heat.F90")
     assert "from step 40 of 1 ranks" in run(fortran, sets, 60).stdout
@@ -112,7 +113,7 @@ def test_python_programs_go_on_under_mpi(tmp_path: Path, name: str) -> None:
             (tmp_path / "libmpi.so.12").symlink_to(library)
             environment["LD_LIBRARY_PATH"] = str(tmp_path)
     for number, ranks in enumerate((3, 2)):
-        python = os.environ.get("KNARR_PYTHON", "python3")
+        python = os.environ.get("KNARR_PYTHON", sys.executable)
         program = [*mpi(name, ranks), python, "-m", "mpi4py", EXAMPLES / "python" / "heat.py", sets]
         done = run(*program, 20 * (number + 1), "--mpi", env=environment)
         assert done.stdout.count("from step 20 of 3 ranks") == (2 if number else 0)

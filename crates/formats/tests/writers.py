@@ -254,6 +254,14 @@ def zarr_stores(directory):
         json.dump(expected, file)
 
 
+def strict(attributes):
+    """Attributes in words that strict JSON has: no NaN, no infinities."""
+    return {
+        name: repr(value) if isinstance(value, float) and not np.isfinite(value) else value
+        for name, value in attributes.items()
+    }
+
+
 def read(store):
     import xarray
     import zarr
@@ -273,12 +281,10 @@ def read(store):
                     "shape": list(values.shape),
                     "bytes": values.tobytes().hex(),
                     "fill": fill.tobytes().hex(),
-                    "attributes": dict(array.attrs),
+                    "attributes": strict(array.attrs),
                     "dimensions": array.metadata.dimension_names,
                 }
-        # NaN is none in strict JSON.
-        attributes = {name: repr(value) if value != value else value for name, value in group.attrs.items()}
-        return {"arrays": found, "attributes": attributes}
+        return {"arrays": found, "attributes": strict(group.attrs)}
 
     result = {}
     with warnings.catch_warnings(record=True) as caught:
