@@ -198,7 +198,8 @@ impl Rows {
     /// Inverse of [`Rows::encode`].
     #[inline(always)]
     pub(super) fn decode<W: Word>(&self, order: Order, residuals: &[W::Bytes], out: &mut [W::Bytes]) {
-        let mut line = vec![W::default(); self.len];
+        // A damaged header may claim rows of any length: no more memory than there is data for.
+        let mut line = vec![W::default(); self.len.min(residuals.len())];
         for (index, row) in residuals.chunks_exact(self.len).enumerate() {
             line.iter_mut().zip(row).for_each(|(sum, x)| *sum = W::from_le(*x).unzigzag());
             accumulate(&mut line);
@@ -219,5 +220,18 @@ fn accumulate<W: Word>(line: &mut [W]) {
     for value in line {
         sum = sum.plus(*value);
         *value = sum;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_longer_than_the_data_take_no_memory() {
+        let step = Prepared::<u32> { rows: Rows::new(&[1 << 60], 1, false), order: Order::Integer, word: PhantomData };
+        let mut out = Vec::new();
+        step.decode(&[1, 2, 3, 4], usize::MAX, &mut out).unwrap();
+        assert_eq!(out.len(), 4);
     }
 }
