@@ -319,3 +319,24 @@ fn at_the_least_energy_a_mask_is_said_once_and_values_are_left_alone() {
         assert!(out.len() * 39 < raw.len() * 10, "{} of {}", out.len(), raw.len());
     }
 }
+
+#[test]
+fn at_the_least_energy_datasets_of_any_shape_may_follow_each_other() {
+    let encode = |online: &Online, shape: &[usize], pattern: Pattern| {
+        let sample = sample(DType::F32, shape, pattern, 3);
+        let mut out = Vec::new();
+        online.encode(&energy(&sample.spec), &sample.bytes, &mut out).unwrap();
+        assert_eq!(decoded(&out), sample.bytes, "{shape:?} {pattern:?}");
+    };
+    let shapes: [&[usize]; 5] = [&[12, 90, 181], &[12, 90, 180], &[90 * 181], &[1, 3, 1, 90, 181], &[700, 30]];
+    for pattern in PATTERNS {
+        for first in shapes {
+            let online = online();
+            // Whatever came before, another pattern or a chain that does not serve the shape: nothing is lost.
+            for (shape, pattern) in shapes.iter().flat_map(|shape| PATTERNS.map(|other| (shape, other))) {
+                encode(&online, shape, pattern);
+            }
+            encode(&online, first, pattern);
+        }
+    }
+}

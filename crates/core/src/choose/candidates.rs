@@ -1,5 +1,7 @@
 //! The chains worth considering, in one ordered list, and which of them an output can hold.
 
+use std::sync::LazyLock;
+
 use crate::array::ArraySpec;
 use crate::chain::{Chain, ChainSpec, StepSpec};
 use crate::codec::{CodecList, Loss, OptionValue, Reader};
@@ -85,7 +87,12 @@ const AFTER_ROUNDING: &[&str] = &[
 /// Chains for chunks of type and shape `input` that `target` can hold, in a fixed order. With a bound, chains
 /// that round come first and lossless ones follow: rounding must earn its place.
 pub fn candidates(codecs: &CodecList, input: &ArraySpec, target: Target, bound: Option<&Bound>) -> Vec<ChainSpec> {
-    all_chains(bound)
+    holdable(all_chains(bound), codecs, input, target)
+}
+
+/// Those of `chains` that serve chunks of type and shape `input` and that `target` can hold.
+pub fn holdable(chains: Vec<ChainSpec>, codecs: &CodecList, input: &ArraySpec, target: Target) -> Vec<ChainSpec> {
+    chains
         .into_iter()
         .filter(|spec| Chain::prepare(codecs, spec, input).is_ok_and(|chain| target.holds(&chain)))
         .filter(|spec| input.dtype.size() > 1 || !rearranges_single_bytes(spec))
@@ -94,6 +101,9 @@ pub fn candidates(codecs: &CodecList, input: &ArraySpec, target: Target, bound: 
 
 /// Every chain that may be considered, given this bound, before type and target are asked.
 pub fn all_chains(bound: Option<&Bound>) -> Vec<ChainSpec> {
+    // Read once: programs with many small datasets choose often.
+    static PARSED: LazyLock<Vec<ChainSpec>> =
+        LazyLock::new(|| LOSSLESS.iter().filter_map(|text| text.parse().ok()).collect());
     let mut texts: Vec<String> = Vec::new();
     if let Some(bound) = bound {
         let round = rounding(bound);
@@ -102,8 +112,7 @@ pub fn all_chains(bound: Option<&Bound>) -> Vec<ChainSpec> {
             texts.extend(["sz3", "zfp"].iter().filter_map(|name| lossy_step(name, bound)));
         }
     }
-    texts.extend(LOSSLESS.iter().map(|&chain| chain.to_owned()));
-    texts.iter().filter_map(|text| text.parse().ok()).collect()
+    texts.iter().filter_map(|text| text.parse().ok()).chain(PARSED.iter().cloned()).collect()
 }
 
 /// The candidate `chain`, which was made for another bound of the same kind, for `bound`.

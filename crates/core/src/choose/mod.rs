@@ -10,7 +10,7 @@ mod rounds;
 mod sample;
 mod trial;
 
-pub use candidates::{Target, all_chains, candidates, with_bound};
+pub use candidates::{Target, all_chains, candidates, holdable, with_bound};
 pub use look::look;
 pub use regret::{Regret, regret};
 pub use rounds::{Trials, run_rounds};

@@ -106,6 +106,12 @@ impl Memory {
         at
     }
 
+    /// The choice for the chunks most like `sketch`, and their distance.
+    pub(super) fn nearest(&self, sketch: &Sketch) -> Option<(f64, &Chosen)> {
+        let kinds = self.kinds.iter().map(|kind| (kind.sketch.distance(sketch), &kind.chosen));
+        kinds.reduce(|a, b| if b.0 < a.0 { b } else { a })
+    }
+
     /// The chain of a kind.
     pub(super) fn chain(&self, kind: usize) -> Option<&ChainSpec> {
         self.kinds.get(kind).map(|kind| &kind.chosen.chain)

@@ -2,9 +2,10 @@
 //!
 //! Every chunk becomes a frame whose chain was chosen from chunks of its own dataset. Chunks of a dataset are known by
 //! their client data; datasets with equal client data share a memory, which tells kinds of chunks apart by a cheap
-//! look ([`sketch`]), remembers a chain for each, and says when a choice is made again ([`memory`]). Speeds come from
-//! the profile, never from the clock: the same chunks in the same order give the same bytes. Where a program writes
-//! many chunks at once, threads encode them ([`whole`]).
+//! look ([`sketch`]), remembers a chain for each, and says when a choice is made again ([`memory`]). Where size does not
+//! count, a dataset begins with the chain of an earlier one whose chunks look alike: trials would cost more than they
+//! save. Speeds come from the profile, never from the clock: the same chunks in the same order give the same bytes.
+//! Where a program writes many chunks at once, threads encode them ([`whole`]).
 
 mod line;
 mod memory;
@@ -13,11 +14,13 @@ mod whole;
 
 pub use whole::WholeChunk;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::array::{ArraySpec, DType, is_constant};
 use crate::chain::{Chain, ChainSpec};
-use crate::choose::{Target, Trials, candidates, cut, expected_speed, look, predict, run_rounds, trial, with_bound};
+use crate::choose::{
+    Target, Trials, all_chains, cut, expected_speed, holdable, look, predict, run_rounds, trial, with_bound,
+};
 use crate::client_data::{Chunks, ClientData, Wishes};
 use crate::codec::Reader;
 use crate::engine::Engine;
@@ -40,7 +43,7 @@ const MOST_KEPT: usize = 4;
 /// Bytes of a chunk that a choice looks at, and that features are computed from: fewer where size counts for nothing.
 const SAMPLE: usize = 256 << 10;
 const FEATURES: usize = 64 << 10;
-const FEATURES_FOR_COST: usize = 16 << 10;
+const FEATURES_FOR_COST: usize = 8 << 10;
 /// Times that the sample may be encoded in a first choice, and where size counts for nothing: what trials take is a part
 /// of what is to be saved.
 const TRIALS: f64 = 6.0;
@@ -82,6 +85,9 @@ struct State {
     memory: Memory,
     /// The encoder of each kind in `memory`, as it was last needed.
     encoders: Vec<Option<Ready>>,
+    /// Datasets of the same type and wishes that were there before this one, until its first choice. None if size
+    /// counts: then a choice of its own pays.
+    kin: Vec<Weak<Dataset>>,
 }
 
 impl Dataset {
@@ -91,6 +97,15 @@ impl Dataset {
             Chunks::Array(spec) => spec.clone(),
             Chunks::Bytes => ArraySpec::new(DType::U8, [bytes]),
         }
+    }
+
+    /// Whether a chain that was chosen for this dataset may serve one of `chunks` with `wishes`.
+    fn is_like(&self, wishes: &Wishes, chunks: &Chunks) -> bool {
+        let same_type = match (&self.chunks, chunks) {
+            (Chunks::Array(own), Chunks::Array(other)) => (own.dtype, own.endian) == (other.dtype, other.endian),
+            (own, other) => own == other,
+        };
+        same_type && self.wishes == *wishes
     }
 
     /// Keeps what became of a chunk.
@@ -168,13 +183,30 @@ impl Online {
                     wishes.quality.validate(spec.dtype)?;
                 }
                 datasets.truncate(MOST_DATASETS - 1);
-                datasets.push(Arc::new(Dataset { words: words.to_vec(), wishes, chunks, state: Mutex::default() }));
+                let is_kin = |known: &&Arc<Dataset>| !wishes.goal.weighs_size() && known.is_like(&wishes, &chunks);
+                let kin = datasets.iter().filter(is_kin).map(Arc::downgrade).collect();
+                let state = Mutex::new(State { kin, ..State::default() });
+                datasets.push(Arc::new(Dataset { words: words.to_vec(), wishes, chunks, state }));
                 datasets.len() - 1
             }
         };
         datasets[..=at].rotate_right(1);
         datasets.first().cloned().ok_or_else(|| Error::internal("no dataset is remembered"))
     }
+}
+
+/// What was chosen in a dataset of `kin` for chunks most like `sketch`, if they are of the same kind.
+fn hearsay(kin: &[Weak<Dataset>], sketch: &Sketch) -> Option<Chosen> {
+    let mut nearest: Option<(f64, Chosen)> = None;
+    for known in kin.iter().filter_map(Weak::upgrade) {
+        let state = lock(&known.state);
+        if let Some((distance, chosen)) = state.memory.nearest(sketch)
+            && distance < nearest.as_ref().map_or(1.0, |(least, _)| *least)
+        {
+            nearest = Some((distance, chosen.clone()));
+        }
+    }
+    nearest.map(|(_, chosen)| chosen)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -202,7 +234,10 @@ impl Job<'_> {
             Decision::Use(kind) => kind,
             Decision::Choose { kind, seconds } => {
                 let learnt = state.memory.beliefs(kind);
-                let chosen = self.choose(bound.as_ref(), seconds.map(|seconds| seconds - OVERHEAD), learnt);
+                let serves = |chosen: &Chosen| Chain::prepare(&self.engine.codecs, &chosen.chain, self.spec).is_ok();
+                let heard = hearsay(&std::mem::take(&mut state.kin), &sketch).filter(serves);
+                let trials = seconds.map(|seconds| seconds - OVERHEAD);
+                let chosen = heard.unwrap_or_else(|| self.choose(bound.as_ref(), trials, learnt));
                 let kind = state.memory.chosen(kind, sketch, chosen);
                 state.encoders.resize_with(state.encoders.len().max(kind + 1), || None);
                 state.encoders[kind] = None;
@@ -246,7 +281,9 @@ impl Job<'_> {
         let sample = cut(self.spec, self.raw, SAMPLE);
         let looked_at = if goal.weighs_size() { FEATURES } else { FEATURES_FOR_COST };
         let subject = look(codecs, &[cut(&sample.0, &sample.1, looked_at)], bound);
-        let chains = candidates(codecs, self.spec, TARGET, bound);
+        let mut chains = all_chains(bound);
+        chains.retain(|chain| self.may_win(chain));
+        let chains = holdable(chains, codecs, self.spec, TARGET);
         let mut outlook = self.engine.predictor.outlook(&chains, &subject);
         if let Some(learnt) = learnt {
             let same_bound = |chain: &ChainSpec| bound.map_or_else(|| chain.clone(), |bound| with_bound(chain, bound));
@@ -270,6 +307,13 @@ impl Job<'_> {
             .or_else(|| best.map(|best| (best.chain.clone(), best.merits)))
             .unwrap_or_else(plain);
         Chosen { chain, speed: merits.encode * 1e6, seconds: budget + OVERHEAD, beliefs: outlook.beliefs }
+    }
+
+    /// False for a chain that would be worse than none even if it left nothing, where only cost counts.
+    fn may_win(&self, chain: &ChainSpec) -> bool {
+        let (codecs, profile, goal) = (&self.engine.codecs, &self.engine.profile, &self.wishes.goal);
+        let score = |chain: &ChainSpec, ratio: f64| goal.score(&profile.merits(codecs, chain, ratio));
+        goal.weighs_size() || score(chain, f64::INFINITY) > score(&ChainSpec::raw(), 1.0)
     }
 
     /// The chain [`UNSEARCHED`] and its merits, if size counts for nothing and it leaves no more of `samples` than
@@ -313,5 +357,50 @@ impl Job<'_> {
         let chain = CONSTANT.iter().filter_map(|text| text.parse().ok());
         let serves = |chain: &ChainSpec| Chain::prepare(&self.engine.codecs, chain, self.spec).is_ok();
         self.encoder(&chain.into_iter().find(serves).unwrap_or_default(), None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::CodecList;
+    use crate::frame;
+    use crate::testing::data::{Pattern, sample};
+
+    /// The chain that a chunk of a new dataset gets.
+    fn chain(online: &Online, goal: &str, dtype: DType, shape: &[usize], pattern: Pattern) -> String {
+        let sample = sample(dtype, shape, pattern, 5);
+        let wishes = Wishes { goal: goal.parse().unwrap(), ..Wishes::default() };
+        let words = ClientData { wishes, chunks: Some(Chunks::Array(sample.spec)) }.words().unwrap();
+        let mut out = Vec::new();
+        online.encode(&words, &sample.bytes, &mut out).unwrap();
+        frame::read(&out).unwrap().chain(&online.engine.codecs).unwrap().to_string()
+    }
+
+    /// An encoder that remembers one dataset, with a chain that nothing would choose by itself.
+    fn used(goal: &str) -> Online {
+        let online = Online::new(Engine { jobs: 1, ..Engine::new(CodecList::pure()) });
+        chain(&online, goal, DType::F32, &[40, 50], Pattern::Smooth);
+        {
+            let smooth = sample(DType::F32, &[40, 50], Pattern::Smooth, 5);
+            let sketch = Sketch::of(&smooth.spec, &smooth.bytes);
+            let dataset = lock(&online.datasets)[0].clone();
+            let memory = &mut lock(&dataset.state).memory;
+            let chosen = Chosen { chain: ODD.parse().unwrap(), ..memory.nearest(&sketch).unwrap().1.clone() };
+            memory.chosen(Some(0), sketch, chosen);
+        }
+        online
+    }
+
+    const ODD: &str = "lorenzo:2 | brotli:7";
+
+    #[test]
+    fn where_only_cost_counts_a_choice_serves_datasets_that_look_alike() {
+        let alike = |goal, shape: &[usize]| chain(&used(goal), goal, DType::F32, shape, Pattern::Smooth);
+        let odd = alike("energy", &[44, 50]);
+        assert!(odd.starts_with("lorenzo") && odd.ends_with("brotli:quality=7"), "{odd}");
+        assert_ne!(alike("balanced", &[44, 50]), odd, "size counts");
+        let differs = |dtype, pattern| chain(&used("energy"), "energy", dtype, &[44, 50], pattern) != odd;
+        assert!(differs(DType::F64, Pattern::Smooth) && differs(DType::F32, Pattern::Noise));
     }
 }
