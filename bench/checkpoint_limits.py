@@ -43,8 +43,10 @@ class PartialRestore:
     """Bytes read from the set to restore the largest variable, for the middle one of the ranks that hold it."""
 
     case: str
+    scheme: str
     variable: str
     raw: int
+    set_size: int
     packed: float
     """Its bytes by the ratio of its class, or of the whole set where no class has its name."""
     read: int
@@ -136,12 +138,12 @@ def size_of(variable: dict) -> int:
     return count
 
 
-def measure_partial(case: str, goal: list[str]) -> PartialRestore | None:
+def measure_partial(case: str, scheme: str, goal: list[str]) -> PartialRestore | None:
     """The last step; nothing for files in which Knarr knows no variables."""
     target, restored = WORKING / "set", WORKING / "restored"
     fresh(target, restored)
     step = steps_of(case)[-1]
-    measured(pack_command(case, step, target, "--no-base", *goal))
+    measured(pack_command(case, step, target, "--no-base", "--scheme", scheme, *goal))
     held = [
         (number, variable)
         for number, rank in enumerate(answer("info", target)["ranks"])
@@ -164,17 +166,19 @@ def measure_partial(case: str, goal: list[str]) -> PartialRestore | None:
         raise SystemExit(f"{case}: {largest['path']} of rank {middle} did not come back")
     index = sum(count for name, count in read.items() if name.startswith("manifest"))
     raw = size_of(largest)
-    return PartialRestore(case, largest["path"], raw, raw * share, sum(read.values()) - index, index)
+    packed, size = raw * share, bytes_of(target)
+    return PartialRestore(case, scheme, largest["path"], raw, size, packed, sum(read.values()) - index, index)
 
 
 def table(rows: list[PartialRestore]) -> str:
     lines = [
-        "| case | variable | raw kB | packed kB | read kB | times its packed bytes | index kB |",
-        "|---|---|---:|---:|---:|---:|---:|",
+        "| case | scheme | set MB | variable | raw kB | packed kB | read kB | times its packed bytes | index kB |",
+        "|---|---|---:|---|---:|---:|---:|---:|---:|",
     ]
     for row in rows:
+        kilobytes = " | ".join(f"{size / 1e3:.1f}" for size in (row.raw, row.packed, row.read))
         lines.append(
-            f"| {row.case} | {row.variable} | {row.raw / 1e3:.1f} | {row.packed / 1e3:.1f} | {row.read / 1e3:.1f} "
+            f"| {row.case} | {row.scheme} | {row.set_size / 1e6:.1f} | {row.variable} | {kilobytes} "
             f"| {row.times:.2f} | {row.index / 1e3:.1f} |"
         )
     return "\n".join(lines)

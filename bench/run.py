@@ -229,7 +229,8 @@ def run_checkpoint(options: argparse.Namespace, facts: dict[str, object]) -> Non
     sizes = [row for name in names for row in checkpoint.measure_sizes(name, goal, report)]
     peers = [row for name in names for row in checkpoint.measure_peers(name, goal, options.repeats, report)]
     jobs = [checkpoint_model.end_to_end(name, peers) for name in names]
-    partial = [row for name in names if (row := checkpoint_limits.measure_partial(name, goal))]
+    tried = [(name, scheme) for name in names for scheme in ("auto", "separate")]
+    partial = [row for each in tried if (row := checkpoint_limits.measure_partial(*each, goal))]
     memory = checkpoint_limits.measure_memory(options.max_mem)
     checkpoint.remove(checkpoint.WORKING)
     print(header(facts))

@@ -167,7 +167,7 @@ def test_a_netcdf_variable_and_the_dimension_of_its_name(knarr, tmp_path):
     assert {variable["path"] for variable in rank["variables"]} == {"/x", "/_nc4_non_coord_x"}
 
 
-@pytest.mark.parametrize("scheme", ["agnostic", "agnostic-block", "aware", "aware-block", "auto"])
+@pytest.mark.parametrize("scheme", ["agnostic", "agnostic-block", "aware", "aware-block", "separate", "auto"])
 def test_every_file_comes_back(knarr, files, tmp_path, scheme):
     packed = knarr.json("checkpoint", "pack", files, "-o", tmp_path / "set", "--scheme", scheme, "--group-size", "4")
     assert packed["ranks"] == RANKS and packed["files"] == 2 and not packed["carried_whole"]

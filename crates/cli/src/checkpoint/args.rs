@@ -44,7 +44,7 @@ pub(crate) struct Merging {
     /// Ranks that share a file of frames [default: 32]
     #[arg(long, value_name = "N")]
     pub(crate) group_size: Option<usize>,
-    /// agnostic, agnostic-block, aware, aware-block or auto [default: auto]
+    /// agnostic, agnostic-block, aware, aware-block, separate or auto [default: auto]
     #[arg(long, value_name = "SCHEME")]
     pub(crate) scheme: Option<String>,
     /// Bytes of the blocks of schemes with blocks [default: 4096]

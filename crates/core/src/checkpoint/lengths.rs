@@ -19,7 +19,7 @@ impl Decider<'_> {
     /// [`Order::span`] for a class whose pieces are merged in `order` and encoded with `chain`.
     pub(super) fn span(&self, class: &Class, order: Order, chain: &ChainSpec) -> u64 {
         if self.scheme != Scheme::Auto {
-            return 0;
+            return order.span;
         }
         // Every frame holds a part of each rank: fewer and longer ones cost a reader nothing.
         if order.together == MOST_TOGETHER {

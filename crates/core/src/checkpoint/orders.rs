@@ -37,8 +37,9 @@ const APART: Order = Order { together: 1, block: 0, span: 0 };
 impl Decider<'_> {
     /// The order of each class, and what was tried for it.
     pub(super) fn orders(&self, classes: &[Class], known: &[Option<Decision>]) -> Result<Vec<(Order, Tried)>> {
-        if let Some(order) = self.scheme.order(self.block_size) {
-            return Ok(vec![(order, Vec::new()); classes.len()]);
+        let fixed = |class: &Class| self.scheme.order(self.block_size, class.dtype).map(|order| (order, Vec::new()));
+        if let Some(orders) = classes.iter().map(fixed).collect() {
+            return Ok(orders);
         }
         // The largest classes first, until trials have seen as many bytes as there are to pack.
         let mut by_size: Vec<usize> = (0..classes.len()).filter(|&index| known.get(index) == Some(&None)).collect();

@@ -23,6 +23,8 @@ pub enum Scheme {
     Aware,
     /// Like variables, in turn a block of each.
     AwareBlock,
+    /// Every variable of every rank by itself: what a restore of one reads is what it needs.
+    Separate,
     /// What suits each class of variables, found on samples.
     #[default]
     Auto,
@@ -41,6 +43,8 @@ pub(super) const LARGEST_FRAME: u64 = 8 << 20;
 pub(super) const MIXED_FRAME: u64 = 1 << 20;
 /// Variables of this many bytes in a rank share frames with as many others as the order says, and no more.
 pub(super) const LARGE: u64 = 256 << 10;
+/// Bytes of frames in which no variable shares one with another.
+pub(super) const SEPARATE: u64 = 1;
 /// Ranks that may share a frame.
 pub(super) const MOST_TOGETHER: usize = 64;
 
@@ -72,10 +76,12 @@ impl Scheme {
         !matches!(self, Self::Agnostic | Self::AgnosticBlock)
     }
 
-    /// The order of all classes; `None` where each class has its own.
-    pub(super) fn order(self, block: u64) -> Option<Order> {
+    /// The order of a class of elements of type `dtype`; `None` where each class has its own.
+    pub(super) fn order(self, block: u64, dtype: DType) -> Option<Order> {
         match self {
-            Self::Agnostic | Self::Aware => Some(Order { together: 1, block: 0, span: 0 }),
+            // Bytes that are no numbers are no variables, which nobody restores alone.
+            Self::Separate if dtype != DType::U8 => Some(Order { together: 1, block: 0, span: SEPARATE }),
+            Self::Agnostic | Self::Aware | Self::Separate => Some(Order { together: 1, block: 0, span: 0 }),
             Self::AgnosticBlock | Self::AwareBlock => Some(Order { together: MOST_TOGETHER, block, span: 0 }),
             Self::Auto => None,
         }
@@ -89,6 +95,7 @@ impl fmt::Display for Scheme {
             Self::AgnosticBlock => "agnostic-block",
             Self::Aware => "aware",
             Self::AwareBlock => "aware-block",
+            Self::Separate => "separate",
             Self::Auto => "auto",
         })
     }
@@ -98,10 +105,10 @@ impl FromStr for Scheme {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let all = [Self::Agnostic, Self::AgnosticBlock, Self::Aware, Self::AwareBlock, Self::Auto];
+        let all = [Self::Agnostic, Self::AgnosticBlock, Self::Aware, Self::AwareBlock, Self::Separate, Self::Auto];
         all.into_iter().find(|scheme| scheme.to_string() == text).ok_or_else(|| {
             Error::usage(format!("there is no scheme '{text}'"))
-                .mend("schemes are agnostic, agnostic-block, aware, aware-block and auto")
+                .mend("schemes are agnostic, agnostic-block, aware, aware-block, separate and auto")
         })
     }
 }
@@ -117,6 +124,7 @@ impl fmt::Display for Order {
         }
         match self.span {
             0 => Ok(()),
+            SEPARATE => f.write_str(", each variable by itself"),
             span @ 1..MIXED_FRAME => write!(f, ", frames of {} KiB", span >> 10),
             span => write!(f, " of up to {} MiB", span >> 20),
         }
@@ -307,6 +315,21 @@ mod tests {
                 assert!(ranks.len() <= together);
             }
         }
+    }
+
+    #[test]
+    fn separate_variables_share_nothing_but_bytes_that_are_none() {
+        let units = [unit(0, 3, 800), unit(1, 3, 800), unit(2, 1, 80), unit(3, 40, 128 << 10)];
+        let length = |rank, _| [800, 800, 80, 128 << 10][rank];
+        let ranks = |dtype| -> Vec<Vec<usize>> {
+            let frames = arrange(&units, Scheme::Separate.order(4096, dtype).unwrap(), length);
+            let rank = |frame: Merged| frame.lanes.into_iter().flatten().map(|(rank, _)| rank).collect::<Vec<_>>();
+            let mut ranks: Vec<_> = frames.into_iter().map(rank).collect();
+            ranks.iter_mut().for_each(Vec::dedup);
+            ranks
+        };
+        assert_eq!(ranks(DType::F64), [vec![0], vec![1], vec![2], vec![3]]);
+        assert_eq!(ranks(DType::U8), [vec![0, 1, 2], vec![3]]);
     }
 
     #[test]

@@ -119,7 +119,9 @@ fn files_come_back_byte_for_byte_in_every_scheme() {
     let dir = Dir::new();
     let files = program(&dir, 5);
     let raw: u64 = files.inputs.iter().map(|input| input.path.metadata().unwrap().len()).sum();
-    for scheme in [Scheme::Agnostic, Scheme::AgnosticBlock, Scheme::Aware, Scheme::AwareBlock, Scheme::Auto] {
+    for scheme in
+        [Scheme::Agnostic, Scheme::AgnosticBlock, Scheme::Aware, Scheme::AwareBlock, Scheme::Separate, Scheme::Auto]
+    {
         let set = dir.join(&scheme.to_string());
         let packed = files.pack(&engine(2), &set, &PackOptions { scheme, group_size: 3, ..options() }).unwrap();
         // All but the two that are not filtered; whole files are taken as they are.

@@ -9,7 +9,8 @@ use knarr_core::testing::data::Random;
 
 use crate::common::{Dir, Files, bytes, engine, program, quick, random_file};
 
-const SCHEMES: [Scheme; 5] = [Scheme::Agnostic, Scheme::AgnosticBlock, Scheme::Aware, Scheme::AwareBlock, Scheme::Auto];
+const SCHEMES: [Scheme; 6] =
+    [Scheme::Agnostic, Scheme::AgnosticBlock, Scheme::Aware, Scheme::AwareBlock, Scheme::Separate, Scheme::Auto];
 
 #[test]
 fn every_scheme_brings_every_file_back() {

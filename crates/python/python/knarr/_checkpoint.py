@@ -64,7 +64,7 @@ class Checkpoint:
         jobs: int | None = None,
         max_mem: int | str | None = None,
         goal: str | None = None,
-        scheme: Literal["agnostic", "agnostic-block", "aware", "aware-block", "auto"] | None = None,
+        scheme: Literal["agnostic", "agnostic-block", "aware", "aware-block", "separate", "auto"] | None = None,
         group_size: int | None = None,
         block_size: int | None = None,
         bundle_below: int | None = None,
