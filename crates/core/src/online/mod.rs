@@ -56,7 +56,8 @@ const LEAST_TRIALS: f64 = 0.0005;
 const MOST_TRIALS: f64 = 0.06;
 /// Chains for chunks of one value, the first that the codecs serve.
 const CONSTANT: [&str; 2] = ["zstd:1", "snappy"];
-/// What is used where size counts for nothing and no other chain leaves less, and the ratio from which on it may be.
+/// What is used where size counts for nothing and no other chain is expected to cost less, and the ratio from which on it
+/// may be.
 const UNSEARCHED: &str = "runs";
 const LEAST_UNSEARCHED: f64 = 1.5;
 /// A ratio that is not worth a decoder.
@@ -316,20 +317,20 @@ impl Job<'_> {
         goal.weighs_size() || score(chain, f64::INFINITY) > score(&ChainSpec::raw(), 1.0)
     }
 
-    /// The chain [`UNSEARCHED`] and its merits, if size counts for nothing and it leaves no more of `samples` than
-    /// `best` does. Nothing that searches for matches is as quick, whatever times are expected of it.
+    /// The chain [`UNSEARCHED`] and its merits, if size counts for nothing and it scores no less on `samples` than
+    /// `best`.
     fn unsearched(
         &self,
         best: Option<&Candidate>,
         bound: Option<&Bound>,
         samples: &[(ArraySpec, Vec<u8>)],
     ) -> Option<(ChainSpec, Merits)> {
-        let codecs = &self.engine.codecs;
-        let ratio = |chain: &ChainSpec| trial(codecs, chain, samples, bound).ratio;
-        let chain = UNSEARCHED.parse().ok().filter(|_| !self.wishes.goal.weighs_size())?;
-        let own = ratio(&chain);
-        let is_best = own >= LEAST_UNSEARCHED && best.is_none_or(|best| ratio(&best.chain) <= own);
-        let merits = self.engine.profile.merits(codecs, &chain, own);
+        let Engine { codecs, profile, .. } = self.engine;
+        let chain: ChainSpec = UNSEARCHED.parse().ok().filter(|_| !self.wishes.goal.weighs_size())?;
+        let ratio = trial(codecs, &chain, samples, bound).ratio;
+        let merits = profile.merits(codecs, &chain, ratio);
+        let score = self.wishes.goal.score(&merits);
+        let is_best = ratio >= LEAST_UNSEARCHED && best.is_none_or(|best| best.score <= score);
         is_best.then_some((chain, merits))
     }
 
