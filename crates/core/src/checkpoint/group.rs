@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::decide::{Decider, Decision};
 use super::grouping::Group;
-use super::manifest::{FrameEntry, Manifest, RankFile, RankLayout, Store};
+use super::manifest::{FrameEntry, Manifest, RankFile, Store};
 use super::merge::{MergeBuffers, Merger};
 use super::part::{Counts, PackedGroup};
 use super::recipe::COPIES;
@@ -228,13 +228,11 @@ fn described(group: &Group, files: &[Scanned]) -> PackedGroup {
             counts.carried_whole.push((member.input.name.clone(), why.clone()));
         }
         // Equal layouts of ranks are found when the parts are put together.
-        let layout =
-            RankLayout { layout: file.layout.clone(), recipe: file.recipe.clone(), pieces: file.pieces.clone() };
         manifest.ranks.push(RankFile {
             name: member.input.name.clone(),
             group: group.number,
             hash: file.hash,
-            layout: Arc::new(layout),
+            layout: Arc::clone(&file.known),
         });
     }
     PackedGroup { manifest, ranks: group.members.iter().map(|member| member.rank).collect(), counts }

@@ -1,10 +1,13 @@
 //! The first look at ranks' files: their layouts, the hash of all of each and of its pieces, and whether they hold still.
 
 use std::fs::{File, Metadata};
+use std::ops::Deref;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::layout::Layout;
+use super::manifest::RankLayout;
 use super::pieces::{PIECE, Piece, cut};
 use super::recipe::{COPIES, Chunk, Place, Recipe};
 use super::unfiltered::{Candidate, repeatable, unfilter};
@@ -52,17 +55,23 @@ pub(super) struct Watched {
 pub(super) struct Scanned {
     file: File,
     watched: Watched,
-    pub(super) layout: Layout,
-    /// How the file is made from its unfiltered form.
-    pub(super) recipe: Recipe,
+    /// What is known of it, which the manifest shares: ranks with many variables have much of it.
+    pub(super) known: Arc<RankLayout>,
     /// Why the file is carried as bytes, if its format could not be read.
     pub(super) carried_whole: Option<String>,
-    pub(super) pieces: Vec<Piece>,
     pub(super) hashes: Vec<PieceHash>,
     /// BLAKE3 of the whole file.
     pub(super) hash: [u8; 32],
     /// Permission bits of the file.
     pub(super) mode: u32,
+}
+
+impl Deref for Scanned {
+    type Target = RankLayout;
+
+    fn deref(&self) -> &RankLayout {
+        &self.known
+    }
 }
 
 /// What decoding chunks of scanned files takes: chunks of which more than a piece is needed are kept for a while.
@@ -94,7 +103,9 @@ pub(super) fn scan(
             .collect();
         let repeatable = repeatable(engine, &candidates, progress)?;
         for (file, variables) in files.iter_mut().zip(repeatable) {
-            (file.layout, file.recipe) = unfilter(std::mem::replace(&mut file.layout, Layout::opaque(0)), &variables)?;
+            let known = file.unshared()?;
+            (known.layout, known.recipe) =
+                unfilter(std::mem::replace(&mut known.layout, Layout::opaque(0)), &variables)?;
         }
     }
     let largest = files.iter().map(|file| file.recipe.largest()).max().unwrap_or(0);
@@ -104,7 +115,7 @@ pub(super) fn scan(
         None => Err(Error::internal("no such input")),
     })?;
     for (file, contents) in files.iter_mut().zip(contents) {
-        (file.pieces, file.hashes, file.hash) = contents;
+        (file.unshared()?.pieces, file.hashes, file.hash) = contents;
     }
     Ok(files)
 }
@@ -137,14 +148,17 @@ impl Scanned {
         Ok(Self {
             file,
             watched: Watched { path: path.to_owned(), identity },
-            layout,
-            recipe: Recipe::default(),
+            known: Arc::new(RankLayout { layout, recipe: Recipe::default(), pieces: Vec::new() }),
             carried_whole,
-            pieces: Vec::new(),
             hashes: Vec::new(),
             hash: [0; 32],
             mode: metadata.mode(),
         })
+    }
+
+    /// What is known of the file, as long as nobody shares it.
+    fn unshared(&mut self) -> Result<&mut RankLayout> {
+        Arc::get_mut(&mut self.known).ok_or_else(|| Error::internal("a layout that is still looked for is shared"))
     }
 
     /// Cuts the unfiltered form and reads the file in runs of whole pieces: pieces, their hashes and that of the file.
