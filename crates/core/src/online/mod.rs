@@ -318,7 +318,7 @@ impl Job<'_> {
     }
 
     /// The chain [`UNSEARCHED`] and its merits, if size counts for nothing and it scores no less on `samples` than
-    /// `best`.
+    /// `best`, or leaves no more: nothing that searches for matches is as quick, whatever times are expected of it.
     fn unsearched(
         &self,
         best: Option<&Candidate>,
@@ -326,12 +326,12 @@ impl Job<'_> {
         samples: &[(ArraySpec, Vec<u8>)],
     ) -> Option<(ChainSpec, Merits)> {
         let Engine { codecs, profile, .. } = self.engine;
+        let ratio = |chain: &ChainSpec| trial(codecs, chain, samples, bound).ratio;
         let chain: ChainSpec = UNSEARCHED.parse().ok().filter(|_| !self.wishes.goal.weighs_size())?;
-        let ratio = trial(codecs, &chain, samples, bound).ratio;
-        let merits = profile.merits(codecs, &chain, ratio);
-        let score = self.wishes.goal.score(&merits);
-        let is_best = ratio >= LEAST_UNSEARCHED && best.is_none_or(|best| best.score <= score);
-        is_best.then_some((chain, merits))
+        let own = ratio(&chain);
+        let merits = profile.merits(codecs, &chain, own);
+        let beats = |best: &Candidate| best.score <= self.wishes.goal.score(&merits) || ratio(&best.chain) <= own;
+        (own >= LEAST_UNSEARCHED && best.is_none_or(beats)).then_some((chain, merits))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "sizes of chunks are far below 2^52")]
