@@ -5,8 +5,9 @@
     .venv/bin/python tests/suites/run.py h5py --when write   # one of them
 
 h5py's and h5netcdf's tests are those that are installed, netCDF4-python's come from its source package of the
-installed version, which pip fetches. Every file that the tests write is to be compressed: pattern "*". A test that
-passes plain and fails under Knarr fails the run, unless `expected.txt` lists it with the reason.
+installed version, which pip fetches; Debian's `libnetcdf-dev` has to be there, whose headers it asks for. Every file
+that the tests write is to be compressed: pattern "*". A test that passes plain and fails under Knarr fails the run,
+unless `expected.txt` lists it with the reason.
 """
 
 from __future__ import annotations
