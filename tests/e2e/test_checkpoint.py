@@ -260,6 +260,30 @@ def test_a_large_variable_is_read_without_the_others(knarr, tmp_path):
     assert one["read_bytes"] <= 2 * mine
 
 
+def test_a_small_variable_of_any_type_is_read_without_the_others_if_all_are_separate(knarr, tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    kept = {"real": {}, "mask": {}, "record": {}, "filtered": {"compression": "lzf", "chunks": (3000,)}}
+    types = {"real": "f8", "mask": "u1", "record": [("a", "u1"), ("b", "f4")], "filtered": "f4"}
+    for rank in range(8):
+        with h5py.File(source / f"r{rank}.h5", "w") as file:
+            for number, (name, options) in enumerate(kept.items()):
+                # Of random bits, so that what is read can be compared with what it holds.
+                dtype = np.dtype(types[name])
+                bits = np.random.default_rng(rank * 7 + number).bytes(3000 * dtype.itemsize)
+                file.create_dataset(name, data=np.frombuffer(bits, dtype), **options)
+    knarr("checkpoint", "pack", source, "-o", tmp_path / "set", "--scheme", "separate")
+    for name in kept:
+        command = ("checkpoint", "restore", tmp_path / "set", "-d", tmp_path / name, "--ranks", "5")
+        one = knarr.json(*command, "--variables", name)
+        raw = 3000 * np.dtype(types[name]).itemsize
+        assert raw <= one["read_bytes"] <= 1.1 * raw, name
+        with h5py.File(source / "r5.h5") as file:
+            assert np.load(tmp_path / name / "r5.h5" / f"{name}.npy").tobytes() == file[name][()].tobytes()
+    knarr("checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "all")
+    assert hashes(tmp_path / "all") == hashes(source)
+
+
 def test_equal_content_is_stored_once_and_the_earlier_set_may_go(knarr, tmp_path):
     source = tmp_path / "in"
     source.mkdir()

@@ -37,7 +37,7 @@ const APART: Order = Order { together: 1, block: 0, span: 0 };
 impl Decider<'_> {
     /// The order of each class, and what was tried for it.
     pub(super) fn orders(&self, classes: &[Class], known: &[Option<Decision>]) -> Result<Vec<(Order, Tried)>> {
-        let fixed = |class: &Class| self.scheme.order(self.block_size, class.dtype).map(|order| (order, Vec::new()));
+        let fixed = |class: &Class| Some((self.scheme.order(self.block_size, class.is_variables())?, Vec::new()));
         if let Some(orders) = classes.iter().map(fixed).collect() {
             return Ok(orders);
         }

@@ -76,11 +76,10 @@ impl Scheme {
         !matches!(self, Self::Agnostic | Self::AgnosticBlock)
     }
 
-    /// The order of a class of elements of type `dtype`; `None` where each class has its own.
-    pub(super) fn order(self, block: u64, dtype: DType) -> Option<Order> {
+    /// The order of a class of variables, or of what is none; `None` where each class has its own.
+    pub(super) fn order(self, block: u64, is_variables: bool) -> Option<Order> {
         match self {
-            // Bytes that are no numbers are no variables, which nobody restores alone.
-            Self::Separate if dtype != DType::U8 => Some(Order { together: 1, block: 0, span: SEPARATE }),
+            Self::Separate if is_variables => Some(Order { together: 1, block: 0, span: SEPARATE }),
             Self::Agnostic | Self::Aware | Self::Separate => Some(Order { together: 1, block: 0, span: 0 }),
             Self::AgnosticBlock | Self::AwareBlock => Some(Order { together: MOST_TOGETHER, block, span: 0 }),
             Self::Auto => None,
@@ -318,18 +317,18 @@ mod tests {
     }
 
     #[test]
-    fn separate_variables_share_nothing_but_bytes_that_are_none() {
+    fn separate_variables_share_nothing_but_what_is_no_variable_does() {
         let units = [unit(0, 3, 800), unit(1, 3, 800), unit(2, 1, 80), unit(3, 40, 128 << 10)];
         let length = |rank, _| [800, 800, 80, 128 << 10][rank];
-        let ranks = |dtype| -> Vec<Vec<usize>> {
-            let frames = arrange(&units, Scheme::Separate.order(4096, dtype).unwrap(), length);
+        let ranks = |is_variables| -> Vec<Vec<usize>> {
+            let frames = arrange(&units, Scheme::Separate.order(4096, is_variables).unwrap(), length);
             let rank = |frame: Merged| frame.lanes.into_iter().flatten().map(|(rank, _)| rank).collect::<Vec<_>>();
             let mut ranks: Vec<_> = frames.into_iter().map(rank).collect();
             ranks.iter_mut().for_each(Vec::dedup);
             ranks
         };
-        assert_eq!(ranks(DType::F64), [vec![0], vec![1], vec![2], vec![3]]);
-        assert_eq!(ranks(DType::U8), [vec![0, 1, 2], vec![3]]);
+        assert_eq!(ranks(true), [vec![0], vec![1], vec![2], vec![3]]);
+        assert_eq!(ranks(false), [vec![0, 1, 2], vec![3]]);
     }
 
     #[test]

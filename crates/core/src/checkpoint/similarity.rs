@@ -19,6 +19,11 @@ const SMALL_CLASS: u64 = 64 << 10;
 /// Variables under this many bytes are bundled unless something else is asked for, as in the paper.
 pub const BUNDLE_BELOW: u64 = 100;
 
+/// Classes of what is no variable, of variables that are bundled, and of those that were compressed already.
+const SKELETON: &str = "skeleton";
+const BUNDLE: &str = "bundle";
+const COMPRESSED: &str = "compressed";
+
 /// What counts as similar.
 #[derive(Debug, Clone)]
 pub struct Similarity {
@@ -62,6 +67,11 @@ impl Class {
     /// Bytes of all its pieces.
     pub(super) fn bytes(&self) -> u64 {
         self.units.iter().map(|unit| unit.bytes).sum()
+    }
+
+    /// True for variables that are worth restoring alone.
+    pub(super) fn is_variables(&self) -> bool {
+        !matches!(self.key.as_str(), SKELETON | BUNDLE)
     }
 
     /// What classes have in common that are built alike: type, number of variables, and bits of the length of the first.
@@ -118,14 +128,14 @@ impl Similarity {
         for (rank, (layout, pieces)) in files.iter().enumerate() {
             for (variable, unit) in units(rank, pieces, &is_kept) {
                 let Some(variable) = variable.and_then(|index| layout.variables.get(index)) else {
-                    made.push("skeleton", "skeleton".to_owned(), DType::U8, Endian::Little, unit);
+                    made.push(SKELETON, SKELETON.to_owned(), DType::U8, Endian::Little, unit);
                     continue;
                 };
                 let key = self.key(variable);
                 if variable.extents.iter().any(|extent| !extent.filters.is_empty()) {
-                    made.push("compressed", key, DType::U8, Endian::Little, unit);
+                    made.push(COMPRESSED, key, DType::U8, Endian::Little, unit);
                 } else if unit.bytes < self.bundle_below {
-                    made.push("bundle", key, DType::U8, Endian::Little, unit);
+                    made.push(BUNDLE, key, DType::U8, Endian::Little, unit);
                 } else if variable.dtype.size() as u64 > PIECE || variable.dtype.size() == 0 {
                     made.push(&key, key.clone(), DType::U8, Endian::Little, unit);
                 } else {
@@ -208,7 +218,7 @@ impl Classes {
         let mut made = Self::default();
         for (class, keys) in self.list {
             let bytes: u64 = class.units.iter().map(|unit| unit.bytes).sum();
-            let is_variables = !matches!(class.key.as_str(), "skeleton" | "compressed" | "bundle");
+            let is_variables = !matches!(class.key.as_str(), SKELETON | COMPRESSED | BUNDLE);
             let name = if bytes < SMALL_CLASS && is_variables { name(&class) } else { class.key.clone() };
             for (unit, key) in class.units.into_iter().zip(keys) {
                 made.push(&name, key, class.dtype, class.endian, unit);

@@ -73,10 +73,9 @@ impl Memory {
     /// the chain in use encodes `trials` bytes.
     pub(super) fn decide(&mut self, sketch: &Sketch, overhead: f64, trials: f64) -> Decision {
         self.chunks += 1;
-        let nearest = (0..self.kinds.len())
-            .map(|at| (at, self.kinds[at].sketch.distance(sketch)))
-            .reduce(|a, b| if b.1 < a.1 { b } else { a });
-        let Some((at, distance)) = nearest else { return Decision::Choose { kind: None, seconds: None } };
+        let Some((at, distance)) = self.nearest_kind(sketch) else {
+            return Decision::Choose { kind: None, seconds: None };
+        };
         let kind = &mut self.kinds[at];
         kind.used = self.chunks;
         let is_new = distance >= 1.0;
@@ -108,8 +107,13 @@ impl Memory {
 
     /// The choice for the chunks most like `sketch`, and their distance.
     pub(super) fn nearest(&self, sketch: &Sketch) -> Option<(f64, &Chosen)> {
-        let kinds = self.kinds.iter().map(|kind| (kind.sketch.distance(sketch), &kind.chosen));
-        kinds.reduce(|a, b| if b.0 < a.0 { b } else { a })
+        self.nearest_kind(sketch).map(|(at, distance)| (distance, &self.kinds[at].chosen))
+    }
+
+    /// The kind most like `sketch`, and their distance.
+    fn nearest_kind(&self, sketch: &Sketch) -> Option<(usize, f64)> {
+        let kinds = self.kinds.iter().enumerate().map(|(at, kind)| (at, kind.sketch.distance(sketch)));
+        kinds.reduce(|a, b| if b.1 < a.1 { b } else { a })
     }
 
     /// The chain of a kind.

@@ -56,8 +56,8 @@ const LEAST_TRIALS: f64 = 0.0005;
 const MOST_TRIALS: f64 = 0.06;
 /// Chains for chunks of one value, the first that the codecs serve.
 const CONSTANT: [&str; 2] = ["zstd:1", "snappy"];
-/// What is used where size counts for nothing and no other chain is expected to cost less, and the ratio from which on it
-/// may be.
+/// What is used where size counts for nothing and no other chain is expected to cost less or leaves less, and the ratio
+/// from which on it may be.
 const UNSEARCHED: &str = "runs";
 const LEAST_UNSEARCHED: f64 = 1.5;
 /// A ratio that is not worth a decoder.
@@ -310,11 +310,11 @@ impl Job<'_> {
         Chosen { chain, speed: merits.encode * 1e6, seconds: budget + OVERHEAD, beliefs: outlook.beliefs }
     }
 
-    /// False for a chain that would be worse than none even if it left nothing, where only cost counts.
+    /// False for a chain that would be worse than none even if it left nothing, where size counts for nothing.
     fn may_win(&self, chain: &ChainSpec) -> bool {
         let (codecs, profile, goal) = (&self.engine.codecs, &self.engine.profile, &self.wishes.goal);
         let score = |chain: &ChainSpec, ratio: f64| goal.score(&profile.merits(codecs, chain, ratio));
-        goal.weighs_size() || score(chain, f64::INFINITY) > score(&ChainSpec::raw(), 1.0)
+        goal.weighs_size() || score(chain, f64::INFINITY) >= score(&ChainSpec::raw(), 1.0)
     }
 
     /// The chain [`UNSEARCHED`] and its merits, if size counts for nothing and it scores no less on `samples` than
