@@ -30,8 +30,8 @@ const SAMPLES: usize = 3;
 const SEVERAL: u64 = 4 << 20;
 /// Bytes of the samples that features are computed from.
 const FEATURES: usize = 768 << 10;
-/// As many where the chain is given: features only tell what it will meet.
-const FEATURES_TOLD: usize = 96 << 10;
+/// Fewer do where the chain is given: they only tell what it will meet.
+const FEATURES_TOLD: usize = 32 << 10;
 /// Bytes of an array in memory that trials see at most.
 const LARGEST_SAMPLE: usize = 64 << 20;
 /// Why a chain was taken that the user gave.

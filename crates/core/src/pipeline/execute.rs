@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::encode::{Buffers, ChunkEncoder, ChunkOutcome, Container};
 use super::ordered::{Order, in_order};
+use super::spare::Spare;
 use super::{chunk_count, chunk_position, chunk_region, pad_chunk};
 use crate::array::ArraySpec;
 use crate::chain::Chain;
@@ -177,7 +178,9 @@ pub fn execute(
         &mut |done| {
             let begin = thread_seconds();
             execution.phases.read += done.read_seconds;
-            write(sink, &works, &mut execution, done)?;
+            if let Some(buffer) = write(sink, &works, &mut execution, done)? {
+                budget.spare.give_back(buffer);
+            }
             execution.phases.write += thread_seconds() - begin;
             Ok(())
         },
@@ -194,10 +197,12 @@ pub fn execute(
     Ok(execution)
 }
 
-/// Threads and bytes for a set of variables.
+/// Threads, bytes and buffers for a set of variables.
 struct Budget {
     jobs: usize,
     window: u64,
+    /// For encoded chunks.
+    spare: Spare,
 }
 
 impl Budget {
@@ -222,7 +227,8 @@ impl Budget {
             ))
             .at_variable(work));
         }
-        Ok(Self { jobs: engine.jobs.clamp(1, fitting.max(1)), window: half / 2 })
+        let window = half / 2;
+        Ok(Self { jobs: engine.jobs.clamp(1, fitting.max(1)), window, spare: Spare::new(window / 4) })
     }
 }
 
@@ -268,7 +274,7 @@ fn run(
         |number| work_of(number).map_or(0, |(_, work)| work.chunk_bytes),
         |worker: &mut Worker, number| {
             let (at, work) = work_of(number).ok_or_else(|| Error::internal("a chunk of no variable"))?;
-            worker.chunk(source, work, at, number - work.first)
+            worker.chunk(source, work, at, number - work.first, &budget.spare)
         },
         |done| {
             let raw = done.raw;
@@ -283,12 +289,11 @@ fn run(
 struct Worker {
     region: Vec<u8>,
     padded: Vec<u8>,
-    encoded: Vec<u8>,
     buffers: Buffers,
 }
 
 impl Worker {
-    fn chunk(&mut self, source: &dyn Source, work: &Work<'_>, at: usize, number: u64) -> Result<Done> {
+    fn chunk(&mut self, source: &dyn Source, work: &Work<'_>, at: usize, number: u64, spare: &Spare) -> Result<Done> {
         let shape = &work.variable.shape;
         let position = chunk_position(shape, work.chunk, number);
         let (start, count) = chunk_region(shape, work.chunk, &position);
@@ -312,17 +317,18 @@ impl Worker {
             pad_chunk(&self.region, &count, work.chunk, &padding, &mut self.padded);
             &self.padded
         };
-        let outcome = work.encoder.encode(chunk, &mut self.buffers, &mut self.encoded).map_err(place)?;
-        // A copy takes less time than a new buffer as long as the chunk may become, and no more memory than it holds.
-        Ok(Done { work: at, position, bytes: Some((self.encoded.clone(), outcome)), raw, read_seconds })
+        let mut encoded = spare.take();
+        let outcome = work.encoder.encode(chunk, &mut self.buffers, &mut encoded).map_err(place)?;
+        Ok(Done { work: at, position, bytes: Some((encoded, outcome)), raw, read_seconds })
     }
 }
 
-fn write(sink: &mut dyn Sink, works: &[Work<'_>], execution: &mut Execution, done: Done) -> Result<()> {
+/// Writes a chunk and returns its buffer.
+fn write(sink: &mut dyn Sink, works: &[Work<'_>], execution: &mut Execution, done: Done) -> Result<Option<Vec<u8>>> {
     let work = &works[done.work];
     let report = execution.variables.entry(work.index).or_default();
     report.raw_bytes += done.raw;
-    let Some((bytes, outcome)) = done.bytes else { return Ok(()) };
+    let Some((bytes, outcome)) = done.bytes else { return Ok(None) };
     report.encoded_bytes += bytes.len() as u64;
     report.chunks += 1;
     report.stored_chunks += u64::from(outcome.stored);
@@ -340,7 +346,8 @@ fn write(sink: &mut dyn Sink, works: &[Work<'_>], execution: &mut Execution, don
         bytes: &bytes,
         filter_mask: outcome.filter_mask,
     })
-    .map_err(|error| error.at_variable(work.variable.name()))
+    .map_err(|error| error.at_variable(work.variable.name()))?;
+    Ok(Some(bytes))
 }
 
 /// What readers of the whole output need: the most demanding of its variables.

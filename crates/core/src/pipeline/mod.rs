@@ -8,6 +8,7 @@ mod encode;
 mod execute;
 mod ordered;
 mod record;
+mod spare;
 mod window;
 
 pub use advise::{advise, plan_array, plan_of};
