@@ -4,7 +4,6 @@
 use super::decide::{Decider, looks_far};
 use super::scheme::{LARGE, LARGEST_FRAME, LONGEST_FRAME, MIXED_FRAME, MOST_TOGETHER, Order, Scheme};
 use super::similarity::Class;
-use crate::array::DType;
 use crate::chain::ChainSpec;
 
 /// What part of the memory a frame may be: it is there several times while it is encoded, and so are the tables of the
@@ -36,11 +35,10 @@ fn longest(max_mem: u64) -> u64 {
     1 << most.ilog2()
 }
 
-/// Bytes of frames of small variables; 0 for as many as are usual. Bytes that are no numbers are no variables, which
-/// nobody restores alone.
+/// Bytes of frames of small variables; 0 for as many as are usual. Nobody restores alone what is no variable.
 fn short(class: &Class) -> u64 {
     let is_small = class.units.iter().all(|unit| unit.bytes < LARGE);
-    if class.dtype == DType::U8 || !is_small || class.units.is_empty() {
+    if !class.is_variables() || !is_small || class.units.is_empty() {
         return 0;
     }
     let length = (ENOUGH * class.bytes() / class.units.len() as u64).max(SHORTEST_FRAME);
@@ -50,23 +48,23 @@ fn short(class: &Class) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::Endian;
-    use crate::checkpoint::similarity::Unit;
+    use crate::array::{DType, Endian};
+    use crate::checkpoint::similarity::{SKELETON, Unit};
 
     #[test]
     fn frames_of_small_variables_hold_enough_of_them_and_no_more() {
-        let class = |dtype: DType, count: usize, bytes: u64| Class {
-            key: String::new(),
-            dtype,
+        let class = |key: &str, count: usize, bytes: u64| Class {
+            key: key.to_owned(),
+            dtype: DType::F32,
             endian: Endian::Little,
             units: vec![Unit { rank: 0, pieces: vec![0], bytes }; count],
         };
-        assert_eq!(short(&class(DType::F32, 3000, 1000)), SHORTEST_FRAME);
-        assert_eq!(short(&class(DType::F32, 3000, 20_000)), 640_000);
-        for usual in [class(DType::F32, 3000, 40_000), class(DType::F32, 4, LARGE), class(DType::F32, 0, 0)] {
-            assert_eq!(short(&usual), 0);
+        assert_eq!(short(&class("t_f32le_1d", 3000, 1000)), SHORTEST_FRAME);
+        assert_eq!(short(&class("t_f32le_1d", 3000, 20_000)), 640_000);
+        for (count, bytes) in [(3000, 40_000), (4, LARGE), (0, 0)] {
+            assert_eq!(short(&class("t_f32le_1d", count, bytes)), 0);
         }
-        assert_eq!(short(&class(DType::U8, 3000, 1000)), 0);
+        assert_eq!(short(&class(SKELETON, 3000, 1000)), 0);
     }
 
     #[test]

@@ -20,7 +20,7 @@ const SMALL_CLASS: u64 = 64 << 10;
 pub const BUNDLE_BELOW: u64 = 100;
 
 /// Classes of what is no variable, of variables that are bundled, and of those that were compressed already.
-const SKELETON: &str = "skeleton";
+pub(super) const SKELETON: &str = "skeleton";
 const BUNDLE: &str = "bundle";
 const COMPRESSED: &str = "compressed";
 
