@@ -63,6 +63,11 @@ pub(super) struct Decider<'a> {
 }
 
 impl Decider<'_> {
+    /// The order that the scheme gives a class; `None` where it is to be found.
+    pub(super) fn given(&self, class: &Class) -> Option<Order> {
+        self.scheme.order(self.block_size, class.is_variables())
+    }
+
     /// The decisions about `classes`, in their order.
     pub(super) fn decide(&self, classes: &[Class], progress: &(dyn Fn() + Sync)) -> Result<Vec<Decision>> {
         let remembered = self.packer.engine.parallel(classes.len(), |index| match classes.get(index) {
@@ -98,7 +103,7 @@ impl Decider<'_> {
         let same = |decision: &&Decision| {
             decision.group == self.group && decision.class == class.key && decision.order.span < MIXED_FRAME
         };
-        let Some(decision) = self.remembered.iter().find(same).filter(|_| self.scheme == Scheme::Auto) else {
+        let Some(decision) = self.remembered.iter().find(same).filter(|_| self.given(class).is_none()) else {
             return Ok(None);
         };
         let frames = arrange(&class.units, decision.order, |rank, piece| self.merger.length(rank, piece));
@@ -125,11 +130,12 @@ impl Decider<'_> {
 
     /// Chains for frames like `sample`, best first, and why.
     fn chains(&self, class: &Class, sample: &Merged) -> Result<(Vec<ChainSpec>, String)> {
-        let is_runs = self.scheme == Scheme::Auto && self.runs(class).contains(&sample.block);
+        let is_given = self.given(class).is_some();
+        let is_runs = !is_given && self.runs(class).contains(&sample.block);
         let search = match sample.block {
             0 => Search::NUMBERS,
             _ if is_runs => Search { numbers: false, matches: true },
-            _ => Search { numbers: true, matches: self.scheme != Scheme::Auto },
+            _ => Search { numbers: true, matches: is_given },
         };
         // A cut would take runs apart that repeat.
         let (spec, bytes) = match search.matches {

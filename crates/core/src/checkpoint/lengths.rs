@@ -2,7 +2,7 @@
 //! one small variable reads.
 
 use super::decide::{Decider, looks_far};
-use super::scheme::{LARGE, LARGEST_FRAME, LONGEST_FRAME, MIXED_FRAME, MOST_TOGETHER, Order, Scheme};
+use super::scheme::{LARGE, LARGEST_FRAME, LONGEST_FRAME, MIXED_FRAME, MOST_TOGETHER, Order};
 use super::similarity::Class;
 use crate::chain::ChainSpec;
 
@@ -17,7 +17,7 @@ const SHORTEST_FRAME: u64 = 256 << 10;
 impl Decider<'_> {
     /// [`Order::span`] for a class whose pieces are merged in `order` and encoded with `chain`.
     pub(super) fn span(&self, class: &Class, order: Order, chain: &ChainSpec) -> u64 {
-        if self.scheme != Scheme::Auto {
+        if self.given(class).is_some() {
             return order.span;
         }
         // Every frame holds a part of each rank: fewer and longer ones cost a reader nothing.

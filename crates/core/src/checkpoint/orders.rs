@@ -37,12 +37,10 @@ const APART: Order = Order { together: 1, block: 0, span: 0 };
 impl Decider<'_> {
     /// The order of each class, and what was tried for it.
     pub(super) fn orders(&self, classes: &[Class], known: &[Option<Decision>]) -> Result<Vec<(Order, Tried)>> {
-        let fixed = |class: &Class| Some((self.scheme.order(self.block_size, class.is_variables())?, Vec::new()));
-        if let Some(orders) = classes.iter().map(fixed).collect() {
-            return Ok(orders);
-        }
+        let given = |index: usize| classes.get(index).and_then(|class| self.given(class));
+        let is_open = |&index: &usize| known.get(index) == Some(&None) && given(index).is_none();
         // The largest classes first, until trials have seen as many bytes as there are to pack.
-        let mut by_size: Vec<usize> = (0..classes.len()).filter(|&index| known.get(index) == Some(&None)).collect();
+        let mut by_size: Vec<usize> = (0..classes.len()).filter(is_open).collect();
         let bytes = |index: &usize| classes.get(*index).map_or(0, Class::bytes);
         by_size.sort_by_key(|index| (std::cmp::Reverse(bytes(index)), *index));
         let mut left = by_size.iter().map(bytes).sum::<u64>();
@@ -85,7 +83,11 @@ impl Decider<'_> {
             let like = by_size.iter().find(|other| found.contains_key(other) && family(**other) == family(index));
             (like.and_then(|other| found.get(other)).map_or(APART, |(order, _)| *order), Vec::new())
         };
-        Ok((0..classes.len()).map(|index| found.get(&index).cloned().unwrap_or_else(|| inherited(index))).collect())
+        let order = |index: usize| match given(index) {
+            Some(order) => (order, Vec::new()),
+            None => found.get(&index).cloned().unwrap_or_else(|| inherited(index)),
+        };
+        Ok((0..classes.len()).map(order).collect())
     }
 
     /// What orders of a class are compared on; `None` if there is nothing to compare.

@@ -76,13 +76,13 @@ impl Scheme {
         !matches!(self, Self::Agnostic | Self::AgnosticBlock)
     }
 
-    /// The order of a class of variables, or of what is none; `None` where each class has its own.
+    /// The order of a class of variables, or of what is none; `None` where trials find the order of each class.
     pub(super) fn order(self, block: u64, is_variables: bool) -> Option<Order> {
         match self {
             Self::Separate if is_variables => Some(Order { together: 1, block: 0, span: SEPARATE }),
-            Self::Agnostic | Self::Aware | Self::Separate => Some(Order { together: 1, block: 0, span: 0 }),
+            Self::Agnostic | Self::Aware => Some(Order { together: 1, block: 0, span: 0 }),
             Self::AgnosticBlock | Self::AwareBlock => Some(Order { together: MOST_TOGETHER, block, span: 0 }),
-            Self::Auto => None,
+            Self::Separate | Self::Auto => None,
         }
     }
 }
@@ -317,18 +317,17 @@ mod tests {
     }
 
     #[test]
-    fn separate_variables_share_nothing_but_what_is_no_variable_does() {
+    fn separate_variables_share_nothing_and_what_is_no_variable_is_merged_as_suits_it() {
         let units = [unit(0, 3, 800), unit(1, 3, 800), unit(2, 1, 80), unit(3, 40, 128 << 10)];
         let length = |rank, _| [800, 800, 80, 128 << 10][rank];
-        let ranks = |is_variables| -> Vec<Vec<usize>> {
-            let frames = arrange(&units, Scheme::Separate.order(4096, is_variables).unwrap(), length);
-            let rank = |frame: Merged| frame.lanes.into_iter().flatten().map(|(rank, _)| rank).collect::<Vec<_>>();
-            let mut ranks: Vec<_> = frames.into_iter().map(rank).collect();
-            ranks.iter_mut().for_each(Vec::dedup);
+        let frames = arrange(&units, Scheme::Separate.order(4096, true).unwrap(), length);
+        let ranks = frames.into_iter().map(|frame| {
+            let mut ranks: Vec<usize> = frame.lanes.into_iter().flatten().map(|(rank, _)| rank).collect();
+            ranks.dedup();
             ranks
-        };
-        assert_eq!(ranks(true), [vec![0], vec![1], vec![2], vec![3]]);
-        assert_eq!(ranks(false), [vec![0, 1, 2], vec![3]]);
+        });
+        assert_eq!(ranks.collect::<Vec<_>>(), [vec![0], vec![1], vec![2], vec![3]]);
+        assert_eq!(Scheme::Separate.order(4096, false), None);
     }
 
     #[test]
