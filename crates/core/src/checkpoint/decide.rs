@@ -42,6 +42,11 @@ pub struct Decision {
 
 /// Chains that a decision keeps: the chosen one, and others for arrays it cannot take.
 const CHAINS: usize = 3;
+/// Chains that the engine proposes.
+const RIVALS: usize = 8;
+/// Short frames that propose chains, and that chains are tried on.
+const PROPOSERS: usize = 3;
+const SHORT_FRAMES: usize = 48;
 /// Bytes of a frame that chains are tried on.
 pub(super) const SAMPLE_OF_CHAINS: usize = 384 << 10;
 /// As many where chains are compared that find what far parts of an array have in common.
@@ -89,7 +94,10 @@ impl Decider<'_> {
     fn with_order(&self, class: &Class, order: Order, tried: Tried) -> Result<Decision> {
         let frames = arrange(&class.units, order, |rank, piece| self.merger.length(rank, piece));
         let (chains, reason) = match middle(&frames) {
-            Some(sample) => self.chains(class, sample)?,
+            Some(sample) => match self.short(class, &frames)?.as_slice() {
+                [] => self.chains(class, sample)?,
+                short => self.chains_of_short(short)?,
+            },
             None => (Vec::new(), "nothing to store".to_owned()),
         };
         let span = chains.first().map_or(0, |chain| self.span(class, order, chain));
@@ -150,6 +158,7 @@ impl Decider<'_> {
         let mut others = others(&spec, &bytes, search);
         others.retain(|(chain, _)| chains.first() != Some(chain));
         if others.is_empty() {
+            chains.truncate(CHAINS);
             return Ok((chains, reason));
         }
         // A part of many small arrays is like the whole; one of a large array hides what far parts have in common.
@@ -169,6 +178,43 @@ impl Decider<'_> {
         }
         chains.truncate(CHAINS);
         Ok((chains, reason))
+    }
+
+    /// Frames that are too short for one to speak for all, evenly spread; none where they are not.
+    fn short(&self, class: &Class, frames: &[Merged]) -> Result<Vec<(ArraySpec, Vec<u8>)>> {
+        let is_long = |frame: &Merged| self.merger.bytes(frame) * 2 > SAMPLE_OF_CHAINS as u64;
+        if frames.len() < 2 || middle(frames).is_none_or(is_long) {
+            return Ok(Vec::new());
+        }
+        let kept = frames.len().min(SHORT_FRAMES);
+        let spread = (0..kept).filter_map(|number| frames.get((2 * number + 1) * frames.len() / (2 * kept)));
+        // Long ones among them would take memory, and say no more.
+        spread.filter(|frame| !is_long(frame)).map(|frame| self.merger.merged(class, frame)).collect()
+    }
+
+    /// As [`Self::chains`], for short frames like `samples`: what some of them propose is tried on all.
+    fn chains_of_short(&self, samples: &[(ArraySpec, Vec<u8>)]) -> Result<(Vec<ChainSpec>, String)> {
+        let mut chains: Vec<ChainSpec> = Vec::new();
+        for number in 0..PROPOSERS {
+            let Some((spec, bytes)) = samples.get((2 * number + 1) * samples.len() / (2 * PROPOSERS)) else { continue };
+            let others = others(spec, bytes, Search::NUMBERS).into_iter().map(|(chain, _)| chain);
+            for chain in self.planned(spec, bytes)?.0.into_iter().chain(others) {
+                if !chains.contains(&chain) {
+                    chains.push(chain);
+                }
+            }
+        }
+        let tried = chains.len();
+        let mut found: Vec<_> = chains
+            .into_iter()
+            .filter_map(|chain| self.score(&chain, samples).map(|(score, ratio)| (score, ratio, chain)))
+            .collect();
+        found.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
+        let reason = match found.first() {
+            Some((_, ratio, _)) => format!("best of {tried} tried on {} of them: {ratio:.2}x", samples.len()),
+            None => "no chain takes them".to_owned(),
+        };
+        Ok((found.into_iter().map(|(.., chain)| chain).take(CHAINS).collect(), reason))
     }
 
     /// The first pieces of each lane, of about [`RUNS_SAMPLE`] bytes together.
@@ -207,7 +253,7 @@ impl Decider<'_> {
         };
         let mut chains = vec![choice.chain.clone()];
         for candidate in choice.candidates.iter().filter(|candidate| candidate.is_usable()) {
-            if chains.len() < CHAINS && !chains.contains(&candidate.chain) {
+            if chains.len() < RIVALS && !chains.contains(&candidate.chain) {
                 chains.push(candidate.chain.clone());
             }
         }
