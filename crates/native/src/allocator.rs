@@ -14,5 +14,7 @@ pub fn give_back_freed() {
         // A value that was set keeps glibc from adapting it to the blocks that are freed (mallopt(3)).
         libc::mallopt(libc::M_MMAP_THRESHOLD, GIVEN_BACK);
         libc::mallopt(libc::M_TRIM_THRESHOLD, GIVEN_BACK);
+        // Each thread's own heap would keep holes that no other thread may use.
+        libc::mallopt(libc::M_ARENA_MAX, 1);
     }
 }

@@ -102,20 +102,22 @@ impl Merger<'_> {
         Ok((self.spec(class, frame), buffers.merged))
     }
 
+    /// Pieces that follow each other are read where they are to lie: memory holds them once.
     fn fetch(&self, frame: &Merged, buffers: &mut MergeBuffers) -> Result<()> {
-        buffers.fetched.clear();
+        let MergeBuffers { piece, fetched, merged, .. } = buffers;
+        let target = if frame.block == 0 { &mut *merged } else { &mut *fetched };
+        target.clear();
         let mut lengths = Vec::with_capacity(frame.lanes.len());
         for lane in &frame.lanes {
-            let before = buffers.fetched.len();
+            let before = target.len();
             for &(rank, number) in lane {
                 let file = self.files.get(rank).ok_or_else(|| Error::internal(format!("no rank {rank}")))?;
-                file.append(&self.values, (rank, number), &mut buffers.piece, &mut buffers.fetched)?;
+                file.append(&self.values, (rank, number), piece, target)?;
             }
-            lengths.push(buffers.fetched.len() - before);
+            lengths.push(target.len() - before);
         }
-        match frame.block {
-            0 => std::mem::swap(&mut buffers.fetched, &mut buffers.merged),
-            block => interleave::merge(&buffers.fetched, &lengths, block, &mut buffers.merged),
+        if frame.block > 0 {
+            interleave::merge(fetched, &lengths, frame.block, merged);
         }
         Ok(())
     }
