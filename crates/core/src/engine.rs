@@ -61,43 +61,37 @@ impl Engine {
         Ok(())
     }
 
-    /// Calls `work` for every index below `count` on the worker threads and returns the results in order.
-    /// The first error in index order wins.
+    /// Calls `work` for every index below `count` on the worker threads, of which the calling one is the first, and
+    /// returns the results in order. The first error in index order wins.
     ///
     /// # Errors
     /// What `work` returns, or `Interrupted`.
     pub fn parallel<T: Send>(&self, count: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
         let next = std::sync::atomic::AtomicUsize::new(0);
         let failed = AtomicBool::new(false);
-        let mut slots: Vec<Option<Result<T>>> = (0..count).map(|_| None).collect();
-        let (send, receive) = std::sync::mpsc::channel();
-        std::thread::scope(|scope| {
-            for _ in 0..self.jobs.clamp(1, count.max(1)) {
-                let send = send.clone();
-                let (next, failed, work) = (&next, &failed, &work);
-                scope.spawn(move || {
-                    loop {
-                        let index = next.fetch_add(1, Ordering::Relaxed);
-                        if index >= count || failed.load(Ordering::Relaxed) {
-                            return;
-                        }
-                        let result = self.check_cancelled().and_then(|()| work(index));
-                        failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                        if send.send((index, result)).is_err() {
-                            return;
-                        }
-                    }
-                });
-            }
-            drop(send);
-            for (index, result) in receive {
-                if let Some(slot) = slots.get_mut(index) {
-                    *slot = Some(result);
+        let worker = || {
+            let mut done = Vec::new();
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= count || failed.load(Ordering::Relaxed) {
+                    return done;
                 }
+                let result = self.check_cancelled().and_then(|()| work(index));
+                failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                done.push((index, result));
             }
+        };
+        let mut done = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..self.jobs.min(count)).map(|_| scope.spawn(worker)).collect();
+            let mut done = worker();
+            for other in others {
+                done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+            done
         });
-        // Indices are claimed in order, so every slot before the first error is filled.
-        slots.into_iter().flatten().collect()
+        // Indices are claimed in order, so every one before the first error is there.
+        done.sort_unstable_by_key(|(index, _)| *index);
+        done.into_iter().map(|(_, result)| result).collect()
     }
 }
 

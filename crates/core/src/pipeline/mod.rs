@@ -9,7 +9,6 @@ mod execute;
 mod ordered;
 mod record;
 mod spare;
-mod window;
 
 pub use advise::{advise, plan_array, plan_of};
 pub use encode::ChunkOutcome;
