@@ -1,6 +1,7 @@
 //! Outputs that appear under their final name complete or not at all, whenever the program is killed.
 
 mod access;
+mod room;
 mod staging;
 mod temporary;
 mod write_behind;

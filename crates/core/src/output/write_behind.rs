@@ -6,15 +6,18 @@ use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
+use super::room::Room;
+
 /// Bytes after which the disk is asked again.
 const STEP: u64 = 16 << 20;
 
-/// A thread that syncs one file now and then.
+/// A thread that syncs one file now and then, and room for what the file will hold.
 #[derive(Debug)]
 pub(crate) struct WriteBehind {
     asked: SyncSender<()>,
     thread: JoinHandle<io::Result<()>>,
     pending: u64,
+    room: Room,
 }
 
 impl WriteBehind {
@@ -22,6 +25,7 @@ impl WriteBehind {
     /// Those of opening the file and of starting a thread.
     pub(crate) fn start(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).open(path)?;
+        let room = Room::new(file.try_clone()?);
         let (asked, requests) = sync_channel(1);
         let thread = std::thread::Builder::new().name("knarr-sync".to_owned()).spawn(move || {
             let mut outcome = Ok(());
@@ -30,11 +34,12 @@ impl WriteBehind {
             }
             outcome
         })?;
-        Ok(Self { asked, thread, pending: 0 })
+        Ok(Self { asked, thread, pending: 0, room })
     }
 
     /// So many more bytes were written.
     pub(crate) fn written(&mut self, bytes: u64) {
+        self.room.written(bytes);
         self.pending += bytes;
         // A request that waits already covers these bytes.
         if self.pending >= STEP && self.asked.try_send(()).is_ok() {
@@ -42,14 +47,15 @@ impl WriteBehind {
         }
     }
 
-    /// Ends the thread.
+    /// Ends the thread, once all is written.
     ///
     /// # Errors
     /// What any sync reported. It must not be lost: the system tells of a failed write once, and a later sync of the
     /// file may succeed.
     pub(crate) fn finish(self) -> io::Result<()> {
         drop(self.asked);
-        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that syncs stopped")))
+        let synced = self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that syncs stopped")));
+        synced.and_then(|()| self.room.give_back())
     }
 }
 
