@@ -31,7 +31,7 @@ const SEVERAL: u64 = 4 << 20;
 /// Bytes of the samples that features are computed from.
 const FEATURES: usize = 768 << 10;
 /// Fewer do where the chain is given: they only tell what it will meet.
-const FEATURES_TOLD: usize = 32 << 10;
+const FEATURES_TOLD: usize = 8 << 10;
 /// Bytes of an array in memory that trials see at most.
 const LARGEST_SAMPLE: usize = 64 << 20;
 /// Why a chain was taken that the user gave.

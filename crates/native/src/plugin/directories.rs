@@ -30,9 +30,13 @@ pub fn directories() -> Vec<PathBuf> {
     let asked = path.iter().flat_map(env::split_paths).filter(|directory| !directory.as_os_str().is_empty());
     let standard = STANDARD.iter().flat_map(|pattern| expand(pattern));
     for directory in asked.chain(standard).chain(python_prefixes().iter().flat_map(|prefix| in_prefix(prefix))) {
+        // Most are not there, which is told sooner than where they would lie.
+        if !directory.is_dir() {
+            continue;
+        }
         // Prefixes reach the same place by different names.
         let Ok(directory) = directory.canonicalize() else { continue };
-        if directory.is_dir() && !found.contains(&directory) {
+        if !found.contains(&directory) {
             found.push(directory);
         }
     }
