@@ -407,6 +407,19 @@ def test_a_damaged_manifest_has_a_copy(knarr, files, tmp_path):
         assert str(copy) in knarr.fails(3, "checkpoint", "verify", tmp_path / "set")
 
 
+@pytest.mark.parametrize("wanted", [[], ["--variables", "*"]], ids=["files", "variables"])
+def test_a_restore_that_brings_nothing_back_leaves_no_directory(knarr, tmp_path, wanted):
+    hdf5(tmp_path / "r0.h5", 0)
+    knarr("checkpoint", "pack", tmp_path / "r0.h5", "-o", tmp_path / "set")
+    for store in (tmp_path / "set").glob("group-*"):
+        store.write_bytes(store.read_bytes()[:30])
+    knarr.fails(3, "checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out/of", *wanted)
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "mine").mkdir()
+    knarr.fails(3, "checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "mine", *wanted)
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
 def test_sets_may_have_more_files_than_a_process(knarr, tmp_path):
     source = tmp_path / "in"
     source.mkdir()

@@ -8,6 +8,7 @@ use knarr_core::checkpoint::{Damage, Set, extract, holders, refuse_existing_file
 use knarr_core::comm::{self, Comm, ROOT, agree};
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, Result};
+use knarr_core::output::Vacant;
 use serde::{Deserialize, Serialize};
 
 use super::args::Restore;
@@ -42,6 +43,8 @@ fn restored(arguments: &Restore, comm: &dyn Comm) -> Result<u8> {
     let engine = processes::sharing(comm, engine, &arguments.resources)?;
     let progress = processes::progress(comm, arguments.set.display().to_string());
     let own = share(&set, &ranks, comm);
+    // All processes have ended when the first one goes on.
+    let mut vacant = if comm.rank() == ROOT { Vacant::of(&arguments.directory) } else { Vacant::default() };
     if arguments.variables.is_empty() {
         let names = own.iter().filter_map(|&rank| Some(set.manifest().ranks.get(rank)?.name.as_slice()));
         agree(comm, refuse_existing_files(names, &arguments.directory, arguments.force))?;
@@ -59,6 +62,9 @@ fn restored(arguments: &Restore, comm: &dyn Comm) -> Result<u8> {
         }
         all.files.sort_by_key(|file| file.rank);
         all.damage.sort_by_key(|damage| damage.rank);
+        if !all.files.is_empty() {
+            vacant.keep();
+        }
         let took = begin.elapsed();
         if arguments.variables.is_empty() && all.files.len() == set.manifest().ranks.len() {
             measured::note(&arguments.set, &Measured::restart(By::Restore, took));

@@ -4,10 +4,12 @@ mod access;
 mod room;
 mod staging;
 mod temporary;
+mod vacant;
 mod write_behind;
 
 pub use access::take_access;
 pub use staging::{Kind, Staging};
 pub use temporary::Temporary;
 pub(crate) use temporary::refuse_existing;
+pub use vacant::Vacant;
 pub(crate) use write_behind::WriteBehind;
