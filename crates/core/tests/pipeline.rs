@@ -11,7 +11,7 @@ use knarr_core::codec::{CodecList, Reader};
 use knarr_core::engine::{Engine, Silent};
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::model::Model;
-use knarr_core::pipeline::{Execution, advise, chunk_region, execute};
+use knarr_core::pipeline::{Execution, advise, chunk_region, execute, plan};
 use knarr_core::plan::{Action, Choice, Plan};
 use knarr_core::quality::Quality;
 use knarr_core::settings::{ChunkRule, Rule, Settings};
@@ -143,6 +143,24 @@ fn values_that_are_stored_as_they_are_are_not_looked_at() {
     // A bound is resolved and proven, whatever the chain.
     let bound = Settings { quality: Quality { max_range_error: Some(0.1), ..Quality::LOSSLESS }, ..raw };
     assert!(advise(&engine(2), &Unread(source()), &bound, TARGET, &Silent).is_err());
+}
+
+#[test]
+fn what_a_given_chain_reaches_is_tried_for_advice_and_left_to_writing_otherwise() {
+    let source = source();
+    let settings = Settings { chain: Some("shuffle | brotli:1".parse().unwrap()), ..Settings::default() };
+    let advised = advise(&engine(2), &source, &settings, TARGET, &Silent).unwrap();
+    let planned = plan(&engine(2), &source, &settings, TARGET, &Silent).unwrap();
+    let execution = execute(&engine(2), &source, &planned, TARGET, true, &mut MemorySink::default(), &Silent).unwrap();
+    for (index, written) in &execution.variables {
+        let (tried, believed) = (choice(&advised, *index), choice(&planned, *index));
+        assert_eq!((&tried.chain, &tried.reason), (&believed.chain, &believed.reason));
+        assert!(tried.sample_bytes > 0 && believed.sample_bytes == 0);
+        let reached = written.raw_bytes as f64 / written.encoded_bytes as f64;
+        // Frames add a header to what the chain reaches.
+        assert!((tried.expected.ratio / reached - 1.0).abs() < 0.15, "{index}: {} for {reached}", tried.expected.ratio);
+    }
+    assert_eq!(execution.variables.len(), 5);
 }
 
 #[test]

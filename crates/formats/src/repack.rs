@@ -11,7 +11,7 @@ use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::generate::Generated;
 use knarr_core::model::Variable;
 use knarr_core::output::Temporary;
-use knarr_core::pipeline::{Execution, advise, execute, most_demanding, prove_copies, storages};
+use knarr_core::pipeline::{Execution, advise, execute, most_demanding, plan, prove_copies, storages};
 use knarr_core::plan::{Action, Plan};
 use knarr_core::provenance;
 use knarr_core::quality::Quality;
@@ -303,7 +303,7 @@ pub fn pipelines(
     progress: &dyn Progress,
 ) -> Result<Vec<Pipeline>> {
     let (source, _, target) = open_unlocked(engine, input, limit, settings)?;
-    let plan = advise(engine, &source, settings, target, progress).map_err(|error| in_file(error, input))?;
+    let plan = plan(engine, &source, settings, target, progress).map_err(|error| in_file(error, input))?;
     let mut pipelines = Vec::new();
     for storage in storages(engine, &source, &plan, target)? {
         let Some(variable) = source.model().variables.get(storage.variable) else { continue };
@@ -361,7 +361,7 @@ impl Job<'_> {
     fn run(&self, source: &dyn Source, progress: &dyn Progress, begin: std::time::Instant) -> Result<Repacked> {
         let Self { engine, input, output, format, target, settings, options, in_place } = *self;
         let counter = Counter::begin();
-        let plan = advise(engine, source, settings, target, progress).map_err(|error| in_file(error, input))?;
+        let plan = plan(engine, source, settings, target, progress).map_err(|error| in_file(error, input))?;
         let choosing_seconds = begin.elapsed().as_secs_f64();
         let storages = storages(engine, source, &plan, target)?;
         // What is copied is read while the sink is made: such errors are the input's.

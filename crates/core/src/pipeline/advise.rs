@@ -30,14 +30,14 @@ const SAMPLES: usize = 3;
 const SEVERAL: u64 = 4 << 20;
 /// Bytes of the samples that features are computed from.
 const FEATURES: usize = 768 << 10;
-/// Fewer do where the chain is given: they only tell what it will meet.
-const FEATURES_TOLD: usize = 8 << 10;
+/// Fewer do where nothing is tried: they only tell what a given chain will meet.
+const FEATURES_BELIEVED: usize = 8 << 10;
 /// Bytes of an array in memory that trials see at most.
 const LARGEST_SAMPLE: usize = 64 << 20;
 /// Why a chain was taken that the user gave.
 const AS_ASKED: &str = "as asked";
 
-/// Plans every variable of `source` for an output of kind `target`.
+/// Plans every variable of `source` for an output of kind `target`, with what to expect of each chain.
 ///
 /// # Errors
 /// `Usage` for settings that name unknown variables; `Quality` or `Unsupported` for requests that cannot be
@@ -49,12 +49,47 @@ pub fn advise(
     target: Target,
     progress: &dyn Progress,
 ) -> Result<Plan> {
+    plan_each(engine, source, settings, target, Given::Tried, progress)
+}
+
+/// As [`advise`], for what is carried out at once: chains that were given are not tried, since writing will tell what
+/// they reach.
+///
+/// # Errors
+/// As for [`advise`].
+pub fn plan(
+    engine: &Engine,
+    source: &dyn Source,
+    settings: &Settings,
+    target: Target,
+    progress: &dyn Progress,
+) -> Result<Plan> {
+    plan_each(engine, source, settings, target, Given::Believed, progress)
+}
+
+/// What becomes of chains that leave no choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Given {
+    /// They are tried on samples like others.
+    Tried,
+    /// The model says what to expect.
+    Believed,
+}
+
+fn plan_each(
+    engine: &Engine,
+    source: &dyn Source,
+    settings: &Settings,
+    target: Target,
+    given: Given,
+    progress: &dyn Progress,
+) -> Result<Plan> {
     let model = source.model();
     settings.check_names(model)?;
     let total = model.variables.iter().map(Variable::raw_bytes).sum();
     progress.begin("choosing", total);
     let variables = engine.parallel(model.variables.len(), |index| {
-        let planner = Planner { engine, source, settings, target, index, variable: &model.variables[index] };
+        let planner = Planner { engine, source, settings, target, given, index, variable: &model.variables[index] };
         let plan = planner.plan().map_err(|error| error.at_variable_once(model.variables[index].name()))?;
         progress.advance(model.variables[index].raw_bytes());
         Ok(plan)
@@ -93,7 +128,8 @@ pub fn plan_array(
     let bound = settings.quality.bound_of(spec, bytes);
     let samples = vec![cut(spec, bytes, LARGEST_SAMPLE)];
     let chunk: Vec<u64> = spec.shape.iter().map(|&n| n as u64).collect();
-    let job = ChoiceJob { engine, goal, target, bound, settings, spec, raw_bytes: bytes.len() as u64, chunk };
+    let (given, raw_bytes) = (Given::Believed, bytes.len() as u64);
+    let job = ChoiceJob { engine, goal, target, bound, settings, given, spec, raw_bytes, chunk };
     let choice = job.choose(&samples)?;
     Ok(Choice { seconds: thread_seconds() - begin, ..choice })
 }
@@ -103,6 +139,7 @@ struct Planner<'a> {
     source: &'a dyn Source,
     settings: &'a Settings,
     target: Target,
+    given: Given,
     index: usize,
     variable: &'a Variable,
 }
@@ -150,6 +187,7 @@ impl Planner<'_> {
             target: self.target,
             bound,
             settings: &mine,
+            given: self.given,
             spec: &spec,
             raw_bytes: variable.raw_bytes(),
             chunk,
@@ -157,7 +195,7 @@ impl Planner<'_> {
         let mut choice = if job.is_settled() {
             job.settled()?
         } else {
-            let most = if job.is_given() || variable.raw_bytes() < SEVERAL { 1 } else { SAMPLES };
+            let most = if job.is_believed() || variable.raw_bytes() < SEVERAL { 1 } else { SAMPLES };
             let samples = self.samples(&job.chunk, most)?;
             job.choose(&samples)?
         };
@@ -242,6 +280,7 @@ struct ChoiceJob<'a> {
     target: Target,
     bound: Option<Bound>,
     settings: &'a VariableSettings,
+    given: Given,
     spec: &'a ArraySpec,
     raw_bytes: u64,
     chunk: Vec<u64>,
@@ -253,9 +292,9 @@ impl ChoiceJob<'_> {
         self.bound.is_none() && self.settings.chain.as_ref().is_some_and(ChainSpec::is_raw)
     }
 
-    /// True if there is nothing to choose, and nothing that could miss a bound.
-    fn is_given(&self) -> bool {
-        self.bound.is_none() && self.settings.chain.is_some()
+    /// True if nothing is tried: there is nothing to choose, and nothing that could miss a bound.
+    fn is_believed(&self) -> bool {
+        self.given == Given::Believed && self.bound.is_none() && self.settings.chain.is_some()
     }
 
     /// The choice of what was asked for, where nothing else would matter.
@@ -266,7 +305,7 @@ impl ChoiceJob<'_> {
 
     fn choose(self, samples: &[(ArraySpec, Vec<u8>)]) -> Result<Choice> {
         let (codecs, profile) = (&self.engine.codecs, &self.engine.profile);
-        let looked_at = if self.is_given() { FEATURES_TOLD } else { FEATURES };
+        let looked_at = if self.is_believed() { FEATURES_BELIEVED } else { FEATURES };
         let subject = look(codecs, &cut_samples(samples, looked_at, looked_at / SAMPLES), self.bound.as_ref());
         let chains = match &self.settings.chain {
             Some(forced) => vec![self.checked(forced)?],
@@ -279,7 +318,7 @@ impl ChoiceJob<'_> {
         #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
         let budget =
             (trial_share(self.raw_bytes, self.engine.patience) * self.raw_bytes as f64 / 1e6 / speed).max(LEAST_TRIALS);
-        let (ranked, sample_bytes) = if self.is_given() {
+        let (ranked, sample_bytes) = if self.is_believed() {
             (predicted, 0)
         } else {
             let trials = Trials { codecs, profile, goal: self.goal, bound: self.bound.as_ref(), budget };

@@ -1,6 +1,6 @@
 //! The pipeline: analyse and plan a source, then encode its chunks in parallel into a sink.
 //!
-//! [`advise`] makes the plan and changes nothing; [`execute`] carries it out. The same pipeline serves
+//! [`advise`] and [`plan`] make the plan and change nothing; [`execute`] carries it out. The same pipeline serves
 //! every pair of formats.
 
 mod advise;
@@ -10,7 +10,7 @@ mod ordered;
 mod record;
 mod spare;
 
-pub use advise::{advise, plan_array, plan_of};
+pub use advise::{advise, plan, plan_array, plan_of};
 pub use encode::ChunkOutcome;
 pub(crate) use encode::{Buffers, ChunkEncoder, Container};
 pub use execute::{Execution, VariableReport, execute, most_demanding, prove_copies, storages};
