@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -153,6 +154,29 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], check=True)
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+IMAGE = "truncate -s {size}m {image} && mkfs.ext4 -q {image} && mount -o loop {image} {folder}"
+
+
+def may_mount_images() -> bool:
+    """Whether tests may have a small ext4 of their own; a tmpfs does not allocate blocks as disks do."""
+    if os.geteuid() != 0:
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        command = IMAGE.format(size=8, image=f"{folder}/image", folder="/mnt")
+        probe = subprocess.run(["unshare", "--mount", "sh", "-c", command], capture_output=True, check=False)
+    return probe.returncode == 0
+
+
+@pytest.fixture
+def image_disk(tmp_path: Path) -> Iterator[Path]:
+    """An ext4 of about 80 MiB, for tests that are there only if `may_mount_images()`."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["sh", "-c", IMAGE.format(size=80, image=tmp_path / "image", folder=folder)], check=True)
     yield folder
     subprocess.run(["umount", folder], check=True)
 

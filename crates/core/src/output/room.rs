@@ -25,13 +25,17 @@ impl Room {
         Self { file, written: 0, taken: Some(PIECE) }
     }
 
-    /// So many more bytes were written.
+    /// So many more bytes were written. Nobody else may write the file meanwhile.
     pub(super) fn written(&mut self, bytes: u64) {
         self.written += bytes;
         while let Some(taken) = self.taken.filter(|taken| self.written + LEAST > *taken) {
-            // Not every file system can, and a disk that is nearly full may still hold what is to come.
             let more = fallocate(&self.file, FallocateFlags::KEEP_SIZE, taken, PIECE);
             self.taken = more.is_ok().then_some(taken + PIECE);
+            if self.taken.is_none() {
+                // Not every file system can. A disk that is nearly full may have given its last blocks, which are needed
+                // nearer to the end of the file.
+                let _ = self.trim();
+            }
         }
     }
 
@@ -40,10 +44,12 @@ impl Room {
     /// # Errors
     /// What the file system reports.
     pub(super) fn give_back(&self) -> io::Result<()> {
-        if self.taken == Some(PIECE) {
-            return Ok(());
-        }
-        // Also to the length that it has: blocks behind it go (fallocate(2), FALLOC_FL_KEEP_SIZE).
+        if self.taken.is_none_or(|taken| taken == PIECE) { Ok(()) } else { self.trim() }
+    }
+
+    /// Sets the length that the file has: blocks behind it go (fallocate(2), `FALLOC_FL_KEEP_SIZE`). Nobody may extend it
+    /// meanwhile.
+    fn trim(&self) -> io::Result<()> {
         self.file.set_len(self.file.metadata()?.len())
     }
 }

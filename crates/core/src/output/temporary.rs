@@ -91,7 +91,7 @@ impl Temporary {
         &self.path
     }
 
-    /// So many bytes were written, which the disk may take while more are made.
+    /// So many bytes were written, which the disk may take while more are made. Nobody else may write the file meanwhile.
     ///
     /// # Errors
     /// `Write` if the file cannot be opened again.

@@ -37,7 +37,7 @@ impl WriteBehind {
         Ok(Self { asked, thread, pending: 0, room })
     }
 
-    /// So many more bytes were written.
+    /// So many more bytes were written. Nobody else may write the file meanwhile.
     pub(crate) fn written(&mut self, bytes: u64) {
         self.room.written(bytes);
         self.pending += bytes;
