@@ -40,11 +40,11 @@ struct Written {
 fn restored(arguments: &Restore, comm: &dyn Comm) -> Result<u8> {
     let begin = Instant::now();
     let (engine, set, ranks) = agree(comm, prepared(arguments, comm))?;
+    // Before any process makes it; all have ended when the first one goes on.
+    let mut vacant = if comm.rank() == ROOT { Vacant::of(&arguments.directory) } else { Vacant::default() };
     let engine = processes::sharing(comm, engine, &arguments.resources)?;
     let progress = processes::progress(comm, arguments.set.display().to_string());
     let own = share(&set, &ranks, comm);
-    // All processes have ended when the first one goes on.
-    let mut vacant = if comm.rank() == ROOT { Vacant::of(&arguments.directory) } else { Vacant::default() };
     if arguments.variables.is_empty() {
         let names = own.iter().filter_map(|&rank| Some(set.manifest().ranks.get(rank)?.name.as_slice()));
         agree(comm, refuse_existing_files(names, &arguments.directory, arguments.force))?;

@@ -5,37 +5,49 @@ use std::fs::File;
 use std::io;
 
 use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
-/// Bytes that are taken at a time. Files of fewer get none.
+/// Bytes that are taken at a time.
 const PIECE: u64 = 32 << 20;
-/// More is taken when this much is left: what formats write beside their values has to fit, too.
+/// More is taken when this much is left.
 const LEAST: u64 = 8 << 20;
+/// Files of fewer bytes get none.
+const WORTH_IT: u64 = 24 << 20;
 
 /// Room in one file that grows at its end.
 #[derive(Debug)]
 pub(super) struct Room {
     file: File,
     written: u64,
-    /// End of what was taken; `None` where there is none to take.
+    /// End of what was taken, 0 before; `None` where there is none to take.
     taken: Option<u64>,
+    /// No file of this process may have more bytes: some file systems send a signal to who takes more.
+    limit: u64,
 }
 
 impl Room {
     pub(super) fn new(file: File) -> Self {
-        Self { file, written: 0, taken: Some(PIECE) }
+        Self { file, written: 0, taken: Some(0), limit: getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX) }
     }
 
     /// So many more bytes were written. Nobody else may write the file meanwhile.
     pub(super) fn written(&mut self, bytes: u64) {
         self.written += bytes;
-        while let Some(taken) = self.taken.filter(|taken| self.written + LEAST > *taken) {
-            let more = fallocate(&self.file, FallocateFlags::KEEP_SIZE, taken, PIECE);
-            self.taken = more.is_ok().then_some(taken + PIECE);
-            if self.taken.is_none() {
-                // Not every file system can. A disk that is nearly full may have given its last blocks, which are needed
-                // nearer to the end of the file.
-                let _ = self.trim();
-            }
+        let Some(taken) = self.taken.filter(|_| self.written >= WORTH_IT) else { return };
+        // Without a gap behind the end: a disk may have just enough for the file.
+        let Ok(end) = self.file.metadata().map(|metadata| metadata.len()) else { return };
+        if end + LEAST <= taken {
+            return;
+        }
+        let done = match end + PIECE {
+            to if to > self.limit => Err(Errno::FBIG),
+            _ => fallocate(&self.file, FallocateFlags::KEEP_SIZE, end, PIECE),
+        };
+        self.taken = done.is_ok().then_some(end + PIECE);
+        if taken > 0 && done.is_err() || matches!(done, Err(Errno::NOSPC | Errno::DQUOT)) {
+            // A disk that is nearly full may have given its last blocks, and what others write needs some, too.
+            let _ = self.trim();
         }
     }
 
@@ -44,7 +56,7 @@ impl Room {
     /// # Errors
     /// What the file system reports.
     pub(super) fn give_back(&self) -> io::Result<()> {
-        if self.taken.is_none_or(|taken| taken == PIECE) { Ok(()) } else { self.trim() }
+        if self.taken.is_some_and(|taken| taken > 0) { self.trim() } else { Ok(()) }
     }
 
     /// Sets the length that the file has: blocks behind it go (fallocate(2), `FALLOC_FL_KEEP_SIZE`). Nobody may extend it

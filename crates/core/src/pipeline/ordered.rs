@@ -37,6 +37,8 @@ pub(crate) fn in_order<S: Default, T: Send>(
     let next = AtomicU64::new(0);
     let desk = Desk::new(window, jobs);
     std::thread::scope(|scope| {
+        // Whatever happens here, no worker may wait for what will not come.
+        let _open = Open(&desk);
         for _ in 0..jobs {
             let (next, desk, work, bytes_of) = (&next, &desk, &work, &bytes_of);
             scope.spawn(move || {
@@ -51,8 +53,6 @@ pub(crate) fn in_order<S: Default, T: Send>(
                 }
             });
         }
-        // Whatever happens here, no worker may wait for what will not come.
-        let _open = Open(&desk);
         for number in 0..total {
             let Some(done) = desk.take(number)? else { break };
             hand_on(done)?;
