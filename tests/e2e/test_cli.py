@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -187,6 +188,19 @@ def test_results_that_a_full_disk_swallows_are_an_error(knarr, made, command):
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, env=knarr.environment)
     assert done.returncode == 4
     assert "knarr: standard output: No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("verify", "nowhere.nc", "there.nc"), ("repack",), ("repak", "a.nc")])
+def test_an_error_is_one_write(knarr, tmp_path, arguments):
+    """Ranks share their stderr with mpirun, whose own lines come between two writes."""
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with here, there:
+        done = subprocess.run([KNARR, *arguments], cwd=tmp_path, stderr=there, env=knarr.environment, check=False)
+        here.setblocking(False)
+        said = here.recv(65536).decode()
+        assert done.returncode != 0 and said.endswith("\n") and len(said.split()) > 3
+        with pytest.raises(BlockingIOError):
+            here.recv(65536)
 
 
 def test_a_name_that_is_not_utf8_is_named(knarr, made, out):

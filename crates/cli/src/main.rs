@@ -1,5 +1,10 @@
 //! The `knarr` command.
 
+#![deny(clippy::print_stderr)] // Lines of other ranks would break into it: `errln!` instead.
+
+#[macro_use]
+mod stderr;
+
 mod advise;
 mod args;
 mod bounds;
@@ -25,6 +30,7 @@ mod verify;
 
 use knarr_core::table;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use args::Command;
@@ -70,8 +76,12 @@ fn run() -> ExitCode {
             }
             // Help and version are not errors; clap prints them to the right stream.
             let code = if error.use_stderr() { 2 } else { 0 };
-            // A closed pipe is the reader's choice.
-            let _ = error.print();
+            if error.use_stderr() && !std::io::stderr().is_terminal() {
+                errln!("{}", error.to_string().trim_end());
+            } else {
+                // A closed pipe is the reader's choice.
+                let _ = error.print();
+            }
             return ExitCode::from(code);
         }
     };
@@ -105,7 +115,7 @@ fn not_utf8() -> Error {
 
 /// Prints an error and returns its exit code.
 fn tell(error: &Error) -> u8 {
-    eprintln!("knarr: {error}");
+    errln!("knarr: {error}");
     let stopped = session::interrupted_code().filter(|_| error.kind() == ErrorKind::Interrupted);
     stopped.unwrap_or_else(|| error.kind().exit_code())
 }

@@ -84,7 +84,7 @@ impl Progress for Bar {
         } else if state.last_line.elapsed() >= LINE_EVERY {
             state.last_line = Instant::now();
             let percent = (100 * done).checked_div(state.total).unwrap_or(100);
-            eprintln!("knarr: {}: {} {percent} %", self.name, state.phase);
+            errln!("knarr: {}: {} {percent} %", self.name, state.phase);
         }
     }
 }

@@ -97,7 +97,7 @@ fn each<T>(jobs: &[(PathBuf, PathBuf)], mut one: impl FnMut(&Path, &Path) -> Res
 /// The exit code of the first failure; several inputs are counted.
 fn code_of(failed: &[Failed], inputs: usize) -> u8 {
     if inputs > 1 && !failed.is_empty() {
-        eprintln!("knarr: {} of {inputs} inputs failed", failed.len());
+        errln!("knarr: {} of {inputs} inputs failed", failed.len());
     }
     failed.first().map_or(0, |first| first.exit_code)
 }

@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Checkpoint) -> Result<u8> {
 pub(crate) fn open(path: &Path, codecs: &CodecList) -> Result<Set> {
     let set = Set::open(path, codecs)?;
     if let Some(damage) = set.manifest_damage() {
-        eprintln!("knarr: {damage}; its copy serves, but make a new set soon");
+        errln!("knarr: {damage}; its copy serves, but make a new set soon");
     }
     Ok(set)
 }
@@ -55,7 +55,7 @@ fn report(damage: &[Damage]) -> u8 {
             [] => "what is no variable".to_owned(),
             variables => format!("variables {}", variables.join(", ")),
         };
-        eprintln!("knarr: rank {} ({}): {what}: {}", damage.rank, damage.name, damage.error);
+        errln!("knarr: rank {} ({}): {what}: {}", damage.rank, damage.name, damage.error);
     }
     damage.iter().map(|damage| damage.error.kind().exit_code()).max().unwrap_or(0)
 }

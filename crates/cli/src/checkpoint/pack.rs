@@ -84,7 +84,7 @@ fn prepared<'a>(arguments: &'a Pack, comm: &dyn Comm) -> Result<(Configured<'a>,
 /// The set beside `output` that was completed last, of those that are whole.
 fn last_beside(output: &Path, codecs: &CodecList) -> Option<PathBuf> {
     let (sets, damaged) = whole(directory_of(output), codecs).ok()?;
-    damaged.iter().for_each(|error| eprintln!("knarr: {error}; nothing is shared with that set"));
+    damaged.iter().for_each(|error| errln!("knarr: {error}; nothing is shared with that set"));
     sets.last().map(|set| set.path().to_owned())
 }
 

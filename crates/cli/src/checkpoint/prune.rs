@@ -8,7 +8,7 @@ use super::args::Prune;
 pub(super) fn run(arguments: &Prune) -> Result<u8> {
     let keep = usize::try_from(arguments.keep).unwrap_or(usize::MAX);
     let pruned = prune(&arguments.sets, keep, &knarr_native::codecs()?, arguments.dry_run)?;
-    pruned.failed.iter().for_each(|error| eprintln!("knarr: {error}"));
+    pruned.failed.iter().for_each(|error| errln!("knarr: {error}"));
     let code = pruned.failed.first().map_or(0, |error| error.kind().exit_code());
     if arguments.json {
         println!("{}", json(&pruned));
@@ -18,7 +18,7 @@ pub(super) fn run(arguments: &Prune) -> Result<u8> {
     pruned.removed.iter().for_each(|path| println!("{verb}  {}", path.display()));
     pruned.kept.iter().for_each(|path| println!("kept  {}", path.display()));
     for error in &pruned.damaged {
-        eprintln!("knarr: {error}; the set was not counted and left alone");
+        errln!("knarr: {error}; the set was not counted and left alone");
     }
     Ok(code)
 }

@@ -146,7 +146,7 @@ pub(super) fn verify(arguments: &Verify) -> Result<u8> {
     let done = knarr_core::checkpoint::verify(&engine, &set, &progress)?;
     drop(progress);
     if let Some(damage) = &done.copy_damage {
-        eprintln!("knarr: {damage}; the manifest itself serves, but make a new set soon");
+        errln!("knarr: {damage}; the manifest itself serves, but make a new set soon");
     }
     let manifest_damage = set.manifest_damage().or(done.copy_damage.as_ref());
     if arguments.json {

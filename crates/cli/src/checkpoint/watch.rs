@@ -58,7 +58,7 @@ pub(super) fn run(arguments: &Watch) -> Result<u8> {
         let error = nothing_there(arguments);
         if arguments.remove {
             // Earlier ones may have packed and removed all there was.
-            eprintln!("knarr: {error}");
+            errln!("knarr: {error}");
         } else {
             command.tell(&error);
         }
@@ -119,13 +119,13 @@ impl Host for Command<'_> {
     }
 
     fn tell(&mut self, error: &Error) {
-        eprintln!("knarr: {error}");
+        errln!("knarr: {error}");
         self.worst.get_or_insert(error.kind());
     }
 
     fn packed(&mut self, made: &Made<'_>) {
         let Made { step, set, files, packed } = made;
-        eprintln!(
+        errln!(
             "step {step}: {files} files, {} in {}, ratio {}, {:.1} s: {}",
             table::bytes(packed.raw_bytes),
             table::bytes(packed.packed_bytes),
@@ -140,7 +140,7 @@ impl Host for Command<'_> {
     }
 
     fn removed(&mut self, set: &Path) {
-        eprintln!("removed {}", set.display());
+        errln!("removed {}", set.display());
     }
 }
 
@@ -152,7 +152,7 @@ impl Command<'_> {
             }
             let error = Error::new(ErrorKind::Interrupted, format!("step {step} {why}")).mend("watch again to pack it");
             // A watch that is stopped leaves the rest to the next one; one that was to pack all did not do so.
-            eprintln!("knarr: {error}");
+            errln!("knarr: {error}");
             if self.arguments.once {
                 self.worst.get_or_insert(ErrorKind::NotFound);
             }

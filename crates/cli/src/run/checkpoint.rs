@@ -427,7 +427,7 @@ impl Host for Watched {
     }
 
     fn tell(&mut self, error: &Error) {
-        eprintln!("knarr: {error}");
+        errln!("knarr: {error}");
     }
 
     fn packed(&mut self, made: &Made<'_>) {

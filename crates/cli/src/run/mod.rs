@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Run) -> Result<u8> {
     let begun = match prepare(arguments) {
         Ok(begun) => begun,
         Err(error) => {
-            eprintln!("knarr: {error}; the program was not started");
+            errln!("knarr: {error}; the program was not started");
             return Ok(CANNOT_BEGIN);
         }
     };
@@ -124,7 +124,7 @@ impl Run {
     /// Tells what users should know, unless they want to hear of failures only.
     fn say(&self, what: &str) {
         if !self.quiet {
-            eprintln!("knarr: {what}");
+            errln!("knarr: {what}");
         }
     }
 }
@@ -154,7 +154,7 @@ impl Begun {
                 continue;
             };
             for damage in &found.damaged {
-                eprintln!("knarr: {damage}; an earlier set is taken instead");
+                errln!("knarr: {damage}; an earlier set is taken instead");
             }
             let Restarted { step, set, restored, there, .. } = &found;
             arguments.say(&format!(
@@ -163,17 +163,12 @@ impl Begun {
                 set.display()
             ));
             if (restored + there) as u64 != kept.count() {
-                eprintln!(
-                    "knarr: {} has {} files, and {} ranks write now",
-                    set.display(),
-                    restored + there,
-                    kept.count()
-                );
+                errln!("knarr: {} has {} files, and {} ranks write now", set.display(), restored + there, kept.count());
             }
             steps.insert(*step);
         }
         if steps.len() > 1 {
-            eprintln!("knarr: not all rules restart from the same step: {steps:?}");
+            errln!("knarr: not all rules restart from the same step: {steps:?}");
         }
         for kept in &mut self.kept {
             if let Some(word) = kept.begin()? {
@@ -220,7 +215,7 @@ impl Begun {
         if !learnt.is_empty() {
             self.learnt.take(&learnt, &self.snapshot.config);
             if let Err(error) = self.learnt.save(&written::path(&arguments.config)) {
-                eprintln!("knarr: what was learnt of the files is not kept for the next run: {error}");
+                errln!("knarr: what was learnt of the files is not kept for the next run: {error}");
             }
         }
         // What a signal stopped is told by the exit code, unless the program has a failure of its own to tell.
@@ -237,15 +232,15 @@ impl Begun {
 
     fn tell(&self, arguments: &Run, summary: &Summary, code: u8, calls_seen: bool) -> Result<()> {
         for line in summary.failures() {
-            eprintln!("knarr: {line}");
+            errln!("knarr: {line}");
         }
         if !arguments.quiet {
             if !summary.is_empty() {
-                eprint!("{}", summary.table());
+                errln!("{}", summary.table().trim_end());
             } else if calls_seen {
-                eprintln!("knarr: no file that the program wrote matches a pattern of {}", arguments.config.display());
+                errln!("knarr: no file that the program wrote matches a pattern of {}", arguments.config.display());
             } else {
-                eprintln!(
+                errln!(
                     "knarr: no HDF5 calls were seen: the program makes none, or is linked statically, or changes its \
                      user; see docs/run.md"
                 );

@@ -85,7 +85,7 @@ impl Signals {
                 Ok(child)
             }
             Err(error) => {
-                eprintln!("knarr: {}: {error}", program.to_string_lossy());
+                errln!("knarr: {}: {error}", program.to_string_lossy());
                 Err(if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE })
             }
         }
