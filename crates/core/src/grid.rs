@@ -34,6 +34,14 @@ pub struct Placed<'a> {
     pub start: &'a [u64],
 }
 
+/// Number of the first element of a box whose elements follow each other in the array; `None` if there are gaps.
+pub fn one_run(place: Placed<'_>, count: &[u64]) -> Option<u64> {
+    let Placed { shape, start } = place;
+    let mut inner = count.iter().zip(shape).skip_while(|(count, _)| **count == 1).skip(1);
+    let is_run = inner.all(|(count, extent)| count == extent);
+    is_run.then(|| start.iter().zip(shape).fold(0, |at, (start, extent)| at * extent + start))
+}
+
 /// Calls `f` with element offsets in `a` and `b` and a length for each run that is contiguous in both.
 pub(crate) fn runs(a: Placed<'_>, b: Placed<'_>, count: &[u64], mut f: impl FnMut(u64, u64, u64)) {
     if count.contains(&0) {
@@ -177,6 +185,22 @@ mod tests {
         let all = Placed { shape: &[2, 3, 4], start: &[0, 0, 0] };
         copy_box(&source, all, &mut whole, all, &[2, 3, 4], 1);
         assert_eq!(whole, source);
+    }
+
+    #[test]
+    fn boxes_without_gaps_are_one_run() {
+        let shape = [3, 1, 4, 5];
+        let boxes =
+            |extent: u64| (0..extent).flat_map(move |start| (1..=extent - start).map(move |count| (start, count)));
+        for (a, b, c) in boxes(3).flat_map(|a| boxes(4).flat_map(move |b| boxes(5).map(move |c| (a, b, c)))) {
+            let (start, count) = ([a.0, 0, b.0, c.0], [a.1, 1, b.1, c.1]);
+            let (place, packed) = (Placed { shape: &shape, start: &start }, Placed { shape: &count, start: &[0; 4] });
+            let mut elements = Vec::new();
+            runs(place, packed, &count, |at, _, length| elements.extend(at..at + length));
+            let has_gaps = elements.windows(2).any(|pair| pair[0] + 1 != pair[1]);
+            assert_eq!(one_run(place, &count), (!has_gaps).then_some(elements[0]), "{start:?} {count:?}");
+        }
+        assert_eq!(one_run(Placed { shape: &[], start: &[] }, &[]), Some(0));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The main job: one input repacked into one output, with a plan before and a report after.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use knarr_core::array::DType;
 use knarr_core::choose::Target;
-use knarr_core::codec::{Hdf5Filter, Reader};
+use knarr_core::codec::{FilterId, Hdf5Filter, Reader};
 use knarr_core::energy::{Counter, Energy, Moved, Phases};
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
@@ -17,7 +18,7 @@ use knarr_core::provenance;
 use knarr_core::quality::Quality;
 use knarr_core::quantization::Records;
 use knarr_core::settings::{Rule, Settings};
-use knarr_core::store::{Encoding, Sink, Source};
+use knarr_core::store::{Encoding, Sink, Source, Storage};
 use serde::Serialize;
 
 use crate::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
@@ -136,6 +137,8 @@ pub struct Repacked {
     pub choosing_seconds: f64,
     /// What readers of the output need.
     pub reader: Reader,
+    /// Filters that chunks of an HDF5 output went through.
+    pub filters: BTreeSet<FilterId>,
 }
 
 impl Repacked {
@@ -214,6 +217,7 @@ pub fn repack_source(
             seconds: begin.elapsed().as_secs_f64(),
             choosing_seconds: 0.0,
             reader: Reader::Core,
+            filters: BTreeSet::new(),
         });
     }
     if format == OutputFormat::Zarr {
@@ -395,6 +399,7 @@ impl Job<'_> {
             input_bytes: input_bytes(source),
             output_bytes,
             reader: most_demanding(&plan),
+            filters: filters(source, &plan, &storages),
             energy: energy(engine, source, &plan, &execution, output_bytes, counted),
             plan,
             execution,
@@ -402,6 +407,19 @@ impl Job<'_> {
             choosing_seconds,
         })
     }
+}
+
+/// Filters of what is encoded, and of HDF5 variables that are copied with those they have.
+fn filters(source: &dyn Source, plan: &Plan, storages: &[Storage]) -> BTreeSet<FilterId> {
+    let encoded = storages.iter().flat_map(|storage| match &storage.encoding {
+        Encoding::Hdf5(filters) => filters.as_slice(),
+        Encoding::Zarr(_) => &[],
+    });
+    let is_copied = |variable: &&Variable| {
+        plan.variable(&variable.path).is_some_and(|planned| matches!(planned.action, Action::Copy(_)))
+    };
+    let copied = source.model().variables.iter().filter(is_copied).flat_map(|variable| &variable.filters);
+    encoded.chain(copied).map(|filter| filter.id).collect()
 }
 
 /// What a run took that read and wrote so many bytes.

@@ -93,8 +93,7 @@ impl<'a> File<'a> {
             })
             .collect();
         rows.sort_by_key(|row| std::cmp::Reverse((row.before, row.variable.raw_bytes)));
-        let reader = reader(done, after.values());
-        Self { done, rows, reader }
+        Self { done, rows, reader: reader_needed(done, codecs) }
     }
 
     /// Bytes of all values when not compressed.
@@ -136,13 +135,8 @@ fn stored(path: &Path, codecs: &CodecList) -> BTreeMap<String, Variable> {
     source.model().variables.iter().map(|variable| (variable.path.clone(), variable.clone())).collect()
 }
 
-/// What a reader of the output needs, in words.
-pub(crate) fn reader_needed(done: &Repacked, codecs: &CodecList) -> String {
-    reader(done, stored(&done.output, codecs).values())
-}
-
 /// What a reader of the output needs, one clause a package.
-fn reader<'v>(done: &Repacked, written: impl Iterator<Item = &'v Variable>) -> String {
+pub(crate) fn reader_needed(done: &Repacked, codecs: &CodecList) -> String {
     let format = OutputFormat::of(&done.output).ok();
     if format == Some(OutputFormat::Csv) {
         return "nothing but text".to_owned();
@@ -152,15 +146,15 @@ fn reader<'v>(done: &Repacked, written: impl Iterator<Item = &'v Variable>) -> S
         return format!("to be told what the bytes mean: --raw {layout}");
     }
     if format == Some(OutputFormat::Zarr) {
-        return zarr_reader("Zarr v3", written);
+        return zarr_reader("Zarr v3", stored(&done.output, codecs).values());
     }
     let mut packages: BTreeMap<&str, BTreeMap<u32, String>> = BTreeMap::new();
-    for filter in written.flat_map(|variable| &variable.filters).filter(|filter| !matches!(filter.id, 1..=6)) {
-        let package = match Reader::of_filters([filter.id].into_iter()) {
+    for &id in done.filters.iter().filter(|id| !matches!(id, 1..=6)) {
+        let package = match Reader::of_filters([id].into_iter()) {
             Reader::NetCdf => Reader::NetCdf.in_words(),
-            _ => registered(filter.id).map_or("an unknown plugin", |known| known.provider.package()),
+            _ => registered(id).map_or("an unknown plugin", |known| known.provider.package()),
         };
-        packages.entry(package).or_default().insert(filter.id, filter_name(filter.id));
+        packages.entry(package).or_default().insert(id, filter_name(id));
     }
     if packages.is_empty() {
         return done.reader.in_words().to_owned();

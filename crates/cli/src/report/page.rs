@@ -337,6 +337,7 @@ mod tests {
             seconds: 0.2,
             choosing_seconds: 0.1,
             reader: Reader::Standard,
+            filters: [32015].into(),
         }
     }
 

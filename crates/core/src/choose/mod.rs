@@ -14,7 +14,7 @@ pub use candidates::{Target, all_chains, candidates, holdable, with_bound};
 pub use look::look;
 pub use regret::{Regret, regret};
 pub use rounds::{Trials, run_rounds};
-pub use sample::{PATIENT, cut, cut_samples, sample_regions, trial_share};
+pub use sample::{PATIENT, cut, cut_samples, middle, sample_regions, trial_share};
 pub use trial::{TrialSet, trial};
 
 use crate::chain::ChainSpec;

@@ -23,7 +23,7 @@ pub fn sample_regions(shape: &[u64], chunk: &[u64], element: u64, most: usize) -
             rest /= grid[axis];
         }
         let mut count: Vec<u64> = start.iter().zip(shape).zip(chunk).map(|((&s, &n), &c)| c.min(n - s)).collect();
-        shrink(&mut count, element);
+        shrink(&mut count, element, SAMPLE_BYTES);
         if !regions.contains(&(start.clone(), count.clone())) {
             regions.push((start, count));
         }
@@ -31,14 +31,22 @@ pub fn sample_regions(shape: &[u64], chunk: &[u64], element: u64, most: usize) -
     regions
 }
 
-/// Cuts the slowest axes until the region is about [`SAMPLE_BYTES`].
-fn shrink(count: &mut [u64], element: u64) {
+/// About `most` bytes from the middle of a region (start, count).
+pub fn middle((mut start, mut count): (Vec<u64>, Vec<u64>), element: u64, most: u64) -> (Vec<u64>, Vec<u64>) {
+    let whole = count.clone();
+    shrink(&mut count, element, most);
+    start.iter_mut().zip(whole.iter().zip(&count)).for_each(|(start, (whole, count))| *start += (whole - count) / 2);
+    (start, count)
+}
+
+/// Cuts the slowest axes until the region is about `most` bytes.
+fn shrink(count: &mut [u64], element: u64, most: u64) {
     for axis in 0..count.len() {
         let bytes = count.iter().product::<u64>().saturating_mul(element);
-        if bytes <= SAMPLE_BYTES {
+        if bytes <= most {
             return;
         }
-        let excess = bytes.div_ceil(SAMPLE_BYTES);
+        let excess = bytes.div_ceil(most);
         count[axis] = (count[axis] / excess).max(1);
     }
 }
@@ -108,6 +116,15 @@ mod tests {
         for (start, count) in &regions {
             assert!(start.iter().zip(count).zip([100, 180, 360]).all(|((s, c), n)| s + c <= n && *c > 0));
         }
+    }
+
+    #[test]
+    fn the_middle_of_a_region_lies_in_it() {
+        let region = || (vec![10, 0, 5], vec![6, 145, 192]);
+        assert_eq!(middle(region(), 4, u64::MAX), region());
+        assert_eq!(middle(region(), 4, 8192), (vec![12, 67, 5], vec![1, 10, 192]));
+        assert_eq!(middle(region(), 4, 1), (vec![12, 72, 100], vec![1, 1, 1]));
+        assert_eq!(middle((vec![], vec![]), 4, 1), (vec![], vec![]));
     }
 
     #[test]

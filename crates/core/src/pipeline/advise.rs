@@ -4,8 +4,8 @@ use super::{chunk_count, chunk_position, chunk_region};
 use crate::array::{ArraySpec, is_constant};
 use crate::chain::{Chain, ChainSpec};
 use crate::choose::{
-    Target, Trials, candidates, cut, cut_samples, expected_speed, look, predict, reason, run_rounds, sample_regions,
-    trial_share,
+    Target, Trials, candidates, cut, cut_samples, expected_speed, look, middle, predict, reason, run_rounds,
+    sample_regions, trial_share,
 };
 use crate::codec::{Loss, Reader};
 use crate::energy::thread_seconds;
@@ -195,8 +195,11 @@ impl Planner<'_> {
         let mut choice = if job.is_settled() {
             job.settled()?
         } else {
-            let most = if job.is_believed() || variable.raw_bytes() < SEVERAL { 1 } else { SAMPLES };
-            let samples = self.samples(&job.chunk, most)?;
+            let samples = match job.is_believed() {
+                true => self.samples(&job.chunk, 1, FEATURES_BELIEVED as u64)?,
+                false if variable.raw_bytes() < SEVERAL => self.samples(&job.chunk, 1, u64::MAX)?,
+                false => self.samples(&job.chunk, SAMPLES, u64::MAX)?,
+            };
             job.choose(&samples)?
         };
         if !asked && same_chunks && self.is_kept(&choice) {
@@ -231,16 +234,17 @@ impl Planner<'_> {
         Ok(mine.quality.bound(range))
     }
 
-    /// Up to `most` whole chunks.
-    fn samples(&self, chunk: &[u64], most: usize) -> Result<Vec<(ArraySpec, Vec<u8>)>> {
+    /// Up to `most` whole chunks, or about `bytes` from the middle of each.
+    fn samples(&self, chunk: &[u64], most: usize, bytes: u64) -> Result<Vec<(ArraySpec, Vec<u8>)>> {
         let variable = self.variable;
         let element = variable.dtype.size() as u64;
         let mut samples: Vec<(ArraySpec, Vec<u8>)> = Vec::new();
         let mut constant = None;
-        for (start, count) in sample_regions(&variable.shape, chunk, element, SAMPLES) {
-            let mut bytes = Vec::new();
-            self.source.read_region(self.index, &start, &count, &mut bytes)?;
-            let sample = (variable.chunk_spec(&count), bytes);
+        for region in sample_regions(&variable.shape, chunk, element, SAMPLES) {
+            let (start, count) = middle(region, element, bytes);
+            let mut values = Vec::new();
+            self.source.read_region(self.index, &start, &count, &mut values)?;
+            let sample = (variable.chunk_spec(&count), values);
             // A chunk of nothing but fill says nothing about the others.
             if is_constant(variable.dtype.size(), &sample.1) {
                 constant = Some(sample);

@@ -17,7 +17,9 @@ use knarr_core::codec::{CodecList, Hdf5Filter, KNARR_FILTER};
 use knarr_core::energy::Stopwatch;
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::frame;
-use knarr_core::grid::{Placed, check_inside, chunk_box, copy_box, each_chunk, fill, fill_box, in_chunk, volume};
+use knarr_core::grid::{
+    Placed, check_inside, chunk_box, copy_box, each_chunk, fill, fill_box, in_chunk, one_run, volume,
+};
 use knarr_core::model::{ElementType, Model, Variable};
 use knarr_core::store::{Source, Strings};
 
@@ -70,6 +72,16 @@ struct Wanted<'a> {
     entry: StoredChunk,
     /// It is stored without filters whatever the pipeline says.
     skip_filters: bool,
+}
+
+impl Wanted<'_> {
+    /// A chunk that no filter changed has as many bytes as its values.
+    fn check_plain(&self) -> Result<()> {
+        if self.entry.size == self.bytes as u64 {
+            return Ok(());
+        }
+        Err(Error::corrupt(format!("it is stored in {} bytes, {} expected", self.entry.size, self.bytes)))
+    }
 }
 
 thread_local! {
@@ -338,6 +350,13 @@ impl Hdf5Source {
                 copy_box(&bytes, Placed { shape: chunk, start: &from }, out, to, &part, size);
                 return Ok(());
             }
+            if let Some(first) = one_run(Placed { shape: chunk, start: &from }, count)
+                && part == count
+                && variable.filters.is_empty()
+            {
+                let at = entry.address.saturating_add(first * size as u64);
+                return wanted.check_plain().and_then(|()| self.read_raw(at, out)).map_err(place);
+            }
             let decode = || {
                 let mut bytes = Vec::new();
                 self.decode(index, &wanted, &mut bytes).map(|()| bytes)
@@ -356,9 +375,7 @@ impl Hdf5Source {
         let (filters, entry) = (&variable.filters, wanted.entry);
         let all = u32::MAX.checked_shr(32u32.saturating_sub(u32::try_from(filters.len()).unwrap_or(32))).unwrap_or(0);
         if filters.is_empty() || wanted.skip_filters || entry.filter_mask & all == all {
-            if entry.size != wanted.bytes as u64 {
-                return Err(Error::corrupt(format!("it is stored in {} bytes, {} expected", entry.size, wanted.bytes)));
-            }
+            wanted.check_plain()?;
             resize(out, wanted.bytes)?;
             return self.read_raw(entry.address, out);
         }
