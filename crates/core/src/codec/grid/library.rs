@@ -20,6 +20,8 @@ const WINDOW: usize = 2048;
 const WINDOWS: usize = 4;
 /// Length of a body that is mostly tables.
 const SMALL: usize = 512;
+/// Bytes of a short block.
+const SHORT: usize = 1 << 12;
 /// Bytes that are searched for repeats.
 const SEARCHED: usize = 1 << 18;
 
@@ -31,7 +33,7 @@ pub(super) fn improve(dtype: DType, bytes: &[u8], best: &mut Vec<u8>) -> Result<
     }
     if best.len() < SMALL || n < 2 * SMALL {
         // So regular that the tables of a grid body outweigh the data.
-        return attempt(dtype, BROTLI, 9, bytes, best).map(drop);
+        return small(dtype, bytes, best);
     }
     let size = dtype.size();
     let sample = sample(bytes, size);
@@ -47,6 +49,19 @@ pub(super) fn improve(dtype: DType, bytes: &[u8], best: &mut Vec<u8>) -> Result<
     let estimate = repeats_cost(bytes);
     if estimate < 0.75 * best.len() as f64 {
         find_repeats(dtype, bytes, best)?;
+    }
+    Ok(())
+}
+
+/// Tries brotli on what takes few bytes. Effort 9 clears 32 MB of tables, which takes longer than all else for short
+/// blocks; 4 does not, and tells whether 11 may pay, which is slow per byte.
+fn small(dtype: DType, bytes: &[u8], best: &mut Vec<u8>) -> Result<()> {
+    if bytes.len() > SHORT {
+        return attempt(dtype, BROTLI, 9, bytes, best).map(drop);
+    }
+    let before = best.len() as f64;
+    if attempt(dtype, BROTLI, 4, bytes, best)? as f64 * 0.8 < before {
+        attempt(dtype, BROTLI, 11, bytes, best)?;
     }
     Ok(())
 }
@@ -157,7 +172,10 @@ mod tests {
         let words = ["fjord ", "knarr ", "sail ", "north ", "stave ", "mast "];
         let text: String = (0..9000).map(|_| words[noise() as usize % words.len()]).collect();
         let text = &text.as_bytes()[..36000];
-        for (dtype, bytes, mode) in [(DType::F32, &normal[..], PCODEC), (DType::U8, text, BROTLI)] {
+        let short = &text[..800];
+        for (dtype, bytes, mode) in
+            [(DType::F32, &normal[..], PCODEC), (DType::U8, text, BROTLI), (DType::U8, short, BROTLI)]
+        {
             let mut best =
                 super::super::plan::encode(dtype, &[bytes.len() / dtype.size()], &[], bytes).unwrap().unwrap();
             best.insert(0, super::super::GRID);
