@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import h5py
+import hdf5plugin
 import numpy as np
 import pytest
 
@@ -149,6 +150,17 @@ def test_repack_and_explain_say_the_same_of_readers(knarr, made, out):
     explained = knarr("explain", out / "a.nc", "--variable", "tas").stdout
     words = next(line for line in explained.splitlines() if line.startswith("  reader "))
     assert needed.startswith(words.removeprefix("  reader ").strip())
+
+
+def test_what_readers_need_counts_variables_that_are_copied(knarr, tmp_path, out):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("small", data=smooth_field((10, 10)), chunks=(10, 10), **hdf5plugin.Zstd())
+        file["large"] = smooth_field((64, 64))
+    for portable, needed in [("core", "hdf5plugin, for zstd (32015)"), ("standard", "zstd (32015)")]:
+        target = out / f"{portable}.h5"
+        done = knarr("repack", tmp_path / "a.h5", "-o", target, "--portable", portable).stdout
+        assert "under 2 KiB" in done and needed in done.split("A reader needs: ")[1], done
+        assert "zstd (filter 32015" in knarr("inspect", target).stdout
 
 
 def test_equal_input_gives_equal_choice(knarr, made):

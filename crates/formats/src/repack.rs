@@ -399,7 +399,7 @@ impl Job<'_> {
             input_bytes: input_bytes(source),
             output_bytes,
             reader: most_demanding(&plan),
-            filters: filters(source, &plan, &storages),
+            filters: filters(source, &plan, &storages, format),
             energy: energy(engine, source, &plan, &execution, output_bytes, counted),
             plan,
             execution,
@@ -409,17 +409,18 @@ impl Job<'_> {
     }
 }
 
-/// Filters of what is encoded, and of HDF5 variables that are copied with those they have.
-fn filters(source: &dyn Source, plan: &Plan, storages: &[Storage]) -> BTreeSet<FilterId> {
+/// Filters of what is encoded, and of what is copied as it is from one HDF5 file to another.
+fn filters(source: &dyn Source, plan: &Plan, storages: &[Storage], format: OutputFormat) -> BTreeSet<FilterId> {
     let encoded = storages.iter().flat_map(|storage| match &storage.encoding {
         Encoding::Hdf5(filters) => filters.as_slice(),
         Encoding::Zarr(_) => &[],
     });
+    let keeps_filters = format != OutputFormat::Zarr && source.as_any().is::<Hdf5Source>();
     let is_copied = |variable: &&Variable| {
         plan.variable(&variable.path).is_some_and(|planned| matches!(planned.action, Action::Copy(_)))
     };
-    let copied = source.model().variables.iter().filter(is_copied).flat_map(|variable| &variable.filters);
-    encoded.chain(copied).map(|filter| filter.id).collect()
+    let copied = source.model().variables.iter().filter(|variable| keeps_filters && is_copied(variable));
+    encoded.chain(copied.flat_map(|variable| &variable.filters)).map(|filter| filter.id).collect()
 }
 
 /// What a run took that read and wrote so many bytes.

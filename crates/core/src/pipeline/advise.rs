@@ -195,10 +195,12 @@ impl Planner<'_> {
         let mut choice = if job.is_settled() {
             job.settled()?
         } else {
+            // A part of a chunk that is compressed takes as long as the chunk, and the source would keep the rest.
+            let is_plain = variable.chain == "raw";
             let samples = match job.is_believed() {
-                true => self.samples(&job.chunk, 1, FEATURES_BELIEVED as u64)?,
-                false if variable.raw_bytes() < SEVERAL => self.samples(&job.chunk, 1, u64::MAX)?,
-                false => self.samples(&job.chunk, SAMPLES, u64::MAX)?,
+                true if is_plain => self.samples(&job.chunk, SAMPLES, FEATURES_BELIEVED as u64)?,
+                false if variable.raw_bytes() >= SEVERAL => self.samples(&job.chunk, SAMPLES, u64::MAX)?,
+                _ => self.samples(&job.chunk, 1, u64::MAX)?,
             };
             job.choose(&samples)?
         };
