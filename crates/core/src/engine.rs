@@ -9,6 +9,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::keep_freed;
 use crate::predictor::Predictor;
 use crate::profile::Profile;
+use crate::store::Source;
+
+/// What part of the memory decoded chunks of a source may take.
+const CACHED: u64 = 4;
 
 /// Codecs, profile, model and resources that one operation uses. Cheap to clone.
 #[derive(Clone)]
@@ -43,6 +47,11 @@ impl Engine {
             patience: PATIENT,
             cancel: Arc::new(AtomicBool::new(false)),
         }
+    }
+
+    /// Lets a source keep its share of the memory.
+    pub(crate) fn bound(&self, source: &dyn Source) {
+        source.limit_cache(usize::try_from(self.max_mem / CACHED).unwrap_or(usize::MAX));
     }
 
     /// The engine with at most as many workers as fit the memory, if each takes so many bytes.

@@ -15,6 +15,10 @@ macro_rules! pass_on {
             self.source.format()
         }
 
+        fn limit_cache(&self, bytes: usize) {
+            self.source.limit_cache(bytes);
+        }
+
         fn decode_seconds(&self) -> f64 {
             self.source.decode_seconds()
         }

@@ -273,7 +273,7 @@ fn workers_decode_chunks_themselves() {
         let (input, values) = (fixtures().join(name), folder.file(name));
         script("hdf5/values.py", &[text(&input), text(&values)]);
         let source = Hdf5Source::open(&input, Box::new(resolver.clone())).unwrap();
-        source.set_cache_limit(3000);
+        source.limit_cache(3000);
         source_suite::check(&source);
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -88,6 +88,7 @@ pub fn compare(
     copy: &dyn Source,
     progress: &dyn Progress,
 ) -> Result<Vec<VariableComparison>> {
+    [original, copy].into_iter().for_each(|source| engine.bound(source));
     let (a, b) = (original.model(), copy.model());
     progress.begin("comparing", a.variables.iter().map(Variable::raw_bytes).sum());
     let mut found = Vec::new();

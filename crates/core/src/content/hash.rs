@@ -46,6 +46,7 @@ pub struct FileHash {
 /// # Errors
 /// What reading reports.
 pub fn hash(engine: &Engine, source: &dyn Source, progress: &dyn Progress) -> Result<FileHash> {
+    engine.bound(source);
     let variables = &source.model().variables;
     progress.begin("hashing", variables.iter().map(Variable::raw_bytes).sum());
     let hashed = variables

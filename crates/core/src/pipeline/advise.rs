@@ -84,6 +84,7 @@ fn plan_each(
     given: Given,
     progress: &dyn Progress,
 ) -> Result<Plan> {
+    engine.bound(source);
     let model = source.model();
     settings.check_names(model)?;
     let total = model.variables.iter().map(Variable::raw_bytes).sum();

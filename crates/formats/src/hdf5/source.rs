@@ -145,12 +145,6 @@ impl Hdf5Source {
         self.is_netcdf
     }
 
-    /// Sets how many bytes of decoded chunks are kept for regions that do not follow the chunk grid. 64 MiB if
-    /// not set.
-    pub fn set_cache_limit(&self, bytes: usize) {
-        self.cache.set_limit(bytes);
-    }
-
     /// Number of stored chunks of a variable; 0 if it is not chunked.
     ///
     /// # Errors
@@ -448,6 +442,10 @@ impl Hdf5Source {
 }
 
 impl Source for Hdf5Source {
+    fn limit_cache(&self, bytes: usize) {
+        self.cache.set_limit(bytes.min(DEFAULT_CACHE));
+    }
+
     fn decode_seconds(&self) -> f64 {
         self.decoding.seconds()
     }

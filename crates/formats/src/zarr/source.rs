@@ -143,6 +143,10 @@ fn is_above(group: &str, path: &str) -> bool {
 }
 
 impl Source for ZarrSource {
+    fn limit_cache(&self, bytes: usize) {
+        self.cache.set_limit(bytes.min(CACHE));
+    }
+
     fn decode_seconds(&self) -> f64 {
         self.arrays.iter().map(ZarrArray::decode_seconds).sum()
     }
