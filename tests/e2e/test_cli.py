@@ -293,3 +293,15 @@ def test_peak_memory_stays_within_max_mem(knarr, tmp_path, out, layout):
     ]
     assert peak_memory(command, knarr.environment) <= limit
     require_same(path, out / "a.h5")
+
+
+@pytest.mark.parametrize("command", ["repack", "verify", "hash"])
+def test_chunks_that_are_kept_count_in_max_mem(knarr, tmp_path, out, command):
+    """Regions that cross chunks are cut from decoded chunks, which are kept for the next region."""
+    path, shape = tmp_path / "crossed.h5", (96, 512, 1024)
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("v", shape, "f4", chunks=(8, 512, 128), compression=1)
+        for step in range(0, shape[0], 8):
+            dataset[step : step + 8] = np.arange(shape[1] * shape[2], dtype="f4").reshape(shape[1:]) + step
+    others = {"repack": ["-o", out / "a.bin"], "verify": [path], "hash": []}[command]
+    assert peak_memory([KNARR, command, path, *others, "--max-mem", "64M"], knarr.environment) <= 64 << 20

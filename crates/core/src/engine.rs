@@ -49,8 +49,8 @@ impl Engine {
         }
     }
 
-    /// Lets a source keep its share of the memory.
-    pub(crate) fn bound(&self, source: &dyn Source) {
+    /// Lets a source keep its share of the memory: said before its values are read.
+    pub fn bound(&self, source: &dyn Source) {
         source.limit_cache(usize::try_from(self.max_mem / CACHED).unwrap_or(usize::MAX));
     }
 

@@ -37,6 +37,7 @@ pub(crate) fn write(
     settings: &Settings,
     progress: &dyn Progress,
 ) -> Result<(Plan, Execution, u64)> {
+    engine.bound(source);
     let plan = plan(engine, source, format, settings)?;
     let begin = std::time::Instant::now();
     let clocks = Clocks::default();

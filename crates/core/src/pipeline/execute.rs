@@ -134,7 +134,6 @@ pub fn execute(
     progress: &dyn Progress,
 ) -> Result<Execution> {
     let begin = Instant::now();
-    engine.bound(source);
     let decoded_before = source.decode_seconds();
     let mut works = Vec::new();
     let mut first = 0;
