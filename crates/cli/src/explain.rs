@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Explain) -> Result<u8> {
 }
 
 fn plan_file(file: &std::path::Path) -> PathBuf {
-    if file.to_string_lossy().ends_with(".json") { file.to_owned() } else { knarr_formats::repack::plan_path(file) }
+    if file.to_string_lossy().ends_with(".json") { file.to_owned() } else { knarr_formats::plan_path(file) }
 }
 
 fn print(variable: &VariablePlan) {

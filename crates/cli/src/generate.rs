@@ -28,14 +28,15 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8> {
     if is_plain {
         settings.chain = Some(ChainSpec::raw());
     }
-    let options =
-        RepackOptions { force: arguments.force, command: crate::report::command_line(), when: crate::report::today() };
+    let options = RepackOptions {
+        force: arguments.force,
+        command: crate::report::command_line(),
+        when: crate::report::today(),
+        save_plan: !is_plain,
+    };
     let progress = Bar::new(output.display().to_string());
     let done = repack_source(&engine, source, output, &settings, &options, &progress)?;
     drop(progress);
-    if !is_plain {
-        done.save_plan()?;
-    }
     if arguments.json {
         println!("{}", crate::report::json(&done));
     } else {

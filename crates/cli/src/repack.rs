@@ -30,15 +30,18 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     if arguments.dry_run {
         return dry_run(arguments, &request, &engine, &opener, &jobs);
     }
-    let options =
-        RepackOptions { force: arguments.force, command: crate::report::command_line(), when: crate::report::today() };
+    let options = RepackOptions {
+        force: arguments.force,
+        command: crate::report::command_line(),
+        when: crate::report::today(),
+        save_plan: true,
+    };
     let (done, failed) = each(&jobs, |input, output| {
         let mut settings = request.settings(input)?;
         settings.verify = !arguments.no_verify;
         let progress = Bar::new(input.display().to_string());
         let source = open(&opener, input, &arguments.variable)?;
         let repacked = repack_source(&engine, source, output, &settings, &options, &progress)?;
-        repacked.save_plan()?;
         drop(progress);
         if !arguments.json {
             print(&repacked, &engine.codecs, settings.verify);

@@ -121,6 +121,15 @@ pub struct EncodedChunk<'a> {
 /// Nothing appears under the final name before [`Sink::commit`] has synced and renamed; dropping a sink
 /// without commit removes what was written.
 pub trait Sink {
+    /// Makes ready for chunks, if it is not so from the start. Called before anything else, while chunks are encoded
+    /// already; more calls do nothing.
+    ///
+    /// # Errors
+    /// `Write`, or what is wrong with what is copied.
+    fn begin(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Writes one chunk. Chunks may come in any order; a chunk that never comes is left unwritten.
     ///
     /// # Errors

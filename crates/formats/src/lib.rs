@@ -5,9 +5,11 @@ pub mod csv;
 mod fills;
 pub mod hdf5;
 mod labelled;
+mod late_sink;
 pub mod layout;
 mod open;
 mod plain;
+mod plan_file;
 pub mod raw;
 mod records;
 pub mod repack;
@@ -18,5 +20,6 @@ pub mod zarr;
 mod zarr_fit;
 
 pub use open::{Inputs, open, open_with};
+pub use plan_file::{plan_path, save_plan};
 pub use records::whole_records;
 pub use selected::select;

@@ -11,7 +11,6 @@ use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::generate::Generated;
 use knarr_core::model::Variable;
-use knarr_core::output::Temporary;
 use knarr_core::pipeline::{Execution, advise, execute, most_demanding, plan, prove_copies, storages};
 use knarr_core::plan::{Action, Plan};
 use knarr_core::provenance;
@@ -23,7 +22,9 @@ use serde::Serialize;
 
 use crate::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
 use crate::labelled::Labelled;
+use crate::late_sink::LateSink;
 use crate::plain;
+use crate::plan_file::PlanFile;
 use crate::selected::Selected;
 use crate::zarr::{ZarrOptions, ZarrSink};
 use crate::zarr_fit;
@@ -110,6 +111,8 @@ pub struct RepackOptions {
     pub command: String,
     /// Date for `history`.
     pub when: String,
+    /// Save the plan beside the output, in place of an older one. Where nothing is chosen there is none.
+    pub save_plan: bool,
 }
 
 /// What a repack did.
@@ -146,21 +149,6 @@ impl Repacked {
     pub fn is_plain(&self) -> bool {
         OutputFormat::of(&self.output).is_ok_and(OutputFormat::is_plain)
     }
-
-    /// Saves the plan beside the output, in place of an older one. Where nothing was chosen there is none.
-    ///
-    /// # Errors
-    /// `Write` if it cannot be written.
-    pub fn save_plan(&self) -> Result<()> {
-        if self.is_plain() { Ok(()) } else { save_plan(&self.plan, &self.output) }
-    }
-}
-
-/// Where the plan of an output is saved: beside it, `NAME.knarr.json`.
-pub fn plan_path(output: &Path) -> PathBuf {
-    let mut name = output.file_name().map(std::ffi::OsStr::to_os_string).unwrap_or_default();
-    name.push(".knarr.json");
-    output.with_file_name(name)
 }
 
 /// Repacks `input` into `output`. On error nothing is left behind and an existing output is untouched.
@@ -177,12 +165,10 @@ pub fn repack(
 ) -> Result<Repacked> {
     refuse_existing(input, output, options.force)?;
     let source = crate::open(input, &engine.codecs)?;
-    let repacked = repack_source(engine, source, output, settings, options, progress)?;
-    repacked.save_plan()?;
-    Ok(repacked)
+    repack_source(engine, source, output, settings, options, progress)
 }
 
-/// As [`repack`], for a source that is open already. The plan is not saved yet.
+/// As [`repack`], for a source that is open already.
 ///
 /// # Errors
 /// As for [`repack`].
@@ -373,25 +359,31 @@ impl Job<'_> {
         let records = records(source, &plan).map_err(blame)?;
         let flags = if format == OutputFormat::Zarr { zarr_fit::flags(source) } else { Vec::new() };
         let written = Labelled::new(source, labels(&records, format), flags);
-        let mut sink: Box<dyn Sink> = match format {
-            OutputFormat::Zarr => {
-                let options =
-                    ZarrOptions { force: options.force, codecs: engine.codecs.clone(), ..ZarrOptions::default() };
-                Box::new(ZarrSink::create(output, &written, &storages, options).map_err(blame)?)
-            }
-            _ => {
-                let options = SinkOptions { force: options.force, in_place };
-                Box::new(Hdf5Sink::create(output, &written, &storages, options).map_err(blame)?)
-            }
+        let mut saved = None;
+        let make = || -> Result<Box<dyn Sink>> {
+            let sink: Box<dyn Sink> = match format {
+                OutputFormat::Zarr => {
+                    let options =
+                        ZarrOptions { force: options.force, codecs: engine.codecs.clone(), ..ZarrOptions::default() };
+                    Box::new(ZarrSink::create(output, &written, &storages, options)?)
+                }
+                _ => {
+                    let options = SinkOptions { force: options.force, in_place };
+                    Box::new(Hdf5Sink::create(output, &written, &storages, options)?)
+                }
+            };
+            saved = options.save_plan.then(|| PlanFile::start(&plan, output)).transpose()?;
+            Ok(sink)
         };
+        let mut sink = LateSink::new(make);
         if settings.verify {
             prove_copies(engine, source, &plan).map_err(|error| in_file(error, input))?;
         }
-        let execution =
-            execute(engine, source, &plan, target, settings.verify, sink.as_mut(), progress).map_err(blame)?;
-        annotate(sink.as_mut(), source, &plan, &records, &execution, options)?;
+        let execution = execute(engine, source, &plan, target, settings.verify, &mut sink, progress).map_err(blame)?;
+        annotate(&mut sink, source, &plan, &records, &execution, options)?;
         engine.check_cancelled()?;
-        let output_bytes = sink.commit()?;
+        let output_bytes = Box::new(sink).commit()?;
+        saved.map_or(Ok(()), PlanFile::publish)?;
         let counted = counter.and_then(|counter| counter.joules());
         Ok(Repacked {
             input: input.to_owned(),
@@ -528,18 +520,6 @@ fn annotate(
         sink.annotate(None, &[provenance::history(old, &options.when, &options.command)])?;
     }
     Ok(())
-}
-
-/// Saves the plan beside the output, in place of an older one.
-///
-/// # Errors
-/// `Write` if it cannot be written.
-pub fn save_plan(plan: &Plan, output: &Path) -> Result<()> {
-    let path = plan_path(output);
-    let text = serde_json::to_vec_pretty(plan).map_err(|error| Error::internal(error.to_string()))?;
-    let temporary = Temporary::create(&path, true)?;
-    std::fs::write(temporary.path(), text).map_err(|error| Error::write(&path, &error))?;
-    temporary.publish().map(|_| ())
 }
 
 /// Bytes of the input: those that are read, or of the values if there is no file.

@@ -43,7 +43,7 @@ pub(crate) fn repack(
     let request = Request::parse(request).map_err(raise)?;
     let engine = request.engine().map_err(raise)?;
     let settings = request.settings().map_err(raise)?;
-    let options = RepackOptions { force: request.force, command, when };
+    let options = RepackOptions { force: request.force, command, when, save_plan: true };
     let relay = Relay::new(&engine, progress);
     let result = py.detach(|| {
         let done = knarr_formats::repack::repack(&engine, &input, &output, &settings, &options, &relay)?;

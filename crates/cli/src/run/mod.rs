@@ -25,7 +25,8 @@ use knarr_core::capture::{Message, Prescription, Snapshot};
 use knarr_core::config::{Config, FileRule, When};
 use knarr_core::engine::Engine;
 use knarr_core::error::{Error, ErrorKind, Result};
-use knarr_formats::repack::{RepackOptions, save_plan};
+use knarr_formats::repack::RepackOptions;
+use knarr_formats::save_plan;
 
 use crate::args::Run;
 use checkpoint::{Kept, Watches};
@@ -312,7 +313,8 @@ struct Work<'a> {
 impl<'a> Work<'a> {
     fn new(begun: &'a Begun, watches: &'a Watches, send: Sender<News>, receive: Receiver<News>) -> Self {
         let (command, when) = (crate::report::command_line(), crate::report::today());
-        let options = RepackOptions { force: true, command, when };
+        // Plans are saved in the end.
+        let options = RepackOptions { force: true, command, when, save_plan: false };
         let (ledger, summary) = (Ledger::default(), Summary::default());
         let (learnt, written) = (Vec::new(), BTreeMap::new());
         Self { begun, watches, options, send, receive, ledger, summary, learnt, written, under_way: None, ended: None }

@@ -117,20 +117,37 @@ impl Temporary {
         let file = OpenOptions::new().write(true).open(&self.path).map_err(|error| place(&error))?;
         file.sync_all().map_err(|error| place(&error))?;
         let size = file.metadata().map_err(|error| place(&error))?.len();
-        if let Some(mode) = self.mode {
-            file.set_permissions(Permissions::from_mode(mode)).map_err(|error| place(&error))?;
-        }
-        self.rename()?;
+        self.take_place(&file)?;
         let directory = match self.target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        self.published = true;
         // Some file systems cannot sync directories; the rename itself has succeeded.
         if let Ok(directory) = std::fs::File::open(directory) {
             let _ = directory.sync_all();
         }
         Ok(size)
+    }
+
+    /// As [`Temporary::publish`], for a file that was synced already. Its name gets to the disk with what the system
+    /// writes next: for what can be made again.
+    ///
+    /// # Errors
+    /// As for [`Temporary::publish`].
+    pub fn publish_synced(mut self) -> Result<()> {
+        let file =
+            OpenOptions::new().write(true).open(&self.path).map_err(|error| Error::write(&self.target, &error))?;
+        self.take_place(&file)
+    }
+
+    /// Gives `file`, which this is, its final access and name.
+    fn take_place(&mut self, file: &File) -> Result<()> {
+        if let Some(mode) = self.mode {
+            file.set_permissions(Permissions::from_mode(mode)).map_err(|error| Error::write(&self.target, &error))?;
+        }
+        self.rename()?;
+        self.published = true;
+        Ok(())
     }
 
     /// Gives the file its final name. Of two programs that write one name at once, the second is refused.

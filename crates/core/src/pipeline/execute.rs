@@ -177,6 +177,7 @@ pub fn execute(
         &budget,
         &mut |done| {
             let begin = thread_seconds();
+            sink.begin()?;
             execution.phases.read += done.read_seconds;
             if let Some(buffer) = write(sink, &works, &mut execution, done)? {
                 budget.spare.give_back(buffer);
@@ -186,6 +187,8 @@ pub fn execute(
         },
         progress,
     )?;
+    // There may have been no chunk.
+    sink.begin()?;
     execution.seconds = begin.elapsed().as_secs_f64();
     let phases = &mut execution.phases;
     phases.decode = (source.decode_seconds() - decoded_before).min(phases.read);
