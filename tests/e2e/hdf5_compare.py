@@ -59,7 +59,10 @@ class _Walk:
             if isinstance(link, h5py.SoftLink):
                 self.links[child_path] = ("soft", link.path)
             elif isinstance(link, h5py.ExternalLink):
-                self.links[child_path] = ("external", link.filename, link.path)
+                # HDF5 looks beside the file that names it.
+                place = Path(self.file.filename).parent / link.filename
+                named = str(place.resolve()) if place.exists() else link.filename
+                self.links[child_path] = ("external", named, link.path)
             else:
                 child = item[name]
                 address = h5o.get_info(child.id).addr

@@ -11,6 +11,7 @@ import pytest
 
 import filter_inputs
 import hdf5_inputs
+from conftest import Knarr
 from hdf5_compare import require_same
 from values import smooth_field
 
@@ -20,8 +21,6 @@ READABLE_BY_1_10 = [name for name in hdf5_inputs.INPUTS if name not in {"paged_f
 @pytest.mark.parametrize("name", hdf5_inputs.INPUTS)
 def test_every_object_survives(knarr, made, out, name):
     source = made("hdf5", name)
-    if name == "links":
-        (out / "linked_elsewhere.h5").write_bytes((source.with_name("linked_elsewhere.h5")).read_bytes())
     require_same(source, knarr.repack(source, out / source.name))
 
 
@@ -204,3 +203,48 @@ def test_smaller_than_h5repack(knarr, tmp_path, out):
     target = knarr.repack(source, out / "a.h5", "--chain", "shuffle | deflate:5")
     assert target.stat().st_size <= (tmp_path / "peer.h5").stat().st_size
     assert np.array_equal(h5py.File(target)["v"][...], h5py.File(source)["v"][...])
+
+
+def test_files_beside_are_found_from_another_directory(knarr, tmp_path):
+    """Virtual datasets and external links name files in the directory of the one that names them."""
+    for folder in ("in", "packed/deep"):
+        (tmp_path / folder).mkdir(parents=True)
+    with h5py.File(tmp_path / "in" / "part.h5", "w") as file:
+        file["x"] = np.arange(100.0)
+    path = tmp_path / "in" / "view.h5"
+    with h5py.File(path, "w") as file:
+        layout = h5py.VirtualLayout((100,), "f8")
+        layout[:] = h5py.VirtualSource("part.h5", "x", (100,))
+        file.create_virtual_dataset("v", layout, fillvalue=-1)
+        file["link"] = h5py.ExternalLink("part.h5", "/x")
+        file["nowhere"] = h5py.ExternalLink("none.h5", "/x")
+        file["absolute"] = h5py.ExternalLink(str(tmp_path / "in" / "part.h5"), "/x")
+    for folder in ("in", "packed/deep"):
+        out = tmp_path / folder / "out.h5"
+        knarr("repack", path, "-o", out)
+        assert knarr.json("verify", path, out)["equal"]
+        with h5py.File(out) as file:
+            for name in ("v", "link", "absolute"):
+                assert np.array_equal(file[name][:], np.arange(100.0)), (folder, name)
+            assert file["v"].is_virtual and file["v"].fillvalue == -1
+            assert file.get("nowhere", getlink=True).filename == "none.h5"
+            expected = "part.h5" if folder == "in" else "../../in/part.h5"
+            assert file["v"].virtual_sources()[0].file_name == expected
+            assert file.get("link", getlink=True).filename == expected
+
+
+def test_external_raw_files_are_looked_for_where_hdf5_does(tmp_path):
+    knarr = Knarr(HDF5_EXTFILE_PREFIX="")
+    values = np.arange(600.0)
+    values.tofile(tmp_path / "ext.raw")
+    path = tmp_path / "ext.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("e", values.shape, "f8", external=[("ext.raw", 0, values.nbytes)])
+    for name in ("out.h5", "out.zarr"):
+        refused = knarr("repack", path, "-o", tmp_path / name, ok=False)
+        assert refused.returncode != 0 and "'e'" in refused.stderr
+        assert "external raw file" in refused.stderr and "HDF5_EXTFILE_PREFIX" in refused.stderr
+        assert not (tmp_path / name).exists()
+        knarr("repack", path, "-o", tmp_path / name, cwd=tmp_path)
+        verified = knarr("verify", path, tmp_path / name, cwd=tmp_path)
+        assert "equal" in verified.stdout

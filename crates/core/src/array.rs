@@ -169,6 +169,22 @@ impl ArraySpec {
         Self { dtype, endian: Endian::Little, shape: shape.into(), fills: Vec::new() }
     }
 
+    /// Bit patterns of all missing values: fill values, and both zeros of a floating-point type if one of them is a fill
+    /// value. Readers compare values, and there the zeros are equal.
+    pub fn missing(&self) -> Vec<u64> {
+        let negative = match self.dtype {
+            DType::F16 => 1 << 15,
+            DType::F32 => 1 << 31,
+            DType::F64 => 1 << 63,
+            _ => return self.fills.clone(),
+        };
+        let mut missing = self.fills.clone();
+        if self.fills.iter().any(|&fill| fill == 0 || fill == negative) {
+            missing.extend([0, negative].into_iter().filter(|zero| !self.fills.contains(zero)));
+        }
+        missing
+    }
+
     /// Number of elements.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ pub mod codec;
 pub mod comm;
 pub mod config;
 pub mod content;
+mod conventions;
 pub mod energy;
 pub mod engine;
 pub mod error;

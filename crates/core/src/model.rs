@@ -73,6 +73,24 @@ pub enum AttributeValue {
     },
 }
 
+impl AttributeValue {
+    /// Numbers as they are in `f64`, to its precision; none for anything else.
+    #[expect(clippy::cast_precision_loss, reason = "attributes that are read so are limits and factors")]
+    pub fn floats(&self) -> Vec<f64> {
+        let Self::Numbers { dtype, bytes, .. } = self else { return Vec::new() };
+        let wide = |element: &[u8]| element.iter().rev().fold(0u64, |bits, &byte| bits << 8 | u64::from(byte));
+        let unused = 64 - 8 * u32::try_from(dtype.size().clamp(1, 8)).unwrap_or(8);
+        let float = |bits: u64| match dtype {
+            DType::F32 => Some(f64::from(f32::from_bits(u32::try_from(bits).ok()?))),
+            DType::F64 => Some(f64::from_bits(bits)),
+            DType::F16 | DType::Opaque(_) => None,
+            _ if dtype.is_signed() => Some(((bits << unused).cast_signed() >> unused) as f64),
+            _ => Some(bits as f64),
+        };
+        bytes.chunks_exact(dtype.size().max(1)).filter_map(|element| float(wide(element))).collect()
+    }
+}
+
 /// A named attribute.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Attribute {
@@ -230,10 +248,37 @@ pub struct Model {
     pub variables: Vec<Variable>,
 }
 
-/// Attributes whose words name variables that locate or measure the one they belong to (CF conventions, chapters 4,
-/// 5, 7 and appendix D). Section 8.4 rules out rounding for what `formula_terms` and `cell_measures` name, too.
-const NAMING_COORDINATES: [&str; 6] =
-    ["coordinates", "bounds", "climatology", "grid_mapping", "formula_terms", "cell_measures"];
+/// Attributes whose words name variables that locate or measure the one they belong to, or, of a group, others (CF
+/// conventions, chapters 4, 5, 7 and appendix D; UGRID). Section 8.4 rules out rounding for what `formula_terms` and
+/// `cell_measures` name, too.
+const NAMING_COORDINATES: [&str; 10] = [
+    "coordinates",
+    "bounds",
+    "climatology",
+    "grid_mapping",
+    "formula_terms",
+    "cell_measures",
+    "node_coordinates",
+    "edge_coordinates",
+    "face_coordinates",
+    "volume_coordinates",
+];
+
+/// Units that only latitudes and longitudes have (CF conventions, sections 4.1 and 4.2).
+const UNITS_OF_PLACES: [&str; 12] = [
+    "degrees_north",
+    "degree_north",
+    "degree_n",
+    "degrees_n",
+    "degreen",
+    "degreesn",
+    "degrees_east",
+    "degree_east",
+    "degree_e",
+    "degrees_e",
+    "degreee",
+    "degreese",
+];
 
 impl Model {
     /// Variable number `index`.
@@ -252,22 +297,86 @@ impl Model {
         self.variables.get(index).zip(beside.get(index)).ok_or_else(|| no_variable(index))
     }
 
-    /// True for variables that locate or measure the others: called like their dimension, or named by an attribute
-    /// that names coordinates.
+    /// True for variables that locate or measure the others: called like their dimension, with an `axis` or units of
+    /// places or times, or named by an attribute that names coordinates.
     pub fn is_coordinate(&self, variable: &Variable) -> bool {
         let base = variable.path.rsplit('/').next().unwrap_or(&variable.path);
         if variable.dimensions.len() == 1 && variable.dimensions.first().and_then(Option::as_deref) == Some(base) {
             return true;
         }
-        self.variables.iter().any(|other| {
-            NAMING_COORDINATES.iter().any(|name| match other.attribute(name) {
-                Some(AttributeValue::Text(text)) => text.split_whitespace().any(|word| word == base),
-                _ => false,
-            })
-        })
+        if variable.attribute("axis").is_some() || has_units_of_coordinates(variable) {
+            return true;
+        }
+        let of_groups = self.groups.iter().flat_map(|group| &group.attributes);
+        let mut all = of_groups.chain(self.variables.iter().flat_map(|variable| &variable.attributes));
+        all.any(|attribute| NAMING_COORDINATES.contains(&attribute.name.as_str()) && names(&attribute.value, base))
     }
+}
+
+/// True if one of the words of `value`, names or paths of variables, ends in `base`.
+fn names(value: &AttributeValue, base: &str) -> bool {
+    let has = |text: &str| text.split_whitespace().any(|word| word.rsplit('/').next() == Some(base));
+    match value {
+        AttributeValue::Text(text) => has(text),
+        AttributeValue::Strings(list) => list.iter().any(|text| has(text)),
+        _ => false,
+    }
+}
+
+/// True for units of latitudes and longitudes, and of times since a date.
+fn has_units_of_coordinates(variable: &Variable) -> bool {
+    let Some(AttributeValue::Text(units)) = variable.attribute("units") else { return false };
+    UNITS_OF_PLACES.contains(&units.trim().to_lowercase().as_str())
+        || units.split_whitespace().nth(1).is_some_and(|word| word.eq_ignore_ascii_case("since"))
 }
 
 fn no_variable(index: usize) -> Error {
     Error::internal(format!("there is no variable number {index}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(name: &str, value: &str) -> Attribute {
+        Attribute { name: name.to_owned(), value: AttributeValue::Text(value.to_owned()) }
+    }
+
+    fn variable(path: &str, attributes: Vec<Attribute>) -> Variable {
+        Variable { attributes, ..Variable::plain(path, DType::F32, vec![4]) }
+    }
+
+    #[test]
+    fn coordinates_are_known_by_names_paths_axes_and_units() {
+        let root = Group { path: "/".to_owned(), attributes: vec![text("coordinates", "station")], ..Group::default() };
+        let variables = vec![
+            variable("/T", vec![text("coordinates", "/geo/lat ../geo/lon"), text("units", "K")]),
+            variable("/geo/lat", vec![]),
+            variable("/geo/lon", vec![]),
+            variable("/mesh", vec![text("node_coordinates", "node_x"), text("face_coordinates", "face_x")]),
+            variable("/node_x", vec![]),
+            variable("/face_x", vec![]),
+            variable("/station", vec![]),
+            variable("/nav_lat", vec![text("units", "degrees_north")]),
+            variable("/month", vec![text("units", "days since 1850-01-01")]),
+            variable("/level", vec![text("axis", "Z")]),
+            variable("/lon_error", vec![text("units", "degrees")]),
+            variable("/since", vec![text("units", "since 1850")]),
+        ];
+        let model = Model { groups: vec![root], variables };
+        let data: Vec<&str> =
+            model.variables.iter().filter(|variable| !model.is_coordinate(variable)).map(Variable::name).collect();
+        assert_eq!(data, ["T", "mesh", "lon_error", "since"]);
+    }
+
+    #[test]
+    fn numbers_of_attributes_are_values() {
+        let floats =
+            |dtype, bytes: &[u8]| AttributeValue::Numbers { dtype, bytes: bytes.to_vec(), scalar: false }.floats();
+        assert_eq!(floats(DType::I16, &[0xFF, 0xFF, 1, 0]), [-1.0, 1.0]);
+        assert_eq!(floats(DType::U8, &[200]), [200.0]);
+        assert_eq!(floats(DType::F32, &2.5f32.to_le_bytes()), [2.5]);
+        assert_eq!(floats(DType::F64, &(-2.5f64).to_le_bytes()), [-2.5]);
+        assert_eq!(floats(DType::Opaque(1), b"x"), [] as [f64; 0]);
+    }
 }

@@ -57,7 +57,10 @@ impl Quantization {
             "round" => "abs",
             _ => return None,
         };
-        let mut stated = step.bare.iter().map(|value| (first, value)).chain(step.options.iter());
+        // Values that stay exact have more right than is said.
+        let is_limit = |name: &str| matches!(name, "up_to" | "from");
+        let options = step.options.iter().filter(|(name, _)| !is_limit(name));
+        let mut stated = step.bare.iter().map(|value| (first, value)).chain(options);
         let (Some((option, OptionValue::Int(count))), None) = (stated.next(), stated.next()) else { return None };
         let count = u32::try_from(*count).ok()?;
         let found = match option {

@@ -2,6 +2,7 @@
 
 use crate::chain::ChainSpec;
 use crate::codec::Reader;
+use crate::conventions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::goal::Goal;
 use crate::model::{Model, Variable};
@@ -79,7 +80,7 @@ pub struct VariableSettings {
 }
 
 impl Settings {
-    /// Settings of `variable`. Its quality is the general one, refined part by part by the rules that match: by patterns
+    /// Settings of `variable`. Its quality, for stored values, is the general one, refined part by part by the rules that match: by patterns
     /// in their order, then by names in theirs. What names do not say spares coordinates and all but floating point.
     ///
     /// # Errors
@@ -95,11 +96,14 @@ impl Settings {
             Some("not floating point: kept lossless")
         } else if model.is_coordinate(variable) {
             Some("coordinate: kept lossless")
+        } else if !conventions::keeps_relations(general, variable) {
+            Some("packed, and the bound is relative to unpacked values: kept lossless")
         } else {
             None
         };
         let quality = refined(if spared.is_some() { Quality::LOSSLESS } else { general }, &names);
-        quality.validate(variable.dtype).map_err(|error| error.at_variable(variable.name()))?;
+        let served = quality.validate(variable.dtype).and_then(|()| conventions::for_stored_values(quality, variable));
+        let quality = served.map_err(|error| error.at_variable(variable.name()))?;
         let asked = !self.quality.is_lossless() || !general.is_lossless();
         let kept_lossless =
             (asked && quality.is_lossless()).then(|| spared.unwrap_or("a rule of its own keeps it lossless"));

@@ -7,7 +7,7 @@
 
 use super::rounding::rounds_floats;
 use super::{Codec, Hdf5Form, Kind, Loss, OptionDoc, OptionKind, Options, Stage, Step};
-use crate::array::{ArraySpec, DType};
+use crate::array::DType;
 use crate::error::{Error, Result};
 use crate::quality::{Bound, Exact, Limits};
 
@@ -78,14 +78,16 @@ impl Codec for Round {
             return Err(Error::usage("'round' needs a bound").mend("give abs, rel, bits or digits: 'round:abs=0.01'"));
         }
         let exact = bound.exact.limits(input.spec.dtype);
-        Ok(Box::new(Rounding { bound, exact, spec: input.spec.clone() }))
+        Ok(Box::new(Rounding { bound, exact, dtype: input.spec.dtype, missing: input.spec.missing() }))
     }
 }
 
 struct Rounding {
     bound: Bound,
     exact: Limits,
-    spec: ArraySpec,
+    dtype: DType,
+    /// Bit patterns of missing values.
+    missing: Vec<u64>,
 }
 
 impl Step for Rounding {
@@ -96,8 +98,8 @@ impl Step for Rounding {
     fn encode(&self, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
         out.clear();
         out.reserve(input.len());
-        let fills = &self.spec.fills;
-        if self.spec.dtype == DType::F32 {
+        let fills = &self.missing;
+        if self.dtype == DType::F32 {
             for &bytes in input.as_chunks::<4>().0 {
                 let value = f32::from_le_bytes(bytes);
                 #[expect(clippy::cast_possible_truncation, reason = "the cast to the stored type is what is checked")]
@@ -155,6 +157,7 @@ fn is_fill(fills: &[u64], value: u64, rounded: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::array::ArraySpec;
     use crate::chain::{Chain, Scratch};
     use crate::codec::CodecList;
     use crate::testing::data::{Pattern, SHAPES, sample};
@@ -196,5 +199,18 @@ mod tests {
         chain.encode(&273.456f32.to_le_bytes(), &mut Scratch::default(), &mut out).unwrap();
         let bits = u32::from_le_bytes(out.as_slice().try_into().unwrap());
         assert!(bits.trailing_zeros() >= 9, "{bits:#x}");
+    }
+
+    #[test]
+    fn no_value_becomes_either_zero_where_one_is_a_fill_value() {
+        for fill in [0.0f32, -0.0] {
+            let mut spec = ArraySpec::new(DType::F32, [4]);
+            spec.fills = vec![u64::from(fill.to_bits())];
+            let chain = Chain::prepare(&CodecList::pure(), &"round:abs=0.01".parse().unwrap(), &spec).unwrap();
+            let bytes: Vec<u8> = [0.002f32, -0.002, 0.0, -0.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+            let mut out = Vec::new();
+            chain.encode(&bytes, &mut Scratch::default(), &mut out).unwrap();
+            assert_eq!(out, bytes);
+        }
     }
 }

@@ -123,7 +123,7 @@ pub(super) struct Rounding<F, R> {
 
 impl<F: Float, R: Rule<F>> Rounding<F, R> {
     pub(super) fn new(rule: R, input: &Stage) -> Self {
-        Self { rule, fills: input.spec.fills.iter().map(|&bits| F::from_u64(bits)).collect() }
+        Self { rule, fills: input.spec.missing().into_iter().map(F::from_u64).collect() }
     }
 }
 

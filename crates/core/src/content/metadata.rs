@@ -173,6 +173,9 @@ impl Findings {
     fn same(&self, a: &AttributeValue, b: &AttributeValue) -> bool {
         use AttributeValue::{Numbers, Strings, Text};
         match (a, b) {
+            // netCDF-3 has bytes where others have text.
+            (Numbers { dtype: DType::Opaque(1), bytes, .. }, Text(_)) => self.same(&Text(latin1(bytes)), b),
+            (Text(_), Numbers { dtype: DType::Opaque(1), bytes, .. }) => self.same(a, &Text(latin1(bytes))),
             (Numbers { dtype, bytes, scalar }, Numbers { dtype: dtype_b, bytes: bytes_b, scalar: scalar_b }) => {
                 if self.pair.json {
                     return numbers(*dtype, bytes).eq_close(&numbers(*dtype_b, bytes_b));
@@ -194,6 +197,11 @@ impl Findings {
             _ => a == b,
         }
     }
+}
+
+/// Characters that are not UTF-8 as text: each byte is one, as in Latin-1, which is what they mostly are.
+fn latin1(bytes: &[u8]) -> String {
+    bytes.iter().map(|&byte| char::from(byte)).collect()
 }
 
 /// Numbers of an attribute as values.
@@ -269,6 +277,7 @@ fn show(value: &AttributeValue) -> String {
     let text = match value {
         AttributeValue::Text(text) => format!("{text:?}"),
         AttributeValue::Strings(strings) => format!("{strings:?}"),
+        AttributeValue::Numbers { dtype: DType::Opaque(1), bytes, .. } => format!("{:?}", latin1(bytes)),
         AttributeValue::Numbers { dtype, bytes, scalar } => {
             let values = numbers(*dtype, bytes);
             let list: Vec<String> = match values.whole {

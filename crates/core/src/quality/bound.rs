@@ -153,6 +153,7 @@ impl Bound {
     ) -> std::result::Result<Observed, Miss> {
         let mut observed = Observed::default();
         let (uniform, exact) = (self.is_uniform(), self.exact.limits(spec.dtype));
+        let missing = spec.missing();
         let pairs = original.as_chunks::<N>().0.iter().zip(decoded.as_chunks::<N>().0);
         for (index, (&a, &b)) in pairs.enumerate() {
             if a == b {
@@ -163,7 +164,7 @@ impl Bound {
             let (x, y) = (a.value(), b.value());
             let error = (x - y).abs();
             let tolerance = if uniform { self.abs } else { self.tolerance(x) };
-            let special = !x.is_finite() || spec.fills.contains(&a.wide()) || spec.fills.contains(&b.wide());
+            let special = !x.is_finite() || missing.contains(&a.wide()) || missing.contains(&b.wide());
             let protected = exact.protects(x) || exact.protects(y);
             if special || protected || error > tolerance || error.is_nan() {
                 let why = if special {
@@ -277,6 +278,10 @@ mod tests {
         }
         assert!(check(abs(1e9), &[9.0], &[9.0], &[9.5]).is_err(), "a fill value changed");
         assert!(check(abs(1e9), &[9.0], &[9.5], &[9.0]).is_err(), "a value became the fill value");
+        // Readers compare values, and zeros are equal.
+        assert!(
+            check(abs(1.0), &[0.0], &[-0.3], &[-0.0]).is_err() && check(abs(1.0), &[-0.0], &[0.3], &[0.0]).is_err()
+        );
         assert!(check(abs(0.0001), &[], &[-0.0], &[0.0]).is_ok());
     }
 

@@ -6,8 +6,9 @@ use crate::array::{ArraySpec, DType, Endian};
 /// Smallest and largest finite value that is neither a fill value nor within `exact`, of floating-point elements in
 /// stored byte order. `None` if there are none or the type is not floating point.
 pub(super) fn valid_range(spec: &ArraySpec, bytes: &[u8], exact: Limits) -> Option<(f64, f64)> {
+    let missing = spec.missing();
     let counts = |(bits, value): (u64, f64)| {
-        (value.is_finite() && !spec.fills.contains(&bits) && !exact.protects(value)).then_some(value)
+        (value.is_finite() && !missing.contains(&bits) && !exact.protects(value)).then_some(value)
     };
     let (singles, doubles) = (bytes.as_chunks::<4>().0, bytes.as_chunks::<8>().0);
     let (low, high) = match (spec.dtype, spec.endian) {

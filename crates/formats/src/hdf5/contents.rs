@@ -1,7 +1,7 @@
 //! Copies the values of datasets that are not encoded anew: chunks as they are, other values unchanged.
 
 use super::chunks::ChunkTable;
-use super::source::{Hdf5Source, explain_filters};
+use super::source::{Hdf5Source, explain_read};
 use super::sys::{Address, Dataset, DatasetLayout, Extent, References};
 use knarr_core::error::Result;
 use knarr_core::grid::{chunk_box, volume};
@@ -45,7 +45,7 @@ pub(super) fn copy_values(
                 let (start, count) = chunk_box(&position, &chunk, &shape);
                 if has_pointers {
                     copy_pointers(&dataset, target, &start, &count, references)
-                        .map_err(|error| explain_filters(error, &filters))?;
+                        .map_err(|error| explain_read(error, &filters))?;
                     continue;
                 }
                 bytes.resize(usize::try_from(stored.size).unwrap_or(usize::MAX), 0);
@@ -66,7 +66,7 @@ pub(super) fn copy_values(
                 }
                 let bytes = volume(count).unwrap_or(0).saturating_mul(size);
                 let mut buffer = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
-                dataset.read_bytes(start, count, &mut buffer)?;
+                dataset.read_bytes(start, count, &mut buffer).map_err(|error| explain_read(error, &[]))?;
                 target.write_bytes(start, count, &buffer)
             })
         }

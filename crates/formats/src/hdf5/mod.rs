@@ -10,10 +10,11 @@
 //! | `source`, `chunks`, `strings` | reading regions |
 //! | `pieces` | where values lie in the file's bytes, for checkpoints |
 //! | `sink` | writing chunks |
-//! | `copy`, `create`, `contents` | copying what is not encoded anew |
+//! | `copy`, `create`, `contents`, `beside` | copying what is not encoded anew |
 //! | `build`, `dimensions`, `write_attribute` | netCDF-4 from the model of another format |
 //! | `filters` | names of registered filters |
 
+mod beside;
 mod build;
 mod chunks;
 mod contents;

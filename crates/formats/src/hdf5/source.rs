@@ -434,9 +434,7 @@ impl Hdf5Source {
     ) -> Result<()> {
         sys::locked(|| {
             super::create::stop_pretending(&variable.filters);
-            self.dataset(stored)?
-                .read_bytes(start, count, out)
-                .map_err(|error| explain_filters(error, &variable.filters))
+            self.dataset(stored)?.read_bytes(start, count, out).map_err(|error| explain_read(error, &variable.filters))
         })
     }
 }
@@ -557,8 +555,15 @@ fn explain_open(error: Error) -> Error {
     error.mend("the file is damaged: restore it from a copy")
 }
 
-/// An error of the library in reading what these filters encoded: names those that it lacks, if that is why.
-pub(super) fn explain_filters(error: Error, filters: &[Hdf5Filter]) -> Error {
+/// An error of the library in reading values that these filters encoded: names filters that it lacks, or says where it
+/// looks for external raw files, if that is why.
+pub(super) fn explain_read(error: Error, filters: &[Hdf5Filter]) -> Error {
+    if error.message().contains("external raw data file") {
+        return Error::new(ErrorKind::Read, "HDF5 does not find the external raw file that holds its values").mend(
+            "HDF5 looks for it in the current directory: run there, or set HDF5_EXTFILE_PREFIX='${ORIGIN}' if it lies \
+             beside the HDF5 file",
+        );
+    }
     if error.kind() != ErrorKind::MissingFilter && !error.message().contains("filter") {
         return error;
     }

@@ -1,6 +1,6 @@
 //! Strings of variable length, read through the library: they live in heaps of the file.
 
-use super::source::{Hdf5Source, explain_filters};
+use super::source::{Hdf5Source, explain_read};
 use super::sys;
 use knarr_core::error::{Error, Result};
 use knarr_core::grid::check_inside;
@@ -22,7 +22,7 @@ impl Hdf5Source {
             super::create::stop_pretending(&variable.filters);
             self.dataset(stored)?.read_memory(start, count)?.variable_strings()
         })
-        .map_err(|error| explain_filters(error, &variable.filters))?;
+        .map_err(|error| explain_read(error, &variable.filters))?;
         bytes
             .into_iter()
             .enumerate()

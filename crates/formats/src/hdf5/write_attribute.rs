@@ -1,7 +1,7 @@
 //! Writes attributes of the model, the way netCDF-4 does.
 
 use super::sys::{Datatype, Object, Space};
-use knarr_core::array::Endian;
+use knarr_core::array::{DType, Endian};
 use knarr_core::error::{Error, Result};
 use knarr_core::model::{Attribute, AttributeValue};
 
@@ -35,6 +35,11 @@ fn put(object: &Object, attribute: &Attribute, is_netcdf: bool) -> Result<()> {
             let datatype = Datatype::string(None, utf8)?;
             let space = Space::simple(&[strings.len() as u64], &[])?;
             object.create_attribute(name, &datatype, &space, None)?.write_strings(&datatype, strings)
+        }
+        // Characters in an encoding that nobody names: as netCDF-C writes them.
+        AttributeValue::Numbers { dtype: DType::Opaque(1), bytes, .. } if !bytes.is_empty() => {
+            let datatype = Datatype::string(Some(bytes.len()), false)?;
+            object.create_attribute(name, &datatype, &Space::scalar()?, None)?.write_bytes(&datatype, bytes)
         }
         AttributeValue::Numbers { dtype, bytes, scalar } => {
             let datatype = Datatype::of(*dtype, Endian::Little)?;
