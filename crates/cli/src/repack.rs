@@ -257,7 +257,12 @@ pub(crate) fn print(done: &Repacked, codecs: &CodecList, verified: bool) {
         }
     );
     println!("Energy: {}", energy(&done.energy));
-    println!("A reader needs: {}\n", crate::report::reader_needed(done, codecs));
+    println!("A reader needs: {}", crate::report::reader_needed(done, codecs));
+    if !done.left_out.is_empty() {
+        let links: Vec<String> = done.left_out.iter().map(|link| format!("{} ({})", link.path, link.target)).collect();
+        println!("Left out, because Zarr has no links: {}", links.join(", "));
+    }
+    println!();
 }
 
 /// Bytes that outputs are smaller than inputs; below zero if they grew.

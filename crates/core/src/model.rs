@@ -111,6 +111,42 @@ pub struct Dimension {
     pub unlimited: bool,
 }
 
+/// Where a link leads that is not the path by which the model has an object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkTarget {
+    /// An object of the file, which has this path, too.
+    Hard(String),
+    /// A path in the file, which need not lead anywhere.
+    Soft(String),
+    /// A path in another file.
+    External {
+        /// Name of the file.
+        file: String,
+        /// Path in it.
+        path: String,
+    },
+}
+
+impl fmt::Display for LinkTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hard(path) => write!(f, "another name of {path}"),
+            Self::Soft(path) => write!(f, "soft link to {path}"),
+            Self::External { file, path } => write!(f, "link to {path} in {file}"),
+        }
+    }
+}
+
+/// A link beside those that lead to the objects of the model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Link {
+    /// Absolute path.
+    pub path: String,
+    /// Where it leads.
+    pub target: LinkTarget,
+}
+
 /// A group. The root is the first one, with path `/`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Group {
@@ -120,6 +156,8 @@ pub struct Group {
     pub dimensions: Vec<Dimension>,
     /// Attributes of the group.
     pub attributes: Vec<Attribute>,
+    /// Links in the group that are none to the objects of the model: only HDF5 has them.
+    pub links: Vec<Link>,
 }
 
 /// How the values of a variable are laid out where they are stored.
@@ -295,6 +333,11 @@ impl Model {
     /// `Internal` if there are not so many.
     pub fn variable_with<'a, T>(&'a self, index: usize, beside: &'a [T]) -> Result<(&'a Variable, &'a T)> {
         self.variables.get(index).zip(beside.get(index)).ok_or_else(|| no_variable(index))
+    }
+
+    /// Links that are none to the objects of the model.
+    pub fn links(&self) -> impl Iterator<Item = &Link> {
+        self.groups.iter().flat_map(|group| &group.links)
     }
 
     /// True for variables that locate or measure the others: called like their dimension, with an `axis` or units of

@@ -5,7 +5,7 @@ use crate::codec::Reader;
 use crate::conventions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::goal::Goal;
-use crate::model::{Model, Variable};
+use crate::model::{Link, LinkTarget, Model, Variable};
 use crate::quality::Quality;
 
 /// Shape of the chunks of the output.
@@ -154,6 +154,13 @@ impl Settings {
         for rule in &self.rules {
             if model.variables.iter().any(|variable| matches(&rule.pattern, variable)) {
                 continue;
+            }
+            let is_name =
+                |link: &&Link| [link.path.as_str(), link.path.trim_start_matches('/')].contains(&&*rule.pattern);
+            if let Some(LinkTarget::Hard(path)) = model.links().find(is_name).map(|link| &link.target) {
+                let path = path.trim_start_matches('/');
+                return Err(Error::usage(format!("'{}' is another name of '{path}'", rule.pattern))
+                    .mend(format!("say it of '{path}'")));
             }
             let names = nearest(&rule.pattern, model.variables.iter().map(Variable::name), 8);
             let what = if is_pattern(&rule.pattern) { "no variable matches" } else { "there is no variable" };

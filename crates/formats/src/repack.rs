@@ -10,7 +10,7 @@ use knarr_core::energy::{Counter, Energy, Moved, Phases};
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::generate::Generated;
-use knarr_core::model::Variable;
+use knarr_core::model::{Link, Variable};
 use knarr_core::pipeline::{Execution, advise, execute, most_demanding, plan, prove_copies, storages};
 use knarr_core::plan::{Action, Plan};
 use knarr_core::provenance;
@@ -142,6 +142,8 @@ pub struct Repacked {
     pub reader: Reader,
     /// Filters that chunks of an HDF5 output went through.
     pub filters: BTreeSet<FilterId>,
+    /// Links of the input that the output's format does not have.
+    pub left_out: Vec<Link>,
 }
 
 impl Repacked {
@@ -204,6 +206,7 @@ pub fn repack_source(
             choosing_seconds: 0.0,
             reader: Reader::Core,
             filters: BTreeSet::new(),
+            left_out: Vec::new(),
         });
     }
     if format == OutputFormat::Zarr {
@@ -392,6 +395,7 @@ impl Job<'_> {
             output_bytes,
             reader: most_demanding(&plan),
             filters: filters(source, &plan, &storages, format),
+            left_out: if format == OutputFormat::Zarr { source.model().links().cloned().collect() } else { Vec::new() },
             energy: energy(engine, source, &plan, &execution, output_bytes, counted),
             plan,
             execution,

@@ -54,7 +54,7 @@ fn source() -> MemorySource {
             ],
         },
         Group { path: "/sub".into(), ..Group::default() },
-        Group { path: "/sub/deep".into(), dimensions: vec![dimension("x", 2, false)], attributes: Vec::new() },
+        Group { path: "/sub/deep".into(), dimensions: vec![dimension("x", 2, false)], ..Group::default() },
     ];
     let variables = vec![
         variable("/time", DType::F64, Endian::Big, &[time]),

@@ -338,6 +338,7 @@ mod tests {
             choosing_seconds: 0.1,
             reader: Reader::Standard,
             filters: [32015].into(),
+            left_out: Vec::new(),
         }
     }
 

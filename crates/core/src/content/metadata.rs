@@ -1,15 +1,16 @@
-//! Comparison of everything but values: groups, dimensions, types and attributes.
+//! Comparison of everything but values: groups, dimensions, types, attributes and links.
 //!
 //! What Knarr adds is expected: its own attributes, those of [`crate::quantization`], a line of `history`. What the
 //! format of the copy has no words for is no difference: number types of attributes and lengths of unused dimensions
 //! in Zarr, HDF5's types outside of HDF5.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Serialize;
 
 use crate::array::{DType, Endian};
-use crate::model::{Attribute, AttributeValue, ElementType, Group, Variable};
+use crate::model::{Attribute, AttributeValue, ElementType, Group, Link, LinkTarget, Model, Variable};
 use crate::provenance::QUALITY_ATTRIBUTE;
 use crate::quantization::is_record;
 use crate::store::Source;
@@ -26,10 +27,13 @@ pub struct MetadataDifference {
 /// Attributes that a variable of Zarr has in place of the names of an enumeration (CF conventions 3.5).
 const FLAGS: [&str; 2] = ["flag_values", "flag_meanings"];
 
-/// Compares groups, dimensions, types and attributes of two files. Variables that only one of them has are left to
+/// Compares groups, dimensions, types, attributes and links of two files. Variables that only one of them has are left to
 /// [`super::compare`].
 pub fn compare_metadata(original: &dyn Source, copy: &dyn Source) -> Vec<MetadataDifference> {
     let mut found = Findings { pair: Pair::of(original, copy), list: Vec::new() };
+    if found.pair.hdf5 {
+        found.links((original.model(), original.path()), (copy.model(), copy.path()));
+    }
     let (a, b) = (original.model(), copy.model());
     let groups: BTreeMap<&str, &Group> = b.groups.iter().map(|group| (group.path.as_str(), group)).collect();
     for group in &a.groups {
@@ -81,6 +85,21 @@ struct Findings {
 impl Findings {
     fn add(&mut self, place: &str, what: impl Into<String>) {
         self.list.push(MetadataDifference { place: place.to_owned(), what: what.into() });
+    }
+
+    /// Links of two files, which are at these paths.
+    fn links(&mut self, (a, a_path): (&Model, &Path), (b, b_path): (&Model, &Path)) {
+        let (was, mut is) = (links_of(a, a_path), links_of(b, b_path));
+        for (path, target) in &was {
+            match is.remove(path) {
+                None => self.add(path, format!("link ({target}) only in the first file")),
+                Some(other) if other != *target => self.add(path, format!("link: {target} became {other}")),
+                Some(_) => {}
+            }
+        }
+        for (path, target) in is {
+            self.add(path, format!("link ({target}) only in the second file"));
+        }
     }
 
     fn groups(&mut self, a: &Group, b: &Group) {
@@ -202,6 +221,23 @@ impl Findings {
 /// Characters that are not UTF-8 as text: each byte is one, as in Latin-1, which is what they mostly are.
 fn latin1(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| char::from(byte)).collect()
+}
+
+/// Links of a file by path. HDF5 looks for other files beside it: what is there is told with its directory.
+fn links_of<'a>(model: &'a Model, file: &Path) -> BTreeMap<&'a str, LinkTarget> {
+    let directory = file.parent().unwrap_or(Path::new(""));
+    let found = |link: &'a Link| {
+        let target = match &link.target {
+            LinkTarget::External { file, path } => {
+                let place = directory.join(file).canonicalize();
+                let file = place.map_or(file.clone(), |place| place.display().to_string());
+                LinkTarget::External { file, path: path.clone() }
+            }
+            target => target.clone(),
+        };
+        (link.path.as_str(), target)
+    };
+    model.links().map(found).collect()
 }
 
 /// Numbers of an attribute as values.

@@ -59,7 +59,7 @@ fn root() -> Group {
         name: "source".to_owned(),
         value: AttributeValue::Text(concat!("knarr generate ", env!("CARGO_PKG_VERSION")).to_owned()),
     };
-    Group { path: "/".to_owned(), dimensions: Vec::new(), attributes: vec![source] }
+    Group { path: "/".to_owned(), attributes: vec![source], ..Group::default() }
 }
 
 fn prepare(spec: &FieldSpec) -> Result<(Variable, Prepared)> {

@@ -131,7 +131,7 @@ fn model(header: Header, records: u64, places: &[Place]) -> Model {
             variable
         })
         .collect();
-    let root = Group { path: "/".to_owned(), dimensions, attributes: header.attributes };
+    let root = Group { path: "/".to_owned(), dimensions, attributes: header.attributes, ..Group::default() };
     Model { groups: vec![root], variables }
 }
 

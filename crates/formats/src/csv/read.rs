@@ -209,7 +209,7 @@ impl Survey {
             variable
         });
         let variables = variables.collect();
-        Model { groups: vec![Group { path: "/".to_owned(), dimensions, attributes: Vec::new() }], variables }
+        Model { groups: vec![Group { path: "/".to_owned(), dimensions, ..Group::default() }], variables }
     }
 
     /// Calls `f` with each row of values.

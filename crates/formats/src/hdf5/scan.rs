@@ -3,14 +3,14 @@
 use super::filters::pipeline_words;
 use super::names::DimensionNames;
 use super::paths::Paths;
-use super::sys::{self, Address, Class, Dataset, DatasetLayout, Datatype, Extent, File};
+use super::sys::{self, Address, Class, Dataset, DatasetLayout, Datatype, Extent, File, LinkTarget};
 use super::values::{bits, bits_as, describe, text, visible_attributes};
 use super::walk::{Visitor, shown_path, walk};
 use super::words::element_type;
 use knarr_core::array::{DType, Endian};
 use knarr_core::error::{Error, Result};
 use knarr_core::grid::volume;
-use knarr_core::model::{Attribute, AttributeValue, ElementType, Group, Layout, Model, Variable};
+use knarr_core::model::{self, Attribute, AttributeValue, ElementType, Group, Layout, Link, Model, Variable};
 use knarr_core::store::Strings;
 
 /// Where the values of a variable lie.
@@ -72,7 +72,7 @@ impl Visitor for Scanner<'_> {
     fn group(&mut self, path: &[u8], group: &sys::Group) -> Result<()> {
         self.found.is_netcdf |= path == b"/" && is_marked_netcdf(group)?;
         let attributes = visible_attributes(&group.0, &self.paths)?;
-        self.found.model.groups.push(Group { path: text(path), dimensions: Vec::new(), attributes });
+        self.found.model.groups.push(Group { path: text(path), attributes, ..Group::default() });
         Ok(())
     }
 
@@ -87,7 +87,30 @@ impl Visitor for Scanner<'_> {
     }
 
     /// The model has one name for each.
-    fn again(&mut self, _path: &[u8], _address: Address) {}
+    fn again(&mut self, path: &[u8], address: Address) -> Result<()> {
+        let target = model::LinkTarget::Hard(shown_path(&self.paths.get(address)?));
+        self.add_link(path, target);
+        Ok(())
+    }
+
+    fn link(&mut self, path: &[u8], target: &LinkTarget) {
+        match target {
+            LinkTarget::Soft(to) => self.add_link(path, model::LinkTarget::Soft(text(to))),
+            LinkTarget::External { file, path: to } => {
+                self.add_link(path, model::LinkTarget::External { file: text(file), path: text(to) });
+            }
+            LinkTarget::Hard(_) | LinkTarget::Other(_) => {}
+        }
+    }
+}
+
+impl Scanner<'_> {
+    /// Adds a link to the group that is being walked, which is the last one.
+    fn add_link(&mut self, path: &[u8], target: model::LinkTarget) {
+        if let Some(group) = self.found.model.groups.last_mut() {
+            group.links.push(Link { path: shown_path(path), target });
+        }
+    }
 }
 
 /// True if the root group carries the mark of netCDF-4. The first releases did not leave one.

@@ -16,7 +16,10 @@ pub(super) trait Visitor {
     fn dataset(&mut self, group: usize, path: &[u8], address: Address, dataset: &Dataset) -> Result<()>;
 
     /// Another link to an object that was come to before.
-    fn again(&mut self, path: &[u8], address: Address);
+    fn again(&mut self, path: &[u8], address: Address) -> Result<()>;
+
+    /// A link that does not lead to an object itself.
+    fn link(&mut self, _path: &[u8], _target: &LinkTarget) {}
 }
 
 /// Path of a child.
@@ -45,10 +48,13 @@ pub(super) fn walk(file: &File, visitor: &mut dyn Visitor) -> Result<()> {
         let place = |error: Error| error.at(format!("group '{}'", text(&path)));
         visitor.group(&path, &group).map_err(place)?;
         for link in group.links().map_err(place)? {
-            let LinkTarget::Hard(address) = link.target else { continue };
             let child = child_path(&path, &link.name);
+            let LinkTarget::Hard(address) = link.target else {
+                visitor.link(&child, &link.target);
+                continue;
+            };
             if !seen.insert(address) {
-                visitor.again(&child, address);
+                visitor.again(&child, address).map_err(place)?;
                 continue;
             }
             let place = |error: Error| error.at_variable(&text(&child));

@@ -50,7 +50,7 @@ impl ZarrSource {
         for mut node in nodes {
             if !node.is_array {
                 let attributes = attributes::from_json(&node.attributes, None);
-                model.groups.push(Group { path: node.path, dimensions: Vec::new(), attributes });
+                model.groups.push(Group { path: node.path, attributes, ..Group::default() });
                 group_attributes.push(node.attributes);
                 continue;
             }
