@@ -129,3 +129,28 @@ def test_text_of_old_encodings_is_kept_byte_by_byte(knarr: Knarr, tmp_path: Path
     assert knarr.json("verify", path, out)["equal"]
     knarr("repack", path, "-o", tmp_path / "out.zarr")
     assert knarr.json("verify", path, tmp_path / "out.zarr")["equal"]
+
+
+def test_attributes_of_the_type_of_their_variable_come_back_from_zarr(knarr: Knarr, tmp_path: Path) -> None:
+    path = tmp_path / "in.nc"
+    attributes = {
+        "i2": {"valid_range": [0, 100], "flag_values": [1, 2], "missing_value": [-1, -2]},
+        "u1": {"flag_masks": [1, 2, 128]},
+        "f4": {"valid_min": 0.1, "valid_max": 300, "missing_value": [1e20, -9999]},
+        "f8": {"actual_range": [0.1, 1e300], "valid_range": [0, 7]},
+    }
+    with netCDF4.Dataset(path, "w") as file:
+        file.createDimension("x", 100)
+        for dtype, named in attributes.items():
+            variable = file.createVariable(dtype, dtype, ("x",))
+            variable[:] = np.arange(100)
+            variable.setncatts({name: np.array(value, dtype) for name, value in named.items()})
+        # In the type of unpacked values.
+        file["i2"].valid_max = np.float64(7)
+    knarr("repack", path, "-o", tmp_path / "a.zarr")
+    knarr("repack", tmp_path / "a.zarr", "-o", tmp_path / "out.nc")
+    with netCDF4.Dataset(path) as before, netCDF4.Dataset(tmp_path / "out.nc") as after:
+        for name, variable in before.variables.items():
+            for attribute in variable.ncattrs():
+                was, now = np.asarray(variable.getncattr(attribute)), np.asarray(after[name].getncattr(attribute))
+                assert was.dtype == now.dtype and np.array_equal(was, now), (name, attribute, was, now)

@@ -52,6 +52,7 @@ fn source() -> MemorySource {
                 attribute("words", AttributeValue::Strings(vec!["a".into(), "bb".into()])),
                 attribute("empty", AttributeValue::Text(String::new())),
             ],
+            ..Group::default()
         },
         Group { path: "/sub".into(), ..Group::default() },
         Group { path: "/sub/deep".into(), dimensions: vec![dimension("x", 2, false)], ..Group::default() },

@@ -122,6 +122,7 @@ fn every_type_and_fill_value_is_read_back_bit_by_bit() {
         path: "/".to_owned(),
         dimensions: dims.to_vec(),
         attributes: vec![attribute("title", AttributeValue::Text("all types".to_owned()))],
+        ..Group::default()
     });
     model.groups.push(Group { path: "/deep".to_owned(), ..Group::default() });
     let types = [

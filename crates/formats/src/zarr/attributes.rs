@@ -18,17 +18,56 @@ const BOOKKEEPING: [&str; 8] = [
     "_nc3_strict",
 ];
 
+/// Attributes whose values have the type of their variable (CF conventions, sections 2.5.1 and 3.5, appendix A).
+const OF_ITS_TYPE: [&str; 8] = [
+    "_FillValue",
+    "missing_value",
+    "valid_min",
+    "valid_max",
+    "valid_range",
+    "actual_range",
+    "flag_values",
+    "flag_masks",
+];
+
 /// Typed attributes of a node. `dtype` is the type of the array they belong to.
 pub(super) fn from_json(map: &Map<String, Value>, dtype: Option<DType>) -> Vec<Attribute> {
     map.iter()
         .map(|(name, value)| {
-            let fill = match (dtype, name.as_str()) {
-                (Some(dtype), "_FillValue" | "missing_value") => fill_value(dtype, value),
-                _ => None,
-            };
-            Attribute { name: name.clone(), value: fill.unwrap_or_else(|| value_from_json(value)) }
+            let typed = dtype.filter(|_| OF_ITS_TYPE.contains(&name.as_str())).and_then(|dtype| {
+                let fill = name == "_FillValue" || name == "missing_value";
+                fill.then(|| fill_value(dtype, value)).flatten().or_else(|| of_type(dtype, &value_from_json(value)))
+            });
+            Attribute { name: name.clone(), value: typed.unwrap_or_else(|| value_from_json(value)) }
         })
         .collect()
+}
+
+/// Numbers of JSON as numbers of this type, where it holds them all. Whole numbers may become floating-point ones, but
+/// not the reverse: limits of packed values are sometimes given in the type of unpacked ones.
+fn of_type(dtype: DType, value: &AttributeValue) -> Option<AttributeValue> {
+    let AttributeValue::Numbers { dtype: given, bytes, scalar } = value else { return None };
+    if !dtype.is_number() || given.is_float() && !dtype.is_float() {
+        return None;
+    }
+    let elements = bytes.chunks_exact(given.size().max(1));
+    let converted = elements.map(|element| {
+        let bytes = element.to_vec();
+        let one = AttributeValue::Numbers { dtype: *given, bytes, scalar: true };
+        let single = one.floats().first().copied().and_then(decimal_of_single).filter(|_| dtype == DType::F32);
+        let named = Attribute { name: String::new(), value: one };
+        let bits = single.or_else(|| crate::fills::attribute_bits(dtype, &[named], "").first().copied())?;
+        bits.to_le_bytes().get(..dtype.size()).map(<[u8]>::to_vec)
+    });
+    let bytes = converted.collect::<Option<Vec<_>>>()?.concat();
+    Some(AttributeValue::Numbers { dtype, bytes, scalar: *scalar })
+}
+
+/// Bits of the single-precision number that is written as `float` in decimals: 0.1 stands for the nearest one.
+fn decimal_of_single(float: f64) -> Option<u64> {
+    #[expect(clippy::cast_possible_truncation, reason = "compared with what it was made from")]
+    let single = float as f32;
+    (single.to_string().parse() == Ok(float)).then(|| u64::from(single.to_bits()))
 }
 
 /// A single value of the given type.
