@@ -135,7 +135,7 @@ mod tests {
         let of = |name: &str| {
             let variable = Variable::plain(name, DType::F32, vec![4, 4]);
             let model = Model { groups: vec![], variables: vec![variable] };
-            found.of(&model, &model.variables[0]).unwrap()
+            found.of(&knarr_core::coordinates::Coordinates::of(&model), &model.variables[0]).unwrap()
         };
         let (named, other) = (of("/T"), of("/U"));
         assert_eq!(named.chain.unwrap().to_string(), "deflate:5");
@@ -150,7 +150,11 @@ mod tests {
         let quality = |bounds: Bounds| {
             let found = settings(Wishes { bounds, ..Wishes::default() }).unwrap();
             let model = Model { groups: vec![], variables: vec![Variable::plain("/air", DType::F32, vec![4])] };
-            found.of(&model, &model.variables[0]).unwrap().quality.to_string()
+            found
+                .of(&knarr_core::coordinates::Coordinates::of(&model), &model.variables[0])
+                .unwrap()
+                .quality
+                .to_string()
         };
         let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
         let met = Bounds {

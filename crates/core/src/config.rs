@@ -358,7 +358,7 @@ similar = ["Grid[0-9]+/(.*)"]
         let of = |path: &str| {
             let variable = crate::model::Variable::plain(path, crate::array::DType::F32, vec![4]);
             let model = crate::model::Model { groups: vec![], variables: vec![variable] };
-            settings.of(&model, &model.variables[0]).unwrap().quality.to_string()
+            settings.of(&crate::coordinates::Coordinates::of(&model), &model.variables[0]).unwrap().quality.to_string()
         };
         assert_eq!(of("/T"), "max_rel_error=0.1, finest_abs_error=0.000001");
         assert_eq!((of("/U"), of("/V")), ("lossless".to_owned(), "max_rel_error=0.1".to_owned()));

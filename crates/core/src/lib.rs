@@ -16,6 +16,7 @@ pub mod comm;
 pub mod config;
 pub mod content;
 mod conventions;
+pub mod coordinates;
 pub mod energy;
 pub mod engine;
 pub mod error;

@@ -286,38 +286,6 @@ pub struct Model {
     pub variables: Vec<Variable>,
 }
 
-/// Attributes whose words name variables that locate or measure the one they belong to, or, of a group, others (CF
-/// conventions, chapters 4, 5, 7 and appendix D; UGRID). Section 8.4 rules out rounding for what `formula_terms` and
-/// `cell_measures` name, too.
-const NAMING_COORDINATES: [&str; 10] = [
-    "coordinates",
-    "bounds",
-    "climatology",
-    "grid_mapping",
-    "formula_terms",
-    "cell_measures",
-    "node_coordinates",
-    "edge_coordinates",
-    "face_coordinates",
-    "volume_coordinates",
-];
-
-/// Units that only latitudes and longitudes have (CF conventions, sections 4.1 and 4.2).
-const UNITS_OF_PLACES: [&str; 12] = [
-    "degrees_north",
-    "degree_north",
-    "degree_n",
-    "degrees_n",
-    "degreen",
-    "degreesn",
-    "degrees_east",
-    "degree_east",
-    "degree_e",
-    "degrees_e",
-    "degreee",
-    "degreese",
-];
-
 impl Model {
     /// Variable number `index`.
     ///
@@ -339,38 +307,6 @@ impl Model {
     pub fn links(&self) -> impl Iterator<Item = &Link> {
         self.groups.iter().flat_map(|group| &group.links)
     }
-
-    /// True for variables that locate or measure the others: called like their dimension, with an `axis` or units of
-    /// places or times, or named by an attribute that names coordinates.
-    pub fn is_coordinate(&self, variable: &Variable) -> bool {
-        let base = variable.path.rsplit('/').next().unwrap_or(&variable.path);
-        if variable.dimensions.len() == 1 && variable.dimensions.first().and_then(Option::as_deref) == Some(base) {
-            return true;
-        }
-        if variable.attribute("axis").is_some() || has_units_of_coordinates(variable) {
-            return true;
-        }
-        let of_groups = self.groups.iter().flat_map(|group| &group.attributes);
-        let mut all = of_groups.chain(self.variables.iter().flat_map(|variable| &variable.attributes));
-        all.any(|attribute| NAMING_COORDINATES.contains(&attribute.name.as_str()) && names(&attribute.value, base))
-    }
-}
-
-/// True if one of the words of `value`, names or paths of variables, ends in `base`.
-fn names(value: &AttributeValue, base: &str) -> bool {
-    let has = |text: &str| text.split_whitespace().any(|word| word.rsplit('/').next() == Some(base));
-    match value {
-        AttributeValue::Text(text) => has(text),
-        AttributeValue::Strings(list) => list.iter().any(|text| has(text)),
-        _ => false,
-    }
-}
-
-/// True for units of latitudes and longitudes, and of times since a date.
-fn has_units_of_coordinates(variable: &Variable) -> bool {
-    let Some(AttributeValue::Text(units)) = variable.attribute("units") else { return false };
-    UNITS_OF_PLACES.contains(&units.trim().to_lowercase().as_str())
-        || units.split_whitespace().nth(1).is_some_and(|word| word.eq_ignore_ascii_case("since"))
 }
 
 fn no_variable(index: usize) -> Error {
@@ -380,37 +316,6 @@ fn no_variable(index: usize) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn text(name: &str, value: &str) -> Attribute {
-        Attribute { name: name.to_owned(), value: AttributeValue::Text(value.to_owned()) }
-    }
-
-    fn variable(path: &str, attributes: Vec<Attribute>) -> Variable {
-        Variable { attributes, ..Variable::plain(path, DType::F32, vec![4]) }
-    }
-
-    #[test]
-    fn coordinates_are_known_by_names_paths_axes_and_units() {
-        let root = Group { path: "/".to_owned(), attributes: vec![text("coordinates", "station")], ..Group::default() };
-        let variables = vec![
-            variable("/T", vec![text("coordinates", "/geo/lat ../geo/lon"), text("units", "K")]),
-            variable("/geo/lat", vec![]),
-            variable("/geo/lon", vec![]),
-            variable("/mesh", vec![text("node_coordinates", "node_x"), text("face_coordinates", "face_x")]),
-            variable("/node_x", vec![]),
-            variable("/face_x", vec![]),
-            variable("/station", vec![]),
-            variable("/nav_lat", vec![text("units", "degrees_north")]),
-            variable("/month", vec![text("units", "days since 1850-01-01")]),
-            variable("/level", vec![text("axis", "Z")]),
-            variable("/lon_error", vec![text("units", "degrees")]),
-            variable("/since", vec![text("units", "since 1850")]),
-        ];
-        let model = Model { groups: vec![root], variables };
-        let data: Vec<&str> =
-            model.variables.iter().filter(|variable| !model.is_coordinate(variable)).map(Variable::name).collect();
-        assert_eq!(data, ["T", "mesh", "lon_error", "since"]);
-    }
 
     #[test]
     fn numbers_of_attributes_are_values() {

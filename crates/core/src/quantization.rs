@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::array::DType;
 use crate::codec::OptionValue;
+use crate::coordinates::Coordinates;
 use crate::model::{Attribute, AttributeValue, Model, Variable};
 use crate::plan::{Action, Choice, Plan};
 use crate::quality::Quality;
@@ -158,6 +159,7 @@ impl Records {
         used.extend(model.groups.iter().flat_map(|group| &group.dimensions).map(|dimension| dimension.name.as_str()));
         let mut names: BTreeMap<&str, String> = BTreeMap::new();
         let mut records = Self::default();
+        let coordinates = Coordinates::of(model);
         for (index, variable) in model.variables.iter().enumerate() {
             let Some(Action::Encode(choice)) = plan.variable(&variable.path).map(|planned| &planned.action) else {
                 continue;
@@ -166,7 +168,7 @@ impl Records {
                 continue;
             }
             // 8.4: not for what locates or measures other variables.
-            let done = Quantization::of(choice, variable.dtype).filter(|_| !model.is_coordinate(variable));
+            let done = Quantization::of(choice, variable.dtype).filter(|_| !coordinates.has(variable));
             if let (Some(done), Some(earlier)) = (done, Quantization::recorded(variable))
                 && earlier.is_coarser(done)
             {

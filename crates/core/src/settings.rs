@@ -3,6 +3,7 @@
 use crate::chain::ChainSpec;
 use crate::codec::Reader;
 use crate::conventions;
+use crate::coordinates::Coordinates;
 use crate::error::{Error, ErrorKind, Result};
 use crate::goal::Goal;
 use crate::model::{Link, LinkTarget, Model, Variable};
@@ -86,7 +87,7 @@ impl Settings {
     /// # Errors
     /// `Quality` or `Usage` if the quality cannot be served for the type of a variable that a rule names, or what holds
     /// together makes no sense.
-    pub fn of(&self, model: &Model, variable: &Variable) -> Result<VariableSettings> {
+    pub fn of(&self, coordinates: &Coordinates, variable: &Variable) -> Result<VariableSettings> {
         let (patterns, names) = self.matching(variable);
         let refined = |quality: Quality, rules: &[&Rule]| {
             rules.iter().filter_map(|rule| rule.quality).fold(quality, Quality::refined)
@@ -94,7 +95,7 @@ impl Settings {
         let general = refined(self.quality, &patterns);
         let spared = if !variable.dtype.is_float() {
             Some("not floating point: kept lossless")
-        } else if model.is_coordinate(variable) {
+        } else if coordinates.has(variable) {
             Some("coordinate: kept lossless")
         } else if !conventions::keeps_relations(general, variable) {
             Some("packed, and the bound is relative to unpacked values: kept lossless")
@@ -335,7 +336,7 @@ mod tests {
         let abs = |x| Quality { max_abs_error: Some(x), ..Quality::LOSSLESS };
         let rule = |pattern: &str, x| Rule { pattern: pattern.to_owned(), quality: Some(abs(x)), ..Rule::default() };
         let settings = Settings { rules: vec![rule("*", 1.0), rule("g/T", 0.5)], ..Settings::default() };
-        assert_eq!(settings.of(&model, &model.variables[0]).unwrap().quality, abs(0.5));
+        assert_eq!(settings.of(&Coordinates::of(&model), &model.variables[0]).unwrap().quality, abs(0.5));
         let wrong = Settings { rules: vec![rule("g/t", 1.0)], ..Settings::default() };
         assert!(wrong.check_names(&model).unwrap_err().to_string().contains("g/T"));
     }
@@ -354,7 +355,7 @@ mod tests {
         let of = |general: &str, rules: &[(&str, &str)], at: usize| {
             let rules = rules.iter().map(rule).collect();
             let settings = Settings { quality: general.parse().unwrap(), rules, ..Settings::default() };
-            settings.of(&model, &model.variables[at]).map(|found| found.quality.to_string())
+            settings.of(&Coordinates::of(&model), &model.variables[at]).map(|found| found.quality.to_string())
         };
         for (general, rules, expected) in [
             (
@@ -381,7 +382,7 @@ mod tests {
             rules: vec![rule(&("T", "lossless"))],
             ..Settings::default()
         };
-        assert!(lossless.of(&model, &model.variables[0]).unwrap().kept_lossless.is_some());
+        assert!(lossless.of(&Coordinates::of(&model), &model.variables[0]).unwrap().kept_lossless.is_some());
     }
 
     #[test]
@@ -395,7 +396,7 @@ mod tests {
         };
         let settings =
             Settings { rules: vec![rule("T", "zstd:3", 1), rule("*", "deflate:5", 2)], ..Settings::default() };
-        let found = settings.of(&model, &model.variables[0]).unwrap();
+        let found = settings.of(&Coordinates::of(&model), &model.variables[0]).unwrap();
         assert_eq!((found.chain.unwrap().to_string(), found.chunks), ("zstd:3".to_owned(), ChunkRule::Shape(vec![1])));
     }
 
@@ -420,13 +421,13 @@ mod tests {
         let quality = Quality { max_abs_error: Some(1.0), ..Quality::LOSSLESS };
         let general = Settings { quality, ..Settings::default() };
         for variable in &model.variables {
-            let found = general.of(&model, variable).unwrap();
+            let found = general.of(&Coordinates::of(&model), variable).unwrap();
             assert!(found.quality.is_lossless() && found.kept_lossless.is_some());
         }
         let rule = |name: &str| Rule { pattern: name.to_owned(), quality: Some(quality), ..Rule::default() };
         let named = Settings { rules: vec![rule("n"), rule("lat")], ..Settings::default() };
-        assert!(named.of(&model, &model.variables[1]).is_err());
-        assert_eq!(named.of(&model, &model.variables[0]).unwrap().quality, quality);
+        assert!(named.of(&Coordinates::of(&model), &model.variables[1]).is_err());
+        assert_eq!(named.of(&Coordinates::of(&model), &model.variables[0]).unwrap().quality, quality);
     }
 
     #[test]

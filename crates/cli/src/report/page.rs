@@ -291,7 +291,7 @@ mod tests {
         let spec = ArraySpec::new(DType::F32, [64, 64]);
         let variable = Variable::plain(format!("/{name}"), DType::F32, vec![64, 64]);
         let model = Model { groups: Vec::new(), variables: vec![variable.clone()] };
-        let settings = Settings::default().of(&model, &variable).unwrap();
+        let settings = Settings::default().of(&knarr_core::coordinates::Coordinates::of(&model), &variable).unwrap();
         let target = Target::Hdf5(Reader::Standard);
         let choice = plan_array(&engine, &spec, &bytes, &settings, &Goal::balanced(), target).unwrap();
         let of = |path: &str, action| VariablePlan {

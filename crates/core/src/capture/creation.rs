@@ -6,7 +6,8 @@ use super::Snapshot;
 use crate::array::DType;
 use crate::client_data::{ClientData, Wishes};
 use crate::codec::{FilterId, Hdf5Filter, KNARR_FILTER, Reader};
-use crate::model::{Layout, Model, Variable};
+use crate::coordinates::Coordinates;
+use crate::model::{Layout, Variable};
 use crate::settings::{Settings, chunk_shape, glob_matches};
 
 /// Filters for the variables of a rule.
@@ -134,8 +135,7 @@ fn own_filter(settings: &Settings, variable: &Variable) -> crate::Result<Hdf5Fil
     if candidate.shape.len() == 1 {
         candidate.dimensions = vec![candidate.path.rsplit('/').next().map(str::to_owned)];
     }
-    let model = Model { groups: Vec::new(), variables: vec![candidate.clone()] };
-    let quality = settings.of(&model, &candidate)?.quality;
+    let quality = settings.of(&Coordinates::default(), &candidate)?.quality;
     let wishes = Wishes { goal: settings.goal.clone(), quality, missing: None };
     let cd_values = ClientData { wishes, chunks: None }.words()?;
     Ok(Hdf5Filter { id: KNARR_FILTER, optional: true, cd_values })

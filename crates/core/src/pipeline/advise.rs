@@ -8,6 +8,7 @@ use crate::choose::{
     sample_regions, trial_share,
 };
 use crate::codec::{Loss, Reader};
+use crate::coordinates::Coordinates;
 use crate::energy::thread_seconds;
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};
@@ -89,8 +90,10 @@ fn plan_each(
     settings.check_names(model)?;
     let total = model.variables.iter().map(Variable::raw_bytes).sum();
     progress.begin("choosing", total);
+    let coordinates = Coordinates::of(model);
     let variables = engine.parallel(model.variables.len(), |index| {
-        let planner = Planner { engine, source, settings, target, given, index, variable: &model.variables[index] };
+        let (variable, coordinates) = (&model.variables[index], &coordinates);
+        let planner = Planner { engine, source, settings, coordinates, target, given, index, variable };
         let plan = planner.plan().map_err(|error| error.at_variable_once(model.variables[index].name()))?;
         progress.advance(model.variables[index].raw_bytes());
         Ok(plan)
@@ -139,6 +142,7 @@ struct Planner<'a> {
     engine: &'a Engine,
     source: &'a dyn Source,
     settings: &'a Settings,
+    coordinates: &'a Coordinates,
     target: Target,
     given: Given,
     index: usize,
@@ -159,7 +163,7 @@ impl Planner<'_> {
 
     fn action(&self) -> Result<Action> {
         let variable = self.variable;
-        let mine = self.settings.of(self.source.model(), variable)?;
+        let mine = self.settings.of(self.coordinates, variable)?;
         if let Some(why) = &variable.copied_because {
             return Ok(Action::Copy(why.clone()));
         }

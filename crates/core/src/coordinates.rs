@@ -1,0 +1,122 @@
+//! Which variables locate or measure others.
+
+use std::collections::HashSet;
+
+use crate::model::{AttributeValue, Model, Variable};
+
+/// Attributes whose words name variables that locate or measure the one they belong to, or, of a group, others (CF
+/// conventions, chapters 4, 5, 7 and appendix D; UGRID). Section 8.4 rules out rounding for what `formula_terms` and
+/// `cell_measures` name, too.
+const NAMING_COORDINATES: [&str; 10] = [
+    "coordinates",
+    "bounds",
+    "climatology",
+    "grid_mapping",
+    "formula_terms",
+    "cell_measures",
+    "node_coordinates",
+    "edge_coordinates",
+    "face_coordinates",
+    "volume_coordinates",
+];
+
+/// Units that only latitudes and longitudes have (CF conventions, sections 4.1 and 4.2).
+const UNITS_OF_PLACES: [&str; 12] = [
+    "degrees_north",
+    "degree_north",
+    "degree_n",
+    "degrees_n",
+    "degreen",
+    "degreesn",
+    "degrees_east",
+    "degree_east",
+    "degree_e",
+    "degrees_e",
+    "degreee",
+    "degreese",
+];
+
+/// The variables of a model that locate or measure others.
+#[derive(Debug, Clone, Default)]
+pub struct Coordinates {
+    /// Names, without their groups, that attributes say.
+    named: HashSet<String>,
+}
+
+impl Coordinates {
+    /// Those of `model`.
+    pub fn of(model: &Model) -> Self {
+        let of_groups = model.groups.iter().flat_map(|group| &group.attributes);
+        let all = of_groups.chain(model.variables.iter().flat_map(|variable| &variable.attributes));
+        let naming = all.filter(|attribute| NAMING_COORDINATES.contains(&attribute.name.as_str()));
+        Self { named: naming.flat_map(|attribute| names(&attribute.value)).collect() }
+    }
+
+    /// True if `variable` is called like its dimension, has an `axis` or units of places or times, or is named by an
+    /// attribute that names coordinates.
+    pub fn has(&self, variable: &Variable) -> bool {
+        let base = variable.path.rsplit('/').next().unwrap_or(&variable.path);
+        let is_dimension = matches!(variable.dimensions.as_slice(), [Some(only)] if only == base);
+        is_dimension
+            || self.named.contains(base)
+            || variable.attribute("axis").is_some()
+            || has_units_of_coordinates(variable)
+    }
+}
+
+/// Last names of the paths in `value`.
+fn names(value: &AttributeValue) -> Vec<String> {
+    let texts: &[String] = match value {
+        AttributeValue::Text(text) => std::slice::from_ref(text),
+        AttributeValue::Strings(list) => list,
+        _ => &[],
+    };
+    let words = texts.iter().flat_map(|text| text.split_whitespace());
+    words.filter_map(|word| word.rsplit('/').next().map(str::to_owned)).collect()
+}
+
+/// True for units of latitudes and longitudes, and of times since a date.
+fn has_units_of_coordinates(variable: &Variable) -> bool {
+    let Some(AttributeValue::Text(units)) = variable.attribute("units") else { return false };
+    UNITS_OF_PLACES.contains(&units.trim().to_lowercase().as_str())
+        || units.split_whitespace().nth(1).is_some_and(|word| word.eq_ignore_ascii_case("since"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::DType;
+    use crate::model::{Attribute, Group};
+
+    fn text(name: &str, value: &str) -> Attribute {
+        Attribute { name: name.to_owned(), value: AttributeValue::Text(value.to_owned()) }
+    }
+
+    fn variable(path: &str, attributes: Vec<Attribute>) -> Variable {
+        Variable { attributes, ..Variable::plain(path, DType::F32, vec![4]) }
+    }
+
+    #[test]
+    fn coordinates_are_known_by_names_paths_axes_and_units() {
+        let root = Group { path: "/".to_owned(), attributes: vec![text("coordinates", "station")], ..Group::default() };
+        let variables = vec![
+            variable("/T", vec![text("coordinates", "/geo/lat ../geo/lon"), text("units", "K")]),
+            variable("/geo/lat", vec![]),
+            variable("/geo/lon", vec![]),
+            variable("/mesh", vec![text("node_coordinates", "node_x"), text("face_coordinates", "face_x")]),
+            variable("/node_x", vec![]),
+            variable("/face_x", vec![]),
+            variable("/station", vec![]),
+            variable("/nav_lat", vec![text("units", "degrees_north")]),
+            variable("/month", vec![text("units", "days since 1850-01-01")]),
+            variable("/level", vec![text("axis", "Z")]),
+            variable("/lon_error", vec![text("units", "degrees")]),
+            variable("/since", vec![text("units", "since 1850")]),
+        ];
+        let model = Model { groups: vec![root], variables };
+        let coordinates = Coordinates::of(&model);
+        let data: Vec<&str> =
+            model.variables.iter().filter(|variable| !coordinates.has(variable)).map(Variable::name).collect();
+        assert_eq!(data, ["T", "mesh", "lon_error", "since"]);
+    }
+}
