@@ -241,4 +241,6 @@ def test_links_are_compared_and_told(knarr, tmp_path, out):
     # Zarr has none: that is said, not kept quiet.
     done = knarr("repack", source, "-o", out / "a.zarr")
     assert "Left out" in done.stdout and "/g/x (another name of /second)" in done.stdout
-    knarr.fails(2, "repack", source, "-o", out / "b.h5", "--max-abs-error", "g/x=0.1", names=("another name of 'second'",))
+    knarr.fails(
+        2, "repack", source, "-o", out / "b.h5", "--max-abs-error", "g/x=0.1", names=("another name of 'second'",)
+    )

@@ -89,15 +89,18 @@ impl Findings {
 
     /// Links of two files, which are at these paths.
     fn links(&mut self, (a, a_path): (&Model, &Path), (b, b_path): (&Model, &Path)) {
-        let (was, mut is) = (links_of(a, a_path), links_of(b, b_path));
-        for (path, target) in &was {
-            match is.remove(path) {
+        let mut others: BTreeMap<&str, &LinkTarget> =
+            b.links().map(|link| (link.path.as_str(), &link.target)).collect();
+        for Link { path, target } in a.links() {
+            match others.remove(path.as_str()) {
                 None => self.add(path, format!("link ({target}) only in the first file")),
-                Some(other) if other != *target => self.add(path, format!("link: {target} became {other}")),
+                Some(other) if other != target && found(other, b_path) != found(target, a_path) => {
+                    self.add(path, format!("link: {target} became {other}"));
+                }
                 Some(_) => {}
             }
         }
-        for (path, target) in is {
+        for (path, target) in others {
             self.add(path, format!("link ({target}) only in the second file"));
         }
     }
@@ -223,21 +226,12 @@ fn latin1(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| char::from(byte)).collect()
 }
 
-/// Links of a file by path. HDF5 looks for other files beside it: what is there is told with its directory.
-fn links_of<'a>(model: &'a Model, file: &Path) -> BTreeMap<&'a str, LinkTarget> {
-    let directory = file.parent().unwrap_or(Path::new(""));
-    let found = |link: &'a Link| {
-        let target = match &link.target {
-            LinkTarget::External { file, path } => {
-                let place = directory.join(file).canonicalize();
-                let file = place.map_or(file.clone(), |place| place.display().to_string());
-                LinkTarget::External { file, path: path.clone() }
-            }
-            target => target.clone(),
-        };
-        (link.path.as_str(), target)
-    };
-    model.links().map(found).collect()
+/// Where a link of `file` leads: HDF5 looks for other files beside it.
+fn found(target: &LinkTarget, file: &Path) -> LinkTarget {
+    let LinkTarget::External { file: other, path } = target else { return target.clone() };
+    let place = file.parent().unwrap_or(Path::new("")).join(other).canonicalize();
+    let other = place.map_or(other.clone(), |place| place.display().to_string());
+    LinkTarget::External { file: other, path: path.clone() }
 }
 
 /// Numbers of an attribute as values.

@@ -152,7 +152,7 @@ fn datatype(variable: &Variable) -> Result<Datatype> {
         // Byte strings of Zarr; netCDF has no type for them.
         DType::Opaque(size) => {
             Err(Error::unsupported(format!("strings of {size} bytes are not written to this format"))
-                .mend("write Zarr instead, or leave the variable out")
+                .mend("write Zarr instead, or make a copy without it")
                 .at_variable(variable.name()))
         }
         dtype => Datatype::of(dtype, variable.endian),

@@ -8,7 +8,7 @@ use super::copy::Copier;
 use super::source::Hdf5Source;
 use super::sys::{self, Dataset, Object, Plist};
 use super::write_attribute::{put_attribute, remove_attribute};
-use knarr_core::error::{Error, Result};
+use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::model::{Attribute, Variable};
 use knarr_core::output::Temporary;
 use knarr_core::store::{EncodedChunk, Sink, Source, Storage};
@@ -68,7 +68,9 @@ impl Hdf5Sink {
             None => sink.build_structure(&temporary, source, storages),
         });
         sink.temporary = Some(temporary);
-        outcome.map_err(|error| error.at(path.display().to_string()))?;
+        // All else is about what is copied.
+        let is_own = |error: &Error| matches!(error.kind(), ErrorKind::Write | ErrorKind::Exists);
+        outcome.map_err(|error| if is_own(&error) { error.at(path.display().to_string()) } else { error })?;
         Ok(sink)
     }
 

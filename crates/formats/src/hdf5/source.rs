@@ -121,7 +121,7 @@ impl Hdf5Source {
         }
         sys::locked(|| {
             let file = sys::File::open(path, lock).map_err(explain_open).map_err(place)?;
-            let found = scan(&file).map_err(place)?;
+            let found = scan(&file).map_err(explain_scan).map_err(place)?;
             let count = found.stored.len();
             Ok(Self {
                 path: path.to_owned(),
@@ -550,9 +550,17 @@ fn explain_open(error: Error) -> Error {
     }
     if error.message().contains("already open for write") || error.message().contains("unable to lock file") {
         return Error::new(ErrorKind::Read, error.message())
-            .mend("another program is writing the file: wait until it has finished");
+            .mend("another program is writing the file: wait until it has finished; if none is, one stopped while it did, and 'h5clear -s FILE' takes the mark away");
     }
-    error.mend("the file is damaged: restore it from a copy")
+    error.mend(DAMAGED)
+}
+
+const DAMAGED: &str = "the file is damaged: restore it from a copy";
+
+/// What is found on the way through a file that could be opened.
+fn explain_scan(error: Error) -> Error {
+    let unexplained = error.kind() == ErrorKind::Corrupt && error.advice().is_none();
+    if unexplained { error.mend(DAMAGED) } else { error }
 }
 
 /// An error of the library in reading values that these filters encoded: names filters that it lacks, or says where it
