@@ -8,11 +8,13 @@ use knarr_core::engine::Engine;
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::plan::{Action, Choice};
 use knarr_core::store::Source;
+use knarr_formats::plan_path;
 use knarr_formats::repack::{OutputFormat, RepackOptions, Repacked, plan_source, repack_source};
 use serde::Serialize;
 
 use crate::args::Repack;
 use crate::inputs::Opener;
+use crate::place::{self, Own};
 use crate::progress::Bar;
 use crate::request::Request;
 use crate::table::{self, Align};
@@ -26,6 +28,13 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     // A mistake shows before any work is done.
     for (input, _) in &jobs {
         request.settings(input)?;
+    }
+    if let Some(path) = &arguments.report {
+        let taken = jobs.iter().flat_map(|(input, output)| {
+            [("an input", input.clone()), ("an output", output.clone()), ("a plan", plan_path(output))]
+        });
+        place::refuse_taken(path, taken)?;
+        place::check(path, Own::Page, Some(arguments.force))?;
     }
     if arguments.dry_run {
         return dry_run(arguments, &request, &engine, &opener, &jobs);
@@ -48,9 +57,6 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
         }
         Ok(repacked)
     });
-    if let Some(path) = &arguments.report {
-        crate::report::write(path, &done, &failed, !arguments.no_verify)?;
-    }
     let yearly = request.site().map(|site| site.yearly(saved(&done)));
     if arguments.json {
         let files: Vec<_> = done.iter().map(crate::report::json).collect();
@@ -61,6 +67,9 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
         );
     } else if let Some(yearly) = yearly {
         println!("At this site that saves {:.3} kWh and {:.3} € in a year of storage.", yearly.kwh, yearly.eur);
+    }
+    if let Some(path) = &arguments.report {
+        crate::report::write(path, &done, &failed, !arguments.no_verify)?;
     }
     Ok(code_of(&failed, jobs.len()))
 }
@@ -105,12 +114,22 @@ fn code_of(failed: &[Failed], inputs: usize) -> u8 {
     failed.first().map_or(0, |first| first.exit_code)
 }
 
-/// Each input with its output. A directory, or a name that ends in a slash, takes outputs of the same names.
+/// Each input with its output. A directory, or a name that ends in a slash, takes outputs of the same names. A store is
+/// an output itself, whatever its name ends in: shells add the slash.
 fn pairs(inputs: &[PathBuf], output: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
-    let is_store = OutputFormat::of(output).is_ok();
-    let into_directory = (output.is_dir() && !is_store) || output.to_string_lossy().ends_with('/');
+    let named = OutputFormat::of(output).ok();
+    let is_store = named == Some(OutputFormat::Zarr) || knarr_formats::zarr::sniff(output);
+    let has_slash = output.to_string_lossy().ends_with('/');
+    let into_directory = !is_store && (has_slash || (output.is_dir() && named.is_none()));
+    // Without the slash: the name of what replaces it may have none.
+    let output: &Path = &if is_store { output.components().collect() } else { output.to_owned() };
     if !into_directory {
         if let [input] = inputs {
+            if is_store && named.is_none() {
+                return Err(Error::usage("is a Zarr store, not a directory for outputs")
+                    .mend("name another directory, or the output itself: a name that ends in .zarr")
+                    .at(output.display().to_string()));
+            }
             OutputFormat::of(output)?;
             return Ok(vec![(input.clone(), output.to_owned())]);
         }
