@@ -71,10 +71,10 @@ def test_a_run_does_not_begin_if_its_report_would_replace_something_else(knarr, 
 
 @pytest.mark.parametrize("command", ["profile", "train"])
 def test_profiles_and_models_replace_their_like_only(knarr, source, tmp_path, command):
-    words = [command, *([source] if command == "train" else [])]
+    words, kind = ([command, source], "model") if command == "train" else ([command], "profile")
     notes = tmp_path / "notes.json"
     notes.write_text('{"steps": "to the summit"}')
-    knarr.fails(UNWRITABLE, *words, "-o", notes, names=("notes.json", f"no {'model' if source in words else 'profile'}"))
+    knarr.fails(UNWRITABLE, *words, "-o", notes, names=("notes.json", f"no {kind}"))
     assert json.loads(notes.read_text()) == {"steps": "to the summit"}
     knarr.fails(UNWRITABLE, *words, "-o", tmp_path / "none" / "a.json", names=("none", "directory"))
 
