@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
         let mut settings = request.settings(input)?;
         settings.verify = !arguments.no_verify;
         let progress = Bar::new(input.display().to_string());
-        let source = open(&opener, input, &arguments.variable)?;
+        let source = open(&opener, input, output, &arguments.variable)?;
         let repacked = repack_source(&engine, source, output, &settings, &options, &progress)?;
         drop(progress);
         if !arguments.json {
@@ -57,6 +57,7 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
         }
         Ok(repacked)
     });
+    crate::advise::warn_of_limits(done.iter().map(|done| &done.plan));
     let yearly = request.site().map(|site| site.yearly(saved(&done)));
     if arguments.json {
         let files: Vec<_> = done.iter().map(crate::report::json).collect();
@@ -158,15 +159,35 @@ fn pairs(inputs: &[PathBuf], output: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     Ok(pairs)
 }
 
-/// The variables `names` of `input`, or all of it.
-fn open(opener: &Opener, input: &Path, names: &[String]) -> Result<Box<dyn Source>> {
+/// The variables `names` of `input`, or all of it, for `output`.
+fn open(opener: &Opener, input: &Path, output: &Path, names: &[String]) -> Result<Box<dyn Source>> {
     let source = opener.open(input)?;
+    if let Ok(OutputFormat::NetCdf4 | OutputFormat::Hdf5) = OutputFormat::of(output) {
+        warn_of_names(source.as_ref());
+    }
     if names.is_empty() {
         return Ok(source);
     }
     // Variables of one file have one number of records where all of them are seen.
     knarr_formats::select(knarr_formats::whole_records(source), names)
         .map_err(|error| error.at(input.display().to_string()))
+}
+
+/// Tells of axes whose names the output cannot have.
+fn warn_of_names(source: &dyn Source) {
+    for (index, variable) in source.model().variables.iter().enumerate() {
+        let axes = source.axis_names(index).into_iter().zip(&variable.dimensions).zip(&variable.shape);
+        for ((name, _), len) in axes.filter(|((name, dimension), _)| name != *dimension) {
+            errln!(
+                "knarr: {}: variable '{}': the name '{}' of an axis of length {len} is lost: other variables have a \
+                 dimension of that name and another length, and the output has one length for each; rename it in the \
+                 input to keep it",
+                source.path().display(),
+                variable.name(),
+                name.unwrap_or_default()
+            );
+        }
+    }
 }
 
 /// Formats that describe themselves hold what the input holds.
@@ -189,7 +210,7 @@ fn dry_run(
 ) -> Result<u8> {
     let (plans, failed) = each(jobs, |input, output| {
         let settings = request.settings(input)?;
-        let source = open(opener, input, &arguments.variable)?;
+        let source = open(opener, input, output, &arguments.variable)?;
         let progress = Bar::new(input.display().to_string());
         let plan = plan_source(engine, source, output, &settings, &progress)?;
         drop(progress);
@@ -198,6 +219,7 @@ fn dry_run(
         }
         Ok(plan)
     });
+    crate::advise::warn_of_limits(&plans);
     if arguments.json {
         println!("{}", serde_json::json!({ "dry_run": true, "plans": plans, "failed": failed }));
     } else {
