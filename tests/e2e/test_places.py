@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import outputs
+from running import script
 
 USAGE, UNWRITABLE = 2, 4
 
@@ -101,6 +102,14 @@ def test_a_plan_replaces_a_plan_and_nothing_else(knarr, source, out):
             knarr.fails(UNWRITABLE, "repack", source, "-o", target, names=("a.h5.knarr.json", "--force"))
             assert json.loads(plan.read_text())["mine"] == 1 and not target.exists()
             target.touch()
+
+
+def test_a_run_leaves_a_file_alone_that_lies_where_a_plan_goes(run):
+    mine = run.folder / "a.h5.knarr.json"
+    mine.write_text("mine")
+    ran = run(*script("h5py.File('a.h5', 'w').create_dataset('T', data=FIELD)"))
+    assert ran.file("a.h5")["outcome"] == "packed" and mine.read_text() == "mine"
+    assert "the plan of" in ran.err and "a.h5.knarr.json" in ran.err and "no plan of Knarr's" in ran.err
 
 
 def names(folder: Path) -> list[str]:
