@@ -305,3 +305,18 @@ def test_chunks_that_are_kept_count_in_max_mem(knarr, tmp_path, out, command):
             dataset[step : step + 8] = np.arange(shape[1] * shape[2], dtype="f4").reshape(shape[1:]) + step
     others = {"repack": ["-o", out / "a.bin"], "verify": [path], "hash": []}[command]
     assert peak_memory([KNARR, command, path, *others, "--max-mem", "64M"], knarr.environment) <= 64 << 20
+
+
+@pytest.mark.parametrize("limit", ["encode>=1000000MB/s", "ratio>=1000000", "energy<=0.0001"])
+def test_a_limit_that_no_chain_meets_is_told_once(knarr, made, out, limit):
+    source = made("netcdf", "climate_history")
+    done = knarr("repack", source, "-o", out / "a.nc", "--goal", limit)
+    said = limit.removesuffix("MB/s")
+    assert done.stderr.count("\n") == 1 and f"no chain meets {said}" in done.stderr and "'tas'" in done.stderr
+    assert "the nearest was taken" in done.stdout
+    assert f"no chain meets {said}" in knarr("explain", out / "a.nc").stdout
+    for command in (("advise", source), ("repack", source, "-o", out / "b.nc", "-n")):
+        told = knarr(*command, "--goal", limit, "--json")
+        assert said in told.stderr and "nearest" in json.dumps(json.loads(told.stdout))
+    for unlimited in (("--goal", "ratio=1,encode>=1"), ("--goal", limit, "--chain", "zstd:1")):
+        assert "no chain" not in knarr("advise", source, *unlimited).stderr

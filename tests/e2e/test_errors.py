@@ -283,3 +283,24 @@ def test_checkpoint_says_which_pattern_or_name_is_wrong(knarr, tmp_path):
     assert "rho" in knarr("checkpoint", "explain", sets, "--variable", "rho").stdout
     taken = files / "r_0.h5"
     knarr.fails(UNWRITABLE, "checkpoint", "restore", sets, "-d", taken, names=(taken, "a file is in the way"))
+
+
+@pytest.mark.parametrize("command", ["inspect", "advise", "hash", "repack"])
+def test_a_pipe_is_refused_without_waiting_for_a_writer(knarr, tmp_path, out, command):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    words = ("-o", out / "a.nc") if command == "repack" else ()
+    knarr.fails(UNREADABLE, command, pipe, *words, names=("pipe: is a pipe", "save it as a file first"))
+    knarr.fails(UNREADABLE, command, "/dev/stdin", *words, names=("stdin: is a pipe",), input="text")
+    knarr.fails(UNREADABLE, command, "/dev/null", *words, names=("null: is a device",))
+    knarr.fails(USAGE, command, "", *words, names=("the name of an input is empty",))
+    assert not list(out.iterdir())
+
+
+def test_a_profile_that_is_none_is_told_in_words(knarr, source):
+    knarr.fails(USAGE, "advise", source, "--profile", source, names=(source, "is no profile", "knarr profile"))
+
+
+def test_an_error_leaves_nothing_for_readers_of_json(knarr, tmp_path):
+    done = knarr("inspect", tmp_path / "absent.nc", "--json", ok=False)
+    assert done.returncode == UNREADABLE and not done.stdout and "absent.nc" in done.stderr

@@ -79,13 +79,14 @@ def test_damaged_and_unknown_models_are_refused(knarr, fields, trained, tmp_path
     model = json.loads(path.read_text())
     damages = {
         "version 7": json.dumps({**model, "version": 7}),
-        "not a model": path.read_text()[:1000],
+        "is no model": path.read_text()[:1000],
         "triangle": json.dumps({**model, "covariance": model["covariance"][:-1]}),
         "surplus": json.dumps({**model, "surplus": 1}),
     }
     for name, text in damages.items():
         broken.write_text(text)
         knarr.fails(2, "advise", source, "--model", broken, names=(broken, name, "knarr train"))
+    knarr.fails(2, "advise", source, "--model", source, names=(source, "is no model written by 'knarr train'"))
     knarr.fails(3, "advise", source, "--model", tmp_path / "none.json", names=("none.json",))
 
 
@@ -96,5 +97,5 @@ def test_training_needs_data(knarr, fields, tmp_path):
     knarr.fails(2, "train", tmp_path / "empty", "-o", tmp_path / "m.json", names=("empty",))
     with h5py.File(tmp_path / "small.h5", "w") as file:
         file["a"] = np.arange(10.0)
-    knarr.fails(2, "train", tmp_path / "small.h5", "-o", tmp_path / "m.json", names=("too few",))
+    knarr.fails(2, "train", tmp_path / "small.h5", "-o", tmp_path / "m.json", names=("hold nothing to learn from",))
     assert not (tmp_path / "m.json").exists()

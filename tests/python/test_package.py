@@ -283,3 +283,61 @@ def test_h5py_writes_and_reads_through_the_filter(tmp_path, field):
 def test_the_package_does_without_h5py():
     script = "import sys; sys.modules['h5py'] = None; import knarr; assert not knarr.register()"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_what_makes_no_sense_is_named_with_what_to_give(tmp_path, field):
+    path = tmp_path / "in.h5"
+    with h5py.File(path, "w") as file:
+        file["T"] = field
+    out = tmp_path / "out.h5"
+    wrong = [
+        (lambda: knarr.compress(field, significant_bits=3.0), TypeError, "_bits is 3.0: give a whole number"),
+        (lambda: knarr.compress(field, significant_digits=-1), ValueError, "significant_digits is -1: give at least 1"),
+        (lambda: knarr.compress(field, max_abs_error=True), TypeError, "max_abs_error is True: give a number"),
+        (lambda: knarr.compress(field, goal=5), TypeError, "goal is 5: give text"),
+        (lambda: knarr.compress(field, fill_value="x", max_abs_error=1), TypeError, "fill_value is 'x': give a number"),
+        (lambda: knarr.advise(field, fill_value="5"), TypeError, "fill_value is '5': give a number"),
+        (lambda: knarr.advise(field, portable="all"), ValueError, "portable is 'all': choose from core, standard"),
+        (lambda: knarr.advise(field, to="grib"), ValueError, "'grib' is no format that is written; choose nc, h5"),
+        (lambda: knarr.advise(path, to="grib"), ValueError, "'grib' is no format that is written; choose nc, h5"),
+        (lambda: knarr.repack(path, out, jobs=0), ValueError, "jobs is 0: give at least 1"),
+        (lambda: knarr.repack(path, out, jobs=-1), ValueError, "jobs is -1: give at least 1"),
+        (lambda: knarr.repack(path, out, jobs=1.5), TypeError, "jobs is 1.5: give a whole number"),
+        (lambda: knarr.repack(path, out, max_mem=0), ValueError, "max_mem is 0: give at least 1"),
+        (lambda: knarr.repack(path, out, max_mem="lots"), ValueError, "max_mem: 'lots' is not a size"),
+        (lambda: knarr.repack(path, out, variables={"T": {"chunks": 5}}), TypeError, "chunks is 5: give text"),
+        (lambda: knarr.repack(path, out, variables={"T": {"chunk": "5"}}), ValueError, "unknown field `chunk`"),
+        (lambda: knarr.encoding(xarray.DataArray(field)), TypeError, "DataArray is no Dataset.*to_dataset"),
+    ]
+    for call, kind, text in wrong:
+        with pytest.raises(kind, match=text) as raised:
+            call()
+        assert "column" not in str(raised.value)
+    assert not out.exists()
+
+
+def test_memory_may_be_said_as_on_the_command_line(tmp_path, field):
+    with h5py.File(tmp_path / "in.h5", "w") as file:
+        file["T"] = field
+    for number, size in enumerate(("64M", 64 << 20, np.int64(64 << 20))):
+        assert knarr.repack(tmp_path / "in.h5", tmp_path / f"out{number}.h5", max_mem=size, jobs=np.int64(1)).ratio > 0
+
+
+def test_half_precision_comes_back(field):
+    half = field.astype("f2")
+    for array in (half, half.astype(">f2")):
+        assert bits(knarr.decompress(knarr.compress(array))) == bits(half)
+    with pytest.raises(knarr.KnarrError, match="32- and 64-bit"):
+        knarr.compress(half, max_abs_error=0.1)
+
+
+@pytest.mark.parametrize("goal", ["balanced", "ratio", "archive"])
+def test_encodings_for_zarr_serve_both_byte_orders(tmp_path, field, goal):
+    arrays = {dtype: (("t", "y", "x"), field.astype(dtype)) for dtype in ("<f4", ">f4", "<f8", ">f8")}
+    dataset = xarray.Dataset(arrays)
+    encoding = knarr.encoding(dataset, engine="zarr", goal=goal)
+    assert set(encoding) == set(arrays)
+    dataset.to_zarr(tmp_path / "a.zarr", encoding=encoding, zarr_format=3, consolidated=False)
+    back = xarray.open_zarr(tmp_path / "a.zarr", consolidated=False)
+    for name in arrays:
+        assert np.array_equal(back[name].values, dataset[name].values, equal_nan=True)

@@ -37,6 +37,7 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8> {
     let progress = Bar::new(output.display().to_string());
     let done = repack_source(&engine, source, output, &settings, &options, &progress)?;
     drop(progress);
+    crate::advise::warn_of_limits([&done.plan]);
     if arguments.json {
         println!("{}", crate::report::json(&done));
     } else {

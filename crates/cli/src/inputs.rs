@@ -13,6 +13,11 @@ use crate::args::Inputs;
 pub(crate) fn expand(names: &[String]) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for name in names {
+        if name.is_empty() {
+            return Err(
+                Error::usage("the name of an input is empty").mend("look for a variable of the shell without a value")
+            );
+        }
         let path = PathBuf::from(name);
         if path.exists() {
             paths.push(path);

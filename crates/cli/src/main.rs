@@ -18,6 +18,7 @@ mod hdf5_filter;
 mod inputs;
 mod inspect;
 mod output;
+mod place;
 mod profile;
 mod progress;
 mod repack;

@@ -7,6 +7,7 @@ use knarr_core::profile::{self, Cost, Profile};
 
 use crate::args::{self, Resources};
 use crate::output::write_json;
+use crate::place::{self, Own};
 use crate::progress::Bar;
 use crate::table::{self, Align};
 
@@ -20,6 +21,10 @@ pub(crate) fn run(arguments: &args::Profile) -> Result<u8> {
     let path = arguments.output.clone().or_else(|| usual.clone()).ok_or_else(|| {
         Error::usage("neither HOME nor XDG_CONFIG_HOME is set").mend("say where to write the profile with --output")
     })?;
+    // What lies where Knarr looks for a profile is Knarr's, even if it cannot be read any more.
+    if usual.as_ref() != Some(&path) {
+        place::check(&path, Own::Profile, None)?;
+    }
     let resources = Resources { jobs: Some(1), max_mem: "1G".to_owned(), profile: None, model: None };
     // The profile that is to be replaced may be unreadable: it must not stand in the way of a new one.
     let engine = crate::session::engine_without_profile(&resources)?;

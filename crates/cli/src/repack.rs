@@ -8,11 +8,13 @@ use knarr_core::engine::Engine;
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::plan::{Action, Choice};
 use knarr_core::store::Source;
+use knarr_formats::plan_path;
 use knarr_formats::repack::{OutputFormat, RepackOptions, Repacked, plan_source, repack_source};
 use serde::Serialize;
 
 use crate::args::Repack;
 use crate::inputs::Opener;
+use crate::place::{self, Own};
 use crate::progress::Bar;
 use crate::request::Request;
 use crate::table::{self, Align};
@@ -27,6 +29,13 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     for (input, _) in &jobs {
         request.settings(input)?;
     }
+    if let Some(path) = &arguments.report {
+        let taken = jobs.iter().flat_map(|(input, output)| {
+            [("an input", input.clone()), ("an output", output.clone()), ("a plan", plan_path(output))]
+        });
+        place::refuse_taken(path, taken)?;
+        place::check(path, Own::Page, Some(arguments.force))?;
+    }
     if arguments.dry_run {
         return dry_run(arguments, &request, &engine, &opener, &jobs);
     }
@@ -40,7 +49,7 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
         let mut settings = request.settings(input)?;
         settings.verify = !arguments.no_verify;
         let progress = Bar::new(input.display().to_string());
-        let source = open(&opener, input, &arguments.variable)?;
+        let source = open(&opener, input, output, &arguments.variable)?;
         let repacked = repack_source(&engine, source, output, &settings, &options, &progress)?;
         drop(progress);
         if !arguments.json {
@@ -48,9 +57,7 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
         }
         Ok(repacked)
     });
-    if let Some(path) = &arguments.report {
-        crate::report::write(path, &done, &failed, !arguments.no_verify)?;
-    }
+    crate::advise::warn_of_limits(done.iter().map(|done| &done.plan));
     let yearly = request.site().map(|site| site.yearly(saved(&done)));
     if arguments.json {
         let files: Vec<_> = done.iter().map(crate::report::json).collect();
@@ -61,6 +68,9 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
         );
     } else if let Some(yearly) = yearly {
         println!("At this site that saves {:.3} kWh and {:.3} € in a year of storage.", yearly.kwh, yearly.eur);
+    }
+    if let Some(path) = &arguments.report {
+        crate::report::write(path, &done, &failed, !arguments.no_verify)?;
     }
     Ok(code_of(&failed, jobs.len()))
 }
@@ -105,12 +115,22 @@ fn code_of(failed: &[Failed], inputs: usize) -> u8 {
     failed.first().map_or(0, |first| first.exit_code)
 }
 
-/// Each input with its output. A directory, or a name that ends in a slash, takes outputs of the same names.
+/// Each input with its output. A directory, or a name that ends in a slash, takes outputs of the same names. A store is
+/// an output itself, whatever its name ends in: shells add the slash.
 fn pairs(inputs: &[PathBuf], output: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
-    let is_store = OutputFormat::of(output).is_ok();
-    let into_directory = (output.is_dir() && !is_store) || output.to_string_lossy().ends_with('/');
+    let named = OutputFormat::of(output).ok();
+    let is_store = named == Some(OutputFormat::Zarr) || knarr_formats::zarr::sniff(output);
+    let has_slash = output.to_string_lossy().ends_with('/');
+    let into_directory = !is_store && (has_slash || (output.is_dir() && named.is_none()));
+    // Without the slash: the name of what replaces it may have none.
+    let output: &Path = &if is_store { output.components().collect() } else { output.to_owned() };
     if !into_directory {
         if let [input] = inputs {
+            if is_store && named.is_none() {
+                return Err(Error::usage("is a Zarr store, not a directory for outputs")
+                    .mend("name another directory, or the output itself: a name that ends in .zarr")
+                    .at(output.display().to_string()));
+            }
             OutputFormat::of(output)?;
             return Ok(vec![(input.clone(), output.to_owned())]);
         }
@@ -139,15 +159,35 @@ fn pairs(inputs: &[PathBuf], output: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     Ok(pairs)
 }
 
-/// The variables `names` of `input`, or all of it.
-fn open(opener: &Opener, input: &Path, names: &[String]) -> Result<Box<dyn Source>> {
+/// The variables `names` of `input`, or all of it, for `output`.
+fn open(opener: &Opener, input: &Path, output: &Path, names: &[String]) -> Result<Box<dyn Source>> {
     let source = opener.open(input)?;
+    if let Ok(OutputFormat::NetCdf4 | OutputFormat::Hdf5) = OutputFormat::of(output) {
+        warn_of_names(source.as_ref());
+    }
     if names.is_empty() {
         return Ok(source);
     }
     // Variables of one file have one number of records where all of them are seen.
     knarr_formats::select(knarr_formats::whole_records(source), names)
         .map_err(|error| error.at(input.display().to_string()))
+}
+
+/// Tells of axes whose names the output cannot have.
+fn warn_of_names(source: &dyn Source) {
+    for (index, variable) in source.model().variables.iter().enumerate() {
+        let axes = source.axis_names(index).into_iter().zip(&variable.dimensions).zip(&variable.shape);
+        for ((name, _), len) in axes.filter(|((name, dimension), _)| name != *dimension) {
+            errln!(
+                "knarr: {}: variable '{}': the name '{}' of an axis of length {len} is lost: other variables have a \
+                 dimension of that name and another length, and the output has one length for each; rename it in the \
+                 input to keep it",
+                source.path().display(),
+                variable.name(),
+                name.unwrap_or_default()
+            );
+        }
+    }
 }
 
 /// Formats that describe themselves hold what the input holds.
@@ -170,7 +210,7 @@ fn dry_run(
 ) -> Result<u8> {
     let (plans, failed) = each(jobs, |input, output| {
         let settings = request.settings(input)?;
-        let source = open(opener, input, &arguments.variable)?;
+        let source = open(opener, input, output, &arguments.variable)?;
         let progress = Bar::new(input.display().to_string());
         let plan = plan_source(engine, source, output, &settings, &progress)?;
         drop(progress);
@@ -179,6 +219,7 @@ fn dry_run(
         }
         Ok(plan)
     });
+    crate::advise::warn_of_limits(&plans);
     if arguments.json {
         println!("{}", serde_json::json!({ "dry_run": true, "plans": plans, "failed": failed }));
     } else {

@@ -15,6 +15,7 @@ use knarr_core::store::Source;
 
 use crate::args::{Resources, Train};
 use crate::output::write_json;
+use crate::place::{self, Own};
 use crate::progress::Bar;
 use crate::table::{self, Align};
 
@@ -31,6 +32,10 @@ pub(crate) fn run(arguments: &Train) -> Result<u8> {
     let path = arguments.output.clone().or_else(|| usual.clone()).ok_or_else(|| {
         Error::usage("neither HOME nor XDG_CONFIG_HOME is set").mend("say where to write the model with --output")
     })?;
+    // What lies where Knarr looks for a model is Knarr's, even if it cannot be read any more.
+    if usual.as_ref() != Some(&path) {
+        place::check(&path, Own::Model, None)?;
+    }
     let resources =
         Resources { jobs: Some(1), max_mem: "1G".to_owned(), profile: arguments.profile.clone(), model: None };
     // Learning begins with the built-in model: training twice on the same files must not count them twice.

@@ -148,6 +148,18 @@ impl Error {
         if self.places.iter().any(|known| known == place) { self } else { self.at(place) }
     }
 
+    /// As [`Error::at`] for a directory: places in it are named from there on.
+    #[must_use]
+    pub fn within(mut self, directory: &str) -> Self {
+        let directory = directory.trim_end_matches('/');
+        for place in &mut self.places {
+            if let Some(inner) = place.strip_prefix(directory).and_then(|inner| inner.strip_prefix('/')) {
+                *place = inner.to_owned();
+            }
+        }
+        self.at(directory)
+    }
+
     /// Adds the variable the error belongs to.
     #[must_use]
     pub fn at_variable(self, name: &str) -> Self {
@@ -232,6 +244,13 @@ mod tests {
     fn a_place_is_told_once() {
         let error = Error::corrupt("too short").at_variable("T").at("a.nc").at_variable("T").at("b.nc").at("a.nc");
         assert_eq!(error.to_string(), "b.nc: a.nc: variable 'T': too short");
+    }
+
+    #[test]
+    fn what_lies_in_a_directory_is_named_from_there_on() {
+        let error = || Error::corrupt("no JSON").at("z/a.zarr/v/zarr.json").at_variable("v");
+        assert_eq!(error().within("z/a.zarr/").to_string(), "z/a.zarr: variable 'v': v/zarr.json: no JSON");
+        assert_eq!(error().within("z/a").to_string(), "z/a: variable 'v': z/a.zarr/v/zarr.json: no JSON");
     }
 
     #[test]

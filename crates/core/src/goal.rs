@@ -32,6 +32,35 @@ pub struct Limit {
     pub value: f64,
 }
 
+impl Measure {
+    /// Less energy is better, and more of anything else.
+    fn sign(self) -> f64 {
+        if self == Self::Energy { -1.0 } else { 1.0 }
+    }
+}
+
+fn log(value: f64) -> f64 {
+    value.max(1e-9).ln()
+}
+
+impl Limit {
+    /// The logarithm of the factor by which `merits` miss it; 0 if they do not.
+    fn missed_by(&self, merits: &Merits) -> f64 {
+        (self.measure.sign() * (log(self.value) - log(merits.get(self.measure)))).max(0.0)
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.measure {
+            Measure::Ratio => write!(f, "ratio>={}", self.value),
+            Measure::Encode => write!(f, "encode>={} MB/s", self.value),
+            Measure::Decode => write!(f, "decode>={} MB/s", self.value),
+            Measure::Energy => write!(f, "energy<={} J/GB", self.value),
+        }
+    }
+}
+
 /// Expected or measured merits of one chain on one variable.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Merits {
@@ -83,20 +112,30 @@ const MISS: f64 = 1e3;
 impl Goal {
     /// Score of a candidate; larger is better.
     pub fn score(&self, merits: &Merits) -> f64 {
-        let sign = |measure| if measure == Measure::Energy { -1.0 } else { 1.0 };
-        let log = |value: f64| value.max(1e-9).ln();
         let useful = |measure| match measure {
             Measure::Encode | Measure::Decode => merits.get(measure).min(FAST_ENOUGH),
             Measure::Ratio | Measure::Energy => merits.get(measure),
         };
         let gain: f64 =
-            self.weights.iter().map(|&(measure, weight)| sign(measure) * weight * log(useful(measure))).sum();
-        let missed: f64 = self
+            self.weights.iter().map(|&(measure, weight)| measure.sign() * weight * log(useful(measure))).sum();
+        let missed: f64 = self.limits.iter().map(|limit| limit.missed_by(merits)).sum();
+        gain - MISS * missed
+    }
+
+    /// Limits that were asked for and that `merits` miss, in words. Those that a goal brings along hold where they can.
+    pub fn missed(&self, merits: &Merits) -> Option<String> {
+        let name = self.text.split(',').next().unwrap_or_default().trim();
+        // They stand behind the others.
+        let brought = Self::named(name).map_or(0, |named| named.limits.len());
+        let asked = self.limits.len().saturating_sub(brought);
+        let missed: Vec<String> = self
             .limits
             .iter()
-            .map(|limit| (sign(limit.measure) * (log(limit.value) - log(merits.get(limit.measure)))).max(0.0))
-            .sum();
-        gain - MISS * missed
+            .take(asked)
+            .filter(|limit| limit.missed_by(merits) > 0.0)
+            .map(ToString::to_string)
+            .collect();
+        (!missed.is_empty()).then(|| missed.join(", "))
     }
 
     /// True if the time that encoding takes plays a part.
@@ -247,6 +286,18 @@ mod tests {
     fn when_no_limit_can_be_met_the_nearest_wins() {
         let goal: Goal = "encode>=5000".parse().unwrap();
         assert!(goal.score(&merits(1.5, 800.0)) > goal.score(&merits(9.0, 300.0)));
+    }
+
+    #[test]
+    fn limits_that_are_missed_are_named_unless_a_goal_brought_them() {
+        let missed = |goal: &str| goal.parse::<Goal>().unwrap().missed(&merits(1.5, 20.0));
+        assert_eq!(missed("balanced"), None);
+        assert_eq!(missed("encode>=10"), None);
+        assert_eq!(missed("balanced,ratio>=2"), Some("ratio>=2".to_owned()));
+        assert_eq!(
+            missed("ratio=1,encode>=300MB/s,energy<=0.5"),
+            Some("encode>=300 MB/s, energy<=0.5 J/GB".to_owned())
+        );
     }
 
     #[test]

@@ -79,6 +79,9 @@ pub struct Choice {
     pub expected: Merits,
     /// Why this chain, in one sentence.
     pub reason: String,
+    /// Limits of the goal that no chain meets, in words: the nearest was taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<String>,
     /// What analysis found.
     pub features: Features,
     /// Chains considered, best first.
@@ -91,6 +94,15 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// The same choice, which says that it misses these limits, if any.
+    #[must_use]
+    pub fn missing(mut self, missed: Option<String>) -> Self {
+        if let Some(limits) = &missed {
+            self.reason.push_str(&format!("; no chain meets {limits}: the nearest was taken"));
+        }
+        Self { missed, ..self }
+    }
+
     /// The whole choice for people, in indented lines: chain, what was found in the data, and every candidate; only the
     /// first where nothing was to choose.
     pub fn explained(&self) -> String {

@@ -259,6 +259,7 @@ mod tests {
             reader: Reader::Core,
             expected: Merits { ratio: 1.0, encode: 1.0, decode: 1.0, energy: 1.0 },
             reason: String::new(),
+            missed: None,
             features: Features::default(),
             candidates: Vec::new(),
             sample_bytes: 0,

@@ -51,6 +51,10 @@ impl Source for Labelled<'_> {
         !self.is_label(variable) && self.source.is_written(variable, start, count)
     }
 
+    fn axis_names(&self, variable: usize) -> Vec<Option<String>> {
+        self.source.axis_names(variable)
+    }
+
     fn element_type(&self, variable: usize) -> Option<&ElementType> {
         self.source.element_type(variable)
     }

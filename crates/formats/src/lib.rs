@@ -20,6 +20,6 @@ pub mod zarr;
 mod zarr_fit;
 
 pub use open::{Inputs, open, open_with};
-pub use plan_file::{plan_path, save_plan};
+pub use plan_file::{plan_path, refuse_other_plan, save_plan};
 pub use records::whole_records;
 pub use selected::select;

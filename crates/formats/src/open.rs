@@ -6,9 +6,9 @@ use knarr_core::chain::Chain;
 use knarr_core::checkpoint::layout::Layout;
 use knarr_core::codec::CodecList;
 use knarr_core::store::Source;
-use knarr_core::{Error, Result};
+use knarr_core::{Error, ErrorKind, Result};
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 
 /// What is said about inputs besides their names.
@@ -147,6 +147,16 @@ impl<'a> Probe<'a> {
         let metadata = std::fs::metadata(path).map_err(read_error)?;
         if metadata.is_dir() {
             return Ok(Self { path, file: None, head: Vec::new() });
+        }
+        // Opening a pipe that nobody writes to would wait for ever.
+        if !metadata.is_file() {
+            let kind = metadata.file_type();
+            let (what, mend) = if kind.is_fifo() || kind.is_socket() {
+                ("is a pipe, and what is read here and there cannot come through one", "save it as a file first")
+            } else {
+                ("is a device, no file", "name a file")
+            };
+            return Err(Error::new(ErrorKind::Read, what).mend(mend).at(path.display().to_string()));
         }
         let file = File::open(path).map_err(read_error)?;
         let mut probe = Self { path, file: Some((file, metadata.len())), head: Vec::new() };

@@ -5,15 +5,40 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-use knarr_core::error::{Error, Result};
+use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::output::Temporary;
 use knarr_core::plan::Plan;
+use serde::Deserialize;
 
 /// Where the plan of an output is saved: beside it, `NAME.knarr.json`.
 pub fn plan_path(output: &Path) -> PathBuf {
     let mut name = output.file_name().map(std::ffi::OsStr::to_os_string).unwrap_or_default();
     name.push(".knarr.json");
     output.with_file_name(name)
+}
+
+/// Refuses an output whose plan would replace a file that is no plan, unless by `force`.
+///
+/// # Errors
+/// `Exists` with the name of the file.
+pub fn refuse_other_plan(output: &Path, force: bool) -> Result<()> {
+    /// What the plans of every version have.
+    #[derive(Deserialize)]
+    struct Any {
+        version: u32,
+        program: String,
+    }
+    let path = plan_path(output);
+    if force || path.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let held = std::fs::read(&path).ok().and_then(|text| serde_json::from_slice::<Any>(&text).ok());
+    if held.is_some_and(|plan| plan.version > 0 && plan.program.starts_with("knarr ")) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Exists, "the plan of the output goes there, and what is there is no plan of Knarr's")
+        .mend("move it away, choose another name for the output, or replace both with --force")
+        .at(path.display().to_string()))
 }
 
 /// Saves the plan beside the output, in place of an older one.

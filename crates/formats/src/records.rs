@@ -180,6 +180,10 @@ impl Source for WholeRecords {
         Ok(all)
     }
 
+    fn axis_names(&self, variable: usize) -> Vec<Option<String>> {
+        self.source.axis_names(variable)
+    }
+
     fn element_type(&self, variable: usize) -> Option<&ElementType> {
         self.source.element_type(variable)
     }

@@ -24,7 +24,7 @@ use crate::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
 use crate::labelled::Labelled;
 use crate::late_sink::LateSink;
 use crate::plain;
-use crate::plan_file::PlanFile;
+use crate::plan_file::{PlanFile, refuse_other_plan};
 use crate::selected::Selected;
 use crate::zarr::{ZarrOptions, ZarrSink};
 use crate::zarr_fit;
@@ -165,7 +165,7 @@ pub fn repack(
     options: &RepackOptions,
     progress: &dyn Progress,
 ) -> Result<Repacked> {
-    refuse_existing(input, output, options.force)?;
+    refuse_existing(input, output, options)?;
     let source = crate::open(input, &engine.codecs)?;
     repack_source(engine, source, output, settings, options, progress)
 }
@@ -185,7 +185,7 @@ pub fn repack_source(
     let begin = std::time::Instant::now();
     let format = OutputFormat::of(output)?;
     let input = source.path().to_owned();
-    refuse_existing(&input, output, options.force)?;
+    refuse_existing(&input, output, options)?;
     let source = shown(source, format);
     if format.is_plain() {
         let source = source.as_ref();
@@ -442,11 +442,12 @@ fn energy(
     Energy::of(&phases, moved, &engine.profile.power, counted)
 }
 
-fn refuse_existing(input: &Path, output: &Path, force: bool) -> Result<()> {
-    if !output.exists() {
-        return Ok(());
+/// Refuses to replace what was not to be replaced: the output, and what lies where its plan goes.
+fn refuse_existing(input: &Path, output: &Path, options: &RepackOptions) -> Result<()> {
+    if options.save_plan && !OutputFormat::of(output)?.is_plain() {
+        refuse_other_plan(output, options.force)?;
     }
-    if force {
+    if !output.exists() || options.force {
         return Ok(());
     }
     if let (Ok(a), Ok(b)) = (input.canonicalize(), output.canonicalize())

@@ -57,6 +57,10 @@ impl Source for Selected {
         self.index(variable).map_or(true, |index| self.source.is_written(index, start, count))
     }
 
+    fn axis_names(&self, variable: usize) -> Vec<Option<String>> {
+        self.index(variable).map_or_else(|_| Vec::new(), |index| self.source.axis_names(index))
+    }
+
     fn element_type(&self, variable: usize) -> Option<&ElementType> {
         self.source.element_type(self.index(variable).ok()?)
     }

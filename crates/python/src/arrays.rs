@@ -7,6 +7,7 @@ use knarr_core::error::{Error, Result};
 use knarr_core::frame;
 use knarr_core::pipeline::plan_array;
 use knarr_core::settings::{ChunkRule, Settings, VariableSettings};
+use knarr_formats::repack::OutputFormat;
 use knarr_native::FrameCodecs;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -17,7 +18,7 @@ use crate::request::Request;
 /// Of frames.
 static CODECS: FrameCodecs = FrameCodecs::new();
 
-/// The choice for an array as JSON. `kind` is `h5` or `zarr`; `fills` are bit patterns.
+/// The choice for an array as JSON, for an output that `suffix` stands for; `fills` are bit patterns.
 #[pyfunction]
 pub(crate) fn advise_array(
     py: Python<'_>,
@@ -25,15 +26,16 @@ pub(crate) fn advise_array(
     dtype: &str,
     shape: Vec<usize>,
     fills: Vec<u64>,
-    kind: &str,
+    suffix: &str,
     request: &str,
 ) -> PyResult<String> {
     let outcome = || -> Result<String> {
         let request = Request::parse(request)?;
         let settings = request.settings()?;
-        let target = match kind {
-            "zarr" => Target::Zarr(settings.portable),
-            _ => Target::Hdf5(settings.portable),
+        let target = match OutputFormat::of_suffix(suffix)?.target(settings.portable)? {
+            // An array is not in a netCDF file yet: who writes it says which filters there are.
+            Target::Hdf5(_) => Target::Hdf5(settings.portable),
+            zarr @ Target::Zarr(_) => zarr,
         };
         let spec = spec(dtype, shape, fills)?;
         let choice = choose(&request, &settings, &spec, bytes, target)?;
@@ -80,7 +82,7 @@ pub(crate) fn decompress<'py>(py: Python<'py>, packed: &[u8]) -> PyResult<(Bound
     let outcome = || -> Result<(Vec<u8>, String, Vec<usize>)> {
         let frame = frame::read(packed)?;
         let array = &frame.array;
-        if !array.dtype.is_number() {
+        if !DType::NUMBERS.contains(&array.dtype) {
             return Err(Error::unsupported(format!("a frame of elements of type {}", array.dtype)));
         }
         let mut out = Vec::new();

@@ -2,7 +2,7 @@
 
 use knarr_core::codec::Reader;
 use knarr_core::config::VariableRule;
-use knarr_core::engine::Engine;
+use knarr_core::engine::{Engine, parse_size};
 use knarr_core::error::{Error, Result};
 use knarr_core::pack::Packer;
 use knarr_core::predictor::Predictor;
@@ -24,7 +24,7 @@ pub(crate) struct Request {
     chunks: Option<String>,
     variables: BTreeMap<String, VariableRule>,
     jobs: Option<usize>,
-    max_mem: Option<u64>,
+    max_mem: Option<String>,
     model: Option<PathBuf>,
     verify: Option<bool>,
     pub(crate) force: bool,
@@ -32,7 +32,11 @@ pub(crate) struct Request {
 
 impl Request {
     pub(crate) fn parse(json: &str) -> Result<Self> {
-        serde_json::from_str(json).map_err(|error| Error::usage(error.to_string()))
+        // Where in the JSON it is means nothing to the caller, who wrote none.
+        serde_json::from_str(json).map_err(|error| {
+            let text = error.to_string();
+            Error::usage(text.split_once(" at line ").map_or(text.as_str(), |(what, _)| what))
+        })
     }
 
     pub(crate) fn settings(&self) -> Result<Settings> {
@@ -63,7 +67,9 @@ impl Request {
     pub(crate) fn engine(&self) -> Result<Engine> {
         let mut engine = Engine::new(knarr_native::codecs()?);
         engine.jobs = self.jobs.unwrap_or(engine.jobs).max(1);
-        engine.max_mem = self.max_mem.unwrap_or(engine.max_mem);
+        if let Some(size) = &self.max_mem {
+            engine.max_mem = parse_size(size).map_err(|error| error.at("max_mem"))?;
+        }
         if let Some(path) = &self.model {
             engine.predictor = Arc::new(Predictor::read(path)?);
         }

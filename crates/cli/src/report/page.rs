@@ -10,6 +10,7 @@ use super::html::{definitions, escape, put};
 use super::phases;
 use super::scatter::{self, Cost, times};
 use super::variables;
+use crate::place::PAGE_MARK;
 use crate::repack::Failed;
 use crate::table;
 
@@ -27,6 +28,7 @@ pub(super) struct Context {
 pub(super) fn render(files: &[File<'_>], failed: &[Failed], context: &Context) -> String {
     let alone = files.len() == 1 && failed.is_empty();
     let mut page = String::from("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+    put!(&mut page, "{PAGE_MARK}{}\">\n", env!("CARGO_PKG_VERSION"));
     page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n");
     let title = match files {
         [one] if alone => format!("{} repacked", name(&one.done.input)),

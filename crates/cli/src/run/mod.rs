@@ -26,9 +26,10 @@ use knarr_core::config::{Config, FileRule, When};
 use knarr_core::engine::Engine;
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_formats::repack::RepackOptions;
-use knarr_formats::save_plan;
+use knarr_formats::{refuse_other_plan, save_plan};
 
 use crate::args::Run;
+use crate::place::{self, Own};
 use checkpoint::{Kept, Watches};
 use ledger::{Due, Ledger};
 use pack::{Job, Outcome};
@@ -72,6 +73,10 @@ struct Begun {
 }
 
 fn prepare(arguments: &Run) -> Result<Begun> {
+    // The program may yet make their directories.
+    for (path, own) in [(&arguments.report, Own::Page), (&arguments.json, Own::Outcome)] {
+        path.as_ref().map_or(Ok(()), |path| place::refuse_other(path, own, None))?;
+    }
     let mut config = Config::read(&arguments.config)
         .map_err(|error| error.mend("write the file, or name another with --config; docs/run.md has an example"))?;
     let machine = config.machine.beside(&arguments.config);
@@ -223,7 +228,11 @@ impl Begun {
         let code = self.signals.stopped_code().filter(|_| code == 0).unwrap_or(code);
         // Plans come now: before, they could be in the way of a program that removes its directories.
         for done in summary.packed().filter(|done| done.output.exists()) {
-            save_plan(&done.plan, &done.output)?;
+            if let Err(error) =
+                refuse_other_plan(&done.output, false).and_then(|()| save_plan(&done.plan, &done.output))
+            {
+                errln!("knarr: the plan of {} is not saved: {error}", done.output.display());
+            }
         }
         // Only if nothing is kept there.
         let _ = std::fs::remove_dir(&self.scratch);

@@ -51,7 +51,12 @@ pub fn compare_metadata(original: &dyn Source, copy: &dyn Source) -> Vec<Metadat
         if let Some(j) = b.variables.iter().position(|other| other.path == variable.path)
             && let Some(other) = b.variables.get(j)
         {
-            found.variables((variable, original.element_type(i)), (other, copy.element_type(j)));
+            let named = |source: &dyn Source, index, variable: &Variable| Variable {
+                dimensions: source.axis_names(index),
+                ..variable.clone()
+            };
+            let (variable, other) = (named(original, i, variable), named(copy, j, other));
+            found.variables((&variable, original.element_type(i)), (&other, copy.element_type(j)));
         }
     }
     found.list

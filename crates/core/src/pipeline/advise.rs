@@ -315,6 +315,7 @@ impl ChoiceJob<'_> {
     }
 
     fn choose(self, samples: &[(ArraySpec, Vec<u8>)]) -> Result<Choice> {
+        let goal = self.goal;
         let (codecs, profile) = (&self.engine.codecs, &self.engine.profile);
         let looked_at = if self.is_believed() { FEATURES_BELIEVED } else { FEATURES };
         let subject = look(codecs, &cut_samples(samples, looked_at, looked_at / SAMPLES), self.bound.as_ref());
@@ -346,10 +347,13 @@ impl ChoiceJob<'_> {
         }
         if self.settings.chain.is_none() && best.merits.ratio < INCOMPRESSIBLE {
             let reason = "nothing tried makes the samples smaller: stored";
-            return Ok(self.raw(features, ranked, sample_bytes, reason));
+            let choice = self.raw(features, ranked, sample_bytes, reason);
+            let missed = goal.missed(&choice.expected);
+            return Ok(choice.missing(missed));
         }
         let chain = Chain::prepare(codecs, &best.chain, self.spec)?;
-        Ok(Choice {
+        let missed = goal.missed(&best.merits).filter(|_| self.settings.chain.is_none());
+        let choice = Choice {
             chunk: self.chunk,
             fallback: self.target.fallback(codecs, &chain),
             bound: self.bound.filter(|_| chain.loss() == Loss::Lossy),
@@ -361,11 +365,13 @@ impl ChoiceJob<'_> {
                 Some(_) => AS_ASKED.to_owned(),
                 None => reason(&ranked, &features, self.goal),
             },
+            missed: None,
             features,
             candidates: ranked,
             sample_bytes,
             seconds: 0.0,
-        })
+        };
+        Ok(choice.missing(missed))
     }
 
     /// The bytes are stored as they are.
@@ -380,6 +386,7 @@ impl ChoiceJob<'_> {
             chain,
             quality: self.settings.quality,
             reason: reason.to_owned(),
+            missed: None,
             features,
             candidates,
             sample_bytes,

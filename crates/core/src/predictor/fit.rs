@@ -40,7 +40,11 @@ pub fn fit(
     let lessons = Lessons::of(records, base, profile, codecs);
     let families: BTreeSet<&str> = lessons.list.iter().map(|lesson| lesson.family).collect();
     if families.len() < LEAST_FAMILIES {
-        let what = format!("samples of {} families are too few to learn from", families.len());
+        let what = match families.len() {
+            0 => "the files hold nothing to learn from: no variables of numbers that are large enough".to_owned(),
+            1 => "one file or variable is too little to learn from".to_owned(),
+            many => format!("{many} files or variables are too little to learn from"),
+        };
         return Err(Error::new(ErrorKind::Usage, what)
             .mend(format!("give at least {LEAST_FAMILIES} files, or a file with more variables")));
     }

@@ -141,8 +141,9 @@ impl Predictor {
     /// # Errors
     /// `NotFound` or `Read`; as for [`Predictor::parse`], with the path.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(|error| Error::read(path, &error))?;
-        Self::parse(&text).map_err(|error| error.at(path.display().to_string()))
+        let bytes = std::fs::read(path).map_err(|error| Error::read(path, &error))?;
+        // Bytes that are no text are no JSON either.
+        Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|error| error.at(path.display().to_string()))
     }
 
     /// Parses the text of a model.
@@ -158,7 +159,8 @@ impl Predictor {
         struct Head {
             version: u32,
         }
-        let head: Head = serde_json::from_str(text).map_err(|error| refuse(format!("not a model: {error}")))?;
+        let head: Head = serde_json::from_str(text)
+            .map_err(|error| refuse(format!("is no model written by 'knarr train': {error}")))?;
         if head.version != VERSION {
             return Err(refuse(format!("model version {} is not {VERSION}", head.version)));
         }

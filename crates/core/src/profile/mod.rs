@@ -86,8 +86,9 @@ impl Profile {
     /// # Errors
     /// `NotFound` or `Read`; as for [`Profile::parse`].
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(|error| Error::read(path, &error))?;
-        Self::parse(&text).map_err(|error| error.at(path.display().to_string()))
+        let bytes = std::fs::read(path).map_err(|error| Error::read(path, &error))?;
+        // Bytes that are no text are no JSON either.
+        Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|error| error.at(path.display().to_string()))
     }
 
     /// Reads a profile.
@@ -96,7 +97,8 @@ impl Profile {
     /// `Config` with the place of the mistake.
     pub fn parse(text: &str) -> Result<Self> {
         let profile: Self = serde_json::from_str(text).map_err(|error| {
-            Error::new(ErrorKind::Config, error.to_string()).mend("write it anew with: knarr profile")
+            let what = format!("is no profile written by 'knarr profile': {error}");
+            Error::new(ErrorKind::Config, what).mend("write it anew with: knarr profile")
         })?;
         if profile.version != VERSION {
             return Err(Error::new(ErrorKind::Config, format!("profile version {} is not {VERSION}", profile.version))

@@ -63,7 +63,7 @@ impl ZarrArray {
             ZarrType::Bytes(1) if chunks.is_some() => None,
             ZarrType::Bytes(length) => Some(format!("strings of {length} bytes")),
             ZarrType::Text => Some("strings of variable length".to_owned()),
-            ZarrType::Other(name) => Some(format!("data type {name}")),
+            ZarrType::Other(words) => Some(words.clone()),
         };
         let opened = match &chunks {
             Some(_) => create(store, key, node.version, &as_plain(&node, variable.dtype)),
@@ -104,6 +104,11 @@ impl ZarrArray {
             .filter(|names| names.as_array().is_some_and(|names| names.len() == rank && names.iter().all(is_name)))
     }
 
+    /// Names of its axes.
+    pub(super) fn axis_names(&self) -> Vec<Option<String>> {
+        names_of(&self.node, extents(self.node.metadata.get("shape")).map_or(0, |shape| shape.len()))
+    }
+
     pub(super) fn array(&self) -> Result<&Array<FilesystemStore>> {
         self.opened.as_ref().map_err(Clone::clone)
     }
@@ -141,7 +146,6 @@ impl ZarrArray {
     /// Decodes a region that lies within the shape.
     pub(super) fn read(&self, cache: &ChunkCache, wanted: &Wanted<'_>, out: &mut Vec<u8>) -> Result<()> {
         let (start, count) = (wanted.start, wanted.count);
-        let array = self.array()?;
         if let Some((chunks, file_of)) = self.own() {
             let file_of: &FileOf<'_> = &file_of;
             return chunks.read(file_of, cache, wanted, out);
@@ -150,12 +154,13 @@ impl ZarrArray {
             ZarrType::Number(_) | ZarrType::Bool => None,
             ZarrType::Bytes(length) => Some(format!("strings of {length} bytes")),
             ZarrType::Text => Some("strings of variable length".to_owned()),
-            ZarrType::Other(name) => Some(format!("values of data type {name}")),
+            ZarrType::Other(words) => Some(words.clone()),
         };
         if let Some(what) = what {
             return Err(Error::unsupported(format!("{what} are copied, not decoded"))
-                .mend("write Zarr instead, or leave the variable out"));
+                .mend("write Zarr instead, or make a copy of the store without it"));
         }
+        let array = self.array()?;
         let subset = subset(start, count);
         // One thread per call: callers bring their own.
         let options = CodecOptions::default().with_concurrent_target(1);
@@ -220,7 +225,9 @@ fn type_of(node: &Node) -> ZarrType {
     let first_filter = node.metadata.get("filters").and_then(|filters| filters.pointer("/0/id"));
     match found {
         // Version 2 keeps strings as Python objects; the filter says what they are.
-        ZarrType::Other(name) if name == "|O" && first_filter.is_some_and(|id| id == "vlen-utf8") => ZarrType::Text,
+        ZarrType::Other(words) if words == types::OBJECTS && first_filter.is_some_and(|id| id == "vlen-utf8") => {
+            ZarrType::Text
+        }
         // Zarr pads with a fill value that the model of Knarr has no place for.
         ZarrType::Bytes(length) if types::bytes_fill(node.metadata.get("fill_value")).is_none() => {
             ZarrType::Other(format!("strings of {length} bytes with a long fill value"))
@@ -332,11 +339,6 @@ fn describe(node: &Node, zarr_type: &ZarrType) -> Result<Variable> {
     if node.version == Version::V2 {
         map.remove(DIMENSIONS_V2);
     }
-    let mut dimensions: Vec<Option<String>> = match stored_names(node) {
-        Some(Value::Array(names)) => names.iter().map(|name| name.as_str().map(str::to_owned)).collect(),
-        _ => Vec::new(),
-    };
-    dimensions.resize(shape.len(), None);
     let mut attributes = attributes::from_json(&map, Some(dtype));
     if *zarr_type == ZarrType::Bool && !map.contains_key("dtype") {
         // How xarray marks truth values in netCDF.
@@ -347,7 +349,7 @@ fn describe(node: &Node, zarr_type: &ZarrType) -> Result<Variable> {
         dtype,
         endian: if dtype.size() > 1 { NATIVE } else { Endian::Little },
         max_shape: shape.iter().map(|&n| Some(n)).collect(),
-        dimensions,
+        dimensions: names_of(node, shape.len()),
         attributes,
         fills: Vec::new(),
         padding: 0,
@@ -358,6 +360,16 @@ fn describe(node: &Node, zarr_type: &ZarrType) -> Result<Variable> {
         copied_because: None,
         shape,
     })
+}
+
+/// Names of the axes of an array of this rank.
+fn names_of(node: &Node, rank: usize) -> Vec<Option<String>> {
+    let mut names: Vec<Option<String>> = match stored_names(node) {
+        Some(Value::Array(names)) => names.iter().map(|name| name.as_str().map(str::to_owned)).collect(),
+        _ => Vec::new(),
+    };
+    names.resize(rank, None);
+    names
 }
 
 fn stored_names(node: &Node) -> Option<&Value> {

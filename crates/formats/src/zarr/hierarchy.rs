@@ -75,9 +75,37 @@ fn children(dir: &Path, path: &str, depth: usize, nodes: &mut Vec<Node>) -> Resu
             if !is_array {
                 children(&child_dir, &child_path, depth + 1, nodes)?;
             }
+        } else if !name.starts_with('.') && !name.starts_with("__") {
+            refuse_hidden(&child_dir, &child_path)?;
         }
     }
     Ok(())
+}
+
+/// Directories below one that is no node, down to which nodes are looked for.
+const HIDDEN: usize = 8;
+
+/// Refuses a directory that is no node and holds some: no reader would find them, and nobody would miss them.
+fn refuse_hidden(dir: &Path, path: &str) -> Result<()> {
+    let Some(hidden) = node_below(dir, HIDDEN) else { return Ok(()) };
+    let (file, text) = match hidden.join("zarr.json").is_file() {
+        true => ("zarr.json", r#"{"zarr_format": 3, "node_type": "group"}"#),
+        false => (".zgroup", r#"{"zarr_format": 2}"#),
+    };
+    let hidden = hidden.strip_prefix(dir).unwrap_or(&hidden);
+    Err(Error::corrupt(format!("'{}' lies below it, and it is no group: it has no {file}", hidden.display()))
+        .mend(format!("make it a group by a file {file} in it that holds {text}, or move it out of the store"))
+        .at(format!("directory '{}'", &path[1..])))
+}
+
+/// The first node below `dir`, by name; links are not followed.
+fn node_below(dir: &Path, depth: usize) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(dir).ok()?.flatten();
+    let mut inner: Vec<PathBuf> =
+        entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect();
+    inner.sort_unstable();
+    let below = |dir: &PathBuf| if is_node(dir) { Some(dir.clone()) } else { node_below(dir, depth.checked_sub(1)?) };
+    inner.iter().find_map(below)
 }
 
 fn read_node(dir: &Path, path: &str) -> Result<Option<Node>> {

@@ -153,8 +153,14 @@ impl ZarrSink {
                 }
                 let v2: ArrayMetadataV2 = serde_json::from_value(Value::Object(document))
                     .map_err(|error| Error::corrupt(format!("array metadata: {error}")))?;
-                let v3 =
-                    to_v3(&v2).map_err(|error| Error::unsupported(error.to_string()).mend("leave the variable out"))?;
+                let refuse = |error: ArrayMetadataV2ToV3Error| {
+                    let what = match &stored.zarr_type {
+                        ZarrType::Other(words) => format!("{words} cannot be written as Zarr v3"),
+                        _ => error.to_string(),
+                    };
+                    Error::unsupported(what).mend("make a copy of the store without it")
+                };
+                let v3 = to_v3(&v2).map_err(refuse)?;
                 let mut metadata =
                     object(serde_json::to_value(v3).map_err(|error| Error::internal(error.to_string()))?);
                 metadata.remove("attributes");
@@ -278,7 +284,7 @@ fn spelled(map: &Map<String, Value>) -> Map<String, Value> {
 fn refuse_copy(variable: &Variable) -> Error {
     let why = variable.copied_because.as_deref().unwrap_or("its type has no counterpart that readers agree on");
     Error::unsupported(format!("cannot be written as Zarr: {why}"))
-        .mend("write netCDF-4 or HDF5 instead, or leave the variable out")
+        .mend("write netCDF-4 or HDF5 instead, or make a copy of the input without it")
 }
 
 /// Path below the root, checked: names come from other formats and become names of directories.

@@ -38,7 +38,7 @@ impl ZarrSource {
     /// `NotFound`, `Read`, or `Corrupt` if metadata makes no sense. Arrays with unknown codecs open; reading
     /// them gives `MissingFilter`.
     pub fn open(path: &Path, codecs: &CodecList) -> Result<Self> {
-        let place = |error: Error| error.mend_damage("store").at(path.display().to_string());
+        let place = |error: Error| error.mend_damage("store").within(&path.display().to_string());
         let nodes = hierarchy::walk(path).map_err(place)?;
         let format = match nodes.first().map(|node| node.version) {
             Some(Version::V2) => "Zarr v2",
@@ -90,7 +90,7 @@ impl ZarrSource {
     }
 
     fn place(&self, error: Error, variable: &Variable) -> Error {
-        error.mend_damage("store").at_variable(variable.name()).at(self.path.display().to_string())
+        error.mend_damage("store").at_variable(variable.name()).within(&self.path.display().to_string())
     }
 
     /// The stored form of variable `index`.
@@ -105,7 +105,8 @@ impl ZarrSource {
 }
 
 /// Gives every named axis a dimension of its group or of a group above, as netCDF wants. An axis whose name
-/// already stands for another length in its group loses the name: netCDF has no way to say that.
+/// already stands for another length in its group loses the name: netCDF has no way to say that. [`Source::axis_names`]
+/// still has it.
 fn define_dimensions(model: &mut Model) {
     for group in 0..model.groups.len() {
         let path = model.groups[group].path.clone();
@@ -175,6 +176,10 @@ impl Source for ZarrSource {
 
     fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
         self.arrays.get(variable).is_none_or(|array| array.is_written(start, count))
+    }
+
+    fn axis_names(&self, variable: usize) -> Vec<Option<String>> {
+        self.arrays.get(variable).map_or_else(Vec::new, ZarrArray::axis_names)
     }
 
     fn strings(&self, variable: usize) -> Option<Strings> {

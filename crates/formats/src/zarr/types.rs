@@ -19,7 +19,7 @@ pub(super) enum ZarrType {
     Bytes(u32),
     /// UTF-8 strings of any length.
     Text,
-    /// Something else, in words.
+    /// Something else, in words: `complex numbers (<c8)`.
     Other(String),
 }
 
@@ -34,6 +34,33 @@ impl ZarrType {
     }
 }
 
+/// Python objects of version 2: what they are, a filter says.
+pub(super) const OBJECTS: &str = "Python objects (|O)";
+
+/// A type that Knarr does not know, in words. `name` is that of NumPy or of a type of Zarr v3.
+fn other(data_type: &Value, name: &str) -> ZarrType {
+    let kind = match name.trim_start_matches(['<', '>', '|', '=']).chars().next() {
+        _ if name.starts_with("numpy.datetime64") => "dates",
+        _ if name.starts_with("numpy.timedelta64") => "durations",
+        _ if name.starts_with("complex") => "complex numbers",
+        _ if name.starts_with("fixed_length_utf32") => "text of fixed length",
+        Some('M') => "dates",
+        Some('m') => "durations",
+        Some('c') => "complex numbers",
+        Some('U') => "text of fixed length",
+        Some('O') => "Python objects",
+        Some('V') => "raw bytes",
+        _ => "values of a data type that is not known",
+    };
+    let numpy = match name.get(1..2) {
+        Some("M") => "numpy datetime64, ",
+        Some("m") => "numpy timedelta64, ",
+        _ => "",
+    };
+    let name = if name.is_empty() { data_type.to_string() } else { name.to_owned() };
+    ZarrType::Other(format!("{kind} ({numpy}{name})"))
+}
+
 /// Data type of Zarr v3 metadata: a name, or an object with a name.
 pub(super) fn from_v3(data_type: &Value) -> ZarrType {
     let name = data_type.as_str().or_else(|| data_type.get("name").and_then(Value::as_str)).unwrap_or("");
@@ -44,7 +71,7 @@ pub(super) fn from_v3(data_type: &Value) -> ZarrType {
             let length = data_type.pointer("/configuration/length_bytes").and_then(Value::as_u64);
             return match length.and_then(|length| u32::try_from(length).ok()) {
                 Some(length @ 1..) => ZarrType::Bytes(length),
-                _ => ZarrType::Other(data_type.to_string()),
+                _ => other(data_type, name),
             };
         }
         "int8" => DType::I8,
@@ -58,7 +85,7 @@ pub(super) fn from_v3(data_type: &Value) -> ZarrType {
         "float16" => DType::F16,
         "float32" => DType::F32,
         "float64" => DType::F64,
-        _ => return ZarrType::Other(data_type.as_str().map_or_else(|| data_type.to_string(), str::to_owned)),
+        _ => return other(data_type, name),
     };
     ZarrType::Number(dtype)
 }
@@ -81,7 +108,7 @@ pub(super) fn from_v2(dtype: &Value) -> ZarrType {
         "f8" => DType::F64,
         _ => match text.strip_prefix("|S").and_then(|length| length.parse().ok()) {
             Some(length @ 1..) => return ZarrType::Bytes(length),
-            _ => return ZarrType::Other(dtype.as_str().map_or_else(|| dtype.to_string(), str::to_owned)),
+            _ => return other(dtype, text),
         },
     };
     ZarrType::Number(number)

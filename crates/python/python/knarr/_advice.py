@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _knarr
-from ._arrays import fill_patterns, plain
+from ._arrays import fill_patterns, given_fill, plain
 from ._request import Portable, request
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def advise(
         plan = json.loads(_knarr.advise_file(data, to, wishes))
         return {variable["path"].lstrip("/"): _from_action(variable["action"]) for variable in plan["variables"]}
     if isinstance(data, np.ndarray):
-        return _from_choice(advise_values(data, to, wishes, fill_value))
+        return _from_choice(advise_values(data, to, wishes, given_fill(fill_value)))
     if hasattr(data, "data_vars"):
         return {str(name): _of_variable(variable, to, wishes) for name, variable in data.variables.items()}
     if hasattr(data, "variable"):
@@ -66,14 +66,9 @@ def advise_values(values: np.ndarray[Any, Any], to: str, wishes: str, *fills: ob
     """The choice of the native half for one array."""
     bytes_, dtype, shape = plain(values)
     found: dict[str, Any] = json.loads(
-        _knarr.advise_array(bytes_, dtype, shape, fill_patterns(values.dtype, *fills), kind(to), wishes)
+        _knarr.advise_array(bytes_, dtype, shape, fill_patterns(values.dtype, *fills), to, wishes)
     )
     return found
-
-
-def kind(to: str) -> str:
-    """``zarr`` or ``h5``: the language of the output."""
-    return "zarr" if to == "zarr" else "h5"
 
 
 def fills_of(variable: Any) -> list[object]:

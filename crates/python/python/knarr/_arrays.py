@@ -34,6 +34,13 @@ def unmasked(array: object) -> np.ndarray[Any, Any]:
     return np.asarray(array)
 
 
+def given_fill(value: object) -> object:
+    """``fill_value`` as a caller gave it. Raises ``TypeError`` for what is no number."""
+    if value is not None and np.asarray(value).dtype.kind not in "iufb":
+        raise TypeError(f"fill_value is {value!r}: give a number, or leave it out")
+    return value
+
+
 def fill_patterns(dtype: np.dtype[Any], *values: object) -> list[int]:
     """Bit patterns, zero-extended, of fill values in ``dtype``; what is ``None`` is left out."""
     order = sys.byteorder

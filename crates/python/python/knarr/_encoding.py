@@ -41,6 +41,8 @@ def encoding(
     values and the names of related variables in a variable's own encoding stay.
     """
     writers = {"h5netcdf": _h5netcdf, "netcdf4": _netcdf4, "zarr": _zarr}
+    if not hasattr(ds, "data_vars"):
+        raise TypeError(f"{type(ds).__name__} is no Dataset: give one, of a DataArray da.to_dataset(name='values')")
     if engine not in writers:
         raise ValueError(f"engine {engine!r} is not known; choose from {', '.join(writers)}")
     wishes = request(goal=goal, portable=portable, quality={})
@@ -59,7 +61,7 @@ def encoding(
                 dtype = NAMES[values.dtype.newbyteorder("=").name]
                 forms = json.loads(_knarr.chain_forms(candidate["chain"], dtype, list(chunk)))
                 keys = writers[engine](forms, chunk)
-                if keys is not None:
+                if keys is not None and _takes(keys, values.dtype):
                     own = variable.encoding
                     found[str(name)] = keys | {key: own[key] for key in CARRIED if key in own}
                     break
@@ -116,6 +118,12 @@ def _netcdf4(forms: dict[str, Any], chunk: tuple[int, ...]) -> dict[str, Any] | 
             "blosc_shuffle": kind,
         }
     return None
+
+
+def _takes(keys: dict[str, Any], dtype: np.dtype[Any]) -> bool:
+    """Whether the codecs of zarr-python take values in this byte order: that of pcodec takes native ones only."""
+    serializer = keys.get("serializer")
+    return serializer is None or serializer["name"] == "bytes" or dtype.isnative
 
 
 def _zarr(forms: dict[str, Any], chunk: tuple[int, ...]) -> dict[str, Any] | None:

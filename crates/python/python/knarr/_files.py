@@ -42,7 +42,7 @@ def repack(
     chunks: str | None = None,
     variables: Mapping[str, VariableWish] | None = None,
     jobs: int | None = None,
-    max_mem: int | None = None,
+    max_mem: int | str | None = None,
     model: Path | None = None,
     force: bool = False,
     verify: bool = True,
@@ -57,6 +57,8 @@ def repack(
 
     ``variables`` refines that for names and patterns: ``{"q*": {"significant_digits": 4}, "mask": {"quality":
     "lossless"}}``. A bound replaces the same bound of what is less exact, the others hold on.
+
+    ``max_mem`` is a number of bytes, or text such as ``"512M"`` or ``"4G"``.
 
     ``model`` is a file written by ``knarr train``.
 

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from . import _knarr
-from ._arrays import DTYPES, fill_patterns, plain, unmasked
+from ._arrays import DTYPES, fill_patterns, given_fill, plain, unmasked
 from ._request import Quality, request
 
 
@@ -31,7 +31,7 @@ def compress(
     array = unmasked(array)
     values, dtype, shape = plain(array)
     wishes = request(goal=goal, portable=None, quality=quality, chain=chain)
-    return _knarr.compress(values, dtype, shape, fill_patterns(array.dtype, fill_value), wishes)
+    return _knarr.compress(values, dtype, shape, fill_patterns(array.dtype, given_fill(fill_value)), wishes)
 
 
 def decompress(packed: bytes) -> np.ndarray[Any, Any]:

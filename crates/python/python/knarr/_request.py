@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
 
@@ -46,6 +46,8 @@ class VariableWish(Quality, total=False):
 
 
 QUALITY_KEYS = tuple(Quality.__annotations__)
+WHOLE = ("significant_bits", "significant_digits", "jobs", "max_mem")
+TEXTS = ("goal", "chain", "chunks", "quality")
 
 
 def request(
@@ -56,22 +58,33 @@ def request(
     chain: str | None = None,
     chunks: str | None = None,
     variables: Mapping[str, VariableWish] | None = None,
+    jobs: int | None = None,
+    max_mem: int | str | None = None,
     **resources: Any,
 ) -> str:
     """JSON of everything that was asked for; what is ``None`` is left out.
 
-    Raises ``TypeError`` for a keyword that is no quality, and for bounds that are no numbers.
+    Raises ``TypeError`` for a keyword that is no quality, and for values of another type, ``ValueError`` for those that
+    make no sense.
     """
     for name in quality:
         if name not in QUALITY_KEYS:
             known = ", ".join(QUALITY_KEYS)
             raise TypeError(f"unexpected keyword argument {name!r}; what may change is one of {known}")
     wanted: dict[str, Any] = {"goal": goal, "portable": portable, "chain": chain, "chunks": chunks, **resources}
+    for name in TEXTS:
+        _require_text(name, wanted.get(name))
+    if portable is not None and portable not in get_args(Portable):
+        raise ValueError(f"portable is {portable!r}: choose from {', '.join(get_args(Portable))}")
     wanted["quality"] = {name: _number(name, value) for name, value in quality.items() if value is not None}
+    if jobs is not None:
+        wanted["jobs"] = _number("jobs", jobs)
+    if max_mem is not None:
+        wanted["max_mem"] = max_mem if isinstance(max_mem, str) else str(_number("max_mem", max_mem))
     if variables:
         wanted["variables"] = {
             name: {
-                key: _number(key, value) if key in QUALITY_KEYS else value
+                key: _number(key, value) if key in QUALITY_KEYS else _require_text(key, value)
                 for key, value in wish.items()
                 if value is not None
             }
@@ -83,8 +96,18 @@ def request(
 def _number(name: str, value: object) -> float:
     """A bound as a number of Python; it may be one of NumPy, such as a fraction of ``array.std()``."""
     number = value.item() if isinstance(value, np.generic | np.ndarray) and np.ndim(value) == 0 else value
-    if not isinstance(number, int | float):
+    if not isinstance(number, int | float) or isinstance(number, bool):
         raise TypeError(f"{name} is {value!r}: give a number")
+    if name in WHOLE and not isinstance(number, int):
+        raise TypeError(f"{name} is {value!r}: give a whole number")
     if not math.isfinite(number):
         raise ValueError(f"{name} is {number}; give a finite number, or leave it out for lossless")
+    if name in WHOLE and number < 1:
+        raise ValueError(f"{name} is {number}: give at least 1")
     return number
+
+
+def _require_text(name: str, value: object) -> object:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name} is {value!r}: give text")
+    return value

@@ -1,0 +1,93 @@
+"""Zarr stores with what would get lost: arrays outside of the hierarchy, names of axes, types that are not decoded."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import netCDF4
+import numpy as np
+import pytest
+import zarr
+
+
+def store(path: Path, zarr_format: int = 3) -> zarr.Group:
+    return zarr.open_group(path, mode="w", zarr_format=zarr_format)
+
+
+@pytest.mark.parametrize(
+    ("zarr_format", "file", "text"),
+    [(3, "zarr.json", '{"zarr_format": 3, "node_type": "group"}'), (2, ".zgroup", '{"zarr_format": 2}')],
+)
+@pytest.mark.parametrize("name", ["a/v", "a/b/v"])
+def test_arrays_below_what_is_no_group_are_not_dropped(knarr, tmp_path, out, zarr_format, file, text, name):
+    path = tmp_path / "in.zarr"
+    store(path, zarr_format).create_array(name, data=np.arange(10.0))
+    (path / "a" / file).unlink()
+    for command in (("inspect", path), ("verify", path, path), ("repack", path, "-o", out / "a.nc")):
+        knarr.fails(3, *command, names=(f"in.zarr: directory 'a': '{name[2]}'", file, text))
+    assert not list(out.iterdir())
+    (path / "a" / file).write_text(text)
+    assert list(knarr.variable_hashes(path)) == [f"/{name}"] or list(knarr.variable_hashes(path)) == [name]
+
+
+def test_directories_that_hold_no_arrays_do_no_harm(knarr, tmp_path):
+    path = tmp_path / "in.zarr"
+    store(path).create_array("v", data=np.arange(10.0))
+    (path / "notes" / "old").mkdir(parents=True)
+    (path / "notes" / "old" / "words.txt").write_text("words")
+    store(path / ".backup" / "copy.zarr")
+    knarr("inspect", path)
+
+
+def test_an_axis_that_loses_its_name_is_told(knarr, tmp_path, out):
+    path = tmp_path / "in.zarr"
+    group = store(path)
+    for name, length in (("p", 500), ("q", 700), ("r", 500)):
+        data = np.arange(length * 4.0).reshape(length, 4)
+        group.create_array(name, data=data, dimension_names=["x", "y"])
+    for suffix in ("nc", "h5"):
+        target = out / f"a.{suffix}"
+        told = knarr("repack", path, "-o", target).stderr
+        assert told.count("\n") == 1 and all(word in told for word in ("in.zarr", "'q'", "'x'", "700", "is lost"))
+        found = knarr("verify", path, target, ok=False)
+        assert found.returncode == 1 and "/q: dimensions (x, y) became" in found.stdout and "/p" not in found.stdout
+        assert knarr("verify", path, target, "--values-only").returncode == 0
+    with netCDF4.Dataset(out / "a.nc") as file:
+        assert file["p"].dimensions == file["r"].dimensions == ("x", "y") != file["q"].dimensions
+    assert not knarr("repack", path, "-o", out / "a.zarr").stderr
+    knarr("verify", path, out / "a.zarr")
+    assert zarr.open_group(out / "a.zarr")["q"].metadata.dimension_names == ("x", "y")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "words"),
+    [
+        ("M8[ns]", "dates (numpy datetime64, <M8[ns])"),
+        ("m8[s]", "durations (numpy timedelta64, <m8[s])"),
+        ("c8", "complex numbers (<c8)"),
+    ],
+)
+def test_types_that_are_not_decoded_are_called_what_people_call_them(knarr, tmp_path, out, dtype, words):
+    path = tmp_path / "in.zarr"
+    store(path, 2).create_array("v", data=np.arange(10).astype(dtype))
+    message = knarr.fails(5, "repack", path, "-o", out / "a.nc", names=("'v'", words, "a copy of the store without it"))
+    assert "Simple" not in message
+    done = knarr("repack", path, "-o", out / "a.zarr", ok=False)
+    assert words in done.stdout + done.stderr and "Simple" not in done.stderr
+
+
+def test_dates_of_version_3_have_a_name(knarr, tmp_path, out):
+    path = tmp_path / "in.zarr"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # zarr-python warns of types without a specification.
+        store(path).create_array("v", data=np.arange(10).astype("M8[ns]"))
+    knarr.fails(5, "repack", path, "-o", out / "a.nc", names=("'v'", "dates (numpy.datetime64)"))
+
+
+def test_the_store_is_named_once(knarr, tmp_path):
+    path = tmp_path / "in.zarr"
+    store(path).create_array("v", data=np.arange(10.0))
+    (path / "v" / "zarr.json").write_text("{")
+    message = knarr.fails(3, "inspect", path, names=(f"{path}: v/zarr.json: no valid JSON",))
+    assert message.count("in.zarr") == 1
