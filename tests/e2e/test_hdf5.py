@@ -205,32 +205,33 @@ def test_smaller_than_h5repack(knarr, tmp_path, out):
     assert np.array_equal(h5py.File(target)["v"][...], h5py.File(source)["v"][...])
 
 
-def test_files_beside_are_found_from_another_directory(knarr, tmp_path):
+def test_files_that_are_not_found_from_the_output_are_told(knarr, tmp_path):
     """Virtual datasets and external links name files in the directory of the one that names them."""
-    for folder in ("in", "packed/deep"):
-        (tmp_path / folder).mkdir(parents=True)
-    with h5py.File(tmp_path / "in" / "part.h5", "w") as file:
-        file["x"] = np.arange(100.0)
-    path = tmp_path / "in" / "view.h5"
+    for folder in ("in", "packed", "all"):
+        (tmp_path / folder).mkdir()
+    part, path = tmp_path / "in" / "part.h5", tmp_path / "in" / "view.h5"
+    with h5py.File(part, "w") as file:
+        file["x"] = np.arange(1000.0)
     with h5py.File(path, "w") as file:
-        layout = h5py.VirtualLayout((100,), "f8")
-        layout[:] = h5py.VirtualSource("part.h5", "x", (100,))
+        layout = h5py.VirtualLayout((1000,), "f8")
+        layout[:] = h5py.VirtualSource("part.h5", "x", (1000,))
         file.create_virtual_dataset("v", layout, fillvalue=-1)
         file["link"] = h5py.ExternalLink("part.h5", "/x")
         file["nowhere"] = h5py.ExternalLink("none.h5", "/x")
-        file["absolute"] = h5py.ExternalLink(str(tmp_path / "in" / "part.h5"), "/x")
-    for folder in ("in", "packed/deep"):
-        out = tmp_path / folder / "out.h5"
-        knarr("repack", path, "-o", out)
+        file["absolute"] = h5py.ExternalLink(str(part), "/x")
+    # Beside the input, or with what it names.
+    done = [knarr("repack", path, "-o", path.with_name("out.h5"))]
+    done.append(knarr("repack", path, part, "-o", tmp_path / "all"))
+    for answer, out in zip(done, (path.with_name("out.h5"), tmp_path / "all" / "view.h5"), strict=True):
+        assert answer.stderr == ""
         assert knarr.json("verify", path, out)["equal"]
         with h5py.File(out) as file:
             for name in ("v", "link", "absolute"):
-                assert np.array_equal(file[name][:], np.arange(100.0)), (folder, name)
+                assert np.array_equal(file[name][:], np.arange(1000.0)), name
             assert file["v"].is_virtual and file["v"].fillvalue == -1
             assert file.get("nowhere", getlink=True).filename == "none.h5"
-            expected = "part.h5" if folder == "in" else "../../in/part.h5"
-            assert file["v"].virtual_sources()[0].file_name == expected
-            assert file.get("link", getlink=True).filename == expected
+    alone = knarr("repack", path, "-o", tmp_path / "packed")
+    assert "'part.h5'" in alone.stderr and "none.h5" not in alone.stderr and "view.h5" in alone.stderr
 
 
 def test_external_raw_files_are_looked_for_where_hdf5_does(tmp_path):

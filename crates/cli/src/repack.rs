@@ -58,6 +58,8 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
         Ok(repacked)
     });
     crate::advise::warn_of_limits(done.iter().map(|done| &done.plan));
+    // Now that all outputs are there: some may name others.
+    done.iter().for_each(warn_of_other_files);
     let yearly = request.site().map(|site| site.yearly(saved(&done)));
     if arguments.json {
         let files: Vec<_> = done.iter().map(crate::report::json).collect();
@@ -171,6 +173,19 @@ fn open(opener: &Opener, input: &Path, output: &Path, names: &[String]) -> Resul
     // Variables of one file have one number of records where all of them are seen.
     knarr_formats::select(knarr_formats::whole_records(source), names)
         .map_err(|error| error.at(input.display().to_string()))
+}
+
+/// Tells of other files that the output names and that only the input's directory has.
+fn warn_of_other_files(done: &Repacked) {
+    let lost = knarr_formats::hdf5::lost(&done.other_files, &done.input, &done.output);
+    if !lost.is_empty() {
+        errln!(
+            "knarr: {}: links or virtual datasets name {}, which HDF5 does not find from there: readers see fill values \
+             or nothing; repack or copy it to that directory, too, or write the output beside the input",
+            done.output.display(),
+            lost.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
+        );
+    }
 }
 
 /// Tells of axes whose names the output cannot have.

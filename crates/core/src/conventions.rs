@@ -3,88 +3,120 @@
 
 use crate::array::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::Variable;
+use crate::model::{AttributeValue, Variable};
 use crate::quality::Quality;
 
 /// `quality`, which is about unpacked values, for the stored values of `variable`; and so that values outside its valid
-/// range stay as they are, and none inside it leaves it.
+/// range stay as they are, and none inside it leaves it. Lossless if that leaves none that may change.
 ///
 /// # Errors
-/// `Quality` if a bound relative to unpacked values is none for stored ones.
+/// `Quality` if a bound on unpacked values is none on stored ones.
 pub(crate) fn for_stored_values(quality: Quality, variable: &Variable) -> Result<Quality> {
     if quality.is_lossless() {
         return Ok(quality);
     }
-    if !keeps_relations(quality, variable) {
+    if !can_be_converted(quality, variable) {
         return Err(Error::new(
             ErrorKind::Quality,
-            "its values are packed with scale_factor or add_offset: bounds relative to them do not hold for what is stored",
+            "its values are packed with scale_factor or add_offset: this bound does not hold for what is stored",
         )
         .mend("give max_abs_error or max_range_error, or leave this variable lossless"));
     }
-    Ok(within_valid_range(packed(quality, variable), variable))
+    let quality = within_valid_range(packed(quality, variable), variable);
+    Ok(if quality.validate_numbers().is_ok() { quality } else { Quality::LOSSLESS })
 }
 
-/// True if the parts of `quality` that are relative to values mean the same for stored values.
-pub(crate) fn keeps_relations(quality: Quality, variable: &Variable) -> bool {
+/// True if `quality`, which is about unpacked values, can be said of stored ones.
+pub(crate) fn can_be_converted(quality: Quality, variable: &Variable) -> bool {
     let digits = quality.significant_bits.is_some() || quality.significant_digits.is_some();
     match packing(variable) {
+        Some(Packing { factor, offset }) => {
+            factor != 0.0 && !digits && (quality.max_rel_error.is_none() || offset == 0.0)
+        }
         None => true,
-        Some(Packing { offset, .. }) => !digits && (quality.max_rel_error.is_none() || offset == 0.0),
     }
 }
 
-/// Unpacked values are stored ones times `factor`, plus `offset`.
+/// Unpacked values are stored ones times `factor`, plus `offset`. A factor of 0 stands for one that is none.
+#[derive(Clone, Copy)]
 struct Packing {
     factor: f64,
     offset: f64,
 }
 
 fn packing(variable: &Variable) -> Option<Packing> {
-    let number = |name: &str, default: f64| {
-        let value = variable.attribute(name).and_then(|value| value.floats().first().copied());
-        value.filter(|value| value.is_finite()).unwrap_or(default)
+    let number = |name: &str, default: f64| match variable.attribute(name).map(AttributeValue::floats).as_deref() {
+        None | Some([]) => Some(default),
+        Some([first, rest @ ..]) => rest.iter().all(|other| other == first).then_some(*first),
     };
-    let packing = Packing { factor: number("scale_factor", 1.0), offset: number("add_offset", 0.0) };
-    let changes = packing.factor != 1.0 || packing.offset != 0.0;
-    (changes && packing.factor != 0.0).then_some(packing)
+    let packing = match (number("scale_factor", 1.0), number("add_offset", 0.0)) {
+        (Some(factor), Some(offset)) if factor.is_finite() && offset.is_finite() => Packing { factor, offset },
+        _ => Packing { factor: 0.0, offset: 0.0 },
+    };
+    (packing.factor != 1.0 || packing.offset != 0.0).then_some(packing)
+}
+
+impl Packing {
+    /// The interval of stored values that stands for the one from `low` to `high`.
+    fn stored(self, low: Option<f64>, high: Option<f64>) -> (Option<f64>, Option<f64>) {
+        let stored = |limit: f64| (limit - self.offset) / self.factor;
+        let (low, high) = (low.map(stored), high.map(stored));
+        if self.factor > 0.0 { (low, high) } else { (high, low) }
+    }
 }
 
 fn packed(quality: Quality, variable: &Variable) -> Quality {
-    let Some(Packing { factor, offset }) = packing(variable) else { return quality };
-    let error = |error: f64| (error / factor.abs()).next_down();
-    // Towards more values that stay exact: what readers compute from stored values is rounded, too.
-    let above = |limit: f64| next_above((limit - offset) / factor, variable.dtype);
-    let below = |limit: f64| next_below((limit - offset) / factor, variable.dtype);
-    let (up_to, from) = if factor > 0.0 {
-        (quality.exact_up_to.map(above), quality.exact_from.map(below))
-    } else {
-        (quality.exact_from.map(above), quality.exact_up_to.map(below))
-    };
+    let Some(packing) = packing(variable) else { return quality };
+    let error = |error: f64| (error / packing.factor.abs()).next_down();
+    let (up_to, from) = packing.stored(quality.exact_up_to, quality.exact_from);
     Quality {
         max_abs_error: quality.max_abs_error.map(error),
         finest_abs_error: quality.finest_abs_error.map(error),
-        exact_up_to: up_to,
-        exact_from: from,
+        // Towards more values that stay exact: what readers compute from stored values is rounded, too.
+        exact_up_to: up_to.map(|limit| next_above(limit, variable.dtype)),
+        exact_from: from.map(|limit| next_below(limit, variable.dtype)),
         ..quality
     }
 }
 
 fn within_valid_range(quality: Quality, variable: &Variable) -> Quality {
-    let numbers = |name: &str| variable.attribute(name).map(|value| value.floats()).unwrap_or_default();
-    let (low, high) = match numbers("valid_range").as_slice() {
-        &[low, high] => (Some(low), Some(high)),
-        _ => (numbers("valid_min").first().copied(), numbers("valid_max").first().copied()),
-    };
+    let (low, high) = valid_range(variable);
     let below = low.map(|low| next_below(low, variable.dtype)).filter(|limit| limit.is_finite());
     let above = high.map(|high| next_above(high, variable.dtype)).filter(|limit| limit.is_finite());
-    let exact_up_to = [quality.exact_up_to, below].into_iter().flatten().reduce(f64::max);
-    let exact_from = [quality.exact_from, above].into_iter().flatten().reduce(f64::min);
-    match (exact_up_to, exact_from) {
-        // Limits that leave no value are a slip in the file.
-        (Some(up_to), Some(from)) if from <= up_to => quality,
-        _ => Quality { exact_up_to, exact_from, ..quality },
+    Quality {
+        exact_up_to: [quality.exact_up_to, below].into_iter().flatten().reduce(f64::max),
+        exact_from: [quality.exact_from, above].into_iter().flatten().reduce(f64::min),
+        ..quality
     }
+}
+
+/// Smallest and largest valid stored value, where there is one. Limits that leave none are a slip in the file.
+fn valid_range(variable: &Variable) -> (Option<f64>, Option<f64>) {
+    let attribute = |name: &str| variable.attribute(name);
+    let first = |name: &str| attribute(name).and_then(|value| value.floats().first().copied());
+    let range = attribute("valid_range").map(AttributeValue::floats);
+    let (low, high, name) = match range.as_deref() {
+        Some(&[low, high]) => (Some(low), Some(high), "valid_range"),
+        _ if attribute("valid_min").is_some() => (first("valid_min"), first("valid_max"), "valid_min"),
+        _ => (None, first("valid_max"), "valid_max"),
+    };
+    let (low, high) = match packing(variable) {
+        Some(packing) if packing.factor != 0.0 && is_of_unpacked(attribute(name), variable) => {
+            packing.stored(low, high)
+        }
+        _ => (low, high),
+    };
+    if low.zip(high).is_some_and(|(low, high)| low > high) { (None, None) } else { (low, high) }
+}
+
+/// True for a limit that has the type of the factor, which is not that of the variable: it is one of unpacked values.
+fn is_of_unpacked(limit: Option<&AttributeValue>, variable: &Variable) -> bool {
+    let dtype = |value: Option<&AttributeValue>| match value {
+        Some(AttributeValue::Numbers { dtype, .. }) => Some(*dtype),
+        _ => None,
+    };
+    let factor = dtype(variable.attribute("scale_factor").or_else(|| variable.attribute("add_offset")));
+    factor.is_some() && factor != Some(variable.dtype) && dtype(limit) == factor
 }
 
 /// The smallest value of this type above `limit`.
@@ -105,7 +137,7 @@ fn next_below(limit: f64, dtype: DType) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Attribute, AttributeValue};
+    use crate::model::Attribute;
 
     fn variable(dtype: DType, attributes: &[(&str, &[f64])]) -> Variable {
         let attribute = |(name, values): &(&str, &[f64])| {
@@ -136,6 +168,21 @@ mod tests {
             assert_eq!(stored("max_abs_error=1", &[("valid_range", nonsense)]).unwrap().to_string(), "max_abs_error=1");
         }
         assert_eq!(stored("lossless", &[("valid_max", &[2.5])]).unwrap(), Quality::LOSSLESS);
+        // What stays exact by wish and what by the range leave nothing.
+        assert_eq!(stored("max_abs_error=1, exact_up_to=5", &[("valid_max", &[3.0])]).unwrap(), Quality::LOSSLESS);
+    }
+
+    #[test]
+    fn limits_of_the_type_of_the_factor_are_limits_of_unpacked_values() {
+        let quality = "max_abs_error=0.1".parse().unwrap();
+        let packing: [(&str, &[f64]); 2] = [("scale_factor", &[-0.5]), ("valid_range", &[0.0, 30.0])];
+        let found = for_stored_values(quality, &variable(DType::F32, &packing)).unwrap();
+        assert_eq!(
+            (found.exact_up_to, found.exact_from),
+            (Some(f64::from((-60f32).next_down())), Some(1e-45f32.into()))
+        );
+        let found = for_stored_values(quality, &variable(DType::F64, &packing)).unwrap();
+        assert_eq!(found.exact_from, Some(30.0f64.next_up()));
     }
 
     #[test]
@@ -148,5 +195,10 @@ mod tests {
         assert!(stored("max_rel_error=0.1", &[("add_offset", &[7.0])]).unwrap_err().advice().is_some());
         assert!(stored("significant_bits=7", &[("scale_factor", &[7.0])]).is_err());
         assert!(stored("significant_bits=7", &[("scale_factor", &[1.0]), ("add_offset", &[0.0])]).is_ok());
+        for strange in [&[0.1, 100.0][..], &[0.0], &[f64::NAN]] {
+            assert!(stored("max_abs_error=1", &[("scale_factor", strange)]).is_err(), "{strange:?}");
+        }
+        // An error that no stored value can have.
+        assert_eq!(stored("max_abs_error=1e-300", &[("scale_factor", &[1e300])]).unwrap(), Quality::LOSSLESS);
     }
 }

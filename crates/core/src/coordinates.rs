@@ -46,22 +46,37 @@ pub struct Coordinates {
 impl Coordinates {
     /// Those of `model`.
     pub fn of(model: &Model) -> Self {
-        let of_groups = model.groups.iter().flat_map(|group| &group.attributes);
-        let all = of_groups.chain(model.variables.iter().flat_map(|variable| &variable.attributes));
+        let all = model.variables.iter().flat_map(|variable| &variable.attributes);
         let naming = all.filter(|attribute| NAMING_COORDINATES.contains(&attribute.name.as_str()));
-        Self { named: naming.flat_map(|attribute| names(&attribute.value)).collect() }
+        let mut named: HashSet<String> = naming.flat_map(|attribute| names(&attribute.value)).collect();
+        // Of groups it may be text for people.
+        let known: HashSet<&str> = model.variables.iter().map(|variable| base(&variable.path)).collect();
+        let of_groups = model.groups.iter().flat_map(|group| &group.attributes);
+        for attribute in of_groups.filter(|attribute| attribute.name == "coordinates") {
+            let words = names(&attribute.value);
+            if words.iter().all(|word| known.contains(word.as_str())) {
+                named.extend(words);
+            }
+        }
+        Self { named }
     }
 
-    /// True if `variable` is called like its dimension, has an `axis` or units of places or times, or is named by an
-    /// attribute that names coordinates.
+    /// True if `variable` is called like its dimension, is on an `axis` or in units of places or times, or is named by
+    /// an attribute that names coordinates.
     pub fn has(&self, variable: &Variable) -> bool {
-        let base = variable.path.rsplit('/').next().unwrap_or(&variable.path);
+        let base = base(&variable.path);
         let is_dimension = matches!(variable.dimensions.as_slice(), [Some(only)] if only == base);
+        let axis = variable.attribute("axis").and_then(AttributeValue::text);
         is_dimension
             || self.named.contains(base)
-            || variable.attribute("axis").is_some()
+            || axis.is_some_and(|axis| ["X", "Y", "Z", "T"].contains(&axis.trim().to_uppercase().as_str()))
             || has_units_of_coordinates(variable)
     }
+}
+
+/// A name without its groups.
+fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// Last names of the paths in `value`.
@@ -71,13 +86,12 @@ fn names(value: &AttributeValue) -> Vec<String> {
         AttributeValue::Strings(list) => list,
         _ => &[],
     };
-    let words = texts.iter().flat_map(|text| text.split_whitespace());
-    words.filter_map(|word| word.rsplit('/').next().map(str::to_owned)).collect()
+    texts.iter().flat_map(|text| text.split_whitespace()).map(|word| base(word).to_owned()).collect()
 }
 
 /// True for units of latitudes and longitudes, and of times since a date.
 fn has_units_of_coordinates(variable: &Variable) -> bool {
-    let Some(AttributeValue::Text(units)) = variable.attribute("units") else { return false };
+    let Some(units) = variable.attribute("units").and_then(AttributeValue::text) else { return false };
     UNITS_OF_PLACES.contains(&units.trim().to_lowercase().as_str())
         || units.split_whitespace().nth(1).is_some_and(|word| word.eq_ignore_ascii_case("since"))
 }
@@ -98,6 +112,12 @@ mod tests {
 
     #[test]
     fn coordinates_are_known_by_names_paths_axes_and_units() {
+        let strings = |name: &str, value: &str| Attribute {
+            name: name.to_owned(),
+            value: AttributeValue::Strings(vec![value.to_owned()]),
+        };
+        let prose = vec![text("coordinates", "geographic: P and others"), text("bounds", "P is bounded")];
+        let other = Group { path: "/geo".to_owned(), attributes: prose, ..Group::default() };
         let root = Group { path: "/".to_owned(), attributes: vec![text("coordinates", "station")], ..Group::default() };
         let variables = vec![
             variable("/T", vec![text("coordinates", "/geo/lat ../geo/lon"), text("units", "K")]),
@@ -110,13 +130,16 @@ mod tests {
             variable("/nav_lat", vec![text("units", "degrees_north")]),
             variable("/month", vec![text("units", "days since 1850-01-01")]),
             variable("/level", vec![text("axis", "Z")]),
+            variable("/strings", vec![strings("units", "degrees_east")]),
+            variable("/rotated", vec![text("axis", "")]),
+            variable("/P", vec![]),
             variable("/lon_error", vec![text("units", "degrees")]),
             variable("/since", vec![text("units", "since 1850")]),
         ];
-        let model = Model { groups: vec![root], variables };
+        let model = Model { groups: vec![root, other], variables };
         let coordinates = Coordinates::of(&model);
         let data: Vec<&str> =
             model.variables.iter().filter(|variable| !coordinates.has(variable)).map(Variable::name).collect();
-        assert_eq!(data, ["T", "mesh", "lon_error", "since"]);
+        assert_eq!(data, ["T", "mesh", "rotated", "P", "lon_error", "since"]);
     }
 }

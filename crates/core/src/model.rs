@@ -74,6 +74,18 @@ pub enum AttributeValue {
 }
 
 impl AttributeValue {
+    /// Text, also where it is the only one of an array of strings.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Strings(list) => match list.as_slice() {
+                [only] => Some(only),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Numbers as they are in `f64`, to its precision; none for anything else.
     #[expect(clippy::cast_precision_loss, reason = "attributes that are read so are limits and factors")]
     pub fn floats(&self) -> Vec<f64> {

@@ -97,17 +97,21 @@ impl Settings {
             Some("not floating point: kept lossless")
         } else if coordinates.has(variable) {
             Some("coordinate: kept lossless")
-        } else if !conventions::keeps_relations(general, variable) {
-            Some("packed, and the bound is relative to unpacked values: kept lossless")
+        } else if !general.is_lossless() && !conventions::can_be_converted(general, variable) {
+            Some("packed, and the bound cannot be said of packed values: kept lossless")
         } else {
             None
         };
         let quality = refined(if spared.is_some() { Quality::LOSSLESS } else { general }, &names);
+        let asked_loss = !quality.is_lossless();
         let served = quality.validate(variable.dtype).and_then(|()| conventions::for_stored_values(quality, variable));
         let quality = served.map_err(|error| error.at_variable(variable.name()))?;
         let asked = !self.quality.is_lossless() || !general.is_lossless();
-        let kept_lossless =
-            (asked && quality.is_lossless()).then(|| spared.unwrap_or("a rule of its own keeps it lossless"));
+        let kept_lossless = ((asked || asked_loss) && quality.is_lossless()).then_some(match spared {
+            _ if asked_loss => "no value may change: the bound and the valid range leave none",
+            Some(why) => why,
+            None => "a rule of its own keeps it lossless",
+        });
         let last = names.iter().rev().chain(patterns.iter().rev()).find_map(|rule| rule.chain.clone());
         Ok(VariableSettings {
             quality,

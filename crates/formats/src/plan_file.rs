@@ -46,7 +46,7 @@ pub fn refuse_other_plan(output: &Path, force: bool) -> Result<()> {
 /// # Errors
 /// `Write` if it cannot be written.
 pub fn save_plan(plan: &Plan, output: &Path) -> Result<()> {
-    PlanFile::start(plan, output)?.publish()
+    PlanFile::start(plan, output)?.written()?.publish_synced()
 }
 
 /// A plan on its way to its place. Its own thread writes and syncs it, so that who makes the output meanwhile does not
@@ -62,6 +62,11 @@ impl PlanFile {
     /// `Write` if there cannot be a file.
     pub(crate) fn start(plan: &Plan, output: &Path) -> Result<Self> {
         let path = plan_path(output);
+        if path.is_dir() {
+            return Err(Error::new(ErrorKind::Write, "the plan of the output goes there, and it is a directory")
+                .mend("remove it, or choose another name for the output")
+                .at(path.display().to_string()));
+        }
         let text = serde_json::to_vec_pretty(plan).map_err(|error| Error::internal(error.to_string()))?;
         let temporary = Temporary::create(&path, true)?;
         let write = |error: std::io::Error| Error::write(&path, &error);
@@ -73,14 +78,14 @@ impl PlanFile {
         Ok(Self { temporary, written, path })
     }
 
-    /// Puts the plan in its place, for an output that is in its own.
+    /// Waits until it is written: it is to be put in its place when the output is in its own.
     ///
     /// # Errors
-    /// `Write` if it could not be written, or cannot be put there.
-    pub(crate) fn publish(self) -> Result<()> {
-        let written =
-            self.written.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that writes stopped")));
+    /// `Write` if it could not be written.
+    pub(crate) fn written(self) -> Result<Temporary> {
+        let stopped = || std::io::Error::other("the thread that writes stopped");
+        let written = self.written.join().unwrap_or_else(|_| Err(stopped()));
         written.map_err(|error| Error::write(&self.path, &error))?;
-        self.temporary.publish_synced()
+        Ok(self.temporary)
     }
 }

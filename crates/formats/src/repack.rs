@@ -1,5 +1,6 @@
 //! The main job: one input repacked into one output, with a plan before and a report after.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,7 @@ use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::generate::Generated;
 use knarr_core::model::{Link, Variable};
+use knarr_core::output::Temporary;
 use knarr_core::pipeline::{Execution, advise, execute, most_demanding, plan, prove_copies, storages};
 use knarr_core::plan::{Action, Plan};
 use knarr_core::provenance;
@@ -20,7 +22,7 @@ use knarr_core::settings::{Rule, Settings};
 use knarr_core::store::{Encoding, Sink, Source, Storage};
 use serde::Serialize;
 
-use crate::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
+use crate::hdf5::{self, Hdf5Sink, Hdf5Source, SinkOptions};
 use crate::labelled::Labelled;
 use crate::late_sink::LateSink;
 use crate::plain;
@@ -144,6 +146,8 @@ pub struct Repacked {
     pub filters: BTreeSet<FilterId>,
     /// Links of the input that the output's format does not have.
     pub left_out: Vec<Link>,
+    /// Names of other files in the output, which HDF5 looks for in its directory.
+    pub other_files: BTreeSet<String>,
 }
 
 impl Repacked {
@@ -207,6 +211,7 @@ pub fn repack_source(
             reader: Reader::Core,
             filters: BTreeSet::new(),
             left_out: Vec::new(),
+            other_files: BTreeSet::new(),
         });
     }
     if format == OutputFormat::Zarr {
@@ -362,7 +367,7 @@ impl Job<'_> {
         let records = records(source, &plan).map_err(blame)?;
         let flags = if format == OutputFormat::Zarr { zarr_fit::flags(source) } else { Vec::new() };
         let written = Labelled::new(source, labels(&records, format), flags);
-        let mut saved = None;
+        let saved = RefCell::new(None);
         let make = || -> Result<Box<dyn Sink>> {
             let sink: Box<dyn Sink> = match format {
                 OutputFormat::Zarr => {
@@ -375,7 +380,7 @@ impl Job<'_> {
                     Box::new(Hdf5Sink::create(output, &written, &storages, options)?)
                 }
             };
-            saved = options.save_plan.then(|| PlanFile::start(&plan, output)).transpose()?;
+            saved.replace(options.save_plan.then(|| PlanFile::start(&plan, output)).transpose()?);
             Ok(sink)
         };
         let mut sink = LateSink::new(make);
@@ -385,8 +390,10 @@ impl Job<'_> {
         let execution = execute(engine, source, &plan, target, settings.verify, &mut sink, progress).map_err(blame)?;
         annotate(&mut sink, source, &plan, &records, &execution, options)?;
         engine.check_cancelled()?;
+        let other_files = other_files(source, format).map_err(blame)?;
+        let saved = saved.take().map(PlanFile::written).transpose()?;
         let output_bytes = Box::new(sink).commit()?;
-        saved.map_or(Ok(()), PlanFile::publish)?;
+        saved.map_or(Ok(()), Temporary::publish_synced)?;
         let counted = counter.and_then(|counter| counter.joules());
         Ok(Repacked {
             input: input.to_owned(),
@@ -395,6 +402,7 @@ impl Job<'_> {
             output_bytes,
             reader: most_demanding(&plan),
             filters: filters(source, &plan, &storages, format),
+            other_files,
             left_out: if format == OutputFormat::Zarr { source.model().links().cloned().collect() } else { Vec::new() },
             energy: energy(engine, source, &plan, &execution, output_bytes, counted),
             plan,
@@ -402,6 +410,14 @@ impl Job<'_> {
             seconds: begin.elapsed().as_secs_f64(),
             choosing_seconds,
         })
+    }
+}
+
+/// Names of other files that an output of this format takes over.
+fn other_files(source: &dyn Source, format: OutputFormat) -> Result<BTreeSet<String>> {
+    match source.as_any().downcast_ref::<Hdf5Source>() {
+        Some(file) if format != OutputFormat::Zarr => hdf5::other_files(file),
+        _ => Ok(BTreeSet::new()),
     }
 }
 

@@ -341,6 +341,7 @@ mod tests {
             reader: Reader::Standard,
             filters: [32015].into(),
             left_out: Vec::new(),
+            other_files: std::collections::BTreeSet::new(),
         }
     }
 

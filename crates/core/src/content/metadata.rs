@@ -201,8 +201,12 @@ impl Findings {
         use AttributeValue::{Numbers, Strings, Text};
         match (a, b) {
             // netCDF-3 has bytes where others have text.
-            (Numbers { dtype: DType::Opaque(1), bytes, .. }, Text(_)) => self.same(&Text(latin1(bytes)), b),
-            (Text(_), Numbers { dtype: DType::Opaque(1), bytes, .. }) => self.same(a, &Text(latin1(bytes))),
+            (Numbers { dtype: DType::Opaque(1), bytes, .. }, Text(_)) if !self.pair.hdf5 => {
+                self.same(&Text(latin1(bytes)), b)
+            }
+            (Text(_), Numbers { dtype: DType::Opaque(1), bytes, .. }) if !self.pair.hdf5 => {
+                self.same(a, &Text(latin1(bytes)))
+            }
             (Numbers { dtype, bytes, scalar }, Numbers { dtype: dtype_b, bytes: bytes_b, scalar: scalar_b }) => {
                 if self.pair.json {
                     return numbers(*dtype, bytes).eq_close(&numbers(*dtype_b, bytes_b));

@@ -233,6 +233,11 @@ impl Quality {
     }
 }
 
+/// A limit without hundreds of zeros: the next number above 0 is one, too.
+fn short(limit: f64) -> String {
+    if limit == 0.0 || (1e-5..1e16).contains(&limit.abs()) { limit.to_string() } else { format!("{limit:e}") }
+}
+
 impl fmt::Display for Quality {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts: Vec<String> = [
@@ -242,8 +247,8 @@ impl fmt::Display for Quality {
             self.finest_abs_error.map(|x| format!("finest_abs_error={x}")),
             self.significant_bits.map(|x| format!("significant_bits={x}")),
             self.significant_digits.map(|x| format!("significant_digits={x}")),
-            self.exact_up_to.map(|x| format!("exact_up_to={x}")),
-            self.exact_from.map(|x| format!("exact_from={x}")),
+            self.exact_up_to.map(|x| format!("exact_up_to={}", short(x))),
+            self.exact_from.map(|x| format!("exact_from={}", short(x))),
         ]
         .into_iter()
         .flatten()

@@ -1,55 +1,56 @@
-//! Names of other files in a file that is copied to another directory.
+//! Other files that a file names.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Component, Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
-/// How files beside one file are found from another one: HDF5 looks for those that external links and virtual datasets
-/// name in the directory of the file that names them.
-#[derive(Debug, Default)]
-pub(super) struct Beside {
-    /// Directory of the first file, and the way there from that of the second, if they are not the same.
-    way: Option<(PathBuf, PathBuf)>,
+use super::source::Hdf5Source;
+use super::sys::DatasetLayout;
+use super::values::text;
+use knarr_core::error::Result;
+use knarr_core::model::{Layout, LinkTarget};
+use knarr_core::store::Source;
+
+/// Names of other files in links and virtual datasets of `source`. HDF5 looks for them in the directory of the file that
+/// names them.
+///
+/// # Errors
+/// `Corrupt` if the properties of a dataset cannot be read.
+pub(crate) fn other_files(source: &Hdf5Source) -> Result<BTreeSet<String>> {
+    let mut names = virtual_sources(source)?;
+    names.extend(source.model().links().filter_map(|link| match &link.target {
+        LinkTarget::External { file, .. } => Some(file.clone()),
+        LinkTarget::Hard(_) | LinkTarget::Soft(_) => None,
+    }));
+    // A virtual dataset calls its own file `.`.
+    names.retain(|name| name != "." && !Path::new(name).is_absolute());
+    Ok(names)
 }
 
-impl Beside {
-    /// For names in `from` that are to be used in `to`, whose directory exists.
-    pub(super) fn of(from: &Path, to: &Path) -> Self {
-        let (Some(from), Some(to)) = (directory(from), directory(to)) else { return Self::default() };
-        let way = way(&to, &from);
-        Self { way: (from != to).then_some((from, way)) }
-    }
-
-    /// What the file `name` is to be called; none if the name may stay: it is absolute, the directory is the same, or
-    /// nothing is found there under this name.
-    pub(super) fn renamed(&self, name: &[u8]) -> Option<Vec<u8>> {
-        let (from, way) = self.way.as_ref()?;
-        let name = Path::new(OsStr::from_bytes(name));
-        // A virtual dataset calls its own file `.`, and `%b` stands for numbers.
-        if name.is_absolute() || name == Path::new(".") {
-            return None;
+fn virtual_sources(source: &Hdf5Source) -> Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    let variables = source.model().variables.iter().enumerate();
+    for (index, _) in variables.filter(|(_, variable)| variable.layout == Layout::Elsewhere) {
+        let creation = source.dataset(source.stored(index)?)?.0.creation()?;
+        if creation.layout()? == DatasetLayout::Virtual {
+            names.extend(creation.virtual_sources()?.iter().map(|name| text(name)));
         }
-        let place = from.join(name);
-        let exists = if name.as_os_str().as_bytes().contains(&b'%') {
-            place.parent().is_some_and(Path::exists)
-        } else {
-            place.exists()
-        };
-        exists.then(|| way.join(name).into_os_string().into_vec())
     }
+    Ok(names)
 }
 
-/// The directory of a file, without links.
-fn directory(file: &Path) -> Option<PathBuf> {
-    let parent = file.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-    parent.canonicalize().ok()
+/// Those of `names` that are found from the file `input`, but not from the file `output`.
+pub fn lost(names: &BTreeSet<String>, input: &Path, output: &Path) -> Vec<String> {
+    names.iter().filter(|name| is_beside(input, name) && !is_beside(output, name)).cloned().collect()
 }
 
-/// `to` as seen from the directory `from`; both are absolute.
-fn way(from: &Path, to: &Path) -> PathBuf {
-    let common = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
-    let up = from.components().skip(common).map(|_| Component::ParentDir);
-    up.chain(to.components().skip(common)).collect()
+/// True if `name` is found in the directory of `file`, or in that of what it is a link to. Of names with a number in
+/// them (`%b`) the first counts.
+fn is_beside(file: &Path, name: &str) -> bool {
+    let first = name.replace("%b", "0").replace("%%", "%");
+    let directories = [Some(file.to_owned()), file.canonicalize().ok()];
+    let places = directories.into_iter().flatten().filter_map(|file| file.parent().map(Path::to_owned));
+    let found = |place: PathBuf| place.join(name).exists() || place.join(&first).exists();
+    places.into_iter().any(found)
 }
 
 #[cfg(test)]
@@ -57,24 +58,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_found_from_another_directory() {
+    fn what_is_beside_the_input_alone_is_lost() {
         let root = std::env::temp_dir().join(format!("knarr-beside-{}", std::process::id()));
-        for folder in ["a/sub", "a/in", "b/deep"] {
+        for folder in ["a/sub", "b/sub"] {
             std::fs::create_dir_all(root.join(folder)).unwrap();
         }
-        std::fs::write(root.join("a/sub/part.h5"), b"").unwrap();
-        let renamed = |to: &str, name: &str| {
-            let found = Beside::of(&root.join("a/view.h5"), &root.join(to)).renamed(name.as_bytes());
-            found.map(|name| String::from_utf8(name).unwrap())
-        };
-        assert_eq!(renamed("b/deep/view.h5", "sub/part.h5").unwrap(), "../../a/sub/part.h5");
-        assert_eq!(renamed("a/in/view.h5", "sub/part.h5").unwrap(), "../sub/part.h5");
-        assert_eq!(renamed("b/view.h5", "sub/part%b.h5").unwrap(), "../a/sub/part%b.h5");
-        for name in [".", "/x/part.h5", "none.h5", "none/part%b.h5"] {
-            assert_eq!(renamed("b/view.h5", name), None, "{name}");
+        for name in ["a/sub/part.h5", "a/p-0.h5", "a/both.h5", "b/both.h5"] {
+            std::fs::write(root.join(name), b"").unwrap();
         }
-        assert_eq!(renamed("a/other.h5", "sub/part.h5"), None);
-        assert_eq!(Beside::default().renamed(b"sub/part.h5"), None);
+        let names = ["sub/part.h5", "p-%b.h5", "both.h5", "none.h5"].map(str::to_owned).into();
+        assert_eq!(lost(&names, &root.join("a/in.h5"), &root.join("b/out.h5")), ["p-%b.h5", "sub/part.h5"]);
+        assert!(lost(&names, &root.join("a/in.h5"), &root.join("a/out.h5")).is_empty());
         std::fs::remove_dir_all(root).unwrap();
     }
 }

@@ -1,9 +1,7 @@
 //! Copies the structure of an HDF5 file: groups, links, named types, datasets without values, attributes.
 
 use std::collections::{HashMap, VecDeque};
-use std::path::Path;
 
-use super::beside::Beside;
 use super::contents::copy_values;
 use super::create::{Site, create_encoded, create_same, stop_pretending_all};
 use super::source::Hdf5Source;
@@ -11,7 +9,7 @@ use super::sys::{Address, Datatype, File, Group, Link, LinkTarget, Object, Objec
 use super::values::text;
 use super::walk::child_path;
 use knarr_core::error::{Error, Result};
-use knarr_core::store::{Source, Storage};
+use knarr_core::store::Storage;
 
 /// An object of the new file.
 struct Copied {
@@ -25,8 +23,6 @@ pub(super) struct Copier<'a> {
     target: &'a File,
     /// The target takes the place of the source: values in external raw files stay there.
     in_place: bool,
-    /// How files beside the source are found from the target.
-    beside: Beside,
     /// Datasets to be encoded anew, by address in the source.
     storages: HashMap<Address, &'a Storage>,
     /// Objects of the source and what became of them.
@@ -53,14 +49,7 @@ impl References for Copier<'_> {
 
 impl<'a> Copier<'a> {
     /// Copies everything but the values of the datasets in `storages`.
-    /// `path` is the name that the target will have.
-    pub(super) fn run(
-        source: &'a Hdf5Source,
-        target: &'a File,
-        path: &Path,
-        storages: &'a [Storage],
-        in_place: bool,
-    ) -> Result<()> {
+    pub(super) fn run(source: &'a Hdf5Source, target: &'a File, storages: &'a [Storage], in_place: bool) -> Result<()> {
         let storages = storages
             .iter()
             .map(|storage| Ok((source.stored(storage.variable)?.address, storage)))
@@ -69,7 +58,6 @@ impl<'a> Copier<'a> {
             source,
             target,
             in_place,
-            beside: if in_place { Beside::default() } else { Beside::of(source.path(), path) },
             storages,
             copied: HashMap::new(),
             order: Vec::new(),
@@ -112,8 +100,7 @@ impl<'a> Copier<'a> {
             LinkTarget::Hard(address) => *address,
             LinkTarget::Soft(target) => return to.link_soft(&link.name, target, &lcpl).map(|()| None),
             LinkTarget::External { file, path } => {
-                let renamed = self.beside.renamed(file);
-                return to.link_external(&link.name, renamed.as_deref().unwrap_or(file), path, &lcpl).map(|()| None);
+                return to.link_external(&link.name, file, path, &lcpl).map(|()| None);
             }
             LinkTarget::Other(class) => {
                 return Err(Error::unsupported(format!("links of the user-defined class {class} cannot be copied")));
@@ -144,7 +131,7 @@ impl<'a> Copier<'a> {
                 let dataset = object.into_dataset()?;
                 let (space, dcpl) = (dataset.space()?.rebuilt()?, dataset.0.creation()?);
                 let datatype = dataset.datatype()?;
-                let dcpl = dcpl.rebuilt_for_dataset(&datatype, self.in_place, &|name| self.beside.renamed(name))?;
+                let dcpl = dcpl.rebuilt_for_dataset(&datatype, self.in_place)?;
                 drop(dataset);
                 let site = Site { group: to, name: &link.name, lcpl: &lcpl };
                 let datatype = self.target_type(&datatype)?;

@@ -10,7 +10,8 @@
 //! | `source`, `chunks`, `strings` | reading regions |
 //! | `pieces` | where values lie in the file's bytes, for checkpoints |
 //! | `sink` | writing chunks |
-//! | `copy`, `create`, `contents`, `beside` | copying what is not encoded anew |
+//! | `copy`, `create`, `contents` | copying what is not encoded anew |
+//! | `beside` | other files that a file names |
 //! | `build`, `dimensions`, `write_attribute` | netCDF-4 from the model of another format |
 //! | `filters` | names of registered filters |
 
@@ -35,6 +36,8 @@ mod walk;
 mod words;
 mod write_attribute;
 
+pub use beside::lost;
+pub(crate) use beside::other_files;
 pub use filters::{filter_name, filter_title, pipeline_words};
 pub(crate) use pieces::layout;
 pub use sink::{Hdf5Sink, SinkOptions};

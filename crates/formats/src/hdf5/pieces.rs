@@ -72,7 +72,7 @@ impl Visitor for Finder {
     }
 
     /// Of several names the first in the alphabet counts, whichever was linked first: it is the same for all ranks.
-    fn again(&mut self, path: &[u8], address: Address) -> Result<()> {
+    fn again(&mut self, path: &[u8], address: Address, _first: &[u8]) {
         let variable = self.known.get(&address).and_then(|&index| self.variables.get_mut(index));
         if let Some((stored, variable)) = variable {
             let name = shown_path(path);
@@ -81,7 +81,6 @@ impl Visitor for Finder {
                 *stored = path.to_vec();
             }
         }
-        Ok(())
     }
 }
 

@@ -87,10 +87,8 @@ impl Visitor for Scanner<'_> {
     }
 
     /// The model has one name for each.
-    fn again(&mut self, path: &[u8], address: Address) -> Result<()> {
-        let target = model::LinkTarget::Hard(shown_path(&self.paths.get(address)?));
-        self.add_link(path, target);
-        Ok(())
+    fn again(&mut self, path: &[u8], _address: Address, first: &[u8]) {
+        self.add_link(path, model::LinkTarget::Hard(shown_path(first)));
     }
 
     fn link(&mut self, path: &[u8], target: &LinkTarget) {

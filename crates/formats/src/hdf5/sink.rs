@@ -92,7 +92,7 @@ impl Hdf5Sink {
         }
         let modern = source.file().superblock_version()? >= 2;
         let file = self.file.insert(sys::File::create(temporary.path(), &fcpl, modern)?);
-        Copier::run(source, file, &self.path, storages, in_place)?;
+        Copier::run(source, file, storages, in_place)?;
         for label in labels {
             add_label(file, label).map_err(|error| error.at_variable(label.name()))?;
         }

@@ -1,6 +1,7 @@
 //! Follows the hard links of a file from the root group: every group and dataset, each once.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 
 use super::names::NON_COORDINATE;
 use super::sys::{Address, Dataset, File, Group, LinkTarget, ObjectKind};
@@ -15,8 +16,8 @@ pub(super) trait Visitor {
     /// A dataset. `group` is the number of the group that it was found in, in the order of [`Visitor::group`].
     fn dataset(&mut self, group: usize, path: &[u8], address: Address, dataset: &Dataset) -> Result<()>;
 
-    /// Another link to an object that was come to before.
-    fn again(&mut self, path: &[u8], address: Address) -> Result<()>;
+    /// Another link to an object that was come to before, by the path `first`.
+    fn again(&mut self, path: &[u8], address: Address, first: &[u8]);
 
     /// A link that does not lead to an object itself.
     fn link(&mut self, _path: &[u8], _target: &LinkTarget) {}
@@ -41,7 +42,7 @@ pub(super) fn shown_path(path: &[u8]) -> String {
 /// Shows `visitor` everything in `file`. Errors say at which object they happened.
 pub(super) fn walk(file: &File, visitor: &mut dyn Visitor) -> Result<()> {
     let root = file.root()?;
-    let mut seen = HashSet::from([root.0.address()?]);
+    let mut seen = HashMap::from([(root.0.address()?, b"/".to_vec())]);
     let mut queue = VecDeque::from([(b"/".to_vec(), root)]);
     let mut groups = 0;
     while let Some((path, group)) = queue.pop_front() {
@@ -53,9 +54,14 @@ pub(super) fn walk(file: &File, visitor: &mut dyn Visitor) -> Result<()> {
                 visitor.link(&child, &link.target);
                 continue;
             };
-            if !seen.insert(address) {
-                visitor.again(&child, address).map_err(place)?;
-                continue;
+            match seen.entry(address) {
+                Entry::Occupied(first) => {
+                    visitor.again(&child, address, first.get());
+                    continue;
+                }
+                Entry::Vacant(first) => {
+                    first.insert(child.clone());
+                }
             }
             let place = |error: Error| error.at_variable(&text(&child));
             let object = file.object_at(address).map_err(place)?;

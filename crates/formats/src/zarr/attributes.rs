@@ -54,20 +54,24 @@ fn of_type(dtype: DType, value: &AttributeValue) -> Option<AttributeValue> {
     let converted = elements.map(|element| {
         let bytes = element.to_vec();
         let one = AttributeValue::Numbers { dtype: *given, bytes, scalar: true };
-        let single = one.floats().first().copied().and_then(decimal_of_single).filter(|_| dtype == DType::F32);
         let named = Attribute { name: String::new(), value: one };
-        let bits = single.or_else(|| crate::fills::attribute_bits(dtype, &[named], "").first().copied())?;
+        let bits = match (dtype, given) {
+            (DType::F32, DType::F64) => single(named.value.floats().first().copied()?),
+            _ => crate::fills::attribute_bits(dtype, &[named], "").first().copied(),
+        }?;
         bits.to_le_bytes().get(..dtype.size()).map(<[u8]>::to_vec)
     });
     let bytes = converted.collect::<Option<Vec<_>>>()?.concat();
     Some(AttributeValue::Numbers { dtype, bytes, scalar: *scalar })
 }
 
-/// Bits of the single-precision number that is written as `float` in decimals: 0.1 stands for the nearest one.
-fn decimal_of_single(float: f64) -> Option<u64> {
+/// Bits of the single-precision number that `float` is, or that is written as `float` is in decimals: 0.1 stands for the
+/// nearest one.
+fn single(float: f64) -> Option<u64> {
     #[expect(clippy::cast_possible_truncation, reason = "compared with what it was made from")]
     let single = float as f32;
-    (single.to_string().parse() == Ok(float)).then(|| u64::from(single.to_bits()))
+    let is_same = f64::from(single).to_bits() == float.to_bits() || single.to_string().parse() == Ok(float);
+    is_same.then(|| u64::from(single.to_bits()))
 }
 
 /// A single value of the given type.

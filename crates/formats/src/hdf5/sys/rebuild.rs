@@ -220,23 +220,17 @@ impl Datatype {
 
 impl Plist {
     /// Dataset creation properties equal to these, with a layout that can be stored in the oldest form that serves.
-    /// `datatype` is that of the dataset. Values in external raw files stay there if `in_place`. `renamed` gives other
-    /// names for files that virtual datasets are mapped to.
-    pub(crate) fn rebuilt_for_dataset(
-        &self,
-        datatype: &Datatype,
-        in_place: bool,
-        renamed: &dyn Fn(&[u8]) -> Option<Vec<u8>>,
-    ) -> Result<Self> {
+    /// `datatype` is that of the dataset. Values in external raw files stay there if `in_place`.
+    pub(crate) fn rebuilt_for_dataset(&self, datatype: &Datatype, in_place: bool) -> Result<Self> {
         locked(|| {
             let what = "copy a dataset's properties";
             let layout = self.layout()?;
-            let new = Self::for_dataset()?;
-            if layout == DatasetLayout::Virtual && !self.copy_mappings(&new, renamed)? {
+            if layout == DatasetLayout::Virtual {
                 // Mappings of whole datasets that do not exist yet cannot be set again.
                 // SAFETY: the list is open.
                 return made(what, || unsafe { H5Pcopy(self.0.raw()) }).map(Self);
             }
+            let new = Self::for_dataset()?;
             match layout {
                 DatasetLayout::Chunked(chunk) => {
                     new.set_chunked(&chunk)?;
