@@ -48,8 +48,8 @@ pub trait Source: Send + Sync {
         0.0
     }
 
-    /// Names of the axes of a variable. There may be more than those of its dimensions: a name that stands for another length
-    /// elsewhere in the group is no dimension of the model.
+    /// Names of the axes of a variable. There may be more than those of its dimensions: a name that stands for another
+    /// length elsewhere in the group is no dimension of the model.
     fn axis_names(&self, variable: usize) -> Vec<Option<String>> {
         self.model().variables.get(variable).map_or_else(Vec::new, |variable| variable.dimensions.clone())
     }
