@@ -141,3 +141,11 @@ def made_copy(source: Path, folder: Path) -> Path:
     copy = folder / "copy.h5"
     copy.write_bytes(source.read_bytes())
     return copy
+
+
+def test_a_plan_that_has_no_place_leaves_no_output(knarr, source, out):
+    target = out / "a.h5"
+    (out / "a.h5.knarr.json").mkdir()
+    for force in ([], ["--force"]):
+        knarr.fails(UNWRITABLE, "repack", source, "-o", target, *force, names=("a.h5.knarr.json",))
+        assert [path.name for path in out.iterdir()] == ["a.h5.knarr.json"]

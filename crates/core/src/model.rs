@@ -321,6 +321,11 @@ impl Model {
     }
 }
 
+/// Characters that are not UTF-8 as text: each byte is one, as in Latin-1, which is what they mostly are.
+pub fn latin1(bytes: &[u8]) -> String {
+    bytes.iter().map(|&byte| char::from(byte)).collect()
+}
+
 fn no_variable(index: usize) -> Error {
     Error::internal(format!("there is no variable number {index}"))
 }

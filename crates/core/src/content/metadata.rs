@@ -10,7 +10,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::array::{DType, Endian};
-use crate::model::{Attribute, AttributeValue, ElementType, Group, Link, LinkTarget, Model, Variable};
+use crate::model::{Attribute, AttributeValue, ElementType, Group, Link, LinkTarget, Model, Variable, latin1};
 use crate::provenance::QUALITY_ATTRIBUTE;
 use crate::quantization::is_record;
 use crate::store::Source;
@@ -228,11 +228,6 @@ impl Findings {
             _ => a == b,
         }
     }
-}
-
-/// Characters that are not UTF-8 as text: each byte is one, as in Latin-1, which is what they mostly are.
-fn latin1(bytes: &[u8]) -> String {
-    bytes.iter().map(|&byte| char::from(byte)).collect()
 }
 
 /// Where a link of `file` leads: HDF5 looks for other files beside it.

@@ -5,7 +5,7 @@ use super::sys::{Attr, Class, Datatype, Extent, Object, locked};
 use super::words::{list_words, value_words};
 use knarr_core::array::{DType, Endian, swap_bytes};
 use knarr_core::error::Result;
-use knarr_core::model::{Attribute, AttributeValue};
+use knarr_core::model::{Attribute, AttributeValue, latin1};
 
 /// Attributes through which HDF5 and netCDF-4 keep dimensions and housekeeping: shown as dimensions, or not at all.
 const HIDDEN: [&str; 6] =
@@ -37,7 +37,7 @@ pub(super) fn visible_attributes(object: &Object, paths: &Paths<'_>) -> Result<V
 pub(super) fn text(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
-        Err(_) => bytes.iter().map(|&byte| char::from(byte)).collect(),
+        Err(_) => latin1(bytes),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{json, types};
 use knarr_core::array::DType;
-use knarr_core::model::{Attribute, AttributeValue};
+use knarr_core::model::{Attribute, AttributeValue, latin1};
 use knarr_core::{Error, Result};
 use serde_json::{Map, Value};
 
@@ -173,9 +173,7 @@ fn value_to_json(value: &AttributeValue) -> Result<Value> {
         AttributeValue::Text(text) => Ok(Value::from(text.as_str())),
         AttributeValue::Strings(items) => Ok(Value::from(items.clone())),
         // Characters that are not UTF-8: JSON has to be, so they are read as Latin-1, what old files mostly hold.
-        AttributeValue::Numbers { dtype: DType::Opaque(1), bytes, .. } => {
-            Ok(Value::from(bytes.iter().map(|&byte| char::from(byte)).collect::<String>()))
-        }
+        AttributeValue::Numbers { dtype: DType::Opaque(1), bytes, .. } => Ok(Value::from(latin1(bytes))),
         AttributeValue::Numbers { dtype, bytes, .. } if dtype.is_number() => {
             let mut items: Vec<Value> =
                 bytes.chunks_exact(dtype.size()).map(|element| number(*dtype, element)).collect();
