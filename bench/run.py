@@ -152,7 +152,8 @@ def run_model(options: argparse.Namespace, facts: dict[str, object]) -> None:
 
 
 def run_pipeline(options: argparse.Namespace, facts: dict[str, object]) -> None:
-    rows = pipeline.measure_pipeline(INPUTS / "real.nc", INPUTS / "pipeline.nc", options.threads, options.repeats)
+    paths = [INPUTS / f"{name}.nc" for name in ("real", "cmip", "sim")]
+    rows = pipeline.measure_pipeline(paths, INPUTS / "pipeline.nc", options.threads, options.repeats)
     print(header(facts))
     print(pipeline.table(rows))
     save("pipeline", rows, facts)

@@ -53,27 +53,41 @@ fn element_entropy(bands: &[&[u64]]) -> f64 {
     let mut sorted = bands.concat();
     sorted.sort_unstable();
     let count = sorted.len().max(1) as f64;
-    let bits = |group: &[u64]| {
-        let share = group.len() as f64 / count;
-        -share * share.log2()
+    // Most elements occur as often as the one before.
+    let mut last = (0, 0.0);
+    let mut bits = |group: &[u64]| {
+        if group.len() != last.0 {
+            let share = group.len() as f64 / count;
+            last = (group.len(), -share * share.log2());
+        }
+        last.1
     };
-    sorted.chunk_by(|a, b| a == b).map(bits).sum::<f64>().max(0.0)
+    sorted.chunk_by(|a, b| a == b).map(&mut bits).sum::<f64>().max(0.0)
 }
 
 /// What occurred before, by hash. Two things that share a slot forget each other.
-struct Seen(Vec<u32>);
+struct Seen {
+    slots: Vec<u32>,
+    /// Part of every tag: nothing is found again that occurred under another one.
+    salt: u32,
+}
 
 impl Seen {
     fn new() -> Self {
-        Self(vec![0; 1 << TABLE_BITS])
+        Self { slots: vec![0; 1 << TABLE_BITS], salt: 0 }
+    }
+
+    /// Nothing occurred yet. To clear the table would take longer than to look at a small sample.
+    fn forget(&mut self) {
+        self.salt = self.salt.wrapping_add(0x9E37_79B9);
     }
 
     /// True if `key` was the last of its slot; keeps it.
     #[expect(clippy::cast_possible_truncation, reason = "the middle bits of a hash, and a slot below the table's size")]
     fn again(&mut self, key: u64) -> bool {
         let hash = (key ^ 0xA5A5_A5A5).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let (slot, tag) = ((hash >> (64 - TABLE_BITS)) as usize, (hash >> 16) as u32);
-        self.0.get_mut(slot).is_some_and(|kept| std::mem::replace(kept, tag) == tag)
+        let (slot, tag) = ((hash >> (64 - TABLE_BITS)) as usize, (hash >> 16) as u32 ^ self.salt);
+        self.slots.get_mut(slot).is_some_and(|kept| std::mem::replace(kept, tag) == tag)
     }
 }
 
@@ -87,8 +101,9 @@ fn pair_repeats(bands: &[&[u64]]) -> usize {
 /// Positions of all byte planes at which [`MATCH`] bytes occur that occurred in that plane before.
 fn plane_matches(bands: &[&[u64]], size: usize) -> usize {
     let mut matches = 0;
+    let mut seen = Seen::new();
     for plane in 0..size {
-        let mut seen = Seen::new();
+        seen.forget();
         for band in bands {
             let mut last = 0u64;
             for (at, &word) in band.iter().enumerate() {

@@ -8,8 +8,9 @@ use std::thread::JoinHandle;
 
 use super::room::Room;
 
-/// Bytes after which the disk is asked again.
-const STEP: u64 = 16 << 20;
+/// Bytes after which the disk is asked again: what is left when the last chunk was written is waited for. A slow disk is
+/// asked less often.
+const STEP: u64 = 4 << 20;
 
 /// A thread that syncs one file now and then, and room for what the file will hold.
 #[derive(Debug)]

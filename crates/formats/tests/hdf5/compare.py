@@ -13,7 +13,7 @@ import numpy as np
 
 a_path, b_path, *flags = sys.argv[1:]
 storage_may_differ = "--storage-may-differ" in flags
-added = set(flags[flags.index("--added") + 1:]) if "--added" in flags else set()
+added = set(flags[flags.index("--added") + 1 :]) if "--added" in flags else set()
 problems = []
 seen = {}
 
@@ -40,8 +40,12 @@ def type_of(tid, file):
 
 def same_type(path, a, b):
     same(path, "class of type", a.get_class(), b.get_class())
-    same(path, "name of type", h5py.h5i.get_name(a) if a.committed() else None,
-         h5py.h5i.get_name(b) if b.committed() else None)
+    same(
+        path,
+        "name of type",
+        h5py.h5i.get_name(a) if a.committed() else None,
+        h5py.h5i.get_name(b) if b.committed() else None,
+    )
     same(path, "committed", a.committed(), b.committed())
     if not a.copy().equal(b.copy()):
         differ(path, "type", a, b)

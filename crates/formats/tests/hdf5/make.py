@@ -35,8 +35,16 @@ def netcdf():
         lat[:] = np.linspace(-90, 90, 33)
         lon = nc.createVariable("lon", "f4", ("lon",))
         lon[:] = np.linspace(0, 359, 57)
-        temperature = nc.createVariable("T", "f4", ("time", "lat", "lon"), zlib=True, complevel=5, shuffle=True,
-                              chunksizes=(3, 16, 20), fill_value=1e20)
+        temperature = nc.createVariable(
+            "T",
+            "f4",
+            ("time", "lat", "lon"),
+            zlib=True,
+            complevel=5,
+            shuffle=True,
+            chunksizes=(3, 16, 20),
+            fill_value=1e20,
+        )
         temperature.missing_value = np.float64(-999)
         temperature.long_name = "temperature"
         temperature[0:10] = np.ma.masked_where(rng.random((10, 33, 57)) < 0.1, field((10, 33, 57)))
@@ -107,8 +115,9 @@ def odd(name, libver, userblock=0, track=True):
         m[0] = (4, x.ref, "hello")
         vr = f.create_dataset("vlenrefs", shape=(2,), dtype=h5py.vlen_dtype(h5py.ref_dtype))
         vr[0] = np.array([x.ref, g.ref], dtype=h5py.ref_dtype)
-        strings = f.create_dataset("strings", shape=(100,), dtype=h5py.string_dtype(), chunks=(30,), compression="gzip",
-                                   maxshape=(None,))
+        strings = f.create_dataset(
+            "strings", shape=(100,), dtype=h5py.string_dtype(), chunks=(30,), compression="gzip", maxshape=(None,)
+        )
         strings[40:60] = [f"s{i}" * (i % 5) for i in range(20)]
         f.create_dataset("fixed", data=np.array([b"a", b"bcd", b""], "S6"), chunks=(2,))
         f.create_dataset("opaque", data=np.void(b"\1\2\3\4"))
@@ -145,11 +154,13 @@ def odd(name, libver, userblock=0, track=True):
         h5py.h5o.set_comment(f["zulu"].id, b"a comment")
         if libver == "latest":
             f.create_dataset("early", shape=(20, 20), chunks=(5, 5), dtype="f4")[0:5] = 1
-            fixed = f.create_dataset("growing", shape=(20, 20), maxshape=(None, 20), chunks=(5, 5), dtype="f4",
-                                     compression="gzip")
+            fixed = f.create_dataset(
+                "growing", shape=(20, 20), maxshape=(None, 20), chunks=(5, 5), dtype="f4", compression="gzip"
+            )
             fixed[...] = field((20, 20))
-            both = f.create_dataset("both", shape=(20, 21), maxshape=(None, None), chunks=(5, 5), dtype="f4",
-                                    compression="gzip")
+            both = f.create_dataset(
+                "both", shape=(20, 21), maxshape=(None, None), chunks=(5, 5), dtype="f4", compression="gzip"
+            )
             both[...] = field((20, 21))
             f.create_dataset("single", data=field((20, 20)), chunks=(20, 20), compression="gzip")
             edges = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -171,8 +182,12 @@ def odd(name, libver, userblock=0, track=True):
 def plugins():
     with h5py.File(folder / "plugins.h5", "w") as f:
         data = field((60, 70))
-        for n, c in [("zstd", hdf5plugin.Zstd(3)), ("blosc", hdf5plugin.Blosc()), ("lz4", hdf5plugin.LZ4()),
-                     ("bitshuffle", hdf5plugin.Bitshuffle())]:
+        for n, c in [
+            ("zstd", hdf5plugin.Zstd(3)),
+            ("blosc", hdf5plugin.Blosc()),
+            ("lz4", hdf5plugin.LZ4()),
+            ("bitshuffle", hdf5plugin.Bitshuffle()),
+        ]:
             f.create_dataset(n, data=data, chunks=(25, 70), **c)
     with h5py.File(folder / "plugin-strings.h5", "w") as f:
         f.create_dataset("words", data=["a", "bb"] * 50, dtype=h5py.string_dtype(), chunks=(25,), **hdf5plugin.Zstd())

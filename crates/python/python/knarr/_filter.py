@@ -38,9 +38,7 @@ def register() -> bool:
         return False
 
 
-def hdf5(
-    *, goal: str = "balanced", missing_value: float | None = None, **quality: Unpack[Quality]
-) -> dict[str, Any]:
+def hdf5(*, goal: str = "balanced", missing_value: float | None = None, **quality: Unpack[Quality]) -> dict[str, Any]:
     """Keyword arguments for ``h5py.Group.create_dataset`` that compress with Knarr's filter.
 
     Lossless unless a bound is stated (``max_abs_error``, ``max_range_error``, ``max_rel_error``, ``finest_abs_error``,
