@@ -60,6 +60,7 @@ check: setup
 	cargo fmt --all --check
 	cargo clippy --release --locked --workspace --all-targets --features knarr-core/testing -- -D warnings
 	ruff check .
+	ruff format --check .
 	tools/fuzz.sh 20
 
 bench: build python

@@ -57,9 +57,7 @@ def run(folder: Path, *command: object, environment: dict[str, str] | None = Non
         check=False,
     )
     if done.returncode != 0:
-        raise SystemExit(
-            f"{done.stdout[-5000:]}\n{command} failed in {folder}. Has bench/codes/setup.sh been run?"
-        )
+        raise SystemExit(f"{done.stdout[-5000:]}\n{command} failed in {folder}. Has bench/codes/setup.sh been run?")
 
 
 def on_ranks(ranks: int) -> list[str]:
@@ -201,16 +199,12 @@ def make(case: Case) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", help="names; all if none is given")
     wanted = parser.parse_args().cases
     unknown = set(wanted) - {case.name for case in CASES}
     if unknown:
-        raise SystemExit(
-            f"no case {', '.join(sorted(unknown))}; there are {', '.join(case.name for case in CASES)}"
-        )
+        raise SystemExit(f"no case {', '.join(sorted(unknown))}; there are {', '.join(case.name for case in CASES)}")
     for case in CASES:
         if not wanted or case.name in wanted:
             make(case)

@@ -134,9 +134,7 @@ def slabs(dataset: h5py.Dataset) -> list[np.ndarray]:
         chosen = np.linspace(0, len(indices) - 1, SLABS_OF_LARGE).round().astype(int)
         indices = [indices[at] for at in chosen]
     return [
-        np.ascontiguousarray(
-            values[tuple(slice(i * s, (i + 1) * s) for i, s in zip(index, shape, strict=True))]
-        )
+        np.ascontiguousarray(values[tuple(slice(i * s, (i + 1) * s) for i, s in zip(index, shape, strict=True))])
         for index in indices
     ]
 
@@ -181,9 +179,7 @@ def table(pool: dict[str, dict[str, float]], others: dict[str, dict[str, float]]
 
     Nearly constant variables are left out: their ratios, in the hundreds, would decide the means.
     """
-    left_out = [
-        name for name, ratios in pool.items() if ratios["shuffle | deflate:5"] > NEARLY_CONSTANT_RATIO
-    ]
+    left_out = [name for name, ratios in pool.items() if ratios["shuffle | deflate:5"] > NEARLY_CONSTANT_RATIO]
     pool = {name: ratios for name, ratios in pool.items() if name not in left_out}
     lines = ["| chain | geometric mean ratio | variables it is best for |", "|---|---:|---:|"]
     best = {name: max(ratios, key=ratios.__getitem__) for name, ratios in pool.items()}

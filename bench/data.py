@@ -62,24 +62,18 @@ def tiles(values: np.ndarray, count: int) -> Iterator[np.ndarray]:
         yield np.roll(values, ROLL * k, axis=-1)
 
 
-def write_tiled(
-    path: Path, title: str, variables: list[tuple[str, RealVariable, int]], **attributes: str
-) -> None:
+def write_tiled(path: Path, title: str, variables: list[tuple[str, RealVariable, int]], **attributes: str) -> None:
     with InputFile(path, title) as output:
         for name, value in attributes.items():
             output.dataset.setncattr(name, value)
         for name, variable, count in variables:
             values = variable.values
             shape = (len(values) * count, *values.shape[1:])
-            output.add_series(
-                name, tiles(values, count), shape, values.dtype, variable.fill, period=len(values)
-            )
+            output.add_series(name, tiles(values, count), shape, values.dtype, variable.fill, period=len(values))
 
 
 def write_real(path: Path, by_name: dict[str, RealVariable]) -> None:
-    series = [
-        (name, by_name[name], max(1, round(SERIES_BYTES / by_name[name].values.nbytes))) for name in SERIES
-    ]
+    series = [(name, by_name[name], max(1, round(SERIES_BYTES / by_name[name].values.nbytes))) for name in SERIES]
     write_tiled(path, "Real variables tiled over time", series)
 
 
@@ -179,8 +173,6 @@ def write_inputs(large: int | None = None) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--large", type=int, metavar="BYTES", help="also write large.h5 of this size")
     write_inputs(parser.parse_args().large)

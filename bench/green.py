@@ -193,9 +193,7 @@ def verdict(rows: list[Row]) -> str:
     by_name = {row.contender: row for row in rows}
     fixed = [row for row in rows if not row.contender.startswith("knarr")]
     balanced, ratio, energy = (by_name[f"knarr {goal}"] for goal in ("balanced", "ratio", "energy"))
-    beaten_by = [
-        row.contender for row in fixed if row.ratio > balanced.ratio and row.write_s < balanced.write_s
-    ]
+    beaten_by = [row.contender for row in fixed if row.ratio > balanced.ratio and row.write_s < balanced.write_s]
     front = "on or above the front of the fixed filters" if not beaten_by else f"behind {', '.join(beaten_by)}"
     best = max(fixed, key=lambda row: row.ratio)
     slow, lz4 = by_name["zstd-22"], by_name["lz4"]
@@ -204,4 +202,3 @@ def verdict(rows: list[Row]) -> str:
         f" ({best.contender}) at {slow.write_s / ratio.write_s:.1f} times the speed of zstd-22; energy takes"
         f" {energy.energy_j:.1f} J for {energy.ratio:.2f} against {lz4.energy_j:.1f} J for {lz4.ratio:.2f} (lz4)"
     )
-

@@ -1,8 +1,8 @@
 """Three families of arrays in the spirit of the data of the green compression paper (its table II).
 
-    ECOHAM      3-D ecosystem of a shelf sea over time: doubles, most cells land or below the sea floor
-    PETRA III   tomography: stacks of 16-bit detector frames
-    ECHAM       atmospheric fields, float and double: real variables of other models (ECHAM's own are not to be had)
+ECOHAM      3-D ecosystem of a shelf sea over time: doubles, most cells land or below the sea floor
+PETRA III   tomography: stacks of 16-bit detector frames
+ECHAM       atmospheric fields, float and double: real variables of other models (ECHAM's own are not to be had)
 """
 
 from __future__ import annotations

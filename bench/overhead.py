@@ -65,9 +65,7 @@ def compare(commands: dict[str, list], folder: Path, files: int) -> list[dict]:
     for _ in range(ROUNDS[files]):
         for kind, command in commands.items():
             begin = time.perf_counter()
-            done = subprocess.run(
-                [*command, str(files)], cwd=folder, capture_output=True, text=True, check=True
-            )
+            done = subprocess.run([*command, str(files)], cwd=folder, capture_output=True, text=True, check=True)
             wall[kind].append(time.perf_counter() - begin)
             used[kind].append(float(done.stdout))
     rows = []

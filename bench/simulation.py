@@ -11,9 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 
-def turbulence(
-    shape: tuple[int, ...], steps: int, slope: float, seed: int, dtype: str
-) -> Iterator[np.ndarray]:
+def turbulence(shape: tuple[int, ...], steps: int, slope: float, seed: int, dtype: str) -> Iterator[np.ndarray]:
     """`steps` snapshots of a random-phase field with energy spectrum k**slope, unit variance.
 
     Each mode turns with a frequency that grows as k**(2/3), as eddies of an inertial range do, so

@@ -1,6 +1,6 @@
 """Files and stores that other writers make, as first inputs of the targets `csv`, `file` and `zarr`.
 
-    seeds.py DIRECTORY        makes DIRECTORY/csv, DIRECTORY/file and DIRECTORY/zarr
+seeds.py DIRECTORY        makes DIRECTORY/csv, DIRECTORY/file and DIRECTORY/zarr
 """
 
 import itertools
@@ -35,8 +35,11 @@ def zarr_seed(directory, version, dtype, shape, **options):
         metadata = (pathlib.Path(store) / name).read_bytes()
         # Short: what the fuzzer changes should be of account.
         metadata = json.dumps(json.loads(metadata), separators=(",", ":")).encode()
-        chunk = next(p for p in sorted(pathlib.Path(store).rglob("*")) if p.is_file() and p.suffix != ".json"
-                     and not p.name.startswith("."))
+        chunk = next(
+            p
+            for p in sorted(pathlib.Path(store).rglob("*"))
+            if p.is_file() and p.suffix != ".json" and not p.name.startswith(".")
+        )
         # Names of first chunks: as the target `zarr` counts them.
         rank = len(shape) - 1 if version == 2 else len(shape)
         head = struct.pack(">BH", (version - 2) | rank << 1, len(metadata))
@@ -46,7 +49,7 @@ def zarr_seed(directory, version, dtype, shape, **options):
 # With the first byte that the target `csv` reads: 0 for .csv, 1 for .tsv, 2 for .txt.
 TABLES = {
     "named": b"\0time,t2m,count\n0,271.35,-3\n1,-1e-3,4\n2,nan,18446744073709551615\n",
-    "quoted": b"\0\"a, b\";\"c\"\r\n1,5;2\r\n;3e300\r\n",
+    "quoted": b'\0"a, b";"c"\r\n1,5;2\r\n;3e300\r\n',
     "tabs": b"\1x\ty\n1\t2.5\n3\t4\n",
     "spaces": b"\2# comment\n  1.0   2.0 3\n -4 5 inf\n",
     "marked": b"\0\xef\xbb\xbfa,b\n1,2\n",

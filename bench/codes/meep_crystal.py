@@ -18,16 +18,12 @@ holes = [
     for row in rows
     if row
 ]
-slab = mp.Block(
-    center=mp.Vector3(), size=mp.Vector3(mp.inf, mp.inf, size / 4), material=mp.Medium(epsilon=12)
-)
+slab = mp.Block(center=mp.Vector3(), size=mp.Vector3(mp.inf, mp.inf, size / 4), material=mp.Medium(epsilon=12))
 simulation = mp.Simulation(
     cell_size=mp.Vector3(size, size, size),
     geometry=[slab, *holes],
     boundary_layers=[mp.PML(1.0)],
-    sources=[
-        mp.Source(mp.GaussianSource(0.25, fwidth=0.2), component=mp.Ey, center=mp.Vector3(-0.3 * size, 0, 0))
-    ],
+    sources=[mp.Source(mp.GaussianSource(0.25, fwidth=0.2), component=mp.Ey, center=mp.Vector3(-0.3 * size, 0, 0))],
     resolution=RESOLUTION,
     eps_averaging=False,
 )

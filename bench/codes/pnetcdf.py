@@ -27,14 +27,8 @@ def write(path, variables):
             if key not in dimensions:
                 dimensions[key] = ctypes.c_int()
                 label = f"{key[0]}_{key[1]}".encode()
-                check(
-                    LIBRARY.ncmpi_def_dim(
-                        file, label, ctypes.c_longlong(key[1]), ctypes.byref(dimensions[key])
-                    )
-                )
-        order = (ctypes.c_int * len(dims))(
-            *(dimensions[key].value for key in zip(dims, values.shape, strict=True))
-        )
+                check(LIBRARY.ncmpi_def_dim(file, label, ctypes.c_longlong(key[1]), ctypes.byref(dimensions[key])))
+        order = (ctypes.c_int * len(dims))(*(dimensions[key].value for key in zip(dims, values.shape, strict=True)))
         ids[name] = ctypes.c_int()
         check(LIBRARY.ncmpi_def_var(file, name.encode(), NC_FLOAT, len(dims), order, ctypes.byref(ids[name])))
     check(LIBRARY.ncmpi_enddef(file))

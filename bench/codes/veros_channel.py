@@ -54,10 +54,7 @@ class FineChannel(ACCSetup):
 def restart_variables(state):
     """Name to dimensions and values of all that Veros puts into a restart file."""
     wanted = {name: meta for name, meta in state.var_meta.items() if meta.write_to_restart and meta.active}
-    return {
-        name: (tuple(meta.dims or ()), np.asarray(getattr(state.variables, name)))
-        for name, meta in wanted.items()
-    }
+    return {name: (tuple(meta.dims or ()), np.asarray(getattr(state.variables, name))) for name, meta in wanted.items()}
 
 
 def part(dims, rank):
@@ -67,9 +64,7 @@ def part(dims, rank):
     index = []
     for dim in dims:
         axis = dim[0] if dim in ("xt", "xu", "yt", "yu") else None
-        index.append(
-            slice(at[axis] * cells[axis], (at[axis] + 1) * cells[axis] + 2 * GHOSTS) if axis else slice(None)
-        )
+        index.append(slice(at[axis] * cells[axis], (at[axis] + 1) * cells[axis] + 2 * GHOSTS) if axis else slice(None))
     return tuple(index)
 
 

@@ -63,9 +63,7 @@ class Knarr:
     def __init__(self, **variables: str):
         self.environment = {**os.environ, "HDF5_PLUGIN_PATH": hdf5plugin.PLUGIN_PATH, **variables}
 
-    def __call__(
-        self, *arguments: object, ok: bool = True, **how: object
-    ) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *arguments: object, ok: bool = True, **how: object) -> subprocess.CompletedProcess[str]:
         """Runs `knarr ARGUMENTS`; with `ok` a failure fails the test and shows what was printed."""
         done = subprocess.run(
             [KNARR, *map(str, arguments)],
@@ -91,9 +89,7 @@ class Knarr:
     def fails(self, exit_code: int, *arguments: object, names: tuple[object, ...] = (), **how: object) -> str:
         """Expects the exit code and that the message holds each of `names`; returns the message."""
         done = self(*arguments, ok=False, **how)
-        assert done.returncode == exit_code, (
-            f"{done.args}\nexit {done.returncode}\n{done.stdout}\n{done.stderr}"
-        )
+        assert done.returncode == exit_code, f"{done.args}\nexit {done.returncode}\n{done.stdout}\n{done.stderr}"
         for name in names:
             assert str(name) in done.stderr, f"message does not name {name!r}:\n{done.stderr}"
         assert "panicked" not in done.stderr

@@ -38,8 +38,7 @@ LOSSLESS: dict[str, dict[str, object]] = {
     },
     "blosc_bitshuffle": dict(hdf5plugin.Blosc(cname="lz4", shuffle=hdf5plugin.Blosc.BITSHUFFLE)),
     **{
-        f"blosc2_{codec}": dict(hdf5plugin.Blosc2(cname=codec))
-        for codec in ("blosclz", "lz4", "lz4hc", "zlib", "zstd")
+        f"blosc2_{codec}": dict(hdf5plugin.Blosc2(cname=codec)) for codec in ("blosclz", "lz4", "lz4hc", "zlib", "zstd")
     },
     "blosc2_delta": dict(hdf5plugin.Blosc2(cname="zstd", filters=hdf5plugin.Blosc2.DELTA)),
     "zfp_reversible": dict(hdf5plugin.Zfp(reversible=True)),
@@ -73,9 +72,7 @@ def _write(path: Path, filters: dict[str, object], *, floats: bool, specials: bo
             file.create_dataset("u2", data=integers((45, 60), "u2") % 4096, chunks=(45, 60), **filters)
         if floats and specials and "zfp_reversible" not in path.name:
             file.create_dataset("i2", data=integers(SHAPE, "i2"), chunks=CHUNKS, **filters)
-            file.create_dataset(
-                "big_endian_i4", data=integers(SHAPE, "i4").astype(">i4"), chunks=CHUNKS, **filters
-            )
+            file.create_dataset("big_endian_i4", data=integers(SHAPE, "i4").astype(">i4"), chunks=CHUNKS, **filters)
 
 
 def _register(name: str, filters: dict[str, object], *, floats: bool, specials: bool) -> None:
@@ -103,9 +100,7 @@ def nbit(path: Path) -> None:
         properties.set_filter(h5z.FILTER_NBIT, h5z.FLAG_MANDATORY)
         kind = h5t.STD_I32LE.copy()
         kind.set_precision(17)
-        dataset = h5py.h5d.create(
-            file.id, b"seventeen_bits", kind, h5s.create_simple((45, 50)), dcpl=properties
-        )
+        dataset = h5py.h5d.create(file.id, b"seventeen_bits", kind, h5s.create_simple((45, 50)), dcpl=properties)
         values = integers((45, 50), "i2").astype("i4")
         dataset.write(h5s.ALL, h5s.ALL, values, h5t.NATIVE_INT32)
 
@@ -113,9 +108,7 @@ def nbit(path: Path) -> None:
 def skipped_filters(path: Path) -> None:
     """Chunks whose filter mask says that a filter was left out, beside chunks that have all."""
     with h5py.File(path, "w") as file:
-        dataset = file.create_dataset(
-            "f4", (4, 1000), "f4", chunks=(1, 1000), compression="gzip", shuffle=True
-        )
+        dataset = file.create_dataset("f4", (4, 1000), "f4", chunks=(1, 1000), compression="gzip", shuffle=True)
         dataset[...] = smooth_field((4, 1000))
         raw = smooth_field((1000,), seed=9)
         dataset.id.write_direct_chunk((2, 0), raw.tobytes(), filter_mask=0b11)
@@ -149,9 +142,7 @@ def write_unknown_filter(path: Path) -> None:
         properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         properties.set_chunk((10, 10))
         properties.set_filter(UNKNOWN_FILTER_ID, h5z.FLAG_OPTIONAL, (1, 2))
-        dataset = h5py.h5d.create(
-            file.id, b"locked", h5t.IEEE_F32LE, h5s.create_simple((10, 10)), dcpl=properties
-        )
+        dataset = h5py.h5d.create(file.id, b"locked", h5t.IEEE_F32LE, h5s.create_simple((10, 10)), dcpl=properties)
         dataset.write_direct_chunk((0, 0), b"coded by an unknown filter", 0)
 
 

@@ -29,14 +29,10 @@ def number_types(path: Path) -> None:
         for order in "<>":
             for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"):
                 values = integers((37, 11), kind).astype(order + kind)
-                file.create_dataset(
-                    f"{'big' if order == '>' else 'little'}_{kind}", data=values, chunks=(16, 11)
-                )
+                file.create_dataset(f"{'big' if order == '>' else 'little'}_{kind}", data=values, chunks=(16, 11))
             for kind in ("f4", "f8"):
                 values = field_with_specials((37, 11), kind).astype(order + kind)
-                file.create_dataset(
-                    f"{'big' if order == '>' else 'little'}_{kind}", data=values, chunks=(10, 4)
-                )
+                file.create_dataset(f"{'big' if order == '>' else 'little'}_{kind}", data=values, chunks=(10, 4))
         file["half"] = smooth_field((5, 7)).astype("f2")
         file["complex"] = (smooth_field((5, 7)) + 1j).astype("c8")
         file["boolean"] = np.arange(20) % 3 == 0
@@ -51,9 +47,9 @@ def special_values(path: Path) -> None:
             file[f"all_nan_{kind}"] = np.full((40, 40), np.nan, kind)
             file[f"all_infinite_{kind}"] = np.full((40, 40), -np.inf, kind)
             file[f"negative_zero_{kind}"] = np.full((40, 40), -0.0, kind)
-            file[f"subnormal_{kind}"] = (
-                np.arange(1600, dtype=kind) * np.finfo(kind).smallest_subnormal
-            ).reshape(40, 40)
+            file[f"subnormal_{kind}"] = (np.arange(1600, dtype=kind) * np.finfo(kind).smallest_subnormal).reshape(
+                40, 40
+            )
         masked = field_with_specials((60, 50))
         file.create_dataset("fill_1e20", data=masked, chunks=(32, 32), fillvalue=np.float32(1e20))
         file.create_dataset("fill_nan", data=masked, chunks=(32, 32), fillvalue=np.float32(np.nan))
@@ -75,9 +71,7 @@ def chunk_edges(path: Path) -> None:
         file.create_dataset("never_written", (100, 100), "i2", chunks=(10, 100), fillvalue=9)
         many = file.create_dataset("thousand_chunks", (1000, 8), "i4", chunks=(1, 8))
         many[...] = integers((1000, 8), "i4")
-        file.create_dataset(
-            "eight_axes", data=smooth_field((2, 3, 1, 2, 2, 1, 3, 2)), chunks=(1, 3, 1, 2, 1, 1, 3, 2)
-        )
+        file.create_dataset("eight_axes", data=smooth_field((2, 3, 1, 2, 2, 1, 3, 2)), chunks=(1, 3, 1, 2, 1, 1, 3, 2))
         grown = file.create_dataset(
             "grown_and_shrunk", data=smooth_field((50, 20)), chunks=(8, 20), maxshape=(None, 20)
         )

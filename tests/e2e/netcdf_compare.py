@@ -29,9 +29,7 @@ def _compare_groups(path: str, left: netCDF4.Group, right: netCDF4.Group) -> lis
             found.append(f"{what}: {before!r} became {after!r}"[:400])
 
     def dimensions(group: netCDF4.Group) -> list[tuple]:
-        return [
-            (name, len(dimension), dimension.isunlimited()) for name, dimension in group.dimensions.items()
-        ]
+        return [(name, len(dimension), dimension.isunlimited()) for name, dimension in group.dimensions.items()]
 
     def types(group: netCDF4.Group) -> list[tuple]:
         compounds = [(name, str(kind.dtype)) for name, kind in group.cmptypes.items()]

@@ -107,9 +107,7 @@ def all_types(path: Path) -> None:
         dataset.createDimension("text", 4)
         for kind in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"):
             for endian in ("little", "big"):
-                variable = add(
-                    dataset, f"{kind}_{endian}", integers((9, 11), kind), ("y", "x"), endian=endian
-                )
+                variable = add(dataset, f"{kind}_{endian}", integers((9, 11), kind), ("y", "x"), endian=endian)
                 variable.limits = np.array([0, 1], kind)
         for kind in ("f4", "f8"):
             for endian in ("little", "big"):

@@ -11,9 +11,7 @@ from pathlib import Path
 import h5py
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-FOLDER = Path(
-    os.environ.get("KNARR_PLUGINS", REPOSITORY / "target" / "release" / "hdf5-plugins")
-).resolve()
+FOLDER = Path(os.environ.get("KNARR_PLUGINS", REPOSITORY / "target" / "release" / "hdf5-plugins")).resolve()
 ID = 45223
 GOALS = {"balanced": 0, "speed": 1, "ratio": 2, "archive": 3, "energy": 4}
 ENVIRONMENT = {**os.environ, "HDF5_PLUGIN_PATH": str(FOLDER)}

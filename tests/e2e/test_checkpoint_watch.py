@@ -102,9 +102,7 @@ class Watch:
     def restored(self, step: int) -> dict[str, bytes]:
         target = self.folder / f"restored-{step}-{time.monotonic_ns()}"
         self.knarr("checkpoint", "restore", self.set(step), "-d", target)
-        return {
-            str(path.relative_to(target)): path.read_bytes() for path in target.rglob("*") if path.is_file()
-        }
+        return {str(path.relative_to(target)): path.read_bytes() for path in target.rglob("*") if path.is_file()}
 
     def names(self) -> list[str]:
         return sets_in(self.sets)

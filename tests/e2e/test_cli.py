@@ -166,8 +166,7 @@ def test_what_readers_need_counts_variables_that_are_copied(knarr, tmp_path, out
 def test_equal_input_gives_equal_choice(knarr, made):
     path = made("netcdf", "climate_history")
     answers = [
-        knarr.json("repack", path, "-o", path.with_name("x.nc"), "--dry-run", "--jobs", jobs)
-        for jobs in (1, 2, 2)
+        knarr.json("repack", path, "-o", path.with_name("x.nc"), "--dry-run", "--jobs", jobs) for jobs in (1, 2, 2)
     ]
     chains = [json.dumps([v for k, v in sorted(_strings(answer)) if "chain" in k]) for answer in answers]
     assert len(set(chains)) == 1
@@ -183,9 +182,7 @@ def _strings(node: object, key: str = "") -> list[tuple[str, str]]:
 
 
 def test_a_closed_pipe_ends_quietly(knarr, made):
-    command = (
-        f"'{KNARR}' inspect '{made('hdf5', 'newest_format')}' | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"
-    )
+    command = f"'{KNARR}' inspect '{made('hdf5', 'newest_format')}' | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=knarr.environment)
     assert "panicked" not in done.stderr
     assert done.returncode in (0, 141, -signal.SIGPIPE)

@@ -63,9 +63,7 @@ def _follow(knarr, folder: Path, blocks: list[str]) -> int:
     for line in lines:
         program, *arguments = shlex.split(line.removeprefix("$ "))
         program = KNARR if program == "knarr" else program
-        done = subprocess.run(
-            [program, *arguments], cwd=folder, env=knarr.environment, capture_output=True, text=True
-        )
+        done = subprocess.run([program, *arguments], cwd=folder, env=knarr.environment, capture_output=True, text=True)
         assert done.returncode == 0, f"{line}\n{done.stderr}"
     return len(lines)
 

@@ -24,9 +24,7 @@ def source(made):
 
 
 def test_absent_input(knarr, tmp_path, out):
-    knarr.fails(
-        UNREADABLE, "repack", tmp_path / "absent.nc", "-o", out / "a.nc", names=("absent.nc", "o such file")
-    )
+    knarr.fails(UNREADABLE, "repack", tmp_path / "absent.nc", "-o", out / "a.nc", names=("absent.nc", "o such file"))
     assert not list(out.iterdir())
 
 
@@ -35,9 +33,7 @@ def test_absent_input_of_reading_commands(knarr, tmp_path, command):
     knarr.fails(UNREADABLE, command, tmp_path / "absent.nc", names=("absent.nc",))
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"\x89HDF\r\n\x1a\n", b"CDF\x01", b"CDF\x09" + bytes(100), b"text\n" * 500]
-)
+@pytest.mark.parametrize("content", [b"", b"\x89HDF\r\n\x1a\n", b"CDF\x01", b"CDF\x09" + bytes(100), b"text\n" * 500])
 def test_not_a_data_file(knarr, tmp_path, out, content):
     path = tmp_path / "broken.nc"
     path.write_bytes(content)
@@ -182,17 +178,13 @@ def test_bad_option(knarr, source, out, options):
 @pytest.mark.parametrize("option", ["--chain", "--max-abs-error", "--chunks"])
 def test_unknown_variable_in_an_option(knarr, source, out, option):
     value = {"--chain": "zstd:3", "--max-abs-error": "0.1", "--chunks": "4x4"}[option]
-    message = knarr.fails(
-        USAGE, "repack", source, "-o", out / "a.h5", option, f"nosuch={value}", names=("nosuch",)
-    )
+    message = knarr.fails(USAGE, "repack", source, "-o", out / "a.h5", option, f"nosuch={value}", names=("nosuch",))
     assert "fill_1e20" in message, "the message lists the variables there are"
     assert not list(out.iterdir())
 
 
 def test_chunks_of_the_wrong_rank(knarr, source, out):
-    message = knarr.fails(
-        USAGE, "repack", source, "-o", out / "a.h5", "--chunks", "fill_1e20=8", names=("fill_1e20",)
-    )
+    message = knarr.fails(USAGE, "repack", source, "-o", out / "a.h5", "--chunks", "fill_1e20=8", names=("fill_1e20",))
     assert "2" in message
     assert not list(out.iterdir())
 

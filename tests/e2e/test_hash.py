@@ -17,9 +17,7 @@ import zarr_inputs
 from values import smooth_field
 
 
-@pytest.mark.parametrize(
-    "name", ["number_types", "special_values", "chunk_edges", "layouts", "user_types", "links"]
-)
+@pytest.mark.parametrize("name", ["number_types", "special_values", "chunk_edges", "layouts", "user_types", "links"])
 def test_hash_survives_repack_of_hdf5(knarr, made, out, name):
     assert name in hdf5_inputs.INPUTS
     source = made("hdf5", name)

@@ -90,9 +90,7 @@ def test_tools_of_hdf5_1_10_see_the_same(knarr, made, out, name):
         assert headers(target) == headers(source)
     # h5diff 1.10.8 crashes on region references of two files, and takes minutes for 2.5 GiB.
     if name not in {"sparse_beyond_2_gib", "references", "links"}:
-        compared = subprocess.run(
-            ["h5diff", source, target], cwd=source.parent, capture_output=True, text=True
-        )
+        compared = subprocess.run(["h5diff", source, target], cwd=source.parent, capture_output=True, text=True)
         assert compared.returncode == 0, compared.stdout + compared.stderr
 
 
@@ -147,9 +145,7 @@ def test_same_bytes_for_any_number_of_jobs(knarr, made, out, jobs):
     knarr.repack(source, many, "--jobs", jobs)
     with h5py.File(one) as a, h5py.File(many) as b:
         for name in a:
-            assert (
-                a[name].id.get_create_plist().get_nfilters() == b[name].id.get_create_plist().get_nfilters()
-            )
+            assert a[name].id.get_create_plist().get_nfilters() == b[name].id.get_create_plist().get_nfilters()
             for index in range(a[name].id.get_num_chunks()):
                 place = a[name].id.get_chunk_info(index).chunk_offset
                 assert a[name].id.read_direct_chunk(place) == b[name].id.read_direct_chunk(place)

@@ -43,8 +43,7 @@ def test_ncdump_prints_the_same_values(knarr, made, out, name):
     source = made("netcdf", name)
     target = knarr.repack(source, out / source.name, "--portable", "core")
     dumps = [
-        subprocess.run(["ncdump", "-p", "9,17", path], capture_output=True, text=True)
-        for path in (source, target)
+        subprocess.run(["ncdump", "-p", "9,17", path], capture_output=True, text=True) for path in (source, target)
     ]
     assert all(dump.returncode == 0 for dump in dumps), dumps[1].stderr
     assert dumps[0].stdout == dumps[1].stdout.replace(target.stem, source.stem, 1)
@@ -57,9 +56,7 @@ def test_classic_becomes_netcdf4_that_can_grow(knarr, made, out, name):
         assert dataset.data_model.startswith("NETCDF4")
         assert dataset.dimensions["time"].isunlimited()
         length = len(dataset.dimensions["time"])
-        growing = next(
-            v for v in dataset.variables.values() if v.dimensions[:1] == ("time",) and v.dtype != "S1"
-        )
+        growing = next(v for v in dataset.variables.values() if v.dimensions[:1] == ("time",) and v.dtype != "S1")
         growing[length] = 1
     with netCDF4.Dataset(target) as dataset:
         assert len(dataset.dimensions["time"]) == length + 1

@@ -30,9 +30,7 @@ def test_a_report_is_never_put_in_place_of_an_input_an_output_or_a_plan(knarr, s
         (out / "." / "a.h5", "an output"),
         (out / "a.h5.knarr.json", "a plan"),
     ):
-        knarr.fails(
-            USAGE, "repack", copy, "-o", out / "a.h5", "--report", report, *force, names=("--report", what)
-        )
+        knarr.fails(USAGE, "repack", copy, "-o", out / "a.h5", "--report", report, *force, names=("--report", what))
         assert copy.read_bytes() == source.read_bytes()
         assert not list(out.iterdir())
 
@@ -45,9 +43,7 @@ def test_a_report_replaces_an_earlier_one_and_nothing_else(knarr, source, out):
     assert "<!-- old -->" not in report.read_text()
     thesis = out / "thesis.html"
     thesis.write_text("<!DOCTYPE html>\n<html><body>years of work</body></html>")
-    knarr.fails(
-        UNWRITABLE, "repack", source, "-o", out / "c.h5", "--report", thesis, names=("thesis.html", "--force")
-    )
+    knarr.fails(UNWRITABLE, "repack", source, "-o", out / "c.h5", "--report", thesis, names=("thesis.html", "--force"))
     assert "years of work" in thesis.read_text() and not (out / "c.h5").exists()
     knarr("repack", source, "-o", out / "c.h5", "--report", thesis, "--force")
     assert "<svg" in thesis.read_text()

@@ -151,6 +151,7 @@ def test_relative_bounds(tmp_path: Path, field: np.ndarray) -> None:
 def test_what_cannot_be_served_is_an_hdf5_error_with_its_reason(tmp_path: Path, field: np.ndarray) -> None:
     wish = filtered(abs_error=0.1)
     with h5py.File(tmp_path / "a.h5", "w") as file:
+
         def refused(data: np.ndarray, reason: str, **how: object) -> None:
             with pytest.raises(Exception, match=reason):
                 file.create_dataset("x", data=data, chunks=True, **how)

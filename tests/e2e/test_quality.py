@@ -63,9 +63,7 @@ def ordinary(values: np.ndarray) -> np.ndarray:
 
 def assert_specials_exact(before: np.ndarray, after: np.ndarray, name: str) -> None:
     special = ~ordinary(before)
-    assert before[special].tobytes() == after[special].tobytes(), (
-        f"{name}: a NaN, infinity or fill value changed"
-    )
+    assert before[special].tobytes() == after[special].tobytes(), f"{name}: a NaN, infinity or fill value changed"
     assert np.isfinite(after[~special]).all(), f"{name}: an ordinary value became special"
 
 
@@ -78,9 +76,7 @@ def worst_excess(before: np.ndarray, after: np.ndarray, allowed: np.ndarray | fl
     return float(np.max(error - limit, initial=-np.inf))
 
 
-def require_bound(
-    source: Path, target: Path, allowed: Callable[[np.ndarray], np.ndarray | np.longdouble]
-) -> None:
+def require_bound(source: Path, target: Path, allowed: Callable[[np.ndarray], np.ndarray | np.longdouble]) -> None:
     """`allowed` gives the largest permitted error, for all elements or each; specials are exact."""
     before, after = read(source), read(target)
     for name, values in before.items():
@@ -118,9 +114,7 @@ def test_range_bound(knarr, source, out, bound):
 def test_significant_bits(knarr, source, out, count):
     """n bits of the mantissa: an error of at most 2**-n of the value."""
     target = knarr.repack(source, out / "a.nc", "--significant-bits", count)
-    require_bound(
-        source, target, lambda values: np.abs(values.astype(np.longdouble)) * np.longdouble(2.0) ** -count
-    )
+    require_bound(source, target, lambda values: np.abs(values.astype(np.longdouble)) * np.longdouble(2.0) ** -count)
 
 
 @pytest.mark.parametrize("count", [1, 3, 6])
@@ -250,9 +244,7 @@ def test_lossy_results_say_what_was_done(knarr, source, out):
     target = knarr.repack(source, out / "a.nc", "--max-abs-error", "near_zero=0.1")
     with netCDF4.Dataset(target) as dataset:
         assert "knarr" in dataset.history
-        text = " ".join(
-            f"{name}={dataset['near_zero'].getncattr(name)}" for name in dataset["near_zero"].ncattrs()
-        )
+        text = " ".join(f"{name}={dataset['near_zero'].getncattr(name)}" for name in dataset["near_zero"].ncattrs())
         assert "0.1" in text and "knarr" in text.lower()
         assert not any("knarr" in name for name in dataset["wide"].ncattrs())
 
@@ -278,9 +270,7 @@ def test_a_senseless_bound_is_refused(knarr, source, out, bound):
 
 
 def test_a_bound_on_integers_only_is_refused(knarr, source, out):
-    message = knarr.fails(
-        5, "repack", source, "-o", out / "a.nc", "--max-rel-error", "count=0.1", names=("count",)
-    )
+    message = knarr.fails(5, "repack", source, "-o", out / "a.nc", "--max-rel-error", "count=0.1", names=("count",))
     assert "i4" in message or "int" in message
 
 

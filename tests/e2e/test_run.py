@@ -375,9 +375,7 @@ if __name__ == "__main__":
 
 
 def test_forks_and_new_processes(run):
-    (run.folder / "program.py").write_text(
-        "import os, time, numpy as np, h5py\nFIELD = np.load('field.npy')\n" + FORKS
-    )
+    (run.folder / "program.py").write_text("import os, time, numpy as np, h5py\nFIELD = np.load('field.npy')\n" + FORKS)
     ran = run(sys.executable, "program.py")
     for name in ("parent.h5", "child.h5", "fork.h5", "spawn.h5"):
         assert ran.file(name)["outcome"] == "packed", ran.err
@@ -386,9 +384,7 @@ def test_forks_and_new_processes(run):
 
 
 def test_exec_with_an_open_file_leaves_it(run):
-    program = (
-        "file = h5py.File('a.h5', 'w')\nfile['T'] = FIELD\nfile.flush()\nos.execvp('sleep', ['sleep', '0.5'])"
-    )
+    program = "file = h5py.File('a.h5', 'w')\nfile['T'] = FIELD\nfile.flush()\nos.execvp('sleep', ['sleep', '0.5'])"
     ran = run(*script(program))
     assert ran.file("a.h5")["outcome"] == "left"
 
@@ -503,9 +499,7 @@ def test_a_full_disk_leaves_the_original(run):
     assert "as the program wrote it" in ran.err
     with h5py.File(run.folder / "a.h5") as file:
         assert file["T"].chunks is None
-        assert np.array_equal(
-            file["T"][:], np.random.default_rng(1).integers(0, 2**31, (64, 65536), "i4") // 16
-        )
+        assert np.array_equal(file["T"][:], np.random.default_rng(1).integers(0, 2**31, (64, 65536), "i4") // 16)
 
 
 def test_a_rounded_file_is_not_rounded_again(run):

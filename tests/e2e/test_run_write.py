@@ -116,10 +116,7 @@ def test_what_must_stay_contiguous_does(run):
 
 
 def test_a_chain_and_chunks_that_were_asked_for(run):
-    config = (
-        WRITE
-        + 'variables.T = { chain = "shuffle | zstd:3", chunks = "2x64x256" }\nvariables.U.chain = "raw"\n'
-    )
+    config = WRITE + 'variables.T = { chain = "shuffle | zstd:3", chunks = "2x64x256" }\nvariables.U.chain = "raw"\n'
     ran = run(
         *script("""
         with h5py.File("a.h5", "w") as file:

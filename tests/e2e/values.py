@@ -8,9 +8,7 @@ FILL = np.float32(1e20)
 
 _NAN_PAYLOADS = {
     "f4": np.array([0x7FC00000, 0xFFC00000, 0x7F800001, 0x7FC12345, 0xFFFFFFFF], "u4").view("f4"),
-    "f8": np.array([0x7FF8 << 48, 0xFFF8 << 48, (0x7FF0 << 48) + 1, (0x7FF8 << 48) + 0xABCDEF], "u8").view(
-        "f8"
-    ),
+    "f8": np.array([0x7FF8 << 48, 0xFFF8 << 48, (0x7FF0 << 48) + 1, (0x7FF8 << 48) + 0xABCDEF], "u8").view("f8"),
 }
 
 
@@ -27,9 +25,7 @@ def special_floats(dtype: str) -> np.ndarray:
 def smooth_field(shape: tuple[int, ...], dtype: str = "f4", seed: int = 1) -> np.ndarray:
     """A smooth field with a little noise, as most model output is."""
     random = np.random.default_rng(seed)
-    axes = np.meshgrid(
-        *(np.linspace(0, 3 + axis, length) for axis, length in enumerate(shape)), indexing="ij"
-    )
+    axes = np.meshgrid(*(np.linspace(0, 3 + axis, length) for axis, length in enumerate(shape)), indexing="ij")
     field = 280 + sum(20 * np.sin(axis + at) for at, axis in enumerate(axes))
     return (field + 0.01 * random.standard_normal(shape)).astype(dtype)
 

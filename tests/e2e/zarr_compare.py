@@ -44,15 +44,11 @@ def require_same(left_path: Path, right_path: Path) -> None:
             if fill is not None:
                 attributes["_FillValue"] = FillValueCoder.encode(fill, before.dtype)
         assert attributes == dict(right[name].attrs), name
-        fills = [
-            np.asarray(array.fill_value).astype(before.dtype).tobytes() for array in (left[name], right[name])
-        ]
+        fills = [np.asarray(array.fill_value).astype(before.dtype).tobytes() for array in (left[name], right[name])]
         assert fills[0] == fills[1], f"{name}: fill value differs"
         if left[name].metadata.zarr_format == 3:
             assert left[name].metadata.dimension_names == right[name].metadata.dimension_names, name
-    assert dict(zarr.open_group(left_path, mode="r").attrs) == dict(
-        zarr.open_group(right_path, mode="r").attrs
-    )
+    assert dict(zarr.open_group(left_path, mode="r").attrs) == dict(zarr.open_group(right_path, mode="r").attrs)
 
 
 def read_with_zarrs(path: Path) -> dict[str, bytes]:

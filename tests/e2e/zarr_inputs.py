@@ -34,9 +34,7 @@ def zarr_input(write: Callable[[Path], None]) -> Callable[[Path], None]:
 
 
 def _v2_array(group: zarr.Group, name: str, values: np.ndarray, **how: object) -> zarr.Array:
-    array = group.create_array(
-        name, shape=values.shape, dtype=values.dtype, chunks=how.pop("chunks", CHUNKS), **how
-    )
+    array = group.create_array(name, shape=values.shape, dtype=values.dtype, chunks=how.pop("chunks", CHUNKS), **how)
     array[...] = values
     return array
 
@@ -65,9 +63,7 @@ def v2_compressors(path: Path) -> None:
 @zarr_input
 def v2_filters_and_layouts(path: Path) -> None:
     root = zarr.create_group(path, zarr_format=2)
-    _v2_array(
-        root, "shuffle", smooth_field(SHAPE), filters=[numcodecs.Shuffle(4)], compressors=numcodecs.Zlib(1)
-    )
+    _v2_array(root, "shuffle", smooth_field(SHAPE), filters=[numcodecs.Shuffle(4)], compressors=numcodecs.Zlib(1))
     _v2_array(root, "delta", integers(SHAPE, "i4"), filters=[numcodecs.Delta("<i4")])
     _v2_array(root, "delta_u2_big", integers(SHAPE, ">u2"), filters=[numcodecs.Delta(">u2")])
     _v2_array(root, "delta_float", smooth_field(SHAPE), filters=[numcodecs.Delta("<f4")])
@@ -89,9 +85,7 @@ def v2_filters_and_layouts(path: Path) -> None:
     _v2_array(root, "fortran_order", smooth_field(SHAPE), order="F")
     _v2_array(root, "big_endian", field_with_specials(SHAPE).astype(">f4"))
     _v2_array(root, "slash_keys", smooth_field(SHAPE), chunk_key_encoding={"name": "v2", "separator": "/"})
-    missing = root.create_array(
-        "missing_chunks", shape=(100, 10), dtype="f8", chunks=(10, 10), fill_value=np.nan
-    )
+    missing = root.create_array("missing_chunks", shape=(100, 10), dtype="f8", chunks=(10, 10), fill_value=np.nan)
     missing[20:30] = 1
     scalar = root.create_array("scalar", shape=(), dtype="f8")
     scalar[...] = 2.5
@@ -146,9 +140,7 @@ def v3_numcodecs(path: Path) -> None:
 def v3_layouts(path: Path) -> None:
     root = zarr.create_group(path, zarr_format=3)
     values = field_with_specials(SHAPE)
-    big = root.create_array(
-        "big_endian", shape=SHAPE, dtype="f4", chunks=CHUNKS, serializer=BytesCodec(endian="big")
-    )
+    big = root.create_array("big_endian", shape=SHAPE, dtype="f4", chunks=CHUNKS, serializer=BytesCodec(endian="big"))
     big[...] = values
     transposed = root.create_array(
         "transposed", shape=SHAPE, dtype="f4", chunks=CHUNKS, filters=(TransposeCodec(order=(2, 0, 1)),)
@@ -170,9 +162,9 @@ def v3_layouts(path: Path) -> None:
         compressors=(),
     )
     index_first[...] = field_with_specials((64, 64))
-    root.create_array("v2_keys", shape=SHAPE, dtype="f4", chunks=CHUNKS, chunk_key_encoding={"name": "v2"})[
-        ...
-    ] = values
+    root.create_array("v2_keys", shape=SHAPE, dtype="f4", chunks=CHUNKS, chunk_key_encoding={"name": "v2"})[...] = (
+        values
+    )
     root.create_array("missing", shape=(100, 10), dtype="i4", chunks=(10, 10), fill_value=-3)[20:30] = 1
     root.create_array("scalar", shape=(), dtype="f8")[...] = 1.5
     root.create_array("wide_chunks", shape=(40, 17), dtype="f8", chunks=(64, 40))[...] = smooth_field((40, 17), "f8")
