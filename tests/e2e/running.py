@@ -19,6 +19,12 @@ from values import smooth_field
 TIME_LIMIT_S = 120
 ALL = '[[file]]\npattern = "*"\n'
 FIELD = smooth_field((8, 128, 256), seed=1)
+# The text of a program that writes one file.
+H5PY = """
+with h5py.File("a.h5", "w") as file:
+    file["T"] = FIELD
+    file["T"].attrs["units"] = "K"
+"""
 
 
 @dataclass

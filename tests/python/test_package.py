@@ -227,6 +227,19 @@ def test_repack_reports_progress_and_can_be_stopped(tmp_path, field):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.h5", "out.h5", "out.h5.knarr.json"]
 
 
+def test_what_an_output_lost_is_a_warning(tmp_path, field):
+    source, output = tmp_path / "in.h5", tmp_path / "out.zarr"
+    with h5py.File(source, "w") as file:
+        file["T"] = field
+        file["again"] = h5py.SoftLink("/T")
+    with pytest.warns(UserWarning, match=r"no links: /again \(.*T\)") as told:
+        done = knarr.repack(source, output)
+    assert done.notes == [str(one.message) for one in told]
+    assert [one.filename for one in told] == [__file__]
+    with pytest.warns(UserWarning, match="no chain meets encode>=.* for 'T'"):
+        knarr.repack(source, tmp_path / "fast.h5", goal="encode>=900000000")
+
+
 def test_verify_is_that_of_the_command(tmp_path, field):
     paths = [tmp_path / "a.h5", tmp_path / "b.h5"]
     for path, units in zip(paths, ("K", "degC"), strict=True):

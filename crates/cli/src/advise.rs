@@ -1,9 +1,8 @@
 //! `knarr advise`: the chain recommended for each variable, and why.
 
-use std::collections::BTreeMap;
-
 use knarr_core::error::Result;
 use knarr_core::plan::{Action, Plan};
+use knarr_formats::notes;
 use knarr_formats::repack::OutputFormat;
 
 use crate::args::Advise;
@@ -31,31 +30,11 @@ pub(crate) fn run(arguments: &Advise) -> Result<u8> {
         }
         plans.push(plan);
     }
-    warn_of_limits(&plans);
+    crate::repack::tell(notes::limits_missed(&plans));
     if arguments.json {
         println!("{}", serde_json::json!({ "plans": plans }));
     }
     Ok(0)
-}
-
-/// Says once which limits of the goal no chain meets, and for which variables.
-pub(crate) fn warn_of_limits<'p>(plans: impl IntoIterator<Item = &'p Plan>) {
-    const NAMED: usize = 3;
-    let mut missed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for variable in plans.into_iter().flat_map(|plan| &plan.variables) {
-        if let Action::Encode(choice) = &variable.action
-            && let Some(limits) = &choice.missed
-        {
-            missed.entry(limits).or_default().push(variable.path.trim_start_matches('/'));
-        }
-    }
-    for (limits, names) in missed {
-        let mut named = names.iter().take(NAMED).map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
-        if names.len() > NAMED {
-            named.push_str(&format!(" and {} more", names.len() - NAMED));
-        }
-        errln!("knarr: --goal: no chain meets {limits} for {named}: the nearest was taken");
-    }
 }
 
 /// One table a file: what would be done and what it would give.

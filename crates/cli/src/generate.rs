@@ -7,6 +7,7 @@ use knarr_core::codec::OptionDoc;
 use knarr_core::error::{Error, Result};
 use knarr_core::generate::{FieldSpec, Generated, PATTERNS, parse_shape, seed_for};
 use knarr_core::settings::{glob_matches, nearest};
+use knarr_formats::notes;
 use knarr_formats::repack::{RepackOptions, repack_source};
 
 use crate::args::{Generate, Wishes};
@@ -37,7 +38,7 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8> {
     let progress = Bar::new(output.display().to_string());
     let done = repack_source(&engine, source, output, &settings, &options, &progress)?;
     drop(progress);
-    crate::advise::warn_of_limits([&done.plan]);
+    crate::repack::tell(notes::limits_missed([&done.plan]));
     if arguments.json {
         println!("{}", crate::report::json(&done));
     } else {

@@ -8,8 +8,8 @@ use knarr_core::engine::Engine;
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::plan::{Action, Choice};
 use knarr_core::store::Source;
-use knarr_formats::plan_path;
 use knarr_formats::repack::{OutputFormat, RepackOptions, Repacked, plan_source, repack_source};
+use knarr_formats::{notes, plan_path};
 use serde::Serialize;
 
 use crate::args::Repack;
@@ -49,17 +49,18 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
         let mut settings = request.settings(input)?;
         settings.verify = !arguments.no_verify;
         let progress = Bar::new(input.display().to_string());
-        let source = open(&opener, input, output, &arguments.variable)?;
+        let source = open(&opener, input, &arguments.variable)?;
         let repacked = repack_source(&engine, source, output, &settings, &options, &progress)?;
         drop(progress);
+        tell(repacked.names_lost.iter().cloned());
         if !arguments.json {
             print(&repacked, &engine.codecs, settings.verify);
         }
         Ok(repacked)
     });
-    crate::advise::warn_of_limits(done.iter().map(|done| &done.plan));
+    tell(notes::limits_missed(done.iter().map(|done| &done.plan)));
     // Now that all outputs are there: some may name others.
-    done.iter().for_each(warn_of_other_files);
+    tell(done.iter().filter_map(notes::files_lost));
     let yearly = request.site().map(|site| site.yearly(saved(&done)));
     if arguments.json {
         let files: Vec<_> = done.iter().map(crate::report::json).collect();
@@ -161,12 +162,9 @@ fn pairs(inputs: &[PathBuf], output: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     Ok(pairs)
 }
 
-/// The variables `names` of `input`, or all of it, for `output`.
-fn open(opener: &Opener, input: &Path, output: &Path, names: &[String]) -> Result<Box<dyn Source>> {
+/// The variables `names` of `input`, or all of it.
+fn open(opener: &Opener, input: &Path, names: &[String]) -> Result<Box<dyn Source>> {
     let source = opener.open(input)?;
-    if let Ok(OutputFormat::NetCdf4 | OutputFormat::Hdf5) = OutputFormat::of(output) {
-        warn_of_names(source.as_ref());
-    }
     if names.is_empty() {
         return Ok(source);
     }
@@ -175,33 +173,10 @@ fn open(opener: &Opener, input: &Path, output: &Path, names: &[String]) -> Resul
         .map_err(|error| error.at(input.display().to_string()))
 }
 
-/// Tells of other files that the output names and that only the input's directory has.
-fn warn_of_other_files(done: &Repacked) {
-    let lost = knarr_formats::hdf5::lost(&done.other_files, &done.input, &done.output);
-    if !lost.is_empty() {
-        errln!(
-            "knarr: {}: links or virtual datasets name {}, which HDF5 does not find from there: readers see fill values \
-             or nothing; repack or copy it to that directory, too, or write the output beside the input",
-            done.output.display(),
-            lost.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
-        );
-    }
-}
-
-/// Tells of axes whose names the output cannot have.
-fn warn_of_names(source: &dyn Source) {
-    for (index, variable) in source.model().variables.iter().enumerate() {
-        let axes = source.axis_names(index).into_iter().zip(&variable.dimensions).zip(&variable.shape);
-        for ((name, _), len) in axes.filter(|((name, dimension), _)| name != *dimension) {
-            errln!(
-                "knarr: {}: variable '{}': the name '{}' of an axis of length {len} is lost: other variables have a \
-                 dimension of that name and another length, and the output has one length for each; rename it in the \
-                 input to keep it",
-                source.path().display(),
-                variable.name(),
-                name.unwrap_or_default()
-            );
-        }
+/// Tells what users must hear.
+pub(crate) fn tell(notes: impl IntoIterator<Item = String>) {
+    for note in notes {
+        errln!("knarr: {note}");
     }
 }
 
@@ -225,7 +200,8 @@ fn dry_run(
 ) -> Result<u8> {
     let (plans, failed) = each(jobs, |input, output| {
         let settings = request.settings(input)?;
-        let source = open(opener, input, output, &arguments.variable)?;
+        let source = open(opener, input, &arguments.variable)?;
+        tell(notes::names_lost(source.as_ref(), output));
         let progress = Bar::new(input.display().to_string());
         let plan = plan_source(engine, source, output, &settings, &progress)?;
         drop(progress);
@@ -234,7 +210,7 @@ fn dry_run(
         }
         Ok(plan)
     });
-    crate::advise::warn_of_limits(&plans);
+    tell(notes::limits_missed(&plans));
     if arguments.json {
         println!("{}", serde_json::json!({ "dry_run": true, "plans": plans, "failed": failed }));
     } else {
@@ -314,9 +290,8 @@ pub(crate) fn print(done: &Repacked, codecs: &CodecList, verified: bool) {
     );
     println!("Energy: {}", energy(&done.energy));
     println!("A reader needs: {}", crate::report::reader_needed(done, codecs));
-    if !done.left_out.is_empty() {
-        let links: Vec<String> = done.left_out.iter().map(|link| format!("{} ({})", link.path, link.target)).collect();
-        println!("Left out, because Zarr has no links: {}", links.join(", "));
+    if let Some(links) = notes::links_left_out(done) {
+        println!("{links}");
     }
     println!();
 }

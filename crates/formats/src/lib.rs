@@ -7,6 +7,7 @@ pub mod hdf5;
 mod labelled;
 mod late_sink;
 pub mod layout;
+pub mod notes;
 mod open;
 mod plain;
 mod plan_file;

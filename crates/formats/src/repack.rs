@@ -25,6 +25,7 @@ use serde::Serialize;
 use crate::hdf5::{self, Hdf5Sink, Hdf5Source, SinkOptions};
 use crate::labelled::Labelled;
 use crate::late_sink::LateSink;
+use crate::notes;
 use crate::plain;
 use crate::plan_file::{PlanFile, refuse_other_plan};
 use crate::selected::Selected;
@@ -148,6 +149,8 @@ pub struct Repacked {
     pub left_out: Vec<Link>,
     /// Names of other files in the output, which HDF5 looks for in its directory.
     pub other_files: BTreeSet<String>,
+    /// Names of axes that the output does not have, each with its variable and why.
+    pub names_lost: Vec<String>,
 }
 
 impl Repacked {
@@ -212,6 +215,7 @@ pub fn repack_source(
             filters: BTreeSet::new(),
             left_out: Vec::new(),
             other_files: BTreeSet::new(),
+            names_lost: Vec::new(),
         });
     }
     if format == OutputFormat::Zarr {
@@ -403,6 +407,7 @@ impl Job<'_> {
             reader: most_demanding(&plan),
             filters: filters(source, &plan, &storages, format),
             other_files,
+            names_lost: notes::names_lost(source, output),
             left_out: if format == OutputFormat::Zarr { source.model().links().cloned().collect() } else { Vec::new() },
             energy: energy(engine, source, &plan, &execution, output_bytes, counted),
             plan,

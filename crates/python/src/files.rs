@@ -47,7 +47,7 @@ pub(crate) fn repack(
     let relay = Relay::new(&engine, progress);
     let result = py.detach(|| {
         let done = knarr_formats::repack::repack(&engine, &input, &output, &settings, &options, &relay)?;
-        json(&serde_json::json!({ "result": done, "plan": done.plan }))
+        json(&serde_json::json!({ "result": done, "plan": done.plan, "notes": knarr_formats::notes::all(&done) }))
     });
     match relay.raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),

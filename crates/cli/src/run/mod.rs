@@ -245,6 +245,7 @@ impl Begun {
             errln!("knarr: {line}");
         }
         if !arguments.quiet {
+            crate::repack::tell(knarr_formats::notes::limits_missed(summary.packed().map(|done| &done.plan)));
             if !summary.is_empty() {
                 errln!("{}", summary.table().trim_end());
             } else if calls_seen {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,12 +18,16 @@ Path = str | PathLike[str]
 
 @dataclass(frozen=True)
 class Repacked:
-    """What a repack did: sizes in bytes, seconds of wall time, the plan, and what was measured per variable."""
+    """What a repack did: sizes in bytes, seconds of wall time, the plan, and what was measured per variable.
+
+    ``notes`` says what the output lost, what readers do not find from it, and wishes that were not met.
+    """
 
     input_bytes: int
     output_bytes: int
     seconds: float
     reader: str
+    notes: list[str]
     plan: dict[str, Any] = field(repr=False)
     measured: dict[str, Any] = field(repr=False)
 
@@ -64,6 +69,8 @@ def repack(
 
     ``progress(phase, done_bytes, total_bytes)`` is called now and then from a worker thread; if it raises, the work
     stops and nothing is left behind. The GIL is released meanwhile.
+
+    Warns of every one of the result's ``notes``.
     """
     wishes = request(
         goal=goal,
@@ -81,12 +88,15 @@ def repack(
     when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     command = f"knarr.repack({fspath(source)!r}, {fspath(output)!r}, **{wishes})"
     found = json.loads(_knarr.repack(source, output, wishes, command, when, progress))
+    for note in found["notes"]:
+        warnings.warn(note, stacklevel=2)
     result = found["result"]
     return Repacked(
         input_bytes=result["input_bytes"],
         output_bytes=result["output_bytes"],
         seconds=result["seconds"],
         reader=result["reader"],
+        notes=found["notes"],
         plan=found["plan"],
         measured=result["execution"]["variables"],
     )

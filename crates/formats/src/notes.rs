@@ -1,0 +1,86 @@
+//! What users must hear of an output: what it lost, what readers do not find from it, and wishes that were not met.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use knarr_core::plan::{Action, Plan};
+use knarr_core::store::Source;
+
+use crate::hdf5;
+use crate::repack::{OutputFormat, Repacked};
+
+/// All that is to be told of one output.
+pub fn all(done: &Repacked) -> Vec<String> {
+    let mut notes = limits_missed([&done.plan]);
+    notes.extend(done.names_lost.iter().cloned());
+    notes.extend(files_lost(done));
+    notes.extend(links_left_out(done));
+    notes
+}
+
+/// Which limits of the goal no chain meets, and for which variables.
+pub fn limits_missed<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> Vec<String> {
+    const NAMED: usize = 3;
+    let mut missed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for variable in plans.into_iter().flat_map(|plan| &plan.variables) {
+        if let Action::Encode(choice) = &variable.action
+            && let Some(limits) = &choice.missed
+        {
+            let (names, name) = (missed.entry(limits).or_default(), variable.path.trim_start_matches('/'));
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    let note = |(limits, names): (&str, Vec<&str>)| {
+        let mut named = names.iter().take(NAMED).map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+        if names.len() > NAMED {
+            named.push_str(&format!(" and {} more", names.len() - NAMED));
+        }
+        format!("goal: no chain meets {limits} for {named}: the nearest was taken")
+    };
+    missed.into_iter().map(note).collect()
+}
+
+/// Axes whose names `output` cannot have.
+pub fn names_lost(source: &dyn Source, output: &Path) -> Vec<String> {
+    if !matches!(OutputFormat::of(output), Ok(OutputFormat::NetCdf4 | OutputFormat::Hdf5)) {
+        return Vec::new();
+    }
+    let mut notes = Vec::new();
+    for (index, variable) in source.model().variables.iter().enumerate() {
+        let axes = source.axis_names(index).into_iter().zip(&variable.dimensions).zip(&variable.shape);
+        for ((name, _), len) in axes.filter(|((name, dimension), _)| name != *dimension) {
+            notes.push(format!(
+                "{}: variable '{}': the name '{}' of an axis of length {len} is lost: other variables have a dimension \
+                 of that name and another length, and the output has one length for each; rename it in the input to \
+                 keep it",
+                source.path().display(),
+                variable.name(),
+                name.unwrap_or_default()
+            ));
+        }
+    }
+    notes
+}
+
+/// Other files that the output names and that only the input's directory has, as far as they are there now.
+pub fn files_lost(done: &Repacked) -> Option<String> {
+    let lost = hdf5::lost(&done.other_files, &done.input, &done.output);
+    (!lost.is_empty()).then(|| {
+        format!(
+            "{}: links or virtual datasets name {}, which HDF5 does not find from there: readers see fill values or \
+             nothing; repack or copy it to that directory, too, or write the output beside the input",
+            done.output.display(),
+            lost.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
+        )
+    })
+}
+
+/// Links of the input that the output does not have.
+pub fn links_left_out(done: &Repacked) -> Option<String> {
+    (!done.left_out.is_empty()).then(|| {
+        let links: Vec<String> = done.left_out.iter().map(|link| format!("{} ({})", link.path, link.target)).collect();
+        format!("Left out, because Zarr has no links: {}", links.join(", "))
+    })
+}
