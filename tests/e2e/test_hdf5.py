@@ -245,3 +245,33 @@ def test_external_raw_files_are_looked_for_where_hdf5_does(tmp_path):
         knarr("repack", path, "-o", tmp_path / name, cwd=tmp_path)
         verified = knarr("verify", path, tmp_path / name, cwd=tmp_path)
         assert "equal" in verified.stdout
+
+
+def test_the_byte_order_of_vax_is_kept(knarr, tmp_path, out):
+    """The library writes no new type of that order: one is made of a big-endian one."""
+    source, target = tmp_path / "in.h5", out / "a.h5"
+    with h5py.File(source, "w", libver="earliest") as file:
+        file.create_dataset("T", data=np.arange(20.0).reshape(4, 5), dtype=">f8")
+    plain = bytes.fromhex("11213f0008000000")
+    assert source.read_bytes().count(plain) == 1
+    source.write_bytes(source.read_bytes().replace(plain, bytes.fromhex("31613f0008000000")))
+    knarr("repack", source, "-o", target)
+    knarr("verify", source, target)
+    assert all(b"\x61\x3f\x00\x08\x00\x00\x00" in path.read_bytes() for path in (source, target))
+
+
+@pytest.mark.parametrize("change", ["order", "precision", "sign"])
+def test_types_of_unusual_bits_that_differ_are_told_apart(knarr, tmp_path, change):
+    def write(name, order, precision, sign):
+        datatype = h5py.h5t.STD_I32LE.copy()
+        datatype.set_precision(precision)
+        datatype.set_order(order)
+        datatype.set_sign(sign)
+        with h5py.File(tmp_path / name, "w") as file:
+            h5py.h5d.create(file.id, b"T", datatype, h5py.h5s.create_simple((4,)))
+        return tmp_path / name
+
+    usual = {"order": h5py.h5t.ORDER_LE, "precision": 20, "sign": h5py.h5t.SGN_2}
+    others = {"order": h5py.h5t.ORDER_BE, "precision": 24, "sign": h5py.h5t.SGN_NONE}
+    a, b = write("a.h5", **usual), write("b.h5", **{**usual, change: others[change]})
+    knarr.fails(1, "verify", a, b)

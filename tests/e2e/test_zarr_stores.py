@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 
+import h5py
 import netCDF4
+import numcodecs
 import numpy as np
 import pytest
+import xarray
 import zarr
 
 
@@ -91,3 +95,36 @@ def test_the_store_is_named_once(knarr, tmp_path):
     (path / "v" / "zarr.json").write_text("{")
     message = knarr.fails(3, "inspect", path, names=(f"{path}: v/zarr.json: no valid JSON",))
     assert message.count("in.zarr") == 1
+
+
+def test_objects_of_version_2_are_those_that_zarr_python_reads(knarr, tmp_path, out):
+    source = tmp_path / "in.zarr"
+    text = {"name": ("x", np.array(["a", "bc", ""]))}
+    xarray.Dataset({"a": ("x", [1.0, 2.0, 3.0])}, coords=text).to_zarr(source, mode="w", zarr_format=2)
+    objects = {"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "|O", "fill_value": 0, "order": "C"}
+    rows = np.array([b"a", b"bb"], object)
+    array = source / "rows"
+    array.mkdir()
+    objects |= {"compressor": None, "filters": [{"id": "vlen-bytes"}]}
+    (array / ".zarray").write_text(json.dumps(objects))
+    (array / "0").write_bytes(bytes(numcodecs.VLenBytes().encode(rows)))
+    (source / ".zmetadata").unlink(missing_ok=True)
+    knarr("repack", source, "-o", out / "a.zarr")
+    found = zarr.open_group(out / "a.zarr", mode="r")
+    assert found["name"][:].tolist() == ["a", "bc", ""] and found["rows"][:].tolist() == rows.tolist()
+    objects["filters"] = [{"id": "vlen-array", "dtype": "<i4"}]
+    (array / ".zarray").write_text(json.dumps(objects))
+    knarr.fails(5, "repack", source, "-o", out / "b.zarr", names=("in.zarr", "'rows'", "ragged", "without it"))
+    assert not (out / "b.zarr").exists()
+
+
+def test_attributes_named_as_those_of_dimension_scales_are_the_users(knarr, tmp_path, out):
+    source = tmp_path / "in.h5"
+    with h5py.File(source, "w") as file:
+        file.attrs["CLASS"] = "GROUP"
+        file["T"] = np.arange(1000.0)
+        file["T"].attrs["NAME"] = "mine"
+    knarr("repack", source, "-o", out / "a.zarr")
+    knarr("verify", source, out / "a.zarr")
+    found = zarr.open_group(out / "a.zarr", mode="r")
+    assert found.attrs["CLASS"] == "GROUP" and found["T"].attrs["NAME"] == "mine"

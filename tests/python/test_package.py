@@ -14,6 +14,7 @@ import pytest
 import xarray
 
 import knarr
+from knarr._encoding import _within
 
 
 @pytest.fixture
@@ -238,6 +239,33 @@ def test_what_an_output_lost_is_a_warning(tmp_path, field):
     assert [one.filename for one in told] == [__file__]
     with pytest.warns(UserWarning, match="no chain meets encode>=.* for 'T'"):
         knarr.repack(source, tmp_path / "fast.h5", goal="encode>=900000000")
+
+
+@pytest.mark.parametrize("blocks", [((7, 7, 7, 3), (40,), (60,)), ((24,), (20, 20), (60,)), ((5, 19), (40,), (30, 30))])
+def test_chunks_lie_within_those_of_dask(blocks):
+    chunk = _within(blocks, 4)
+    for n, sizes in zip(chunk, blocks, strict=True):
+        ends = np.cumsum(sizes)[:-1]
+        assert n <= max(sizes) and not (ends % n).any()
+    assert _within(((4096,), (4096,)), 8) == (32, 4096)
+
+
+def test_what_does_not_get_smaller_can_be_written_by_netcdf(tmp_path):
+    noise = np.random.default_rng(0).integers(-(2**63), 2**63 - 1, size=(24, 4000))
+    ds = xarray.Dataset({"r": (("a", "b"), noise)})
+    ds.to_netcdf(tmp_path / "a.nc", engine="netcdf4", encoding=knarr.encoding(ds, engine="netcdf4", goal="speed"))
+    assert np.array_equal(xarray.open_dataset(tmp_path / "a.nc")["r"].values, noise)
+
+
+@pytest.mark.parametrize("goal", ["balanced", "ratio", "archive"])
+def test_transposed_datasets_come_back_from_zarr(tmp_path, goal):
+    """zarr-python hands chunks to codecs of numcodecs as they lie in memory."""
+    values = np.round(np.cumsum(np.random.default_rng(0).normal(size=(60, 40, 24)), 2), 2)
+    ds = xarray.Dataset({"t": (("lon", "lat", "time"), values)}).transpose("time", "lat", "lon")
+    encoding = knarr.encoding(ds, engine="zarr", goal=goal)
+    assert encoding["t"]["compressors"]
+    ds.to_zarr(tmp_path / "a.zarr", encoding=encoding, zarr_format=3)
+    assert np.array_equal(xarray.open_zarr(tmp_path / "a.zarr", chunks=None)["t"].values, ds["t"].values)
 
 
 def test_verify_is_that_of_the_command(tmp_path, field):

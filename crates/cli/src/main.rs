@@ -69,6 +69,7 @@ fn unprinted(panic: &(dyn std::any::Any + Send)) -> Option<&str> {
 }
 
 fn run() -> ExitCode {
+    session::outlive_file_limits();
     let arguments = match args::parse() {
         Ok(arguments) => arguments,
         Err(error) => {

@@ -1,5 +1,6 @@
 //! `knarr repack`: the main job.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use knarr_core::codec::CodecList;
@@ -17,6 +18,7 @@ use crate::inputs::Opener;
 use crate::place::{self, Own};
 use crate::progress::Bar;
 use crate::request::Request;
+use crate::run::processes::{Identity, writer_of_any};
 use crate::table::{self, Align};
 
 pub(crate) fn run(arguments: &Repack) -> Result<u8> {
@@ -48,6 +50,7 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     let (done, failed) = each(&jobs, |input, output| {
         let mut settings = request.settings(input)?;
         settings.verify = !arguments.no_verify;
+        refuse_writer(input, output)?;
         let progress = Bar::new(input.display().to_string());
         let source = open(&opener, input, &arguments.variable)?;
         let repacked = repack_source(&engine, source, output, &settings, &options, &progress)?;
@@ -171,6 +174,21 @@ fn open(opener: &Opener, input: &Path, names: &[String]) -> Result<Box<dyn Sourc
     // Variables of one file have one number of records where all of them are seen.
     knarr_formats::select(knarr_formats::whole_records(source), names)
         .map_err(|error| error.at(input.display().to_string()))
+}
+
+/// Refuses to put an output in the place of an input that a program is still writing: what it writes from then on would
+/// go to a file without a name.
+fn refuse_writer(input: &Path, output: &Path) -> Result<()> {
+    let (Ok(input), Ok(replaced)) = (input.metadata(), output.metadata()) else { return Ok(()) };
+    let (input, replaced) = (Identity::of(&input), Identity::of(&replaced));
+    if input != replaced {
+        return Ok(());
+    }
+    writer_of_any(&HashSet::from([replaced])).map_or(Ok(()), |process| {
+        Err(Error::new(ErrorKind::Write, format!("process {process} has it open for writing"))
+            .mend("wait for its end, or write to another name")
+            .at(output.display().to_string()))
+    })
 }
 
 /// Tells what users must hear.

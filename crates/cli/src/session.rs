@@ -13,6 +13,12 @@ use knarr_core::profile::Profile;
 
 use crate::args::Resources;
 
+/// A limit of file sizes (`ulimit -f`) is an error of the write that meets it, told as others are, and not the end of
+/// the program. Programs that are started get what they would have got.
+pub(crate) fn outlive_file_limits() {
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+}
+
 /// Sets up codecs, threads, memory, profile, model and what Ctrl-C and termination do.
 pub(crate) fn engine(resources: &Resources, machine: &Machine) -> Result<Engine> {
     let engine = with_costs(engine_without_signals(resources)?, resources, machine)?;

@@ -110,7 +110,7 @@ impl Error {
             std::io::ErrorKind::PermissionDenied => Some("ask its owner for permission to read it"),
             std::io::ErrorKind::IsADirectory => Some("that is a directory: name a file in it"),
             std::io::ErrorKind::NotADirectory => Some("a part of the path is a file: check the name"),
-            _ => None,
+            _ => limit_mend(error),
         };
         Self { usual_mend: usual_mend.map(Cow::Borrowed), ..Self::new(kind, error.to_string()) }
             .at(path.display().to_string())
@@ -129,7 +129,8 @@ impl Error {
             std::io::ErrorKind::AlreadyExists => Some("a file is in the way: choose another name"),
             std::io::ErrorKind::IsADirectory => Some("that is a directory: add the name of a file"),
             std::io::ErrorKind::NotADirectory => Some("a part of the path is a file: choose another name"),
-            _ => None,
+            std::io::ErrorKind::InvalidFilename => Some("choose a shorter name"),
+            _ => limit_mend(error),
         };
         Self { usual_mend: usual_mend.map(Cow::Borrowed), ..Self::new(ErrorKind::Write, error.to_string()) }
             .at(path.display().to_string())
@@ -201,6 +202,17 @@ impl Error {
     /// The advice, if there is one.
     pub fn advice(&self) -> Option<&str> {
         self.mend.as_deref().or(self.usual_mend.as_deref())
+    }
+}
+
+/// How to mend what limits of the process cause.
+fn limit_mend(error: &std::io::Error) -> Option<&'static str> {
+    use rustix::io::Errno;
+    match Errno::from_io_error(error) {
+        Some(Errno::FBIG) => Some("raise the limit of file sizes (ulimit -f), or write to another file system"),
+        Some(Errno::MFILE) => Some("raise the limit of open files (ulimit -n)"),
+        Some(Errno::NOMEM) => Some("give it more memory (ulimit -v), or fewer --jobs and less --max-mem"),
+        _ => None,
     }
 }
 

@@ -17,6 +17,7 @@ pub mod repack;
 mod selected;
 mod shown;
 mod strided;
+mod unchanged;
 pub mod zarr;
 mod zarr_fit;
 

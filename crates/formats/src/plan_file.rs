@@ -20,7 +20,7 @@ pub fn plan_path(output: &Path) -> PathBuf {
 /// Refuses an output whose plan would replace a file that is no plan, unless by `force`.
 ///
 /// # Errors
-/// `Exists` with the name of the file.
+/// `Exists` with the name of the file; `Write` if the plan cannot have its name.
 pub fn refuse_other_plan(output: &Path, force: bool) -> Result<()> {
     /// What the plans of every version have.
     #[derive(Deserialize)]
@@ -29,8 +29,15 @@ pub fn refuse_other_plan(output: &Path, force: bool) -> Result<()> {
         program: String,
     }
     let path = plan_path(output);
-    if force || path.symlink_metadata().is_err() {
-        return Ok(());
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidFilename => {
+            return Err(Error::new(ErrorKind::Write, "the name of the plan beside the output would be too long")
+                .mend("choose a shorter name for the output")
+                .at(path.display().to_string()));
+        }
+        Err(_) => return Ok(()),
+        Ok(_) if force => return Ok(()),
+        Ok(_) => {}
     }
     let held = std::fs::read(&path).ok().and_then(|text| serde_json::from_slice::<Any>(&text).ok());
     if held.is_some_and(|plan| plan.version > 0 && plan.program.starts_with("knarr ")) {

@@ -29,6 +29,7 @@ use crate::notes;
 use crate::plain;
 use crate::plan_file::{PlanFile, refuse_other_plan};
 use crate::selected::Selected;
+use crate::unchanged::Unchanged;
 use crate::zarr::{ZarrOptions, ZarrSink};
 use crate::zarr_fit;
 
@@ -363,6 +364,7 @@ impl Job<'_> {
     fn run(&self, source: &dyn Source, progress: &dyn Progress, begin: std::time::Instant) -> Result<Repacked> {
         let Self { engine, input, output, format, target, settings, options, in_place } = *self;
         let counter = Counter::begin();
+        let unchanged = Unchanged::since_now(input);
         let plan = plan(engine, source, settings, target, progress).map_err(|error| in_file(error, input))?;
         let choosing_seconds = begin.elapsed().as_secs_f64();
         let storages = storages(engine, source, &plan, target)?;
@@ -394,6 +396,7 @@ impl Job<'_> {
         let execution = execute(engine, source, &plan, target, settings.verify, &mut sink, progress).map_err(blame)?;
         annotate(&mut sink, source, &plan, &records, &execution, options)?;
         engine.check_cancelled()?;
+        unchanged.check()?;
         let other_files = other_files(source, format).map_err(blame)?;
         let saved = saved.take().map(PlanFile::written).transpose()?;
         let output_bytes = Box::new(sink).commit()?;
@@ -468,12 +471,19 @@ fn refuse_existing(input: &Path, output: &Path, options: &RepackOptions) -> Resu
     if options.save_plan && !OutputFormat::of(output)?.is_plain() {
         refuse_other_plan(output, options.force)?;
     }
-    if !output.exists() || options.force {
+    if !output.exists() {
         return Ok(());
     }
-    if let (Ok(a), Ok(b)) = (input.canonicalize(), output.canonicalize())
-        && a == b
-    {
+    let (a, b) = (input.canonicalize().ok(), output.canonicalize().ok());
+    if a != b && a.as_ref().zip(b.as_ref()).is_some_and(|(a, b)| a.starts_with(b)) {
+        return Err(Error::new(ErrorKind::Exists, "the input lies inside it and would go with it")
+            .mend("write to another name")
+            .at(output.display().to_string()));
+    }
+    if options.force {
+        return Ok(());
+    }
+    if a.is_some() && a == b {
         return Err(Error::new(ErrorKind::Exists, "input and output are the same file")
             .mend("write to another name, or replace the input with --force")
             .at(output.display().to_string()));

@@ -50,6 +50,22 @@ pub fn is_set(path: &Path) -> bool {
     path.join(MANIFEST).is_file() || path.join(MANIFEST_COPY).is_file()
 }
 
+/// True for names of files that hold a group.
+fn is_group(name: &str) -> bool {
+    name.starts_with("group-") && name.ends_with(".knarr")
+}
+
+/// Something in the set's directory that has no name of a set's file. The manifest, which may be damaged, is not asked.
+pub(super) fn foreign(path: &Path) -> Option<PathBuf> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(path).ok()?.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.into_iter().find(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let is_own = name == MANIFEST || name == MANIFEST_COPY || is_group(&name);
+        !is_own || !path.is_file()
+    })
+}
+
 /// True if the directory may not be entered, so that only others can say whether it is a set.
 pub(super) fn is_closed(path: &Path) -> bool {
     path.join(MANIFEST).metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)

@@ -12,20 +12,20 @@ use serde::{Deserialize, Serialize};
 
 use super::group::{GroupPacker, WORKER};
 use super::grouping::{Group, check_sizes};
-use super::manifest::{Manifest, Summary};
+use super::manifest::{Manifest, Store, Summary};
 use super::pack::{PackOptions, Packed};
 use super::part::{Part, merge};
 use super::repeats::Earlier;
 use super::scan::{Finder, Watched};
-use super::set::{MANIFEST, MANIFEST_COPY, Set, is_set};
+use super::set::{MANIFEST, MANIFEST_COPY, Set, foreign, is_set};
 use super::sets::{directory_of, make_newest};
 use crate::comm::{self, Comm, ROOT, agree};
 use crate::engine::{Engine, Progress};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::output::{Kind, Staging};
 
 /// What is staged.
-const SET: Kind = Kind { noun: "checkpoint set", is: is_set, many_files: false };
+const SET: Kind = Kind { noun: "checkpoint set", is: is_set, foreign, many_files: false };
 
 /// A set that processes pack together. Dropped before [`Together::finish`] was called, it leaves nothing behind; all
 /// processes have to drop it then.
@@ -139,6 +139,7 @@ impl Together {
         };
         let (manifest, counts) = merge(parts, summary)?;
         self.unlink_unused(&manifest)?;
+        self.check_stores(&manifest)?;
         let bytes = manifest.write(&self.engine.codecs)?;
         staging.write(MANIFEST_COPY, &bytes)?;
         staging.write(MANIFEST, &bytes)?;
@@ -154,6 +155,21 @@ impl Together {
             reused_bytes: counts.reused,
             carried_whole: counts.carried_whole,
             seconds: self.begin.elapsed().as_secs_f64(),
+        })
+    }
+
+    /// Refuses to publish a set whose files somebody took away while they were written.
+    fn check_stores(&self, manifest: &Manifest) -> Result<()> {
+        let is_whole = |store: &&Store| {
+            std::fs::metadata(self.directory.join(&store.name)).is_ok_and(|found| found.len() == store.length)
+        };
+        manifest.stores.iter().find(|store| !is_whole(store)).map_or(Ok(()), |store| {
+            Err(Error::new(
+                ErrorKind::Write,
+                format!("'{}' was removed or changed while the set was written", store.name),
+            )
+            .mend("pack again, and keep what cleans up away from names that begin with a dot")
+            .at(self.target.display().to_string()))
         })
     }
 

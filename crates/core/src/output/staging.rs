@@ -16,6 +16,8 @@ pub struct Kind {
     pub noun: &'static str,
     /// Whether a directory is one: nothing else is replaced, because that removes all it holds.
     pub is: fn(&Path) -> bool,
+    /// Something in it that is not of it, which would be removed with it.
+    pub foreign: fn(&Path) -> Option<PathBuf>,
     /// True for directories of very many files, which are synced with all of their file system at once.
     pub many_files: bool,
 }
@@ -29,6 +31,7 @@ pub struct Staging {
     /// Locked as long as somebody writes to the directory; `None` where the file system has no locks.
     _lock: Option<File>,
     force: bool,
+    files: u64,
     bytes: u64,
     published: bool,
 }
@@ -50,7 +53,8 @@ impl Staging {
         let dir = target.with_file_name(format!("{}{}-{count}", prefix(name), std::process::id()));
         fs::create_dir(&dir).map_err(|error| Error::write(target, &error))?;
         let lock = File::open(&dir).ok().filter(|lock| lock.try_lock().is_ok());
-        let made = Self { kind, _lock: lock, target: target.to_owned(), dir, force, bytes: 0, published: false };
+        let made =
+            Self { kind, _lock: lock, target: target.to_owned(), dir, force, files: 0, bytes: 0, published: false };
         made.take_access().map_err(|error| Error::write(target, &error))?;
         Ok(made)
     }
@@ -87,15 +91,18 @@ impl Staging {
     pub fn append(&mut self, relative: &str, bytes: &[u8]) -> Result<u64> {
         let path = self.dir.join(relative);
         let write_error = |error: std::io::Error| Error::write(&self.target, &error);
-        let open = || OpenOptions::new().create(true).append(true).open(&path);
-        let mut file = match open() {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                if let Some(parent) = path.parent() {
-                    fs::create_dir_all(parent).map_err(write_error)?;
-                }
-                open()
+        let open = |new: bool| OpenOptions::new().create_new(new).append(true).open(&path);
+        let mut made = open(true);
+        if made.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+            self.make_parents(relative).map_err(write_error)?;
+            made = open(true);
+        }
+        let mut file = match made {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => open(false),
+            made => {
+                self.files += u64::from(made.is_ok());
+                made
             }
-            opened => opened,
         }
         .map_err(write_error)?;
         let offset = file.metadata().map_err(write_error)?.len();
@@ -110,13 +117,37 @@ impl Staging {
     /// `Read` or `Write`.
     pub fn copy(&mut self, from: &Path, relative: &str) -> Result<()> {
         let to = self.dir.join(relative);
-        if let Some(parent) = to.parent() {
-            fs::create_dir_all(parent).map_err(|error| Error::write(&self.target, &error))?;
-        }
+        self.make_parents(relative).map_err(|error| Error::write(&self.target, &error))?;
         // `fs::copy` does not say which side failed; reading is tried first.
         File::open(from).map_err(|error| Error::read(from, &error))?;
         self.bytes += fs::copy(from, &to).map_err(|error| Error::write(&self.target, &error))?;
+        self.files += 1;
         Ok(())
+    }
+
+    /// Makes the directories that lead to `relative`, but not the staged one: if somebody took that away, what was
+    /// written is lost.
+    fn make_parents(&self, relative: &str) -> std::io::Result<()> {
+        let mut path = self.dir.clone();
+        let parents = Path::new(relative).parent().into_iter().flat_map(Path::components);
+        parents.into_iter().try_for_each(|component| {
+            path.push(component);
+            match fs::create_dir(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// Refuses to publish a directory from which somebody took files while it was written. Others count their own.
+    fn check_files(&self) -> Result<()> {
+        let write_error = |error: std::io::Error| Error::write(&self.target, &error);
+        if !self.kind.many_files || tally(&self.dir).map_err(write_error)? == (self.files, self.bytes) {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Write, "files were removed or changed while it was written")
+            .mend("repeat this, and keep what cleans up away from names that begin with a dot")
+            .at(self.target.display().to_string()))
     }
 
     /// Path that the directory has until it is published.
@@ -131,6 +162,7 @@ impl Staging {
     pub fn publish(mut self) -> Result<u64> {
         let write_error = |error: std::io::Error| Error::write(&self.target, &error);
         self.sync().map_err(write_error)?;
+        self.check_files()?;
         let parent = match self.target.parent() {
             Some(parent) if parent != Path::new("") => parent.to_owned(),
             _ => PathBuf::from("."),
@@ -219,11 +251,28 @@ fn check_target(target: &Path, kind: Kind, force: bool) -> Result<()> {
     match fs::symlink_metadata(target) {
         Err(_) => Ok(()),
         Ok(_) if !force => Err(exists(target)),
-        Ok(found) if found.is_dir() && (kind.is)(target) => Ok(()),
+        Ok(found) if found.is_dir() && (kind.is)(target) => match (kind.foreign)(target) {
+            None => Ok(()),
+            Some(foreign) => Err(Error::new(ErrorKind::Exists, format!("it is not of the {}", kind.noun))
+                .mend("move it elsewhere: what is replaced goes with all it holds")
+                .at(foreign.display().to_string())),
+        },
         Ok(_) => Err(Error::new(ErrorKind::Exists, format!("the output exists and is no {}", kind.noun))
             .mend("give another name, or remove it yourself")
             .at(target.display().to_string())),
     }
+}
+
+/// Number and length of all files.
+fn tally(dir: &Path) -> std::io::Result<(u64, u64)> {
+    let mut all = (0, 0);
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let (files, bytes) =
+            if entry.file_type()?.is_dir() { tally(&entry.path())? } else { (1, entry.metadata()?.len()) };
+        all = (all.0 + files, all.1 + bytes);
+    }
+    Ok(all)
 }
 
 fn sync_tree(dir: &Path) -> std::io::Result<()> {
@@ -242,7 +291,7 @@ fn sync_tree(dir: &Path) -> std::io::Result<()> {
 mod tests {
     use super::*;
 
-    const ANYTHING: Kind = Kind { noun: "directory", is: Path::is_dir, many_files: false };
+    const ANYTHING: Kind = Kind { noun: "directory", is: Path::is_dir, foreign: |_| None, many_files: false };
 
     #[test]
     fn what_killed_programs_left_is_removed_and_what_others_write_is_not() {

@@ -261,6 +261,8 @@ impl<'a> Cursor<'a> {
     fn name(&mut self, what: &'static str) -> Parsed<String> {
         let len = self.count_of(1, what)?;
         let bytes = self.padded(len, what)?;
+        // A name ends at its first NUL: early netCDF counted the padding in.
+        let bytes = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
         match std::str::from_utf8(bytes) {
             Ok(name) if !name.is_empty() && !name.contains(['/', '\0']) => Ok(name.to_owned()),
             Ok(name) => Err(self.bad(format!("{what}: '{}' is no valid name", name.escape_debug()))),

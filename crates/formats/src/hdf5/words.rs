@@ -19,7 +19,7 @@ pub(super) fn element_type(datatype: &Datatype) -> Result<Option<ElementType>> {
     words(datatype).map(|words| Some(ElementType::Other(words)))
 }
 
-/// Byte order does not show, sizes and offsets do.
+/// Byte order of plain numbers does not show, sizes and offsets do.
 fn words(datatype: &Datatype) -> Result<String> {
     if let Some((dtype, _)) = datatype.number()? {
         return Ok(dtype.to_string());
@@ -41,10 +41,10 @@ fn words(datatype: &Datatype) -> Result<String> {
         }
         Class::Vlen => format!("sequence of {}", words(&datatype.base()?)?),
         Class::Array => format!("array[{size}] of {}", words(&datatype.base()?)?),
-        Class::Integer => format!("integer[{size}] with unusual bits"),
-        Class::Float => format!("float[{size}] with unusual bits"),
+        Class::Integer => format!("integer[{size}] with unusual bits ({})", datatype.fine_print()?),
+        Class::Float => format!("float[{size}] with unusual bits ({})", datatype.fine_print()?),
         Class::Time => format!("time[{size}]"),
-        Class::Bitfield => format!("bits[{size}]"),
+        Class::Bitfield => format!("bits[{size}] ({})", datatype.fine_print()?),
         Class::Opaque => format!("opaque[{size}]"),
         Class::Reference => "reference".to_owned(),
         Class::Complex => format!("complex[{size}]"),

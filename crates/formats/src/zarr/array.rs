@@ -208,7 +208,10 @@ impl ZarrArray {
         let subset = subset(start, count);
         let Ok(Some(chunks)) = array.chunks_in_array_subset(&subset) else { return true };
         let root = array.storage();
-        chunks.indices().into_iter().any(|chunk| root.key_to_fspath(&array.chunk_key(&chunk)).exists())
+        chunks
+            .indices()
+            .into_iter()
+            .any(|chunk| root.key_to_fspath(&array.chunk_key(&chunk)).symlink_metadata().is_ok())
     }
 }
 

@@ -6,18 +6,6 @@ use knarr_core::model::{Attribute, AttributeValue, latin1};
 use knarr_core::{Error, Result};
 use serde_json::{Map, Value};
 
-/// Attributes with which HDF5 and netCDF-4 keep their own books; dimensions of Zarr say the same.
-const BOOKKEEPING: [&str; 8] = [
-    "CLASS",
-    "NAME",
-    "DIMENSION_LIST",
-    "REFERENCE_LIST",
-    "_Netcdf4Coordinates",
-    "_Netcdf4Dimid",
-    "_NCProperties",
-    "_nc3_strict",
-];
-
 /// Attributes whose values have the type of their variable (CF conventions, sections 2.5.1 and 3.5, appendix A).
 const OF_ITS_TYPE: [&str; 8] = [
     "_FillValue",
@@ -141,7 +129,7 @@ fn float(item: &Value) -> Option<f64> {
 /// `Unsupported` for a value that only its own format can carry.
 pub(super) fn to_json(attributes: &[Attribute], dtype: Option<DType>) -> Result<Map<String, Value>> {
     let mut map = Map::new();
-    for attribute in attributes.iter().filter(|attribute| !BOOKKEEPING.contains(&attribute.name.as_str())) {
+    for attribute in attributes {
         let fill = match dtype {
             Some(dtype) if attribute.name == "_FillValue" => fill_to_json(dtype, attribute),
             _ => None,

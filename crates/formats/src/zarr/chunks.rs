@@ -7,7 +7,7 @@ use knarr_core::cache::ChunkCache;
 use knarr_core::codec::CodecList;
 use knarr_core::energy::Stopwatch;
 use knarr_core::grid::{Placed, chunk_box, copy_box, each_chunk, fill_box, in_chunk};
-use knarr_core::{Error, Result};
+use knarr_core::{Error, ErrorKind, Result};
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 use std::fs::File;
@@ -188,7 +188,7 @@ impl Chunks {
     pub(super) fn is_written(&self, file_of: &FileOf<'_>, start: &[u64], count: &[u64]) -> bool {
         each_chunk(start, count, &self.shape, |position| {
             let exists = match &self.shards {
-                None => file_of(position).exists(),
+                None => file_of(position).symlink_metadata().is_ok(),
                 Some(shards) => !matches!(shards.find(file_of, position), Ok(None)),
             };
             if exists { Err(()) } else { Ok(()) }
@@ -265,10 +265,15 @@ fn linear(position: &[u64], chunk: &[u64], shape: &[u64]) -> u64 {
     position.iter().zip(grid).fold(0, |linear: u64, (at, n)| linear.wrapping_mul(n).wrapping_add(*at))
 }
 
-/// The file, if there is one.
+/// The file, if there is one. A link that leads nowhere is no absent chunk: its contents are elsewhere.
 fn open(path: &Path) -> Result<Option<File>> {
     match File::open(path) {
         Ok(file) => Ok(Some(file)),
+        Err(_) if path.symlink_metadata().is_ok_and(|found| found.is_symlink()) && !path.exists() => {
+            Err(Error::new(ErrorKind::Read, "is a symbolic link that leads nowhere")
+                .mend("fetch the contents it stands for (git annex get, datalad get)")
+                .at(path.display().to_string()))
+        }
         Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
             Ok(None)
         }

@@ -33,6 +33,24 @@ pub(super) fn is_node(dir: &Path) -> bool {
     ["zarr.json", ".zgroup", ".zarray"].iter().any(|name| dir.join(name).is_file())
 }
 
+/// A file in the groups of the store `dir` that is none of Zarr. Arrays may hold any: names of chunks are up to who made
+/// them.
+pub(super) fn foreign(dir: &Path) -> Option<PathBuf> {
+    const METADATA: [&str; 5] = ["zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata"];
+    let is_array = dir.join(".zarray").is_file()
+        || json::read(&dir.join("zarr.json")).ok().flatten().is_some_and(|node| node["node_type"] == "array");
+    if is_array {
+        return None;
+    }
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(dir).ok()?.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.into_iter().find_map(|path| {
+        let is_directory = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        let is_metadata = path.file_name().is_some_and(|name| METADATA.iter().any(|known| name == *known));
+        if is_directory { foreign(&path) } else { (!is_metadata).then_some(path) }
+    })
+}
+
 /// All nodes below and at `root`, parents first, siblings in order of their names.
 pub(super) fn walk(root: &Path) -> Result<Vec<Node>> {
     let mut nodes = Vec::new();

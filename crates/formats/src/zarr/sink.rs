@@ -63,7 +63,8 @@ struct Array {
 }
 
 /// What is staged.
-const STORE: Kind = Kind { noun: "Zarr store", is: super::hierarchy::is_node, many_files: true };
+const STORE: Kind =
+    Kind { noun: "Zarr store", is: super::hierarchy::is_node, foreign: super::hierarchy::foreign, many_files: true };
 
 impl ZarrSink {
     fn node_of(&mut self, variable: usize) -> Result<&mut Node> {
@@ -160,10 +161,20 @@ impl ZarrSink {
                     };
                     Error::unsupported(what).mend("make a copy of the store without it")
                 };
+                let first_filter = v2.filters.iter().flatten().next().map(|filter| filter.id().to_owned());
+                if first_filter.as_deref() == Some("vlen-array") {
+                    return Err(Error::unsupported("ragged arrays (vlen-array) cannot be written as Zarr v3")
+                        .mend("make a copy of the store without it"));
+                }
                 let v3 = to_v3(&v2).map_err(refuse)?;
                 let mut metadata =
                     object(serde_json::to_value(v3).map_err(|error| Error::internal(error.to_string()))?);
                 metadata.remove("attributes");
+                if first_filter.as_deref() == Some("vlen-bytes") {
+                    // Objects are text to zarrs 0.23.14 whatever their codec.
+                    metadata.insert("data_type".to_owned(), json!("variable_length_bytes"));
+                    metadata.insert("fill_value".to_owned(), json!(""));
+                }
                 spell_out(&mut metadata);
                 if let Some(data_type) = types::to_v3(variable.dtype, Some(Strings::Fixed)).filter(|_| is_bytes) {
                     let fill_value = types::fill_to_json(variable.dtype, variable.padding);
@@ -234,6 +245,11 @@ fn spell_out(metadata: &mut Map<String, Value>) {
         if let Some(bytes) = fill.and_then(|fill| fill.iter().map(byte).collect::<Option<Vec<u8>>>()) {
             metadata.insert("fill_value".to_owned(), Value::from(STANDARD.encode(bytes)));
         }
+    }
+    // Version 2 says null where nothing was chosen, which becomes 0 for every type.
+    let is_text = metadata.get("data_type").is_some_and(|data_type| data_type["name"] == "fixed_length_utf32");
+    if let Some(fill) = metadata.get_mut("fill_value").filter(|fill| is_text && !fill.is_string()) {
+        *fill = json!("");
     }
     let is_complex = metadata.get("data_type").and_then(Value::as_str).is_some_and(|name| name.starts_with("complex"));
     if let Some(fill) = metadata.get_mut("fill_value").filter(|fill| is_complex && fill.is_number()) {

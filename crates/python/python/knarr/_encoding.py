@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 Engine = Literal["h5netcdf", "netcdf4", "zarr"]
 
-SHUFFLE, DEFLATE, BZIP2, ZSTD, BLOSC = 2, 1, 307, 32015, 32001
+SHUFFLE, DEFLATE, BZIP2, ZSTD = 2, 1, 307, 32015
 # How missing values are stored and which variables are related, in a variable's own encoding. xarray drops all of that
 # for the encoding it is given.
 CARRIED = (
@@ -26,7 +27,6 @@ CARRIED = (
     "interior_ring", "node_coordinates", "node_count", "part_node_count",
 )  # fmt: skip
 PACKED = ("scale_factor", "add_offset")
-BLOSC_CODECS = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 
 
 def encoding(
@@ -37,7 +37,8 @@ def encoding(
     >>> ds.to_netcdf("out.nc", engine="h5netcdf", encoding=knarr.encoding(ds, engine="h5netcdf"))
 
     The best chain that the engine can express is taken: xarray's engines know shuffle with one compressor
-    (``h5netcdf``, which needs ``import hdf5plugin``), the compressors of netCDF-C (``netcdf4``), or Zarr codecs. Fill
+    (``h5netcdf``, which needs ``import hdf5plugin``), the compressors of netCDF-C (``netcdf4``), or codecs of Zarr
+    version 3, in chunks that lie within Dask's. Fill
     values and the names of related variables in a variable's own encoding stay.
     """
     writers = {"h5netcdf": _h5netcdf, "netcdf4": _netcdf4, "zarr": _zarr}
@@ -55,13 +56,13 @@ def encoding(
             # xarray packs or decodes such a variable on the way; what is written is not what is at hand.
             continue
         choice = advise_values(values, "zarr" if engine == "zarr" else "nc", wishes, *fills_of(variable))
-        chunk = _chunk(values)
+        chunk = _within(variable.chunks, values.itemsize) if engine == "zarr" and variable.chunks else _chunk(values)
         for candidate in choice["candidates"]:
             if candidate["dropped"] is None:
                 dtype = NAMES[values.dtype.newbyteorder("=").name]
                 forms = json.loads(_knarr.chain_forms(candidate["chain"], dtype, list(chunk)))
                 keys = writers[engine](forms, chunk)
-                if keys is not None and _takes(keys, values.dtype):
+                if keys is not None:
                     own = variable.encoding
                     found[str(name)] = keys | {key: own[key] for key in CARRIED if key in own}
                     break
@@ -77,6 +78,15 @@ def _chunk(values: np.ndarray[Any, Any]) -> tuple[int, ...]:
             break
         shape[axis] = max(1, shape[axis] * (1 << 20) // size)
     return tuple(shape)
+
+
+def _within(blocks: tuple[tuple[int, ...], ...], itemsize: int) -> tuple[int, ...]:
+    """Parts of Dask's blocks, about 1 MiB: a chunk that two blocks share would have two writers at once."""
+    chunk = [math.gcd(*sizes[:-1], sizes[0]) if len(sizes) > 1 else sizes[0] for sizes in blocks]
+    for axis in range(len(chunk)):
+        while math.prod(chunk) * itemsize > 1 << 20 and chunk[axis] > 1:
+            chunk[axis] = next(n for n in range(chunk[axis] // 2, 0, -1) if chunk[axis] % n == 0)
+    return tuple(max(1, n) for n in chunk)
 
 
 def _one_filter(forms: dict[str, Any]) -> tuple[bool, dict[str, Any]] | None:
@@ -109,33 +119,15 @@ def _netcdf4(forms: dict[str, Any], chunk: tuple[int, ...]) -> dict[str, Any] | 
     names = {DEFLATE: "zlib", ZSTD: "zstd", BZIP2: "bzip2"}
     if last["id"] in names:
         return {**keys, "compression": names[last["id"]], "complevel": last["cd_values"][0]}
-    if last["id"] == BLOSC and not shuffle:
-        level, kind, codec = last["cd_values"][4:7]
-        return {
-            **keys,
-            "compression": f"blosc_{BLOSC_CODECS[codec]}",
-            "complevel": level,
-            "blosc_shuffle": kind,
-        }
+    # netCDF-C's Blosc ends with an error at the first chunk that does not get smaller.
     return None
 
 
-def _takes(keys: dict[str, Any], dtype: np.dtype[Any]) -> bool:
-    """Whether the codecs of zarr-python take values in this byte order: that of pcodec takes native ones only."""
-    serializer = keys.get("serializer")
-    return serializer is None or serializer["name"] == "bytes" or dtype.isnative
-
-
 def _zarr(forms: dict[str, Any], chunk: tuple[int, ...]) -> dict[str, Any] | None:
+    """Chains that begin with ``bytes`` alone: zarr-python hands chunks to array codecs of numcodecs (pcodec, delta) as
+    they lie in memory, and those of a transposed dataset come back permuted.
+    """
     codecs = forms["zarr"]
-    if codecs is None:
+    if not codecs or codecs[0]["name"] != "bytes":
         return None
-    at = next((i for i, codec in enumerate(codecs) if codec["name"] in ("bytes", "numcodecs.pcodec")), None)
-    if at is None:
-        return None
-    return {
-        "chunks": chunk,
-        "filters": codecs[:at],
-        "serializer": codecs[at],
-        "compressors": codecs[at + 1 :],
-    }
+    return {"chunks": chunk, "filters": [], "serializer": codecs[0], "compressors": codecs[1:]}

@@ -307,6 +307,35 @@ impl Datatype {
         if size == 0 { Err(Error::corrupt("a data type has no size")) } else { Ok(size) }
     }
 
+    /// All that tells apart atomic types of one class and size, in words: order of bytes, precision and offset in bits,
+    /// sign, fields of floating-point numbers.
+    pub(crate) fn fine_print(&self) -> Result<String> {
+        let what = "read a type";
+        locked(|| {
+            let (id, class) = (self.0.raw(), self.class()?);
+            // SAFETY: the type is open, here and below.
+            let (order, bits) = unsafe { (H5Tget_order(id), H5Tget_precision(id)) };
+            // SAFETY: as above.
+            let offset = call(what, || unsafe { H5Tget_offset(id) })?;
+            let mut words = format!("{order:?}, {bits} bits from bit {offset}").replace("H5T_ORDER_", "");
+            if class == Class::Integer {
+                // SAFETY: as above.
+                let sign = unsafe { H5Tget_sign(id) };
+                words.push_str(if sign == H5T_sign_t::H5T_SGN_2 { ", signed" } else { ", unsigned" });
+            }
+            if class == Class::Float {
+                let mut fields = [0usize; 5];
+                let [sign, exponent, exponent_bits, mantissa, mantissa_bits] = fields.each_mut();
+                // SAFETY: as above; the fields are places for results.
+                call(what, || unsafe { H5Tget_fields(id, sign, exponent, exponent_bits, mantissa, mantissa_bits) })?;
+                // SAFETY: as above.
+                let (bias, norm) = unsafe { (H5Tget_ebias(id), H5Tget_norm(id)) };
+                words.push_str(&format!(", fields {fields:?}, bias {bias}, {norm:?}"));
+            }
+            Ok(words)
+        })
+    }
+
     /// True for strings of variable length.
     pub(crate) fn is_variable_string(&self) -> Result<bool> {
         // SAFETY: the type is open.

@@ -182,6 +182,12 @@ impl Datatype {
     /// Floating-point numbers with unusual fields.
     fn float(&self) -> Result<Self> {
         let what = "rebuild a floating-point type";
+        // The byte order of VAX has no form in the oldest version of a type, in which the library would store it as
+        // big-endian without a word.
+        // SAFETY: the type is open.
+        if unsafe { H5Tget_order(self.0.raw()) } == H5T_order_t::H5T_ORDER_VAX {
+            return self.copy();
+        }
         let template = if self.size()? > 8 { *H5T_NATIVE_LDOUBLE } else { *H5T_IEEE_F64LE };
         // SAFETY: the template is a predefined type.
         let new = made(what, || unsafe { H5Tcopy(template) }).map(Self)?;
