@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,10 +11,12 @@ import h5py
 import netCDF4
 import numpy as np
 import pytest
+import zarr
 
 import hdf5_inputs
 import netcdf_inputs
 import zarr_inputs
+from conftest import KNARR
 from values import smooth_field
 
 DIFFERS = 1
@@ -244,3 +247,14 @@ def test_links_are_compared_and_told(knarr, tmp_path, out):
     knarr.fails(
         2, "repack", source, "-o", out / "b.h5", "--max-abs-error", "g/x=0.1", names=("another name of 'second'",)
     )
+
+
+def test_values_that_memory_has_no_place_for_are_not_equal(knarr, tmp_path):
+    stores = [tmp_path / "a.zarr", tmp_path / "b.zarr"]
+    for number, path in enumerate(stores):
+        values = np.full((100, 1_000_000), number, "f4")
+        zarr.create_group(path).create_array("T", data=values, chunks=values.shape)
+    limited = ["bash", "-c", 'ulimit -v 400000; exec "$@"', "_", str(KNARR)]
+    command = [*limited, "verify", *map(str, stores), "--jobs", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, env=knarr.environment)
+    assert done.returncode not in (0, 1, 70) and "memory" in done.stderr and "'T'" in done.stderr, done

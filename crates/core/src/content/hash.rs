@@ -57,7 +57,9 @@ pub fn hash(engine: &Engine, source: &dyn Source, progress: &dyn Progress) -> Re
             let hash = match hash_variable(engine, source, index, progress) {
                 Ok(hash) => Ok(hash),
                 // Sequences, references: no region of them can be read.
-                Err(error) if error.kind() == ErrorKind::Unsupported => Err(error.message().to_owned()),
+                Err(error) if error.kind() == ErrorKind::Unsupported && variables[index].copied_because.is_some() => {
+                    Err(error.message().to_owned())
+                }
                 Err(error) => return Err(error),
             };
             Ok(VariableHash { path: variable.path.clone(), hash })
