@@ -19,24 +19,25 @@ from conftest import KNARR
 UNREADABLE, UNWRITABLE = 3, 4
 
 
-def write_fields(path: Path) -> None:
+def write_fields(path: Path, steps: int = 40) -> None:
     rng = np.random.default_rng(1)
     with netCDF4.Dataset(path, "w", format="NETCDF3_64BIT_OFFSET") as file:
-        for name, length in (("t", 40), ("y", 400), ("x", 400)):
+        for name, length in (("t", steps), ("y", 400), ("x", 400)):
             file.createDimension(name, length)
         for name in "TU":
-            values = rng.normal(size=(40, 400, 400)).astype("f4").cumsum(2)
+            values = rng.normal(size=(steps, 400, 400)).astype("f4").cumsum(2)
             file.createVariable(name, "f4", ("t", "y", "x"))[:] = values
 
 
 def stopped_while_it_writes(knarr, folder: Path, *arguments: object) -> subprocess.Popen:
-    """A run that has begun to write hidden files in `folder`, stopped."""
+    """A run that has begun to write hidden files in `folder`, stopped. It gives way to who watches it."""
     process = subprocess.Popen(
         [KNARR, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=knarr.environment,
+        preexec_fn=lambda: os.nice(19),
     )
     deadline = time.monotonic() + 60
     while not any(path.name.startswith(".") for path in folder.iterdir()):
@@ -44,6 +45,16 @@ def stopped_while_it_writes(knarr, folder: Path, *arguments: object) -> subproce
         time.sleep(0.002)
     process.send_signal(signal.SIGSTOP)
     return process
+
+
+def stopped_when_there_is(process: subprocess.Popen, folder: Path, pattern: str) -> Path:
+    """Lets a stopped run go on until a file of this pattern is there, which is returned."""
+    process.send_signal(signal.SIGCONT)
+    while not (found := list(folder.glob(pattern))):
+        assert process.poll() is None
+        time.sleep(0.001)
+    process.send_signal(signal.SIGSTOP)
+    return found[0]
 
 
 def goes_on(process: subprocess.Popen) -> tuple[int, str]:
@@ -85,18 +96,24 @@ def test_an_input_that_a_program_is_still_writing_is_not_replaced(knarr, tmp_pat
 
 def test_a_store_from_which_files_are_removed_while_it_is_written(knarr, tmp_path, out):
     source = tmp_path / "a.nc"
-    write_fields(source)
+    write_fields(source, steps=8)
     how = ("--chain", "xz:9", "--chunks", "1,100,100", "--jobs", "1")
     process = stopped_while_it_writes(knarr, out, "repack", source, "-o", out / "a.zarr", *how)
-    hidden = next(path for path in out.iterdir() if path.name.startswith("."))
-    process.send_signal(signal.SIGCONT)
-    while not list(hidden.glob("T/c/*/*/*")):
-        assert process.poll() is None
-        time.sleep(0.001)
-    process.send_signal(signal.SIGSTOP)
-    shutil.rmtree(hidden / "T" / "c")
+    written = stopped_when_there_is(process, out, ".*/T/c/*/*/*")
+    shutil.rmtree(written.parents[2])
     code, told = goes_on(process)
     assert code == UNWRITABLE and "a.zarr: " in told
+    assert not list(out.iterdir())
+
+
+def test_a_set_from_which_files_are_removed_while_it_is_written(knarr, tmp_path, out):
+    source = tmp_path / "a.nc"
+    write_fields(source)
+    command = ("checkpoint", "pack", source, "-o", out / "set", "--goal", "archive", "--jobs", "1")
+    process = stopped_while_it_writes(knarr, out, *command)
+    stopped_when_there_is(process, out, ".*/group-*").unlink()
+    code, told = goes_on(process)
+    assert code == UNWRITABLE and "set: " in told
     assert not list(out.iterdir())
 
 

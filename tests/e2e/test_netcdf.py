@@ -102,3 +102,15 @@ def test_user_defined_attribute_order_is_kept(knarr, made, out):
     with netCDF4.Dataset(source) as before, netCDF4.Dataset(target) as after:
         for name in before.variables:
             assert before.variables[name].ncattrs() == after.variables[name].ncattrs()
+
+
+def test_a_name_ends_at_its_first_nul(knarr, tmp_path, out):
+    """netCDF-C's own reference files count the padding of names in."""
+    source = tmp_path / "in.nc"
+    with netCDF4.Dataset(source, "w", format="NETCDF3_CLASSIC") as file:
+        file.createDimension("ppqqqqqq", 3)
+        file.createVariable("values", "f4", ("ppqqqqqq",))[:] = [1, 2, 3]
+    source.write_bytes(source.read_bytes().replace(b"ppqqqqqq", b"pp" + bytes(6)))
+    with netCDF4.Dataset(knarr.repack(source, out / "a.nc")) as file, netCDF4.Dataset(source) as before:
+        assert list(file.dimensions) == list(before.dimensions) == ["pp"]
+        assert file["values"][:].tolist() == [1, 2, 3]
