@@ -11,7 +11,8 @@ type Key = (usize, u64);
 /// A chunk being decoded or decoded; threads that want the same chunk wait for the first.
 type Slot = Arc<OnceLock<Result<Vec<u8>>>>;
 
-/// Bounded in bytes; least recently used chunks go first.
+/// Bounded in bytes; least recently used chunks go first. The newest stays, however large: to decode it again for each
+/// piece that is read of it would take many times as long, and no less memory.
 #[derive(Debug)]
 pub struct ChunkCache(Mutex<Inner>);
 
@@ -24,7 +25,7 @@ struct Inner {
 }
 
 impl ChunkCache {
-    /// An empty cache of at most `limit` bytes.
+    /// An empty cache of at most `limit` bytes, or one chunk.
     pub fn new(limit: usize) -> Self {
         Self(Mutex::new(Inner { slots: HashMap::new(), bytes: 0, limit, clock: 0 }))
     }
@@ -66,19 +67,17 @@ impl ChunkCache {
             return Arc::clone(slot);
         }
         let slot = Slot::default();
-        if bytes <= inner.limit {
-            inner.evict(bytes);
-            inner.bytes += bytes;
-            inner.slots.insert(key, (Arc::clone(&slot), bytes, now));
-        }
+        inner.evict(bytes);
+        inner.bytes += bytes;
+        inner.slots.insert(key, (Arc::clone(&slot), bytes, now));
         slot
     }
 }
 
 impl Inner {
-    /// Makes room for `needed` bytes.
+    /// Makes room for `needed` bytes, as far as there is something to drop.
     fn evict(&mut self, needed: usize) {
-        while self.bytes + needed > self.limit {
+        while self.bytes.saturating_add(needed) > self.limit {
             let oldest = self.slots.iter().min_by_key(|(_, (_, _, used))| *used).map(|(key, _)| *key);
             let Some((_, bytes, _)) = oldest.and_then(|key| self.slots.remove(&key)) else { return };
             self.bytes -= bytes;
@@ -114,5 +113,20 @@ mod tests {
         cache.set_limit(0);
         read(2);
         assert_eq!(decoded.get(), 5);
+    }
+
+    #[test]
+    fn keeps_one_chunk_that_is_larger_than_the_limit() {
+        let cache = ChunkCache::new(3);
+        let decoded = Cell::new(0);
+        let read = |number: u64| {
+            let decode = || {
+                decoded.set(decoded.get() + 1);
+                Ok(vec![7; 4])
+            };
+            cache.get((0, number), 4, decode, |chunk| assert_eq!(chunk, [7; 4])).unwrap();
+        };
+        [1, 1, 2, 2, 1].into_iter().for_each(read);
+        assert_eq!(decoded.get(), 3);
     }
 }

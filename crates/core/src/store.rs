@@ -39,8 +39,8 @@ pub trait Source: Send + Sync {
     /// False if no element of the region was ever written, so that reading it gives the variable's padding.
     fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool;
 
-    /// Keeps at most so many bytes of decoded chunks for regions that do not follow the grid of chunks, and never more than
-    /// the source would by itself.
+    /// Keeps at most so many bytes of decoded chunks for regions that do not follow the grid of chunks, or one chunk if
+    /// that is larger.
     fn limit_cache(&self, _bytes: usize) {}
 
     /// Processor time that reading has spent on decoding chunks so far, in seconds, of all threads together.

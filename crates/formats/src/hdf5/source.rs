@@ -441,7 +441,7 @@ impl Hdf5Source {
 
 impl Source for Hdf5Source {
     fn limit_cache(&self, bytes: usize) {
-        self.cache.set_limit(bytes.min(DEFAULT_CACHE));
+        self.cache.set_limit(bytes);
     }
 
     fn decode_seconds(&self) -> f64 {
