@@ -128,3 +128,50 @@ def test_attributes_named_as_those_of_dimension_scales_are_the_users(knarr, tmp_
     knarr("verify", source, out / "a.zarr")
     found = zarr.open_group(out / "a.zarr", mode="r")
     assert found.attrs["CLASS"] == "GROUP" and found["T"].attrs["NAME"] == "mine"
+
+
+ONLY_IN_ZARR = ("c8", "c16", "M8[ns]", "m8[s]", "U5", "V5")
+
+
+def written(path: Path, dtype: str, *, zarr_format: int, order: str = "<", changed: bool = False) -> Path:
+    """One array with chunks that were never written, in this byte order."""
+    numbers = np.arange(1, 41).reshape(8, 5) + 40 * changed
+    values = np.array([f"é{n}" for n in numbers.flat]).reshape(8, 5) if dtype[0] == "U" else numbers
+    values = values.astype("S5").astype("V5") if dtype[0] == "V" else values.astype(dtype)
+    full = values.dtype.newbyteorder(order)
+    keyword = {"filters": [numcodecs.Shuffle(4)], "compressors": numcodecs.Zstd()} if zarr_format == 2 else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # zarr-python warns of types without a specification.
+        array = store(path, zarr_format).create_array("v", shape=(24, 5), chunks=(8, 5), dtype=full, **keyword)
+        array[8:16] = values
+    return path
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("dtype", ONLY_IN_ZARR)
+def test_types_that_only_zarr_has_are_hashed_and_compared(knarr, tmp_path, dtype, zarr_format):
+    little = written(tmp_path / "little.zarr", dtype, zarr_format=zarr_format)
+    big = written(tmp_path / "big.zarr", dtype, zarr_format=5 - zarr_format, order=">")
+    changed = written(tmp_path / "changed.zarr", dtype, zarr_format=zarr_format, changed=True)
+    assert knarr.variable_hashes(little) == knarr.variable_hashes(big) != knarr.variable_hashes(changed)
+    told = knarr("verify", little, big).stdout
+    assert "1 variables: equal" in told and "not compared" not in told
+    done = knarr("verify", little, changed, ok=False)
+    assert done.returncode == 1 and "DIFFERS: bits differ first at element 40" in done.stdout
+
+
+def test_types_of_the_same_size_are_not_equal(knarr, tmp_path):
+    dtypes = ("M8[ns]", "m8[ns]", "M8[us]")
+    stores = [written(tmp_path / f"{n}.zarr", dtype, zarr_format=2) for n, dtype in enumerate(dtypes)]
+    for other in stores[1:]:
+        done = knarr("verify", stores[0], other, ok=False)
+        assert done.returncode == 1 and "type datetime64[ns] became" in done.stdout
+
+
+def test_what_is_not_compared_is_not_called_equal(knarr, tmp_path):
+    path = tmp_path / "in.h5"
+    with h5py.File(path, "w") as file:
+        file["T"] = np.arange(10.0)
+        file["link"] = np.array([file["T"].ref], h5py.ref_dtype)
+    told = knarr("verify", path, path).stdout
+    assert "1 variables: equal" in told and "1 not compared" in told

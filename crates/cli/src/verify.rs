@@ -59,13 +59,17 @@ fn print(found: &[VariableComparison], metadata: &[MetadataDifference]) {
         .collect();
     print!("{}", table::render(&header, &rows));
     let failing = found.iter().filter(|variable| !variable.passes()).count();
+    let skipped = found.iter().filter(|variable| matches!(variable.difference, Difference::NotCompared(_))).count();
     for difference in metadata {
         println!("{}: {}", difference.place, difference.what);
     }
     if failing > 0 {
         println!("{failing} of {} variables differ", found.len());
     } else {
-        println!("{} variables: equal, or within the promised bound", found.len());
+        println!("{} variables: equal, or within the promised bound", found.len() - skipped);
+    }
+    if skipped > 0 {
+        println!("{skipped} not compared");
     }
     if !metadata.is_empty() {
         println!("{} differences apart from values", metadata.len());

@@ -69,6 +69,8 @@ struct Pair {
     json: bool,
     /// Both are HDF5: everything has its own type.
     hdf5: bool,
+    /// Both have the same words for what is not a plain number.
+    typed: bool,
     /// One is HDF5, where text ends at a NUL. In netCDF-3 it may have one, as C programs write it.
     ends_text: bool,
 }
@@ -78,7 +80,8 @@ impl Pair {
         let both = |f: fn(&str) -> bool| (f(a.format()), f(b.format()));
         let (zarr_a, zarr_b) = both(|format| format.starts_with("Zarr"));
         let (hdf5_a, hdf5_b) = both(|format| matches!(format, "HDF5" | "netCDF-4"));
-        Self { json: zarr_a || zarr_b, hdf5: hdf5_a && hdf5_b, ends_text: hdf5_a != hdf5_b }
+        let hdf5 = hdf5_a && hdf5_b;
+        Self { json: zarr_a || zarr_b, hdf5, typed: hdf5 || zarr_a && zarr_b, ends_text: hdf5_a != hdf5_b }
     }
 }
 
@@ -158,7 +161,7 @@ impl Findings {
             };
             self.add(&a.path, format!("largest shape {} became {}", limits(a), limits(b)));
         }
-        if self.pair.hdf5 && a_type != b_type {
+        if self.pair.typed && a_type != b_type {
             let text = |kind: Option<&ElementType>, dtype: DType| kind.map_or(dtype.to_string(), ToString::to_string);
             self.add(&a.path, format!("type {} became {}", text(a_type, a.dtype), text(b_type, b.dtype)));
         }

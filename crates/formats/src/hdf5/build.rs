@@ -149,10 +149,11 @@ fn grows((max, len): (&Option<u64>, &u64)) -> bool {
 fn datatype(variable: &Variable) -> Result<Datatype> {
     match variable.dtype {
         DType::Opaque(1) => Datatype::string(Some(1), false),
-        // Byte strings of Zarr; netCDF has no type for them.
+        // Byte strings of Zarr, and types that only Zarr has.
         DType::Opaque(size) => {
-            Err(Error::unsupported(format!("strings of {size} bytes are not written to this format"))
-                .mend("write Zarr instead, or make a copy without it")
+            let what = variable.copied_because.clone().unwrap_or_else(|| format!("strings of {size} bytes"));
+            Err(Error::unsupported(format!("{what} are not written to this format"))
+                .mend("write Zarr instead, or make a copy of the store without it")
                 .at_variable(variable.name()))
         }
         dtype => Datatype::of(dtype, variable.endian),

@@ -11,7 +11,7 @@ use knarr_core::array::Endian;
 use knarr_core::cache::ChunkCache;
 use knarr_core::codec::CodecList;
 use knarr_core::grid::in_chunk;
-use knarr_core::model::{Attribute, AttributeValue, Layout, Variable};
+use knarr_core::model::{Attribute, AttributeValue, ElementType, Layout, Variable};
 use knarr_core::{Error, ErrorKind, Result};
 use serde_json::{Map, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,6 +31,7 @@ pub(super) struct ZarrArray {
     opened: Result<Array<FilesystemStore>>,
     /// What Knarr decodes itself.
     chunks: Option<Chunks>,
+    element_type: Option<ElementType>,
 }
 
 /// The attribute in which version 2 has names of dimensions.
@@ -53,17 +54,20 @@ impl ZarrArray {
             (ZarrType::Bool | ZarrType::Bytes(_), Layout::Chunked(chunk)) => {
                 Chunks::of(codecs, &node, variable.dtype, chunk)
             }
+            (ZarrType::Fixed(fixed), Layout::Chunked(chunk)) => {
+                Chunks::of(codecs, &node, variable.dtype, chunk).map(|chunks| chunks.in_parts(fixed.part()))
+            }
             _ => None,
         };
-        if let ZarrType::Bytes(_) = zarr_type {
-            variable.padding = types::bytes_fill(node.metadata.get("fill_value")).unwrap_or(0);
-        }
+        let fill = node.metadata.get("fill_value");
+        variable.padding = match &zarr_type {
+            ZarrType::Bytes(_) => types::bytes_fill(fill).unwrap_or(0),
+            ZarrType::Fixed(fixed) => fixed.fill(fill).unwrap_or(0),
+            _ => 0,
+        };
         variable.copied_because = match &zarr_type {
-            ZarrType::Number(_) | ZarrType::Bool => None,
             ZarrType::Bytes(1) if chunks.is_some() => None,
-            ZarrType::Bytes(length) => Some(format!("strings of {length} bytes")),
-            ZarrType::Text => Some("strings of variable length".to_owned()),
-            ZarrType::Other(words) => Some(words.clone()),
+            zarr_type => zarr_type.words(),
         };
         let opened = match &chunks {
             Some(_) => create(store, key, node.version, &as_plain(&node, variable.dtype)),
@@ -93,7 +97,11 @@ impl ZarrArray {
         }
         let own = Some(variable.padding).filter(|&padding| padding != 0);
         variable.fills = fills::collect(variable.dtype, &variable.attributes, own);
-        Ok((Self { node, zarr_type, opened, chunks }, variable))
+        let element_type = match &zarr_type {
+            ZarrType::Fixed(fixed) => Some(ElementType::Other(fixed.name())),
+            _ => None,
+        };
+        Ok((Self { node, zarr_type, opened, chunks, element_type }, variable))
     }
 
     /// Names of its dimensions as they are stored, if there is one, or null, for each axis.
@@ -113,12 +121,17 @@ impl ZarrArray {
         self.opened.as_ref().map_err(Clone::clone)
     }
 
+    /// What its elements are, where only Zarr has such.
+    pub(super) fn element_type(&self) -> Option<&ElementType> {
+        self.element_type.as_ref()
+    }
+
     /// True if elements can be read and written anew.
     pub(super) fn is_decoded(&self) -> bool {
         let is_served = match &self.zarr_type {
             ZarrType::Number(_) | ZarrType::Bool => true,
             ZarrType::Bytes(1) => self.chunks.is_some(),
-            ZarrType::Bytes(_) | ZarrType::Text | ZarrType::Other(_) => false,
+            ZarrType::Bytes(_) | ZarrType::Text | ZarrType::Fixed(_) | ZarrType::Other(_) => false,
         };
         self.opened.is_ok() && is_served
     }
@@ -150,13 +163,7 @@ impl ZarrArray {
             let file_of: &FileOf<'_> = &file_of;
             return chunks.read(file_of, cache, wanted, out);
         }
-        let what = match &self.zarr_type {
-            ZarrType::Number(_) | ZarrType::Bool => None,
-            ZarrType::Bytes(length) => Some(format!("strings of {length} bytes")),
-            ZarrType::Text => Some("strings of variable length".to_owned()),
-            ZarrType::Other(words) => Some(words.clone()),
-        };
-        if let Some(what) = what {
+        if let Some(what) = self.zarr_type.words() {
             return Err(Error::unsupported(format!("{what} are copied, not decoded"))
                 .mend("write Zarr instead, or make a copy of the store without it"));
         }
@@ -235,6 +242,7 @@ fn type_of(node: &Node) -> ZarrType {
         ZarrType::Bytes(length) if types::bytes_fill(node.metadata.get("fill_value")).is_none() => {
             ZarrType::Other(format!("strings of {length} bytes with a long fill value"))
         }
+        ZarrType::Fixed(fixed) if fixed.fill(node.metadata.get("fill_value")).is_none() => ZarrType::Other(fixed.words),
         found => found,
     }
 }

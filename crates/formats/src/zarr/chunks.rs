@@ -92,6 +92,12 @@ impl Chunks {
         })
     }
 
+    /// The same chunks, if their elements consist of numbers of `part` bytes.
+    pub(super) fn in_parts(mut self, part: usize) -> Self {
+        self.decoder = self.decoder.in_parts(part);
+        self
+    }
+
     fn in_shards(
         list: &CodecList,
         configuration: &Map<String, Value>,

@@ -17,6 +17,8 @@ pub(super) struct Decoder {
     shape: Vec<usize>,
     dtype: DType,
     endian: Endian,
+    /// Bytes of the numbers that an element consists of: they have the byte order.
+    part: usize,
     /// How many CRC-32C checksums follow each other at the end.
     checksums: usize,
 }
@@ -97,6 +99,11 @@ impl Decoder {
         plan.finish()
     }
 
+    /// The same decoder, for elements that consist of numbers of `part` bytes.
+    pub(super) fn in_parts(self, part: usize) -> Self {
+        Self { part, ..self }
+    }
+
     /// Bytes of a decoded chunk.
     pub(super) fn byte_len(&self) -> usize {
         self.shape.iter().product::<usize>() * self.dtype.size()
@@ -114,7 +121,8 @@ impl Decoder {
         parts.join(" > ")
     }
 
-    /// Replaces the contents of `out` by the elements of a whole chunk, in the byte order of the machine.
+    /// Replaces the contents of `out` by the elements of a whole chunk: numbers in the byte order of the machine, others in
+    /// little-endian order.
     pub(super) fn decode(&self, stored: &[u8], buffers: &mut DecodeBuffers, out: &mut Vec<u8>) -> Result<()> {
         let mut stored = stored;
         for _ in 0..self.checksums {
@@ -137,8 +145,9 @@ impl Decoder {
         } else {
             untranspose(a, &self.order, &self.shape, self.dtype.size(), out);
         }
-        if self.endian != NATIVE && !matches!(self.dtype, DType::Opaque(_)) {
-            swap_bytes(out, self.dtype.size());
+        let wanted = if matches!(self.dtype, DType::Opaque(_)) { Endian::Little } else { NATIVE };
+        if self.endian != wanted {
+            swap_bytes(out, self.part);
         }
         Ok(())
     }
@@ -285,6 +294,7 @@ impl<'a> Plan<'a> {
             shape: self.shape,
             dtype: self.dtype,
             endian: self.endian,
+            part: if matches!(self.dtype, DType::Opaque(_)) { 1 } else { self.dtype.size() },
             checksums: self.checksums,
         })
     }

@@ -8,6 +8,7 @@ mod attributes;
 mod chunks;
 mod codecs;
 mod decode;
+mod fixed;
 mod hierarchy;
 mod json;
 mod plain;

@@ -1,6 +1,7 @@
 //! Writing Zarr v3.
 
 use super::array::ZarrArray;
+use super::fixed::FixedType;
 use super::hierarchy::Version;
 use super::shard::{self, Sharding, Shards};
 use super::source::ZarrSource;
@@ -156,7 +157,9 @@ impl ZarrSink {
                     .map_err(|error| Error::corrupt(format!("array metadata: {error}")))?;
                 let refuse = |error: ArrayMetadataV2ToV3Error| {
                     let what = match &stored.zarr_type {
-                        ZarrType::Other(words) => format!("{words} cannot be written as Zarr v3"),
+                        ZarrType::Fixed(FixedType { words, .. }) | ZarrType::Other(words) => {
+                            format!("{words} cannot be written as Zarr v3")
+                        }
                         _ => error.to_string(),
                     };
                     Error::unsupported(what).mend("make a copy of the store without it")

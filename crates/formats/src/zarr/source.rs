@@ -8,7 +8,7 @@ use super::types::ZarrType;
 use knarr_core::cache::ChunkCache;
 use knarr_core::codec::CodecList;
 use knarr_core::grid::check_inside;
-use knarr_core::model::{Dimension, Group, Layout, Model, Variable};
+use knarr_core::model::{Dimension, ElementType, Group, Layout, Model, Variable};
 use knarr_core::store::{Source, Strings};
 use knarr_core::{Error, Result};
 use serde_json::{Map, Value};
@@ -28,7 +28,7 @@ pub struct ZarrSource {
     cache: ChunkCache,
 }
 
-/// Bytes of decoded chunks that are kept for regions that do not follow the chunk grid.
+/// Bytes of decoded chunks kept for regions that do not follow the chunk grid, when nothing else is asked for.
 const CACHE: usize = 64 << 20;
 
 impl ZarrSource {
@@ -145,7 +145,7 @@ fn is_above(group: &str, path: &str) -> bool {
 
 impl Source for ZarrSource {
     fn limit_cache(&self, bytes: usize) {
-        self.cache.set_limit(bytes.min(CACHE));
+        self.cache.set_limit(bytes);
     }
 
     fn decode_seconds(&self) -> f64 {
@@ -180,6 +180,10 @@ impl Source for ZarrSource {
 
     fn axis_names(&self, variable: usize) -> Vec<Option<String>> {
         self.arrays.get(variable).map_or_else(Vec::new, ZarrArray::axis_names)
+    }
+
+    fn element_type(&self, variable: usize) -> Option<&ElementType> {
+        self.arrays.get(variable)?.element_type()
     }
 
     fn strings(&self, variable: usize) -> Option<Strings> {

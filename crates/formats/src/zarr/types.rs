@@ -1,5 +1,6 @@
 //! Data types and fill values of Zarr, and the bits they stand for.
 
+use super::fixed::FixedType;
 use super::json;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,7 +20,9 @@ pub(super) enum ZarrType {
     Bytes(u32),
     /// UTF-8 strings of any length.
     Text,
-    /// Something else, in words: `complex numbers (<c8)`.
+    /// What only Zarr has, of fixed size, with a fill value of at most 8 bytes: read, but not encoded.
+    Fixed(FixedType),
+    /// Something else, in words: `Python objects (|O)`.
     Other(String),
 }
 
@@ -29,7 +32,18 @@ impl ZarrType {
             Self::Number(dtype) => *dtype,
             Self::Bool => DType::I8,
             Self::Bytes(length) => DType::Opaque(*length),
+            Self::Fixed(fixed) => DType::Opaque(fixed.size),
             Self::Text | Self::Other(_) => DType::Opaque(1),
+        }
+    }
+
+    /// In words, for what codecs do not serve.
+    pub(super) fn words(&self) -> Option<String> {
+        match self {
+            Self::Number(_) | Self::Bool => None,
+            Self::Bytes(length) => Some(format!("strings of {length} bytes")),
+            Self::Text => Some("strings of variable length".to_owned()),
+            Self::Fixed(FixedType { words, .. }) | Self::Other(words) => Some(words.clone()),
         }
     }
 }
@@ -37,8 +51,8 @@ impl ZarrType {
 /// Python objects of version 2: what they are, a filter says.
 pub(super) const OBJECTS: &str = "Python objects (|O)";
 
-/// A type that Knarr does not know, in words. `name` is that of NumPy or of a type of Zarr v3.
-fn other(data_type: &Value, name: &str) -> ZarrType {
+/// A type that Knarr has no codecs for, in words. `name` is that of NumPy or of a type of Zarr v3.
+fn words(data_type: &Value, name: &str) -> String {
     let kind = match name.trim_start_matches(['<', '>', '|', '=']).chars().next() {
         _ if name.starts_with("numpy.datetime64") => "dates",
         _ if name.starts_with("numpy.timedelta64") => "durations",
@@ -50,6 +64,7 @@ fn other(data_type: &Value, name: &str) -> ZarrType {
         Some('U') => "text of fixed length",
         Some('O') => "Python objects",
         Some('V') => "raw bytes",
+        _ if name == "raw_bytes" => "raw bytes",
         _ => "values of a data type that is not known",
     };
     let numpy = match name.get(1..2) {
@@ -58,7 +73,7 @@ fn other(data_type: &Value, name: &str) -> ZarrType {
         _ => "",
     };
     let name = if name.is_empty() { data_type.to_string() } else { name.to_owned() };
-    ZarrType::Other(format!("{kind} ({numpy}{name})"))
+    format!("{kind} ({numpy}{name})")
 }
 
 /// Data type of Zarr v3 metadata: a name, or an object with a name.
@@ -71,7 +86,7 @@ pub(super) fn from_v3(data_type: &Value) -> ZarrType {
             let length = data_type.pointer("/configuration/length_bytes").and_then(Value::as_u64);
             return match length.and_then(|length| u32::try_from(length).ok()) {
                 Some(length @ 1..) => ZarrType::Bytes(length),
-                _ => other(data_type, name),
+                _ => ZarrType::Other(words(data_type, name)),
             };
         }
         "int8" => DType::I8,
@@ -85,7 +100,11 @@ pub(super) fn from_v3(data_type: &Value) -> ZarrType {
         "float16" => DType::F16,
         "float32" => DType::F32,
         "float64" => DType::F64,
-        _ => return other(data_type, name),
+        _ => {
+            let words = words(data_type, name);
+            let fixed = FixedType::from_v3(data_type, name, &words);
+            return fixed.map_or(ZarrType::Other(words), ZarrType::Fixed);
+        }
     };
     ZarrType::Number(dtype)
 }
@@ -108,7 +127,11 @@ pub(super) fn from_v2(dtype: &Value) -> ZarrType {
         "f8" => DType::F64,
         _ => match text.strip_prefix("|S").and_then(|length| length.parse().ok()) {
             Some(length @ 1..) => return ZarrType::Bytes(length),
-            _ => return other(dtype, text),
+            _ => {
+                let words = words(dtype, text);
+                let fixed = text.get(1..).and_then(|name| FixedType::from_numpy(name, &words));
+                return fixed.map_or(ZarrType::Other(words), ZarrType::Fixed);
+            }
         },
     };
     ZarrType::Number(number)
