@@ -99,7 +99,8 @@ def test_kill_never_leaves_a_partial_output(knarr, slow_input, out, target_name,
     process.communicate()
     assert not target.exists()
     fast = ("--chain", "lz4") if target_name.endswith(".h5") else ("--goal", "speed")
-    knarr.repack(slow_input, target, *fast)  # what a killed run left is not in the way
+    knarr.repack(slow_input, target, *fast)  # what a killed run left is not in the way, and goes
+    assert not [path.name for path in out.iterdir() if path.name.startswith(".")]
 
 
 def test_kill_keeps_the_old_output(knarr, slow_input, out):

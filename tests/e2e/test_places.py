@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -145,3 +147,11 @@ def test_a_plan_that_has_no_place_leaves_no_output(knarr, source, out):
     for force in ([], ["--force"]):
         knarr.fails(UNWRITABLE, "repack", source, "-o", target, *force, names=("a.h5.knarr.json",))
         assert [path.name for path in out.iterdir()] == ["a.h5.knarr.json"]
+
+
+@pytest.mark.parametrize("name", ["pipe.h5", "link.h5"])
+def test_what_is_no_file_is_never_replaced(knarr, source, out, name):
+    os.mkfifo(out / "pipe.h5")
+    (out / "link.h5").symlink_to("pipe.h5")
+    knarr.fails(UNWRITABLE, "repack", source, "-o", out / name, "--force", names=(name, "a pipe"))
+    assert stat.S_ISFIFO((out / name).stat().st_mode) and len(list(out.iterdir())) == 2

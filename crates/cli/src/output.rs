@@ -1,10 +1,9 @@
 //! Small outputs of the program itself: pages, profiles and models. Written beside their place, synced, then renamed.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use knarr_core::error::{Error, Result};
+use knarr_core::output::Temporary;
 
 /// Puts a file with these contents at `path`, in place of what is there. A kill at any moment leaves the old file or
 /// the new one.
@@ -12,17 +11,9 @@ use knarr_core::error::{Error, Result};
 /// # Errors
 /// `Write` with the path, `Usage` if it has no file name.
 pub(crate) fn replace(path: &Path, contents: &[u8]) -> Result<()> {
-    let name =
-        path.file_name().ok_or_else(|| Error::usage("the output needs a file name").at(path.display().to_string()))?;
-    let temporary =
-        Temporary(path.with_file_name(format!(".{}.knarr-{:x}.tmp", name.to_string_lossy(), std::process::id())));
-    let write = || -> std::io::Result<()> {
-        let mut file: File = OpenOptions::new().write(true).create(true).truncate(true).open(&temporary.0)?;
-        file.write_all(contents)?;
-        file.sync_all()?;
-        std::fs::rename(&temporary.0, path)
-    };
-    write().map_err(|error| Error::write(path, &error))
+    let temporary = Temporary::create(path, true)?;
+    std::fs::write(temporary.path(), contents).map_err(|error| Error::write(path, &error))?;
+    temporary.publish().map(|_| ())
 }
 
 /// Puts `value` as JSON at `path`, as [`replace`] does; makes the directory if asked to.
@@ -36,15 +27,6 @@ pub(crate) fn write_json(path: &Path, value: &impl serde::Serialize, make_direct
     let mut text = serde_json::to_string_pretty(value).map_err(|error| Error::internal(error.to_string()))?;
     text.push('\n');
     replace(path, text.as_bytes())
-}
-
-/// A file that is gone once it was renamed, and is removed if it was not.
-struct Temporary(PathBuf);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Outputs that appear under their final name complete or not at all, whenever the program is killed.
 
+mod abandoned;
 mod access;
 mod room;
 mod staging;

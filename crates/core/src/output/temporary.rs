@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
+use super::abandoned::{mark, remove_abandoned};
 use super::access::take_access;
 use super::write_behind::WriteBehind;
 use crate::error::{Error, ErrorKind, Result};
 
-/// A file called `.NAME.knarr-NUMBER.tmp`, removed when dropped before [`Temporary::publish`].
+/// A file called `.NAME.knarr-NUMBERS.tmp`, removed when dropped before [`Temporary::publish`].
 #[derive(Debug)]
 pub struct Temporary {
     path: PathBuf,
@@ -32,19 +33,22 @@ const LONGEST_NAME: usize = 255;
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 impl Temporary {
-    /// Creates the empty temporary file. If it is to replace a file, it takes permissions and owner of that one, so
+    /// Creates the empty temporary file, and removes those beside it that killed programs left. If it is to replace a file, it takes permissions and owner of that one, so
     /// that nobody else can read it now.
     ///
     /// # Errors
-    /// `Exists` if the target exists and `force` is not set, `Write` if the file cannot be made.
+    /// `Exists` if the target exists and `force` is not set, or is a device, a pipe or a socket; `Write` if the file cannot
+    /// be made.
     pub fn create(target: &Path, force: bool) -> Result<Self> {
         refuse_existing(target, force)?;
+        refuse_special(target)?;
         let name = target
             .file_name()
             .ok_or_else(|| Error::usage("the output needs a file name").at(target.display().to_string()))?;
+        remove_abandoned(directory_of(target));
         loop {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let mark = format!(".knarr-{:x}-{number:x}.tmp", std::process::id());
+            let mark = mark(number);
             let mut hidden = OsString::from(".");
             // Names are no longer than 255 bytes; of a long one the beginning must do.
             let bytes = name.as_bytes();
@@ -118,12 +122,8 @@ impl Temporary {
         file.sync_all().map_err(|error| place(&error))?;
         let size = file.metadata().map_err(|error| place(&error))?.len();
         self.take_place(&file)?;
-        let directory = match self.target.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
         // Some file systems cannot sync directories; the rename itself has succeeded.
-        if let Ok(directory) = std::fs::File::open(directory) {
+        if let Ok(directory) = std::fs::File::open(directory_of(&self.target)) {
             let _ = directory.sync_all();
         }
         Ok(size)
@@ -172,6 +172,10 @@ impl Drop for Temporary {
     }
 }
 
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Refuses to replace what was not to be replaced.
 ///
 /// # Errors
@@ -181,6 +185,18 @@ pub(crate) fn refuse_existing(target: &Path, force: bool) -> Result<()> {
         return Err(taken(target));
     }
     Ok(())
+}
+
+/// What is no file stays what it is, whoever asks: a file in place of `/dev/null` is the end of other programs.
+fn refuse_special(target: &Path) -> Result<()> {
+    match std::fs::metadata(target) {
+        Ok(found) if !found.is_file() && !found.is_dir() => {
+            Err(Error::new(ErrorKind::Exists, "it is a device, a pipe or a socket, no file")
+                .mend("give the name of a file")
+                .at(target.display().to_string()))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn taken(target: &Path) -> Error {
