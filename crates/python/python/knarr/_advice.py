@@ -12,6 +12,7 @@ import numpy as np
 from . import _knarr
 from ._arrays import fill_patterns, given_fill, plain
 from ._request import Portable, request
+from ._sample import sample, stored
 
 if TYPE_CHECKING:
     import xarray
@@ -46,15 +47,15 @@ def advise(
 ) -> Advice | dict[str, Advice]:
     """Recommends a chain for an array, or for each variable of a file or an xarray dataset.
 
-    ``to`` is the kind of output: ``nc``, ``h5`` or ``zarr``; ``model`` a file written by ``knarr train``. Nothing is
-    written.
+    ``to`` is the kind of output: ``nc``, ``h5`` or ``zarr``; ``model`` a file written by ``knarr train``. Of arrays of
+    more than 64 MiB a sample is read. Nothing is written.
     """
     wishes = request(goal=goal, portable=portable, quality={}, model=None if model is None else fspath(model))
     if isinstance(data, str | PathLike):
         plan = json.loads(_knarr.advise_file(data, to, wishes))
         return {variable["path"].lstrip("/"): _from_action(variable["action"]) for variable in plan["variables"]}
     if isinstance(data, np.ndarray):
-        return _from_choice(advise_values(data, to, wishes, given_fill(fill_value)))
+        return _from_choice(advise_values(sample(data), to, wishes, given_fill(fill_value)))
     if hasattr(data, "data_vars"):
         return {str(name): _of_variable(variable, to, wishes) for name, variable in data.variables.items()}
     if hasattr(data, "variable"):
@@ -78,10 +79,10 @@ def fills_of(variable: Any) -> list[object]:
 
 
 def _of_variable(variable: Any, to: str, wishes: str) -> Advice:
-    values = np.asarray(variable.values)
-    if values.dtype.kind not in "iuf" or values.ndim == 0 or values.size == 0:
-        return _copied(f"{values.dtype} of shape {values.shape} is not encoded")
-    return _from_choice(advise_values(values, to, wishes, *fills_of(variable)))
+    seen = stored(variable)
+    if seen is None:
+        return _copied(f"{variable.dtype} of shape {variable.shape} is not encoded")
+    return _from_choice(advise_values(seen.values, to, wishes, *fills_of(seen)))
 
 
 def _from_action(action: dict[str, Any]) -> Advice:

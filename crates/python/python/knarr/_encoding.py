@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,6 +11,7 @@ from . import _knarr
 from ._advice import advise_values, fills_of
 from ._arrays import NAMES
 from ._request import Portable, request
+from ._sample import stored, trailing, within
 
 if TYPE_CHECKING:
     import xarray
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 Engine = Literal["h5netcdf", "netcdf4", "zarr"]
 
 SHUFFLE, DEFLATE, BZIP2, ZSTD = 2, 1, 307, 32015
-# How missing values are stored and which variables are related, in a variable's own encoding. xarray drops all of that
-# for the encoding it is given.
+# How values are stored and which variables are related, in a variable's own encoding. xarray drops all of that for the
+# encoding it is given.
 CARRIED = (
-    "_FillValue", "missing_value",
+    "_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned", "units", "calendar",
     "bounds", "cell_measures", "climatology", "formula_terms", "geometry", "grid_mapping",
     "interior_ring", "node_coordinates", "node_count", "part_node_count",
 )  # fmt: skip
-PACKED = ("scale_factor", "add_offset")
+# Variables of less are not worth it; chunks have about so many bytes.
+SMALL, CHUNK = 2048, 1 << 20
 
 
 def encoding(
@@ -38,8 +39,8 @@ def encoding(
 
     The best chain that the engine can express is taken: xarray's engines know shuffle with one compressor
     (``h5netcdf``, which needs ``import hdf5plugin``), the compressors of netCDF-C (``netcdf4``), or codecs of Zarr
-    version 3, in chunks that lie within Dask's. Fill
-    values and the names of related variables in a variable's own encoding stay.
+    version 3, in chunks that lie within Dask's. How a variable's own encoding stores its values stays: packing, fill
+    values, units of time, names of related variables. Of a variable of more than 64 MiB a sample is read.
     """
     writers = {"h5netcdf": _h5netcdf, "netcdf4": _netcdf4, "zarr": _zarr}
     if not hasattr(ds, "data_vars"):
@@ -49,44 +50,33 @@ def encoding(
     wishes = request(goal=goal, portable=portable, quality={})
     found = {}
     for name, variable in ds.variables.items():
-        values = np.asarray(variable.values)
-        stored = np.dtype(variable.encoding.get("dtype", values.dtype))
-        is_packed = stored != values.dtype or any(key in variable.encoding for key in PACKED)
-        if is_packed or values.dtype.kind not in "iuf" or values.nbytes < 2048:
-            # xarray packs or decodes such a variable on the way; what is written is not what is at hand.
+        seen = stored(variable)
+        if seen is None or seen.nbytes < SMALL:
             continue
-        choice = advise_values(values, "zarr" if engine == "zarr" else "nc", wishes, *fills_of(variable))
-        chunk = _within(variable.chunks, values.itemsize) if engine == "zarr" and variable.chunks else _chunk(values)
+        itemsize = seen.dtype.itemsize
+        choice = advise_values(seen.values, "zarr" if engine == "zarr" else "nc", wishes, *fills_of(seen))
+        if engine == "zarr" and variable.chunks:
+            chunk = within(variable.chunks, itemsize, CHUNK)
+        else:
+            chunk = trailing(variable.shape, itemsize, CHUNK)
         for candidate in choice["candidates"]:
             if candidate["dropped"] is None:
-                dtype = NAMES[values.dtype.newbyteorder("=").name]
+                dtype = NAMES[seen.dtype.newbyteorder("=").name]
                 forms = json.loads(_knarr.chain_forms(candidate["chain"], dtype, list(chunk)))
                 keys = writers[engine](forms, chunk)
                 if keys is not None:
-                    own = variable.encoding
-                    found[str(name)] = keys | {key: own[key] for key in CARRIED if key in own}
+                    found[str(name)] = keys | _carried(variable)
                     break
     return found
 
 
-def _chunk(values: np.ndarray[Any, Any]) -> tuple[int, ...]:
-    """Whole trailing dimensions, about 1 MiB."""
-    shape = list(values.shape)
-    for axis in range(len(shape)):
-        size = int(np.prod(shape)) * values.itemsize
-        if size <= 1 << 20:
-            break
-        shape[axis] = max(1, shape[axis] * (1 << 20) // size)
-    return tuple(shape)
-
-
-def _within(blocks: tuple[tuple[int, ...], ...], itemsize: int) -> tuple[int, ...]:
-    """Parts of Dask's blocks, about 1 MiB: a chunk that two blocks share would have two writers at once."""
-    chunk = [math.gcd(*sizes[:-1], sizes[0]) if len(sizes) > 1 else sizes[0] for sizes in blocks]
-    for axis in range(len(chunk)):
-        while math.prod(chunk) * itemsize > 1 << 20 and chunk[axis] > 1:
-            chunk[axis] = next(n for n in range(chunk[axis] // 2, 0, -1) if chunk[axis] % n == 0)
-    return tuple(max(1, n) for n in chunk)
+def _carried(variable: xarray.Variable) -> dict[str, Any]:
+    own = variable.encoding
+    carried = {key: own[key] for key in CARRIED if key in own}
+    # The type in the file says no more than the values do, unless xarray turns them into it.
+    if np.dtype(own.get("dtype", variable.dtype)).newbyteorder("=") != variable.dtype.newbyteorder("="):
+        carried["dtype"] = own["dtype"]
+    return carried
 
 
 def _one_filter(forms: dict[str, Any]) -> tuple[bool, dict[str, Any]] | None:
