@@ -1,6 +1,6 @@
 //! Sends what was written to the disk while more is encoded, so that the last sync has little left to wait for.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -12,11 +12,11 @@ use super::room::Room;
 /// asked less often.
 const STEP: u64 = 4 << 20;
 
-/// A thread that syncs one file now and then, and room for what the file will hold.
+/// A thread that sends one file to the disk now and then, and room for what the file will hold.
 #[derive(Debug)]
 pub(crate) struct WriteBehind {
     asked: SyncSender<()>,
-    thread: JoinHandle<io::Result<()>>,
+    thread: JoinHandle<io::Result<File>>,
     pending: u64,
     room: Room,
 }
@@ -29,11 +29,13 @@ impl WriteBehind {
         let room = Room::new(file.try_clone()?);
         let (asked, requests) = sync_channel(1);
         let thread = std::thread::Builder::new().name("knarr-sync".to_owned()).spawn(move || {
-            let mut outcome = Ok(());
+            let mut sent = 0;
             for () in requests {
-                outcome = outcome.and(file.sync_data());
+                let end = file.metadata()?.len();
+                send(&file, sent, end)?;
+                sent = end;
             }
-            outcome
+            Ok(file)
         })?;
         Ok(Self { asked, thread, pending: 0, room })
     }
@@ -48,16 +50,35 @@ impl WriteBehind {
         }
     }
 
-    /// Ends the thread, once all is written.
+    /// Ends the thread, once all is written, and waits for the disk.
     ///
     /// # Errors
-    /// What any sync reported. It must not be lost: the system tells of a failed write once, and a later sync of the
-    /// file may succeed.
+    /// What the sync reports, also of bytes that were sent before: by a file that was open all the time, for the system
+    /// tells of a failed write once.
     pub(crate) fn finish(self) -> io::Result<()> {
         drop(self.asked);
-        let synced = self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that syncs stopped")));
-        synced.and_then(|()| self.room.give_back())
+        let stopped = |_| Err(io::Error::other("the thread that writes behind stopped"));
+        let file = self.thread.join().unwrap_or_else(stopped)?;
+        file.sync_data()?;
+        self.room.give_back()
     }
+}
+
+/// Sends the bytes from `start` to `end` of a file to the disk. They are not waited for, which would keep a core busy with
+/// the file system's journal: to say that they will not be needed starts their way and does no more to pages that are on it
+/// (posix_fadvise(2)).
+#[cfg(target_os = "linux")]
+fn send(file: &File, start: u64, end: u64) -> io::Result<()> {
+    use rustix::fs::{Advice, fadvise};
+    match std::num::NonZeroU64::new(end.saturating_sub(start)) {
+        Some(length) => fadvise(file, start, Some(length), Advice::DontNeed).or_else(|_| file.sync_data()),
+        None => Ok(()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn send(file: &File, _start: u64, _end: u64) -> io::Result<()> {
+    file.sync_data()
 }
 
 #[cfg(test)]
