@@ -68,6 +68,14 @@ def test_a_run_does_not_begin_if_its_report_would_replace_something_else(knarr, 
         assert precious.read_text() == "precious" and not begun.exists()
 
 
+@pytest.mark.parametrize("option", ["--report", "--json"])
+def test_the_exit_code_of_a_program_is_not_that_of_its_report(knarr, tmp_path, option):
+    (tmp_path / "knarr.toml").write_text('[[file]]\npattern = "*"\n')
+    for code, expected in ((0, UNWRITABLE), (7, 7)):
+        command = ("run", "-q", "-c", tmp_path / "knarr.toml", option, tmp_path / "none" / "a", "--")
+        knarr.fails(expected, *command, "sh", "-c", f"exit {code}", names=("none/a", "No such file or directory"))
+
+
 @pytest.mark.parametrize("command", ["profile", "train"])
 def test_profiles_and_models_replace_their_like_only(knarr, source, tmp_path, command):
     words, kind = ([command, source], "model") if command == "train" else ([command], "profile")

@@ -175,3 +175,13 @@ def test_what_is_not_compared_is_not_called_equal(knarr, tmp_path):
         file["link"] = np.array([file["T"].ref], h5py.ref_dtype)
     told = knarr("verify", path, path).stdout
     assert "1 variables: equal" in told and "1 not compared" in told
+
+
+@pytest.mark.parametrize(("file", "known"), [("zarr.json", 3), (".zgroup", 2), ("v/.zarray", 2), ("v/zarr.json", 3)])
+def test_versions_that_are_not_known_are_not_called_damage(knarr, tmp_path, file, known):
+    path = tmp_path / "in.zarr"
+    store(path, known).create_array("v", data=np.arange(10.0))
+    metadata = path / file
+    metadata.write_text(metadata.read_text().replace(f'"zarr_format": {known}', f'"zarr_format": {known + 1}'))
+    message = knarr.fails(3, "inspect", path, names=(file, f"'zarr_format' is {known + 1}, Knarr knows {known}"))
+    assert "damaged" not in message and "restore" not in message

@@ -347,7 +347,10 @@ def test_what_makes_no_sense_is_named_with_what_to_give(tmp_path, field):
         (lambda: knarr.repack(path, out, max_mem=0), ValueError, "max_mem is 0: give at least 1"),
         (lambda: knarr.repack(path, out, max_mem="lots"), ValueError, "max_mem: 'lots' is not a size"),
         (lambda: knarr.repack(path, out, variables={"T": {"chunks": 5}}), TypeError, "chunks is 5: give text"),
-        (lambda: knarr.repack(path, out, variables={"T": {"chunk": "5"}}), ValueError, "unknown field `chunk`"),
+        (lambda: knarr.repack(path, out, variables={"T": {"chunk": "5"}}), ValueError, "'T'. has an unknown key 'chunk'.*chunks"),
+        (lambda: knarr.repack(path, out, variables={"T": 5}), TypeError, "variables.'T'. is 5: give a dict"),
+        (lambda: knarr.repack(path, out, variables=["T"]), TypeError, "variables is .'T'.: give a dict"),
+        (lambda: knarr.repack(path, out, force="no"), TypeError, "force is 'no': give True or False"),
         (lambda: knarr.encoding(xarray.DataArray(field)), TypeError, "DataArray is no Dataset.*to_dataset"),
     ]
     for call, kind, text in wrong:

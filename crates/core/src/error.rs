@@ -44,9 +44,8 @@ impl ErrorKind {
     /// Exit code of the command-line program for an error of this kind.
     pub fn exit_code(self) -> u8 {
         match self {
-            Self::Differs => 1,
             Self::Usage | Self::Config => 2,
-            Self::NotFound | Self::Read | Self::Corrupt | Self::MissingFilter => 3,
+            Self::NotFound | Self::Read | Self::Corrupt | Self::MissingFilter | Self::Differs => 3,
             Self::Exists | Self::Write => 4,
             Self::Unsupported | Self::Quality => 5,
             Self::Internal => 70,

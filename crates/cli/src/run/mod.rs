@@ -73,9 +73,11 @@ struct Begun {
 }
 
 fn prepare(arguments: &Run) -> Result<Begun> {
-    // The program may yet make their directories.
     for (path, own) in [(&arguments.report, Own::Page), (&arguments.json, Own::Outcome)] {
-        path.as_ref().map_or(Ok(()), |path| place::refuse_other(path, own, None))?;
+        let Some(path) = path else { continue };
+        // The program may yet make its directory.
+        let is_missing = path.parent().is_some_and(|parent| !parent.as_os_str().is_empty() && !parent.exists());
+        if is_missing { place::refuse_other(path, own, None)? } else { place::check(path, own, None)? }
     }
     let mut config = Config::read(&arguments.config)
         .map_err(|error| error.mend("write the file, or name another with --config; docs/run.md has an example"))?;
@@ -236,7 +238,11 @@ impl Begun {
         }
         // Only if nothing is kept there.
         let _ = std::fs::remove_dir(&self.scratch);
-        self.tell(arguments, &summary, code, calls_seen)?;
+        match self.tell(arguments, &summary, code, calls_seen) {
+            // A failure of the program says more than a page that has no place.
+            Err(error) if code != 0 => errln!("knarr: {error}"),
+            told => told?,
+        }
         Ok(code)
     }
 

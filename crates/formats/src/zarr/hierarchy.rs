@@ -1,7 +1,7 @@
 //! Groups and arrays of a store, found by walking its directories.
 
 use super::json;
-use knarr_core::{Error, Result};
+use knarr_core::{Error, ErrorKind, Result};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
@@ -133,6 +133,7 @@ fn read_node(dir: &Path, path: &str) -> Result<Option<Node>> {
     let wrong = |name: &str, what: &str| Error::corrupt(what).at(dir.join(name).display().to_string());
     if let Some(document) = json::read(&dir.join("zarr.json"))? {
         let mut metadata = object(document).ok_or_else(|| wrong("zarr.json", "no JSON object"))?;
+        check_version(&metadata, 3, &dir.join("zarr.json"))?;
         let attributes = metadata.remove("attributes").and_then(object).unwrap_or_default();
         metadata.remove("consolidated_metadata");
         metadata.values_mut().for_each(json::round_wide);
@@ -145,12 +146,25 @@ fn read_node(dir: &Path, path: &str) -> Result<Option<Node>> {
     for (name, is_array) in [(".zarray", true), (".zgroup", false)] {
         if let Some(document) = json::read(&dir.join(name))? {
             let mut metadata = object(document).ok_or_else(|| wrong(name, "no JSON object"))?;
+            check_version(&metadata, 2, &dir.join(name))?;
             metadata.values_mut().for_each(json::round_wide);
             let attributes = json::read(&dir.join(".zattrs"))?.and_then(object).unwrap_or_default();
             return Ok(node(Version::V2, metadata, attributes, is_array));
         }
     }
     Ok(None)
+}
+
+/// Refuses metadata that says it is of another version than files of this name are.
+fn check_version(metadata: &Map<String, Value>, known: u64, path: &Path) -> Result<()> {
+    match metadata.get("zarr_format") {
+        Some(other) if other.as_u64() != Some(known) => {
+            Err(Error::new(ErrorKind::Read, format!("'zarr_format' is {other}, Knarr knows {known} in such a file"))
+                .mend("write the store again as version 3, with a program that reads it")
+                .at(path.display().to_string()))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn object(value: Value) -> Option<Map<String, Value>> {

@@ -47,6 +47,7 @@ class VariableWish(Quality, total=False):
 
 QUALITY_KEYS = tuple(Quality.__annotations__)
 WHOLE = ("significant_bits", "significant_digits", "jobs", "max_mem")
+FLAGS = ("force", "verify")
 TEXTS = ("goal", "chain", "chunks", "quality")
 
 
@@ -76,21 +77,36 @@ def request(
         _require_text(name, wanted.get(name))
     if portable is not None and portable not in get_args(Portable):
         raise ValueError(f"portable is {portable!r}: choose from {', '.join(get_args(Portable))}")
+    for name in FLAGS:
+        if not isinstance(wanted.get(name, True), bool):
+            raise TypeError(f"{name} is {wanted[name]!r}: give True or False")
     wanted["quality"] = {name: _number(name, value) for name, value in quality.items() if value is not None}
     if jobs is not None:
         wanted["jobs"] = _number("jobs", jobs)
     if max_mem is not None:
         wanted["max_mem"] = max_mem if isinstance(max_mem, str) else str(_number("max_mem", max_mem))
-    if variables:
-        wanted["variables"] = {
-            name: {
-                key: _number(key, value) if key in QUALITY_KEYS else _require_text(key, value)
-                for key, value in wish.items()
-                if value is not None
-            }
-            for name, wish in variables.items()
-        }
+    if variables is not None:
+        wanted["variables"] = _wishes(variables)
     return json.dumps({name: value for name, value in wanted.items() if value is not None})
+
+
+def _wishes(variables: object) -> dict[str, dict[str, object]]:
+    if not isinstance(variables, Mapping):
+        raise TypeError(f"variables is {variables!r}: give a dict of names and wishes")
+    wanted = {}
+    known = tuple(VariableWish.__annotations__)
+    for name, wish in variables.items():
+        if not isinstance(wish, Mapping):
+            raise TypeError(f"variables[{name!r}] is {wish!r}: give a dict such as {{'max_abs_error': 0.01}}")
+        for key in wish:
+            if key not in known:
+                raise ValueError(f"variables[{name!r}] has an unknown key {key!r}: choose from {', '.join(known)}")
+        wanted[str(name)] = {
+            key: _number(key, value) if key in QUALITY_KEYS else _require_text(key, value)
+            for key, value in wish.items()
+            if value is not None
+        }
+    return wanted
 
 
 def _number(name: str, value: object) -> float:
