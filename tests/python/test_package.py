@@ -14,6 +14,7 @@ import pytest
 import xarray
 
 import knarr
+from knarr._arrays import fill_patterns
 from knarr._sample import within
 
 
@@ -347,7 +348,11 @@ def test_what_makes_no_sense_is_named_with_what_to_give(tmp_path, field):
         (lambda: knarr.repack(path, out, max_mem=0), ValueError, "max_mem is 0: give at least 1"),
         (lambda: knarr.repack(path, out, max_mem="lots"), ValueError, "max_mem: 'lots' is not a size"),
         (lambda: knarr.repack(path, out, variables={"T": {"chunks": 5}}), TypeError, "chunks is 5: give text"),
-        (lambda: knarr.repack(path, out, variables={"T": {"chunk": "5"}}), ValueError, "'T'. has an unknown key 'chunk'.*chunks"),
+        (
+            lambda: knarr.repack(path, out, variables={"T": {"chunk": "5"}}),
+            ValueError,
+            "'T'. has an unknown key 'chunk'.*chunks",
+        ),
         (lambda: knarr.repack(path, out, variables={"T": 5}), TypeError, "variables.'T'. is 5: give a dict"),
         (lambda: knarr.repack(path, out, variables=["T"]), TypeError, "variables is .'T'.: give a dict"),
         (lambda: knarr.repack(path, out, force="no"), TypeError, "force is 'no': give True or False"),
@@ -385,3 +390,25 @@ def test_encodings_for_zarr_serve_both_byte_orders(tmp_path, field, goal):
     back = xarray.open_zarr(tmp_path / "a.zarr", consolidated=False)
     for name in arrays:
         assert np.array_equal(back[name].values, dataset[name].values, equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda packed: np.frombuffer(packed, "u1")])
+def test_frames_come_from_whatever_holds_bytes(field, kind):
+    assert bits(knarr.decompress(kind(knarr.compress(field)))) == bits(field)
+
+
+def test_what_holds_no_bytes_is_no_frame():
+    for wrong in (5, "text", [1, 2], None):
+        with pytest.raises(TypeError, match="bytes-like"):
+            knarr.decompress(wrong)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("dtype", "patterns"), [("i1", []), ("u4", []), ("f4", [0x60AD78EC]), ("f8", [0x4415AF1D78B58C40])]
+)
+def test_fill_values_that_a_type_cannot_hold_are_left_out(dtype, patterns):
+    """None of them becomes another value, such as 0."""
+    for fill in (1e20, np.float32(1e20) if dtype == "f4" else np.float64(1e20)):
+        assert fill_patterns(np.dtype(dtype), fill) == patterns
+    assert fill_patterns(np.dtype("u4"), -7, 2.5, 3) == [3]

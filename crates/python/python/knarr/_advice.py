@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -34,6 +34,30 @@ class Advice:
     """Why, in one sentence."""
     choice: dict[str, Any] = field(repr=False)
     """Everything that led to it: features, candidates, scores."""
+
+
+@overload
+def advise(
+    data: np.ndarray[Any, Any] | xarray.DataArray,
+    *,
+    goal: str = ...,
+    portable: Portable = ...,
+    to: str = ...,
+    fill_value: object = ...,
+    model: str | PathLike[str] | None = ...,
+) -> Advice: ...
+
+
+@overload
+def advise(
+    data: str | PathLike[str] | xarray.Dataset,
+    *,
+    goal: str = ...,
+    portable: Portable = ...,
+    to: str = ...,
+    fill_value: object = ...,
+    model: str | PathLike[str] | None = ...,
+) -> dict[str, Advice]: ...
 
 
 def advise(

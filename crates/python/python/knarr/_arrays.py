@@ -50,8 +50,11 @@ def fill_patterns(dtype: np.dtype[Any], *values: object) -> list[int]:
             continue
         for one in np.atleast_1d(np.asarray(value)):
             try:
-                patterns.append(int.from_bytes(dtype.newbyteorder("=").type(one).tobytes(), order))
+                with np.errstate(all="ignore"):
+                    same = dtype.newbyteorder("=").type(one)
             except (TypeError, ValueError, OverflowError):
-                # A fill value that the type cannot hold never occurs among the values.
                 continue
+            # A fill value that the type cannot hold never occurs among the values.
+            if dtype.kind == "f" or same == one:
+                patterns.append(int.from_bytes(same.tobytes(), order))
     return patterns

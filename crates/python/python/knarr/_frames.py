@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from . import _knarr
 from ._arrays import DTYPES, fill_patterns, given_fill, plain, unmasked
 from ._request import Quality, request
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 def compress(
@@ -34,7 +37,9 @@ def compress(
     return _knarr.compress(values, dtype, shape, fill_patterns(array.dtype, given_fill(fill_value)), wishes)
 
 
-def decompress(packed: bytes) -> np.ndarray[Any, Any]:
-    """The array that :func:`compress` packed. Raises ``KnarrError`` if a byte is damaged."""
-    values, dtype, shape = _knarr.decompress(packed)
+def decompress(packed: Buffer) -> np.ndarray[Any, Any]:
+    """The array that :func:`compress` packed, from ``bytes`` or what holds bytes. Raises ``KnarrError`` if a byte is
+    damaged.
+    """
+    values, dtype, shape = _knarr.decompress(packed if isinstance(packed, bytes) else bytes(memoryview(packed)))
     return np.frombuffer(values, DTYPES[dtype]).reshape(shape).copy()
