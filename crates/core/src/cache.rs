@@ -90,17 +90,21 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    #[test]
-    fn keeps_what_fits_and_drops_the_oldest() {
-        let cache = ChunkCache::new(10);
-        let decoded = Cell::new(0);
-        let read = |number: u64| {
+    /// Reads the chunk with this number, of 4 bytes, and counts how often one is decoded.
+    fn reader<'a>(cache: &'a ChunkCache, decoded: &'a Cell<u32>) -> impl Fn(u64) + 'a {
+        |number| {
             let decode = || {
                 decoded.set(decoded.get() + 1);
                 Ok(vec![7; 4])
             };
             cache.get((0, number), 4, decode, |chunk| assert_eq!(chunk, [7; 4])).unwrap();
-        };
+        }
+    }
+
+    #[test]
+    fn keeps_what_fits_and_drops_the_oldest() {
+        let (cache, decoded) = (ChunkCache::new(10), Cell::new(0));
+        let read = reader(&cache, &decoded);
         read(1);
         read(2);
         read(1);
@@ -117,16 +121,8 @@ mod tests {
 
     #[test]
     fn keeps_one_chunk_that_is_larger_than_the_limit() {
-        let cache = ChunkCache::new(3);
-        let decoded = Cell::new(0);
-        let read = |number: u64| {
-            let decode = || {
-                decoded.set(decoded.get() + 1);
-                Ok(vec![7; 4])
-            };
-            cache.get((0, number), 4, decode, |chunk| assert_eq!(chunk, [7; 4])).unwrap();
-        };
-        [1, 1, 2, 2, 1].into_iter().for_each(read);
+        let (cache, decoded) = (ChunkCache::new(3), Cell::new(0));
+        [1, 1, 2, 2, 1].into_iter().for_each(reader(&cache, &decoded));
         assert_eq!(decoded.get(), 3);
     }
 }
