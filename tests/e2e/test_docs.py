@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import h5py
 import netCDF4
 import pytest
+import xarray
 
 from conftest import KNARR, REPOSITORY
 from values import smooth_field
@@ -20,6 +23,7 @@ PAGES = sorted(
     page for pattern in ("*.md", "docs/*.md", "*/README.md", "tests/*/README.md") for page in REPOSITORY.glob(pattern)
 )
 USAGE = 2
+PYTHON = os.environ.get("KNARR_PYTHON", sys.executable)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
@@ -75,6 +79,19 @@ def test_commands_of_the_readme_run(knarr, tmp_path):
     (configuration,) = _blocks("README.md", "toml")
     (tmp_path / "knarr.toml").write_text(configuration)
     assert _follow(knarr, tmp_path, _blocks("README.md", "")) >= 7
+
+
+def test_the_python_of_the_readme_runs(tmp_path):
+    _write(tmp_path / "in.nc")
+    (block,) = [block for block in _blocks("README.md", "python") if "knarr.repack" in block]
+    subprocess.run([PYTHON, "-c", block], cwd=tmp_path, check=True)
+    for name, engine in (("small.nc", "h5netcdf"), ("small.zarr", "zarr")):
+        with (
+            xarray.open_dataset(tmp_path / name, engine=engine) as small,
+            xarray.open_dataset(tmp_path / "in.nc") as ds,
+        ):
+            assert small.identical(ds), name
+    assert (tmp_path / "small.nc").stat().st_size < 0.8 * (tmp_path / "in.nc").stat().st_size
 
 
 def test_commands_of_the_page_on_checkpoints_run(knarr, tmp_path):
