@@ -193,7 +193,12 @@ impl Set {
     fn open_store(&self, store: &Store) -> Result<File> {
         let path = self.store_path(store);
         let read_error = |error: std::io::Error| Error::read(&path, &error);
-        let file = File::open(&path).map_err(read_error)?;
+        let file = File::open(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Error::corrupt("the set lacks this file, which its manifest names")
+                .mend_damage("set")
+                .at(path.display().to_string()),
+            _ => read_error(error),
+        })?;
         let length = file.metadata().map_err(read_error)?.len();
         if length != store.length {
             return Err(Error::corrupt(format!("{length} bytes long, the manifest says {}", store.length))

@@ -70,6 +70,9 @@ fn damage_names_rank_and_variable_and_spares_the_rest() {
     std::fs::remove_file(set.join(&store)).unwrap();
     let restored = restore_all(&engine(2), &set, &dir.join("out2")).unwrap();
     assert_eq!((restored.files.len(), restored.damage.len()), (3, 3));
+    for damage in &restored.damage {
+        assert!(damage.error.to_string().contains(": the set lacks this file"), "{damage:?}");
+    }
 }
 
 #[test]
