@@ -92,6 +92,14 @@ def test_a_sample_is_read_of_what_memory_should_not_hold():
     assert advice.ratio > 2
 
 
+def test_blocks_of_any_size_give_a_sample():
+    """Axes on which no chunk but one of 1 divides all blocks, and blocks of a few elements."""
+    for sizes in ((4, 3, 5) * 400, (1,) * 5000):
+        blocks = (sizes, (1000, 1500), (3, 4))
+        lazy = dask.array.zeros([sum(sizes), 2500, 7], chunks=blocks, dtype="f4")
+        assert sample(xarray.Variable(("t", "y", "x"), lazy)).nbytes >= BOXES * 1500 * 4 * 4
+
+
 def test_samples_are_spread_over_all_axes():
     small = np.arange(10.0)
     assert sample(small) is small

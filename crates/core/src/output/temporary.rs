@@ -33,8 +33,8 @@ const LONGEST_NAME: usize = 255;
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 impl Temporary {
-    /// Creates the empty temporary file, and removes those beside it that killed programs left. If it is to replace a file, it takes permissions and owner of that one, so
-    /// that nobody else can read it now.
+    /// Creates the empty temporary file, and removes those beside it that killed programs left. If it is to replace a
+    /// file, it takes permissions and owner of that one, so that nobody else can read it now.
     ///
     /// # Errors
     /// `Exists` if the target exists and `force` is not set, or is a device, a pipe or a socket; `Write` if the file cannot

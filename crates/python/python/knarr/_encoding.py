@@ -51,7 +51,7 @@ def encoding(
     found = {}
     for name, variable in ds.variables.items():
         seen = stored(variable)
-        if seen is None or seen.nbytes < SMALL:
+        if seen is None or variable.size * seen.dtype.itemsize < SMALL:
             continue
         itemsize = seen.dtype.itemsize
         choice = advise_values(seen.values, "zarr" if engine == "zarr" else "nc", wishes, *fills_of(seen))

@@ -16,11 +16,13 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def sample(array: Any) -> np.ndarray[Any, Any]:
-    """The values of an array or a variable of xarray, or, of more than 64 MiB, 16 boxes of about 4 MiB in a row."""
+    """The values of an array or a variable of xarray, or, of more than 64 MiB, 16 boxes of at most 4 MiB in a row."""
     itemsize = array.dtype.itemsize
     if array.size * itemsize <= LARGEST:
         return np.asarray(array)
-    box = pieces(array, BOX)
+    # Of Dask's blocks as few as can be are computed.
+    blocks = getattr(array, "chunks", None)
+    box = trailing(tuple(max(sizes) for sizes in blocks) if blocks else array.shape, itemsize, BOX)
     counts = [n // side for n, side in zip(array.shape, box, strict=True)]
     total = math.prod(counts)
     # Multiples of the golden ratio spread evenly, and meet no period of the axes.
@@ -31,15 +33,6 @@ def sample(array: Any) -> np.ndarray[Any, Any]:
         for corner in corners
     ]
     return np.concatenate([np.asarray(array[part]) for part in boxes])
-
-
-def pieces(array: Any, most: int) -> tuple[int, ...]:
-    """The shape of pieces of at most ``most`` bytes: parts of Dask's blocks, which two pieces must not share, or else
-    whole trailing dimensions.
-    """
-    itemsize = array.dtype.itemsize
-    blocks = getattr(array, "chunks", None)
-    return within(blocks, itemsize, most) if blocks else trailing(array.shape, itemsize, most)
 
 
 def trailing(shape: tuple[int, ...], itemsize: int, most: int) -> tuple[int, ...]:
