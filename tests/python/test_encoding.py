@@ -100,6 +100,23 @@ def test_blocks_of_any_size_give_a_sample():
         assert sample(xarray.Variable(("t", "y", "x"), lazy)).nbytes >= BOXES * 1500 * 4 * 4
 
 
+@pytest.mark.parametrize(
+    ("shape", "blocks"), [((1_000_003,), 1_000_003), ((4, 1009, 2003), (1, 1009, 2003)), ((6, 64, 10), (2, 64, 10))]
+)
+def test_blocks_that_nothing_divides_are_not_cut_to_crumbs(tmp_path, shape, blocks):
+    ds = xarray.Dataset({"v": (("t", "y", "x")[: len(shape)], dask.array.ones(shape, chunks=blocks, dtype="f8"))})
+    encoding = knarr.encoding(ds, engine="zarr")
+    ds.to_zarr(tmp_path / "a.zarr", encoding=encoding, zarr_format=3, consolidated=False)
+    assert sum(path.is_file() for path in (tmp_path / "a.zarr" / "v").rglob("*")) <= 64
+
+
+def test_blocks_that_differ_are_left_to_xarray(tmp_path):
+    ones = dask.array.ones((24, 100, 100), chunks=((4, 3, 5, 12), (40, 60), (30, 70)))
+    ds = xarray.Dataset({"v": (("t", "y", "x"), ones)})
+    with pytest.raises(ValueError, match="uniform chunk sizes"):
+        ds.to_zarr(tmp_path / "a.zarr", encoding=knarr.encoding(ds, engine="zarr"), zarr_format=3, consolidated=False)
+
+
 def test_samples_are_spread_over_all_axes():
     small = np.arange(10.0)
     assert sample(small) is small

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ from . import _knarr
 from ._advice import advise_values, fills_of
 from ._arrays import NAMES
 from ._request import Portable, request
-from ._sample import stored, trailing, within
+from ._sample import LITTLE, stored, trailing, within
 
 if TYPE_CHECKING:
     import xarray
@@ -55,16 +56,21 @@ def encoding(
             continue
         itemsize = seen.dtype.itemsize
         choice = advise_values(seen.values, "zarr" if engine == "zarr" else "nc", wishes, *fills_of(seen))
+        chunk = trailing(variable.shape, itemsize, CHUNK)
+        is_left = False
         if engine == "zarr" and variable.chunks:
+            largest = tuple(max(sizes) for sizes in variable.chunks)
             chunk = within(variable.chunks, itemsize, CHUNK)
-        else:
-            chunk = trailing(variable.shape, itemsize, CHUNK)
+            # Of blocks that have next to nothing in common, xarray says that they are to be made alike.
+            is_left = chunk != largest and math.prod(chunk) * itemsize * LITTLE < CHUNK
         for candidate in choice["candidates"]:
             if candidate["dropped"] is None:
                 dtype = NAMES[seen.dtype.newbyteorder("=").name]
                 forms = json.loads(_knarr.chain_forms(candidate["chain"], dtype, list(chunk)))
                 keys = writers[engine](forms, chunk)
                 if keys is not None:
+                    if is_left:
+                        del keys["chunks"]
                     found[str(name)] = keys | _carried(variable)
                     break
     return found

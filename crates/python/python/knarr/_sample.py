@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import xarray
 
 LARGEST, BOX, BOXES = 64 << 20, 4 << 20, 16
+# A chunk of fewer than one in so many of the bytes that it should have is little: files of them are slow, and many.
+LITTLE = 16
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -47,11 +49,18 @@ def trailing(shape: tuple[int, ...], itemsize: int, most: int) -> tuple[int, ...
 
 
 def within(blocks: tuple[tuple[int, ...], ...], itemsize: int, most: int) -> tuple[int, ...]:
-    """Parts of Dask's blocks: a chunk that two blocks share would have two writers at once."""
+    """Parts of Dask's blocks: a chunk that two blocks share would have two writers at once. Larger than ``most`` where
+    what divides the blocks is much smaller.
+    """
     piece = [math.gcd(*sizes[:-1], sizes[0]) if len(sizes) > 1 else sizes[0] for sizes in blocks]
-    for axis in range(len(piece)):
-        while math.prod(piece) * itemsize > most and piece[axis] > 1:
-            piece[axis] = next(n for n in range(piece[axis] // 2, 0, -1) if piece[axis] % n == 0)
+    for axis, side in enumerate(piece):
+        rest = math.prod(piece) // max(1, side) * itemsize
+        if side * rest <= most:
+            break
+        divisors = {divisor for n in range(1, math.isqrt(side) + 1) if side % n == 0 for divisor in (n, side // n)}
+        fitting = max((n for n in divisors if n * rest <= most), default=1)
+        is_little = rest <= most and fitting * rest * LITTLE < most
+        piece[axis] = min(n for n in divisors if n > fitting) if is_little else fitting
     return tuple(max(1, n) for n in piece)
 
 
