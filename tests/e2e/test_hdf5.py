@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
+from pathlib import Path
 
 import h5py
 import hdf5plugin
@@ -275,3 +277,91 @@ def test_types_of_unusual_bits_that_differ_are_told_apart(knarr, tmp_path, chang
     others = {"order": h5py.h5t.ORDER_BE, "precision": 24, "sign": h5py.h5t.SGN_NONE}
     a, b = write("a.h5", **usual), write("b.h5", **{**usual, change: others[change]})
     knarr.fails(1, "verify", a, b)
+
+
+def test_numbers_that_use_few_of_their_bits(knarr, tmp_path, out):
+    """HDF5 from 1.14.4 on holds them for damage unless it is told not to; older releases write them."""
+    source, target = tmp_path / "in.h5", out / "a.h5"
+    values = np.arange(5000, dtype="<i4") % 4
+    datatype = h5py.h5t.STD_I32LE.copy()
+    datatype.set_precision(17)
+    with h5py.File(source, "w", libver="earliest") as file:
+        dataset = h5py.h5d.create(file.id, b"flags", datatype, h5py.h5s.create_simple(values.shape))
+        dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
+    of_17_bits, of_3_bits = (bytes([0x10, 8, 0, 0, 4, 0, 0, 0, 0, 0, bits, 0]) for bits in (17, 3))
+    assert source.read_bytes().count(of_17_bits) == 1
+    source.write_bytes(source.read_bytes().replace(of_17_bits, of_3_bits))
+    knarr("repack", source, "-o", target, "--portable", "core")
+    assert target.read_bytes().count(of_3_bits) == 1
+    assert knarr.json("verify", source, target)["equal"]
+    dumped = subprocess.run(["h5dump", "-d", "flags", target], capture_output=True, text=True, check=True).stdout
+    assert "32-bit little-endian integer 3-bit precision" in dumped and "(4999): 3" in dumped
+
+
+def loaded_hdf5() -> ctypes.CDLL:
+    """The library of h5py, for what h5py does not offer."""
+    paths = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines()}
+    beside = Path(h5py.__file__).parent.with_name("h5py.libs")
+    return ctypes.CDLL(next(path for path in paths if Path(path).parent == beside and "hdf5-" in path))
+
+
+def test_links_of_classes_that_programs_define_are_kept(knarr, tmp_path, out):
+    source, target, changed = tmp_path / "in.h5", out / "a.h5", tmp_path / "changed.h5"
+    library = loaded_hdf5()
+    identifier, text, size = ctypes.c_int64, ctypes.c_char_p, ctypes.c_size_t
+    follow = ctypes.CFUNCTYPE(identifier, text, identifier, ctypes.c_void_p, size, identifier, identifier)
+
+    class LinkClass(ctypes.Structure):
+        _fields_ = (
+            [("version", ctypes.c_int), ("id", ctypes.c_int), ("comment", text)]
+            + [(name, ctypes.c_void_p) for name in ("create", "rename", "copy")]
+            + [("follow", follow), ("delete", ctypes.c_void_p), ("query", ctypes.c_void_p)]
+        )
+
+    number = 187
+    link_class = LinkClass(1, number, b"test", None, None, None, follow(lambda *_: -1), None, None)
+    assert library.H5Lregister(ctypes.byref(link_class)) >= 0
+    library.H5Lcreate_ud.argtypes = [identifier, text, ctypes.c_int, text, size, identifier, identifier]
+    for path, value in ((source, b"some\0bytes"), (changed, b"some\0bits!")):
+        with h5py.File(path, "w") as file:
+            file["x"] = smooth_field((40, 50))
+            group = file.create_group("group")
+            assert library.H5Lcreate_ud(group.id.id, b"mine", number, value, len(value), 0, 0) >= 0
+    library.H5Lunregister(number)
+    done = knarr("repack", source, "-o", target)
+    assert done.stderr == ""
+    dumped = subprocess.run(["h5dump", target], capture_output=True, text=True, check=False).stdout
+    assert f"LINKCLASS {number}" in dumped
+    assert b"some\0bytes" in target.read_bytes()
+    assert knarr.json("verify", source, target)["equal"]
+    differs = knarr("verify", source, changed, ok=False)
+    assert differs.returncode != 0 and "mine" in differs.stdout + differs.stderr
+    assert "/group/mine" in knarr("repack", source, "-o", out / "a.zarr").stdout
+
+
+def test_references_to_objects_that_are_gone_are_told(knarr, tmp_path, out):
+    source, target = tmp_path / "in.h5", out / "a.h5"
+    with h5py.File(source, "w") as file:
+        kept = file.create_dataset("kept", data=np.arange(10))
+        gone = file.create_dataset("gone", data=np.arange(10))
+        file.create_dataset("references", data=[kept.ref, gone.ref, h5py.Reference()], dtype=h5py.ref_dtype)
+        file.attrs["region"] = gone.regionref[2:4]
+        del file["gone"]
+    done = knarr("repack", source, "-o", target)
+    assert "became null: 2" in done.stderr and str(source) in done.stderr
+    with h5py.File(target) as file:
+        references = file["references"][:]
+        assert file[references[0]] == file["kept"]
+        assert not references[1] and not references[2] and not file.attrs["region"]
+    assert knarr("repack", target, "-o", out / "again.h5").stderr == ""
+
+
+@pytest.mark.parametrize(("driver", "first"), [("family", "a0.h5"), ("split", "a-m.h5")])
+def test_parts_of_a_file_are_told_apart_from_damage(knarr, tmp_path, out, driver, first):
+    options = {"memb_size": 4096, "name": tmp_path / "a%d.h5"} if driver == "family" else {"name": tmp_path / "a"}
+    if driver == "split":
+        options |= {"meta_ext": b"-m.h5", "raw_ext": b"-r.h5"}
+    with h5py.File(mode="w", driver=driver, **options) as file:
+        file["x"] = np.arange(5000.0)
+    message = knarr.fails(5, "repack", tmp_path / first, "-o", out / "a.h5", names=(first,))
+    assert f"{driver} driver" in message and "damaged" not in message and "one file" in message

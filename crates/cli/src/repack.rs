@@ -64,6 +64,7 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     tell(notes::limits_missed(done.iter().map(|done| &done.plan)));
     // Now that all outputs are there: some may name others.
     tell(done.iter().filter_map(notes::files_lost));
+    tell(done.iter().filter_map(notes::references_lost));
     let yearly = request.site().map(|site| site.yearly(saved(&done)));
     if arguments.json {
         let files: Vec<_> = done.iter().map(crate::report::json).collect();

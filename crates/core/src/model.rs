@@ -138,6 +138,13 @@ pub enum LinkTarget {
         /// Path in it.
         path: String,
     },
+    /// Of a class that a program defined, which alone knows where it leads.
+    User {
+        /// Number of the class.
+        class: i32,
+        /// What the link holds.
+        value: Vec<u8>,
+    },
 }
 
 impl fmt::Display for LinkTarget {
@@ -146,6 +153,7 @@ impl fmt::Display for LinkTarget {
             Self::Hard(path) => write!(f, "another name of {path}"),
             Self::Soft(path) => write!(f, "soft link to {path}"),
             Self::External { file, path } => write!(f, "link to {path} in {file}"),
+            Self::User { class, value } => write!(f, "link of class {class}, {} bytes", value.len()),
         }
     }
 }

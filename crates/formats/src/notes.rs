@@ -14,6 +14,7 @@ pub fn all(done: &Repacked) -> Vec<String> {
     let mut notes = limits_missed([&done.plan]);
     notes.extend(done.names_lost.iter().cloned());
     notes.extend(files_lost(done));
+    notes.extend(references_lost(done));
     notes.extend(links_left_out(done));
     notes
 }
@@ -73,6 +74,17 @@ pub fn files_lost(done: &Repacked) -> Option<String> {
              nothing; repack or copy it to that directory, too, or write the output beside the input",
             done.output.display(),
             lost.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
+        )
+    })
+}
+
+/// References that lead nowhere.
+pub fn references_lost(done: &Repacked) -> Option<String> {
+    (done.references_lost > 0).then(|| {
+        format!(
+            "{}: references to objects that are no longer in the file became null: {}",
+            done.input.display(),
+            done.references_lost,
         )
     })
 }

@@ -1,6 +1,6 @@
 //! The main job: one input repacked into one output, with a plan before and a report after.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -150,6 +150,8 @@ pub struct Repacked {
     pub left_out: Vec<Link>,
     /// Names of other files in the output, which HDF5 looks for in its directory.
     pub other_files: BTreeSet<String>,
+    /// References of the input whose objects are gone: in the output they are null.
+    pub references_lost: usize,
     /// Names of axes that the output does not have, each with its variable and why.
     pub names_lost: Vec<String>,
 }
@@ -216,6 +218,7 @@ pub fn repack_source(
             filters: BTreeSet::new(),
             left_out: Vec::new(),
             other_files: BTreeSet::new(),
+            references_lost: 0,
             names_lost: Vec::new(),
         });
     }
@@ -374,6 +377,7 @@ impl Job<'_> {
         let flags = if format == OutputFormat::Zarr { zarr_fit::flags(source) } else { Vec::new() };
         let written = Labelled::new(source, labels(&records, format), flags);
         let saved = RefCell::new(None);
+        let references_lost = Cell::new(0);
         let make = || -> Result<Box<dyn Sink>> {
             let sink: Box<dyn Sink> = match format {
                 OutputFormat::Zarr => {
@@ -383,7 +387,9 @@ impl Job<'_> {
                 }
                 _ => {
                     let options = SinkOptions { force: options.force, in_place };
-                    Box::new(Hdf5Sink::create(output, &written, &storages, options)?)
+                    let sink = Hdf5Sink::create(output, &written, &storages, options)?;
+                    references_lost.set(sink.references_lost());
+                    Box::new(sink)
                 }
             };
             saved.replace(options.save_plan.then(|| PlanFile::start(&plan, output)).transpose()?);
@@ -410,6 +416,7 @@ impl Job<'_> {
             reader: most_demanding(&plan),
             filters: filters(source, &plan, &storages, format),
             other_files,
+            references_lost: references_lost.get(),
             names_lost: notes::names_lost(source, output),
             left_out: if format == OutputFormat::Zarr { source.model().links().cloned().collect() } else { Vec::new() },
             energy: energy(engine, source, &plan, &execution, output_bytes, counted),

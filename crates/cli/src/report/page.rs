@@ -342,6 +342,7 @@ mod tests {
             filters: [32015].into(),
             left_out: Vec::new(),
             other_files: std::collections::BTreeSet::new(),
+            references_lost: 0,
             names_lost: Vec::new(),
         }
     }

@@ -252,6 +252,7 @@ impl Begun {
         }
         if !arguments.quiet {
             crate::repack::tell(knarr_formats::notes::limits_missed(summary.packed().map(|done| &done.plan)));
+            crate::repack::tell(summary.packed().filter_map(knarr_formats::notes::references_lost));
             if !summary.is_empty() {
                 errln!("{}", summary.table().trim_end());
             } else if calls_seen {

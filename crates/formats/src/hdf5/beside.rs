@@ -19,7 +19,7 @@ pub(crate) fn other_files(source: &Hdf5Source) -> Result<BTreeSet<String>> {
     let mut names = virtual_sources(source)?;
     names.extend(source.model().links().filter_map(|link| match &link.target {
         LinkTarget::External { file, .. } => Some(file.clone()),
-        LinkTarget::Hard(_) | LinkTarget::Soft(_) => None,
+        LinkTarget::Hard(_) | LinkTarget::Soft(_) | LinkTarget::User { .. } => None,
     }));
     // A virtual dataset calls its own file `.`.
     names.retain(|name| name != "." && !Path::new(name).is_absolute());

@@ -1,7 +1,8 @@
 //! Copies the values of datasets that are not encoded anew: chunks as they are, other values unchanged.
 
 use super::chunks::ChunkTable;
-use super::source::{Hdf5Source, explain_read};
+use super::explain::explain_read;
+use super::source::Hdf5Source;
 use super::sys::{Address, Dataset, DatasetLayout, Extent, References};
 use knarr_core::error::Result;
 use knarr_core::grid::{chunk_box, volume};

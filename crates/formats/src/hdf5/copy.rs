@@ -1,5 +1,6 @@
 //! Copies the structure of an HDF5 file: groups, links, named types, datasets without values, attributes.
 
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 
 use super::contents::copy_values;
@@ -31,6 +32,8 @@ pub(super) struct Copier<'a> {
     order: Vec<(Address, ObjectKind)>,
     /// Named types of the new file, kept open because they may not be linked yet.
     types: HashMap<Address, Datatype>,
+    /// References that were met and lead nowhere.
+    lost: Cell<usize>,
 }
 
 impl References for Copier<'_> {
@@ -45,11 +48,20 @@ impl References for Copier<'_> {
     fn translate(&self, address: Address) -> Option<(Address, &[u8])> {
         self.copied.get(&address).map(|copied| (copied.address, copied.path.as_slice()))
     }
+
+    fn leads_nowhere(&self) {
+        self.lost.set(self.lost.get() + 1);
+    }
 }
 
 impl<'a> Copier<'a> {
-    /// Copies everything but the values of the datasets in `storages`.
-    pub(super) fn run(source: &'a Hdf5Source, target: &'a File, storages: &'a [Storage], in_place: bool) -> Result<()> {
+    /// Copies everything but the values of the datasets in `storages`. Returns how many references led nowhere.
+    pub(super) fn run(
+        source: &'a Hdf5Source,
+        target: &'a File,
+        storages: &'a [Storage],
+        in_place: bool,
+    ) -> Result<usize> {
         let storages = storages
             .iter()
             .map(|storage| Ok((source.stored(storage.variable)?.address, storage)))
@@ -62,12 +74,14 @@ impl<'a> Copier<'a> {
             copied: HashMap::new(),
             order: Vec::new(),
             types: HashMap::new(),
+            lost: Cell::new(0),
         };
         let outcome = copier.structure();
         stop_pretending_all();
         outcome?;
         copier.values()?;
-        copier.attributes()
+        copier.attributes()?;
+        Ok(copier.lost.get())
     }
 
     fn structure(&mut self) -> Result<()> {
@@ -102,8 +116,8 @@ impl<'a> Copier<'a> {
             LinkTarget::External { file, path } => {
                 return to.link_external(&link.name, file, path, &lcpl).map(|()| None);
             }
-            LinkTarget::Other(class) => {
-                return Err(Error::unsupported(format!("links of the user-defined class {class} cannot be copied")));
+            LinkTarget::User { class, value } => {
+                return to.link_user(&link.name, *class, value, &lcpl).map(|()| None);
             }
         };
         if let Some(known) = self.copied.get(&address) {

@@ -13,6 +13,7 @@
 //! | `copy`, `create`, `contents` | copying what is not encoded anew |
 //! | `beside` | other files that a file names |
 //! | `build`, `dimensions`, `write_attribute` | netCDF-4 from the model of another format |
+//! | `explain` | errors of the library in words that help |
 //! | `filters` | names of registered filters |
 
 mod beside;
@@ -22,6 +23,7 @@ mod contents;
 mod copy;
 mod create;
 mod dimensions;
+mod explain;
 mod filters;
 mod names;
 mod paths;

@@ -97,7 +97,10 @@ impl Visitor for Scanner<'_> {
             LinkTarget::External { file, path: to } => {
                 self.add_link(path, model::LinkTarget::External { file: text(file), path: text(to) });
             }
-            LinkTarget::Hard(_) | LinkTarget::Other(_) => {}
+            LinkTarget::User { class, value } => {
+                self.add_link(path, model::LinkTarget::User { class: *class, value: value.clone() });
+            }
+            LinkTarget::Hard(_) => {}
         }
     }
 }

@@ -32,6 +32,7 @@ pub struct Hdf5Sink {
     /// Bytes in front of the file proper.
     user_block: Vec<u8>,
     is_netcdf: bool,
+    references_lost: usize,
 }
 
 /// A dataset that takes chunks.
@@ -58,6 +59,7 @@ impl Hdf5Sink {
             path: path.to_owned(),
             user_block: Vec::new(),
             is_netcdf: true,
+            references_lost: 0,
         };
         let outcome = sys::locked(|| match source.as_any().downcast_ref::<Hdf5Source>() {
             Some(hdf5) => {
@@ -72,6 +74,11 @@ impl Hdf5Sink {
         let is_own = |error: &Error| matches!(error.kind(), ErrorKind::Write | ErrorKind::Exists);
         outcome.map_err(|error| if is_own(&error) { error.at(path.display().to_string()) } else { error })?;
         Ok(sink)
+    }
+
+    /// References of the source whose objects are gone: in the output they are null.
+    pub fn references_lost(&self) -> usize {
+        self.references_lost
     }
 
     fn copy_structure(
@@ -92,7 +99,7 @@ impl Hdf5Sink {
         }
         let modern = source.file().superblock_version()? >= 2;
         let file = self.file.insert(sys::File::create(temporary.path(), &fcpl, modern)?);
-        Copier::run(source, file, storages, in_place)?;
+        self.references_lost = Copier::run(source, file, storages, in_place)?;
         for label in labels {
             add_label(file, label).map_err(|error| error.at_variable(label.name()))?;
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::chunks::{ChunkTable, StoredChunk};
-use super::filters::{SZIP, filter_title};
+use super::explain::{explain_open, explain_read, explain_scan, not_hdf5};
 use super::scan::{Place, Stored, scan};
 use super::sys::{self, Dataset};
 use knarr_core::array::ArraySpec;
@@ -120,7 +120,7 @@ impl Hdf5Source {
             return Err(place(not_hdf5(&raw, raw_len)));
         }
         sys::locked(|| {
-            let file = sys::File::open(path, lock).map_err(explain_open).map_err(place)?;
+            let file = sys::File::open(path, lock).map_err(|error| explain_open(error, &raw)).map_err(place)?;
             let found = scan(&file).map_err(explain_scan).map_err(place)?;
             let count = found.stored.len();
             Ok(Self {
@@ -527,65 +527,4 @@ fn find_signature(file: &std::fs::File, len: u64) -> Option<u64> {
         at = if at == 0 { 512 } else { at.checked_mul(2)? };
     }
     None
-}
-
-fn not_hdf5(file: &std::fs::File, len: u64) -> Error {
-    let mut start = [0u8; 4];
-    if len == 0 {
-        return Error::corrupt("the file is empty");
-    }
-    if file.read_exact_at(&mut start, 0).is_ok() && start.starts_with(b"CDF") {
-        return Error::corrupt("it is a classic netCDF file, not HDF5 or netCDF-4");
-    }
-    Error::corrupt("it is not an HDF5 or netCDF-4 file")
-}
-
-/// What the library says about files it cannot open, in words that help.
-fn explain_open(error: Error) -> Error {
-    if error.kind() == ErrorKind::Write || error.message().contains("Permission denied") {
-        return Error::new(ErrorKind::Read, error.message()).mend("make the file readable");
-    }
-    if error.message().contains("truncated file") {
-        return error.mend("the file is truncated: copy it again, completely");
-    }
-    if error.message().contains("already open for write") || error.message().contains("unable to lock file") {
-        return Error::new(ErrorKind::Read, error.message())
-            .mend("another program is writing the file: wait until it has finished; if none is, one stopped while it did, and 'h5clear -s FILE' takes the mark away");
-    }
-    error.mend(DAMAGED)
-}
-
-const DAMAGED: &str = "the file is damaged: restore it from a copy";
-
-/// What is found on the way through a file that could be opened.
-fn explain_scan(error: Error) -> Error {
-    let unexplained = error.kind() == ErrorKind::Corrupt && error.advice().is_none();
-    if unexplained { error.mend(DAMAGED) } else { error }
-}
-
-/// An error of the library in reading values that these filters encoded: names filters that it lacks, or says where it
-/// looks for external raw files, if that is why.
-pub(super) fn explain_read(error: Error, filters: &[Hdf5Filter]) -> Error {
-    if error.message().contains("external raw data file") {
-        return Error::new(ErrorKind::Read, "HDF5 does not find the external raw file that holds its values").mend(
-            "HDF5 looks for it in the current directory: run there, or set HDF5_EXTFILE_PREFIX='${ORIGIN}' if it lies \
-             beside the HDF5 file",
-        );
-    }
-    if error.kind() != ErrorKind::MissingFilter && !error.message().contains("filter") {
-        return error;
-    }
-    let missing: Vec<u32> = filters.iter().map(|filter| filter.id).filter(|&id| !sys::has_filter(id)).collect();
-    if missing.is_empty() {
-        return error;
-    }
-    let titles: Vec<String> = missing.iter().map(|&id| filter_title(id)).collect();
-    let are = if titles.len() == 1 { "is" } else { "are" };
-    let why = format!("{} {are} needed to read it and {are} not available", titles.join(" and "));
-    let error = Error::new(ErrorKind::MissingFilter, why);
-    if missing.contains(&SZIP) {
-        // No plugin brings it.
-        return error.mend("write the file anew with an HDF5 that has szip: 'h5repack -f NONE IN OUT'");
-    }
-    error.mend("set HDF5_PLUGIN_PATH to the folder of its plugin: for many, 'plugins' of the Python package hdf5plugin")
 }

@@ -1,6 +1,7 @@
 //! Strings of variable length, read through the library: they live in heaps of the file.
 
-use super::source::{Hdf5Source, explain_read};
+use super::explain::explain_read;
+use super::source::Hdf5Source;
 use super::sys;
 use knarr_core::error::{Error, Result};
 use knarr_core::grid::check_inside;

@@ -12,6 +12,9 @@ use hdf5_metno_sys::h5p::{
     H5P_CLS_FILE_ACCESS, H5Pcreate, H5Pset_cache, H5Pset_fclose_degree, H5Pset_file_locking, H5Pset_libver_bounds,
 };
 
+use hdf5_metno_sys::h5::herr_t;
+use hdf5_metno_sys::h5i::hid_t;
+
 use super::{Address, Group, Id, Object, Plist, c_string, call, heap_guard, locked, made};
 use hdf5_metno_sys::h5f::H5F_close_degree_t;
 use knarr_core::error::Result;
@@ -24,6 +27,20 @@ const CHUNK_BYTES: usize = 8 << 20;
 fn small_caches(fapl: &Id) -> Result<()> {
     // SAFETY: `fapl` is a live file access list. The count of metadata entries is not used any more.
     call("prepare the file", || unsafe { H5Pset_cache(fapl.raw(), 0, CHUNK_SLOTS, CHUNK_BYTES, 0.75) }).map(|_| ())
+}
+
+unsafe extern "C" {
+    fn H5Pset_relax_file_integrity_checks(fapl: hid_t, flags: u64) -> herr_t;
+}
+
+/// `H5F_RFIC_UNUSUAL_NUM_UNUSED_NUMERIC_BITS`.
+const SPARSE_NUMBERS: u64 = 1;
+
+/// Takes numbers that use less than half of their bits: HDF5 from 1.14.4 on holds them for damage, earlier releases
+/// read and write them.
+fn take_sparse_numbers(fapl: &Id) -> Result<()> {
+    // SAFETY: `fapl` is a live file access list.
+    call("prepare the file", || unsafe { H5Pset_relax_file_integrity_checks(fapl.raw(), SPARSE_NUMBERS) }).map(|_| ())
 }
 
 /// An open file.
@@ -50,6 +67,7 @@ impl File {
             let fapl = made("prepare the file", || unsafe { H5Pcreate(*H5P_CLS_FILE_ACCESS) })?;
             heap_guard::guard(&fapl, &name)?;
             small_caches(&fapl)?;
+            take_sparse_numbers(&fapl)?;
             if !lock {
                 // SAFETY: `fapl` is a live file access list.
                 call("prepare the file", || unsafe { H5Pset_file_locking(fapl.raw(), 0, 1) })?;
@@ -67,6 +85,7 @@ impl File {
             // SAFETY: the class identifier is valid once the library is open, which the lock ensures.
             let fapl = made("prepare the file", || unsafe { H5Pcreate(*H5P_CLS_FILE_ACCESS) })?;
             small_caches(&fapl)?;
+            take_sparse_numbers(&fapl)?;
             let low = if modern { H5F_libver_t::H5F_LIBVER_V18 } else { H5F_libver_t::H5F_LIBVER_EARLIEST };
             // SAFETY: `fapl` is a live file access list.
             call("prepare the file", || unsafe {

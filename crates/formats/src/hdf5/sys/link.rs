@@ -9,6 +9,7 @@ use hdf5_metno_sys::h5l::{
     H5L_info2_t, H5L_type_t, H5Lcreate_external, H5Lcreate_hard, H5Lcreate_soft, H5Lget_val, H5Literate2,
     H5Lunpack_elink_val,
 };
+use hdf5_metno_sys::h5o::H5O_token_t;
 use hdf5_metno_sys::h5p::H5P_DEFAULT;
 use hdf5_metno_sys::h5t::H5T_cset_t;
 
@@ -25,8 +26,8 @@ pub(crate) enum LinkTarget {
     Soft(Vec<u8>),
     /// A path in another file.
     External { file: Vec<u8>, path: Vec<u8> },
-    /// A user-defined link class.
-    Other(i32),
+    /// Of a class that a program defined: its number, and bytes that it knows the meaning of.
+    User { class: i32, value: Vec<u8> },
 }
 
 /// A link.
@@ -49,15 +50,23 @@ struct Found {
 unsafe extern "C" fn visit(_: hid_t, name: *const c_char, info: *const H5L_info2_t, data: *mut c_void) -> herr_t {
     // SAFETY: the library hands a NUL-terminated name and a link info that live during the callback; `data`
     // is the vector that `Group::links` lends.
-    let (found, name, mut info) = unsafe { (&mut *data.cast::<Vec<Found>>(), CStr::from_ptr(name), *info) };
-    let hard = info.type_ == H5L_type_t::H5L_TYPE_HARD;
+    let (found, name) = unsafe { (&mut *data.cast::<Vec<Found>>(), CStr::from_ptr(name)) };
+    // The number of a class that a program defined is none of the enumeration's.
+    // SAFETY: both fields lie in the info, which is alive; the class is stored as a C int.
+    let (kind, cset) = unsafe { ((&raw const (*info).type_).cast::<i32>().read(), (*info).cset) };
     // SAFETY: the union holds a token for hard links and a size for all others.
-    let (address, value_size) =
-        unsafe { if hard { (token_address(&*info.u.token()), 0) } else { (Address(0), *info.u.val_size()) } };
+    let (address, value_size) = unsafe {
+        let value = &raw const (*info).u;
+        if kind == H5L_type_t::H5L_TYPE_HARD as i32 {
+            (token_address(&*value.cast::<H5O_token_t>()), 0)
+        } else {
+            (Address(0), value.cast::<usize>().read())
+        }
+    };
     found.push(Found {
         name: name.to_bytes().to_vec(),
-        utf8: info.cset == H5T_cset_t::H5T_CSET_UTF8,
-        kind: info.type_ as i32,
+        utf8: cset == H5T_cset_t::H5T_CSET_UTF8,
+        kind,
         address,
         value_size,
     });
@@ -102,7 +111,7 @@ impl Group {
                 let value = self.link_value(&found)?;
                 unpack_external(&value)?
             }
-            other => LinkTarget::Other(other),
+            class => LinkTarget::User { class, value: self.user_link(&found.name, class)? },
         };
         Ok(Link { name: found.name, utf8: found.utf8, target })
     }

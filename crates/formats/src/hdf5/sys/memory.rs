@@ -30,6 +30,8 @@ pub(crate) trait References {
     fn target(&self) -> &File;
     /// Address and path in the target file of an object of the source file.
     fn translate(&self, address: Address) -> Option<(Address, &[u8])>;
+    /// Told of each reference whose object is gone: it becomes null, as there is nothing to point to.
+    fn leads_nowhere(&self);
 }
 
 /// Where in an element references are.
@@ -106,8 +108,10 @@ unsafe fn translate(kind: ReferenceKind, at: *mut u8, references: &dyn Reference
         ReferenceKind::Object => {
             // SAFETY: object references are eight bytes: the address of the object, little-endian.
             let old = Address(u64::from_le_bytes(unsafe { at.cast::<[u8; 8]>().read_unaligned() }));
-            // A null reference stays null. One whose object is gone becomes null: there is nothing to point to.
             let new = references.translate(old).map_or(0, |(address, _)| address.0);
+            if new == 0 && old.0 != 0 {
+                references.leads_nowhere();
+            }
             // SAFETY: as above.
             unsafe { at.cast::<[u8; 8]>().write_unaligned(new.to_le_bytes()) };
             Ok(())
@@ -144,6 +148,8 @@ unsafe fn translate_region(at: *mut u8, references: &dyn References) -> Result<(
             call("write a region reference", || unsafe {
                 H5Rcreate(new.as_mut_ptr().cast(), references.target().0.raw(), path.as_ptr(), KIND, space.raw())
             })?;
+        } else {
+            references.leads_nowhere();
         }
     }
     // SAFETY: as above.
@@ -198,6 +204,8 @@ unsafe fn translate_modern(at: *mut u8, references: &dyn References) -> Result<(
                 })?;
             }
         }
+    } else {
+        references.leads_nowhere();
     }
     // SAFETY: `old` is released once; the element gets the new reference, which `Memory` releases.
     unsafe {

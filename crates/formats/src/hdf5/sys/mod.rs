@@ -17,6 +17,7 @@ mod modern_references;
 mod object;
 mod plist;
 mod rebuild;
+mod user_link;
 mod virtual_sources;
 
 pub(crate) use attribute::Attr;
