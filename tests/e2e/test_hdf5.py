@@ -365,3 +365,23 @@ def test_parts_of_a_file_are_told_apart_from_damage(knarr, tmp_path, out, driver
         file["x"] = np.arange(5000.0)
     message = knarr.fails(5, "repack", tmp_path / first, "-o", out / "a.h5", names=(first,))
     assert f"{driver} driver" in message and "damaged" not in message and "one file" in message
+
+
+@pytest.mark.parametrize("kind", ["h5", "zarr"])
+def test_maps_become_series_and_maps_again(knarr, tmp_path, out, kind):
+    """Chunks lie across each other, and memory holds few of them."""
+    values = smooth_field((120, 90, 160)).astype("f4")
+    maps = tmp_path / "maps.h5"
+    with h5py.File(maps, "w") as file:
+        file.create_dataset("t", data=values, chunks=(1, 90, 160), compression="gzip", shuffle=True)
+    series, again = out / f"series.{kind}", out / "again.h5"
+    hashed = {knarr.json("hash", maps)["variables"]["t"]}
+    for memory in ("1G", "16M"):
+        knarr("repack", maps, "-o", series, "--chunks", "t=120x9x10", "--max-mem", memory, "--force")
+        knarr("repack", series, "-o", again, "--chunks", "t=1x90x160", "--max-mem", memory, "--force")
+        with h5py.File(again) as file:
+            assert file["t"].chunks == (1, 90, 160)
+            assert np.array_equal(file["t"][:], values)
+        assert knarr.json("verify", maps, series, "--values-only", "--max-mem", memory)["equal"]
+        hashed.add(knarr.json("hash", series, "--max-mem", memory)["variables"]["t"])
+    assert len(hashed) == 1

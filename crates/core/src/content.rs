@@ -9,9 +9,10 @@ pub use hash::{FileHash, VariableHash, hash};
 pub use metadata::{MetadataDifference, compare_metadata};
 
 use crate::array::{DType, Endian, swap_bytes};
+use crate::bands::Bands;
 use crate::error::{Error, Result};
 use crate::model::Variable;
-use crate::pipeline::{chunk_count, chunk_position, chunk_region};
+use crate::pipeline::chunk_count;
 use crate::settings::{ChunkRule, chunk_shape};
 use crate::store::Source;
 
@@ -33,10 +34,10 @@ fn placed(error: Error, source: &dyn Source, variable: &Variable) -> Error {
 }
 
 /// Reads one block with its elements in little-endian order.
-fn read_block(source: &dyn Source, index: usize, block: &[u64], number: u64, out: &mut Vec<u8>) -> Result<Vec<u64>> {
-    let variable = &source.model().variables[index];
-    let (start, count) = chunk_region(&variable.shape, block, &chunk_position(&variable.shape, block, number));
-    source.read_region(index, &start, &count, out).map_err(|error| placed(error, source, variable))?;
+fn read_block(bands: &Bands<'_>, number: u64, out: &mut Vec<u8>) -> Result<Vec<u64>> {
+    let variable = bands.variable();
+    let (_, count) = bands.region(number);
+    bands.read(number, out).map_err(|error| placed(error, bands.source(), variable))?;
     if variable.endian == Endian::Big && !matches!(variable.dtype, DType::Opaque(_)) {
         swap_bytes(out, variable.dtype.size());
     }

@@ -51,7 +51,12 @@ impl Engine {
 
     /// Lets a source keep its share of the memory: said before its values are read.
     pub fn bound(&self, source: &dyn Source) {
-        source.limit_cache(usize::try_from(self.max_mem / CACHED).unwrap_or(usize::MAX));
+        source.limit_cache(usize::try_from(self.cache()).unwrap_or(usize::MAX));
+    }
+
+    /// Bytes that decoded chunks of a source may take.
+    pub(crate) fn cache(&self) -> u64 {
+        self.max_mem / CACHED
     }
 
     /// The engine with at most as many workers as fit the memory, if each takes so many bytes.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod array;
+pub mod bands;
 pub mod cache;
 pub mod capture;
 pub mod chain;

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use knarr_core::array::{DType, Endian, swap_bytes};
+use knarr_core::bands::Bands;
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::generate::parse_shape;
 use knarr_core::model::{Dimension, Group, Model, Variable};
-use knarr_core::pipeline::{chunk_count, chunk_position, chunk_region};
+use knarr_core::pipeline::chunk_count;
 use knarr_core::settings::{ChunkRule, chunk_shape};
 use knarr_core::store::Source;
 use knarr_core::{Error, Result};
@@ -248,11 +249,11 @@ pub(crate) fn write(
     let pieces = usize::try_from(chunk_count(&variable.shape, &piece))
         .map_err(|_| Error::unsupported("the variable is too large for this machine").at_variable(variable.name()))?;
     let size = variable.dtype.size();
+    let bands = Bands::new(engine, source, 0, &piece, engine.max_mem / 2)?;
     engine.parallel(pieces, |number| {
-        let position = chunk_position(&variable.shape, &piece, number as u64);
-        let (start, count) = chunk_region(&variable.shape, &piece, &position);
+        let (start, _) = bands.region(number as u64);
         let mut bytes = Vec::new();
-        clocks.read.time(|| source.read_region(0, &start, &count, &mut bytes))?;
+        clocks.read.time(|| bands.read(number as u64, &mut bytes))?;
         if variable.endian == Endian::Big {
             swap_bytes(&mut bytes, size);
         }

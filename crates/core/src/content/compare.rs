@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{MetadataDifference, blocks, compare_metadata, read_block};
 use crate::array::{ArraySpec, Endian};
+use crate::bands::Bands;
 use crate::engine::{Engine, Progress};
 use crate::error::{ErrorKind, Result};
 use crate::model::{Model, Variable};
@@ -162,9 +163,10 @@ fn compare_values(
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let spec = |extents: &[u64]| ArraySpec { endian: Endian::Little, ..a.chunk_spec(extents) };
     let range = if promised.needs_range() {
+        let values = Bands::new(engine, original, i, &block, engine.max_mem / 5)?;
         let ranges = engine.parallel(count, |number| {
             let mut bytes = Vec::new();
-            let extents = read_block(original, i, &block, number as u64, &mut bytes)?;
+            let extents = read_block(&values, number as u64, &mut bytes)?;
             Ok(promised.valid_range(&spec(&extents), &bytes))
         })?;
         ranges.into_iter().flatten().reduce(|x, y| (x.0.min(y.0), x.1.max(y.1)))
@@ -173,10 +175,12 @@ fn compare_values(
     };
     let bound = promised.bound(range);
     let elements: u64 = block.iter().product();
+    let bands = |source, index| Bands::new(engine, source, index, &block, engine.max_mem / 5);
+    let (values, others) = (bands(original, i)?, bands(copy, j)?);
     let parts = engine.parallel(count, |number| {
         let (mut x, mut y) = (Vec::new(), Vec::new());
-        let extents = read_block(original, i, &block, number as u64, &mut x)?;
-        read_block(copy, j, &block, number as u64, &mut y)?;
+        let extents = read_block(&values, number as u64, &mut x)?;
+        read_block(&others, number as u64, &mut y)?;
         progress.advance(x.len() as u64);
         Ok(Part::of(&spec(&extents), &x, &y, bound.as_ref(), number as u64 * elements))
     })?;

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::{blocks, placed, read_block};
 use crate::array::DType;
+use crate::bands::Bands;
 use crate::engine::{Engine, Progress};
 use crate::error::{ErrorKind, Result};
 use crate::model::Variable;
@@ -83,12 +84,13 @@ fn hash_variable(engine: &Engine, source: &dyn Source, index: usize, progress: &
         true => blocks(&Variable::plain("", STRING, variable.shape.clone()))?,
         false => blocks(variable)?,
     };
+    let bands = Bands::new(engine, source, index, &block, engine.max_mem / 8 * 3)?;
     let parts = engine.parallel(usize::try_from(count).unwrap_or(usize::MAX), |number| {
         let mut bytes = Vec::new();
         if is_text {
             read_strings(source, index, &block, number as u64, &mut bytes)?;
         } else {
-            read_block(source, index, &block, number as u64, &mut bytes)?;
+            read_block(&bands, number as u64, &mut bytes)?;
         }
         progress.advance(bytes.len() as u64);
         Ok(blake3::hash(&bytes))

@@ -225,7 +225,7 @@ impl Planner<'_> {
             return Ok(mine.quality.bound(None));
         }
         let variable = self.variable;
-        let whole = chunk_shape(&crate::settings::ChunkRule::Auto, variable)?;
+        let whole = chunk_shape(&crate::settings::ChunkRule::Keep, variable)?;
         let mut range: Option<(f64, f64)> = None;
         let mut bytes = Vec::new();
         for index in 0..chunk_count(&variable.shape, &whole) {

@@ -8,6 +8,7 @@ use super::ordered::{Order, in_order};
 use super::spare::Spare;
 use super::{chunk_count, chunk_position, chunk_region, pad_chunk};
 use crate::array::ArraySpec;
+use crate::bands::Bands;
 use crate::chain::Chain;
 use crate::choose::Target;
 use crate::client_data::{self, Chunks, ClientData, Wishes};
@@ -168,11 +169,13 @@ pub fn execute(
     let total: u64 = works.iter().map(|work| work.variable.raw_bytes()).sum();
     progress.begin("repacking", total);
     let budget = Budget::of(engine, &works)?;
+    let wanted: Vec<_> = works.iter().map(|work| (work.index, work.chunk)).collect();
+    let bands = Bands::of_several(engine, source, &wanted, budget.bands)?;
     let mut execution = Execution::default();
     run(
         engine,
-        source,
         &works,
+        &bands,
         first,
         &budget,
         &mut |done| {
@@ -204,6 +207,8 @@ pub fn execute(
 struct Budget {
     jobs: usize,
     window: u64,
+    /// For chunks that are read together.
+    bands: u64,
     /// For encoded chunks.
     spare: Spare,
 }
@@ -231,7 +236,9 @@ impl Budget {
             .at_variable(work));
         }
         let window = half / 2;
-        Ok(Self { jobs: engine.jobs.clamp(1, fitting.max(1)), window, spare: Spare::new(window / 4) })
+        let jobs = engine.jobs.clamp(1, fitting.max(1));
+        let bands = half.saturating_sub(worker.saturating_mul(jobs as u64)) / 4 * 3;
+        Ok(Self { jobs, window, bands, spare: Spare::new(window / 4) })
     }
 }
 
@@ -261,8 +268,8 @@ pub fn prove_copies(engine: &Engine, source: &dyn Source, plan: &Plan) -> Result
 
 fn run(
     engine: &Engine,
-    source: &dyn Source,
     works: &[Work<'_>],
+    bands: &[Bands<'_>],
     total: u64,
     budget: &Budget,
     write: &mut dyn FnMut(Done) -> Result<()>,
@@ -270,14 +277,14 @@ fn run(
 ) -> Result<()> {
     let work_of = |number| {
         let at = works.partition_point(|work| work.first + work.chunks <= number);
-        works.get(at).map(|work| (at, work))
+        works.get(at).zip(bands.get(at)).map(|(work, bands)| (at, work, bands))
     };
     in_order(
         Order { engine, jobs: budget.jobs, window: budget.window, total },
-        |number| work_of(number).map_or(0, |(_, work)| work.chunk_bytes),
+        |number| work_of(number).map_or(0, |(_, work, _)| work.chunk_bytes),
         |worker: &mut Worker, number| {
-            let (at, work) = work_of(number).ok_or_else(|| Error::internal("a chunk of no variable"))?;
-            worker.chunk(source, work, at, number - work.first, &budget.spare)
+            let (at, work, bands) = work_of(number).ok_or_else(|| Error::internal("a chunk of no variable"))?;
+            worker.chunk(bands, work, at, number - work.first, &budget.spare)
         },
         |done| {
             let raw = done.raw;
@@ -296,12 +303,13 @@ struct Worker {
 }
 
 impl Worker {
-    fn chunk(&mut self, source: &dyn Source, work: &Work<'_>, at: usize, number: u64, spare: &Spare) -> Result<Done> {
-        let shape = &work.variable.shape;
+    fn chunk(&mut self, bands: &Bands<'_>, work: &Work<'_>, at: usize, number: u64, spare: &Spare) -> Result<Done> {
+        let (source, shape) = (bands.source(), &work.variable.shape);
         let position = chunk_position(shape, work.chunk, number);
         let (start, count) = chunk_region(shape, work.chunk, &position);
         let raw = count.iter().product::<u64>() * work.variable.dtype.size() as u64;
         if !source.is_written(work.index, &start, &count) {
+            bands.pass(number);
             return Ok(Done { work: at, position, bytes: None, raw, read_seconds: 0.0 });
         }
         let place = |error: Error| {
@@ -311,7 +319,7 @@ impl Worker {
                 .at(source.path().display().to_string())
         };
         let begin = thread_seconds();
-        source.read_region(work.index, &start, &count, &mut self.region).map_err(place)?;
+        bands.read(number, &mut self.region).map_err(place)?;
         let read_seconds = thread_seconds() - begin;
         let chunk: &[u8] = if count == work.chunk {
             &self.region
