@@ -163,3 +163,12 @@ def test_what_is_no_file_is_never_replaced(knarr, source, out, name):
     (out / "link.h5").symlink_to("pipe.h5")
     knarr.fails(UNWRITABLE, "repack", source, "-o", out / name, "--force", names=(name, "a pipe"))
     assert stat.S_ISFIFO((out / name).stat().st_mode) and len(list(out.iterdir())) == 2
+
+
+def test_an_output_in_place_of_its_input_is_compared_with_what_was_there(knarr, source, out):
+    path = out / "a.h5"
+    path.write_bytes(source.read_bytes())
+    before = path.stat().st_size
+    report = knarr.json("repack", path, "-o", path, "--force")["files"][0]
+    assert (report["input_bytes"], report["output_bytes"]) == (before, path.stat().st_size)
+    assert before != path.stat().st_size

@@ -486,3 +486,19 @@ def test_numbers_of_netcdf_attributes_stay_numbers(knarr, tmp_path, out):
     with xarray.open_zarr(target, decode_cf=False) as file:
         assert file["T"].valid_max == np.inf and np.isnan(file["T"].missing_value)
         assert repr(file.limits) == repr([-np.inf, 0.0, np.nan])
+
+
+def test_portable_core_keeps_to_codecs_that_every_library_has(knarr, made, out):
+    source = made("netcdf", "climate_history")
+    named = {"core": set(), "standard": set()}
+    for portable, names in named.items():
+        target = out / f"{portable}.zarr"
+        report = knarr.json("repack", source, "-o", target, "--portable", portable)
+        assert report["files"][0]["reader"] == portable
+        for path in target.rglob("zarr.json"):
+            names.update(codec["name"] for codec in json.loads(path.read_text()).get("codecs", []))
+        assert knarr.json("verify", source, target)["equal"]
+    assert named["core"] <= {"bytes", "transpose", "gzip", "blosc", "zstd", "crc32c", "sharding_indexed"}
+    assert any(name.startswith("numcodecs.") for name in named["standard"])
+    chain = ("--chain", "tas=shuffle | zstd:3")
+    knarr.fails(5, "repack", source, "-o", out / "a.zarr", *chain, "--portable", "core", names=("--portable standard",))

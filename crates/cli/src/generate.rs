@@ -111,7 +111,7 @@ fn each(
         if let Some(name) = name.filter(|_| !is_found) {
             let names = nearest(name, fields.iter().map(|field| field.name.as_str()), 8);
             return Err(at_option(
-                Error::usage(format!("there is no variable '{name}'")).mend(format!("there are: {}", names.join(", "))),
+                Error::usage(format!("there is no variable '{name}'")).mend(format!("there are: {names}")),
             ));
         }
     }

@@ -33,6 +33,26 @@ pub struct Limit {
 }
 
 impl Measure {
+    /// How many of this measure's own units one of `unit` is; no unit is its own.
+    fn scale(self, unit: &str) -> Option<f64> {
+        match (self, unit) {
+            (_, "") | (Self::Ratio, "x") | (Self::Encode | Self::Decode, "MB/s") | (Self::Energy, "J/GB") => Some(1.0),
+            (Self::Encode | Self::Decode, "kB/s" | "KB/s") | (Self::Energy, "mJ/GB") => Some(1e-3),
+            (Self::Encode | Self::Decode, "GB/s") | (Self::Energy, "kJ/GB") => Some(1e3),
+            (Self::Encode | Self::Decode, "MiB/s") => Some(1.048_576),
+            (Self::Encode | Self::Decode, "GiB/s") => Some(1_073.741_824),
+            _ => None,
+        }
+    }
+
+    fn units(self) -> &'static str {
+        match self {
+            Self::Ratio => "a ratio has no unit, a weight neither",
+            Self::Encode | Self::Decode => "limits of speed are in MB/s or GB/s, weights have no unit",
+            Self::Energy => "limits of energy are in J/GB or kJ/GB, weights have no unit",
+        }
+    }
+
     /// Less energy is better, and more of anything else.
     fn sign(self) -> f64 {
         if self == Self::Energy { -1.0 } else { 1.0 }
@@ -222,10 +242,15 @@ impl FromStr for Goal {
             if is_limit && item.contains("<=") != (measure == Measure::Energy) {
                 return Err(refuse(format!("'{item}': energy is limited with <=, the others with >=")));
             }
-            let number = value.trim().trim_end_matches(|c: char| c.is_alphabetic() || c == '/').trim();
+            let at = value.trim_end_matches(|c: char| c.is_alphabetic() || c == '/').len();
+            let (number, unit) = value.split_at(at);
+            let scale = measure.scale(unit.trim()).filter(|_| is_limit || unit.is_empty());
+            let scale = scale.ok_or_else(|| refuse(format!("'{item}': {}", measure.units())))?;
             let value: f64 = number
+                .trim()
                 .parse()
                 .ok()
+                .map(|value: f64| value * scale)
                 .filter(|value: &f64| value.is_finite() && *value > 0.0)
                 .ok_or_else(|| refuse(format!("'{value}' is not a number above 0")))?;
             if is_limit {
@@ -295,7 +320,7 @@ mod tests {
         assert_eq!(missed("encode>=10"), None);
         assert_eq!(missed("balanced,ratio>=2"), Some("ratio>=2".to_owned()));
         assert_eq!(
-            missed("ratio=1,encode>=300MB/s,energy<=0.5"),
+            missed("ratio=1,encode>=0.3GB/s,energy<=0.0005 kJ/GB"),
             Some("encode>=300 MB/s, energy<=0.5 J/GB".to_owned())
         );
     }
@@ -314,6 +339,11 @@ mod tests {
             "ratio,",
             "ratio,speed",
             "ratio,encode=1",
+            "encode>=300 furlong",
+            "encode>=3 J/GB",
+            "energy<=3MB/s",
+            "ratio>=2MB/s",
+            "encode=1MB/s",
         ] {
             assert!(text.parse::<Goal>().unwrap_err().advice().is_some(), "{text}");
         }

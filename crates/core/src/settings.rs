@@ -169,9 +169,7 @@ impl Settings {
             }
             let names = nearest(&rule.pattern, model.variables.iter().map(Variable::name), 8);
             let what = if is_pattern(&rule.pattern) { "no variable matches" } else { "there is no variable" };
-            return Err(
-                Error::usage(format!("{what} '{}'", rule.pattern)).mend(format!("the file has: {}", names.join(", ")))
-            );
+            return Err(Error::usage(format!("{what} '{}'", rule.pattern)).mend(format!("the file has: {names}")));
         }
         Ok(())
     }
@@ -200,11 +198,13 @@ fn glob(pattern: &[u8], name: &[u8]) -> bool {
 }
 
 /// The names most like `wanted`, at most `most` of them, for 'did you mean'.
-pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
+pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>, most: usize) -> String {
     let mut names: Vec<&str> = names.collect();
     names.sort_by_key(|name| distance(name, wanted));
+    let more = names.len().saturating_sub(most);
     names.truncate(most);
-    names
+    let named = names.join(", ");
+    if more == 0 { named } else { format!("{named} and {more} more") }
 }
 
 /// Levenshtein distance.

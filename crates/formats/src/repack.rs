@@ -205,7 +205,7 @@ pub fn repack_source(
                 .map_err(|error| blamed(error, &input))?;
         let counted = counter.and_then(|counter| counter.joules());
         return Ok(Repacked {
-            energy: energy(engine, source, &plan, &execution, output_bytes, counted),
+            energy: energy(engine, &plan, &execution, (read_bytes(source), output_bytes), counted),
             input_bytes: input_bytes(source),
             input,
             output: output.to_owned(),
@@ -404,6 +404,8 @@ impl Job<'_> {
         engine.check_cancelled()?;
         unchanged.check()?;
         let other_files = other_files(source, format).map_err(blame)?;
+        // The output may take the place of the input.
+        let (input_bytes, read) = (input_bytes(source), read_bytes(source));
         let saved = saved.take().map(PlanFile::written).transpose()?;
         let output_bytes = Box::new(sink).commit()?;
         saved.map_or(Ok(()), Temporary::publish_synced)?;
@@ -411,7 +413,7 @@ impl Job<'_> {
         Ok(Repacked {
             input: input.to_owned(),
             output: output.to_owned(),
-            input_bytes: input_bytes(source),
+            input_bytes,
             output_bytes,
             reader: most_demanding(&plan),
             filters: filters(source, &plan, &storages, format),
@@ -419,7 +421,7 @@ impl Job<'_> {
             references_lost: references_lost.get(),
             names_lost: notes::names_lost(source, output),
             left_out: if format == OutputFormat::Zarr { source.model().links().cloned().collect() } else { Vec::new() },
-            energy: energy(engine, source, &plan, &execution, output_bytes, counted),
+            energy: energy(engine, &plan, &execution, (read, output_bytes), counted),
             plan,
             execution,
             seconds: begin.elapsed().as_secs_f64(),
@@ -453,10 +455,9 @@ fn filters(source: &dyn Source, plan: &Plan, storages: &[Storage], format: Outpu
 /// What a run took that read and wrote so many bytes.
 fn energy(
     engine: &Engine,
-    source: &dyn Source,
     plan: &Plan,
     execution: &Execution,
-    written: u64,
+    (read, written): (u64, u64),
     counted: Option<f64>,
 ) -> Energy {
     let choose = plan.variables.iter().map(|variable| match &variable.action {
@@ -469,7 +470,7 @@ fn energy(
         // Values that go into a format that holds nothing else.
         None => execution.variables.is_empty().then_some(variable.raw_bytes),
     });
-    let moved = Moved { raw: raw.sum(), read: read_bytes(source), written };
+    let moved = Moved { raw: raw.sum(), read, written };
     Energy::of(&phases, moved, &engine.profile.power, counted)
 }
 

@@ -88,7 +88,7 @@ pub fn holders(set: &Set, ranks: &[usize], patterns: &[String]) -> Result<Vec<us
     let pattern = patterns.join("', '");
     let mend = match crate::settings::nearest(&pattern, names.into_iter(), 8) {
         near if near.is_empty() => "no variables are known of these files: restore them whole".to_owned(),
-        near => format!("the set has: {}", near.join(", ")),
+        near => format!("the set has: {near}"),
     };
     Err(Error::usage(format!("no variable matches '{pattern}'")).mend(mend).at(set.path().display().to_string()))
 }

@@ -158,11 +158,6 @@ pub(super) fn rounding(bound: &Bound) -> String {
     format!("round:{}", options.join(","))
 }
 
-/// True for Zarr codecs that only Knarr knows.
-fn is_own(codec: &serde_json::Value) -> bool {
-    codec.get("name").and_then(serde_json::Value::as_str).is_some_and(|name| name.starts_with("knarr."))
-}
-
 fn rearranges_single_bytes(spec: &ChainSpec) -> bool {
     spec.0.first().is_some_and(|step| step.name == "shuffle")
 }
@@ -173,10 +168,15 @@ impl Target {
         match self {
             Self::Hdf5(Reader::Knarr) => true,
             Self::Hdf5(allowed) => chain.reader() <= allowed,
-            // Nothing but Knarr reads its own codecs from Zarr: they have to be asked for.
-            Self::Zarr(allowed) => {
-                chain.zarr_codecs().is_some_and(|codecs| allowed == Reader::Knarr || !codecs.iter().any(is_own))
-            }
+            Self::Zarr(allowed) => chain.zarr_codecs().is_some_and(|codecs| Reader::of_zarr(&codecs) <= allowed),
+        }
+    }
+
+    /// What readers of a file of this kind with what `chain` writes need.
+    pub fn reader(self, chain: &Chain) -> Reader {
+        match (self, chain.zarr_codecs()) {
+            (Self::Zarr(_), Some(codecs)) => Reader::of_zarr(&codecs),
+            _ => chain.reader(),
         }
     }
 

@@ -97,6 +97,17 @@ impl Reader {
         .max()
         .unwrap_or(Self::Core)
     }
+
+    /// What opens an array with these Zarr v3 codecs: those of the specification and zstd every library has, others are
+    /// those of numcodecs.
+    pub fn of_zarr(codecs: &[serde_json::Value]) -> Self {
+        let reader = |codec: &serde_json::Value| match codec.get("name").and_then(serde_json::Value::as_str) {
+            Some("bytes" | "transpose" | "gzip" | "blosc" | "zstd" | "crc32c" | "sharding_indexed") => Self::Core,
+            Some(name) if name.starts_with("knarr.") => Self::Knarr,
+            _ => Self::Standard,
+        };
+        codecs.iter().map(reader).max().unwrap_or(Self::Core)
+    }
 }
 
 /// Where a Zarr v3 codec stands in `codecs`.

@@ -357,7 +357,7 @@ impl ChoiceJob<'_> {
             chunk: self.chunk,
             fallback: self.target.fallback(codecs, &chain),
             bound: self.bound.filter(|_| chain.loss() == Loss::Lossy),
-            reader: chain.reader(),
+            reader: self.target.reader(&chain),
             chain: best.chain.clone(),
             quality: self.settings.quality,
             expected: best.merits,
@@ -416,6 +416,9 @@ impl ChoiceJob<'_> {
                 }
                 Target::Hdf5(_) => {
                     ("a standard HDF5 filter pipeline can hold", "allow Knarr's own filter with --portable knarr")
+                }
+                Target::Zarr(Reader::Core) if Target::Zarr(Reader::Standard).holds(&chain) => {
+                    ("every Zarr v3 library has (--portable core)", "allow those of numcodecs with --portable standard")
                 }
                 Target::Zarr(_) if Target::Zarr(Reader::Knarr).holds(&chain) => {
                     ("Zarr readers other than Knarr decode", "allow Knarr's own codecs with --portable knarr")

@@ -190,7 +190,7 @@ impl Restart {
     fn entries(&self, name: &str) -> Result<impl DoubleEndedIterator<Item = (usize, &Entry)>> {
         let places = self.names.get(name).ok_or_else(|| {
             let near = crate::settings::nearest(name, self.names.keys().map(String::as_str), 8);
-            let has = if near.is_empty() { "no arrays, only files".to_owned() } else { near.join(", ") };
+            let has = if near.is_empty() { "no arrays, only files".to_owned() } else { near };
             Error::usage(format!("there is no array '{name}'"))
                 .mend(format!("the set has: {has}"))
                 .at(self.path().display().to_string())
