@@ -327,6 +327,30 @@ def test_the_package_does_without_h5py():
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
+def test_advice_names_arguments_not_options(tmp_path, field):
+    path, out, raw = tmp_path / "in.h5", tmp_path / "out.h5", tmp_path / "in.bin"
+    with h5py.File(path, "w") as file:
+        file["T"] = field
+    raw.write_bytes(bytes(100))
+    there = tmp_path / "there.h5"
+    there.write_bytes(b"")
+    advised = [
+        (lambda: knarr.repack(path, there), "replace it with force=True"),
+        (lambda: knarr.repack(path, out, chain="grid"), 'allow Knarr.s own filter with portable="knarr"'),
+        (
+            lambda: knarr.repack(path, out, chain="zstd:1", portable="core"),
+            r'portable="core".; allow plugins with portable="standard"',
+        ),
+        (lambda: knarr.repack(path, out, max_mem="1K"), r"raise max_mem to \d+M or choose smaller chunks with chunks"),
+        (lambda: knarr.compress(field, chain="round:abs=1"), "state a bound, for example max_abs_error"),
+        (lambda: knarr.repack(raw, out), "say which: knarr repack --raw shape="),
+    ]
+    for call, words in advised:
+        with pytest.raises(Exception, match=words) as raised:
+            call()
+        assert "--" not in str(raised.value).replace("knarr repack --raw", "")
+
+
 def test_what_makes_no_sense_is_named_with_what_to_give(tmp_path, field):
     path = tmp_path / "in.h5"
     with h5py.File(path, "w") as file:
