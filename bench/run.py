@@ -5,6 +5,7 @@
     run.py choice
     run.py model [--write]
     run.py pipeline [--threads N] [--repeats N]
+    run.py rechunk [--repeats N]
     run.py memory  [--max-mem 128M]
     run.py plugin
     run.py lossy
@@ -41,6 +42,7 @@ import model
 import overhead
 import pipeline
 import plugin
+import rechunk
 import repack
 import writing
 from data import INPUTS, write_inputs
@@ -159,6 +161,13 @@ def run_pipeline(options: argparse.Namespace, facts: dict[str, object]) -> None:
     save("pipeline", rows, facts)
 
 
+def run_rechunk(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    results = rechunk.measure_rechunk(INPUTS, options.repeats)
+    print(header(facts))
+    print(rechunk.table(results))
+    save("rechunk", [asdict(result) for result in results], facts)
+
+
 def run_library(_options: argparse.Namespace, facts: dict[str, object]) -> None:
     rows = checkpoint_library.measure_library()
     print(checkpoint_library.table(rows))
@@ -271,6 +280,9 @@ def main() -> None:
     five.add_argument("--threads", type=int, default=os.cpu_count())
     five.add_argument("--repeats", type=int, default=3)
     five.set_defaults(run=run_pipeline)
+    across = kinds.add_parser("rechunk", help="maps to series and back, against the tools that change chunks")
+    across.add_argument("--repeats", type=int, default=3)
+    across.set_defaults(run=run_rechunk)
     ten = kinds.add_parser("library", help="what a checkpoint costs the program that hands over its arrays")
     ten.set_defaults(run=run_library)
     six = kinds.add_parser("plugin", help="the HDF5 filter against the chains it chooses")

@@ -13,6 +13,9 @@ const COPIES: u64 = 4;
 /// Of these a thread keeps some for its next piece.
 const KEPT: u64 = 2;
 
+/// What it takes to keep a block besides its values.
+const PLACE: u64 = 64;
+
 /// How blocks make bands: `step` of them along `axis`, all along the axes behind it, one along those before.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan {
@@ -36,7 +39,7 @@ impl Plan {
         let (piece_bytes, block_bytes) = (bytes(&piece)?, bytes(block)?);
         let at_once = (memory / 2 / COPIES.checked_mul(piece_bytes)?).clamp(1, jobs.max(1));
         let reading = piece_bytes.checked_mul(at_once * COPIES + (jobs.max(1) - at_once) * KEPT)?;
-        let fitting = memory.saturating_sub(reading) / block_bytes;
+        let fitting = memory.saturating_sub(reading) / (block_bytes + PLACE);
         let blocks = |axis: usize| shape[axis].div_ceil(block[axis]);
         let (mut axis, mut inner) = (shape.len().checked_sub(1)?, 1u64);
         while axis > 0 && inner.saturating_mul(blocks(axis)) <= fitting {
