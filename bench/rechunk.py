@@ -28,10 +28,10 @@ def write_input(source: Path, target: Path, chunks: tuple[int, ...]) -> None:
 def contenders(name: str, chunks: tuple[int, ...], dimensions: tuple[str, ...]) -> list[Contender]:
     crossed = "x".join(map(str, chunks))
     named = ",".join(f"{dimension}/{length}" for dimension, length in zip(dimensions, chunks, strict=True))
-    layout = ["-l", f"{VARIABLE}:CHUNK={crossed}", "-f", "SHUF", "-f", "GZIP=1"]
+    layout = ["-l", f"{VARIABLE}:CHUNK={crossed}", "-f", f"{VARIABLE}:SHUF", "-f", f"{VARIABLE}:GZIP=5"]
 
     def knarr(source: Path, target: Path) -> list[str]:
-        chain = ["--chunks", f"{VARIABLE}={crossed}", "--chain", "shuffle | deflate:1"]
+        chain = ["--chunks", f"{VARIABLE}={crossed}", "--chain", "shuffle | deflate:5"]
         return [str(KNARR), "repack", str(source), "-o", str(target), *chain]
 
     return [
@@ -39,7 +39,7 @@ def contenders(name: str, chunks: tuple[int, ...], dimensions: tuple[str, ...]) 
         Contender("h5repack", lambda source, target: ["h5repack", *layout, str(source), str(target)], inputs=(name,)),
         Contender(
             "nccopy",
-            lambda source, target: ["nccopy", "-d1", "-s", "-c", named, str(source), str(target)],
+            lambda source, target: ["nccopy", "-d5", "-s", "-c", named, str(source), str(target)],
             inputs=(name,),
         ),
     ]
