@@ -78,6 +78,17 @@ class Knarr:
             assert done.returncode == 0, f"{done.args}\nexit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 
+    def start(self, *arguments: object, **how: object) -> subprocess.Popen[str]:
+        """Starts `knarr ARGUMENTS`, for tests of what happens meanwhile."""
+        return subprocess.Popen(
+            [KNARR, *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+            **how,
+        )
+
     def json(self, *arguments: object) -> dict:
         """What `knarr ARGUMENTS --json` prints. Only the result may be on standard output."""
         return json.loads(self(*arguments, "--json").stdout)

@@ -1,6 +1,7 @@
 //! The command line. `docs/cli.md` is generated from it.
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -72,6 +73,9 @@ pub(crate) enum Command {
     /// List of codecs in Markdown: the source of docs/chains.md
     #[command(hide = true)]
     Chains,
+    /// Works for another knarr, on a socket that is its standard input
+    #[command(hide = true)]
+    Worker,
 }
 
 /// Threads, memory, profile and model, for every command that works on values.
@@ -92,7 +96,7 @@ pub(crate) struct Resources {
 }
 
 /// What inputs do not say of themselves.
-#[derive(Args, Debug, Clone)]
+#[derive(Args, Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Inputs {
     /// What the bytes of raw files mean: 'shape=24x180x360,type=float32', with order=big, offset=512, name=T if need be
     #[arg(long, value_name = "LAYOUT")]
@@ -100,11 +104,12 @@ pub(crate) struct Inputs {
 }
 
 /// What the result should be like.
-#[derive(Args, Debug, Clone, Default)]
+#[derive(Args, Debug, Clone, Default, Serialize, Deserialize)]
 #[command(next_help_heading = "What matters")]
 pub(crate) struct Wishes {
     /// Configuration: the first [[file]] whose pattern matches the input gives the defaults
     #[arg(short, long, value_name = "FILE")]
+    #[serde(with = "crate::worker::paths::option")]
     pub(crate) config: Option<PathBuf>,
     /// speed, balanced, ratio, archive or energy; weights such as 'ratio=0.4,encode=0.3,decode=0.3'; limits such as 'encode>=300MB/s' [default: balanced]
     #[arg(long, value_name = "GOAL")]

@@ -4,11 +4,12 @@ use clap::Args;
 use knarr_core::error::{Error, Result};
 use knarr_core::quality::Quality;
 use knarr_core::settings::{Rule, Settings};
+use serde::{Deserialize, Serialize};
 
 use crate::request::split_variable;
 
 /// Bounds as typed, and what is spared of them.
-#[derive(Args, Debug, Clone, Default)]
+#[derive(Args, Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Bounds {
     /// Largest absolute error, in the variable's unit
     #[arg(long, value_name = "[VAR=]X")]

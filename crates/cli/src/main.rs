@@ -28,6 +28,7 @@ mod run;
 mod session;
 mod train;
 mod verify;
+mod worker;
 
 use knarr_core::table;
 
@@ -102,6 +103,7 @@ fn run() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Hdf5Filter(arguments) => hdf5_filter::run(arguments),
         Command::Chains => chains::run(),
+        Command::Worker => worker::run(),
     };
     match result {
         Ok(code) => ExitCode::from(code),

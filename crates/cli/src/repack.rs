@@ -5,26 +5,32 @@ use std::path::{Path, PathBuf};
 
 use knarr_core::codec::CodecList;
 use knarr_core::energy::Energy;
-use knarr_core::engine::Engine;
+use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
-use knarr_core::plan::{Action, Choice};
+use knarr_core::output::remove_abandoned;
+use knarr_core::plan::{Action, Choice, Plan};
+use knarr_core::settings::Settings;
 use knarr_core::store::Source;
 use knarr_formats::repack::{OutputFormat, RepackOptions, Repacked, plan_source, repack_source};
 use knarr_formats::{notes, plan_path};
-use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
-use crate::args::Repack;
+use crate::args::{Inputs, Repack, Wishes};
 use crate::inputs::Opener;
 use crate::place::{self, Own};
 use crate::progress::Bar;
 use crate::request::Request;
 use crate::run::processes::{Identity, writer_of_any};
+use crate::session::Means;
 use crate::table::{self, Align};
+use crate::worker::{Order, Task, Worker};
 
 pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     let request = Request::new(&arguments.wishes)?;
-    let engine = crate::session::engine(&arguments.resources, &request.machine())?;
-    let opener = Opener::new(&engine, &arguments.inputs)?;
+    let means = Means::new(&arguments.resources, &request.machine())?;
+    let engine = crate::session::engine_of(&means)?;
+    Opener::new(&engine, &arguments.inputs)?;
     let jobs = pairs(&crate::inputs::expand(&arguments.files)?, &arguments.output)?;
     refuse_selection(arguments, &jobs)?;
     // A mistake shows before any work is done.
@@ -38,26 +44,21 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
         place::refuse_taken(path, taken)?;
         place::check(path, Own::Page, Some(arguments.force))?;
     }
+    // A file that crashes what reads it must not take the others with it.
+    let worker = (jobs.len() > 1).then(|| Worker::new(means));
+    let mut doer = Doer { arguments, engine: &engine, worker };
     if arguments.dry_run {
-        return dry_run(arguments, &request, &engine, &opener, &jobs);
+        return dry_run(arguments, &mut doer, &jobs);
     }
-    let options = RepackOptions {
-        force: arguments.force,
-        command: crate::report::command_line(),
-        when: crate::report::today(),
-        save_plan: true,
-    };
+    let when = crate::report::today();
     let (done, failed) = each(&jobs, |input, output| {
-        let mut settings = request.settings(input)?;
-        settings.verify = !arguments.no_verify;
         refuse_writer(input, output)?;
-        let progress = Bar::new(input.display().to_string());
-        let source = open(&opener, input, &arguments.variable)?;
-        let repacked = repack_source(&engine, source, output, &settings, &options, &progress)?;
-        drop(progress);
+        let one = One::new(arguments, input, output, &when);
+        let done: Repacked = doer.does(one, Task::Repack, One::repack)?;
+        let repacked = Repacked { input: input.to_owned(), output: output.to_owned(), ..done };
         tell(repacked.names_lost.iter().cloned());
         if !arguments.json {
-            print(&repacked, &engine.codecs, settings.verify);
+            print(&repacked, &engine.codecs, !arguments.no_verify);
         }
         Ok(repacked)
     });
@@ -80,6 +81,97 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
         crate::report::write(path, &done, &failed, !arguments.no_verify)?;
     }
     Ok(code_of(&failed, jobs.len()))
+}
+
+/// One input and its output, with all that was asked for: what another process needs, too.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct One {
+    #[serde(with = "crate::worker::paths")]
+    input: PathBuf,
+    #[serde(with = "crate::worker::paths")]
+    output: PathBuf,
+    inputs: Inputs,
+    variable: Vec<String>,
+    wishes: Wishes,
+    force: bool,
+    verify: bool,
+    command: String,
+    when: String,
+}
+
+impl One {
+    fn new(arguments: &Repack, input: &Path, output: &Path, when: &str) -> Self {
+        Self {
+            input: input.to_owned(),
+            output: output.to_owned(),
+            inputs: arguments.inputs.clone(),
+            variable: arguments.variable.clone(),
+            wishes: arguments.wishes.clone(),
+            force: arguments.force,
+            verify: !arguments.no_verify,
+            command: crate::report::command_line(),
+            when: when.to_owned(),
+        }
+    }
+
+    fn settings(&self) -> Result<Settings> {
+        let settings = Request::new(&self.wishes)?.settings(&self.input)?;
+        Ok(Settings { verify: self.verify, ..settings })
+    }
+
+    /// The variables that were asked for, or all.
+    fn open(&self, engine: &Engine) -> Result<Box<dyn Source>> {
+        let source = Opener::new(engine, &self.inputs)?.open(&self.input)?;
+        if self.variable.is_empty() {
+            return Ok(source);
+        }
+        // Variables of one file have one number of records where all of them are seen.
+        knarr_formats::select(knarr_formats::whole_records(source), &self.variable)
+            .map_err(|error| error.at(self.input.display().to_string()))
+    }
+
+    pub(crate) fn repack(&self, engine: &Engine, progress: &dyn Progress) -> Result<Repacked> {
+        let options = RepackOptions {
+            force: self.force,
+            command: self.command.clone(),
+            when: self.when.clone(),
+            save_plan: true,
+        };
+        repack_source(engine, self.open(engine)?, &self.output, &self.settings()?, &options, progress)
+    }
+
+    pub(crate) fn plan(&self, engine: &Engine, progress: &dyn Progress) -> Result<Plan> {
+        let source = self.open(engine)?;
+        tell(notes::names_lost(source.as_ref(), &self.output));
+        plan_source(engine, source, &self.output, &self.settings()?, progress)
+    }
+}
+
+/// Does one input after the other, here or in another process.
+struct Doer<'a> {
+    arguments: &'a Repack,
+    engine: &'a Engine,
+    worker: Option<Worker>,
+}
+
+impl Doer<'_> {
+    fn does<A: DeserializeOwned>(
+        &mut self,
+        one: One,
+        task: fn(One) -> Task,
+        here: fn(&One, &Engine, &dyn Progress) -> Result<A>,
+    ) -> Result<A> {
+        let (input, output) = (one.input.display().to_string(), one.output.clone());
+        let progress = Bar::new(&input);
+        let Some(worker) = &mut self.worker else { return here(&one, self.engine, &progress) };
+        let order = Order { task: task(one), jobs: self.engine.jobs, background: false };
+        worker.ask(&order, &self.engine.cancel, &progress).map_err(|failure| {
+            if !self.arguments.dry_run {
+                remove_abandoned(output.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new(".")));
+            }
+            Error::from(failure).at_once(&input)
+        })
+    }
 }
 
 /// An input that was not repacked.
@@ -166,17 +258,6 @@ fn pairs(inputs: &[PathBuf], output: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     Ok(pairs)
 }
 
-/// The variables `names` of `input`, or all of it.
-fn open(opener: &Opener, input: &Path, names: &[String]) -> Result<Box<dyn Source>> {
-    let source = opener.open(input)?;
-    if names.is_empty() {
-        return Ok(source);
-    }
-    // Variables of one file have one number of records where all of them are seen.
-    knarr_formats::select(knarr_formats::whole_records(source), names)
-        .map_err(|error| error.at(input.display().to_string()))
-}
-
 /// Refuses to put an output in the place of an input that a program is still writing: what it writes from then on would
 /// go to a file without a name.
 fn refuse_writer(input: &Path, output: &Path) -> Result<()> {
@@ -210,20 +291,10 @@ fn refuse_selection(arguments: &Repack, jobs: &[(PathBuf, PathBuf)]) -> Result<(
     }
 }
 
-fn dry_run(
-    arguments: &Repack,
-    request: &Request,
-    engine: &Engine,
-    opener: &Opener,
-    jobs: &[(PathBuf, PathBuf)],
-) -> Result<u8> {
+fn dry_run(arguments: &Repack, doer: &mut Doer<'_>, jobs: &[(PathBuf, PathBuf)]) -> Result<u8> {
+    let when = crate::report::today();
     let (plans, failed) = each(jobs, |input, output| {
-        let settings = request.settings(input)?;
-        let source = open(opener, input, &arguments.variable)?;
-        tell(notes::names_lost(source.as_ref(), output));
-        let progress = Bar::new(input.display().to_string());
-        let plan = plan_source(engine, source, output, &settings, &progress)?;
-        drop(progress);
+        let plan = doer.does(One::new(arguments, input, output, &when), Task::Plan, One::plan)?;
         if !arguments.json {
             crate::advise::print(&plan);
         }

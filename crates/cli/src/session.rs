@@ -10,6 +10,7 @@ use knarr_core::engine::{Engine, parse_size};
 use knarr_core::error::{Error, Result};
 use knarr_core::predictor::Predictor;
 use knarr_core::profile::Profile;
+use serde::{Deserialize, Serialize};
 
 use crate::args::Resources;
 
@@ -19,46 +20,74 @@ pub(crate) fn outlive_file_limits() {
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
 }
 
+/// Where an engine has its threads, memory, profile and model from: enough to set up the same one in another process.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Means {
+    /// All cores if nothing is said.
+    jobs: Option<usize>,
+    max_mem: u64,
+    /// Built in if there is none, as the model.
+    #[serde(with = "crate::worker::paths::option")]
+    profile: Option<PathBuf>,
+    #[serde(with = "crate::worker::paths::option")]
+    model: Option<PathBuf>,
+}
+
+impl Means {
+    /// Those of the command line, else of the configuration, else of the user.
+    pub(crate) fn new(resources: &Resources, machine: &Machine) -> Result<Self> {
+        Ok(Self {
+            profile: named(resources.profile.as_ref(), machine.profile.as_ref(), user_profile()),
+            model: named(resources.model.as_ref(), machine.model.as_ref(), user_model()),
+            ..Self::without_costs(resources)?
+        })
+    }
+
+    fn without_costs(resources: &Resources) -> Result<Self> {
+        let jobs = resources.jobs.map(|jobs| usize::try_from(jobs).unwrap_or(1)).or_else(slurm_cpus);
+        let max_mem = parse_size(&resources.max_mem).map_err(|error| error.at("--max-mem"))?;
+        Ok(Self { jobs, max_mem, profile: None, model: None })
+    }
+
+    /// The engine, for a command that handles signals itself.
+    pub(crate) fn engine(&self) -> Result<Engine> {
+        let mut engine = Engine::new(knarr_native::codecs()?);
+        engine.jobs = self.jobs.unwrap_or(engine.jobs);
+        engine.max_mem = self.max_mem;
+        if engine.max_mem < AMPLE {
+            knarr_native::give_back_freed();
+        }
+        if let Some(path) = &self.profile {
+            engine.profile = Arc::new(Profile::read(path)?);
+        }
+        if let Some(path) = &self.model {
+            engine.predictor = Arc::new(Predictor::read(path)?);
+        }
+        Ok(engine)
+    }
+}
+
 /// Sets up codecs, threads, memory, profile, model and what Ctrl-C and termination do.
 pub(crate) fn engine(resources: &Resources, machine: &Machine) -> Result<Engine> {
-    let engine = with_costs(engine_without_signals(resources)?, resources, machine)?;
+    engine_of(&Means::new(resources, machine)?)
+}
+
+/// As [`engine`], from what was found already.
+pub(crate) fn engine_of(means: &Means) -> Result<Engine> {
+    let engine = means.engine()?;
     register(&engine)?;
     Ok(engine)
 }
 
 /// As [`engine`], with the user's profile and the built-in model.
 pub(crate) fn engine_without_model(resources: &Resources) -> Result<Engine> {
-    let engine = with_profile(engine_without_signals(resources)?, resources, None)?;
-    register(&engine)?;
-    Ok(engine)
+    let profile = named(resources.profile.as_ref(), None, user_profile());
+    engine_of(&Means { profile, ..Means::without_costs(resources)? })
 }
 
 /// As [`engine`], with the built-in profile and model whatever the user has.
 pub(crate) fn engine_without_profile(resources: &Resources) -> Result<Engine> {
-    let engine = engine_without_signals(resources)?;
-    register(&engine)?;
-    Ok(engine)
-}
-
-/// As [`engine`], for a command that handles signals itself.
-pub(crate) fn engine_for_run(resources: &Resources, machine: &Machine) -> Result<Engine> {
-    with_costs(engine_without_signals(resources)?, resources, machine)
-}
-
-/// With the profile and the model of the command line, else of the configuration, else of the user, else built in.
-fn with_costs(engine: Engine, resources: &Resources, machine: &Machine) -> Result<Engine> {
-    let mut engine = with_profile(engine, resources, machine.profile.as_ref())?;
-    if let Some(path) = named(resources.model.as_ref(), machine.model.as_ref(), user_model()) {
-        engine.predictor = Arc::new(Predictor::read(&path)?);
-    }
-    Ok(engine)
-}
-
-fn with_profile(mut engine: Engine, resources: &Resources, configured: Option<&PathBuf>) -> Result<Engine> {
-    if let Some(path) = named(resources.profile.as_ref(), configured, user_profile()) {
-        engine.profile = Arc::new(Profile::read(&path)?);
-    }
-    Ok(engine)
+    engine_of(&Means::without_costs(resources)?)
 }
 
 /// The file that was asked for, else the one that is configured, else the user's if there is one.
@@ -68,19 +97,6 @@ fn named(asked: Option<&PathBuf>, configured: Option<&PathBuf>, users: Option<Pa
 
 /// With less memory than this, what the allocator keeps of freed blocks is a large part of it.
 const AMPLE: u64 = 512 << 20;
-
-fn engine_without_signals(resources: &Resources) -> Result<Engine> {
-    let mut engine = Engine::new(knarr_native::codecs()?);
-    engine.jobs = match resources.jobs {
-        Some(jobs) => usize::try_from(jobs).unwrap_or(1),
-        None => slurm_cpus().unwrap_or(engine.jobs),
-    };
-    engine.max_mem = parse_size(&resources.max_mem).map_err(|error| error.at("--max-mem"))?;
-    if engine.max_mem < AMPLE {
-        knarr_native::give_back_freed();
-    }
-    Ok(engine)
-}
 
 fn register(engine: &Engine) -> Result<()> {
     for signal in STOPPING {

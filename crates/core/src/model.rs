@@ -1,6 +1,6 @@
 //! What a file holds, whatever its format: groups, dimensions, attributes, variables.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use crate::array::{ArraySpec, DType, Endian};
@@ -124,7 +124,7 @@ pub struct Dimension {
 }
 
 /// Where a link leads that is not the path by which the model has an object.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkTarget {
     /// An object of the file, which has this path, too.
@@ -159,7 +159,7 @@ impl fmt::Display for LinkTarget {
 }
 
 /// A link beside those that lead to the objects of the model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     /// Absolute path.
     pub path: String,

@@ -20,7 +20,7 @@ use knarr_core::quality::Quality;
 use knarr_core::quantization::Records;
 use knarr_core::settings::{Rule, Settings};
 use knarr_core::store::{Encoding, Sink, Source, Storage};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::hdf5::{self, Hdf5Sink, Hdf5Source, SinkOptions};
 use crate::labelled::Labelled;
@@ -119,12 +119,14 @@ pub struct RepackOptions {
     pub save_plan: bool,
 }
 
-/// What a repack did.
-#[derive(Debug, Clone, Serialize)]
+/// What a repack did. Serialized without the names of files, which need not be text.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Repacked {
     /// Input as named.
+    #[serde(skip)]
     pub input: PathBuf,
     /// Output as named.
+    #[serde(skip)]
     pub output: PathBuf,
     /// Size of the input in bytes: of all its files together, of what they hold of the variables that were selected, or
     /// of generated values.
@@ -132,7 +134,6 @@ pub struct Repacked {
     /// Size of the output in bytes.
     pub output_bytes: u64,
     /// The plan that was carried out.
-    #[serde(skip)]
     pub plan: Plan,
     /// What was measured.
     pub execution: Execution,

@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &Watch) -> Result<u8> {
     // Before anything is made.
     readable(&arguments.directory)?;
     let configured = Configured::read(&arguments.merging)?;
-    let engine = crate::session::engine_for_run(&arguments.resources, &configured.machine())?;
+    let engine = crate::session::Means::new(&arguments.resources, &configured.machine())?.engine()?;
     let _lock = take(&arguments.output)?;
     let stop = Stop::listen(Arc::clone(&engine.cancel))?;
     let mut watching = Watching {

@@ -36,6 +36,7 @@ use pack::{Job, Outcome};
 use processes::System;
 use program::{CANNOT_BEGIN, Signals};
 use restart::Restarted;
+pub(crate) use stage::PRELOAD;
 use stage::Stage;
 use summary::Summary;
 use written::Learnt;
@@ -82,7 +83,7 @@ fn prepare(arguments: &Run) -> Result<Begun> {
     let mut config = Config::read(&arguments.config)
         .map_err(|error| error.mend("write the file, or name another with --config; docs/run.md has an example"))?;
     let machine = config.machine.beside(&arguments.config);
-    let mut engine = crate::session::engine_for_run(&arguments.resources, &machine)?;
+    let mut engine = crate::session::Means::new(&arguments.resources, &machine)?.engine()?;
     engine.cancel = Arc::new(AtomicBool::new(false));
     // What was asked for stands last: it wins over what was learnt.
     let learnt = Learnt::read(&written::path(&arguments.config));

@@ -9,12 +9,12 @@ pub use clock::{Stopwatch, thread_seconds};
 pub use counter::{Counter, measured_power};
 pub use site::{Site, Yearly};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::profile::Power;
 
 /// Processor time of the phases of a run, in seconds of one core.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Phases {
     /// Reading stored bytes.
     pub read: f64,
@@ -55,7 +55,7 @@ impl Phases {
 }
 
 /// Energy of a run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Energy {
     /// `counter`: what all processor packages took during the run, other programs included, divided among the phases by
     /// their processor time. `model`: processor time and bytes that were moved, by the figures of the profile.

@@ -28,7 +28,7 @@ fn home() -> Option<u32> {
 
 /// Removes the temporary files in a directory whose programs are gone, once for each directory. What other machines
 /// write there is left alone, and what cannot be removed.
-pub(super) fn remove_abandoned(directory: &Path) {
+pub fn remove_abandoned(directory: &Path) {
     static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let is_first = SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(directory.to_owned());
     let Some(home) = home().filter(|_| is_first) else { return };

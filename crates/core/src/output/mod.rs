@@ -8,6 +8,7 @@ mod temporary;
 mod vacant;
 mod write_behind;
 
+pub use abandoned::remove_abandoned;
 pub use access::take_access;
 pub use staging::{Kind, Staging};
 pub use temporary::Temporary;

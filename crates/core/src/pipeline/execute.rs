@@ -22,7 +22,7 @@ use crate::quality::Observed;
 use crate::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 
 /// What execution measured.
-#[derive(Debug, Clone, Default, serde::Serialize)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct Execution {
     /// Wall time in seconds, reading to last write, without commit.
     pub seconds: f64,
@@ -33,7 +33,7 @@ pub struct Execution {
 }
 
 /// What execution measured on one variable.
-#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+#[derive(Debug, Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
 pub struct VariableReport {
     /// Bytes of values.
     pub raw_bytes: u64,

@@ -1,0 +1,128 @@
+//! `knarr worker`: the side that works. Only [`Worker`](super::Worker) starts it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use knarr_core::engine::{Engine, Progress};
+use knarr_core::error::{Error, Result};
+use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setpriority_process, setrlimit};
+use serde::Serialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+
+use super::{Order, PATIENCE, Task, Word};
+use crate::run::BACKGROUND;
+use crate::session::Means;
+
+/// Progress is told this often.
+const TELL_EVERY: Duration = Duration::from_millis(100);
+
+pub(crate) fn run() -> Result<u8> {
+    // What a terminal or a batch system sends to all processes is for the one that asks: it decides what stops.
+    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2] {
+        let _ = signal_hook::flag::register(signal, Arc::default());
+    }
+    // A crash is told in words; an image of the memory would lie among the user's files.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let internal = |error: std::io::Error| Error::internal(error.to_string());
+    let socket = std::io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from).map_err(internal)?;
+    let mut lines = BufReader::new(socket.try_clone().map_err(internal)?);
+    let mut first = Vec::new();
+    let means: Option<Means> =
+        lines.read_until(b'\n', &mut first).ok().and_then(|_| serde_json::from_slice(&first).ok());
+    let Some(means) = means else {
+        return Err(Error::usage("this command is one that knarr itself starts").mend("see knarr --help"));
+    };
+    let engine = means.engine();
+    let cancel = engine.as_ref().map(|engine| Arc::clone(&engine.cancel)).unwrap_or_default();
+    let asker = Asker { socket: Mutex::new(socket), told: Mutex::new((Instant::now(), 0)) };
+    let (send, orders) = channel();
+    std::thread::Builder::new()
+        .name("orders".to_owned())
+        .spawn(move || listen(lines, &send, &cancel))
+        .map_err(internal)?;
+    for Order { task, jobs, background } in orders {
+        match &engine {
+            Ok(engine) => work(task, &Engine { jobs, ..engine.clone() }, background, &asker),
+            Err(error) => asker.say(&Word::<()>::Done(Err(error.clone()))),
+        }
+    }
+    Ok(0)
+}
+
+/// Hands on what is to be done. When nobody asks any more, what is under way has to stop.
+fn listen(mut lines: BufReader<UnixStream>, orders: &Sender<Order>, cancel: &AtomicBool) {
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line).is_ok() && line.ends_with(b"\n") {
+        let Ok(order) = serde_json::from_slice(&line) else { break };
+        if orders.send(order).is_err() {
+            break;
+        }
+        line.clear();
+    }
+    cancel.store(true, Ordering::Relaxed);
+    std::thread::sleep(PATIENCE);
+    // Whatever it does, it does not see that it is to stop.
+    let _ = kill_process(getpid(), Signal::KILL);
+}
+
+/// Does the task in a thread of its own, whose priority can be lowered.
+fn work(task: Task, engine: &Engine, background: bool, asker: &Asker) {
+    let done = std::thread::scope(|scope| {
+        let worker = std::thread::Builder::new().name("worker".to_owned()).spawn_scoped(scope, || {
+            if background {
+                // Its threads inherit it; where it is refused the work is only less polite.
+                let _ = setpriority_process(None, BACKGROUND);
+            }
+            task.run(engine, asker);
+        });
+        worker.map(|worker| worker.join())
+    });
+    let fault = match done {
+        Ok(Ok(())) => return,
+        Ok(Err(_panic)) => Error::internal("the work ended without a result"),
+        Err(error) => Error::internal(format!("cannot start a thread: {error}")),
+    };
+    asker.say(&Word::<()>::Done(Err(fault)));
+}
+
+/// Who asked.
+pub(super) struct Asker {
+    socket: Mutex<UnixStream>,
+    /// When progress was told last, and what was not told since.
+    told: Mutex<(Instant, u64)>,
+}
+
+impl Asker {
+    /// Says how a task ended.
+    pub(super) fn answer<A: Serialize>(&self, answer: Result<A>) {
+        self.say(&Word::Done(answer));
+    }
+
+    fn say(&self, word: &impl Serialize) {
+        // What cannot be said is heard as a death.
+        let Ok(mut line) = serde_json::to_vec(word) else { return };
+        line.push(b'\n');
+        let _ = self.socket.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line);
+    }
+}
+
+impl Progress for Asker {
+    fn begin(&self, phase: &str, bytes: u64) {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = (Instant::now(), 0);
+        self.say(&Word::<()>::Begin(phase.to_owned(), bytes));
+    }
+
+    fn advance(&self, bytes: u64) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.1 += bytes;
+        if told.0.elapsed() >= TELL_EVERY {
+            self.say(&Word::<()>::Advance(told.1));
+            *told = (Instant::now(), 0);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+"""A library that makes Knarr's own processes crash: preloaded, it acts where `knarr worker` opens certain files."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+# Aborts at files whose name holds "crash"; if a file called "once" lies beside them, only the first time.
+SOURCE = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int is_worker(void) {
+  char words[64] = {0};
+  FILE *file = fopen("/proc/self/cmdline", "r");
+  size_t len = file ? fread(words, 1, sizeof words - 1, file) : 0;
+  if (file) fclose(file);
+  return len > 6 && strcmp(words + strlen(words) + 1, "worker") == 0;
+}
+
+static void look(const char *path) {
+  const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+  if (strncmp(name, "crash", 5) != 0 || !is_worker()) return;
+  char once[4096];
+  snprintf(once, sizeof once, "%.*sonce", (int)(name - path), path);
+  if (access(once, F_OK) == 0) {
+    snprintf(once, sizeof once, "%.*scrashed", (int)(name - path), path);
+    if (mkdir(once, 0700) != 0) return;
+  }
+  abort();
+}
+
+#define OPEN(NAME)                                                                  \
+  int NAME(const char *path, int flags, ...) {                                      \
+    va_list list;                                                                   \
+    va_start(list, flags);                                                          \
+    int mode = (flags & (O_CREAT | O_TMPFILE)) ? va_arg(list, int) : 0;             \
+    va_end(list);                                                                   \
+    look(path);                                                                     \
+    int (*real)(const char *, int, ...) = dlsym(RTLD_NEXT, #NAME);                  \
+    return real(path, flags, mode);                                                 \
+  }
+OPEN(open)
+OPEN(open64)
+"""
+
+
+def library(folder: Path) -> Path:
+    """Builds it."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler: run 'make setup' as root, or install gcc")
+    (folder / "crashing.c").write_text(SOURCE)
+    built = folder / "crashing.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", folder / "crashing.c", "-o", built, "-ldl"], check=True)
+    return built
