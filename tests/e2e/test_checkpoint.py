@@ -365,17 +365,23 @@ def test_damage_is_named_and_the_rest_comes_back(knarr, tmp_path):
 def test_nobody_may_read_a_set_who_may_not_read_the_files(knarr, files, tmp_path):
     source = tmp_path / "in"
     shutil.copytree(files, source)
-    knarr("checkpoint", "pack", source, "-o", tmp_path / "open")
-    assert (tmp_path / "open").stat().st_mode & 0o777 == 0o755
-    (source / "restart_1.x").chmod(0o640)
-    knarr("checkpoint", "pack", source, "-o", tmp_path / "group")
-    assert (tmp_path / "group").stat().st_mode & 0o777 == 0o750
-    (source / "restart_2.x").chmod(0o600)
-    knarr("checkpoint", "pack", source, "-o", tmp_path / "own")
-    assert (tmp_path / "own").stat().st_mode & 0o777 == 0o700
-    for name, mode in (("open", 0o644), ("group", 0o640), ("own", 0o600)):
+
+    def modes(directory):
+        return {path.name: path.stat().st_mode & 0o777 for path in directory.iterdir()}
+
+    changes = (("open", {}, 0o755), ("group", {"restart_1.x": 0o640}, 0o750), ("own", {"restart_2.x": 0o600}, 0o700))
+    for name, changed, mode in changes:
+        for file, of_file in changed.items():
+            (source / file).chmod(of_file)
+        knarr("checkpoint", "pack", source, "-o", tmp_path / name)
+        assert (tmp_path / name).stat().st_mode & 0o777 == mode
         knarr("checkpoint", "restore", tmp_path / name, "-d", tmp_path / f"out-{name}")
-        assert {path.stat().st_mode & 0o777 for path in (tmp_path / f"out-{name}").iterdir()} == {mode}
+        assert modes(tmp_path / f"out-{name}") == modes(source)
+        # Variables alone are no more open than the set.
+        variables = ("checkpoint", "restore", tmp_path / name, "-d", tmp_path / f"var-{name}", "--variables", "*")
+        if knarr(*variables, ok=False).returncode == 0:
+            found = {path.stat().st_mode & 0o777 for path in (tmp_path / f"var-{name}").rglob("*.npy")}
+            assert found == {mode & 0o666}
 
 
 def test_damaged_files_are_carried_as_bytes_and_named(knarr, tmp_path):
@@ -448,11 +454,11 @@ def test_newer_sets_and_no_sets_are_refused(knarr, tmp_path):
     knarr("checkpoint", "pack", tmp_path / "in", "-o", tmp_path / "set")
     manifest = tmp_path / "set" / "manifest.knarr"
     newer = bytearray(manifest.read_bytes())
-    newer[7] = 3
+    newer[7] = 4
     manifest.write_bytes(newer)
-    assert "version 3" in knarr.fails(5, "checkpoint", "info", tmp_path / "set")
+    assert "version 4" in knarr.fails(5, "checkpoint", "info", tmp_path / "set")
     assert "not a checkpoint set" in knarr.fails(3, "checkpoint", "info", tmp_path)
-    assert "version 3" in knarr("checkpoint", "list", tmp_path).stdout
+    assert "version 4" in knarr("checkpoint", "list", tmp_path).stdout
 
 
 def test_a_full_disk_leaves_the_last_set_intact(knarr, tmp_path):

@@ -75,6 +75,9 @@ pub(crate) struct Pack {
     /// Names that count, and where in them the rank is: 'restart_{rank}.h5' [default: all, ranks in the order of names]
     #[arg(long, value_name = "PATTERN")]
     pub(crate) pattern: Option<String>,
+    /// Which ranks there are: their number, counted from 0, or the first and the last, such as 1-64, or several such as 0-31,40 [default: 0 to the last one found]
+    #[arg(long, value_name = "RANKS")]
+    pub(crate) ranks: Option<String>,
     #[command(flatten)]
     pub(crate) merging: Merging,
     /// An earlier set, whose content is not stored again [default: the last set beside the output]

@@ -37,6 +37,7 @@ impl<'a> Configured<'a> {
         let rule = first.map(|first| self.rule(first)).transpose()?.flatten();
         let mut options = rule.map_or_else(|| Ok(PackOptions::default()), options_of)?;
         options.verify = !flags.no_verify;
+        options.attributes = true;
         if let Some(goal) = &flags.goal {
             options.goal = goal.parse().map_err(|error: Error| error.at("--goal"))?;
         }
@@ -73,7 +74,7 @@ impl<'a> Configured<'a> {
 /// # Errors
 /// `Usage` for a goal or expressions that make no sense, which reading the configuration refuses.
 pub(crate) fn options_of(rule: &FileRule) -> Result<PackOptions> {
-    let mut options = PackOptions { similarity: rule.similarity()?, ..PackOptions::default() };
+    let mut options = PackOptions { similarity: rule.similarity()?, attributes: true, ..PackOptions::default() };
     if rule.goal.is_some() {
         options.goal = rule.settings()?.goal;
     }

@@ -1,12 +1,13 @@
 //! `knarr checkpoint pack`.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use knarr_core::checkpoint::measured::{self, By, Measured};
 use knarr_core::checkpoint::sets::{directory_of, whole};
-use knarr_core::checkpoint::{Grouping, Member, PackOptions, Packed, Together, deal};
+use knarr_core::checkpoint::{Grouping, Member, PackOptions, Packed, Together, Tree, deal};
 use knarr_core::codec::CodecList;
 use knarr_core::comm::{self, Comm, ROOT, agree};
 use knarr_core::engine::Engine;
@@ -14,6 +15,7 @@ use knarr_core::error::Result;
 use serde::{Deserialize, Serialize};
 
 use super::args::Pack;
+use super::inputs::{self, LeftOut};
 use super::merging::Configured;
 use super::processes;
 use crate::table::{self, Align};
@@ -43,7 +45,9 @@ impl Found {
 }
 
 fn pack(arguments: &Pack, comm: &dyn Comm) -> Result<u8> {
-    let (configured, engine, own) = agree(comm, prepared(arguments, comm))?;
+    let (configured, engine, inputs) = agree(comm, prepared(arguments, comm))?;
+    let inputs::Found { inputs, tree, left_out, .. } = inputs;
+    let own: Vec<Member> = inputs.into_iter().enumerate().map(|(rank, input)| Member { rank, input }).collect();
     let engine = processes::sharing(comm, engine, &arguments.resources)?;
     let found = match comm.rank() {
         ROOT => Found::look(arguments, &own, &engine.codecs),
@@ -54,31 +58,31 @@ fn pack(arguments: &Pack, comm: &dyn Comm) -> Result<u8> {
     let options = agree(comm, configured.options(found.first.map(path).as_deref()))?;
     let options = PackOptions { force: arguments.force, base: found.base.map(path), ..options };
     let groups = deal(comm, &own, Grouping::RankOrder, options.group_size)?;
-    let together = Together::begin(&engine, comm, &arguments.output, &options)?;
+    let mut together = Together::begin(&engine, comm, &arguments.output, &options)?;
+    together.set_tree(tree);
     let progress = processes::progress(comm, arguments.output.display().to_string());
     let part = together.pack_groups(&groups, &knarr_formats::layout::read, &*progress);
     drop(progress);
     if let Some(packed) = together.finish(comm, part)? {
         measured::note(&arguments.output, &Measured::checkpoint(By::Pack, None, packed.seconds));
         if arguments.json {
-            println!("{}", json(arguments, &options, &packed));
+            println!("{}", json(arguments, &options, &packed, &left_out));
         } else {
-            print(arguments, &options, &packed);
+            print(arguments, &options, &packed, &left_out);
         }
     }
     Ok(0)
 }
 
 /// What a rank needs to begin. The files are found by rank 0, which names them for all.
-fn prepared<'a>(arguments: &'a Pack, comm: &dyn Comm) -> Result<(Configured<'a>, Engine, Vec<Member>)> {
+fn prepared<'a>(arguments: &'a Pack, comm: &dyn Comm) -> Result<(Configured<'a>, Engine, inputs::Found)> {
     let configured = Configured::read(&arguments.merging)?;
     let engine = crate::session::engine(&arguments.resources, &configured.machine())?;
     let inputs = match comm.rank() {
-        ROOT => super::inputs::find(&arguments.files, arguments.pattern.as_deref())?,
-        _ => Vec::new(),
+        ROOT => inputs::find(&arguments.files, arguments.pattern.as_deref(), arguments.ranks.as_deref())?,
+        _ => inputs::Found::default(),
     };
-    let members = inputs.into_iter().enumerate().map(|(rank, input)| Member { rank, input });
-    Ok((configured, engine, members.collect()))
+    Ok((configured, engine, inputs))
 }
 
 /// The set beside `output` that was completed last, of those that are whole.
@@ -88,7 +92,7 @@ fn last_beside(output: &Path, codecs: &CodecList) -> Option<PathBuf> {
     sets.last().map(|set| set.path().to_owned())
 }
 
-fn print(arguments: &Pack, options: &PackOptions, packed: &Packed) {
+fn print(arguments: &Pack, options: &PackOptions, packed: &Packed, left_out: &[LeftOut]) {
     let header = [
         ("set", Align::Left),
         ("ranks", Align::Right),
@@ -116,6 +120,16 @@ fn print(arguments: &Pack, options: &PackOptions, packed: &Packed) {
     if let Some(base) = options.base.as_ref().filter(|_| packed.reused_bytes > 0) {
         println!("{} are shared with {}", table::bytes(packed.reused_bytes), base.display());
     }
+    let Tree { links, directories } = &packed.manifest.tree;
+    if !links.is_empty() {
+        println!("{} links are stored as such", links.len());
+    }
+    if !directories.is_empty() {
+        println!("{} directories keep their permissions", directories.len());
+    }
+    if !left_out.is_empty() {
+        println!("{}", words(left_out));
+    }
     for (name, why) in &packed.carried_whole {
         println!("{} is carried as bytes: {why}", String::from_utf8_lossy(name));
     }
@@ -129,7 +143,23 @@ fn print(arguments: &Pack, options: &PackOptions, packed: &Packed) {
     );
 }
 
-fn json(arguments: &Pack, options: &PackOptions, packed: &Packed) -> serde_json::Value {
+/// What a set does not hold, in words: `left out: 2 pipes (a, b), 1 socket (s)`.
+fn words(left_out: &[LeftOut]) -> String {
+    const SHOWN: usize = 4;
+    let mut by_kind: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    left_out.iter().for_each(|one| by_kind.entry(one.kind).or_default().push(&one.name));
+    let kinds = by_kind.into_iter().map(|(kind, names)| {
+        let plural = if names.len() == 1 { "" } else { "s" };
+        let more = if names.len() > SHOWN { ", …" } else { "" };
+        let names = names.iter().take(SHOWN).map(|name| name.escape_debug().to_string()).collect::<Vec<_>>();
+        (names.join(", ") + more, kind, plural)
+    });
+    let counts = |kind: &str| left_out.iter().filter(|one| one.kind == kind).count();
+    let kinds = kinds.map(|(names, kind, plural)| format!("{} {kind}{plural} ({names})", counts(kind)));
+    format!("left out: {}", kinds.collect::<Vec<_>>().join(", "))
+}
+
+fn json(arguments: &Pack, options: &PackOptions, packed: &Packed, left_out: &[LeftOut]) -> serde_json::Value {
     let names = packed
         .carried_whole
         .iter()
@@ -147,6 +177,9 @@ fn json(arguments: &Pack, options: &PackOptions, packed: &Packed) -> serde_json:
         "group_size": options.group_size,
         "verified": options.verify,
         "carried_whole": names.collect::<Vec<_>>(),
+        "links": packed.manifest.tree.links.len(),
+        "directories": packed.manifest.tree.directories.len(),
+        "left_out": left_out,
         "seconds": packed.seconds,
     })
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use knarr_core::checkpoint::measured::{self, By, Measured};
+use knarr_core::checkpoint::tree::Growing;
 use knarr_core::checkpoint::{Damage, Set, extract, holders, refuse_existing_files, restore};
 use knarr_core::comm::{self, Comm, ROOT, agree};
 use knarr_core::engine::{Engine, Progress};
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::args::Restore;
 use super::processes;
+use super::ranks::{Ranges, listed};
 use crate::table;
 
 pub(super) fn run(arguments: &Restore) -> Result<u8> {
@@ -31,7 +33,8 @@ struct Done {
 /// A file that was written.
 #[derive(Serialize, Deserialize)]
 struct Written {
-    rank: usize,
+    /// Its number.
+    rank: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     variable: Option<String>,
     path: String,
@@ -49,9 +52,19 @@ fn restored(arguments: &Restore, comm: &dyn Comm) -> Result<u8> {
         let names = own.iter().filter_map(|&rank| Some(set.manifest().ranks.get(rank)?.name.as_slice()));
         agree(comm, refuse_existing_files(names, &arguments.directory, arguments.force))?;
     }
+    let is_whole = arguments.variables.is_empty() && arguments.ranks.is_none();
+    let tree = &set.manifest().tree;
+    let growing = match comm.rank() {
+        ROOT if is_whole => tree.begin(&arguments.directory, arguments.force).map(Some),
+        _ => Ok(None),
+    };
+    let growing = agree(comm, growing)?;
     let done = bring_back(arguments, &engine, &set, &own, &*progress);
     drop(progress);
     let done = comm::collect(comm, &agree(comm, done)?)?;
+    let came = done.as_ref().is_some_and(|parts| parts.iter().any(|part| !part.files.is_empty()));
+    // Links come when all files are there.
+    agree(comm, growing.filter(|_| came).map_or(Ok(()), Growing::finish))?;
     let code = done.map_or(0, |parts| {
         let mut all = Done::default();
         for part in parts {
@@ -82,10 +95,10 @@ fn prepared(arguments: &Restore, comm: &dyn Comm) -> Result<(Engine, Set, Vec<us
         ROOT => super::open(&arguments.set, &engine.codecs)?,
         _ => Set::open(&arguments.set, &engine.codecs)?,
     };
-    let count = set.manifest().ranks.len();
+    let numbers: Vec<u64> = set.manifest().ranks.iter().map(|rank| rank.number).collect();
     let ranks = match &arguments.ranks {
-        Some(text) => ranks(text, count)?,
-        None => (0..count).collect(),
+        Some(text) => ranks(text, &numbers)?,
+        None => (0..numbers.len()).collect(),
     };
     let ranks = if arguments.variables.is_empty() { ranks } else { holders(&set, &ranks, &arguments.variables)? };
     Ok((engine, set, ranks))
@@ -109,9 +122,10 @@ fn bring_back(
 ) -> Result<Done> {
     let (target, force) = (&arguments.directory, arguments.force);
     let shown = |path: PathBuf| path.to_string_lossy().into_owned();
+    let number = |rank: usize| set.manifest().ranks.get(rank).map_or(0, |file| file.number);
     if arguments.variables.is_empty() {
         let done = restore(engine, set, ranks, target, force, progress)?;
-        let file = |(rank, path)| Written { rank, variable: None, path: shown(path) };
+        let file = |(rank, path)| Written { rank: number(rank), variable: None, path: shown(path) };
         let files = done.files.into_iter().map(file).collect();
         return Ok(Done { files, bytes: done.bytes, read_bytes: done.read_bytes, damage: done.damage });
     }
@@ -119,7 +133,7 @@ fn bring_back(
         return Ok(Done::default());
     }
     let done = extract(engine, set, ranks, &arguments.variables, target, force, progress)?;
-    let file = |(rank, variable, path)| Written { rank, variable: Some(variable), path: shown(path) };
+    let file = |(rank, variable, path)| Written { rank: number(rank), variable: Some(variable), path: shown(path) };
     let files = done.files.into_iter().map(file).collect();
     Ok(Done { files, bytes: 0, read_bytes: done.read_bytes, damage: done.damage })
 }
@@ -137,6 +151,10 @@ fn print(arguments: &Restore, set: &Set, ranks: &[usize], done: &Done, seconds: 
         if arguments.variables.is_empty() {
             said["bytes"] = done.bytes.into();
         }
+        if arguments.variables.is_empty() && arguments.ranks.is_none() {
+            said["links"] = set.manifest().tree.links.len().into();
+            said["directories"] = set.manifest().tree.directories.len().into();
+        }
         println!("{said}");
     } else if arguments.variables.is_empty() {
         println!(
@@ -145,6 +163,10 @@ fn print(arguments: &Restore, set: &Set, ranks: &[usize], done: &Done, seconds: 
             ranks.len(),
             table::bytes(done.bytes),
         );
+        let links = set.manifest().tree.links.len();
+        if links > 0 && arguments.ranks.is_none() {
+            println!("{links} links");
+        }
     } else {
         println!(
             "{} variables of {} ranks to {target} in {seconds:.2} s; {} of frames were read",
@@ -155,21 +177,17 @@ fn print(arguments: &Restore, set: &Set, ranks: &[usize], done: &Done, seconds: 
     }
 }
 
-/// `0-31,40` as numbers below `count`.
-fn ranks(text: &str, count: usize) -> Result<Vec<usize>> {
+/// Places in the set of the ranks `0-31,40`; `numbers` are those of all its ranks, in order.
+fn ranks(text: &str, numbers: &[u64]) -> Result<Vec<usize>> {
     let refuse = || {
         Error::usage(format!("--ranks '{text}' are no ranks of the set"))
-            .mend(format!("write them like 0-31,40; the set has ranks 0 to {}", count.saturating_sub(1)))
+            .mend(format!("write them like 0-31,40; the set has {}", Ranges::of(numbers).in_words()))
     };
     let mut ranks = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let first: usize = first.trim().parse().map_err(|_| refuse())?;
-        let last: usize = last.trim().parse().map_err(|_| refuse())?;
-        if first > last || last >= count {
-            return Err(refuse());
-        }
-        ranks.extend(first..=last);
+    for range in listed(text).map_err(|_| refuse())? {
+        let (first, last) = range.into_inner();
+        let place = |number: u64| numbers.binary_search(&number).map_err(|_| refuse());
+        ranks.extend(place(first)?..=place(last)?);
     }
     Ok(ranks)
 }
@@ -180,9 +198,10 @@ mod tests {
 
     #[test]
     fn ranks_are_read_as_people_write_them() {
-        assert_eq!(ranks("0-2, 5", 6).unwrap(), [0, 1, 2, 5]);
-        for text in ["", "6", "2-1", "a", "-1", "0-99999999999999999999"] {
-            assert!(ranks(text, 6).is_err(), "{text}");
+        assert_eq!(ranks("0-2, 5", &[0, 1, 2, 3, 4, 5]).unwrap(), [0, 1, 2, 5]);
+        assert_eq!(ranks("4-8", &[1, 4, 7, 8]).unwrap(), [1, 2, 3]);
+        for text in ["", "6", "2-1", "a", "-1", "0-99999999999999999999", "1-3,2"] {
+            assert!(ranks(text, &[0, 1, 2, 3, 4, 5]).is_err(), "{text}");
         }
     }
 }

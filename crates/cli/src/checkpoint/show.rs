@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use knarr_core::checkpoint::decide::Decision;
 use knarr_core::checkpoint::set::is_set;
-use knarr_core::checkpoint::{Set, natural};
+use knarr_core::checkpoint::{Set, Tree, natural};
 use knarr_core::error::{Error, Result};
 use knarr_core::settings::{glob_matches, nearest};
 
@@ -75,19 +75,25 @@ pub(super) fn info(arguments: &Info) -> Result<u8> {
             });
             let hash: String = rank.hash.iter().map(|byte| format!("{byte:02x}")).collect();
             serde_json::json!({
-                "name": rank.display(), "group": rank.group, "bytes": rank.layout.file_length(),
+                "rank": rank.number, "name": rank.display(), "group": rank.group,
+                "mode": rank.attributes.map(|known| format!("{:04o}", known.mode)), "bytes": rank.layout.file_length(),
                 "format": layout.format, "blake3": hash, "variables": variables.collect::<Vec<_>>(),
                 "unfiltered_chunks": rank.layout.unfiltered().0,
             })
         };
         let ranks: Vec<_> = manifest.ranks.iter().map(rank).collect();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let link =
+            |(name, target): &(Vec<u8>, Vec<u8>)| serde_json::json!({"name": text(name), "target": text(target)});
+        let links: Vec<_> = manifest.tree.links.iter().map(link).collect();
         println!(
             "{}",
             serde_json::json!({
                 "set": arguments.set, "program": manifest.summary.program, "scheme": manifest.summary.scheme,
                 "goal": manifest.summary.goal, "group_size": manifest.summary.group_size,
                 "raw_bytes": manifest.raw_bytes(), "stored_bytes": set.stored_bytes(),
-                "index_bytes": set.manifest_bytes(), "ranks": ranks,
+                "index_bytes": set.manifest_bytes(), "ranks": ranks, "links": links,
+                "directories": manifest.tree.directories.len(),
             })
         );
         return Ok(0);
@@ -111,14 +117,20 @@ pub(super) fn info(arguments: &Info) -> Result<u8> {
     if chunks > 0 {
         println!("{chunks} filtered chunks, {} of the files, are held as their values", table::bytes(bytes));
     }
+    let Tree { links, directories } = &manifest.tree;
+    if !links.is_empty() {
+        println!("{} links", links.len());
+    }
+    if !directories.is_empty() {
+        println!("{} directories with their permissions", directories.len());
+    }
     let rows: Vec<Vec<String>> = manifest
         .ranks
         .iter()
-        .enumerate()
-        .map(|(number, rank)| {
+        .map(|rank| {
             let layout = &rank.layout.layout;
             vec![
-                number.to_string(),
+                rank.number.to_string(),
                 rank.group.to_string(),
                 table::bytes(rank.layout.file_length()),
                 layout.variables.len().to_string(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use knarr_core::error::{Error, ErrorKind};
 
-use super::missing::{Ranges, missing};
+use super::ranks::{Ranges, missing};
 use super::times::{FileTime, between};
 use crate::run::processes::Identity;
 

@@ -165,8 +165,11 @@ impl Watching {
         }
         let inputs: Vec<Input> = complete
             .files
-            .values()
-            .map(|file| Input { path: file.path.clone(), name: self.directory.name(&file.path).to_vec() })
+            .iter()
+            .map(|(&number, file)| {
+                let name = self.directory.name(&file.path).to_vec();
+                Input { path: file.path.clone(), name, number }
+            })
             .collect();
         let (mut sets, _damaged) = whole(&self.sets, &host.engine().0.codecs)?;
         let base = sets.pop().map(|set| set.path().to_owned());

@@ -128,14 +128,14 @@ fn of_group(
         let mut temporary = Temporary::create(&target.join(format!("rank-{}", one.rank)), true)?;
         temporary.limit_mode(set.file_mode())?;
         let open = || OpenOptions::new().read(true).write(true).open(temporary.path());
-        let file = open().map_err(|error| Error::write(temporary.path(), &error))?;
+        let file = open().map_err(|error| Error::write(target, &error))?;
         scratch.insert(one.rank, (one, temporary, file));
     }
     let is_wanted = |rank: usize, number: usize| scratch.get(&rank).is_some_and(|(one, ..)| one.has(number));
     let put = |rank: usize, offset: u64, bytes: &[u8]| {
         progress.advance(bytes.len() as u64);
-        let Some((_, temporary, file)) = scratch.get(&rank) else { return Ok(()) };
-        file.write_all_at(bytes, offset).map_err(|error| Error::write(temporary.path(), &error))
+        let Some((.., file)) = scratch.get(&rank) else { return Ok(()) };
+        file.write_all_at(bytes, offset).map_err(|error| Error::write(target, &error))
     };
     let (read, mut damage) = fetch(engine, set, Proof::Hashes, is_wanted, put)?;
     extracted.read_bytes += read;
@@ -177,7 +177,7 @@ fn of_rank(
             Ok(path) => extracted.files.push((wanted.rank, variable.path.clone(), path)),
             Err(error) if matches!(error.kind(), ErrorKind::Write | ErrorKind::Exists) => return Err(error),
             Err(error) => extracted.damage.push(Damage {
-                rank: wanted.rank,
+                rank: described.number,
                 name: described.display(),
                 variables: vec![variable.path.clone()],
                 error: error.at_variable(&variable.path),

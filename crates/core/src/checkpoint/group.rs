@@ -67,7 +67,7 @@ impl GroupPacker<'_> {
         // The schemes that know nothing of variables merge files as they are.
         let unfiltering = options.scheme.is_aware() && is_worth(engine, &options.goal);
         let files = scan(engine, &paths, self.find, unfiltering, progress)?;
-        let mut packed = described(group, &files);
+        let mut packed = described(group, &files, options.attributes);
         let repeats = self.repeats(&files, &mut packed.manifest)?;
         let cut: Vec<_> = files.iter().map(|file| (&file.layout, file.pieces.as_slice())).collect();
         let is_kept = |rank, piece| repeats.is_kept(rank, piece);
@@ -219,19 +219,21 @@ impl GroupPacker<'_> {
 }
 
 /// The group before anything is packed.
-fn described(group: &Group, files: &[Scanned]) -> PackedGroup {
+fn described(group: &Group, files: &[Scanned], with_attributes: bool) -> PackedGroup {
     let mut counts = Counts::default();
     let mut manifest = Manifest::default();
     for (member, file) in group.members.iter().zip(files) {
-        counts.lacked |= !file.mode & 0o777;
+        counts.lacked |= !file.attributes.mode & 0o777;
         if let Some(why) = &file.carried_whole {
             counts.carried_whole.push((member.input.name.clone(), why.clone()));
         }
         // Equal layouts of ranks are found when the parts are put together.
         manifest.ranks.push(RankFile {
             name: member.input.name.clone(),
+            number: if with_attributes { member.input.number } else { member.rank as u64 },
             group: group.number,
             hash: file.hash,
+            attributes: with_attributes.then_some(file.attributes),
             layout: Arc::clone(&file.known),
         });
     }

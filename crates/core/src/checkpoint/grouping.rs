@@ -164,6 +164,7 @@ fn written(members: &[Member]) -> Vec<u8> {
         put_number(&mut out, *rank as u64);
         put_bytes(&mut out, input.path.as_os_str().as_bytes());
         put_bytes(&mut out, &input.name);
+        put_number(&mut out, input.number);
     }
     out
 }
@@ -174,7 +175,7 @@ fn read(bytes: &[u8]) -> Result<Vec<Member>> {
     let mut member = || {
         let rank = usize::try_from(reader.number()?).map_err(|_| reader.impossible("rank"))?;
         let path = PathBuf::from(std::ffi::OsString::from_vec(reader.bytes()?.to_vec()));
-        Ok(Member { rank, input: Input { path, name: reader.bytes()?.to_vec() } })
+        Ok(Member { rank, input: Input { path, name: reader.bytes()?.to_vec(), number: reader.number()? } })
     };
     (0..count).map(|_| member()).collect()
 }

@@ -12,6 +12,7 @@ use super::recipe::{Chunk, Recipe};
 use super::scan::PieceHash;
 use super::scheme::Scheme;
 use super::tables::{Column, put_layouts, put_recipes, read_layouts, read_recipes};
+use super::tree::{Attributes, Tree, put_attributes, read_attributes};
 use crate::array::{ArraySpec, DType};
 use crate::chain::{Chain, Scratch};
 use crate::codec::CodecList;
@@ -21,10 +22,12 @@ use crate::wire::{Reader, put_bytes, put_column, put_number};
 
 /// First bytes of a manifest; the last one is the version.
 const MAGIC: [u8; 7] = *b"KNARRCK";
-/// Latest version of the set format. Sets that need nothing of it are written as version 1.
-pub const VERSION: u8 = 2;
+/// Latest version of the set format. Sets that need nothing of it are written in an earlier one.
+pub const VERSION: u8 = 3;
 /// The first version with files that are packed in their unfiltered form.
 const UNFILTERED: u8 = 2;
+/// The first version that says what files were like, and that has links and directories.
+const TREE: u8 = 3;
 /// Pieces of at least this many bytes have their hash in the manifest, for later sets to find them again.
 pub(super) const HASHED: u64 = 4096;
 /// A manifest is not larger than this when it is decoded.
@@ -39,6 +42,8 @@ pub struct Manifest {
     pub summary: Summary,
     /// One file per rank, in the order of ranks.
     pub ranks: Vec<RankFile>,
+    /// Links and directories.
+    pub tree: Tree,
     /// Files of frames.
     pub stores: Vec<Store>,
     /// Names of the classes of similar variables.
@@ -69,10 +74,15 @@ pub struct Summary {
 pub struct RankFile {
     /// Path below the directory it came from; bytes, as systems name files.
     pub name: Vec<u8>,
+    /// Number of the rank, as the program that wrote the file counts: what people call it. Its place in the set where
+    /// names tell no numbers.
+    pub number: u64,
     /// Group of ranks that share a file of frames.
     pub group: usize,
     /// BLAKE3 of the file.
     pub hash: [u8; 32],
+    /// What the file was like, if the set knows.
+    pub attributes: Option<Attributes>,
     /// Where its variables lie. Ranks with equal layouts share one.
     pub layout: Arc<RankLayout>,
 }
@@ -191,7 +201,14 @@ impl Manifest {
 
     /// The version that is needed to say all of it.
     fn version(&self) -> u8 {
-        if self.ranks.iter().any(|rank| !rank.layout.recipe.is_empty()) { UNFILTERED } else { 1 }
+        let is_plain = |(place, rank): (usize, &RankFile)| rank.attributes.is_none() && rank.number == place as u64;
+        if !self.tree.is_empty() || !self.ranks.iter().enumerate().all(is_plain) {
+            TREE
+        } else if self.ranks.iter().any(|rank| !rank.layout.recipe.is_empty()) {
+            UNFILTERED
+        } else {
+            1
+        }
     }
 
     /// The bytes of the file `manifest.knarr`.
@@ -236,6 +253,10 @@ impl Manifest {
         for rank in &self.ranks {
             put_bytes(&mut out, &rank.name);
             out.extend_from_slice(&rank.hash);
+        }
+        if self.version() >= TREE {
+            put_attributes(&mut out, &self.ranks);
+            self.tree.write(&mut out);
         }
         put_number(&mut out, self.stores.len() as u64);
         for store in &self.stores {
@@ -342,7 +363,13 @@ impl Manifest {
             let layout = usize::try_from(*number).ok().and_then(|number| layouts.get(number));
             let layout = Arc::clone(layout.ok_or_else(|| reader.impossible("layout number"))?);
             let group = usize::try_from(*group).map_err(|_| reader.impossible("group"))?;
-            ranks.push(RankFile { name: reader.bytes()?.to_vec(), hash: reader.array()?, group, layout });
+            let (name, hash, number) = (reader.bytes()?.to_vec(), reader.array()?, ranks.len() as u64);
+            ranks.push(RankFile { name, number, hash, group, layout, attributes: None });
+        }
+        let mut tree = Tree::default();
+        if version >= TREE {
+            read_attributes(reader, &mut ranks)?;
+            tree = Tree::read(reader)?;
         }
         let mut stores = Vec::new();
         for _ in 0..reader.number()? {
@@ -354,18 +381,19 @@ impl Manifest {
             classes.push(str::from_utf8(reader.bytes()?).map_err(|_| reader.impossible("class"))?.to_owned());
         }
         let frames = read_frames(reader, &ranks)?;
-        Ok(Self { summary, ranks, stores, classes, frames })
+        Ok(Self { summary, ranks, tree, stores, classes, frames })
     }
 
     /// Checks everything that restoring relies on: safe names, and every piece of every file exactly once.
     fn check(&self) -> Result<()> {
-        let mut seen = std::collections::HashSet::new();
+        let mut numbers = std::collections::HashSet::new();
         for rank in &self.ranks {
             names::check(&rank.name)?;
-            if !seen.insert(&rank.name) {
-                return Err(Error::corrupt(format!("two ranks are called '{}'", rank.name.escape_ascii())));
+            if !numbers.insert(rank.number) {
+                return Err(Error::corrupt(format!("there are two files of rank {}", rank.number)));
             }
         }
+        self.tree.check(self.ranks.iter().map(|rank| rank.name.as_slice()))?;
         for store in &self.stores {
             names::check(store.name.as_bytes())?;
             if store.name.contains('/') {

@@ -4,13 +4,14 @@
 //! (files without the filters of HDF5), [`pieces`] (how a file is cut), `similarity` (which pieces are alike), [`scheme`]
 //! (how they are merged), `orders`, [`decide`] and `lengths` (what suits a class), `merge` and `group` (one file of frames),
 //! [`grouping`] (which ranks and processes), [`together`] and `part` (many processes), [`mod@pack`] (one), [`manifest`] and
-//! [`set`] (what lies on disk), [`restore`](mod@restore); apart: [`pattern`] (names of files),
+//! [`set`] (what lies on disk), [`tree`] (links and directories), [`restore`](mod@restore); apart: [`pattern`] (names of files),
 //! [`measured`] and [`interval`] (what checkpoints take, and how often they pay).
 
 pub mod decide;
 pub mod extract;
 mod group;
 pub mod grouping;
+mod holes;
 mod interleave;
 pub mod interval;
 pub mod layout;
@@ -37,6 +38,7 @@ pub mod sets;
 pub mod similarity;
 mod tables;
 pub mod together;
+pub mod tree;
 mod unfiltered;
 pub mod verify;
 
@@ -51,4 +53,5 @@ pub use scheme::Scheme;
 pub use set::Set;
 pub use similarity::Similarity;
 pub use together::Together;
+pub use tree::{Attributes, Tree};
 pub use verify::{Verified, verify};

@@ -20,6 +20,8 @@ pub struct Input {
     pub path: PathBuf,
     /// Its name in the set: a relative path below the directory that a restore writes to.
     pub name: Vec<u8>,
+    /// Number of its rank, as the program counts; its place where nothing says so.
+    pub number: u64,
 }
 
 /// How to pack.
@@ -41,6 +43,8 @@ pub struct PackOptions {
     pub force: bool,
     /// An earlier set whose content need not be stored again.
     pub base: Option<PathBuf>,
+    /// Keep permissions and times of files, and the numbers of ranks. Not for files that are made to be packed.
+    pub attributes: bool,
 }
 
 /// Goal of checkpoints where none is asked for: they are written often and read rarely, but whole sets of them are kept,
@@ -58,6 +62,7 @@ impl Default for PackOptions {
             verify: true,
             force: false,
             base: None,
+            attributes: false,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::grouping::no_files;
 use super::manifest::{Manifest, RankFile, Summary};
 use super::scan::Watched;
+use super::tree::Tree;
 use crate::error::{Error, Result};
 use crate::wire::{Reader, put_bytes, put_column, put_number};
 
@@ -135,6 +136,7 @@ impl Merging {
             manifest: Manifest {
                 summary,
                 ranks: Vec::new(),
+                tree: Tree::default(),
                 stores: Vec::new(),
                 classes: Vec::new(),
                 frames: Vec::new(),

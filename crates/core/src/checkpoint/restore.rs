@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::group::WORKER;
+use super::holes::{Holes, ZEROS, runs};
 use super::manifest::{FrameEntry, RankFile};
 use super::names;
 use super::recipe::{self, Chunk, Place};
@@ -27,8 +27,8 @@ use crate::output::{Temporary, refuse_existing};
 /// What is not what it was: one rank's file cannot be restored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Damage {
-    /// Rank in the set.
-    pub rank: usize,
+    /// Number of the rank.
+    pub rank: u64,
     /// Name of its file.
     pub name: String,
     /// Variables that are hit; empty if it is the rest of the file.
@@ -136,8 +136,11 @@ struct Output<'a> {
 /// Holds the values of the group's chunks until all are there. Each lies at its place in the unfiltered form of its file,
 /// and these forms follow each other; the rest is a hole.
 struct Values {
-    temporary: Temporary,
+    /// Holds the file under a name that nobody knows.
+    _temporary: Temporary,
     file: File,
+    /// Directory of the restore, which is what errors name.
+    target: PathBuf,
 }
 
 /// Writes the files of the ranks of one group and gives those their names that are what they were.
@@ -173,18 +176,18 @@ fn fill(
         _ => Ok(None),
     })?;
     for (output, hash) in outputs.into_iter().zip(hashes) {
-        let (rank, name) = (output.rank, output.described.display());
+        let (rank, number, name) = (output.rank, output.described.number, output.described.display());
         if let Some(damage) = damage.get(&rank) {
-            restored.damage.push(Damage { rank, name, ..damage.clone() });
+            restored.damage.push(Damage { rank: number, name, ..damage.clone() });
         } else if hash != Some(output.described.hash) {
             let error = Error::corrupt("the restored file does not have the hash of the original")
                 .mend_damage("set")
                 .at(set.path().display().to_string());
             let variables = output.described.layout.unfiltered_variables();
-            restored.damage.push(Damage { rank, name, variables, error });
+            restored.damage.push(Damage { rank: number, name, variables, error });
         } else {
-            let path = output.path;
-            restored.bytes += output.temporary.publish()?;
+            let path = output.path.clone();
+            restored.bytes += output.publish()?;
             restored.files.push((rank, path));
         }
     }
@@ -200,12 +203,12 @@ impl Values {
         let mut temporary = Temporary::create(&target.join("values"), true)?;
         temporary.limit_mode(set.file_mode())?;
         let open = OpenOptions::new().read(true).write(true).open(temporary.path());
-        let file = open.map_err(|error| Error::write(temporary.path(), &error))?;
-        Ok(Self { temporary, file })
+        let file = open.map_err(|error| Error::write(target, &error))?;
+        Ok(Self { _temporary: temporary, file, target: target.to_owned() })
     }
 
     fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.file.write_all_at(bytes, offset).map_err(|error| Error::write(self.temporary.path(), &error))
+        self.file.write_all_at(bytes, offset).map_err(|error| Error::write(&self.target, &error))
     }
 
     /// Writes the chunks of `outputs` as filters make them from the values that were put. Chunks that come out otherwise
@@ -258,7 +261,7 @@ impl Values {
         for chunk in chunks {
             values.resize(usize::try_from(chunk.length).unwrap_or(0), 0);
             let read = self.file.read_exact_at(&mut values, output.begin.saturating_add(chunk.offset));
-            read.map_err(|error| Error::read(self.temporary.path(), &error))
+            read.map_err(|error| Error::read(&self.target, &error))
                 .and_then(|()| chunk.encode(codecs, &values, &mut scratch, &mut stored))
                 .and_then(|()| output.put(chunk.stored_offset, &stored))
                 .map_err(|error| (chunk.offset, error))?;
@@ -334,13 +337,17 @@ pub(super) fn fetch(
 }
 
 /// Notes that a piece of a rank is lost.
-fn hit(set: &Set, damage: &mut BTreeMap<usize, Damage>, rank: usize, number: usize, error: &Error) {
+fn hit(set: &Set, damage: &mut BTreeMap<usize, Damage>, rank: usize, piece: usize, error: &Error) {
     let described = set.manifest().ranks.get(rank);
-    let name = described.map(RankFile::display).unwrap_or_default();
-    let damage =
-        damage.entry(rank).or_insert_with(|| Damage { rank, name, variables: Vec::new(), error: error.clone() });
+    let (number, name) = described.map(|rank| (rank.number, rank.display())).unwrap_or_default();
+    let damage = damage.entry(rank).or_insert_with(|| Damage {
+        rank: number,
+        name,
+        variables: Vec::new(),
+        error: error.clone(),
+    });
     let variable = described.and_then(|rank| {
-        let piece = rank.layout.pieces.get(number)?;
+        let piece = rank.layout.pieces.get(piece)?;
         Some(rank.layout.layout.variables.get(piece.variable?)?.path.clone())
     });
     if let Some(variable) = variable.filter(|variable| !damage.variables.contains(variable)) {
@@ -382,7 +389,8 @@ impl<'a> Output<'a> {
         let path = target.join(std::ffi::OsStr::from_bytes(name));
         make_parent(target, &path)?;
         let mut temporary = Temporary::create(&path, force)?;
-        temporary.limit_mode(set.file_mode())?;
+        let most = described.attributes.map_or(0o777, |attributes| attributes.mode | 0o600);
+        temporary.limit_mode(set.file_mode() & most)?;
         let open = || {
             let file = OpenOptions::new().read(true).write(true).open(temporary.path())?;
             file.set_len(described.layout.file_length())?;
@@ -392,26 +400,53 @@ impl<'a> Output<'a> {
         Ok(Self { rank, described, path, temporary, file, begin })
     }
 
-    /// Writes bytes of the file.
+    /// Writes bytes of the file. Where nothing is written it is a hole, which reads as zeros.
     fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.file.write_all_at(bytes, offset).map_err(|error| Error::write(self.temporary.path(), &error))
+        runs(offset, bytes)
+            .try_for_each(|(offset, run)| self.file.write_all_at(run, offset))
+            .map_err(|error| Error::write(&self.path, &error))
     }
 
     /// BLAKE3 of what was written.
     fn hash(&self) -> Result<[u8; 32]> {
-        hash_of(&self.file).map_err(|error| Error::read(self.temporary.path(), &error))
+        hash_of(&self.file).map_err(|error| Error::read(&self.path, &error))
+    }
+
+    /// Gives the file what it was like, and its name. Returns its length.
+    fn publish(mut self) -> Result<u64> {
+        if let Some(attributes) = self.described.attributes {
+            self.temporary.set_mode(attributes.mode);
+            if let Some(modified) = attributes.modified() {
+                // A file system that cannot keep the time keeps the content.
+                let _ = self.file.set_modified(modified);
+            }
+        }
+        self.temporary.publish()
     }
 }
 
-/// BLAKE3 of a file that was opened and not yet read.
-fn hash_of(mut file: &File) -> std::io::Result<[u8; 32]> {
+/// BLAKE3 of a whole file. Holes are not read.
+fn hash_of(file: &File) -> std::io::Result<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; 1 << 20];
+    let mut holes = Holes::of(file, &file.metadata()?);
+    let mut at = 0;
     loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(*hasher.finalize().as_bytes()),
-            count => hasher.update(buffer.get(..count).unwrap_or_default()),
+        let zeros = holes.zeros(at, ZEROS.len() as u64);
+        if zeros > 0 {
+            hasher.update(ZEROS.get(..usize::try_from(zeros).unwrap_or(0)).unwrap_or_default());
+            at += zeros;
+            continue;
+        }
+        let count = match file.read_at(&mut buffer, at) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            read => read?,
         };
+        if count == 0 {
+            return Ok(*hasher.finalize().as_bytes());
+        }
+        hasher.update(buffer.get(..count).unwrap_or_default());
+        at += count as u64;
     }
 }
 

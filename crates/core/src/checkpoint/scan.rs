@@ -6,10 +6,12 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::holes::{Holes, ZEROS};
 use super::layout::Layout;
 use super::manifest::RankLayout;
 use super::pieces::{PIECE, Piece, cut};
 use super::recipe::{COPIES, Chunk, Place, Recipe};
+use super::tree::Attributes;
 use super::unfiltered::{Candidate, repeatable, unfilter};
 use crate::cache::ChunkCache;
 use crate::chain::Scratch;
@@ -62,8 +64,9 @@ pub(super) struct Scanned {
     pub(super) hashes: Vec<PieceHash>,
     /// BLAKE3 of the whole file.
     pub(super) hash: [u8; 32],
-    /// Permission bits of the file.
-    pub(super) mode: u32,
+    /// What the file was like.
+    pub(super) attributes: Attributes,
+    metadata: Metadata,
 }
 
 impl Deref for Scanned {
@@ -152,7 +155,8 @@ impl Scanned {
             carried_whole,
             hashes: Vec::new(),
             hash: [0; 32],
-            mode: metadata.mode(),
+            attributes: Attributes::of(&metadata),
+            metadata,
         })
     }
 
@@ -168,10 +172,23 @@ impl Scanned {
         let mut whole = blake3::Hasher::new();
         let mut hashes = Vec::with_capacity(pieces.len());
         let (mut buffer, mut values, mut scratch) = (Vec::new(), Vec::new(), Scratch::default());
+        let mut holes = Holes::of(&self.file, &self.metadata);
+        let zero = piece_hash(&ZEROS);
         let mut rest = pieces.as_slice();
         while let Some(first) = rest.first() {
             engine.check_cancelled()?;
             let place = self.recipe.place(first.offset);
+            if let Place::File { offset, .. } = place
+                && first.length == ZEROS.len() as u64
+                && holes.zeros(offset, first.length) == first.length
+            {
+                // Nothing is there to be read.
+                whole.update(&ZEROS);
+                hashes.push(zero);
+                progress.advance(first.length);
+                rest = rest.get(1..).unwrap_or_default();
+                continue;
+            }
             let end = match place {
                 Place::File { until, .. } => until.min(first.offset + RUN),
                 Place::Values(_, chunk) => chunk.offset + chunk.length,

@@ -19,6 +19,7 @@ use super::repeats::Earlier;
 use super::scan::{Finder, Watched};
 use super::set::{MANIFEST, MANIFEST_COPY, Set, foreign, is_set};
 use super::sets::{directory_of, make_newest};
+use super::tree::Tree;
 use crate::comm::{self, Comm, ROOT, agree};
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};
@@ -37,6 +38,8 @@ pub struct Together {
     /// Where it is written until then.
     pub(super) directory: PathBuf,
     pub(super) base: Option<Set>,
+    /// Links and directories that the set has; of the process that publishes it.
+    tree: Tree,
     /// For each store of the earlier set whether the directory has a link to it.
     linked: Vec<bool>,
     /// Of the process that publishes the set.
@@ -85,11 +88,17 @@ impl Together {
             target: target.to_owned(),
             directory: target.with_file_name(begun.directory),
             base,
+            tree: Tree::default(),
             linked: begun.linked,
             staging,
             mode: begun.mode,
             begin,
         })
+    }
+
+    /// Gives the set links and directories. What rank 0 says counts.
+    pub fn set_tree(&mut self, tree: Tree) {
+        self.tree = tree;
     }
 
     /// Packs groups, one after the other, each with all threads of the engine. Not collective: any thread of the process
@@ -137,7 +146,13 @@ impl Together {
             goal: options.goal.text.clone(),
             decisions: Vec::new(),
         };
-        let (manifest, counts) = merge(parts, summary)?;
+        let (mut manifest, mut counts) = merge(parts, summary)?;
+        manifest.tree = self.tree.clone();
+        manifest
+            .tree
+            .check(manifest.ranks.iter().map(|rank| rank.name.as_slice()))
+            .map_err(|error| Error::usage(error.message()).mend("pack from a directory that holds each name once"))?;
+        counts.lacked |= manifest.tree.lacked();
         self.unlink_unused(&manifest)?;
         self.check_stores(&manifest)?;
         let bytes = manifest.write(&self.engine.codecs)?;

@@ -23,7 +23,7 @@ pub struct Temporary {
     force: bool,
     published: bool,
     behind: Option<WriteBehind>,
-    /// Permissions at the end, if it replaces a file.
+    /// Permissions at the end, if others than those it was made with.
     mode: Option<u32>,
 }
 
@@ -88,6 +88,11 @@ impl Temporary {
             std::fs::set_permissions(&self.path, Permissions::from_mode(now & mode))
         };
         limit().map_err(|error| Error::write(&self.target, &error))
+    }
+
+    /// Permissions that the file gets with its final name, in place of others.
+    pub fn set_mode(&mut self, mode: u32) {
+        self.mode = Some(mode);
     }
 
     /// The temporary name.

@@ -7,8 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use knarr_core::array::{DType, Endian};
 use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
 use knarr_core::checkpoint::measured;
-use knarr_core::checkpoint::{Input, Member, PackOptions, Packed, Restored, Set, pack, restore};
+use knarr_core::checkpoint::{
+    Grouping, Input, Member, PackOptions, Packed, Restored, Set, Together, Tree, deal, pack, restore,
+};
 use knarr_core::codec::CodecList;
+use knarr_core::comm::Solo;
 use knarr_core::engine::{Engine, Silent};
 use knarr_core::error::Result;
 use knarr_core::testing::data::Random;
@@ -65,11 +68,21 @@ impl Files {
         std::fs::write(&path, bytes).unwrap();
         layout.check().unwrap();
         self.layouts.insert(path.clone(), layout);
-        self.inputs.push(Input { path, name: name.as_bytes().to_vec() });
+        let number = self.inputs.len() as u64;
+        self.inputs.push(Input { path, name: name.as_bytes().to_vec(), number });
     }
 
     pub(crate) fn pack(&self, engine: &Engine, target: &Path, options: &PackOptions) -> Result<Packed> {
         pack(engine, &self.inputs, target, options, &|path| Ok(self.layouts[path].clone()), &Silent)
+    }
+
+    /// As [`Files::pack`], with links and directories.
+    pub(crate) fn pack_with(&self, engine: &Engine, target: &Path, options: &PackOptions, tree: Tree) -> Result<()> {
+        let groups = deal(&Solo, &self.members(), Grouping::RankOrder, options.group_size)?;
+        let mut together = Together::begin(engine, &Solo, target, options)?;
+        together.set_tree(tree);
+        let part = together.pack_groups(&groups, &|path| Ok(self.layouts[path].clone()), &Silent);
+        together.finish(&Solo, part).map(drop)
     }
 
     /// The file of each rank.

@@ -3,12 +3,15 @@
 //! `KNARR_WRITE_GOLDEN=1 cargo test -p knarr-core --features testing --test checkpoint golden` writes the set of this
 //! version once; what is there is never rewritten.
 
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use knarr_core::array::{ArraySpec, ArrayView, DType, Endian};
 use knarr_core::checkpoint::library::{Options, Region, Session, Share, layout};
-use knarr_core::checkpoint::{PackOptions, Scheme, Similarity};
+use knarr_core::checkpoint::{PackOptions, Scheme, Set, Similarity, Tree, restore};
 use knarr_core::comm::Solo;
+use knarr_core::engine::Silent;
 use knarr_core::testing::data::Random;
 
 use crate::common::{Dir, Files, engine, quick, random_file};
@@ -52,6 +55,45 @@ fn sets_of_version_2_are_restored() {
     }
     assert_eq!(std::fs::read(golden.join("manifest.knarr")).unwrap()[7], 2);
     files.check(&engine(2), &golden, &dir);
+}
+
+/// Permissions and times, numbers of ranks, links and directories, beside chunks as values.
+#[test]
+fn sets_of_version_3_are_restored() {
+    let dir = Dir::new();
+    let mut files = filtered::program(&dir, 2);
+    for (input, (number, mode)) in files.inputs.iter_mut().zip([(7, 0o640), (9, 0o755)]) {
+        input.number = number;
+        std::fs::set_permissions(&input.path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let modified = SystemTime::UNIX_EPOCH + Duration::new(1_700_000_000 + number, 123_456_789);
+        std::fs::File::options().write(true).open(&input.path).unwrap().set_modified(modified).unwrap();
+    }
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/checkpoint-v3/tree");
+    let tree = Tree {
+        links: vec![(b"latest".to_vec(), b"../elsewhere".to_vec()), (b"sub/up".to_vec(), b"/".to_vec())],
+        directories: vec![(b"empty".to_vec(), 0o750), (b"sub".to_vec(), 0o755)],
+    };
+    if std::env::var_os("KNARR_WRITE_GOLDEN").is_some() && !golden.exists() {
+        std::fs::create_dir_all(golden.parent().unwrap()).unwrap();
+        let options = PackOptions { group_size: 1, attributes: true, ..filtered::options() };
+        files.pack_with(&engine(1), &golden, &options, tree.clone()).unwrap();
+    }
+    assert_eq!(std::fs::read(golden.join("manifest.knarr")).unwrap()[7], 3);
+    files.check(&engine(2), &golden, &dir);
+    let (engine, out) = (engine(2), dir.join("out"));
+    let set = Set::open(&golden, &engine.codecs).unwrap();
+    assert_eq!(set.manifest().tree, tree);
+    let growing = set.manifest().tree.begin(&out, false).unwrap();
+    let restored = restore(&engine, &set, &[0, 1], &out, false, &Silent).unwrap();
+    growing.finish().unwrap();
+    for ((_, path), (number, mode)) in restored.files.iter().zip([(7, 0o640), (9, 0o755)]) {
+        let found = path.metadata().unwrap();
+        assert_eq!((found.mtime(), found.mtime_nsec()), (1_700_000_000 + number, 123_456_789));
+        assert_eq!(found.permissions().mode() & 0o777, mode);
+    }
+    assert_eq!(set.manifest().ranks.iter().map(|rank| rank.number).collect::<Vec<_>>(), [7, 9]);
+    assert_eq!(std::fs::read_link(out.join("sub/up")).unwrap(), Path::new("/"));
+    assert_eq!(out.join("empty").metadata().unwrap().permissions().mode() & 0o777, 0o750);
 }
 
 /// A global array in two regions, one of its own in the other byte order, and an empty one.

@@ -260,7 +260,7 @@ impl<C: Comm> Session<C> {
         let path = sets::of_step(&self.directory, step);
         let alike = self.check_alike(&index.write(0).1);
         agree(&self.comm, alike)?;
-        let image = Input { path: self.spool.path(), name: image_of(rank) };
+        let image = Input { path: self.spool.path(), name: image_of(rank), number: rank };
         let mine = self.comm.rank();
         let before: usize = self.comm.size() + counts.iter().take(mine).sum::<usize>();
         let files = files.into_iter().enumerate().map(|(number, input)| Member { rank: before + number, input });
@@ -508,7 +508,8 @@ fn add(open: &mut Step, path: &Path, name: &[u8]) -> Result<()> {
         let name = name.escape_ascii();
         return Err(Error::usage(format!("two files are called '{name}'")).mend("give one of them another name"));
     }
-    open.files.push(Input { path: path.to_owned(), name: name.to_vec() });
+    let number = open.files.len() as u64;
+    open.files.push(Input { path: path.to_owned(), name: name.to_vec(), number });
     Ok(())
 }
 
