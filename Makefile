@@ -56,12 +56,13 @@ python: build
 	pip install -q --force-reinstall --no-deps target/wheels/knarr-*.whl
 
 # What a change must pass besides the tests.
+FUZZ_SECONDS ?= 20
 check: setup
 	cargo fmt --all --check
 	cargo clippy --release --locked --workspace --all-targets --features knarr-core/testing -- -D warnings
 	ruff check .
 	ruff format --check .
-	tools/fuzz.sh 20
+	tools/fuzz.sh $(FUZZ_SECONDS)
 
 bench: build python
 	bench/setup.sh

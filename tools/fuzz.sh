@@ -10,6 +10,6 @@ command -v cargo-fuzz >/dev/null || cargo install --locked -q cargo-fuzz
 for target in $(cargo fuzz list); do
   echo "fuzzing $target for $seconds s"
   mkdir -p "fuzz/corpus/$target" "fuzz/target/seeds/$target"
-  cargo fuzz run --sanitizer none "$target" "fuzz/corpus/$target" "fuzz/target/seeds/$target" -- \
+  cargo fuzz run --target-dir target --sanitizer none "$target" "fuzz/corpus/$target" "fuzz/target/seeds/$target" -- \
     -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0
 done

@@ -157,7 +157,7 @@ def may_mount() -> bool:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 2 MiB (a tmpfs), for tests that are there only if `may_mount()`."""
+    """A file system of 2 MiB (a tmpfs), for tests that are skipped unless `may_mount()`."""
     folder = tmp_path / "disk"
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], check=True)
@@ -180,7 +180,7 @@ def may_mount_images() -> bool:
 
 @pytest.fixture
 def image_disk(tmp_path: Path) -> Iterator[Path]:
-    """An ext4 of about 80 MiB, for tests that are there only if `may_mount_images()`."""
+    """An ext4 of about 80 MiB, for tests that are skipped unless `may_mount_images()`."""
     folder = tmp_path / "disk"
     folder.mkdir()
     subprocess.run(["sh", "-c", IMAGE.format(size=80, image=tmp_path / "image", folder=folder)], check=True)

@@ -160,20 +160,24 @@ def test_writes_that_fail_are_reported_and_cleaned_up(knarr, incompressible, out
     assert not list(out.iterdir())
 
 
-if may_mount():  # without the right to mount, the limit on file size above covers a write that fails
+mounting = pytest.mark.skipif(not may_mount(), reason="needs the right to mount a small file system")
 
-    @pytest.mark.parametrize("suffix", [".h5", ".nc", ".zarr"])
-    def test_full_disk_is_reported_and_cleaned_up(knarr, incompressible, small_disk, suffix):
-        target = small_disk / f"a{suffix}"
-        knarr.fails(UNWRITABLE, "repack", incompressible, "-o", target, names=(target.name, "space"))
-        assert not list(small_disk.iterdir())
 
-    def test_full_disk_keeps_the_old_output(knarr, incompressible, small_disk):
-        target = small_disk / "a.h5"
-        target.write_bytes(b"precious")
-        knarr.fails(UNWRITABLE, "repack", incompressible, "-o", target, "--force")
-        assert target.read_bytes() == b"precious"
-        assert outputs(small_disk) == [target]
+@mounting
+@pytest.mark.parametrize("suffix", [".h5", ".nc", ".zarr"])
+def test_full_disk_is_reported_and_cleaned_up(knarr, incompressible, small_disk, suffix):
+    target = small_disk / f"a{suffix}"
+    knarr.fails(UNWRITABLE, "repack", incompressible, "-o", target, names=(target.name, "space"))
+    assert not list(small_disk.iterdir())
+
+
+@mounting
+def test_full_disk_keeps_the_old_output(knarr, incompressible, small_disk):
+    target = small_disk / "a.h5"
+    target.write_bytes(b"precious")
+    knarr.fails(UNWRITABLE, "repack", incompressible, "-o", target, "--force")
+    assert target.read_bytes() == b"precious"
+    assert outputs(small_disk) == [target]
 
 
 def test_two_runs_into_one_output_do_not_mix(knarr, slow_input, out):
@@ -187,17 +191,16 @@ def test_two_runs_into_one_output_do_not_mix(knarr, slow_input, out):
     assert outputs(out) == [target]
 
 
-if may_mount_images():
-
-    @pytest.mark.parametrize("room", [42, 44, 50, 54, 58, 62])
-    def test_a_disk_with_just_enough_room_takes_the_output(knarr, tmp_path, image_disk, room):
-        """Blocks that were taken ahead are there for what is written before them."""
-        noise = np.random.default_rng(2).integers(0, 2**32, (160, 65536), "u4")
-        with h5py.File(tmp_path / "noise.h5", "w") as file:
-            file.create_dataset("noise", data=noise, chunks=(1, 65536))
-        free = os.statvfs(image_disk)
-        with open(image_disk / "other", "wb") as other:
-            os.posix_fallocate(other.fileno(), 0, free.f_bavail * free.f_bsize - (room << 20))
-        knarr("repack", tmp_path / "noise.h5", "-o", image_disk / "a.h5", "--chain", "shuffle | lz4")
-        require_same(tmp_path / "noise.h5", image_disk / "a.h5")
-        assert (image_disk / "a.h5").stat().st_blocks * 512 < 41 << 20
+@pytest.mark.skipif(not may_mount_images(), reason="needs the right to mount an image of a disk")
+@pytest.mark.parametrize("room", [42, 44, 50, 54, 58, 62])
+def test_a_disk_with_just_enough_room_takes_the_output(knarr, tmp_path, image_disk, room):
+    """Blocks that were taken ahead are there for what is written before them."""
+    noise = np.random.default_rng(2).integers(0, 2**32, (160, 65536), "u4")
+    with h5py.File(tmp_path / "noise.h5", "w") as file:
+        file.create_dataset("noise", data=noise, chunks=(1, 65536))
+    free = os.statvfs(image_disk)
+    with open(image_disk / "other", "wb") as other:
+        os.posix_fallocate(other.fileno(), 0, free.f_bavail * free.f_bsize - (room << 20))
+    knarr("repack", tmp_path / "noise.h5", "-o", image_disk / "a.h5", "--chain", "shuffle | lz4")
+    require_same(tmp_path / "noise.h5", image_disk / "a.h5")
+    assert (image_disk / "a.h5").stat().st_blocks * 512 < 41 << 20

@@ -1,0 +1,32 @@
+"""What cannot be tested on a machine is skipped, with the reason. Where CI is set, a skip fails."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+REFUSED = bool(os.environ.get("CI"))
+
+
+def refuse(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Makes a failure of a skip, with its reason. What is expected to fail is no skip."""
+    if REFUSED and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"CI takes no skips. {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    report = yield
+    refuse(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Iterator[None]:
+    report = yield
+    refuse(report)
+    return report
