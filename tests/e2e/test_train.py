@@ -30,7 +30,7 @@ def fields(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trained(knarr, fields, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
     """A model, and what training said of it."""
     path = tmp_path_factory.mktemp("model") / "model.json"
-    return path, knarr.json("train", fields, "-o", path, "--seconds", 20, "--samples", 1)
+    return path, knarr.json("train", fields, "-o", path, "--seconds", 20, "--samples", 1, "--force")
 
 
 def predicted(answer: dict) -> list[float]:
@@ -51,6 +51,27 @@ def test_training_reports_what_it_gained_on_files_kept_out(trained):
     model = json.loads(path.read_text())
     assert model["version"] == 1
     assert path.stat().st_size < 200_000
+
+
+def loss(report: dict, side: str) -> float:
+    return sum(sum(lost[side].values()) for lost in report["regret"].values())
+
+
+def test_a_model_is_replaced_by_a_better_one_only(knarr, fields, trained, tmp_path):
+    path, report = trained
+    assert report["written"] and report["better"] == (loss(report, "after") < loss(report, "before"))
+    for lost in report["regret"].values():
+        assert all(0 <= share < 1 for side in lost.values() for share in side.values()), "no goal loses everything"
+    model = tmp_path / "model.json"
+    shutil.copy(path, model)
+    before = model.read_bytes()
+    # The model has seen these files: one that is judged on files kept out does not beat it.
+    again = knarr.json("train", fields, "-o", model, "--seconds", 20, "--samples", 1)
+    assert again["written"] == again["better"] == (loss(again, "after") < loss(again, "before"))
+    assert (model.read_bytes() == before) == (not again["written"])
+    if not again["written"]:
+        said = knarr("train", fields, "-o", model, "--seconds", 20, "--samples", 1).stdout
+        assert "not written" in said or model.read_bytes() != before
 
 
 def test_a_model_is_used_however_it_is_named(knarr, fields, trained, tmp_path):

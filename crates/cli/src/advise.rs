@@ -1,40 +1,80 @@
 //! `knarr advise`: the chain recommended for each variable, and why.
 
+use std::collections::HashMap;
+use std::path::PathBuf;
+
 use knarr_core::error::Result;
 use knarr_core::plan::{Action, Plan};
+use knarr_core::settings::Settings;
+use knarr_core::store::Source;
 use knarr_formats::notes;
-use knarr_formats::repack::OutputFormat;
+use knarr_formats::repack::{OutputFormat, size_of};
 
 use crate::args::Advise;
-use crate::inputs::Opener;
+use crate::inputs::{Opener, refuse_raw};
 use crate::progress::Bar;
+use crate::repack::{code_of, copied, each, tell, there};
 use crate::request::Request;
-use crate::table::{self, Align};
+use crate::table::Align;
+use crate::terminal::{folded, print_table};
+use crate::totals::Totals;
 
 pub(crate) fn run(arguments: &Advise) -> Result<u8> {
     let request = Request::new(&arguments.wishes)?;
     let engine = crate::session::engine(&arguments.resources, &request.machine())?;
     let format = OutputFormat::of_suffix(&arguments.to).map_err(|error| error.at("--to"))?;
+    let (inputs, mut missing) = there(crate::inputs::find(&arguments.files)?)?;
+    refuse_raw(&arguments.inputs, &inputs)?;
     let opener = Opener::new(&engine, &arguments.inputs)?;
-    let mut plans = Vec::new();
-    for path in crate::inputs::expand(&arguments.files)? {
-        let settings = request.settings(&path)?;
-        let source = opener.open(&path)?;
+    let present: Vec<_> = inputs.iter().map(PathBuf::as_path).filter(|path| !missing.contains_key(*path)).collect();
+    let names_of_many = present.len() > 1;
+    if names_of_many {
+        request.check_names(&present, |path, settings| Ok(settings.lacking(opener.open(path)?.model())))?;
+    }
+    let jobs: Vec<_> = inputs.iter().map(|input| (input.clone(), PathBuf::new())).collect();
+    let mut totals = Totals::default();
+    let (plans, failed) = each(&jobs, |path, _| {
+        if let Some(error) = missing.remove(path) {
+            return Err(error);
+        }
+        let settings = Settings { names_of_many, ..request.settings(path)? };
+        let source = opener.open(path)?;
         let target = format.target(settings.portable)?;
         let progress = Bar::new(path.display().to_string());
         let plan = knarr_core::pipeline::advise(&engine, source.as_ref(), &settings, target, &progress)
             .map_err(|error| error.at_once(&path.display().to_string()))?;
         drop(progress);
+        totals.add(size_of(path), expected(&plan, &stored(source.as_ref())));
         if !arguments.json {
             print(&plan);
         }
-        plans.push(plan);
-    }
-    crate::repack::tell(notes::limits_missed(&plans));
+        Ok(plan)
+    });
+    totals.failed = failed.len();
+    tell(notes::limits_missed(&plans));
     if arguments.json {
-        println!("{}", serde_json::json!({ "plans": plans }));
+        println!("{}", crate::report::document(serde_json::json!({ "plans": plans }), &failed, totals));
+    } else if jobs.len() > 1 {
+        println!("{}", totals.line(true));
     }
-    Ok(0)
+    Ok(code_of(&failed, jobs.len()))
+}
+
+/// Bytes that the values of variables take in their file, as far as it says.
+pub(crate) fn stored(source: &dyn Source) -> HashMap<String, u64> {
+    let variables = source.model().variables.iter();
+    variables.filter_map(|variable| Some((variable.path.clone(), variable.stored_bytes?))).collect()
+}
+
+/// Bytes that a file of this plan would take for its values.
+pub(crate) fn expected(plan: &Plan, stored: &HashMap<String, u64>) -> u64 {
+    let of = |variable: &knarr_core::plan::VariablePlan| match &variable.action {
+        Action::Copy(_) => stored.get(&variable.path).copied().unwrap_or(variable.raw_bytes),
+        #[expect(clippy::cast_precision_loss, reason = "a forecast")]
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes are far below 2^63")]
+        Action::Encode(choice) => (variable.raw_bytes as f64 / choice.expected.ratio.max(0.1)).round() as u64,
+    };
+    plan.variables.iter().map(of).sum()
 }
 
 /// One table a file: what would be done and what it would give.
@@ -60,26 +100,25 @@ pub(crate) fn print(plan: &Plan) {
     let rows: Vec<Vec<String>> = plan
         .variables
         .iter()
-        .map(|variable| {
-            let name = variable.path.trim_start_matches('/').to_owned();
-            match &variable.action {
-                Action::Copy(why) => {
-                    let dash = || "-".to_owned();
-                    vec![name, "as it is".to_owned(), dash(), dash(), dash(), dash(), dash(), why.clone()]
-                }
-                Action::Encode(choice) => vec![
-                    name,
-                    choice.chain.to_string(),
-                    format!("{:.2}", choice.expected.ratio),
-                    format!("{:.0} MB/s", choice.expected.encode),
-                    format!("{:.0} MB/s", choice.expected.decode),
-                    format!("{:.0}", choice.expected.energy),
-                    choice.candidates.get(1).map_or("-".to_owned(), |candidate| candidate.chain.to_string()),
-                    choice.reason.clone(),
-                ],
-            }
+        .filter_map(|variable| {
+            let Action::Encode(choice) = &variable.action else { return None };
+            Some(vec![
+                variable.path.trim_start_matches('/').to_owned(),
+                choice.chain.to_string(),
+                format!("{:.2}", choice.expected.ratio),
+                format!("{:.0} MB/s", choice.expected.encode),
+                format!("{:.0} MB/s", choice.expected.decode),
+                format!("{:.0}", choice.expected.energy),
+                choice.candidates.get(1).map_or("-".to_owned(), |candidate| candidate.chain.to_string()),
+                choice.reason.clone(),
+            ])
         })
         .collect();
-    print!("{}", table::render(&header, &rows));
+    if !rows.is_empty() {
+        print_table(&header, &rows);
+    }
+    if let Some(copied) = folded(copied(plan)) {
+        println!("{copied}");
+    }
     println!();
 }

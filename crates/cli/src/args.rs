@@ -70,16 +70,19 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Client data of Knarr's HDF5 filter (45223) for other programs: h5repack, nccopy, ncgen, h5py
     Hdf5Filter(Hdf5Filter),
-    /// List of codecs in Markdown: the source of docs/chains.md
-    #[command(hide = true)]
+    /// The codecs that '--chain' takes, with their options, in Markdown
     Chains,
     /// Works for another knarr, on a socket that is its standard input
     #[command(hide = true)]
     Worker,
 }
 
+/// Heading of options about what is written and printed.
+pub(crate) const OUTPUT: &str = "Output";
+
 /// Threads, memory, profile and model, for every command that works on values.
 #[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Resources")]
 pub(crate) struct Resources {
     /// Worker threads [default: SLURM_CPUS_PER_TASK, else all cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -105,7 +108,7 @@ pub(crate) struct Inputs {
 
 /// What the result should be like.
 #[derive(Args, Debug, Clone, Default, Serialize, Deserialize)]
-#[command(next_help_heading = "What matters")]
+#[command(next_help_heading = "Compression")]
 pub(crate) struct Wishes {
     /// Configuration: the first [[file]] whose pattern matches the input gives the defaults
     #[arg(short, long, value_name = "FILE")]
@@ -120,8 +123,8 @@ pub(crate) struct Wishes {
     /// Use this chain instead of choosing: 'shuffle | zstd:3', for one variable 'T=shuffle | zstd:3'
     #[arg(long, value_name = "[VAR=]CHAIN")]
     pub(crate) chain: Vec<String>,
-    /// Chunks: auto, keep, or for one variable 'T=1x180x360' [default: auto]
-    #[arg(long, value_name = "[VAR=]CHUNKS")]
+    /// Chunks: auto, keep, along dimensions 'time=12' or 'time/12,lat/45', for one variable 'T=1x180x360' [default: auto]
+    #[arg(long, value_name = "[NAME=]CHUNKS")]
     pub(crate) chunks: Vec<String>,
     #[command(flatten)]
     pub(crate) bounds: Bounds,
@@ -154,7 +157,7 @@ pub(crate) struct Advise {
     #[command(flatten)]
     pub(crate) resources: Resources,
     /// Machine-readable output: the plans
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) json: bool,
 }
 
@@ -176,19 +179,25 @@ pub(crate) struct Repack {
     #[command(flatten)]
     pub(crate) resources: Resources,
     /// Replace existing outputs
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) force: bool,
+    /// Leave outputs that are there and, as their plans say, were made from the input as it is: same size and time of change
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) skip_existing: bool,
     /// Plan and print, write nothing
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n', long, help_heading = OUTPUT)]
     pub(crate) dry_run: bool,
     /// Do not decode and compare every chunk before it is written; the report says so
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) no_verify: bool,
+    /// One line a file instead of tables; -qq: nothing but warnings and errors
+    #[arg(short, long, action = clap::ArgAction::Count, help_heading = OUTPUT)]
+    pub(crate) quiet: u8,
     /// Write a self-contained HTML page with plots
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) report: Option<PathBuf>,
     /// Machine-readable result on standard output
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) json: bool,
 }
 
@@ -201,19 +210,19 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) resources: Resources,
     /// Write a self-contained HTML page with plots
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) report: Option<PathBuf>,
     /// Write the machine-readable result; standard output is the program's
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) json: Option<PathBuf>,
     /// Say nothing, unless something failed
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = OUTPUT)]
     pub(crate) quiet: bool,
     /// Bring the restart files of the newest whole set back before the program starts
-    #[arg(long)]
+    #[arg(long, help_heading = "Restart")]
     pub(crate) restart: bool,
     /// With --restart: replace files of its step that differ from those of the set
-    #[arg(long, requires = "restart")]
+    #[arg(long, requires = "restart", help_heading = "Restart")]
     pub(crate) force: bool,
     /// The program and its arguments, best behind '--'
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
@@ -242,7 +251,7 @@ pub(crate) struct Verify {
     #[command(flatten)]
     pub(crate) resources: Resources,
     /// Machine-readable output
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) json: bool,
 }
 
@@ -256,7 +265,7 @@ pub(crate) struct Hash {
     #[command(flatten)]
     pub(crate) resources: Resources,
     /// Machine-readable output
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) json: bool,
 }
 
@@ -300,10 +309,10 @@ pub(crate) struct Generate {
     #[command(flatten)]
     pub(crate) resources: Resources,
     /// Replace an existing output
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) force: bool,
     /// Machine-readable result on standard output
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) json: bool,
 }
 
@@ -334,6 +343,9 @@ pub(crate) struct Train {
     /// Profile written by 'knarr profile' [default: the user's, else the built-in one]
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
+    /// Write the model even if choices by it are no better than by the one in use
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Machine-readable result
     #[arg(long)]
     pub(crate) json: bool,

@@ -5,12 +5,13 @@ use knarr_core::content;
 use knarr_core::error::Result;
 
 use crate::args::Hash;
-use crate::inputs::Opener;
+use crate::inputs::{Opener, refuse_raw};
 use crate::progress::Bar;
 
 pub(crate) fn run(arguments: &Hash) -> Result<u8> {
     let engine = crate::session::engine(&arguments.resources, &Machine::default())?;
     let paths = crate::inputs::expand(&arguments.files)?;
+    refuse_raw(&arguments.inputs, &paths)?;
     let opener = Opener::new(&engine, &arguments.inputs)?;
     let mut all = Vec::new();
     for path in &paths {

@@ -9,8 +9,22 @@ use knarr_core::store::Source;
 
 use crate::args::Inputs;
 
+/// Inputs as named, with the errors of those that are not there.
+pub(crate) type Found = Vec<(PathBuf, Option<Error>)>;
+
 /// Expands patterns that the shell did not, and checks that everything named exists.
+///
+/// # Errors
+/// `NotFound` for the first that does not; as for [`find`].
 pub(crate) fn expand(names: &[String]) -> Result<Vec<PathBuf>> {
+    find(names)?.into_iter().map(|(path, missing)| missing.map_or(Ok(path), Err)).collect()
+}
+
+/// As [`expand`], for commands that go on with the inputs that are there.
+///
+/// # Errors
+/// `Usage` for names and patterns that cannot be any input's.
+pub(crate) fn find(names: &[String]) -> Result<Found> {
     let mut paths = Vec::new();
     for name in names {
         if name.is_empty() {
@@ -20,24 +34,33 @@ pub(crate) fn expand(names: &[String]) -> Result<Vec<PathBuf>> {
         }
         let path = PathBuf::from(name);
         if path.exists() {
-            paths.push(path);
+            paths.push((path, None));
+            continue;
+        }
+        let missing = |what: &str, mend: &str| Some(Error::new(ErrorKind::NotFound, what).mend(mend).at(name.clone()));
+        if is_elsewhere(name) {
+            let error = missing("only files and directories of this machine are read", "copy it here, or mount it");
+            paths.push((path, error));
             continue;
         }
         if !name.contains(['*', '?', '[']) {
-            return Err(Error::new(ErrorKind::NotFound, "no such file or directory")
-                .mend("check the name")
-                .at(name.clone()));
+            paths.push((path, missing("no such file or directory", "check the name")));
+            continue;
         }
         let found = glob::glob(name).map_err(|error| Error::usage(format!("pattern '{name}': {error}")))?;
         let before = paths.len();
-        paths.extend(found.flatten());
+        paths.extend(found.flatten().map(|path| (path, None)));
         if paths.len() == before {
-            return Err(Error::new(ErrorKind::NotFound, "no file matches the pattern")
-                .mend("check it")
-                .at(name.clone()));
+            paths.push((path, missing("no file matches the pattern", "check it")));
         }
     }
     Ok(paths)
+}
+
+/// True for addresses such as `s3://bucket/key`, and for `-`.
+pub(crate) fn is_elsewhere(name: &str) -> bool {
+    let scheme = name.split_once("://").map(|(scheme, _)| scheme);
+    name == "-" || scheme.is_some_and(|scheme| !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
 /// Opens inputs, with what the command line says of them.
@@ -75,4 +98,27 @@ impl Opener {
     pub(crate) fn open(&self, path: &Path) -> Result<Box<dyn Source>> {
         knarr_formats::open_with(path, &self.codecs, &self.inputs)
     }
+}
+
+/// Refuses a layout of raw files where every input says itself what it holds.
+///
+/// # Errors
+/// `Usage`.
+pub(crate) fn refuse_raw<'p>(said: &Inputs, paths: impl IntoIterator<Item = &'p PathBuf>) -> Result<()> {
+    if said.raw.is_none() {
+        return Ok(());
+    }
+    let mut described = None;
+    for path in paths {
+        match knarr_formats::self_described(path) {
+            Ok(Some(format)) => described = described.or(Some((path, format))),
+            // One that cannot be read says so when it is opened.
+            Ok(None) | Err(_) => return Ok(()),
+        }
+    }
+    described.map_or(Ok(()), |(path, format)| {
+        Err(Error::usage(format!("'{}' is {format} and says itself what it holds", path.display()))
+            .mend("leave it out")
+            .at("--raw"))
+    })
 }

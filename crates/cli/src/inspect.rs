@@ -9,14 +9,16 @@ use knarr_core::model::{ElementType, Layout, Variable};
 use knarr_core::store::Source;
 
 use crate::args::Inspect;
-use crate::inputs::Opener;
+use crate::inputs::{Opener, refuse_raw};
 use crate::table::{self, Align};
 
 pub(crate) fn run(arguments: &Inspect) -> Result<u8> {
     let codecs = knarr_native::codecs()?;
+    let paths = crate::inputs::expand(&arguments.files)?;
+    refuse_raw(&arguments.inputs, &paths)?;
     let opener = Opener::with_codecs(codecs.clone(), &arguments.inputs)?;
     let mut all = Vec::new();
-    for path in crate::inputs::expand(&arguments.files)? {
+    for path in paths {
         let source = opener.open(&path)?;
         if arguments.json {
             all.push(serde_json::json!({
@@ -57,7 +59,7 @@ fn print(path: &Path, source: &dyn Source, codecs: &CodecList) -> Result<()> {
         ("ratio", Align::Right),
         ("chain", Align::Left),
     ];
-    print!("{}", table::render(&header, &rows));
+    crate::terminal::print_table(&header, &rows);
     println!("A reader needs: {}\n", needs(source.format(), &model.variables));
     Ok(())
 }

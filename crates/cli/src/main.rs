@@ -26,6 +26,8 @@ mod report;
 mod request;
 mod run;
 mod session;
+mod terminal;
+mod totals;
 mod train;
 mod verify;
 mod worker;

@@ -72,6 +72,21 @@ pub(crate) fn check(path: &Path, own: Own, force: Option<bool>) -> Result<()> {
     access(directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| Error::write(path, &error.into()))
 }
 
+/// Checks that a file can be written to `path`, whose directories may have to be made.
+///
+/// # Errors
+/// `Write` with the directory that takes no new ones.
+pub(crate) fn check_new(path: &Path) -> Result<()> {
+    let named = path.ancestors().skip(1).map(|parent| if *parent == *"" { Path::new(".") } else { parent });
+    let Some(directory) = named.into_iter().find(|parent| parent.symlink_metadata().is_ok()) else { return Ok(()) };
+    let refused = if directory.is_dir() {
+        access(directory, Access::WRITE_OK | Access::EXEC_OK).err().map(std::io::Error::from)
+    } else {
+        Some(std::io::Error::from(std::io::ErrorKind::NotADirectory))
+    };
+    refused.map_or(Ok(()), |error| Err(Error::write(directory, &error).at_once(&path.display().to_string())))
+}
+
 /// Refuses to replace anything but an earlier `own`, unless by `force`: `None` for commands that have no such option.
 ///
 /// # Errors
@@ -149,6 +164,8 @@ mod tests {
             assert_eq!(check(&directory, own, Some(true)).unwrap_err().kind(), ErrorKind::Write);
             assert_eq!(check(&directory.join("none/new"), own, None).unwrap_err().kind(), ErrorKind::Write);
         }
+        assert!(check_new(&directory.join("none/of/these")).is_ok() && check_new(Path::new("none/of/these")).is_ok());
+        assert_eq!(check_new(&thesis.join("below/a/file")).unwrap_err().kind(), ErrorKind::Write);
         assert!(check(&page, Own::Page, None).is_ok() && check(&profile, Own::Profile, None).is_ok());
         assert!(check(&page, Own::Profile, None).is_err() && check(&profile, Own::Model, None).is_err());
         std::fs::remove_dir_all(&directory).unwrap();

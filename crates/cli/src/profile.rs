@@ -22,7 +22,9 @@ pub(crate) fn run(arguments: &args::Profile) -> Result<u8> {
         Error::usage("neither HOME nor XDG_CONFIG_HOME is set").mend("say where to write the profile with --output")
     })?;
     // What lies where Knarr looks for a profile is Knarr's, even if it cannot be read any more.
-    if usual.as_ref() != Some(&path) {
+    if usual.as_ref() == Some(&path) {
+        place::check_new(&path)?;
+    } else {
         place::check(&path, Own::Profile, None)?;
     }
     let resources = Resources { jobs: Some(1), max_mem: "1G".to_owned(), profile: None, model: None };
@@ -31,10 +33,12 @@ pub(crate) fn run(arguments: &args::Profile) -> Result<u8> {
     let progress = Bar::new("this machine");
     progress.begin("power", 0);
     let power = energy::measured_power();
+    let begin = std::time::Instant::now();
     let measured = profile::measure(&engine, machine(), power, arguments.seconds, &energy::thread_seconds, &progress)?;
     drop(progress);
     write_json(&path, &measured, arguments.output.is_none())?;
     print(&measured);
+    println!("measured in {:.1} s", begin.elapsed().as_secs_f64());
     println!(
         "{}: energy from a {}: {} W per busy core, {} J to move a GB",
         measured.machine, measured.power.source, measured.power.watts_per_core, measured.power.joules_per_gb

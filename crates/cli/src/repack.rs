@@ -1,6 +1,6 @@
 //! `knarr repack`: the main job.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use knarr_core::codec::CodecList;
@@ -9,21 +9,24 @@ use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::output::remove_abandoned;
 use knarr_core::plan::{Action, Choice, Plan};
-use knarr_core::settings::Settings;
+use knarr_core::settings::{Name, Settings};
 use knarr_core::store::Source;
-use knarr_formats::repack::{OutputFormat, RepackOptions, Repacked, plan_source, repack_source};
-use knarr_formats::{notes, plan_path};
+use knarr_formats::repack::{OutputFormat, RepackOptions, Repacked, plan_source, repack_source, size_of};
+use knarr_formats::{is_made_from, notes, plan_path};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::args::{Inputs, Repack, Wishes};
-use crate::inputs::Opener;
+use crate::inputs::{Found, Opener, find, is_elsewhere, refuse_raw};
 use crate::place::{self, Own};
 use crate::progress::Bar;
 use crate::request::Request;
 use crate::run::processes::{Identity, writer_of_any};
 use crate::session::Means;
 use crate::table::{self, Align};
+use crate::terminal::{folded, print_table};
+use crate::totals::Totals;
 use crate::worker::{Order, Task, Worker};
 
 pub(crate) fn run(arguments: &Repack) -> Result<u8> {
@@ -31,10 +34,20 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     let means = Means::new(&arguments.resources, &request.machine())?;
     let engine = crate::session::engine_of(&means)?;
     Opener::new(&engine, &arguments.inputs)?;
-    let jobs = pairs(&crate::inputs::expand(&arguments.files)?, &arguments.output)?;
+    let (inputs, mut missing) = there(find(&arguments.files)?)?;
+    refuse_raw(&arguments.inputs, &inputs)?;
+    let jobs = pairs(&inputs, &arguments.output)?;
     refuse_selection(arguments, &jobs)?;
+    let is_there = |(input, output): &(PathBuf, PathBuf)| arguments.skip_existing && is_made_from(output, input);
+    let (skipped, jobs): (Vec<_>, Vec<_>) = jobs.into_iter().partition(is_there);
+    if !arguments.json && arguments.quiet < 2 {
+        for (input, output) in &skipped {
+            println!("{} -> {}: there already", input.display(), output.display());
+        }
+    }
     // A mistake shows before any work is done.
-    for (input, _) in &jobs {
+    let present: Vec<&Path> = inputs.iter().map(PathBuf::as_path).filter(|path| !missing.contains_key(*path)).collect();
+    for input in &present {
         request.settings(input)?;
     }
     if let Some(path) = &arguments.report {
@@ -46,19 +59,27 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     }
     // A file that crashes what reads it must not take the others with it.
     let worker = (jobs.len() > 1).then(|| Worker::new(means));
-    let mut doer = Doer { arguments, engine: &engine, worker };
-    if arguments.dry_run {
-        return dry_run(arguments, &mut doer, &jobs);
+    let mut doer = Doer { arguments, engine: &engine, worker, is_many: present.len() > 1 };
+    if doer.is_many {
+        request
+            .check_names(&present, |input, _| doer.does(doer.one(input, Path::new("")), Task::Lacking, One::lacking))?;
     }
-    let when = crate::report::today();
+    if arguments.dry_run {
+        return dry_run(arguments, &mut doer, &jobs, missing, skipped.len());
+    }
     let (done, failed) = each(&jobs, |input, output| {
+        missing.remove(input).map_or(Ok(()), Err)?;
         refuse_writer(input, output)?;
-        let one = One::new(arguments, input, output, &when);
+        let one = doer.one(input, output);
         let done: Repacked = doer.does(one, Task::Repack, One::repack)?;
         let repacked = Repacked { input: input.to_owned(), output: output.to_owned(), ..done };
         tell(repacked.names_lost.iter().cloned());
-        if !arguments.json {
-            print(&repacked, &engine.codecs, !arguments.no_verify);
+        tell(notes::wishes_without_effect(&repacked));
+        tell(notes::larger(&repacked));
+        match arguments.quiet {
+            0 if !arguments.json => print(&repacked, &engine.codecs, !arguments.no_verify),
+            1 if !arguments.json => println!("{}", line(&repacked)),
+            _ => {}
         }
         Ok(repacked)
     });
@@ -67,15 +88,20 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     tell(done.iter().filter_map(notes::files_lost));
     tell(done.iter().filter_map(notes::references_lost));
     let yearly = request.site().map(|site| site.yearly(saved(&done)));
+    let totals = Totals { skipped: skipped.len(), ..totals(&done, &failed) };
     if arguments.json {
         let files: Vec<_> = done.iter().map(crate::report::json).collect();
-        let verified = !arguments.no_verify;
-        println!(
-            "{}",
-            serde_json::json!({ "verified": verified, "files": files, "failed": failed, "saved_per_year": yearly })
-        );
-    } else if let Some(yearly) = yearly {
-        println!("At this site that saves {:.3} kWh and {:.3} € in a year of storage.", yearly.kwh, yearly.eur);
+        let result = json!({
+            "verified": !arguments.no_verify && failed.is_empty(), "files": files, "saved_per_year": yearly,
+        });
+        println!("{}", crate::report::document(result, &failed, totals));
+    } else if arguments.quiet < 2 {
+        if jobs.len() + totals.skipped > 1 {
+            println!("{}", totals.line(false));
+        }
+        if let Some(yearly) = yearly {
+            println!("At this site that is worth {} in a year of storage.", worth(yearly.kwh, yearly.eur));
+        }
     }
     if let Some(path) = &arguments.report {
         crate::report::write(path, &done, &failed, !arguments.no_verify)?;
@@ -95,12 +121,14 @@ pub(crate) struct One {
     wishes: Wishes,
     force: bool,
     verify: bool,
+    /// Names that it lacks are those of another input.
+    is_of_many: bool,
     command: String,
     when: String,
 }
 
 impl One {
-    fn new(arguments: &Repack, input: &Path, output: &Path, when: &str) -> Self {
+    fn new(arguments: &Repack, input: &Path, output: &Path, is_of_many: bool) -> Self {
         Self {
             input: input.to_owned(),
             output: output.to_owned(),
@@ -109,14 +137,15 @@ impl One {
             wishes: arguments.wishes.clone(),
             force: arguments.force,
             verify: !arguments.no_verify,
+            is_of_many,
             command: crate::report::command_line(),
-            when: when.to_owned(),
+            when: crate::report::today(),
         }
     }
 
     fn settings(&self) -> Result<Settings> {
         let settings = Request::new(&self.wishes)?.settings(&self.input)?;
-        Ok(Settings { verify: self.verify, ..settings })
+        Ok(Settings { verify: self.verify, names_of_many: self.is_of_many, ..settings })
     }
 
     /// The variables that were asked for, or all.
@@ -140,10 +169,20 @@ impl One {
         repack_source(engine, self.open(engine)?, &self.output, &self.settings()?, &options, progress)
     }
 
-    pub(crate) fn plan(&self, engine: &Engine, progress: &dyn Progress) -> Result<Plan> {
+    /// The plan, and the bytes that are expected of it.
+    pub(crate) fn plan(&self, engine: &Engine, progress: &dyn Progress) -> Result<(Plan, u64)> {
         let source = self.open(engine)?;
         tell(notes::names_lost(source.as_ref(), &self.output));
-        plan_source(engine, source, &self.output, &self.settings()?, progress)
+        let stored = crate::advise::stored(source.as_ref());
+        let plan = plan_source(engine, source, &self.output, &self.settings()?, progress)?;
+        let bytes = crate::advise::expected(&plan, &stored);
+        Ok((plan, bytes))
+    }
+
+    /// Names in its settings that it has not.
+    pub(crate) fn lacking(&self, engine: &Engine, _progress: &dyn Progress) -> Result<Vec<(Name, Error)>> {
+        let source = Opener::new(engine, &self.inputs)?.open(&self.input)?;
+        Ok(self.settings()?.lacking(source.model()))
     }
 }
 
@@ -152,9 +191,14 @@ struct Doer<'a> {
     arguments: &'a Repack,
     engine: &'a Engine,
     worker: Option<Worker>,
+    is_many: bool,
 }
 
 impl Doer<'_> {
+    fn one(&self, input: &Path, output: &Path) -> One {
+        One::new(self.arguments, input, output, self.is_many)
+    }
+
     fn does<A: DeserializeOwned>(
         &mut self,
         one: One,
@@ -174,6 +218,36 @@ impl Doer<'_> {
     }
 }
 
+/// The inputs in their order, and the errors of those that are not there. Some are.
+///
+/// # Errors
+/// The first error where nothing is there.
+pub(crate) fn there(found: Found) -> Result<(Vec<PathBuf>, HashMap<PathBuf, Error>)> {
+    if let Some((_, Some(error))) = found.first()
+        && found.iter().all(|(_, missing)| missing.is_some())
+    {
+        return Err(error.clone());
+    }
+    let paths = found.iter().map(|(path, _)| path.clone()).collect();
+    Ok((paths, found.into_iter().filter_map(|(path, missing)| Some((path, missing?))).collect()))
+}
+
+/// The sum of all files.
+fn totals(done: &[Repacked], failed: &[Failed]) -> Totals {
+    let mut totals = Totals { failed: failed.len(), ..Totals::default() };
+    for done in done {
+        totals.add(done.input_bytes, done.output_bytes);
+        totals.copied += usize::from(done.copied.is_some());
+    }
+    totals
+}
+
+/// `0.012 kWh and 3.400 €`; what is less than half of the last digit is 0, with no sign.
+fn worth(kwh: f64, eur: f64) -> String {
+    let shown = |value: f64| format!("{:.3}", if value.abs() < 5e-4 { 0.0 } else { value });
+    format!("{} kWh and {} €", shown(kwh), shown(eur))
+}
+
 /// An input that was not repacked.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Failed {
@@ -188,7 +262,10 @@ pub(crate) struct Failed {
 }
 
 /// Does `one` for each job and tells its error at once. Others go on, except after an interrupt.
-fn each<T>(jobs: &[(PathBuf, PathBuf)], mut one: impl FnMut(&Path, &Path) -> Result<T>) -> (Vec<T>, Vec<Failed>) {
+pub(crate) fn each<T>(
+    jobs: &[(PathBuf, PathBuf)],
+    mut one: impl FnMut(&Path, &Path) -> Result<T>,
+) -> (Vec<T>, Vec<Failed>) {
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     for (input, output) in jobs {
         match one(input, output) {
@@ -207,7 +284,7 @@ fn each<T>(jobs: &[(PathBuf, PathBuf)], mut one: impl FnMut(&Path, &Path) -> Res
 }
 
 /// The exit code of the first failure; several inputs are counted.
-fn code_of(failed: &[Failed], inputs: usize) -> u8 {
+pub(crate) fn code_of(failed: &[Failed], inputs: usize) -> u8 {
     if inputs > 1 && !failed.is_empty() {
         errln!("knarr: {} of {inputs} inputs failed", failed.len());
     }
@@ -217,6 +294,11 @@ fn code_of(failed: &[Failed], inputs: usize) -> u8 {
 /// Each input with its output. A directory, or a name that ends in a slash, takes outputs of the same names. A store is
 /// an output itself, whatever its name ends in: shells add the slash.
 fn pairs(inputs: &[PathBuf], output: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
+    if is_elsewhere(&output.to_string_lossy()) {
+        return Err(Error::new(ErrorKind::Write, "only files and directories of this machine are written")
+            .mend("write here and copy it, or mount the place")
+            .at(output.display().to_string()));
+    }
     let named = OutputFormat::of(output).ok();
     let is_store = named == Some(OutputFormat::Zarr) || knarr_formats::zarr::sniff(output);
     let has_slash = output.to_string_lossy().ends_with('/');
@@ -291,19 +373,34 @@ fn refuse_selection(arguments: &Repack, jobs: &[(PathBuf, PathBuf)]) -> Result<(
     }
 }
 
-fn dry_run(arguments: &Repack, doer: &mut Doer<'_>, jobs: &[(PathBuf, PathBuf)]) -> Result<u8> {
-    let when = crate::report::today();
+fn dry_run(
+    arguments: &Repack,
+    doer: &mut Doer<'_>,
+    jobs: &[(PathBuf, PathBuf)],
+    mut missing: HashMap<PathBuf, Error>,
+    skipped: usize,
+) -> Result<u8> {
+    let mut totals = Totals { skipped, ..Totals::default() };
     let (plans, failed) = each(jobs, |input, output| {
-        let plan = doer.does(One::new(arguments, input, output, &when), Task::Plan, One::plan)?;
-        if !arguments.json {
-            crate::advise::print(&plan);
+        missing.remove(input).map_or(Ok(()), Err)?;
+        let (plan, expected) = doer.does(doer.one(input, output), Task::Plan, One::plan)?;
+        let before = size_of(input);
+        totals.add(before, expected);
+        match arguments.quiet {
+            0 if !arguments.json => crate::advise::print(&plan),
+            1 if !arguments.json => println!("{}: {}", input.display(), changed(before, expected)),
+            _ => {}
         }
         Ok(plan)
     });
+    totals.failed = failed.len();
     tell(notes::limits_missed(&plans));
     if arguments.json {
-        println!("{}", serde_json::json!({ "dry_run": true, "plans": plans, "failed": failed }));
-    } else {
+        println!("{}", crate::report::document(json!({ "dry_run": true, "plans": plans }), &failed, totals));
+    } else if arguments.quiet < 2 {
+        if jobs.len() + totals.skipped > 1 {
+            println!("{}", totals.line(true));
+        }
         println!("dry run: nothing was written");
     }
     Ok(code_of(&failed, jobs.len()))
@@ -325,52 +422,39 @@ pub(crate) fn print(done: &Repacked, codecs: &CodecList, verified: bool) {
         .variables
         .iter()
         .enumerate()
-        .map(|(index, variable)| {
+        .filter_map(|(index, variable)| {
             let name = variable.path.trim_start_matches('/').to_owned();
-            let dash = || "-".to_owned();
-            match &variable.action {
-                Action::Copy(why) => {
-                    vec![
-                        name,
-                        "as it is".to_owned(),
-                        table::bytes(variable.raw_bytes),
-                        dash(),
-                        dash(),
-                        dash(),
-                        "0".to_owned(),
-                        why.clone(),
-                    ]
-                }
-                Action::Encode(choice) => {
-                    let report = done.execution.variables.get(&index).copied().unwrap_or_default();
-                    vec![
-                        name,
-                        choice.chain.to_string(),
-                        table::bytes(report.raw_bytes),
-                        table::bytes(report.encoded_bytes),
-                        table::ratio(report.raw_bytes, report.encoded_bytes),
-                        speed(report.raw_bytes, report.encode_seconds),
-                        report
-                            .observed
-                            .filter(|seen| seen.max_abs > 0.0)
-                            .map_or("0".to_owned(), |seen| format!("{:.2e}", seen.max_abs)),
-                        notes(choice, &report),
-                    ]
-                }
-            }
+            let Action::Encode(choice) = &variable.action else { return None };
+            let report = done.execution.variables.get(&index).copied().unwrap_or_default();
+            Some(vec![
+                name,
+                choice.chain.to_string(),
+                table::bytes(report.raw_bytes),
+                table::bytes(report.encoded_bytes),
+                table::ratio(report.raw_bytes, report.encoded_bytes),
+                speed(report.raw_bytes, report.encode_seconds),
+                report
+                    .observed
+                    .filter(|seen| seen.max_abs > 0.0)
+                    .map_or("0".to_owned(), |seen| format!("{:.2e}", seen.max_abs)),
+                notes(choice, &report),
+            ])
         })
         .collect();
-    print!("{}", table::render(&header, &rows));
+    if !rows.is_empty() {
+        print_table(&header, &rows);
+    }
+    if let Some(copied) = folded(copied(&done.plan)).filter(|_| done.copied.is_none()) {
+        println!("{copied}");
+    }
     println!(
-        "{} -> {}: {} -> {} ({}x) in {:.2} s, of which choosing {:.2} s; {}",
-        done.input.display(),
-        done.output.display(),
-        table::bytes(done.input_bytes),
-        table::bytes(done.output_bytes),
-        table::ratio(done.input_bytes, done.output_bytes),
+        "{} in {:.2} s, of which choosing {:.2} s; {}",
+        line(done),
         done.seconds,
         done.choosing_seconds,
-        if done.is_plain() {
+        if done.copied.is_some() {
+            "the bytes are those of the input"
+        } else if done.is_plain() {
             "values as they are"
         } else if verified {
             "every chunk was decoded and compared before it was written"
@@ -384,6 +468,26 @@ pub(crate) fn print(done: &Repacked, codecs: &CodecList, verified: bool) {
         println!("{links}");
     }
     println!();
+}
+
+/// The variables that are copied, and why.
+pub(crate) fn copied(plan: &Plan) -> impl Iterator<Item = (&str, &str)> {
+    plan.variables.iter().filter_map(|variable| match &variable.action {
+        Action::Copy(why) => Some((variable.path.trim_start_matches('/'), why.as_str())),
+        Action::Encode(_) => None,
+    })
+}
+
+/// What became of a file, in one line.
+fn line(done: &Repacked) -> String {
+    let why = done.copied.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
+    let sizes = changed(done.input_bytes, done.output_bytes);
+    format!("{} -> {}: {sizes}{why}", done.input.display(), done.output.display())
+}
+
+/// `20.0 kB -> 8.0 kB (2.50x)`.
+fn changed(before: u64, after: u64) -> String {
+    format!("{} -> {} ({}x)", table::bytes(before), table::bytes(after), table::ratio(before, after))
 }
 
 /// Bytes that outputs are smaller than inputs; below zero if they grew.

@@ -1,12 +1,13 @@
 //! Flags and `knarr.toml` become settings.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use knarr_core::chain::ChainSpec;
 use knarr_core::config::{Config, Machine, Route};
 use knarr_core::energy::Site;
 use knarr_core::error::{Error, Result};
-use knarr_core::settings::{Rule, Settings};
+use knarr_core::settings::{Name, Rule, Settings};
 
 use crate::args::Wishes;
 
@@ -66,6 +67,37 @@ impl Request {
         let settings = self.apply(settings)?;
         settings.check_qualities()?;
         Ok(settings)
+    }
+
+    /// Checks that each name and pattern is in one of several inputs: what one of them lacks is no mistake then. `lacking`
+    /// says what an input lacks of its settings; no more inputs are looked at than it takes to find all. What cannot be
+    /// looked at says so when its turn comes.
+    ///
+    /// # Errors
+    /// `Usage` for a name that none has, with the names of the first input that was meant to have it; as for
+    /// [`Request::settings`].
+    pub(crate) fn check_names(
+        &self,
+        inputs: &[&Path],
+        mut lacking: impl FnMut(&Path, &Settings) -> Result<Vec<(Name, Error)>>,
+    ) -> Result<()> {
+        let settings = inputs.iter().map(|input| self.settings(input)).collect::<Result<Vec<_>>>()?;
+        let mut wanted: BTreeMap<Name, Option<Error>> =
+            settings.iter().flat_map(Settings::names).map(|name| (name, None)).collect();
+        for (settings, input) in settings.iter().zip(inputs) {
+            let names = settings.names();
+            if !names.iter().any(|name| wanted.contains_key(name)) {
+                continue;
+            }
+            let Ok(lacking) = lacking(input, settings) else { continue };
+            let mut lacking: BTreeMap<Name, Error> = lacking.into_iter().collect();
+            wanted.retain(|name, _| !names.contains(name) || lacking.contains_key(name));
+            for (name, error) in wanted.iter_mut().filter(|(_, error)| error.is_none()) {
+                *error = lacking.remove(name);
+            }
+        }
+        let among = |error: Error| error.at(format!("{} inputs, none of which has it", inputs.len()));
+        wanted.into_values().flatten().next().map_or(Ok(()), |error| Err(among(error)))
     }
 
     fn apply(&self, mut settings: Settings) -> Result<Settings> {

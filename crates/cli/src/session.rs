@@ -134,9 +134,9 @@ pub(crate) fn user_model() -> Option<PathBuf> {
 }
 
 fn user_file(name: &str) -> Option<PathBuf> {
-    let base = std::env::var_os("XDG_CONFIG_HOME")
-        .map(PathBuf::from)
-        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config")))?;
+    // The specification takes an empty variable for none.
+    let directory = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = directory("XDG_CONFIG_HOME").or_else(|| Some(directory("HOME")?.join(".config")))?;
     Some(base.join("knarr").join(name))
 }
 

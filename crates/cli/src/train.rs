@@ -33,7 +33,9 @@ pub(crate) fn run(arguments: &Train) -> Result<u8> {
         Error::usage("neither HOME nor XDG_CONFIG_HOME is set").mend("say where to write the model with --output")
     })?;
     // What lies where Knarr looks for a model is Knarr's, even if it cannot be read any more.
-    if usual.as_ref() != Some(&path) {
+    if usual.as_ref() == Some(&path) {
+        place::check_new(&path)?;
+    } else {
         place::check(&path, Own::Model, None)?;
     }
     let resources =
@@ -44,32 +46,47 @@ pub(crate) fn run(arguments: &Train) -> Result<u8> {
     let records = records(&engine, &files, arguments)?;
     let families: BTreeSet<&str> = records.iter().map(|record| record.family.as_str()).collect();
     let (base, profile, codecs) = (&*engine.predictor, &*engine.profile, &engine.codecs);
+    // What choices use so far, if it is a model.
+    let used = Predictor::read(&path).ok();
+    let old = used.as_ref().unwrap_or(base);
     let name = format!("{} samples of {} files", records.len(), files.len());
     let model = fit(&records, base, &name, profile, codecs)?;
     let held_out = hold_out(&records, base, profile, codecs)?;
     let trained = |family: &str| held_out.get(family).unwrap_or(base);
-    let before = judge(&records, |_| base, profile, codecs);
+    let before = judge(&records, |_| old, profile, codecs);
     let after = judge(&records, trained, profile, codecs);
     let regrets = NAMED
         .iter()
-        .map(|goal| Ok((*goal, Regrets::of(&records, &goal.parse()?, &engine, base, &trained))))
+        .map(|goal| Ok((*goal, Regrets::of(&records, &goal.parse()?, &engine, old, &trained))))
         .collect::<Result<Vec<_>>>()?;
-    write_json(&path, &model, arguments.output.is_none())?;
+    let losses = |side: fn(&Regrets) -> [f64; 2]| regrets.iter().flat_map(|(_, lost)| side(lost)).sum::<f64>();
+    let better = losses(|lost| lost.after) < losses(|lost| lost.before);
+    let written = better || arguments.force;
+    if written {
+        write_json(&path, &model, arguments.output.is_none())?;
+    }
     if arguments.json {
         let goals: serde_json::Map<_, _> =
             regrets.iter().map(|(goal, lost)| ((*goal).to_owned(), lost.json())).collect();
         let report = json!({
-            "model": path, "samples": records.len(), "families": families.len(),
+            "model": path, "written": written, "better": better, "samples": records.len(), "families": families.len(),
             "quality": { "before": before, "after": after }, "regret": goals,
         });
         println!("{report}");
         return Ok(0);
     }
     let unit = if families.len() == files.len() { "files" } else { "variables" };
-    println!("{name}; 'after' is told of each of {} {unit} by a model that did not learn from it\n", families.len());
+    println!("{name}; 'after' is told of each of {} {unit} by a model that did not learn from it", families.len());
+    println!("'before' is {}\n", if used.is_some() { "the model that is there" } else { "the built-in model" });
     print_quality(&before, &after);
     print_regrets(&regrets);
     let at = path.display();
+    if !written {
+        println!(
+            "not written: choices by the new model would lose more, or no less, than by the one in use; --force writes it"
+        );
+        return Ok(0);
+    }
     if usual.as_ref() == Some(&path) {
         println!("written to {at}; every choice uses it from now on");
     } else {
@@ -126,7 +143,8 @@ fn records(engine: &Engine, files: &[PathBuf], arguments: &Train) -> Result<Vec<
     record(engine, &origins, samples, arguments.seconds, &knarr_core::energy::thread_seconds, &progress)
 }
 
-/// What choices for one goal lose on average, before and after training.
+/// What choices for one goal lose on average, before and after training: shares of what the best of all would give. One
+/// that misses a limit of the goal loses all.
 struct Regrets {
     before: [f64; 2],
     after: [f64; 2],
@@ -145,8 +163,9 @@ impl Regrets {
         let mean = |model: &dyn Fn(&Record) -> &'a Predictor| {
             let lost =
                 records.iter().map(|record| regret(record, model(record), goal, &engine.profile, &engine.codecs));
-            let sums = lost.fold([0.0; 2], |[a, b], lost| [a + lost.predicted, b + lost.tried]);
-            sums.map(|sum| 1.0 - (-sum / count).exp())
+            let share = |lost: f64| 1.0 - (-lost).exp();
+            let sums = lost.fold([0.0; 2], |[a, b], lost| [a + share(lost.predicted), b + share(lost.tried)]);
+            sums.map(|sum| sum / count)
         };
         Self { before: mean(&|_| base), after: mean(&|record| trained(&record.family)) }
     }
@@ -180,9 +199,9 @@ fn print_quality(before: &Judged, after: &Judged) {
 fn print_regrets(regrets: &[(&str, Regrets)]) {
     let header = [
         ("goal", Align::Left),
-        ("lost by prediction alone, before", Align::Right),
+        ("lost untried, before", Align::Right),
         ("after", Align::Right),
-        ("lost after trials, before", Align::Right),
+        ("lost with trials, before", Align::Right),
         ("after", Align::Right),
     ];
     let rows: Vec<Vec<String>> = regrets

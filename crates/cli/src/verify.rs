@@ -5,12 +5,13 @@ use knarr_core::content::{self, Difference, MetadataDifference, VariableComparis
 use knarr_core::error::Result;
 
 use crate::args::Verify;
-use crate::inputs::Opener;
+use crate::inputs::{Opener, refuse_raw};
 use crate::progress::Bar;
 use crate::table::{self, Align};
 
 pub(crate) fn run(arguments: &Verify) -> Result<u8> {
     let engine = crate::session::engine(&arguments.resources, &Machine::default())?;
+    refuse_raw(&arguments.inputs, [&arguments.original, &arguments.copy])?;
     let opener = Opener::new(&engine, &arguments.inputs)?;
     let open = |path| opener.open(path).map(knarr_formats::whole_records);
     let (original, copy) = (open(&arguments.original)?, open(&arguments.copy)?);

@@ -1,6 +1,7 @@
 //! Plans: what was decided for each variable and why. Pure data, printable, saved beside the result.
 
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 use crate::array::DType;
 use crate::chain::ChainSpec;
@@ -23,6 +24,9 @@ pub struct Plan {
     pub program: String,
     /// Input the plan was made for, as the user named it.
     pub input: String,
+    /// The file that the input was; `None` for stores and generated data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_file: Option<FileState>,
     /// Goal of the choice.
     pub goal: Goal,
     /// Most demanding reader that was allowed.
@@ -33,6 +37,24 @@ pub struct Plan {
     pub energy_source: String,
     /// One entry per variable, in file order.
     pub variables: Vec<VariablePlan>,
+}
+
+/// What tells a file from what it was before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileState {
+    /// Size.
+    pub bytes: u64,
+    /// Seconds and nanoseconds of the last change since 1970.
+    pub modified: (u64, u32),
+}
+
+impl FileState {
+    /// The state of the file at `path`, if it is one.
+    pub fn of(path: &Path) -> Option<Self> {
+        let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+        let since = found.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        Some(Self { bytes: found.len(), modified: (since.as_secs(), since.subsec_nanos()) })
+    }
 }
 
 /// What was decided for one variable.

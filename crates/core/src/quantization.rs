@@ -291,6 +291,7 @@ mod tests {
             portable: Reader::Core,
             profile: String::new(),
             energy_source: String::new(),
+            input_file: None,
             variables: variables.iter().map(|(_, plan)| plan.clone()).collect(),
         };
         let taken: Vec<String> = taken.iter().map(|&name| name.to_owned()).collect();

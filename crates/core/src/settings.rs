@@ -1,5 +1,8 @@
 //! What the user asked for, per variable: quality, chain, chunks. From flags or `knarr.toml`.
 
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
 use crate::chain::ChainSpec;
 use crate::codec::Reader;
 use crate::conventions;
@@ -12,13 +15,17 @@ use crate::quality::Quality;
 /// Shape of the chunks of the output.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ChunkRule {
-    /// Chunks of the input where their size is sensible (16 KiB to 16 MiB), whole steps of about 1 MiB elsewhere.
+    /// Chunks of the input where their size is sensible (16 KiB to 16 MiB) or one of them holds the whole variable, whole
+    /// steps of about 1 MiB elsewhere: what is small becomes one chunk.
     #[default]
     Auto,
     /// Chunks of the input whatever their size; contiguous variables as for `Auto`.
     Keep,
     /// This shape, clipped to the variable.
     Shape(Vec<u64>),
+    /// So many elements along these dimensions, of several of one name the last, and along the others as many as come to
+    /// about 1 MiB. Variables without them, and small ones, are as for `Auto`.
+    Along(Vec<(String, u64)>),
 }
 
 /// What holds for the variables a pattern matches. What is `None` is left as it was.
@@ -49,6 +56,8 @@ pub struct Settings {
     pub chunks: ChunkRule,
     /// Rules in order. What is said of a name wins over patterns, and later rules over earlier ones.
     pub rules: Vec<Rule>,
+    /// Names that a file lacks are those of another file of the same run: it is no mistake.
+    pub names_of_many: bool,
     /// Decode and compare every chunk before it is written.
     pub verify: bool,
 }
@@ -62,6 +71,7 @@ impl Default for Settings {
             chain: None,
             chunks: ChunkRule::Auto,
             rules: Vec::new(),
+            names_of_many: false,
             verify: true,
         }
     }
@@ -121,17 +131,68 @@ impl Settings {
         })
     }
 
-    /// Chunks of `variable`, which may be all that is known of its file.
+    /// Chunks of `variable`, which may be all that is known of its file. A name that is a dimension of the variable and
+    /// comes with one number means the dimension; a variable is meant by its path, too.
     pub fn chunks_of(&self, variable: &Variable) -> ChunkRule {
         let (patterns, names) = self.matching(variable);
-        let last = names.iter().rev().chain(patterns.iter().rev()).find_map(|rule| rule.chunks.clone());
-        last.unwrap_or_else(|| self.chunks.clone())
+        let named = names.iter().rev().filter(|rule| rule.along(variable).is_none());
+        if let Some(chunks) = named.filter_map(|rule| rule.chunks.clone()).next() {
+            return chunks;
+        }
+        let mut along: Vec<(String, u64)> = self.rules.iter().filter_map(|rule| rule.along(variable)).collect();
+        let general = patterns.iter().rev().find_map(|rule| rule.chunks.as_ref()).unwrap_or(&self.chunks);
+        match general {
+            general if along.is_empty() => general.clone(),
+            ChunkRule::Along(others) => {
+                along.splice(0..0, others.iter().cloned());
+                ChunkRule::Along(along)
+            }
+            _ => ChunkRule::Along(along),
+        }
     }
 
     /// The rules for `variable`, each in their order: those with a pattern, and those that name it.
     fn matching(&self, variable: &Variable) -> (Vec<&Rule>, Vec<&Rule>) {
         let matching = self.rules.iter().filter(|rule| matches(&rule.pattern, variable));
         matching.partition(|rule| is_pattern(&rule.pattern))
+    }
+
+    /// True if nothing is said of chains, of shapes of chunks and of bounds: whatever holds the values will do.
+    pub fn leave_all_open(&self) -> bool {
+        let is_open = |chunks: &ChunkRule| matches!(chunks, ChunkRule::Auto | ChunkRule::Keep);
+        self.chain.is_none()
+            && self.quality.is_lossless()
+            && is_open(&self.chunks)
+            && self.rules.iter().all(|rule| {
+                rule.chain.is_none()
+                    && rule.chunks.as_ref().is_none_or(is_open)
+                    && rule.quality.is_none_or(|quality| quality.is_lossless())
+            })
+    }
+
+    /// Names that something is said of chunks about, to no effect: all variables that are meant are copied as they are, or
+    /// small and in one chunk.
+    pub fn chunks_unheard(&self, model: &Model, is_copied: impl Fn(&Variable) -> bool) -> Vec<&str> {
+        let is_small = |variable: &Variable| variable.raw_bytes() <= SMALLEST;
+        let has = |variable: &Variable, name: &str| variable.dimensions.iter().flatten().any(|known| known == name);
+        let mut unheard = Vec::new();
+        for rule in self.rules.iter().filter(|rule| !is_pattern(&rule.pattern)) {
+            let Some(ChunkRule::Shape(_)) = rule.chunks else { continue };
+            let along = |variable: &Variable| rule.along(variable).is_some();
+            let mut meant = model.variables.iter().filter(|v| along(v) || matches(&rule.pattern, v)).peekable();
+            if meant.peek().is_some() && meant.all(|v| is_copied(v) || (along(v) && is_small(v))) {
+                unheard.push(&*rule.pattern);
+            }
+        }
+        if let ChunkRule::Along(along) = &self.chunks {
+            for (name, _) in along {
+                let mut meant = model.variables.iter().filter(|variable| has(variable, name)).peekable();
+                if meant.peek().is_some() && meant.all(|variable| is_copied(variable) || is_small(variable)) {
+                    unheard.push(name);
+                }
+            }
+        }
+        unheard
     }
 
     /// Checks the qualities as far as no file need be known: numbers, and that for each part that qualifies a bound
@@ -151,27 +212,97 @@ impl Settings {
         all.validate_parts()
     }
 
-    /// Checks that every rule that names a variable finds it.
+    /// Checks that every rule that names a variable or a dimension finds it, unless the names are those of many files.
     ///
     /// # Errors
     /// `Usage` with the nearest names.
     pub fn check_names(&self, model: &Model) -> Result<()> {
-        for rule in &self.rules {
-            if model.variables.iter().any(|variable| matches(&rule.pattern, variable)) {
-                continue;
-            }
-            let is_name =
-                |link: &&Link| [link.path.as_str(), link.path.trim_start_matches('/')].contains(&&*rule.pattern);
-            if let Some(LinkTarget::Hard(path)) = model.links().find(is_name).map(|link| &link.target) {
-                let path = path.trim_start_matches('/');
-                return Err(Error::usage(format!("'{}' is another name of '{path}'", rule.pattern))
-                    .mend(format!("say it of '{path}'")));
-            }
-            let names = nearest(&rule.pattern, model.variables.iter().map(Variable::name), 8);
-            let what = if is_pattern(&rule.pattern) { "no variable matches" } else { "there is no variable" };
-            return Err(Error::usage(format!("{what} '{}'", rule.pattern)).mend(format!("the file has: {names}")));
+        if self.names_of_many {
+            return Ok(());
         }
-        Ok(())
+        self.lacking(model).into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    /// The names and patterns that nothing in the file is called, with what to say of each.
+    pub fn lacking(&self, model: &Model) -> Vec<(Name, Error)> {
+        let names = self.names().into_iter().filter(|name| !name.is_in(model));
+        names.map(|name| (name.clone(), name.missing_in(model))).collect()
+    }
+
+    /// The names and patterns in these settings, each once.
+    pub fn names(&self) -> BTreeSet<Name> {
+        let chunks = self.rules.iter().filter_map(|rule| rule.chunks.as_ref()).chain([&self.chunks]);
+        let dimensions = chunks.flat_map(|chunks| match chunks {
+            ChunkRule::Along(along) => along.as_slice(),
+            _ => &[],
+        });
+        let dimensions = dimensions.map(|(name, _)| Name { text: name.clone(), variable: false, dimension: true });
+        let variables = self.rules.iter().map(|rule| Name {
+            text: rule.pattern.clone(),
+            variable: true,
+            dimension: rule.length().is_some(),
+        });
+        variables.chain(dimensions).collect()
+    }
+}
+
+impl Rule {
+    /// The one number that is said of chunks, which can be the length along a dimension called so.
+    fn length(&self) -> Option<u64> {
+        match &self.chunks {
+            Some(ChunkRule::Shape(shape)) if shape.len() == 1 && !is_pattern(&self.pattern) => shape.first().copied(),
+            _ => None,
+        }
+    }
+
+    /// The dimension of `variable` that is meant, with the length of chunks along it.
+    fn along(&self, variable: &Variable) -> Option<(String, u64)> {
+        let has = variable.dimensions.iter().flatten().any(|dimension| *dimension == self.pattern);
+        self.length().filter(|_| has).map(|length| (self.pattern.clone(), length))
+    }
+}
+
+/// A name or pattern that settings hold, and what it can stand for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Name {
+    text: String,
+    variable: bool,
+    dimension: bool,
+}
+
+impl Name {
+    /// True if the file has something called so.
+    fn is_in(&self, model: &Model) -> bool {
+        let mut variables = model.variables.iter();
+        variables.any(|variable| {
+            (self.variable && matches(&self.text, variable))
+                || (self.dimension && variable.dimensions.iter().flatten().any(|dimension| *dimension == self.text))
+        })
+    }
+
+    /// What to say of a file that has nothing called so.
+    fn missing_in(&self, model: &Model) -> Error {
+        let text = self.text.as_str();
+        if !self.variable {
+            let dimensions: BTreeSet<&str> = model
+                .variables
+                .iter()
+                .flat_map(|variable| variable.dimensions.iter().flatten())
+                .map(|n| &**n)
+                .collect();
+            let names = nearest(text, dimensions.into_iter(), 8);
+            let mend =
+                if names.is_empty() { "it has none with a name".to_owned() } else { format!("the file has: {names}") };
+            return Error::usage(format!("there is no dimension '{text}'")).mend(mend);
+        }
+        let is_name = |link: &&Link| [link.path.as_str(), link.path.trim_start_matches('/')].contains(&text);
+        if let Some(LinkTarget::Hard(path)) = model.links().find(is_name).map(|link| &link.target) {
+            let path = path.trim_start_matches('/');
+            return Error::usage(format!("'{text}' is another name of '{path}'")).mend(format!("say it of '{path}'"));
+        }
+        let names = nearest(text, model.variables.iter().map(Variable::name), 8);
+        let what = if is_pattern(text) { "no variable matches" } else { "there is no variable" };
+        Error::usage(format!("{what} '{text}'")).mend(format!("the file has: {names}"))
     }
 }
 
@@ -230,6 +361,10 @@ impl std::str::FromStr for ChunkRule {
         match text {
             "auto" => Ok(Self::Auto),
             "keep" => Ok(Self::Keep),
+            _ if text.contains('/') => lengths(text).map(Self::Along).ok_or_else(|| {
+                Error::usage(format!("chunks '{text}' do not say how many elements along which dimension"))
+                    .mend("write time/12, or time/12,lat/45; lat/ is all of a dimension")
+            }),
             _ => text
                 .split(['x', ','])
                 .map(|extent| extent.trim().parse::<u64>().ok().filter(|&extent| extent > 0))
@@ -237,10 +372,20 @@ impl std::str::FromStr for ChunkRule {
                 .map(Self::Shape)
                 .ok_or_else(|| {
                     Error::usage(format!("chunks '{text}' is not a shape"))
-                        .mend("write auto, keep or extents like 1x180x360")
+                        .mend("write auto, keep, extents like 1x180x360, or lengths along dimensions like time/12")
                 }),
         }
     }
+}
+
+/// `time/12,lat/`: names and lengths, none of which is all of a dimension.
+fn lengths(text: &str) -> Option<Vec<(String, u64)>> {
+    let length = |part: &str| {
+        let (name, length) = part.rsplit_once('/')?;
+        let length = if length.trim().is_empty() { u64::MAX } else { length.trim().parse().ok()? };
+        (!name.trim().is_empty() && length > 0).then(|| (name.trim().to_owned(), length))
+    };
+    text.split(',').map(length).collect()
 }
 
 /// Shape of the output's chunks for a variable.
@@ -256,7 +401,7 @@ pub fn chunk_shape(rule: &ChunkRule, variable: &Variable) -> Result<Vec<u64>> {
     };
     let shape = match (rule, stored) {
         (ChunkRule::Keep, Some(chunk)) => chunk.clone(),
-        (ChunkRule::Auto, Some(chunk)) if (SMALLEST..=LARGEST).contains(&bytes(chunk)) => chunk.clone(),
+        (ChunkRule::Auto | ChunkRule::Along(_), Some(chunk)) if is_sensible(rule, chunk, variable) => chunk.clone(),
         (ChunkRule::Shape(shape), _) => {
             if shape.len() != variable.shape.len() {
                 return Err(Error::usage(format!(
@@ -270,9 +415,7 @@ pub fn chunk_shape(rule: &ChunkRule, variable: &Variable) -> Result<Vec<u64>> {
             }
             shape.iter().zip(&variable.shape).zip(&variable.max_shape).map(clip).collect()
         }
-        // A small variable with small chunks: one chunk would be no better off than what is there.
-        (ChunkRule::Auto, Some(chunk)) if variable.raw_bytes() <= SMALLEST => chunk.clone(),
-        _ => whole_steps(&variable.shape, element),
+        _ => whole_steps(&variable.shape, &lengths_along(rule, variable), element),
     };
     if bytes(&shape) >= u64::from(u32::MAX) {
         return Err(Error::new(ErrorKind::Usage, format!("a chunk of {} is over 4 GiB", join(&shape)))
@@ -280,6 +423,27 @@ pub fn chunk_shape(rule: &ChunkRule, variable: &Variable) -> Result<Vec<u64>> {
             .at_variable(variable.name()));
     }
     Ok(shape)
+}
+
+/// True for chunks that are kept without being asked to: not too small, not too large, or all of the variable.
+fn is_sensible(rule: &ChunkRule, chunk: &[u64], variable: &Variable) -> bool {
+    let bytes = chunk.iter().product::<u64>().saturating_mul(variable.dtype.size() as u64);
+    let is_whole = chunk.iter().zip(&variable.shape).all(|(chunk, extent)| chunk >= extent);
+    let is_free = lengths_along(rule, variable).iter().all(Option::is_none);
+    is_free && bytes <= LARGEST && (bytes >= SMALLEST || is_whole)
+}
+
+/// The length of chunks along each axis, where one was asked for. A small variable is one chunk whatever others are.
+fn lengths_along(rule: &ChunkRule, variable: &Variable) -> Vec<Option<u64>> {
+    let along = match rule {
+        ChunkRule::Along(along) if variable.raw_bytes() > SMALLEST => along.as_slice(),
+        _ => &[],
+    };
+    let length = |(dimension, &extent): (&Option<String>, &u64)| {
+        let asked = along.iter().rev().find(|(name, _)| dimension.as_deref() == Some(name))?.1;
+        Some(asked.min(extent.max(1)))
+    };
+    variable.dimensions.iter().zip(&variable.shape).map(length).collect()
 }
 
 /// `chunk` as HDF5 takes it: no longer than a dimension can become. Chunks of Zarr may be.
@@ -303,10 +467,11 @@ fn clip(((&chunk, &extent), limit): ((&u64, &u64), &Option<u64>)) -> u64 {
     }
 }
 
-/// Whole trailing dimensions, as many steps of the slowest as come to about 1 MiB.
-fn whole_steps(shape: &[u64], element: u64) -> Vec<u64> {
-    let mut chunk: Vec<u64> = shape.iter().map(|&n| n.max(1)).collect();
-    for axis in 0..chunk.len() {
+/// Whole trailing dimensions, as many steps of the slowest as come to about 1 MiB. Axes of a given length have that.
+fn whole_steps(shape: &[u64], given: &[Option<u64>], element: u64) -> Vec<u64> {
+    let given = |axis: usize| given.get(axis).copied().flatten();
+    let mut chunk: Vec<u64> = shape.iter().enumerate().map(|(axis, &n)| given(axis).unwrap_or(n.max(1))).collect();
+    for axis in (0..chunk.len()).filter(|&axis| given(axis).is_none()) {
         let bytes = chunk.iter().product::<u64>().saturating_mul(element);
         if bytes <= WANTED + WANTED / 4 {
             break;
@@ -444,6 +609,58 @@ mod tests {
         assert_eq!(of(&[100, 100, 100], Layout::Chunked(vec![10, 100, 100])), [10, 100, 100]);
         assert_eq!(of(&[100, 100, 100], Layout::Chunked(vec![1, 1, 100])), [25, 100, 100]);
         assert_eq!(of(&[0, 7], Layout::Contiguous), [1, 7]);
+        assert_eq!(of(&[1980], Layout::Chunked(vec![1])), [1980], "one chunk of what is small");
+        assert_eq!(of(&[100, 2], Layout::Chunked(vec![1, 2])), [100, 2]);
+        assert_eq!(of(&[12], Layout::Chunked(vec![512])), [512], "that may grow");
+    }
+
+    #[test]
+    fn chunks_are_said_of_dimensions() {
+        let named = |path: &str, dimensions: &[&str], shape: &[u64]| Variable {
+            dimensions: dimensions.iter().map(|name| Some((*name).to_owned())).collect(),
+            ..variable(path, DType::F32, shape, Layout::Chunked(vec![1; shape.len()]))
+        };
+        let model = Model {
+            groups: vec![],
+            variables: vec![
+                named("/tas", &["time", "lat", "lon"], &[1980, 90, 180]),
+                named("/time", &["time"], &[1980]),
+                named("/orog", &["lat", "lon"], &[90, 180]),
+            ],
+        };
+        let of = |general: &str, rules: &[(&str, &str)]| {
+            let rules = rules.iter().map(|(pattern, chunks)| Rule {
+                pattern: (*pattern).to_owned(),
+                chunks: Some(chunks.parse().unwrap()),
+                ..Rule::default()
+            });
+            let chunks = general.parse().unwrap();
+            let settings = Settings { chunks, rules: rules.collect(), ..Settings::default() };
+            settings.check_names(&model)?;
+            let shapes = model.variables.iter().map(|variable| chunk_shape(&settings.chunks_of(variable), variable));
+            shapes.collect::<Result<Vec<_>>>()
+        };
+        let expected = |tas: [u64; 3], time: u64, orog: [u64; 2]| vec![tas.to_vec(), vec![time], orog.to_vec()];
+        for (general, rules, tas, time, orog) in [
+            ("auto", &[("time", "12")][..], [12, 90, 180], 1980, [90, 180]),
+            ("time/12", &[], [12, 90, 180], 1980, [90, 180]),
+            ("time/12,lat/45,lon/", &[], [12, 45, 180], 1980, [45, 180]),
+            ("time/12", &[("lat", "9")], [12, 9, 180], 1980, [9, 180]),
+            ("time/12", &[("time", "6")], [6, 90, 180], 1980, [90, 180]),
+            ("auto", &[("/time", "12")], [16, 90, 180], 12, [90, 180]),
+            ("auto", &[("time", "12"), ("tas", "1x90x180")], [1, 90, 180], 1980, [90, 180]),
+            ("auto", &[("time", "1980")], [1980, 1, 90], 1980, [90, 180]),
+            ("auto", &[("*", "keep"), ("time", "12")], [12, 90, 180], 1980, [1, 1]),
+            ("auto", &[("t*", "time/12")], [12, 90, 180], 1980, [90, 180]),
+        ] {
+            let found = of(general, rules).unwrap();
+            assert_eq!(found, expected(tas, time, orog), "{general} {rules:?}");
+        }
+        assert!(of("tme/12", &[]).unwrap_err().to_string().contains("lat, lon"));
+        assert!(of("auto", &[("tme", "12")]).is_err());
+        for text in ["time/0", "/12", "time/12,", "time/x"] {
+            assert!(text.parse::<ChunkRule>().is_err(), "{text}");
+        }
     }
 
     #[test]

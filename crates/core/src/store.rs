@@ -155,6 +155,15 @@ pub trait Sink {
     /// `Write`.
     fn annotate(&mut self, variable: Option<usize>, attributes: &[Attribute]) -> Result<()>;
 
+    /// Finishes what is to be written, after which nothing can be put, and returns the size in bytes of what will take
+    /// the final place; `None` where only [`Sink::commit`] can tell.
+    ///
+    /// # Errors
+    /// `Write`.
+    fn close(&mut self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Finishes, syncs, and puts the output in its final place. Returns its size in bytes.
     ///
     /// # Errors

@@ -45,6 +45,10 @@ impl<F: FnOnce() -> Result<Box<dyn Sink>>> Sink for LateSink<F> {
         self.made()?.annotate(variable, attributes)
     }
 
+    fn close(&mut self) -> Result<Option<u64>> {
+        self.made()?.close()
+    }
+
     fn commit(self: Box<Self>) -> Result<u64> {
         self.made.ok_or_else(not_begun)?.commit()
     }

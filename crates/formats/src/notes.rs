@@ -5,6 +5,7 @@ use std::path::Path;
 
 use knarr_core::plan::{Action, Plan};
 use knarr_core::store::Source;
+use knarr_core::table;
 
 use crate::hdf5;
 use crate::repack::{OutputFormat, Repacked};
@@ -13,6 +14,7 @@ use crate::repack::{OutputFormat, Repacked};
 pub fn all(done: &Repacked) -> Vec<String> {
     let mut notes = limits_missed([&done.plan]);
     notes.extend(done.names_lost.iter().cloned());
+    notes.extend(wishes_without_effect(done));
     notes.extend(files_lost(done));
     notes.extend(references_lost(done));
     notes.extend(links_left_out(done));
@@ -63,6 +65,42 @@ pub fn names_lost(source: &dyn Source, output: &Path) -> Vec<String> {
         }
     }
     notes
+}
+
+/// What was asked for and changes nothing, or not what it could.
+pub fn wishes_without_effect(done: &Repacked) -> Vec<String> {
+    let input = done.input.display();
+    let chunks = done.chunks_unheard.iter().map(|name| {
+        format!(
+            "{input}: the chunks asked for '{name}' have no effect: small variables are one chunk (name one by its path, \
+             /{name}, to have it otherwise), and what is copied as it is keeps its chunks"
+        )
+    });
+    let mut idle: BTreeMap<(String, String), String> = BTreeMap::new();
+    for variable in &done.plan.variables {
+        if let Action::Encode(choice) = &variable.action
+            && let Some((step, compressor)) = choice.chain.idle_step()
+        {
+            let (step, compressor) = (step.to_owned(), compressor.to_owned());
+            idle.entry((step, compressor)).or_insert_with(|| variable.path.trim_start_matches('/').to_owned());
+        }
+    }
+    let idle = idle.into_iter().map(|((step, compressor), name)| {
+        format!("{input}: variable '{name}': '{step}' behind '{compressor}' has no use: write it in front of it")
+    });
+    chunks.chain(idle).collect()
+}
+
+/// An output that is larger than its input.
+pub fn larger(done: &Repacked) -> Option<String> {
+    (done.output_bytes > done.input_bytes && !done.is_plain()).then(|| {
+        format!(
+            "{}: larger than the input: {} were {}; headers, chunks and what was asked for take more than compression saves",
+            done.output.display(),
+            table::bytes(done.output_bytes),
+            table::bytes(done.input_bytes)
+        )
+    })
 }
 
 /// Other files that the output names and that only the input's directory has, as far as they are there now.

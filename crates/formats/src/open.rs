@@ -134,6 +134,20 @@ pub fn open_with(path: &Path, codecs: &CodecList, inputs: &Inputs) -> Result<Box
         .at(path.display().to_string()))
 }
 
+/// Name of the format of `path`, if its bytes say which it is: then nothing need be told of them.
+///
+/// # Errors
+/// `NotFound` or `Read` if it cannot be read.
+pub fn self_described(path: &Path) -> Result<Option<&'static str>> {
+    let probe = Probe::new(path)?;
+    for format in &FORMATS[..FORMATS.len() - 1] {
+        if (format.sniff)(&probe)? {
+            return Ok(Some(format.name));
+        }
+    }
+    Ok(None)
+}
+
 /// The beginning of a file, or a directory.
 pub(crate) struct Probe<'a> {
     path: &'a Path,

@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::output::Temporary;
-use knarr_core::plan::Plan;
+use knarr_core::plan::{FileState, Plan};
 use serde::Deserialize;
 
 /// Where the plan of an output is saved: beside it, `NAME.knarr.json`.
@@ -48,12 +49,23 @@ pub fn refuse_other_plan(output: &Path, force: bool) -> Result<()> {
         .at(path.display().to_string()))
 }
 
+/// True if `output` is there and its plan says that it was made from the file `input` as it is now.
+pub fn is_made_from(output: &Path, input: &Path) -> bool {
+    /// What plans say of their input.
+    #[derive(Deserialize)]
+    struct Made {
+        input_file: FileState,
+    }
+    let made = || serde_json::from_slice::<Made>(&std::fs::read(plan_path(output)).ok()?).ok();
+    output.exists() && FileState::of(input).is_some_and(|now| made().is_some_and(|made| made.input_file == now))
+}
+
 /// Saves the plan beside the output, in place of an older one.
 ///
 /// # Errors
 /// `Write` if it cannot be written.
 pub fn save_plan(plan: &Plan, output: &Path) -> Result<()> {
-    PlanFile::start(plan, output)?.written()?.publish_synced()
+    PlanFile::start(plan, output)?.written()?.publish(output)
 }
 
 /// A plan on its way to its place. Its own thread writes and syncs it, so that who makes the output meanwhile does not
@@ -62,6 +74,22 @@ pub(crate) struct PlanFile {
     temporary: Temporary,
     written: JoinHandle<std::io::Result<()>>,
     path: PathBuf,
+}
+
+/// A plan that is on the disk, and has not got its name yet.
+pub(crate) struct WrittenPlan(Temporary);
+
+impl WrittenPlan {
+    /// Puts the plan in its place. It holds names and ranges of the data of `output`, and so has the permissions of that.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub(crate) fn publish(mut self, output: &Path) -> Result<()> {
+        if let Ok(output) = output.metadata() {
+            self.0.set_mode(output.permissions().mode() & 0o666);
+        }
+        self.0.publish_synced()
+    }
 }
 
 impl PlanFile {
@@ -75,7 +103,10 @@ impl PlanFile {
                 .at(path.display().to_string()));
         }
         let text = serde_json::to_vec_pretty(plan).map_err(|error| Error::internal(error.to_string()))?;
-        let temporary = Temporary::create(&path, true)?;
+        let mut temporary = Temporary::create(&path, true)?;
+        if let Ok(replaced) = output.metadata() {
+            temporary.limit_mode(replaced.permissions().mode() | 0o600)?;
+        }
         let write = |error: std::io::Error| Error::write(&path, &error);
         let mut file = File::create(temporary.path()).map_err(write)?;
         let written = std::thread::Builder::new()
@@ -89,10 +120,10 @@ impl PlanFile {
     ///
     /// # Errors
     /// `Write` if it could not be written.
-    pub(crate) fn written(self) -> Result<Temporary> {
+    pub(crate) fn written(self) -> Result<WrittenPlan> {
         let stopped = || std::io::Error::other("the thread that writes stopped");
         let written = self.written.join().unwrap_or_else(|_| Err(stopped()));
         written.map_err(|error| Error::write(&self.path, &error))?;
-        Ok(self.temporary)
+        Ok(WrittenPlan(self.temporary))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use knarr_core::array::DType;
@@ -155,6 +156,10 @@ pub struct Repacked {
     pub references_lost: usize,
     /// Names of axes that the output does not have, each with its variable and why.
     pub names_lost: Vec<String>,
+    /// Variables and dimensions whose chunks were asked for to no effect.
+    pub chunks_unheard: Vec<String>,
+    /// Why the output is the input byte for byte, if it is.
+    pub copied: Option<String>,
 }
 
 impl Repacked {
@@ -221,6 +226,8 @@ pub fn repack_source(
             other_files: BTreeSet::new(),
             references_lost: 0,
             names_lost: Vec::new(),
+            chunks_unheard: Vec::new(),
+            copied: None,
         });
     }
     if format == OutputFormat::Zarr {
@@ -407,9 +414,20 @@ impl Job<'_> {
         let other_files = other_files(source, format).map_err(blame)?;
         // The output may take the place of the input.
         let (input_bytes, read) = (input_bytes(source), read_bytes(source));
+        if let Some(bytes) = sink.close()?.filter(|bytes| *bytes > input_bytes && self.may_copy(source, &other_files)) {
+            drop((sink, saved.take()));
+            let why = format!(
+                "copied byte for byte: written anew the file would grow to {}",
+                knarr_core::table::bytes(bytes)
+            );
+            let energy =
+                energy(engine, &plan, &execution, (read, input_bytes), counter.and_then(|counter| counter.joules()));
+            let times = (begin, choosing_seconds);
+            return self.copy(source, &unchanged, plan, energy, why, times);
+        }
         let saved = saved.take().map(PlanFile::written).transpose()?;
         let output_bytes = Box::new(sink).commit()?;
-        saved.map_or(Ok(()), Temporary::publish_synced)?;
+        saved.map_or(Ok(()), |saved| saved.publish(output))?;
         let counted = counter.and_then(|counter| counter.joules());
         Ok(Repacked {
             input: input.to_owned(),
@@ -421,14 +439,87 @@ impl Job<'_> {
             other_files,
             references_lost: references_lost.get(),
             names_lost: notes::names_lost(source, output),
+            chunks_unheard: chunks_unheard(source, settings, &plan),
             left_out: if format == OutputFormat::Zarr { source.model().links().cloned().collect() } else { Vec::new() },
             energy: energy(engine, &plan, &execution, (read, output_bytes), counted),
             plan,
             execution,
             seconds: begin.elapsed().as_secs_f64(),
             choosing_seconds,
+            copied: None,
         })
     }
+
+    /// True if the bytes of the input would serve as the output: they are of the same format, nothing was asked that they
+    /// lack, and who may read the output can read them.
+    fn may_copy(&self, source: &dyn Source, other_files: &BTreeSet<String>) -> bool {
+        let Target::Hdf5(allowed) = self.target else { return false };
+        let filters = source.model().variables.iter().flat_map(|variable| &variable.filters);
+        !self.in_place
+            && source.as_any().is::<Hdf5Source>()
+            && other_files.is_empty()
+            && self.settings.leave_all_open()
+            && Reader::of_filters(filters.map(|filter| filter.id)) <= allowed
+    }
+
+    /// The input under the name of the output, and a plan that says so. Where both are one file it stays as it is.
+    fn copy(
+        &self,
+        source: &dyn Source,
+        unchanged: &Unchanged,
+        mut plan: Plan,
+        energy: Energy,
+        why: String,
+        (begin, choosing_seconds): (std::time::Instant, f64),
+    ) -> Result<Repacked> {
+        let Self { input, output, options, .. } = *self;
+        plan.variables.iter_mut().for_each(|variable| variable.action = Action::Copy(why.clone()));
+        let saved = options.save_plan.then(|| PlanFile::start(&plan, output)).transpose()?;
+        let saved = saved.map(PlanFile::written).transpose()?;
+        let is_same =
+            input.canonicalize().ok().is_some_and(|input| output.canonicalize().is_ok_and(|out| out == input));
+        let output_bytes = if is_same {
+            size_of(input)
+        } else {
+            let temporary = Temporary::create(output, options.force)?;
+            let mut from = File::open(input).map_err(|error| Error::read(input, &error))?;
+            let opened = OpenOptions::new().write(true).open(temporary.path());
+            let copied = opened.and_then(|mut to| std::io::copy(&mut from, &mut to));
+            copied.map_err(|error| Error::write(output, &error))?;
+            unchanged.check()?;
+            temporary.publish()?
+        };
+        saved.map_or(Ok(()), |saved| saved.publish(output))?;
+        let filters = source.model().variables.iter().flat_map(|variable| &variable.filters);
+        let filters: BTreeSet<FilterId> = filters.map(|filter| filter.id).collect();
+        Ok(Repacked {
+            input: input.to_owned(),
+            output: output.to_owned(),
+            input_bytes: output_bytes,
+            output_bytes,
+            reader: Reader::of_filters(filters.iter().copied()),
+            filters,
+            other_files: BTreeSet::new(),
+            references_lost: 0,
+            names_lost: Vec::new(),
+            chunks_unheard: Vec::new(),
+            left_out: Vec::new(),
+            energy,
+            plan,
+            execution: Execution::default(),
+            seconds: begin.elapsed().as_secs_f64(),
+            choosing_seconds,
+            copied: Some(why),
+        })
+    }
+}
+
+/// Variables and dimensions that chunks were asked of to no effect.
+fn chunks_unheard(source: &dyn Source, settings: &Settings, plan: &Plan) -> Vec<String> {
+    let copied = plan.variables.iter().filter(|planned| matches!(planned.action, Action::Copy(_)));
+    let copied: BTreeSet<&str> = copied.map(|planned| planned.path.as_str()).collect();
+    let is_copied = |variable: &Variable| copied.contains(variable.path.as_str());
+    settings.chunks_unheard(source.model(), is_copied).into_iter().map(str::to_owned).collect()
 }
 
 /// Names of other files that an output of this format takes over.

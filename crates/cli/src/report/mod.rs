@@ -11,12 +11,14 @@ mod variables;
 
 pub(crate) use facts::{reader_needed, zarr_reader};
 
+use knarr_core::codec::Reader;
 use knarr_core::error::Result;
 use knarr_core::plan::Action;
 use knarr_formats::repack::Repacked;
 use std::path::Path;
 
 use crate::repack::Failed;
+use crate::totals::Totals;
 
 /// The result of one file as JSON.
 pub(crate) fn json(done: &Repacked) -> serde_json::Value {
@@ -40,8 +42,34 @@ pub(crate) fn json(done: &Repacked) -> serde_json::Value {
     serde_json::json!({
         "input": done.input.display().to_string(), "output": done.output.display().to_string(),
         "input_bytes": done.input_bytes, "output_bytes": done.output_bytes,
-        "seconds": done.seconds, "choosing_seconds": done.choosing_seconds, "energy": done.energy, "reader": done.reader, "variables": variables,
+        "seconds": done.seconds, "choosing_seconds": done.choosing_seconds, "energy": done.energy,
+        "reader": reader_word(done.reader), "copied": done.copied, "variables": variables,
     })
+}
+
+/// Version of the documents that `--json` prints; `docs/cli.md` describes them.
+const VERSION: u32 = 1;
+
+/// The document of `--json` for several files: what all of them have, and `result`.
+pub(crate) fn document(mut result: serde_json::Value, failed: &[Failed], totals: Totals) -> serde_json::Value {
+    let common = serde_json::json!({
+        "version": VERSION, "program": concat!("knarr ", env!("CARGO_PKG_VERSION")),
+        "exit_code": failed.first().map_or(0, |first| first.exit_code), "failed": failed, "totals": totals,
+    });
+    if let (Some(result), serde_json::Value::Object(common)) = (result.as_object_mut(), common) {
+        result.extend(common);
+    }
+    result
+}
+
+/// The word of `--portable` that allows this.
+fn reader_word(reader: Reader) -> &'static str {
+    match reader {
+        Reader::Core => "core",
+        // What netCDF packages carry is what the word means for them.
+        Reader::NetCdf | Reader::Standard => "standard",
+        Reader::Knarr => "knarr",
+    }
 }
 
 /// The command as typed.

@@ -311,6 +311,7 @@ mod tests {
             portable: Reader::Standard,
             profile: "built-in".to_owned(),
             energy_source: "model".to_owned(),
+            input_file: None,
             variables: vec![
                 of(&variable.path, Action::Encode(Box::new(choice))),
                 of("/c", Action::Copy("scalar".into())),
@@ -344,6 +345,8 @@ mod tests {
             other_files: std::collections::BTreeSet::new(),
             references_lost: 0,
             names_lost: Vec::new(),
+            chunks_unheard: Vec::new(),
+            copied: None,
         }
     }
 

@@ -10,6 +10,7 @@ use crate::repack::One;
 pub(crate) enum Task {
     Repack(One),
     Plan(One),
+    Lacking(One),
 }
 
 impl Task {
@@ -17,6 +18,7 @@ impl Task {
         match self {
             Self::Repack(one) => asker.answer(one.repack(engine, asker)),
             Self::Plan(one) => asker.answer(one.plan(engine, asker)),
+            Self::Lacking(one) => asker.answer(one.lacking(engine, asker)),
         }
     }
 }

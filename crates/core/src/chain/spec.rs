@@ -93,6 +93,16 @@ impl ChainSpec {
         self.0.is_empty()
     }
 
+    /// A step that puts bytes in order for a compressor, and the compressor in front of it, behind which there is no order
+    /// to be found.
+    pub fn idle_step(&self) -> Option<(&str, &str)> {
+        let shuffles = |step: &&StepSpec| ["shuffle", "bitshuffle"].contains(&step.name.as_str());
+        let compresses = |step: &&StepSpec| COMPRESSORS.contains(&step.name.as_str());
+        let idle = self.0.iter().rposition(|step| shuffles(&step))?;
+        let before = self.0.get(..idle)?.iter().rfind(compresses)?;
+        Some((&self.0.get(idle)?.name, &before.name))
+    }
+
     /// Checks every name and option against the codec list and returns the chain with all options spelled out.
     ///
     /// # Errors
@@ -107,6 +117,9 @@ impl ChainSpec {
             .collect()
     }
 }
+
+/// Codecs whose output has no bytes of like significance any more.
+const COMPRESSORS: [&str; 10] = ["deflate", "gzip", "zstd", "lz4", "lzf", "snappy", "brotli", "bzip2", "xz", "blosc2"];
 
 /// Whose options those of a step are, for errors.
 pub(crate) fn owner(codec: &str) -> String {

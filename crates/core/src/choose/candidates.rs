@@ -163,6 +163,15 @@ fn rearranges_single_bytes(spec: &ChainSpec) -> bool {
 }
 
 impl Target {
+    /// `chain` in the words of this kind of file: what h5repack and h5py call gzip is deflate.
+    pub fn chain_asked_for(self, chain: &ChainSpec) -> ChainSpec {
+        let mut chain = chain.clone();
+        if matches!(self, Self::Hdf5(_)) {
+            chain.0.iter_mut().filter(|step| step.name == "gzip").for_each(|step| "deflate".clone_into(&mut step.name));
+        }
+        chain
+    }
+
     /// Whether a file of this kind can hold what `chain` writes.
     pub fn holds(self, chain: &Chain) -> bool {
         match self {

@@ -14,9 +14,9 @@ use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::features::Features;
 use crate::model::Variable;
-use crate::plan::{Action, Candidate, Choice, Plan, VariablePlan};
+use crate::plan::{Action, Candidate, Choice, FileState, Plan, VariablePlan};
 use crate::quality::Bound;
-use crate::settings::{Settings, VariableSettings, chunk_shape, within_limits};
+use crate::settings::{ChunkRule, Settings, VariableSettings, chunk_shape, within_limits};
 use crate::store::Source;
 
 /// Variables smaller than this are copied: a filter saves less than its header costs.
@@ -107,6 +107,7 @@ pub fn plan_of(engine: &Engine, source: &dyn Source, settings: &Settings, variab
         version: crate::plan::VERSION,
         program: concat!("knarr ", env!("CARGO_PKG_VERSION")).to_owned(),
         input: source.path().display().to_string(),
+        input_file: FileState::of(source.path()),
         goal: settings.goal.clone(),
         portable: settings.portable,
         profile: engine.profile.machine.clone(),
@@ -179,9 +180,15 @@ impl Planner<'_> {
             chunk = within_limits(chunk, variable);
         }
         let forced = mine.chain.as_ref();
-        let same_chunks = matches!(&variable.layout, crate::model::Layout::Chunked(stored) if *stored == chunk);
+        let stored = match &variable.layout {
+            crate::model::Layout::Chunked(stored) => Some(stored),
+            _ => None,
+        };
+        let same_chunks = stored == Some(&chunk);
         let asked = forced.is_some() || !mine.quality.is_lossless();
-        if variable.raw_bytes() < WORTH_ENCODING && !asked && matches!(self.target, Target::Hdf5(_)) {
+        let small = variable.raw_bytes() < WORTH_ENCODING && !asked && matches!(self.target, Target::Hdf5(_));
+        let shaped = matches!(mine.chunks, ChunkRule::Shape(_));
+        if small && (same_chunks || (stored.is_none() && !shaped)) {
             return Ok(Action::Copy("under 2 KiB".to_owned()));
         }
         let bound = self.bound(&mine)?;
@@ -199,6 +206,10 @@ impl Planner<'_> {
         };
         let mut choice = if job.is_settled() {
             job.settled()?
+        } else if small {
+            // A filter saves less than its header costs; chunks of one element cost more than the values.
+            let why = if shaped { "under 2 KiB: chunks as asked" } else { "under 2 KiB: one chunk of small ones" };
+            job.raw(Features::default(), Vec::new(), 0, why)
         } else {
             // A part of a chunk that is compressed takes as long as the chunk, and the source would keep the rest.
             let is_plain = variable.chain == "raw";
@@ -225,7 +236,7 @@ impl Planner<'_> {
             return Ok(mine.quality.bound(None));
         }
         let variable = self.variable;
-        let whole = chunk_shape(&crate::settings::ChunkRule::Keep, variable)?;
+        let whole = chunk_shape(&ChunkRule::Keep, variable)?;
         let mut range: Option<(f64, f64)> = None;
         let mut bytes = Vec::new();
         for index in 0..chunk_count(&variable.shape, &whole) {
@@ -362,7 +373,7 @@ impl ChoiceJob<'_> {
             quality: self.settings.quality,
             expected: best.merits,
             reason: match &self.settings.chain {
-                Some(_) => AS_ASKED.to_owned(),
+                Some(_) => as_asked(&best.chain),
                 None => reason(&ranked, &features, self.goal),
             },
             missed: None,
@@ -396,6 +407,7 @@ impl ChoiceJob<'_> {
 
     /// A chain the user gave: it must serve the type, the target and the promise.
     fn checked(&self, forced: &ChainSpec) -> Result<ChainSpec> {
+        let forced = &self.target.chain_asked_for(forced);
         let chain = Chain::prepare(&self.engine.codecs, forced, self.spec)?;
         if chain.loss() == Loss::Lossy && self.bound.is_none() {
             return Err(Error::new(
@@ -428,5 +440,15 @@ impl ChoiceJob<'_> {
             return Err(Error::unsupported(format!("chain '{forced}' is more than {what}")).mend(mend));
         }
         Ok(forced.clone())
+    }
+}
+
+/// Why a chain was taken that the user gave, with what is odd about it.
+fn as_asked(chain: &ChainSpec) -> String {
+    match chain.idle_step() {
+        Some((idle, compressor)) => format!(
+            "{AS_ASKED}; '{idle}' behind '{compressor}' finds nothing to put in order: it belongs in front of it"
+        ),
+        None => AS_ASKED.to_owned(),
     }
 }

@@ -16,6 +16,7 @@ use crate::codec::{Hdf5Filter, KNARR_FILTER, Reader};
 use crate::energy::{Phases, thread_seconds};
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};
+use crate::grid::in_chunk;
 use crate::model::{Attribute, Variable};
 use crate::plan::{Action, Choice, Plan};
 use crate::quality::Observed;
@@ -312,11 +313,11 @@ impl Worker {
             bands.pass(number);
             return Ok(Done { work: at, position, bytes: None, raw, read_seconds: 0.0 });
         }
+        // What cannot be read is named by its own place; chunks of the output may be others.
         let place = |error: Error| {
-            error
-                .at(format!("chunk {position:?}"))
-                .at_variable(work.variable.name())
-                .at(source.path().display().to_string())
+            let is_named = error.to_string().contains("chunk (");
+            let error = if is_named { error } else { in_chunk(error, &position, &start) };
+            error.at_variable_once(work.variable.name()).at_once(&source.path().display().to_string())
         };
         let begin = thread_seconds();
         bands.read(number, &mut self.region).map_err(place)?;

@@ -32,6 +32,11 @@ pub(crate) fn is_table(path: &Path, head: &[u8]) -> bool {
     SUFFIXES.contains(&suffix.as_str()) && !text.chars().any(|c| c.is_control() && !c.is_ascii_whitespace())
 }
 
+/// True for names that say what the file is: a table.
+pub(super) fn is_named_as_table(path: &Path) -> bool {
+    path.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("csv") || suffix.eq_ignore_ascii_case("tsv"))
+}
+
 /// The separator that outputs of this name have.
 pub(crate) fn separator_of(path: &Path) -> u8 {
     if path.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("tsv")) { b'\t' } else { b',' }

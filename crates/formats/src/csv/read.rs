@@ -9,7 +9,7 @@ use knarr_core::model::{Attribute, AttributeValue, Dimension, Group, Model, Vari
 use knarr_core::store::Source;
 use knarr_core::{Error, Result};
 
-use super::dialect::{Separator, separator};
+use super::dialect::{Separator, is_named_as_table, separator};
 use super::number::{Kind, Number, append};
 use super::records::{Record, Records};
 
@@ -138,6 +138,11 @@ impl Survey {
         }
         while records.next(&mut record)? {
             survey.count(&record)?;
+        }
+        // A table may be empty; a text that begins with words and has no numbers is none.
+        if survey.rows == 0 && !is_named_as_table(path) {
+            return Err(Error::corrupt("it holds words and no numbers: this is no table")
+                .mend("give a file with numbers; a table of columns without rows ends in .csv or .tsv"));
         }
         Ok(survey)
     }

@@ -176,14 +176,15 @@ impl Hdf5Sink {
             .map_err(|error| error.at_variable(&target.name))
     }
 
-    fn finish(&mut self) -> Result<u64> {
+    /// Closes the file, if it is not. It keeps its temporary name.
+    fn finish(&mut self) -> Result<()> {
         for target in self.targets.drain(..).flatten() {
             target.dataset.close()?;
         }
-        let file = self.file.take().ok_or_else(closed)?;
+        let Some(file) = self.file.take() else { return Ok(()) };
         file.flush()?;
         file.close()?;
-        let temporary = self.temporary.take().ok_or_else(closed)?;
+        let temporary = self.temporary.as_ref().ok_or_else(closed)?;
         if !self.user_block.is_empty() {
             std::fs::OpenOptions::new()
                 .write(true)
@@ -191,7 +192,13 @@ impl Hdf5Sink {
                 .and_then(|file| file.write_all_at(&self.user_block, 0))
                 .map_err(|error| Error::write(&self.path, &error))?;
         }
-        temporary.publish()
+        Ok(())
+    }
+
+    /// Errors of `outcome` name the output.
+    fn placed<T>(&self, outcome: Result<T>) -> Result<T> {
+        let place = self.path.display().to_string();
+        outcome.map_err(|error| if error.to_string().starts_with(&place) { error } else { error.at(place) })
     }
 }
 
@@ -216,8 +223,16 @@ impl Sink for Hdf5Sink {
         })
     }
 
+    fn close(&mut self) -> Result<Option<u64>> {
+        let closed = self.finish().and_then(|()| {
+            let written = self.temporary.as_ref().ok_or_else(closed)?.path().metadata();
+            written.map_err(|error| Error::write(&self.path, &error))
+        });
+        self.placed(closed).map(|written| Some(written.len()))
+    }
+
     fn commit(mut self: Box<Self>) -> Result<u64> {
-        let place = self.path.display().to_string();
-        self.finish().map_err(|error| if error.to_string().starts_with(&place) { error } else { error.at(place) })
+        let published = self.finish().and_then(|()| self.temporary.take().ok_or_else(closed)?.publish());
+        self.placed(published)
     }
 }

@@ -44,7 +44,7 @@ def repack(
     goal: str = "balanced",
     portable: Portable = "standard",
     chain: str | None = None,
-    chunks: str | None = None,
+    chunks: str | Mapping[str, int] | None = None,
     variables: Mapping[str, VariableWish] | None = None,
     jobs: int | None = None,
     max_mem: int | str | None = None,
@@ -62,6 +62,9 @@ def repack(
 
     ``variables`` refines that for names and patterns: ``{"q*": {"significant_digits": 4}, "mask": {"quality":
     "lossless"}}``. A bound replaces the same bound of what is less exact, the others hold on.
+
+    ``chunks`` is ``"auto"``, ``"keep"``, a shape such as ``"1x180x360"``, or lengths along dimensions:
+    ``{"time": 12}``, as text ``"time/12"``.
 
     ``max_mem`` is a number of bytes, or text such as ``"512M"`` or ``"4G"``.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 from typing import Any, Unpack
@@ -48,6 +49,8 @@ def hdf5(*, goal: str = "balanced", missing_value: float | None = None, **qualit
     bound that the type of the dataset cannot hold is refused when the dataset is created.
     """
     words = _knarr.filter_words(request(goal=goal, portable=None, quality=quality), missing_value)
+    if importlib.util.find_spec("h5py") is None:
+        raise ModuleNotFoundError("knarr.hdf5() is for h5py, which is not installed: pip install h5py", name="h5py")
     if not register():
         raise RuntimeError(f"h5py does not load the plugin in {plugin_path()}; is HDF5_PLUGIN_PATH '::'?")
     return {"compression": FILTER_ID, "compression_opts": tuple(words)}

@@ -57,7 +57,7 @@ def request(
     portable: Portable | None,
     quality: Quality,
     chain: str | None = None,
-    chunks: str | None = None,
+    chunks: str | Mapping[str, int] | None = None,
     variables: Mapping[str, VariableWish] | None = None,
     jobs: int | None = None,
     max_mem: int | str | None = None,
@@ -72,6 +72,8 @@ def request(
         if name not in QUALITY_KEYS:
             known = ", ".join(QUALITY_KEYS)
             raise TypeError(f"unexpected keyword argument {name!r}; what may change is one of {known}")
+    if isinstance(chunks, Mapping):
+        chunks = ",".join(f"{name}/{_number(f'chunks[{name!r}]', length)}" for name, length in chunks.items()) or None
     wanted: dict[str, Any] = {"goal": goal, "portable": portable, "chain": chain, "chunks": chunks, **resources}
     for name in TEXTS:
         _require_text(name, wanted.get(name))
