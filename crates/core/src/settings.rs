@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 use crate::chain::ChainSpec;
-use crate::codec::Reader;
+use crate::codec::{FilterSet, Reader};
 use crate::conventions;
 use crate::coordinates::Coordinates;
 use crate::error::{Error, ErrorKind, Result};
@@ -48,6 +48,8 @@ pub struct Settings {
     pub goal: Goal,
     /// Most demanding reader that is allowed.
     pub portable: Reader,
+    /// HDF5 filters that the reader has, where that is known: others are not used.
+    pub filters: Option<FilterSet>,
     /// Quality of variables that no rule names: applies to floating-point data variables.
     pub quality: Quality,
     /// Chain for every variable it can serve.
@@ -67,6 +69,7 @@ impl Default for Settings {
         Self {
             goal: Goal::balanced(),
             portable: Reader::Standard,
+            filters: None,
             quality: Quality::LOSSLESS,
             chain: None,
             chunks: ChunkRule::Auto,

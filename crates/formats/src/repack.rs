@@ -273,21 +273,18 @@ fn shown(source: Box<dyn Source>, format: OutputFormat) -> Box<dyn Source> {
 /// The file is not locked: a program may open it for writing meanwhile, and who puts the output in its place checks
 /// before that it has not changed. No plan is saved: the output has not got its final name yet.
 ///
-/// `limit` is the most demanding reader allowed where that is less than `settings` allow.
-///
 /// # Errors
 /// As for [`repack`]; `Corrupt` if the input is no HDF5 file.
 pub fn pack(
     engine: &Engine,
     input: &Path,
     output: &Path,
-    limit: Option<Reader>,
     settings: &Settings,
     options: &RepackOptions,
     progress: &dyn Progress,
 ) -> Result<Repacked> {
     let begin = std::time::Instant::now();
-    let (source, format, target) = open_unlocked(engine, input, limit, settings)?;
+    let (source, format, target) = open_unlocked(engine, input, settings)?;
     let settings = &spare_rounded(&source, settings);
     Job { engine, input, output, format, target, settings, options, in_place: true }.run(&source, progress, begin)
 }
@@ -309,14 +306,8 @@ pub struct Pipeline {
 ///
 /// # Errors
 /// As for [`pack`].
-pub fn pipelines(
-    engine: &Engine,
-    input: &Path,
-    limit: Option<Reader>,
-    settings: &Settings,
-    progress: &dyn Progress,
-) -> Result<Vec<Pipeline>> {
-    let (source, _, target) = open_unlocked(engine, input, limit, settings)?;
+pub fn pipelines(engine: &Engine, input: &Path, settings: &Settings, progress: &dyn Progress) -> Result<Vec<Pipeline>> {
+    let (source, _, target) = open_unlocked(engine, input, settings)?;
     let plan = plan(engine, &source, settings, target, progress).map_err(|error| in_file(error, input))?;
     let mut pipelines = Vec::new();
     for storage in storages(engine, &source, &plan, target)? {
@@ -331,19 +322,10 @@ pub fn pipelines(
     Ok(pipelines)
 }
 
-fn open_unlocked(
-    engine: &Engine,
-    input: &Path,
-    limit: Option<Reader>,
-    settings: &Settings,
-) -> Result<(Hdf5Source, OutputFormat, Target)> {
+fn open_unlocked(engine: &Engine, input: &Path, settings: &Settings) -> Result<(Hdf5Source, OutputFormat, Target)> {
     let source = crate::open::open_hdf5_unlocked(input, &engine.codecs)?;
     let format = if source.is_netcdf() { OutputFormat::NetCdf4 } else { OutputFormat::Hdf5 };
-    let target = match format.target(settings.portable)? {
-        Target::Hdf5(reader) => Target::Hdf5(limit.map_or(reader, |limit| limit.min(reader))),
-        zarr @ Target::Zarr(_) => zarr,
-    };
-    Ok((source, format, target))
+    Ok((source, format, format.target(settings.portable)?))
 }
 
 /// Settings that keep variables lossless that were rounded within a bound before: two errors could add up to more.

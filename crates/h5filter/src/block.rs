@@ -44,6 +44,31 @@ pub(crate) unsafe extern "C" fn knarr_encode_block(
     if guarded(work).is_ok() { 0 } else { -1 }
 }
 
+/// Whether the `bytes` are a chunk that the filters of `request`, a [`Block`], decode: 1 if so, 0 if not, -1 if that cannot
+/// be told.
+///
+/// # Safety
+/// `request` and `bytes` hold as many bytes as are said.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn knarr_is_encoded(
+    request: *const u8,
+    request_len: usize,
+    bytes: *const u8,
+    bytes_len: usize,
+) -> c_int {
+    let work = || {
+        if request.is_null() || bytes.is_null() {
+            return Err(Error::internal("no chunk"));
+        }
+        // SAFETY: the caller's promise; neither is null.
+        let (request, bytes) =
+            unsafe { (std::slice::from_raw_parts(request, request_len), std::slice::from_raw_parts(bytes, bytes_len)) };
+        let block = Block::from_bytes(request).ok_or_else(|| Error::internal("no block"))?;
+        chunk::online()?.is_encoded(&block, bytes)
+    };
+    guarded(work).map_or(-1, c_int::from)
+}
+
 fn encode(block: &Block, values: &[u8], put: impl Fn(&[u64], u32, &[u8]) -> c_int) -> Result<()> {
     // Threads inherit the mask: the program's signals are for its own threads.
     let masked = Masked::all();

@@ -42,7 +42,8 @@ macro_rules! functions {
             fn of(object: &Object) -> Option<Self> {
                 Some(Self {
                     $($name: {
-                        let address = object.symbol(concat!(stringify!($name), "\0"))?;
+                        let name = CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()).ok()?;
+                        let address = object.symbol(name)?;
                         // SAFETY: the symbol is HDF5's function of that name, whose type the headers give.
                         unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) -> $result>(address) }
                     },)*
@@ -76,8 +77,19 @@ functions! {
 pub(crate) struct Host {
     pub(crate) functions: Functions,
     push: Option<Push>,
-    /// Places of the error classes: the library, the pipeline, setting up, filtering.
-    classes: [usize; 4],
+    /// Error classes: the library, the pipeline, setting up, filtering.
+    classes: [Variable; 4],
+}
+
+/// Where an identifier may be that HDF5 keeps in a variable; zeros if there is none. Linkers give an executable that
+/// names the variable a copy of it, which the library then uses instead of its own.
+type Variable = [usize; 2];
+
+/// The identifier: the variable that is not in use stays as HDF5 declares it, which is no identifier.
+fn identifier(variable: Variable) -> Option<Id> {
+    // SAFETY: the addresses that are not zero are those of HDF5's variables, in objects that stay loaded.
+    let read = |address: &usize| unsafe { (*address as *const Id).as_ref() }.copied();
+    variable.iter().filter_map(read).find(|&id| id > 0)
 }
 
 /// A loaded shared object.
@@ -100,9 +112,8 @@ impl Object {
         (!handle.is_null()).then_some(Self { base, handle })
     }
 
-    /// Address of a symbol that this object itself defines; the name ends with a zero.
-    fn symbol(&self, name: &str) -> Option<*mut c_void> {
-        let name = CStr::from_bytes_with_nul(name.as_bytes()).ok()?;
+    /// Address of a symbol that this object itself defines.
+    fn symbol(&self, name: &CStr) -> Option<*mut c_void> {
         // SAFETY: the handle is open and the name a C string.
         let address = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
         // Objects that this one depends on are searched too, and may hold another HDF5.
@@ -198,9 +209,13 @@ impl Host {
 
     fn in_object(address: usize) -> Option<Self> {
         let object = Object::of(address)?;
-        let class = |name: &str| object.symbol(name).map_or(0, |address| address as usize);
-        let classes = ["H5E_ERR_CLS_g\0", "H5E_PLINE_g\0", "H5E_SETLOCAL_g\0", "H5E_CANTFILTER_g\0"].map(class);
-        let push = object.symbol("H5Epush2\0").filter(|_| !classes.contains(&0));
+        let class = |name: &CStr| {
+            // SAFETY: the name is a C string.
+            let first = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+            [object.symbol(name).map_or(0, |address| address as usize), first as usize]
+        };
+        let classes = [c"H5E_ERR_CLS_g", c"H5E_PLINE_g", c"H5E_SETLOCAL_g", c"H5E_CANTFILTER_g"].map(class);
+        let push = object.symbol(c"H5Epush2");
         // SAFETY: the symbol is HDF5's function of that name, whose type the headers give.
         let push = push.map(|address| unsafe { std::mem::transmute::<*mut c_void, Push>(address) });
         Some(Self { functions: Functions::of(&object)?, push, classes })
@@ -210,26 +225,15 @@ impl Host {
     pub(crate) fn push_error(&self, minor: Minor, message: &str) {
         let Some(push) = self.push else { return };
         let Ok(message) = CString::new(message.replace('\0', " ")) else { return };
+        let [class, major, set_local, cant_filter] = self.classes.map(identifier);
         let minor = match minor {
-            Minor::SetLocal => self.classes[2],
-            Minor::CantFilter => self.classes[3],
+            Minor::SetLocal => set_local,
+            Minor::CantFilter => cant_filter,
         };
-        // SAFETY: the addresses are those of HDF5's own variables, which it sets when it starts; the message is a C
-        // string behind a format that takes one. Stack 0 is `H5E_DEFAULT`.
-        unsafe {
-            let read = |address: usize| *(address as *const Id);
-            push(
-                0,
-                c"knarr".as_ptr(),
-                c"filter".as_ptr(),
-                0,
-                read(self.classes[0]),
-                read(self.classes[1]),
-                read(minor),
-                c"%s".as_ptr(),
-                message.as_ptr(),
-            );
-        }
+        let (Some(class), Some(major), Some(minor)) = (class, major, minor) else { return };
+        let (place, function) = (c"knarr".as_ptr(), c"filter".as_ptr());
+        // SAFETY: the message is a C string behind a format that takes one. Stack 0 is `H5E_DEFAULT`.
+        unsafe { push(0, place, function, 0, class, major, minor, c"%s".as_ptr(), message.as_ptr()) };
     }
 
     /// Memory that HDF5 may free. Its own functions are right in every build; where it does not show them, `malloc` is

@@ -1,56 +1,138 @@
-//! Chunks that a program writes itself, to datasets that were given filters.
+//! Chunks that a program writes itself, to datasets whose filters it does not know of.
 //!
 //! The program believes that they need no encoding. HDF5 encodes those that it can be given as values; others are
-//! stored as skipping the filters that the program does not know of.
+//! stored as skipping the filters that the program does not know of. A dataset may have come by such filters in other
+//! ways than by its creation here: as a copy of one that was given them, in another process, or when its file was packed.
+//! There the chunk itself tells: bytes of the chunk's own size that its filters do not decode are values.
 
 use std::ffi::c_void;
 
-use crate::given;
+use knarr_core::capture::Block;
+
+use crate::given::{self, Gift};
 use crate::host::{Hid, Host};
-use crate::lists::{Close, Owned, chunk_shape, extents};
+use crate::library::library;
+use crate::lists::{Close, Owned, chunk_shape, element, extents};
 use crate::region::Region;
+use crate::whole::filters;
 
 /// Arguments of `H5Dwrite_chunk`.
 pub(crate) struct Chunk {
     pub(crate) dataset: Hid,
+    pub(crate) mask: u32,
     pub(crate) offset: *const u64,
     pub(crate) size: usize,
     pub(crate) bytes: *const c_void,
 }
 
-impl Chunk {
-    /// The mask that skips filters which the program does not know of; `None` if the dataset was given none.
-    pub(crate) fn given(&self, host: &Host) -> Option<u32> {
-        let filters = host.quietly(|host| given::of(host, self.dataset)).flatten()?;
-        Some(1u32.checked_shl(filters).map_or(u32::MAX, |bit| bit - 1))
-    }
+/// A chunk of a dataset.
+pub(crate) struct Place {
+    /// Shape of the chunk.
+    chunk: Vec<u64>,
+    /// Its first element in the dataset.
+    offset: Vec<u64>,
+    /// How much of it lies in the dataset.
+    pub(crate) count: Vec<u64>,
+    /// Where it begins in itself.
+    origin: Vec<u64>,
+    /// Its size.
+    pub(crate) bytes: u64,
+}
 
-    /// Writes the chunk's values. `false` if it is no chunk of values, and nothing was written.
-    pub(crate) fn run(&self, host: &Host) -> bool {
-        !self.offset.is_null() && !self.bytes.is_null() && host.quietly(|host| self.attempt(host)).flatten().is_some()
-    }
-
-    fn attempt(&self, host: &Host) -> Option<()> {
+impl Place {
+    /// The chunk at `offset`; `None` if there is none. To be asked quietly.
+    ///
+    /// # Safety
+    /// `offset` has an extent for each axis.
+    pub(crate) unsafe fn at(host: &Host, dataset: Hid, offset: *const u64) -> Option<Self> {
+        if offset.is_null() {
+            return None;
+        }
         // SAFETY: the dataset is the program's own, here and below; what is made is closed when dropped.
-        let space = Owned::new(host, unsafe { host.space_of?(self.dataset) }, Close::Reference)?;
+        let space = Owned::new(host, unsafe { host.space_of?(dataset) }, Close::Reference)?;
         // SAFETY: as above.
-        let list = Owned::new(host, unsafe { host.creation_of?(self.dataset) }, Close::List)?;
+        let list = Owned::new(host, unsafe { host.creation_of?(dataset) }, Close::List)?;
         // SAFETY: as above.
-        let datatype = Owned::new(host, unsafe { host.type_of?(self.dataset) }, Close::Reference)?;
+        let datatype = Owned::new(host, unsafe { host.type_of?(dataset) }, Close::Reference)?;
         let (shape, _) = extents(host, space.id).ok()?;
         let chunk = chunk_shape(host, list.id, shape.len())?;
         // SAFETY: the type is open.
         let size = u64::try_from(unsafe { host.type_size?(datatype.id) }).ok()?;
         let bytes = chunk.iter().try_fold(size, |bytes, &extent| bytes.checked_mul(extent))?;
-        // SAFETY: HDF5 wants an extent for each axis.
-        let offset = unsafe { std::slice::from_raw_parts(self.offset, shape.len()) };
-        if u64::try_from(self.size) != Ok(bytes) || offset.iter().zip(&chunk).any(|(at, extent)| at % extent != 0) {
+        // SAFETY: the caller's promise.
+        let offset = unsafe { std::slice::from_raw_parts(offset, shape.len()) }.to_vec();
+        if offset.iter().zip(&chunk).any(|(at, extent)| at % extent != 0) {
             return None;
         }
-        let left = shape.iter().zip(offset).map(|(extent, at)| extent.checked_sub(*at).filter(|&left| left > 0));
+        let left = shape.iter().zip(&offset).map(|(extent, at)| extent.checked_sub(*at).filter(|&left| left > 0));
         let count: Vec<u64> = left.zip(&chunk).map(|(left, extent)| Some(left?.min(*extent))).collect::<Option<_>>()?;
-        let region = Region { start: offset, count: &count, shape: &chunk, place: &vec![0; chunk.len()] };
+        let origin = vec![0; chunk.len()];
+        Some(Self { chunk, offset, count, origin, bytes })
+    }
+
+    /// What of it lies in the dataset.
+    pub(crate) fn region(&self) -> Region<'_> {
+        Region { start: &self.offset, count: &self.count, shape: &self.chunk, place: &self.origin }
+    }
+
+    /// True if none of it lies beyond the edge of the dataset.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.count == self.chunk
+    }
+}
+
+impl Chunk {
+    /// The mask that skips filters which the program does not know of; `None` if there are none.
+    pub(crate) fn unknown_filters(&self, host: &Host) -> Option<u32> {
+        host.quietly(|host| {
+            if given::any()
+                && let Some(gift) = given::of(host, self.dataset)
+            {
+                return Some(gift.mask());
+            }
+            self.undecodable(host)
+        })
+        .flatten()
+    }
+
+    /// As above, where the chunk itself must tell.
+    fn undecodable(&self, host: &Host) -> Option<u32> {
+        if self.mask != 0 || self.bytes.is_null() {
+            return None;
+        }
+        // SAFETY: the dataset is the program's own; the list is closed when dropped.
+        let list = Owned::new(host, unsafe { host.creation_of?(self.dataset) }, Close::List)?;
+        let filters = filters(host, list.id).filter(|filters| !filters.is_empty())?;
+        // SAFETY: HDF5 wants an extent for each axis.
+        let place = unsafe { Place::at(host, self.dataset, self.offset)? };
+        if u64::try_from(self.size) != Ok(place.bytes) {
+            return None;
+        }
+        // SAFETY: as above; the type is closed when dropped.
+        let datatype = Owned::new(host, unsafe { host.type_of?(self.dataset) }, Close::Reference)?;
+        let (dtype, endian) = element(host, datatype.id).ok()?;
+        let gift = Gift::new(filters.len(), false, 0);
+        let (chunk, start) = (place.chunk.clone(), place.offset.clone());
+        let block =
+            Block { dtype, endian, filters, count: chunk.clone(), chunk, start, padding: Vec::new(), threads: 1 };
+        // SAFETY: the program says that there are so many.
+        let bytes = unsafe { std::slice::from_raw_parts(self.bytes.cast::<u8>(), self.size) };
+        let is_encoded = library().ok()?.is_encoded(&block, bytes)?;
+        (!is_encoded).then(|| gift.mask())
+    }
+
+    /// Writes the chunk's values. `false` if it is no chunk of values, and nothing was written.
+    pub(crate) fn run(&self, host: &Host) -> bool {
+        !self.bytes.is_null() && host.quietly(|host| self.attempt(host)).flatten().is_some()
+    }
+
+    fn attempt(&self, host: &Host) -> Option<()> {
+        // SAFETY: HDF5 wants an extent for each axis.
+        let place = unsafe { Place::at(host, self.dataset, self.offset)? };
+        if u64::try_from(self.size) != Ok(place.bytes) {
+            return None;
+        }
         // SAFETY: there are as many bytes as the chunk has.
-        unsafe { region.write(host, self.dataset, self.bytes) }
+        unsafe { place.region().write(host, self.dataset, self.bytes) }
     }
 }

@@ -5,11 +5,11 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use knarr_core::capture::Event;
-use knarr_core::codec::Reader;
+use knarr_core::codec::FilterSet;
 use knarr_core::config::{Route, When};
 
 use crate::host::Hid;
@@ -25,6 +25,8 @@ struct Open {
     identity: Option<(u64, u64)>,
     /// Number of its rule, if it is to be compressed as it is written.
     rule: Option<usize>,
+    /// There is a file of this name. HDF5 may keep it in memory until it is closed, or in several others.
+    exists: bool,
 }
 
 static FILES: Mutex<Vec<Open>> = Mutex::new(Vec::new());
@@ -32,9 +34,29 @@ static FILES: Mutex<Vec<Open>> = Mutex::new(Vec::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static COMPRESSED: AtomicUsize = AtomicUsize::new(0);
 
+/// Bytes by which the chunk caches of datasets in such files were enlarged for writes across the storage order. They are
+/// given back when no such file is open.
+static CACHES: AtomicU64 = AtomicU64::new(0);
+const MOST_CACHES: u64 = 256 << 20;
+
 fn count(files: &[Open]) {
     COUNT.store(files.len(), Ordering::Relaxed);
-    COMPRESSED.store(files.iter().filter(|open| open.rule.is_some()).count(), Ordering::Relaxed);
+    let compressed = files.iter().filter(|open| open.rule.is_some()).count();
+    COMPRESSED.store(compressed, Ordering::Relaxed);
+    if compressed == 0 {
+        CACHES.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Bytes that a chunk cache may take.
+pub(crate) fn cache_left() -> u64 {
+    MOST_CACHES.saturating_sub(CACHES.load(Ordering::Relaxed))
+}
+
+/// Notes that a chunk cache may take so many bytes.
+pub(crate) fn cache_taken(bytes: u64) {
+    const DEFAULT: u64 = 1 << 20;
+    CACHES.fetch_add(bytes.saturating_sub(DEFAULT), Ordering::Relaxed);
 }
 
 /// The list. `None` if another thread does not let go of it, as in a child that was forked in that moment; the launcher
@@ -73,13 +95,17 @@ pub(crate) fn opening(name: &[u8], created: bool) -> Option<Opening> {
 impl Opening {
     /// To be called after the file was opened as `id`.
     pub(crate) fn opened(self, id: Hid) {
-        let Ok(path) = std::fs::canonicalize(&self.absolute) else { return };
+        let found = std::fs::canonicalize(&self.absolute);
+        let exists = found.is_ok();
+        let path = found.unwrap_or(self.absolute);
         let Some((number, rule)) = self.run.rules().told_of(&path) else { return };
-        let rule = (rule.route == Route::Compress && rule.when == When::Write).then_some(number);
-        self.run.tell(Event::Opened { path: path.clone(), created: self.created });
+        let rule = (exists && rule.route == Route::Compress && rule.when == When::Write).then_some(number);
+        if exists {
+            self.run.tell(Event::Opened { path: path.clone(), created: self.created });
+        }
         if let Some(mut files) = files() {
             let identity = identity_of(&path);
-            files.push(Open { id, named: self.named, path, identity, rule });
+            files.push(Open { id, named: self.named, path, identity, rule, exists });
             count(&files);
         }
     }
@@ -117,20 +143,43 @@ fn identity_of(path: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// To be called after the file `id`, or all files, were closed. `reader` is what the program's HDF5 can read.
-pub(crate) fn closed(id: Option<Hid>, reader: Reader) {
+/// To be called after the file `id`, or all files, were closed. `filters` are those that the program's HDF5 has.
+pub(crate) fn closed(id: Option<Hid>, filters: FilterSet) {
     let (Some(mut files), Some(run)) = (files(), run()) else { return };
     let (gone, kept) = std::mem::take(&mut *files).into_iter().partition(|open| id.is_none_or(|id| id == open.id));
     *files = kept;
     count(&files);
     drop(files);
     let gone: Vec<Open> = gone;
-    for Open { path, .. } in gone {
+    for Open { path, exists, .. } in gone {
+        if !exists {
+            if parts(&path).iter().any(|part| part.exists()) {
+                run.tell(Event::InParts { path });
+            }
+            continue;
+        }
         let still_open = is_open(&path);
         // The name may be gone as soon as the program goes on.
         let identity = identity_of(&path);
-        run.tell(Event::Closed { path, still_open, reader, identity });
+        run.tell(Event::Closed { path, still_open, filters, identity });
     }
+}
+
+/// The first of the files in which HDF5 keeps one of this name, for its drivers `family` and `split`.
+fn parts(path: &Path) -> [PathBuf; 2] {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let mut split = name.to_vec();
+    split.extend_from_slice(b"-m.h5");
+    // The number has a place as for `printf`: %d, or %05d.
+    let mut family = name.to_vec();
+    if let Some(begin) = name.iter().position(|&byte| byte == b'%') {
+        let rest = name.get(begin + 1..).unwrap_or_default();
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let width = std::str::from_utf8(rest.get(..digits).unwrap_or_default()).ok().and_then(|text| text.parse().ok());
+        let end = name.len().min(begin + digits + 2);
+        family.splice(begin..end, format!("{:0width$}", 0, width = width.unwrap_or(1).min(20)).into_bytes());
+    }
+    [family, split].map(|name| path.with_file_name(OsStr::from_bytes(&name)))
 }
 
 /// True if this process has the file at `path` open: HDF5 keeps it so while objects in it are.
@@ -141,4 +190,19 @@ fn is_open(path: &Path) -> bool {
         .flatten()
         .filter_map(|entry| std::fs::metadata(entry.path()).ok())
         .any(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parts;
+    use std::path::Path;
+
+    #[test]
+    fn files_in_parts_are_known_by_the_first_of_them() {
+        for (name, first) in [("a_%d.h5", "a_0.h5"), ("a%03d", "a000"), ("a.h5", "a.h5"), ("100%", "1000")] {
+            let [family, split] = parts(&Path::new("/d").join(name));
+            assert_eq!(family, Path::new("/d").join(first));
+            assert_eq!(split, Path::new("/d").join(format!("{name}-m.h5")));
+        }
+    }
 }

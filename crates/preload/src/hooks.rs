@@ -8,12 +8,13 @@ use std::path::PathBuf;
 use knarr_core::capture::{Change, Event, Given};
 
 use crate::direct::Chunk;
-use crate::given::Dataset;
+use crate::given::{Dataset, Gift};
 use crate::host::{Herr, Hid, Host};
 use crate::lists::{Lists, Request};
 use crate::run::Run;
+use crate::shown::{Reading, Visitor};
 use crate::whole::Write;
-use crate::{files, given, lists, run};
+use crate::{across, files, given, lists, run, shown};
 
 /// `H5F_ACC_RDWR`: without it a file is only read.
 const FOR_WRITING: c_uint = 1;
@@ -123,13 +124,13 @@ pub(crate) unsafe extern "C" fn close_library(caller: usize) -> Herr {
 /// Makes a call that may close the file `id`, or all files. `closed` tells from its result whether it did.
 fn closing(host: &Host, id: Option<Hid>, closed: impl Fn(c_int) -> bool, call: impl Fn() -> c_int) -> c_int {
     let ours = guard(false, || id.map_or_else(files::any, files::has));
-    // What the program can read is asked before: afterwards its errors must be those of its own call.
-    let reader = guard(None, || ours.then(|| host.reader()));
+    // Its filters are asked for before: afterwards its errors must be those of its own call.
+    let filters = guard(None, || ours.then(|| host.filters()));
     let result = call();
-    if let Some(reader) = reader
+    if let Some(filters) = filters
         && closed(result)
     {
-        guard((), || files::closed(id, reader));
+        guard((), || files::closed(id, filters));
     }
     result
 }
@@ -224,6 +225,7 @@ pub(crate) unsafe extern "C" fn write(
     let Some(real) = host.write else { return -1 };
     if given::any() {
         let write = Write { dataset, memory_type, memory, file, transfer, values };
+        guard((), || across::look(host, &write));
         if guard(false, || write.run(host)) {
             return 0;
         }
@@ -245,13 +247,179 @@ pub(crate) unsafe extern "C" fn write_chunk(
 ) -> Herr {
     let host = Host::of(caller);
     let Some(real) = host.write_chunk else { return -1 };
-    let chunk = Chunk { dataset, offset, size, bytes };
-    let given = if given::any() { guard(None, || chunk.given(host)) } else { None };
-    if given.is_some() && guard(false, || chunk.run(host)) {
+    let chunk = Chunk { dataset, mask, offset, size, bytes };
+    let unknown = if run::run().is_some() { guard(None, || chunk.unknown_filters(host)) } else { None };
+    if unknown.is_some() && guard(false, || chunk.run(host)) {
         return 0;
     }
     // SAFETY: the caller's own arguments but for the mask.
-    unsafe { real(dataset, transfer, mask | given.unwrap_or(0), offset, size, bytes) }
+    unsafe { real(dataset, transfer, mask | unknown.unwrap_or(0), offset, size, bytes) }
+}
+
+/// # Safety
+/// As for `H5Dget_create_plist`.
+pub(crate) unsafe extern "C" fn creation_list(dataset: Hid, caller: usize) -> Hid {
+    let host = Host::of(caller);
+    let Some(real) = host.creation_of else { return NOTHING };
+    // SAFETY: the caller's own argument.
+    let list = unsafe { real(dataset) };
+    if list >= 0 {
+        guard((), || shown::restore(host, dataset, list));
+    }
+    list
+}
+
+/// # Safety
+/// As for `H5Dread_chunk`.
+pub(crate) unsafe extern "C" fn read_chunk(
+    dataset: Hid,
+    transfer: Hid,
+    offset: *const u64,
+    mask: *mut u32,
+    values: *mut c_void,
+    caller: usize,
+) -> Herr {
+    let host = Host::of(caller);
+    let Some(real) = host.read_chunk else { return -1 };
+    let reading = Reading { dataset, offset, mask, values, room: std::ptr::null_mut() };
+    // SAFETY: the caller's own arguments.
+    guard(None, || unsafe { reading.run(host) })
+        .unwrap_or_else(|| unsafe { real(dataset, transfer, offset, mask, values) })
+}
+
+/// # Safety
+/// As for `H5Dread_chunk1`.
+pub(crate) unsafe extern "C" fn read_chunk_1(
+    dataset: Hid,
+    transfer: Hid,
+    offset: *const u64,
+    mask: *mut u32,
+    values: *mut c_void,
+    caller: usize,
+) -> Herr {
+    let host = Host::of(caller);
+    let Some(real) = host.read_chunk_1 else { return -1 };
+    let reading = Reading { dataset, offset, mask, values, room: std::ptr::null_mut() };
+    // SAFETY: the caller's own arguments.
+    guard(None, || unsafe { reading.run(host) })
+        .unwrap_or_else(|| unsafe { real(dataset, transfer, offset, mask, values) })
+}
+
+/// # Safety
+/// As for `H5Dread_chunk2`.
+pub(crate) unsafe extern "C" fn read_chunk_2(
+    dataset: Hid,
+    transfer: Hid,
+    offset: *const u64,
+    mask: *mut u32,
+    values: *mut c_void,
+    room: *mut usize,
+    caller: usize,
+) -> Herr {
+    let host = Host::of(caller);
+    let Some(real) = host.read_chunk_2 else { return -1 };
+    let reading = Reading { dataset, offset, mask, values, room };
+    // SAFETY: the caller's own arguments.
+    guard(None, || unsafe { reading.run(host) })
+        .unwrap_or_else(|| unsafe { real(dataset, transfer, offset, mask, values, room) })
+}
+
+/// # Safety
+/// As for `H5Dget_chunk_storage_size`.
+pub(crate) unsafe extern "C" fn chunk_size(dataset: Hid, offset: *const u64, bytes: *mut u64, caller: usize) -> Herr {
+    let host = Host::of(caller);
+    let Some(real) = host.chunk_size else { return -1 };
+    // SAFETY: the caller's own arguments.
+    let result = unsafe { real(dataset, offset, bytes) };
+    // SAFETY: as above.
+    let found = || unsafe { show_size(host, dataset, offset, std::ptr::null_mut(), bytes) };
+    if result >= 0 {
+        guard((), found);
+    }
+    result
+}
+
+/// # Safety
+/// As for `H5Dget_chunk_info_by_coord`.
+pub(crate) unsafe extern "C" fn chunk_state(
+    dataset: Hid,
+    offset: *const u64,
+    mask: *mut c_uint,
+    address: *mut u64,
+    bytes: *mut u64,
+    caller: usize,
+) -> Herr {
+    let host = Host::of(caller);
+    let Some(real) = host.chunk_state else { return -1 };
+    // SAFETY: the caller's own arguments.
+    let result = unsafe { real(dataset, offset, mask, address, bytes) };
+    if result >= 0 {
+        // SAFETY: as above.
+        guard((), || unsafe { show_size(host, dataset, offset, mask, bytes) });
+    }
+    result
+}
+
+/// # Safety
+/// As for `H5Dget_chunk_info`.
+pub(crate) unsafe extern "C" fn chunk_number(
+    dataset: Hid,
+    space: Hid,
+    number: u64,
+    offset: *mut u64,
+    mask: *mut c_uint,
+    address: *mut u64,
+    bytes: *mut u64,
+    caller: usize,
+) -> Herr {
+    let host = Host::of(caller);
+    let Some(real) = host.chunk_number else { return -1 };
+    // SAFETY: the caller's own arguments.
+    let result = unsafe { real(dataset, space, number, offset, mask, address, bytes) };
+    if result >= 0 {
+        let origin = [0u64; 32];
+        // All chunks of a dataset have the same size, and HDF5 allows no more axes than there are extents.
+        // SAFETY: as above.
+        guard((), || unsafe { show_size(host, dataset, origin.as_ptr(), mask, bytes) });
+    }
+    result
+}
+
+/// Shows a stored chunk as the program would have it, where there is one.
+///
+/// # Safety
+/// `offset` has an extent for each axis; the places for results are null or valid.
+unsafe fn show_size(host: &Host, dataset: Hid, offset: *const u64, mask: *mut c_uint, bytes: *mut u64) {
+    // SAFETY: the caller's promise.
+    let Some(bytes) = (unsafe { bytes.as_mut() }).filter(|bytes| **bytes > 0) else { return };
+    // SAFETY: as above.
+    if let Some(shown) = unsafe { shown::chunk_bytes(host, dataset, offset) } {
+        *bytes = shown;
+        // SAFETY: as above.
+        if let Some(mask) = unsafe { mask.as_mut() } {
+            *mask = 0;
+        }
+    }
+}
+
+/// # Safety
+/// As for `H5Dchunk_iter`.
+pub(crate) unsafe extern "C" fn each_chunk(
+    dataset: Hid,
+    transfer: Hid,
+    visit: Option<shown::Visit>,
+    data: *mut c_void,
+    caller: usize,
+) -> Herr {
+    let host = Host::of(caller);
+    let Some(real) = host.each_chunk else { return -1 };
+    let visitor = visit.and_then(|visit| guard(None, || Visitor::new(host, dataset, visit, data)));
+    match visitor {
+        // SAFETY: the caller's own arguments, but for a visit that passes on to the program's; the visitor outlives it.
+        Some(visitor) => unsafe { real(dataset, transfer, Some(shown::visit), (&raw const visitor).cast_mut().cast()) },
+        // SAFETY: the caller's own arguments.
+        None => unsafe { real(dataset, transfer, visit, data) },
+    }
 }
 
 /// Creates a dataset: with filters where its file is compressed as it is written, and else, or where that fails, by the
@@ -262,16 +430,16 @@ fn create(host: &Host, request: &Request, changed: impl Fn(&Lists<'_>) -> Hid, p
     }
     let attempt = guard(None, || host.quietly(|host| Attempt::make(host, request, changed)).flatten());
     let Some(Attempt { run, path, created }) = attempt else { return plain() };
-    let (id, filters, given) = match created {
-        Ok(Created { id, filters, given }) => (id, filters, given),
-        Err(why) => (plain(), 0, Given::Nothing(why)),
+    let (id, gift, given) = match created {
+        Ok(Created { id, gift, given }) => (id, Some(gift), given),
+        Err(why) => (plain(), None, Given::Nothing(why)),
     };
     // What HDF5 refuses either way is the program's own affair.
     if id >= 0 {
         guard((), || {
-            given::note(Dataset::open(host, id), filters);
+            given::note(Dataset::open(host, id), gift);
             if let Some(stored) = host.quietly(|host| Dataset::stored(host, id)).flatten() {
-                given::note(stored, filters);
+                given::note(stored, gift);
             }
             run.tell(Event::Created { path, given });
         });
@@ -290,7 +458,7 @@ struct Attempt {
 /// A dataset that got filters.
 struct Created {
     id: Hid,
-    filters: usize,
+    gift: Gift,
     given: Given,
 }
 
@@ -302,7 +470,8 @@ impl Attempt {
         let snapshot = run.newest()?;
         let name = request.path(host);
         let created = request.variable(host, &name).map_err(str::to_owned).and_then(|variable| {
-            let change = snapshot.change(rule, &variable)?;
+            let seen = across::seen(&variable);
+            let change = snapshot.change(rule, &variable, files::cache_left(), seen.as_deref())?;
             let given = if change.has_own_filter() { Given::Own } else { Given::Standard };
             let why = match Created::with(host, request, &change, given, &create) {
                 Err(why) => why,
@@ -326,11 +495,12 @@ impl Created {
         if change.has_own_filter() {
             host.own_filter()?;
         }
-        let lists = request.lists(host, change).ok_or_else(|| "the program's HDF5 lacks a filter".to_owned())?;
+        let lists = request.lists(host, change)?;
         let id = create(&lists);
         if id < 0 {
             return Err("HDF5 refused it with filters".to_owned());
         }
-        Ok(Self { id, filters: change.filters.len(), given })
+        files::cache_taken(change.cache_bytes);
+        Ok(Self { id, gift: Gift::new(change.filters.len(), change.chunk.is_some(), change.cache_bytes), given })
     }
 }

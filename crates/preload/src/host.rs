@@ -19,17 +19,18 @@ macro_rules! functions {
         /// Functions of one HDF5 library.
         pub(crate) struct Host {
             $(pub(crate) $field: Option<unsafe extern "C" fn($($argument),*) -> $result>,)*
-            /// Variables that hold the classes of property lists; null if there are none.
-            pub(crate) creation_class: *const Hid,
-            pub(crate) access_class: *const Hid,
-            /// What it can read, once that was asked.
-            pub(crate) reader: std::sync::OnceLock<knarr_core::codec::Reader>,
+            /// Classes of property lists.
+            pub(crate) creation_class: Class,
+            pub(crate) access_class: Class,
+            /// Filters that it has, once that was asked.
+            pub(crate) filters: std::sync::OnceLock<knarr_core::codec::FilterSet>,
             /// Whether it has Knarr's filter, once that was tried.
             pub(crate) own_filter: std::sync::OnceLock<Result<(), String>>,
         }
 
         impl Host {
-            fn look_up(find: impl Fn(&CStr) -> *mut c_void) -> Self {
+            fn look_up(find: impl Fn(&CStr) -> *mut c_void, first: impl Fn(&CStr) -> *mut c_void) -> Self {
+                let class = |name: &CStr| Class([find(name).cast(), first(name).cast()]);
                 Self {
                     $($field: {
                         let address = find($symbol);
@@ -41,9 +42,9 @@ macro_rules! functions {
                             )
                         }
                     },)*
-                    creation_class: find(c"H5P_CLS_DATASET_CREATE_ID_g").cast(),
-                    access_class: find(c"H5P_CLS_DATASET_ACCESS_ID_g").cast(),
-                    reader: std::sync::OnceLock::new(),
+                    creation_class: class(c"H5P_CLS_DATASET_CREATE_ID_g"),
+                    access_class: class(c"H5P_CLS_DATASET_ACCESS_ID_g"),
+                    filters: std::sync::OnceLock::new(),
                     own_filter: std::sync::OnceLock::new(),
                 }
             }
@@ -69,6 +70,12 @@ functions! {
     create_2 = c"H5Dcreate2" (Hid, *const c_char, Hid, Hid, Hid, Hid, Hid) -> Hid;
     create_unnamed = c"H5Dcreate_anon" (Hid, Hid, Hid, Hid, Hid) -> Hid;
     write = c"H5Dwrite" (Hid, Hid, Hid, Hid, Hid, *const c_void) -> Herr;
+    read = c"H5Dread" (Hid, Hid, Hid, Hid, Hid, *mut c_void) -> Herr;
+    read_chunk = c"H5Dread_chunk" (Hid, Hid, *const u64, *mut u32, *mut c_void) -> Herr;
+    read_chunk_1 = c"H5Dread_chunk1" (Hid, Hid, *const u64, *mut u32, *mut c_void) -> Herr;
+    read_chunk_2 = c"H5Dread_chunk2" (Hid, Hid, *const u64, *mut u32, *mut c_void, *mut usize) -> Herr;
+    chunk_number = c"H5Dget_chunk_info" (Hid, Hid, u64, *mut u64, *mut c_uint, *mut u64, *mut u64) -> Herr;
+    each_chunk = c"H5Dchunk_iter" (Hid, Hid, Option<crate::shown::Visit>, *mut c_void) -> Herr;
     write_chunk = c"H5Dwrite_chunk" (Hid, Hid, u32, *const u64, usize, *const c_void) -> Herr;
     chunk_size = c"H5Dget_chunk_storage_size" (Hid, *const u64, *mut u64) -> Herr;
     chunk_state = c"H5Dget_chunk_info_by_coord" (Hid, *const u64, *mut c_uint, *mut u64, *mut u64) -> Herr;
@@ -104,9 +111,11 @@ functions! {
     transform = c"H5Pget_data_transform" (Hid, *mut c_char, usize) -> isize;
     layout = c"H5Pget_layout" (Hid) -> c_int;
     chunk = c"H5Pget_chunk" (Hid, c_int, *mut u64) -> c_int;
+    set_layout = c"H5Pset_layout" (Hid, c_int) -> Herr;
     set_chunk = c"H5Pset_chunk" (Hid, c_int, *const u64) -> Herr;
     external_count = c"H5Pget_external_count" (Hid) -> c_int;
     allocation_time = c"H5Pget_alloc_time" (Hid, *mut c_int) -> Herr;
+    set_allocation_time = c"H5Pset_alloc_time" (Hid, c_int) -> Herr;
     filter_count = c"H5Pget_nfilters" (Hid) -> c_int;
     filter = c"H5Pget_filter2"
         (Hid, c_uint, *mut c_uint, *mut usize, *mut c_uint, usize, *mut c_char, *mut c_uint) -> c_int;
@@ -114,8 +123,23 @@ functions! {
     fill_is_defined = c"H5Pfill_value_defined" (Hid, *mut c_int) -> Herr;
     fill_value = c"H5Pget_fill_value" (Hid, Hid, *mut c_void) -> Herr;
     set_filter = c"H5Pset_filter" (Hid, c_int, c_uint, usize, *const c_uint) -> Herr;
+    remove_filter = c"H5Premove_filter" (Hid, c_int) -> Herr;
     cache = c"H5Pget_chunk_cache" (Hid, *mut usize, *mut usize, *mut f64) -> Herr;
     set_cache = c"H5Pset_chunk_cache" (Hid, usize, usize, f64) -> Herr;
+}
+
+/// Where the identifier of a class of property lists may be: in the library, or in the first object of the program that
+/// has a variable of this name. Linkers give an executable that names HDF5's variable a copy of it, which the library
+/// then uses instead of its own.
+pub(crate) struct Class([*const Hid; 2]);
+
+impl Class {
+    /// The identifier; `None` if HDF5 is not open, or shows no such variable. The variable that is not in use stays as
+    /// HDF5 declares it, which is no identifier.
+    pub(crate) fn id(&self) -> Option<Hid> {
+        // SAFETY: null, or a variable of HDF5 under the name that its headers give, in an object that stays loaded.
+        self.0.iter().filter_map(|place| unsafe { place.as_ref() }).copied().find(|&id| id > 0)
+    }
 }
 
 // SAFETY: addresses of functions and of variables that HDF5 sets while it opens, before a program has a file open.
@@ -172,10 +196,11 @@ impl Object {
 
     fn functions(&self) -> Host {
         let own = own_base();
-        let host = Host::look_up(|name| {
+        let find = |name: &CStr| {
             let found = symbol(self.handle, name);
             if found.is_null() || object_at(found).0 == own { symbol(libc::RTLD_NEXT, name) } else { found }
-        });
+        };
+        let host = Host::look_up(find, |name| symbol(libc::RTLD_DEFAULT, name));
         // Failed look-ups must not show in the program's next `dlerror`.
         // SAFETY: `dlerror` has no preconditions.
         unsafe { libc::dlerror() };

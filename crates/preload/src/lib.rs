@@ -11,14 +11,17 @@
 //! - [`library`]: Knarr's own filter for it;
 //! - [`given`]: datasets that were given filters;
 //! - [`whole`]: writes of whole chunks of such datasets;
+//! - [`across`]: such datasets that are written against the order of their chunks;
 //! - [`direct`]: chunks of such datasets that the program writes itself;
-//! - [`region`]: what of both HDF5 is to encode;
+//! - [`shown`]: what the program is told of such datasets;
+//! - [`region`]: what of all these HDF5 is to encode or decode;
 //! - [`files`]: the files that this process has open for writing;
 //! - [`quiet`]: calls of HDF5 that are Knarr's own;
 //! - [`run`]: what the launcher asked for, and messages to it.
 //!
 //! On other processors than x86-64 and 64-bit ARM there are no trampolines, and the crate does not build.
 
+mod across;
 mod cache;
 mod direct;
 mod files;
@@ -30,6 +33,7 @@ mod lists;
 mod quiet;
 mod region;
 mod run;
+mod shown;
 mod trampolines;
 mod whole;
 

@@ -16,7 +16,11 @@ pub(crate) struct Library {
     /// Its filter, as `H5PLget_plugin_info` gives it.
     class: *const c_void,
     encode_block: Option<EncodeBlock>,
+    is_encoded: Option<IsEncoded>,
 }
+
+/// `knarr_is_encoded`, as `h5filter/src/block.rs` defines it.
+type IsEncoded = unsafe extern "C" fn(*const u8, usize, *const u8, usize) -> c_int;
 
 /// `knarr_encode_block`, as `h5filter/src/block.rs` defines it.
 type EncodeBlock = unsafe extern "C" fn(*const u8, usize, *const u8, usize, Put, *mut c_void) -> c_int;
@@ -55,19 +59,31 @@ impl Library {
         }
         // SAFETY: the handle is open and the names are C strings. A null pointer is `None`; any other is the function
         // that H5PLextern.h, or Knarr's plugin, declares under this name.
-        let (info, encode_block) = unsafe {
+        let (info, encode_block, is_encoded) = unsafe {
             let symbol = |name: &CStr| libc::dlsym(handle, name.as_ptr());
             let info = symbol(c"H5PLget_plugin_info");
             (
                 std::mem::transmute::<*mut c_void, Option<extern "C" fn() -> *const c_void>>(info),
                 std::mem::transmute::<*mut c_void, Option<EncodeBlock>>(symbol(c"knarr_encode_block")),
+                std::mem::transmute::<*mut c_void, Option<IsEncoded>>(symbol(c"knarr_is_encoded")),
             )
         };
         let class = info.map_or(std::ptr::null(), |info| info());
         if class.is_null() {
             return Err(format!("{} is no filter plugin", path.display()));
         }
-        Ok(Self { class, encode_block })
+        Ok(Self { class, encode_block, is_encoded })
+    }
+
+    /// Whether `bytes` are a chunk that the filters of `block` decode; `None` if that cannot be told.
+    pub(crate) fn is_encoded(&self, block: &Block, bytes: &[u8]) -> Option<bool> {
+        let (is_encoded, request) = (self.is_encoded?, block.to_bytes()?);
+        // SAFETY: both slices hold what is said.
+        match unsafe { is_encoded(request.as_ptr(), request.len(), bytes.as_ptr(), bytes.len()) } {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
     }
 
     /// Encodes the chunks of a block and gives them to `put` with `context`. `None` if that failed, with none, some or

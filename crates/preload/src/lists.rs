@@ -9,9 +9,10 @@ use std::ffi::{CStr, c_char, c_int, c_uint};
 
 use knarr_core::array::{DType, Endian};
 use knarr_core::capture::Change;
+use knarr_core::codec::{Hdf5Filter, filter_name};
 use knarr_core::model::{Layout, Variable};
 
-use crate::host::{Hid, Host};
+use crate::host::{Class, Hid, Host};
 
 /// Codes of HDF5's C headers.
 mod code {
@@ -187,36 +188,22 @@ impl Request {
     }
 
     /// The lists that make the change.
-    pub(crate) fn lists<'h>(&self, host: &'h Host, change: &Change) -> Option<Lists<'h>> {
-        let lists = Lists {
-            host,
-            creation: copied(host, self.creation, host.creation_class)?,
-            access: copied(host, self.access, host.access_class).unwrap_or(-1),
-        };
-        if lists.access < 0 {
-            return None;
-        }
+    ///
+    /// # Errors
+    /// In words, what of it HDF5 does not do.
+    pub(crate) fn lists<'h>(&self, host: &'h Host, change: &Change) -> Result<Lists<'h>, String> {
+        let mut lists = Lists { host, creation: copied(host, self.creation, &host.creation_class)?, access: -1 };
+        lists.access = copied(host, self.access, &host.access_class)?;
         if let Some(chunk) = &change.chunk {
-            let set = host.set_chunk?;
-            let rank = c_int::try_from(chunk.len()).ok()?;
-            // SAFETY: `chunk` has as many extents as are said.
-            if unsafe { set(lists.creation, rank, chunk.as_ptr()) } < 0 {
-                return None;
-            }
+            lists.set_chunk(chunk).ok_or_else(|| format!("HDF5 refused chunks of {chunk:?}"))?;
         }
         for filter in &change.filters {
-            let set = host.set_filter?;
-            let flags = if filter.optional { code::OPTIONAL } else { 0 };
-            let (id, values) = (c_int::try_from(filter.id).ok()?, filter.given_values());
-            // SAFETY: there are as many values as are said.
-            let done = unsafe { set(lists.creation, id, flags, values.len(), values.as_ptr()) };
-            // SAFETY: any number may be asked about.
-            if done < 0 || host.filter_available.is_none_or(|available| unsafe { available(id) } <= 0) {
-                return None;
-            }
+            lists.add(filter).ok_or_else(|| {
+                format!("the program's HDF5 lacks a filter: {} ({})", filter_name(filter.id), filter.id)
+            })?;
         }
-        lists.enlarge_cache(change.cache_bytes)?;
-        Some(lists)
+        lists.enlarge_cache(change.cache_bytes).ok_or("HDF5 refused a larger chunk cache")?;
+        Ok(lists)
     }
 }
 
@@ -327,6 +314,22 @@ pub(crate) fn chunk_shape(host: &Host, list: Hid, rank: usize) -> Option<Vec<u64
 }
 
 impl Lists<'_> {
+    fn set_chunk(&self, chunk: &[u64]) -> Option<()> {
+        let rank = c_int::try_from(chunk.len()).ok()?;
+        // SAFETY: `chunk` has as many extents as are said.
+        (unsafe { self.host.set_chunk?(self.creation, rank, chunk.as_ptr()) } >= 0).then_some(())
+    }
+
+    /// Adds a filter to the pipeline. `None` if this HDF5 does not have it.
+    fn add(&self, filter: &Hdf5Filter) -> Option<()> {
+        let flags = if filter.optional { code::OPTIONAL } else { 0 };
+        let (id, values) = (c_int::try_from(filter.id).ok()?, filter.given_values());
+        // SAFETY: there are as many values as are said.
+        let done = unsafe { self.host.set_filter?(self.creation, id, flags, values.len(), values.as_ptr()) };
+        // SAFETY: any number may be asked about.
+        (done >= 0 && unsafe { self.host.filter_available?(id) } > 0).then_some(())
+    }
+
     /// Lets the dataset's chunk cache hold at least so many bytes.
     fn enlarge_cache(&self, wanted: u64) -> Option<()> {
         let (get, set) = (self.host.cache?, self.host.set_cache?);
@@ -354,16 +357,19 @@ impl Drop for Lists<'_> {
 }
 
 /// A copy of a property list, or a new one where the program wants the default.
-fn copied(host: &Host, list: Hid, class: *const Hid) -> Option<Hid> {
+///
+/// # Errors
+/// In words, why there is none.
+fn copied(host: &Host, list: Hid, class: &Class) -> Result<Hid, &'static str> {
     let id = if list == code::DEFAULT_LIST {
-        if class.is_null() {
-            return None;
-        }
-        // SAFETY: HDF5's variable, which holds the class once the library is open: the program has a file open.
-        unsafe { (host.new_list?)(*class) }
+        let (make, class) =
+            (host.new_list.ok_or(UNKNOWN)?, class.id().ok_or("HDF5 shows no classes of property lists")?);
+        // SAFETY: any class may be asked for; HDF5 checks it.
+        unsafe { make(class) }
     } else {
+        let copy = host.copy_list.ok_or(UNKNOWN)?;
         // SAFETY: the list is the program's own.
-        unsafe { (host.copy_list?)(list) }
+        unsafe { copy(list) }
     };
-    (id >= 0).then_some(id)
+    if id >= 0 { Ok(id) } else { Err("HDF5 made no property list") }
 }

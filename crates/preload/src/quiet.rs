@@ -2,16 +2,13 @@
 
 use std::ffi::{c_int, c_uint};
 
-use knarr_core::codec::Reader;
+use knarr_core::codec::FilterSet;
 
 use crate::host::Host;
+use crate::run;
 
 /// `H5E_DEFAULT`: the error stack of this thread.
 const DEFAULT: i64 = 0;
-
-/// Filters that readers of each kind have beyond the kind before.
-const NETCDF: [c_int; 3] = [307, 32001, 32015];
-const STANDARD: [c_int; 4] = [32004, 32008, 32013, 32026];
 
 impl Host {
     /// Runs `work` without HDF5's automatic error messages, as `H5E_BEGIN_TRY` does. `None` if they cannot be stopped.
@@ -53,22 +50,14 @@ impl Host {
         Some(result)
     }
 
-    /// What this HDF5 can read, as far as filters decide it. Asked once: it loads filters that are found as plugins.
-    pub(crate) fn reader(&self) -> Reader {
-        *self.reader.get_or_init(|| {
-            if !self.has_all(&NETCDF) {
-                Reader::Core
-            } else if !self.has_all(&STANDARD) {
-                Reader::NetCdf
-            } else {
-                Reader::Standard
-            }
+    /// Those of the filters which Knarr may choose that this HDF5 has. Asked once: it loads filters that are found as
+    /// plugins.
+    pub(crate) fn filters(&self) -> FilterSet {
+        *self.filters.get_or_init(|| {
+            let (Some(run), Some(available)) = (run::run(), self.filter_available) else { return FilterSet::default() };
+            // SAFETY: any number may be asked about.
+            let has = |&id: &u32| c_int::try_from(id).is_ok_and(|id| unsafe { available(id) } > 0);
+            self.quietly(|_| run.rules().filters.ids().filter(has).collect()).unwrap_or_default()
         })
-    }
-
-    fn has_all(&self, filters: &[c_int]) -> bool {
-        let Some(available) = self.filter_available else { return false };
-        // SAFETY: any number may be asked about.
-        self.quietly(|_| filters.iter().all(|&id| unsafe { available(id) } > 0)) == Some(true)
     }
 }

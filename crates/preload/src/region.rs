@@ -1,4 +1,6 @@
-//! Regions of a dataset that HDF5 itself is to encode, where Knarr would otherwise store a chunk as skipping filters.
+//! Regions of a dataset that HDF5 itself is to encode or decode.
+//!
+//! That is so for chunks which Knarr would otherwise store as skipping filters.
 //!
 //! HDF5 remembers the chunk that it looked up last. `H5Dwrite_chunk` renews what it remembers with the filter mask that
 //! the chunk had *before*, and keeps the old mask in the file, too, if chunk and predecessor have the same size (1.14
@@ -7,7 +9,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::null;
 
-use crate::host::{Hid, Host};
+use crate::host::{Herr, Hid, Host};
 use crate::lists::{Close, Owned};
 
 /// `H5S_SELECT_SET`.
@@ -33,6 +35,27 @@ impl Region<'_> {
     /// # Safety
     /// `values` are as many elements of the dataset's type as `shape` says.
     pub(crate) unsafe fn write(&self, host: &Host, dataset: Hid, values: *const c_void) -> Option<()> {
+        let write = host.write?;
+        self.transfer(host, dataset, |datatype, memory, space| {
+            // SAFETY: the caller's promise: what is selected in memory lies within the values.
+            unsafe { write(dataset, datatype, memory, space, DEFAULT_LIST, values) }
+        })
+    }
+
+    /// Reads it, and leaves what `values` hold beside it. `None` if HDF5 did not. To be called quietly.
+    ///
+    /// # Safety
+    /// There is room for as many elements of the dataset's type as `shape` says.
+    pub(crate) unsafe fn read(&self, host: &Host, dataset: Hid, values: *mut c_void) -> Option<()> {
+        let read = host.read?;
+        self.transfer(host, dataset, |datatype, memory, space| {
+            // SAFETY: the caller's promise: what is selected in memory lies within the room.
+            unsafe { read(dataset, datatype, memory, space, DEFAULT_LIST, values) }
+        })
+    }
+
+    /// Makes `call` with the dataset's type, and the region in memory and in the dataset.
+    fn transfer(&self, host: &Host, dataset: Hid, call: impl FnOnce(Hid, Hid, Hid) -> Herr) -> Option<()> {
         let rank = self.start.len();
         if [self.count, self.shape, self.place].iter().any(|axes| axes.len() != rank) {
             return None;
@@ -54,8 +77,6 @@ impl Region<'_> {
                 return None;
             }
         }
-        // SAFETY: the caller's promise: what is selected in memory lies within the values.
-        let done = unsafe { host.write?(dataset, datatype.id, memory.id, space.id, DEFAULT_LIST, values) };
-        (done >= 0).then_some(())
+        (call(datatype.id, memory.id, space.id) >= 0).then_some(())
     }
 }

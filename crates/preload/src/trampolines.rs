@@ -37,6 +37,12 @@ trampoline!(H5Fopen, hooks::file_open, "rcx", "x3");
 trampoline!(H5Fcreate, hooks::file_create, "r8", "x4");
 trampoline!(H5Dcreate1, hooks::create_1, "r9", "x5");
 trampoline!(H5Dcreate_anon, hooks::create_unnamed, "r9", "x5");
+trampoline!(H5Dget_create_plist, hooks::creation_list, "rsi", "x1");
+trampoline!(H5Dread_chunk, hooks::read_chunk, "r9", "x5");
+trampoline!(H5Dread_chunk1, hooks::read_chunk_1, "r9", "x5");
+trampoline!(H5Dget_chunk_storage_size, hooks::chunk_size, "rcx", "x3");
+trampoline!(H5Dget_chunk_info_by_coord, hooks::chunk_state, "r9", "x5");
+trampoline!(H5Dchunk_iter, hooks::each_chunk, "r8", "x4");
 
 /// The same for six arguments, which take all registers on x86-64: the caller's address goes over the stack.
 macro_rules! trampoline_of_six {
@@ -65,27 +71,35 @@ macro_rules! trampoline_of_six {
 
 trampoline_of_six!(H5Dwrite, hooks::write);
 trampoline_of_six!(H5Dwrite_chunk, hooks::write_chunk);
+trampoline_of_six!(H5Dread_chunk2, hooks::read_chunk_2);
 
-// Its seventh argument, and so the caller's address as the eighth, go over the stack on x86-64.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-extern "C" fn H5Dcreate2() {
-    #[cfg(target_arch = "x86_64")]
-    core::arch::naked_asm!(
-        ".cfi_startproc",
-        "sub rsp, 8",
-        ".cfi_adjust_cfa_offset 8",
-        "push qword ptr [rsp + 8]",
-        ".cfi_adjust_cfa_offset 8",
-        "push qword ptr [rsp + 24]",
-        ".cfi_adjust_cfa_offset 8",
-        "call {hook}",
-        "add rsp, 24",
-        ".cfi_adjust_cfa_offset -24",
-        "ret",
-        ".cfi_endproc",
-        hook = sym hooks::create_2,
-    );
-    #[cfg(target_arch = "aarch64")]
-    core::arch::naked_asm!("mov x7, x30", "b {hook}", hook = sym hooks::create_2);
+/// The same for seven arguments: the seventh, and so the caller's address as the eighth, go over the stack on x86-64.
+macro_rules! trampoline_of_seven {
+    ($symbol:ident, $hook:path) => {
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        extern "C" fn $symbol() {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "sub rsp, 8",
+                ".cfi_adjust_cfa_offset 8",
+                "push qword ptr [rsp + 8]",
+                ".cfi_adjust_cfa_offset 8",
+                "push qword ptr [rsp + 24]",
+                ".cfi_adjust_cfa_offset 8",
+                "call {hook}",
+                "add rsp, 24",
+                ".cfi_adjust_cfa_offset -24",
+                "ret",
+                ".cfi_endproc",
+                hook = sym $hook,
+            );
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!("mov x7, x30", "b {hook}", hook = sym $hook);
+        }
+    };
 }
+
+trampoline_of_seven!(H5Dcreate2, hooks::create_2);
+trampoline_of_seven!(H5Dget_chunk_info, hooks::chunk_number);

@@ -47,11 +47,11 @@ pub(crate) struct Write {
 
 /// A box of elements in an array.
 #[derive(Clone)]
-struct Selected {
+pub(crate) struct Selected {
     /// Shape of the array.
-    shape: Vec<u64>,
-    start: Vec<u64>,
-    count: Vec<u64>,
+    pub(crate) shape: Vec<u64>,
+    pub(crate) start: Vec<u64>,
+    pub(crate) count: Vec<u64>,
 }
 
 impl Write {
@@ -71,7 +71,7 @@ impl Write {
         if bytes < LEAST_BYTES {
             return None;
         }
-        let filters = given::of(host, self.dataset)?;
+        let filters = given::of(host, self.dataset)?.filters;
         if selected.shape != all.shape || !self.is_usual(host)? {
             return None;
         }
@@ -214,13 +214,13 @@ unsafe extern "C" fn put_chunk(
 }
 
 /// All elements of a dataspace.
-fn whole(host: &Host, space: Hid) -> Option<Selected> {
+pub(crate) fn whole(host: &Host, space: Hid) -> Option<Selected> {
     let (shape, _) = extents(host, space).ok()?;
     Some(Selected { start: vec![0; shape.len()], count: shape.clone(), shape })
 }
 
 /// The elements that are selected in a dataspace, if they are a box.
-fn select(host: &Host, space: Hid) -> Option<Selected> {
+pub(crate) fn select(host: &Host, space: Hid) -> Option<Selected> {
     let Selected { shape, mut start, mut count } = whole(host, space)?;
     // SAFETY: the dataspace is the program's own, here and below.
     let kind = unsafe { host.selection_kind?(space) };
@@ -244,7 +244,7 @@ fn select(host: &Host, space: Hid) -> Option<Selected> {
 }
 
 /// The pipeline in a creation list.
-fn filters(host: &Host, list: Hid) -> Option<Vec<Hdf5Filter>> {
+pub(crate) fn filters(host: &Host, list: Hid) -> Option<Vec<Hdf5Filter>> {
     // SAFETY: the list is open, here and below.
     let count = usize::try_from(unsafe { host.filter_count?(list) }).ok().filter(|&count| count <= MOST_FILTERS)?;
     let get = host.filter?;
@@ -266,7 +266,7 @@ fn filters(host: &Host, list: Hid) -> Option<Vec<Hdf5Filter>> {
 }
 
 /// Bytes of the element that HDF5 fills chunks with.
-fn fill_value(host: &Host, list: Hid, datatype: Hid, size: usize) -> Option<Vec<u8>> {
+pub(crate) fn fill_value(host: &Host, list: Hid, datatype: Hid, size: usize) -> Option<Vec<u8>> {
     let mut value = vec![0u8; size];
     let mut status: c_int = 0;
     // SAFETY: the list is open and `status` a valid place for the result.

@@ -171,7 +171,12 @@ fn knarr(codecs: &CodecList) -> Reader {
             Some((id, if is_plugin { State::Plugin(None) } else { State::BuiltIn }))
         })
         // What the HDF5 library inside Knarr reads although no codec here does.
-        .chain([5, 6].into_iter().map(|id| (id, State::BuiltIn)))
+        .chain(
+            REGISTERED
+                .iter()
+                .filter(|filter| built_in(filter.provider, false))
+                .map(|filter| (filter.id, State::BuiltIn)),
+        )
         .collect();
     Reader {
         kind: ReaderKind::Knarr,

@@ -292,9 +292,11 @@ impl Watches {
 /// True if the message is of a restart file, so that no other route has to do with it.
 pub(super) fn is_of_restart_file(config: &Config, message: &Message) -> bool {
     match &message.event {
-        Event::Opened { path, .. } | Event::Created { path, .. } | Event::Closed { path, .. } => {
-            config.rule_for(path).is_some_and(|rule| rule.route == Route::Checkpoint)
-        }
+        Event::Opened { path, .. }
+        | Event::Created { path, .. }
+        | Event::Across { path, .. }
+        | Event::InParts { path }
+        | Event::Closed { path, .. } => config.rule_for(path).is_some_and(|rule| rule.route == Route::Checkpoint),
         Event::Calls | Event::Started | Event::Exiting => false,
     }
 }

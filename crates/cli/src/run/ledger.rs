@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use knarr_core::capture::{Event, Given, Message};
-use knarr_core::codec::Reader;
+use knarr_core::codec::FilterSet;
 
 use super::processes::Processes;
 
@@ -13,8 +13,8 @@ use super::processes::Processes;
 struct Entry {
     /// Processes that have it open, and how.
     writers: BTreeMap<u32, Writer>,
-    /// What the program's HDF5 can read.
-    reader: Option<Reader>,
+    /// Filters that the program's HDF5 has.
+    filters: Option<FilterSet>,
     /// Its device and inode when it was last closed.
     identity: Option<(u64, u64)>,
     state: State,
@@ -27,6 +27,8 @@ struct Entry {
     usual: BTreeMap<String, u64>,
     /// Datasets left as the program wanted them, by the reason.
     left: BTreeMap<String, u64>,
+    /// Datasets that are written in thin slices across their chunks, with chunks that would suit.
+    across: BTreeMap<String, Vec<u64>>,
 }
 
 /// How a process has a file open.
@@ -49,6 +51,8 @@ enum State {
     Done,
     /// A process ended, or was replaced, while the file was open.
     Lost,
+    /// HDF5 keeps it in several files.
+    InParts,
 }
 
 /// A file to pack.
@@ -56,8 +60,8 @@ enum State {
 pub(super) struct Due {
     /// The name it was opened by.
     pub(super) path: PathBuf,
-    /// What the program's HDF5 can read, if that is known.
-    pub(super) reader: Option<Reader>,
+    /// Filters that the program's HDF5 has, if they are known.
+    pub(super) filters: Option<FilterSet>,
     /// Its device and inode, if they are known.
     pub(super) identity: Option<(u64, u64)>,
 }
@@ -104,7 +108,7 @@ impl Ledger {
                 let entry = self.files.entry(path.clone()).or_default();
                 let useless = entry.state == State::Packing;
                 if created && entry.writers.is_empty() {
-                    *entry = Entry { reopened: entry.reopened || entry.reader.is_some(), ..Entry::default() };
+                    *entry = Entry { reopened: entry.reopened || entry.filters.is_some(), ..Entry::default() };
                 } else {
                     entry.reopened |= entry.writers.is_empty();
                     if entry.state != State::Lost {
@@ -126,10 +130,14 @@ impl Ledger {
                     Given::Nothing(why) => *entry.left.entry(why).or_default() += 1,
                 }
             }
-            Event::Closed { path, still_open, reader, identity } => {
+            Event::InParts { path } => self.files.entry(path).or_default().state = State::InParts,
+            Event::Across { path, variable, chunk } => {
+                self.files.get_mut(&path)?.across.insert(variable, chunk);
+            }
+            Event::Closed { path, still_open, filters, identity } => {
                 let entry = self.files.get_mut(&path)?;
-                // The least able of the processes that write it decides.
-                entry.reader = Some(entry.reader.map_or(reader, |other| other.min(reader)));
+                // All processes that write it must be able to read it.
+                entry.filters = Some(entry.filters.map_or(filters, |others| others.and(filters)));
                 entry.identity = identity.or(entry.identity);
                 if let Some(writer) = entry.writers.get_mut(&process) {
                     writer.opens = writer.opens.saturating_sub(1);
@@ -162,14 +170,14 @@ impl Ledger {
         }
     }
 
-    /// The next file to pack, which counts as handed out, with what its program can read and its identity. A file that the program opens
+    /// The next file to pack, which counts as handed out, with the filters of its program's HDF5 and its identity. A file that the program opens
     /// again and again is packed once, when the program has `ended`.
     pub(super) fn next(&mut self, ended: bool) -> Option<Due> {
         let (path, entry) = self.files.iter_mut().find(|(_, entry)| {
             entry.state == State::Written && entry.writers.is_empty() && (ended || !entry.reopened)
         })?;
         entry.state = State::Packing;
-        Some(Due { path: path.clone(), reader: entry.reader, identity: entry.identity })
+        Some(Due { path: path.clone(), filters: entry.filters, identity: entry.identity })
     }
 
     /// In words, what became of the datasets of a file that is compressed as it is written.
@@ -184,6 +192,15 @@ impl Ledger {
         }
         for (why, count) in &entry.left {
             text.push_str(&format!("; {} not: {why}", counted(*count)));
+        }
+        if let Some((name, chunk)) = entry.across.first_key_value() {
+            let (name, chunk) = (name.trim_start_matches('/'), chunk.iter().map(u64::to_string).collect::<Vec<_>>());
+            text.push_str(&format!(
+                "; {} slowly, in thin slices across the chunks: set variables.\"{name}\".chunks = \"{}\", or when = \
+                 \"close\"",
+                counted(entry.across.len() as u64),
+                chunk.join("x")
+            ));
         }
         text
     }
@@ -223,6 +240,7 @@ impl Ledger {
         self.files.iter().filter_map(|(path, entry)| {
             let why = match (entry.state, entry.writers.keys().next()) {
                 (State::Lost, _) => "its process ended while the file was open".to_owned(),
+                (State::InParts, _) => "HDF5 keeps it in several files".to_owned(),
                 (_, Some(process)) => format!("still open for writing in process {process}"),
                 _ => return None,
             };
@@ -238,6 +256,7 @@ fn counted(datasets: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use knarr_core::codec::Reader;
 
     /// Process numbers below 100 run; those below 10 have every file open.
     struct Fake;
@@ -258,7 +277,12 @@ mod tests {
     fn closed(process: u32, still_open: bool) -> Message {
         Message {
             process,
-            event: Event::Closed { path: "/a.nc".into(), still_open, reader: Reader::NetCdf, identity: None },
+            event: Event::Closed {
+                path: "/a.nc".into(),
+                still_open,
+                filters: FilterSet::of(Reader::NetCdf),
+                identity: None,
+            },
         }
     }
 
@@ -274,12 +298,28 @@ mod tests {
     #[test]
     fn a_closed_file_is_handed_out_once() {
         let mut ledger = ledger([opened(1, true), closed(1, false)]);
-        let due = Due { path: "/a.nc".into(), reader: Some(Reader::NetCdf), identity: None };
+        let due = Due { path: "/a.nc".into(), filters: Some(FilterSet::of(Reader::NetCdf)), identity: None };
         assert_eq!(ledger.next(false), Some(due));
         assert_eq!(ledger.next(true), None);
         ledger.done(Path::new("/a.nc"));
         assert_eq!(ledger.next(true), None);
         assert_eq!(ledger.left().count(), 0);
+    }
+
+    #[test]
+    fn filters_are_those_that_all_writers_have() {
+        let closed = |process, ids: &[u32]| Message {
+            process,
+            event: Event::Closed {
+                path: "/a.nc".into(),
+                still_open: false,
+                filters: ids.iter().copied().collect(),
+                identity: None,
+            },
+        };
+        let mut ledger =
+            ledger([opened(1, true), opened(2, true), closed(1, &[1, 2, 32015]), closed(2, &[1, 32004, 32015])]);
+        assert_eq!(ledger.next(false).unwrap().filters, Some(FilterSet::from_iter([1, 32015])));
     }
 
     #[test]
@@ -333,6 +373,20 @@ mod tests {
             ledger([opened(1, true)].into_iter().chain(all.map(created))).datasets(path),
             "3 datasets compressed as written, 2 with Knarr's filter, whose plugin readers need; 1 dataset with the \
              usual chain instead: x; 1 dataset not: y"
+        );
+    }
+
+    #[test]
+    fn datasets_that_are_written_across_their_chunks_are_told() {
+        let across = |name: &str| Message {
+            process: 1,
+            event: Event::Across { path: "/a.nc".into(), variable: name.to_owned(), chunk: vec![3000, 43] },
+        };
+        let told = ledger([opened(1, true), across("/g/T"), across("/g/T")]).datasets(Path::new("/a.nc"));
+        assert_eq!(
+            told,
+            "0 datasets compressed as written; 1 dataset slowly, in thin slices across the chunks: set \
+             variables.\"g/T\".chunks = \"3000x43\", or when = \"close\""
         );
     }
 

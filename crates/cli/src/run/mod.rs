@@ -96,7 +96,8 @@ fn prepare(arguments: &Run) -> Result<Begun> {
         rule.pattern = rule.pattern.below(&here);
     }
     let library = crate::hdf5_filter::plugin();
-    let snapshot = Snapshot { config, prescriptions, library, threads: engine.jobs };
+    let filters = written::filters(&engine.codecs);
+    let snapshot = Snapshot { config, prescriptions, library, filters, threads: engine.jobs };
     if snapshot.library.is_none() && snapshot.uses_own_filter() {
         return Err(Error::new(
             ErrorKind::NotFound,
@@ -391,7 +392,7 @@ impl<'a> Work<'a> {
             return;
         }
         let ended = self.ended.is_some();
-        let Some(Due { path, reader, identity }) = self.ledger.next(ended) else { return };
+        let Some(Due { path, filters, identity }) = self.ledger.next(ended) else { return };
         let cancel = Arc::new(AtomicBool::new(false));
         let mut engine = self.begun.engine.clone();
         engine.cancel = Arc::clone(&cancel);
@@ -411,7 +412,7 @@ impl<'a> Work<'a> {
             learn,
             path: path.clone(),
             identity,
-            reader,
+            filters,
             engine,
             snapshot: self.begun.snapshot.clone(),
             options: self.options.clone(),

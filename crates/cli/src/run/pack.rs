@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use knarr_core::capture::{Prescription, Snapshot};
-use knarr_core::codec::Reader;
+use knarr_core::codec::{FilterSet, Reader};
 use knarr_core::config::When;
 use knarr_core::engine::{Engine, Silent};
 use knarr_core::error::{Error, Result};
@@ -30,8 +30,8 @@ pub(super) struct Job {
     pub(super) path: PathBuf,
     /// Device and inode, if they are known: the program may rename what it has closed.
     pub(super) identity: Option<(u64, u64)>,
-    /// What the program's HDF5 can read, if that is known.
-    pub(super) reader: Option<Reader>,
+    /// Filters that the program's HDF5 has, if they are known.
+    pub(super) filters: Option<FilterSet>,
     pub(super) engine: Engine,
     pub(super) snapshot: Snapshot,
     pub(super) options: RepackOptions,
@@ -91,11 +91,11 @@ impl Job {
         if let Some(process) = writer(Identity::of(&before)) {
             return Ok(Outcome::Changed(format!("open for writing in process {process}")));
         }
-        let Some((settings, limit)) = self.settings(&self.path)? else {
+        let Some(settings) = self.settings(&self.path)? else {
             return Ok(Outcome::Left("no rule matches it any more".to_owned()));
         };
         let packed = Beside::new(&self.path, &before, &self.scratch);
-        let repacked = pack(&self.engine, &self.path, &packed.0, limit, &settings, &self.options, &Silent)?;
+        let repacked = pack(&self.engine, &self.path, &packed.0, &settings, &self.options, &Silent)?;
         if repacked.output_bytes >= before.len() {
             return Ok(Outcome::Left("packing would not make it smaller".to_owned()));
         }
@@ -114,12 +114,12 @@ impl Job {
 
     /// The chains that would have suited the file, for the next ones of its rule.
     fn learn(&self, rule: usize) -> Result<Vec<Prescription>> {
-        let Some((settings, limit)) = self.settings(&self.path)? else { return Ok(Vec::new()) };
+        let Some(settings) = self.settings(&self.path)? else { return Ok(Vec::new()) };
         if settings.portable == Reader::Knarr {
             // The filter chooses by itself.
             return Ok(Vec::new());
         }
-        let found = pipelines(&self.engine, &self.path, limit, &settings, &Silent)?;
+        let found = pipelines(&self.engine, &self.path, &settings, &Silent)?;
         let learnt = found.into_iter().map(|Pipeline { path, dtype, chain, filters }| Prescription {
             rule,
             variable: path,
@@ -131,12 +131,13 @@ impl Job {
         Ok(learnt.collect())
     }
 
-    /// Settings of the rule for `path`, and the most demanding reader if the rule names none: the program may want to
-    /// read what it wrote.
-    fn settings(&self, path: &Path) -> Result<Option<(Settings, Option<Reader>)>> {
+    /// Settings of the rule for `path`. If the rule names no readers, the program is one: it may want to read what it
+    /// wrote, and its HDF5 said which filters it has.
+    fn settings(&self, path: &Path) -> Result<Option<Settings>> {
         let Some((_, rule)) = self.snapshot.rule_for(path) else { return Ok(None) };
-        let limit = if rule.portable.is_some() { None } else { Some(self.reader.unwrap_or(Reader::Core)) };
-        Ok(Some((rule.settings()?, limit)))
+        let known = self.filters.unwrap_or_else(|| FilterSet::of(Reader::Core));
+        let filters = rule.portable.is_none().then_some(known);
+        Ok(Some(Settings { filters, ..rule.settings()? }))
     }
 
     /// Exchanges the original and the packed file. Returns the name they had: the program may have renamed its file.

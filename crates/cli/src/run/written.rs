@@ -8,7 +8,7 @@ use knarr_core::array::{ArraySpec, DType};
 use knarr_core::capture::Prescription;
 use knarr_core::chain::{Chain, ChainSpec};
 use knarr_core::client_data::{ClientData, Wishes};
-use knarr_core::codec::{CodecList, Loss, Reader};
+use knarr_core::codec::{CodecList, FilterSet, Loss, REGISTERED, Reader};
 use knarr_core::config::{Config, FileRule, Route, When};
 use knarr_core::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,11 @@ pub(super) fn asked(config: &Config, codecs: &CodecList) -> Result<Vec<Prescript
         }
     }
     Ok(asked)
+}
+
+/// The filters that may be chosen here: programs are asked which of them they have.
+pub(super) fn filters(codecs: &CodecList) -> FilterSet {
+    REGISTERED.iter().map(|filter| filter.id).filter(|&id| codecs.for_hdf5(id).next().is_some()).collect()
 }
 
 /// Adds what one rule asks for.

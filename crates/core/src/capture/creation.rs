@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::Snapshot;
+use super::chunks::{both_ways, met, most_met, suited};
 use crate::array::DType;
 use crate::client_data::{ClientData, Wishes};
 use crate::codec::{FilterId, Hdf5Filter, KNARR_FILTER, Reader};
 use crate::coordinates::Coordinates;
 use crate::model::{Layout, Variable};
-use crate::settings::{Settings, chunk_shape, glob_matches};
+use crate::settings::{ChunkRule, Settings, chunk_shape, glob_matches};
 
 /// Filters for the variables of a rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,11 +67,18 @@ const DEFLATE: FilterId = 1;
 
 impl Snapshot {
     /// What `variable` gets, which a program creates in a file of the rule with this number. A path that ends in a slash
-    /// is that of a group: the dataset has no name yet.
+    /// is that of a group: the dataset has no name yet. Its chunk cache may take `cache` bytes for writes that do not
+    /// follow the storage order, and `across` is the shape of such writes to an earlier dataset of its kind.
     ///
     /// # Errors
     /// In words, why it is left as the program wants it.
-    pub fn change(&self, rule: usize, variable: &Variable) -> Result<Change, String> {
+    pub fn change(
+        &self,
+        rule: usize,
+        variable: &Variable,
+        cache: u64,
+        across: Option<&[u64]>,
+    ) -> Result<Change, String> {
         let settings = self
             .config
             .file
@@ -81,14 +89,25 @@ impl Snapshot {
             return Err("it gets its name only later, and the rule is for names".to_owned());
         }
         let prescription = self.prescription(rule, variable);
+        let size = variable.dtype.size() as u64;
+        let cache = cache.min(LARGEST_CACHE);
         let chunk = match &variable.layout {
+            Layout::Chunked(_) if across.is_some() => {
+                return Err("one like it was written in thin slices across its chunks".to_owned());
+            }
             Layout::Chunked(_) => None,
             Layout::Contiguous if variable.raw_bytes() < WORTH_CHUNKING => {
                 return Err(format!("under {} KiB", WORTH_CHUNKING >> 10));
             }
             Layout::Contiguous => {
                 let asked = settings.chunks_of(variable);
-                Some(chunk_shape(&asked, variable).map_err(|error| error.to_string())?)
+                let better = match (&asked, across) {
+                    (ChunkRule::Auto, Some(count)) => Some(suited(count, &variable.shape, size)),
+                    (ChunkRule::Auto, None) => both_ways(&variable.shape, size, cache),
+                    _ => None,
+                };
+                let usual = || chunk_shape(&asked, variable).map_err(|error| error.to_string());
+                Some(better.map_or_else(usual, Ok)?)
             }
             Layout::Compact => return Err("compact".to_owned()),
             Layout::Null => return Err("without values".to_owned()),
@@ -104,13 +123,18 @@ impl Snapshot {
         if filters.is_empty() {
             return Err("its chain is raw".to_owned());
         }
-        let size = variable.dtype.size() as u64;
         let chunks = match (&chunk, &variable.layout) {
             (Some(chunk), _) | (None, Layout::Chunked(chunk)) => chunk.as_slice(),
             _ => &[],
         };
         let asked = prescription.is_some_and(|known| known.asked);
-        Ok(Change { cache_bytes: band(chunks, &variable.shape, size), chunk, filters, asked })
+        let widest = most_met(chunks, &variable.shape, size);
+        let band = band(chunks, &variable.shape, size);
+        let cache_bytes = if chunk.is_some() && widest <= cache { band.max(widest) } else { band };
+        let cache_bytes = across.map_or(cache_bytes, |count| {
+            cache_bytes.max(met(&vec![0; count.len()], count, chunks, size).min(LARGEST_CACHE))
+        });
+        Ok(Change { cache_bytes, chunk, filters, asked })
     }
 
     /// The prescription for a variable: of those that match, one that names it, else the last.
@@ -175,6 +199,13 @@ mod tests {
         Snapshot { prescriptions, ..Snapshot::new(Config::parse(text).unwrap()) }
     }
 
+    impl Snapshot {
+        /// For a program of which nothing is known.
+        fn change_of(&self, rule: usize, variable: &Variable) -> Result<Change, String> {
+            self.change(rule, variable, 0, None)
+        }
+    }
+
     fn prescription(variable: &str, dtype: DType, filters: &[FilterId], asked: bool) -> Prescription {
         let filters = filters.iter().map(|&id| Hdf5Filter { id, optional: false, cd_values: Vec::new() }).collect();
         Prescription { rule: 0, variable: variable.to_owned(), dtype, chain: String::new(), filters, asked }
@@ -182,29 +213,30 @@ mod tests {
 
     #[test]
     fn unknown_data_get_the_usual_chain_and_chunks_of_whole_steps() {
-        let found = snapshot(vec![]).change(0, &variable("/T", DType::F32, &[1000, 180, 360], Layout::Contiguous));
+        let found = snapshot(vec![]).change_of(0, &variable("/T", DType::F32, &[1000, 180, 360], Layout::Contiguous));
         let found = found.unwrap();
         assert_eq!(found.chunk, Some(vec![4, 180, 360]));
         assert_eq!(found.filters.iter().map(|filter| filter.id).collect::<Vec<_>>(), [SHUFFLE, DEFLATE]);
         assert_eq!(found.cache_bytes, 4 * 180 * 360 * 4);
-        let bytes = snapshot(vec![]).change(0, &variable("/b", DType::U8, &[100_000], Layout::Chunked(vec![100])));
+        let bytes = snapshot(vec![]).change_of(0, &variable("/b", DType::U8, &[100_000], Layout::Chunked(vec![100])));
         assert_eq!(bytes.unwrap(), Change { chunk: None, filters: usual(DType::U8), cache_bytes: 100, asked: false });
-        let asked = snapshot(vec![]).change(0, &variable("/C", DType::F64, &[100, 100], Layout::Contiguous)).unwrap();
+        let asked =
+            snapshot(vec![]).change_of(0, &variable("/C", DType::F64, &[100, 100], Layout::Contiguous)).unwrap();
         assert_eq!((asked.chunk, asked.cache_bytes), (Some(vec![2, 50]), 2 * 100 * 8));
     }
 
     #[test]
     fn what_cannot_or_need_not_be_filtered_is_left() {
-        let of = |shape: &[u64], layout| snapshot(vec![]).change(0, &variable("/T", DType::F32, shape, layout));
+        let of = |shape: &[u64], layout| snapshot(vec![]).change_of(0, &variable("/T", DType::F32, shape, layout));
         assert!(of(&[1000], Layout::Contiguous).is_err());
         for layout in [Layout::Compact, Layout::Null, Layout::Elsewhere] {
             assert!(of(&[100_000], layout).is_err());
         }
         let unnamed = variable("/", DType::F32, &[100_000], Layout::Contiguous);
-        assert!(snapshot(vec![]).change(0, &unnamed).is_err(), "the rule names C");
+        assert!(snapshot(vec![]).change_of(0, &unnamed).is_err(), "the rule names C");
         let raw = snapshot(vec![prescription("T", DType::F32, &[], true)]);
-        assert!(raw.change(0, &variable("/T", DType::F32, &[100_000], Layout::Contiguous)).is_err());
-        assert!(raw.change(1, &variable("/U", DType::F32, &[100_000], Layout::Contiguous)).is_err());
+        assert!(raw.change_of(0, &variable("/T", DType::F32, &[100_000], Layout::Contiguous)).is_err());
+        assert!(raw.change_of(1, &variable("/U", DType::F32, &[100_000], Layout::Contiguous)).is_err());
     }
 
     #[test]
@@ -220,7 +252,7 @@ mod tests {
             ..Snapshot::new(Config::parse(text).unwrap())
         };
         let of =
-            |name: &str, dtype, shape: &[u64]| snapshot.change(0, &variable(name, dtype, shape, Layout::Contiguous));
+            |name: &str, dtype, shape: &[u64]| snapshot.change_of(0, &variable(name, dtype, shape, Layout::Contiguous));
         let wishes = |name, dtype, shape: &[u64]| {
             let change = of(name, dtype, shape).unwrap();
             assert!(change.has_own_filter());
@@ -243,7 +275,7 @@ mod tests {
             prescription("/T", DType::F32, &[307], true),
         ]);
         let of =
-            |name, dtype, shape: &[u64]| known.change(0, &variable(name, dtype, shape, Layout::Contiguous)).unwrap();
+            |name, dtype, shape: &[u64]| known.change_of(0, &variable(name, dtype, shape, Layout::Contiguous)).unwrap();
         let found = of("/T", DType::F32, &[500, 500]);
         assert_eq!(found.filters[0].id, 307);
         assert!(found.usual(DType::F32).is_none(), "the user wants no other");
@@ -251,5 +283,19 @@ mod tests {
         assert_eq!(found.filters[0].id, 32015);
         assert_eq!(found.usual(DType::F32).unwrap().filters, usual(DType::F32));
         assert_eq!(of("/U", DType::F64, &[500, 500]).filters[0].id, SHUFFLE);
+    }
+
+    #[test]
+    fn a_matrix_gets_chunks_for_rows_and_columns_and_one_that_was_written_across_those_that_suit() {
+        let matrix = |layout| variable("/M", DType::F64, &[3000, 3000], layout);
+        let of = |layout, cache, across: Option<&[u64]>| snapshot(vec![]).change(0, &matrix(layout), cache, across);
+        let plain = of(Layout::Contiguous, 0, None).unwrap();
+        assert_eq!((plain.chunk, plain.cache_bytes), (Some(vec![43, 3000]), 43 * 3000 * 8));
+        let both = of(Layout::Contiguous, 1 << 30, None).unwrap();
+        assert_eq!((both.chunk, both.cache_bytes), (Some(vec![334, 334]), 9 * 334 * 334 * 8));
+        let seen = of(Layout::Contiguous, 0, Some(&[3000, 1])).unwrap();
+        assert_eq!(seen.chunk, Some(vec![3000, 43]));
+        let own = of(Layout::Chunked(vec![43, 3000]), 0, Some(&[3000, 1]));
+        assert!(own.unwrap_err().contains("across its chunks"), "the program's own chunks stay");
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::codec::Reader;
+use crate::codec::FilterSet;
 
 /// One datagram, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +39,22 @@ pub enum Event {
         /// What it got.
         given: Given,
     },
+    /// Such a dataset is written in thin slices across its chunks, which is slow.
+    Across {
+        /// The file.
+        #[serde(with = "path_bytes")]
+        path: PathBuf,
+        /// Path of the dataset in it.
+        variable: String,
+        /// Chunks that would suit.
+        chunk: Vec<u64>,
+    },
+    /// A file was closed that a rule wants compressed, and that HDF5 keeps in several files.
+    InParts {
+        /// The name by which the program knows it.
+        #[serde(with = "path_bytes")]
+        path: PathBuf,
+    },
     /// Such a file was closed.
     Closed {
         /// The file.
@@ -46,8 +62,8 @@ pub enum Event {
         path: PathBuf,
         /// The process still holds it open: HDF5 waits for the file's objects to be closed.
         still_open: bool,
-        /// What the program's own HDF5 can read back.
-        reader: Reader,
+        /// Filters that the program's own HDF5 has, of those that it was asked about.
+        filters: FilterSet,
         /// Device and inode of the file, which it keeps if the program renames it at once.
         identity: Option<(u64, u64)>,
     },
@@ -110,7 +126,9 @@ mod tests {
             Event::Started,
             Event::Opened { path: path.clone(), created: true },
             Event::Created { path: path.clone(), given: Given::Usual("a reason".to_owned()) },
-            Event::Closed { path, still_open: true, reader: Reader::NetCdf, identity: Some((1, 2)) },
+            Event::InParts { path: path.clone() },
+            Event::Across { path: path.clone(), variable: "/T".to_owned(), chunk: vec![3000, 43] },
+            Event::Closed { path, still_open: true, filters: FilterSet::from_iter([1, 32015]), identity: Some((1, 2)) },
         ] {
             let message = Message { process: 7, event };
             assert_eq!(Message::from_bytes(&message.to_bytes().unwrap()), Some(message));

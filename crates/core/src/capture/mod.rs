@@ -5,11 +5,13 @@
 //! while it opens a file for writing, and the launcher, exclusively, while it puts a packed file in its place.
 
 mod block;
+mod chunks;
 mod creation;
 mod message;
 mod snapshot;
 
 pub use block::Block;
+pub use chunks::{met, suited};
 pub use creation::{Change, Prescription};
 pub use message::{Event, Given, Message};
 pub use snapshot::Snapshot;

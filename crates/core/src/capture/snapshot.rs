@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::codec::Reader;
+use crate::codec::{FilterSet, Reader};
 use crate::config::{Config, FileRule, Route};
 
 use super::Prescription;
@@ -16,6 +16,8 @@ pub struct Snapshot {
     pub config: Config,
     /// Filters asked for and learnt, for files that are compressed as they are written. Later ones win.
     pub prescriptions: Vec<Prescription>,
+    /// Filters that may be chosen: programs are asked which of them their HDF5 has.
+    pub filters: FilterSet,
     /// The library that holds Knarr's HDF5 filter and its encoders, if it was found.
     pub library: Option<PathBuf>,
     /// Threads that may encode at most, in each process.
@@ -25,7 +27,8 @@ pub struct Snapshot {
 impl Snapshot {
     /// What `config` alone says: nothing learnt, no library, one thread.
     pub fn new(config: Config) -> Self {
-        Self { config, prescriptions: Vec::new(), library: None, threads: 1 }
+        let (prescriptions, filters) = (Vec::new(), FilterSet::default());
+        Self { config, prescriptions, filters, library: None, threads: 1 }
     }
 
     /// True if some file may have chunks that only Knarr's filter reads.

@@ -85,17 +85,9 @@ impl Reader {
         }
     }
 
-    /// What opens a pipeline of these filters.
+    /// What opens a pipeline of these filters. Filters that nobody registered count as those of plugins.
     pub fn of_filters(ids: impl Iterator<Item = FilterId>) -> Self {
-        ids.map(|id| match id {
-            1..=3 => Self::Core,
-            // netCDF-C 4.9 and its wheels bring bzip2, Blosc and zstd.
-            307 | 32001 | 32015 => Self::NetCdf,
-            super::KNARR_FILTER => Self::Knarr,
-            _ => Self::Standard,
-        })
-        .max()
-        .unwrap_or(Self::Core)
+        ids.map(|id| super::registered(id).map_or(Self::Standard, |filter| filter.reader)).max().unwrap_or(Self::Core)
     }
 
     /// What opens an array with these Zarr v3 codecs: those of the specification and zstd every library has, others are

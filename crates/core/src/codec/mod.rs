@@ -40,7 +40,7 @@ pub use forms::{FilterId, Hdf5Filter, Hdf5Form, Reader, ZarrCodec, ZarrKind, zar
 pub use framed::Framed;
 pub use list::CodecList;
 pub use options::{OptionDoc, OptionKind, OptionValue, Options};
-pub use registered::{KNARR_FILTER, Provider, REGISTERED, Registered, filter_name, registered};
+pub use registered::{FilterSet, KNARR_FILTER, Provider, REGISTERED, Registered, filter_name, registered};
 
 use crate::array::{ArraySpec, DType};
 use crate::error::Result;

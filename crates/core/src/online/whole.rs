@@ -7,10 +7,11 @@ use super::line::Line;
 use super::{Dataset, Job, Online, Step, lock};
 use crate::array::ArraySpec;
 use crate::capture::Block;
-use crate::chain::Chain;
+use crate::chain::{Chain, Scratch};
 use crate::client_data::Chunks;
 use crate::codec::{Hdf5Filter, KNARR_FILTER};
 use crate::error::{Error, Result};
+use crate::frame;
 use crate::pipeline::{ChunkEncoder, Container};
 
 /// Chunks that may be under way at once, fewer where they are large. What is learnt of a chunk counts for the choice of
@@ -111,6 +112,20 @@ impl Online {
             }
         }
         Ok(())
+    }
+
+    /// Whether `bytes` are a chunk that the filters of `block` decode. Pipelines without a compressor decode anything of
+    /// the right length.
+    ///
+    /// # Errors
+    /// `Unsupported` for filters that cannot be decoded here; as for [`ArraySpec::checked_len`].
+    pub fn is_encoded(&self, block: &Block, bytes: &[u8]) -> Result<bool> {
+        if block.filters.last().is_some_and(|filter| filter.id == KNARR_FILTER) {
+            return Ok(frame::read(bytes).is_ok());
+        }
+        let chain = Chain::from_hdf5(&self.engine.codecs, &block.filters, &block.spec()?)
+            .ok_or_else(|| Error::unsupported("a filter that cannot be decoded here"))?;
+        Ok(chain.decode(bytes, &mut Scratch::default(), &mut Vec::new()).is_ok())
     }
 
     fn way(&self, block: &Block, spec: &ArraySpec) -> Result<Way> {

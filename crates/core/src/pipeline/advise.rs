@@ -7,7 +7,7 @@ use crate::choose::{
     Target, Trials, candidates, cut, cut_samples, expected_speed, look, middle, predict, reason, run_rounds,
     sample_regions, trial_share,
 };
-use crate::codec::{Loss, Reader};
+use crate::codec::{FilterId, FilterSet, Loss, Reader, filter_name};
 use crate::coordinates::Coordinates;
 use crate::energy::thread_seconds;
 use crate::engine::{Engine, Progress};
@@ -134,7 +134,7 @@ pub fn plan_array(
     let samples = vec![cut(spec, bytes, LARGEST_SAMPLE)];
     let chunk: Vec<u64> = spec.shape.iter().map(|&n| n as u64).collect();
     let (given, raw_bytes) = (Given::Believed, bytes.len() as u64);
-    let job = ChoiceJob { engine, goal, target, bound, settings, given, spec, raw_bytes, chunk };
+    let job = ChoiceJob { engine, goal, target, filters: None, bound, settings, given, spec, raw_bytes, chunk };
     let choice = job.choose(&samples)?;
     Ok(Choice { seconds: thread_seconds() - begin, ..choice })
 }
@@ -197,6 +197,7 @@ impl Planner<'_> {
             engine: self.engine,
             goal: &self.settings.goal,
             target: self.target,
+            filters: self.settings.filters,
             bound,
             settings: &mine,
             given: self.given,
@@ -300,6 +301,8 @@ struct ChoiceJob<'a> {
     engine: &'a Engine,
     goal: &'a crate::goal::Goal,
     target: Target,
+    /// HDF5 filters that the reader has, where that is known.
+    filters: Option<FilterSet>,
     bound: Option<Bound>,
     settings: &'a VariableSettings,
     given: Given,
@@ -332,7 +335,12 @@ impl ChoiceJob<'_> {
         let subject = look(codecs, &cut_samples(samples, looked_at, looked_at / SAMPLES), self.bound.as_ref());
         let chains = match &self.settings.chain {
             Some(forced) => vec![self.checked(forced)?],
-            None => candidates(codecs, self.spec, self.target, self.bound.as_ref()),
+            None => candidates(codecs, self.spec, self.target, self.bound.as_ref())
+                .into_iter()
+                .filter(|spec| {
+                    Chain::prepare(codecs, spec, self.spec).is_ok_and(|chain| self.lacking(&chain).is_none())
+                })
+                .collect(),
         };
         let mut outlook = self.engine.predictor.outlook(&chains, &subject);
         let features = subject.features;
@@ -348,6 +356,14 @@ impl ChoiceJob<'_> {
             run_rounds(trials, predicted, &mut outlook.beliefs, samples)
         };
         let Some(best) = ranked.first().cloned() else {
+            if self.filters.is_some() {
+                return Ok(self.raw(
+                    features,
+                    ranked,
+                    sample_bytes,
+                    "the reader has no filter that compresses: stored",
+                ));
+            }
             return Err(Error::unsupported(format!("no chain serves type {} here", self.spec.dtype))
                 .mend("force one with --chain, or allow more with --portable"));
         };
@@ -405,6 +421,12 @@ impl ChoiceJob<'_> {
         }
     }
 
+    /// A filter of the chain that the reader does not have.
+    fn lacking(&self, chain: &Chain) -> Option<FilterId> {
+        let had = self.filters?;
+        chain.hdf5_pipeline()?.iter().map(|filter| filter.id).find(|&id| !had.has(id))
+    }
+
     /// A chain the user gave: it must serve the type, the target and the promise.
     fn checked(&self, forced: &ChainSpec) -> Result<ChainSpec> {
         let forced = &self.target.chain_asked_for(forced);
@@ -438,6 +460,10 @@ impl ChoiceJob<'_> {
                 Target::Zarr(_) => ("Zarr v3 codecs can hold", "choose another chain"),
             };
             return Err(Error::unsupported(format!("chain '{forced}' is more than {what}")).mend(mend));
+        }
+        if let Some(id) = self.lacking(&chain) {
+            let why = format!("chain '{forced}' needs the filter {} ({id}), which the reader lacks", filter_name(id));
+            return Err(Error::unsupported(why).mend("choose another chain, or let the program find the plugin"));
         }
         Ok(forced.clone())
     }
