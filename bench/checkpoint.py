@@ -6,6 +6,7 @@ gzip -6. A set counts only after `knarr checkpoint restore` gave back the same b
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -78,8 +79,15 @@ def steps_of(case: str) -> list[Path]:
     return sorted(path for path in (CHECKPOINTS / case).iterdir() if path.is_dir())
 
 
-def cases() -> list[str]:
+def kind_of(case: str) -> str:
+    """As in `checkpoint_data.Case`."""
+    return json.loads((CHECKPOINTS / case / "case.json").read_text()).get("kind", "code")
+
+
+def cases(*kinds: str) -> list[str]:
+    """The sets that are there, of all kinds if none is named."""
     found = sorted(path.parent.name for path in CHECKPOINTS.glob("*/case.json"))
+    found = [case for case in found if not kinds or kind_of(case) in kinds]
     if not found:
         raise SystemExit("no restart files: run bench/codes/setup.sh and bench/checkpoint_data.py")
     return found

@@ -2,6 +2,7 @@
 
     bench/codes/setup.sh                                              # once: installs the codes
     bench/.codes-venv/bin/python bench/checkpoint_data.py [CASE...]   # all: about 15 minutes on two cores
+    .venv/bin/python bench/checkpoint_data.py --made          # those that need no code installed: half a minute
 
 A case that is there is kept: it is complete, because it is renamed when done. `case.json` says what its files are,
 and how far they are the code's own.
@@ -19,6 +20,9 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import checkpoint_held_out
+import checkpoint_made
 
 BENCH = Path(__file__).resolve().parent
 CODES = BENCH / "codes"
@@ -43,6 +47,9 @@ class Case:
     """The paper's application whose checkpoints these resemble most, with its best relative improvement."""
     make: Callable[[Path], dict[str, list[Path]]]
     """Runs the code in an empty folder; step to the files of all ranks."""
+    kind: str = "code"
+    """`code`: of an installed code. `made`: of a small simulation of the benchmark. `held out`: also, and nothing that
+    chooses was tuned on it."""
 
 
 def run(folder: Path, *command: object, environment: dict[str, str] | None = None) -> None:
@@ -114,7 +121,7 @@ def implosion(folder: Path) -> dict[str, list[Path]]:
     return by_step(list(folder.glob("*/*.cpu*")), r"(\d+)/implosion")
 
 
-CASES = (
+CODES_CASES = (
     Case(
         "lammps",
         "LAMMPS, Lennard-Jones melt of 630 000 atoms",
@@ -174,6 +181,28 @@ CASES = (
 )
 
 
+def made(name: str, ranks: int, distribution: str, make: Callable[[Path], dict[str, list[Path]]], kind: str) -> Case:
+    files = " ".join((make.__doc__ or "").split())
+    return Case(name, "a simulation of the benchmark", files, ranks, distribution, "no code of the paper", make, kind)
+
+
+CASES = (
+    *CODES_CASES,
+    made("uneven", 13, "segmented: slabs of unequal extent", checkpoint_made.uneven, "made"),
+    made("symmetric", 12, "segmented: slabs of unequal extent", checkpoint_made.symmetric_columns, "made"),
+    made("mirrored", 16, "segmented: 4 by 4 columns", checkpoint_made.mirrored, "made"),
+    made("fortran", 16, "segmented: slabs of unequal extent", checkpoint_made.fortran, "made"),
+    made("lattice", 8, "segmented: slabs", checkpoint_made.lattice, "made"),
+    made("lists", 8, "segmented: in the order of cells", checkpoint_made.lists, "made"),
+    made("particles", 16, "segmented: boxes in space", checkpoint_held_out.particles, "held out"),
+    made("blocks", 10, "blocks dealt out", checkpoint_held_out.blocks, "held out"),
+    made("training", 8, "weights in each, moments dealt out", checkpoint_held_out.training, "held out"),
+    made("text", 9, "segmented: slabs of unequal extent", checkpoint_held_out.text, "held out"),
+    made("spectra", 8, "segmented: slabs", checkpoint_held_out.spectra, "held out"),
+    made("members", 20, "a member of an ensemble each", checkpoint_held_out.members, "held out"),
+)
+
+
 def make(case: Case) -> None:
     target, working = CHECKPOINTS / case.name, CHECKPOINTS / f".{case.name}.making"
     if target.exists():
@@ -201,7 +230,9 @@ def make(case: Case) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", help="names; all if none is given")
-    wanted = parser.parse_args().cases
+    parser.add_argument("--made", action="store_true", help="those that need no code installed")
+    options = parser.parse_args()
+    wanted = [case.name for case in CASES if case.kind != "code"] if options.made else options.cases
     unknown = set(wanted) - {case.name for case in CASES}
     if unknown:
         raise SystemExit(f"no case {', '.join(sorted(unknown))}; there are {', '.join(case.name for case in CASES)}")

@@ -71,7 +71,7 @@ def write_group(folder: Path, least: int) -> tuple[int, int]:
     content that is as hard to compress.
     """
     folder.mkdir()
-    files = [path for case in cases() for step in steps_of(case) for path in files_of(step)]
+    files = [path for case in cases("code") for step in steps_of(case) for path in files_of(step)]
     opaque = [path for path in files if path.read_bytes()[:4] not in SELF_DESCRIBING]
     rounds = itertools.chain([(0, files)], ((flipped, opaque) for flipped in range(1, 256)))
     count = size = 0

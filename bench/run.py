@@ -11,6 +11,7 @@
     run.py lossy
     run.py green   [--repeats N]
     run.py library
+    run.py auto    [--cases uneven,...]
     run.py checkpoint [--repeats N] [--cases lammps,...] [--goal GOAL] [--max-mem 96M]
 
 No timing is asserted here: numbers are for people to judge, with machine, versions and commands.
@@ -30,6 +31,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import checkpoint
+import checkpoint_auto
 import checkpoint_library
 import checkpoint_limits
 import checkpoint_model
@@ -229,8 +231,17 @@ def run_memory(options: argparse.Namespace, facts: dict[str, object]) -> None:
     save("memory", {"max_mem": options.max_mem, **asdict(measurement)}, facts)
 
 
-def run_checkpoint(options: argparse.Namespace, facts: dict[str, object]) -> None:
+def run_auto(options: argparse.Namespace, facts: dict[str, object]) -> None:
     names = options.cases.split(",") if options.cases else checkpoint.cases()
+    rows = checkpoint_auto.measure_auto(names, lambda line: print(line, file=sys.stderr, flush=True))
+    print(header(facts))
+    print(checkpoint_auto.table(rows))
+    if not options.cases:
+        save("auto", [asdict(row) for row in rows], facts)
+
+
+def run_checkpoint(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    names = options.cases.split(",") if options.cases else checkpoint.cases("code")
     goal = ["--goal", options.goal] if options.goal else []
 
     def report(line: str) -> None:
@@ -296,14 +307,19 @@ def main() -> None:
     under.set_defaults(run=run_write)
     idle = kinds.add_parser("overhead", help="knarr run for a program with no file that matches")
     idle.set_defaults(run=run_overhead)
+    alike = kinds.add_parser("auto", help="checkpoint sets: auto against the best of the fixed schemes")
+    alike.add_argument(
+        "--cases", help="names of cases in bench/inputs/checkpoint; all, and the result kept, by default"
+    )
+    alike.set_defaults(run=run_auto)
     nine = kinds.add_parser("checkpoint", help="sets of real codes' restart files: schemes, peers, limits")
     nine.add_argument("--repeats", type=int, default=3)
-    nine.add_argument("--cases", help="names of cases in bench/inputs/checkpoint, all by default")
+    nine.add_argument("--cases", help="names of cases in bench/inputs/checkpoint, those of codes by default")
     nine.add_argument("--goal", help="as of 'knarr checkpoint pack', whose default is the default here")
     nine.add_argument("--max-mem", default="96M", help="memory of the packer of a group ten times that large")
     nine.set_defaults(run=run_checkpoint)
     options = parser.parse_args()
-    if options.run not in (run_checkpoint, run_library, run_write, run_overhead):
+    if options.run not in (run_auto, run_checkpoint, run_library, run_write, run_overhead):
         write_inputs()
     options.run(options, {"machine": machine(), "versions": versions()})
 

@@ -1,9 +1,10 @@
-"""A library that makes Knarr's own processes crash: preloaded, it acts where `knarr worker` opens certain files."""
+"""Makes processes crash that Knarr has for its work: a library that, preloaded, acts where they open certain files."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,15 @@ def library(folder: Path) -> Path:
     built = folder / "crashing.so"
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", folder / "crashing.c", "-o", built, "-ldl"], check=True)
     return built
+
+
+def workers(process: int) -> Iterator[int]:
+    """Processes that `process` has for its work."""
+    for entry in Path("/proc").iterdir():
+        try:
+            parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+        except (OSError, ValueError, IndexError):
+            continue
+        if parent == process and words[1:2] == [b"worker"]:
+            yield int(entry.name)

@@ -99,7 +99,8 @@ def test_the_first_rule_that_matches_wins_and_the_rest_is_untouched(run):
 
 def test_nothing_matches(run):
     ran = run(*script(H5PY), config='[[file]]\npattern = "other*"\n')
-    assert ran.result == {"exit_code": 0, "hdf5_calls_seen": True, "files": []}
+    nothing = {"input_bytes": 0, "output_bytes": 0, "seconds": 0}
+    assert ran.result == {"exit_code": 0, "hdf5_calls_seen": True, "files": [], "totals": nothing}
     assert not is_packed(run.folder / "a.h5")
     assert "no file" in ran.err
 
@@ -142,6 +143,13 @@ def test_a_broken_configuration_stops_before_the_program_starts(run, config, nam
     assert not (run.folder / "started").exists()
     for name in (*names, "the program was not started"):
         assert name in ran.err
+
+
+@pytest.mark.parametrize("variable", ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"])
+def test_a_launcher_for_each_rank_is_refused(run, variable):
+    ran = run("true", ok=False, env={variable: "3"})
+    assert ran.code == 125 and "knarr run -- " in ran.err and f"env -u {variable}" in ran.err
+    assert run("true", env={variable: "1"}).code == 0
 
 
 def test_a_missing_configuration_stops_before_the_program_starts(knarr, tmp_path):

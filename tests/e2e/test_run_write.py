@@ -52,6 +52,26 @@ def test_datasets_of_h5py_get_filters_as_they_are_created(run):
     )
 
 
+def test_what_was_saved_and_what_it_cost_is_told(run):
+    ran = run(
+        *script("""
+        for name in ("a", "b"):
+            with h5py.File(name + ".h5", "w") as file:
+                file.create_dataset("T", data=FIELD)
+        """),
+        config=WRITE,
+    )
+    sizes = {name: (run.folder / name).stat().st_size for name in ("a.h5", "b.h5")}
+    for name, size in sizes.items():
+        file = ran.file(name)
+        assert (file["input_bytes"], file["output_bytes"]) == (FIELD.nbytes, size)
+        assert file["energy"]["source"] == "model" and file["energy"]["seconds"]["encode"] > 0
+    assert ran.result["totals"]["input_bytes"] == 2 * FIELD.nbytes
+    assert ran.result["totals"]["output_bytes"] == sum(sizes.values())
+    table = {line.split()[0]: line for line in ran.err.splitlines() if line.strip()}
+    assert "J (model)" in table["a.h5"] and "1.0 MB" in table["a.h5"] and "2.1 MB" in table["total"]
+
+
 def test_variables_of_netcdf_get_filters(run):
     ran = run(
         *script("""

@@ -123,7 +123,7 @@ fn row(variable: &Variable, element: Option<&ElementType>, chain: String) -> Vec
 /// In words, what opens all of these variables of a file of this format.
 fn needs(format: &str, variables: &[Variable]) -> String {
     if format.starts_with("Zarr") {
-        return crate::report::zarr_reader(format, variables);
+        return crate::report::zarr_reader(format, variables.iter().map(|variable| variable.chain.as_str()));
     }
     let mut names: Vec<String> = Vec::new();
     for filter in variables.iter().flat_map(|variable| &variable.filters) {

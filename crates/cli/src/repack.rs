@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
         }
     }
     if let Some(path) = &arguments.report {
-        crate::report::write(path, &done, &failed, !arguments.no_verify)?;
+        crate::report::write(path, &done, &failed, !arguments.no_verify, doer.worker.as_mut())?;
     }
     Ok(code_of(&failed, jobs.len()))
 }

@@ -6,6 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use knarr_core::array::DType;
+use knarr_core::chain::ChainSpec;
 use knarr_core::choose::Target;
 use knarr_core::codec::{FilterId, Hdf5Filter, Reader};
 use knarr_core::energy::{Counter, Energy, Moved, Phases};
@@ -320,6 +321,42 @@ pub fn pipelines(engine: &Engine, input: &Path, settings: &Settings, progress: &
         }
     }
     Ok(pipelines)
+}
+
+/// What a program saved that compressed its datasets as it wrote them, and what that took it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Encoded {
+    /// Bytes of the values of all datasets.
+    pub raw_bytes: u64,
+    /// What encoding took by the figures of the profile, which nobody measured in the program. Chains that the profile does
+    /// not know are left out.
+    pub energy: Energy,
+}
+
+/// Looks at the HDF5 file `input`, which is not locked, as [`pack`] does not.
+///
+/// # Errors
+/// `Corrupt` if the input is no HDF5 file.
+pub fn encoded(engine: &Engine, input: &Path) -> Result<Encoded> {
+    let source = crate::open::open_hdf5_unlocked(input, &engine.codecs)?;
+    let mut phases = Phases::default();
+    for variable in source.model().variables.iter().filter(|variable| !variable.filters.is_empty()) {
+        let (raw, stored) = (variable.raw_bytes(), variable.stored_bytes.unwrap_or(0));
+        let chain = variable.chain.parse::<ChainSpec>().ok();
+        let known = chain.filter(|chain| chain.0.iter().all(|step| engine.codecs.named(&step.name).is_ok()));
+        if let (Some(chain), 1..) = (known, stored) {
+            let merits = engine.profile.merits(&engine.codecs, &chain, ratio(raw, stored));
+            phases.encode += ratio(raw, 1_000_000) / merits.encode;
+        }
+    }
+    let raw_bytes = source.model().variables.iter().map(Variable::raw_bytes).sum();
+    let moved = Moved { raw: raw_bytes, read: 0, written: size_of(input) };
+    Ok(Encoded { raw_bytes, energy: Energy::of(&phases, moved, &engine.profile.power, None) })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "of sizes, for estimates")]
+fn ratio(a: u64, b: u64) -> f64 {
+    a as f64 / b as f64
 }
 
 fn open_unlocked(engine: &Engine, input: &Path, settings: &Settings) -> Result<(Hdf5Source, OutputFormat, Target)> {

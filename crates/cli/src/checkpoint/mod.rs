@@ -6,6 +6,7 @@ mod inputs;
 pub(crate) mod look;
 pub(crate) mod merging;
 mod pack;
+mod pack_set;
 mod processes;
 mod prune;
 mod ranks;
@@ -24,6 +25,7 @@ use knarr_core::codec::CodecList;
 use knarr_core::error::Result;
 
 use args::{Checkpoint, Command};
+pub(crate) use pack_set::PackSet;
 
 pub(crate) fn run(arguments: &Checkpoint) -> Result<u8> {
     match &arguments.command {

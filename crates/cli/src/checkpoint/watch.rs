@@ -19,6 +19,7 @@ use super::steps::{Complete, Rules, Steps};
 use super::stop::Stop;
 use super::watching::{End, Host, Made, Verdict, Watching, take};
 use crate::progress::Bar;
+use crate::session::Means;
 
 pub(super) fn run(arguments: &Watch) -> Result<u8> {
     let pattern: Pattern = arguments.pattern.parse()?;
@@ -41,7 +42,8 @@ pub(super) fn run(arguments: &Watch) -> Result<u8> {
     // Before anything is made.
     readable(&arguments.directory)?;
     let configured = Configured::read(&arguments.merging)?;
-    let engine = crate::session::Means::new(&arguments.resources, &configured.machine())?.engine()?;
+    let means = Means::new(&arguments.resources, &configured.machine())?;
+    let engine = means.engine()?;
     let _lock = take(&arguments.output)?;
     let stop = Stop::listen(Arc::clone(&engine.cancel))?;
     let mut watching = Watching {
@@ -52,7 +54,7 @@ pub(super) fn run(arguments: &Watch) -> Result<u8> {
         keep: arguments.keep,
         by: By::Watch,
     };
-    let mut command = Command { arguments, configured, engine, stop, sets: Vec::new(), worst: None };
+    let mut command = Command { arguments, configured, means, engine, stop, sets: Vec::new(), worst: None };
     watching.run(&mut command)?;
     if arguments.once && watching.steps.saw_nothing() && !command.stop.came() {
         let error = nothing_there(arguments);
@@ -79,6 +81,7 @@ fn nothing_there(arguments: &Watch) -> Error {
 struct Command<'a> {
     arguments: &'a Watch,
     configured: Configured<'a>,
+    means: Means,
     engine: Engine,
     stop: Stop,
     /// Of each set that was made, in words for machines.
@@ -90,6 +93,10 @@ struct Command<'a> {
 impl Host for Command<'_> {
     fn engine(&self) -> (Engine, bool) {
         (self.engine.clone(), !self.arguments.once)
+    }
+
+    fn means(&self) -> &Means {
+        &self.means
     }
 
     fn options(&self, inputs: &[Input]) -> Result<PackOptions> {

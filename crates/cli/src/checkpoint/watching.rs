@@ -9,22 +9,23 @@ use std::time::{Duration, Instant, SystemTime};
 
 use knarr_core::checkpoint::measured::{self, By, Measured};
 use knarr_core::checkpoint::set::is_set;
-use knarr_core::checkpoint::sets::{lock, of_step, prune, sweep, when, whole};
-use knarr_core::checkpoint::{Input, PackOptions, Packed, Set, pack};
+use knarr_core::checkpoint::sets::{directory_of, lock, of_step, prune, sweep, when, whole};
+use knarr_core::checkpoint::{Input, PackOptions, Set};
 use knarr_core::codec::CodecList;
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
 
 use super::look::Directory;
+use super::pack_set::{PackSet, PackedSet};
 use super::steps::{Complete, Rules, State, Steps, again};
 use super::times::file_time;
+use crate::session::Means;
+use crate::worker::{Failure, Order, Task, Worker};
 
 /// How often the directory is looked at when nothing is told of it: other machines' writing is not.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Files that are closed together are looked at together.
 const TOGETHER: Duration = Duration::from_millis(100);
-/// The lowest priority: packing takes no time from the program while it runs.
-const BACKGROUND: i32 = crate::run::BACKGROUND;
 
 /// When a watch ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,13 +52,15 @@ pub(crate) struct Made<'a> {
     pub(crate) step: u64,
     pub(crate) set: &'a Path,
     pub(crate) files: usize,
-    pub(crate) packed: &'a Packed,
+    pub(crate) packed: &'a PackedSet,
 }
 
 /// Who has a directory watched.
 pub(crate) trait Host {
     /// What packs the next set, and whether a program runs that it must not disturb.
     fn engine(&self) -> (Engine, bool);
+    /// What the engine of another process needs.
+    fn means(&self) -> &Means;
     /// How a set of these files is packed.
     fn options(&self, inputs: &[Input]) -> Result<PackOptions>;
     /// Hears how far the set of a step is.
@@ -174,7 +177,13 @@ impl Watching {
         let (mut sets, _damaged) = whole(&self.sets, &host.engine().0.codecs)?;
         let base = sets.pop().map(|set| set.path().to_owned());
         let options = PackOptions { force, base, ..host.options(&inputs)? };
-        match in_background(&*host, step, &inputs, &target, &options) {
+        let mut packed = pack_apart(&*host, step, &inputs, &target, &options);
+        if let Err(Failure::Died(error)) = &packed {
+            // A program may have changed a file just then.
+            host.tell(&error.clone().at(format!("step {step}, which is tried again")));
+            packed = pack_apart(&*host, step, &inputs, &target, &options);
+        }
+        match packed.map_err(Error::from) {
             Ok(packed) => {
                 measured::note(&target, &Measured::checkpoint(self.by, complete.written_in, packed.seconds));
                 host.packed(&Made { step, set: &target, files: inputs.len(), packed: &packed });
@@ -236,23 +245,25 @@ pub(crate) fn take(sets: &Path) -> Result<File> {
     Ok(taken)
 }
 
-/// Packs a set in a thread of its own, whose priority can be lowered.
-fn in_background(host: &dyn Host, step: u64, inputs: &[Input], target: &Path, options: &PackOptions) -> Result<Packed> {
-    let (engine, polite) = host.engine();
-    let progress = host.progress(step);
-    let progress = progress.as_ref();
-    let work = move || {
-        if polite {
-            // Its threads inherit it; where it is refused packing is only less polite.
-            let _ = rustix::process::setpriority_process(None, BACKGROUND);
-        }
-        pack(&engine, inputs, target, options, &knarr_formats::layout::read, progress)
-    };
-    std::thread::scope(|scope| {
-        let worker = std::thread::Builder::new().name("packer".to_owned()).spawn_scoped(scope, work);
-        let worker = worker.map_err(|error| Error::internal(format!("cannot start a thread: {error}")))?;
-        worker.join().unwrap_or_else(|_| Err(Error::internal("packing ended without a result")))
-    })
+/// Packs a set in a process of its own: a file that is damaged, or that a program writes on, may crash what reads it.
+fn pack_apart(
+    host: &dyn Host,
+    step: u64,
+    inputs: &[Input],
+    target: &Path,
+    options: &PackOptions,
+) -> Result<PackedSet, Failure> {
+    let (engine, background) = host.engine();
+    let task = Task::PackSet(PackSet::new(inputs, target, options));
+    let order = Order { task, jobs: engine.jobs, background };
+    let mut worker = Worker::new(host.means().clone());
+    let packed = worker.ask(&order, &engine.cancel, host.progress(step).as_ref());
+    drop(worker);
+    if packed.is_err() {
+        // What a process that died has left half written.
+        let _ = sweep(directory_of(target));
+    }
+    packed
 }
 
 /// The state of the file at `path` now; `None` if it is gone.

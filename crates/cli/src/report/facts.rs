@@ -1,13 +1,18 @@
 //! What the page shows: plan, measurement and stored sizes brought together, one row a variable.
 
 use knarr_core::codec::{CodecList, Reader, filter_name, registered};
+use knarr_core::engine::{Engine, Silent};
 use knarr_core::model::Variable;
 use knarr_core::pipeline::VariableReport;
 use knarr_core::plan::{Action, Choice, VariablePlan};
 use knarr_formats::raw::RawLayout;
 use knarr_formats::repack::{OutputFormat, Repacked};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use crate::worker::{Order, Task, Worker};
 
 /// One repacked file.
 pub(super) struct File<'a> {
@@ -66,11 +71,11 @@ impl<'a> Row<'a> {
 }
 
 impl<'a> File<'a> {
-    /// Gathers the facts. Sizes per variable come from the two files themselves; if one cannot be opened again,
-    /// the plan's and the execution's numbers serve.
-    pub(super) fn new(done: &'a Repacked, codecs: &CodecList) -> Self {
-        let before = stored(&done.input, codecs);
-        let after = stored(&done.output, codecs);
+    /// Gathers the facts. Sizes per variable come from the two files themselves, which `look` opens; if one cannot be
+    /// opened again, the plan's and the execution's numbers serve.
+    pub(super) fn new(done: &'a Repacked, codecs: &CodecList, look: Look<'_>) -> Self {
+        let before = look(&done.input);
+        let after = look(&done.output);
         let mut rows: Vec<Row<'a>> = done
             .plan
             .variables
@@ -78,8 +83,7 @@ impl<'a> File<'a> {
             .enumerate()
             .map(|(index, variable)| {
                 let report = done.execution.variables.get(&index).copied();
-                let bytes =
-                    |of: &BTreeMap<String, Variable>| of.get(&variable.path).and_then(|known| known.stored_bytes);
+                let bytes = |of: &Stored| of.get(&variable.path).and_then(|known| known.bytes);
                 let before_bytes = bytes(&before).unwrap_or(variable.raw_bytes);
                 let written = report.map(|report| report.encoded_bytes);
                 Row {
@@ -126,13 +130,50 @@ impl<'a> File<'a> {
     }
 }
 
-fn stored(path: &Path, codecs: &CodecList) -> BTreeMap<String, Variable> {
+/// How a variable is stored.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct StoredVariable {
+    bytes: Option<u64>,
+    /// In words.
+    chain: String,
+}
+
+/// How the variables of a file are stored, by their paths. Nothing if it cannot be read.
+pub(crate) type Stored = BTreeMap<String, StoredVariable>;
+
+/// Opens files for that: here, or in another process where one that crashes must not end this.
+pub(crate) type Look<'l> = &'l mut dyn FnMut(&Path) -> Stored;
+
+/// Opens the file here.
+pub(crate) fn stored(path: &Path, codecs: &CodecList) -> Stored {
     if OutputFormat::of(path).is_ok_and(OutputFormat::is_plain) {
         // Values take the bytes that they take.
         return BTreeMap::new();
     }
     let Ok(source) = knarr_formats::open(path, codecs) else { return BTreeMap::new() };
-    source.model().variables.iter().map(|variable| (variable.path.clone(), variable.clone())).collect()
+    let variables = source.model().variables.iter();
+    variables
+        .map(|variable| {
+            let (bytes, chain) = (variable.stored_bytes, variable.chain.clone());
+            (variable.path.clone(), StoredVariable { bytes, chain })
+        })
+        .collect()
+}
+
+/// [`stored`] for another process.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct LookInto(#[serde(with = "crate::worker::paths")] PathBuf);
+
+impl LookInto {
+    pub(crate) fn run(&self, engine: &Engine) -> Stored {
+        stored(&self.0, &engine.codecs)
+    }
+
+    /// Has `worker` look.
+    pub(crate) fn ask(worker: &mut Worker, path: &Path) -> Stored {
+        let order = Order { task: Task::LookInto(Self(path.to_owned())), jobs: 1, background: false };
+        worker.ask(&order, &AtomicBool::new(false), &Silent).unwrap_or_default()
+    }
 }
 
 /// What a reader of the output needs, one clause a package.
@@ -146,7 +187,8 @@ pub(crate) fn reader_needed(done: &Repacked, codecs: &CodecList) -> String {
         return format!("to be told what the bytes mean: --raw {layout}");
     }
     if format == Some(OutputFormat::Zarr) {
-        return zarr_reader("Zarr v3", stored(&done.output, codecs).values());
+        let found = stored(&done.output, codecs);
+        return zarr_reader("Zarr v3", found.values().map(|variable| variable.chain.as_str()));
     }
     let mut packages: BTreeMap<&str, BTreeMap<u32, String>> = BTreeMap::new();
     for &id in done.filters.iter().filter(|id| !matches!(id, 1..=6)) {
@@ -169,10 +211,10 @@ pub(crate) fn reader_needed(done: &Repacked, codecs: &CodecList) -> String {
     clauses.join("; ")
 }
 
-/// What a reader of these variables of a Zarr store needs, in words. `format` is that of the store: `Zarr v3`.
-pub(crate) fn zarr_reader<'v>(format: &str, variables: impl IntoIterator<Item = &'v Variable>) -> String {
+/// What a reader of variables with these chains in a Zarr store needs, in words. `format` is that of the store: `Zarr v3`.
+pub(crate) fn zarr_reader<'v>(format: &str, chains: impl IntoIterator<Item = &'v str>) -> String {
     // A shard holds the steps of its inner chain in parentheses.
-    let steps = variables.into_iter().flat_map(|variable| variable.chain.split(['|', '(', ')']));
+    let steps = chains.into_iter().flat_map(|chain| chain.split(['|', '(', ')']));
     let names: BTreeSet<&str> = steps.map(|step| step.split(':').next().unwrap_or(step).trim()).collect();
     let codecs = names.into_iter().filter(|name| !matches!(*name, "" | "raw"));
     let (own, others): (Vec<&str>, Vec<&str>) = codecs.partition(|name| name.starts_with("knarr."));
@@ -195,17 +237,10 @@ pub(super) fn float(count: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_core::array::DType;
 
     #[test]
     fn what_zarr_readers_need_follows_from_the_chains() {
-        let needed = |chains: &[&str]| {
-            let variable = |chain: &&str| {
-                let chain = (*chain).to_owned();
-                Variable { chain, ..Variable::plain("/v", DType::F32, vec![4]) }
-            };
-            zarr_reader("Zarr v3", &chains.iter().map(variable).collect::<Vec<_>>())
-        };
+        let needed = |chains: &[&str]| zarr_reader("Zarr v3", chains.iter().copied());
         assert_eq!(needed(&["raw"]), "any Zarr v3 library");
         assert_eq!(needed(&["shuffle | zstd:3", "zstd:1"]), "a Zarr v3 library with the codecs shuffle, zstd");
         assert_eq!(needed(&["sharding(raw)", "crc32c"]), "a Zarr v3 library with the codecs crc32c, sharding");

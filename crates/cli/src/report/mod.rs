@@ -9,7 +9,7 @@ mod phases;
 mod scatter;
 mod variables;
 
-pub(crate) use facts::{reader_needed, zarr_reader};
+pub(crate) use facts::{LookInto, reader_needed, zarr_reader};
 
 use knarr_core::codec::Reader;
 use knarr_core::error::Result;
@@ -19,6 +19,7 @@ use std::path::Path;
 
 use crate::repack::Failed;
 use crate::totals::Totals;
+use crate::worker::Worker;
 
 /// The result of one file as JSON.
 pub(crate) fn json(done: &Repacked) -> serde_json::Value {
@@ -97,15 +98,21 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (yoe + era * 400 + u64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
 }
 
-/// Writes the page beside its place and renames it, so that an interrupted run leaves no half of it.
+/// Writes the page beside its place and renames it, so that an interrupted run leaves no half of it. Files are opened in
+/// `worker` if there is one.
 pub(crate) fn write<'r>(
     path: &Path,
     done: impl IntoIterator<Item = &'r Repacked>,
     failed: &[Failed],
     verified: bool,
+    mut worker: Option<&mut Worker>,
 ) -> Result<()> {
     let codecs = knarr_native::codecs()?;
-    let files: Vec<_> = done.into_iter().map(|one| facts::File::new(one, &codecs)).collect();
+    let mut look = |path: &Path| match &mut worker {
+        Some(worker) => LookInto::ask(worker, path),
+        None => facts::stored(path, &codecs),
+    };
+    let files: Vec<_> = done.into_iter().map(|one| facts::File::new(one, &codecs, &mut look)).collect();
     let context = page::Context { verified, command: command_line(), when: today() };
     crate::output::replace(path, page::render(&files, failed, &context).as_bytes())
 }

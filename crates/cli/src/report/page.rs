@@ -361,7 +361,8 @@ mod tests {
             exit_code: 3,
         }];
         for (files, failed) in [(&done[..1], &failed[..0]), (&done[..], &failed[..0]), (&done[..1], &failed[..])] {
-            let files: Vec<_> = files.iter().map(|done| File::new(done, &codecs)).collect();
+            let files: Vec<_> =
+                files.iter().map(|done| File::new(done, &codecs, &mut |_| Default::default())).collect();
             let context = Context { verified: true, command: "knarr repack <a>".into(), when: "now".into() };
             let page = render(&files, failed, &context);
             assert_eq!(page.contains("the file is damaged"), !failed.is_empty());

@@ -35,6 +35,7 @@ use crate::checkpoint::look::{Directory, are_written};
 use crate::checkpoint::merging::options_of;
 use crate::checkpoint::steps::{Complete, Finished, Rules, Steps};
 use crate::checkpoint::watching::{End, Host, Made, Verdict, Watching, take};
+use crate::session::Means;
 
 /// How long a file rests before it is taken for finished, if the rule does not say.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -227,7 +228,7 @@ impl Watches {
     ///
     /// # Errors
     /// `Internal` if there are no threads to be had.
-    pub(super) fn start(kept: Vec<Kept>, engine: &Engine) -> Result<Self> {
+    pub(super) fn start(kept: Vec<Kept>, engine: &Engine, means: &Means) -> Result<Self> {
         let known =
             Arc::new(Known { ledger: Mutex::default(), ended: Mutex::default(), cancel: Arc::clone(&engine.cancel) });
         let mut threads = Vec::new();
@@ -237,6 +238,7 @@ impl Watches {
             let watched = Watched {
                 known: Arc::clone(&known),
                 engine: engine.clone(),
+                means: means.clone(),
                 news,
                 settle: kept.rule.settle.map_or(SETTLE, |time| time.0),
                 rows: Vec::new(),
@@ -305,6 +307,7 @@ pub(super) fn is_of_restart_file(config: &Config, message: &Message) -> bool {
 struct Watched {
     known: Arc<Known>,
     engine: Engine,
+    means: Means,
     news: UnixStream,
     settle: Duration,
     rows: Vec<Row>,
@@ -378,6 +381,10 @@ impl Host for Watched {
         let runs = self.known.ended().is_none();
         let jobs = if runs { 1 } else { self.engine.jobs };
         (Engine { jobs, ..self.engine.clone() }, runs)
+    }
+
+    fn means(&self) -> &Means {
+        &self.means
     }
 
     fn options(&self, _: &[Input]) -> Result<PackOptions> {

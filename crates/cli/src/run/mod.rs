@@ -1,6 +1,7 @@
 //! `knarr run`: a program is started with a library that tells which HDF5 and netCDF-4 files it writes; each is packed
 //! in the background once it is closed, and put in its place. Restart files become sets.
 
+mod beside;
 mod checkpoint;
 mod ledger;
 mod pack;
@@ -10,26 +11,28 @@ mod ranks;
 mod restart;
 mod stage;
 mod summary;
+mod tasks;
 mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use knarr_core::capture::{Message, Prescription, Snapshot};
 use knarr_core::config::{Config, FileRule, When};
 use knarr_core::engine::Engine;
 use knarr_core::error::{Error, ErrorKind, Result};
-use knarr_formats::repack::RepackOptions;
 use knarr_formats::{refuse_other_plan, save_plan};
 
 use crate::args::Run;
 use crate::place::{self, Own};
+use crate::session::Means;
+use crate::worker::Worker;
 use checkpoint::{Kept, Watches};
 use ledger::{Due, Ledger};
 use pack::{Job, Outcome};
@@ -39,14 +42,13 @@ use restart::Restarted;
 pub(crate) use stage::PRELOAD;
 use stage::Stage;
 use summary::Summary;
+pub(crate) use tasks::{Look, PackFile};
 use written::Learnt;
 
 /// How often files are looked after whose closing nobody tells of.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long processes that the program left behind may take to close their files.
 const GRACE: Duration = Duration::from_secs(2);
-/// The lowest priority: packing takes no time from the program while it runs.
-pub(crate) const BACKGROUND: i32 = 19;
 
 pub(crate) fn run(arguments: &Run) -> Result<u8> {
     let begun = match prepare(arguments) {
@@ -61,6 +63,8 @@ pub(crate) fn run(arguments: &Run) -> Result<u8> {
 
 /// Everything that must be in order before the program starts.
 struct Begun {
+    /// What processes that read files set up for themselves.
+    means: Means,
     engine: Engine,
     snapshot: Snapshot,
     learnt: Learnt,
@@ -74,6 +78,7 @@ struct Begun {
 }
 
 fn prepare(arguments: &Run) -> Result<Begun> {
+    ranks::refuse_many(|name| std::env::var(name).ok())?;
     for (path, own) in [(&arguments.report, Own::Page), (&arguments.json, Own::Outcome)] {
         let Some(path) = path else { continue };
         // The program may yet make its directory.
@@ -83,7 +88,8 @@ fn prepare(arguments: &Run) -> Result<Begun> {
     let mut config = Config::read(&arguments.config)
         .map_err(|error| error.mend("write the file, or name another with --config; docs/run.md has an example"))?;
     let machine = config.machine.beside(&arguments.config);
-    let mut engine = crate::session::Means::new(&arguments.resources, &machine)?.engine()?;
+    let means = Means::new(&arguments.resources, &machine)?;
+    let mut engine = means.engine()?;
     engine.cancel = Arc::new(AtomicBool::new(false));
     // What was asked for stands last: it wins over what was learnt.
     let learnt = Learnt::read(&written::path(&arguments.config));
@@ -113,7 +119,7 @@ fn prepare(arguments: &Run) -> Result<Begun> {
     // Where it cannot be made, packed files are made beside the files.
     let _ = std::fs::create_dir_all(&scratch);
     let stage = Stage::new(&snapshot)?;
-    let mut begun = Begun { engine, stage, snapshot, learnt, scratch, preload, signals, kept };
+    let mut begun = Begun { means, engine, stage, snapshot, learnt, scratch, preload, signals, kept };
     begun.restart(arguments)?;
     Ok(begun)
 }
@@ -189,7 +195,7 @@ impl Begun {
     }
 
     fn run(mut self, arguments: &Run) -> Result<u8> {
-        let watches = Watches::start(std::mem::take(&mut self.kept), &self.engine)?;
+        let watches = Watches::start(std::mem::take(&mut self.kept), &self.engine, &self.means)?;
         let mut child = match self.signals.start(&arguments.program, &self.stage.directory, &self.preload) {
             Ok(child) => child,
             Err(code) => return Ok(code),
@@ -271,7 +277,7 @@ impl Begun {
             crate::output::replace(path, text.as_bytes())?;
         }
         if let Some(path) = &arguments.report {
-            crate::report::write(path, summary.packed(), &[], true)?;
+            crate::report::write(path, summary.packed(), &[], true, Some(&mut Worker::new(self.means.clone())))?;
         }
         Ok(())
     }
@@ -316,7 +322,8 @@ struct UnderWay {
 struct Work<'a> {
     begun: &'a Begun,
     watches: &'a Watches,
-    options: RepackOptions,
+    worker: Arc<Mutex<Worker>>,
+    when: String,
     send: Sender<News>,
     receive: Receiver<News>,
     ledger: Ledger,
@@ -325,18 +332,29 @@ struct Work<'a> {
     learnt: Vec<Prescription>,
     /// How many files of each rule were compressed as they were written.
     written: BTreeMap<usize, u64>,
+    /// Files whose packing was tried, and the process that did it died.
+    died: BTreeMap<PathBuf, Error>,
     under_way: Option<UnderWay>,
     ended: Option<(ExitStatus, Instant)>,
 }
 
 impl<'a> Work<'a> {
     fn new(begun: &'a Begun, watches: &'a Watches, send: Sender<News>, receive: Receiver<News>) -> Self {
-        let (command, when) = (crate::report::command_line(), crate::report::today());
-        // Plans are saved in the end.
-        let options = RepackOptions { force: true, command, when, save_plan: false };
-        let (ledger, summary) = (Ledger::default(), Summary::default());
-        let (learnt, written) = (Vec::new(), BTreeMap::new());
-        Self { begun, watches, options, send, receive, ledger, summary, learnt, written, under_way: None, ended: None }
+        Self {
+            begun,
+            watches,
+            worker: Arc::new(Mutex::new(Worker::new(begun.means.clone()))),
+            when: crate::report::today(),
+            send,
+            receive,
+            ledger: Ledger::default(),
+            summary: Summary::default(),
+            learnt: Vec::new(),
+            written: BTreeMap::new(),
+            died: BTreeMap::new(),
+            under_way: None,
+            ended: None,
+        }
     }
 
     /// Until the program has ended and its files are done. Returns the program's exit code.
@@ -394,11 +412,6 @@ impl<'a> Work<'a> {
         let ended = self.ended.is_some();
         let Some(Due { path, filters, identity }) = self.ledger.next(ended) else { return };
         let cancel = Arc::new(AtomicBool::new(false));
-        let mut engine = self.begun.engine.clone();
-        engine.cancel = Arc::clone(&cancel);
-        if !ended {
-            engine.jobs = 1;
-        }
         let learn = match self.begun.snapshot.rule_for(&path) {
             Some((rule, FileRule { when: When::Write, .. })) => {
                 let count = self.written.entry(rule).or_default();
@@ -413,18 +426,17 @@ impl<'a> Work<'a> {
             path: path.clone(),
             identity,
             filters,
-            engine,
+            worker: Arc::clone(&self.worker),
+            jobs: if ended { self.begun.engine.jobs } else { 1 },
+            background: !ended,
+            cancel: Arc::clone(&cancel),
             snapshot: self.begun.snapshot.clone(),
-            options: self.options.clone(),
+            when: self.when.clone(),
             gate: self.begun.stage.gate(),
             scratch: self.begun.scratch.clone(),
         };
         let send = self.send.clone();
         let started = spawn("packer", move || {
-            if !ended {
-                // Threads inherit it; where it is refused packing is only less polite.
-                let _ = rustix::process::setpriority_process(None, BACKGROUND);
-            }
             let path = job.path.clone();
             let _ = send.send(News::Done(path, job.run()));
         });
@@ -448,17 +460,25 @@ impl<'a> Work<'a> {
             // Stopped because the program writes it again: the ledger knows.
             Outcome::Failed(_) if stopped && !self.begun.engine.cancel.load(Ordering::Relaxed) => return,
             Outcome::Changed(_) if !after_end => return self.ledger.again(&path),
+            Outcome::Died(error) if !after_end => {
+                self.died.insert(path.clone(), error.clone());
+                return self.ledger.again(&path);
+            }
             _ => self.ledger.done(&path),
         }
-        if let Outcome::Written(Ok(learnt), _) = &outcome {
-            self.learn(learnt);
+        if let Outcome::Written(Ok(found), _) = &outcome {
+            self.learn(&found.learnt);
         }
         let name = match &outcome {
             Outcome::Packed(repacked) => repacked.output.clone(),
-            _ => path,
+            _ => path.clone(),
         };
-        let datasets = self.ledger.datasets(&name);
-        self.summary.add(name, outcome, datasets);
+        let note = match (&outcome, self.died.remove(&path)) {
+            (Outcome::Packed(_), Some(earlier)) => format!("at the second attempt: {}", earlier.message()),
+            (Outcome::Written(..), _) => self.ledger.datasets(&name),
+            _ => String::new(),
+        };
+        self.summary.add(name, outcome, note);
     }
 
     /// Lets the program's next files have what was learnt.
@@ -481,7 +501,11 @@ impl<'a> Work<'a> {
     fn finish(&mut self) -> Summary {
         let mut summary = std::mem::take(&mut self.summary);
         while let Some(Due { path, .. }) = self.ledger.next(true) {
-            summary.add(path, Outcome::Left("interrupted before it was packed".to_owned()), String::new());
+            let outcome = match self.died.remove(&path) {
+                Some(error) => Outcome::Failed(error),
+                None => Outcome::Left("interrupted before it was packed".to_owned()),
+            };
+            summary.add(path, outcome, String::new());
         }
         for (path, why) in self.ledger.left() {
             summary.add(path.to_path_buf(), Outcome::Left(why), String::new());

@@ -1,4 +1,4 @@
-//! Packs one file that the program has closed, and puts the result in its place.
+//! Packs one file that the program has closed, in another process, and puts the result in its place.
 //!
 //! The result is written on the same file system, synced and proven; then names are exchanged in one step. Before and after the
 //! exchange the original must be what was read and nobody may have it open for writing; otherwise it gets its name back.
@@ -9,20 +9,24 @@
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use knarr_core::capture::{Prescription, Snapshot};
+use knarr_core::capture::Snapshot;
 use knarr_core::codec::{FilterSet, Reader};
-use knarr_core::config::When;
-use knarr_core::engine::{Engine, Silent};
+use knarr_core::config::{FileRule, When};
+use knarr_core::engine::Silent;
 use knarr_core::error::{Error, Result};
 use knarr_core::output::take_access;
-use knarr_core::settings::Settings;
-use knarr_formats::repack::{Pipeline, RepackOptions, Repacked, pack, pipelines};
+use knarr_formats::repack::Repacked;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use serde::de::DeserializeOwned;
 
+use super::beside::{Beside, is_temporary};
 use super::processes::{Identity, name_of, renamed, writer};
+use super::tasks::{Found, Look, PackFile};
+use crate::worker::{Failure, Order, Task, Worker};
 
 /// A file to pack.
 pub(super) struct Job {
@@ -32,9 +36,15 @@ pub(super) struct Job {
     pub(super) identity: Option<(u64, u64)>,
     /// Filters that the program's HDF5 has, if they are known.
     pub(super) filters: Option<FilterSet>,
-    pub(super) engine: Engine,
+    /// Does what needs the file read.
+    pub(super) worker: Arc<Mutex<Worker>>,
+    pub(super) jobs: usize,
+    /// A program runs that is not to be disturbed.
+    pub(super) background: bool,
+    /// Set to stop.
+    pub(super) cancel: Arc<AtomicBool>,
     pub(super) snapshot: Snapshot,
-    pub(super) options: RepackOptions,
+    pub(super) when: String,
     pub(super) gate: PathBuf,
     /// Where packed files are made, if that is on their file system.
     pub(super) scratch: PathBuf,
@@ -46,14 +56,18 @@ pub(super) struct Job {
 pub(super) enum Outcome {
     /// The packed file is in place.
     Packed(Box<Repacked>),
-    /// It was compressed as it was written: what was learnt from it, and in how many seconds.
-    Written(Result<Vec<Prescription>>, f64),
+    /// It was compressed as it was written: what was found in it, and in how many seconds.
+    Written(Result<Found>, f64),
     /// The file stays as it is, for this reason.
     Left(String),
     /// It is being written again, or was: packing may be tried later.
     Changed(String),
+    /// The process that was to pack it died: packing may be tried later.
+    Died(Error),
     /// Packing failed; the file stays as it is.
     Failed(Error),
+    /// What the program wrote has another name, which the error tells.
+    Displaced(Error),
 }
 
 /// How long to wait for programs that are opening files.
@@ -62,7 +76,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 impl Job {
     pub(super) fn run(self) -> Outcome {
         let outcome = self.attempt();
-        if !matches!(outcome, Ok(Outcome::Packed(_))) && !self.path.exists() {
+        if !matches!(outcome, Ok(Outcome::Packed(_) | Outcome::Displaced(_))) && !self.path.exists() {
             return match self.identity.and_then(|identity| renamed(&self.path, identity)) {
                 Some(path) => Self { path, identity: None, ..self }.run(),
                 None => Outcome::Left("the program removed or renamed it".to_owned()),
@@ -76,8 +90,11 @@ impl Job {
             && rule.when == When::Write
         {
             let begin = Instant::now();
-            let learnt = if self.learn { self.learn(number) } else { Ok(Vec::new()) };
-            return Ok(Outcome::Written(learnt, begin.elapsed().as_secs_f64()));
+            if let Some(process) = std::fs::metadata(&self.path).ok().and_then(|found| writer(Identity::of(&found))) {
+                return Ok(Outcome::Changed(format!("open for writing in process {process}")));
+            }
+            let found = self.look(number, rule);
+            return Ok(Outcome::Written(found, begin.elapsed().as_secs_f64()));
         }
         let read_error = |error: std::io::Error| Error::read(&self.path, &error);
         let original = File::open(&self.path).map_err(read_error)?;
@@ -91,16 +108,32 @@ impl Job {
         if let Some(process) = writer(Identity::of(&before)) {
             return Ok(Outcome::Changed(format!("open for writing in process {process}")));
         }
-        let Some(settings) = self.settings(&self.path)? else {
+        let Some((rule, filters)) = self.rule(&self.path) else {
             return Ok(Outcome::Left("no rule matches it any more".to_owned()));
         };
-        let packed = Beside::new(&self.path, &before, &self.scratch);
-        let repacked = pack(&self.engine, &self.path, &packed.0, &settings, &self.options, &Silent)?;
+        let mut packed = Beside::new(&self.path, &before, &self.scratch);
+        let task = Task::PackFile(PackFile {
+            input: self.path.clone(),
+            output: packed.path().to_owned(),
+            rule: rule.clone(),
+            filters,
+            command: crate::report::command_line(),
+            when: self.when.clone(),
+        });
+        let repacked: Repacked = match self.ask(task) {
+            Ok(repacked) => repacked,
+            Err(Failure::Died(error)) => return Ok(Outcome::Died(error)),
+            // Half of one state and half of another may look damaged.
+            Err(Failure::Failed(_)) if !is_unchanged(&original, &before) => {
+                return Ok(Outcome::Changed("it was written again".to_owned()));
+            }
+            Err(Failure::Failed(error)) => return Err(error),
+        };
         if repacked.output_bytes >= before.len() {
             return Ok(Outcome::Left("packing would not make it smaller".to_owned()));
         }
-        copy_properties(&original, &before, &packed.0).map_err(|error| Error::write(&self.path, &error))?;
-        let path = match self.publish(&original, &before, &packed)? {
+        copy_properties(&original, &before, packed.path()).map_err(|error| Error::write(&self.path, &error))?;
+        let path = match self.publish(&original, &before, &mut packed)? {
             Ok(path) => path,
             Err(outcome) => return Ok(outcome),
         };
@@ -112,68 +145,74 @@ impl Job {
         })))
     }
 
-    /// The chains that would have suited the file, for the next ones of its rule.
-    fn learn(&self, rule: usize) -> Result<Vec<Prescription>> {
-        let Some(settings) = self.settings(&self.path)? else { return Ok(Vec::new()) };
-        if settings.portable == Reader::Knarr {
-            // The filter chooses by itself.
-            return Ok(Vec::new());
-        }
-        let found = pipelines(&self.engine, &self.path, &settings, &Silent)?;
-        let learnt = found.into_iter().map(|Pipeline { path, dtype, chain, filters }| Prescription {
-            rule,
-            variable: path,
-            dtype,
-            chain,
-            filters,
-            asked: false,
-        });
-        Ok(learnt.collect())
+    fn ask<A: DeserializeOwned>(&self, task: Task) -> Result<A, Failure> {
+        let order = Order { task, jobs: self.jobs, background: self.background };
+        let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
+        worker.ask(&order, &self.cancel, &Silent)
     }
 
-    /// Settings of the rule for `path`. If the rule names no readers, the program is one: it may want to read what it
-    /// wrote, and its HDF5 said which filters it has.
-    fn settings(&self, path: &Path) -> Result<Option<Settings>> {
-        let Some((_, rule)) = self.snapshot.rule_for(path) else { return Ok(None) };
+    fn look(&self, number: usize, rule: &FileRule) -> Result<Found> {
+        // Knarr's filter chooses by itself.
+        let learn = self.learn && rule.settings()?.portable != Reader::Knarr;
+        let (path, rule, filters) = (self.path.clone(), rule.clone(), self.known(rule));
+        Ok(self.ask(Task::Look(Look { path, number, rule, filters, learn }))?)
+    }
+
+    /// The rule for `path`, and the filters of its reader, where the program is one.
+    fn rule(&self, path: &Path) -> Option<(&FileRule, Option<FilterSet>)> {
+        let (_, rule) = self.snapshot.rule_for(path)?;
+        Some((rule, self.known(rule)))
+    }
+
+    /// If the rule names no readers, the program is one: it may want to read what it wrote, and its HDF5 said which filters
+    /// it has.
+    fn known(&self, rule: &FileRule) -> Option<FilterSet> {
         let known = self.filters.unwrap_or_else(|| FilterSet::of(Reader::Core));
-        let filters = rule.portable.is_none().then_some(known);
-        Ok(Some(Settings { filters, ..rule.settings()? }))
+        rule.portable.is_none().then_some(known)
     }
 
     /// Exchanges the original and the packed file. Returns the name they had: the program may have renamed its file.
-    fn publish(&self, original: &File, before: &Metadata, packed: &Beside) -> Result<Result<PathBuf, Outcome>> {
+    fn publish(&self, original: &File, before: &Metadata, packed: &mut Beside) -> Result<Result<PathBuf, Outcome>> {
         let changed = |why: &str| Ok(Err(Outcome::Changed(why.to_owned())));
         let _gate = match self.shut_gate()? {
             Some(gate) => gate,
             None => return changed("the program keeps opening files"),
         };
         let Some(path) = name_of(original) else {
+            if self.path.exists() {
+                return changed("another file has its name");
+            }
             return Ok(Err(Outcome::Left("the program removed it".to_owned())));
         };
-        if path != self.path && self.settings(&path)?.is_none() {
+        if is_temporary(&path) {
+            return changed("another 'knarr run' packs it");
+        }
+        if path != self.path && self.rule(&path).is_none() {
             return Ok(Err(Outcome::Left("the program gave it a name that no rule matches".to_owned())));
         }
         if !is_unchanged(original, before) {
             return changed("it was written again");
         }
         let write_error = |error: rustix::io::Errno| Error::write(&path, &error.into());
-        match renameat_with(CWD, &packed.0, CWD, &path, RenameFlags::EXCHANGE) {
+        match renameat_with(CWD, packed.path(), CWD, &path, RenameFlags::EXCHANGE) {
             Ok(()) => {
-                let here = std::fs::symlink_metadata(&packed.0).map(|found| Identity::of(&found));
+                let here = std::fs::symlink_metadata(packed.path()).map(|found| Identity::of(&found));
                 if here.is_ok_and(|here| here == Identity::of(before)) && is_unchanged(original, before) {
                     // The original loses its last name when `packed` is dropped.
                 } else {
-                    renameat_with(CWD, &packed.0, CWD, &path, RenameFlags::EXCHANGE).map_err(write_error)?;
-                    return changed("it was written again");
+                    return match packed.give_back(&path) {
+                        Ok(()) => changed("it was written again"),
+                        Err(error) => Ok(Err(Outcome::Displaced(error))),
+                    };
                 }
             }
             Err(rustix::io::Errno::NOENT) => return Ok(Err(Outcome::Left("the program removed it".to_owned()))),
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP) => {
-                rustix::fs::rename(&packed.0, &path).map_err(write_error)?;
+                rustix::fs::rename(packed.path(), &path).map_err(write_error)?;
             }
             Err(error) => return Err(write_error(error)),
         }
-        for directory in [path.parent(), packed.0.parent()].into_iter().flatten() {
+        for directory in [path.parent(), packed.path().parent()].into_iter().flatten() {
             // Some file systems cannot sync directories; the exchange itself has succeeded.
             let _ = File::open(directory).and_then(|directory| directory.sync_all());
         }
@@ -202,27 +241,6 @@ fn is_unchanged(file: &File, before: &Metadata) -> bool {
         (found.len(), time, found.nlink(), found.mode(), found.uid(), found.gid())
     };
     file.metadata().is_ok_and(|now| look(&now) == look(before)) && writer(Identity::of(before)).is_none()
-}
-
-/// A name on the same file system for the packed file, and for a moment the original; removed when dropped.
-struct Beside(PathBuf);
-
-impl Beside {
-    /// In `scratch` if that is on the file system of `file`, else in the directory of `path`: what appears there may be
-    /// in the way of a program that removes the directory.
-    fn new(path: &Path, file: &Metadata, scratch: &Path) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!(".knarr-run-{:x}-{number:x}", std::process::id());
-        let same = std::fs::metadata(scratch).is_ok_and(|found| found.dev() == file.dev());
-        Self(if same { scratch.join(name) } else { path.with_file_name(name) })
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }
 
 /// Permissions, owner, times and extended attributes of the original, as far as this user may set them.

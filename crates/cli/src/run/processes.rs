@@ -5,6 +5,8 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::beside::is_temporary;
+
 /// A file, whatever its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
@@ -80,7 +82,7 @@ pub(super) fn name_of(file: &File) -> Option<PathBuf> {
 }
 
 /// The name beside `path` that a file with this device and inode has, where nothing has the name `path` any more: many
-/// programs write under a temporary name.
+/// programs write under a temporary name. One that another `knarr run` gave it for a moment does not count.
 pub(super) fn renamed(path: &Path, (device, inode): (u64, u64)) -> Option<PathBuf> {
     if std::fs::symlink_metadata(path).is_ok() {
         return None;
@@ -89,8 +91,9 @@ pub(super) fn renamed(path: &Path, (device, inode): (u64, u64)) -> Option<PathBu
     let entries = std::fs::read_dir(path.parent()?).ok()?;
     entries
         .flatten()
-        .find(|entry| entry.metadata().is_ok_and(|found| found.is_file() && Identity::of(&found) == wanted))
+        .filter(|entry| entry.metadata().is_ok_and(|found| found.is_file() && Identity::of(&found) == wanted))
         .map(|entry| entry.path())
+        .find(|path| !is_temporary(path))
 }
 
 #[cfg(test)]
@@ -116,7 +119,10 @@ mod tests {
         let metadata = reading.metadata().unwrap();
         assert_eq!(super::renamed(&path, (metadata.dev(), metadata.ino())), Some(renamed.clone()));
         assert_eq!(super::renamed(&renamed, (metadata.dev(), metadata.ino())), None);
-        std::fs::remove_file(&renamed).unwrap();
+        let hidden = path.with_file_name(".knarr-run-1-0");
+        std::fs::rename(&renamed, &hidden).unwrap();
+        assert_eq!(super::renamed(&path, (metadata.dev(), metadata.ino())), None, "another launcher's");
+        std::fs::remove_file(&hidden).unwrap();
         assert_eq!(name_of(&reading), None);
         assert!(System.alive(me) && !System.alive(u32::MAX));
     }

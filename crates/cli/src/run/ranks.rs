@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use knarr_core::error::{Error, Result};
+
 /// A number of ranks, and what says it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Told {
@@ -77,6 +79,26 @@ pub(super) fn of_command(command: &[OsString], tasks_of_slurm: Option<&str>) -> 
     None
 }
 
+/// Refuses to be started once for each rank: each launcher would know of its own rank only, and pack files that others
+/// still write.
+///
+/// # Errors
+/// `Usage`, with the command that serves all ranks.
+pub(super) fn refuse_many(variable: impl Fn(&str) -> Option<String>) -> Result<()> {
+    const SIZES: [(&str, &str); 3] =
+        [("OMPI_COMM_WORLD_SIZE", "mpirun"), ("PMI_SIZE", "mpiexec"), ("SLURM_STEP_NUM_TASKS", "srun")];
+    for (name, launcher) in SIZES {
+        let Some(count) = variable(name).and_then(|size| size.parse::<u64>().ok()).filter(|&count| count > 1) else {
+            continue;
+        };
+        return Err(Error::usage(format!("{launcher} has started 'knarr run' {count} times, once for each rank")).mend(format!(
+            "one serves all ranks: knarr run -- {launcher} -n {count} PROGRAM; if they are programs that share no file, \
+             start each with: env -u {name} knarr run"
+        )));
+    }
+    Ok(())
+}
+
 fn told(count: &str, by: String) -> Option<Told> {
     let ranks = count.parse().ok().filter(|&ranks: &u64| ranks > 0)?;
     Some(Told { ranks, by })
@@ -101,6 +123,18 @@ mod tests {
             ("srun --mpi=pmix ./model -n 3", 6),
         ] {
             assert_eq!(ranks(command), Some(expected), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_launcher_for_each_rank_is_refused() {
+        let with = |name: &'static str, size: &'static str| {
+            refuse_many(move |asked: &str| (asked == name).then(|| size.to_owned()))
+        };
+        for name in ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"] {
+            let error = with(name, "3").unwrap_err().to_string();
+            assert!(error.contains("-n 3 PROGRAM") && error.contains(name), "{error}");
+            assert!(with(name, "1").is_ok() && with(name, "").is_ok());
         }
     }
 

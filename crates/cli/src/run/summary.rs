@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use knarr_core::energy::Energy;
 use knarr_core::plan::Action;
 use knarr_formats::repack::Repacked;
 
@@ -9,11 +10,12 @@ use super::checkpoint::{Became, Row};
 use super::pack::Outcome;
 use crate::table::{self, Align};
 
-/// One file, and for those that are compressed as they are written what became of their datasets.
+/// One file, and what there is to say besides: for those that are compressed as they are written, what became of their
+/// datasets.
 struct Entry {
     path: PathBuf,
     outcome: Outcome,
-    datasets: String,
+    note: String,
 }
 
 /// Files in the order in which they were done.
@@ -26,9 +28,9 @@ pub(super) struct Summary {
 
 impl Summary {
     /// Notes an outcome, in place of an earlier one of the same file.
-    pub(super) fn add(&mut self, path: PathBuf, outcome: Outcome, datasets: String) {
+    pub(super) fn add(&mut self, path: PathBuf, outcome: Outcome, note: String) {
         self.files.retain(|other| other.path != path);
-        self.files.push(Entry { path, outcome, datasets });
+        self.files.push(Entry { path, outcome, note });
     }
 
     /// Notes what became of time steps.
@@ -51,10 +53,14 @@ impl Summary {
     /// Lines for files that could not be packed.
     pub(super) fn failures(&self) -> impl Iterator<Item = String> {
         self.files.iter().filter_map(|entry| match &entry.outcome {
-            Outcome::Failed(error) => {
+            Outcome::Failed(error) | Outcome::Died(error) => {
                 Some(format!("{}; the file is as the program wrote it", error.clone().at_once(&shown(&entry.path))))
             }
-            Outcome::Written(Err(error), _) => Some(format!("nothing was learnt of {}: {error}", shown(&entry.path))),
+            Outcome::Displaced(error) => Some(error.clone().at_once(&shown(&entry.path)).to_string()),
+            Outcome::Written(Err(error), _) => {
+                let error = error.clone().at_once(&shown(&entry.path));
+                Some(format!("{error}; nothing was learnt of the file, which is as the program wrote it"))
+            }
             _ => None,
         })
     }
@@ -69,14 +75,13 @@ impl Summary {
             ("seconds", Align::Right),
             ("chains, or why it is as it was", Align::Left),
         ];
-        let rows: Vec<Vec<String>> = self
+        let mut rows: Vec<Vec<String>> = self
             .steps
             .iter()
             .map(Row::cells)
-            .chain(self.files.iter().map(|Entry { path, outcome, datasets }| {
+            .chain(self.files.iter().map(|Entry { path, outcome, note }| {
                 let left = |why: &str| {
-                    let size =
-                        std::fs::metadata(path).map_or_else(|_| "-".to_owned(), |found| table::bytes(found.len()));
+                    let size = size(path).map_or_else(none, table::bytes);
                     vec![shown(path), size.clone(), size, "-".to_owned(), "-".to_owned(), why.to_owned()]
                 };
                 match outcome {
@@ -86,24 +91,55 @@ impl Summary {
                         table::bytes(done.output_bytes),
                         table::ratio(done.input_bytes, done.output_bytes),
                         format!("{:.2}", done.seconds),
-                        chains(done),
+                        if note.is_empty() { chains(done) } else { format!("{}; {note}", chains(done)) },
                     ],
-                    Outcome::Written(_, seconds) => {
-                        let mut row = left(datasets);
-                        if let Some(before) = row.get_mut(1) {
-                            "-".clone_into(before);
-                        }
-                        if let Some(time) = row.get_mut(4) {
-                            *time = format!("{seconds:.2}");
-                        }
-                        row
+                    Outcome::Written(found, seconds) => {
+                        let (raw, size) = (found.as_ref().ok().map(|found| found.encoded.raw_bytes), size(path));
+                        vec![
+                            shown(path),
+                            raw.map_or_else(none, table::bytes),
+                            size.map_or_else(none, table::bytes),
+                            raw.zip(size).map_or_else(none, |(raw, size)| table::ratio(raw, size)),
+                            format!("{seconds:.2}"),
+                            match found {
+                                Ok(found) => format!("{note}; {}", took(&found.encoded.energy)),
+                                Err(_) => note.clone(),
+                            },
+                        ]
                     }
                     Outcome::Left(why) | Outcome::Changed(why) => left(why),
-                    Outcome::Failed(_) => left("packing failed, see above"),
+                    Outcome::Failed(_) | Outcome::Died(_) => left("packing failed, see above"),
+                    Outcome::Displaced(_) => left("it has another name, see above"),
                 }
             }))
             .collect();
+        if rows.len() > 1 {
+            let Totals { before, after, seconds } = self.totals();
+            let (sizes, ratio) = ([before, after].map(table::bytes), table::ratio(before, after));
+            let [before, after] = sizes;
+            rows.push(vec!["total".to_owned(), before, after, ratio, format!("{seconds:.2}"), String::new()]);
+        }
         table::render(&header, &rows)
+    }
+
+    /// Over all files and steps whose size before and after is known.
+    fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for entry in &self.files {
+            match &entry.outcome {
+                Outcome::Packed(done) => totals.add(done.input_bytes, done.output_bytes, done.seconds),
+                Outcome::Written(Ok(found), seconds) => {
+                    size(&entry.path).into_iter().for_each(|size| totals.add(found.encoded.raw_bytes, size, *seconds));
+                }
+                _ => size(&entry.path).into_iter().for_each(|size| totals.add(size, size, 0.0)),
+            }
+        }
+        for step in &self.steps {
+            if let Became::Packed { raw_bytes, packed_bytes, seconds, .. } = step.became {
+                totals.add(raw_bytes, packed_bytes, seconds);
+            }
+        }
+        totals
     }
 
     /// The machine-readable result.
@@ -111,26 +147,38 @@ impl Summary {
         let files: Vec<_> = self
             .files
             .iter()
-            .map(|Entry { path, outcome, datasets }| match outcome {
-                Outcome::Written(_, seconds) => serde_json::json!({
-                    "output": path.display().to_string(), "outcome": "written", "reason": datasets, "seconds": seconds,
-                }),
+            .map(|Entry { path, outcome, note }| match outcome {
+                Outcome::Written(found, seconds) => {
+                    let encoded = found.as_ref().ok().map(|found| &found.encoded);
+                    serde_json::json!({
+                        "output": path.display().to_string(), "outcome": "written", "reason": note, "seconds": seconds,
+                        "input_bytes": encoded.map(|encoded| encoded.raw_bytes), "output_bytes": size(path),
+                        "energy": encoded.map(|encoded| &encoded.energy),
+                    })
+                }
                 Outcome::Packed(done) => {
                     let mut file = crate::report::json(done);
                     if let Some(file) = file.as_object_mut() {
                         file.insert("outcome".to_owned(), "packed".into());
+                        if !note.is_empty() {
+                            file.insert("note".to_owned(), note.as_str().into());
+                        }
                     }
                     file
                 }
                 Outcome::Left(why) | Outcome::Changed(why) => {
                     serde_json::json!({ "output": path.display().to_string(), "outcome": "left", "reason": why })
                 }
-                Outcome::Failed(error) => {
+                Outcome::Failed(error) | Outcome::Died(error) | Outcome::Displaced(error) => {
                     serde_json::json!({ "output": path.display().to_string(), "outcome": "failed", "reason": error.to_string() })
                 }
             })
             .collect();
-        let mut all = serde_json::json!({ "exit_code": exit_code, "hdf5_calls_seen": calls_seen, "files": files });
+        let Totals { before, after, seconds } = self.totals();
+        let totals = serde_json::json!({ "input_bytes": before, "output_bytes": after, "seconds": seconds });
+        let mut all = serde_json::json!({
+            "exit_code": exit_code, "hdf5_calls_seen": calls_seen, "files": files, "totals": totals,
+        });
         if let Some(all) = all.as_object_mut().filter(|_| !self.steps.is_empty()) {
             all.insert("checkpoints".to_owned(), self.steps.iter().map(Row::json).collect());
         }
@@ -141,7 +189,6 @@ impl Summary {
 impl Row {
     fn cells(&self) -> Vec<String> {
         let name = self.step.map_or_else(|| self.pattern.clone(), |step| format!("{}, step {step}", self.pattern));
-        let none = || "-".to_owned();
         match &self.became {
             Became::Packed { set, files, raw_bytes, packed_bytes, seconds } => vec![
                 name,
@@ -167,6 +214,37 @@ impl Row {
             }
         }
     }
+}
+
+/// Sums over files and steps.
+#[derive(Default)]
+struct Totals {
+    before: u64,
+    after: u64,
+    /// Of Knarr's work.
+    seconds: f64,
+}
+
+impl Totals {
+    fn add(&mut self, before: u64, after: u64, seconds: f64) {
+        self.before += before;
+        self.after += after;
+        self.seconds += seconds;
+    }
+}
+
+/// What encoding took the program.
+fn took(energy: &Energy) -> String {
+    let Energy { source, joules, seconds, .. } = energy;
+    format!("encoding took it {:.2} s of one core and {joules:.2} J ({source})", seconds.encode)
+}
+
+fn none() -> String {
+    "-".to_owned()
+}
+
+fn size(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).ok().map(|found| found.len())
 }
 
 /// The path from here, if the file lies below.

@@ -15,9 +15,10 @@ use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::{Order, PATIENCE, Task, Word};
-use crate::run::BACKGROUND;
 use crate::session::Means;
 
+/// The lowest priority: the work takes no time from a program that runs.
+const BACKGROUND: i32 = 19;
 /// Progress is told this often.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
@@ -43,7 +44,7 @@ pub(crate) fn run() -> Result<u8> {
     let (send, orders) = channel();
     std::thread::Builder::new()
         .name("orders".to_owned())
-        .spawn(move || listen(lines, &send, &cancel))
+        .spawn(move || listen(lines, send, &cancel))
         .map_err(internal)?;
     for Order { task, jobs, background } in orders {
         match &engine {
@@ -55,7 +56,7 @@ pub(crate) fn run() -> Result<u8> {
 }
 
 /// Hands on what is to be done. When nobody asks any more, what is under way has to stop.
-fn listen(mut lines: BufReader<UnixStream>, orders: &Sender<Order>, cancel: &AtomicBool) {
+fn listen(mut lines: BufReader<UnixStream>, orders: Sender<Order>, cancel: &AtomicBool) {
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line).is_ok() && line.ends_with(b"\n") {
         let Ok(order) = serde_json::from_slice(&line) else { break };
@@ -65,6 +66,8 @@ fn listen(mut lines: BufReader<UnixStream>, orders: &Sender<Order>, cancel: &Ato
         line.clear();
     }
     cancel.store(true, Ordering::Relaxed);
+    // The process ends after its last task.
+    drop(orders);
     std::thread::sleep(PATIENCE);
     // Whatever it does, it does not see that it is to stop.
     let _ = kill_process(getpid(), Signal::KILL);

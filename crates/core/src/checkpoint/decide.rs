@@ -6,9 +6,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::merge::Merger;
-use super::orders::Tried;
+use super::orders::{APART, Tried};
 use super::records::record_length;
-use super::scheme::{LARGE, MIXED_FRAME, Merged, Order, Scheme, arrange};
+use super::scheme::{LARGE, MIXED_FRAME, Merged, Order, Scheme, arrange, merged};
 use super::similarity::Class;
 use crate::array::{ArraySpec, ArrayView, DType};
 use crate::chain::ChainSpec;
@@ -53,6 +53,10 @@ pub(super) const SAMPLE_OF_CHAINS: usize = 384 << 10;
 const WHOLE_SAMPLE: usize = 1 << 20;
 /// As many of frames in which runs repeat.
 const RUNS_SAMPLE: u64 = 2 << 20;
+/// What an order gains on a sample for it to be certain.
+const CLEAR: f64 = 1.1;
+/// Most axes that are predicted along.
+pub(super) const AXES: usize = 3;
 /// A remembered decision is kept as long as it reaches this part of the ratio that it reached.
 const STILL_GOOD: f64 = 0.9;
 
@@ -85,13 +89,16 @@ impl Decider<'_> {
             progress();
             match (classes.get(index), decisions.get(index)) {
                 (Some(_), Some((Some(kept), _))) => Ok(kept.clone()),
-                (Some(class), Some((None, (order, tried)))) => self.with_order(class, *order, tried.clone()),
+                (Some(class), Some((None, (order, tried)))) => match self.given(class) {
+                    Some(given) => self.with_order(class, given, Vec::new()),
+                    None => self.near_or_far(class, *order, tried.clone()),
+                },
                 _ => Err(crate::Error::internal("no such class")),
             }
         })
     }
 
-    fn with_order(&self, class: &Class, order: Order, tried: Tried) -> Result<Decision> {
+    pub(super) fn with_order(&self, class: &Class, order: Order, tried: Tried) -> Result<Decision> {
         let frames = arrange(&class.units, order, |rank, piece| self.merger.length(rank, piece));
         let (chains, reason) = match middle(&frames) {
             Some(sample) => match self.short(class, &frames)?.as_slice() {
@@ -100,9 +107,33 @@ impl Decider<'_> {
             },
             None => (Vec::new(), "nothing to store".to_owned()),
         };
-        let span = chains.first().map_or(0, |chain| self.span(class, order, chain));
+        let span = self.span(class, order);
         let (class, raw_bytes, order) = (class.key.clone(), class.bytes(), Order { span, ..order });
         Ok(Decision { group: self.group, class, order, chains, reason, tried, raw_bytes, packed_bytes: 0, best: 0.0 })
+    }
+
+    /// As [`Self::with_order`], unless a part of a real frame is smaller with its pieces apart: samples of orders are too
+    /// short to show by a little what is better.
+    pub(super) fn confirmed(&self, class: &Class, order: Order, tried: Tried) -> Result<Decision> {
+        let reached = |order: Order| tried.iter().find(|(other, _)| *other == order).map_or(1.0, |(_, ratio)| *ratio);
+        let is_clear = order.block == 0 || reached(order) > CLEAR * reached(APART);
+        let decision = self.with_order(class, order, tried.clone())?;
+        let frames = arrange(&class.units, decision.order, |rank, piece| self.merger.length(rank, piece));
+        let (Some(frame), Some(chain), false) = (middle(&frames), decision.chains.first(), is_clear) else {
+            return Ok(decision);
+        };
+        let part = self.shortened(frame);
+        let joined = self.score(chain, &[self.merger.merged(class, &part)?]);
+        let is_small = class.units.iter().all(|unit| unit.bytes < LARGE);
+        let lanes = part.lanes.chunks(if is_small { part.lanes.len() } else { 1 });
+        let apart =
+            lanes.map(|lanes| self.merger.merged(class, &merged(0, lanes.to_vec()))).collect::<Result<Vec<_>>>()?;
+        let axes = apart.first().map_or(1, |(spec, _)| spec.shape.len().clamp(1, AXES));
+        let others = ["shuffle", "bitshuffle:-1"].map(|order| format!("lorenzo:{axes} | {order} | zstd:1"));
+        let mut others = others.iter().filter_map(|other| other.parse().ok()).chain([chain.clone()]);
+        let is_better =
+            |other: &ChainSpec| self.score(other, &apart).map(|(score, _)| score) > joined.map(|(score, _)| score);
+        if others.any(|other| is_better(&other)) { self.with_order(class, APART, tried) } else { Ok(decision) }
     }
 
     /// What was decided for the same class of an earlier set, if it still does as well.
@@ -139,23 +170,18 @@ impl Decider<'_> {
     /// Chains for frames like `sample`, best first, and why.
     fn chains(&self, class: &Class, sample: &Merged) -> Result<(Vec<ChainSpec>, String)> {
         let is_given = self.given(class).is_some();
-        let is_runs = !is_given && self.runs(class).contains(&sample.block);
-        let search = match sample.block {
-            0 => Search::NUMBERS,
-            _ if is_runs => Search { numbers: false, matches: true },
-            _ => Search { numbers: true, matches: is_given },
-        };
+        let matches = is_given && sample.block > 0;
         // A cut would take runs apart that repeat.
-        let (spec, bytes) = match search.matches {
+        let (spec, bytes) = match matches {
             true => self.merger.merged(class, &self.shortened(sample))?,
             false => self.merger.merged(class, sample)?,
         };
-        let small = if search.matches { None } else { Some(cut(&spec, &bytes, SAMPLE_OF_CHAINS)) };
+        let small = if matches { None } else { Some(cut(&spec, &bytes, SAMPLE_OF_CHAINS)) };
         let (mut chains, mut reason) = match &small {
             Some((spec, bytes)) => self.planned(spec, bytes)?,
             None => self.planned(&spec, &bytes)?,
         };
-        let mut others = others(&spec, &bytes, search);
+        let mut others = others(&spec, &bytes, matches);
         others.retain(|(chain, _)| chains.first() != Some(chain));
         if others.is_empty() {
             chains.truncate(CHAINS);
@@ -197,7 +223,7 @@ impl Decider<'_> {
         let mut chains: Vec<ChainSpec> = Vec::new();
         for number in 0..PROPOSERS {
             let Some((spec, bytes)) = samples.get((2 * number + 1) * samples.len() / (2 * PROPOSERS)) else { continue };
-            let others = others(spec, bytes, Search::NUMBERS).into_iter().map(|(chain, _)| chain);
+            let others = others(spec, bytes, false).into_iter().map(|(chain, _)| chain);
             for chain in self.planned(spec, bytes)?.0.into_iter().chain(others) {
                 if !chains.contains(&chain) {
                     chains.push(chain);
@@ -233,7 +259,7 @@ impl Decider<'_> {
     }
 
     /// Score under the goal and ratio of a chain on a sample; `None` if it cannot take it.
-    fn score(&self, chain: &ChainSpec, sample: &[(ArraySpec, Vec<u8>)]) -> Option<(f64, f64)> {
+    pub(super) fn score(&self, chain: &ChainSpec, sample: &[(ArraySpec, Vec<u8>)]) -> Option<(f64, f64)> {
         let engine = &self.packer.engine;
         let tried = trial(&engine.codecs, chain, sample, None);
         let score = self.packer.goal.score(&engine.profile.merits(&engine.codecs, chain, tried.ratio));
@@ -278,39 +304,19 @@ const FOR_BYTES: [&str; 6] = ["raw", "zstd:1", "zstd:3", "zstd:9", "zstd:12", "b
 /// How a decision of an earlier set is told.
 const REMEMBERED: &str = "as in the earlier set: ";
 
-/// What merged pieces may be made smaller by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Search {
-    /// Neighbouring numbers are alike.
-    pub(super) numbers: bool,
-    /// Runs of bytes repeat.
-    pub(super) matches: bool,
-}
-
-impl Search {
-    pub(super) const NUMBERS: Self = Self { numbers: true, matches: false };
-}
-
 /// The frame in the middle, which is a full one if there is any: the last one holds what is left.
 fn middle(frames: &[Merged]) -> Option<&Merged> {
     frames.get(frames.len().saturating_sub(1) / 2)
 }
 
-/// Whether a chain finds repeats as far back as its input goes.
-pub(super) fn looks_far(chain: &ChainSpec) -> bool {
-    match chain.0.as_slice() {
-        [before @ .., last] => last.name == "zstd" && before.iter().all(|step| step.name == "signs"),
-        [] => false,
-    }
-}
-
-/// Chains that the engine does not consider and that may suit merged pieces, with the reason they would have.
-pub(super) fn others(spec: &ArraySpec, bytes: &[u8], search: Search) -> Vec<(ChainSpec, String)> {
+/// Chains that the engine does not consider and that may suit merged pieces, with the reason they would have; with
+/// `matches` those that find runs of bytes which repeat.
+pub(super) fn others(spec: &ArraySpec, bytes: &[u8], matches: bool) -> Vec<(ChainSpec, String)> {
     let mut chains = Vec::new();
-    if search.numbers && spec.dtype.is_float() {
+    if spec.dtype.is_float() {
         chains.push(("grid".to_owned(), "numbers on a grid".to_owned()));
     }
-    if search.matches {
+    if matches {
         let why = "runs that repeat between ranks";
         chains.push(("zstd:9".to_owned(), why.to_owned()));
         if spec.dtype.is_float() {
@@ -331,13 +337,6 @@ pub(super) fn others(spec: &ArraySpec, bytes: &[u8], search: Search) -> Vec<(Cha
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_searches_of_whole_numbers_look_far() {
-        let looks = |chain: &str| looks_far(&chain.parse().unwrap());
-        assert!(looks("zstd:3") && looks("signs | zstd:9"));
-        assert!(!looks("shuffle | zstd:3") && !looks("grid") && !looks("raw") && !looks("zstd:3 | fletcher32"));
-    }
 
     #[test]
     fn chains_are_tried_on_a_full_frame() {

@@ -1,10 +1,9 @@
 //! How long the frames of a class are: long ones find repeats that lie far apart, short ones are all that a restore of
 //! one small variable reads.
 
-use super::decide::{Decider, looks_far};
+use super::decide::Decider;
 use super::scheme::{LARGE, LARGEST_FRAME, LONGEST_FRAME, MIXED_FRAME, MOST_TOGETHER, Order};
 use super::similarity::Class;
-use crate::chain::ChainSpec;
 
 /// What part of the memory a frame may be: it is there several times while it is encoded, and so are the tables of the
 /// search.
@@ -15,22 +14,20 @@ const ENOUGH: u64 = 32;
 const SHORTEST_FRAME: u64 = 256 << 10;
 
 impl Decider<'_> {
-    /// [`Order::span`] for a class whose pieces are merged in `order` and encoded with `chain`.
-    pub(super) fn span(&self, class: &Class, order: Order, chain: &ChainSpec) -> u64 {
-        if self.given(class).is_some() {
-            return order.span;
+    /// [`Order::span`] for a class whose pieces are merged in `order`.
+    pub(super) fn span(&self, class: &Class, order: Order) -> u64 {
+        match self.given(class) {
+            Some(_) => order.span,
+            // Every frame holds a part of each rank, whatever its length.
+            None if order.together == MOST_TOGETHER => 0,
+            None => short(class),
         }
-        // Every frame holds a part of each rank: fewer and longer ones cost a reader nothing.
-        if order.together == MOST_TOGETHER {
-            return if looks_far(chain) { longest(self.packer.engine.max_mem) } else { 0 };
-        }
-        short(class)
     }
 }
 
 /// Bytes of the longest frames that memory allows, a power of two. They follow from the limit alone, not from the number
 /// of workers.
-fn longest(max_mem: u64) -> u64 {
+pub(super) fn longest(max_mem: u64) -> u64 {
     let most = (max_mem / LONG_SHARE).clamp(LARGEST_FRAME, LONGEST_FRAME);
     1 << most.ilog2()
 }

@@ -2,13 +2,14 @@
 //!
 //! After mcrEngine (Islam et al., Scientific Programming 21, 2013). Reading order: [`layout`], `recipe` and `unfiltered`
 //! (files without the filters of HDF5), [`pieces`] (how a file is cut), `similarity` (which pieces are alike), [`scheme`]
-//! (how they are merged), `orders`, [`decide`] and `lengths` (what suits a class), `merge` and `group` (one file of frames),
+//! (how they are merged), `orders`, [`decide`], `far` and `lengths` (what suits a class), `merge` and `group` (one file of frames),
 //! [`grouping`] (which ranks and processes), [`together`] and `part` (many processes), [`mod@pack`] (one), [`manifest`] and
 //! [`set`] (what lies on disk), [`tree`] (links and directories), [`restore`](mod@restore); apart: [`pattern`] (names of files),
 //! [`measured`] and [`interval`] (what checkpoints take, and how often they pay).
 
 pub mod decide;
 pub mod extract;
+mod far;
 mod group;
 pub mod grouping;
 mod holes;

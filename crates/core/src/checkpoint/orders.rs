@@ -1,11 +1,10 @@
 //! In which order the pieces of each class are merged, found on samples.
 //!
 //! Orders are compared on a sample: the same part of the variables of some ranks, merged in every order that may pay and
-//! encoded.
+//! encoded. What classes look like from outside says nothing of their values, so each is tried for itself. What ranks have
+//! in common far away shows in no sample: [`super::far`] looks for it.
 
-use std::collections::{BTreeMap, HashMap};
-
-use super::decide::{Decider, Decision, SAMPLE_OF_CHAINS, Search, others};
+use super::decide::{AXES, Decider, Decision, SAMPLE_OF_CHAINS, others};
 use super::pieces::PIECE;
 use super::scheme::{LARGE, MOST_TOGETHER, Order, merged};
 use super::similarity::{Class, Unit};
@@ -19,82 +18,36 @@ pub(super) type Tried = Vec<(Order, f64)>;
 
 /// Ranks whose variables make a sample of orders: every second one with its neighbour.
 const SAMPLE_RANKS: usize = 16;
-/// Bytes of a sample of orders, at least and at most; between them a part of the class.
-const SAMPLE: std::ops::RangeInclusive<u64> = 1 << 20..=4 << 20;
+/// Bytes of a sample of orders: so small a part of a class that all orders together take a part of the class's time, but
+/// not less and not more than this.
 const SAMPLE_SHARE: u64 = 16;
-/// Block of all ranks in turn that finds runs which repeat between them at about the same place.
-const SHORT_BLOCK: u64 = 1024;
+const SAMPLE: std::ops::RangeInclusive<u64> = 256 << 10..=4 << 20;
 /// More than two ranks in a frame make partial restores read more than twice what they need. They have to gain this.
-const WORTH_SHARING: f64 = 1.2;
+const WORTH_SHARING: f64 = 1.01;
 /// What an order has to gain to be taken instead of a simpler one.
 const WORTH_MERGING: f64 = 1.01;
-/// Classes of those that are built alike whose orders are tried first.
-const WITNESSES: usize = 2;
-
 /// The order that merges nothing.
-const APART: Order = Order { together: 1, block: 0, span: 0 };
+pub(super) const APART: Order = Order { together: 1, block: 0, span: 0 };
 
 impl Decider<'_> {
     /// The order of each class, and what was tried for it.
     pub(super) fn orders(&self, classes: &[Class], known: &[Option<Decision>]) -> Result<Vec<(Order, Tried)>> {
-        let given = |index: usize| classes.get(index).and_then(|class| self.given(class));
-        let is_open = |&index: &usize| known.get(index) == Some(&None) && given(index).is_none();
-        // The largest classes first, until trials have seen as many bytes as there are to pack.
-        let mut by_size: Vec<usize> = (0..classes.len()).filter(is_open).collect();
-        let bytes = |index: &usize| classes.get(*index).map_or(0, Class::bytes);
-        by_size.sort_by_key(|index| (std::cmp::Reverse(bytes(index)), *index));
-        let mut left = by_size.iter().map(bytes).sum::<u64>();
-        let mut found: BTreeMap<usize, (Order, Tried)> = BTreeMap::new();
-        let family = |index: usize| classes.get(index).map(Class::family);
-        // What two of the classes say that are built alike goes for the others; only where they differ all are tried.
-        for _ in 0..2 {
-            let mut seen = HashMap::new();
-            let next: Vec<usize> = by_size
-                .iter()
-                .copied()
-                .filter(|index| !found.contains_key(index))
-                .filter(|&index| {
-                    let mut alike = found.iter().filter(|(other, _)| family(**other) == family(index));
-                    let seen = seen.entry(family(index)).or_insert(0);
-                    *seen += 1;
-                    match alike.next() {
-                        Some((_, (first, _))) => alike.any(|(_, (order, _))| order != first),
-                        None => *seen <= WITNESSES,
-                    }
-                })
-                .filter(|&index| {
-                    let sample = classes.get(index).and_then(|class| self.sample(class));
-                    let cost = sample.map_or(0, |sample| sample.bytes * sample.orders.len() as u64);
-                    let fits = cost <= left;
-                    left -= if fits { cost } else { 0 };
-                    fits
-                })
-                .collect();
-            let tried = self.packer.engine.parallel(next.len(), |place| {
-                match next.get(place).and_then(|&class| classes.get(class)) {
-                    Some(class) => self.try_orders(class),
-                    None => Ok((APART, Vec::new())),
-                }
-            })?;
-            found.extend(next.into_iter().zip(tried));
-        }
-        // The others are merged as the largest class that is built like them.
-        let inherited = |index: usize| {
-            let like = by_size.iter().find(|other| found.contains_key(other) && family(**other) == family(index));
-            (like.and_then(|other| found.get(other)).map_or(APART, |(order, _)| *order), Vec::new())
-        };
-        let order = |index: usize| match given(index) {
-            Some(order) => (order, Vec::new()),
-            None => found.get(&index).cloned().unwrap_or_else(|| inherited(index)),
-        };
-        Ok((0..classes.len()).map(order).collect())
+        self.packer.engine.parallel(classes.len(), |index| {
+            let open = classes.get(index).filter(|_| known.get(index) == Some(&None));
+            match open.map(|class| (class, self.given(class))) {
+                Some((_, Some(given))) => Ok((given, Vec::new())),
+                Some((class, None)) => self.try_orders(class),
+                None => Ok((APART, Vec::new())),
+            }
+        })
     }
 
     /// What orders of a class are compared on; `None` if there is nothing to compare.
     fn sample(&self, class: &Class) -> Option<Sample> {
         let is_large = class.units.iter().filter(|unit| unit.bytes >= LARGE).count() * 2 > class.units.len();
         let most = (class.bytes() / SAMPLE_SHARE).clamp(*SAMPLE.start(), *SAMPLE.end());
-        let units = if is_large { neighbours(&class.units) } else { until(&class.units, most) };
+        let pairs = usize::try_from(most / (2 * PIECE)).unwrap_or(1);
+        let units = if is_large { neighbours(&class.units, pairs) } else { until(&class.units, most) };
         let count = usize::try_from(most / PIECE / (units.len() as u64).max(1)).unwrap_or(1).max(1);
         // The same part of each: repeats between ranks lie at the same place, more often than not.
         let lanes: Vec<Vec<(usize, usize)>> = units
@@ -108,23 +61,16 @@ impl Decider<'_> {
         let length = |lane: &Vec<(usize, usize)>| -> u64 {
             lane.iter().map(|&(rank, piece)| self.merger.length(rank, piece)).sum()
         };
-        let each = lanes.first().map(length)?;
-        if lanes.len() < 2 || each == 0 {
-            return None;
-        }
+        let each = lanes.first().map(length).filter(|&each| each > 0 && lanes.len() > 1)?;
         let equal = lanes.iter().all(|lane| length(lane) == each);
-        let blocks = |blocks: Vec<u64>| blocks.into_iter().filter(move |&block| block == 0 || equal && block < each);
-        let of = |together: usize| move |block: u64| Order { together, block, span: 0 };
-        let (rows, runs) = (self.rows(class, &lanes), self.runs(class));
+        let of = |together: usize| move |&block: &u64| Order { together, block, span: 0 };
+        let mut rows = self.rows(class, &lanes);
+        rows.retain(|&block| equal && block < each);
         // The simplest come first.
-        let orders: Vec<Order> = if is_large {
-            let pairs = blocks([vec![0], rows].concat()).map(of(2));
-            std::iter::once(APART).chain(pairs).chain(blocks([vec![0], runs].concat()).map(of(MOST_TOGETHER))).collect()
-        } else {
-            blocks([vec![0], rows, runs].concat()).map(of(1)).collect()
-        };
-        let bytes = lanes.iter().map(length).sum();
-        (orders.len() > 1).then_some(Sample { lanes, orders, bytes })
+        let together = if is_large { vec![2, MOST_TOGETHER] } else { vec![1] };
+        let joined = together.into_iter().flat_map(|together| rows.iter().map(of(together)));
+        let orders: Vec<Order> = std::iter::once(APART).chain(joined).collect();
+        (orders.len() > 1).then_some(Sample { lanes, orders })
     }
 
     /// Blocks of one element and of one row: they join arrays along their last axes, of which programs cut domains.
@@ -138,45 +84,39 @@ impl Decider<'_> {
         }
     }
 
-    /// Blocks that bring runs of bytes together which ranks have in common.
-    pub(super) fn runs(&self, class: &Class) -> Vec<u64> {
-        let element = class.dtype.size().max(1) as u64;
-        let mut runs = vec![self.block_size.next_multiple_of(element), SHORT_BLOCK.next_multiple_of(element)];
-        runs.dedup();
-        runs
+    /// Chains that tell how alike numbers are that an order brings together.
+    fn numeric(&self, class: &Class, lanes: &[Vec<(usize, usize)>]) -> Result<Vec<ChainSpec>> {
+        let one = merged(0, lanes.get(..1).unwrap_or_default().to_vec());
+        if class.dtype.is_float() {
+            let axes = self.merger.spec(class, &one).shape.len().clamp(1, AXES);
+            let chains = ["grid".to_owned(), format!("lorenzo:{axes} | shuffle | zstd:1")];
+            return Ok(chains.iter().filter_map(|chain| chain.parse().ok()).collect());
+        }
+        let (spec, values) = self.merger.merged(class, &merged(0, lanes.to_vec()))?;
+        let (spec, values) = cut(&spec, &values, SAMPLE_OF_CHAINS);
+        let records = others(&spec, &values, false).into_iter().map(|(chain, _)| chain).next();
+        Ok(records.or(self.planned(&spec, &values)?.0.into_iter().next()).into_iter().collect())
     }
 
     /// The order that makes the sample smallest, and the ratios of all that were tried.
     fn try_orders(&self, class: &Class) -> Result<(Order, Tried)> {
         let Some(Sample { lanes, orders, .. }) = self.sample(class) else { return Ok((APART, Vec::new())) };
-        let numeric = match class.dtype.is_float() {
-            true => "grid".parse().ok(),
-            false => {
-                let (spec, values) = self.merger.merged(class, &merged(0, lanes.clone()))?;
-                let (spec, values) = cut(&spec, &values, SAMPLE_OF_CHAINS);
-                let records = others(&spec, &values, Search::NUMBERS).into_iter().map(|(chain, _)| chain).next();
-                records.or(self.planned(&spec, &values)?.0.into_iter().next())
-            }
-        };
-        let matches: Option<ChainSpec> = "zstd:3".parse().ok();
-        let (rows, runs) = (self.rows(class, &lanes), self.runs(class));
-        let mut tried = Vec::new();
+        let numeric = self.numeric(class, &lanes)?;
+        let plain: Vec<ChainSpec> = "zstd:3".parse().into_iter().collect();
+        let is_small = class.units.iter().all(|unit| unit.bytes < LARGE);
+        let mut tried: Tried = Vec::new();
         for order in orders {
-            let mut frames = Vec::new();
-            let together = if order.together == 1 && class.units.iter().all(|unit| unit.bytes < LARGE) {
-                lanes.len()
-            } else {
-                order.together
-            };
-            for lanes in lanes.chunks(together) {
-                frames.push(self.merger.merged(class, &merged(order.block, lanes.to_vec()))?);
+            // More ranks have no more in common than two.
+            if order.together > 2 && choose(&tried) == APART {
+                break;
             }
-            // Rows are for numbers, longer runs for matches.
-            let chains = [&numeric, &matches].into_iter().zip([&runs, &rows]);
-            let chains = chains.filter(|(_, others)| order.block == 0 || !others.contains(&order.block));
-            let ratios = chains
-                .filter_map(|(chain, _)| chain.as_ref())
-                .map(|chain| trial(&self.packer.engine.codecs, chain, &frames, None));
+            let together = if order.together == 1 && is_small { lanes.len() } else { order.together };
+            let frames =
+                lanes.chunks(together).map(|lanes| self.merger.merged(class, &merged(order.block, lanes.to_vec())));
+            let frames = frames.collect::<Result<Vec<_>>>()?;
+            // What repeats does so within a variable.
+            let chains = numeric.iter().chain(plain.iter().filter(|_| order.block == 0));
+            let ratios = chains.map(|chain| trial(&self.packer.engine.codecs, chain, &frames, None));
             let best = ratios.filter(|tried| tried.failed.is_none()).map(|tried| tried.ratio).fold(1.0, f64::max);
             tried.push((order, best));
         }
@@ -188,12 +128,11 @@ impl Decider<'_> {
 struct Sample {
     lanes: Vec<Vec<(usize, usize)>>,
     orders: Vec<Order>,
-    bytes: u64,
 }
 
 /// Units spread over all ranks, each with the one after it.
-fn neighbours(units: &[Unit]) -> Vec<&Unit> {
-    let pairs = (units.len() / 2).clamp(1, SAMPLE_RANKS / 2);
+fn neighbours(units: &[Unit], most: usize) -> Vec<&Unit> {
+    let pairs = (units.len() / 2).clamp(1, most.clamp(1, SAMPLE_RANKS / 2));
     let starts = (0..pairs).map(|pair| pair * (units.len() / 2) / pairs * 2);
     starts.flat_map(|start| units.iter().skip(start).take(2)).collect()
 }
@@ -240,9 +179,9 @@ mod tests {
                 ratios.iter().map(|&(together, block, ratio)| (order(together, block), ratio)).collect();
             choose(&tried)
         };
-        assert_eq!(chosen(&[(1, 0, 2.0), (2, 0, 2.01), (64, 0, 2.1)]), APART);
-        assert_eq!(chosen(&[(1, 0, 2.0), (2, 0, 2.2), (64, 0, 2.3)]), order(2, 0));
-        assert_eq!(chosen(&[(1, 0, 2.0), (2, 0, 2.2), (2, 1024, 2.21), (64, 4096, 3.0)]), order(64, 4096));
+        assert_eq!(chosen(&[(1, 0, 2.0), (2, 8, 2.01), (64, 8, 2.01)]), APART);
+        assert_eq!(chosen(&[(1, 0, 2.0), (2, 8, 2.2), (64, 8, 2.21)]), order(2, 8));
+        assert_eq!(chosen(&[(1, 0, 2.0), (2, 8, 2.2), (2, 80, 2.21), (64, 8, 2.25)]), order(64, 8));
         assert_eq!(chosen(&[]), APART);
     }
 }

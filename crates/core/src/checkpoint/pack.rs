@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::grouping::{Grouping, Member, deal};
 use super::manifest::Manifest;
 use super::scan::Finder;
@@ -25,7 +27,7 @@ pub struct Input {
 }
 
 /// How to pack.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PackOptions {
     /// How pieces are merged.
     pub scheme: Scheme,

@@ -133,7 +133,8 @@ impl fmt::Display for Order {
 /// Lays the units of a class into frames, in their order. `length` is that of a piece.
 pub(super) fn arrange(units: &[Unit], order: Order, length: impl Fn(usize, usize) -> u64) -> Vec<Merged> {
     let together = order.together.clamp(1, MOST_TOGETHER);
-    let enough = if (1..MIXED_FRAME).contains(&order.span) { order.span } else { MIXED_FRAME };
+    // The last of them may go beyond it.
+    let enough = if order.span == 0 { MIXED_FRAME } else { order.span.min(LONGEST_FRAME - LARGE) };
     let mut frames = Vec::new();
     let mut small: Vec<&Unit> = Vec::new();
     let mut large: Vec<&Unit> = Vec::new();

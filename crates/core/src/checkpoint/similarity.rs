@@ -4,6 +4,7 @@
 //! many elements they have. Names are equal as they are, or by regular expressions.
 
 use regex::Regex;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 use super::layout::{Layout, StoredVariable};
@@ -25,12 +26,35 @@ const BUNDLE: &str = "bundle";
 const COMPRESSED: &str = "compressed";
 
 /// What counts as similar.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(into = "Asked", try_from = "Asked")]
 pub struct Similarity {
     /// Expressions as they were given, and compiled.
     patterns: Vec<(String, Regex)>,
     /// Variables of fewer bytes in a rank are bundled.
     bundle_below: u64,
+}
+
+/// What was asked for, before expressions are compiled.
+#[derive(Serialize, Deserialize)]
+struct Asked {
+    patterns: Vec<String>,
+    bundle_below: u64,
+}
+
+impl From<Similarity> for Asked {
+    fn from(similarity: Similarity) -> Self {
+        let patterns = similarity.patterns.into_iter().map(|(pattern, _)| pattern).collect();
+        Self { patterns, bundle_below: similarity.bundle_below }
+    }
+}
+
+impl TryFrom<Asked> for Similarity {
+    type Error = Error;
+
+    fn try_from(asked: Asked) -> Result<Self> {
+        Self::new(&asked.patterns, asked.bundle_below)
+    }
 }
 
 impl Default for Similarity {
@@ -72,11 +96,6 @@ impl Class {
     /// True for variables that are worth restoring alone.
     pub(super) fn is_variables(&self) -> bool {
         !matches!(self.key.as_str(), SKELETON | BUNDLE)
-    }
-
-    /// What classes have in common that are built alike: type, number of variables, and bits of the length of the first.
-    pub(super) fn family(&self) -> (DType, usize, u32) {
-        (self.dtype, self.units.len(), self.units.first().map_or(0, |unit| unit.bytes.checked_ilog2().unwrap_or(0)))
     }
 }
 

@@ -1,0 +1,74 @@
+//! What is done with a program's file in a process of its own: the program may open it again at any moment, and what
+//! reads it then may crash.
+
+use std::path::PathBuf;
+
+use knarr_core::capture::Prescription;
+use knarr_core::codec::FilterSet;
+use knarr_core::config::FileRule;
+use knarr_core::engine::{Engine, Progress};
+use knarr_core::error::Result;
+use knarr_core::settings::Settings;
+use knarr_formats::repack::{Encoded, Pipeline, RepackOptions, Repacked, encoded, pack, pipelines};
+use serde::{Deserialize, Serialize};
+
+/// Writes what a file holds to another one, packed.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct PackFile {
+    #[serde(with = "crate::worker::paths")]
+    pub(super) input: PathBuf,
+    #[serde(with = "crate::worker::paths")]
+    pub(super) output: PathBuf,
+    pub(super) rule: FileRule,
+    pub(super) filters: Option<FilterSet>,
+    pub(super) command: String,
+    pub(super) when: String,
+}
+
+impl PackFile {
+    pub(crate) fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Repacked> {
+        let Self { input, output, rule, filters, command, when } = self;
+        // The plan is saved when the program has ended.
+        let options = RepackOptions { force: true, command, when, save_plan: false };
+        let settings = Settings { filters, ..rule.settings()? };
+        pack(engine, &input, &output, &settings, &options, progress)
+    }
+}
+
+/// Looks at a file that was compressed as it was written.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Look {
+    #[serde(with = "crate::worker::paths")]
+    pub(super) path: PathBuf,
+    /// Number of the rule.
+    pub(super) number: usize,
+    pub(super) rule: FileRule,
+    pub(super) filters: Option<FilterSet>,
+    /// Whether to find the chains that would have suited it, for the next files of its rule.
+    pub(super) learn: bool,
+}
+
+/// What was found.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Found {
+    pub(super) encoded: Encoded,
+    pub(super) learnt: Vec<Prescription>,
+}
+
+impl Look {
+    pub(crate) fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Found> {
+        let Self { path, number, rule, filters, learn } = self;
+        let settings = Settings { filters, ..rule.settings()? };
+        let encoded = encoded(engine, &path)?;
+        let suited = if learn { pipelines(engine, &path, &settings, progress)? } else { Vec::new() };
+        let learnt = suited.into_iter().map(|Pipeline { path, dtype, chain, filters }| Prescription {
+            rule: number,
+            variable: path,
+            dtype,
+            chain,
+            filters,
+            asked: false,
+        });
+        Ok(Found { encoded, learnt: learnt.collect() })
+    }
+}

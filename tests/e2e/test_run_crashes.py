@@ -1,0 +1,171 @@
+"""`knarr run` and files that crash what packs them: the program's exit code is kept, and all else goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from conftest import sets_in
+from crashing import library, workers
+from running import ALL, FIELD, is_packed, script
+
+TWO_FILES = """
+for name in ("crash.h5", "later.h5"):
+    with h5py.File(name, "w") as file:
+        file["T"] = FIELD
+deadline = time.time() + 60
+while h5py.File("later.h5")["T"].chunks is None:
+    assert time.time() < deadline
+    time.sleep(0.01)
+sys.exit(7)
+"""
+
+
+@pytest.fixture
+def preload(tmp_path: Path) -> dict[str, str]:
+    return {"LD_PRELOAD": str(library(tmp_path))}
+
+
+def test_what_crashes_is_left_and_the_next_file_is_packed(run, preload):
+    ran = run(*script(TWO_FILES), ok=False, env=preload)
+    assert ran.code == 7
+    assert ran.file("later.h5")["outcome"] == "packed" and is_packed(run.folder / "later.h5")
+    crashed = ran.file("crash.h5")
+    assert crashed["outcome"] == "failed" and "SIGABRT" in crashed["reason"]
+    assert "crash.h5: " in ran.err and "the file is as the program wrote it" in ran.err
+    with h5py.File(run.folder / "crash.h5") as file:
+        assert file["T"].chunks is None and np.array_equal(file["T"][:], FIELD)
+
+
+def test_what_crashes_once_is_packed_when_the_program_has_ended(run, preload):
+    (run.folder / "once").touch()
+    ran = run(*script(TWO_FILES), ok=False, env=preload)
+    assert ran.code == 7 and (run.folder / "crashed").exists()
+    crashed = ran.file("crash.h5")
+    assert crashed["outcome"] == "packed" and "SIGABRT" in crashed["note"]
+    assert "at the second attempt" in ran.err and is_packed(run.folder / "crash.h5")
+
+
+def test_nothing_is_learnt_of_what_crashes_and_it_is_as_it_was(run, preload):
+    ran = run(
+        *script(TWO_FILES.replace(".chunks is None", ".shape is None")),
+        ok=False,
+        config=ALL + 'when = "write"\n',
+        env=preload,
+    )
+    assert ran.code == 7 and ran.file("crash.h5")["outcome"] == "written"
+    assert "crash.h5: the process" in ran.err and "nothing was learnt" in ran.err
+    assert ran.file("later.h5")["input_bytes"] == FIELD.nbytes and ran.file("crash.h5")["input_bytes"] is None
+    with h5py.File(run.folder / "crash.h5") as file:
+        assert np.array_equal(file["T"][:], FIELD)
+
+
+def test_sets_owed_are_made_after_a_crash(run, preload):
+    (run.folder / "once").touch()
+    config = '[[file]]\npattern = "crash_{step}_{rank}.h5"\nroute = "checkpoint"\nranks = 2\nsettle = "100ms"\n'
+    ran = run(
+        *script("""
+        for step in range(3):
+            for rank in range(2):
+                with h5py.File(f"crash_{step}_{rank}.h5", "w") as file:
+                    file["T"] = FIELD + 10 * step + rank
+            time.sleep(1)
+        sys.exit(7)
+        """),
+        ok=False,
+        config=config,
+        env=preload,
+    )
+    assert ran.code == 7 and (run.folder / "crashed").exists() and "SIGABRT" in ran.err
+    steps = {row["step"]: row["outcome"] for row in ran.result["checkpoints"]}
+    assert steps == {0: "packed", 1: "packed", 2: "packed"}
+    assert sets_in(run.top / "sets") == ["step_0", "step_1", "step_2"]
+
+
+@pytest.mark.parametrize("rule", ["", 'when = "write"\n'])
+def test_the_launcher_outlives_files_that_are_opened_again_and_again(run, rule):
+    """What HDF5 reads of a group that grows meanwhile has made it write past its memory: see tests/suites/soak.py."""
+    program = script("""
+        for number in range(4):
+            name = f"a{number}.h5"
+            with h5py.File(name, "w", track_order=True, userblock_size=512) as file:
+                for item in range(150):
+                    file[f"T{item}"] = FIELD[0, :16, :16] + item
+            for again in range(25):
+                with h5py.File(name, "r+") as file:
+                    for item in range(5):
+                        file[f"again{again}_{item}"] = FIELD[0, :8, :8] + again
+                time.sleep(0.001 * (again % 5))
+        sys.exit(7)
+        """)
+    ran = run(*program, ok=False, config=ALL + rule)
+    assert ran.code == 7
+    for number in range(4):
+        assert ran.file(f"a{number}.h5")["outcome"] == ("written" if rule else "packed")
+        with h5py.File(run.folder / f"a{number}.h5") as file:
+            assert len(file) == 150 + 25 * 5
+            assert np.array_equal(file["T7"][:], FIELD[0, :16, :16] + 7)
+            assert np.array_equal(file["again24_4"][:], FIELD[0, :8, :8] + 24)
+
+
+def test_kills_of_what_packs_leave_whole_files(run):
+    count = 24
+    process = run.start(
+        *script(f"""
+        for number in range({count}):
+            with h5py.File(f"a{{number}}.h5", "w") as file:
+                file["T"] = FIELD + number
+            time.sleep(0.1)
+        sys.exit(7)
+        """),
+        config=ALL + 'goal = "ratio"\n',
+    )
+    kills = 0
+    while not (run.folder / f"a{count - 1}.h5").exists():
+        assert process.poll() is None
+        for worker in workers(process.pid):
+            time.sleep(0.013 * (kills % 11))
+            os.kill(worker, signal.SIGKILL)
+            kills += 1
+        time.sleep(0.01)
+    ran = run.finish(process)
+    assert ran.code == 7 and kills > 3
+    assert not [path for path in run.top.rglob(".*") if path.is_file()]
+    for number in range(count):
+        with h5py.File(run.folder / f"a{number}.h5") as file:
+            assert np.array_equal(file["T"][:], FIELD + np.float32(number))
+    outcomes = [file["outcome"] for file in ran.result["files"]]
+    assert len(outcomes) == count and outcomes.count("packed") >= count - 1, ran.result
+
+
+def test_a_killed_launcher_takes_its_work_along(run):
+    process = run.start(
+        *script("""
+        with h5py.File("a.h5", "w") as file:
+            file["T"] = np.tile(FIELD, (32, 1, 1))
+        while not os.path.exists("go"):
+            time.sleep(0.01)
+        """),
+        config=ALL + 'goal = "archive"\n',
+    )
+    deadline = time.monotonic() + 60
+    while not list(run.scratch.glob(".*")):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.002)
+    (worker,) = workers(process.pid)
+    process.kill()
+    process.wait()
+    while Path(f"/proc/{worker}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    (run.folder / "go").touch()
+    process.communicate(timeout=60)
+    assert not list(run.scratch.glob(".*"))
+    with h5py.File(run.folder / "a.h5") as file:
+        assert np.array_equal(file["T"][:8], FIELD)
