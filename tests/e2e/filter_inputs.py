@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -146,19 +145,12 @@ def write_unknown_filter(path: Path) -> None:
         dataset.write_direct_chunk((0, 0), b"coded by an unknown filter", 0)
 
 
-def write_szip(path: Path, scratch: Path) -> None:
-    """Szip, by the distribution's h5repack: h5py's own HDF5 may have no encoder for it."""
-    with h5py.File(scratch, "w") as file:
-        file.create_dataset("i2", data=integers((64, 64), "i2"), chunks=(16, 64))
-    subprocess.run(["h5repack", "-f", "SZIP=8,NN", scratch, path], check=True)
-
-
 def write_before_zstd(path: Path, filter_id: int) -> None:
     """Integers of 17 bits behind a filter of HDF5 itself, and zstd behind that. The chunk is made up."""
     with h5py.File(path, "w") as file:
         properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         properties.set_chunk((32, 32))
-        properties.set_filter(filter_id, h5z.FLAG_OPTIONAL, (169, 8, 32, 32) if filter_id == h5z.FILTER_SZIP else ())
+        properties.set_filter(filter_id, h5z.FLAG_OPTIONAL)
         properties.set_filter(hdf5plugin.ZSTD_ID, h5z.FLAG_MANDATORY, (3,))
         kind = h5t.STD_I32LE.copy()
         kind.set_precision(17)

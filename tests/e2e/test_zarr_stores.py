@@ -118,6 +118,39 @@ def test_objects_of_version_2_are_those_that_zarr_python_reads(knarr, tmp_path, 
     assert not (out / "b.zarr").exists()
 
 
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize(("dtype", "fill"), [("i4", "0.0"), ("u1", "255.0"), ("i8", "-3.0")])
+def test_whole_fill_values_may_be_written_as_floating_point(knarr, tmp_path, out, zarr_format, dtype, fill):
+    """As the library z5 writes them, and zarr-python reads them."""
+    source = tmp_path / "in.zarr"
+    values = np.arange(100).reshape(10, 10).astype(dtype)
+    array = store(source, zarr_format).create_array("v", data=values, chunks=(4, 10), fill_value=int(float(fill)))
+    text = {2: ".zarray", 3: "zarr.json"}[zarr_format]
+    document = json.loads((source / "v" / text).read_text())
+    document["fill_value"] = float(fill)
+    (source / "v" / text).write_text(json.dumps(document))
+    # A chunk that was never written stands for the fill value.
+    next(path for path in (source / "v").rglob("*") if path.name in ("1.0", "0") and path.is_file()).unlink()
+    expected = zarr.open_group(source, mode="r")["v"][:]
+    assert (expected == int(float(fill))).any() and array.dtype == expected.dtype
+    knarr("repack", source, "-o", out / "a.zarr")
+    knarr("repack", source, "-o", out / "a.nc")
+    np.testing.assert_array_equal(zarr.open_group(out / "a.zarr", mode="r")["v"][:], expected)
+    with netCDF4.Dataset(out / "a.nc") as found:
+        found.set_auto_mask(False)
+        np.testing.assert_array_equal(found["v"][:], expected)
+
+
+@pytest.mark.parametrize("fill", ["0.5", "300.0"])
+def test_fill_values_that_are_no_integers_of_the_type_are_refused(knarr, tmp_path, out, fill):
+    source = tmp_path / "in.zarr"
+    store(source, 2).create_array("v", data=np.arange(9, dtype="u1"), chunks=(3,))
+    document = json.loads((source / "v" / ".zarray").read_text())
+    document["fill_value"] = float(fill)
+    (source / "v" / ".zarray").write_text(json.dumps(document))
+    knarr.fails(3, "repack", source, "-o", out / "a.zarr", names=("v", "fill"))
+
+
 def test_attributes_named_as_those_of_dimension_scales_are_the_users(knarr, tmp_path, out):
     source = tmp_path / "in.h5"
     with h5py.File(source, "w") as file:

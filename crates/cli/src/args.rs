@@ -1,6 +1,7 @@
 //! The command line. `docs/cli.md` is generated from it.
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use knarr_core::libver::Release;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -126,6 +127,12 @@ pub(crate) struct Wishes {
     /// Chunks: auto, keep, along dimensions 'time=12' or 'time/12,lat/45', for one variable 'T=1x180x360' [default: auto]
     #[arg(long, value_name = "[NAME=]CHUNKS")]
     pub(crate) chunks: Vec<String>,
+    /// Oldest form of HDF5 objects that is written: earliest, v18, v110, v112, v114 or latest, as in h5repack [default: earliest]
+    #[arg(long, value_name = "RELEASE")]
+    pub(crate) low: Option<Release>,
+    /// Newest form of HDF5 objects that is allowed: what needs a newer one is an error [default: latest]
+    #[arg(long, value_name = "RELEASE")]
+    pub(crate) high: Option<Release>,
     #[command(flatten)]
     pub(crate) bounds: Bounds,
 }

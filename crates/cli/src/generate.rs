@@ -49,8 +49,8 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8> {
 
 /// True if nothing is said of how to store values.
 fn asks_for_nothing(wishes: &Wishes) -> bool {
-    // Chunks are how raw values are stored, too.
-    let Wishes { config, goal, portable, chain, chunks: _, bounds } = wishes;
+    // Chunks and the form of objects are how raw values are stored, too.
+    let Wishes { config, goal, portable, chain, chunks: _, low: _, high: _, bounds } = wishes;
     config.is_none() && goal.is_none() && portable.is_none() && chain.is_empty() && bounds.is_empty()
 }
 

@@ -108,6 +108,7 @@ impl Request {
         if let Some(portable) = &wishes.portable {
             settings.portable = portable.parse().map_err(|error: Error| error.at("--portable"))?;
         }
+        settings.libver = settings.libver.with(wishes.low, wishes.high).map_err(|error| error.at("--low, --high"))?;
         for text in &wishes.chain {
             // A chain has '=' only inside options, after a ':'.
             match split_variable(text, &[':', '|']) {

@@ -17,6 +17,7 @@ use crate::codec::Reader;
 use crate::energy::Site;
 use crate::error::{Error, ErrorKind, Result};
 use crate::goal::Goal;
+use crate::libver::Release;
 use crate::quality::Quality;
 use crate::settings::{Rule, Settings};
 
@@ -93,6 +94,10 @@ pub struct FileRule {
     pub goal: Option<String>,
     /// Most demanding reader allowed: core, standard or knarr.
     pub portable: Option<String>,
+    /// Oldest form of HDF5 objects that is written: see [`Release`].
+    pub low: Option<Release>,
+    /// Newest form of HDF5 objects that is allowed.
+    pub high: Option<Release>,
     /// Per variable or pattern.
     #[serde(default)]
     pub variables: BTreeMap<String, VariableRule>,
@@ -198,6 +203,7 @@ impl FileRule {
         if let Some(portable) = &self.portable {
             settings.portable = portable.parse::<Reader>()?;
         }
+        settings.libver = settings.libver.with(self.low, self.high)?;
         for (name, rule) in &self.variables {
             settings.rules.push(rule.resolve(name).map_err(|error| error.at_variable(name))?);
         }
@@ -223,10 +229,11 @@ impl FileRule {
                 return Err(error("checkpoints keep every byte: they take no settings of variables")
                     .mend("remove 'variables', or choose the route \"compress\""));
             }
-            if self.when != When::Close || self.portable.is_some() {
+            let says_of_files = self.portable.is_some() || self.low.is_some() || self.high.is_some();
+            if self.when != When::Close || says_of_files {
                 return Err(error(
-                    "checkpoints are packed once they are written, into sets: 'when' and 'portable' say \
-                                  nothing of them",
+                    "checkpoints are packed once they are written, into sets: 'when', 'portable', 'low' and 'high' say \
+                     nothing of them",
                 )
                 .mend("remove them, or choose the route \"compress\""));
             }

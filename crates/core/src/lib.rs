@@ -27,6 +27,7 @@ pub mod generate;
 pub mod goal;
 pub mod grid;
 pub mod guard;
+pub mod libver;
 mod memory;
 pub mod model;
 pub mod online;

@@ -9,6 +9,7 @@ use crate::conventions;
 use crate::coordinates::Coordinates;
 use crate::error::{Error, ErrorKind, Result};
 use crate::goal::Goal;
+use crate::libver::LibverBounds;
 use crate::model::{Link, LinkTarget, Model, Variable};
 use crate::quality::Quality;
 
@@ -60,6 +61,8 @@ pub struct Settings {
     pub rules: Vec<Rule>,
     /// Names that a file lacks are those of another file of the same run: it is no mistake.
     pub names_of_many: bool,
+    /// Releases of HDF5 whose file format HDF5 and netCDF-4 outputs may use.
+    pub libver: LibverBounds,
     /// Decode and compare every chunk before it is written.
     pub verify: bool,
 }
@@ -75,6 +78,7 @@ impl Default for Settings {
             chunks: ChunkRule::Auto,
             rules: Vec::new(),
             names_of_many: false,
+            libver: LibverBounds::default(),
             verify: true,
         }
     }

@@ -413,7 +413,7 @@ impl Job<'_> {
                     Box::new(ZarrSink::create(output, &written, &storages, options)?)
                 }
                 _ => {
-                    let options = SinkOptions { force: options.force, in_place };
+                    let options = SinkOptions { force: options.force, in_place, libver: settings.libver };
                     let sink = Hdf5Sink::create(output, &written, &storages, options)?;
                     references_lost.set(sink.references_lost());
                     Box::new(sink)

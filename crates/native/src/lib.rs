@@ -16,6 +16,7 @@ pub mod plugin;
 mod runs;
 mod support;
 mod sz3;
+mod szip;
 mod xz;
 mod zfp;
 mod zlib;
@@ -62,6 +63,7 @@ pub fn codecs_with_plugins(directories: &[PathBuf]) -> Result<CodecList> {
         Arc::new(zfp::ZFPY),
         Arc::new(lzf::Lzf),
         Arc::new(zlib::Zlib),
+        Arc::new(szip::Szip),
     ];
     for codec in own {
         list.push(codec)?;

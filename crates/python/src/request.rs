@@ -4,6 +4,7 @@ use knarr_core::codec::Reader;
 use knarr_core::config::VariableRule;
 use knarr_core::engine::{Engine, parse_size};
 use knarr_core::error::{Error, Result};
+use knarr_core::libver::Release;
 use knarr_core::pack::Packer;
 use knarr_core::predictor::Predictor;
 use knarr_core::quality::Quality;
@@ -27,6 +28,8 @@ pub(crate) struct Request {
     max_mem: Option<String>,
     model: Option<PathBuf>,
     verify: Option<bool>,
+    low: Option<Release>,
+    high: Option<Release>,
     pub(crate) force: bool,
 }
 
@@ -45,6 +48,7 @@ impl Request {
             settings.goal = goal.parse()?;
         }
         settings.portable = self.portable.unwrap_or(settings.portable);
+        settings.libver = settings.libver.with(self.low, self.high)?;
         settings.quality = self.quality;
         settings.chain = self.chain.as_deref().map(str::parse).transpose()?;
         if let Some(chunks) = &self.chunks {

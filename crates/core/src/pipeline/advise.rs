@@ -7,7 +7,7 @@ use crate::choose::{
     Target, Trials, candidates, cut, cut_samples, expected_speed, look, middle, predict, reason, run_rounds,
     sample_regions, trial_share,
 };
-use crate::codec::{FilterId, FilterSet, Loss, Reader, filter_name};
+use crate::codec::{FilterId, FilterSet, Loss, Provider, Reader, filter_name, registered};
 use crate::coordinates::Coordinates;
 use crate::energy::thread_seconds;
 use crate::engine::{Engine, Progress};
@@ -188,7 +188,7 @@ impl Planner<'_> {
         let asked = forced.is_some() || !mine.quality.is_lossless();
         let small = variable.raw_bytes() < WORTH_ENCODING && !asked && matches!(self.target, Target::Hdf5(_));
         let shaped = matches!(mine.chunks, ChunkRule::Shape(_));
-        if small && (same_chunks || (stored.is_none() && !shaped)) {
+        if small && self.keeps_filters() && (same_chunks || (stored.is_none() && !shaped)) {
             return Ok(Action::Copy("under 2 KiB".to_owned()));
         }
         let bound = self.bound(&mine)?;
@@ -221,7 +221,7 @@ impl Planner<'_> {
             };
             job.choose(&samples)?
         };
-        if !asked && same_chunks && self.is_kept(&choice) {
+        if !asked && same_chunks && self.keeps_filters() && self.is_kept(&choice) {
             return Ok(Action::Copy(format!("already as small: {}", variable.chain)));
         }
         if let Some(why) = mine.kept_lossless {
@@ -278,6 +278,13 @@ impl Planner<'_> {
             samples.extend(constant);
         }
         Ok(samples)
+    }
+
+    /// False if outputs cannot have the filters that the variable has: HDF5 makes datasets with filters of its own only if
+    /// it was built with them.
+    fn keeps_filters(&self) -> bool {
+        let is_optional = |id| registered(id).is_some_and(|filter| filter.provider == Provider::Hdf5WithSzip);
+        !self.variable.filters.iter().any(|filter| is_optional(filter.id))
     }
 
     /// True if what is stored already serves the goal better than the choice, for readers that are allowed.

@@ -4,11 +4,29 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::source::Hdf5Source;
-use super::sys::DatasetLayout;
+use super::sys::{self, Dataset, DatasetLayout};
 use super::values::text;
 use knarr_core::error::Result;
 use knarr_core::model::{Layout, LinkTarget};
 use knarr_core::store::Source;
+
+/// `dataset` of `file`, which is at `path` in it, opened so that its external raw files are found beside the file if they
+/// are not where HDF5 looks: in the current directory, or where `HDF5_EXTFILE_PREFIX` says.
+pub(super) fn with_external_files(file: &sys::File, place: &Path, dataset: Dataset, path: &[u8]) -> Result<Dataset> {
+    let creation = dataset.0.creation()?;
+    let is_told = std::env::var_os("HDF5_EXTFILE_PREFIX").is_some_and(|prefix| !prefix.is_empty());
+    if is_told || creation.layout()? != DatasetLayout::External {
+        return Ok(dataset);
+    }
+    let names: Vec<String> = creation.external_names()?.iter().map(|name| text(name)).collect();
+    let is_here = names.iter().all(|name| Path::new(name).exists());
+    if is_here || !names.iter().all(|name| is_beside(place, name)) {
+        return Ok(dataset);
+    }
+    // The library does not open it in another way while it is open in this one.
+    drop(dataset);
+    file.dataset_with_files_beside(path)
+}
 
 /// Names of other files in links and virtual datasets of `source`. HDF5 looks for them in the directory of the file that
 /// names them.

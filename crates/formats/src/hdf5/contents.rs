@@ -1,11 +1,14 @@
 //! Copies the values of datasets that are not encoded anew: chunks as they are, other values unchanged.
 
+use super::beside::with_external_files;
 use super::chunks::ChunkTable;
-use super::explain::explain_read;
+use super::explain::{WITHOUT_SZIP, explain_read};
+use super::filters::{SZIP, filter_title};
 use super::source::Hdf5Source;
 use super::sys::{Address, Dataset, DatasetLayout, Extent, References};
-use knarr_core::error::Result;
+use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::grid::{chunk_box, volume};
+use knarr_core::store::Source;
 
 /// Most bytes of values held at once.
 const PIECE: u64 = 8 << 20;
@@ -13,14 +16,16 @@ const PIECE: u64 = 8 << 20;
 /// Called with start and count of a box.
 type EachBox<'a> = dyn FnMut(&[u64], &[u64]) -> Result<()> + 'a;
 
-/// Copies all values of the dataset at `address` of `source`.
+/// Copies all values of the dataset at `address` of `source`, where it has this path.
 pub(super) fn copy_values(
     source: &Hdf5Source,
     address: Address,
+    path: &[u8],
     target: &Dataset,
     references: &dyn References,
 ) -> Result<()> {
     let dataset = source.file().object_at(address)?.into_dataset()?;
+    let dataset = with_external_files(source.file(), source.path(), dataset, path)?;
     let extent = dataset.space()?.extent()?;
     let shape = match &extent {
         Extent::Null => return Ok(()),
@@ -41,6 +46,10 @@ pub(super) fn copy_values(
             let table = ChunkTable::read(&dataset, &shape, &chunk, 0, source.raw_len())?;
             let edges_unfiltered = creation.edge_chunks_unfiltered()?;
             let all = u32::MAX.checked_shr(32u32.saturating_sub(u32::try_from(filters.len()).unwrap_or(32)));
+            if table.len() > 0 && filters.iter().any(|filter| filter.id == SZIP) {
+                let why = format!("{} is not written, and its values are only copied", filter_title(SZIP));
+                return Err(Error::new(ErrorKind::MissingFilter, why).mend(WITHOUT_SZIP));
+            }
             let mut bytes = Vec::new();
             for (position, stored) in table.stored() {
                 let (start, count) = chunk_box(&position, &chunk, &shape);

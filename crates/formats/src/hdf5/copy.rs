@@ -198,7 +198,7 @@ impl<'a> Copier<'a> {
             let Some(copied) = self.copied.get(address) else { continue };
             let place = |error: Error| error.at_variable(text(&copied.path).trim_start_matches('/'));
             let target = self.target.object_at_path(&copied.path).and_then(Object::into_dataset).map_err(place)?;
-            copy_values(self.source, *address, &target, self).map_err(place)?;
+            copy_values(self.source, *address, &copied.path, &target, self).map_err(place)?;
             target.close().map_err(place)?;
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use super::filters::{filter_label, is_built_in};
+use super::filters::{SZIP, filter_label, is_built_in};
 use super::sys::{Dataset, DatasetLayout, Datatype, Extent, Group, Plist, Space, forget_filter, pretend_filter};
 use knarr_core::codec::Hdf5Filter;
 use knarr_core::error::{Error, Result};
@@ -76,7 +76,12 @@ pub(super) fn create_encoded(
 
 /// Makes a dataset with the storage it had, without values.
 pub(super) fn create_same(site: &Site<'_>, datatype: &Datatype, space: &Space, dcpl: &Plist) -> Result<Dataset> {
-    let filters = dcpl.filters()?;
+    let mut filters = dcpl.filters()?;
+    if filters.iter().any(|filter| filter.id == SZIP) {
+        // This HDF5 cannot make it. Where there are values, copying them is refused.
+        filters.retain(|filter| filter.id != SZIP);
+        dcpl.set_filters(&filters)?;
+    }
     // Space taken early would be filled through the filters, which may not really be there.
     if matches!(dcpl.layout()?, DatasetLayout::Chunked(_)) && !filters.is_empty() && dcpl.allocates_early()? {
         dcpl.allocate_incrementally()?;

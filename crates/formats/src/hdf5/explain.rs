@@ -49,6 +49,9 @@ fn driver_of_members(raw: &std::fs::File) -> Option<&'static str> {
     marks.into_iter().find(|(mark, _)| found(mark)).map(|(_, driver)| driver)
 }
 
+/// For what szip encoded, where it cannot be read or kept.
+pub(super) const WITHOUT_SZIP: &str = "write the file anew with an HDF5 that has szip: 'h5repack -f NONE IN OUT'";
+
 /// What is found on the way through a file that could be opened.
 pub(super) fn explain_scan(error: Error) -> Error {
     let unexplained = error.kind() == ErrorKind::Corrupt && error.advice().is_none();
@@ -60,8 +63,8 @@ pub(super) fn explain_scan(error: Error) -> Error {
 pub(super) fn explain_read(error: Error, filters: &[Hdf5Filter]) -> Error {
     if error.message().contains("external raw data file") {
         return Error::new(ErrorKind::Read, "HDF5 does not find the external raw file that holds its values").mend(
-            "HDF5 looks for it in the current directory: run there, or set HDF5_EXTFILE_PREFIX='${ORIGIN}' if it lies \
-             beside the HDF5 file",
+            "it is looked for in the current directory and beside the HDF5 file: put it there, or set HDF5_EXTFILE_PREFIX \
+             to its directory",
         );
     }
     if error.kind() != ErrorKind::MissingFilter && !error.message().contains("filter") {
@@ -77,7 +80,7 @@ pub(super) fn explain_read(error: Error, filters: &[Hdf5Filter]) -> Error {
     let error = Error::new(ErrorKind::MissingFilter, why);
     if missing.contains(&SZIP) {
         // No plugin brings it.
-        return error.mend("write the file anew with an HDF5 that has szip: 'h5repack -f NONE IN OUT'");
+        return error.mend(WITHOUT_SZIP);
     }
     error.mend("set HDF5_PLUGIN_PATH to the folder of its plugin: for many, 'plugins' of the Python package hdf5plugin")
 }

@@ -11,6 +11,7 @@
 //! | `pieces` | where values lie in the file's bytes, for checkpoints |
 //! | `sink` | writing chunks |
 //! | `copy`, `create`, `contents` | copying what is not encoded anew |
+//! | `metadata` | how much room everything but values takes |
 //! | `beside` | other files that a file names |
 //! | `build`, `dimensions`, `write_attribute` | netCDF-4 from the model of another format |
 //! | `explain` | errors of the library in words that help |
@@ -25,6 +26,7 @@ mod create;
 mod dimensions;
 mod explain;
 mod filters;
+mod metadata;
 mod names;
 mod paths;
 mod pieces;

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::build::{add_label, build};
 use super::copy::Copier;
+use super::metadata;
 use super::source::Hdf5Source;
 use super::sys::{self, Dataset, Object, Plist};
 use super::write_attribute::{put_attribute, remove_attribute};
 use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::libver::{LibverBounds, Release};
 use knarr_core::model::{Attribute, Variable};
 use knarr_core::output::Temporary;
 use knarr_core::store::{EncodedChunk, Sink, Source, Storage};
@@ -20,6 +22,8 @@ pub struct SinkOptions {
     pub force: bool,
     /// The output will take the place of the input: values in external raw files stay there.
     pub in_place: bool,
+    /// Releases of HDF5 whose file format may be used.
+    pub libver: LibverBounds,
 }
 
 /// An HDF5 or netCDF-4 file being written.
@@ -65,9 +69,9 @@ impl Hdf5Sink {
             Some(hdf5) => {
                 // What `source` has beyond the file itself are labels to write beside it.
                 let labels = source.model().variables.get(hdf5.model().variables.len()..).unwrap_or_default();
-                sink.copy_structure(&temporary, hdf5, labels, storages, options.in_place)
+                sink.copy_structure(&temporary, hdf5, labels, storages, options)
             }
-            None => sink.build_structure(&temporary, source, storages),
+            None => sink.build_structure(&temporary, source, storages, options),
         });
         sink.temporary = Some(temporary);
         // All else is about what is copied.
@@ -87,7 +91,7 @@ impl Hdf5Sink {
         source: &Hdf5Source,
         labels: &[Variable],
         storages: &[Storage],
-        in_place: bool,
+        options: SinkOptions,
     ) -> Result<()> {
         self.is_netcdf = source.format() == "netCDF-4";
         let fcpl = source.file().creation()?;
@@ -97,19 +101,31 @@ impl Hdf5Sink {
             self.user_block = vec![0; usize::try_from(user_block).unwrap_or(usize::MAX)];
             source.read_raw(0, &mut self.user_block)?;
         }
-        let modern = source.file().superblock_version()? >= 2;
-        let file = self.file.insert(sys::File::create(temporary.path(), &fcpl, modern)?);
-        self.references_lost = Copier::run(source, file, storages, in_place)?;
+        // Superblocks and headers of HDF5 1.8 take less room; whoever reads the source reads them.
+        let least = if source.file().superblock_version()? >= 2 { Release::V18 } else { Release::Earliest };
+        let metadata = metadata::of_copy(source, labels, storages, options.libver.low)?;
+        let file = create_file(temporary.path(), &fcpl, options.libver, least, metadata)?;
+        let file = self.file.insert(file);
+        self.references_lost = Copier::run(source, file, storages, options.in_place)?;
         for label in labels {
             add_label(file, label).map_err(|error| error.at_variable(label.name()))?;
         }
         self.open_targets(source, storages, |variable| Ok(source.stored(variable)?.path.clone()))
     }
 
-    fn build_structure(&mut self, temporary: &Temporary, source: &dyn Source, storages: &[Storage]) -> Result<()> {
+    fn build_structure(
+        &mut self,
+        temporary: &Temporary,
+        source: &dyn Source,
+        storages: &[Storage],
+        options: SinkOptions,
+    ) -> Result<()> {
         let fcpl = Plist::for_file()?;
         fcpl.track_orders(true)?;
-        let file = self.file.insert(sys::File::create(temporary.path(), &fcpl, true)?);
+        let metadata = metadata::of_model(source, storages, options.libver.low)?;
+        // The order in which netCDF keeps names is new in HDF5 1.8.
+        let file = create_file(temporary.path(), &fcpl, options.libver, Release::V18, metadata)?;
+        let file = self.file.insert(file);
         let paths = build(source, file, storages)?;
         self.open_targets(source, storages, |variable| Ok(paths.get(variable).cloned().unwrap_or_default()))
     }
@@ -200,6 +216,11 @@ impl Hdf5Sink {
         let place = self.path.display().to_string();
         outcome.map_err(|error| if error.to_string().starts_with(&place) { error } else { error.at(place) })
     }
+}
+
+fn create_file(path: &Path, fcpl: &Plist, asked: LibverBounds, least: Release, metadata: u64) -> Result<sys::File> {
+    let bounds = LibverBounds { low: asked.low.max(least), ..asked };
+    sys::File::create(path, fcpl, bounds, metadata)
 }
 
 fn closed() -> Error {

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use super::beside::with_external_files;
 use super::chunks::{ChunkTable, StoredChunk};
 use super::explain::{explain_open, explain_read, explain_scan, not_hdf5};
 use super::scan::{Place, Stored, scan};
@@ -177,7 +178,11 @@ impl Hdf5Source {
     }
 
     pub(super) fn dataset(&self, stored: &Stored) -> Result<Dataset> {
-        self.file.object_at(stored.address)?.into_dataset()
+        let dataset = self.file.object_at(stored.address)?.into_dataset()?;
+        match stored.place {
+            Place::Library => with_external_files(&self.file, &self.path, dataset, &stored.path),
+            _ => Ok(dataset),
+        }
     }
 
     fn table(&self, variable: usize, chunk: &[u64]) -> Result<&ChunkTable> {

@@ -1,6 +1,6 @@
 //! Groups and arrays of a store, found by walking its directories.
 
-use super::json;
+use super::{json, types};
 use knarr_core::{Error, ErrorKind, Result};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -137,6 +137,7 @@ fn read_node(dir: &Path, path: &str) -> Result<Option<Node>> {
         let attributes = metadata.remove("attributes").and_then(object).unwrap_or_default();
         metadata.remove("consolidated_metadata");
         metadata.values_mut().for_each(json::round_wide);
+        types::make_fill_whole(&mut metadata);
         return match metadata.get("node_type").and_then(Value::as_str) {
             Some("group") => Ok(node(Version::V3, metadata, attributes, false)),
             Some("array") => Ok(node(Version::V3, metadata, attributes, true)),
@@ -148,6 +149,7 @@ fn read_node(dir: &Path, path: &str) -> Result<Option<Node>> {
             let mut metadata = object(document).ok_or_else(|| wrong(name, "no JSON object"))?;
             check_version(&metadata, 2, &dir.join(name))?;
             metadata.values_mut().for_each(json::round_wide);
+            types::make_fill_whole(&mut metadata);
             let attributes = json::read(&dir.join(".zattrs"))?.and_then(object).unwrap_or_default();
             return Ok(node(Version::V2, metadata, attributes, is_array));
         }

@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use half::f16;
 use knarr_core::array::DType;
+use knarr_core::model::{Attribute, AttributeValue};
 use knarr_core::store::Strings;
 use serde_json::{Value, json};
 
@@ -74,6 +75,20 @@ fn words(data_type: &Value, name: &str) -> String {
     };
     let name = if name.is_empty() { data_type.to_string() } else { name.to_owned() };
     format!("{kind} ({numpy}{name})")
+}
+
+/// Makes the fill value of an array of integers one, where it is written as a floating-point number of the same value: the
+/// library z5 writes `0.0`, and zarr-python reads it.
+pub(super) fn make_fill_whole(metadata: &mut serde_json::Map<String, Value>) {
+    let data_type = metadata.get("data_type").map(from_v3).or_else(|| metadata.get("dtype").map(from_v2));
+    let Some(ZarrType::Number(dtype)) = data_type else { return };
+    let Some(fill) = metadata.get_mut("fill_value") else { return };
+    let Some(number) = fill.as_f64().filter(|_| fill.is_f64() && !dtype.is_float()) else { return };
+    let double = AttributeValue::Numbers { dtype: DType::F64, bytes: number.to_le_bytes().to_vec(), scalar: true };
+    let attribute = Attribute { name: "fill_value".to_owned(), value: double };
+    if let [bits] = crate::fills::attribute_bits(dtype, &[attribute], "fill_value").as_slice() {
+        *fill = fill_to_json(dtype, *bits);
+    }
 }
 
 /// Data type of Zarr v3 metadata: a name, or an object with a name.

@@ -29,6 +29,7 @@ const CHAINS: &[(&str, &[&str])] = &[
     ("zfpy", &["zfpy", "zfpy:accuracy,value=0.01", "zfpy:precision,value=20"]),
     ("lzf", &["lzf"]),
     ("zlib", &["zlib", "zlib:0", "zlib:1", "zlib:9"]),
+    ("szip", &["szip", "szip:8,coding=ec", "szip:32"]),
     ("frame", &["frame"]),
 ];
 

@@ -63,8 +63,7 @@ unsafe extern "C" fn visit(
 }
 
 impl Group {
-    /// Creates a dataset here. Its chunks are indexed as HDF5 1.10 does, but for those that a reader would find at
-    /// wrong places: not only Knarr lists chunks through the library, h5py and kerchunk do, too.
+    /// Creates a dataset here.
     pub(crate) fn create_dataset(
         &self,
         name: &[u8],
@@ -74,11 +73,6 @@ impl Group {
         dcpl: &Plist,
     ) -> Result<Dataset> {
         let name = c_string(name)?;
-        if let (DatasetLayout::Chunked(chunk), Extent::Simple { max, .. }) = (dcpl.layout()?, space.extent()?)
-            && Correction::of(&chunk, &max).is_none()
-        {
-            dcpl.index_as_1_10()?;
-        }
         // SAFETY: all handles are open and outlive the call, as does the name.
         made("create a dataset", || unsafe {
             H5Dcreate2(
@@ -92,6 +86,13 @@ impl Group {
             )
         })
         .map(|id| Dataset(Object(id)))
+        .map_err(|error| match error.message().contains("version out of bounds") {
+            true => {
+                Error::unsupported(format!("a newer release of HDF5 than is allowed is needed ({})", error.message()))
+                    .mend("allow a newer one with high, or leave it out")
+            }
+            false => error,
+        })
     }
 }
 

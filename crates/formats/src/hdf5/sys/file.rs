@@ -10,6 +10,7 @@ use hdf5_metno_sys::h5f::{
 use hdf5_metno_sys::h5o::{H5O_token_t, H5Oopen_by_token};
 use hdf5_metno_sys::h5p::{
     H5P_CLS_FILE_ACCESS, H5Pcreate, H5Pset_cache, H5Pset_fclose_degree, H5Pset_file_locking, H5Pset_libver_bounds,
+    H5Pset_meta_block_size,
 };
 
 use hdf5_metno_sys::h5::herr_t;
@@ -18,6 +19,7 @@ use hdf5_metno_sys::h5i::hid_t;
 use super::{Address, Group, Id, Object, Plist, c_string, call, heap_guard, locked, made};
 use hdf5_metno_sys::h5f::H5F_close_degree_t;
 use knarr_core::error::Result;
+use knarr_core::libver::{LibverBounds, Release};
 
 /// Slots and bytes of the library's chunk cache of each dataset, which few chunks go through: HDF5 2.0 clears 8191 slots
 /// each time one is opened, HDF5 1.14 had so many.
@@ -31,6 +33,20 @@ fn small_caches(fapl: &Id) -> Result<()> {
 
 unsafe extern "C" {
     fn H5Pset_relax_file_integrity_checks(fapl: hid_t, flags: u64) -> herr_t;
+}
+
+/// Bytes that HDF5 sets aside at a time for what is no values, unless more is asked for.
+const LEAST_METADATA: u64 = 2048;
+
+fn version(release: Release) -> H5F_libver_t {
+    match release {
+        Release::Earliest => H5F_libver_t::H5F_LIBVER_EARLIEST,
+        Release::V18 => H5F_libver_t::H5F_LIBVER_V18,
+        Release::V110 => H5F_libver_t::H5F_LIBVER_V110,
+        Release::V112 => H5F_libver_t::H5F_LIBVER_V112,
+        Release::V114 => H5F_libver_t::H5F_LIBVER_V114,
+        Release::V200 => H5F_libver_t::H5F_LIBVER_V200,
+    }
 }
 
 /// `H5F_RFIC_UNUSUAL_NUM_UNUSED_NUMERIC_BITS`.
@@ -77,20 +93,21 @@ impl File {
         })
     }
 
-    /// Creates a file, emptying one that exists. `modern` asks for version-2 superblocks and object headers, which
-    /// HDF5 1.8 and later read; otherwise the oldest forms that serve are used.
-    pub(crate) fn create(path: &Path, fcpl: &Plist, modern: bool) -> Result<Self> {
+    /// Creates a file, emptying one that exists, whose objects get forms within `bounds`. Its first `metadata` bytes are
+    /// set aside for everything but values, so that readers find it in one place.
+    pub(crate) fn create(path: &Path, fcpl: &Plist, bounds: LibverBounds, metadata: u64) -> Result<Self> {
         let name = c_string(path.as_os_str().as_bytes())?;
         locked(|| {
             // SAFETY: the class identifier is valid once the library is open, which the lock ensures.
             let fapl = made("prepare the file", || unsafe { H5Pcreate(*H5P_CLS_FILE_ACCESS) })?;
             small_caches(&fapl)?;
             take_sparse_numbers(&fapl)?;
-            let low = if modern { H5F_libver_t::H5F_LIBVER_V18 } else { H5F_libver_t::H5F_LIBVER_EARLIEST };
             // SAFETY: `fapl` is a live file access list.
             call("prepare the file", || unsafe {
-                H5Pset_libver_bounds(fapl.raw(), low, hdf5_metno_sys::h5f::H5F_LIBVER_LATEST)
+                H5Pset_libver_bounds(fapl.raw(), version(bounds.low), version(bounds.high))
             })?;
+            // SAFETY: as above.
+            call("prepare the file", || unsafe { H5Pset_meta_block_size(fapl.raw(), metadata.max(LEAST_METADATA)) })?;
             // SAFETY: as above.
             call("prepare the file", || unsafe {
                 H5Pset_fclose_degree(fapl.raw(), H5F_close_degree_t::H5F_CLOSE_STRONG)

@@ -7,6 +7,7 @@ mod attribute;
 mod dataset;
 mod datatype;
 mod extensible;
+mod external;
 mod file;
 mod heap_guard;
 mod inside;

@@ -17,7 +17,13 @@ use knarr_core::store::Sink;
 fn write(path: &std::path::Path) {
     let lcpl = Plist::for_link(false).unwrap();
     let dcpl = Plist::for_dataset().unwrap();
-    let file = File::create(path, &Plist::for_file().unwrap(), true).unwrap();
+    let file = File::create(
+        path,
+        &Plist::for_file().unwrap(),
+        LibverBounds::default().with(Some(Release::V18), None).unwrap(),
+        0,
+    )
+    .unwrap();
     let root = file.root().unwrap();
     let number = Datatype::of(DType::I32, Endian::Little).unwrap();
     let space = Space::simple(&[10], &[]).unwrap();

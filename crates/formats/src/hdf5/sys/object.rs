@@ -2,12 +2,13 @@
 
 use std::os::raw::c_uint;
 
-use hdf5_metno_sys::h5::{H5_index_t, H5_iter_order_t};
+use hdf5_metno_sys::h5::{H5_ih_info_t, H5_index_t, H5_iter_order_t, herr_t};
 use hdf5_metno_sys::h5a::{H5Aexists, H5Aopen, H5Aopen_by_idx};
 use hdf5_metno_sys::h5g::{H5Gcreate2, H5Gget_create_plist};
-use hdf5_metno_sys::h5i::{H5I_type_t, H5Iget_name, H5Iget_type};
+use hdf5_metno_sys::h5i::{H5I_type_t, H5Iget_name, H5Iget_type, hid_t};
 use hdf5_metno_sys::h5o::{
-    H5O_INFO_BASIC, H5O_INFO_NUM_ATTRS, H5O_info2_t, H5Oget_comment, H5Oget_info3, H5Olink, H5Oopen,
+    H5O_INFO_BASIC, H5O_INFO_NUM_ATTRS, H5O_NATIVE_INFO_ALL, H5O_hdr_info_t, H5O_info2_t, H5Oget_comment, H5Oget_info3,
+    H5Olink, H5Oopen,
 };
 use hdf5_metno_sys::h5p::H5P_DEFAULT;
 use hdf5_metno_sys::h5t::H5Tget_create_plist;
@@ -35,6 +36,19 @@ pub(crate) struct Object(pub(super) Id);
 /// An open group.
 #[derive(Debug)]
 pub(crate) struct Group(pub(crate) Object);
+
+/// `H5O_native_info_t`, whose fields the bindings do not show.
+#[repr(C)]
+#[derive(Default)]
+struct NativeInfo {
+    header: H5O_hdr_info_t,
+    object: H5_ih_info_t,
+    attributes: H5_ih_info_t,
+}
+
+unsafe extern "C" {
+    fn H5Oget_native_info(object: hid_t, info: *mut NativeInfo, fields: c_uint) -> herr_t;
+}
 
 /// A zeroed object info for the library to fill.
 fn empty_info() -> H5O_info2_t {
@@ -67,6 +81,17 @@ impl Object {
     /// Address of the header.
     pub(crate) fn address(&self) -> Result<Address> {
         Ok(token_address(&self.info(H5O_INFO_BASIC)?.token))
+    }
+
+    /// Bytes that its header and attributes take, and with `index` the index of its chunks or links.
+    pub(crate) fn header_room(&self, index: bool) -> Result<u64> {
+        let mut info = NativeInfo::default();
+        let fields = H5O_NATIVE_INFO_ALL;
+        // SAFETY: the object is open and `info`, which has the layout of `H5O_native_info_t`, a place for the result.
+        call("read an object header", || unsafe { H5Oget_native_info(self.0.raw(), &raw mut info, fields) })?;
+        let of = |part: H5_ih_info_t| part.index_size.saturating_add(part.heap_size);
+        let index = if index { of(info.object) } else { 0 };
+        Ok(info.header.space.total.saturating_add(of(info.attributes)).saturating_add(index))
     }
 
     /// What it is.

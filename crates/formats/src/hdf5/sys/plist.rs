@@ -169,13 +169,6 @@ impl Plist {
         Ok(options & hdf5_metno_sys::h5d::H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS != 0)
     }
 
-    /// Lets chunks be indexed in the ways of HDF5 1.10, which take less room than the older B-tree: setting options,
-    /// be they none, asks for the version of the format that has them.
-    pub(crate) fn index_as_1_10(&self) -> Result<()> {
-        // SAFETY: the list is open.
-        call("set a layout", || unsafe { H5Pset_chunk_opts(self.0.raw(), 0) }).map(|_| ())
-    }
-
     /// Filters exactly as stored.
     pub(crate) fn filters(&self) -> Result<Vec<Hdf5Filter>> {
         locked(|| {

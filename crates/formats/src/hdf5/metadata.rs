@@ -1,0 +1,140 @@
+//! How much room everything but values will take in an output.
+//!
+//! HDF5 takes room for headers, attributes and indices of chunks when it needs it, between the values. Readers then seek
+//! through the whole file before they know what it holds, which takes minutes where each seek is a request to an object
+//! store. So the room is estimated and set aside at the beginning of the file. An estimate that is too low costs that
+//! advantage, one that is too high leaves bytes unused, so it is meant to be a little high.
+
+use super::source::Hdf5Source;
+use super::sys::File;
+use knarr_core::error::Result;
+use knarr_core::grid::{chunk_box, volume};
+use knarr_core::libver::Release;
+use knarr_core::model::{Attribute, AttributeValue, Model, Variable};
+use knarr_core::store::{Source, Storage};
+
+/// The superblock, the root group, and what objects without a path take.
+const FILE: u64 = 2048;
+const GROUP: u64 = 1024;
+const DATASET: u64 = 768;
+/// Header of an attribute: name, type, shape.
+const ATTRIBUTE: u64 = 96;
+/// Attributes beyond these leave the header for a heap and two indices (`H5Pset_attr_phase_change`).
+const COMPACT: usize = 8;
+const HEAP: u64 = 4096;
+/// What is added to a variable after its chunks: what was promised and measured.
+const LATE_ATTRIBUTES: u64 = 256;
+
+/// Chunks of a variable that are asked for whether they were ever written.
+const SAMPLED: u64 = 64;
+
+/// For a copy of `source` with `labels` added and the variables of `storages` encoded anew.
+pub(super) fn of_copy(source: &Hdf5Source, labels: &[Variable], storages: &[Storage], low: Release) -> Result<u64> {
+    let file: &File = source.file();
+    let (mut room, model) = (FILE, source.model());
+    for group in &model.groups {
+        room += file.object_at_path(group.path.as_bytes())?.header_room(true)?;
+    }
+    let mut is_encoded = vec![false; model.variables.len()];
+    for storage in storages {
+        if let Some(encoded) = is_encoded.get_mut(storage.variable) {
+            *encoded = true;
+        }
+    }
+    for (index, encoded) in is_encoded.into_iter().enumerate() {
+        room += file.object_at(source.stored(index)?.address)?.header_room(!encoded)?;
+    }
+    room += labels.iter().map(of_variable).sum::<u64>() + of_indices(source, storages, low)?;
+    Ok(room + room / 16)
+}
+
+/// For a file that is made from the model of another format.
+pub(super) fn of_model(source: &dyn Source, storages: &[Storage], low: Release) -> Result<u64> {
+    let model: &Model = source.model();
+    let groups = model.groups.iter().map(|group| {
+        let names = group.dimensions.iter().map(|dimension| DATASET + dimension.name.len() as u64).sum::<u64>();
+        GROUP + names + of_attributes(&group.attributes)
+    });
+    let room = FILE + groups.sum::<u64>() + model.variables.iter().map(of_variable).sum::<u64>();
+    let room = room + HEAP * u64::from(model.variables.len() > COMPACT) + of_indices(source, storages, low)?;
+    Ok(room + room / 16)
+}
+
+fn of_variable(variable: &Variable) -> u64 {
+    let names = variable.path.len() as u64 + variable.dimensions.len() as u64 * ATTRIBUTE;
+    DATASET + names + of_attributes(&variable.attributes)
+}
+
+fn of_attributes(attributes: &[Attribute]) -> u64 {
+    let each = attributes.iter().map(|attribute| {
+        let value = match &attribute.value {
+            AttributeValue::Text(text) => text.len(),
+            AttributeValue::Numbers { bytes, .. } => bytes.len(),
+            // They are kept among values; here are their places.
+            AttributeValue::Strings(list) => 16 * list.len(),
+            AttributeValue::Other { content, .. } => content.len(),
+        };
+        ATTRIBUTE + (attribute.name.len() + value) as u64
+    });
+    let room = each.sum::<u64>();
+    if attributes.len() > COMPACT { HEAP + room * 2 } else { room }
+}
+
+fn of_indices(source: &dyn Source, storages: &[Storage], low: Release) -> Result<u64> {
+    let mut room = 0;
+    for storage in storages {
+        let shape = &source.model().variable(storage.variable)?.shape;
+        let grid: Vec<u64> = shape.iter().zip(&storage.chunk).map(|(n, c)| n.div_ceil((*c).max(1))).collect();
+        let chunks = volume(&grid).unwrap_or(u64::MAX);
+        let sampled = chunks.min(SAMPLED);
+        let written = (0..sampled).filter(|&sample| {
+            let mut number = u128::from(chunks) * u128::from(sample) / u128::from(sampled);
+            let mut position = vec![0; grid.len()];
+            for (at, n) in position.iter_mut().zip(&grid).rev() {
+                *at = u64::try_from(number % u128::from((*n).max(1))).unwrap_or(0);
+                number /= u128::from((*n).max(1));
+            }
+            let (start, count) = chunk_box(&position, &storage.chunk, shape);
+            source.is_written(storage.variable, &start, &count)
+        });
+        let written = written.count() as u64;
+        let chunks = u128::from(chunks) * u128::from(written) / u128::from(sampled.max(1));
+        room += LATE_ATTRIBUTES + of_index(u64::try_from(chunks).unwrap_or(u64::MAX), shape.len() as u64, low);
+    }
+    Ok(room)
+}
+
+/// Index of so many chunks that are written in their order.
+fn of_index(chunks: u64, rank: u64, low: Release) -> u64 {
+    if low >= Release::V110 {
+        // Address, size and filter mask in an array of fixed or growing size.
+        return 512 + chunks.saturating_mul(20);
+    }
+    // The B-tree of version 1 (HDF5 file format specification, III.A.1): a full node is split so that nine tenths of it stay.
+    const CHILDREN: u64 = 64;
+    const KEPT: u64 = 57;
+    let node = 24 + CHILDREN * 8 + (CHILDREN + 1) * (8 + 8 * (rank + 1));
+    let (mut nodes, mut level) = (0u64, chunks);
+    loop {
+        level = if level <= CHILDREN { 1 } else { level.div_ceil(KEPT) };
+        nodes = nodes.saturating_add(level);
+        if level == 1 {
+            return nodes.saturating_mul(node);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_has_a_node_for_every_57_chunks_and_levels_above() {
+        let node = 24 + 512 + 65 * 40;
+        assert_eq!(of_index(1, 3, Release::Earliest), node);
+        assert_eq!(of_index(64, 3, Release::V18), node);
+        assert_eq!(of_index(65, 3, Release::Earliest), 3 * node);
+        assert_eq!(of_index(57 * 65, 3, Release::Earliest), (65 + 2 + 1) * node);
+        assert!(of_index(u64::MAX, 3, Release::Earliest) > 1 << 60);
+    }
+}
