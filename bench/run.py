@@ -6,6 +6,7 @@
     run.py model [--write]
     run.py pipeline [--threads N] [--repeats N]
     run.py rechunk [--repeats N]
+    run.py many [--repeats N] [--datasets N]
     run.py memory  [--max-mem 128M]
     run.py plugin
     run.py lossy
@@ -40,6 +41,7 @@ import codecs_pool
 import green
 import green_plots
 import lossy
+import many
 import model
 import overhead
 import pipeline
@@ -170,6 +172,13 @@ def run_rechunk(options: argparse.Namespace, facts: dict[str, object]) -> None:
     save("rechunk", [asdict(result) for result in results], facts)
 
 
+def run_many(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    rows = many.measure_many(options.repeats, options.datasets)
+    print(header(facts))
+    print(many.table(rows))
+    save("many", many.raw(rows), facts)
+
+
 def run_library(_options: argparse.Namespace, facts: dict[str, object]) -> None:
     rows = checkpoint_library.measure_library()
     print(checkpoint_library.table(rows))
@@ -294,6 +303,10 @@ def main() -> None:
     across = kinds.add_parser("rechunk", help="maps to series and back, against the tools that change chunks")
     across.add_argument("--repeats", type=int, default=3)
     across.set_defaults(run=run_rechunk)
+    numerous = kinds.add_parser("many", help="a file of very many small datasets")
+    numerous.add_argument("--repeats", type=int, default=3)
+    numerous.add_argument("--datasets", type=int, default=many.DATASETS)
+    numerous.set_defaults(run=run_many)
     ten = kinds.add_parser("library", help="what a checkpoint costs the program that hands over its arrays")
     ten.set_defaults(run=run_library)
     six = kinds.add_parser("plugin", help="the HDF5 filter against the chains it chooses")

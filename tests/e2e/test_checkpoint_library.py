@@ -170,8 +170,8 @@ def test_a_killed_program_leaves_its_last_checkpoint(tmp_path: Path) -> None:
     assert check_after_kill(sets, step) == step + 10
     # What killed programs left behind is gone: half written sets, and arrays in memory.
     assert all(name.startswith("step_") for name in sets_in(sets))
-    spools = Path("/dev/shm").glob(".knarr-spool-*")
-    assert not [path for path in spools if int(path.name.split("-")[-2]) in killed]
+    spools = Path("/dev/shm").glob(".knarr-spool.knarr-*")
+    assert not [path for path in spools if int(path.name.split("-")[-3], 16) in killed]
 
 
 @pytest.mark.parametrize("name", MPIS)

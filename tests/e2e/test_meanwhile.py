@@ -79,6 +79,35 @@ def test_an_input_that_is_written_to_while_it_is_read(knarr, tmp_path, out, in_p
     assert [path.name for path in out.iterdir()] == (["a.nc"] if in_place else [])
 
 
+def test_a_store_that_is_written_to_while_it_is_read(knarr, tmp_path, out):
+    """Some of the chunks are of before, others of after: that is the data of no moment."""
+    source = tmp_path / "in.zarr"
+    values = np.random.default_rng(1).normal(size=(40, 400, 400)).astype("f4").cumsum(2)
+    array = zarr.create_group(source).create_array("T", data=values, chunks=(1, 400, 400))
+    process = stopped_while_it_writes(knarr, out, "repack", source, "-o", out / "b.nc", "--goal", "archive")
+    array[39] = 1
+    code, told = goes_on(process)
+    assert code == UNREADABLE and "in.zarr: it was written to while it was read" in told
+    assert not list(out.iterdir())
+
+
+@pytest.mark.parametrize("name", ["b.csv", "b.bin"])
+def test_an_input_that_is_written_to_while_its_values_are_written_out(knarr, tmp_path, out, name):
+    source = tmp_path / "a.nc"
+    write_fields(source)
+    how = ["--variable", "T", "-j1"]
+    if name == "b.csv":
+        with netCDF4.Dataset(source, "w", format="NETCDF3_64BIT_OFFSET") as file:
+            file.createDimension("x", 4_000_000)
+            file.createVariable("T", "f8", ("x",))[:] = np.random.default_rng(1).normal(size=4_000_000)
+    process = stopped_while_it_writes(knarr, out, "repack", source, "-o", out / name, *how)
+    with netCDF4.Dataset(source, "a") as file:
+        file["T"][0] = 1
+    code, told = goes_on(process)
+    assert code == UNREADABLE and "a.nc: it was written to while it was read" in told
+    assert not list(out.iterdir())
+
+
 def test_an_input_that_a_program_is_still_writing_is_not_replaced(knarr, tmp_path):
     path = tmp_path / "a.nc"
     with netCDF4.Dataset(path, "w", format="NETCDF3_CLASSIC") as file:

@@ -98,6 +98,14 @@ impl Opener {
     pub(crate) fn open(&self, path: &Path) -> Result<Box<dyn Source>> {
         knarr_formats::open_with(path, &self.codecs, &self.inputs)
     }
+
+    /// As [`Opener::open`], for a command that writes what it reads.
+    ///
+    /// # Errors
+    /// Those of the format.
+    pub(crate) fn open_watched(&self, path: &Path) -> Result<Box<dyn Source>> {
+        knarr_formats::open_watched(path, &self.codecs, &self.inputs)
+    }
 }
 
 /// Refuses a layout of raw files where every input says itself what it holds.

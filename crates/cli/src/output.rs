@@ -1,5 +1,6 @@
 //! Small outputs of the program itself: pages, profiles and models. Written beside their place, synced, then renamed.
 
+use std::io::Write;
 use std::path::Path;
 
 use knarr_core::error::{Error, Result};
@@ -12,7 +13,7 @@ use knarr_core::output::Temporary;
 /// `Write` with the path, `Usage` if it has no file name.
 pub(crate) fn replace(path: &Path, contents: &[u8]) -> Result<()> {
     let temporary = Temporary::create(path, true)?;
-    std::fs::write(temporary.path(), contents).map_err(|error| Error::write(path, &error))?;
+    temporary.file().write_all(contents).map_err(|error| Error::write(path, &error))?;
     temporary.publish().map(|_| ())
 }
 

@@ -150,7 +150,7 @@ impl One {
 
     /// The variables that were asked for, or all.
     fn open(&self, engine: &Engine) -> Result<Box<dyn Source>> {
-        let source = Opener::new(engine, &self.inputs)?.open(&self.input)?;
+        let source = Opener::new(engine, &self.inputs)?.open_watched(&self.input)?;
         if self.variable.is_empty() {
             return Ok(source);
         }

@@ -1,5 +1,7 @@
 //! Plans: what was decided for each variable and why. Pure data, printable, saved beside the result.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -220,8 +222,8 @@ impl Candidate {
 }
 
 impl Plan {
-    /// The plan of the variable at `path`.
-    pub fn variable(&self, path: &str) -> Option<&VariablePlan> {
-        self.variables.iter().find(|variable| variable.path == path)
+    /// The plans of the variables, by path.
+    pub fn by_path(&self) -> HashMap<&str, &VariablePlan> {
+        self.variables.iter().map(|variable| (variable.path.as_str(), variable)).collect()
     }
 }

@@ -160,8 +160,9 @@ impl Records {
         let mut names: BTreeMap<&str, String> = BTreeMap::new();
         let mut records = Self::default();
         let coordinates = Coordinates::of(model);
+        let plans = plan.by_path();
         for (index, variable) in model.variables.iter().enumerate() {
-            let Some(Action::Encode(choice)) = plan.variable(&variable.path).map(|planned| &planned.action) else {
+            let Some(Action::Encode(choice)) = plans.get(variable.path.as_str()).map(|planned| &planned.action) else {
                 continue;
             };
             if choice.bound.is_none() || choice.fallback.is_none() {

@@ -83,6 +83,14 @@ pub trait Source: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// That what was read is of one moment, where somebody looks after that.
+    ///
+    /// # Errors
+    /// `Read` if the file was written to since it was opened.
+    fn unchanged(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// For sinks of the same format, which copy what only that format can carry.
     fn as_any(&self) -> &dyn Any;
 }
@@ -96,8 +104,6 @@ pub struct Storage {
     pub chunk: Vec<u64>,
     /// The codecs in the sink's own language.
     pub encoding: Encoding,
-    /// Attributes to add or replace (quantization and provenance).
-    pub attributes: Vec<Attribute>,
 }
 
 /// A chain in the language of a format.

@@ -21,7 +21,7 @@ mod unchanged;
 pub mod zarr;
 mod zarr_fit;
 
-pub use open::{Inputs, open, open_with, self_described};
+pub use open::{Inputs, open, open_watched, open_with, self_described};
 pub use plan_file::{is_made_from, plan_path, refuse_other_plan, save_plan};
 pub use records::whole_records;
 pub use selected::select;

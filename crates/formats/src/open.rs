@@ -1,6 +1,7 @@
 //! Which format a path holds: one line a format.
 
 use crate::raw::{RawLayout, RawSource};
+use crate::unchanged::Watched;
 use crate::{classic, csv, hdf5, zarr};
 use knarr_core::chain::Chain;
 use knarr_core::checkpoint::layout::Layout;
@@ -146,6 +147,14 @@ pub fn self_described(path: &Path) -> Result<Option<&'static str>> {
         }
     }
     Ok(None)
+}
+
+/// As [`open_with`], for who writes what it reads: [`Source::unchanged`] tells whether somebody wrote to it meanwhile.
+///
+/// # Errors
+/// As for [`open`]; `Read` if it was replaced meanwhile.
+pub fn open_watched(path: &Path, codecs: &CodecList, inputs: &Inputs) -> Result<Box<dyn Source>> {
+    Watched::open(path, || open_with(path, codecs, inputs))
 }
 
 /// The beginning of a file, or a directory.

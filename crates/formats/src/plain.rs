@@ -1,6 +1,5 @@
 //! Outputs that hold nothing but values: CSV and raw. There is no chain to choose, and nothing to prove.
 
-use std::fs::OpenOptions;
 use std::path::Path;
 
 use knarr_core::energy::{Phases, Stopwatch};
@@ -42,13 +41,13 @@ pub(crate) fn write(
     let begin = std::time::Instant::now();
     let clocks = Clocks::default();
     let temporary = Temporary::create(output, force)?;
-    let opened = OpenOptions::new().write(true).open(temporary.path());
-    let file = (opened.map_err(|error| Error::write(output, &error))?, output);
+    let file = (temporary.file(), output);
     match format {
         OutputFormat::Csv => csv::write(engine, source, file, csv::separator_of(output), &clocks, progress)?,
         _ => raw::write(engine, source, file, &clocks, progress)?,
     }
     engine.check_cancelled()?;
+    source.unchanged()?;
     let bytes = temporary.publish()?;
     let seconds = begin.elapsed().as_secs_f64();
     let phases = Phases { read: clocks.read.seconds(), write: clocks.write.seconds(), ..Phases::default() };

@@ -1,6 +1,5 @@
 //! The plan of an output, saved beside it for `knarr explain`.
 
-use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -108,7 +107,7 @@ impl PlanFile {
             temporary.limit_mode(replaced.permissions().mode() | 0o600)?;
         }
         let write = |error: std::io::Error| Error::write(&path, &error);
-        let mut file = File::create(temporary.path()).map_err(write)?;
+        let mut file = temporary.file().try_clone().map_err(write)?;
         let written = std::thread::Builder::new()
             .name("knarr-plan".to_owned())
             .spawn(move || file.write_all(&text).and_then(|()| file.sync_all()))

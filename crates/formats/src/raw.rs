@@ -232,7 +232,7 @@ pub(crate) fn only(source: &dyn Source) -> Result<&Variable> {
 pub(crate) fn write(
     engine: &Engine,
     source: &dyn Source,
-    (file, output): (File, &Path),
+    (file, output): (&File, &Path),
     clocks: &Clocks,
     progress: &dyn Progress,
 ) -> Result<()> {

@@ -13,6 +13,7 @@ use knarr_core::model::{Dimension, ElementType, Layout, Model, Variable};
 use knarr_core::store::{Source, Strings};
 use knarr_core::{Error, Result};
 use std::any::Any;
+use std::collections::HashMap;
 
 /// `source` as readers of netCDF see it. Anything but netCDF-4 is returned as it is.
 pub fn whole_records(source: Box<dyn Source>) -> Box<dyn Source> {
@@ -20,10 +21,11 @@ pub fn whole_records(source: Box<dyn Source>) -> Box<dyn Source> {
         return source;
     }
     let mut model = source.model().clone();
+    let dimensions = dimensions(source.model());
     let mut is_short = false;
     for index in 0..model.variables.len() {
         let variable = &model.variables[index];
-        let Some(shape) = whole_shape(&model, variable) else { continue };
+        let Some(shape) = whole_shape(&dimensions, variable) else { continue };
         is_short = true;
         let padding = padding(variable);
         let variable = &mut model.variables[index];
@@ -38,14 +40,14 @@ pub fn whole_records(source: Box<dyn Source>) -> Box<dyn Source> {
 }
 
 /// The shape of a variable with the lengths of its unlimited dimensions; `None` if it has them.
-fn whole_shape(model: &Model, variable: &Variable) -> Option<Vec<u64>> {
+fn whole_shape(dimensions: &Dimensions<'_>, variable: &Variable) -> Option<Vec<u64>> {
     if variable.layout == Layout::Null {
         return None;
     }
     let mut shape = variable.shape.clone();
     for (axis, extent) in shape.iter_mut().enumerate() {
         let name = variable.dimensions.get(axis)?.as_deref();
-        let dimension = name.and_then(|name| find(model, &variable.path, name));
+        let dimension = name.and_then(|name| find(dimensions, &variable.path, name));
         if let Some(dimension) = dimension.filter(|dimension| dimension.unlimited) {
             *extent = (*extent).max(dimension.len);
         }
@@ -54,16 +56,25 @@ fn whole_shape(model: &Model, variable: &Variable) -> Option<Vec<u64>> {
     (shape != variable.shape && i64::try_from(fits).is_ok()).then_some(shape)
 }
 
+/// Dimensions by group and name.
+type Dimensions<'a> = HashMap<(&'a str, &'a str), &'a Dimension>;
+
+fn dimensions(model: &Model) -> Dimensions<'_> {
+    let mut found = HashMap::new();
+    for group in &model.groups {
+        found.extend(group.dimensions.iter().map(|one| ((group.path.as_str(), one.name.as_str()), one)));
+    }
+    found
+}
+
 /// The dimension that a name stands for: that of the variable's group, or of the nearest group above.
-fn find<'a>(model: &'a Model, path: &str, name: &str) -> Option<&'a Dimension> {
+fn find<'a>(dimensions: &Dimensions<'a>, path: &str, name: &str) -> Option<&'a Dimension> {
     let mut group = path;
     loop {
         group = &group[..group.rfind('/')?];
         let wanted = if group.is_empty() { "/" } else { group };
-        let found = model.groups.iter().find(|candidate| candidate.path == wanted);
-        let dimension = found.and_then(|group| group.dimensions.iter().find(|dimension| dimension.name == name));
-        if dimension.is_some() {
-            return dimension;
+        if let Some(&dimension) = dimensions.get(&(wanted, name)) {
+            return Some(dimension);
         }
     }
 }

@@ -28,10 +28,11 @@ use crate::hdf5::{self, Hdf5Sink, Hdf5Source, SinkOptions};
 use crate::labelled::Labelled;
 use crate::late_sink::LateSink;
 use crate::notes;
+use crate::open::Inputs;
 use crate::plain;
 use crate::plan_file::{PlanFile, refuse_other_plan};
 use crate::selected::Selected;
-use crate::unchanged::Unchanged;
+use crate::unchanged::Watched;
 use crate::zarr::{ZarrOptions, ZarrSink};
 use crate::zarr_fit;
 
@@ -170,7 +171,8 @@ impl Repacked {
     }
 }
 
-/// Repacks `input` into `output`. On error nothing is left behind and an existing output is untouched.
+/// Repacks `input` into `output`. On error nothing is left behind and an existing output is untouched, unless the error says
+/// that the output is complete and in its place.
 ///
 /// # Errors
 /// What reading, planning, encoding or writing reports, with file and variable.
@@ -183,11 +185,11 @@ pub fn repack(
     progress: &dyn Progress,
 ) -> Result<Repacked> {
     refuse_existing(input, output, options)?;
-    let source = crate::open(input, &engine.codecs)?;
+    let source = crate::open_watched(input, &engine.codecs, &Inputs::default())?;
     repack_source(engine, source, output, settings, options, progress)
 }
 
-/// As [`repack`], for a source that is open already.
+/// As [`repack`], for a source that is open already; [`crate::open_watched`] sees to it that nobody writes it meanwhile.
 ///
 /// # Errors
 /// As for [`repack`].
@@ -286,8 +288,9 @@ pub fn pack(
 ) -> Result<Repacked> {
     let begin = std::time::Instant::now();
     let (source, format, target) = open_unlocked(engine, input, settings)?;
-    let settings = &spare_rounded(&source, settings);
-    Job { engine, input, output, format, target, settings, options, in_place: true }.run(&source, progress, begin)
+    let settings = &spare_rounded(source.as_ref(), settings);
+    let job = Job { engine, input, output, format, target, settings, options, in_place: true };
+    job.run(source.as_ref(), progress, begin)
 }
 
 /// The HDF5 pipeline that a variable would get.
@@ -309,12 +312,12 @@ pub struct Pipeline {
 /// As for [`pack`].
 pub fn pipelines(engine: &Engine, input: &Path, settings: &Settings, progress: &dyn Progress) -> Result<Vec<Pipeline>> {
     let (source, _, target) = open_unlocked(engine, input, settings)?;
-    let plan = plan(engine, &source, settings, target, progress).map_err(|error| in_file(error, input))?;
-    let mut pipelines = Vec::new();
-    for storage in storages(engine, &source, &plan, target)? {
+    let plan = plan(engine, source.as_ref(), settings, target, progress).map_err(|error| in_file(error, input))?;
+    let (plans, mut pipelines) = (plan.by_path(), Vec::new());
+    for storage in storages(engine, source.as_ref(), &plan, target)? {
         let Some(variable) = source.model().variables.get(storage.variable) else { continue };
         if let (Encoding::Hdf5(filters), Some(Action::Encode(choice))) =
-            (storage.encoding, plan.variable(&variable.path).map(|planned| &planned.action))
+            (storage.encoding, plans.get(variable.path.as_str()).map(|planned| &planned.action))
         {
             let (path, chain) = (variable.path.clone(), choice.chain.to_string());
             pipelines.push(Pipeline { path, dtype: variable.dtype, chain, filters });
@@ -359,9 +362,19 @@ fn ratio(a: u64, b: u64) -> f64 {
     a as f64 / b as f64
 }
 
-fn open_unlocked(engine: &Engine, input: &Path, settings: &Settings) -> Result<(Hdf5Source, OutputFormat, Target)> {
-    let source = crate::open::open_hdf5_unlocked(input, &engine.codecs)?;
-    let format = if source.is_netcdf() { OutputFormat::NetCdf4 } else { OutputFormat::Hdf5 };
+fn open_unlocked(
+    engine: &Engine,
+    input: &Path,
+    settings: &Settings,
+) -> Result<(Box<dyn Source>, OutputFormat, Target)> {
+    let mut format = OutputFormat::Hdf5;
+    let source = Watched::open(input, || {
+        let source = crate::open::open_hdf5_unlocked(input, &engine.codecs)?;
+        if source.is_netcdf() {
+            format = OutputFormat::NetCdf4;
+        }
+        Ok(Box::new(source))
+    })?;
     Ok((source, format, format.target(settings.portable)?))
 }
 
@@ -394,7 +407,6 @@ impl Job<'_> {
     fn run(&self, source: &dyn Source, progress: &dyn Progress, begin: std::time::Instant) -> Result<Repacked> {
         let Self { engine, input, output, format, target, settings, options, in_place } = *self;
         let counter = Counter::begin();
-        let unchanged = Unchanged::since_now(input);
         let plan = plan(engine, source, settings, target, progress).map_err(|error| in_file(error, input))?;
         let choosing_seconds = begin.elapsed().as_secs_f64();
         let storages = storages(engine, source, &plan, target)?;
@@ -429,7 +441,7 @@ impl Job<'_> {
         let execution = execute(engine, source, &plan, target, settings.verify, &mut sink, progress).map_err(blame)?;
         annotate(&mut sink, source, &plan, &records, &execution, options)?;
         engine.check_cancelled()?;
-        unchanged.check()?;
+        source.unchanged()?;
         let other_files = other_files(source, format).map_err(blame)?;
         // The output may take the place of the input.
         let (input_bytes, read) = (input_bytes(source), read_bytes(source));
@@ -442,11 +454,11 @@ impl Job<'_> {
             let energy =
                 energy(engine, &plan, &execution, (read, input_bytes), counter.and_then(|counter| counter.joules()));
             let times = (begin, choosing_seconds);
-            return self.copy(source, &unchanged, plan, energy, why, times);
+            return self.copy(source, plan, energy, why, times);
         }
         let saved = saved.take().map(PlanFile::written).transpose()?;
         let output_bytes = Box::new(sink).commit()?;
-        saved.map_or(Ok(()), |saved| saved.publish(output))?;
+        saved.map_or(Ok(()), |saved| saved.publish(output)).map_err(|error| without_plan(&error, output))?;
         let counted = counter.and_then(|counter| counter.joules());
         Ok(Repacked {
             input: input.to_owned(),
@@ -485,7 +497,6 @@ impl Job<'_> {
     fn copy(
         &self,
         source: &dyn Source,
-        unchanged: &Unchanged,
         mut plan: Plan,
         energy: Energy,
         why: String,
@@ -505,10 +516,10 @@ impl Job<'_> {
             let opened = OpenOptions::new().write(true).open(temporary.path());
             let copied = opened.and_then(|mut to| std::io::copy(&mut from, &mut to));
             copied.map_err(|error| Error::write(output, &error))?;
-            unchanged.check()?;
+            source.unchanged()?;
             temporary.publish()?
         };
-        saved.map_or(Ok(()), |saved| saved.publish(output))?;
+        saved.map_or(Ok(()), |saved| saved.publish(output)).map_err(|error| without_plan(&error, output))?;
         let filters = source.model().variables.iter().flat_map(|variable| &variable.filters);
         let filters: BTreeSet<FilterId> = filters.map(|filter| filter.id).collect();
         Ok(Repacked {
@@ -541,6 +552,14 @@ fn chunks_unheard(source: &dyn Source, settings: &Settings, plan: &Plan) -> Vec<
     settings.chunks_unheard(source.model(), is_copied).into_iter().map(str::to_owned).collect()
 }
 
+/// The output has its place when that fails.
+fn without_plan(error: &Error, output: &Path) -> Error {
+    let what = format!("it is complete and in its place, but its plan could not be saved: {}", error.message());
+    Error::new(ErrorKind::Write, what)
+        .mend("repeat this with --force for the plan, or do without 'knarr explain'")
+        .at(output.display().to_string())
+}
+
 /// Names of other files that an output of this format takes over.
 fn other_files(source: &dyn Source, format: OutputFormat) -> Result<BTreeSet<String>> {
     match source.as_any().downcast_ref::<Hdf5Source>() {
@@ -556,8 +575,9 @@ fn filters(source: &dyn Source, plan: &Plan, storages: &[Storage], format: Outpu
         Encoding::Zarr(_) => &[],
     });
     let keeps_filters = format != OutputFormat::Zarr && source.as_any().is::<Hdf5Source>();
+    let plans = plan.by_path();
     let is_copied = |variable: &&Variable| {
-        plan.variable(&variable.path).is_some_and(|planned| matches!(planned.action, Action::Copy(_)))
+        plans.get(variable.path.as_str()).is_some_and(|planned| matches!(planned.action, Action::Copy(_)))
     };
     let copied = source.model().variables.iter().filter(|variable| keeps_filters && is_copied(variable));
     encoded.chain(copied.flat_map(|variable| &variable.filters)).map(|filter| filter.id).collect()
@@ -649,9 +669,9 @@ fn annotate(
     execution: &Execution,
     options: &RepackOptions,
 ) -> Result<()> {
-    let mut lossy = false;
+    let (plans, mut lossy) = (plan.by_path(), false);
     for (index, variable) in source.model().variables.iter().enumerate() {
-        let Some(Action::Encode(choice)) = plan.variable(&variable.path).map(|planned| &planned.action) else {
+        let Some(Action::Encode(choice)) = plans.get(variable.path.as_str()).map(|planned| &planned.action) else {
             continue;
         };
         if choice.bound.is_some() {

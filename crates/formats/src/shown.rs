@@ -22,6 +22,10 @@ macro_rules! pass_on {
         fn decode_seconds(&self) -> f64 {
             self.source.decode_seconds()
         }
+
+        fn unchanged(&self) -> knarr_core::error::Result<()> {
+            self.source.unchanged()
+        }
     };
 }
 

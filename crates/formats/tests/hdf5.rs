@@ -108,7 +108,6 @@ fn rewrite(input: &Path, output: &Path, filters: &[Hdf5Filter]) {
             variable: index,
             chunk: variable.shape.iter().map(|n| (n / 2).clamp(1, 13)).collect(),
             encoding: Encoding::Hdf5(filters.to_vec()),
-            attributes: Vec::new(),
         })
         .collect();
     assert!(!storages.is_empty());
@@ -368,14 +367,10 @@ fn attributes_are_added_and_replaced() {
     let source = open(&fixtures().join("model.nc"));
     let index = source.model().variables.iter().position(|found| found.name() == "plain").unwrap();
     let text = |name: &str, value: &str| Attribute { name: name.into(), value: AttributeValue::Text(value.into()) };
-    let storage = Storage {
-        variable: index,
-        chunk: vec![33, 57],
-        encoding: Encoding::Hdf5(Vec::new()),
-        attributes: vec![text("quantization", "none")],
-    };
+    let storage = Storage { variable: index, chunk: vec![33, 57], encoding: Encoding::Hdf5(Vec::new()) };
     let output = folder.file("out.nc");
     let mut sink = Hdf5Sink::create(&output, &source, &[storage], SinkOptions::default()).unwrap();
+    sink.annotate(Some(index), &[text("quantization", "none")]).unwrap();
     sink.annotate(None, &[text("history", "made by a test; repacked"), text("more", "é")]).unwrap();
     let bytes = 0.5f64.to_le_bytes().to_vec();
     let error = AttributeValue::Numbers { dtype: DType::F64, bytes, scalar: true };

@@ -201,7 +201,7 @@ fn wrong_storage_is_refused_before_anything_is_written() {
     let source = open(&fixtures().join("model.nc")).unwrap();
     let index = source.model().variables.iter().position(|found| found.name() == "plain").unwrap();
     for chunk in [vec![33], vec![0, 3], vec![34, 57]] {
-        let storage = Storage { variable: index, chunk, encoding: Encoding::Hdf5(Vec::new()), attributes: Vec::new() };
+        let storage = Storage { variable: index, chunk, encoding: Encoding::Hdf5(Vec::new()) };
         let error = Hdf5Sink::create(&folder.file("a.nc"), &source, &[storage], SinkOptions::default()).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
         assert!(error.advice().is_some(), "{error}");
@@ -234,12 +234,7 @@ fn a_full_disk_is_a_write_error() {
     let source = open(&folder.join("in.h5")).unwrap();
     let index = source.model().variables.iter().position(|found| found.name() == "thin").unwrap();
     let shape = source.model().variables[index].shape.clone();
-    let storage = Storage {
-        variable: index,
-        chunk: vec![1, shape[1], shape[2]],
-        encoding: Encoding::Hdf5(Vec::new()),
-        attributes: Vec::new(),
-    };
+    let storage = Storage { variable: index, chunk: vec![1, shape[1], shape[2]], encoding: Encoding::Hdf5(Vec::new()) };
     let bytes = vec![1; usize::try_from(shape[1] * shape[2] * 8).unwrap()];
     let outcome = (|| {
         let storages: Vec<Storage> = source

@@ -87,8 +87,7 @@ fn netcdf_readers_see_the_model() {
     let folder = Folder::new();
     let output = folder.file("built.nc");
     let source = source();
-    let storage =
-        Storage { variable: 1, chunk: vec![2, 2, 3], encoding: Encoding::Hdf5(Vec::new()), attributes: Vec::new() };
+    let storage = Storage { variable: 1, chunk: vec![2, 2, 3], encoding: Encoding::Hdf5(Vec::new()) };
     let mut sink = Hdf5Sink::create(&output, &source, &[storage], SinkOptions::default()).unwrap();
     let mut bytes = Vec::new();
     source.read_region(1, &[0, 0, 0], &[2, 2, 3], &mut bytes).unwrap();

@@ -90,7 +90,6 @@ fn store_all(source: &dyn Source, chunk: u64) -> Vec<Storage> {
             variable: index,
             chunk: info.shape.iter().map(|&n| chunk.min(n.max(1))).collect(),
             encoding: codecs(info.dtype.size(), info.endian),
-            attributes: Vec::new(),
         })
         .collect()
 }

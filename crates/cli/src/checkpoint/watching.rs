@@ -9,11 +9,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use knarr_core::checkpoint::measured::{self, By, Measured};
 use knarr_core::checkpoint::set::is_set;
-use knarr_core::checkpoint::sets::{directory_of, lock, of_step, prune, sweep, when, whole};
+use knarr_core::checkpoint::sets::{directory_of, lock, of_step, prune, when, whole};
 use knarr_core::checkpoint::{Input, PackOptions, Set};
 use knarr_core::codec::CodecList;
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::output::remove_abandoned;
 
 use super::look::Directory;
 use super::pack_set::{PackSet, PackedSet};
@@ -237,11 +238,11 @@ impl Watching {
 /// belongs to this one until the result is dropped.
 ///
 /// # Errors
-/// `Exists` if somebody else has it, `Write` if it cannot be made or cleared.
+/// `Exists` if somebody else has it, `Write` if it cannot be made.
 pub(crate) fn take(sets: &Path) -> Result<File> {
     fs::create_dir_all(sets).map_err(|error| Error::write(sets, &error))?;
     let taken = lock(sets)?;
-    sweep(sets)?;
+    remove_abandoned(sets);
     Ok(taken)
 }
 

@@ -1,7 +1,7 @@
 //! Single variables of single ranks, as NumPy files: what partial restores write.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -127,21 +127,19 @@ fn of_group(
     for one in wanted {
         let mut temporary = Temporary::create(&target.join(format!("rank-{}", one.rank)), true)?;
         temporary.limit_mode(set.file_mode())?;
-        let open = || OpenOptions::new().read(true).write(true).open(temporary.path());
-        let file = open().map_err(|error| Error::write(target, &error))?;
-        scratch.insert(one.rank, (one, temporary, file));
+        scratch.insert(one.rank, (one, temporary));
     }
     let is_wanted = |rank: usize, number: usize| scratch.get(&rank).is_some_and(|(one, ..)| one.has(number));
     let put = |rank: usize, offset: u64, bytes: &[u8]| {
         progress.advance(bytes.len() as u64);
-        let Some((.., file)) = scratch.get(&rank) else { return Ok(()) };
-        file.write_all_at(bytes, offset).map_err(|error| Error::write(target, &error))
+        let Some((_, temporary)) = scratch.get(&rank) else { return Ok(()) };
+        temporary.file().write_all_at(bytes, offset).map_err(|error| Error::write(target, &error))
     };
     let (read, mut damage) = fetch(engine, set, Proof::Hashes, is_wanted, put)?;
     extracted.read_bytes += read;
-    for (rank, (one, _, pieces)) in &scratch {
+    for (rank, (one, pieces)) in &scratch {
         let damage = damage.remove(rank);
-        of_rank(&engine.codecs, one, pieces, damage.as_ref(), (target, force, set.file_mode()), extracted)?;
+        of_rank(&engine.codecs, one, pieces.file(), damage.as_ref(), (target, force, set.file_mode()), extracted)?;
         extracted.damage.extend(damage);
     }
     Ok(())
@@ -167,9 +165,7 @@ fn of_rank(
             make_parent(target, &path)?;
             let mut output = Temporary::create(&path, force)?;
             output.limit_mode(mode)?;
-            let file =
-                OpenOptions::new().write(true).open(output.path()).map_err(|error| Error::write(&path, &error))?;
-            write(codecs, variable, pieces, &file, &path)?;
+            write(codecs, variable, pieces, output.file(), &path)?;
             output.publish()?;
             Ok(path)
         });

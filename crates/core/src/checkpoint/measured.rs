@@ -120,7 +120,7 @@ fn shorten(path: &Path, file: &File, length: u64) -> Result<()> {
     kept.drain(..begin);
     let mut temporary = Temporary::create(path, true)?;
     temporary.limit_mode(file.metadata().map_err(write_error)?.permissions().mode())?;
-    std::fs::write(temporary.path(), kept).map_err(write_error)?;
+    temporary.file().write_all(&kept).map_err(write_error)?;
     temporary.publish().map(drop)
 }
 

@@ -1,4 +1,4 @@
-//! The sets of a directory, in the order in which they were completed, and what is left of half written ones.
+//! The sets of a directory, in the order in which they were completed.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -8,6 +8,7 @@ use super::names::natural;
 use super::set::{MANIFEST, MANIFEST_COPY, Set, is_closed, is_set};
 use crate::codec::CodecList;
 use crate::error::{Error, ErrorKind, Result};
+use crate::output::temporary_name;
 
 /// Names of the sets of a time step begin with this; the number of the step follows.
 pub const NAME: &str = "step_";
@@ -110,37 +111,6 @@ pub fn lock(directory: &Path) -> Result<File> {
     }
 }
 
-/// Removes what processes that were killed left half written or half removed. For who holds [`lock`]: none of it is being
-/// worked on.
-///
-/// # Errors
-/// `NotFound` or `Read` if the directory cannot be read, `Write` if something cannot be removed.
-pub fn sweep(directory: &Path) -> Result<()> {
-    let entries = fs::read_dir(directory).map_err(|error| Error::read(directory, &error))?;
-    for entry in entries.flatten() {
-        let is_left = entry.file_name().to_str().and_then(worker).is_some_and(|process| !is_alive(process));
-        if is_left {
-            fs::remove_dir_all(entry.path()).map_err(|error| Error::write(&entry.path(), &error))?;
-        }
-    }
-    Ok(())
-}
-
-/// The process that works on a set under this hidden name: `.step_40.knarr-4711-0`, `.step_40.removed-4711`.
-fn worker(name: &str) -> Option<u32> {
-    let (step, rest) = name.strip_prefix('.')?.strip_prefix(NAME)?.split_once('.')?;
-    step.parse::<u64>().ok()?;
-    let process = match rest.strip_prefix("knarr-") {
-        Some(rest) => rest.split_once('-')?.0,
-        None => rest.strip_prefix("removed-")?,
-    };
-    process.parse().ok()
-}
-
-fn is_alive(process: u32) -> bool {
-    Path::new("/proc").join(process.to_string()).exists()
-}
-
 /// What became of the sets of a directory.
 #[derive(Debug, Default)]
 pub struct Pruned {
@@ -196,31 +166,19 @@ fn own_files_only(set: &Set) -> Result<()> {
 /// Takes the set's name away first: what is half removed must not look like a set.
 fn remove(path: &Path) -> Result<()> {
     let write_error = |error: std::io::Error| Error::write(path, &error);
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let hidden = path.with_file_name(format!(".{name}.removed-{}", std::process::id()));
+    let hidden = path.with_file_name(temporary_name(path.file_name().unwrap_or_default()));
     fs::rename(path, &hidden).map_err(write_error)?;
     fs::remove_dir_all(&hidden).map_err(write_error)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{of_step, step, worker};
+    use super::{of_step, step};
     use std::path::Path;
 
     #[test]
     fn names_say_the_step() {
         assert_eq!(step(&of_step(Path::new("/a"), 40)), Some(40));
         assert_eq!(step(Path::new("/a/0040")), None);
-    }
-
-    #[test]
-    fn only_what_a_watch_leaves_is_swept() {
-        assert_eq!(worker(".step_40.knarr-4711-0"), Some(4711));
-        assert_eq!(worker(".step_40.removed-12"), Some(12));
-        for other in
-            ["step_40", ".step_40", "step_40.knarr-4711-0", ".other.knarr-4711-0", ".step_x.knarr-1-0", ".step_1.old"]
-        {
-            assert_eq!(worker(other), None, "{other}");
-        }
     }
 }

@@ -1,5 +1,7 @@
 //! Comparison of two files: equal bits, or the largest error against a promised bound.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
 use super::{MetadataDifference, blocks, compare_metadata, read_block};
@@ -92,22 +94,24 @@ pub fn compare(
     [original, copy].into_iter().for_each(|source| engine.bound(source));
     let (a, b) = (original.model(), copy.model());
     progress.begin("comparing", a.variables.iter().map(Variable::raw_bytes).sum());
+    let (in_a, in_b) = (by_path(a), by_path(b));
     let mut found = Vec::new();
     for (index, variable) in a.variables.iter().enumerate() {
-        found.push(match position(b, &variable.path) {
+        found.push(match in_b.get(variable.path.as_str()) {
             Some(_) if is_container(a, variable) => continue,
-            Some(other) => compare_variable(engine, (original, index), (copy, other), progress)?,
+            Some(&other) => compare_variable(engine, (original, index), (copy, other), progress)?,
             None => unlike(&variable.path, "only in the first file"),
         });
     }
-    let missing =
-        b.variables.iter().filter(|variable| position(a, &variable.path).is_none() && !is_container(b, variable));
+    let is_missing = |variable: &&Variable| !in_a.contains_key(variable.path.as_str()) && !is_container(b, variable);
+    let missing = b.variables.iter().filter(is_missing);
     found.extend(missing.map(|variable| unlike(&variable.path, "only in the second file")));
     Ok(found)
 }
 
-fn position(model: &Model, path: &str) -> Option<usize> {
-    model.variables.iter().position(|variable| variable.path == path)
+/// Numbers of the variables of a model.
+pub(super) fn by_path(model: &Model) -> HashMap<&str, usize> {
+    model.variables.iter().enumerate().map(|(index, variable)| (variable.path.as_str(), index)).collect()
 }
 
 fn unlike(path: &str, why: &str) -> VariableComparison {

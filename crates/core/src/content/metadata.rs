@@ -4,11 +4,12 @@
 //! format of the copy has no words for is no difference: number types of attributes and lengths of unused dimensions
 //! in Zarr, HDF5's types outside of HDF5.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use serde::Serialize;
 
+use super::compare::by_path;
 use crate::array::{DType, Endian};
 use crate::model::{Attribute, AttributeValue, ElementType, Group, Link, LinkTarget, Model, Variable, latin1};
 use crate::provenance::QUALITY_ATTRIBUTE;
@@ -42,13 +43,15 @@ pub fn compare_metadata(original: &dyn Source, copy: &dyn Source) -> Vec<Metadat
             None => found.add(&group.path, "group only in the first file"),
         }
     }
+    let known: HashSet<&str> = a.groups.iter().map(|group| group.path.as_str()).collect();
     for group in &b.groups {
-        if !a.groups.iter().any(|other| other.path == group.path) {
+        if !known.contains(group.path.as_str()) {
             found.add(&group.path, "group only in the second file");
         }
     }
+    let others = by_path(b);
     for (i, variable) in a.variables.iter().enumerate() {
-        if let Some(j) = b.variables.iter().position(|other| other.path == variable.path)
+        if let Some(&j) = others.get(variable.path.as_str())
             && let Some(other) = b.variables.get(j)
         {
             let named = |source: &dyn Source, index, variable: &Variable| Variable {

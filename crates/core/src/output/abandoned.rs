@@ -1,95 +1,224 @@
-//! Temporary files that killed programs left: a batch system kills what runs out of time.
+//! Names of what is on the way to its place, and what killed programs left under such names: a batch system kills what
+//! runs out of time.
+//!
+//! A name tells who made it: the boot of the machine and the container, the process, and when that started, for numbers
+//! of processes are given again. Only what a process of this boot and container made is judged here, for nobody can tell
+//! from elsewhere whether a process lives.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, TryLockError};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-/// What the name of a temporary file of this process ends with.
-pub(super) fn mark(number: u32) -> String {
-    format!(".knarr-{:x}-{:x}-{number:x}.tmp", home().unwrap_or(0), std::process::id())
+/// Bytes of a file name that file systems take (`NAME_MAX`).
+const LONGEST_NAME: usize = 255;
+const KNARR: &[u8] = b".knarr-";
+
+/// A hidden name for what will be called `name`, or serves for it, until this process has finished it; another one at each
+/// call. What has such a name when its process is gone, [`remove_abandoned`] removes.
+pub fn temporary_name(name: &OsStr) -> OsString {
+    let process = rustix::process::getpid();
+    name_by(name, &Maker { home: home().unwrap_or(0), process, start: start_of(process).unwrap_or(0) })
 }
 
-/// Stands for where process numbers mean the same: this boot of this machine, and in a container this one. `None` where
-/// the system does not say.
-fn home() -> Option<u32> {
-    static HOME: OnceLock<Option<u32>> = OnceLock::new();
-    *HOME.get_or_init(|| {
-        let boot = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
-        let space = std::fs::read_link("/proc/self/ns/pid").ok()?;
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&boot).update(space.as_os_str().as_encoded_bytes());
-        hasher.finalize().as_bytes().first_chunk().map(|first| u32::from_le_bytes(*first).max(1))
-    })
+fn name_by(name: &OsStr, Maker { home, process, start }: &Maker) -> OsString {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let mark = format!(".knarr-{home:x}-{:x}-{start:x}-{number:x}", process.as_raw_nonzero());
+    // Of a long name the beginning must do.
+    let most = LONGEST_NAME - 1 - mark.len();
+    let most = name.to_str().map_or(most, |name| name.floor_char_boundary(most));
+    let bytes = name.as_bytes();
+    let begin = bytes.get(..most).unwrap_or(bytes);
+    OsString::from_vec([b".", begin, mark.as_bytes()].concat())
 }
 
-/// Removes the temporary files in a directory whose programs are gone, once for each directory. What other machines
-/// write there is left alone, and what cannot be removed.
+/// Removes files and directories in `directory` with a name of [`temporary_name`] whose process is gone, unless somebody
+/// has them locked. What cannot be removed stays, and so does what another machine or container made: it may be working
+/// on it.
 pub fn remove_abandoned(directory: &Path) {
-    static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
-    let is_first = SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(directory.to_owned());
-    let Some(home) = home().filter(|_| is_first) else { return };
+    let Some(home) = home() else { return };
     let Ok(entries) = std::fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
-        let is_file = || entry.file_type().is_ok_and(|kind| kind.is_file());
-        if writer(&entry.file_name(), home).is_some_and(is_gone) && is_file() {
-            let _ = std::fs::remove_file(entry.path());
+        let is_left = maker(&entry.file_name()).is_some_and(|maker| maker.home == home && maker.is_gone());
+        let Ok(kind) = entry.file_type() else { continue };
+        if !is_left || !(kind.is_dir() || kind.is_file()) {
+            continue;
         }
+        let path = entry.path();
+        let Some(_lock) = unlocked(&path) else { continue };
+        // Nobody waits for the room.
+        let _ = if kind.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
     }
 }
 
-/// The process that gave a temporary file this name.
-fn writer(name: &OsStr, home: u32) -> Option<Pid> {
-    let name = name.as_encoded_bytes();
-    let marked = name.strip_prefix(b".")?.strip_suffix(b".tmp")?;
-    let at = marked.windows(KNARR.len()).rposition(|part| part == KNARR)?;
-    let mut numbers = std::str::from_utf8(marked.get(at + KNARR.len()..)?).ok()?.split('-');
-    let mut number = || u32::from_str_radix(numbers.next()?, 16).ok();
-    let (found, process, _) = (number()?, number()?, number()?);
-    (found == home && numbers.next().is_none()).then(|| Pid::from_raw(process.cast_signed())).flatten()
+/// As [`remove_abandoned`], once for each directory: for who makes many files there.
+pub(super) fn remove_abandoned_once(directory: &Path) {
+    static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    if SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(directory.to_owned()) {
+        remove_abandoned(directory);
+    }
 }
 
-const KNARR: &[u8] = b".knarr-";
+/// Stands for where numbers of processes and their times mean the same: this boot of this machine, and in a container this
+/// one. `None` where the system does not say.
+fn home() -> Option<u64> {
+    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
+    let processes = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    // Older systems have one time for all.
+    let times = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&boot);
+    for space in [processes, times] {
+        hasher.update(space.as_os_str().as_bytes()).update(&[0]);
+    }
+    hasher.finalize().as_bytes().first_chunk().map(|first| u64::from_le_bytes(*first).max(1))
+}
 
-fn is_gone(process: Pid) -> bool {
-    test_kill_process(process) == Err(Errno::SRCH)
+/// When a process started, in ticks since the machine did. `None` if it is gone or `/proc` is that of another container.
+fn start_of(process: Pid) -> Option<u64> {
+    let own = std::fs::read_link("/proc/self").ok()?;
+    if own.as_os_str().to_str()? != std::process::id().to_string() {
+        return None;
+    }
+    let stat = std::fs::read(format!("/proc/{}/stat", process.as_raw_nonzero())).ok()?;
+    // The second field is the name of the program in parentheses, which may hold both; start is the 22nd (proc(5)).
+    let behind = stat.iter().rposition(|&byte| byte == b')')?;
+    std::str::from_utf8(stat.get(behind + 1..)?).ok()?.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// Who made a temporary.
+struct Maker {
+    home: u64,
+    process: Pid,
+    /// 0 where the system did not say.
+    start: u64,
+}
+
+impl Maker {
+    /// True if the process has ended: its number is nobody's, or that of one that started at another time. Another
+    /// user's process may be hidden in `/proc`, and counts as alive.
+    fn is_gone(&self) -> bool {
+        test_kill_process(self.process) == Err(Errno::SRCH)
+            || self.start > 0 && start_of(self.process).is_some_and(|start| start != self.start)
+    }
+}
+
+/// Who made what has this name; `None` for names that are not of [`temporary_name`].
+fn maker(name: &OsStr) -> Option<Maker> {
+    let name = name.as_bytes().strip_prefix(b".")?;
+    let at = name.windows(KNARR.len()).rposition(|part| part == KNARR)?;
+    let mut numbers = std::str::from_utf8(name.get(at + KNARR.len()..)?).ok()?.split('-');
+    let mut number = || u64::from_str_radix(numbers.next()?, 16).ok();
+    let (home, process, start, _) = (number()?, number()?, number()?, number()?);
+    let process = i32::try_from(process).ok().filter(|&process| process > 0).and_then(Pid::from_raw)?;
+    numbers.next().is_none().then_some(Maker { home, process, start })
+}
+
+/// A file or directory that nobody has locked, locked where that can be; `None` for others, and for what this user may not
+/// open. It may be in the hands of a process that the maker forked.
+fn unlocked(path: &Path) -> Option<File> {
+    let file = File::open(path).ok()?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => None,
+        Ok(()) | Err(TryLockError::Error(_)) => Some(file),
+    }
+}
+
+/// A name that a process gave which has ended since.
+#[cfg(test)]
+pub(crate) fn abandoned_name(name: &str) -> OsString {
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    let process = Pid::from_raw(child.id().cast_signed()).unwrap();
+    name_by(OsStr::new(name), &Maker { home: home().unwrap(), process, start: 5 })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("knarr-abandoned-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
 
     #[test]
-    fn files_of_dead_processes_are_removed_and_no_others() {
-        let directory = std::env::temp_dir().join(format!("knarr-abandoned-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        let mut child = Command::new("true").spawn().unwrap();
-        let dead = child.id();
-        child.wait().unwrap();
-        let home = home().unwrap();
-        let gone = [format!(".a.nc.knarr-{home:x}-{dead:x}-0.tmp"), format!(".knarr-1.knarr-{home:x}-{dead:x}-1f.tmp")];
+    fn what_dead_processes_left_is_removed_and_nothing_else() {
+        let directory = folder("dead");
+        let (home, own) = (home().unwrap(), std::process::id());
+        let dead = maker(&abandoned_name("a")).unwrap().process.as_raw_nonzero();
+        let start = start_of(rustix::process::getpid()).unwrap();
+        let gone = [
+            format!(".a.nc.knarr-{home:x}-{dead:x}-5-0"),
+            format!(".knarr-1.knarr-{home:x}-{dead:x}-0-1f"),
+            // The number of a process that lives, which started later.
+            format!(".a.nc.knarr-{home:x}-{own:x}-{:x}-0", start - 1),
+        ];
         let kept = [
-            format!(".a.nc{}", mark(0)),
-            format!(".a.nc.knarr-{:x}-{dead:x}-0.tmp", home ^ 1),
-            format!(".a.nc.knarr-{home:x}-{dead:x}-0-0.tmp"),
-            format!(".a.nc.knarr-{home:x}-{dead:x}.tmp"),
-            format!("a.nc.knarr-{home:x}-{dead:x}-0.tmp"),
-            format!(".a.nc.knarr-{home:x}-{dead:x}-0"),
-            format!(".a.nc.knarr-{home:x}-0-0.tmp"),
+            temporary_name(OsStr::new("a.nc")).into_string().unwrap(),
+            format!(".a.nc.knarr-{home:x}-{own:x}-0-7"),
+            format!(".a.nc.knarr-{:x}-{dead:x}-5-0", home ^ 1),
+            format!(".a.nc.knarr-{home:x}-{dead:x}-5-0-0"),
+            format!(".a.nc.knarr-{home:x}-{dead:x}-5"),
+            format!("a.nc.knarr-{home:x}-{dead:x}-5-0"),
+            format!(".a.nc.knarr-{home:x}-{dead:x}-5-0.old"),
+            format!(".a.nc.knarr-{home:x}-0-5-0"),
+            format!(".a.nc.knarr-{home:x}-ffffffff-5-0"),
             ".tmp".to_owned(),
         ];
         for name in gone.iter().chain(&kept) {
             std::fs::write(directory.join(name), b"x").unwrap();
+            let folder = directory.join("folders").join(name);
+            std::fs::create_dir_all(folder.join("below")).unwrap();
         }
-        let folder = directory.join(format!(".b.knarr-{home:x}-{dead:x}-0.tmp"));
-        std::fs::create_dir(&folder).unwrap();
+        let link = directory.join(format!(".l.knarr-{home:x}-{dead:x}-5-0"));
+        std::os::unix::fs::symlink(&directory, &link).unwrap();
+        for place in [directory.clone(), directory.join("folders")] {
+            remove_abandoned(&place);
+            for name in &gone {
+                assert!(!place.join(name).exists(), "{name}");
+            }
+            for name in &kept {
+                assert!(place.join(name).exists(), "{name}");
+            }
+        }
+        assert!(link.symlink_metadata().is_ok());
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn what_somebody_has_locked_stays() {
+        let directory = folder("locked");
+        let path = directory.join(abandoned_name("a"));
+        std::fs::create_dir(&path).unwrap();
+        let lock = File::open(&path).unwrap();
+        lock.lock().unwrap();
         remove_abandoned(&directory);
-        assert!(gone.iter().all(|name| !directory.join(name).exists()));
-        assert!(kept.iter().all(|name| directory.join(name).exists()) && folder.exists());
-        std::fs::remove_dir_all(&directory).unwrap();
+        assert!(path.exists());
+        drop(lock);
+        remove_abandoned(&directory);
+        assert!(!path.exists());
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn names_fit_and_are_those_of_this_process() {
+        let long = "ä".repeat(127);
+        for name in ["a", &long] {
+            let hidden = temporary_name(OsStr::new(name));
+            assert!(hidden.len() <= LONGEST_NAME && hidden.to_str().is_some());
+            let found = maker(&hidden).unwrap();
+            assert!(found.home == home().unwrap() && found.start > 0 && !found.is_gone());
+            assert_eq!(found.process, rustix::process::getpid());
+            assert_ne!(hidden, temporary_name(OsStr::new(name)));
+        }
     }
 }

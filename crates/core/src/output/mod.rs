@@ -4,11 +4,14 @@ mod abandoned;
 mod access;
 mod room;
 mod staging;
+mod sync;
 mod temporary;
 mod vacant;
 mod write_behind;
 
-pub use abandoned::remove_abandoned;
+#[cfg(test)]
+pub(crate) use abandoned::abandoned_name;
+pub use abandoned::{remove_abandoned, temporary_name};
 pub use access::take_access;
 pub use staging::{Kind, Staging};
 pub use temporary::Temporary;

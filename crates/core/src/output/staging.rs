@@ -1,13 +1,15 @@
 //! A directory that is filled beside its final place and put there in one step.
 
+use super::abandoned::{remove_abandoned_once, temporary_name};
 use super::access::take_access;
+use super::sync::{lacks, sync_many, sync_name, sync_tree};
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a staged directory is.
 #[derive(Debug, Clone, Copy)]
@@ -28,8 +30,9 @@ pub struct Staging {
     kind: Kind,
     target: PathBuf,
     dir: PathBuf,
-    /// Locked as long as somebody writes to the directory; `None` where the file system has no locks.
-    _lock: Option<File>,
+    /// The directory: open from the beginning, for the system tells those of a failed write that had it open then, and
+    /// locked where the file system has locks.
+    directory: File,
     force: bool,
     files: u64,
     bytes: u64,
@@ -37,25 +40,25 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Makes an empty directory beside `target`. What programs left there that were killed while they wrote the same
-    /// target is removed.
+    /// Makes an empty directory beside `target`, and removes what killed programs left there.
     ///
     /// # Errors
     /// `Exists` if the target is there and may not be replaced, `Usage` if it has no name, `Write`.
     pub fn create(target: &Path, kind: Kind, force: bool) -> Result<Self> {
-        static COUNTER: AtomicU64 = AtomicU64::new(0);
         check_target(target, kind, force)?;
         let Some(name) = target.file_name().and_then(|name| name.to_str()) else {
             return Err(Error::usage("the output has no name").at(target.display().to_string()));
         };
-        remove_abandoned(target, name);
-        let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let dir = target.with_file_name(format!("{}{}-{count}", prefix(name), std::process::id()));
-        fs::create_dir(&dir).map_err(|error| Error::write(target, &error))?;
-        let lock = File::open(&dir).ok().filter(|lock| lock.try_lock().is_ok());
+        let write_error = |error: std::io::Error| Error::write(target, &error);
+        remove_abandoned_once(parent_of(target));
+        let dir = target.with_file_name(temporary_name(name.as_ref()));
+        fs::create_dir(&dir).map_err(write_error)?;
+        let directory = File::open(&dir).inspect_err(|_| drop(fs::remove_dir(&dir))).map_err(write_error)?;
+        // Without a lock the name still tells who writes here.
+        let _ = directory.try_lock();
         let made =
-            Self { kind, _lock: lock, target: target.to_owned(), dir, force, files: 0, bytes: 0, published: false };
-        made.take_access().map_err(|error| Error::write(target, &error))?;
+            Self { kind, directory, target: target.to_owned(), dir, force, files: 0, bytes: 0, published: false };
+        made.take_access().map_err(write_error)?;
         Ok(made)
     }
 
@@ -63,9 +66,8 @@ impl Staging {
     /// write.
     fn take_access(&self) -> std::io::Result<()> {
         let Ok(replaced) = fs::metadata(&self.target) else { return Ok(()) };
-        let made = File::open(&self.dir)?;
-        take_access(&made, &replaced)?;
-        made.set_permissions(Permissions::from_mode(replaced.permissions().mode() & 0o777 | 0o700))
+        take_access(&self.directory, &replaced)?;
+        self.directory.set_permissions(Permissions::from_mode(replaced.permissions().mode() & 0o777 | 0o700))
     }
 
     /// Path of the finished output.
@@ -106,7 +108,7 @@ impl Staging {
         }
         .map_err(write_error)?;
         let offset = file.metadata().map_err(write_error)?.len();
-        file.write_all(bytes).map_err(write_error)?;
+        file.write_all(bytes).and_then(|()| self.sync_closing(&file)).map_err(write_error)?;
         self.bytes += bytes.len() as u64;
         Ok(offset)
     }
@@ -123,6 +125,12 @@ impl Staging {
         self.bytes += fs::copy(from, &to).map_err(|error| Error::write(&self.target, &error))?;
         self.files += 1;
         Ok(())
+    }
+
+    /// Before a file is closed: network file systems tell who closes it of a failed write, and nobody after. What is
+    /// synced with its file system at the end hears of it then.
+    fn sync_closing(&self, file: &File) -> std::io::Result<()> {
+        if self.kind.many_files { Ok(()) } else { file.sync_all() }
     }
 
     /// Makes the directories that lead to `relative`, but not the staged one: if somebody took that away, what was
@@ -158,46 +166,42 @@ impl Staging {
     /// Syncs everything and gives the directory its final name. Returns the bytes written by this.
     ///
     /// # Errors
-    /// `Exists` if the target has appeared meanwhile and may not be replaced, `Write`.
+    /// `Exists` if the target has appeared meanwhile and may not be replaced, `Write`. The output is not there unless the
+    /// error says so.
     pub fn publish(mut self) -> Result<u64> {
         let write_error = |error: std::io::Error| Error::write(&self.target, &error);
         self.sync().map_err(write_error)?;
         self.check_files()?;
-        let parent = match self.target.parent() {
-            Some(parent) if parent != Path::new("") => parent.to_owned(),
-            _ => PathBuf::from("."),
-        };
         check_target(&self.target, self.kind, self.force)?;
         match renameat_with(CWD, &self.dir, CWD, &self.target, RenameFlags::NOREPLACE) {
             Ok(()) => self.published = true,
-            Err(rustix::io::Errno::EXIST) if self.force => self.replace()?,
-            Err(rustix::io::Errno::EXIST) => return Err(exists(&self.target)),
+            Err(Errno::EXIST) if self.force => self.replace()?,
+            Err(Errno::EXIST) => return Err(exists(&self.target)),
             // File systems without this flag: the check above has to do.
-            Err(_) if !self.target.exists() => {
+            Err(error) if lacks(error) && !self.target.exists() => {
                 fs::rename(&self.dir, &self.target).map_err(write_error)?;
                 self.published = true;
             }
-            Err(_) => self.replace()?,
+            Err(error) if lacks(error) => self.replace()?,
+            Err(error) => return Err(write_error(error.into())),
         }
-        File::open(&parent).and_then(|dir| dir.sync_all()).map_err(|error| Error::write(&parent, &error))?;
+        sync_name(parent_of(&self.target), &self.target)?;
         Ok(self.bytes)
     }
 
     /// Makes everything in the directory durable.
     fn sync(&self) -> std::io::Result<()> {
-        #[cfg(target_os = "linux")]
-        if self.kind.many_files && rustix::fs::syncfs(File::open(&self.dir)?).is_ok() {
-            return Ok(());
-        }
-        sync_tree(&self.dir)
+        if self.kind.many_files { sync_many(&self.directory, &self.dir) } else { sync_tree(&self.dir) }
     }
 
     /// Swaps the finished directory with the existing one and removes the latter.
     fn replace(&mut self) -> Result<()> {
         let write_error = |error: std::io::Error| Error::write(&self.target, &error);
-        if renameat_with(CWD, &self.dir, CWD, &self.target, RenameFlags::EXCHANGE).is_ok() {
+        match renameat_with(CWD, &self.dir, CWD, &self.target, RenameFlags::EXCHANGE) {
             // `dir` is now the old store; dropping `self` removes it.
-            return Ok(());
+            Ok(()) => return Ok(()),
+            Err(error) if !lacks(error) => return Err(write_error(error.into())),
+            Err(_) => {}
         }
         // No atomic exchange on this file system: for a moment only the two temporary names exist.
         let mut old = self.dir.clone().into_os_string();
@@ -208,7 +212,10 @@ impl Staging {
             return Err(write_error(error));
         }
         self.published = true;
-        fs::remove_dir_all(&old).map_err(write_error)
+        let left = |error: std::io::Error| {
+            Error::write(Path::new(&old), &error).mend("the output is in its place: remove what is left of the old one")
+        };
+        fs::remove_dir_all(&old).map_err(left)
     }
 }
 
@@ -221,24 +228,8 @@ impl Drop for Staging {
     }
 }
 
-/// What the names of directories begin with that are staged for a target of this name.
-fn prefix(name: &str) -> String {
-    format!(".{name}.knarr-")
-}
-
-/// Removes directories that were staged for `target` and that nobody has locked any more. What cannot be removed stays.
-fn remove_abandoned(target: &Path, name: &str) {
-    let parent = target.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-    let Ok(entries) = fs::read_dir(parent) else { return };
-    for path in entries.flatten().map(|entry| entry.path()) {
-        let staged =
-            path.file_name().and_then(|other| other.to_str()).and_then(|other| other.strip_prefix(&prefix(name)));
-        // Process and counter, and nothing else.
-        let is_numbers = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-        if staged.is_some_and(is_numbers) && File::open(&path).is_ok_and(|directory| directory.try_lock().is_ok()) {
-            let _ = fs::remove_dir_all(&path);
-        }
-    }
+fn parent_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn exists(target: &Path) -> Error {
@@ -275,21 +266,10 @@ fn tally(dir: &Path) -> std::io::Result<(u64, u64)> {
     Ok(all)
 }
 
-fn sync_tree(dir: &Path) -> std::io::Result<()> {
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            sync_tree(&entry.path())?;
-        } else {
-            File::open(entry.path())?.sync_all()?;
-        }
-    }
-    File::open(dir)?.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::abandoned_name;
 
     const ANYTHING: Kind = Kind { noun: "directory", is: Path::is_dir, foreign: |_| None, many_files: false };
 
@@ -297,15 +277,13 @@ mod tests {
     fn what_killed_programs_left_is_removed_and_what_others_write_is_not() {
         let parent = std::env::temp_dir().join(format!("knarr-staging-{}", std::process::id()));
         let target = parent.join("set");
-        for name in [".set.knarr-1-0", ".set.knarr-mine", ".other.knarr-1-0"] {
-            fs::create_dir_all(parent.join(name).join("below")).unwrap();
+        let left = parent.join(abandoned_name("set"));
+        for path in [&left, &parent.join(".set.knarr-mine")] {
+            fs::create_dir_all(path.join("below")).unwrap();
         }
         let alive = Staging::create(&target, ANYTHING, false).unwrap();
         let staging = Staging::create(&target, ANYTHING, false).unwrap();
-        assert!(!parent.join(".set.knarr-1-0").exists());
-        assert!(
-            alive.dir.exists() && parent.join(".set.knarr-mine").exists() && parent.join(".other.knarr-1-0").exists()
-        );
+        assert!(!left.exists() && alive.dir.exists() && parent.join(".set.knarr-mine").exists());
         drop(alive);
         staging.publish().unwrap();
         assert!(target.is_dir());

@@ -1,36 +1,32 @@
 //! Output under a temporary name beside its final place, until it is complete.
 
-use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, OpenOptions, Permissions};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::abandoned::{mark, remove_abandoned};
+use super::abandoned::{remove_abandoned_once, temporary_name};
 use super::access::take_access;
+use super::sync::{lacks, sync_name};
 use super::write_behind::WriteBehind;
 use crate::error::{Error, ErrorKind, Result};
 
-/// A file called `.NAME.knarr-NUMBERS.tmp`, removed when dropped before [`Temporary::publish`].
+/// A file called `.NAME.knarr-NUMBERS`, removed when dropped before [`Temporary::publish`].
 #[derive(Debug)]
 pub struct Temporary {
     path: PathBuf,
     target: PathBuf,
+    /// Open from the beginning: the system tells those of a failed write that had the file open, and may forget it where
+    /// nobody had.
+    file: File,
     force: bool,
     published: bool,
     behind: Option<WriteBehind>,
     /// Permissions at the end, if others than those it was made with.
     mode: Option<u32>,
 }
-
-/// Bytes of a file name that file systems take (`NAME_MAX`).
-const LONGEST_NAME: usize = 255;
-
-static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 impl Temporary {
     /// Creates the empty temporary file, and removes those beside it that killed programs left. If it is to replace a
@@ -45,36 +41,23 @@ impl Temporary {
         let name = target
             .file_name()
             .ok_or_else(|| Error::usage("the output needs a file name").at(target.display().to_string()))?;
-        remove_abandoned(directory_of(target));
-        loop {
-            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let mark = mark(number);
-            let mut hidden = OsString::from(".");
-            // Names are no longer than 255 bytes; of a long one the beginning must do.
-            let bytes = name.as_bytes();
-            hidden.push(OsStr::from_bytes(&bytes[..bytes.len().min(LONGEST_NAME - 1 - mark.len())]));
-            hidden.push(mark);
-            let path = target.with_file_name(hidden);
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(file) => {
-                    let target = target.to_owned();
-                    let mut made = Self { path, target, force, published: false, behind: None, mode: None };
-                    made.take_access(&file).map_err(|error| Error::write(&made.target, &error))?;
-                    return Ok(made);
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Error::write(target, &error)),
-            }
-        }
+        remove_abandoned_once(directory_of(target));
+        let path = target.with_file_name(temporary_name(name));
+        let place = |error: std::io::Error| Error::write(target, &error);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).map_err(place)?;
+        let target = target.to_owned();
+        let mut made = Self { path, target, file, force, published: false, behind: None, mode: None };
+        made.take_access().map_err(|error| Error::write(&made.target, &error))?;
+        Ok(made)
     }
 
     /// Takes what access there is to the file that is to be replaced, if there is one. This program can still write.
-    fn take_access(&mut self, file: &File) -> std::io::Result<()> {
+    fn take_access(&mut self) -> std::io::Result<()> {
         let Some(replaced) = std::fs::metadata(&self.target).ok().filter(Metadata::is_file) else { return Ok(()) };
-        take_access(file, &replaced)?;
+        take_access(&self.file, &replaced)?;
         let mode = replaced.permissions().mode() & 0o777;
         self.mode = Some(mode);
-        file.set_permissions(Permissions::from_mode(mode | 0o600))
+        self.file.set_permissions(Permissions::from_mode(mode | 0o600))
     }
 
     /// Takes permissions from the file but for those in `mode`.
@@ -84,8 +67,8 @@ impl Temporary {
     pub fn limit_mode(&mut self, mode: u32) -> Result<()> {
         self.mode = self.mode.map(|last| last & mode);
         let limit = || {
-            let now = std::fs::metadata(&self.path)?.permissions().mode() & 0o777;
-            std::fs::set_permissions(&self.path, Permissions::from_mode(now & mode))
+            let now = self.file.metadata()?.permissions().mode() & 0o777;
+            self.file.set_permissions(Permissions::from_mode(now & mode))
         };
         limit().map_err(|error| Error::write(&self.target, &error))
     }
@@ -93,6 +76,11 @@ impl Temporary {
     /// Permissions that the file gets with its final name, in place of others.
     pub fn set_mode(&mut self, mode: u32) {
         self.mode = Some(mode);
+    }
+
+    /// The file, for reading and writing. What is written through it is synced by [`Temporary::publish`].
+    pub fn file(&self) -> &File {
+        &self.file
     }
 
     /// The temporary name.
@@ -116,39 +104,36 @@ impl Temporary {
     /// Syncs the file, gives it its final name, and syncs the directory. Returns the size in bytes.
     ///
     /// # Errors
-    /// `Exists` if the target has appeared meanwhile and may not be replaced, `Write` otherwise.
+    /// `Exists` if the target has appeared meanwhile and may not be replaced, `Write` otherwise. The output is not there
+    /// unless the error says so.
     pub fn publish(mut self) -> Result<u64> {
         let behind = self.behind.take();
         let place = |error: &std::io::Error| Error::write(&self.target, error);
         if let Some(behind) = behind {
             behind.finish().map_err(|error| place(&error))?;
         }
-        let file = OpenOptions::new().write(true).open(&self.path).map_err(|error| place(&error))?;
-        file.sync_all().map_err(|error| place(&error))?;
-        let size = file.metadata().map_err(|error| place(&error))?.len();
-        self.take_place(&file)?;
-        // Some file systems cannot sync directories; the rename itself has succeeded.
-        if let Ok(directory) = std::fs::File::open(directory_of(&self.target)) {
-            let _ = directory.sync_all();
-        }
+        self.file.sync_all().map_err(|error| place(&error))?;
+        let size = self.file.metadata().map_err(|error| place(&error))?.len();
+        self.take_place()?;
+        sync_name(directory_of(&self.target), &self.target)?;
         Ok(size)
     }
 
-    /// As [`Temporary::publish`], for a file that was synced already. Its name gets to the disk with what the system
+    /// As [`Temporary::publish`], for a file that was synced already through [`Temporary::file`]. Its name gets to the disk with what the system
     /// writes next: for what can be made again.
     ///
     /// # Errors
     /// As for [`Temporary::publish`].
     pub fn publish_synced(mut self) -> Result<()> {
-        let file =
-            OpenOptions::new().write(true).open(&self.path).map_err(|error| Error::write(&self.target, &error))?;
-        self.take_place(&file)
+        self.take_place()
     }
 
-    /// Gives `file`, which this is, its final access and name.
-    fn take_place(&mut self, file: &File) -> Result<()> {
+    /// Gives the file its final access and name.
+    fn take_place(&mut self) -> Result<()> {
         if let Some(mode) = self.mode {
-            file.set_permissions(Permissions::from_mode(mode)).map_err(|error| Error::write(&self.target, &error))?;
+            self.file
+                .set_permissions(Permissions::from_mode(mode))
+                .map_err(|error| Error::write(&self.target, &error))?;
         }
         self.rename()?;
         self.published = true;
@@ -162,7 +147,8 @@ impl Temporary {
                 Ok(()) => return Ok(()),
                 Err(Errno::EXIST) => return Err(taken(&self.target)),
                 // Not every file system knows the flag.
-                Err(_) => refuse_existing(&self.target, self.force)?,
+                Err(error) if lacks(error) => refuse_existing(&self.target, self.force)?,
+                Err(error) => return Err(Error::write(&self.target, &error.into())),
             }
         }
         std::fs::rename(&self.path, &self.target).map_err(|error| Error::write(&self.target, &error))

@@ -17,7 +17,7 @@ use crate::energy::{Phases, thread_seconds};
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::grid::in_chunk;
-use crate::model::{Attribute, Variable};
+use crate::model::Variable;
 use crate::plan::{Action, Choice, Plan};
 use crate::quality::Observed;
 use crate::store::{EncodedChunk, Encoding, Sink, Source, Storage};
@@ -74,8 +74,7 @@ pub fn storages(engine: &Engine, source: &dyn Source, plan: &Plan, target: Targe
                     chain.zarr_codecs().ok_or_else(|| Error::internal("a chain without a Zarr form was planned"))?,
                 ),
             };
-            let attributes: Vec<Attribute> = Vec::new();
-            Ok(Storage { variable: index, chunk: choice.chunk.clone(), encoding, attributes })
+            Ok(Storage { variable: index, chunk: choice.chunk.clone(), encoding })
         })
         .collect()
 }
@@ -89,8 +88,9 @@ fn own_filter(plan: &Plan, choice: &Choice, mut spec: ArraySpec) -> Result<Hdf5F
 }
 
 fn planned<'a>(source: &'a dyn Source, plan: &'a Plan) -> impl Iterator<Item = (usize, &'a Variable, &'a Choice)> {
-    source.model().variables.iter().enumerate().filter_map(|(index, variable)| {
-        match &plan.variable(&variable.path)?.action {
+    let plans = plan.by_path();
+    source.model().variables.iter().enumerate().filter_map(move |(index, variable)| {
+        match &plans.get(variable.path.as_str())?.action {
             Action::Encode(choice) => Some((index, variable, choice.as_ref())),
             Action::Copy(_) => None,
         }
@@ -248,8 +248,10 @@ impl Budget {
 /// # Errors
 /// What reading reports, with variable and chunk.
 pub fn prove_copies(engine: &Engine, source: &dyn Source, plan: &Plan) -> Result<()> {
+    let plans = plan.by_path();
     for (index, variable) in source.model().variables.iter().enumerate() {
-        let copied = matches!(plan.variable(&variable.path).map(|planned| &planned.action), Some(Action::Copy(_)));
+        let planned = plans.get(variable.path.as_str()).map(|planned| &planned.action);
+        let copied = matches!(planned, Some(Action::Copy(_)));
         if !copied || variable.copied_because.is_some() || variable.is_empty() {
             continue;
         }

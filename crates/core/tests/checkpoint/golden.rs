@@ -115,7 +115,8 @@ fn array_files_of_version_1_are_as_they_were() {
     put("grid/T", DType::F32, Endian::Little, &[2, 3], &high, part(398));
     session.commit().unwrap();
     let spool = std::fs::read_dir(dir.join("")).unwrap().map(|entry| entry.unwrap().path());
-    let mut spools = spool.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(".knarr-spool-"));
+    let mut spools =
+        spool.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(".knarr-spool.knarr-"));
     let made = spools.next().unwrap().join("arrays");
     let golden = golden("arrays");
     if std::env::var_os("KNARR_WRITE_GOLDEN").is_some() && !golden.exists() {

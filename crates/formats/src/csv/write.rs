@@ -33,7 +33,7 @@ pub(crate) fn check(source: &dyn Source) -> Result<()> {
 pub(crate) fn write(
     engine: &Engine,
     source: &dyn Source,
-    (file, output): (File, &Path),
+    (file, output): (&File, &Path),
     separator: u8,
     clocks: &Clocks,
     progress: &dyn Progress,

@@ -31,7 +31,7 @@ pub(super) fn build(source: &dyn Source, file: &File, storages: &[Storage]) -> R
     let mut paths: Vec<Vec<u8>> = Vec::new();
     let outcome = model.groups.iter().enumerate().try_for_each(|(number, description)| {
         let group = make_group(file, &description.path)?;
-        for dimension in plan.lone(number) {
+        for &dimension in plan.lone(number) {
             make_dimension(&group, &description.path, &plan, dimension, &mut scales)?;
         }
         description.attributes.iter().try_for_each(|attribute| put_attribute(&group.0, attribute, true))
@@ -46,8 +46,8 @@ pub(super) fn build(source: &dyn Source, file: &File, storages: &[Storage]) -> R
         }
         Ok(())
     });
-    stop_pretending_all();
-    outcome?;
+    let written = stop_pretending_all(file);
+    outcome.and(written)?;
     scales.attach(file)?;
     for (index, variable) in model.variables.iter().enumerate() {
         let Some(path) = paths.get(index) else { continue };

@@ -41,6 +41,37 @@ enum Places {
 
 const HOLE: u64 = u64::MAX;
 
+impl Places {
+    /// Of chunks with number, address and size, in a grid of so many.
+    ///
+    /// # Errors
+    /// `Corrupt` if a chunk is stored twice.
+    fn of(found: Vec<(u64, u64, u32)>, grid_len: u64) -> Result<Self> {
+        let twice = || Error::corrupt("a chunk is stored twice").mend("the file is damaged: restore it from a copy");
+        let most = found.len().saturating_mul(4).saturating_add(1024);
+        let Some(n) = usize::try_from(grid_len).ok().filter(|&n| n <= most) else {
+            let mut places = HashMap::with_capacity(found.len());
+            for (linear, address, size) in found {
+                if places.insert(linear, (address, size)).is_some() {
+                    return Err(twice());
+                }
+            }
+            return Ok(Self::Sparse(places));
+        };
+        let (mut addresses, mut sizes) = (vec![HOLE; n], vec![0u32; n]);
+        for (linear, address, size) in found {
+            let place = usize::try_from(linear).unwrap_or(usize::MAX);
+            if let (Some(a), Some(s)) = (addresses.get_mut(place), sizes.get_mut(place)) {
+                if *a != HOLE {
+                    return Err(twice());
+                }
+                (*a, *s) = (address, size);
+            }
+        }
+        Ok(Self::Dense { addresses, sizes })
+    }
+}
+
 impl ChunkTable {
     /// Reads the chunk index of `dataset`. `base` is added to addresses.
     ///
@@ -83,26 +114,7 @@ impl ChunkTable {
         })?;
         refuse_overlaps(&found, &odd)?;
         let len = found.len();
-        let dense = usize::try_from(grid_len).ok().filter(|&n| n <= len.saturating_mul(4).saturating_add(1024));
-        let places = match dense {
-            Some(n) => {
-                let (mut addresses, mut sizes) = (vec![HOLE; n], vec![0u32; n]);
-                for (linear, address, size) in found {
-                    let place = usize::try_from(linear).unwrap_or(usize::MAX);
-                    if let (Some(a), Some(s)) = (addresses.get_mut(place), sizes.get_mut(place)) {
-                        if *a != HOLE {
-                            return Err(Error::corrupt("a chunk is stored twice"));
-                        }
-                        (*a, *s) = (address, size);
-                    }
-                }
-                Places::Dense { addresses, sizes }
-            }
-            None => {
-                Places::Sparse(found.into_iter().map(|(linear, address, size)| (linear, (address, size))).collect())
-            }
-        };
-        Ok(Self { grid, places, odd, len })
+        Ok(Self { grid, places: Places::of(found, grid_len)?, odd, len })
     }
 
     /// Number of stored chunks.
@@ -166,5 +178,20 @@ fn refuse_overlaps(found: &[(u64, u64, u32)], odd: &HashMap<u64, (u64, u32)>) ->
         None => Ok(()),
         Some(pair) => Err(Error::corrupt(format!("chunks at bytes {} and {} overlap", pair[0].0, pair[1].0))
             .mend("the file is damaged: restore it from a copy")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knarr_core::error::ErrorKind;
+
+    #[test]
+    fn a_chunk_that_is_stored_twice_is_refused() {
+        for grid in [4, 1 << 40] {
+            assert!(Places::of(vec![(1, 100, 5), (3, 200, 5)], grid).is_ok());
+            let error = Places::of(vec![(1, 100, 5), (3, 200, 5), (1, 300, 5)], grid).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{grid}");
+        }
     }
 }

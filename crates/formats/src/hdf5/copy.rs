@@ -77,8 +77,8 @@ impl<'a> Copier<'a> {
             lost: Cell::new(0),
         };
         let outcome = copier.structure();
-        stop_pretending_all();
-        outcome?;
+        let written = stop_pretending_all(target);
+        outcome.and(written)?;
         copier.values()?;
         copier.attributes()?;
         Ok(copier.lost.get())

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use super::filters::{SZIP, filter_label, is_built_in};
-use super::sys::{Dataset, DatasetLayout, Datatype, Extent, Group, Plist, Space, forget_filter, pretend_filter};
+use super::sys::{Dataset, DatasetLayout, Datatype, Extent, File, Group, Plist, Space, forget_filter, pretend_filter};
 use knarr_core::codec::Hdf5Filter;
 use knarr_core::error::{Error, Result};
 use knarr_core::store::{Encoding, Storage};
@@ -32,10 +32,16 @@ pub(super) fn stop_pretending(filters: &[Hdf5Filter]) {
     pretended.retain(|id| !filters.iter().any(|filter| filter.id == *id) || !forget_filter(*id));
 }
 
-/// As [`stop_pretending`], for all filters.
-pub(super) fn stop_pretending_all() {
+/// As [`stop_pretending`], for all filters. The library writes `file` then, and tells nobody if it cannot: that is done
+/// before.
+///
+/// # Errors
+/// `Write`.
+pub(super) fn stop_pretending_all(file: &File) -> Result<()> {
     let mut pretended = PRETENDED.lock().unwrap_or_else(PoisonError::into_inner);
+    let written = if pretended.is_empty() { Ok(()) } else { file.flush() };
     pretended.retain(|id| !forget_filter(*id));
+    written
 }
 
 /// Where a dataset is made.

@@ -1,6 +1,6 @@
 //! Dimensions of a netCDF-4 file that is built from a model: which dataset stands for which dimension.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::names::NON_COORDINATE;
 use super::sys::{Address, Datatype, File, Object, Space};
@@ -16,6 +16,10 @@ pub(super) struct DimensionPlan {
     dimensions: Vec<Planned>,
     /// Dimension per axis of each variable.
     axes: Vec<Vec<usize>>,
+    /// Dimensions by path of their group and name.
+    named: HashMap<String, HashMap<String, usize>>,
+    /// Dimensions of each group that no variable stands for.
+    lone: HashMap<usize, Vec<usize>>,
 }
 
 #[derive(Debug)]
@@ -38,7 +42,7 @@ fn split(path: &str) -> (&str, &str) {
 impl DimensionPlan {
     /// Numbers the dimensions of `model`, finds the one of each axis, and invents one for axes without a name.
     pub(super) fn new(model: &Model) -> Result<Self> {
-        let mut plan = Self { dimensions: Vec::new(), axes: Vec::new() };
+        let mut plan = Self { dimensions: Vec::new(), axes: Vec::new(), named: HashMap::new(), lone: HashMap::new() };
         let mut by_path: HashMap<(&str, &str), usize> = HashMap::new();
         for (group, description) in model.groups.iter().enumerate() {
             for dimension in &description.dimensions {
@@ -46,6 +50,8 @@ impl DimensionPlan {
                 plan.dimensions.push(Planned { dimension: dimension.clone(), group, coordinate: None });
             }
         }
+        let taken: HashSet<String> = plan.dimensions.iter().map(|planned| planned.dimension.name.clone()).collect();
+        let mut names = (0..).map(|n| format!("phony_dim_{n}")).filter(|name| !taken.contains(name));
         let mut invented: HashMap<(u64, bool), usize> = HashMap::new();
         for variable in &model.variables {
             let mut axes = Vec::new();
@@ -54,7 +60,9 @@ impl DimensionPlan {
                 let named = variable.dimensions.get(axis).and_then(Option::as_deref);
                 let number = match named.and_then(|name| find(&by_path, split(&variable.path).0, name)) {
                     Some(number) => number,
-                    None => *invented.entry((*len, unlimited)).or_insert_with(|| plan.invent(*len, unlimited)),
+                    None => *invented
+                        .entry((*len, unlimited))
+                        .or_insert_with(|| plan.invent(names.next().unwrap_or_default(), *len, unlimited)),
                 };
                 axes.push(number);
             }
@@ -70,24 +78,27 @@ impl DimensionPlan {
                 planned.coordinate = Some(index);
             }
         }
+        for (number, planned) in plan.dimensions.iter().enumerate() {
+            if planned.coordinate.is_none() {
+                plan.lone.entry(planned.group).or_default().push(number);
+            }
+            if let Some(group) = model.groups.get(planned.group) {
+                plan.named.entry(group.path.clone()).or_default().insert(planned.dimension.name.clone(), number);
+            }
+        }
         Ok(plan)
     }
 
-    fn invent(&mut self, len: u64, unlimited: bool) -> usize {
+    fn invent(&mut self, name: String, len: u64, unlimited: bool) -> usize {
         let number = self.dimensions.len();
-        let name = (0..)
-            .map(|n| format!("phony_dim_{n}"))
-            .find(|name| self.dimensions.iter().all(|planned| planned.dimension.name != *name))
-            .unwrap_or_default();
         let dimension = Dimension { name, len, unlimited };
         self.dimensions.push(Planned { dimension, group: 0, coordinate: None });
         number
     }
 
     /// Dimensions of group number `group` that no variable stands for.
-    pub(super) fn lone(&self, group: usize) -> Vec<usize> {
-        let lone = |planned: &Planned| planned.group == group && planned.coordinate.is_none();
-        self.dimensions.iter().enumerate().filter(|(_, planned)| lone(planned)).map(|(number, _)| number).collect()
+    pub(super) fn lone(&self, group: usize) -> &[usize] {
+        self.lone.get(&group).map_or(&[], Vec::as_slice)
     }
 
     /// Dimension number `number`, which must be one of this plan.
@@ -99,11 +110,8 @@ impl DimensionPlan {
     pub(super) fn dataset_path(&self, model: &Model, index: usize) -> Vec<u8> {
         let Some(variable) = model.variables.get(index) else { return Vec::new() };
         let (group, name) = split(&variable.path);
-        let clash = self.dimensions.iter().any(|planned| {
-            planned.dimension.name == name
-                && planned.coordinate != Some(index)
-                && model.groups.get(planned.group).is_some_and(|found| found.path == group)
-        });
+        let namesake = self.named.get(group).and_then(|names| self.dimensions.get(*names.get(name)?));
+        let clash = namesake.is_some_and(|planned| planned.coordinate != Some(index));
         let name = if clash { format!("{NON_COORDINATE}{name}") } else { name.to_owned() };
         child_path(group.as_bytes(), name.as_bytes())
     }

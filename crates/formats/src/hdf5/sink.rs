@@ -141,10 +141,6 @@ impl Hdf5Sink {
             let variable = source.model().variable(storage.variable)?;
             let file = self.file.as_ref().ok_or_else(closed)?;
             let dataset = file.object_at_path(&path(storage.variable)?)?.into_dataset()?;
-            for attribute in &storage.attributes {
-                put_attribute(&dataset.0, attribute, self.is_netcdf)
-                    .map_err(|error| error.at_variable(variable.name()))?;
-            }
             if let Some(target) = self.targets.get_mut(storage.variable) {
                 *target = Some(Target {
                     dataset,
@@ -202,11 +198,8 @@ impl Hdf5Sink {
         file.close()?;
         let temporary = self.temporary.as_ref().ok_or_else(closed)?;
         if !self.user_block.is_empty() {
-            std::fs::OpenOptions::new()
-                .write(true)
-                .open(temporary.path())
-                .and_then(|file| file.write_all_at(&self.user_block, 0))
-                .map_err(|error| Error::write(&self.path, &error))?;
+            let written = temporary.file().write_all_at(&self.user_block, 0);
+            written.map_err(|error| Error::write(&self.path, &error))?;
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ pub(super) fn storage(index: usize, variable: &Variable) -> Storage {
         (_, Endian::Big) => json!({"name": "bytes", "configuration": {"endian": "big"}}),
     };
     let chunk = chunk(&variable.shape, size);
-    Storage { variable: index, chunk, encoding: Encoding::Zarr(vec![bytes]), attributes: Vec::new() }
+    Storage { variable: index, chunk, encoding: Encoding::Zarr(vec![bytes]) }
 }
 
 /// Chunks of an array with elements of about `size` bytes. They are cut along one axis only, the outermost that has to

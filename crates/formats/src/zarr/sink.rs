@@ -16,6 +16,7 @@ use knarr_core::output::{Kind, Staging};
 use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage, Strings};
 use knarr_core::{Error, Result};
 use serde_json::{Map, Value, json};
+use std::collections::HashMap;
 use std::path::Path;
 use zarrs::array::{ArrayMetadataV2, ArrayMetadataV3};
 use zarrs::convert::{ArrayMetadataV2ToV3Error, array_metadata_v2_to_v3, codec_metadata_v2_to_v3};
@@ -102,8 +103,10 @@ impl ZarrSink {
                 }
             }
         }
+        let by_variable: HashMap<usize, &Storage> =
+            storages.iter().map(|storage| (storage.variable, storage)).collect();
         for (index, variable) in model.variables.iter().enumerate() {
-            let storage = storages.iter().find(|storage| storage.variable == index);
+            let storage = by_variable.get(&index).copied();
             let stored = zarr.and_then(|zarr| zarr.array(index));
             let at_variable = |error: Error| place(error.at_variable(variable.name()));
             let own = if storage.is_some() || !stored.is_none_or(ZarrArray::is_decoded) {
@@ -366,11 +369,10 @@ fn encoded_node(
         Some(Strings::Variable) => Value::from(""),
         _ => types::fill_to_json(variable.dtype, variable.padding),
     };
-    let mut attributes = match stored {
+    let attributes = match stored {
         Some(stored) => stored_attributes(variable, stored)?,
         None => attributes::to_json(&variable.attributes, Some(variable.dtype))?,
     };
-    attributes.extend(attributes::to_json(&storage.attributes, Some(variable.dtype))?);
     let grid: Vec<u64> = variable.shape.iter().zip(chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
     let chunk_bytes = chunk.iter().fold(variable.dtype.size() as u64, |bytes, &n| bytes.saturating_mul(n));
     let shard = shard::shape(sharding, &grid, chunk_bytes);

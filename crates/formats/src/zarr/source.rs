@@ -13,6 +13,7 @@ use knarr_core::store::{Source, Strings};
 use knarr_core::{Error, Result};
 use serde_json::{Map, Value};
 use std::any::Any;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zarrs::filesystem::FilesystemStore;
@@ -108,27 +109,30 @@ impl ZarrSource {
 /// already stands for another length in its group loses the name: netCDF has no way to say that. [`Source::axis_names`]
 /// still has it.
 fn define_dimensions(model: &mut Model) {
-    for group in 0..model.groups.len() {
-        let path = model.groups[group].path.clone();
-        let members = model.variables.iter_mut().filter(|variable| parent(&variable.path) == path);
-        let mut defined: Vec<Dimension> = Vec::new();
-        for variable in members {
+    let mut members: HashMap<String, Vec<&mut Variable>> = HashMap::new();
+    for variable in &mut model.variables {
+        members.entry(parent(&variable.path).to_owned()).or_default().push(variable);
+    }
+    // Lengths by group and name. Groups come after those above them.
+    let mut known: HashMap<String, HashMap<String, u64>> = HashMap::new();
+    for group in &mut model.groups {
+        for variable in members.remove(&group.path).into_iter().flatten() {
             let Variable { dimensions, shape, .. } = variable;
             for (name, &len) in dimensions.iter_mut().zip(shape.iter()) {
                 let Some(wanted) = name.as_deref() else { continue };
-                let own = defined.iter().find(|dimension| dimension.name == wanted);
-                let inherited = || {
-                    let above = model.groups[..group].iter().filter(|group| is_above(&group.path, &path));
-                    above.rev().find_map(|group| group.dimensions.iter().find(|dimension| dimension.name == wanted))
-                };
+                let of = |path: &str| known.get(path)?.get(wanted).copied();
+                let own = of(&group.path);
+                let inherited = || above(&group.path).find_map(of);
                 match own.or_else(inherited) {
-                    Some(dimension) if dimension.len == len => {}
+                    Some(defined) if defined == len => {}
                     Some(_) if own.is_some() => *name = None,
-                    _ => defined.push(Dimension { name: wanted.to_owned(), len, unlimited: false }),
+                    _ => {
+                        group.dimensions.push(Dimension { name: wanted.to_owned(), len, unlimited: false });
+                        known.entry(group.path.clone()).or_default().insert(wanted.to_owned(), len);
+                    }
                 }
             }
         }
-        model.groups[group].dimensions = defined;
     }
 }
 
@@ -139,8 +143,9 @@ fn parent(path: &str) -> &str {
     }
 }
 
-fn is_above(group: &str, path: &str) -> bool {
-    group == "/" || path.strip_prefix(group).is_some_and(|rest| rest.starts_with('/'))
+/// The groups above one, the nearest first.
+fn above(group: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(group), |group| (*group != "/").then(|| parent(group))).skip(1)
 }
 
 impl Source for ZarrSource {

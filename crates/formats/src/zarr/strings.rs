@@ -33,12 +33,7 @@ pub(super) fn storage(index: usize, variable: &Variable, codecs: &CodecList) -> 
     let compressors = chain(codecs, 1)?.zarr_codecs().unwrap_or_default();
     let behind = compressors.into_iter().filter(|codec| codec.get("name").is_none_or(|name| name != "bytes"));
     let encoding = Encoding::Zarr([json!({"name": "vlen-utf8"})].into_iter().chain(behind).collect());
-    Ok(Storage {
-        variable: index,
-        chunk: plain::chunk(&variable.shape, STRING_BYTES),
-        encoding,
-        attributes: Vec::new(),
-    })
+    Ok(Storage { variable: index, chunk: plain::chunk(&variable.shape, STRING_BYTES), encoding })
 }
 
 /// Reads all strings of a variable and puts them as encoded chunks.

@@ -24,6 +24,7 @@ use crate::comm::{self, Comm, ROOT, agree, all_gather};
 use crate::engine::{Engine, Silent};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::guarded;
+use crate::output::remove_abandoned;
 use crate::wire::{Reader, put_bytes};
 
 /// A set that was completed.
@@ -175,7 +176,7 @@ impl<C: Comm> Session<C> {
     fn may_begin(&mut self, step: u64) -> Result<()> {
         if self.lock.is_none() {
             self.lock = Some(sets::lock(&self.directory)?);
-            sets::sweep(&self.directory)?;
+            remove_abandoned(&self.directory);
         }
         let path = sets::of_step(&self.directory, step);
         let is_pending = self.pending.as_ref().is_some_and(|pending| pending.step == step);

@@ -1,15 +1,16 @@
 //! Where a rank's arrays lie until they are packed: one array file in a directory that is gone when the program is.
 
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::image::{ALIGNMENT, Entry, HEAD, Index, Share, check_name};
 use crate::array::ArrayView;
 use crate::error::{Error, Result};
+use crate::output::{remove_abandoned, temporary_name};
 
 /// The bytes of a file that is filled again and again.
 pub trait Memory: Send {
@@ -49,10 +50,8 @@ pub fn write_calls(file: File) -> io::Result<Box<dyn Memory>> {
 
 /// Where spools lie unless another directory is named: memory, or else the directory of the sets.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// Directories whose owner holds a lock on them.
-const NAME: &str = ".knarr-spool-";
-/// Directories whose owner is about to lock them.
-const NEW: &str = ".knarr-new-";
+/// What the names of spools begin with, behind a dot.
+const NAME: &str = "knarr-spool";
 
 /// A directory of this process with the array file of a rank. Removed when it is dropped; if the process is killed,
 /// by the next one that opens a spool there.
@@ -60,7 +59,7 @@ pub(super) struct Spool {
     directory: PathBuf,
     /// The process that made it: those that it forks share the directory, and must leave it alone.
     process: u32,
-    /// Locked as long as the process lives; `None` where the file system has no locks.
+    /// Locked as long as the process lives, or one that it forked; `None` where the file system has no locks.
     _lock: Option<File>,
     memory: Box<dyn Memory>,
     /// First byte that no array has.
@@ -83,30 +82,22 @@ impl Spool {
     }
 
     fn create(parent: &Path, open: OpenMemory) -> Result<Self> {
-        static COUNTER: AtomicU64 = AtomicU64::new(0);
         let write_error = |error: io::Error| Error::write(parent, &error);
         remove_abandoned(parent);
-        // Locked before it has a name that others look for: they would take it for an abandoned one.
-        let (number, process) = (COUNTER.fetch_add(1, Ordering::Relaxed), std::process::id());
-        let end = format!("{}{process}-{number}", node());
-        let (new, directory) = (parent.join(format!("{NEW}{end}")), parent.join(format!("{NAME}{end}")));
-        // Of a killed process that had the number of this one.
-        let _ = fs::remove_dir_all(&new);
-        DirBuilder::new().mode(0o700).create(&new).map_err(write_error)?;
-        let lock = File::open(&new).ok().filter(|lock| lock.try_lock().is_ok());
+        let directory = parent.join(temporary_name(OsStr::new(NAME)));
+        DirBuilder::new().mode(0o700).create(&directory).map_err(write_error)?;
+        let lock = File::open(&directory).ok().filter(|lock| lock.try_lock().is_ok());
         let make = || {
-            fs::rename(&new, &directory)?;
             let path = directory.join(IMAGE);
             let file = File::options().read(true).write(true).create_new(true).open(path)?;
             open(file)
         };
         match make() {
             Ok(memory) => {
-                let (entries, names) = (Vec::new(), HashMap::new());
+                let (process, entries, names) = (std::process::id(), Vec::new(), HashMap::new());
                 Ok(Self { directory, process, _lock: lock, memory, end: HEAD, entries, names })
             }
             Err(error) => {
-                let _ = fs::remove_dir_all(&new);
                 let _ = fs::remove_dir_all(&directory);
                 Err(write_error(error))
             }
@@ -207,48 +198,13 @@ impl Drop for Spool {
 /// Name of the array file in its directory.
 const IMAGE: &str = "arrays";
 
-/// What names of this node's directories hold: locks of other nodes are not seen everywhere.
-fn node() -> String {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let plain: String =
-        name.trim().chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' }).collect();
-    format!("{plain}-")
-}
-
-/// Removes what killed processes of this node left in `parent`. What cannot be removed stays.
-fn remove_abandoned(parent: &Path) {
-    let Ok(entries) = fs::read_dir(parent) else { return };
-    let (spool, new) = (format!("{NAME}{}", node()), format!("{NEW}{}", node()));
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let is_abandoned = if name.starts_with(&spool) {
-            is_unlocked(&entry.path())
-        } else if let Some(rest) = name.strip_prefix(&new) {
-            let process = rest.split('-').next().unwrap_or_default();
-            process.parse::<u32>().is_ok() && !Path::new("/proc").join(process).exists() && is_unlocked(&entry.path())
-        } else {
-            false
-        };
-        if is_abandoned {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
-/// True if nobody has the directory locked. Those of other users, and where there are no locks, count as locked.
-fn is_unlocked(directory: &Path) -> bool {
-    match File::open(directory).map(|directory| directory.try_lock()) {
-        Ok(Ok(())) => true,
-        Ok(Err(TryLockError::WouldBlock | TryLockError::Error(_))) | Err(_) => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::array::{ArraySpec, DType};
     use crate::checkpoint::library::region::Region;
     use crate::error::ErrorKind;
+    use crate::output::abandoned_name;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("knarr-spool-test-{name}-{}", std::process::id()));
@@ -265,18 +221,14 @@ mod tests {
     #[test]
     fn spools_of_the_dead_are_removed_and_those_of_the_living_are_not() {
         let parent = folder("abandoned");
-        let left = parent.join(format!("{NAME}{}1-0", node()));
-        let new = parent.join(format!("{NEW}{}4294967295-0", node()));
-        let elsewhere = parent.join(format!("{NAME}other-1-0"));
-        for path in [&left, &new, &elsewhere] {
-            fs::create_dir_all(path.join("below")).unwrap();
-        }
+        let left = parent.join(abandoned_name(NAME));
+        fs::create_dir_all(left.join("below")).unwrap();
         let alive = Spool::open(Some(&parent), &parent, write_calls).unwrap();
         let second = Spool::open(Some(&parent), &parent, write_calls).unwrap();
-        assert!(!left.exists() && !new.exists() && elsewhere.exists() && alive.path().exists());
+        assert!(!left.exists() && alive.path().exists());
         assert_ne!(alive.path(), second.path());
         drop((alive, second));
-        assert_eq!(fs::read_dir(&parent).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(&parent).unwrap().count(), 0);
         fs::remove_dir_all(parent).unwrap();
     }
 
