@@ -231,6 +231,11 @@ def test_a_step_that_lacks_an_array_is_not_committed_from_fortran(tmp_path: Path
     assert run(program, cwd=tmp_path).stdout == "refused\n"
 
 
+def test_complex_numbers_and_logicals_of_fortran_come_back(tmp_path: Path) -> None:
+    program = fortran_program(tmp_path, Path(__file__).parent / "capi" / "complex.f90")
+    assert run(program, cwd=tmp_path).stdout == "all come back\n"
+
+
 def test_valgrind_finds_nothing(tmp_path: Path) -> None:
     need("valgrind", "valgrind")
     program = c_program(tmp_path, EXAMPLES / "c" / "heat.c")

@@ -1,4 +1,4 @@
-"""What sets hold beside the content of files: links, directories, permissions, times, holes. And which ranks there are."""
+"""What sets hold beside the content of files (links, directories, permissions, times, holes); which ranks there are."""
 
 from __future__ import annotations
 

@@ -42,6 +42,7 @@ module knarr_checkpoints
    ! ones if they are left out; without, this rank's own.
    interface knarr_put
       module procedure put_int8, put_int16, put_int32, put_int64, put_real32, put_real64
+      module procedure put_complex32, put_complex64, put_logical
    end interface knarr_put
 
    ! call knarr_read_array(restart, name, array [, start, status, message])
@@ -49,6 +50,7 @@ module knarr_checkpoints
    ! left out, or with the array that this rank had of its own.
    interface knarr_read_array
       module procedure read_int8, read_int16, read_int32, read_int64, read_real32, read_real64
+      module procedure read_complex32, read_complex64, read_logical
    end interface knarr_read_array
 
    interface
@@ -546,5 +548,80 @@ contains
       character(*), intent(out), optional :: message
       call read(restart, name, c_loc(array), knarr_float64, shape(array, kind=c_size_t), start, status, message)
    end subroutine read_real64
+
+   ! Complex numbers are reals with one more axis, the first, of real and imaginary part.
+   subroutine put_complex32(checkpoint, name, array, global_shape, start, status, message)
+      type(knarr_checkpoint), intent(in) :: checkpoint
+      character(*), intent(in) :: name
+      complex(real32), intent(in), target, contiguous :: array(..)
+      integer, intent(in), optional :: global_shape(:), start(:)
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      integer, allocatable :: whole(:), first(:)
+      if (present(global_shape)) whole = [2, global_shape]
+      if (present(start)) first = [1, start]
+      call put(checkpoint, name, c_loc(array), knarr_float32, [2_c_size_t, shape(array, kind=c_size_t)], whole, first, &
+               status, message)
+   end subroutine put_complex32
+
+   subroutine read_complex32(restart, name, array, start, status, message)
+      type(knarr_restart), intent(in) :: restart
+      character(*), intent(in) :: name
+      complex(real32), intent(inout), target, contiguous :: array(..)
+      integer, intent(in), optional :: start(:)
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      integer, allocatable :: first(:)
+      if (present(start)) first = [1, start]
+      call read(restart, name, c_loc(array), knarr_float32, [2_c_size_t, shape(array, kind=c_size_t)], first, status, message)
+   end subroutine read_complex32
+
+   ! Complex numbers are reals with one more axis, the first, of real and imaginary part.
+   subroutine put_complex64(checkpoint, name, array, global_shape, start, status, message)
+      type(knarr_checkpoint), intent(in) :: checkpoint
+      character(*), intent(in) :: name
+      complex(real64), intent(in), target, contiguous :: array(..)
+      integer, intent(in), optional :: global_shape(:), start(:)
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      integer, allocatable :: whole(:), first(:)
+      if (present(global_shape)) whole = [2, global_shape]
+      if (present(start)) first = [1, start]
+      call put(checkpoint, name, c_loc(array), knarr_float64, [2_c_size_t, shape(array, kind=c_size_t)], whole, first, &
+               status, message)
+   end subroutine put_complex64
+
+   subroutine read_complex64(restart, name, array, start, status, message)
+      type(knarr_restart), intent(in) :: restart
+      character(*), intent(in) :: name
+      complex(real64), intent(inout), target, contiguous :: array(..)
+      integer, intent(in), optional :: start(:)
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      integer, allocatable :: first(:)
+      if (present(start)) first = [1, start]
+      call read(restart, name, c_loc(array), knarr_float64, [2_c_size_t, shape(array, kind=c_size_t)], first, status, message)
+   end subroutine read_complex64
+
+   ! Logicals of the default kind are integers of 32 bits.
+   subroutine put_logical(checkpoint, name, array, global_shape, start, status, message)
+      type(knarr_checkpoint), intent(in) :: checkpoint
+      character(*), intent(in) :: name
+      logical, intent(in), target, contiguous :: array(..)
+      integer, intent(in), optional :: global_shape(:), start(:)
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call put(checkpoint, name, c_loc(array), knarr_int32, shape(array, kind=c_size_t), global_shape, start, status, message)
+   end subroutine put_logical
+
+   subroutine read_logical(restart, name, array, start, status, message)
+      type(knarr_restart), intent(in) :: restart
+      character(*), intent(in) :: name
+      logical, intent(inout), target, contiguous :: array(..)
+      integer, intent(in), optional :: start(:)
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call read(restart, name, c_loc(array), knarr_int32, shape(array, kind=c_size_t), start, status, message)
+   end subroutine read_logical
 
 end module knarr_checkpoints

@@ -112,6 +112,8 @@ pub struct FileRule {
     pub similar: Vec<String>,
     /// Route `checkpoint`: variables of fewer bytes are bundled.
     pub bundle_below: Option<u64>,
+    /// Route `checkpoint`: copies of what sets share, 1 or 2.
+    pub copies: Option<u8>,
     /// Route `checkpoint` of `knarr run`: the ranks that write a file in each step.
     pub ranks: Option<Ranks>,
     /// Route `checkpoint` of `knarr run`: directory for sets, relative to the configuration file.
@@ -243,6 +245,9 @@ impl FileRule {
             }
             let sizes = check_sizes(self.group_size.unwrap_or(1), self.block_size.unwrap_or(1));
             sizes.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
+            if self.copies.is_some_and(|copies| !(1..=2).contains(&copies)) {
+                return Err(error("what sets share is there once or twice").mend("write copies = 1 or copies = 2"));
+            }
             return self.similarity().map(drop);
         }
         if self.pattern.restart_files().is_some() {
@@ -251,10 +256,11 @@ impl FileRule {
         let how = self.group_size.is_some() || self.scheme.is_some() || self.block_size.is_some();
         let what = !self.similar.is_empty() || self.bundle_below.is_some();
         let when = self.ranks.is_some() || self.sets.is_some() || self.keep.is_some() || self.settle.is_some();
+        let what = what || self.copies.is_some();
         if how || what || when || self.remove_originals {
             return Err(error(
-                "group_size, scheme, block_size, similar, bundle_below, ranks, sets, keep, remove_originals and settle \
-                 are for route \"checkpoint\"",
+                "group_size, scheme, block_size, similar, bundle_below, copies, ranks, sets, keep, remove_originals and \
+                 settle are for route \"checkpoint\"",
             )
             .mend("add route = \"checkpoint\", or remove them"));
         }

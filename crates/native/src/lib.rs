@@ -7,6 +7,7 @@ mod bitshuffle;
 mod blosc;
 mod bzip2;
 mod deflate;
+mod ended;
 mod entropy;
 mod lz4;
 mod lz4_sized;
@@ -23,6 +24,7 @@ mod zlib;
 mod zstd;
 
 pub use allocator::give_back_freed;
+pub use ended::wait_status;
 pub use mapped::map_file;
 
 use knarr_core::chain::Scratch;

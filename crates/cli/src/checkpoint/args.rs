@@ -56,6 +56,9 @@ pub(crate) struct Merging {
     /// Variables of fewer bytes are bundled [default: 100]
     #[arg(long, value_name = "BYTES")]
     pub(crate) bundle_below: Option<u64>,
+    /// Copies of what is shared with earlier sets, 1 or 2: with 2, damage of one file leaves a set readable [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub(crate) copies: Option<u8>,
     /// speed, balanced, ratio, archive or energy; weights; limits: as for 'knarr repack' [default: ratio=0.97,encode=0.02,decode=0.01]
     #[arg(long, value_name = "GOAL")]
     pub(crate) goal: Option<String>,

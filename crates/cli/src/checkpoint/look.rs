@@ -1,6 +1,8 @@
 //! Looks for restart files in a directory, and waits until looking again is worth it.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -25,6 +27,10 @@ pub(crate) struct Directory {
     sets: PathBuf,
     /// Tells that something happened; `None` where the kernel has no more watches to give.
     events: Option<OwnedFd>,
+    /// The directories that are watched, by what events call them.
+    watched: RefCell<HashMap<i32, PathBuf>>,
+    /// Files that a process of this machine closed after writing, or gave their names.
+    closed: RefCell<HashSet<PathBuf>>,
     /// Whether the directory may be made later.
     may_come: bool,
     /// Files that are not to be found as long as they are so.
@@ -59,8 +65,9 @@ impl Directory {
         let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
         let sets = std::fs::canonicalize(sets).map_err(|error| Error::read(sets, &error))?;
         let (path, events, passed_over) = (path.to_owned(), inotify::init(flags).ok(), HashMap::new());
+        let (watched, closed) = Default::default();
         let since = file_time(SystemTime::now());
-        Ok(Self { path, pattern, sets, events, may_come: true, passed_over, since, counts })
+        Ok(Self { path, pattern, sets, events, watched, closed, may_come: true, passed_over, since, counts })
     }
 
     /// From now on finds no file that is there already, unless it is written again. Returns these files.
@@ -134,7 +141,9 @@ impl Directory {
         let flags = Flags::CLOSE_WRITE | Flags::MOVED_TO | Flags::MOVED_FROM | Flags::CREATE | Flags::DELETE;
         if let Some(events) = &self.events {
             // A directory that is watched already stays so. Where it fails, looking now and then has to do.
-            let _ = inotify::add_watch(events, directory, flags | Flags::ONLYDIR);
+            if let Ok(number) = inotify::add_watch(events, directory, flags | Flags::ONLYDIR) {
+                self.watched.borrow_mut().insert(number, directory.to_owned());
+            }
         }
     }
 
@@ -143,13 +152,56 @@ impl Directory {
         let Ok(timeout) = Timespec::try_from(most) else { return };
         let mut waiting = vec![PollFd::new(&news, PollFlags::IN)];
         waiting.extend(self.events.iter().map(|events| PollFd::new(events, PollFlags::IN)));
-        let woken = poll(&mut waiting, Some(&timeout)).is_ok_and(|ready| ready > 0);
-        if let Some(events) = self.events.as_ref().filter(|_| woken) {
-            // What happened is seen by looking; here it is only taken note of.
-            let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
-            while rustix::io::read(events, &mut buffer).is_ok_and(|(read, _)| !read.is_empty()) {}
+        if poll(&mut waiting, Some(&timeout)).is_ok_and(|ready| ready > 0) {
+            self.hear();
         }
     }
+
+    /// Takes note of what the kernel tells. What is there is seen by looking; but only events say who closed a file.
+    fn hear(&self) {
+        use inotify::ReadFlags as Read;
+        let Some(events) = &self.events else { return };
+        let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
+        let mut events = inotify::Reader::new(events, &mut buffer);
+        let (watched, mut closed) = (self.watched.borrow(), self.closed.borrow_mut());
+        while let Ok(event) = events.next() {
+            let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
+            let Some((directory, name)) = watched.get(&event.wd()).zip(name) else { continue };
+            let is_done = event.events().intersects(Read::CLOSE_WRITE | Read::MOVED_TO);
+            let is_begun = event.events().intersects(Read::CREATE | Read::DELETE | Read::MOVED_FROM);
+            if is_done {
+                closed.insert(directory.join(name));
+            } else if is_begun {
+                closed.remove(&directory.join(name));
+            }
+        }
+    }
+
+    /// True if nobody but processes of this machine can have written the file, or one of them was heard to close it.
+    pub(super) fn is_of_this_machine(&self, file: &Path) -> bool {
+        self.hear();
+        self.closed.borrow().contains(file) || is_local(file)
+    }
+}
+
+/// True for files on a file system that no other machine has.
+fn is_local(file: &Path) -> bool {
+    /// ext2 to ext4, XFS, Btrfs, tmpfs, overlayfs, ZFS, F2FS, bcachefs, JFS, exFAT, as `linux/magic.h` has them.
+    const LOCAL: [u64; 10] = [
+        0xEF53,
+        0x5846_5342,
+        0x9123_683E,
+        0x0102_1994,
+        0x794C_7630,
+        0x2FC1_2FC1,
+        0xF2F5_2010,
+        0xCA45_1A4E,
+        0x3153_464A,
+        0x2011_BAB0,
+    ];
+    // Negative where the number is that of a 32-bit machine.
+    let kind = |found: rustix::fs::StatFs| u64::try_from(found.f_type).ok();
+    rustix::fs::statfs(file).ok().and_then(kind).is_some_and(|kind| LOCAL.contains(&kind))
 }
 
 /// Refuses what is no directory that can be read.

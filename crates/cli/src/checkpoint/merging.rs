@@ -45,6 +45,7 @@ impl<'a> Configured<'a> {
             options.scheme = scheme.parse().map_err(|error: Error| error.at("--scheme"))?;
         }
         options.group_size = flags.group_size.unwrap_or(options.group_size);
+        options.copies = flags.copies.unwrap_or(options.copies);
         options.block_size = flags.block_size.unwrap_or(options.block_size);
         let none = Vec::new();
         let (similar, bundle_below) = rule.map_or((&none, None), |rule| (&rule.similar, rule.bundle_below));
@@ -80,6 +81,7 @@ pub(crate) fn options_of(rule: &FileRule) -> Result<PackOptions> {
     }
     options.scheme = rule.scheme.unwrap_or(options.scheme);
     options.group_size = rule.group_size.unwrap_or(options.group_size);
+    options.copies = rule.copies.unwrap_or(options.copies);
     options.block_size = rule.block_size.unwrap_or(options.block_size);
     Ok(options)
 }

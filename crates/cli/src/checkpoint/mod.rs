@@ -17,12 +17,13 @@ mod stop;
 mod times;
 mod watch;
 pub(crate) mod watching;
+pub(crate) mod writers;
 
 use std::path::Path;
 
 use knarr_core::checkpoint::{Damage, Set};
 use knarr_core::codec::CodecList;
-use knarr_core::error::Result;
+use knarr_core::error::{Error, Result};
 
 use args::{Checkpoint, Command};
 pub(crate) use pack_set::PackSet;
@@ -48,6 +49,11 @@ pub(crate) fn open(path: &Path, codecs: &CodecList) -> Result<Set> {
         errln!("knarr: {damage}; its copy serves, but make a new set soon");
     }
     Ok(set)
+}
+
+/// Says that one of two copies is damaged.
+fn tell_spared(error: &Error) {
+    errln!("knarr: {error}; the other copy serves, but make a new set soon");
 }
 
 /// Says on standard error which ranks and variables are damaged, and returns the exit code.

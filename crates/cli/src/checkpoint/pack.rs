@@ -31,16 +31,18 @@ struct Found {
     first: Option<Vec<u8>>,
     /// Path of the earlier set, as bytes.
     base: Option<Vec<u8>>,
+    /// How many sets stay beside it, as far as that is known; not asked if the user names the earlier set.
+    keep: Option<usize>,
 }
 
 impl Found {
     fn look(arguments: &Pack, own: &[Member], codecs: &CodecList) -> Self {
-        let base = match &arguments.base {
+        let (base, keep) = match &arguments.base {
             None if !arguments.no_base => last_beside(&arguments.output, codecs),
-            given => given.clone(),
+            given => (given.clone(), None),
         };
         let bytes = |path: PathBuf| path.into_os_string().into_vec();
-        Self { first: own.first().map(|member| bytes(member.input.path.clone())), base: base.map(bytes) }
+        Self { first: own.first().map(|member| bytes(member.input.path.clone())), base: base.map(bytes), keep }
     }
 }
 
@@ -56,7 +58,7 @@ fn pack(arguments: &Pack, comm: &dyn Comm) -> Result<u8> {
     let found = comm::share(comm, &found)?;
     let path = |bytes| PathBuf::from(OsString::from_vec(bytes));
     let options = agree(comm, configured.options(found.first.map(path).as_deref()))?;
-    let options = PackOptions { force: arguments.force, base: found.base.map(path), ..options };
+    let options = PackOptions { force: arguments.force, base: found.base.map(path), keep: found.keep, ..options };
     let groups = deal(comm, &own, Grouping::RankOrder, options.group_size)?;
     let mut together = Together::begin(&engine, comm, &arguments.output, &options)?;
     together.set_tree(tree);
@@ -85,11 +87,13 @@ fn prepared<'a>(arguments: &'a Pack, comm: &dyn Comm) -> Result<(Configured<'a>,
     Ok((configured, engine, inputs))
 }
 
-/// The set beside `output` that was completed last, of those that are whole.
-fn last_beside(output: &Path, codecs: &CodecList) -> Option<PathBuf> {
-    let (sets, damaged) = whole(directory_of(output), codecs).ok()?;
+/// The set beside `output` that was completed last, of those that are whole, and how many sets are kept there.
+fn last_beside(output: &Path, codecs: &CodecList) -> (Option<PathBuf>, Option<usize>) {
+    let directory = directory_of(output);
+    let (sets, damaged) = whole(directory, codecs).unwrap_or_default();
     damaged.iter().for_each(|error| errln!("knarr: {error}; nothing is shared with that set"));
-    sets.last().map(|set| set.path().to_owned())
+    let keep = measured::kept(directory, sets.len()).and_then(|keep| usize::try_from(keep).ok());
+    (sets.last().map(|set| set.path().to_owned()), keep)
 }
 
 fn print(arguments: &Pack, options: &PackOptions, packed: &Packed, left_out: &[LeftOut]) {
@@ -119,6 +123,15 @@ fn print(arguments: &Pack, options: &PackOptions, packed: &Packed, left_out: &[L
     }
     if let Some(base) = options.base.as_ref().filter(|_| packed.reused_bytes > 0) {
         println!("{} are shared with {}", table::bytes(packed.reused_bytes), base.display());
+    }
+    if packed.copied_bytes > 0 {
+        println!("{} of it were copied, so that there are two (--copies 2)", table::bytes(packed.copied_bytes));
+    }
+    if let Some(keep) = options.keep.filter(|_| packed.apart_bytes > 0) {
+        println!(
+            "{} of the set before are stored again: with {keep} sets kept, its files would take more room than that",
+            table::bytes(packed.apart_bytes)
+        );
     }
     let Tree { links, directories } = &packed.manifest.tree;
     if !links.is_empty() {
@@ -172,6 +185,8 @@ fn json(arguments: &Pack, options: &PackOptions, packed: &Packed, left_out: &[Le
         "packed_bytes": packed.packed_bytes,
         "repeated_bytes": packed.repeated_bytes,
         "reused_bytes": packed.reused_bytes,
+        "apart_bytes": packed.apart_bytes,
+        "copied_bytes": packed.copied_bytes,
         "base": options.base.as_ref().filter(|_| packed.reused_bytes > 0),
         "scheme": options.scheme,
         "group_size": options.group_size,

@@ -1,5 +1,6 @@
 //! `knarr checkpoint prune`: the newest sets stay.
 
+use knarr_core::checkpoint::measured;
 use knarr_core::checkpoint::sets::{Pruned, prune};
 use knarr_core::error::{Error, Result};
 
@@ -9,6 +10,9 @@ pub(super) fn run(arguments: &Prune) -> Result<u8> {
     let keep = usize::try_from(arguments.keep).unwrap_or(usize::MAX);
     let pruned = prune(&arguments.sets, keep, &knarr_native::codecs()?, arguments.dry_run)?;
     pruned.failed.iter().for_each(|error| errln!("knarr: {error}"));
+    if !arguments.dry_run {
+        measured::note_kept(&arguments.sets, arguments.keep);
+    }
     let code = pruned.failed.first().map_or(0, |error| error.kind().exit_code());
     if arguments.json {
         println!("{}", json(&pruned));

@@ -28,6 +28,8 @@ struct Done {
     bytes: u64,
     read_bytes: u64,
     damage: Vec<Damage>,
+    /// What is wrong with one of two copies.
+    spared: Vec<Error>,
 }
 
 /// A file that was written.
@@ -72,6 +74,7 @@ fn restored(arguments: &Restore, comm: &dyn Comm) -> Result<u8> {
             all.bytes += part.bytes;
             all.read_bytes += part.read_bytes;
             all.damage.extend(part.damage);
+            all.spared.extend(part.spared);
         }
         all.files.sort_by_key(|file| file.rank);
         all.damage.sort_by_key(|damage| damage.rank);
@@ -83,6 +86,7 @@ fn restored(arguments: &Restore, comm: &dyn Comm) -> Result<u8> {
             measured::note(&arguments.set, &Measured::restart(By::Restore, took));
         }
         print(arguments, &set, &ranks, &all, took.as_secs_f64());
+        all.spared.iter().for_each(super::tell_spared);
         super::report(&all.damage)
     });
     comm::share(comm, &code)
@@ -127,7 +131,8 @@ fn bring_back(
         let done = restore(engine, set, ranks, target, force, progress)?;
         let file = |(rank, path)| Written { rank: number(rank), variable: None, path: shown(path) };
         let files = done.files.into_iter().map(file).collect();
-        return Ok(Done { files, bytes: done.bytes, read_bytes: done.read_bytes, damage: done.damage });
+        let spared = set.spared();
+        return Ok(Done { files, bytes: done.bytes, read_bytes: done.read_bytes, damage: done.damage, spared });
     }
     if ranks.is_empty() {
         return Ok(Done::default());
@@ -135,7 +140,7 @@ fn bring_back(
     let done = extract(engine, set, ranks, &arguments.variables, target, force, progress)?;
     let file = |(rank, variable, path)| Written { rank: number(rank), variable: Some(variable), path: shown(path) };
     let files = done.files.into_iter().map(file).collect();
-    Ok(Done { files, bytes: 0, read_bytes: done.read_bytes, damage: done.damage })
+    Ok(Done { files, bytes: 0, read_bytes: done.read_bytes, damage: done.damage, spared: set.spared() })
 }
 
 fn print(arguments: &Restore, set: &Set, ranks: &[usize], done: &Done, seconds: f64) {

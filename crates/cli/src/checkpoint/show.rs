@@ -1,14 +1,18 @@
 //! `knarr checkpoint list`, `info`, `verify` and `explain`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::os::unix::fs::MetadataExt;
 
 use knarr_core::checkpoint::decide::Decision;
+use knarr_core::checkpoint::manifest::Summary;
 use knarr_core::checkpoint::set::is_set;
 use knarr_core::checkpoint::{Set, Tree, natural};
+use knarr_core::comm::{self, ROOT};
 use knarr_core::error::{Error, Result};
 use knarr_core::settings::{glob_matches, nearest};
 
 use super::args::{Explain, Info, List, Verify};
+use super::{processes, tell_spared};
 use crate::progress::Bar;
 use crate::table::{self, Align};
 
@@ -23,14 +27,17 @@ pub(super) fn list(arguments: &List) -> Result<u8> {
     paths.sort_by(|a, b| natural(a.as_os_str().as_encoded_bytes(), b.as_os_str().as_encoded_bytes()));
     let mut rows = Vec::new();
     let mut sets = Vec::new();
+    let mut disk = OnDisk::default();
     for path in paths {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         match Set::open(&path, &codecs).and_then(|set| set.check_files().map(|()| set)) {
             Ok(set) => {
                 let (ranks, raw, stored) = (set.manifest().ranks.len(), set.manifest().raw_bytes(), set.stored_bytes());
-                let scheme = set.manifest().summary.scheme;
+                let Summary { scheme, unproven, .. } = &set.manifest().summary;
+                let frees = disk.take(&set);
                 sets.push(serde_json::json!({
                     "set": path, "ranks": ranks, "raw_bytes": raw, "stored_bytes": stored, "scheme": scheme,
+                    "frees_bytes": frees, "unproven": unproven,
                 }));
                 rows.push(vec![
                     name,
@@ -38,18 +45,22 @@ pub(super) fn list(arguments: &List) -> Result<u8> {
                     table::bytes(raw),
                     table::bytes(stored),
                     table::ratio(raw, stored),
-                    scheme.to_string(),
+                    table::bytes(frees),
+                    match unproven {
+                        None => scheme.to_string(),
+                        Some(_) => format!("{scheme}; perhaps torn, see 'info'"),
+                    },
                 ]);
             }
             Err(error) => {
                 sets.push(serde_json::json!({ "set": path, "error": error.to_string() }));
                 let dash = || "-".to_owned();
-                rows.push(vec![name, dash(), dash(), dash(), dash(), error.to_string()]);
+                rows.push(vec![name, dash(), dash(), dash(), dash(), dash(), error.to_string()]);
             }
         }
     }
     if arguments.json {
-        println!("{}", serde_json::json!({ "sets": sets }));
+        println!("{}", serde_json::json!({ "sets": sets, "disk_bytes": disk.bytes }));
         return Ok(0);
     }
     let header = [
@@ -58,10 +69,43 @@ pub(super) fn list(arguments: &List) -> Result<u8> {
         ("raw", Align::Right),
         ("stored", Align::Right),
         ("ratio", Align::Right),
+        ("frees", Align::Right),
         ("scheme", Align::Left),
     ];
     print!("{}", table::render(&header, &rows));
+    if disk.sets > 0 {
+        println!(
+            "on disk: {}, with what sets share counted once; a set frees what no other has",
+            table::bytes(disk.bytes)
+        );
+    }
     Ok(0)
+}
+
+/// What files of sets take on disk, those that sets share once.
+#[derive(Default)]
+struct OnDisk {
+    seen: HashSet<(u64, u64)>,
+    bytes: u64,
+    sets: usize,
+}
+
+impl OnDisk {
+    /// Counts the files of a set. Returns how many bytes its removal frees: those of files without another name.
+    fn take(&mut self, set: &Set) -> u64 {
+        self.sets += 1;
+        let mut frees = 0;
+        for name in set.file_names() {
+            let Ok(found) = set.path().join(name).metadata() else { continue };
+            if self.seen.insert((found.dev(), found.ino())) {
+                self.bytes += found.len();
+            }
+            if found.nlink() == 1 {
+                frees += found.len();
+            }
+        }
+        frees
+    }
 }
 
 pub(super) fn info(arguments: &Info) -> Result<u8> {
@@ -93,7 +137,7 @@ pub(super) fn info(arguments: &Info) -> Result<u8> {
                 "goal": manifest.summary.goal, "group_size": manifest.summary.group_size,
                 "raw_bytes": manifest.raw_bytes(), "stored_bytes": set.stored_bytes(),
                 "index_bytes": set.manifest_bytes(), "ranks": ranks, "links": links,
-                "directories": manifest.tree.directories.len(),
+                "directories": manifest.tree.directories.len(), "unproven": manifest.summary.unproven,
             })
         );
         return Ok(0);
@@ -116,6 +160,13 @@ pub(super) fn info(arguments: &Info) -> Result<u8> {
     let (chunks, bytes) = unfiltered.fold((0, 0), |sum, (chunks, bytes)| (sum.0 + chunks, sum.1 + bytes));
     if chunks > 0 {
         println!("{chunks} filtered chunks, {} of the files, are held as their values", table::bytes(bytes));
+    }
+    if let Some(why) = &manifest.summary.unproven {
+        println!("perhaps torn: {why}");
+    }
+    let copied: u64 = manifest.stores.iter().filter(|store| store.has_copy).map(|store| store.length).sum();
+    if copied > 0 {
+        println!("of {} that are shared with other sets there are two copies", table::bytes(copied));
     }
     let Tree { links, directories } = &manifest.tree;
     if !links.is_empty() {
@@ -151,7 +202,15 @@ pub(super) fn info(arguments: &Info) -> Result<u8> {
     Ok(0)
 }
 
+/// Under mpirun one process does it: it is said once, and all end with the same exit code.
 pub(super) fn verify(arguments: &Verify) -> Result<u8> {
+    processes::on_all(|comm| {
+        let code = if comm.rank() == ROOT { verified(arguments) } else { Ok(0) };
+        comm::share(comm, &comm::agree(comm, code)?)
+    })
+}
+
+fn verified(arguments: &Verify) -> Result<u8> {
     let engine = crate::session::engine_without_profile(&arguments.resources)?;
     let set = super::open(&arguments.set, &engine.codecs)?;
     let progress = Bar::new(arguments.set.display().to_string());
@@ -160,6 +219,7 @@ pub(super) fn verify(arguments: &Verify) -> Result<u8> {
     if let Some(damage) = &done.copy_damage {
         errln!("knarr: {damage}; the manifest itself serves, but make a new set soon");
     }
+    done.spared.iter().for_each(tell_spared);
     let manifest_damage = set.manifest_damage().or(done.copy_damage.as_ref());
     if arguments.json {
         println!(
@@ -167,6 +227,7 @@ pub(super) fn verify(arguments: &Verify) -> Result<u8> {
             serde_json::json!({
                 "set": arguments.set, "read_bytes": done.read_bytes, "damage": super::json(&done.damage),
                 "manifest_damage": manifest_damage.map(ToString::to_string),
+                "copy_damage": done.spared.iter().map(ToString::to_string).collect::<Vec<_>>(),
             })
         );
     } else if done.damage.is_empty() {
@@ -176,7 +237,8 @@ pub(super) fn verify(arguments: &Verify) -> Result<u8> {
             table::bytes(done.read_bytes)
         );
     }
-    let damaged = manifest_damage.map_or(0, |damage| damage.kind().exit_code());
+    let damaged = manifest_damage.into_iter().chain(&done.spared).map(|damage| damage.kind().exit_code()).max();
+    let damaged = damaged.unwrap_or(0);
     Ok(super::report(&done.damage).max(damaged))
 }
 

@@ -51,6 +51,19 @@ pub(crate) struct Finished {
     pub(crate) since: Instant,
     /// Its rank has written the file of another step since: it was done with this one.
     pub(crate) followed: bool,
+    /// What became of its writer, where that shows that it is not whole.
+    pub(crate) torn: Option<String>,
+    /// Nothing on this machine can tell whether its writer was done with it.
+    pub(crate) unproven: bool,
+}
+
+impl Complete {
+    /// Why nothing says that all of its files are whole, if so.
+    pub(crate) fn unproven(&self) -> Option<String> {
+        let ranks: Vec<u64> = self.files.iter().filter(|(_, file)| file.unproven).map(|(rank, _)| *rank).collect();
+        let why = "written on another node or by a process whose end nobody saw: that they rest is all that is known";
+        (!ranks.is_empty()).then(|| format!("files of {} were {why}", Ranges::of(&ranks)))
+    }
 }
 
 /// What is asked of the files.
@@ -267,6 +280,8 @@ impl Steps {
             state: file.state,
             since: file.since,
             followed: self.has_later(rank, file),
+            torn: None,
+            unproven: false,
         };
         let files = step.files.iter().map(|(rank, file)| (*rank, finished(*rank, file))).collect();
         Some(Complete { step: *number, files, written_in: step.written_in() })

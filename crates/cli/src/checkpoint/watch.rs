@@ -18,6 +18,7 @@ use super::merging::Configured;
 use super::steps::{Complete, Rules, Steps};
 use super::stop::Stop;
 use super::watching::{End, Host, Made, Verdict, Watching, take};
+use super::writers::Writers;
 use crate::progress::Bar;
 use crate::session::Means;
 
@@ -53,6 +54,7 @@ pub(super) fn run(arguments: &Watch) -> Result<u8> {
         remove: arguments.remove,
         keep: arguments.keep,
         by: By::Watch,
+        writers: Writers::default(),
     };
     let mut command = Command { arguments, configured, means, engine, stop, sets: Vec::new(), worst: None };
     watching.run(&mut command)?;
@@ -122,7 +124,21 @@ impl Host for Command<'_> {
     }
 
     fn judge(&mut self, complete: &Complete) -> Verdict {
+        let torn = complete.files.values().find_map(|file| Some((file.torn.as_ref()?, file)));
+        if let Some((how, file)) = torn {
+            let why = format!("{how} while it had the file open for writing: its step is not packed");
+            return Verdict::Leave(
+                Error::new(ErrorKind::Corrupt, why)
+                    .mend("if the file is whole, 'knarr checkpoint pack' packs the step")
+                    .at(file.path.display().to_string())
+                    .at(format!("step {}", complete.step)),
+            );
+        }
         if are_written(complete.files.values().map(|file| &file.state)) { Verdict::Wait } else { Verdict::Pack }
+    }
+
+    fn unproven(&self, complete: &Complete) -> Option<String> {
+        complete.unproven()
     }
 
     fn tell(&mut self, error: &Error) {
@@ -131,7 +147,7 @@ impl Host for Command<'_> {
     }
 
     fn packed(&mut self, made: &Made<'_>) {
-        let Made { step, set, files, packed } = made;
+        let Made { step, set, files, packed, unproven } = made;
         errln!(
             "step {step}: {files} files, {} in {}, ratio {}, {:.1} s: {}",
             table::bytes(packed.raw_bytes),
@@ -140,9 +156,12 @@ impl Host for Command<'_> {
             packed.seconds,
             set.display()
         );
+        if let Some(why) = unproven {
+            errln!("step {step}: {why}; the files stay");
+        }
         self.sets.push(serde_json::json!({
             "step": step, "set": set, "files": files, "raw_bytes": packed.raw_bytes,
-            "packed_bytes": packed.packed_bytes, "seconds": packed.seconds,
+            "packed_bytes": packed.packed_bytes, "seconds": packed.seconds, "unproven": unproven,
         }));
     }
 

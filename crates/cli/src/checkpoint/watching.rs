@@ -20,6 +20,7 @@ use super::look::Directory;
 use super::pack_set::{PackSet, PackedSet};
 use super::steps::{Complete, Rules, State, Steps, again};
 use super::times::file_time;
+use super::writers::Writers;
 use crate::session::Means;
 use crate::worker::{Failure, Order, Task, Worker};
 
@@ -54,6 +55,8 @@ pub(crate) struct Made<'a> {
     pub(crate) set: &'a Path,
     pub(crate) files: usize,
     pub(crate) packed: &'a PackedSet,
+    /// Why nothing says that the files are whole, if so: they stay, whatever was asked.
+    pub(crate) unproven: Option<&'a str>,
 }
 
 /// Who has a directory watched.
@@ -72,6 +75,8 @@ pub(crate) trait Host {
     fn news(&self) -> BorrowedFd<'_>;
     /// Whether the step, whose files rest, is to be packed.
     fn judge(&mut self, complete: &Complete) -> Verdict;
+    /// Why nothing says that the files of the step are whole, if so.
+    fn unproven(&self, complete: &Complete) -> Option<String>;
     /// Hears what is wrong, each thing once.
     fn tell(&mut self, error: &Error);
     /// Hears of a set that was made.
@@ -92,6 +97,8 @@ pub(crate) struct Watching {
     pub(crate) keep: Option<u32>,
     /// Who says what a checkpoint took.
     pub(crate) by: By,
+    /// Who writes the files.
+    pub(crate) writers: Writers,
 }
 
 impl Watching {
@@ -109,13 +116,19 @@ impl Watching {
                 self.steps.retry(Instant::now());
             }
             let found = self.directory.look()?;
+            self.writers.look(&found);
             for trouble in self.steps.look(found, Instant::now()) {
                 host.tell(&trouble);
             }
             if host.end() == End::Now {
                 return Ok(());
             }
-            if let Some(complete) = self.steps.complete(Instant::now()) {
+            if let Some(mut complete) = self.steps.complete(Instant::now()) {
+                for file in complete.files.values_mut() {
+                    file.torn = self.writers.torn(&file.state);
+                    file.unproven = self.writers.ended_somehow(&file.state)
+                        || !file.followed && !self.directory.is_of_this_machine(&file.path);
+                }
                 match host.judge(&complete) {
                     Verdict::Wait => self.steps.restless(complete.step, Instant::now()),
                     Verdict::Leave(error) => {
@@ -136,6 +149,8 @@ impl Watching {
             let rules = self.steps.rules();
             let rest = if waits { rules.settle } else { rules.patience };
             self.directory.wait(host.news(), rest.clamp(TOGETHER, LOOK_EVERY));
+            // At once: who writes a file may not live long.
+            self.writers.look(&self.directory.look()?);
             std::thread::sleep(TOGETHER);
         }
     }
@@ -177,7 +192,9 @@ impl Watching {
             .collect();
         let (mut sets, _damaged) = whole(&self.sets, &host.engine().0.codecs)?;
         let base = sets.pop().map(|set| set.path().to_owned());
-        let options = PackOptions { force, base, ..host.options(&inputs)? };
+        let unproven = host.unproven(complete);
+        let keep = self.keep.and_then(|keep| usize::try_from(keep).ok());
+        let options = PackOptions { force, base, keep, unproven: unproven.clone(), ..host.options(&inputs)? };
         let mut packed = pack_apart(&*host, step, &inputs, &target, &options);
         if let Err(Failure::Died(error)) = &packed {
             // A program may have changed a file just then.
@@ -187,9 +204,10 @@ impl Watching {
         match packed.map_err(Error::from) {
             Ok(packed) => {
                 measured::note(&target, &Measured::checkpoint(self.by, complete.written_in, packed.seconds));
-                host.packed(&Made { step, set: &target, files: inputs.len(), packed: &packed });
+                let unproven = unproven.as_deref();
+                host.packed(&Made { step, set: &target, files: inputs.len(), packed: &packed, unproven });
                 self.packed(host, step);
-                self.clear(host, complete);
+                self.clear(host, complete, unproven.is_some());
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
@@ -213,8 +231,8 @@ impl Watching {
     }
 
     /// Removes what a new set makes superfluous, if that was asked for.
-    fn clear(&self, host: &mut dyn Host, complete: &Complete) {
-        if self.remove {
+    fn clear(&self, host: &mut dyn Host, complete: &Complete, unproven: bool) {
+        if self.remove && !unproven {
             for file in complete.files.values().filter(|file| now(&file.path) == Some(file.state)) {
                 if let Err(error) = fs::remove_file(&file.path) {
                     host.tell(&Error::write(&file.path, &error));

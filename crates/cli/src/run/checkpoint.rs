@@ -35,6 +35,7 @@ use crate::checkpoint::look::{Directory, are_written};
 use crate::checkpoint::merging::options_of;
 use crate::checkpoint::steps::{Complete, Finished, Rules, Steps};
 use crate::checkpoint::watching::{End, Host, Made, Verdict, Watching, take};
+use crate::checkpoint::writers::Writers;
 use crate::session::Means;
 
 /// How long a file rests before it is taken for finished, if the rule does not say.
@@ -69,6 +70,8 @@ pub(super) enum Became {
         raw_bytes: u64,
         packed_bytes: u64,
         seconds: f64,
+        /// Why nothing says that the files were whole.
+        unproven: Option<String>,
     },
     /// Its files are as the program wrote them, for this reason.
     Left(String),
@@ -332,6 +335,7 @@ impl Watched {
             remove: kept.rule.remove_originals,
             keep: kept.rule.keep.map(std::num::NonZeroU32::get),
             by: By::Run,
+            writers: Writers::default(),
         };
         let mut told = String::new();
         while let Err(error) = watching.run(&mut self) {
@@ -362,17 +366,31 @@ impl Watched {
     }
 
     /// Why the file may not be whole.
-    fn doubt(&self, file: &Finished) -> Option<&'static str> {
-        let path = std::fs::canonicalize(&file.path).unwrap_or_else(|_| file.path.clone());
-        match self.known.ledger().closing(&path) {
-            Some(Closing::Lost) => return Some("its process ended while it was open"),
+    fn doubt(&self, file: &Finished) -> Option<String> {
+        match self.closing(file) {
+            Some(Closing::Lost) => return Some("its process ended while it was open".to_owned()),
             Some(Closing::InOrder) => return None,
             Some(Closing::Open) | None => {}
         }
-        let (ended, in_order) = self.known.ended()?;
-        let rested = ended.saturating_duration_since(file.since) >= self.settle;
-        let doubtful = !in_order && !file.followed && !rested;
-        doubtful.then_some("the program failed just after it was written, or while it was")
+        if self.known.ended().is_some_and(|(ended, in_order)| {
+            let rested = ended.saturating_duration_since(file.since) >= self.settle;
+            !in_order && !file.followed && !rested
+        }) {
+            return Some("the program failed just after it was written, or while it was".to_owned());
+        }
+        file.torn.as_ref().map(|how| format!("{how} while it had the file open for writing"))
+    }
+
+    /// True if a process of this machine has one of the files open, or has not told that it closed it.
+    fn is_written(&self, complete: &Complete) -> bool {
+        complete.files.values().any(|file| self.closing(file) == Some(Closing::Open))
+            || are_written(complete.files.values().map(|file| &file.state))
+    }
+
+    /// How HDF5 closed the file, if it was told of it.
+    fn closing(&self, file: &Finished) -> Option<Closing> {
+        let path = std::fs::canonicalize(&file.path).unwrap_or_else(|_| file.path.clone());
+        self.known.ledger().closing(&path)
     }
 }
 
@@ -420,8 +438,8 @@ impl Host for Watched {
         };
         let doubt = complete.files.values().find_map(|file| Some((self.doubt(file)?, file)));
         let verdict = if let Some((why, file)) = doubt {
-            leave(why, &file.path)
-        } else if !are_written(complete.files.values().map(|file| &file.state)) {
+            leave(&why, &file.path)
+        } else if !self.is_written(complete) {
             return Verdict::Pack;
         } else if self.known.ended().is_some_and(|(ended, _)| ended.elapsed() > self.settle + GRACE) {
             let any = complete.files.values().map(|file| file.path.as_path()).next().unwrap_or(Path::new(""));
@@ -435,12 +453,20 @@ impl Host for Watched {
         verdict
     }
 
+    fn unproven(&self, complete: &Complete) -> Option<String> {
+        let mut complete = complete.clone();
+        for file in complete.files.values_mut() {
+            file.unproven &= self.closing(file) != Some(Closing::InOrder);
+        }
+        complete.unproven()
+    }
+
     fn tell(&mut self, error: &Error) {
         errln!("knarr: {error}");
     }
 
     fn packed(&mut self, made: &Made<'_>) {
-        let Made { step, set, files, packed } = made;
+        let Made { step, set, files, packed, unproven } = made;
         self.row(
             Some(*step),
             Became::Packed {
@@ -449,6 +475,7 @@ impl Host for Watched {
                 raw_bytes: packed.raw_bytes,
                 packed_bytes: packed.packed_bytes,
                 seconds: packed.seconds,
+                unproven: unproven.map(ToOwned::to_owned),
             },
         );
     }

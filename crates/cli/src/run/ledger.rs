@@ -159,7 +159,8 @@ impl Ledger {
             let mut lost = false;
             entry.writers.retain(|&process, writer| {
                 if processes.alive(process) {
-                    return processes.writes(process, path);
+                    // One that closed the file behind the back of HDF5 has not said that it is whole.
+                    return !writer.closing || processes.writes(process, path);
                 }
                 lost |= !writer.closing && !ending.contains(&process);
                 false
@@ -335,6 +336,8 @@ mod tests {
         assert!(ledger([opened(1, true), closed(1, true)]).next(true).is_none());
         assert!(ledger([opened(50, true), closed(50, true)]).next(true).is_some(), "closed since, the process runs");
         assert!(ledger([opened(1, true), opened(1, false), closed(1, false)]).next(true).is_none(), "opened twice");
+        let behind = ledger([opened(50, true)]);
+        assert_eq!(behind.closing(Path::new("/a.nc")), Some(Closing::Open), "closed behind the back of HDF5");
     }
 
     #[test]

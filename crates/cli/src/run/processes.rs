@@ -33,9 +33,7 @@ pub(super) struct System;
 
 impl Processes for System {
     fn alive(&self, process: u32) -> bool {
-        // The state stands behind the name, which may hold anything, in parentheses.
-        std::fs::read_to_string(format!("/proc/{process}/stat"))
-            .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").trim_start().starts_with(['Z', 'X']))
+        stage(process) != Stage::Ended
     }
 
     fn writes(&self, process: u32, path: &Path) -> bool {
@@ -57,13 +55,61 @@ pub(crate) fn writer_of_any(files: &HashSet<Identity>) -> Option<u32> {
         .find(|&process| writes(process, files))
 }
 
-fn writes(process: u32, files: &HashSet<Identity>) -> bool {
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{process}/fd")) else { return false };
-    entries.flatten().any(|entry| {
+pub(crate) fn writes(process: u32, files: &HashSet<Identity>) -> bool {
+    written_by(process, files).next().is_some()
+}
+
+/// Those of `files` that processes of the same user have open for writing, each with the process.
+pub(crate) fn writers_of(files: &HashSet<Identity>) -> Vec<(u32, Identity)> {
+    let entries = if files.is_empty() { None } else { std::fs::read_dir("/proc").ok() };
+    let processes = entries.into_iter().flatten().flatten();
+    processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .flat_map(|process| written_by(process, files).map(move |file| (process, file)))
+        .collect()
+}
+
+fn written_by(process: u32, files: &HashSet<Identity>) -> impl Iterator<Item = Identity> {
+    let entries = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    entries.filter_map(move |entry| {
         // What is open keeps its identity when its name goes away.
-        std::fs::metadata(entry.path()).is_ok_and(|found| files.contains(&Identity::of(&found)))
-            && entry.file_name().to_str().is_some_and(|number| open_for_writing(process, number))
+        let file = Identity::of(&std::fs::metadata(entry.path()).ok()?);
+        (files.contains(&file) && open_for_writing(process, entry.file_name().to_str()?)).then_some(file)
     })
+}
+
+/// How far a process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Alive,
+    /// It closes its files.
+    Ending,
+    Ended,
+}
+
+/// The numbers of `/proc/PROCESS/stat` from the state on. They stand behind the name, which may hold anything, in
+/// parentheses.
+fn stat(process: u32) -> Option<Vec<String>> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    Some(text.rsplit(')').next()?.split_whitespace().map(ToOwned::to_owned).collect())
+}
+
+pub(crate) fn stage(process: u32) -> Stage {
+    const EXITING: u64 = 4;
+    let Some(stat) = stat(process) else { return Stage::Ended };
+    let flags: u64 = stat.get(6).and_then(|flags| flags.parse().ok()).unwrap_or(0);
+    match stat.first().map(String::as_str) {
+        Some("Z" | "X") | None => Stage::Ended,
+        Some(_) if flags & EXITING != 0 => Stage::Ending,
+        Some(_) => Stage::Alive,
+    }
+}
+
+/// The wait status of a process that has ended and whose parent has not asked for it.
+pub(crate) fn end_of(process: u32) -> Option<i32> {
+    const EXIT_CODE: usize = 49;
+    let stat = stat(process)?;
+    if stat.first().is_none_or(|state| state != "Z") { None } else { stat.get(EXIT_CODE)?.parse().ok() }
 }
 
 fn open_for_writing(process: u32, descriptor: &str) -> bool {

@@ -97,6 +97,9 @@ fn from_set(engine: &Engine, places: &Places<'_>, path: &Path, step: u64) -> Res
     if let Some(damage) = restored.damage.into_iter().next() {
         return Err(damage.error.at(damage.name));
     }
+    for error in set.spared() {
+        errln!("knarr: {error}; the other copy serves");
+    }
     let target = |rank: usize| files.get(rank).map(|file| places.root.join(file.path())).unwrap_or_default();
     // Before anything is moved: a restart brings all files back or none.
     if !places.force

@@ -190,13 +190,16 @@ impl Row {
     fn cells(&self) -> Vec<String> {
         let name = self.step.map_or_else(|| self.pattern.clone(), |step| format!("{}, step {step}", self.pattern));
         match &self.became {
-            Became::Packed { set, files, raw_bytes, packed_bytes, seconds } => vec![
+            Became::Packed { set, files, raw_bytes, packed_bytes, seconds, unproven } => vec![
                 name,
                 table::bytes(*raw_bytes),
                 table::bytes(*packed_bytes),
                 table::ratio(*raw_bytes, *packed_bytes),
                 format!("{seconds:.2}"),
-                format!("{files} files in {}", shown(set)),
+                match unproven {
+                    None => format!("{files} files in {}", shown(set)),
+                    Some(why) => format!("{files} files in {}, perhaps torn, and kept: {why}", shown(set)),
+                },
             ],
             Became::Left(why) => vec![name, none(), none(), none(), none(), why.clone()],
         }
@@ -205,9 +208,9 @@ impl Row {
     fn json(&self) -> serde_json::Value {
         let Self { pattern, step, became } = self;
         match became {
-            Became::Packed { set, files, raw_bytes, packed_bytes, seconds } => serde_json::json!({
+            Became::Packed { set, files, raw_bytes, packed_bytes, seconds, unproven } => serde_json::json!({
                 "pattern": pattern, "step": step, "outcome": "packed", "set": set, "files": files,
-                "raw_bytes": raw_bytes, "packed_bytes": packed_bytes, "seconds": seconds,
+                "raw_bytes": raw_bytes, "packed_bytes": packed_bytes, "seconds": seconds, "unproven": unproven,
             }),
             Became::Left(why) => {
                 serde_json::json!({ "pattern": pattern, "step": step, "outcome": "left", "reason": why })

@@ -15,7 +15,7 @@ use super::repeats::{Earlier, Repeats};
 use super::restore::reading;
 use super::scan::{Finder, Scanned, Values, Watched, piece_hash, scan};
 use super::scheme::{LARGEST_FRAME, Merged, arrange};
-use super::set::{FrameBuffers, STORE_HEAD, Set, store_head};
+use super::set::{FrameBuffers, STORE_HEAD, Set, Which, store_head};
 use super::similarity::{Class, whole_files};
 use super::together::Together;
 use super::unfiltered::is_worth;
@@ -104,7 +104,9 @@ impl GroupPacker<'_> {
         let engine = engine.fitting(2 * WORKER + chunk);
         packed.counts.written =
             self.write(&engine, &mut packed.manifest, &classes, &mut decisions, &merger, &repeats)?;
-        (packed.counts.repeated, packed.counts.reused) = repeats.spared(&files);
+        packed.counts.repeated = repeats.repeated(&files);
+        packed.counts.reused = repeats.reused(&files);
+        packed.counts.apart = repeats.apart();
         packed.manifest.summary.decisions = decisions;
         Ok((packed, files.into_iter().map(Scanned::into_watched).collect()))
     }
@@ -125,7 +127,9 @@ impl GroupPacker<'_> {
         for mut frame in frames {
             let (of, unknown) = (set.manifest(), || Error::internal("a frame of no class or store"));
             frame.class = entered(&mut manifest.classes, of.classes.get(frame.class).ok_or_else(unknown)?);
-            frame.store = entered(&mut manifest.stores, of.stores.get(frame.store).ok_or_else(unknown)?);
+            // Whether there will be a second copy is decided for all groups.
+            let store = Store { has_copy: false, ..of.stores.get(frame.store).ok_or_else(unknown)?.clone() };
+            frame.store = entered(&mut manifest.stores, &store);
             manifest.frames.push(frame);
         }
         Ok(repeats)
@@ -256,7 +260,7 @@ fn entered<T: PartialEq + Clone>(list: &mut Vec<T>, entry: &T) -> usize {
 /// True if every piece of an earlier frame that is to be used has the bytes that its hash promises.
 fn holds_what_it_should(engine: &Engine, set: &Set, frame: &FrameEntry) -> bool {
     let mut holds = true;
-    let read = set.read_pieces(&engine.codecs, frame, &mut FrameBuffers::default(), |piece, bytes| {
+    let read = set.read_pieces(&engine.codecs, frame, Which::First, &mut FrameBuffers::default(), |piece, bytes| {
         holds &= piece.places.is_empty() || piece.hash == Some(piece_hash(bytes));
         Ok(())
     });
@@ -292,7 +296,12 @@ impl StoreFile {
             Ok((file, WriteBehind::start(&path)?))
         };
         let (file, behind) = create().map_err(|error| Error::write(&set.target, &error))?;
-        Ok(Self { path: set.target.clone(), file, behind, store: Store { name, length: STORE_HEAD, id } })
+        Ok(Self {
+            path: set.target.clone(),
+            file,
+            behind,
+            store: Store { name, length: STORE_HEAD, id, has_copy: false },
+        })
     }
 
     /// Adds a frame and returns its first byte.

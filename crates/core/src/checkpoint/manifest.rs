@@ -67,6 +67,9 @@ pub struct Summary {
     pub goal: String,
     /// What was decided for each class.
     pub decisions: Vec<Decision>,
+    /// Why nothing said that the files were whole when they were packed, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unproven: Option<String>,
 }
 
 /// The file of one rank.
@@ -108,6 +111,15 @@ pub struct Store {
     pub length: u64,
     /// What its header says, so that files of different sets are not taken for each other.
     pub id: [u8; 16],
+    /// The set has a second copy of the file, which serves where the first one is damaged.
+    pub has_copy: bool,
+}
+
+impl Store {
+    /// Name of the second copy in the directory of the set.
+    pub fn copy_name(&self) -> String {
+        format!("{}-copy.knarr", self.name.strip_suffix(".knarr").unwrap_or(&self.name))
+    }
 }
 
 /// Where a frame lies and what it holds.
@@ -171,6 +183,11 @@ impl RankLayout {
 }
 
 impl FrameEntry {
+    /// True if a file of the set has a piece in it.
+    pub(super) fn is_used(&self) -> bool {
+        self.pieces.iter().any(|piece| !piece.places.is_empty())
+    }
+
     /// Bytes of each lane, and of all together.
     pub(super) fn lane_lengths(&self) -> Option<Vec<usize>> {
         let mut pieces = self.pieces.iter();
@@ -202,7 +219,8 @@ impl Manifest {
     /// The version that is needed to say all of it.
     fn version(&self) -> u8 {
         let is_plain = |(place, rank): (usize, &RankFile)| rank.attributes.is_none() && rank.number == place as u64;
-        if !self.tree.is_empty() || !self.ranks.iter().enumerate().all(is_plain) {
+        let has_more = !self.tree.is_empty() || self.stores.iter().any(|store| store.has_copy);
+        if has_more || !self.ranks.iter().enumerate().all(is_plain) {
             TREE
         } else if self.ranks.iter().any(|rank| !rank.layout.recipe.is_empty()) {
             UNFILTERED
@@ -267,6 +285,9 @@ impl Manifest {
         put_number(&mut out, self.classes.len() as u64);
         self.classes.iter().for_each(|class| put_bytes(&mut out, class.as_bytes()));
         self.put_frames(&mut out);
+        if self.stores.iter().any(|store| store.has_copy) {
+            put_column(&mut out, &self.stores.iter().map(|store| u64::from(store.has_copy)).collect::<Vec<_>>());
+        }
         Ok(out)
     }
 
@@ -374,13 +395,21 @@ impl Manifest {
         let mut stores = Vec::new();
         for _ in 0..reader.number()? {
             let name = str::from_utf8(reader.bytes()?).map_err(|_| reader.impossible("name"))?.to_owned();
-            stores.push(Store { name, length: reader.number()?, id: reader.array()? });
+            stores.push(Store { name, length: reader.number()?, id: reader.array()?, has_copy: false });
         }
         let mut classes = Vec::new();
         for _ in 0..reader.number()? {
             classes.push(str::from_utf8(reader.bytes()?).map_err(|_| reader.impossible("class"))?.to_owned());
         }
         let frames = read_frames(reader, &ranks)?;
+        if version >= TREE && reader.left() > 0 {
+            let copies = reader.column()?;
+            // A set without copies has nothing here.
+            if copies.len() != stores.len() || !copies.contains(&1) || copies.iter().any(|copies| *copies > 1) {
+                return Err(reader.impossible("number of copies"));
+            }
+            stores.iter_mut().zip(copies).for_each(|(store, copies)| store.has_copy = copies == 1);
+        }
         Ok(Self { summary, ranks, tree, stores, classes, frames })
     }
 
@@ -398,6 +427,10 @@ impl Manifest {
             names::check(store.name.as_bytes())?;
             if store.name.contains('/') {
                 return Err(Error::corrupt(format!("the store '{}' lies outside the set", store.name)));
+            }
+            let copy = store.copy_name();
+            if store.has_copy && self.stores.iter().any(|other| other.name == copy) {
+                return Err(Error::corrupt(format!("the store '{copy}' is the copy of another one")));
             }
         }
         let mut found: Vec<Vec<bool>> = self.ranks.iter().map(|rank| vec![false; rank.layout.pieces.len()]).collect();

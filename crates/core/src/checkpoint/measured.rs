@@ -34,6 +34,8 @@ pub enum By {
     Pack,
     /// `knarr checkpoint restore`.
     Restore,
+    /// `knarr checkpoint prune`, which says how many sets stay.
+    Prune,
 }
 
 impl By {
@@ -45,6 +47,7 @@ impl By {
             Self::Library => "the checkpoint library",
             Self::Pack => "knarr checkpoint pack",
             Self::Restore => "knarr checkpoint restore",
+            Self::Prune => "knarr checkpoint prune",
         }
     }
 }
@@ -63,18 +66,37 @@ pub struct Measured {
     /// How long a restart took to bring everything back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_s: Option<f64>,
+    /// How many of the newest sets were left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<u32>,
 }
 
 impl Measured {
     /// A set that was made.
     pub fn checkpoint(by: By, stopped: Option<Duration>, packed_s: f64) -> Self {
         let stopped_s = stopped.map(|time| time.as_secs_f64());
-        Self { by, stopped_s, packed_s: Some(packed_s), restart_s: None }
+        Self { by, stopped_s, packed_s: Some(packed_s), restart_s: None, keep: None }
     }
 
     /// A set that was brought back, whole.
     pub fn restart(by: By, took: Duration) -> Self {
-        Self { by, stopped_s: None, packed_s: None, restart_s: Some(took.as_secs_f64()) }
+        Self { by, stopped_s: None, packed_s: None, restart_s: Some(took.as_secs_f64()), keep: None }
+    }
+}
+
+/// How many sets stay in a directory that has `sets` of them, as the last prune said. `None` where that is not done each
+/// time: there are more.
+pub fn kept(directory: &Path, sets: usize) -> Option<u32> {
+    let last = read(directory).ok()?.into_iter().rev().find_map(|one| one.keep)?;
+    (sets <= usize::try_from(last).ok()?).then_some(last)
+}
+
+/// Notes how many sets a prune has left in a directory, if the last one did not say so.
+pub fn note_kept(directory: &Path, keep: u32) {
+    let last = read(directory).ok().and_then(|all| all.into_iter().rev().find_map(|one| one.keep));
+    if last != Some(keep) {
+        let kept = Measured { by: By::Prune, stopped_s: None, packed_s: None, restart_s: None, keep: Some(keep) };
+        note(&directory.join("set"), &kept);
     }
 }
 

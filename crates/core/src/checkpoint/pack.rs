@@ -45,6 +45,13 @@ pub struct PackOptions {
     pub force: bool,
     /// An earlier set whose content need not be stored again.
     pub base: Option<PathBuf>,
+    /// Only so many of the newest sets will stay beside this one, which counts: the earlier set's content is stored again
+    /// where linking its files would take more room.
+    pub keep: Option<usize>,
+    /// How many copies there are of what is shared with earlier sets: 1 or 2.
+    pub copies: u8,
+    /// Why nothing says that the files are whole, in words.
+    pub unproven: Option<String>,
     /// Keep permissions and times of files, and the numbers of ranks. Not for files that are made to be packed.
     pub attributes: bool,
 }
@@ -64,6 +71,9 @@ impl Default for PackOptions {
             verify: true,
             force: false,
             base: None,
+            keep: None,
+            copies: 1,
+            unproven: None,
             attributes: false,
         }
     }
@@ -82,6 +92,10 @@ pub struct Packed {
     pub repeated_bytes: u64,
     /// Bytes of pieces that the earlier set holds.
     pub reused_bytes: u64,
+    /// Bytes of pieces that the earlier set holds and that are stored again, because its files would have to stay for them.
+    pub apart_bytes: u64,
+    /// Bytes of second copies of what is shared.
+    pub copied_bytes: u64,
     /// Files that are carried as bytes, with the reason.
     pub carried_whole: Vec<(Vec<u8>, String)>,
     /// Wall time in seconds.

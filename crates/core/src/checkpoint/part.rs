@@ -38,6 +38,8 @@ pub(super) struct Counts {
     pub(super) repeated: u64,
     /// Bytes of pieces that the earlier set holds.
     pub(super) reused: u64,
+    /// Bytes of pieces that it holds, and that are stored again.
+    pub(super) apart: u64,
     /// Files that are carried as bytes, with the reason.
     pub(super) carried_whole: Vec<(Vec<u8>, String)>,
     /// Permission bits that one of the files lacks.
@@ -65,7 +67,13 @@ impl PackedGroup {
         put_column(out, &self.ranks.iter().map(|&rank| rank as u64).collect::<Vec<_>>());
         put_column(
             out,
-            &[self.counts.written, self.counts.repeated, self.counts.reused, u64::from(self.counts.lacked)],
+            &[
+                self.counts.written,
+                self.counts.repeated,
+                self.counts.reused,
+                self.counts.apart,
+                u64::from(self.counts.lacked),
+            ],
         );
         put_number(out, self.counts.carried_whole.len() as u64);
         for (name, reason) in &self.counts.carried_whole {
@@ -80,11 +88,11 @@ impl PackedGroup {
         let ranks = reader.column()?.into_iter().map(usize::try_from).collect::<Result<Vec<_>, _>>();
         let ranks = ranks.ok().filter(|ranks| ranks.len() == manifest.ranks.len());
         let ranks = ranks.ok_or_else(|| reader.impossible("rank"))?;
-        let &[written, repeated, reused, lacked] = reader.column()?.as_slice() else {
+        let &[written, repeated, reused, apart, lacked] = reader.column()?.as_slice() else {
             return Err(reader.impossible("count"));
         };
         let lacked = u32::try_from(lacked).map_err(|_| reader.impossible("mode"))?;
-        let mut counts = Counts { written, repeated, reused, carried_whole: Vec::new(), lacked };
+        let mut counts = Counts { written, repeated, reused, apart, carried_whole: Vec::new(), lacked };
         for _ in 0..reader.number()? {
             let (name, reason) = (reader.bytes()?.to_vec(), String::from_utf8_lossy(reader.bytes()?).into_owned());
             counts.carried_whole.push((name, reason));
@@ -182,6 +190,7 @@ impl Merging {
         self.counts.written += counts.written;
         self.counts.repeated += counts.repeated;
         self.counts.reused += counts.reused;
+        self.counts.apart += counts.apart;
         self.counts.carried_whole.extend(counts.carried_whole);
         self.counts.lacked |= counts.lacked;
         Ok(())

@@ -8,7 +8,8 @@ use super::scan::{PieceHash, Scanned};
 /// Shorter pieces are not looked for: naming the place of a copy takes as much as a compressor needs to say it.
 const WORTH_NAMING: u64 = 256;
 /// A store of an earlier set is kept for the new set only if at least this part of it is used, so that removing the
-/// earlier set frees space.
+/// earlier set frees space. Where only so many sets stay, it is kept for all of them, and each would store its part of it
+/// anew: then so many times the part has to be more than all.
 const WORTH_KEEPING: f64 = 0.125;
 
 /// Rank in the group, and number of the piece in its file.
@@ -24,17 +25,21 @@ pub(super) struct Repeats {
     copies: HashMap<Place, Vec<Place>>,
     /// Frames of the earlier set that are used.
     earlier: Vec<EarlierFrame>,
+    /// Bytes of pieces that it holds, and that are stored again for less to be kept.
+    apart: u64,
 }
 
 /// Content of an earlier set, by hash.
 pub(super) struct Earlier<'a> {
     manifest: &'a Manifest,
     found: HashMap<(PieceHash, u64), (usize, usize)>,
+    /// Sets that will stay, if not all do.
+    keep: Option<usize>,
 }
 
 impl<'a> Earlier<'a> {
     /// Content of the stores that are `linked`: those that the new set can have.
-    pub(super) fn new(manifest: &'a Manifest, linked: &[bool]) -> Self {
+    pub(super) fn new(manifest: &'a Manifest, linked: &[bool], keep: Option<usize>) -> Self {
         let mut found = HashMap::new();
         let is_linked = |frame: &FrameEntry| linked.get(frame.store).copied().unwrap_or(false);
         for (number, frame) in manifest.frames.iter().enumerate().filter(|(_, frame)| is_linked(frame)) {
@@ -44,14 +49,23 @@ impl<'a> Earlier<'a> {
                 }
             }
         }
-        Self { manifest, found }
+        Self { manifest, found, keep }
     }
 
-    /// Bytes of each of its stores that would be used, by the number of the store.
-    fn used(&self, frames: &[EarlierFrame]) -> HashMap<usize, u64> {
+    /// Bytes of each of its stores that would be used, by the number of the store: of frames of which a piece is used, and
+    /// of their parts that the used pieces make up.
+    fn used(&self, frames: &[EarlierFrame]) -> HashMap<usize, (f64, f64)> {
         let mut used = HashMap::new();
-        for frame in frames.iter().filter_map(|(number, _)| self.manifest.frames.get(*number)) {
-            *used.entry(frame.store).or_insert(0) += frame.length;
+        for (number, places) in frames {
+            let Some(frame) = self.manifest.frames.get(*number) else { continue };
+            let of = frame.pieces.iter().zip(places).filter(|(_, places)| !places.is_empty());
+            let of: u64 = of.map(|(piece, _)| piece.length).sum();
+            let all: u64 = frame.pieces.iter().map(|piece| piece.length).sum();
+            let (frames, pieces) = used.entry(frame.store).or_insert((0.0, 0.0));
+            #[expect(clippy::cast_precision_loss, reason = "lengths in memory")]
+            let (length, share) = (frame.length as f64, of as f64 / all.max(1) as f64);
+            *frames += length;
+            *pieces += length * share;
         }
         used
     }
@@ -65,14 +79,19 @@ impl Repeats {
             let used = earlier.used(&repeats.earlier);
             let is_worth = |store: usize| {
                 let length = earlier.manifest.stores.get(store).map_or(u64::MAX, |store| store.length);
+                let (frames, pieces) = used.get(&store).copied().unwrap_or_default();
                 #[expect(clippy::cast_precision_loss, reason = "a share, not a size")]
-                let share = used.get(&store).copied().unwrap_or(0) as f64 / length.max(1) as f64;
-                share >= WORTH_KEEPING
+                let share = |used: f64| used / length.max(1) as f64;
+                #[expect(clippy::cast_precision_loss, reason = "a count of sets")]
+                let gains = earlier.keep.is_none_or(|keep| share(pieces) * keep as f64 >= 1.0);
+                share(frames) >= WORTH_KEEPING && gains
             };
             let store_of = |number: usize| earlier.manifest.frames.get(number).map(|frame| frame.store);
             if repeats.earlier.iter().any(|(number, _)| !store_of(*number).is_some_and(is_worth)) {
+                let all = repeats.reused(files);
                 let worth = Earlier {
                     manifest: earlier.manifest,
+                    keep: earlier.keep,
                     found: earlier
                         .found
                         .iter()
@@ -81,6 +100,7 @@ impl Repeats {
                         .collect(),
                 };
                 repeats = Self::look(files, Some(&worth));
+                repeats.apart = if earlier.keep.is_some() { all.saturating_sub(repeats.reused(files)) } else { 0 };
             }
         }
         repeats
@@ -115,7 +135,7 @@ impl Repeats {
         }
         let mut earlier: Vec<_> = from_earlier.into_iter().collect();
         earlier.sort_unstable_by_key(|(number, _)| *number);
-        Self { kept, copies, earlier }
+        Self { kept, copies, earlier, apart: 0 }
     }
 
     /// Whether the group stores this piece itself.
@@ -144,12 +164,23 @@ impl Repeats {
         self.earlier.iter().filter_map(entry).collect()
     }
 
-    /// Bytes of pieces that repeat others of the group, and of those that are in the earlier set.
-    pub(super) fn spared(&self, files: &[Scanned]) -> (u64, u64) {
-        let length = |&(rank, number): &(usize, usize)| -> u64 {
-            files.get(rank).and_then(|file| file.pieces.get(number)).map_or(0, |piece| piece.length)
-        };
-        let inside = self.copies.values().flatten().map(length).sum();
-        (inside, self.earlier.iter().flat_map(|(_, places)| places.iter().flatten()).map(length).sum())
+    /// Bytes of pieces that repeat others of the group.
+    pub(super) fn repeated(&self, files: &[Scanned]) -> u64 {
+        self.copies.values().flatten().map(|place| length(files, *place)).sum()
     }
+
+    /// Bytes of pieces that are in the earlier set.
+    pub(super) fn reused(&self, files: &[Scanned]) -> u64 {
+        let places = self.earlier.iter().flat_map(|(_, places)| places.iter().flatten());
+        places.map(|place| length(files, *place)).sum()
+    }
+
+    /// Bytes of pieces that the earlier set holds, and that are stored again for less to be kept.
+    pub(super) fn apart(&self) -> u64 {
+        self.apart
+    }
+}
+
+fn length(files: &[Scanned], (rank, number): Place) -> u64 {
+    files.get(rank).and_then(|file| file.pieces.get(number)).map_or(0, |piece| piece.length)
 }

@@ -17,7 +17,7 @@ use super::manifest::{FrameEntry, RankFile};
 use super::names;
 use super::recipe::{self, Chunk, Place};
 use super::scan::piece_hash;
-use super::set::{FrameBuffers, Set};
+use super::set::{FrameBuffers, Set, Which};
 use crate::chain::Scratch;
 use crate::codec::CodecList;
 use crate::engine::{Engine, Progress};
@@ -310,7 +310,7 @@ pub(super) fn fetch(
         let Some(frame) = frames.get(index) else { return Err(Error::internal("no such frame")) };
         let mut buffers = pool.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         read.fetch_add(frame.length, Ordering::Relaxed);
-        let done = set.read_pieces(&engine.codecs, frame, &mut buffers, |piece, bytes| {
+        let done = set.read_pieces(&engine.codecs, frame, Which::Any, &mut buffers, |piece, bytes| {
             if proof == Proof::Hashes && piece.hash.is_some_and(|hash| hash != piece_hash(bytes)) {
                 return Err(Error::corrupt("a piece does not have the hash it was stored with").mend_damage("set"));
             }

@@ -36,9 +36,28 @@ pub struct Set {
     /// Bytes of the manifest and its copy.
     index_bytes: u64,
     manifest_damage: Option<Error>,
-    /// Files of frames that were opened last, by their number.
-    open: Mutex<VecDeque<(usize, Arc<File>)>>,
+    /// Files of frames that were opened last, by their number and which of the two copies it is.
+    open: Mutex<VecDeque<Opened>>,
+    /// What is wrong with files whose second copy served.
+    spared: Mutex<Vec<Error>>,
 }
+
+/// An open file of frames, with its number and which of the two copies it is.
+type Opened = ((usize, Which), Arc<File>);
+
+/// Where a frame is read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// Its file, and the second copy of it if that is damaged.
+    Any,
+    /// Its file.
+    First,
+    /// The second copy of its file.
+    Second,
+}
+
+/// Damage that the second copy made good is told of so many places.
+const MOST_SPARED: usize = 16;
 
 /// The first bytes of a file of frames.
 pub(super) fn store_head(id: &[u8; 16]) -> Vec<u8> {
@@ -104,6 +123,7 @@ impl Set {
         Ok(Self {
             path: path.to_owned(),
             open: Mutex::default(),
+            spared: Mutex::default(),
             manifest,
             manifest_bytes,
             index_bytes: length(MANIFEST) + length(MANIFEST_COPY),
@@ -149,15 +169,39 @@ impl Set {
 
     /// Bytes of all files of the set. Those it shares with other sets count in each.
     pub fn stored_bytes(&self) -> u64 {
-        self.index_bytes + self.manifest.stores.iter().map(|store| store.length).sum::<u64>()
+        let bytes = |store: &Store| store.length * (1 + u64::from(store.has_copy));
+        self.index_bytes + self.manifest.stores.iter().map(bytes).sum::<u64>()
     }
 
-    /// Checks that all files of frames are there, and as long as they should be; frames are not read.
+    /// Names of all files that the set may have in its directory.
+    pub fn file_names(&self) -> Vec<String> {
+        let stores = self.manifest.stores.iter();
+        let names = stores.flat_map(|store| [Some(store.name.clone()), store.has_copy.then(|| store.copy_name())]);
+        names.flatten().chain([MANIFEST.to_owned(), MANIFEST_COPY.to_owned()]).collect()
+    }
+
+    /// What was found wrong so far with files of which the second copy served.
+    pub fn spared(&self) -> Vec<Error> {
+        self.spared.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn spare(&self, error: Error) {
+        let mut spared = self.spared.lock().unwrap_or_else(PoisonError::into_inner);
+        if spared.len() < MOST_SPARED {
+            spared.push(error);
+        }
+    }
+
+    /// Checks that all files of frames are there, or their copies, and as long as they should be; frames are not read.
     ///
     /// # Errors
     /// `NotFound` or `Read`; `Corrupt` for a file of another length or of another set.
     pub fn check_files(&self) -> Result<()> {
-        self.manifest.stores.iter().try_for_each(|store| self.open_store(store).map(drop))
+        let is_there = |store| match self.open_store(store, Which::First) {
+            Err(_) if store.has_copy => self.open_store(store, Which::Second).map(drop),
+            opened => opened.map(drop),
+        };
+        self.manifest.stores.iter().try_for_each(is_there)
     }
 
     /// Permission bits that files restored from the set get at most: nobody may read them who may not read the set.
@@ -166,32 +210,32 @@ impl Set {
     }
 
     /// Path of a file of frames.
-    pub(super) fn store_path(&self, store: &Store) -> PathBuf {
-        self.path.join(&store.name)
+    fn store_path(&self, store: &Store, which: Which) -> PathBuf {
+        self.path.join(if which == Which::Second { store.copy_name() } else { store.name.clone() })
     }
 
-    fn store(&self, number: usize) -> Result<(&Store, Arc<File>)> {
+    fn store(&self, number: usize, which: Which) -> Result<(&Store, Arc<File>)> {
         let missing = || Error::internal("a frame in no store");
         let store = self.manifest.stores.get(number).ok_or_else(missing)?;
-        let known = self.opened().iter().find(|(open, _)| *open == number).map(|(_, file)| Arc::clone(file));
+        let known = self.opened().iter().find(|(open, _)| *open == (number, which)).map(|(_, file)| Arc::clone(file));
         if let Some(file) = known {
             return Ok((store, file));
         }
-        let file = Arc::new(self.open_store(store)?);
+        let file = Arc::new(self.open_store(store, which)?);
         let mut open = self.opened();
         if open.len() >= OPEN_STORES {
             open.pop_front();
         }
-        open.push_back((number, Arc::clone(&file)));
+        open.push_back(((number, which), Arc::clone(&file)));
         Ok((store, file))
     }
 
-    fn opened(&self) -> MutexGuard<'_, VecDeque<(usize, Arc<File>)>> {
+    fn opened(&self) -> MutexGuard<'_, VecDeque<Opened>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open_store(&self, store: &Store) -> Result<File> {
-        let path = self.store_path(store);
+    fn open_store(&self, store: &Store, which: Which) -> Result<File> {
+        let path = self.store_path(store, which);
         let read_error = |error: std::io::Error| Error::read(&path, &error);
         let file = File::open(&path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Error::corrupt("the set lacks this file, which its manifest names")
@@ -215,27 +259,46 @@ impl Set {
         Ok(file)
     }
 
+    /// True if there is a second copy of the frame.
+    pub(super) fn has_copy(&self, entry: &FrameEntry) -> bool {
+        self.manifest.stores.get(entry.store).is_some_and(|store| store.has_copy)
+    }
+
     /// Decodes a frame into `out`, its lanes still merged.
     fn read_frame(
         &self,
         codecs: &CodecList,
         entry: &FrameEntry,
+        which: Which,
         buffers: &mut FrameBuffers,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let (store, file) = self.store(entry.store)?;
+        if which == Which::Any {
+            let read = self.read_frame(codecs, entry, Which::First, buffers, out);
+            let is_spared = read.is_err()
+                && self.has_copy(entry)
+                && self.read_frame(codecs, entry, Which::Second, buffers, out).is_ok();
+            return match read {
+                Err(error) if is_spared => {
+                    self.spare(error);
+                    Ok(())
+                }
+                read => read,
+            };
+        }
+        let (store, file) = self.store(entry.store, which)?;
         let place = |error: Error| {
             error
                 .mend_damage("set")
                 .at(format!("frame at byte {}", entry.offset))
-                .at(self.store_path(store).display().to_string())
+                .at(self.store_path(store, which).display().to_string())
         };
         let length = usize::try_from(entry.length).map_err(|_| place(Error::corrupt("impossible length")))?;
         // The manifest was checked against the store's length, which was checked against the file's.
         buffers.encoded.clear();
         buffers.encoded.resize(length, 0);
         file.read_exact_at(&mut buffers.encoded, entry.offset)
-            .map_err(|error| Error::read(&self.store_path(store), &error))?;
+            .map_err(|error| Error::read(&self.store_path(store, which), &error))?;
         let frame = frame::read(&buffers.encoded).map_err(place)?;
         let expected: Option<usize> = entry.lane_lengths().map(|lanes| lanes.iter().sum());
         let found = frame.array.byte_len();
@@ -253,11 +316,12 @@ impl Set {
         &self,
         codecs: &CodecList,
         entry: &FrameEntry,
+        which: Which,
         buffers: &mut FrameBuffers,
         mut take: impl FnMut(&StoredPiece, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let mut merged = std::mem::take(&mut buffers.merged);
-        let read = self.read_frame(codecs, entry, buffers, &mut merged);
+        let read = self.read_frame(codecs, entry, which, buffers, &mut merged);
         buffers.merged = merged;
         read?;
         let lanes = entry.lane_lengths().unwrap_or_default();

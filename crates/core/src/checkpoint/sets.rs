@@ -147,11 +147,8 @@ pub fn prune(directory: &Path, keep: usize, codecs: &CodecList, dry_run: bool) -
 /// Refuses a set in whose directory something else lies.
 fn own_files_only(set: &Set) -> Result<()> {
     let path = set.path();
-    let own = |name: &std::ffi::OsStr| {
-        name == MANIFEST
-            || name == MANIFEST_COPY
-            || set.manifest().stores.iter().any(|store| name == store.name.as_str())
-    };
+    let names = set.file_names();
+    let own = |name: &std::ffi::OsStr| names.iter().any(|own| name == own.as_str());
     for entry in fs::read_dir(path).map_err(|error| Error::read(path, &error))? {
         let name = entry.map_err(|error| Error::read(path, &error))?.file_name();
         if !own(&name) {

@@ -3,8 +3,9 @@
 //! The middle phase needs no messages, so a thread that may not call MPI can do it while the program computes. With any
 //! number of processes the set has the same bytes.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{File, Permissions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -27,6 +28,9 @@ use crate::output::{Kind, Staging};
 
 /// What is staged.
 const SET: Kind = Kind { noun: "checkpoint set", is: is_set, foreign, many_files: false };
+
+/// Bytes that are copied at a time.
+const COPIED_AT_ONCE: usize = 1 << 20;
 
 /// A set that processes pack together. Dropped before [`Together::finish`] was called, it leaves nothing behind; all
 /// processes have to drop it then.
@@ -108,7 +112,8 @@ impl Together {
     /// What reading and writing report, with the file; `Differs` if a file changes meanwhile; `Usage` for groups that are
     /// empty or too large; `Interrupted`.
     pub fn pack_groups(&self, groups: &[Group], find: Finder<'_>, progress: &dyn Progress) -> Result<Part> {
-        let earlier = self.base.as_ref().map(|set| (set, Earlier::new(set.manifest(), &self.linked)));
+        let keep = self.options.keep;
+        let earlier = self.base.as_ref().map(|set| (set, Earlier::new(set.manifest(), &self.linked, keep)));
         let packer = GroupPacker { set: self, earlier, find, progress };
         let (mut packed, mut watched) = (Vec::new(), Vec::new());
         for group in groups {
@@ -145,6 +150,7 @@ impl Together {
             group_size: options.group_size,
             goal: options.goal.text.clone(),
             decisions: Vec::new(),
+            unproven: options.unproven.clone(),
         };
         let (mut manifest, mut counts) = merge(parts, summary)?;
         manifest.tree = self.tree.clone();
@@ -154,6 +160,7 @@ impl Together {
             .map_err(|error| Error::usage(error.message()).mend("pack from a directory that holds each name once"))?;
         counts.lacked |= manifest.tree.lacked();
         self.unlink_unused(&manifest)?;
+        let copied = if options.copies > 1 { self.copy_shared(&mut manifest)? } else { 0 };
         self.check_stores(&manifest)?;
         let bytes = manifest.write(&self.engine.codecs)?;
         staging.write(MANIFEST_COPY, &bytes)?;
@@ -165,9 +172,11 @@ impl Together {
         Ok(Packed {
             raw_bytes: manifest.raw_bytes(),
             manifest,
-            packed_bytes: counts.written + 2 * bytes.len() as u64,
+            packed_bytes: counts.written + copied + 2 * bytes.len() as u64,
             repeated_bytes: counts.repeated,
             reused_bytes: counts.reused,
+            apart_bytes: counts.apart,
+            copied_bytes: copied,
             carried_whole: counts.carried_whole,
             seconds: self.begin.elapsed().as_secs_f64(),
         })
@@ -175,9 +184,11 @@ impl Together {
 
     /// Refuses to publish a set whose files somebody took away while they were written.
     fn check_stores(&self, manifest: &Manifest) -> Result<()> {
-        let is_whole = |store: &&Store| {
-            std::fs::metadata(self.directory.join(&store.name)).is_ok_and(|found| found.len() == store.length)
+        let is_there = |name: &str, store: &Store| {
+            std::fs::metadata(self.directory.join(name)).is_ok_and(|found| found.len() == store.length)
         };
+        let is_whole =
+            |store: &&Store| is_there(&store.name, store) && (!store.has_copy || is_there(&store.copy_name(), store));
         manifest.stores.iter().find(|store| !is_whole(store)).map_or(Ok(()), |store| {
             Err(Error::new(
                 ErrorKind::Write,
@@ -206,6 +217,29 @@ impl Together {
         Ok(())
     }
 
+    /// Gives each store that is shared with the earlier set a second copy: that of the earlier set if it has a good one.
+    /// Returns the bytes that were written.
+    fn copy_shared(&self, manifest: &mut Manifest) -> Result<u64> {
+        let Some(base) = &self.base else { return Ok(0) };
+        let shared: Vec<String> = self.linked_names().map(ToOwned::to_owned).collect();
+        let mut copied = 0;
+        for store in manifest.stores.iter_mut().filter(|store| shared.contains(&store.name)) {
+            let (from, to) = (self.directory.join(&store.name), self.directory.join(store.copy_name()));
+            let theirs = base.path().join(store.copy_name());
+            let has_one = base.manifest().stores.iter().any(|other| other.name == store.name && other.has_copy);
+            let is_linked = has_one && std::fs::hard_link(&theirs, &to).is_ok();
+            let is_good = is_linked && is_same(&from, &to).unwrap_or(false);
+            if is_linked && !is_good {
+                std::fs::remove_file(&to).map_err(|error| Error::write(&self.target, &error))?;
+            }
+            if !is_good {
+                copied += copy_apart(&from, &to, &self.target)?;
+            }
+            store.has_copy = true;
+        }
+        Ok(copied)
+    }
+
     /// Whether the directory has a link to a file of the earlier set of this name.
     pub(super) fn is_linked(&self, name: &str) -> bool {
         self.linked_names().any(|other| other == name)
@@ -217,12 +251,55 @@ impl Together {
     }
 }
 
+/// True if two files have the same bytes and are not one file.
+fn is_same(one: &Path, other: &Path) -> std::io::Result<bool> {
+    let (mut one, mut other) = (File::open(one)?, File::open(other)?);
+    let (a, b) = (one.metadata()?, other.metadata()?);
+    if (a.dev(), a.ino()) == (b.dev(), b.ino()) || a.len() != b.len() {
+        return Ok(false);
+    }
+    let (mut left, mut right) = (vec![0; COPIED_AT_ONCE], vec![0; COPIED_AT_ONCE]);
+    let mut rest = a.len();
+    while rest > 0 {
+        let count = usize::try_from(rest).unwrap_or(usize::MAX).min(COPIED_AT_ONCE);
+        let (left, right) = (left.get_mut(..count), right.get_mut(..count));
+        let (Some(left), Some(right)) = (left, right) else { return Ok(false) };
+        one.read_exact(left)?;
+        other.read_exact(right)?;
+        if left != right {
+            return Ok(false);
+        }
+        rest -= count as u64;
+    }
+    Ok(true)
+}
+
+/// Copies the bytes of a file, and returns how many: file systems that are asked for a copy let both share one place.
+fn copy_apart(from: &Path, to: &Path, target: &Path) -> Result<u64> {
+    let write_error = |error: std::io::Error| Error::write(target, &error);
+    let mut source = File::open(from).map_err(|error| Error::read(from, &error))?;
+    let mut copy = File::create_new(to).map_err(write_error)?;
+    let mut buffer = vec![0; COPIED_AT_ONCE];
+    let mut copied = 0;
+    loop {
+        let count = source.read(&mut buffer).map_err(|error| Error::read(from, &error))?;
+        if count == 0 {
+            return copy.sync_all().map_err(write_error).map(|()| copied);
+        }
+        copy.write_all(buffer.get(..count).unwrap_or_default()).map_err(write_error)?;
+        copied += count as u64;
+    }
+}
+
 /// Checks what nothing could be packed with.
 ///
 /// # Errors
 /// `Usage`.
 pub(super) fn check_options(engine: &Engine, options: &PackOptions) -> Result<()> {
     check_sizes(options.group_size, options.block_size)?;
+    if !(1..=2).contains(&options.copies) {
+        return Err(Error::usage(format!("{} copies of what sets share", options.copies)).mend("ask for 1 or 2"));
+    }
     if engine.max_mem < 2 * WORKER {
         return Err(Error::usage(format!("{} MiB are too little to pack with", engine.max_mem >> 20))
             .mend(format!("raise --max-mem (max_mem) to {}M", (2 * WORKER) >> 20)));

@@ -1,10 +1,12 @@
 //! Verifying: every frame read, decoded and compared with the hashes of its pieces, and the manifest with its copy. Nothing
 //! is written.
 
-use super::restore::{Damage, Proof, fetch};
-use super::set::Set;
+use super::manifest::StoredPiece;
+use super::restore::{Damage, Proof, fetch, reading};
+use super::scan::piece_hash;
+use super::set::{FrameBuffers, Set, Which};
 use crate::engine::{Engine, Progress};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// What verifying found.
 #[derive(Debug, Clone)]
@@ -15,6 +17,8 @@ pub struct Verified {
     pub damage: Vec<Damage>,
     /// What is wrong with the copy of a manifest that is whole itself.
     pub copy_damage: Option<Error>,
+    /// What is wrong with one of two copies where the other one is whole.
+    pub spared: Vec<Error>,
 }
 
 /// Reads every frame that belongs to a rank.
@@ -33,6 +37,30 @@ pub fn verify(engine: &Engine, set: &Set, progress: &dyn Progress) -> Result<Ver
             Ok(())
         },
     )?;
+    let copied = verify_copies(engine, set)?;
     let copy_damage = set.copy_damage(&engine.codecs);
-    Ok(Verified { read_bytes, damage: damage.into_values().collect(), copy_damage })
+    let damage = damage.into_values().collect();
+    Ok(Verified { read_bytes: read_bytes + copied, damage, copy_damage, spared: set.spared() })
+}
+
+/// Reads the second copies of frames, and notes what is wrong with them. Returns the bytes that were read.
+fn verify_copies(engine: &Engine, set: &Set) -> Result<u64> {
+    let frames = &set.manifest().frames;
+    let copied: Vec<_> = frames.iter().filter(|frame| set.has_copy(frame) && frame.is_used()).collect();
+    let read = reading(engine, copied.iter().copied()).parallel(copied.len(), |index| {
+        let Some(frame) = copied.get(index) else { return Err(Error::internal("no such frame")) };
+        let hold = |piece: &StoredPiece, bytes: &[u8]| match piece.hash {
+            Some(hash) if hash != piece_hash(bytes) => {
+                Err(Error::corrupt("a piece does not have the hash it was stored with").mend_damage("set"))
+            }
+            _ => Ok(()),
+        };
+        match set.read_pieces(&engine.codecs, frame, Which::Second, &mut FrameBuffers::default(), hold) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+            Err(error) => set.spare(error),
+            Ok(()) => {}
+        }
+        Ok(frame.length)
+    })?;
+    Ok(read.into_iter().sum())
 }

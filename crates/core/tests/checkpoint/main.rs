@@ -7,4 +7,5 @@ mod filtered;
 mod golden;
 mod library;
 mod round_trip;
+mod shared;
 mod together;

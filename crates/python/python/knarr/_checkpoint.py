@@ -92,6 +92,9 @@ class Checkpoint:
 
         Raises ``FileExistsError`` if there is a checkpoint of this step, and what became of the one before.
         """
+        step = index(step)
+        if step < 0:
+            raise ValueError(f"step {step}: steps are counted from 0")
         try:
             self._session.begin(step)
         finally:
@@ -110,15 +113,19 @@ class Checkpoint:
         With ``shape`` it is a part of a global array of that shape that begins at ``start`` (the first element if
         nothing is said); a restart may read any part of that, on any number of ranks. Without it the array is the
         rank's own, which a restart on as many ranks brings back.
+
+        Complex numbers are stored as floats with one more axis, of real and imaginary part; truth values as ``uint8``.
+        :meth:`Restart.read` takes ``dtype`` or ``out`` to bring them back as what they were.
         """
         with self._handing_over(f"array '{name}'"):
-            array = unmasked(array)
+            given = unmasked(array)
+            array, parts = _numbers(given)
             if array.dtype.newbyteorder("=").name not in NAMES:
-                raise TypeError(f"arrays of dtype {array.dtype} are not served; hand over a view of it as numbers")
+                raise TypeError(f"arrays of dtype {given.dtype} are not served; hand over a view of it as numbers")
             if shape is None and start is not None:
                 raise ValueError("'start' says where in a global array this part begins: give its 'shape', too")
-            origin = [0] * array.ndim if start is None else _extents(start)
-            whole = None if shape is None else _extents(shape)
+            origin = [0] * array.ndim if start is None else _extents(start) + [0] * len(parts)
+            whole = None if shape is None else _extents(shape) + parts
             plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
             name_of_type = NAMES[plain.dtype.name]
             self._session.put(name, _bytes(plain), name_of_type, list(array.shape), whole, origin)
@@ -231,28 +238,34 @@ class Restart:
         count: Sequence[int] | None = None,
         *,
         rank: int | None = None,
+        dtype: Any = None,
         out: Array | None = None,
     ) -> Array:
         """The part of a global array from ``start`` on with the shape ``count``; all of it if nothing is said.
 
         Of arrays that each rank has of its own, that of this rank or of ``rank``. With ``out``, a C-contiguous array of
-        the same type and shape, the values are put there. Raises ``ValueError`` if a part was handed over by no rank,
-        ``KnarrError`` if it is damaged.
+        the same type and shape, the values are put there. ``dtype`` (or that of ``out``) may be complex for floats
+        whose last axis is one of two, real and imaginary part, and ``bool`` for integers of one byte. Raises
+        ``ValueError`` if a part was handed over by no rank, ``KnarrError`` if it is damaged.
         """
-        dtype, shape = self._restart.describe(name)
+        stored, shape = self._restart.describe(name)
+        meant = _meant(out.dtype if dtype is None and out is not None else dtype, DTYPES[stored])
+        parts = _parts(meant)
         if shape is None:
             if start is not None or count is not None:
                 raise ValueError(f"array '{name}' is each rank's own: it has no regions")
-            array = _array(name, out, dtype, self._restart.own_shape(name, rank))
+            array = _array(name, out, meant, self._restart.own_shape(name, rank), parts)
             self._restart.read_own(name, rank, _bytes(array))
             return array
         if rank is not None:
             raise ValueError(f"array '{name}' is global: give 'start' and 'count' instead of 'rank'")
-        begin = [0] * len(shape) if start is None else _extents(start)
+        begin = [0] * len(shape) if start is None else _extents(start) + [0] * len(parts)
         if count is None:
-            count = [max(n - first, 0) for n, first in zip(shape, begin, strict=True)]
-        array = _array(name, out, dtype, _extents(count))
-        self._restart.read(name, begin, list(array.shape), _bytes(array))
+            wanted = [max(n - first, 0) for n, first in zip(shape, begin, strict=True)]
+        else:
+            wanted = _extents(count) + parts
+        array = _array(name, out, meant, wanted, parts)
+        self._restart.read(name, begin, wanted, _bytes(array))
         return array
 
     def restore_files(self, directory: str | PathLike[str], *, force: bool = False) -> list[Path]:
@@ -270,8 +283,37 @@ def _bytes(array: Array) -> Array:
     return array.reshape(-1).view(np.uint8)
 
 
-def _array(name: str, out: Array | None, dtype: str, shape: Sequence[int]) -> Array:
-    wanted = DTYPES[dtype].newbyteorder("=")
+def _parts(dtype: np.dtype[Any]) -> list[int]:
+    """The axes that the numbers of an array have beside its own."""
+    return [2] if dtype.kind == "c" else []
+
+
+def _numbers(array: Array) -> tuple[Array, list[int]]:
+    """An array as numbers that are served, and the axes that it has more for that."""
+    if array.dtype.kind == "b":
+        return array.view(np.uint8), []
+    parts = _parts(array.dtype)
+    if not parts:
+        return array, parts
+    whole = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+    return whole.reshape(-1).view(whole.real.dtype).reshape(*array.shape, *parts), parts
+
+
+def _meant(dtype: Any, stored: np.dtype[Any]) -> np.dtype[Any]:
+    """As which type stored numbers are read."""
+    stored = stored.newbyteorder("=")
+    if dtype is None:
+        return stored
+    meant = np.dtype(dtype)
+    is_pair = meant.kind == "c" and stored.kind == "f" and meant.itemsize == 2 * stored.itemsize
+    is_truth = meant.kind == "b" and stored.kind in "iu" and stored.itemsize == 1
+    return meant.newbyteorder("=") if is_pair or is_truth else stored
+
+
+def _array(name: str, out: Array | None, wanted: np.dtype[Any], stored: Sequence[int], parts: list[int]) -> Array:
+    if list(stored[len(stored) - len(parts) :]) != parts:
+        raise ValueError(f"array '{name}' of shape {tuple(stored)} has no last axis of real and imaginary part")
+    shape = stored[: len(stored) - len(parts)]
     if out is None:
         return np.empty(shape, wanted)
     if out.dtype != wanted or out.shape != tuple(shape) or not out.flags.c_contiguous or not out.flags.writeable:

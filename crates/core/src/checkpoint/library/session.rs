@@ -278,7 +278,7 @@ impl<C: Comm> Session<C> {
         let base = base.filter(|base| Set::open(base, &self.engine.codecs).is_ok());
         let base =
             self.meet(Call::new("commit", Some(step)), Ok(base.is_some()))?.iter().all(|&all| all).then_some(base);
-        let options = PackOptions { base: base.flatten(), ..self.options.pack.clone() };
+        let options = PackOptions { base: base.flatten(), keep: self.options.keep, ..self.options.pack.clone() };
         let together = Together::begin(&self.engine, &self.comm, &path, &options)?;
         let started = Pending::start(step, path, together, groups, self.options.find);
         self.pending = Some(agree(&self.comm, started)?);
