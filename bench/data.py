@@ -4,6 +4,7 @@
     cmip.nc       one real variable in CMIP layout, about 340 MB (cmip7-repack handles no other)
     sim.nc        generated simulation output, about 150 MB
     variables.nc  every distinct real variable of at least 300 KB, for ratios per variable
+    kinds.nc      generated variables of kinds that training does not have, and held-out.nc more of them
     large.h5      (only with --large BYTES) for the memory bound
 
 `manifest.json` lists each file's variables with shape, type and SHA-256 of the values.
@@ -21,6 +22,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from kinds import held_out, kinds, write_kinds
 from netcdf_writer import InputFile
 from real_variables import RealVariable, real_variables
 from simulation import detector, particles, shock_tubes, turbulence
@@ -155,6 +157,8 @@ def write_inputs(large: int | None = None) -> None:
         "cmip.nc": lambda path: write_cmip(path, by_name),
         "sim.nc": write_simulation,
         "variables.nc": lambda path: write_variables(path, by_name),
+        "kinds.nc": lambda path: write_kinds(path, kinds()),
+        "held-out.nc": lambda path: write_kinds(path, held_out()),
     }
     if large is not None:
         writers["large.h5"] = lambda path: write_large(path, large)

@@ -100,6 +100,7 @@ def knarr_settings(goals: list[str]) -> list[Contender]:
         knarr("shuffle | deflate:5", "--chain", "shuffle | deflate:5"),
         knarr("shuffle | zstd:3", "--chain", "shuffle | zstd:3"),
         *(knarr(f"--goal {goal}", "--goal", goal) for goal in goals),
+        *(knarr(f"--portable standard --goal {goal}", "--portable", "standard", "--goal", goal) for goal in goals),
     ]
 
 

@@ -142,9 +142,13 @@ def run_codecs(options: argparse.Namespace, facts: dict[str, object]) -> None:
 
 
 def run_choice(_options: argparse.Namespace, facts: dict[str, object]) -> None:
-    rows = choices.measure_choices(INPUTS / "variables.nc")
     print(header(facts))
-    print(choices.table(rows))
+    rows = []
+    for name in ("variables.nc", "kinds.nc", "held-out.nc"):
+        for reader in ("core", "standard"):
+            found = choices.measure_choices(reader, INPUTS / name)
+            print(f"\n{name}, readers: {reader}\n\n{choices.table(found)}")
+            rows += [{"input": name, "reader": reader, **row} for row in found]
     save("choice", rows, facts)
 
 

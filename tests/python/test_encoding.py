@@ -4,17 +4,25 @@ than memory should hold.
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import tracemalloc
 import warnings
 from pathlib import Path
 
 import dask.array
+import h5py
 import hdf5plugin  # noqa: F401  (registers the filters that the encodings name)
 import numpy as np
 import pytest
 import xarray
 
 import knarr
+from knarr import _knarr
+from knarr._encoding import _h5netcdf, _netcdf4
+from knarr._request import request
 from knarr._sample import BOX, BOXES, LARGEST, sample
 
 ENGINES = ("h5netcdf", "netcdf4", "zarr")
@@ -140,3 +148,101 @@ def test_values_that_do_not_fit_are_left_to_xarray():
     ds = xarray.Dataset({"v": ("x", np.full(3000, np.nan))})
     ds["v"].encoding = {"dtype": "i4"}
     assert set(knarr.encoding(ds)) <= {"v"}
+
+
+def filters_of(path: Path, name: str) -> list[tuple[int, tuple[int, ...]]]:
+    """Number and client data of each filter of a dataset, in order."""
+    with h5py.File(path) as file:
+        properties = file[name].id.get_create_plist()
+        found = [properties.get_filter(at) for at in range(properties.get_nfilters())]
+    return [(number, tuple(values)) for number, _, values, _ in found]
+
+
+def fields() -> dict[str, np.ndarray]:
+    """Data of which each suits another chain."""
+    random = np.random.default_rng(5)
+    smooth = np.cumsum(np.cumsum(random.normal(size=(60, 90, 80)), 1), 2)
+    return {
+        "smooth": smooth.astype("f4"),
+        "decimal": smooth.round(1),
+        "count": random.poisson(2.0, smooth.shape).astype("i4"),
+        "tiled": np.broadcast_to(np.linspace(0, 1, 80), smooth.shape).astype("f4"),
+        "noise": random.normal(size=smooth.shape),
+    }
+
+
+@pytest.mark.parametrize("portable", ["core", "standard", "knarr"])
+@pytest.mark.parametrize(("engine", "keys_of"), [("h5netcdf", _h5netcdf), ("netcdf4", _netcdf4)])
+@pytest.mark.parametrize("dtype", ["i2", "f4", "f8"])
+def test_every_chain_that_can_come_out_is_written_as_it_was_ranked(tmp_path, engine, keys_of, portable, dtype):
+    """The filters are read back from the file: engines drop what they do not know without a word."""
+    values = np.add.outer(np.arange(64), np.arange(80)).astype(dtype)
+    native = {"i2": "i16", "f4": "f32", "f8": "f64"}[dtype]
+    wishes = request(goal=None, portable=portable, quality={})
+    forms = json.loads(_knarr.chain_forms(native, [32, 40], "nc", wishes))
+    written = 0
+    for number, (chain, form) in enumerate(forms.items()):
+        keys = keys_of(form, (32, 40))
+        if keys is not None:
+            path = tmp_path / f"{number}.nc"
+            xarray.Dataset({"v": (("y", "x"), values)}).to_netcdf(path, engine=engine, encoding={"v": keys})
+            asked = [(one["id"], tuple(one["cd_values"])) for one in form["hdf5"]]
+            stored = filters_of(path, "v")
+            # Shuffle learns the size of an element, which it is asked for without.
+            assert [number for number, _ in stored] == [number for number, _ in asked], chain
+            assert stored[-1] == asked[-1], chain
+            written += 1
+    assert written >= (4 if portable == "core" else 6)
+
+
+@pytest.mark.parametrize("engine", ["h5netcdf", "netcdf4"])
+@pytest.mark.parametrize("goal", ["speed", "balanced", "ratio"])
+def test_more_readers_never_make_files_larger(tmp_path, engine, goal):
+    ds = xarray.Dataset({name: (("t", "y", "x"), values) for name, values in fields().items()})
+    sizes = {}
+    for portable in ("core", "standard"):
+        path = tmp_path / f"{portable}.nc"
+        encoding = knarr.encoding(ds, engine=engine, goal=goal, portable=portable)
+        assert set(encoding) == set(ds.variables)
+        ds.to_netcdf(path, engine=engine, encoding=encoding)
+        sizes[portable] = path.stat().st_size
+        xarray.testing.assert_identical(xarray.open_dataset(path, engine=engine).load(), ds)
+    if goal != "speed":
+        assert sizes["standard"] <= 1.02 * sizes["core"], sizes
+
+
+def test_the_example_of_the_readme_opens_in_plain_xarray(tmp_path):
+    """Without hdf5plugin, in both engines; the store without codecs that zarr-python warns of."""
+    ds = xarray.Dataset({name: (("t", "y", "x"), values) for name, values in fields().items()})
+    ds.to_netcdf(tmp_path / "in.nc")
+    program = """
+import sys, warnings, xarray, knarr
+warnings.simplefilter("error", UserWarning)
+ds = xarray.open_dataset("in.nc")
+ds.to_netcdf("h5netcdf.nc", engine="h5netcdf", encoding=knarr.encoding(ds))
+ds.to_netcdf("netcdf4.nc", engine="netcdf4", encoding=knarr.encoding(ds, engine="netcdf4"))
+ds.to_zarr("small.zarr", encoding=knarr.encoding(ds, engine="zarr"), consolidated=False)
+for name in ("h5netcdf.nc", "netcdf4.nc"):
+    for engine in (None, "h5netcdf", "netcdf4"):
+        xarray.testing.assert_identical(xarray.open_dataset(name, engine=engine).load(), ds)
+xarray.testing.assert_identical(xarray.open_zarr("small.zarr", consolidated=False).load(), ds)
+assert "hdf5plugin" not in sys.modules
+"""
+    plain = {name: value for name, value in os.environ.items() if name != "HDF5_PLUGIN_PATH"}
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=plain, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for store in (tmp_path / "small.zarr").iterdir():
+        if store.is_dir():
+            codecs = {codec["name"] for codec in json.loads((store / "zarr.json").read_text())["codecs"]}
+            assert codecs <= {"bytes", "transpose", "gzip", "blosc", "zstd", "crc32c", "sharding_indexed"}, store
+
+
+@pytest.mark.parametrize("to", ["nc", "zarr", "h5"])
+def test_advice_for_a_dataset_is_advice_for_its_file(tmp_path, to):
+    """Of variables in one chunk: chains and what readers need."""
+    ds = xarray.Dataset({name: (("y", "x"), values[0]) for name, values in fields().items()})
+    ds.to_netcdf(tmp_path / "in.nc", engine="h5netcdf")
+    of_file, of_dataset = knarr.advise(tmp_path / "in.nc", to=to), knarr.advise(ds, to=to)
+    for name in ds.variables:
+        assert of_dataset[name].chain == of_file[name].chain, name
+        assert of_dataset[name].choice["reader"] == of_file[name].choice["reader"], name

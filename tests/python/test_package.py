@@ -251,19 +251,22 @@ def test_chunks_lie_within_those_of_dask(blocks):
     assert within(((4096,), (4096,)), 8, 1 << 20) == (32, 4096)
 
 
-def test_what_does_not_get_smaller_can_be_written_by_netcdf(tmp_path):
+@pytest.mark.parametrize("portable", [None, "standard"])
+def test_what_does_not_get_smaller_can_be_written_by_netcdf(tmp_path, portable):
     noise = np.random.default_rng(0).integers(-(2**63), 2**63 - 1, size=(24, 4000))
     ds = xarray.Dataset({"r": (("a", "b"), noise)})
-    ds.to_netcdf(tmp_path / "a.nc", engine="netcdf4", encoding=knarr.encoding(ds, engine="netcdf4", goal="speed"))
+    encoding = knarr.encoding(ds, engine="netcdf4", goal="speed", portable=portable)
+    ds.to_netcdf(tmp_path / "a.nc", engine="netcdf4", encoding=encoding)
     assert np.array_equal(xarray.open_dataset(tmp_path / "a.nc")["r"].values, noise)
 
 
 @pytest.mark.parametrize("goal", ["balanced", "ratio", "archive"])
-def test_transposed_datasets_come_back_from_zarr(tmp_path, goal):
+@pytest.mark.parametrize("portable", [None, "standard"])
+def test_transposed_datasets_come_back_from_zarr(tmp_path, goal, portable):
     """zarr-python hands chunks to codecs of numcodecs as they lie in memory."""
     values = np.round(np.cumsum(np.random.default_rng(0).normal(size=(60, 40, 24)), 2), 2)
     ds = xarray.Dataset({"t": (("lon", "lat", "time"), values)}).transpose("time", "lat", "lon")
-    encoding = knarr.encoding(ds, engine="zarr", goal=goal)
+    encoding = knarr.encoding(ds, engine="zarr", goal=goal, portable=portable)
     assert encoding["t"]["compressors"]
     ds.to_zarr(tmp_path / "a.zarr", encoding=encoding, zarr_format=3)
     assert np.array_equal(xarray.open_zarr(tmp_path / "a.zarr", chunks=None)["t"].values, ds["t"].values)
@@ -405,10 +408,11 @@ def test_half_precision_comes_back(field):
 
 
 @pytest.mark.parametrize("goal", ["balanced", "ratio", "archive"])
-def test_encodings_for_zarr_serve_both_byte_orders(tmp_path, field, goal):
+@pytest.mark.parametrize("portable", [None, "standard"])
+def test_encodings_for_zarr_serve_both_byte_orders(tmp_path, field, goal, portable):
     arrays = {dtype: (("t", "y", "x"), field.astype(dtype)) for dtype in ("<f4", ">f4", "<f8", ">f8")}
     dataset = xarray.Dataset(arrays)
-    encoding = knarr.encoding(dataset, engine="zarr", goal=goal)
+    encoding = knarr.encoding(dataset, engine="zarr", goal=goal, portable=portable)
     assert set(encoding) == set(arrays)
     dataset.to_zarr(tmp_path / "a.zarr", encoding=encoding, zarr_format=3, consolidated=False)
     back = xarray.open_zarr(tmp_path / "a.zarr", consolidated=False)

@@ -1,8 +1,9 @@
 //! How good choices are: for every variable of some files, every candidate is tried on up to 8 MiB of whole chunks,
 //! and each goal's choice is compared with the best of all candidates for that goal. `bench/run.py choice` runs it.
 //!
-//! Prints one JSON object a line: the ratios of all candidates of a variable, and the choice of each goal. The ratios
-//! of an earlier output (a first argument that ends in `.jsonl`) are not measured again.
+//! The first argument is what readers have: `core`, `standard` or `knarr`. Prints one JSON object a line: the ratios of
+//! all candidates of a variable, and the choice of each goal. The ratios of an earlier output (an argument that ends in
+//! `.jsonl`) are not measured again.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark on known files")]
 
@@ -28,8 +29,9 @@ const GOALS: [&str; 5] = ["speed", "balanced", "ratio", "archive", "energy"];
 
 fn main() {
     let engine = Engine::new(knarr_native::codecs().unwrap());
-    let target = Target::Hdf5(Reader::Standard);
-    let (known, paths): (Vec<_>, Vec<_>) = std::env::args().skip(1).partition(|path| path.ends_with(".jsonl"));
+    let mut arguments = std::env::args().skip(1);
+    let target = Target::Hdf5(arguments.next().unwrap().parse::<Reader>().unwrap());
+    let (known, paths): (Vec<_>, Vec<_>) = arguments.partition(|path| path.ends_with(".jsonl"));
     let known: HashMap<String, Ratios> = known.iter().flat_map(|path| read(path)).collect();
     for path in paths {
         let source = knarr_formats::open(Path::new(&path), &engine.codecs).unwrap();

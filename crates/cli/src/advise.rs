@@ -8,7 +8,7 @@ use knarr_core::plan::{Action, Plan};
 use knarr_core::settings::Settings;
 use knarr_core::store::Source;
 use knarr_formats::notes;
-use knarr_formats::repack::{OutputFormat, size_of};
+use knarr_formats::repack::{OutputFormat, opened_by, size_of};
 
 use crate::args::Advise;
 use crate::inputs::{Opener, refuse_raw};
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &Advise) -> Result<u8> {
         drop(progress);
         totals.add(size_of(path), expected(&plan, &stored(source.as_ref())));
         if !arguments.json {
-            print(&plan);
+            print(&plan, Some(format));
         }
         Ok(plan)
     });
@@ -77,13 +77,13 @@ pub(crate) fn expected(plan: &Plan, stored: &HashMap<String, u64>) -> u64 {
     plan.variables.iter().map(of).sum()
 }
 
-/// One table a file: what would be done and what it would give.
-pub(crate) fn print(plan: &Plan) {
+/// One table a file: what would be done and what it would give, for an output of this format if that is known.
+pub(crate) fn print(plan: &Plan, format: Option<OutputFormat>) {
     println!(
         "{}: goal {}, readers: {}, speeds per core from the {} profile, energy from a {}",
         plan.input,
         plan.goal,
-        plan.portable.in_words(),
+        format.map_or_else(|| plan.portable.in_words(), |format| opened_by(format, plan.portable)),
         plan.profile,
         plan.energy_source
     );
@@ -119,6 +119,9 @@ pub(crate) fn print(plan: &Plan) {
     }
     if let Some(copied) = folded(copied(plan)) {
         println!("{copied}");
+    }
+    if let Some(gains) = format.and_then(|format| notes::in_words(&notes::gains(plan, format))) {
+        println!("Other readers: {gains}");
     }
     println!();
 }

@@ -118,7 +118,7 @@ pub(crate) struct Wishes {
     /// speed, balanced, ratio, archive or energy; weights such as 'ratio=0.4,encode=0.3,decode=0.3'; limits such as 'encode>=300MB/s' [default: balanced]
     #[arg(long, value_name = "GOAL")]
     pub(crate) goal: Option<String>,
-    /// Most demanding reader allowed: core (every HDF5, every Zarr v3 library), standard (hdf5plugin, netCDF-C, numcodecs), knarr [default: standard]
+    /// Most demanding reader allowed: core (every HDF5, every Zarr v3 library), standard (hdf5plugin, plugins of netCDF-C, numcodecs), knarr [default: core for netCDF and Zarr, standard for HDF5]
     #[arg(long, value_name = "READER")]
     pub(crate) portable: Option<String>,
     /// Use this chain instead of choosing: 'shuffle | zstd:3', for one variable 'T=shuffle | zstd:3'

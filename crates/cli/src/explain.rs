@@ -4,7 +4,7 @@ use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::plan::{Action, Plan, VariablePlan};
 use knarr_core::settings::glob_matches;
 use knarr_formats::repack::OutputFormat;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::args::Explain;
 use crate::table;
@@ -27,7 +27,10 @@ pub(crate) fn run(arguments: &Explain) -> Result<u8> {
         println!("{text}");
         return Ok(0);
     }
-    crate::advise::print(&plan);
+    // The plan of OUT lies in OUT.knarr.json.
+    let output = arguments.file.to_string_lossy();
+    let output = output.strip_suffix(".knarr.json").unwrap_or(&output);
+    crate::advise::print(&plan, OutputFormat::of(Path::new(output)).ok());
     let mut shown = 0;
     for variable in &plan.variables {
         let name = variable.path.trim_start_matches('/');
@@ -49,7 +52,7 @@ pub(crate) fn run(arguments: &Explain) -> Result<u8> {
     Ok(0)
 }
 
-fn plan_file(file: &std::path::Path) -> PathBuf {
+fn plan_file(file: &Path) -> PathBuf {
     if file.to_string_lossy().ends_with(".json") { file.to_owned() } else { knarr_formats::plan_path(file) }
 }
 

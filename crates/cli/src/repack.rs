@@ -387,7 +387,7 @@ fn dry_run(
         let before = size_of(input);
         totals.add(before, expected);
         match arguments.quiet {
-            0 if !arguments.json => crate::advise::print(&plan),
+            0 if !arguments.json => crate::advise::print(&plan, OutputFormat::of(output).ok()),
             1 if !arguments.json => println!("{}: {}", input.display(), changed(before, expected)),
             _ => {}
         }
@@ -464,6 +464,9 @@ pub(crate) fn print(done: &Repacked, codecs: &CodecList, verified: bool) {
     );
     println!("Energy: {}", energy(&done.energy));
     println!("A reader needs: {}", crate::report::reader_needed(done, codecs));
+    if let Some(gains) = notes::gains_told(done) {
+        println!("Other readers: {gains}");
+    }
     if let Some(links) = notes::links_left_out(done) {
         println!("{links}");
     }

@@ -106,7 +106,7 @@ impl Request {
             settings.goal = goal.parse().map_err(|error: Error| error.at("--goal"))?;
         }
         if let Some(portable) = &wishes.portable {
-            settings.portable = portable.parse().map_err(|error: Error| error.at("--portable"))?;
+            settings.portable = Some(portable.parse().map_err(|error: Error| error.at("--portable"))?);
         }
         settings.libver = settings.libver.with(wishes.low, wishes.high).map_err(|error| error.at("--low, --high"))?;
         for text in &wishes.chain {

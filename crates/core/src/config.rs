@@ -203,7 +203,7 @@ impl FileRule {
             settings.goal = goal.parse::<Goal>()?;
         }
         if let Some(portable) = &self.portable {
-            settings.portable = portable.parse::<Reader>()?;
+            settings.portable = Some(portable.parse::<Reader>()?);
         }
         settings.libver = settings.libver.with(self.low, self.high)?;
         for (name, rule) in &self.variables {

@@ -41,7 +41,7 @@ impl Packer {
             chain: self.chain.clone(),
             chunks: ChunkRule::Auto,
         };
-        plan_array(&self.engine, array.spec(), array.bytes(), &settings, &self.goal, TARGET)
+        plan_array(&self.engine, array.spec(), array.bytes(), &settings, &self.goal, TARGET, None)
     }
 
     /// Replaces `out` by the frame of an array, which was decoded and compared, and is at most

@@ -106,6 +106,9 @@ pub struct Choice {
     /// Limits of the goal that no chain meets, in words: the nearest was taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<String>,
+    /// What more demanding readers would allow, least demanding first; empty where that was not looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wider: Vec<Wider>,
     /// What analysis found.
     pub features: Features,
     /// Chains considered, best first.
@@ -178,6 +181,15 @@ impl Choice {
     }
 }
 
+/// What the goal would choose for readers that need more.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Wider {
+    /// What these readers need.
+    pub reader: Reader,
+    /// Expected ratio.
+    pub ratio: f64,
+}
+
 /// A chain that was considered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
@@ -225,5 +237,20 @@ impl Plan {
     /// The plans of the variables, by path.
     pub fn by_path(&self) -> HashMap<&str, &VariablePlan> {
         self.variables.iter().map(|variable| (variable.path.as_str(), variable)).collect()
+    }
+
+    /// Share of the bytes of encoded variables that would be saved if `reader` were allowed, as far as it was looked at.
+    #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
+    pub fn saved_for(&self, reader: Reader) -> f64 {
+        let (mut now, mut then) = (0.0, 0.0);
+        for variable in &self.variables {
+            if let Action::Encode(choice) = &variable.action {
+                let size = |ratio: f64| variable.raw_bytes as f64 / ratio.max(f64::MIN_POSITIVE);
+                let wider = choice.wider.iter().find(|wider| wider.reader == reader);
+                now += size(choice.expected.ratio);
+                then += size(wider.map_or(choice.expected.ratio, |wider| wider.ratio));
+            }
+        }
+        if now > 0.0 { 1.0 - then / now } else { 0.0 }
     }
 }

@@ -261,6 +261,7 @@ mod tests {
             expected: Merits { ratio: 1.0, encode: 1.0, decode: 1.0, energy: 1.0 },
             reason: String::new(),
             missed: None,
+            wider: Vec::new(),
             features: Features::default(),
             candidates: Vec::new(),
             sample_bytes: 0,

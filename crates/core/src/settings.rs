@@ -47,8 +47,8 @@ pub struct Rule {
 pub struct Settings {
     /// What to optimise.
     pub goal: Goal,
-    /// Most demanding reader that is allowed.
-    pub portable: Reader,
+    /// Most demanding reader that is allowed; `None` leaves it to the format of the output.
+    pub portable: Option<Reader>,
     /// HDF5 filters that the reader has, where that is known: others are not used.
     pub filters: Option<FilterSet>,
     /// Quality of variables that no rule names: applies to floating-point data variables.
@@ -71,7 +71,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             goal: Goal::balanced(),
-            portable: Reader::Standard,
+            portable: None,
             filters: None,
             quality: Quality::LOSSLESS,
             chain: None,

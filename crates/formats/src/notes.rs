@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use knarr_core::codec::Reader;
 use knarr_core::plan::{Action, Plan};
 use knarr_core::store::Source;
 use knarr_core::table;
+use serde::Serialize;
 
 use crate::hdf5;
 use crate::repack::{OutputFormat, Repacked};
@@ -43,6 +45,45 @@ pub fn limits_missed<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> Vec<Strin
         format!("goal: no chain meets {limits} for {named}: the nearest was taken")
     };
     missed.into_iter().map(note).collect()
+}
+
+/// What readers that need more than a plan allows would gain.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Gain {
+    /// The value of `--portable`.
+    pub portable: Reader,
+    /// Expected share of the bytes that would be saved.
+    pub saves: f64,
+}
+
+/// Less is not worth a reader that needs more.
+const WORTH_TELLING: f64 = 0.05;
+
+/// What other values of `--portable` are expected to save of an output of this format, where that is worth telling.
+pub fn gains(plan: &Plan, format: OutputFormat) -> Vec<Gain> {
+    let mut gains: Vec<Gain> = Vec::new();
+    for portable in [Reader::Standard, Reader::Knarr] {
+        let Ok(target) = format.target(Some(portable)) else { continue };
+        let saves = plan.saved_for(target.allowed());
+        if saves >= WORTH_TELLING + gains.last().map_or(0.0, |gain| gain.saves) {
+            gains.push(Gain { portable, saves });
+        }
+    }
+    gains
+}
+
+/// The [`gains`] of an output, in words.
+pub fn gains_told(done: &Repacked) -> Option<String> {
+    OutputFormat::of(&done.output).ok().and_then(|format| in_words(&gains(&done.plan, format)))
+}
+
+/// `--portable standard is expected to save 12 %, --portable knarr 31 %`, if there is something to tell.
+pub fn in_words(gains: &[Gain]) -> Option<String> {
+    let (first, others) = gains.split_first()?;
+    let percent = |gain: &Gain| format!("{:.0} %", 100.0 * gain.saves);
+    let mut text = format!("--portable {} is expected to save {}", first.portable.word(), percent(first));
+    others.iter().for_each(|gain| text.push_str(&format!(", --portable {} {}", gain.portable.word(), percent(gain))));
+    Some(text)
 }
 
 /// Axes whose names `output` cannot have.

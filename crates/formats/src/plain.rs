@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use knarr_core::codec::Reader;
 use knarr_core::energy::{Phases, Stopwatch};
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, Result};
@@ -91,5 +92,5 @@ pub(crate) fn plan(engine: &Engine, source: &dyn Source, format: OutputFormat, s
         raw_bytes: variable.raw_bytes(),
         action: Action::Copy("the format holds plain values".to_owned()),
     });
-    Ok(plan_of(engine, source, settings, variables.collect()))
+    Ok(plan_of(engine, source, settings, Reader::Core, variables.collect()))
 }

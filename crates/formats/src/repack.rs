@@ -91,21 +91,34 @@ impl OutputFormat {
         matches!(self, Self::Csv | Self::Raw)
     }
 
-    /// What the format can hold for readers that have at most `portable`.
+    /// What the format can hold for readers that have at most `portable`. Where that is not said, netCDF files and Zarr
+    /// stores are for the tools that open such: most builds of netCDF-C bring no filters beyond those of HDF5, and Zarr
+    /// libraries no codecs beyond those of the specification and zstd.
     ///
     /// # Errors
     /// `Unsupported` for formats that hold nothing but values: there is nothing to choose.
-    pub fn target(self, portable: Reader) -> Result<Target> {
+    pub fn target(self, portable: Option<Reader>) -> Result<Target> {
         Ok(match self {
-            // A netCDF file is for netCDF readers, which carry fewer filters than hdf5plugin.
-            Self::NetCdf4 if portable == Reader::Standard => Target::Hdf5(Reader::NetCdf),
-            Self::NetCdf4 | Self::Hdf5 => Target::Hdf5(portable),
-            Self::Zarr => Target::Zarr(portable),
+            // Plugins of netCDF-C are fewer than those of hdf5plugin.
+            Self::NetCdf4 if portable == Some(Reader::Standard) => Target::Hdf5(Reader::NetCdf),
+            Self::NetCdf4 => Target::Hdf5(portable.unwrap_or(Reader::Core)),
+            Self::Hdf5 => Target::Hdf5(portable.unwrap_or(Reader::Standard)),
+            Self::Zarr => Target::Zarr(portable.unwrap_or(Reader::Core)),
             Self::Csv | Self::Raw => {
                 return Err(Error::unsupported("CSV and raw files hold plain values: there is no chain to choose")
                     .mend("ask for nc, h5 or zarr"));
             }
         })
+    }
+}
+
+/// What opens an output of this format that needs `reader`, in words.
+pub fn opened_by(format: OutputFormat, reader: Reader) -> &'static str {
+    match (format, reader) {
+        (OutputFormat::Zarr, Reader::Core) => "every Zarr v3 library",
+        (OutputFormat::Zarr, Reader::NetCdf | Reader::Standard) => "Zarr v3 libraries with the codecs of numcodecs",
+        (OutputFormat::Zarr, Reader::Knarr) => "Knarr",
+        _ => reader.in_words(),
     }
 }
 
@@ -367,20 +380,21 @@ fn open_unlocked(
     input: &Path,
     settings: &Settings,
 ) -> Result<(Box<dyn Source>, OutputFormat, Target)> {
-    let mut format = OutputFormat::Hdf5;
+    // Tools go by the name, whatever library wrote the file.
+    let mut format = OutputFormat::of(input).ok().filter(|format| *format == OutputFormat::NetCdf4);
     let source = Watched::open(input, || {
         let source = crate::open::open_hdf5_unlocked(input, &engine.codecs)?;
         if source.is_netcdf() {
-            format = OutputFormat::NetCdf4;
+            format = Some(OutputFormat::NetCdf4);
         }
         Ok(Box::new(source))
     })?;
+    let format = format.unwrap_or(OutputFormat::Hdf5);
     Ok((source, format, format.target(settings.portable)?))
 }
 
 /// Settings that keep variables lossless that were rounded within a bound before: two errors could add up to more.
-fn spare_rounded(source: &dyn Source, settings: &Settings) -> Settings {
-    let mut settings = settings.clone();
+fn spare_rounded(source: &dyn Source, mut settings: Settings) -> Settings {
     for variable in &source.model().variables {
         if provenance::promised(variable) != Quality::LOSSLESS {
             let pattern = variable.path.clone();

@@ -2,11 +2,11 @@
 
 use knarr_core::array::{ArraySpec, ArrayView, DType, Endian, swap_bytes};
 use knarr_core::chain::{Chain, ChainSpec};
-use knarr_core::choose::Target;
+use knarr_core::choose::candidates;
 use knarr_core::error::{Error, Result};
 use knarr_core::frame;
 use knarr_core::pipeline::plan_array;
-use knarr_core::settings::{ChunkRule, Settings, VariableSettings};
+use knarr_core::settings::{ChunkRule, VariableSettings};
 use knarr_formats::repack::OutputFormat;
 use knarr_native::FrameCodecs;
 use pyo3::prelude::*;
@@ -18,8 +18,11 @@ use crate::request::Request;
 /// Of frames.
 static CODECS: FrameCodecs = FrameCodecs::new();
 
-/// The choice for an array as JSON, for an output that `suffix` stands for; `fills` are bit patterns.
+/// The choice for an array as JSON, for an output that `suffix` stands for; `fills` are bit patterns. `among` are the
+/// chains to choose from, if not all that such an output can hold.
 #[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "each is one of the call in Python")]
+#[pyo3(signature = (bytes, dtype, shape, fills, suffix, request, among=None))]
 pub(crate) fn advise_array(
     py: Python<'_>,
     bytes: &[u8],
@@ -28,30 +31,43 @@ pub(crate) fn advise_array(
     fills: Vec<u64>,
     suffix: &str,
     request: &str,
+    among: Option<Vec<String>>,
 ) -> PyResult<String> {
     let outcome = || -> Result<String> {
         let request = Request::parse(request)?;
         let settings = request.settings()?;
-        let target = match OutputFormat::of_suffix(suffix)?.target(settings.portable)? {
-            // An array is not in a netCDF file yet: who writes it says which filters there are.
-            Target::Hdf5(_) => Target::Hdf5(settings.portable),
-            zarr @ Target::Zarr(_) => zarr,
-        };
+        let target = OutputFormat::of_suffix(suffix)?.target(settings.portable)?;
         let spec = spec(dtype, shape, fills)?;
-        let choice = choose(&request, &settings, &spec, bytes, target)?;
+        let among: Option<Vec<ChainSpec>> =
+            among.map(|chains| chains.iter().map(|chain| chain.parse()).collect::<Result<_>>()).transpose()?;
+        let mine = VariableSettings {
+            quality: settings.quality,
+            kept_lossless: None,
+            chain: settings.chain.clone(),
+            chunks: ChunkRule::Auto,
+        };
+        let engine = request.engine()?;
+        let choice = plan_array(&engine, &spec, bytes, &mine, &settings.goal, target, among.as_deref())?;
         serde_json::to_string(&choice).map_err(|error| Error::internal(error.to_string()))
     };
     py.detach(outcome).map_err(raise)
 }
 
-/// How a chain is written in HDF5 and Zarr for chunks of this type and shape, as JSON:
-/// `{"hdf5": [{"id", "optional", "cd_values"}] | null, "zarr": [{"name", "configuration"}] | null}`.
+/// The chains that may be chosen for chunks of this type and shape in an output that `suffix` stands for, and how each
+/// is written there, as JSON:
+/// `{chain: {"hdf5": [{"id", "optional", "cd_values"}] | null, "zarr": [{"name", "configuration"}] | null}}`.
 #[pyfunction]
-pub(crate) fn chain_forms(chain: &str, dtype: &str, shape: Vec<usize>) -> PyResult<String> {
+pub(crate) fn chain_forms(dtype: &str, shape: Vec<usize>, suffix: &str, request: &str) -> PyResult<String> {
     let outcome = || -> Result<String> {
-        let chain: ChainSpec = chain.parse()?;
-        let prepared = Chain::prepare(&knarr_native::codecs()?, &chain, &spec(dtype, shape, Vec::new())?)?;
-        Ok(serde_json::json!({ "hdf5": prepared.hdf5_pipeline(), "zarr": prepared.zarr_codecs() }).to_string())
+        let target = OutputFormat::of_suffix(suffix)?.target(Request::parse(request)?.settings()?.portable)?;
+        let (codecs, spec) = (knarr_native::codecs()?, spec(dtype, shape, Vec::new())?);
+        let mut forms = serde_json::Map::new();
+        for chain in candidates(&codecs, &spec, target, None) {
+            let prepared = Chain::prepare(&codecs, &chain, &spec)?;
+            let form = serde_json::json!({ "hdf5": prepared.hdf5_pipeline(), "zarr": prepared.zarr_codecs() });
+            forms.insert(chain.to_string(), form);
+        }
+        Ok(serde_json::Value::Object(forms).to_string())
     };
     outcome().map_err(raise)
 }
@@ -94,22 +110,6 @@ pub(crate) fn decompress<'py>(py: Python<'py>, packed: &[u8]) -> PyResult<(Bound
         Ok((out, array.dtype.to_string(), array.shape.clone()))
     };
     py.detach(outcome).map(|(bytes, dtype, shape)| (PyBytes::new(py, &bytes), dtype, shape)).map_err(raise)
-}
-
-fn choose(
-    request: &Request,
-    settings: &Settings,
-    spec: &ArraySpec,
-    bytes: &[u8],
-    target: Target,
-) -> Result<knarr_core::plan::Choice> {
-    let mine = VariableSettings {
-        quality: settings.quality,
-        kept_lossless: None,
-        chain: settings.chain.clone(),
-        chunks: ChunkRule::Auto,
-    };
-    plan_array(&request.engine()?, spec, bytes, &mine, &settings.goal, target)
 }
 
 fn spec(dtype: &str, shape: Vec<usize>, fills: Vec<u64>) -> Result<ArraySpec> {

@@ -47,7 +47,7 @@ impl Request {
         if let Some(goal) = &self.goal {
             settings.goal = goal.parse()?;
         }
-        settings.portable = self.portable.unwrap_or(settings.portable);
+        settings.portable = self.portable;
         settings.libver = settings.libver.with(self.low, self.high)?;
         settings.quality = self.quality;
         settings.chain = self.chain.as_deref().map(str::parse).transpose()?;

@@ -5,6 +5,7 @@ use knarr_core::engine::{Engine, Silent};
 use knarr_core::model::Variable;
 use knarr_core::pipeline::VariableReport;
 use knarr_core::plan::{Action, Choice, VariablePlan};
+use knarr_formats::notes;
 use knarr_formats::raw::RawLayout;
 use knarr_formats::repack::{OutputFormat, Repacked};
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,8 @@ pub(super) struct File<'a> {
     pub(super) rows: Vec<Row<'a>>,
     /// What a reader of the output needs, in words.
     pub(super) reader: String,
+    /// What other readers would gain, in words, if that is worth telling.
+    pub(super) gains: Option<String>,
 }
 
 /// One variable.
@@ -97,7 +100,7 @@ impl<'a> File<'a> {
             })
             .collect();
         rows.sort_by_key(|row| std::cmp::Reverse((row.before, row.variable.raw_bytes)));
-        Self { done, rows, reader: reader_needed(done, codecs) }
+        Self { done, rows, reader: reader_needed(done, codecs), gains: notes::gains_told(done) }
     }
 
     /// Bytes of all values when not compressed.

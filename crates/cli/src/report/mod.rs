@@ -11,10 +11,10 @@ mod variables;
 
 pub(crate) use facts::{LookInto, reader_needed, zarr_reader};
 
-use knarr_core::codec::Reader;
 use knarr_core::error::Result;
 use knarr_core::plan::Action;
-use knarr_formats::repack::Repacked;
+use knarr_formats::notes;
+use knarr_formats::repack::{OutputFormat, Repacked};
 use std::path::Path;
 
 use crate::repack::Failed;
@@ -44,7 +44,9 @@ pub(crate) fn json(done: &Repacked) -> serde_json::Value {
         "input": done.input.display().to_string(), "output": done.output.display().to_string(),
         "input_bytes": done.input_bytes, "output_bytes": done.output_bytes,
         "seconds": done.seconds, "choosing_seconds": done.choosing_seconds, "energy": done.energy,
-        "reader": reader_word(done.reader), "copied": done.copied, "variables": variables,
+        "reader": done.reader.word(), "copied": done.copied,
+        "other_readers": OutputFormat::of(&done.output).map_or(Vec::new(), |format| notes::gains(&done.plan, format)),
+        "variables": variables,
     })
 }
 
@@ -61,16 +63,6 @@ pub(crate) fn document(mut result: serde_json::Value, failed: &[Failed], totals:
         result.extend(common);
     }
     result
-}
-
-/// The word of `--portable` that allows this.
-fn reader_word(reader: Reader) -> &'static str {
-    match reader {
-        Reader::Core => "core",
-        // What netCDF packages carry is what the word means for them.
-        Reader::NetCdf | Reader::Standard => "standard",
-        Reader::Knarr => "knarr",
-    }
 }
 
 /// The command as typed.

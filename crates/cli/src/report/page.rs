@@ -201,6 +201,7 @@ fn facts(file: &File<'_>, context: &Context) -> Vec<(&'static str, String)> {
             format!("{} J to encode, store and decode once, from a {}", number(file.joules()), energy_source(file)),
         ),
     ];
+    facts.extend(file.gains.clone().map(|gains| ("Other readers", gains)));
     let kept = chunks.fallback_chunks + chunks.stored_chunks;
     if kept > 0 {
         facts.push((
@@ -295,7 +296,7 @@ mod tests {
         let model = Model { groups: Vec::new(), variables: vec![variable.clone()] };
         let settings = Settings::default().of(&knarr_core::coordinates::Coordinates::of(&model), &variable).unwrap();
         let target = Target::Hdf5(Reader::Standard);
-        let choice = plan_array(&engine, &spec, &bytes, &settings, &Goal::balanced(), target).unwrap();
+        let choice = plan_array(&engine, &spec, &bytes, &settings, &Goal::balanced(), target, None).unwrap();
         let of = |path: &str, action| VariablePlan {
             path: path.to_owned(),
             dtype: DType::F32,

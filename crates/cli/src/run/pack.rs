@@ -153,7 +153,7 @@ impl Job {
 
     fn look(&self, number: usize, rule: &FileRule) -> Result<Found> {
         // Knarr's filter chooses by itself.
-        let learn = self.learn && rule.settings()?.portable != Reader::Knarr;
+        let learn = self.learn && rule.settings()?.portable != Some(Reader::Knarr);
         let (path, rule, filters) = (self.path.clone(), rule.clone(), self.known(rule));
         Ok(self.ask(Task::Look(Look { path, number, rule, filters, learn }))?)
     }

@@ -40,7 +40,7 @@ pub(super) fn filters(codecs: &CodecList) -> FilterSet {
 /// Adds what one rule asks for.
 fn check(rule: &FileRule, number: usize, codecs: &CodecList, asked: &mut Vec<Prescription>) -> Result<()> {
     let settings = rule.settings()?;
-    let own = settings.portable == Reader::Knarr;
+    let own = settings.portable == Some(Reader::Knarr);
     for wanted in &settings.rules {
         let lossless = wanted.quality.is_none_or(|quality| quality.is_lossless());
         if !lossless && !own {

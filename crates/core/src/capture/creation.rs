@@ -114,8 +114,8 @@ impl Snapshot {
             Layout::Elsewhere => return Err("in external or virtual storage".to_owned()),
         };
         let filters = match prescription {
-            Some(known) if known.asked || settings.portable != Reader::Knarr => known.filters.clone(),
-            _ if settings.portable == Reader::Knarr => {
+            Some(known) if known.asked || settings.portable != Some(Reader::Knarr) => known.filters.clone(),
+            _ if settings.portable == Some(Reader::Knarr) => {
                 vec![own_filter(&settings, variable).map_err(|error| error.to_string())?]
             }
             _ => usual(variable.dtype),

@@ -92,10 +92,24 @@ pub fn candidates(codecs: &CodecList, input: &ArraySpec, target: Target, bound: 
 
 /// Those of `chains` that serve chunks of type and shape `input` and that `target` can hold.
 pub fn holdable(chains: Vec<ChainSpec>, codecs: &CodecList, input: &ArraySpec, target: Target) -> Vec<ChainSpec> {
+    readable(chains, codecs, input, target).into_iter().map(|(spec, _)| spec).collect()
+}
+
+/// As [`holdable`], each with what its readers need.
+pub fn readable(
+    chains: Vec<ChainSpec>,
+    codecs: &CodecList,
+    input: &ArraySpec,
+    target: Target,
+) -> Vec<(ChainSpec, Reader)> {
     chains
         .into_iter()
-        .filter(|spec| Chain::prepare(codecs, spec, input).is_ok_and(|chain| target.holds(&chain)))
-        .filter(|spec| input.dtype.size() > 1 || !rearranges_single_bytes(spec))
+        .filter_map(|spec| {
+            let chain = Chain::prepare(codecs, &spec, input).ok().filter(|chain| target.holds(chain))?;
+            let reader = target.reader(&chain);
+            Some((spec, reader))
+        })
+        .filter(|(spec, _)| input.dtype.size() > 1 || !rearranges_single_bytes(spec))
         .collect()
 }
 
@@ -170,6 +184,22 @@ impl Target {
             chain.0.iter_mut().filter(|step| step.name == "gzip").for_each(|step| "deflate".clone_into(&mut step.name));
         }
         chain
+    }
+
+    /// The most demanding reader that is allowed.
+    pub fn allowed(self) -> Reader {
+        match self {
+            Self::Hdf5(reader) | Self::Zarr(reader) => reader,
+        }
+    }
+
+    /// The same kind of file for readers that have at most `reader`.
+    #[must_use]
+    pub fn for_reader(self, reader: Reader) -> Self {
+        match self {
+            Self::Hdf5(_) => Self::Hdf5(reader),
+            Self::Zarr(_) => Self::Zarr(reader),
+        }
     }
 
     /// Whether a file of this kind can hold what `chain` writes.

@@ -3,6 +3,7 @@
 //! Decision is apart from execution: [`predict`] and [`rank`] are pure; [`trial`] runs chains on samples
 //! and returns numbers that depend only on the samples; [`run_rounds`] says which are run on which samples.
 
+mod afar;
 mod candidates;
 mod look;
 mod regret;
@@ -10,7 +11,7 @@ mod rounds;
 mod sample;
 mod trial;
 
-pub use candidates::{Target, all_chains, candidates, holdable, with_bound};
+pub use candidates::{Target, all_chains, candidates, holdable, readable, with_bound};
 pub use look::look;
 pub use regret::{Regret, regret};
 pub use rounds::{Trials, run_rounds};

@@ -1,7 +1,8 @@
 //! Which candidates are tried on how much data: all that may win on little, those that are close on more.
 
+use super::afar::repeats_afar;
 use super::{TrialSet, cut_samples, rank, score_trials, trial};
-use crate::array::ArraySpec;
+use crate::array::{ArraySpec, is_constant};
 use crate::chain::ChainSpec;
 use crate::codec::CodecList;
 use crate::goal::Goal;
@@ -31,6 +32,17 @@ const SMALLEST_AGAIN: usize = 128 << 10;
 /// A second round on less than so many times the data of the first says nothing new.
 const WORTH_REPEATING: usize = 2;
 
+/// Data that shrink so much, or of which so large a share comes again far away, are tried on a whole sample: the first of
+/// what repeats weighs most in parts of one.
+const SHRINKS: f64 = 8.0;
+const COMES_AGAIN: f64 = 0.1;
+/// Bytes of that sample, at most.
+const WHOLE: usize = 1 << 20;
+/// Factors on the doubts of such data, which training knows little of: where time counts, and where it does not, so that
+/// nearly all are tried.
+const UNUSUAL: f64 = 3.0;
+const UNKNOWN: f64 = 10.0;
+
 /// What trials need to know.
 #[derive(Clone, Copy)]
 pub struct Trials<'a> {
@@ -44,6 +56,8 @@ pub struct Trials<'a> {
     pub bound: Option<&'a Bound>,
     /// Seconds of one core, by the profile, that trials may take together; two candidates are tried in any case.
     pub budget: f64,
+    /// The same for data that need a whole sample.
+    pub most: f64,
 }
 
 /// Tries some of `predicted`, best first, on parts of `samples`; `beliefs` learn from each trial. Returns all
@@ -59,7 +73,12 @@ pub fn run_rounds(
     let quick = cut_samples(samples, affordable(predicted.iter().take(WANTED), trials.budget / 2.0), SMALLEST);
     let quick_bytes = length(&quick);
     let try_quick = |chain: &ChainSpec| trial(trials.codecs, chain, &quick, trials.bound);
+    let unusual = beliefs.doubted(if trials.goal.weighs_encoding() { UNUSUAL } else { UNKNOWN });
     let ranked = trials.narrow(predicted, beliefs, quick_bytes, &try_quick);
+    if trials.most > 0.0 && available >= SMALLEST && needs_whole(&ranked, samples) {
+        *beliefs = unusual;
+        return trials.try_whole(ranked, quick_bytes, beliefs, samples);
+    }
     let budget = trials.budget / 2.0;
     let within = |score: f64, most: usize| {
         let finalists = ranked.iter().take(most);
@@ -91,7 +110,57 @@ pub fn run_rounds(
     (ranked, length(&samples) as u64)
 }
 
+/// True if parts of `samples` say little of the whole.
+fn needs_whole(ranked: &[Candidate], samples: &[(ArraySpec, Vec<u8>)]) -> bool {
+    let is_empty = |(spec, bytes): &(ArraySpec, Vec<u8>)| is_constant(spec.dtype.size(), bytes);
+    if samples.iter().all(is_empty) {
+        return false;
+    }
+    let shrinks = ranked.iter().any(|candidate| candidate.is_usable() && candidate.merits.ratio >= SHRINKS);
+    shrinks || samples.first().is_some_and(|(spec, bytes)| repeats_afar(spec, bytes) >= COMES_AGAIN)
+}
+
 impl Trials<'_> {
+    /// Tries candidates on a whole sample; those that were tried on `quick_bytes` again, unless that was as much.
+    fn try_whole(
+        self,
+        ranked: Vec<Candidate>,
+        quick_bytes: usize,
+        beliefs: &mut Beliefs,
+        samples: &[(ArraySpec, Vec<u8>)],
+    ) -> (Vec<Candidate>, u64) {
+        let whole = cut_samples(samples, WHOLE, WHOLE);
+        let mut candidates = ranked;
+        for candidate in &mut candidates {
+            if length(&whole) > quick_bytes {
+                (candidate.tried_ratio, candidate.dropped, candidate.observed) = (None, None, None);
+            } else if candidate.is_usable() {
+                beliefs.observe(&candidate.chain, candidate.merits.ratio);
+            }
+        }
+        let run = |chain: &ChainSpec| trial(self.codecs, chain, &whole, self.bound);
+        #[expect(clippy::cast_precision_loss, reason = "sizes of samples are far below 2^52")]
+        let (megabytes, share) = (length(&whole) as f64 / 1e6, self.most / candidates.len().max(1) as f64);
+        let mut left = self.most;
+        // All that take no more than their share of the time, and then those that promise most.
+        for candidate in candidates.iter_mut().filter(|candidate| candidate.tried_ratio.is_none()) {
+            let seconds = megabytes / candidate.merits.encode;
+            if seconds <= share {
+                left -= seconds;
+                *candidate = self.score(candidate.clone(), run(&candidate.chain));
+                if candidate.is_usable() {
+                    beliefs.observe(&candidate.chain, candidate.merits.ratio);
+                }
+            }
+        }
+        for candidate in candidates.iter_mut().filter(|candidate| candidate.tried_ratio.is_none()) {
+            self.update(candidate, beliefs);
+        }
+        let again = Self { budget: 2.0 * left, ..self };
+        let ranked = again.narrow(candidates, beliefs, length(&whole), &run);
+        (ranked, length(&whole) as u64)
+    }
+
     /// Tries, by `run`, the candidate that may be best, as long as it may be better than the best so far and there is
     /// time to encode `bytes`. What one reaches corrects what is believed of the others.
     pub(super) fn narrow(
@@ -104,7 +173,8 @@ impl Trials<'_> {
         #[expect(clippy::cast_precision_loss, reason = "sizes of samples are far below 2^52")]
         let megabytes = bytes as f64 / 1e6;
         let mut left = self.budget / 2.0;
-        let mut best = f64::NEG_INFINITY;
+        let usable = candidates.iter().filter(|candidate| candidate.is_usable());
+        let mut best = usable.map(|candidate| candidate.score).fold(f64::NEG_INFINITY, f64::max);
         let mut exceeded = false;
         for tries in 0..candidates.len() {
             // One slow candidate must not take the time of many quick ones. Once, one that is believed to be the best
@@ -196,7 +266,7 @@ mod tests {
         let chains = CHAINS.map(|chain| chain.parse().unwrap());
         let mut outlook = Predictor::built_in().outlook(&chains, &look(&codecs, &samples, None));
         let predicted = predict(&chains, &outlook, &goal, &profile, &codecs);
-        let trials = Trials { codecs: &codecs, profile: &profile, goal: &goal, bound: None, budget };
+        let trials = Trials { codecs: &codecs, profile: &profile, goal: &goal, bound: None, budget, most: 0.0 };
         let (ranked, bytes) = run_rounds(trials, predicted, &mut outlook.beliefs, &samples);
         (ranked, bytes, profile)
     }

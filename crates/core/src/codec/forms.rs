@@ -73,6 +73,15 @@ impl std::str::FromStr for Reader {
 }
 
 impl Reader {
+    /// The value of `--portable` that allows it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Core => "core",
+            Self::NetCdf | Self::Standard => "standard",
+            Self::Knarr => "knarr",
+        }
+    }
+
     /// What opens such a file, in words.
     pub fn in_words(self) -> &'static str {
         match self {

@@ -2,19 +2,20 @@
 
 use super::{chunk_count, chunk_position, chunk_region};
 use crate::array::{ArraySpec, is_constant};
-use crate::chain::{Chain, ChainSpec};
+use crate::chain::{Chain, ChainSpec, StepSpec};
 use crate::choose::{
-    Target, Trials, candidates, cut, cut_samples, expected_speed, look, middle, predict, reason, run_rounds,
-    sample_regions, trial_share,
+    Target, Trials, all_chains, cut, cut_samples, expected_speed, look, middle, predict, readable, reason, run_rounds,
+    sample_regions, trial, trial_share,
 };
-use crate::codec::{FilterId, FilterSet, Loss, Provider, Reader, filter_name, registered};
+use crate::codec::{FilterId, FilterSet, Loss, Options, Provider, Reader, filter_name, registered};
 use crate::coordinates::Coordinates;
 use crate::energy::thread_seconds;
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::features::Features;
 use crate::model::Variable;
-use crate::plan::{Action, Candidate, Choice, FileState, Plan, VariablePlan};
+use crate::plan::{Action, Candidate, Choice, FileState, Plan, VariablePlan, Wider};
+use crate::predictor::Beliefs;
 use crate::quality::Bound;
 use crate::settings::{ChunkRule, Settings, VariableSettings, chunk_shape, within_limits};
 use crate::store::Source;
@@ -25,6 +26,10 @@ const WORTH_ENCODING: u64 = 2048;
 const INCOMPRESSIBLE: f64 = 1.01;
 /// Seconds of one core that trials may take however small a variable is.
 const LEAST_TRIALS: f64 = 0.0005;
+/// Trials of data that shrink very much, or repeat themselves far away, may take so many times as long as others, and so
+/// many seconds of one core, by a profile that knows little of data that fast.
+const PATIENCE: f64 = 4.0;
+const MOST_TRIALS: f64 = 0.03;
 /// Full chunks looked at per variable, at most.
 const SAMPLES: usize = 3;
 /// Variables from this size on have as many samples as that.
@@ -35,6 +40,13 @@ const FEATURES: usize = 768 << 10;
 const FEATURES_BELIEVED: usize = 8 << 10;
 /// Bytes of an array in memory that trials see at most.
 const LARGEST_SAMPLE: usize = 64 << 20;
+/// Variables from this size on are looked at for readers that need more, too: that takes at most such a share of the time
+/// of encoding, for trials on so many bytes. Smaller ones say little of a file.
+const WORTH_COMPARING: u64 = 4 << 20;
+const COMPARING: f64 = 0.01;
+const COMPARED: usize = 64 << 10;
+/// HDF5's filter of that name.
+const FLETCHER32: FilterId = 3;
 /// Why a chain was taken that the user gave.
 const AS_ASKED: &str = "as asked";
 
@@ -98,25 +110,32 @@ fn plan_each(
         progress.advance(model.variables[index].raw_bytes());
         Ok(plan)
     })?;
-    Ok(plan_of(engine, source, settings, variables))
+    Ok(plan_of(engine, source, settings, target.allowed(), variables))
 }
 
-/// The plan of a file from those of its variables.
-pub fn plan_of(engine: &Engine, source: &dyn Source, settings: &Settings, variables: Vec<VariablePlan>) -> Plan {
+/// The plan of a file from those of its variables, whose readers need at most `portable`.
+pub fn plan_of(
+    engine: &Engine,
+    source: &dyn Source,
+    settings: &Settings,
+    portable: Reader,
+    variables: Vec<VariablePlan>,
+) -> Plan {
     Plan {
         version: crate::plan::VERSION,
         program: concat!("knarr ", env!("CARGO_PKG_VERSION")).to_owned(),
         input: source.path().display().to_string(),
         input_file: FileState::of(source.path()),
         goal: settings.goal.clone(),
-        portable: settings.portable,
+        portable,
         profile: engine.profile.machine.clone(),
         energy_source: engine.profile.power.source.clone(),
         variables,
     }
 }
 
-/// Chooses a chain for one array in memory: what bindings use.
+/// Chooses a chain for one array in memory: what bindings use. `among` are the chains that whoever writes it can write,
+/// if that is less than `target` can hold.
 ///
 /// # Errors
 /// As for [`advise`].
@@ -127,6 +146,7 @@ pub fn plan_array(
     settings: &VariableSettings,
     goal: &crate::goal::Goal,
     target: Target,
+    among: Option<&[ChainSpec]>,
 ) -> Result<Choice> {
     let begin = thread_seconds();
     settings.quality.validate(spec.dtype)?;
@@ -134,7 +154,9 @@ pub fn plan_array(
     let samples = vec![cut(spec, bytes, LARGEST_SAMPLE)];
     let chunk: Vec<u64> = spec.shape.iter().map(|&n| n as u64).collect();
     let (given, raw_bytes) = (Given::Believed, bytes.len() as u64);
-    let job = ChoiceJob { engine, goal, target, filters: None, bound, settings, given, spec, raw_bytes, chunk };
+    let named = target;
+    let filters = None;
+    let job = ChoiceJob { engine, goal, target, named, filters, among, bound, settings, given, spec, raw_bytes, chunk };
     let choice = job.choose(&samples)?;
     Ok(Choice { seconds: thread_seconds() - begin, ..choice })
 }
@@ -188,7 +210,8 @@ impl Planner<'_> {
         let asked = forced.is_some() || !mine.quality.is_lossless();
         let small = variable.raw_bytes() < WORTH_ENCODING && !asked && matches!(self.target, Target::Hdf5(_));
         let shaped = matches!(mine.chunks, ChunkRule::Shape(_));
-        if small && self.keeps_filters() && (same_chunks || (stored.is_none() && !shaped)) {
+        let keeps = self.may_keep_filters();
+        if small && keeps && (same_chunks || (stored.is_none() && !shaped)) {
             return Ok(Action::Copy("under 2 KiB".to_owned()));
         }
         let bound = self.bound(&mine)?;
@@ -197,7 +220,9 @@ impl Planner<'_> {
             engine: self.engine,
             goal: &self.settings.goal,
             target: self.target,
+            named: self.named(),
             filters: self.settings.filters,
+            among: None,
             bound,
             settings: &mine,
             given: self.given,
@@ -209,7 +234,11 @@ impl Planner<'_> {
             job.settled()?
         } else if small {
             // A filter saves less than its header costs; chunks of one element cost more than the values.
-            let why = if shaped { "under 2 KiB: chunks as asked" } else { "under 2 KiB: one chunk of small ones" };
+            let why = match (shaped, keeps) {
+                (true, _) => "under 2 KiB: chunks as asked",
+                (false, true) => "under 2 KiB: one chunk of small ones",
+                (false, false) => "under 2 KiB: without its filters, which readers need not have",
+            };
             job.raw(Features::default(), Vec::new(), 0, why)
         } else {
             // A part of a chunk that is compressed takes as long as the chunk, and the source would keep the rest.
@@ -221,11 +250,14 @@ impl Planner<'_> {
             };
             job.choose(&samples)?
         };
-        if !asked && same_chunks && self.keeps_filters() && self.is_kept(&choice) {
+        if !asked && same_chunks && self.is_kept(&choice) {
             return Ok(Action::Copy(format!("already as small: {}", variable.chain)));
         }
         if let Some(why) = mine.kept_lossless {
             choice.reason = format!("{why}; {}", choice.reason);
+        }
+        if mine.chain.is_none() {
+            self.keep_checksum(&mut choice);
         }
         choice.seconds = thread_seconds() - begin;
         Ok(Action::Encode(Box::new(choice)))
@@ -280,26 +312,50 @@ impl Planner<'_> {
         Ok(samples)
     }
 
-    /// False if outputs cannot have the filters that the variable has: HDF5 makes datasets with filters of its own only if
-    /// it was built with them.
-    fn keeps_filters(&self) -> bool {
+    /// What chains that the user names may need: every registered filter or codec, unless it was said that readers have
+    /// less, or have more.
+    fn named(&self) -> Target {
+        let reader = match self.settings.portable {
+            None => self.target.allowed().max(Reader::Standard),
+            Some(Reader::NetCdf) => Reader::Standard,
+            Some(reader) => reader,
+        };
+        self.target.for_reader(reader)
+    }
+
+    /// Appends Fletcher's checksum where the variable has one and filters of HDF5 hold its chunks. Frames of Knarr's
+    /// filter have checksums of their own.
+    fn keep_checksum(&self, choice: &mut Choice) {
+        let has_checksum = self.variable.filters.iter().any(|filter| filter.id == FLETCHER32);
+        let is_standard = matches!(self.target, Target::Hdf5(_)) && choice.reader < Reader::Knarr;
+        if has_checksum && is_standard && !choice.chain.is_raw() {
+            let step = StepSpec { name: "fletcher32".to_owned(), bare: None, options: Options::default() };
+            choice.chain.0.push(step.clone());
+            choice.fallback.iter_mut().for_each(|chain| chain.0.push(step.clone()));
+        }
+    }
+
+    /// True if readers that are allowed have the filters of what is stored, and every HDF5 can make a dataset with them:
+    /// szip is a part of it that builds leave out.
+    fn may_keep_filters(&self) -> bool {
+        let ids = || self.variable.filters.iter().map(|filter| filter.id);
         let is_optional = |id| registered(id).is_some_and(|filter| filter.provider == Provider::Hdf5WithSzip);
-        !self.variable.filters.iter().any(|filter| is_optional(filter.id))
+        let needs = Reader::of_filters(ids());
+        matches!(self.target, Target::Hdf5(allowed) if needs <= allowed) && !ids().any(is_optional)
     }
 
     /// True if what is stored already serves the goal better than the choice, for readers that are allowed.
     fn is_kept(&self, choice: &Choice) -> bool {
         let variable = self.variable;
-        let (Target::Hdf5(allowed), Some(stored)) = (self.target, variable.stored_bytes) else { return false };
-        if variable.filters.is_empty() || stored == 0 {
+        let Some(stored) = variable.stored_bytes else { return false };
+        if variable.filters.is_empty() || stored == 0 || !self.may_keep_filters() {
             return false;
         }
-        let needs = Reader::of_filters(variable.filters.iter().map(|filter| filter.id));
         #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
         let ratio = variable.raw_bytes() as f64 / stored as f64;
         // Writing costs nothing then, which must not count: the question is what the result is worth.
         let merits = crate::goal::Merits { ratio, ..choice.expected };
-        needs <= allowed && self.settings.goal.score(&merits) >= self.settings.goal.score(&choice.expected)
+        self.settings.goal.score(&merits) >= self.settings.goal.score(&choice.expected)
     }
 }
 
@@ -308,8 +364,12 @@ struct ChoiceJob<'a> {
     engine: &'a Engine,
     goal: &'a crate::goal::Goal,
     target: Target,
+    /// What a chain that the user gave must fit into.
+    named: Target,
     /// HDF5 filters that the reader has, where that is known.
     filters: Option<FilterSet>,
+    /// Chains that may be chosen, if not all that the target can hold.
+    among: Option<&'a [ChainSpec]>,
     bound: Option<Bound>,
     settings: &'a VariableSettings,
     given: Given,
@@ -340,26 +400,27 @@ impl ChoiceJob<'_> {
         let (codecs, profile) = (&self.engine.codecs, &self.engine.profile);
         let looked_at = if self.is_believed() { FEATURES_BELIEVED } else { FEATURES };
         let subject = look(codecs, &cut_samples(samples, looked_at, looked_at / SAMPLES), self.bound.as_ref());
-        let chains = match &self.settings.chain {
-            Some(forced) => vec![self.checked(forced)?],
-            None => candidates(codecs, self.spec, self.target, self.bound.as_ref())
-                .into_iter()
-                .filter(|spec| {
-                    Chain::prepare(codecs, spec, self.spec).is_ok_and(|chain| self.lacking(&chain).is_none())
-                })
-                .collect(),
+        let held = match &self.settings.chain {
+            Some(forced) => vec![(self.checked(forced)?, self.target.allowed())],
+            None => self.chains(),
         };
+        let chains: Vec<ChainSpec> = held.iter().map(|(chain, _)| chain.clone()).collect();
         let mut outlook = self.engine.predictor.outlook(&chains, &subject);
         let features = subject.features;
-        let predicted = predict(&chains, &outlook, self.goal, profile, codecs);
+        let reader_of =
+            |candidate: &Candidate| held.iter().find(|(chain, _)| *chain == candidate.chain).map(|held| held.1);
+        let (predicted, beyond): (Vec<_>, Vec<_>) = predict(&chains, &outlook, self.goal, profile, codecs)
+            .into_iter()
+            .partition(|candidate| reader_of(candidate).is_some_and(|reader| reader <= self.target.allowed()));
         let speed = expected_speed(&predicted, self.goal);
         #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
-        let budget =
-            (trial_share(self.raw_bytes, self.engine.patience) * self.raw_bytes as f64 / 1e6 / speed).max(LEAST_TRIALS);
+        let encoding = self.raw_bytes as f64 / 1e6 / speed;
+        let budget = (trial_share(self.raw_bytes, self.engine.patience) * encoding).max(LEAST_TRIALS);
+        let most = (PATIENCE * self.engine.patience * encoding).min(MOST_TRIALS).max(budget);
         let (ranked, sample_bytes) = if self.is_believed() {
             (predicted, 0)
         } else {
-            let trials = Trials { codecs, profile, goal: self.goal, bound: self.bound.as_ref(), budget };
+            let trials = Trials { codecs, profile, goal: self.goal, bound: self.bound.as_ref(), budget, most };
             run_rounds(trials, predicted, &mut outlook.beliefs, samples)
         };
         let Some(best) = ranked.first().cloned() else {
@@ -374,6 +435,9 @@ impl ChoiceJob<'_> {
             return Err(Error::unsupported(format!("no chain serves type {} here", self.spec.dtype))
                 .mend("force one with --chain, or allow more with --portable"));
         };
+        let beyond: Vec<_> =
+            beyond.into_iter().filter_map(|candidate| Some((reader_of(&candidate)?, candidate))).collect();
+        let wider = self.wider(&best, &beyond, &outlook.beliefs, samples);
         if let Some(why) = &best.dropped {
             let kind = if self.bound.is_some() { ErrorKind::Quality } else { ErrorKind::Unsupported };
             return Err(Error::new(kind, format!("chain '{}' cannot be used: {why}", best.chain))
@@ -381,7 +445,7 @@ impl ChoiceJob<'_> {
         }
         if self.settings.chain.is_none() && best.merits.ratio < INCOMPRESSIBLE {
             let reason = "nothing tried makes the samples smaller: stored";
-            let choice = self.raw(features, ranked, sample_bytes, reason);
+            let choice = Choice { wider, ..self.raw(features, ranked, sample_bytes, reason) };
             let missed = goal.missed(&choice.expected);
             return Ok(choice.missing(missed));
         }
@@ -400,12 +464,67 @@ impl ChoiceJob<'_> {
                 None => reason(&ranked, &features, self.goal),
             },
             missed: None,
+            wider,
             features,
             candidates: ranked,
             sample_bytes,
             seconds: 0.0,
         };
         Ok(choice.missing(missed))
+    }
+
+    /// Candidates with what their readers need: those that are allowed, and others to compare with.
+    fn chains(&self) -> Vec<(ChainSpec, Reader)> {
+        // Where the reader is known, nobody asks for another.
+        let compared = self.raw_bytes >= WORTH_COMPARING && self.among.is_none() && self.filters.is_none();
+        let target = if compared { self.target.for_reader(Reader::Knarr) } else { self.target };
+        let chains = self.among.map_or_else(|| all_chains(self.bound.as_ref()), <[ChainSpec]>::to_vec);
+        let is_had = |spec: &ChainSpec| {
+            Chain::prepare(&self.engine.codecs, spec, self.spec).is_ok_and(|chain| self.lacking(&chain).is_none())
+        };
+        let readable = readable(chains, &self.engine.codecs, self.spec, target);
+        readable.into_iter().filter(|(spec, _)| self.filters.is_none() || is_had(spec)).collect()
+    }
+
+    /// What each kind of reader that is not allowed would gain over `best`: of the chains `beyond`, one for each is tried on
+    /// a part of the samples, as far as that takes next to nothing of the time that encoding takes.
+    fn wider(
+        &self,
+        best: &Candidate,
+        beyond: &[(Reader, Candidate)],
+        beliefs: &Beliefs,
+        samples: &[(ArraySpec, Vec<u8>)],
+    ) -> Vec<Wider> {
+        #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        let mut left = COMPARING * megabytes(self.raw_bytes) / best.merits.encode;
+        let part = cut_samples(samples, COMPARED, COMPARED);
+        let size = megabytes(part.iter().map(|(_, bytes)| bytes.len() as u64).sum());
+        let (profile, codecs) = (&self.engine.profile, &self.engine.codecs);
+        let mut try_one = |chain: &ChainSpec, encode: f64| {
+            left -= size / encode;
+            (left >= 0.0)
+                .then(|| trial(codecs, chain, &part, self.bound.as_ref()))
+                .filter(|tried| tried.failed.is_none())
+        };
+        let mut own = None;
+        let mut of = |reader: Reader| {
+            let scored = beyond.iter().filter(|(needs, _)| *needs <= reader).map(|(_, candidate)| {
+                let ratio = beliefs.ratio(&candidate.chain);
+                let merits = profile.paced_merits(codecs, &candidate.chain, ratio, candidate.pace);
+                (self.goal.score(&merits), merits.encode, candidate)
+            });
+            let (_, encode, candidate) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
+            if own.is_none() {
+                own = try_one(&best.chain, best.merits.encode);
+            }
+            let ratio = best.merits.ratio * try_one(&candidate.chain, encode)?.ratio / own.as_ref()?.ratio;
+            let merits = profile.paced_merits(codecs, &candidate.chain, ratio, candidate.pace);
+            let ratio = if self.goal.score(&merits) > best.score { ratio } else { best.merits.ratio };
+            Some(Wider { reader, ratio })
+        };
+        let readers = [Reader::NetCdf, Reader::Standard, Reader::Knarr];
+        readers.into_iter().filter(|&reader| reader > self.target.allowed()).filter_map(&mut of).collect()
     }
 
     /// The bytes are stored as they are.
@@ -421,6 +540,7 @@ impl ChoiceJob<'_> {
             quality: self.settings.quality,
             reason: reason.to_owned(),
             missed: None,
+            wider: Vec::new(),
             features,
             candidates,
             sample_bytes,
@@ -445,13 +565,8 @@ impl ChoiceJob<'_> {
             )
             .mend("state a bound, for example --max-abs-error, or choose a lossless chain"));
         }
-        // A chain that was asked for may use every registered filter, unless only core filters were allowed.
-        let target = match self.target {
-            Target::Hdf5(Reader::NetCdf) => Target::Hdf5(Reader::Standard),
-            other => other,
-        };
-        if !target.holds(&chain) {
-            let (what, mend) = match self.target {
+        if !self.named.holds(&chain) {
+            let (what, mend) = match self.named {
                 Target::Hdf5(Reader::Core) => {
                     ("every HDF5 build can read (--portable core)", "allow plugins with --portable standard")
                 }

@@ -56,6 +56,13 @@ impl Beliefs {
         }
     }
 
+    /// The same beliefs with doubts that are larger by `factor`.
+    #[must_use]
+    pub fn doubted(&self, factor: f64) -> Self {
+        let covariance = self.covariance.iter().map(|entry| factor * factor * entry).collect();
+        Self { covariance, ..self.clone() }
+    }
+
     /// Takes over what `others`, of data of the same origin, were taught; `renamed` says what their chains are called
     /// here. Chains that they do not know stay as they are.
     pub fn learn_from(&mut self, others: &Self, renamed: impl Fn(&ChainSpec) -> ChainSpec) {

@@ -41,7 +41,7 @@ def advise(
     data: np.ndarray[Any, Any] | xarray.DataArray,
     *,
     goal: str = ...,
-    portable: Portable = ...,
+    portable: Portable | None = ...,
     to: str = ...,
     fill_value: object = ...,
     model: str | PathLike[str] | None = ...,
@@ -53,7 +53,7 @@ def advise(
     data: str | PathLike[str] | xarray.Dataset,
     *,
     goal: str = ...,
-    portable: Portable = ...,
+    portable: Portable | None = ...,
     to: str = ...,
     fill_value: object = ...,
     model: str | PathLike[str] | None = ...,
@@ -64,15 +64,16 @@ def advise(
     data: str | PathLike[str] | np.ndarray[Any, Any] | xarray.Dataset | xarray.DataArray,
     *,
     goal: str = "balanced",
-    portable: Portable = "standard",
+    portable: Portable | None = None,
     to: str = "nc",
     fill_value: object = None,
     model: str | PathLike[str] | None = None,
 ) -> Advice | dict[str, Advice]:
     """Recommends a chain for an array, or for each variable of a file or an xarray dataset.
 
-    ``to`` is the kind of output: ``nc``, ``h5`` or ``zarr``; ``model`` a file written by ``knarr train``. Of arrays of
-    more than 64 MiB a sample is read. Nothing is written.
+    ``to`` is the kind of output: ``nc``, ``h5`` or ``zarr``; ``portable`` what its readers may need: ``core`` for
+    ``nc`` and ``zarr``, ``standard`` for ``h5``, unless said otherwise; ``model`` a file written by ``knarr train``. Of
+    arrays of more than 64 MiB a sample is read. Nothing is written.
     """
     wishes = request(goal=goal, portable=portable, quality={}, model=None if model is None else fspath(model))
     if isinstance(data, str | PathLike):
@@ -87,11 +88,13 @@ def advise(
     raise TypeError(f"{type(data).__name__} is neither a path, a NumPy array nor an xarray object")
 
 
-def advise_values(values: np.ndarray[Any, Any], to: str, wishes: str, *fills: object) -> dict[str, Any]:
-    """The choice of the native half for one array."""
+def advise_values(
+    values: np.ndarray[Any, Any], to: str, wishes: str, *fills: object, among: list[str] | None = None
+) -> dict[str, Any]:
+    """The choice of the native half for one array, among these chains if there are any."""
     bytes_, dtype, shape = plain(values)
     found: dict[str, Any] = json.loads(
-        _knarr.advise_array(bytes_, dtype, shape, fill_patterns(values.dtype, *fills), to, wishes)
+        _knarr.advise_array(bytes_, dtype, shape, fill_patterns(values.dtype, *fills), to, wishes, among)
     )
     return found
 

@@ -32,16 +32,19 @@ SMALL, CHUNK = 2048, 1 << 20
 
 
 def encoding(
-    ds: xarray.Dataset, engine: Engine = "h5netcdf", *, goal: str = "balanced", portable: Portable = "standard"
+    ds: xarray.Dataset, engine: Engine = "h5netcdf", *, goal: str = "balanced", portable: Portable | None = None
 ) -> dict[str, dict[str, Any]]:
     """An ``encoding`` for every variable of ``ds`` that is worth encoding, lossless.
 
     >>> ds.to_netcdf("out.nc", engine="h5netcdf", encoding=knarr.encoding(ds, engine="h5netcdf"))
 
-    The best chain that the engine can express is taken: xarray's engines know shuffle with one compressor
-    (``h5netcdf``, which needs ``import hdf5plugin``), the compressors of netCDF-C (``netcdf4``), or codecs of Zarr
-    version 3, in chunks that lie within Dask's. How a variable's own encoding stores its values stays: packing, fill
-    values, units of time, names of related variables. Of a variable of more than 64 MiB a sample is read.
+    The best chain that the engine can write is taken. By default every program opens the result: netCDF files hold
+    deflate and shuffle, Zarr stores the codecs of the specification and zstd. ``portable="standard"`` allows the
+    filters of netCDF-C's plugins (``h5netcdf`` then needs ``import hdf5plugin``, to write and to read; ``netcdf4``
+    writes zstd and bzip2 without shuffle) and the codecs of ``numcodecs``.
+
+    Chunks lie within Dask's. How a variable's own encoding stores its values stays: packing, fill values, units of
+    time, names of related variables. Of a variable of more than 64 MiB a sample is read.
     """
     writers = {"h5netcdf": _h5netcdf, "netcdf4": _netcdf4, "zarr": _zarr}
     if not hasattr(ds, "data_vars"):
@@ -49,13 +52,13 @@ def encoding(
     if engine not in writers:
         raise ValueError(f"engine {engine!r} is not known; choose from {', '.join(writers)}")
     wishes = request(goal=goal, portable=portable, quality={})
+    to = "zarr" if engine == "zarr" else "nc"
     found = {}
     for name, variable in ds.variables.items():
         seen = stored(variable)
         if seen is None or variable.size * seen.dtype.itemsize < SMALL:
             continue
         itemsize = seen.dtype.itemsize
-        choice = advise_values(seen.values, "zarr" if engine == "zarr" else "nc", wishes, *fills_of(seen))
         chunk = trailing(variable.shape, itemsize, CHUNK)
         is_left = False
         if engine == "zarr" and variable.chunks:
@@ -63,16 +66,17 @@ def encoding(
             chunk = within(variable.chunks, itemsize, CHUNK)
             # Of blocks that have next to nothing in common, xarray says that they are to be made alike.
             is_left = chunk != largest and math.prod(chunk) * itemsize * LITTLE < CHUNK
-        for candidate in choice["candidates"]:
-            if candidate["dropped"] is None:
-                dtype = NAMES[seen.dtype.newbyteorder("=").name]
-                forms = json.loads(_knarr.chain_forms(candidate["chain"], dtype, list(chunk)))
-                keys = writers[engine](forms, chunk)
-                if keys is not None:
-                    if is_left:
-                        del keys["chunks"]
-                    found[str(name)] = keys | _carried(variable)
-                    break
+        dtype = NAMES[seen.dtype.newbyteorder("=").name]
+        forms = json.loads(_knarr.chain_forms(dtype, list(chunk), to, wishes))
+        written = {chain: writers[engine](form, chunk) for chain, form in forms.items()}
+        among = [chain for chain, keys in written.items() if keys is not None]
+        choice = advise_values(seen.values, to, wishes, *fills_of(seen), among=among)
+        best = next((one["chain"] for one in choice["candidates"] if one["dropped"] is None), None)
+        if best is not None:
+            keys = dict(written[best])
+            if is_left:
+                del keys["chunks"]
+            found[str(name)] = keys | _carried(variable)
     return found
 
 
@@ -111,12 +115,13 @@ def _netcdf4(forms: dict[str, Any], chunk: tuple[int, ...]) -> dict[str, Any] | 
     if found is None:
         return None
     shuffle, last = found
-    keys: dict[str, Any] = {"chunksizes": chunk, "shuffle": shuffle}
     names = {DEFLATE: "zlib", ZSTD: "zstd", BZIP2: "bzip2"}
-    if last["id"] in names:
-        return {**keys, "compression": names[last["id"]], "complevel": last["cd_values"][0]}
-    # netCDF-C's Blosc ends with an error at the first chunk that does not get smaller.
-    return None
+    # netCDF4-python shuffles before zlib alone. netCDF-C's Blosc ends with an error at the first chunk that does not
+    # get smaller.
+    if last["id"] not in names or (shuffle and last["id"] != DEFLATE):
+        return None
+    how = {"compression": names[last["id"]], "complevel": last["cd_values"][0]}
+    return {"chunksizes": chunk, "shuffle": shuffle, **how}
 
 
 def _zarr(forms: dict[str, Any], chunk: tuple[int, ...]) -> dict[str, Any] | None:

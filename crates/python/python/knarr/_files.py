@@ -42,7 +42,7 @@ def repack(
     output: Path,
     *,
     goal: str = "balanced",
-    portable: Portable = "standard",
+    portable: Portable | None = None,
     chain: str | None = None,
     chunks: str | Mapping[str, int] | None = None,
     variables: Mapping[str, VariableWish] | None = None,
@@ -65,6 +65,10 @@ def repack(
 
     ``chunks`` is ``"auto"``, ``"keep"``, a shape such as ``"1x180x360"``, or lengths along dimensions:
     ``{"time": 12}``, as text ``"time/12"``.
+
+    ``portable`` is the most demanding reader allowed: ``core`` (every HDF5, every Zarr v3 library), which .nc and .zarr
+    files keep to by themselves, ``standard`` (the filters of ``hdf5plugin`` or of netCDF-C, the codecs of
+    ``numcodecs``), the default for .h5, or ``knarr``.
 
     ``max_mem`` is a number of bytes, or text such as ``"512M"`` or ``"4G"``.
 
