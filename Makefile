@@ -12,7 +12,7 @@ PLUGINS := target/release/hdf5-plugins
 CAPI := target/release/capi
 PREFIX ?= /usr/local
 
-.PHONY: all setup build capi install demo test check bench clean
+.PHONY: all setup build capi install demo test check lint bench clean
 
 all: build
 
@@ -56,13 +56,15 @@ python: build
 	pip install -q --force-reinstall --no-deps target/wheels/knarr-*.whl
 
 # What a change must pass besides the tests.
-FUZZ_SECONDS ?= 20
-check: setup
+check: lint
+	tools/fuzz.sh 20
+
+# Format and lints.
+lint: setup
 	cargo fmt --all --check
 	cargo clippy --release --locked --workspace --all-targets --features knarr-core/testing -- -D warnings
 	ruff check .
 	ruff format --check .
-	tools/fuzz.sh $(FUZZ_SECONDS)
 
 bench: build python
 	bench/setup.sh

@@ -56,7 +56,17 @@ def records(folder):
                 file.write(marker + body + marker)
 
 
-@pytest.mark.parametrize("write", [mirrored, unequal, one_class, records])
+def members(folder):
+    """Own format, big-endian float32: members of an ensemble that are alike but nowhere equal."""
+    start = np.random.default_rng(5).standard_normal((150, 400))
+    for rank in range(RANKS):
+        change = 1e-4 * np.random.default_rng(10 + rank).standard_normal(start.shape)
+        (folder / f"member{rank}").write_bytes(
+            f"member {rank}".ljust(64).encode() + (start + change).astype(">f4").tobytes()
+        )
+
+
+@pytest.mark.parametrize("write", [mirrored, unequal, one_class, records, members])
 def test_auto_is_hardly_behind_any_fixed_scheme(knarr, tmp_path, write):
     (tmp_path / "in").mkdir()
     write(tmp_path / "in")

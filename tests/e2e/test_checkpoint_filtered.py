@@ -138,7 +138,7 @@ def test_files_come_back_and_their_chunks_are_packed_as_values(knarr, tmp_path, 
     assert not packed["carried_whole"]
     assert packed["raw_bytes"] == sum(path.stat().st_size for path in directory.iterdir())
     assert unfiltered(knarr, tmp_path / "set") == chunks
-    assert (tmp_path / "set" / "manifest.knarr").read_bytes()[7] == 2
+    assert (tmp_path / "set" / "manifest.knarr").read_bytes()[7] == 3
     check(knarr, tmp_path, directory, tmp_path / "set")
 
 
@@ -163,7 +163,7 @@ def test_chunks_of_another_deflate_are_taken_as_they_are(knarr, tmp_path):
     knarr("checkpoint", "pack", other, "-o", tmp_path / "set")
     plans = sorted(other.glob("*.knarr.json"))
     assert unfiltered(knarr, tmp_path / "set") == [0] * (len(chunks) + len(plans))
-    assert (tmp_path / "set" / "manifest.knarr").read_bytes()[7] == 1
+    assert (tmp_path / "set" / "manifest.knarr").read_bytes()[7] == 3
     check(knarr, tmp_path, other, tmp_path / "set")
 
 

@@ -558,8 +558,16 @@ contains
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
       integer, allocatable :: whole(:), first(:)
-      if (present(global_shape)) whole = [2, global_shape]
-      if (present(start)) first = [1, start]
+      if (present(global_shape)) then
+         allocate (whole(size(global_shape) + 1))
+         whole(1) = 2
+         whole(2:) = global_shape
+      end if
+      if (present(start)) then
+         allocate (first(size(start) + 1))
+         first(1) = 1
+         first(2:) = start
+      end if
       call put(checkpoint, name, c_loc(array), knarr_float32, [2_c_size_t, shape(array, kind=c_size_t)], whole, first, &
                status, message)
    end subroutine put_complex32
@@ -572,7 +580,11 @@ contains
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
       integer, allocatable :: first(:)
-      if (present(start)) first = [1, start]
+      if (present(start)) then
+         allocate (first(size(start) + 1))
+         first(1) = 1
+         first(2:) = start
+      end if
       call read(restart, name, c_loc(array), knarr_float32, [2_c_size_t, shape(array, kind=c_size_t)], first, status, message)
    end subroutine read_complex32
 
@@ -585,8 +597,16 @@ contains
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
       integer, allocatable :: whole(:), first(:)
-      if (present(global_shape)) whole = [2, global_shape]
-      if (present(start)) first = [1, start]
+      if (present(global_shape)) then
+         allocate (whole(size(global_shape) + 1))
+         whole(1) = 2
+         whole(2:) = global_shape
+      end if
+      if (present(start)) then
+         allocate (first(size(start) + 1))
+         first(1) = 1
+         first(2:) = start
+      end if
       call put(checkpoint, name, c_loc(array), knarr_float64, [2_c_size_t, shape(array, kind=c_size_t)], whole, first, &
                status, message)
    end subroutine put_complex64
@@ -599,7 +619,11 @@ contains
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
       integer, allocatable :: first(:)
-      if (present(start)) first = [1, start]
+      if (present(start)) then
+         allocate (first(size(start) + 1))
+         first(1) = 1
+         first(2:) = start
+      end if
       call read(restart, name, c_loc(array), knarr_float64, [2_c_size_t, shape(array, kind=c_size_t)], first, status, message)
    end subroutine read_complex64
 

@@ -437,7 +437,9 @@ fn is_sensible(rule: &ChunkRule, chunk: &[u64], variable: &Variable) -> bool {
     let bytes = chunk.iter().product::<u64>().saturating_mul(variable.dtype.size() as u64);
     let is_whole = chunk.iter().zip(&variable.shape).all(|(chunk, extent)| chunk >= extent);
     let is_free = lengths_along(rule, variable).iter().all(Option::is_none);
-    is_free && bytes <= LARGEST && (bytes >= SMALLEST || is_whole)
+    // Of a small variable one chunk would be no better off than a few.
+    let least = if variable.raw_bytes() <= SMALLEST { FEW } else { SMALLEST };
+    is_free && bytes <= LARGEST && (bytes >= least || is_whole)
 }
 
 /// The length of chunks along each axis, where one was asked for. A small variable is one chunk whatever others are.
@@ -463,6 +465,8 @@ pub fn within_limits(mut chunk: Vec<u64>, variable: &Variable) -> Vec<u64> {
 
 /// Chunk sizes in bytes that are kept without being asked to.
 const SMALLEST: u64 = 16 << 10;
+/// Those of variables that are no larger than that: at most four of them.
+const FEW: u64 = 4 << 10;
 const LARGEST: u64 = 16 << 20;
 /// Size in bytes that new chunks come close to: the default chunk cache of HDF5.
 const WANTED: u64 = 1 << 20;

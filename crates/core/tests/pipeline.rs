@@ -242,7 +242,7 @@ fn failures_say_where_and_stop_everything() {
     source.damaged = Some((1, 18_000));
     let error = execute(&engine, &source, &plan, TARGET, true, &mut MemorySink::default(), &Silent).unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("memory: variable 'masked': chunk ["), "{text}");
+    assert!(text.contains("memory: variable 'masked': chunk ("), "{text}");
     engine.cancel.store(true, std::sync::atomic::Ordering::Relaxed);
     let error = execute(&engine, &source, &plan, TARGET, true, &mut MemorySink::default(), &Silent).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted);

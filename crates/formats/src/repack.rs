@@ -13,7 +13,7 @@ use knarr_core::energy::{Counter, Energy, Moved, Phases};
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::generate::Generated;
-use knarr_core::model::{Link, Variable};
+use knarr_core::model::{Layout, Link, Variable};
 use knarr_core::output::Temporary;
 use knarr_core::pipeline::{Execution, advise, execute, most_demanding, plan, prove_copies, storages};
 use knarr_core::plan::{Action, Plan};
@@ -301,7 +301,7 @@ pub fn pack(
 ) -> Result<Repacked> {
     let begin = std::time::Instant::now();
     let (source, format, target) = open_unlocked(engine, input, settings)?;
-    let settings = &spare_rounded(source.as_ref(), settings);
+    let settings = &spare_rounded(source.as_ref(), settings.clone());
     let job = Job { engine, input, output, format, target, settings, options, in_place: true };
     job.run(source.as_ref(), progress, begin)
 }
@@ -499,10 +499,13 @@ impl Job<'_> {
     /// lack, and who may read the output can read them.
     fn may_copy(&self, source: &dyn Source, other_files: &BTreeSet<String>) -> bool {
         let Target::Hdf5(allowed) = self.target else { return false };
-        let filters = source.model().variables.iter().flat_map(|variable| &variable.filters);
+        let variables = &source.model().variables;
+        let filters = variables.iter().flat_map(|variable| &variable.filters);
+        // What lies in other files is not among the bytes of this one.
+        let is_all_here = other_files.is_empty() && !variables.iter().any(|v| matches!(v.layout, Layout::Elsewhere));
         !self.in_place
             && source.as_any().is::<Hdf5Source>()
-            && other_files.is_empty()
+            && is_all_here
             && self.settings.leave_all_open()
             && Reader::of_filters(filters.map(|filter| filter.id)) <= allowed
     }

@@ -252,7 +252,7 @@ impl Step for Pixels {
     fn encode(&self, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let too_large = || Error::unsupported("szip cannot serve chunks of 4 GiB and more").mend("use smaller chunks");
         let length = u32::try_from(input.len()).map_err(|_| too_large())?;
-        if input.len() % (self.planes().max(self.sample())) != 0 {
+        if !input.len().is_multiple_of(self.planes().max(self.sample())) {
             return Err(Error::usage(format!("szip: {} bytes are no whole pixels", input.len())));
         }
         let size = self.padded(input.len()).ok_or_else(too_large)?;
@@ -296,9 +296,8 @@ impl Step for Pixels {
         if length == 0 {
             return Ok(());
         }
-        // Lines are filled up to blocks: short lines would make a small chunk large.
-        let is_one_line = length.div_ceil(self.sample() * self.planes()) <= self.line;
-        let size = self.padded(length).filter(|_| self.line >= self.block || is_one_line);
+        // Lines are filled up to blocks: short lines would make a chunk of some size much larger.
+        let size = self.padded(length).filter(|_| self.line >= self.block || length <= LONGEST_LINE);
         let size = size.ok_or_else(|| Error::corrupt("szip: lines are shorter than blocks"))?;
         let mut lines = Vec::new();
         let decode = |to: *mut u8, capacity: usize| {

@@ -280,7 +280,7 @@ fn pack_apart(
     drop(worker);
     if packed.is_err() {
         // What a process that died has left half written.
-        let _ = sweep(directory_of(target));
+        remove_abandoned(directory_of(target));
     }
     packed
 }

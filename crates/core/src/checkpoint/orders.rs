@@ -22,6 +22,8 @@ const SAMPLE_RANKS: usize = 16;
 /// not less and not more than this.
 const SAMPLE_SHARE: u64 = 16;
 const SAMPLE: std::ops::RangeInclusive<u64> = 256 << 10..=4 << 20;
+/// Bytes of unknown meaning are compared whole up to this many: a part of them says little of where others repeat it.
+const WHOLE: u64 = 8 << 20;
 /// More than two ranks in a frame make partial restores read more than twice what they need. They have to gain this.
 const WORTH_SHARING: f64 = 1.01;
 /// What an order has to gain to be taken instead of a simpler one.
@@ -45,7 +47,10 @@ impl Decider<'_> {
     /// What orders of a class are compared on; `None` if there is nothing to compare.
     fn sample(&self, class: &Class) -> Option<Sample> {
         let is_large = class.units.iter().filter(|unit| unit.bytes >= LARGE).count() * 2 > class.units.len();
-        let most = (class.bytes() / SAMPLE_SHARE).clamp(*SAMPLE.start(), *SAMPLE.end());
+        let most = match class.dtype {
+            DType::U8 if class.bytes() <= WHOLE => class.bytes(),
+            _ => (class.bytes() / SAMPLE_SHARE).clamp(*SAMPLE.start(), *SAMPLE.end()),
+        };
         let pairs = usize::try_from(most / (2 * PIECE)).unwrap_or(1);
         let units = if is_large { neighbours(&class.units, pairs) } else { until(&class.units, most) };
         let count = usize::try_from(most / PIECE / (units.len() as u64).max(1)).unwrap_or(1).max(1);
@@ -69,7 +74,10 @@ impl Decider<'_> {
         // The simplest come first.
         let together = if is_large { vec![2, MOST_TOGETHER] } else { vec![1] };
         let joined = together.into_iter().flat_map(|together| rows.iter().map(of(together)));
-        let orders: Vec<Order> = std::iter::once(APART).chain(joined).collect();
+        // Of bytes it is not known what they are: those at about the same place may be alike in all ranks.
+        let bytes = (class.dtype == DType::U8 && self.block_size < each).then_some(&self.block_size);
+        let bytes = bytes.into_iter().map(of(if is_large { MOST_TOGETHER } else { 1 }));
+        let orders: Vec<Order> = std::iter::once(APART).chain(joined).chain(bytes).collect();
         (orders.len() > 1).then_some(Sample { lanes, orders })
     }
 
@@ -107,7 +115,7 @@ impl Decider<'_> {
         let mut tried: Tried = Vec::new();
         for order in orders {
             // More ranks have no more in common than two.
-            if order.together > 2 && choose(&tried) == APART {
+            if order.together > 2 && class.dtype != DType::U8 && choose(&tried) == APART {
                 break;
             }
             let together = if order.together == 1 && is_small { lanes.len() } else { order.together };
@@ -115,7 +123,7 @@ impl Decider<'_> {
                 lanes.chunks(together).map(|lanes| self.merger.merged(class, &merged(order.block, lanes.to_vec())));
             let frames = frames.collect::<Result<Vec<_>>>()?;
             // What repeats does so within a variable.
-            let chains = numeric.iter().chain(plain.iter().filter(|_| order.block == 0));
+            let chains = numeric.iter().chain(plain.iter().filter(|_| order.block == 0 || class.dtype == DType::U8));
             let ratios = chains.map(|chain| trial(&self.packer.engine.codecs, chain, &frames, None));
             let best = ratios.filter(|tried| tried.failed.is_none()).map(|tried| tried.ratio).fold(1.0, f64::max);
             tried.push((order, best));

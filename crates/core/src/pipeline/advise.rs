@@ -328,7 +328,8 @@ impl Planner<'_> {
     fn keep_checksum(&self, choice: &mut Choice) {
         let has_checksum = self.variable.filters.iter().any(|filter| filter.id == FLETCHER32);
         let is_standard = matches!(self.target, Target::Hdf5(_)) && choice.reader < Reader::Knarr;
-        if has_checksum && is_standard && !choice.chain.is_raw() {
+        let is_had = self.settings.filters.is_none_or(|had| had.has(FLETCHER32));
+        if has_checksum && is_standard && is_had && !choice.chain.is_raw() {
             let step = StepSpec { name: "fletcher32".to_owned(), bare: None, options: Options::default() };
             choice.chain.0.push(step.clone());
             choice.fallback.iter_mut().for_each(|chain| chain.0.push(step.clone()));
