@@ -28,8 +28,8 @@ const LATE_ATTRIBUTES: u64 = 256;
 /// Chunks of a variable that are asked for whether they were ever written.
 const SAMPLED: u64 = 64;
 
-/// For a copy of `source` with `labels` added and the variables of `storages` encoded anew.
-pub(super) fn of_copy(source: &Hdf5Source, labels: &[Variable], storages: &[Storage], low: Release) -> Result<u64> {
+/// For a copy of `source`, whose chunk indices take `indices`, with `labels` added and the variables of `storages` encoded anew.
+pub(super) fn of_copy(source: &Hdf5Source, labels: &[Variable], storages: &[Storage], indices: u64) -> Result<u64> {
     let file: &File = source.file();
     let (mut room, model) = (FILE, source.model());
     for group in &model.groups {
@@ -44,20 +44,20 @@ pub(super) fn of_copy(source: &Hdf5Source, labels: &[Variable], storages: &[Stor
     for (index, encoded) in is_encoded.into_iter().enumerate() {
         room += file.object_at(source.stored(index)?.address)?.header_room(!encoded)?;
     }
-    room += labels.iter().map(of_variable).sum::<u64>() + of_indices(source, storages, low)?;
+    room += labels.iter().map(of_variable).sum::<u64>() + indices;
     Ok(room + room / 16)
 }
 
 /// For a file that is made from the model of another format.
-pub(super) fn of_model(source: &dyn Source, storages: &[Storage], low: Release) -> Result<u64> {
+pub(super) fn of_model(source: &dyn Source, indices: u64) -> u64 {
     let model: &Model = source.model();
     let groups = model.groups.iter().map(|group| {
         let names = group.dimensions.iter().map(|dimension| DATASET + dimension.name.len() as u64).sum::<u64>();
         GROUP + names + of_attributes(&group.attributes)
     });
     let room = FILE + groups.sum::<u64>() + model.variables.iter().map(of_variable).sum::<u64>();
-    let room = room + HEAP * u64::from(model.variables.len() > COMPACT) + of_indices(source, storages, low)?;
-    Ok(room + room / 16)
+    let room = room + HEAP * u64::from(model.variables.len() > COMPACT) + indices;
+    room + room / 16
 }
 
 fn of_variable(variable: &Variable) -> u64 {
@@ -80,7 +80,9 @@ fn of_attributes(attributes: &[Attribute]) -> u64 {
     if attributes.len() > COMPACT { HEAP + room * 2 } else { room }
 }
 
-fn of_indices(source: &dyn Source, storages: &[Storage], low: Release) -> Result<u64> {
+/// Of the chunk indices alone. Not for who holds the lock of the HDF5 library: threads that read the source hold what they
+/// look up while they wait for it.
+pub(super) fn of_indices(source: &dyn Source, storages: &[Storage], low: Release) -> Result<u64> {
     let mut room = 0;
     for storage in storages {
         let shape = &source.model().variable(storage.variable)?.shape;

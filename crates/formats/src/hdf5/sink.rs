@@ -65,13 +65,14 @@ impl Hdf5Sink {
             is_netcdf: true,
             references_lost: 0,
         };
+        let indices = metadata::of_indices(source, storages, options.libver.low)?;
         let outcome = sys::locked(|| match source.as_any().downcast_ref::<Hdf5Source>() {
             Some(hdf5) => {
                 // What `source` has beyond the file itself are labels to write beside it.
                 let labels = source.model().variables.get(hdf5.model().variables.len()..).unwrap_or_default();
-                sink.copy_structure(&temporary, hdf5, labels, storages, options)
+                sink.copy_structure(&temporary, hdf5, labels, storages, (options, indices))
             }
-            None => sink.build_structure(&temporary, source, storages, options),
+            None => sink.build_structure(&temporary, source, storages, (options, indices)),
         });
         sink.temporary = Some(temporary);
         // All else is about what is copied.
@@ -91,7 +92,7 @@ impl Hdf5Sink {
         source: &Hdf5Source,
         labels: &[Variable],
         storages: &[Storage],
-        options: SinkOptions,
+        (options, indices): (SinkOptions, u64),
     ) -> Result<()> {
         self.is_netcdf = source.format() == "netCDF-4";
         let fcpl = source.file().creation()?;
@@ -103,7 +104,7 @@ impl Hdf5Sink {
         }
         // Superblocks and headers of HDF5 1.8 take less room; whoever reads the source reads them.
         let least = if source.file().superblock_version()? >= 2 { Release::V18 } else { Release::Earliest };
-        let metadata = metadata::of_copy(source, labels, storages, options.libver.low)?;
+        let metadata = metadata::of_copy(source, labels, storages, indices)?;
         let file = create_file(temporary.path(), &fcpl, options.libver, least, metadata)?;
         let file = self.file.insert(file);
         self.references_lost = Copier::run(source, file, storages, options.in_place)?;
@@ -118,11 +119,11 @@ impl Hdf5Sink {
         temporary: &Temporary,
         source: &dyn Source,
         storages: &[Storage],
-        options: SinkOptions,
+        (options, indices): (SinkOptions, u64),
     ) -> Result<()> {
         let fcpl = Plist::for_file()?;
         fcpl.track_orders(true)?;
-        let metadata = metadata::of_model(source, storages, options.libver.low)?;
+        let metadata = metadata::of_model(source, indices);
         // The order in which netCDF keeps names is new in HDF5 1.8.
         let file = create_file(temporary.path(), &fcpl, options.libver, Release::V18, metadata)?;
         let file = self.file.insert(file);
