@@ -379,7 +379,7 @@ def test_nothing_is_written(route):
         (rule(keep=0), ("line 6", "nonzero")),
         (rule(settle='"soon"'), ("line 5", "soon")),
         (rule(remove_original="true"), ("line 6", "remove_original", "remove_originals")),
-        (rule(when='"write"'), ("'when' and 'portable'",)),
+        (rule(when='"write"'), ("'when', 'portable'",)),
         (rule() + rule("r{step}", None), ("the same directory for sets",)),
         ('[[file]]\npattern = "a"\nkeep = 2\n', ("keep", 'route "checkpoint"')),
         ('[[file]]\npattern = "a{step}"\n', ("{step} and {rank} are for",)),
