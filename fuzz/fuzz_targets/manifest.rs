@@ -40,7 +40,7 @@ static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| {
         .map(|rank| {
             let path = folder.join(rank.to_string());
             std::fs::write(&path, vec![rank / 2; 6000]).expect("a file");
-            Input { path, name: vec![b'r', b'0' + rank] }
+            Input { path, name: vec![b'r', b'0' + rank], number: u64::from(rank) }
         })
         .collect();
     let extent = |offset| Extent { offset, length: 2048, shape: [256].into(), filters: [].into() };
