@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import textwrap
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,7 +76,8 @@ class Runner:
         out, err = process.communicate(timeout=TIME_LIMIT_S)
         assert "panicked" not in err, err
         assert not list(self.top.glob("knarr-run-*")), "the directory of the run stays behind"
-        assert not list(self.top.rglob(".knarr-run-*")), "an unfinished file stays behind"
+        left = list(self.top.rglob(".*.knarr-*"))
+        assert not left, "unfinished files stay behind"
         result = self.top / "result.json"
         return Ran(process.returncode, out, err, json.loads(result.read_text()) if result.exists() else {})
 
@@ -111,3 +114,15 @@ def c_program(folder: Path, source: str, parallel: bool = False) -> Path:
     command = [compiler, folder / "program.c", "-o", folder / "program", *options, "-lhdf5"]
     subprocess.run(command, check=True)
     return folder / "program"
+
+
+def group_ends(group: int) -> None:
+    """Waits until the program, whose launcher is gone, has ended: it is not stopped by that."""
+    end = time.monotonic() + TIME_LIMIT_S
+    while time.monotonic() < end:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.02)
+    raise AssertionError("the program does not end")

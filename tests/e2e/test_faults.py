@@ -281,7 +281,7 @@ def test_packed_files_of_a_program(faults, tmp_path):
 
     environment = {**faults.environment, "TMPDIR": str(tmp_path)}
     packed_files = set()
-    for ran in Faults(faults.library, environment).each(command, "knarr-run-", before, cwd=work):
+    for ran in Faults(faults.library, environment).each(command, "knarr-", before, cwd=work):
         if not (work / "a.h5").exists():
             assert ran.code == NOT_STARTED, ran
             continue

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 
 from conftest import sets_in
 from crashing import library, workers
-from running import ALL, FIELD, is_packed, script
+from running import ALL, FIELD, group_ends, is_packed, script
 
 TWO_FILES = """
 for name in ("crash.h5", "later.h5"):
@@ -171,3 +173,31 @@ def test_a_killed_launcher_takes_its_work_along(run):
     assert not list(run.scratch.glob(".*"))
     with h5py.File(run.folder / "a.h5") as file:
         assert np.array_equal(file["T"][:8], FIELD)
+
+
+def test_what_killed_runs_leave_is_removed_by_the_next(run):
+    chance = random.Random(8)
+    left = 0
+    for _ in range(10):
+        wrote = run.folder / "wrote"
+        process = run.start(
+            *script('with h5py.File("a.h5", "w") as file:\n    file["T"] = FIELD\nopen("wrote", "w")\ntime.sleep(60)'),
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + 60
+        while not wrote.exists():
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.001)
+        time.sleep(chance.uniform(0, 0.15))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        group_ends(process.pid)
+        left += len(list(run.top.rglob(".*.knarr-*")))
+        with h5py.File(run.folder / "a.h5") as file:
+            assert np.array_equal(file["T"][:], FIELD)
+        wrote.unlink()
+        for leftover in run.top.glob("knarr-run-*"):
+            shutil.rmtree(leftover)
+        # Looks for what is in the way of whole files, too.
+        run("true")
+    assert left, "no kill came while a file was packed"

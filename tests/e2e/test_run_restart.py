@@ -5,7 +5,6 @@ Programs are those of `test_run_checkpoint.py`.
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import shutil
@@ -16,7 +15,6 @@ import pytest
 from checkpoint_route import (
     CANNOT_BEGIN,
     THREE_STEPS,
-    TIME_LIMIT_S,
     Route,
     content,
     contents,
@@ -25,7 +23,7 @@ from checkpoint_route import (
     rule,
 )
 from conftest import sets_in
-from running import Ran
+from running import Ran, group_ends
 
 
 @pytest.fixture
@@ -181,18 +179,6 @@ def test_kills_of_the_launcher_lose_no_set_and_no_file(route):
     assert all(route.files()[path] == data for path, data in contents(newest).items())
     left = [name for name in sets_in(route.sets) if not name.startswith("step_")]
     assert not left, "the next run removes what killed ones left"
-
-
-def group_ends(group: int) -> None:
-    """Waits until the program, whose launcher is gone, has ended: it is not stopped by that."""
-    end = time.monotonic() + TIME_LIMIT_S
-    while time.monotonic() < end:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.02)
-    raise AssertionError("the program does not end")
 
 
 def test_kills_of_a_restart_leave_whole_files(route):

@@ -1,20 +1,16 @@
 //! The name that the packed file has until it takes the place of the original, which has it for a moment then.
 
 use std::fs::Metadata;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::output::{exchange_name, is_temporary_name, kept_name};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-
-/// What such names begin with.
-const HIDDEN: &str = ".knarr-run";
 
 /// True for the name that some `knarr run` gave a file which it packs.
 pub(super) fn is_temporary(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.as_bytes().starts_with(HIDDEN.as_bytes()))
+    path.file_name().is_some_and(is_temporary_name)
 }
 
 /// A name on the same file system as the original; what has it is removed when this is dropped.
@@ -28,9 +24,7 @@ impl Beside {
     /// In `scratch` if that is on the file system of `file`, else in the directory of `path`: what appears there may be
     /// in the way of a program that removes the directory.
     pub(super) fn new(path: &Path, file: &Metadata, scratch: &Path) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{HIDDEN}-{:x}-{number:x}", std::process::id());
+        let name = exchange_name(path.file_name().unwrap_or_default(), file);
         let same = std::fs::metadata(scratch).is_ok_and(|found| found.dev() == file.dev());
         Self { path: if same { scratch.join(name) } else { path.with_file_name(name) }, is_kept: false }
     }
@@ -47,7 +41,7 @@ impl Beside {
     pub(super) fn give_back(&mut self, path: &Path) -> Result<()> {
         let Err(error) = renameat_with(CWD, &self.path, CWD, path, RenameFlags::EXCHANGE) else { return Ok(()) };
         self.is_kept = true;
-        let visible = visible(path);
+        let visible = kept_name(path.file_name().unwrap_or_default());
         let places = [path.with_file_name(&visible), self.path.with_file_name(&visible)];
         let is_there = |place: &&PathBuf| renameat_with(CWD, &self.path, CWD, *place, RenameFlags::NOREPLACE).is_ok();
         let name = places.iter().find(is_there).unwrap_or(&self.path);
@@ -59,13 +53,6 @@ impl Beside {
         )
         .mend(format!("what was written last is {}: put it where it belongs", name.display())))
     }
-}
-
-/// A name that people find, and no other file has.
-fn visible(path: &Path) -> std::ffi::OsString {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".kept-by-knarr-{:x}", std::process::id()));
-    name
 }
 
 impl Drop for Beside {
@@ -113,7 +100,7 @@ mod tests {
         let mut packed = beside(&folder, &path, "the program's");
         let error = packed.give_back(&path).unwrap_err();
         drop(packed);
-        let kept = path.with_file_name(visible(&path));
+        let kept = path.with_file_name(kept_name(path.file_name().unwrap()));
         assert_eq!(fs::read_to_string(&kept).unwrap(), "the program's");
         assert!(error.to_string().contains(&kept.display().to_string()) && !is_temporary(&kept));
 
@@ -122,7 +109,7 @@ mod tests {
         let mut packed = beside(&folder, &path, "the program's");
         let error = packed.give_back(&path).unwrap_err();
         drop(packed);
-        let kept = folder.join("scratch").join(visible(&path));
+        let kept = folder.join("scratch").join(kept_name(path.file_name().unwrap()));
         assert_eq!(fs::read_to_string(&kept).unwrap(), "the program's");
         assert!(error.to_string().contains(&kept.display().to_string()));
         fs::remove_dir_all(folder).unwrap();

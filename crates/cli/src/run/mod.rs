@@ -27,6 +27,7 @@ use knarr_core::capture::{Message, Prescription, Snapshot};
 use knarr_core::config::{Config, FileRule, When};
 use knarr_core::engine::Engine;
 use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::output::remove_abandoned;
 use knarr_formats::{refuse_other_plan, save_plan};
 
 use crate::args::Run;
@@ -118,6 +119,10 @@ fn prepare(arguments: &Run) -> Result<Begun> {
     let scratch = written::directory(&arguments.config);
     // Where it cannot be made, packed files are made beside the files.
     let _ = std::fs::create_dir_all(&scratch);
+    for kept in remove_abandoned(&scratch) {
+        let was = "was written while a run that was killed packed it: put it where it belongs";
+        errln!("knarr: {}: {was}", kept.display());
+    }
     let stage = Stage::new(&snapshot)?;
     let mut begun = Begun { means, engine, stage, snapshot, learnt, scratch, preload, signals, kept };
     begun.restart(arguments)?;

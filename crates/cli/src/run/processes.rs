@@ -145,6 +145,7 @@ pub(super) fn renamed(path: &Path, (device, inode): (u64, u64)) -> Option<PathBu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use knarr_core::output::exchange_name;
 
     #[test]
     fn writers_are_found_and_readers_are_not() {
@@ -165,7 +166,7 @@ mod tests {
         let metadata = reading.metadata().unwrap();
         assert_eq!(super::renamed(&path, (metadata.dev(), metadata.ino())), Some(renamed.clone()));
         assert_eq!(super::renamed(&renamed, (metadata.dev(), metadata.ino())), None);
-        let hidden = path.with_file_name(".knarr-run-1-0");
+        let hidden = path.with_file_name(exchange_name("a.h5".as_ref(), &metadata));
         std::fs::rename(&renamed, &hidden).unwrap();
         assert_eq!(super::renamed(&path, (metadata.dev(), metadata.ino())), None, "another launcher's");
         std::fs::remove_file(&hidden).unwrap();

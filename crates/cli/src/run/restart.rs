@@ -4,6 +4,7 @@
 //! nothing is left, and the set before it is taken. Files that are there and hold the same stay; others are not replaced
 //! unless that was asked for. A kill leaves whole files only, and the next restart goes on.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,7 @@ use knarr_core::checkpoint::restore::make_parent;
 use knarr_core::checkpoint::sets;
 use knarr_core::engine::{Engine, Silent};
 use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::output::{remove_abandoned, temporary_name};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::checkpoint::open;
@@ -145,25 +147,15 @@ fn put(from: &Path, to: &Path, places: &Places<'_>) -> Result<()> {
 /// A directory beside the places of files, removed when dropped.
 struct Beside {
     directory: PathBuf,
-    /// Locked as long as somebody uses it.
-    _lock: Option<File>,
 }
-
-const BESIDE: &str = ".knarr-restart-";
 
 impl Beside {
     /// Makes it, and removes what killed restarts left.
     fn create(root: &Path) -> Result<Self> {
-        for entry in fs::read_dir(root).map_err(|error| Error::write(root, &error))?.flatten() {
-            let is_left = entry.file_name().as_encoded_bytes().starts_with(BESIDE.as_bytes());
-            if is_left && File::open(entry.path()).is_ok_and(|directory| directory.try_lock().is_ok()) {
-                let _ = fs::remove_dir_all(entry.path());
-            }
-        }
-        let directory = root.join(format!("{BESIDE}{}", std::process::id()));
+        remove_abandoned(root);
+        let directory = root.join(temporary_name(OsStr::new("restart")));
         fs::create_dir(&directory).map_err(|error| Error::write(&directory, &error))?;
-        let lock = File::open(&directory).ok().filter(|lock| lock.try_lock().is_ok());
-        Ok(Self { directory, _lock: lock })
+        Ok(Self { directory })
     }
 }
 

@@ -4,18 +4,25 @@
 //! A name tells who made it: the boot of the machine and the container, the process, and when that started, for numbers
 //! of processes are given again. Only what a process of this boot and container made is judged here, for nobody can tell
 //! from elsewhere whether a process lives.
+//!
+//! A file that exchanges names with the one it replaces gives that one its hidden name for a moment. Such a name says which
+//! file that was and how old: should somebody have written to it in that moment, it is the only copy, and stays.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, TryLockError};
+use std::fs::{File, Metadata, TryLockError};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
+/// What ends the name that people find of a file which lost its own, with the number of who renamed it.
+const KEPT: &str = ".kept-by-knarr-";
 /// Bytes of a file name that file systems take (`NAME_MAX`).
 const LONGEST_NAME: usize = 255;
 const KNARR: &[u8] = b".knarr-";
@@ -23,14 +30,33 @@ const KNARR: &[u8] = b".knarr-";
 /// A hidden name for what will be called `name`, or serves for it, until this process has finished it; another one at each
 /// call. What has such a name when its process is gone, [`remove_abandoned`] removes.
 pub fn temporary_name(name: &OsStr) -> OsString {
-    let process = rustix::process::getpid();
-    name_by(name, &Maker { home: home().unwrap_or(0), process, start: start_of(process).unwrap_or(0) })
+    name_by(name, &Maker::this(), None)
 }
 
-fn name_by(name: &OsStr, Maker { home, process, start }: &Maker) -> OsString {
+/// As [`temporary_name`], for what will exchange names with `replaced`.
+pub fn exchange_name(name: &OsStr, replaced: &Metadata) -> OsString {
+    name_by(name, &Maker::this(), Some(Replaced::of(replaced)))
+}
+
+/// True for the names that [`temporary_name`] and [`exchange_name`] give, in this process or another.
+pub fn is_temporary_name(name: &OsStr) -> bool {
+    parts(name).is_some()
+}
+
+/// The name by which people find a file that had `name`.
+pub fn kept_name(name: &OsStr) -> OsString {
+    let mut kept = name.to_owned();
+    kept.push(format!("{KEPT}{:x}", std::process::id()));
+    kept
+}
+
+fn name_by(name: &OsStr, Maker { home, process, start }: &Maker, replaced: Option<Replaced>) -> OsString {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let mark = format!(".knarr-{home:x}-{:x}-{start:x}-{number:x}", process.as_raw_nonzero());
+    let mut mark = format!(".knarr-{home:x}-{:x}-{start:x}-{number:x}", process.as_raw_nonzero());
+    if let Some(Replaced { inode, length, modified }) = replaced {
+        mark += &format!("-{inode:x}-{length:x}-{modified:x}");
+    }
     // Of a long name the beginning must do.
     let most = LONGEST_NAME - 1 - mark.len();
     let most = name.to_str().map_or(most, |name| name.floor_char_boundary(most));
@@ -42,20 +68,33 @@ fn name_by(name: &OsStr, Maker { home, process, start }: &Maker) -> OsString {
 /// Removes files and directories in `directory` with a name of [`temporary_name`] whose process is gone, unless somebody
 /// has them locked. What cannot be removed stays, and so does what another machine or container made: it may be working
 /// on it.
-pub fn remove_abandoned(directory: &Path) {
-    let Some(home) = home() else { return };
-    let Ok(entries) = std::fs::read_dir(directory) else { return };
+///
+/// Returns the names that people find now of files that were replaced and are newer than what replaced them.
+pub fn remove_abandoned(directory: &Path) -> Vec<PathBuf> {
+    let mut kept = Vec::new();
+    let Some(home) = home() else { return kept };
+    let Ok(entries) = std::fs::read_dir(directory) else { return kept };
     for entry in entries.flatten() {
-        let is_left = maker(&entry.file_name()).is_some_and(|maker| maker.home == home && maker.is_gone());
+        let name = entry.file_name();
+        let Some(parts) = parts(&name).filter(|parts| parts.maker.home == home && parts.maker.is_gone()) else {
+            continue;
+        };
         let Ok(kind) = entry.file_type() else { continue };
-        if !is_left || !(kind.is_dir() || kind.is_file()) {
+        if !(kind.is_dir() || kind.is_file()) {
             continue;
         }
         let path = entry.path();
-        let Some(_lock) = unlocked(&path) else { continue };
+        let Some(lock) = unlocked(&path) else { continue };
+        if parts.replaced.is_some_and(|replaced| lock.metadata().is_ok_and(|now| replaced.was_written(&now))) {
+            let place = path.with_file_name(kept_name(parts.name));
+            let moved = renameat_with(CWD, &path, CWD, &place, RenameFlags::NOREPLACE);
+            kept.push(if moved.is_ok() { place } else { path });
+            continue;
+        }
         // Nobody waits for the room.
         let _ = if kind.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
     }
+    kept
 }
 
 /// As [`remove_abandoned`], once for each directory: for who makes many files there.
@@ -83,14 +122,21 @@ fn home() -> Option<u64> {
 
 /// When a process started, in ticks since the machine did. `None` if it is gone or `/proc` is that of another container.
 fn start_of(process: Pid) -> Option<u64> {
+    state_of(process).map(|(_, start)| start)
+}
+
+/// The state of a process as a letter, and when it started.
+fn state_of(process: Pid) -> Option<(u8, u64)> {
     let own = std::fs::read_link("/proc/self").ok()?;
     if own.as_os_str().to_str()? != std::process::id().to_string() {
         return None;
     }
     let stat = std::fs::read(format!("/proc/{}/stat", process.as_raw_nonzero())).ok()?;
-    // The second field is the name of the program in parentheses, which may hold both; start is the 22nd (proc(5)).
+    // The second field is the name of the program in parentheses, which may hold both; the third is the state, and the
+    // 22nd the start (proc(5)).
     let behind = stat.iter().rposition(|&byte| byte == b')')?;
-    std::str::from_utf8(stat.get(behind + 1..)?).ok()?.split_ascii_whitespace().nth(19)?.parse().ok()
+    let mut fields = std::str::from_utf8(stat.get(behind + 1..)?).ok()?.split_ascii_whitespace();
+    Some((*fields.next()?.as_bytes().first()?, fields.nth(18)?.parse().ok()?))
 }
 
 /// Who made a temporary.
@@ -102,23 +148,64 @@ struct Maker {
 }
 
 impl Maker {
-    /// True if the process has ended: its number is nobody's, or that of one that started at another time. Another
-    /// user's process may be hidden in `/proc`, and counts as alive.
+    fn this() -> Self {
+        let process = rustix::process::getpid();
+        Self { home: home().unwrap_or(0), process, start: start_of(process).unwrap_or(0) }
+    }
+
+    /// True if the process has ended: its number is nobody's, or that of one that has ended and was not waited for, or of
+    /// one that started at another time. Another user's process may be hidden in `/proc`, and counts as alive.
     fn is_gone(&self) -> bool {
-        test_kill_process(self.process) == Err(Errno::SRCH)
-            || self.start > 0 && start_of(self.process).is_some_and(|start| start != self.start)
+        let ended = |(state, start)| matches!(state, b'Z' | b'X') || self.start > 0 && start != self.start;
+        test_kill_process(self.process) == Err(Errno::SRCH) || state_of(self.process).is_some_and(ended)
     }
 }
 
-/// Who made what has this name; `None` for names that are not of [`temporary_name`].
-fn maker(name: &OsStr) -> Option<Maker> {
+/// A file that another one exchanges names with, as it was before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Replaced {
+    inode: u64,
+    length: u64,
+    /// Nanoseconds since 1970, modulo 2^64: only whether they are the same counts.
+    modified: u64,
+}
+
+impl Replaced {
+    fn of(file: &Metadata) -> Self {
+        let modified = file.mtime().wrapping_mul(1_000_000_000).wrapping_add(file.mtime_nsec());
+        Self { inode: file.ino(), length: file.len(), modified: modified.cast_unsigned() }
+    }
+
+    /// True if `now` is that file, and somebody has written to it since.
+    fn was_written(&self, now: &Metadata) -> bool {
+        let now = Self::of(now);
+        now.inode == self.inode && now != *self
+    }
+}
+
+/// What a name of [`temporary_name`] or [`exchange_name`] says.
+struct Parts<'a> {
+    /// What it was made for.
+    name: &'a OsStr,
+    maker: Maker,
+    replaced: Option<Replaced>,
+}
+
+/// `None` for other names.
+fn parts(name: &OsStr) -> Option<Parts<'_>> {
     let name = name.as_bytes().strip_prefix(b".")?;
     let at = name.windows(KNARR.len()).rposition(|part| part == KNARR)?;
-    let mut numbers = std::str::from_utf8(name.get(at + KNARR.len()..)?).ok()?.split('-');
-    let mut number = || u64::from_str_radix(numbers.next()?, 16).ok();
-    let (home, process, start, _) = (number()?, number()?, number()?, number()?);
+    let numbers = std::str::from_utf8(name.get(at + KNARR.len()..)?).ok()?.split('-');
+    let numbers: Vec<u64> = numbers.map(|number| u64::from_str_radix(number, 16)).collect::<Result<_, _>>().ok()?;
+    let (home, process, start, replaced) = match *numbers {
+        [home, process, start, _] => (home, process, start, None),
+        [home, process, start, _, inode, length, modified] => {
+            (home, process, start, Some(Replaced { inode, length, modified }))
+        }
+        _ => return None,
+    };
     let process = i32::try_from(process).ok().filter(|&process| process > 0).and_then(Pid::from_raw)?;
-    numbers.next().is_none().then_some(Maker { home, process, start })
+    Some(Parts { name: OsStr::from_bytes(name.get(..at)?), maker: Maker { home, process, start }, replaced })
 }
 
 /// A file or directory that nobody has locked, locked where that can be; `None` for others, and for what this user may not
@@ -137,7 +224,7 @@ pub(crate) fn abandoned_name(name: &str) -> OsString {
     let mut child = std::process::Command::new("true").spawn().unwrap();
     child.wait().unwrap();
     let process = Pid::from_raw(child.id().cast_signed()).unwrap();
-    name_by(OsStr::new(name), &Maker { home: home().unwrap(), process, start: 5 })
+    name_by(OsStr::new(name), &Maker { home: home().unwrap(), process, start: 5 }, None)
 }
 
 #[cfg(test)]
@@ -154,7 +241,7 @@ mod tests {
     fn what_dead_processes_left_is_removed_and_nothing_else() {
         let directory = folder("dead");
         let (home, own) = (home().unwrap(), std::process::id());
-        let dead = maker(&abandoned_name("a")).unwrap().process.as_raw_nonzero();
+        let dead = parts(&abandoned_name("a")).unwrap().maker.process.as_raw_nonzero();
         let start = start_of(rustix::process::getpid()).unwrap();
         let gone = [
             format!(".a.nc.knarr-{home:x}-{dead:x}-5-0"),
@@ -195,6 +282,18 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_nobody_waited_for_is_gone() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let process = Pid::from_raw(child.id().cast_signed()).unwrap();
+        let begin = std::time::Instant::now();
+        let maker = Maker { process, start: start_of(process).unwrap(), ..Maker::this() };
+        while !maker.is_gone() {
+            assert!(begin.elapsed().as_secs() < 60);
+        }
+        child.wait().unwrap();
+    }
+
+    #[test]
     fn what_somebody_has_locked_stays() {
         let directory = folder("locked");
         let path = directory.join(abandoned_name("a"));
@@ -210,15 +309,48 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_was_replaced_stays_if_it_was_written_since() {
+        let directory = folder("replaced");
+        let dead = parts(&abandoned_name("a")).unwrap().maker;
+        // What a kill leaves before the exchange, after it, and after it with a writer in between.
+        let (packed, same, newer) = (directory.join("packed"), directory.join("same"), directory.join("newer.h5"));
+        let hidden = [&packed, &same, &newer].map(|path| {
+            std::fs::write(path, "original").unwrap();
+            let replaced = Replaced::of(&std::fs::metadata(path).unwrap());
+            let hidden = directory.join(name_by(path.file_name().unwrap(), &dead, Some(replaced)));
+            std::fs::write(&hidden, "packed").unwrap();
+            assert!(is_temporary_name(hidden.file_name().unwrap()));
+            hidden
+        });
+        for (hidden, path) in hidden.iter().zip([&packed, &same, &newer]).skip(1) {
+            renameat_with(CWD, hidden, CWD, path, RenameFlags::EXCHANGE).unwrap();
+        }
+        std::fs::write(&hidden[2], "written since").unwrap();
+        let kept = remove_abandoned(&directory);
+        assert!(hidden.iter().all(|path| !path.exists()));
+        let [kept] = kept.as_slice() else { panic!("{kept:?}") };
+        assert_eq!(std::fs::read_to_string(kept).unwrap(), "written since");
+        assert!(kept.to_str().unwrap().contains("/newer.h5.kept-by-knarr-"));
+        assert_eq!(std::fs::read_to_string(packed).unwrap(), "original");
+        assert_eq!(std::fs::read_to_string(same).unwrap(), "packed");
+        assert!(remove_abandoned(&directory).is_empty() && kept.exists());
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
     fn names_fit_and_are_those_of_this_process() {
         let long = "ä".repeat(127);
         for name in ["a", &long] {
             let hidden = temporary_name(OsStr::new(name));
             assert!(hidden.len() <= LONGEST_NAME && hidden.to_str().is_some());
-            let found = maker(&hidden).unwrap();
+            let found = parts(&hidden).unwrap().maker;
             assert!(found.home == home().unwrap() && found.start > 0 && !found.is_gone());
             assert_eq!(found.process, rustix::process::getpid());
             assert_ne!(hidden, temporary_name(OsStr::new(name)));
+            let replaced = std::fs::metadata("/").unwrap();
+            let hidden = exchange_name(OsStr::new(name), &replaced);
+            assert!(hidden.len() <= LONGEST_NAME);
+            assert_eq!(parts(&hidden).unwrap().replaced, Some(Replaced::of(&replaced)));
         }
     }
 }

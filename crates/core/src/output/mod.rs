@@ -11,7 +11,7 @@ mod write_behind;
 
 #[cfg(test)]
 pub(crate) use abandoned::abandoned_name;
-pub use abandoned::{remove_abandoned, temporary_name};
+pub use abandoned::{exchange_name, is_temporary_name, kept_name, remove_abandoned, temporary_name};
 pub use access::take_access;
 pub use staging::{Kind, Staging};
 pub use temporary::Temporary;
