@@ -52,8 +52,12 @@ def commands(source: Path, folder: Path) -> dict[str, list[str]]:
     }
 
 
+def peer(source: Path, folder: Path) -> list[str]:
+    return ["h5repack", "-f", "SHUF", "-f", "GZIP=5", str(source), str(folder / "peer.h5")]
+
+
 def measure_many(repeats: int, datasets: int) -> list[Row]:
-    """Each command on a tenth of the datasets and on all: what grows faster than the file shows."""
+    """Each command, and h5repack, on a tenth of the datasets and on all: what grows faster than the file shows."""
     rows = []
     with tempfile.TemporaryDirectory() as place:
         for count in (datasets // 10, datasets):
@@ -61,9 +65,13 @@ def measure_many(repeats: int, datasets: int) -> list[Row]:
             folder.mkdir()
             source = folder / "in.h5"
             write_input(source, count)
-            for name, arguments in commands(source, folder).items():
-                runs = [run_measured([str(KNARR), *arguments]) for _ in range(repeats)]
-                rows.append(Row(name, count, runs))
+            programs = {name: [str(KNARR), *rest] for name, rest in commands(source, folder).items()}
+            programs["h5repack"] = peer(source, folder)
+            runs = {name: [] for name in programs}
+            for _ in range(repeats):
+                for name, command in programs.items():
+                    runs[name].append(run_measured(command))
+            rows += [Row(name, count, measured) for name, measured in runs.items()]
             shutil.rmtree(folder)
     return rows
 

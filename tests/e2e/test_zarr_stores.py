@@ -52,8 +52,10 @@ def test_an_axis_that_loses_its_name_is_told(knarr, tmp_path, out):
         group.create_array(name, data=data, dimension_names=["x", "y"])
     for suffix in ("nc", "h5"):
         target = out / f"a.{suffix}"
-        told = knarr("repack", path, "-o", target).stderr
-        assert told.count("\n") == 1 and all(word in told for word in ("in.zarr", "'q'", "'x'", "700", "is lost"))
+        # So small a store becomes larger, which is told, too.
+        said = knarr("repack", path, "-o", target).stderr.splitlines()
+        [told] = [line for line in said if "larger than the input" not in line]
+        assert all(word in told for word in ("in.zarr", "'q'", "'x'", "700", "is lost"))
         found = knarr("verify", path, target, ok=False)
         assert found.returncode == 1 and "/q: dimensions (x, y) became" in found.stdout and "/p" not in found.stdout
         assert knarr("verify", path, target, "--values-only").returncode == 0

@@ -336,7 +336,7 @@ def test_options_that_nothing_can_be_packed_with_are_refused_at_once(tmp_path: P
 @pytest.mark.parametrize(
     "hand_over",
     [
-        lambda checkpoint: checkpoint.put("flags", np.array([True, False])),
+        lambda checkpoint: checkpoint.put("names", np.array([object()])),
         lambda checkpoint: checkpoint.put("T", np.zeros(3), start=(1,)),
         lambda checkpoint: checkpoint.put("T", np.zeros(3), shape=(9,), start=(-1,)),
         lambda checkpoint: checkpoint.put("T", np.zeros(3), shape=(9.7,)),
