@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import h5py
@@ -15,21 +16,21 @@ from hdf5_compare import require_same
 from values import smooth_field
 
 
-def climate(path: Path, steps: int = 400) -> Path:
+def climate(path: Path, steps: int = 400, shape: tuple[int, int] = (90, 144)) -> Path:
     """As a CMIP file: an unlimited time with bounds, one field, many attributes."""
     with netCDF4.Dataset(path, "w") as file:
         file.setncatts({f"attribute_{number}": "a" * 60 for number in range(40)} | {"variable_id": "tas"})
         file.createDimension("time", None)
-        for name, length in (("lat", 90), ("lon", 144), ("bnds", 2)):
+        for name, length in (("lat", shape[0]), ("lon", shape[1]), ("bnds", 2)):
             file.createDimension(name, length)
         time = file.createVariable("time", "f8", ("time",), chunksizes=(512,))
         time.setncatts({"units": "days since 1850-01-01", "bounds": "time_bnds", "axis": "T"})
         bounds = file.createVariable("time_bnds", "f8", ("time", "bnds"), chunksizes=(512, 2))
-        tas = file.createVariable("tas", "f4", ("time", "lat", "lon"), zlib=True, chunksizes=(4, 90, 144))
+        tas = file.createVariable("tas", "f4", ("time", "lat", "lon"), zlib=True, chunksizes=(min(steps, 4), *shape))
         tas.setncatts({f"note_{number}": "b" * 30 for number in range(12)})
         time[:] = np.arange(steps, dtype="f8")
         bounds[:] = np.stack([np.arange(steps), np.arange(steps) + 1.0], axis=1)
-        tas[:] = smooth_field((steps, 90, 144))
+        tas[:] = smooth_field((steps, *shape))
     return path
 
 
@@ -45,6 +46,18 @@ def test_a_reader_in_pure_python_opens_outputs(knarr, tmp_path, out):
         expected = {name: file[name][...].filled() for name in ("time", "time_bnds", "tas")}
     for name, values in read_by_pyfive(out / "a.nc").items():
         np.testing.assert_array_equal(values, expected[name])
+
+
+@pytest.mark.parametrize(("steps", "shape"), [(3, (90, 144)), (2000, (90, 144)), (700, (20, 40)), (5, (1100, 1200))])
+def test_outputs_are_packed_as_cmip7_asks(knarr, tmp_path, out, steps, shape):
+    source = climate(tmp_path / "in.nc", steps, shape)
+    check = [sys.executable, Path(sys.executable).with_name("check_cmip7_packing")]
+    if steps > 512:
+        assert "FAIL" in subprocess.run([*check, source], capture_output=True, text=True, check=False).stdout
+    knarr("repack", source, "-o", out / "a.nc", "--chunks", "auto")
+    done = subprocess.run([*check, out / "a.nc"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "PASS" in done.stdout, done.stdout + done.stderr
+    require_same(source, out / "a.nc")
 
 
 @pytest.mark.parametrize("steps", [3, 400, 3000])

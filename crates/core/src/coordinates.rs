@@ -1,6 +1,6 @@
 //! Which variables locate or measure others.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::model::{AttributeValue, Model, Variable};
 
@@ -41,7 +41,14 @@ const UNITS_OF_PLACES: [&str; 12] = [
 pub struct Coordinates {
     /// Names, without their groups, that attributes say.
     named: HashSet<String>,
+    /// What CMIP's archives ask of the chunks of variables, by path.
+    archived: HashMap<String, u64>,
 }
+
+/// Bytes that a chunk of the data of a CMIP file takes at least (`check_cmip7_packing` of cmip7-repack).
+const CMIP_CHUNK: u64 = 4 << 20;
+/// Those of its times: all of them, below the limit of HDF5.
+const ONE_CHUNK: u64 = 1 << 30;
 
 impl Coordinates {
     /// Those of `model`.
@@ -58,7 +65,12 @@ impl Coordinates {
                 named.extend(words);
             }
         }
-        Self { named }
+        Self { named, archived: archived(model) }
+    }
+
+    /// Bytes that a chunk of `variable` takes at least, or all of it, where its file follows a convention that asks this.
+    pub fn least_chunk(&self, variable: &Variable) -> Option<u64> {
+        self.archived.get(&variable.path).copied()
     }
 
     /// True if `variable` is called like its dimension, is on an `axis` or in units of places or times, or is named by
@@ -72,6 +84,19 @@ impl Coordinates {
             || axis.is_some_and(|axis| ["X", "Y", "Z", "T"].contains(&axis.trim().to_uppercase().as_str()))
             || has_units_of_coordinates(variable)
     }
+}
+
+/// In a file of CMIP, whose attribute `variable_id` names its data: that variable is to have chunks of at least 4 MiB,
+/// and times and their bounds a single one, or who reads a part of them fetches hundreds.
+fn archived(model: &Model) -> HashMap<String, u64> {
+    let root = model.groups.iter().find(|group| group.path == "/");
+    let id = root.and_then(|root| root.attributes.iter().find(|attribute| attribute.name == "variable_id"));
+    let at = |name: &str| model.variables.iter().find(|variable| variable.path.trim_start_matches('/') == name);
+    let Some(data) = id.and_then(|id| id.value.text()).and_then(at) else { return HashMap::new() };
+    let time = at("time");
+    let bounds = time.and_then(|time| time.attribute("bounds")).and_then(AttributeValue::text).and_then(at);
+    let whole = [time, bounds].into_iter().flatten().map(|variable| (variable.path.clone(), ONE_CHUNK));
+    whole.chain([(data.path.clone(), CMIP_CHUNK)]).collect()
 }
 
 /// A name without its groups.

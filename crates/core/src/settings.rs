@@ -7,27 +7,15 @@ use crate::chain::ChainSpec;
 use crate::codec::{FilterSet, Reader};
 use crate::conventions;
 use crate::coordinates::Coordinates;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::goal::Goal;
 use crate::libver::LibverBounds;
 use crate::model::{Link, LinkTarget, Model, Variable};
 use crate::quality::Quality;
 
-/// Shape of the chunks of the output.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum ChunkRule {
-    /// Chunks of the input where their size is sensible (16 KiB to 16 MiB) or one of them holds the whole variable, whole
-    /// steps of about 1 MiB elsewhere: what is small becomes one chunk.
-    #[default]
-    Auto,
-    /// Chunks of the input whatever their size; contiguous variables as for `Auto`.
-    Keep,
-    /// This shape, clipped to the variable.
-    Shape(Vec<u64>),
-    /// So many elements along these dimensions, of several of one name the last, and along the others as many as come to
-    /// about 1 MiB. Variables without them, and small ones, are as for `Auto`.
-    Along(Vec<(String, u64)>),
-}
+mod chunks;
+
+pub use chunks::{ChunkRule, chunk_shape, within_limits};
 
 /// What holds for the variables a pattern matches. What is `None` is left as it was.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -134,7 +122,10 @@ impl Settings {
             quality,
             kept_lossless,
             chain: last.or_else(|| self.chain.clone()),
-            chunks: self.chunks_of(variable),
+            chunks: match (self.chunks_of(variable), coordinates.least_chunk(variable)) {
+                (ChunkRule::Auto, Some(least)) => ChunkRule::AtLeast(least),
+                (asked, _) => asked,
+            },
         })
     }
 
@@ -164,11 +155,13 @@ impl Settings {
         matching.partition(|rule| is_pattern(&rule.pattern))
     }
 
-    /// True if nothing is said of chains, of shapes of chunks and of bounds: whatever holds the values will do.
+    /// True if nothing is said of chains, of shapes of chunks, of bounds and of releases of HDF5: whatever holds the values
+    /// will do.
     pub fn leave_all_open(&self) -> bool {
         let is_open = |chunks: &ChunkRule| matches!(chunks, ChunkRule::Auto | ChunkRule::Keep);
         self.chain.is_none()
             && self.quality.is_lossless()
+            && self.libver == LibverBounds::default()
             && is_open(&self.chunks)
             && self.rules.iter().all(|rule| {
                 rule.chain.is_none()
@@ -180,7 +173,7 @@ impl Settings {
     /// Names that something is said of chunks about, to no effect: all variables that are meant are copied as they are, or
     /// small and in one chunk.
     pub fn chunks_unheard(&self, model: &Model, is_copied: impl Fn(&Variable) -> bool) -> Vec<&str> {
-        let is_small = |variable: &Variable| variable.raw_bytes() <= SMALLEST;
+        let is_small = |variable: &Variable| variable.raw_bytes() <= chunks::SMALLEST;
         let has = |variable: &Variable, name: &str| variable.dimensions.iter().flatten().any(|known| known == name);
         let mut unheard = Vec::new();
         for rule in self.rules.iter().filter(|rule| !is_pattern(&rule.pattern)) {
@@ -361,145 +354,6 @@ fn distance(a: &str, b: &str) -> usize {
     row.last().copied().unwrap_or(0)
 }
 
-impl std::str::FromStr for ChunkRule {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "keep" => Ok(Self::Keep),
-            _ if text.contains('/') => lengths(text).map(Self::Along).ok_or_else(|| {
-                Error::usage(format!("chunks '{text}' do not say how many elements along which dimension"))
-                    .mend("write time/12, or time/12,lat/45; lat/ is all of a dimension")
-            }),
-            _ => text
-                .split(['x', ','])
-                .map(|extent| extent.trim().parse::<u64>().ok().filter(|&extent| extent > 0))
-                .collect::<Option<Vec<u64>>>()
-                .map(Self::Shape)
-                .ok_or_else(|| {
-                    Error::usage(format!("chunks '{text}' is not a shape"))
-                        .mend("write auto, keep, extents like 1x180x360, or lengths along dimensions like time/12")
-                }),
-        }
-    }
-}
-
-/// `time/12,lat/`: names and lengths, none of which is all of a dimension.
-fn lengths(text: &str) -> Option<Vec<(String, u64)>> {
-    let length = |part: &str| {
-        let (name, length) = part.rsplit_once('/')?;
-        let length = if length.trim().is_empty() { u64::MAX } else { length.trim().parse().ok()? };
-        (!name.trim().is_empty() && length > 0).then(|| (name.trim().to_owned(), length))
-    };
-    text.split(',').map(length).collect()
-}
-
-/// Shape of the output's chunks for a variable.
-///
-/// # Errors
-/// `Usage` if the rank does not fit or a chunk would exceed 4 GiB, the limit of HDF5.
-pub fn chunk_shape(rule: &ChunkRule, variable: &Variable) -> Result<Vec<u64>> {
-    let element = variable.dtype.size() as u64;
-    let bytes = |shape: &[u64]| shape.iter().product::<u64>().saturating_mul(element);
-    let stored = match &variable.layout {
-        crate::model::Layout::Chunked(chunk) => Some(chunk),
-        _ => None,
-    };
-    let shape = match (rule, stored) {
-        (ChunkRule::Keep, Some(chunk)) => chunk.clone(),
-        (ChunkRule::Auto | ChunkRule::Along(_), Some(chunk)) if is_sensible(rule, chunk, variable) => chunk.clone(),
-        (ChunkRule::Shape(shape), _) => {
-            if shape.len() != variable.shape.len() {
-                return Err(Error::usage(format!(
-                    "chunks {} have {} dimensions, the variable has {}",
-                    join(shape),
-                    shape.len(),
-                    variable.shape.len()
-                ))
-                .mend(format!("its shape is {}", join(&variable.shape)))
-                .at_variable(variable.name()));
-            }
-            shape.iter().zip(&variable.shape).zip(&variable.max_shape).map(clip).collect()
-        }
-        _ => whole_steps(&variable.shape, &lengths_along(rule, variable), element),
-    };
-    if bytes(&shape) >= u64::from(u32::MAX) {
-        return Err(Error::new(ErrorKind::Usage, format!("a chunk of {} is over 4 GiB", join(&shape)))
-            .mend("choose smaller chunks with --chunks")
-            .at_variable(variable.name()));
-    }
-    Ok(shape)
-}
-
-/// True for chunks that are kept without being asked to: not too small, not too large, or all of the variable.
-fn is_sensible(rule: &ChunkRule, chunk: &[u64], variable: &Variable) -> bool {
-    let bytes = chunk.iter().product::<u64>().saturating_mul(variable.dtype.size() as u64);
-    let is_whole = chunk.iter().zip(&variable.shape).all(|(chunk, extent)| chunk >= extent);
-    let is_free = lengths_along(rule, variable).iter().all(Option::is_none);
-    // Of a small variable one chunk would be no better off than a few.
-    let least = if variable.raw_bytes() <= SMALLEST { FEW } else { SMALLEST };
-    is_free && bytes <= LARGEST && (bytes >= least || is_whole)
-}
-
-/// The length of chunks along each axis, where one was asked for. A small variable is one chunk whatever others are.
-fn lengths_along(rule: &ChunkRule, variable: &Variable) -> Vec<Option<u64>> {
-    let along = match rule {
-        ChunkRule::Along(along) if variable.raw_bytes() > SMALLEST => along.as_slice(),
-        _ => &[],
-    };
-    let length = |(dimension, &extent): (&Option<String>, &u64)| {
-        let asked = along.iter().rev().find(|(name, _)| dimension.as_deref() == Some(name))?.1;
-        Some(asked.min(extent.max(1)))
-    };
-    variable.dimensions.iter().zip(&variable.shape).map(length).collect()
-}
-
-/// `chunk` as HDF5 takes it: no longer than a dimension can become. Chunks of Zarr may be.
-pub fn within_limits(mut chunk: Vec<u64>, variable: &Variable) -> Vec<u64> {
-    for (extent, limit) in chunk.iter_mut().zip(&variable.max_shape) {
-        *extent = limit.map_or(*extent, |limit| limit.max(1).min(*extent));
-    }
-    chunk
-}
-
-/// Chunk sizes in bytes that are kept without being asked to.
-const SMALLEST: u64 = 16 << 10;
-/// Those of variables that are no larger than that: at most four of them.
-const FEW: u64 = 4 << 10;
-const LARGEST: u64 = 16 << 20;
-/// Size in bytes that new chunks come close to: the default chunk cache of HDF5.
-const WANTED: u64 = 1 << 20;
-
-fn clip(((&chunk, &extent), limit): ((&u64, &u64), &Option<u64>)) -> u64 {
-    match limit {
-        Some(_) => chunk.min(extent.max(1)),
-        None => chunk,
-    }
-}
-
-/// Whole trailing dimensions, as many steps of the slowest as come to about 1 MiB. Axes of a given length have that.
-fn whole_steps(shape: &[u64], given: &[Option<u64>], element: u64) -> Vec<u64> {
-    let given = |axis: usize| given.get(axis).copied().flatten();
-    let mut chunk: Vec<u64> = shape.iter().enumerate().map(|(axis, &n)| given(axis).unwrap_or(n.max(1))).collect();
-    for axis in (0..chunk.len()).filter(|&axis| given(axis).is_none()) {
-        let bytes = chunk.iter().product::<u64>().saturating_mul(element);
-        if bytes <= WANTED + WANTED / 4 {
-            break;
-        }
-        let rest = (bytes / chunk[axis]).max(1);
-        let most = (WANTED / rest).clamp(1, chunk[axis]);
-        // Equal pieces leave no thin chunk at the edge.
-        let pieces = chunk[axis].div_ceil(most);
-        chunk[axis] = chunk[axis].div_ceil(pieces);
-    }
-    chunk
-}
-
-fn join(shape: &[u64]) -> String {
-    shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -611,21 +465,6 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_whole_steps_of_about_a_mebibyte() {
-        let of =
-            |shape: &[u64], layout| chunk_shape(&ChunkRule::Auto, &variable("/v", DType::F32, shape, layout)).unwrap();
-        assert_eq!(of(&[1000, 180, 360], Layout::Contiguous), [4, 180, 360]);
-        assert_eq!(of(&[10, 20], Layout::Contiguous), [10, 20]);
-        assert_eq!(of(&[3, 5000, 5000], Layout::Contiguous), [1, 52, 5000]);
-        assert_eq!(of(&[100, 100, 100], Layout::Chunked(vec![10, 100, 100])), [10, 100, 100]);
-        assert_eq!(of(&[100, 100, 100], Layout::Chunked(vec![1, 1, 100])), [25, 100, 100]);
-        assert_eq!(of(&[0, 7], Layout::Contiguous), [1, 7]);
-        assert_eq!(of(&[1980], Layout::Chunked(vec![1])), [1980], "one chunk of what is small");
-        assert_eq!(of(&[100, 2], Layout::Chunked(vec![1, 2])), [100, 2]);
-        assert_eq!(of(&[12], Layout::Chunked(vec![512])), [512], "that may grow");
-    }
-
-    #[test]
     fn chunks_are_said_of_dimensions() {
         let named = |path: &str, dimensions: &[&str], shape: &[u64]| Variable {
             dimensions: dimensions.iter().map(|name| Some((*name).to_owned())).collect(),
@@ -672,16 +511,5 @@ mod tests {
         for text in ["time/0", "/12", "time/12,", "time/x"] {
             assert!(text.parse::<ChunkRule>().is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn chunk_rules_parse_and_clip() {
-        assert_eq!("10x20".parse::<ChunkRule>().unwrap(), ChunkRule::Shape(vec![10, 20]));
-        for text in ["", "10x", "0x4", "big", "-1"] {
-            assert!(text.parse::<ChunkRule>().is_err(), "{text}");
-        }
-        let small = variable("/v", DType::F32, &[4, 5], Layout::Contiguous);
-        assert_eq!(chunk_shape(&ChunkRule::Shape(vec![10, 2]), &small).unwrap(), [4, 2]);
-        assert!(chunk_shape(&ChunkRule::Shape(vec![10]), &small).is_err());
     }
 }

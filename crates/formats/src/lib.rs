@@ -1,5 +1,6 @@
 //! Sources and sinks: HDF5/netCDF-4, classic netCDF, Zarr, CSV, raw.
 
+mod as_it_is;
 pub mod classic;
 pub mod csv;
 mod fills;

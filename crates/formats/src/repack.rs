@@ -13,7 +13,7 @@ use knarr_core::energy::{Counter, Energy, Moved, Phases};
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::generate::Generated;
-use knarr_core::model::{Layout, Link, Variable};
+use knarr_core::model::{Link, Variable};
 use knarr_core::output::Temporary;
 use knarr_core::pipeline::{Execution, advise, execute, most_demanding, plan, prove_copies, storages};
 use knarr_core::plan::{Action, Plan};
@@ -24,6 +24,7 @@ use knarr_core::settings::{Rule, Settings};
 use knarr_core::store::{Encoding, Sink, Source, Storage};
 use serde::{Deserialize, Serialize};
 
+use crate::as_it_is;
 use crate::hdf5::{self, Hdf5Sink, Hdf5Source, SinkOptions};
 use crate::labelled::Labelled;
 use crate::late_sink::LateSink;
@@ -459,7 +460,8 @@ impl Job<'_> {
         let other_files = other_files(source, format).map_err(blame)?;
         // The output may take the place of the input.
         let (input_bytes, read) = (input_bytes(source), read_bytes(source));
-        if let Some(bytes) = sink.close()?.filter(|bytes| *bytes > input_bytes && self.may_copy(source, &other_files)) {
+        let may_copy = !self.in_place && as_it_is::may_copy(source, settings, target, &other_files);
+        if let Some(bytes) = sink.close()?.filter(|bytes| *bytes > input_bytes && may_copy) {
             drop((sink, saved.take()));
             let why = format!(
                 "copied byte for byte: written anew the file would grow to {}",
@@ -493,21 +495,6 @@ impl Job<'_> {
             choosing_seconds,
             copied: None,
         })
-    }
-
-    /// True if the bytes of the input would serve as the output: they are of the same format, nothing was asked that they
-    /// lack, and who may read the output can read them.
-    fn may_copy(&self, source: &dyn Source, other_files: &BTreeSet<String>) -> bool {
-        let Target::Hdf5(allowed) = self.target else { return false };
-        let variables = &source.model().variables;
-        let filters = variables.iter().flat_map(|variable| &variable.filters);
-        // What lies in other files is not among the bytes of this one.
-        let is_all_here = other_files.is_empty() && !variables.iter().any(|v| matches!(v.layout, Layout::Elsewhere));
-        !self.in_place
-            && source.as_any().is::<Hdf5Source>()
-            && is_all_here
-            && self.settings.leave_all_open()
-            && Reader::of_filters(filters.map(|filter| filter.id)) <= allowed
     }
 
     /// The input under the name of the output, and a plan that says so. Where both are one file it stays as it is.
