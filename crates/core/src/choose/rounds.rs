@@ -36,6 +36,9 @@ const WORTH_REPEATING: usize = 2;
 /// what repeats weighs most in parts of one.
 const SHRINKS: f64 = 8.0;
 const COMES_AGAIN: f64 = 0.1;
+/// Profiles are of data that hardly shrink. What shrinks more than `SHRINKS` is encoded faster in proportion, at most so
+/// many times.
+const FASTER: f64 = 8.0;
 /// Bytes of that sample, at most.
 const WHOLE: usize = 1 << 20;
 /// Factors on the doubts of such data, which training knows little of: where time counts, and where it does not, so that
@@ -129,8 +132,13 @@ impl Trials<'_> {
         beliefs: &mut Beliefs,
         samples: &[(ArraySpec, Vec<u8>)],
     ) -> (Vec<Candidate>, u64) {
-        let whole = cut_samples(samples, WHOLE, WHOLE);
         let mut candidates = ranked;
+        let usable = candidates.iter().filter(|candidate| candidate.is_usable());
+        let shrinks = usable.map(|candidate| candidate.merits.ratio).fold(0.0, f64::max);
+        let count = if shrinks >= FASTER * SHRINKS { samples.len() } else { 1 };
+        #[expect(clippy::cast_precision_loss, reason = "a few samples")]
+        let faster = (shrinks / SHRINKS).clamp(1.0, FASTER) * count as f64;
+        let whole = cut_samples(samples, count * WHOLE, WHOLE);
         for candidate in &mut candidates {
             if length(&whole) > quick_bytes {
                 (candidate.tried_ratio, candidate.dropped, candidate.observed) = (None, None, None);
@@ -140,8 +148,8 @@ impl Trials<'_> {
         }
         let run = |chain: &ChainSpec| trial(self.codecs, chain, &whole, self.bound);
         #[expect(clippy::cast_precision_loss, reason = "sizes of samples are far below 2^52")]
-        let (megabytes, share) = (length(&whole) as f64 / 1e6, self.most / candidates.len().max(1) as f64);
-        let mut left = self.most;
+        let (megabytes, share) = (length(&whole) as f64 / 1e6, self.most * faster / candidates.len().max(1) as f64);
+        let mut left = self.most * faster;
         // All that take no more than their share of the time, and then those that promise most.
         for candidate in candidates.iter_mut().filter(|candidate| candidate.tried_ratio.is_none()) {
             let seconds = megabytes / candidate.merits.encode;

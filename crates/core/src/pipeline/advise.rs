@@ -33,7 +33,7 @@ const MOST_TRIALS: f64 = 0.03;
 /// Full chunks looked at per variable, at most.
 const SAMPLES: usize = 3;
 /// Variables from this size on have as many samples as that.
-const SEVERAL: u64 = 4 << 20;
+const SEVERAL: u64 = 2 << 20;
 /// Bytes of the samples that features are computed from.
 const FEATURES: usize = 768 << 10;
 /// Fewer do where nothing is tried: they only tell what a given chain will meet.
