@@ -1,4 +1,5 @@
 //! Equal bytes in a row, found 64 places at a time.
+#![expect(clippy::cast_possible_truncation, reason = "halves of words, and a bit for each of 16 bytes")]
 
 /// Places that are looked at together.
 const WIDE: usize = 64;
@@ -61,18 +62,41 @@ fn below(count: usize) -> u64 {
 #[inline]
 fn same_as_before(before: &[u8], bytes: &[u8]) -> u64 {
     let mut same = 0;
-    let (words, rest) = bytes.as_chunks::<8>();
-    let (words_before, rest_before) = before.as_chunks::<8>();
+    let (words, rest) = bytes.as_chunks::<16>();
+    let (words_before, rest_before) = before.as_chunks::<16>();
     for (place, (word, before)) in words.iter().zip(words_before).enumerate() {
-        same |= zero_bytes(u64::from_le_bytes(*word) ^ u64::from_le_bytes(*before)) << (8 * place);
+        same |= u64::from(equal_bytes(*word, *before)) << (16 * place);
     }
     for (place, (byte, before)) in rest.iter().zip(rest_before).enumerate() {
-        same |= u64::from(byte == before) << (8 * words.len() + place);
+        same |= u64::from(byte == before) << (16 * words.len() + place);
     }
     same
 }
 
+/// A bit for each byte that is the same in both: two instructions where SSE2 is part of the architecture.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn equal_bytes(a: [u8; 16], b: [u8; 16]) -> u16 {
+    use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set_epi64x};
+    let halves = |bytes| (u128::from_le_bytes(bytes) as i64, (u128::from_le_bytes(bytes) >> 64) as i64);
+    let ((a_low, a_high), (b_low, b_high)) = (halves(a), halves(b));
+    // SAFETY: every x86-64 processor has SSE2.
+    unsafe {
+        let equal = _mm_cmpeq_epi8(_mm_set_epi64x(a_high, a_low), _mm_set_epi64x(b_high, b_low));
+        _mm_movemask_epi8(equal) as u16
+    }
+}
+
+/// A bit for each byte that is the same in both.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+fn equal_bytes(a: [u8; 16], b: [u8; 16]) -> u16 {
+    let different = u128::from_le_bytes(a) ^ u128::from_le_bytes(b);
+    (zero_bytes(different as u64) | zero_bytes((different >> 64) as u64) << 8) as u16
+}
+
 /// The lowest eight bits say which bytes are zero.
+#[cfg(not(target_arch = "x86_64"))]
 #[inline]
 fn zero_bytes(word: u64) -> u64 {
     const LOW: u64 = 0x7F7F_7F7F_7F7F_7F7F;

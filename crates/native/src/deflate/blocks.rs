@@ -9,8 +9,6 @@ use super::huffman;
 use super::stretch::{Counts, END, SYMBOLS, Stretch, length_symbol, pieces};
 use crate::runs::Run;
 
-/// Bytes after which a block may end.
-pub(super) const GRANULE: usize = 8 << 10;
 /// Four codes of this length and what a writer holds back fit one word.
 const LONGEST_CODE: usize = 14;
 /// RFC 1951, 3.2.4.

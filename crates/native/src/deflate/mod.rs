@@ -2,6 +2,7 @@
 
 mod bits;
 mod blocks;
+mod effort;
 mod huffman;
 mod search;
 mod splice;
@@ -15,20 +16,13 @@ use libdeflater::{CompressionLvl, Compressor, DecompressionError, Decompressor};
 use serde_json::json;
 
 use crate::support::{Pool, bytes_to_bytes, cd_level, filter, level, level_option, resize};
+use effort::Effort;
 
 const FILTER: FilterId = 1;
 const OPTIONS: &[OptionDoc] =
     &[level_option(1, 12, 5, "1 is fastest, 12 is smallest; 10 to 12 search for the best parse and are slow")];
 /// Files state a level only for information; 10 to 12 exist in libdeflate alone.
 const LARGEST_ZLIB_LEVEL: i64 = 9;
-/// The part by which a search for matches must shrink bytes to be worth its time.
-fn least_gain(level: i32) -> f32 {
-    match level {
-        ..=2 => 0.04,
-        3..=5 => 0.02,
-        _ => 0.005,
-    }
-}
 
 /// `deflate`: zlib streams, the HDF5 filter 1.
 pub(crate) const ZLIB: Deflate = Deflate { framing: Framing::Zlib };
@@ -85,7 +79,7 @@ impl Codec for Deflate {
         Ok(Box::new(Prepared {
             framing: self.framing,
             planes: if input.is_array { 1 } else { input.spec.dtype.size() },
-            least_gain: least_gain(level),
+            effort: Effort::of(level),
             level: CompressionLvl::new(level)
                 .map_err(|_| Error::internal("libdeflate refuses a level from 1 to 12"))?,
             encoders: Pool::new(),
@@ -132,7 +126,7 @@ struct Prepared {
     framing: Framing,
     /// Parts of the input that differ in kind: the bytes of each significance after a shuffle.
     planes: usize,
-    least_gain: f32,
+    effort: Effort,
     level: CompressionLvl,
     encoders: Pool<Compressor>,
     decoders: Pool<Decompressor>,
@@ -154,7 +148,7 @@ impl Step for Prepared {
         let begun = std::mem::take(out);
         *out = self.encoders.with(
             || Ok(Compressor::new(self.level)),
-            |encoder| stream::encode(input, self.planes, self.least_gain, encoder, begun),
+            |encoder| stream::encode(input, self.planes, self.effort, encoder, begun),
         )??;
         match self.framing {
             Framing::Zlib => out.extend_from_slice(&libdeflater::adler32(input).to_be_bytes()),

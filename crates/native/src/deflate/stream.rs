@@ -7,7 +7,8 @@
 use libdeflater::Compressor;
 
 use super::bits::BitWriter;
-use super::blocks::{GRANULE, LARGEST_STORED, Open};
+use super::blocks::{LARGEST_STORED, Open};
+use super::effort::Effort;
 use super::search::{self, Way};
 use super::splice;
 use super::stretch::Stretch;
@@ -17,26 +18,32 @@ use knarr_core::{Error, Result};
 const REGION: usize = 256 << 10;
 
 /// Appends `input` as one DEFLATE stream. `planes` is the number of equal parts of `input` that differ in kind, 1 if
-/// nothing is known; `least_gain` the part by which a search must shrink bytes to be worth its time.
+/// nothing is known.
 ///
 /// # Errors
 /// `Internal` if libdeflate fails.
 pub(super) fn encode(
     input: &[u8],
     planes: usize,
-    least_gain: f32,
+    effort: Effort,
     compressor: &mut Compressor,
     out: Vec<u8>,
 ) -> Result<Vec<u8>> {
-    let mut writer = Writer { input, compressor, out: BitWriter::new(out), part: Part::Blocks(Box::new(Open::new(0))) };
-    let plane = (input.len() / planes.max(1)).max(GRANULE);
+    let mut writer = Writer {
+        input,
+        granule: effort.granule,
+        compressor,
+        out: BitWriter::new(out),
+        part: Part::Blocks(Box::new(Open::new(0))),
+    };
+    let plane = (input.len() / planes.max(1)).max(effort.granule);
     for plane_begin in (0..input.len()).step_by(plane) {
         let plane_end = (plane_begin + plane).min(input.len());
         let length = plane_end - plane_begin;
         let region = length.div_ceil(length.div_ceil(REGION));
         for begin in (plane_begin..plane_end).step_by(region) {
             let end = (begin + region).min(plane_end);
-            match search::way(&input[begin..end], least_gain) {
+            match search::way(&input[begin..end], &effort) {
                 Way::Stored => writer.store(begin, end)?,
                 Way::Runs => writer.runs(begin, end)?,
                 Way::Search => writer.search(begin)?,
@@ -56,6 +63,7 @@ enum Part {
 
 struct Writer<'a> {
     input: &'a [u8],
+    granule: usize,
     compressor: &'a mut Compressor,
     out: BitWriter,
     part: Part,
@@ -77,8 +85,8 @@ impl Writer<'_> {
             self.part = Part::Blocks(Box::new(Open::new(begin)));
         }
         if let Part::Blocks(open) = &mut self.part {
-            for from in (begin..end).step_by(GRANULE) {
-                let to = (from + GRANULE).min(end);
+            for from in (begin..end).step_by(self.granule) {
+                let to = (from + self.granule).min(end);
                 open.push(self.input, to, Stretch::read(self.input, from, to), &mut self.out);
             }
         }
@@ -143,7 +151,7 @@ mod tests {
 
     fn round_trip(bytes: &[u8], planes: usize, level: i32) -> usize {
         let mut compressor = Compressor::new(CompressionLvl::new(level).unwrap());
-        let stream = encode(bytes, planes, 0.02, &mut compressor, Vec::new()).unwrap();
+        let stream = encode(bytes, planes, Effort::of(level), &mut compressor, Vec::new()).unwrap();
         let mut back = vec![0; bytes.len()];
         let decoded = Decompressor::new().deflate_decompress(&stream, &mut back).unwrap();
         assert_eq!(decoded, bytes.len());

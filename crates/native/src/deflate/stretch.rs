@@ -1,9 +1,12 @@
 //! A stretch of bytes as literals and runs, counted in DEFLATE's symbols: what coding without a search for repeats
 //! costs.
+#![expect(clippy::cast_possible_truncation, reason = "lengths of runs and prices of codes are small")]
 
 use crate::entropy::{Histogram, log2};
 use crate::runs::{self, Run};
 
+/// Parts of a bit in which prices are counted: whole numbers add up faster.
+pub(super) const PARTS: u32 = 256;
 /// Literals, the end of the block and 29 lengths.
 pub(super) const SYMBOLS: usize = 286;
 /// The symbol that ends a block.
@@ -39,7 +42,15 @@ impl Counts {
     pub(super) fn bits(&self) -> f32 {
         let total: u32 = self.symbols.iter().sum();
         let runs: u32 = self.symbols[END + 1..].iter().sum();
-        let sum: f32 = self.symbols.iter().map(|&count| times_log2(count)).sum();
+        // Sums side by side do not wait for each other.
+        let mut sums = [0.0; 8];
+        let (eights, rest) = self.symbols.as_chunks::<8>();
+        for eight in eights.iter().map(<[u32; 8]>::as_slice).chain([rest]) {
+            for (sum, &count) in sums.iter_mut().zip(eight) {
+                *sum += times_log2(count);
+            }
+        }
+        let sum: f32 = sums.iter().sum();
         times_log2(total) - sum + (self.extra_bits + runs) as f32
     }
 
@@ -58,8 +69,10 @@ impl Counts {
     }
 }
 
+#[inline]
 fn times_log2(count: u32) -> f32 {
-    let count = count as f32;
+    // Signed numbers of 32 bits become floats in one step, unsigned ones do not.
+    let count = count.cast_signed() as f32;
     count * log2(count.max(1.0))
 }
 
@@ -100,26 +113,29 @@ impl Stretch {
         self.counts.bits()
     }
 
-    /// Bits of all bytes before each one, and of all.
-    pub(super) fn bits_before(&self, bytes: &[u8]) -> Vec<f32> {
+    /// Bits of all bytes before each one, and of all, times [`PARTS`].
+    pub(super) fn bits_before(&self, bytes: &[u8]) -> Vec<u32> {
         let total: u32 = self.counts.symbols.iter().sum();
         let log = log2(total.max(1) as f32);
-        let bits: [f32; SYMBOLS] = std::array::from_fn(|s| log - log2(self.counts.symbols[s].max(1) as f32));
-        let mut sum = 0.0;
+        let bits: [u32; SYMBOLS] = std::array::from_fn(|symbol| {
+            let bits = log - log2(self.counts.symbols[symbol].max(1) as f32);
+            (bits * PARTS as f32).round() as u32
+        });
+        let mut sum = 0;
         let mut costs = Vec::with_capacity(bytes.len() + 1);
-        costs.push(0.0);
-        let literals = |from: usize, to: usize, costs: &mut Vec<f32>, sum: &mut f32| {
-            for &byte in &bytes[from..to] {
+        costs.push(0);
+        let literals = |from: usize, to: usize, costs: &mut Vec<u32>, sum: &mut u32| {
+            costs.extend(bytes[from..to].iter().map(|&byte| {
                 *sum += bits[usize::from(byte)];
-                costs.push(*sum);
-            }
+                *sum
+            }));
         };
         let mut at = 0;
         for run in &self.runs {
             literals(at, run.start, &mut costs, &mut sum);
             for length in pieces(run.length) {
                 let (symbol, _, extra) = length_symbol(length);
-                sum += bits[symbol] + extra as f32 + 1.0;
+                sum += bits[symbol] + (extra + 1) * PARTS;
                 costs.extend(std::iter::repeat_n(sum, length));
             }
             at = run.start + run.length;
