@@ -5,11 +5,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-20}
+# A number makes them try the same again; 0 is another one each time.
+seed=${FUZZ_SEED:-0}
 command -v cargo-fuzz >/dev/null || cargo install --locked -q cargo-fuzz
 .venv/bin/python fuzz/seeds.py fuzz/target/seeds
 for target in $(cargo fuzz list); do
   echo "fuzzing $target for $seconds s"
   mkdir -p "fuzz/corpus/$target" "fuzz/target/seeds/$target"
   cargo fuzz run --target-dir target --sanitizer none "$target" "fuzz/corpus/$target" "fuzz/target/seeds/$target" -- \
-    -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0
+    -max_total_time="$seconds" -seed="$seed" -timeout=10 -rss_limit_mb=2048 -verbosity=0
 done

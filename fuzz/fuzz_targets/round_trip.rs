@@ -21,11 +21,11 @@ fuzz_target!(|data: &[u8]| {
     let bytes: Vec<u8> = bytes.iter().copied().cycle().take(len).collect();
     let (mut scratch, mut encoded, mut decoded) = (Scratch::default(), Vec::new(), Vec::new());
     match chain.encode(&bytes, &mut scratch, &mut encoded) {
-        // Some cannot bound the error of NaN and infinities, say so, and the engine takes a lossless chain.
-        Err(error) if chain.loss() == Loss::Lossy && error.kind() == ErrorKind::Unsupported => return,
+        // Some cannot bound the error of NaN and infinities, or lack bits, say so, and the engine takes another chain.
+        Err(error) if error.kind() == ErrorKind::Unsupported => return,
         done => done.unwrap(),
     }
     assert!(encoded.len() <= chain.max_encoded_len());
     chain.decode(&encoded, &mut scratch, &mut decoded).unwrap();
-    assert!(chain.loss() == Loss::Lossy || decoded == bytes);
+    assert!(chain.loss() == Loss::Lossy || decoded == bytes, "{} on {:?}", chain.spec(), chain.input());
 });

@@ -141,7 +141,7 @@ impl Pixels {
         if line > LONGEST_LINE.max(MOST_BLOCKS * block) {
             return Err(Error::usage(format!("szip: {line} pixels per line")).mend("give at most 128 blocks"));
         }
-        Ok(Self {
+        let pixels = Self {
             block,
             line,
             bits: u32::try_from(bits).unwrap_or(u32::MAX),
@@ -150,7 +150,22 @@ impl Pixels {
                 "own" => input.spec.endian == Endian::Big,
                 order => order == "big",
             },
-        })
+        };
+        let length = input.spec.byte_len();
+        if !length.is_multiple_of(pixels.bytes()) {
+            return Err(Error::usage(format!("szip: {length} bytes are no whole pixels of {bits} bits"))
+                .mend("give the bits of an element, or an even number of elements"));
+        }
+        if pixels.line < block && length > LONGEST_LINE {
+            return Err(Error::usage(format!("szip: lines of {line} pixels are shorter than blocks of {block}"))
+                .mend("give longer lines or smaller blocks"));
+        }
+        Ok(pixels)
+    }
+
+    /// Bytes of a pixel.
+    fn bytes(&self) -> usize {
+        self.planes().max(self.sample())
     }
 
     /// Client data as HDF5 leaves them in a file.
@@ -177,6 +192,18 @@ impl Pixels {
             17..=24 => 4,
             _ => 1,
         }
+    }
+
+    /// True if no sample has bits that a pixel lacks: libaec would drop them.
+    fn holds(&self, samples: &[u8]) -> bool {
+        let size = self.sample();
+        let unused = 8 * size - (self.bits as usize).min(8 * size);
+        let most_significant = |from_top: usize| if self.is_big_endian { from_top } else { size - 1 - from_top };
+        (0..unused.div_ceil(8)).all(|from_top| {
+            let bits = (unused - 8 * from_top).min(8);
+            let limit = 1u16 << (8 - bits);
+            samples.iter().skip(most_significant(from_top)).step_by(size).all(|&byte| u16::from(byte) < limit)
+        })
     }
 
     fn blocks(&self) -> usize {
@@ -252,8 +279,12 @@ impl Step for Pixels {
     fn encode(&self, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let too_large = || Error::unsupported("szip cannot serve chunks of 4 GiB and more").mend("use smaller chunks");
         let length = u32::try_from(input.len()).map_err(|_| too_large())?;
-        if !input.len().is_multiple_of(self.planes().max(self.sample())) {
+        if !input.len().is_multiple_of(self.bytes()) {
             return Err(Error::usage(format!("szip: {} bytes are no whole pixels", input.len())));
+        }
+        if !self.holds(input) {
+            return Err(Error::unsupported(format!("szip: some values need more than {} bits", self.bits))
+                .mend("leave 'bits' out"));
         }
         let size = self.padded(input.len()).ok_or_else(too_large)?;
         let mut split = Vec::new();
@@ -346,5 +377,70 @@ fn check(status: i32, what: &str) -> Result<()> {
         Ok(AEC_OK) => Ok(()),
         _ if status == AEC_MEM_ERROR => Err(Error::unsupported("szip: no memory").mend("use fewer threads")),
         _ => Err(Error::corrupt(format!("szip: {what} (libaec's error {status})"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knarr_core::array::{ArraySpec, DType};
+
+    #[test]
+    fn pixels_that_do_not_fill_a_chunk_are_refused_before_it_is_encoded() {
+        for (bits, length, is_whole) in [(8, 1, true), (10, 1, false), (10, 2, true), (24, 6, false), (64, 12, false)] {
+            let stage = Stage { spec: ArraySpec::new(DType::U8, vec![length]), is_array: true };
+            let options = Options::default().with_int("block", 16).with_int("bits", bits).with_int("line", 0);
+            let options = options.with_word("coding", "nn").with_word("order", "own");
+            let prepared = Szip.prepare(&options, &stage);
+            assert_eq!(prepared.is_ok(), is_whole, "{bits} bits, {length} bytes");
+        }
+    }
+
+    #[test]
+    fn values_with_more_bits_than_pixels_are_refused() {
+        for (bits, bytes, little, big) in [
+            (8, [255, 255, 255, 255], true, true),
+            (7, [127, 0, 0, 127], true, true),
+            (7, [0, 128, 0, 0], false, false),
+            (10, [0, 3, 255, 3], true, false),
+            (10, [3, 0, 3, 255], false, true),
+            (10, [0, 4, 0, 0], false, true),
+            (24, [9, 255, 255, 0], true, false),
+            (17, [255, 255, 1, 0], true, false),
+            (17, [0, 2, 0, 0], true, false),
+            (17, [0, 1, 9, 9], false, true),
+            (32, [255, 255, 255, 255], true, true),
+        ] {
+            for (order, is_held) in [("little", little), ("big", big)] {
+                let stage = Stage { spec: ArraySpec::new(DType::U8, vec![4]), is_array: true };
+                let options = Options::default().with_int("block", 2).with_int("bits", bits).with_int("line", 0);
+                let options = options.with_word("coding", "ec").with_word("order", order);
+                let step = Szip.prepare(&options, &stage).unwrap();
+                let (mut encoded, mut decoded) = (Vec::new(), Vec::new());
+                let done = step.encode(&bytes, &mut encoded);
+                assert_eq!(done.is_ok(), is_held, "{bits} bits, {order}: {bytes:?}");
+                if is_held {
+                    step.decode(&encoded, 4, &mut decoded).unwrap();
+                    assert_eq!(decoded, bytes, "{bits} bits, {order}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lines_that_a_reader_takes_for_damage_are_refused() {
+        for (line, length, is_served) in [(3, 4096, true), (3, 4097, false), (16, 4097, true)] {
+            let stage = Stage { spec: ArraySpec::new(DType::U8, vec![length]), is_array: true };
+            let options = Options::default().with_int("block", 16).with_int("bits", 8).with_int("line", line);
+            let options = options.with_word("coding", "nn").with_word("order", "own");
+            let Ok(step) = Szip.prepare(&options, &stage) else {
+                assert!(!is_served, "{line}, {length}");
+                continue;
+            };
+            let (bytes, mut encoded, mut decoded) = (vec![7; length], Vec::new(), Vec::new());
+            step.encode(&bytes, &mut encoded).unwrap();
+            step.decode(&encoded, length, &mut decoded).unwrap();
+            assert!(is_served && decoded == bytes, "{line}, {length}");
+        }
     }
 }
