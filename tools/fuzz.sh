@@ -13,5 +13,5 @@ for target in $(cargo fuzz list); do
   echo "fuzzing $target for $seconds s"
   mkdir -p "fuzz/corpus/$target" "fuzz/target/seeds/$target"
   cargo fuzz run --target-dir target --sanitizer none "$target" "fuzz/corpus/$target" "fuzz/target/seeds/$target" -- \
-    -max_total_time="$seconds" -seed="$seed" -timeout=10 -rss_limit_mb=2048 -verbosity=0
+    -max_total_time="$seconds" -seed="$seed" -timeout=60 -rss_limit_mb=2048 -verbosity=0
 done
