@@ -15,22 +15,25 @@ from repack import KNARR
 
 DATASETS = 50_000
 PER_GROUP = 10
-CELLS = (8, 8, 8)
+# Cells along each side of a block: 2 KiB, which no filter makes smaller by more than an index of chunks takes, and 16 KiB.
+SIDES = (8, 16)
 
 
 @dataclass
 class Row:
-    """The runs of one command on a file of so many datasets."""
+    """The runs of one command on a file of so many datasets, and the size of what it wrote, if anything."""
 
     command: str
     datasets: int
+    side: int
+    output_mb: float | None
     runs: list[Measurement]
 
 
-def write_input(path: Path, datasets: int) -> None:
+def write_input(path: Path, datasets: int, side: int) -> None:
     """Groups `grid_00001`, each with ten fields of one block of cells, as Enzo has them."""
     random = np.random.default_rng(1)
-    block = random.normal(1, 0.1, CELLS).astype("f4").cumsum(2)
+    block = random.normal(1, 0.1, (side, side, side)).astype("f4").cumsum(2)
     with h5py.File(path, "w") as file:
         for number in range(0, datasets, PER_GROUP):
             group = file.create_group(f"grid_{number // PER_GROUP:05}")
@@ -60,20 +63,26 @@ def measure_many(repeats: int, datasets: int) -> list[Row]:
     """Each command, and h5repack, on a tenth of the datasets and on all: what grows faster than the file shows."""
     rows = []
     with tempfile.TemporaryDirectory() as place:
-        for count in (datasets // 10, datasets):
-            folder = Path(place) / str(count)
-            folder.mkdir()
-            source = folder / "in.h5"
-            write_input(source, count)
-            programs = {name: [str(KNARR), *rest] for name, rest in commands(source, folder).items()}
-            programs["h5repack"] = peer(source, folder)
-            runs = {name: [] for name in programs}
-            for _ in range(repeats):
-                for name, command in programs.items():
-                    runs[name].append(run_measured(command))
-            rows += [Row(name, count, measured) for name, measured in runs.items()]
-            shutil.rmtree(folder)
+        for side in SIDES:
+            for count in (datasets // 10, datasets):
+                rows += measure_file(Path(place) / f"{side}-{count}", repeats, count, side)
     return rows
+
+
+def measure_file(folder: Path, repeats: int, count: int, side: int) -> list[Row]:
+    folder.mkdir()
+    source = folder / "in.h5"
+    write_input(source, count, side)
+    programs = {name: [str(KNARR), *rest] for name, rest in commands(source, folder).items()}
+    programs["h5repack"] = peer(source, folder)
+    runs = {name: [] for name in programs}
+    for _ in range(repeats):
+        for name, command in programs.items():
+            runs[name].append(run_measured(command))
+    outputs = {"repack to HDF5": folder / "copy.h5", "h5repack": folder / "peer.h5"}
+    sizes = {name: output.stat().st_size / 1e6 for name, output in outputs.items()}
+    shutil.rmtree(folder)
+    return [Row(name, count, side, sizes.get(name), measured) for name, measured in runs.items()]
 
 
 def raw(rows: list[Row]) -> list[dict[str, object]]:
@@ -81,12 +90,16 @@ def raw(rows: list[Row]) -> list[dict[str, object]]:
 
 
 def table(rows: list[Row]) -> str:
-    lines = ["| command | datasets | wall s | CPU s | peak MB | µs a dataset |", "|---|---:|---:|---:|---:|---:|"]
-    for row in sorted(rows, key=lambda row: (row.command, row.datasets)):
+    lines = [
+        "| command | cells | datasets | wall s | CPU s | peak MB | µs a dataset | output MB |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in sorted(rows, key=lambda row: (row.command, row.side, row.datasets)):
         middle = median(row.runs)
         each = 1e6 * middle.wall_s / row.datasets
+        size = "-" if row.output_mb is None else f"{row.output_mb:.0f}"
         lines.append(
-            f"| {row.command} | {row.datasets} | {middle.wall_s:.2f} | {middle.cpu_s:.2f} "
-            f"| {middle.peak_rss_mb:.0f} | {each:.0f} |"
+            f"| {row.command} | {row.side}³ | {row.datasets} | {middle.wall_s:.2f} | {middle.cpu_s:.2f} "
+            f"| {middle.peak_rss_mb:.0f} | {each:.0f} | {size} |"
         )
     return "\n".join(lines)

@@ -33,6 +33,33 @@ impl Release {
         ("v200", Self::V200),
     ];
 
+    /// True for releases that find the chunks of a dataset by a B-tree, which takes room for 64 chunks at least.
+    pub fn indexes_by_tree(self) -> bool {
+        self < Self::V110
+    }
+
+    /// About how many bytes the index of so many chunks takes that are written in their order; `rank` is that of the
+    /// dataset.
+    pub fn chunk_index_bytes(self, chunks: u64, rank: u64) -> u64 {
+        if !self.indexes_by_tree() {
+            // Address, size and filter mask in an array of fixed or growing size.
+            return 512 + chunks.saturating_mul(20);
+        }
+        // The B-tree of version 1 (HDF5 file format specification, III.A.1): a full node is split so that nine tenths of
+        // it stay.
+        const CHILDREN: u64 = 64;
+        const KEPT: u64 = 57;
+        let node = 24 + CHILDREN * 8 + (CHILDREN + 1) * (8 + 8 * (rank + 1));
+        let (mut nodes, mut level) = (0u64, chunks);
+        loop {
+            level = if level <= CHILDREN { 1 } else { level.div_ceil(KEPT) };
+            nodes = nodes.saturating_add(level);
+            if level == 1 {
+                return nodes.saturating_mul(node);
+            }
+        }
+    }
+
     fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, release)| *release == self).map_or("latest", |(name, _)| name)
     }
@@ -123,5 +150,14 @@ mod tests {
         assert_eq!(bounds.with(Some(Release::V110), None).unwrap().low, Release::V110);
         assert!(bounds.with(Some(Release::V110), Some(Release::V18)).is_err());
         assert!(bounds.with(None, Some(Release::Earliest)).is_err());
+    }
+    #[test]
+    fn a_tree_of_chunks_has_a_node_for_every_57_and_levels_above() {
+        let node = 24 + 512 + 65 * 40;
+        assert_eq!(Release::Earliest.chunk_index_bytes(1, 3), node);
+        assert_eq!(Release::V18.chunk_index_bytes(64, 3), node);
+        assert_eq!(Release::Earliest.chunk_index_bytes(65, 3), 3 * node);
+        assert_eq!(Release::Earliest.chunk_index_bytes(57 * 65, 3), (65 + 2 + 1) * node);
+        assert!(Release::Earliest.chunk_index_bytes(u64::MAX, 3) > 1 << 60);
     }
 }

@@ -111,7 +111,7 @@ pub struct Choice {
     pub wider: Vec<Wider>,
     /// What analysis found.
     pub features: Features,
-    /// Chains considered, best first.
+    /// Chains considered, best first; empty where the choice is that of a variable that looks alike.
     pub candidates: Vec<Candidate>,
     /// Bytes of samples that were analysed and encoded on trial.
     pub sample_bytes: u64,
@@ -166,6 +166,10 @@ impl Choice {
             format!("           bits of difference per axis {}", list(&features.axis_bits)),
             format!("  choosing took {:.1} ms on {} of samples", self.seconds * 1e3, table::bytes(self.sample_bytes)),
         ];
+        let what = what.join("\n") + "\n" + &found.join("\n") + "\n";
+        if self.candidates.is_empty() {
+            return what;
+        }
         let header = [
             ("  candidate", Align::Left),
             ("score", Align::Right),
@@ -177,7 +181,7 @@ impl Choice {
             ("", Align::Left),
         ];
         let rows: Vec<Vec<String>> = self.candidates.iter().map(Candidate::cells).collect();
-        what.join("\n") + "\n" + &found.join("\n") + "\n" + &table::render(&header, &rows)
+        what + &table::render(&header, &rows)
     }
 }
 
@@ -237,6 +241,14 @@ impl Plan {
     /// The plans of the variables, by path.
     pub fn by_path(&self) -> HashMap<&str, &VariablePlan> {
         self.variables.iter().map(|variable| (variable.path.as_str(), variable)).collect()
+    }
+
+    /// The choices for the variables that are encoded anew.
+    pub fn choices(&self) -> impl Iterator<Item = &Choice> {
+        self.variables.iter().filter_map(|variable| match &variable.action {
+            Action::Encode(choice) => Some(choice.as_ref()),
+            Action::Copy(_) => None,
+        })
     }
 
     /// Share of the bytes of encoded variables that would be saved if `reader` were allowed, as far as it was looked at.

@@ -10,6 +10,7 @@ use knarr_core::choose::Target;
 use knarr_core::codec::{CodecList, Reader};
 use knarr_core::engine::{Engine, Silent};
 use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::libver::{LibverBounds, Release};
 use knarr_core::model::Model;
 use knarr_core::pipeline::{Execution, advise, chunk_region, execute, plan};
 use knarr_core::plan::{Action, Choice, Plan};
@@ -285,4 +286,72 @@ fn random_bytes_of_a_random_shape_survive_random_chunks() {
         let (plan, sink, _) = repack(&source, &settings, 2);
         compare(&source, &plan, &sink, |_, a, b| assert!(a == b));
     }
+}
+
+/// Blocks of two kinds in turn, as codes with adaptive meshes write them.
+fn blocks(count: u64) -> MemorySource {
+    let names =
+        ["smooth", "noise"].map(|kind| (0..count).map(|i| format!("{kind}{i}").leak() as &str).collect::<Vec<_>>());
+    let block = |name, pattern, seed| {
+        let sample = sample(DType::F32, &[16, 16, 16], pattern, seed);
+        (name, DType::F32, vec![16, 16, 16], sample.spec.fills, sample.bytes)
+    };
+    let pairs = names[0].iter().zip(&names[1]).zip(0..);
+    MemorySource::new(
+        pairs
+            .flat_map(|((smooth, noise), seed)| {
+                [block(*smooth, Pattern::Smooth, seed), block(*noise, Pattern::Noise, seed)]
+            })
+            .collect(),
+    )
+}
+
+#[test]
+fn small_variables_that_look_alike_share_a_choice_whatever_the_threads() {
+    let (source, settings) = (blocks(40), Settings { goal: "ratio".parse().unwrap(), ..Settings::default() });
+    let (plan, sink, _) = repack(&source, &settings, 1);
+    let mut compared = 0;
+    compare(&source, &plan, &sink, |_, original, valid| {
+        assert_eq!(original, valid);
+        compared += 1;
+    });
+    assert!(compared >= 40);
+    let own = plan.choices().filter(|choice| !choice.candidates.is_empty()).count();
+    assert!((1..=12).contains(&own), "{own} choices for 80 blocks of two kinds");
+    for (index, planned) in plan.variables.iter().enumerate().step_by(2) {
+        let smooth = choice(&plan, index);
+        assert!(smooth.expected.ratio > 1.1, "{}: {}", planned.path, smooth.reason);
+        assert!(!smooth.reason.contains("noise"), "{}: {}", planned.path, smooth.reason);
+        assert!(smooth.features.elements > 0);
+    }
+    let (other, again, _) = repack(&source, &settings, 3);
+    assert_eq!(again.chunks(), sink.chunks());
+    for (a, b) in plan.choices().zip(other.choices()) {
+        assert_eq!((&a.chain, &a.reason), (&b.chain, &b.reason));
+    }
+}
+
+#[test]
+fn few_small_variables_have_choices_of_their_own() {
+    let (source, settings) = (blocks(7), Settings { goal: "ratio".parse().unwrap(), ..Settings::default() });
+    let plan = advise(&engine(2), &source, &settings, TARGET, &Silent).unwrap();
+    assert!(plan.choices().all(|choice| !choice.reason.contains("looks alike")));
+}
+
+#[test]
+fn an_index_of_chunks_must_pay_for_itself() {
+    let words = |count: u32| (0..count).flat_map(|i| (i / 7).to_le_bytes()).collect::<Vec<u8>>();
+    let source = MemorySource::new(vec![
+        ("small", DType::U32, vec![8, 8, 12], Vec::new(), words(768)),
+        ("large", DType::U32, vec![8, 8, 64], Vec::new(), words(4096)),
+    ]);
+    let planned = |settings: &Settings| advise(&engine(1), &source, settings, TARGET, &Silent).unwrap();
+    let plan = planned(&Settings::default());
+    assert!(matches!(&plan.variables[0].action, Action::Copy(why) if why.contains("index of chunks")));
+    assert!(matches!(&plan.variables[1].action, Action::Encode(_)));
+    // Later forms of the file have no index for one chunk, and who names a chain gets it.
+    let low = Settings { libver: LibverBounds { low: Release::V110, high: Release::V200 }, ..Settings::default() };
+    assert!(matches!(&planned(&low).variables[0].action, Action::Encode(_)));
+    let named = Settings { chain: Some("shuffle | brotli:5".parse().unwrap()), ..Settings::default() };
+    assert!(matches!(&planned(&named).variables[0].action, Action::Encode(_)));
 }

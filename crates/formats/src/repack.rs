@@ -440,7 +440,9 @@ impl Job<'_> {
                     Box::new(ZarrSink::create(output, &written, &storages, options)?)
                 }
                 _ => {
-                    let options = SinkOptions { force: options.force, in_place, libver: settings.libver };
+                    let (force, libver) = (options.force, settings.libver);
+                    let annotated = plan.choices().filter(|choice| choice.bound.is_some()).count();
+                    let options = SinkOptions { force, in_place, libver, annotated };
                     let sink = Hdf5Sink::create(output, &written, &storages, options)?;
                     references_lost.set(sink.references_lost());
                     Box::new(sink)
@@ -595,10 +597,7 @@ fn energy(
     (read, written): (u64, u64),
     counted: Option<f64>,
 ) -> Energy {
-    let choose = plan.variables.iter().map(|variable| match &variable.action {
-        Action::Encode(choice) => choice.seconds,
-        Action::Copy(_) => 0.0,
-    });
+    let choose = plan.choices().map(|choice| choice.seconds);
     let phases = Phases { choose: choose.sum(), ..execution.phases };
     let raw = plan.variables.iter().enumerate().filter_map(|(index, variable)| match execution.variables.get(&index) {
         Some(report) => Some(report.raw_bytes),

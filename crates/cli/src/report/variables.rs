@@ -113,6 +113,9 @@ fn chunks(row: &Row<'_>) -> String {
 
 /// The best candidates of a choice with their scores.
 pub(super) fn candidates(choice: &Choice) -> String {
+    if choice.candidates.is_empty() {
+        return String::new();
+    }
     let mut html = String::from(
         "<details><summary>Candidates and scores</summary><div class=\"scroll\"><table>\n<thead><tr><th>chain</th><th class=\"n\">score</th>\
          <th class=\"n\">tried</th><th class=\"n\">predicted</th><th class=\"n\">encode<br>MB/s</th><th class=\"n\">decode<br>MB/s</th>\

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::encode::{Buffers, ChunkEncoder, ChunkOutcome, Container};
+use super::encode::{Buffers, ChunkEncoder, ChunkOutcome};
 use super::ordered::{Order, in_order};
+use super::recipes::{Kept, Recipes};
 use super::spare::Spare;
 use super::{chunk_count, chunk_position, chunk_region, pad_chunk};
 use crate::array::ArraySpec;
@@ -105,7 +106,8 @@ struct Work<'a> {
     index: usize,
     variable: &'a Variable,
     chunk: &'a [u64],
-    encoder: ChunkEncoder,
+    /// What encodes its chunks, as an index into recipes.
+    recipe: usize,
     /// Number of the first chunk of this variable among all chunks.
     first: u64,
     chunks: u64,
@@ -138,33 +140,19 @@ pub fn execute(
     let begin = Instant::now();
     let decoded_before = source.decode_seconds();
     let mut works = Vec::new();
+    let mut recipes = Recipes::new(verify);
     let mut first = 0;
     for (index, variable, choice) in planned(source, plan) {
         let spec = variable.chunk_spec(&choice.chunk);
-        let chain = Chain::prepare(&engine.codecs, &choice.chain, &spec)?;
-        let container = match (target, chain.hdf5_pipeline()) {
-            (Target::Zarr(_), _) => Container::Codecs,
-            (Target::Hdf5(_), Some(filters)) => Container::Pipeline(filters.len()),
-            (Target::Hdf5(_), None) => Container::Frame,
-        };
         let chunk_bytes = spec.byte_len() as u64;
-        let encoder = ChunkEncoder::new(
-            &engine.codecs,
-            &choice.chain,
-            choice.fallback.as_ref(),
-            spec,
-            choice.bound,
-            verify,
-            container,
-        )
-        .map_err(|error| error.at_variable(variable.name()))?;
+        let recipe = recipes.add(engine, choice, spec, target).map_err(|error| error.at_variable(variable.name()))?;
         let chunks = chunk_count(&variable.shape, &choice.chunk);
         if chunks > MOST_CHUNKS {
             return Err(Error::unsupported(format!("{chunks} chunks are more than {MOST_CHUNKS}"))
                 .mend("choose larger chunks with --chunks, if the shape is not a sign of damage")
                 .at_variable(variable.name()));
         }
-        works.push(Work { index, variable, chunk: &choice.chunk, encoder, first, chunks, chunk_bytes });
+        works.push(Work { index, variable, chunk: &choice.chunk, recipe, first, chunks, chunk_bytes });
         first += chunks;
     }
     let total: u64 = works.iter().map(|work| work.variable.raw_bytes()).sum();
@@ -175,7 +163,7 @@ pub fn execute(
     let mut execution = Execution::default();
     run(
         engine,
-        &works,
+        (&works, &recipes),
         &bands,
         first,
         &budget,
@@ -271,7 +259,7 @@ pub fn prove_copies(engine: &Engine, source: &dyn Source, plan: &Plan) -> Result
 
 fn run(
     engine: &Engine,
-    works: &[Work<'_>],
+    (works, recipes): (&[Work<'_>], &Recipes<'_>),
     bands: &[Bands<'_>],
     total: u64,
     budget: &Budget,
@@ -287,7 +275,8 @@ fn run(
         |number| work_of(number).map_or(0, |(_, work, _)| work.chunk_bytes),
         |worker: &mut Worker, number| {
             let (at, work, bands) = work_of(number).ok_or_else(|| Error::internal("a chunk of no variable"))?;
-            worker.chunk(bands, work, at, number - work.first, &budget.spare)
+            let encoder = recipes.encoder(engine, work.recipe, &mut worker.encoders)?;
+            worker.lane.chunk(encoder, bands, work, (at, number - work.first), &budget.spare)
         },
         |done| {
             let raw = done.raw;
@@ -300,13 +289,28 @@ fn run(
 
 #[derive(Default)]
 struct Worker {
+    encoders: Kept,
+    lane: Lane,
+}
+
+/// Buffers of a worker.
+#[derive(Default)]
+struct Lane {
     region: Vec<u8>,
     padded: Vec<u8>,
     buffers: Buffers,
 }
 
-impl Worker {
-    fn chunk(&mut self, bands: &Bands<'_>, work: &Work<'_>, at: usize, number: u64, spare: &Spare) -> Result<Done> {
+impl Lane {
+    /// Reads and encodes a chunk of `work`, given as its place among the works and its number in the variable.
+    fn chunk(
+        &mut self,
+        encoder: &ChunkEncoder,
+        bands: &Bands<'_>,
+        work: &Work<'_>,
+        (at, number): (usize, u64),
+        spare: &Spare,
+    ) -> Result<Done> {
         let (source, shape) = (bands.source(), &work.variable.shape);
         let position = chunk_position(shape, work.chunk, number);
         let (start, count) = chunk_region(shape, work.chunk, &position);
@@ -332,7 +336,7 @@ impl Worker {
             &self.padded
         };
         let mut encoded = spare.take();
-        let outcome = work.encoder.encode(chunk, &mut self.buffers, &mut encoded).map_err(place)?;
+        let outcome = encoder.encode(chunk, &mut self.buffers, &mut encoded).map_err(place)?;
         Ok(Done { work: at, position, bytes: Some((encoded, outcome)), raw, read_seconds })
     }
 }
@@ -366,12 +370,5 @@ fn write(sink: &mut dyn Sink, works: &[Work<'_>], execution: &mut Execution, don
 
 /// What readers of the whole output need: the most demanding of its variables.
 pub fn most_demanding(plan: &Plan) -> Reader {
-    plan.variables
-        .iter()
-        .filter_map(|variable| match &variable.action {
-            Action::Encode(choice) => Some(choice.reader),
-            Action::Copy(_) => None,
-        })
-        .max()
-        .unwrap_or(Reader::Core)
+    plan.choices().map(|choice| choice.reader).max().unwrap_or(Reader::Core)
 }

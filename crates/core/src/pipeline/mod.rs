@@ -4,9 +4,13 @@
 //! every pair of formats.
 
 mod advise;
+mod alike;
+mod choice;
 mod encode;
 mod execute;
 mod ordered;
+mod planner;
+mod recipes;
 mod record;
 mod spare;
 

@@ -5,11 +5,11 @@
 //! store. So the room is estimated and set aside at the beginning of the file. An estimate that is too low costs that
 //! advantage, one that is too high leaves bytes unused, so it is meant to be a little high.
 
+use super::sink::SinkOptions;
 use super::source::Hdf5Source;
 use super::sys::File;
 use knarr_core::error::Result;
 use knarr_core::grid::{chunk_box, volume};
-use knarr_core::libver::Release;
 use knarr_core::model::{Attribute, AttributeValue, Model, Variable};
 use knarr_core::store::{Source, Storage};
 
@@ -44,8 +44,8 @@ pub(super) fn of_copy(source: &Hdf5Source, labels: &[Variable], storages: &[Stor
     for (index, encoded) in is_encoded.into_iter().enumerate() {
         room += file.object_at(source.stored(index)?.address)?.header_room(!encoded)?;
     }
-    room += labels.iter().map(of_variable).sum::<u64>() + indices;
-    Ok(room + room / 16)
+    room += labels.iter().map(of_variable).sum::<u64>();
+    Ok(room + room / 16 + indices)
 }
 
 /// For a file that is made from the model of another format.
@@ -56,8 +56,8 @@ pub(super) fn of_model(source: &dyn Source, indices: u64) -> u64 {
         GROUP + names + of_attributes(&group.attributes)
     });
     let room = FILE + groups.sum::<u64>() + model.variables.iter().map(of_variable).sum::<u64>();
-    let room = room + HEAP * u64::from(model.variables.len() > COMPACT) + indices;
-    room + room / 16
+    let room = room + HEAP * u64::from(model.variables.len() > COMPACT);
+    room + room / 16 + indices
 }
 
 fn of_variable(variable: &Variable) -> u64 {
@@ -80,10 +80,10 @@ fn of_attributes(attributes: &[Attribute]) -> u64 {
     if attributes.len() > COMPACT { HEAP + room * 2 } else { room }
 }
 
-/// Of the chunk indices alone. Not for who holds the lock of the HDF5 library: threads that read the source hold what they
+/// Of what comes with and after the chunks: their indices, and attributes. Not for who holds the lock of the HDF5 library: threads that read the source hold what they
 /// look up while they wait for it.
-pub(super) fn of_indices(source: &dyn Source, storages: &[Storage], low: Release) -> Result<u64> {
-    let mut room = 0;
+pub(super) fn of_chunks(source: &dyn Source, storages: &[Storage], options: SinkOptions) -> Result<u64> {
+    let mut room = LATE_ATTRIBUTES * options.annotated as u64;
     for storage in storages {
         let shape = &source.model().variable(storage.variable)?.shape;
         let grid: Vec<u64> = shape.iter().zip(&storage.chunk).map(|(n, c)| n.div_ceil((*c).max(1))).collect();
@@ -101,42 +101,7 @@ pub(super) fn of_indices(source: &dyn Source, storages: &[Storage], low: Release
         });
         let written = written.count() as u64;
         let chunks = u128::from(chunks) * u128::from(written) / u128::from(sampled.max(1));
-        room += LATE_ATTRIBUTES + of_index(u64::try_from(chunks).unwrap_or(u64::MAX), shape.len() as u64, low);
+        room += options.libver.low.chunk_index_bytes(u64::try_from(chunks).unwrap_or(u64::MAX), shape.len() as u64);
     }
     Ok(room)
-}
-
-/// Index of so many chunks that are written in their order.
-fn of_index(chunks: u64, rank: u64, low: Release) -> u64 {
-    if low >= Release::V110 {
-        // Address, size and filter mask in an array of fixed or growing size.
-        return 512 + chunks.saturating_mul(20);
-    }
-    // The B-tree of version 1 (HDF5 file format specification, III.A.1): a full node is split so that nine tenths of it stay.
-    const CHILDREN: u64 = 64;
-    const KEPT: u64 = 57;
-    let node = 24 + CHILDREN * 8 + (CHILDREN + 1) * (8 + 8 * (rank + 1));
-    let (mut nodes, mut level) = (0u64, chunks);
-    loop {
-        level = if level <= CHILDREN { 1 } else { level.div_ceil(KEPT) };
-        nodes = nodes.saturating_add(level);
-        if level == 1 {
-            return nodes.saturating_mul(node);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tree_has_a_node_for_every_57_chunks_and_levels_above() {
-        let node = 24 + 512 + 65 * 40;
-        assert_eq!(of_index(1, 3, Release::Earliest), node);
-        assert_eq!(of_index(64, 3, Release::V18), node);
-        assert_eq!(of_index(65, 3, Release::Earliest), 3 * node);
-        assert_eq!(of_index(57 * 65, 3, Release::Earliest), (65 + 2 + 1) * node);
-        assert!(of_index(u64::MAX, 3, Release::Earliest) > 1 << 60);
-    }
 }

@@ -24,6 +24,8 @@ pub struct SinkOptions {
     pub in_place: bool,
     /// Releases of HDF5 whose file format may be used.
     pub libver: LibverBounds,
+    /// Variables that get attributes after their chunks.
+    pub annotated: usize,
 }
 
 /// An HDF5 or netCDF-4 file being written.
@@ -65,7 +67,7 @@ impl Hdf5Sink {
             is_netcdf: true,
             references_lost: 0,
         };
-        let indices = metadata::of_indices(source, storages, options.libver.low)?;
+        let indices = metadata::of_chunks(source, storages, options)?;
         let outcome = sys::locked(|| match source.as_any().downcast_ref::<Hdf5Source>() {
             Some(hdf5) => {
                 // What `source` has beyond the file itself are labels to write beside it.

@@ -1,0 +1,296 @@
+//! One choice: the chain of one variable, or of one array in memory, from samples of its values.
+
+use super::planner::SAMPLES;
+use crate::array::ArraySpec;
+use crate::chain::{Chain, ChainSpec};
+use crate::choose::{
+    Target, Trials, all_chains, cut_samples, expected_speed, look, predict, readable, reason, run_rounds, trial,
+    trial_share,
+};
+use crate::codec::{FilterId, FilterSet, Loss, Reader, filter_name};
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use crate::features::Features;
+use crate::plan::{Candidate, Choice, Wider};
+use crate::predictor::{Beliefs, Subject};
+use crate::quality::Bound;
+use crate::settings::VariableSettings;
+
+/// A ratio that is not worth a decoder.
+const INCOMPRESSIBLE: f64 = 1.01;
+/// Seconds of one core that trials may take however small a variable is.
+const LEAST_TRIALS: f64 = 0.0005;
+/// Trials of data that shrink very much, or repeat themselves far away, may take so many times as long as others, and so
+/// many seconds of one core, by a profile that knows little of data that fast.
+const PATIENCE: f64 = 4.0;
+const MOST_TRIALS: f64 = 0.03;
+/// Bytes of the samples that features are computed from.
+const FEATURES: usize = 768 << 10;
+/// Fewer do where nothing is tried: they only tell what a given chain will meet.
+pub(super) const FEATURES_BELIEVED: usize = 8 << 10;
+/// Variables from this size on are looked at for readers that need more, too: that takes at most such a share of the time
+/// of encoding, for trials on so many bytes. Smaller ones say little of a file.
+const WORTH_COMPARING: u64 = 4 << 20;
+const COMPARING: f64 = 0.01;
+const COMPARED: usize = 64 << 10;
+/// Why a chain was taken that the user gave.
+const AS_ASKED: &str = "as asked";
+
+/// What becomes of chains that leave no choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Given {
+    /// They are tried on samples like others.
+    Tried,
+    /// The model says what to expect.
+    Believed,
+}
+
+/// One choice, with everything it depends on.
+pub(super) struct ChoiceJob<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) goal: &'a crate::goal::Goal,
+    pub(super) target: Target,
+    /// What a chain that the user gave must fit into.
+    pub(super) named: Target,
+    /// HDF5 filters that the reader has, where that is known.
+    pub(super) filters: Option<FilterSet>,
+    /// Chains that may be chosen, if not all that the target can hold.
+    pub(super) among: Option<&'a [ChainSpec]>,
+    pub(super) bound: Option<Bound>,
+    pub(super) settings: &'a VariableSettings,
+    pub(super) given: Given,
+    pub(super) spec: &'a ArraySpec,
+    /// Bytes that it is made for.
+    pub(super) raw_bytes: u64,
+    pub(super) chunk: Vec<u64>,
+}
+
+impl ChoiceJob<'_> {
+    /// True if values are to be stored as they are: nothing that could be found in them would matter.
+    pub(super) fn is_settled(&self) -> bool {
+        self.bound.is_none() && self.settings.chain.as_ref().is_some_and(ChainSpec::is_raw)
+    }
+
+    /// True if nothing is tried: there is nothing to choose, and nothing that could miss a bound.
+    pub(super) fn is_believed(&self) -> bool {
+        self.given == Given::Believed && self.bound.is_none() && self.settings.chain.is_some()
+    }
+
+    /// The choice of what was asked for, where nothing else would matter.
+    pub(super) fn settled(self) -> Result<Choice> {
+        self.checked(&ChainSpec::raw())?;
+        Ok(self.raw(Features::default(), Vec::new(), 0, AS_ASKED))
+    }
+
+    /// What prediction needs to know of the samples.
+    pub(super) fn look(&self, samples: &[(ArraySpec, Vec<u8>)]) -> Subject {
+        let looked_at = if self.is_believed() { FEATURES_BELIEVED } else { FEATURES };
+        let part = cut_samples(samples, looked_at, looked_at / SAMPLES);
+        look(&self.engine.codecs, &part, self.bound.as_ref())
+    }
+
+    /// The chain that serves the goal best, by trials on `samples`.
+    pub(super) fn choose(self, samples: &[(ArraySpec, Vec<u8>)]) -> Result<Choice> {
+        let goal = self.goal;
+        let (codecs, profile) = (&self.engine.codecs, &self.engine.profile);
+        let subject = self.look(samples);
+        let held = match &self.settings.chain {
+            Some(forced) => vec![(self.checked(forced)?, self.target.allowed())],
+            None => self.chains(),
+        };
+        let chains: Vec<ChainSpec> = held.iter().map(|(chain, _)| chain.clone()).collect();
+        let mut outlook = self.engine.predictor.outlook(&chains, &subject);
+        let features = subject.features;
+        let reader_of =
+            |candidate: &Candidate| held.iter().find(|(chain, _)| *chain == candidate.chain).map(|held| held.1);
+        let (predicted, beyond): (Vec<_>, Vec<_>) = predict(&chains, &outlook, self.goal, profile, codecs)
+            .into_iter()
+            .partition(|candidate| reader_of(candidate).is_some_and(|reader| reader <= self.target.allowed()));
+        let speed = expected_speed(&predicted, self.goal);
+        #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
+        let encoding = self.raw_bytes as f64 / 1e6 / speed;
+        let budget = (trial_share(self.raw_bytes, self.engine.patience) * encoding).max(LEAST_TRIALS);
+        let most = (PATIENCE * self.engine.patience * encoding).min(MOST_TRIALS).max(budget);
+        let (ranked, sample_bytes) = if self.is_believed() {
+            (predicted, 0)
+        } else {
+            let trials = Trials { codecs, profile, goal: self.goal, bound: self.bound.as_ref(), budget, most };
+            run_rounds(trials, predicted, &mut outlook.beliefs, samples)
+        };
+        let Some(best) = ranked.first().cloned() else {
+            if self.filters.is_some() {
+                return Ok(self.raw(
+                    features,
+                    ranked,
+                    sample_bytes,
+                    "the reader has no filter that compresses: stored",
+                ));
+            }
+            return Err(Error::unsupported(format!("no chain serves type {} here", self.spec.dtype))
+                .mend("force one with --chain, or allow more with --portable"));
+        };
+        let beyond: Vec<_> =
+            beyond.into_iter().filter_map(|candidate| Some((reader_of(&candidate)?, candidate))).collect();
+        let wider = self.wider(&best, &beyond, &outlook.beliefs, samples);
+        if let Some(why) = &best.dropped {
+            let kind = if self.bound.is_some() { ErrorKind::Quality } else { ErrorKind::Unsupported };
+            return Err(Error::new(kind, format!("chain '{}' cannot be used: {why}", best.chain))
+                .mend("choose another chain or bound"));
+        }
+        if self.settings.chain.is_none() && best.merits.ratio < INCOMPRESSIBLE {
+            let reason = "nothing tried makes the samples smaller: stored";
+            let choice = Choice { wider, ..self.raw(features, ranked, sample_bytes, reason) };
+            let missed = goal.missed(&choice.expected);
+            return Ok(choice.missing(missed));
+        }
+        let chain = Chain::prepare(codecs, &best.chain, self.spec)?;
+        let missed = goal.missed(&best.merits).filter(|_| self.settings.chain.is_none());
+        let choice = Choice {
+            chunk: self.chunk,
+            fallback: self.target.fallback(codecs, &chain),
+            bound: self.bound.filter(|_| chain.loss() == Loss::Lossy),
+            reader: self.target.reader(&chain),
+            chain: best.chain.clone(),
+            quality: self.settings.quality,
+            expected: best.merits,
+            reason: match &self.settings.chain {
+                Some(_) => as_asked(&best.chain),
+                None => reason(&ranked, &features, self.goal),
+            },
+            missed: None,
+            wider,
+            features,
+            candidates: ranked,
+            sample_bytes,
+            seconds: 0.0,
+        };
+        Ok(choice.missing(missed))
+    }
+
+    /// Candidates with what their readers need: those that are allowed, and others to compare with.
+    fn chains(&self) -> Vec<(ChainSpec, Reader)> {
+        // Where the reader is known, nobody asks for another.
+        let compared = self.raw_bytes >= WORTH_COMPARING && self.among.is_none() && self.filters.is_none();
+        let target = if compared { self.target.for_reader(Reader::Knarr) } else { self.target };
+        let chains = self.among.map_or_else(|| all_chains(self.bound.as_ref()), <[ChainSpec]>::to_vec);
+        let is_had = |spec: &ChainSpec| {
+            Chain::prepare(&self.engine.codecs, spec, self.spec).is_ok_and(|chain| self.lacking(&chain).is_none())
+        };
+        let readable = readable(chains, &self.engine.codecs, self.spec, target);
+        readable.into_iter().filter(|(spec, _)| self.filters.is_none() || is_had(spec)).collect()
+    }
+
+    /// What each kind of reader that is not allowed would gain over `best`: of the chains `beyond`, one for each is tried on
+    /// a part of the samples, as far as that takes next to nothing of the time that encoding takes.
+    fn wider(
+        &self,
+        best: &Candidate,
+        beyond: &[(Reader, Candidate)],
+        beliefs: &Beliefs,
+        samples: &[(ArraySpec, Vec<u8>)],
+    ) -> Vec<Wider> {
+        #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        let mut left = COMPARING * megabytes(self.raw_bytes) / best.merits.encode;
+        let part = cut_samples(samples, COMPARED, COMPARED);
+        let size = megabytes(part.iter().map(|(_, bytes)| bytes.len() as u64).sum());
+        let (profile, codecs) = (&self.engine.profile, &self.engine.codecs);
+        let mut try_one = |chain: &ChainSpec, encode: f64| {
+            left -= size / encode;
+            (left >= 0.0)
+                .then(|| trial(codecs, chain, &part, self.bound.as_ref()))
+                .filter(|tried| tried.failed.is_none())
+        };
+        let mut own = None;
+        let mut of = |reader: Reader| {
+            let scored = beyond.iter().filter(|(needs, _)| *needs <= reader).map(|(_, candidate)| {
+                let ratio = beliefs.ratio(&candidate.chain);
+                let merits = profile.paced_merits(codecs, &candidate.chain, ratio, candidate.pace);
+                (self.goal.score(&merits), merits.encode, candidate)
+            });
+            let (_, encode, candidate) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
+            if own.is_none() {
+                own = try_one(&best.chain, best.merits.encode);
+            }
+            let ratio = best.merits.ratio * try_one(&candidate.chain, encode)?.ratio / own.as_ref()?.ratio;
+            let merits = profile.paced_merits(codecs, &candidate.chain, ratio, candidate.pace);
+            let ratio = if self.goal.score(&merits) > best.score { ratio } else { best.merits.ratio };
+            Some(Wider { reader, ratio })
+        };
+        let readers = [Reader::NetCdf, Reader::Standard, Reader::Knarr];
+        readers.into_iter().filter(|&reader| reader > self.target.allowed()).filter_map(&mut of).collect()
+    }
+
+    /// The bytes are stored as they are.
+    pub(super) fn raw(self, features: Features, candidates: Vec<Candidate>, sample_bytes: u64, reason: &str) -> Choice {
+        let chain = ChainSpec::raw();
+        Choice {
+            chunk: self.chunk,
+            fallback: None,
+            bound: None,
+            reader: Reader::Core,
+            expected: self.engine.profile.merits(&self.engine.codecs, &chain, 1.0),
+            chain,
+            quality: self.settings.quality,
+            reason: reason.to_owned(),
+            missed: None,
+            wider: Vec::new(),
+            features,
+            candidates,
+            sample_bytes,
+            seconds: 0.0,
+        }
+    }
+
+    /// A filter of the chain that the reader does not have.
+    fn lacking(&self, chain: &Chain) -> Option<FilterId> {
+        let had = self.filters?;
+        chain.hdf5_pipeline()?.iter().map(|filter| filter.id).find(|&id| !had.has(id))
+    }
+
+    /// A chain the user gave: it must serve the type, the target and the promise.
+    fn checked(&self, forced: &ChainSpec) -> Result<ChainSpec> {
+        let forced = &self.target.chain_asked_for(forced);
+        let chain = Chain::prepare(&self.engine.codecs, forced, self.spec)?;
+        if chain.loss() == Loss::Lossy && self.bound.is_none() {
+            return Err(Error::new(
+                ErrorKind::Quality,
+                format!("chain '{forced}' changes values, the quality is lossless"),
+            )
+            .mend("state a bound, for example --max-abs-error, or choose a lossless chain"));
+        }
+        if !self.named.holds(&chain) {
+            let (what, mend) = match self.named {
+                Target::Hdf5(Reader::Core) => {
+                    ("every HDF5 build can read (--portable core)", "allow plugins with --portable standard")
+                }
+                Target::Hdf5(_) => {
+                    ("a standard HDF5 filter pipeline can hold", "allow Knarr's own filter with --portable knarr")
+                }
+                Target::Zarr(Reader::Core) if Target::Zarr(Reader::Standard).holds(&chain) => {
+                    ("every Zarr v3 library has (--portable core)", "allow those of numcodecs with --portable standard")
+                }
+                Target::Zarr(_) if Target::Zarr(Reader::Knarr).holds(&chain) => {
+                    ("Zarr readers other than Knarr decode", "allow Knarr's own codecs with --portable knarr")
+                }
+                Target::Zarr(_) => ("Zarr v3 codecs can hold", "choose another chain"),
+            };
+            return Err(Error::unsupported(format!("chain '{forced}' is more than {what}")).mend(mend));
+        }
+        if let Some(id) = self.lacking(&chain) {
+            let why = format!("chain '{forced}' needs the filter {} ({id}), which the reader lacks", filter_name(id));
+            return Err(Error::unsupported(why).mend("choose another chain, or let the program find the plugin"));
+        }
+        Ok(forced.clone())
+    }
+}
+
+/// Why a chain was taken that the user gave, with what is odd about it.
+fn as_asked(chain: &ChainSpec) -> String {
+    match chain.idle_step() {
+        Some((idle, compressor)) => format!(
+            "{AS_ASKED}; '{idle}' behind '{compressor}' finds nothing to put in order: it belongs in front of it"
+        ),
+        None => AS_ASKED.to_owned(),
+    }
+}

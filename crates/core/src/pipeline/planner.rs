@@ -1,0 +1,343 @@
+//! Planning of one variable: whether it is encoded at all, and what its choice depends on.
+
+use super::choice::{ChoiceJob, FEATURES_BELIEVED, Given};
+use super::{chunk_count, chunk_position, chunk_region};
+use crate::array::{ArraySpec, is_constant};
+use crate::chain::StepSpec;
+use crate::choose::{Target, middle, sample_regions};
+use crate::codec::{FilterId, Options, Provider, Reader, registered};
+use crate::coordinates::Coordinates;
+use crate::energy::thread_seconds;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::features::Features;
+use crate::model::{Layout, Variable};
+use crate::plan::{Action, Choice, VariablePlan};
+use crate::predictor::Subject;
+use crate::quality::Bound;
+use crate::settings::{ChunkRule, Settings, VariableSettings, chunk_shape, within_limits};
+use crate::store::Source;
+
+/// Variables smaller than this are copied: a filter saves less than its header costs.
+const WORTH_ENCODING: u64 = 2048;
+/// Why a variable without chunks stays so.
+const INDEX_COSTS_MORE: &str = "an index of chunks takes more than a filter saves";
+/// Full chunks looked at per variable, at most.
+pub(super) const SAMPLES: usize = 3;
+/// Variables from this size on have as many samples as that.
+const SEVERAL: u64 = 2 << 20;
+/// HDF5's filter of that name.
+const FLETCHER32: FilterId = 3;
+
+/// What is known of a variable before chains are tried.
+pub(super) struct Prepared {
+    step: Step,
+    /// What was seen of the values of one in a crowd.
+    pub(super) subject: Option<Subject>,
+    /// Processor time that it took.
+    seconds: f64,
+}
+
+impl Prepared {
+    /// What the choice depends on, if there is one to make.
+    pub(super) fn open(&self) -> Option<&Open> {
+        match &self.step {
+            Step::Open(open) => Some(open),
+            Step::Done(_) => None,
+        }
+    }
+}
+
+/// How far planning comes without a look at the values.
+enum Step {
+    /// Decided.
+    Done(Action),
+    /// To be chosen.
+    Open(Box<Open>),
+}
+
+/// What the choice for a variable depends on besides its values.
+#[derive(PartialEq)]
+pub(super) struct Open {
+    settings: VariableSettings,
+    bound: Option<Bound>,
+    chunk: Vec<u64>,
+    spec: ArraySpec,
+    small: bool,
+    asked: bool,
+}
+
+/// Plans one variable.
+pub(super) struct Planner<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) source: &'a dyn Source,
+    pub(super) settings: &'a Settings,
+    pub(super) coordinates: &'a Coordinates,
+    pub(super) target: Target,
+    pub(super) given: Given,
+    pub(super) index: usize,
+    pub(super) variable: &'a Variable,
+}
+
+impl Planner<'_> {
+    /// All that is known before chains are tried; of one in a crowd also what its values look like.
+    pub(super) fn prepare(&self, in_crowd: bool) -> Result<Prepared> {
+        let begin = thread_seconds();
+        let step = self.begin()?;
+        let subject = match &step {
+            Step::Open(open) if in_crowd => self.look(open)?,
+            _ => None,
+        };
+        Ok(Prepared { step, subject, seconds: thread_seconds() - begin })
+    }
+
+    /// The plan, with the choice where one was to be made.
+    pub(super) fn plan(&self, prepared: Prepared, choice: Option<Choice>) -> Result<VariablePlan> {
+        let variable = self.variable;
+        let action = match (prepared.step, choice) {
+            (Step::Open(open), Some(choice)) => self.finish(&open, choice, prepared.seconds),
+            (Step::Open(_), None) => return Err(Error::internal("no choice was made")),
+            (Step::Done(action), _) => action,
+        };
+        Ok(VariablePlan {
+            path: variable.path.clone(),
+            dtype: variable.dtype,
+            shape: variable.shape.clone(),
+            raw_bytes: variable.raw_bytes(),
+            action,
+        })
+    }
+
+    /// What is decided without a look at the values, or what a choice depends on.
+    fn begin(&self) -> Result<Step> {
+        let variable = self.variable;
+        let settings = self.settings.of(self.coordinates, variable)?;
+        let copy = |why: &str| Ok(Step::Done(Action::Copy(why.to_owned())));
+        if let Some(why) = &variable.copied_because {
+            return copy(why);
+        }
+        if variable.is_empty() {
+            return copy("no values");
+        }
+        if variable.shape.is_empty() {
+            return copy("scalar");
+        }
+        let mut chunk = chunk_shape(&settings.chunks, variable)?;
+        if matches!(self.target, Target::Hdf5(_)) {
+            chunk = within_limits(chunk, variable);
+        }
+        let asked = settings.chain.is_some() || !settings.quality.is_lossless();
+        let small = variable.raw_bytes() < WORTH_ENCODING && !asked && matches!(self.target, Target::Hdf5(_));
+        let shaped = matches!(settings.chunks, ChunkRule::Shape(_));
+        let is_as_stored = self.stored_chunk() == Some(&chunk);
+        if small && self.may_keep_filters() && (is_as_stored || (self.stored_chunk().is_none() && !shaped)) {
+            return copy("under 2 KiB");
+        }
+        let most = variable.raw_bytes();
+        if settings.chain.is_none() && !shaped && self.index_bytes(&chunk).is_some_and(|index| most <= index) {
+            return copy(INDEX_COSTS_MORE);
+        }
+        let bound = self.bound(&settings)?;
+        let spec = variable.chunk_spec(&chunk);
+        Ok(Step::Open(Box::new(Open { settings, bound, chunk, spec, small, asked })))
+    }
+
+    /// What choices depend on besides names: variables that look alike get the chain of one of them.
+    fn look(&self, open: &Open) -> Result<Option<Subject>> {
+        let job = self.job(open, self.variable.raw_bytes());
+        if open.small || job.is_settled() || job.is_believed() {
+            return Ok(None);
+        }
+        Ok(Some(job.look(&self.samples(&open.chunk, 1, u64::MAX)?)))
+    }
+
+    /// The choice by the values alone, for variables of `served` bytes together.
+    pub(super) fn choose(&self, open: &Open, served: u64) -> Result<Choice> {
+        let begin = thread_seconds();
+        let choice = self.choice(open, served)?;
+        Ok(Choice { seconds: thread_seconds() - begin, ..choice })
+    }
+
+    fn choice(&self, open: &Open, served: u64) -> Result<Choice> {
+        let (variable, job) = (self.variable, self.job(open, served));
+        if job.is_settled() {
+            return job.settled();
+        }
+        if open.small {
+            // A filter saves less than its header costs; chunks of one element cost more than the values.
+            let why = match (&open.settings.chunks, self.may_keep_filters()) {
+                (ChunkRule::Shape(_), _) => "under 2 KiB: chunks as asked",
+                (_, true) => "under 2 KiB: one chunk of small ones",
+                (_, false) => "under 2 KiB: without its filters, which readers need not have",
+            };
+            return Ok(job.raw(Features::default(), Vec::new(), 0, why));
+        }
+        // A part of a chunk that is compressed takes as long as the chunk, and the source would keep the rest.
+        let is_plain = variable.chain == "raw";
+        let samples = match job.is_believed() {
+            true if is_plain => self.samples(&open.chunk, SAMPLES, FEATURES_BELIEVED as u64)?,
+            false if variable.raw_bytes() >= SEVERAL => self.samples(&open.chunk, SAMPLES, u64::MAX)?,
+            _ => self.samples(&open.chunk, 1, u64::MAX)?,
+        };
+        job.choose(&samples)
+    }
+
+    /// What becomes of the variable with this choice, to which `seconds` were prepared: what is stored may be better already.
+    fn finish(&self, open: &Open, mut choice: Choice, seconds: f64) -> Action {
+        let variable = self.variable;
+        if !open.asked && self.stored_chunk() == Some(&open.chunk) && self.is_kept(&choice) {
+            return Action::Copy(format!("already as small: {}", variable.chain));
+        }
+        let is_shaped = matches!(open.settings.chunks, ChunkRule::Shape(_));
+        let is_free = open.settings.chain.is_none() && !is_shaped;
+        if is_free && self.index_bytes(&open.chunk).is_some_and(|index| self.saves(&choice) <= index) {
+            return Action::Copy(INDEX_COSTS_MORE.to_owned());
+        }
+        if let Some(why) = open.settings.kept_lossless {
+            choice.reason = format!("{why}; {}", choice.reason);
+        }
+        if open.settings.chain.is_none() {
+            self.keep_checksum(&mut choice);
+        }
+        choice.seconds += seconds;
+        Action::Encode(Box::new(choice))
+    }
+
+    fn job<'b>(&'b self, open: &'b Open, raw_bytes: u64) -> ChoiceJob<'b> {
+        ChoiceJob {
+            engine: self.engine,
+            goal: &self.settings.goal,
+            target: self.target,
+            named: self.named(),
+            filters: self.settings.filters,
+            among: None,
+            bound: open.bound,
+            settings: &open.settings,
+            given: self.given,
+            spec: &open.spec,
+            raw_bytes,
+            chunk: open.chunk.clone(),
+        }
+    }
+
+    fn stored_chunk(&self) -> Option<&Vec<u64>> {
+        match &self.variable.layout {
+            Layout::Chunked(stored) => Some(stored),
+            _ => None,
+        }
+    }
+
+    /// Bytes that an index of chunks takes which the variable does not need otherwise.
+    fn index_bytes(&self, chunk: &[u64]) -> Option<u64> {
+        let variable = self.variable;
+        let grows = variable.max_shape.iter().zip(&variable.shape).any(|(limit, extent)| *limit != Some(*extent));
+        let low = self.settings.libver.low;
+        if !matches!(self.target, Target::Hdf5(_)) || grows || self.stored_chunk().is_some() || !low.indexes_by_tree() {
+            return None;
+        }
+        Some(low.chunk_index_bytes(chunk_count(&variable.shape, chunk), variable.shape.len() as u64))
+    }
+
+    /// Bytes that the choice is expected to save.
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size")]
+    fn saves(&self, choice: &Choice) -> u64 {
+        let raw = self.variable.raw_bytes() as f64;
+        (raw - raw / choice.expected.ratio).max(0.0) as u64
+    }
+
+    /// Resolves the quality; the valid range takes a pass over all values.
+    fn bound(&self, mine: &VariableSettings) -> Result<Option<Bound>> {
+        if !mine.quality.needs_range() {
+            return Ok(mine.quality.bound(None));
+        }
+        let variable = self.variable;
+        let whole = chunk_shape(&ChunkRule::Keep, variable)?;
+        let mut range: Option<(f64, f64)> = None;
+        let mut bytes = Vec::new();
+        for index in 0..chunk_count(&variable.shape, &whole) {
+            self.engine.check_cancelled()?;
+            let (start, count) = chunk_region(&variable.shape, &whole, &chunk_position(&variable.shape, &whole, index));
+            self.source.read_region(self.index, &start, &count, &mut bytes)?;
+            let found = mine.quality.valid_range(&variable.chunk_spec(&count), &bytes);
+            range = match (range, found) {
+                (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+                (a, b) => a.or(b),
+            };
+        }
+        Ok(mine.quality.bound(range))
+    }
+
+    /// Up to `most` whole chunks, or about `bytes` from the middle of each.
+    fn samples(&self, chunk: &[u64], most: usize, bytes: u64) -> Result<Vec<(ArraySpec, Vec<u8>)>> {
+        let variable = self.variable;
+        let element = variable.dtype.size() as u64;
+        let mut samples: Vec<(ArraySpec, Vec<u8>)> = Vec::new();
+        let mut constant = None;
+        for region in sample_regions(&variable.shape, chunk, element, SAMPLES) {
+            let (start, count) = middle(region, element, bytes);
+            let mut values = Vec::new();
+            self.source.read_region(self.index, &start, &count, &mut values)?;
+            let sample = (variable.chunk_spec(&count), values);
+            // A chunk of nothing but fill says nothing about the others.
+            if is_constant(variable.dtype.size(), &sample.1) {
+                constant = Some(sample);
+            } else {
+                samples.push(sample);
+            }
+            if samples.len() >= most {
+                break;
+            }
+        }
+        if samples.is_empty() {
+            samples.extend(constant);
+        }
+        Ok(samples)
+    }
+
+    /// What chains that the user names may need: every registered filter or codec, unless it was said that readers have
+    /// less, or have more.
+    fn named(&self) -> Target {
+        let reader = match self.settings.portable {
+            None => self.target.allowed().max(Reader::Standard),
+            Some(Reader::NetCdf) => Reader::Standard,
+            Some(reader) => reader,
+        };
+        self.target.for_reader(reader)
+    }
+
+    /// Appends Fletcher's checksum where the variable has one and filters of HDF5 hold its chunks. Frames of Knarr's
+    /// filter have checksums of their own.
+    fn keep_checksum(&self, choice: &mut Choice) {
+        let has_checksum = self.variable.filters.iter().any(|filter| filter.id == FLETCHER32);
+        let is_standard = matches!(self.target, Target::Hdf5(_)) && choice.reader < Reader::Knarr;
+        let is_had = self.settings.filters.is_none_or(|had| had.has(FLETCHER32));
+        if has_checksum && is_standard && is_had && !choice.chain.is_raw() {
+            let step = StepSpec { name: "fletcher32".to_owned(), bare: None, options: Options::default() };
+            choice.chain.0.push(step.clone());
+            choice.fallback.iter_mut().for_each(|chain| chain.0.push(step.clone()));
+        }
+    }
+
+    /// True if readers that are allowed have the filters of what is stored, and every HDF5 can make a dataset with them:
+    /// szip is a part of it that builds leave out.
+    fn may_keep_filters(&self) -> bool {
+        let ids = || self.variable.filters.iter().map(|filter| filter.id);
+        let is_optional = |id| registered(id).is_some_and(|filter| filter.provider == Provider::Hdf5WithSzip);
+        let needs = Reader::of_filters(ids());
+        matches!(self.target, Target::Hdf5(allowed) if needs <= allowed) && !ids().any(is_optional)
+    }
+
+    /// True if what is stored already serves the goal better than the choice, for readers that are allowed.
+    fn is_kept(&self, choice: &Choice) -> bool {
+        let variable = self.variable;
+        let Some(stored) = variable.stored_bytes else { return false };
+        if variable.filters.is_empty() || stored == 0 || !self.may_keep_filters() {
+            return false;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
+        let ratio = variable.raw_bytes() as f64 / stored as f64;
+        // Writing costs nothing then, which must not count: the question is what the result is worth.
+        let merits = crate::goal::Merits { ratio, ..choice.expected };
+        self.settings.goal.score(&merits) >= self.settings.goal.score(&choice.expected)
+    }
+}
