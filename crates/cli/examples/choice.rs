@@ -16,9 +16,10 @@ use knarr_core::codec::Reader;
 use knarr_core::engine::{Engine, Silent};
 use knarr_core::goal::Goal;
 use knarr_core::model::Variable;
-use knarr_core::pipeline::{advise, chunk_count, chunk_position, chunk_region};
+use knarr_core::pipeline::advise;
 use knarr_core::plan::Action;
-use knarr_core::predictor::Pace;
+use knarr_core::profile::Pace;
+use knarr_core::region::{chunk_count, chunk_position, chunk_region};
 use knarr_core::settings::{ChunkRule, Settings, chunk_shape};
 use knarr_core::store::Source;
 

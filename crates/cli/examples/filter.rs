@@ -15,7 +15,7 @@ use knarr_core::energy::thread_seconds;
 use knarr_core::engine::Engine;
 use knarr_core::frame;
 use knarr_core::online::Online;
-use knarr_core::pipeline::{chunk_count, chunk_position, chunk_region};
+use knarr_core::region::{chunk_count, chunk_position, chunk_region};
 use knarr_core::settings::{ChunkRule, chunk_shape};
 
 fn main() {

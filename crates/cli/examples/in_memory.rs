@@ -12,7 +12,7 @@ use std::time::Instant;
 use knarr_core::array::ArraySpec;
 use knarr_core::chain::{Chain, ChainSpec, Scratch};
 use knarr_core::engine::Engine;
-use knarr_core::pipeline::{chunk_count, chunk_position, chunk_region};
+use knarr_core::region::{chunk_count, chunk_position, chunk_region};
 use knarr_core::settings::{ChunkRule, chunk_shape};
 
 fn main() {

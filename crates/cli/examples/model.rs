@@ -11,11 +11,11 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use knarr_core::choose::regret;
+use knarr_core::calibrate::regret;
+use knarr_core::calibrate::{Origin, record};
 use knarr_core::energy::thread_seconds;
 use knarr_core::engine::{Engine, Silent};
 use knarr_core::model::Variable;
-use knarr_core::pipeline::{Origin, record};
 use knarr_core::predictor::{Predictor, Record, fit, hold_out, judge};
 
 const GOALS: [&str; 5] = ["speed", "balanced", "ratio", "archive", "energy"];

@@ -1,9 +1,10 @@
 //! `knarr profile`: measures this machine's codecs.
 
+use knarr_core::calibrate;
 use knarr_core::energy;
 use knarr_core::engine::Progress;
 use knarr_core::error::{Error, Result};
-use knarr_core::profile::{self, Cost, Profile};
+use knarr_core::profile::{Cost, Profile};
 
 use crate::args::{self, Resources};
 use crate::output::write_json;
@@ -34,7 +35,8 @@ pub(crate) fn run(arguments: &args::Profile) -> Result<u8> {
     progress.begin("power", 0);
     let power = energy::measured_power();
     let begin = std::time::Instant::now();
-    let measured = profile::measure(&engine, machine(), power, arguments.seconds, &energy::thread_seconds, &progress)?;
+    let measured =
+        calibrate::measure(&engine, machine(), power, arguments.seconds, &energy::thread_seconds, &progress)?;
     drop(progress);
     write_json(&path, &measured, arguments.output.is_none())?;
     print(&measured);

@@ -13,9 +13,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::grid::{Placed, copy_box, each_chunk, volume};
 use crate::model::Variable;
-use crate::pipeline::{chunk_count, chunk_position, chunk_region};
+use crate::region::{Placed, copy_box, each_chunk, volume};
+use crate::region::{chunk_count, chunk_position, chunk_region};
 use crate::store::Source;
 use plan::{Plan, comes_late};
 

@@ -12,7 +12,7 @@ use crate::array::{DType, Endian, swap_bytes};
 use crate::bands::Bands;
 use crate::error::{Error, Result};
 use crate::model::Variable;
-use crate::pipeline::chunk_count;
+use crate::region::chunk_count;
 use crate::settings::{ChunkRule, chunk_shape};
 use crate::store::Source;
 

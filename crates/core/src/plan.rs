@@ -10,7 +10,7 @@ use crate::chain::ChainSpec;
 use crate::codec::Reader;
 use crate::features::Features;
 use crate::goal::{Goal, Merits};
-use crate::predictor::Pace;
+use crate::profile::Pace;
 use crate::quality::{Bound, Observed, Quality};
 use crate::table::{self, Align};
 

@@ -12,7 +12,7 @@ use knarr_core::bands::Bands;
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::generate::parse_shape;
 use knarr_core::model::{Dimension, Group, Model, Variable};
-use knarr_core::pipeline::chunk_count;
+use knarr_core::region::chunk_count;
 use knarr_core::settings::{ChunkRule, chunk_shape};
 use knarr_core::store::Source;
 use knarr_core::{Error, Result};

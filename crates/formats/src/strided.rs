@@ -1,6 +1,6 @@
 //! Reading a region of elements that lie at regular strides in a file.
 
-use knarr_core::grid::check_inside;
+use knarr_core::region::check_inside;
 use knarr_core::{Error, Result};
 use std::fs::File;
 use std::io;

@@ -10,7 +10,7 @@ use common::{Folder, below, damage_heaps, open, pick, program, region, script};
 use knarr_core::ErrorKind;
 use knarr_core::array::{Endian, swap_bytes};
 use knarr_core::checkpoint::layout::{Layout, StoredVariable};
-use knarr_core::grid::{chunk_box, each_chunk};
+use knarr_core::region::{chunk_region, each_chunk};
 use knarr_core::store::Source;
 use knarr_core::testing::data::Random;
 use knarr_formats::layout::read;
@@ -131,7 +131,7 @@ fn pieces<'a>(source: &dyn Source, index: usize, shape: &[u64], stored: &'a Stor
     let mut boxes = Vec::new();
     let grid = &stored.extents[0].shape[..shape.len()];
     each_chunk(&vec![0; grid.len()], shape, grid, |position| {
-        boxes.push(chunk_box(position, grid, shape));
+        boxes.push(chunk_region(shape, grid, position));
         Ok::<(), ()>(())
     })
     .unwrap();

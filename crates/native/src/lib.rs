@@ -28,8 +28,9 @@ pub use ended::wait_status;
 pub use mapped::map_file;
 
 use knarr_core::chain::Scratch;
-use knarr_core::codec::{Codec, CodecList, Framed, KNARR_FILTER};
+use knarr_core::codec::{Codec, CodecList, KNARR_FILTER};
 use knarr_core::frame::Frame;
+use knarr_core::frame::Framed;
 use knarr_core::{ErrorKind, Result};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};

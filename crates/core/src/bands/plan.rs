@@ -1,8 +1,8 @@
 //! Which blocks make a band.
 
-use crate::grid::volume;
 use crate::model::{Layout, Variable};
-use crate::pipeline::chunk_count;
+use crate::region::chunk_count;
+use crate::region::volume;
 
 /// Of values that lie in one run, so many bytes are read at once.
 const RUN: u64 = 1 << 20;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::array::{ArraySpec, DType, Endian};
 use crate::codec::Hdf5Filter;
 use crate::error::{Error, Result};
-use crate::grid::{Placed, chunk_box, copy_box, fill, volume};
+use crate::region::{Placed, chunk_region, copy_box, fill, volume};
 
 /// A block of a dataset that begins with a chunk and ends with one or at the edge of the dataset.
 ///
@@ -68,14 +68,14 @@ impl Block {
 
     /// Number of chunks.
     pub(crate) fn chunks(&self) -> u64 {
-        crate::pipeline::chunk_count(&self.count, &self.chunk)
+        crate::region::chunk_count(&self.count, &self.chunk)
     }
 
     /// The first element of chunk `index` in the dataset, and the chunk's values: a part of `values`, or put together
     /// in `room`. The block was checked with these values.
     pub(crate) fn chunk<'a>(&self, index: u64, values: &'a [u8], room: &'a mut Vec<u8>) -> (Vec<u64>, &'a [u8]) {
-        let position = crate::pipeline::chunk_position(&self.count, &self.chunk, index);
-        let (start, count) = chunk_box(&position, &self.chunk, &self.count);
+        let position = crate::region::chunk_position(&self.count, &self.chunk, index);
+        let (start, count) = chunk_region(&self.count, &self.chunk, &position);
         let offset = start.iter().zip(&self.start).map(|(here, block)| here + block).collect();
         let size = self.dtype.size();
         let bytes = |elements: u64| usize::try_from(elements).unwrap_or(usize::MAX).saturating_mul(size);

@@ -16,9 +16,9 @@ use crate::chain::{Chain, Scratch};
 use crate::codec::CodecList;
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};
-use crate::grid::{Placed, chunk_box, runs, volume};
 use crate::output::Temporary;
-use crate::pipeline::{chunk_count, chunk_position};
+use crate::region::{Placed, chunk_region, runs, volume};
+use crate::region::{chunk_count, chunk_position};
 use crate::settings::glob_matches;
 
 /// What was extracted.
@@ -246,7 +246,7 @@ fn write(codecs: &CodecList, variable: &StoredVariable, pieces: &File, out: &Fil
     for (number, extent) in variable.extents.iter().enumerate() {
         read(codecs, variable, extent, (pieces, path), &mut stored, &mut decoded)?;
         let position = chunk_position(&variable.shape, &chunk, number as u64);
-        let (start, count) = chunk_box(&position, &chunk, &variable.shape);
+        let (start, count) = chunk_region(&variable.shape, &chunk, &position);
         let origin = vec![0; chunk.len()];
         let (from, to) = (Placed { shape: &chunk, start: &origin }, Placed { shape: &variable.shape, start: &start });
         let mut written = Ok(());

@@ -15,7 +15,7 @@ use crate::codec::{CodecList, FilterId};
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, Result};
 use crate::goal::Goal;
-use crate::grid::volume;
+use crate::region::volume;
 
 const DEFLATE: FilterId = 1;
 /// What part of the memory the copies of a chunk may take, of each worker.

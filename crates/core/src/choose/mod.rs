@@ -6,14 +6,12 @@
 mod afar;
 mod candidates;
 mod look;
-mod regret;
 mod rounds;
 mod sample;
 mod trial;
 
 pub use candidates::{Target, all_chains, candidates, holdable, readable, with_bound};
 pub use look::look;
-pub use regret::{Regret, regret};
 pub use rounds::{Trials, run_rounds};
 pub use sample::{PATIENT, cut, cut_samples, middle, sample_regions, trial_share};
 pub use trial::{TrialSet, trial};
@@ -121,7 +119,7 @@ fn describe(features: &Features) -> String {
 mod tests {
     use super::*;
     use crate::goal::Merits;
-    use crate::predictor::Pace;
+    use crate::profile::Pace;
 
     fn candidate(name: &str, score: f64, tried: bool, dropped: bool) -> Candidate {
         Candidate {

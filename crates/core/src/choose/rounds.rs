@@ -171,7 +171,7 @@ impl Trials<'_> {
 
     /// Tries, by `run`, the candidate that may be best, as long as it may be better than the best so far and there is
     /// time to encode `bytes`. What one reaches corrects what is believed of the others.
-    pub(super) fn narrow(
+    pub(crate) fn narrow(
         self,
         mut candidates: Vec<Candidate>,
         beliefs: &mut Beliefs,

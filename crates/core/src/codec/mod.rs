@@ -12,7 +12,6 @@ mod delta;
 mod fixedscale;
 mod fletcher32;
 mod forms;
-mod framed;
 mod granular;
 pub mod grid;
 mod gridded;
@@ -37,7 +36,6 @@ mod xor;
 
 pub use buffers::{check_limit, sized};
 pub use forms::{FilterId, Hdf5Filter, Hdf5Form, Reader, ZarrCodec, ZarrKind, zarr_entry};
-pub use framed::Framed;
 pub use list::CodecList;
 pub use options::{OptionDoc, OptionKind, OptionValue, Options};
 pub use registered::{FilterSet, KNARR_FILTER, Provider, REGISTERED, Registered, filter_name, registered};

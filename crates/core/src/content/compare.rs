@@ -10,10 +10,10 @@ use crate::bands::Bands;
 use crate::engine::{Engine, Progress};
 use crate::error::{ErrorKind, Result};
 use crate::model::{Model, Variable};
-use crate::pipeline::{chunk_position, chunk_region};
 use crate::provenance::{doubt, promised};
 use crate::quality::{Bound, Observed, Quality};
 use crate::quantization::is_container;
+use crate::region::{chunk_position, chunk_region};
 use crate::store::{Source, Strings};
 
 /// How a variable of one file stands to its namesake in another.

@@ -14,8 +14,8 @@ use crate::bands::Bands;
 use crate::engine::{Engine, Progress};
 use crate::error::{ErrorKind, Result};
 use crate::model::Variable;
-use crate::pipeline::{chunk_position, chunk_region};
 use crate::quantization::is_container;
+use crate::region::{chunk_position, chunk_region};
 use crate::store::{Source, Strings};
 
 /// Version of the scheme, hashed with every variable.

@@ -9,8 +9,8 @@ use super::spec::Range;
 use super::{Asked, Field, FieldSpec, Noise, Values, linear, pattern, scale};
 use crate::array::DType;
 use crate::error::{Error, Result};
-use crate::grid::check_inside;
 use crate::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
+use crate::region::check_inside;
 use crate::store::Source;
 
 /// Elements computed at a time.

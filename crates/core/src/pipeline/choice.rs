@@ -1,6 +1,5 @@
 //! One choice: the chain of one variable, or of one array in memory, from samples of its values.
 
-use super::planner::SAMPLES;
 use crate::array::ArraySpec;
 use crate::chain::{Chain, ChainSpec};
 use crate::choose::{
@@ -24,6 +23,8 @@ const LEAST_TRIALS: f64 = 0.0005;
 /// many seconds of one core, by a profile that knows little of data that fast.
 const PATIENCE: f64 = 4.0;
 const MOST_TRIALS: f64 = 0.03;
+/// Full chunks looked at per variable, at most.
+pub(super) const SAMPLES: usize = 3;
 /// Bytes of the samples that features are computed from.
 const FEATURES: usize = 768 << 10;
 /// Fewer do where nothing is tried: they only tell what a given chain will meet.

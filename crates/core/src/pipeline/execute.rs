@@ -7,7 +7,6 @@ use super::encode::{Buffers, ChunkEncoder, ChunkOutcome};
 use super::ordered::{Order, in_order};
 use super::recipes::{Kept, Recipes};
 use super::spare::Spare;
-use super::{chunk_count, chunk_position, chunk_region, pad_chunk};
 use crate::array::ArraySpec;
 use crate::bands::Bands;
 use crate::chain::Chain;
@@ -17,10 +16,11 @@ use crate::codec::{Hdf5Filter, KNARR_FILTER, Reader};
 use crate::energy::{Phases, thread_seconds};
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};
-use crate::grid::in_chunk;
 use crate::model::Variable;
 use crate::plan::{Action, Choice, Plan};
 use crate::quality::Observed;
+use crate::region::in_chunk;
+use crate::region::{chunk_count, chunk_position, chunk_region, pad_chunk};
 use crate::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 
 /// What execution measured.

@@ -1,7 +1,6 @@
 //! Planning of one variable: whether it is encoded at all, and what its choice depends on.
 
-use super::choice::{ChoiceJob, FEATURES_BELIEVED, Given};
-use super::{chunk_count, chunk_position, chunk_region};
+use super::choice::{ChoiceJob, FEATURES_BELIEVED, Given, SAMPLES};
 use crate::array::{ArraySpec, is_constant};
 use crate::chain::StepSpec;
 use crate::choose::{Target, middle, sample_regions};
@@ -15,6 +14,7 @@ use crate::model::{Layout, Variable};
 use crate::plan::{Action, Choice, VariablePlan};
 use crate::predictor::Subject;
 use crate::quality::Bound;
+use crate::region::{chunk_count, chunk_position, chunk_region};
 use crate::settings::{ChunkRule, Settings, VariableSettings, chunk_shape, within_limits};
 use crate::store::Source;
 
@@ -22,8 +22,6 @@ use crate::store::Source;
 const WORTH_ENCODING: u64 = 2048;
 /// Why a variable without chunks stays so.
 const INDEX_COSTS_MORE: &str = "an index of chunks takes more than a filter saves";
-/// Full chunks looked at per variable, at most.
-pub(super) const SAMPLES: usize = 3;
 /// Variables from this size on have as many samples as that.
 const SEVERAL: u64 = 2 << 20;
 /// HDF5's filter of that name.

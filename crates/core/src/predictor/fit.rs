@@ -4,11 +4,11 @@
 use nalgebra::{Cholesky, DMatrix, DVector};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{FARTHEST, INPUTS, Outlook, PACES, Pace, Predictor, RATIOS, Record, Subject, VERSION, Weights, inputs};
+use super::{FARTHEST, INPUTS, Outlook, PACES, Predictor, RATIOS, Record, Subject, VERSION, Weights, inputs};
 use crate::chain::ChainSpec;
 use crate::codec::CodecList;
 use crate::error::{Error, ErrorKind, Result};
-use crate::profile::Profile;
+use crate::profile::{Pace, Profile};
 
 /// Penalty on weights, in families: so many must agree before much is believed.
 const RIDGE: f64 = 3.0;

@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Measured, Outlook, Pace, Predictor, Record, Subject, fit};
+use super::{Measured, Outlook, Predictor, Record, Subject, fit};
 use crate::chain::ChainSpec;
 use crate::codec::CodecList;
 use crate::error::Result;
-use crate::profile::Profile;
+use crate::profile::{Pace, Profile};
 
 /// How well one target is predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -11,13 +11,13 @@ mod belief;
 mod fit;
 mod inputs;
 mod judge;
-mod measure;
+mod measured;
 mod rule;
 
 pub use belief::Beliefs;
 pub use fit::fit;
 pub use judge::{Judged, Quality, hold_out, judge};
-pub use measure::{Measured, Record};
+pub use measured::{Measured, Record};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -26,6 +26,7 @@ use std::path::Path;
 use crate::chain::ChainSpec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::features::Features;
+use crate::profile::Pace;
 use inputs::{INPUTS, inputs};
 use rule::{family, rule_ratio};
 
@@ -80,21 +81,6 @@ struct Weights {
     /// Logarithms of the times over those of the profile.
     encode: Vec<f64>,
     decode: Vec<f64>,
-}
-
-/// Factors on the times that the profile gives for a chain.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Pace {
-    /// Factor on the time to encode.
-    pub encode: f64,
-    /// Factor on the time to decode.
-    pub decode: f64,
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Self { encode: 1.0, decode: 1.0 }
-    }
 }
 
 /// What is expected of some chains.

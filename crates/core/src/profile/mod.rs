@@ -3,11 +3,6 @@
 //! Speeds come from the profile, never from the clock during a choice, so that equal inputs give equal
 //! plans. `knarr profile` writes one; a built-in profile, labelled as such, serves until then.
 
-mod fields;
-mod measure;
-
-pub use measure::{Clock, measure};
-
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +11,10 @@ use crate::chain::{ChainSpec, StepSpec};
 use crate::codec::{CodecList, OptionValue};
 use crate::error::{Error, ErrorKind, Result};
 use crate::goal::Merits;
-use crate::predictor::Pace;
+
+/// Seconds that the calling thread has been busy, from any origin. Processor time rather than wall time: other
+/// programs on the machine then hardly change what is measured.
+pub type Clock<'a> = &'a dyn Fn() -> f64;
 
 /// Speed of one step on data that the chain shrinks by `ratio`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -40,6 +38,21 @@ pub struct Power {
     pub watts_per_core: f64,
     /// Joules to move one GB to or from storage.
     pub joules_per_gb: f64,
+}
+
+/// Factors on the times that the profile gives for a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Pace {
+    /// Factor on the time to encode.
+    pub encode: f64,
+    /// Factor on the time to decode.
+    pub decode: f64,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { encode: 1.0, decode: 1.0 }
+    }
 }
 
 /// Costs of a machine's codecs.

@@ -4,8 +4,8 @@ use std::any::Any;
 use std::path::{Path, PathBuf};
 
 use knarr_core::array::DType;
-use knarr_core::grid::{Placed, check_inside, copy_box};
 use knarr_core::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
+use knarr_core::region::{Placed, check_inside, copy_box};
 use knarr_core::store::Source;
 use knarr_core::{Error, Result};
 

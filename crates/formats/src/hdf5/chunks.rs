@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::sys::Dataset;
 use knarr_core::error::{Error, Result};
-use knarr_core::grid::volume;
+use knarr_core::region::volume;
 
 /// A stored chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

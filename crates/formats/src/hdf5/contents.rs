@@ -7,7 +7,7 @@ use super::filters::{SZIP, filter_title};
 use super::source::Hdf5Source;
 use super::sys::{Address, Dataset, DatasetLayout, Extent, References};
 use knarr_core::error::{Error, ErrorKind, Result};
-use knarr_core::grid::{chunk_box, volume};
+use knarr_core::region::{chunk_region, volume};
 use knarr_core::store::Source;
 
 /// Most bytes of values held at once.
@@ -52,7 +52,7 @@ pub(super) fn copy_values(
             }
             let mut bytes = Vec::new();
             for (position, stored) in table.stored() {
-                let (start, count) = chunk_box(&position, &chunk, &shape);
+                let (start, count) = chunk_region(&shape, &chunk, &position);
                 if has_pointers {
                     copy_pointers(&dataset, target, &start, &count, references)
                         .map_err(|error| explain_read(error, &filters))?;

@@ -9,8 +9,8 @@ use super::sink::SinkOptions;
 use super::source::Hdf5Source;
 use super::sys::File;
 use knarr_core::error::Result;
-use knarr_core::grid::{chunk_box, volume};
 use knarr_core::model::{Attribute, AttributeValue, Model, Variable};
+use knarr_core::region::{chunk_region, volume};
 use knarr_core::store::{Source, Storage};
 
 /// The superblock, the root group, and what objects without a path take.
@@ -96,7 +96,7 @@ pub(super) fn of_chunks(source: &dyn Source, storages: &[Storage], options: Sink
                 *at = u64::try_from(number % u128::from((*n).max(1))).unwrap_or(0);
                 number /= u128::from((*n).max(1));
             }
-            let (start, count) = chunk_box(&position, &storage.chunk, shape);
+            let (start, count) = chunk_region(shape, &storage.chunk, &position);
             source.is_written(storage.variable, &start, &count)
         });
         let written = written.count() as u64;

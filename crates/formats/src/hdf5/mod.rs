@@ -35,6 +35,7 @@ mod sink;
 mod source;
 mod strings;
 mod sys;
+mod targets;
 mod values;
 mod walk;
 mod words;

@@ -13,7 +13,7 @@ use knarr_core::array::{DType, Endian};
 use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
 use knarr_core::codec::Hdf5Filter;
 use knarr_core::error::{Error, Result};
-use knarr_core::grid::{chunk_box, volume};
+use knarr_core::region::{chunk_region, volume};
 
 /// The layout of the HDF5 or netCDF-4 file at `path`. HDF5's lock is not taken: a program may open the file for writing
 /// meanwhile, so who uses the layout checks afterwards that the file has not changed.
@@ -173,7 +173,7 @@ fn chunks(dataset: &Dataset, kind: &Kind) -> Result<Vec<Extent>> {
     let chunk_shape: Arc<[u64]> = [chunk, &kind.inner].concat().into();
     let mut pipelines: HashMap<u32, Arc<[Hdf5Filter]>> = HashMap::new();
     let mut extent = |position: &[u64], StoredChunk { address, size, filter_mask }: StoredChunk| {
-        let is_bare = edges_unfiltered && chunk_box(position, chunk, &kind.shape).1 != chunk;
+        let is_bare = edges_unfiltered && chunk_region(&kind.shape, chunk, position).1 != chunk;
         let left_out = if is_bare { u32::MAX } else { filter_mask };
         let applied = pipelines.entry(left_out).or_insert_with(|| {
             let bit = |number: usize| u32::try_from(number).ok().and_then(|number| 1u32.checked_shl(number));

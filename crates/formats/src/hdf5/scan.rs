@@ -9,8 +9,8 @@ use super::walk::{Visitor, shown_path, walk};
 use super::words::element_type;
 use knarr_core::array::{DType, Endian};
 use knarr_core::error::{Error, Result};
-use knarr_core::grid::volume;
 use knarr_core::model::{self, Attribute, AttributeValue, ElementType, Group, Layout, Link, Model, Variable};
+use knarr_core::region::volume;
 use knarr_core::store::Strings;
 
 /// Where the values of a variable lie.

@@ -7,7 +7,8 @@ use super::build::{add_label, build};
 use super::copy::Copier;
 use super::metadata;
 use super::source::Hdf5Source;
-use super::sys::{self, Dataset, Object, Plist};
+use super::sys::{self, Object, Plist};
+use super::targets::Targets;
 use super::write_attribute::{put_attribute, remove_attribute};
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::libver::{LibverBounds, Release};
@@ -31,7 +32,7 @@ pub struct SinkOptions {
 /// An HDF5 or netCDF-4 file being written.
 pub struct Hdf5Sink {
     /// Closed before the temporary file is removed: fields are dropped in this order.
-    targets: Vec<Option<Target>>,
+    targets: Targets,
     file: Option<sys::File>,
     temporary: Option<Temporary>,
     path: PathBuf,
@@ -39,14 +40,6 @@ pub struct Hdf5Sink {
     user_block: Vec<u8>,
     is_netcdf: bool,
     references_lost: usize,
-}
-
-/// A dataset that takes chunks.
-struct Target {
-    dataset: Dataset,
-    chunk: Vec<u64>,
-    shape: Vec<u64>,
-    name: String,
 }
 
 impl Hdf5Sink {
@@ -59,7 +52,7 @@ impl Hdf5Sink {
     pub fn create(path: &Path, source: &dyn Source, storages: &[Storage], options: SinkOptions) -> Result<Self> {
         let temporary = Temporary::create(path, options.force)?;
         let mut sink = Self {
-            targets: Vec::new(),
+            targets: Targets::default(),
             file: None,
             temporary: None,
             path: path.to_owned(),
@@ -113,7 +106,8 @@ impl Hdf5Sink {
         for label in labels {
             add_label(file, label).map_err(|error| error.at_variable(label.name()))?;
         }
-        self.open_targets(source, storages, |variable| Ok(source.stored(variable)?.path.clone()))
+        self.targets = Targets::new(source.model(), storages, |variable| Ok(source.stored(variable)?.path.clone()))?;
+        Ok(())
     }
 
     fn build_structure(
@@ -130,72 +124,24 @@ impl Hdf5Sink {
         let file = create_file(temporary.path(), &fcpl, options.libver, Release::V18, metadata)?;
         let file = self.file.insert(file);
         let paths = build(source, file, storages)?;
-        self.open_targets(source, storages, |variable| Ok(paths.get(variable).cloned().unwrap_or_default()))
-    }
-
-    fn open_targets(
-        &mut self,
-        source: &dyn Source,
-        storages: &[Storage],
-        path: impl Fn(usize) -> Result<Vec<u8>>,
-    ) -> Result<()> {
-        self.targets = source.model().variables.iter().map(|_| None).collect();
-        for storage in storages {
-            let variable = source.model().variable(storage.variable)?;
-            let file = self.file.as_ref().ok_or_else(closed)?;
-            let dataset = file.object_at_path(&path(storage.variable)?)?.into_dataset()?;
-            if let Some(target) = self.targets.get_mut(storage.variable) {
-                *target = Some(Target {
-                    dataset,
-                    chunk: storage.chunk.clone(),
-                    shape: variable.shape.clone(),
-                    name: variable.name().to_owned(),
-                });
-            }
-        }
+        let path = |variable: usize| Ok(paths.get(variable).cloned().unwrap_or_default());
+        self.targets = Targets::new(source.model(), storages, path)?;
         Ok(())
     }
 
     /// Applies `f` to a variable, or to the root group for `None`.
-    fn change(&self, variable: Option<usize>, f: impl Fn(&Object) -> Result<()>) -> Result<()> {
-        let outcome = match variable {
-            None => self.file.as_ref().ok_or_else(closed).and_then(|file| f(&file.root()?.0)),
-            Some(index) => match self.targets.get(index).and_then(Option::as_ref) {
-                Some(target) => f(&target.dataset.0).map_err(|error| error.at_variable(&target.name)),
-                None => Err(Error::internal(format!("variable number {index} is not written here"))),
-            },
-        };
+    fn change(&mut self, variable: Option<usize>, f: impl Fn(&Object) -> Result<()>) -> Result<()> {
+        let file = self.file.as_ref().ok_or_else(closed);
+        let outcome = file.and_then(|file| match variable {
+            None => f(&file.root()?.0),
+            Some(index) => self.targets.change(file, index, f),
+        });
         outcome.map_err(|error| error.at(self.path.display().to_string()))
-    }
-
-    fn put_chunk(&self, chunk: EncodedChunk<'_>) -> Result<()> {
-        let target = self
-            .targets
-            .get(chunk.variable)
-            .and_then(Option::as_ref)
-            .ok_or_else(|| Error::internal(format!("variable number {} takes no chunks", chunk.variable)))?;
-        let inside = chunk.position.len() == target.chunk.len()
-            && chunk
-                .position
-                .iter()
-                .zip(&target.chunk)
-                .zip(&target.shape)
-                .all(|((p, c), n)| p.checked_mul(*c).is_some_and(|start| start < *n));
-        if !inside {
-            return Err(Error::internal(format!("there is no chunk at {:?}", chunk.position)).at_variable(&target.name));
-        }
-        let offset: Vec<u64> = chunk.position.iter().zip(&target.chunk).map(|(p, c)| p * c).collect();
-        target
-            .dataset
-            .write_chunk(&offset, chunk.filter_mask, chunk.bytes)
-            .map_err(|error| error.at_variable(&target.name))
     }
 
     /// Closes the file, if it is not. It keeps its temporary name.
     fn finish(&mut self) -> Result<()> {
-        for target in self.targets.drain(..).flatten() {
-            target.dataset.close()?;
-        }
+        self.targets.close()?;
         let Some(file) = self.file.take() else { return Ok(()) };
         file.flush()?;
         file.close()?;
@@ -226,7 +172,9 @@ fn closed() -> Error {
 impl Sink for Hdf5Sink {
     fn put(&mut self, chunk: EncodedChunk<'_>) -> Result<()> {
         let bytes = chunk.bytes.len() as u64;
-        self.put_chunk(chunk).map_err(|error| error.at(self.path.display().to_string()))?;
+        let file = self.file.as_ref().ok_or_else(closed);
+        let put = file.and_then(|file| self.targets.put(file, &chunk));
+        put.map_err(|error| error.at(self.path.display().to_string()))?;
         self.temporary.as_mut().map_or(Ok(()), |temporary| temporary.written(bytes))
     }
 
@@ -235,8 +183,9 @@ impl Sink for Hdf5Sink {
     }
 
     fn annotate(&mut self, variable: Option<usize>, attributes: &[Attribute]) -> Result<()> {
+        let is_netcdf = self.is_netcdf;
         self.change(variable, |object| {
-            attributes.iter().try_for_each(|attribute| put_attribute(object, attribute, self.is_netcdf))
+            attributes.iter().try_for_each(|attribute| put_attribute(object, attribute, is_netcdf))
         })
     }
 

@@ -18,10 +18,10 @@ use knarr_core::codec::{CodecList, Hdf5Filter, KNARR_FILTER};
 use knarr_core::energy::Stopwatch;
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::frame;
-use knarr_core::grid::{
-    Placed, check_inside, chunk_box, copy_box, each_chunk, fill, fill_box, in_chunk, one_run, volume,
-};
 use knarr_core::model::{ElementType, Model, Variable};
+use knarr_core::region::{
+    Placed, check_inside, chunk_region, copy_box, each_chunk, fill, fill_box, in_chunk, one_run, volume,
+};
 use knarr_core::store::{Source, Strings};
 
 /// Finds the chain that decodes chunks of `input` written through an HDF5 pipeline. `None` sends the chunks
@@ -317,7 +317,7 @@ impl Hdf5Source {
             .ok_or_else(|| Error::unsupported(format!("chunks of shape {chunk:?} are too large")))?;
         let table = self.table(index, chunk)?;
         each_chunk(start, count, chunk, |position| {
-            let (chunk_start, chunk_count) = chunk_box(position, chunk, &variable.shape);
+            let (chunk_start, chunk_count) = chunk_region(&variable.shape, chunk, position);
             let place = |error: Error| in_chunk(error, position, &chunk_start);
             // The part of the region in this chunk, seen from both sides.
             let from: Vec<u64> = start.iter().zip(&chunk_start).map(|(s, c)| s.saturating_sub(*c)).collect();
@@ -412,7 +412,7 @@ impl Hdf5Source {
         let mut counts: Vec<(ChainSpec, usize)> = Vec::new();
         let mut head = Vec::new();
         for (position, entry) in table.stored().step_by(table.len().div_ceil(most.max(1)).max(1)) {
-            let is_bare = *edges_unfiltered && chunk_box(&position, shape, &variable.shape).1 != *shape;
+            let is_bare = *edges_unfiltered && chunk_region(&variable.shape, shape, &position).1 != *shape;
             let chain = if is_bare || entry.filter_mask.checked_shr(bit).unwrap_or(0) & 1 == 1 {
                 ChainSpec::raw()
             } else {

@@ -4,7 +4,7 @@ use super::explain::explain_read;
 use super::source::Hdf5Source;
 use super::sys;
 use knarr_core::error::{Error, Result};
-use knarr_core::grid::check_inside;
+use knarr_core::region::check_inside;
 use knarr_core::store::{Source, Strings};
 
 impl Hdf5Source {

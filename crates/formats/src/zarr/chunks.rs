@@ -6,7 +6,7 @@ use knarr_core::array::DType;
 use knarr_core::cache::ChunkCache;
 use knarr_core::codec::CodecList;
 use knarr_core::energy::Stopwatch;
-use knarr_core::grid::{Placed, chunk_box, copy_box, each_chunk, fill_box, in_chunk};
+use knarr_core::region::{Placed, chunk_region, copy_box, each_chunk, fill_box, in_chunk};
 use knarr_core::{Error, ErrorKind, Result};
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
@@ -158,7 +158,7 @@ impl Chunks {
         out.resize(bytes, 0);
         each_chunk(start, count, &self.shape, |position| {
             let place = |error: Error| self.place(file_of, position, error);
-            let (chunk_start, chunk_count) = chunk_box(position, &self.shape, shape);
+            let (chunk_start, chunk_count) = chunk_region(shape, &self.shape, position);
             let from: Vec<u64> = start.iter().zip(&chunk_start).map(|(s, c)| s.saturating_sub(*c)).collect();
             let to: Vec<u64> = start.iter().zip(&chunk_start).map(|(s, c)| c.saturating_sub(*s)).collect();
             let part: Vec<u64> =

@@ -8,7 +8,7 @@ use knarr_core::array::{ArraySpec, DType};
 use knarr_core::chain::{Chain, ChainSpec, Scratch, StepSpec};
 use knarr_core::codec::CodecList;
 use knarr_core::model::Variable;
-use knarr_core::pipeline::{chunk_count, chunk_position, chunk_region};
+use knarr_core::region::{chunk_count, chunk_position, chunk_region};
 use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_core::{Error, Result};
 use serde_json::json;

@@ -12,7 +12,7 @@ use crate::array::{DType, Endian};
 use crate::checkpoint::layout::{Extent, Layout, StoredVariable};
 use crate::error::{Error, Result};
 use crate::frame::{dtype_number, numbered_dtype};
-use crate::grid::{check_inside, volume};
+use crate::region::{check_inside, volume};
 use crate::wire::{Reader, put_bytes, put_number};
 
 /// Name of the format in layouts.

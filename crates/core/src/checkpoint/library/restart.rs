@@ -13,7 +13,7 @@ use crate::checkpoint::restore::{Damage, Proof, fetch, restore_as};
 use crate::checkpoint::set::Set;
 use crate::engine::{Engine, Silent};
 use crate::error::{Error, Result};
-use crate::grid::{Placed, check_inside, runs};
+use crate::region::{Placed, check_inside, runs};
 use crate::wire::{Reader, put_bytes, put_number};
 
 /// Byte order of this machine.

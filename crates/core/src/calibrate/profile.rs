@@ -3,18 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::fields::CLASSES;
-use super::{Cost, Power, Profile, VERSION};
 use crate::array::ArraySpec;
 use crate::chain::{Chain, ChainSpec, Scratch, StepSpec};
 use crate::choose::all_chains;
 use crate::codec::{CodecList, Loss, Options};
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};
+use crate::profile::{Clock, Cost, Power, Profile, VERSION};
 use crate::quality::Bound;
-
-/// Seconds that the calling thread has been busy, from any origin. Processor time rather than wall time: other
-/// programs on the machine then hardly change what is measured.
-pub type Clock<'a> = &'a dyn Fn() -> f64;
 
 /// Chains whose steps are measured besides those of the candidates, because they can be asked for.
 const ASKED_FOR: &[&str] = &[

@@ -1,5 +1,9 @@
 //! Boxes of elements inside row-major arrays.
 
+mod chunks;
+
+pub use chunks::{chunk_count, chunk_position, chunk_region, each_chunk, in_chunk, pad_chunk};
+
 use crate::error::{Error, Result};
 
 /// Refuses a region that does not lie inside `shape`.
@@ -118,55 +122,6 @@ pub fn fill(target: &mut [u8], element: &[u8]) {
     }
 }
 
-/// Calls `f` with the position of each chunk that a region touches, last axis fastest.
-///
-/// # Errors
-/// The first one of `f`.
-pub fn each_chunk<E>(
-    start: &[u64],
-    count: &[u64],
-    chunk: &[u64],
-    mut f: impl FnMut(&[u64]) -> Result<(), E>,
-) -> Result<(), E> {
-    if count.contains(&0) {
-        return Ok(());
-    }
-    let first: Vec<u64> = start.iter().zip(chunk).map(|(s, c)| s / c).collect();
-    let last: Vec<u64> = start.iter().zip(count).zip(chunk).map(|((s, n), c)| (s + n - 1) / c).collect();
-    let mut position = first.clone();
-    loop {
-        f(&position)?;
-        let mut axis = position.len();
-        loop {
-            if axis == 0 {
-                return Ok(());
-            }
-            axis -= 1;
-            position[axis] += 1;
-            if position[axis] <= last[axis] {
-                break;
-            }
-            position[axis] = first[axis];
-        }
-    }
-}
-
-/// Where the chunk at `position` starts, and its extents inside `shape`.
-pub fn chunk_box(position: &[u64], chunk: &[u64], shape: &[u64]) -> (Vec<u64>, Vec<u64>) {
-    let start: Vec<u64> = position.iter().zip(chunk).map(|(p, c)| p * c).collect();
-    let count = start.iter().zip(chunk).zip(shape).map(|((s, c), n)| n.saturating_sub(*s).min(*c)).collect();
-    (start, count)
-}
-
-/// Names the chunk at `position` of the grid of chunks, whose first element is at `start`, as the place of an error.
-pub fn in_chunk(error: Error, position: &[u64], start: &[u64]) -> Error {
-    let tuple = |numbers: &[u64]| -> String {
-        let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
-        format!("({})", numbers.join(", "))
-    };
-    error.at(format!("chunk {} from element {}", tuple(position), tuple(start)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,17 +172,5 @@ mod tests {
         let mut target = [0u8; 2];
         copy_box(&[1, 2], Placed { shape: &[], start: &[] }, &mut target, Placed { shape: &[], start: &[] }, &[], 2);
         assert_eq!(target, [1, 2]);
-    }
-
-    #[test]
-    fn chunks_of_a_region_come_in_order() {
-        let mut seen = Vec::new();
-        each_chunk::<()>(&[3, 0], &[4, 5], &[4, 4], |position| {
-            seen.push(position.to_vec());
-            Ok(())
-        })
-        .unwrap();
-        assert_eq!(seen, [[0, 0], [0, 1], [1, 0], [1, 1]]);
-        assert_eq!(chunk_box(&[1, 1], &[4, 4], &[7, 5]), (vec![4, 4], vec![3, 1]));
     }
 }

@@ -1,7 +1,7 @@
 //! What choices lose against the best of all candidates, on recorded samples.
 
-use super::{PATIENT, TrialSet, Trials, expected_speed, predict, trial_share};
 use crate::chain::ChainSpec;
+use crate::choose::{PATIENT, TrialSet, Trials, expected_speed, predict, trial_share};
 use crate::codec::CodecList;
 use crate::goal::Goal;
 use crate::predictor::{Measured, Predictor, Record, Subject};

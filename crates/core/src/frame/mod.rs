@@ -14,6 +14,10 @@
 //! length finds only very probably, processors compute it at memory speed, and Zarr and file systems use the
 //! same one. Bytes that do not belong to the frame are an error.
 
+mod codec;
+
+pub use codec::Framed;
+
 use crate::array::{ArraySpec, DType, Endian};
 use crate::chain::{Chain, ChainSpec, Scratch};
 use crate::codec::CodecList;

@@ -1,10 +1,9 @@
 //! `frame`: Knarr's HDF5 filter 45223 as a codec. Each chunk is a frame that names its own chain.
 
-use super::{Codec, CodecList, FilterId, Hdf5Filter, KNARR_FILTER, Kind, Options, Stage, Step};
 use crate::array::{ArraySpec, DType, swap_bytes};
 use crate::chain::Scratch;
+use crate::codec::{Codec, CodecList, FilterId, Hdf5Filter, KNARR_FILTER, Kind, Options, Stage, Step};
 use crate::error::{Error, Result};
-use crate::frame;
 
 /// Reads frames with the codecs it was given. Writing is the pipeline's business: it knows the chain.
 pub struct Framed {
@@ -60,11 +59,11 @@ impl Step for Reader {
 
     fn encode(&self, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let raw = crate::chain::Chain::prepare(&self.codecs, &crate::chain::ChainSpec::raw(), &self.spec)?;
-        frame::write(&raw, input, out)
+        super::write(&raw, input, out)
     }
 
     fn decode(&self, input: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
-        let frame = frame::read(input)?;
+        let frame = super::read(input)?;
         let (held, wanted) = (&frame.array, &self.spec);
         // Types of one size are the same to HDF5's filters; what follows another filter is bytes.
         let is_chunk = held.shape == wanted.shape && held.dtype.size() == wanted.dtype.size();

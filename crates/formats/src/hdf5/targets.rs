@@ -1,0 +1,112 @@
+//! Datasets that take chunks. HDF5 holds tens of kilobytes for each open one, and files may have tens of thousands, so
+//! only the latest are open.
+
+use std::collections::VecDeque;
+
+use super::sys::{Dataset, File, Object};
+use knarr_core::error::{Error, Result};
+use knarr_core::model::Model;
+use knarr_core::store::{EncodedChunk, Storage};
+
+/// Datasets that are open at once.
+const OPEN: usize = 64;
+
+/// The datasets of an output, by the numbers of their variables.
+#[derive(Default)]
+pub(super) struct Targets {
+    targets: Vec<Option<Target>>,
+    /// Numbers of those that are open, the latest last.
+    open: VecDeque<usize>,
+}
+
+struct Target {
+    path: Vec<u8>,
+    dataset: Option<Dataset>,
+    chunk: Vec<u64>,
+    shape: Vec<u64>,
+    name: String,
+}
+
+impl Targets {
+    /// Those of `storages`, which lie at `path` in the output.
+    pub(super) fn new(model: &Model, storages: &[Storage], path: impl Fn(usize) -> Result<Vec<u8>>) -> Result<Self> {
+        let mut targets: Vec<Option<Target>> = model.variables.iter().map(|_| None).collect();
+        for storage in storages {
+            let variable = model.variable(storage.variable)?;
+            let target = Target {
+                path: path(storage.variable)?,
+                dataset: None,
+                chunk: storage.chunk.clone(),
+                shape: variable.shape.clone(),
+                name: variable.name().to_owned(),
+            };
+            if let Some(place) = targets.get_mut(storage.variable) {
+                *place = Some(target);
+            }
+        }
+        Ok(Self { targets, open: VecDeque::new() })
+    }
+
+    pub(super) fn put(&mut self, file: &File, chunk: &EncodedChunk<'_>) -> Result<()> {
+        self.with(file, chunk.variable, |target, dataset| {
+            let inside = chunk.position.len() == target.chunk.len()
+                && chunk
+                    .position
+                    .iter()
+                    .zip(&target.chunk)
+                    .zip(&target.shape)
+                    .all(|((p, c), n)| p.checked_mul(*c).is_some_and(|start| start < *n));
+            if !inside {
+                return Err(Error::internal(format!("there is no chunk at {:?}", chunk.position)));
+            }
+            let offset: Vec<u64> = chunk.position.iter().zip(&target.chunk).map(|(p, c)| p * c).collect();
+            dataset.write_chunk(&offset, chunk.filter_mask, chunk.bytes)
+        })
+    }
+
+    /// Applies `f` to the dataset of a variable.
+    pub(super) fn change(&mut self, file: &File, variable: usize, f: impl Fn(&Object) -> Result<()>) -> Result<()> {
+        self.with(file, variable, |_, dataset| f(&dataset.0))
+    }
+
+    /// Closes those that are open.
+    pub(super) fn close(&mut self) -> Result<()> {
+        self.open.clear();
+        let mut outcome = Ok(());
+        for dataset in self.targets.drain(..).flatten().filter_map(|target| target.dataset) {
+            outcome = outcome.and(dataset.close());
+        }
+        outcome
+    }
+
+    fn with(&mut self, file: &File, variable: usize, f: impl FnOnce(&Target, &Dataset) -> Result<()>) -> Result<()> {
+        if self.open.back() != Some(&variable) {
+            self.reach(file, variable)?;
+        }
+        let target = self.targets.get(variable).and_then(Option::as_ref);
+        let dataset = target.and_then(|target| Some((target, target.dataset.as_ref()?)));
+        let (target, dataset) = dataset.ok_or_else(|| not_here(variable))?;
+        f(target, dataset).map_err(|error| error.at_variable(&target.name))
+    }
+
+    /// Opens the dataset of a variable, and closes the one that was not needed for longest where too many are open.
+    fn reach(&mut self, file: &File, variable: usize) -> Result<()> {
+        let target = self.targets.get_mut(variable).and_then(Option::as_mut).ok_or_else(|| not_here(variable))?;
+        match self.open.iter().position(|&open| open == variable) {
+            Some(at) => drop(self.open.remove(at)),
+            None => target.dataset = Some(file.object_at_path(&target.path)?.into_dataset()?),
+        }
+        self.open.push_back(variable);
+        if self.open.len() > OPEN
+            && let Some(oldest) = self.open.pop_front()
+            && let Some(dataset) = self.targets[oldest].as_mut().and_then(|target| target.dataset.take())
+        {
+            dataset.close()?;
+        }
+        Ok(())
+    }
+}
+
+fn not_here(variable: usize) -> Error {
+    Error::internal(format!("variable number {variable} is not written here"))
+}
