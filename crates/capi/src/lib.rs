@@ -13,3 +13,6 @@ mod hints;
 mod memory;
 mod text;
 pub mod types;
+
+pub use checkpoint::{KNARR_LATEST, knarr_checkpoint, knarr_comm, knarr_restart};
+pub use context::knarr_context;

@@ -3,9 +3,6 @@
 
 use std::ffi::c_char;
 
-pub use crate::checkpoint::{KNARR_LATEST, knarr_checkpoint, knarr_comm, knarr_restart};
-pub use crate::context::knarr_context;
-
 /// Dimensions that an array may have.
 pub const KNARR_MAX_RANK: usize = 32;
 /// Number of Knarr's HDF5 filter, for H5Pset_filter.

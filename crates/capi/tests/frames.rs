@@ -7,7 +7,8 @@ mod common;
 
 use common::{Context, Element, field, hints, info, last_error, nothing};
 use knarr::abi::*;
-use knarr::types::{knarr_context, knarr_hints, knarr_status, knarr_validation};
+use knarr::knarr_context;
+use knarr::types::{knarr_hints, knarr_status, knarr_validation};
 use std::ffi::{CStr, c_char};
 use std::ptr::null_mut;
 

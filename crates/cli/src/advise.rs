@@ -7,8 +7,8 @@ use knarr_core::error::Result;
 use knarr_core::plan::{Action, Plan};
 use knarr_core::settings::Settings;
 use knarr_core::store::Source;
-use knarr_formats::notes;
-use knarr_formats::repack::{OutputFormat, opened_by, size_of};
+use knarr_routes::compress::notes;
+use knarr_routes::compress::{OutputFormat, opened_by, size_of};
 
 use crate::args::Advise;
 use crate::inputs::{Opener, refuse_raw};

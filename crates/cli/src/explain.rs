@@ -3,7 +3,7 @@
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::plan::{Action, Plan, VariablePlan};
 use knarr_core::settings::glob_matches;
-use knarr_formats::repack::OutputFormat;
+use knarr_routes::compress::OutputFormat;
 use std::path::{Path, PathBuf};
 
 use crate::args::Explain;
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Explain) -> Result<u8> {
 }
 
 fn plan_file(file: &Path) -> PathBuf {
-    if file.to_string_lossy().ends_with(".json") { file.to_owned() } else { knarr_formats::plan_path(file) }
+    if file.to_string_lossy().ends_with(".json") { file.to_owned() } else { knarr_routes::compress::plan_path(file) }
 }
 
 fn print(variable: &VariablePlan) {

@@ -7,8 +7,8 @@ use knarr_core::codec::OptionDoc;
 use knarr_core::error::{Error, Result};
 use knarr_core::generate::{FieldSpec, Generated, PATTERNS, parse_shape, seed_for};
 use knarr_core::settings::{glob_matches, nearest};
-use knarr_formats::notes;
-use knarr_formats::repack::{RepackOptions, repack_source};
+use knarr_routes::compress::notes;
+use knarr_routes::compress::{RepackOptions, repack_source};
 
 use crate::args::{Generate, Wishes};
 use crate::progress::Bar;

@@ -8,12 +8,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("knarr-core", &[]),
     ("knarr-native", &["knarr-core"]),
     ("knarr-formats", &["knarr-core"]),
+    ("knarr-routes", &["knarr-core", "knarr-formats"]),
     ("knarr-mpi", &["knarr-core"]),
     ("knarr-h5filter", &["knarr-core", "knarr-native"]),
     ("knarr-capi", &["knarr-core", "knarr-native", "knarr-formats", "knarr-mpi"]),
-    ("knarr-cli", &["knarr-core", "knarr-native", "knarr-formats", "knarr-mpi"]),
+    ("knarr-cli", &["knarr-core", "knarr-native", "knarr-formats", "knarr-routes", "knarr-mpi"]),
     ("knarr-preload", &["knarr-core"]),
-    ("knarr-python", &["knarr-core", "knarr-native", "knarr-formats"]),
+    ("knarr-python", &["knarr-core", "knarr-native", "knarr-formats", "knarr-routes"]),
 ];
 
 #[test]

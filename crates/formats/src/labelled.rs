@@ -9,7 +9,7 @@ use knarr_core::model::{Attribute, ElementType, Model, Variable};
 use knarr_core::store::{Source, Strings};
 
 /// Another source and more variables behind its own. Sinks of the same format still find the source itself.
-pub(crate) struct Labelled<'a> {
+pub struct Labelled<'a> {
     source: &'a dyn Source,
     model: Model,
 }
@@ -17,7 +17,7 @@ pub(crate) struct Labelled<'a> {
 impl<'a> Labelled<'a> {
     /// `labels` are scalars without data. `attributes` are added to the variables with these indices; a sink that
     /// copies its own format does not see them.
-    pub(crate) fn new(source: &'a dyn Source, labels: Vec<Variable>, attributes: Vec<(usize, Attribute)>) -> Self {
+    pub fn new(source: &'a dyn Source, labels: Vec<Variable>, attributes: Vec<(usize, Attribute)>) -> Self {
         let mut model = source.model().clone();
         for (index, attribute) in attributes {
             if let Some(variable) = model.variables.get_mut(index) {

@@ -68,7 +68,7 @@ fn open_hdf5(path: &Path, codecs: &CodecList, _inputs: &Inputs) -> Result<Box<dy
 ///
 /// # Errors
 /// As for [`open`].
-pub(crate) fn open_hdf5_unlocked(path: &Path, codecs: &CodecList) -> Result<hdf5::Hdf5Source> {
+pub fn open_hdf5_unlocked(path: &Path, codecs: &CodecList) -> Result<hdf5::Hdf5Source> {
     hdf5::Hdf5Source::open_unlocked(path, resolver(codecs))
 }
 

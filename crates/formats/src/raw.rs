@@ -207,7 +207,7 @@ impl Source for RawSource {
 ///
 /// # Errors
 /// `Unsupported` if there is not exactly one, or it holds no numbers.
-pub(crate) fn only(source: &dyn Source) -> Result<&Variable> {
+pub fn only(source: &dyn Source) -> Result<&Variable> {
     let [variable] = source.model().variables.as_slice() else {
         let names: Vec<&str> = source.model().variables.iter().map(Variable::name).collect();
         return Err(Error::unsupported(format!("a raw file holds one variable, not {}", names.len())).mend(format!(
@@ -229,7 +229,7 @@ pub(crate) fn only(source: &dyn Source) -> Result<&Variable> {
 ///
 /// # Errors
 /// As for [`only`]; what reading and writing report.
-pub(crate) fn write(
+pub fn write(
     engine: &Engine,
     source: &dyn Source,
     (file, output): (&File, &Path),

@@ -28,7 +28,8 @@ pub fn select(source: Box<dyn Source>, names: &[String]) -> Result<Box<dyn Sourc
     Ok(Box::new(Selected { source, model, indices }))
 }
 
-pub(crate) struct Selected {
+/// A source with some of the variables of another.
+pub struct Selected {
     source: Box<dyn Source>,
     model: Model,
     /// Number in the source of each variable.

@@ -100,7 +100,7 @@ fn content_below(root: &Path, place: &Path) -> u64 {
 }
 
 /// A source whose [`Source::unchanged`] tells whether it was written to since before it was opened.
-pub(crate) struct Watched {
+pub struct Watched {
     source: Box<dyn Source>,
     unchanged: Unchanged,
 }
@@ -110,7 +110,7 @@ impl Watched {
     ///
     /// # Errors
     /// Those of `open`; `Read` if the file was replaced meanwhile.
-    pub(crate) fn open(path: &Path, open: impl FnOnce() -> Result<Box<dyn Source>>) -> Result<Box<dyn Source>> {
+    pub fn open(path: &Path, open: impl FnOnce() -> Result<Box<dyn Source>>) -> Result<Box<dyn Source>> {
         let unchanged = Unchanged::since_now(path);
         let source = open()?;
         unchanged.check_identity()?;

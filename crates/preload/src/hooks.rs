@@ -2,14 +2,14 @@
 //! returns to.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 use knarr_core::capture::{Change, Event, Given};
 
 use crate::direct::Chunk;
 use crate::given::{Dataset, Gift};
-use crate::host::{Herr, Hid, Host};
+use crate::guard::guard;
+use crate::host::{Herr, Hid, Host, Visit};
 use crate::lists::{Lists, Request};
 use crate::run::Run;
 use crate::shown::{Reading, Visitor};
@@ -20,18 +20,6 @@ use crate::{across, files, given, lists, run, shown};
 const FOR_WRITING: c_uint = 1;
 /// What a caller gets whose HDF5 lacks the function, which it could not have called.
 const NOTHING: Hid = -1;
-
-/// Runs what is Knarr's own: no panic of it reaches the program, and the program's `errno` stays.
-pub(crate) fn guard<T>(otherwise: T, work: impl FnOnce() -> T) -> T {
-    // SAFETY: the location is valid for the calling thread.
-    let place = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
-    let errno = unsafe { *place };
-    let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or(otherwise);
-    // SAFETY: as above.
-    unsafe { *place = errno };
-    result
-}
 
 /// Bytes of a file name.
 ///
@@ -407,7 +395,7 @@ unsafe fn show_size(host: &Host, dataset: Hid, offset: *const u64, mask: *mut c_
 pub(crate) unsafe extern "C" fn each_chunk(
     dataset: Hid,
     transfer: Hid,
-    visit: Option<shown::Visit>,
+    visit: Option<Visit>,
     data: *mut c_void,
     caller: usize,
 ) -> Herr {

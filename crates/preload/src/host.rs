@@ -7,6 +7,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 use crate::cache::Cache;
+use crate::guard::guard;
 
 /// An HDF5 identifier. Before HDF5 1.10 it had 32 bits; registers carry both alike.
 pub(crate) type Hid = i64;
@@ -75,7 +76,7 @@ functions! {
     read_chunk_1 = c"H5Dread_chunk1" (Hid, Hid, *const u64, *mut u32, *mut c_void) -> Herr;
     read_chunk_2 = c"H5Dread_chunk2" (Hid, Hid, *const u64, *mut u32, *mut c_void, *mut usize) -> Herr;
     chunk_number = c"H5Dget_chunk_info" (Hid, Hid, u64, *mut u64, *mut c_uint, *mut u64, *mut u64) -> Herr;
-    each_chunk = c"H5Dchunk_iter" (Hid, Hid, Option<crate::shown::Visit>, *mut c_void) -> Herr;
+    each_chunk = c"H5Dchunk_iter" (Hid, Hid, Option<Visit>, *mut c_void) -> Herr;
     write_chunk = c"H5Dwrite_chunk" (Hid, Hid, u32, *const u64, usize, *const c_void) -> Herr;
     chunk_size = c"H5Dget_chunk_storage_size" (Hid, *const u64, *mut u64) -> Herr;
     chunk_state = c"H5Dget_chunk_info_by_coord" (Hid, *const u64, *mut c_uint, *mut u64, *mut u64) -> Herr;
@@ -128,6 +129,9 @@ functions! {
     set_cache = c"H5Pset_chunk_cache" (Hid, usize, usize, f64) -> Herr;
 }
 
+/// What `H5Dchunk_iter` calls for each chunk: offset, filter mask, address, bytes and the program's data.
+pub(crate) type Visit = unsafe extern "C" fn(*const u64, c_uint, u64, u64, *mut c_void) -> c_int;
+
 /// Where the identifier of a class of property lists may be: in the library, or in the first object of the program that
 /// has a variable of this name. Linkers give an executable that names HDF5's variable a copy of it, which the library
 /// then uses instead of its own.
@@ -165,7 +169,7 @@ impl Host {
         });
         CALLS.put(caller, host);
         if known.is_none() {
-            crate::hooks::guard((), crate::run::calls);
+            guard((), crate::run::calls);
         }
         host
     }

@@ -26,6 +26,7 @@ mod cache;
 mod direct;
 mod files;
 mod given;
+mod guard;
 mod hooks;
 mod host;
 mod library;
@@ -39,12 +40,12 @@ mod whole;
 
 /// Runs when the library is loaded, which is when a process begins or replaces itself by `exec`.
 extern "C" fn loaded() {
-    hooks::guard((), run::started);
+    guard::guard((), run::started);
 }
 
 /// Runs when the process ends in order, after the handlers that HDF5 has for that moment.
 extern "C" fn unloaded() {
-    hooks::guard((), run::exiting);
+    guard::guard((), run::exiting);
 }
 
 #[used]

@@ -11,7 +11,7 @@ use knarr_core::codec::KNARR_FILTER;
 
 use crate::direct::Place;
 use crate::given::{self, Gift};
-use crate::host::{Herr, Hid, Host};
+use crate::host::{Herr, Hid, Host, Visit};
 use crate::lists::{Close, Owned, file_name};
 use crate::run::{Run, run};
 use crate::{files, whole};
@@ -131,9 +131,6 @@ impl Reading {
         Some(())
     }
 }
-
-/// What `H5Dchunk_iter` calls for each chunk: offset, filter mask, address, bytes and the program's data.
-pub(crate) type Visit = unsafe extern "C" fn(*const u64, c_uint, u64, u64, *mut c_void) -> c_int;
 
 /// A visit of the program that is told the bytes of values.
 pub(crate) struct Visitor {

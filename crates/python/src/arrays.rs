@@ -7,8 +7,8 @@ use knarr_core::error::{Error, Result};
 use knarr_core::frame;
 use knarr_core::pipeline::plan_array;
 use knarr_core::settings::{ChunkRule, VariableSettings};
-use knarr_formats::repack::OutputFormat;
 use knarr_native::FrameCodecs;
+use knarr_routes::compress::OutputFormat;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 

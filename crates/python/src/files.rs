@@ -3,7 +3,7 @@
 use knarr_core::content;
 use knarr_core::engine::{Engine, Progress, Silent};
 use knarr_core::error::Result;
-use knarr_formats::repack::{OutputFormat, RepackOptions};
+use knarr_routes::compress::{OutputFormat, RepackOptions};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -46,8 +46,8 @@ pub(crate) fn repack(
     let options = RepackOptions { force: request.force, command, when, save_plan: true };
     let relay = Relay::new(&engine, progress);
     let result = py.detach(|| {
-        let done = knarr_formats::repack::repack(&engine, &input, &output, &settings, &options, &relay)?;
-        json(&serde_json::json!({ "result": done, "plan": done.plan, "notes": knarr_formats::notes::all(&done) }))
+        let done = knarr_routes::compress::repack(&engine, &input, &output, &settings, &options, &relay)?;
+        json(&serde_json::json!({ "result": done, "plan": done.plan, "notes": knarr_routes::compress::notes::all(&done) }))
     });
     match relay.raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),

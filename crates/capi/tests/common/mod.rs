@@ -3,7 +3,8 @@
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 use knarr::abi::*;
-use knarr::types::{knarr_context, knarr_hints, knarr_info, knarr_status, knarr_validation};
+use knarr::knarr_context;
+use knarr::types::{knarr_hints, knarr_info, knarr_status, knarr_validation};
 use std::ffi::{CStr, CString};
 use std::ptr::{null, null_mut};
 

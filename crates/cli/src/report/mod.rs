@@ -13,8 +13,8 @@ pub(crate) use facts::{LookInto, reader_needed, zarr_reader};
 
 use knarr_core::error::Result;
 use knarr_core::plan::Action;
-use knarr_formats::notes;
-use knarr_formats::repack::{OutputFormat, Repacked};
+use knarr_routes::compress::notes;
+use knarr_routes::compress::{OutputFormat, Repacked};
 use std::path::Path;
 
 use crate::repack::Failed;

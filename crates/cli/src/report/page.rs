@@ -1,6 +1,6 @@
 //! The page: one section a file, each with its numbers, charts and table.
 
-use knarr_formats::repack::Repacked;
+use knarr_routes::compress::Repacked;
 use std::path::Path;
 
 use super::axis::number;

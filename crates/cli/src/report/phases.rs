@@ -1,6 +1,6 @@
 //! Processor time and energy of a run by phase.
 
-use knarr_formats::repack::Repacked;
+use knarr_routes::compress::Repacked;
 
 use super::axis::{Axis, number};
 use super::facts::float;

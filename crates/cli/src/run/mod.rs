@@ -28,7 +28,7 @@ use knarr_core::config::{Config, FileRule, When};
 use knarr_core::engine::Engine;
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::output::remove_abandoned;
-use knarr_formats::{refuse_other_plan, save_plan};
+use knarr_routes::compress::{refuse_other_plan, save_plan};
 
 use crate::args::Run;
 use crate::place::{self, Own};
@@ -264,8 +264,8 @@ impl Begun {
             errln!("knarr: {line}");
         }
         if !arguments.quiet {
-            crate::repack::tell(knarr_formats::notes::limits_missed(summary.packed().map(|done| &done.plan)));
-            crate::repack::tell(summary.packed().filter_map(knarr_formats::notes::references_lost));
+            crate::repack::tell(knarr_routes::compress::notes::limits_missed(summary.packed().map(|done| &done.plan)));
+            crate::repack::tell(summary.packed().filter_map(knarr_routes::compress::notes::references_lost));
             if !summary.is_empty() {
                 errln!("{}", summary.table().trim_end());
             } else if calls_seen {

@@ -19,7 +19,7 @@ use knarr_core::config::{FileRule, When};
 use knarr_core::engine::Silent;
 use knarr_core::error::{Error, Result};
 use knarr_core::output::take_access;
-use knarr_formats::repack::Repacked;
+use knarr_routes::compress::Repacked;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::de::DeserializeOwned;
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use knarr_core::energy::Energy;
 use knarr_core::plan::Action;
-use knarr_formats::repack::Repacked;
+use knarr_routes::compress::Repacked;
 
 use super::checkpoint::{Became, Row};
 use super::pack::Outcome;

@@ -9,7 +9,7 @@ use knarr_core::config::FileRule;
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::Result;
 use knarr_core::settings::Settings;
-use knarr_formats::repack::{Encoded, Pipeline, RepackOptions, Repacked, encoded, pack, pipelines};
+use knarr_routes::compress::{Encoded, Pipeline, RepackOptions, Repacked, encoded, pack, pipelines};
 use serde::{Deserialize, Serialize};
 
 /// Writes what a file holds to another one, packed.

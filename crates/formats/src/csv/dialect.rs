@@ -4,7 +4,14 @@ use std::path::Path;
 
 use knarr_core::{Error, Result};
 
-use super::records::content;
+/// Lines that begin so are comments.
+const COMMENT: char = '#';
+
+/// A line without its end; `None` if it is empty or a comment. Tabs count: they may separate missing values.
+pub(super) fn content(line: &str) -> Option<&str> {
+    let line = line.trim_start_matches('\u{feff}').trim_end_matches(['\n', '\r']).trim_matches(' ');
+    (!line.is_empty() && !line.starts_with(COMMENT)).then_some(line)
+}
 
 /// What stands between two values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +45,7 @@ pub(super) fn is_named_as_table(path: &Path) -> bool {
 }
 
 /// The separator that outputs of this name have.
-pub(crate) fn separator_of(path: &Path) -> u8 {
+pub fn separator_of(path: &Path) -> u8 {
     if path.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("tsv")) { b'\t' } else { b',' }
 }
 

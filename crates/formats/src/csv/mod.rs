@@ -10,6 +10,7 @@ mod read;
 mod records;
 mod write;
 
-pub(crate) use dialect::{is_table, separator_of};
+pub(crate) use dialect::is_table;
+pub use dialect::separator_of;
 pub use read::CsvSource;
-pub(crate) use write::{check, write};
+pub use write::{check, write};

@@ -7,18 +7,10 @@ use std::path::Path;
 use csv::StringRecord;
 use knarr_core::error::{Error, ErrorKind, Result};
 
-use super::dialect::Separator;
+use super::dialect::{Separator, content};
 
-/// Lines that begin so are comments.
-const COMMENT: char = '#';
 /// Bytes without an end of line beyond which a file is no table.
 const LONGEST_LINE: u64 = 64 << 20;
-
-/// A line without its end; `None` if it is empty or a comment. Tabs count: they may separate missing values.
-pub(super) fn content(line: &str) -> Option<&str> {
-    let line = line.trim_start_matches('\u{feff}').trim_end_matches(['\n', '\r']).trim_matches(' ');
-    (!line.is_empty() && !line.starts_with(COMMENT)).then_some(line)
-}
 
 /// Reads row after row; memory is bounded by the longest line.
 pub(super) struct Records {

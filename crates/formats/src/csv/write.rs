@@ -22,7 +22,7 @@ const BLOCK: u64 = 4 << 20;
 ///
 /// # Errors
 /// `Unsupported`.
-pub(crate) fn check(source: &dyn Source) -> Result<()> {
+pub fn check(source: &dyn Source) -> Result<()> {
     Table::of(source).map(drop)
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn check(source: &dyn Source) -> Result<()> {
 ///
 /// # Errors
 /// `Unsupported` if they make no table; what reading and writing report.
-pub(crate) fn write(
+pub fn write(
     engine: &Engine,
     source: &dyn Source,
     (file, output): (&File, &Path),

@@ -1,39 +1,22 @@
 //! Other files that a file names.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::element::text;
+use super::external_files::is_beside;
 use super::source::Hdf5Source;
-use super::sys::{self, Dataset, DatasetLayout};
-use super::values::text;
+use super::sys::DatasetLayout;
 use knarr_core::error::Result;
 use knarr_core::model::{Layout, LinkTarget};
 use knarr_core::store::Source;
-
-/// `dataset` of `file`, which is at `path` in it, opened so that its external raw files are found beside the file if they
-/// are not where HDF5 looks: in the current directory, or where `HDF5_EXTFILE_PREFIX` says.
-pub(super) fn with_external_files(file: &sys::File, place: &Path, dataset: Dataset, path: &[u8]) -> Result<Dataset> {
-    let creation = dataset.0.creation()?;
-    let is_told = std::env::var_os("HDF5_EXTFILE_PREFIX").is_some_and(|prefix| !prefix.is_empty());
-    if is_told || creation.layout()? != DatasetLayout::External {
-        return Ok(dataset);
-    }
-    let names: Vec<String> = creation.external_names()?.iter().map(|name| text(name)).collect();
-    let is_here = names.iter().all(|name| Path::new(name).exists());
-    if is_here || !names.iter().all(|name| is_beside(place, name)) {
-        return Ok(dataset);
-    }
-    // The library does not open it in another way while it is open in this one.
-    drop(dataset);
-    file.dataset_with_files_beside(path)
-}
 
 /// Names of other files in links and virtual datasets of `source`. HDF5 looks for them in the directory of the file that
 /// names them.
 ///
 /// # Errors
 /// `Corrupt` if the properties of a dataset cannot be read.
-pub(crate) fn other_files(source: &Hdf5Source) -> Result<BTreeSet<String>> {
+pub fn other_files(source: &Hdf5Source) -> Result<BTreeSet<String>> {
     let mut names = virtual_sources(source)?;
     names.extend(source.model().links().filter_map(|link| match &link.target {
         LinkTarget::External { file, .. } => Some(file.clone()),
@@ -59,16 +42,6 @@ fn virtual_sources(source: &Hdf5Source) -> Result<BTreeSet<String>> {
 /// Those of `names` that are found from the file `input`, but not from the file `output`.
 pub fn lost(names: &BTreeSet<String>, input: &Path, output: &Path) -> Vec<String> {
     names.iter().filter(|name| is_beside(input, name) && !is_beside(output, name)).cloned().collect()
-}
-
-/// True if `name` is found in the directory of `file`, or in that of what it is a link to. Of names with a number in
-/// them (`%b`) the first counts.
-fn is_beside(file: &Path, name: &str) -> bool {
-    let first = name.replace("%b", "0").replace("%%", "%");
-    let directories = [Some(file.to_owned()), file.canonicalize().ok()];
-    let places = directories.into_iter().flatten().filter_map(|file| file.parent().map(Path::to_owned));
-    let found = |place: PathBuf| place.join(name).exists() || place.join(&first).exists();
-    places.into_iter().any(found)
 }
 
 #[cfg(test)]

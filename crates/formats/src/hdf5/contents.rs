@@ -1,8 +1,8 @@
 //! Copies the values of datasets that are not encoded anew: chunks as they are, other values unchanged.
 
-use super::beside::with_external_files;
 use super::chunks::ChunkTable;
 use super::explain::{WITHOUT_SZIP, explain_read};
+use super::external_files::with_external_files;
 use super::filters::{SZIP, filter_title};
 use super::source::Hdf5Source;
 use super::sys::{Address, Dataset, DatasetLayout, Extent, References};

@@ -5,10 +5,10 @@ use std::collections::{HashMap, VecDeque};
 
 use super::contents::copy_values;
 use super::create::{Site, create_encoded, create_same, stop_pretending_all};
+use super::element::text;
+use super::paths::child_path;
 use super::source::Hdf5Source;
 use super::sys::{Address, Datatype, File, Group, Link, LinkTarget, Object, ObjectKind, Plist, References};
-use super::values::text;
-use super::walk::child_path;
 use knarr_core::error::{Error, Result};
 use knarr_core::store::Storage;
 

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::names::NON_COORDINATE;
+use super::paths::child_path;
 use super::sys::{Address, Datatype, File, Object, Space};
-use super::walk::child_path;
 use super::write_attribute::put_terminated;
 use knarr_core::array::{DType, Endian};
 use knarr_core::error::{Error, Result};

@@ -5,7 +5,7 @@
 //! store. So the room is estimated and set aside at the beginning of the file. An estimate that is too low costs that
 //! advantage, one that is too high leaves bytes unused, so it is meant to be a little high.
 
-use super::sink::SinkOptions;
+use super::sink_options::SinkOptions;
 use super::source::Hdf5Source;
 use super::sys::File;
 use knarr_core::error::Result;

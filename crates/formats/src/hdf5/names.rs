@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use super::element::text;
 use super::paths::Paths;
 use super::sys::{Address, Dataset, Extent};
-use super::values::{text, value, whole_numbers};
+use super::values::{value, whole_numbers};
 use knarr_core::error::Result;
 use knarr_core::model::{AttributeValue, Dimension, Model};
 

@@ -4,7 +4,6 @@ use std::cell::OnceCell;
 use std::collections::{HashMap, VecDeque};
 
 use super::sys::{Address, File, LinkTarget, ObjectKind};
-use super::walk::child_path;
 use knarr_core::error::Result;
 
 /// Paths of the objects of a file, looked for when the first is asked for.
@@ -54,4 +53,14 @@ fn find(file: &File) -> Result<HashMap<Address, Vec<u8>>> {
         }
     }
     Ok(found)
+}
+
+/// Path of a child.
+pub(super) fn child_path(parent: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = parent.to_vec();
+    if path.last() != Some(&b'/') {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
 }

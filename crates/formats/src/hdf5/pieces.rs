@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::chunks::{ChunkTable, StoredChunk};
+use super::element::text;
 use super::scan::{check_chunk, element, is_marked_netcdf};
 use super::sys::{Address, Class, Dataset, DatasetLayout, Datatype, Extent as Space, File, Group, locked};
-use super::values::text;
 use super::walk::{Visitor, shown_path, walk};
 use knarr_core::array::{DType, Endian};
 use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};

@@ -1,10 +1,11 @@
 //! Describes what is in a file: the model, and where the values lie.
 
+use super::element::{bits, text};
 use super::filters::pipeline_words;
 use super::names::DimensionNames;
 use super::paths::Paths;
 use super::sys::{self, Address, Class, Dataset, DatasetLayout, Datatype, Extent, File, LinkTarget};
-use super::values::{bits, bits_as, describe, text, visible_attributes};
+use super::values::{bits_as, describe, visible_attributes};
 use super::walk::{Visitor, shown_path, walk};
 use super::words::element_type;
 use knarr_core::array::{DType, Endian};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::build::{add_label, build};
 use super::copy::Copier;
 use super::metadata;
+use super::sink_options::SinkOptions;
 use super::source::Hdf5Source;
 use super::sys::{self, Object, Plist};
 use super::targets::Targets;
@@ -15,19 +16,6 @@ use knarr_core::libver::{LibverBounds, Release};
 use knarr_core::model::{Attribute, Variable};
 use knarr_core::output::Temporary;
 use knarr_core::store::{EncodedChunk, Sink, Source, Storage};
-
-/// How an output is made.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SinkOptions {
-    /// Replace an existing output.
-    pub force: bool,
-    /// The output will take the place of the input: values in external raw files stay there.
-    pub in_place: bool,
-    /// Releases of HDF5 whose file format may be used.
-    pub libver: LibverBounds,
-    /// Variables that get attributes after their chunks.
-    pub annotated: usize,
-}
 
 /// An HDF5 or netCDF-4 file being written.
 pub struct Hdf5Sink {

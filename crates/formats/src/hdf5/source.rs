@@ -6,9 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::beside::with_external_files;
 use super::chunks::{ChunkTable, StoredChunk};
 use super::explain::{explain_open, explain_read, explain_scan, not_hdf5};
+use super::external_files::with_external_files;
 use super::scan::{Place, Stored, scan};
 use super::sys::{self, Dataset};
 use knarr_core::array::ArraySpec;
@@ -162,7 +162,7 @@ impl Hdf5Source {
     /// # Errors
     /// `Corrupt` if the root group is damaged.
     pub fn root_names(&self) -> Result<Vec<String>> {
-        sys::locked(|| Ok(self.file.root()?.links()?.iter().map(|link| super::values::text(&link.name)).collect()))
+        sys::locked(|| Ok(self.file.root()?.links()?.iter().map(|link| super::element::text(&link.name)).collect()))
     }
 
     pub(super) fn file(&self) -> &sys::File {

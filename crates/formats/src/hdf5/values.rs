@@ -1,11 +1,12 @@
 //! Attribute values as the model shows them, and numbers as bit patterns.
 
+use super::element::{bits, integer, text};
 use super::paths::Paths;
 use super::sys::{Attr, Class, Datatype, Extent, Object, locked};
 use super::words::{list_words, value_words};
 use knarr_core::array::{DType, Endian, swap_bytes};
 use knarr_core::error::Result;
-use knarr_core::model::{Attribute, AttributeValue, latin1};
+use knarr_core::model::{Attribute, AttributeValue};
 
 /// Attributes through which HDF5 and netCDF-4 keep dimensions and housekeeping: shown as dimensions, or not at all.
 const HIDDEN: [&str; 6] =
@@ -31,14 +32,6 @@ pub(super) fn visible_attributes(object: &Object, paths: &Paths<'_>) -> Result<V
         visible.retain(|attribute| !HIDDEN_ON_SCALES.contains(&attribute.name.as_str()));
     }
     Ok(visible)
-}
-
-/// Text as people read it; bytes that are not UTF-8 are taken for Latin-1.
-pub(super) fn text(bytes: &[u8]) -> String {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => text.to_owned(),
-        Err(_) => latin1(bytes),
-    }
 }
 
 /// The value of an attribute.
@@ -130,34 +123,6 @@ pub(super) fn describe(datatype: &Datatype, extent: &Extent) -> Result<String> {
 pub(super) fn whole_numbers(value: &AttributeValue) -> Vec<i64> {
     let AttributeValue::Numbers { dtype, bytes, .. } = value else { return Vec::new() };
     bytes.chunks_exact(dtype.size()).filter_map(|element| integer(*dtype, element)).collect()
-}
-
-pub(super) fn integer(dtype: DType, element: &[u8]) -> Option<i64> {
-    let mut wide = [0u8; 8];
-    wide.get_mut(..element.len())?.copy_from_slice(element);
-    let bits = u64::from_le_bytes(wide);
-    if !dtype.is_integer() {
-        return None;
-    }
-    let unused = 64 - 8 * u32::try_from(dtype.size()).ok()?;
-    if dtype.is_signed() {
-        #[expect(clippy::cast_possible_wrap, reason = "the bits of a signed number")]
-        let signed = (bits << unused) as i64;
-        Some(signed >> unused)
-    } else {
-        i64::try_from(bits).ok()
-    }
-}
-
-/// The bits of one stored element, zero-extended; `None` for elements of more than 8 bytes.
-pub(super) fn bits(element: &[u8], endian: Endian) -> Option<u64> {
-    let mut wide = [0u8; 8];
-    let place = wide.get_mut(..element.len())?;
-    place.copy_from_slice(element);
-    if endian == Endian::Big {
-        place.reverse();
-    }
-    Some(u64::from_le_bytes(wide))
 }
 
 /// Bit patterns that the numbers of an attribute have in a variable of type `dtype`. A `missing_value` is often

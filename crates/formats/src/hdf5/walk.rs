@@ -3,9 +3,10 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
+use super::element::text;
 use super::names::NON_COORDINATE;
+use super::paths::child_path;
 use super::sys::{Address, Dataset, File, Group, LinkTarget, ObjectKind};
-use super::values::text;
 use knarr_core::error::{Error, Result};
 
 /// What is done with what a walk comes to.
@@ -21,16 +22,6 @@ pub(super) trait Visitor {
 
     /// A link that does not lead to an object itself.
     fn link(&mut self, _path: &[u8], _target: &LinkTarget) {}
-}
-
-/// Path of a child.
-pub(super) fn child_path(parent: &[u8], name: &[u8]) -> Vec<u8> {
-    let mut path = parent.to_vec();
-    if path.last() != Some(&b'/') {
-        path.push(b'/');
-    }
-    path.extend_from_slice(name);
-    path
 }
 
 /// A dataset's path for people: netCDF-4 gives some variables another name in the file than their own.

@@ -1,7 +1,7 @@
 //! Data types that are more than numbers, and their values: for people, and to tell apart what a codec does not.
 
+use super::element::{bits, integer, text};
 use super::sys::{Class, Datatype, Inside};
-use super::values::{bits, integer, text};
 use knarr_core::array::{DType, Endian};
 use knarr_core::error::Result;
 use knarr_core::model::ElementType;

@@ -3,6 +3,7 @@
 
 use super::chunks::{Chunks, FileOf, Wanted, as_plain};
 use super::decode::NATIVE;
+use super::fixed;
 use super::hierarchy::{Node, Version, chunk_bytes};
 use super::types::{self, ZarrType};
 use super::{attributes, json, scaled};
@@ -61,7 +62,7 @@ impl ZarrArray {
         };
         let fill = node.metadata.get("fill_value");
         variable.padding = match &zarr_type {
-            ZarrType::Bytes(_) => types::bytes_fill(fill).unwrap_or(0),
+            ZarrType::Bytes(_) => fixed::bytes_fill(fill).unwrap_or(0),
             ZarrType::Fixed(fixed) => fixed.fill(fill).unwrap_or(0),
             _ => 0,
         };
@@ -239,7 +240,7 @@ fn type_of(node: &Node) -> ZarrType {
             ZarrType::Text
         }
         // Zarr pads with a fill value that the model of Knarr has no place for.
-        ZarrType::Bytes(length) if types::bytes_fill(node.metadata.get("fill_value")).is_none() => {
+        ZarrType::Bytes(length) if fixed::bytes_fill(node.metadata.get("fill_value")).is_none() => {
             ZarrType::Other(format!("strings of {length} bytes with a long fill value"))
         }
         ZarrType::Fixed(fixed) if fixed.fill(node.metadata.get("fill_value")).is_none() => ZarrType::Other(fixed.words),

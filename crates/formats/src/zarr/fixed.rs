@@ -1,7 +1,8 @@
 //! Types of fixed size that Zarr has and Knarr has no codecs for: copied as they are, but read to be hashed and compared.
 
 use super::json;
-use super::types::bytes_fill;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 /// Such a type.
@@ -150,6 +151,20 @@ fn time_unit(scale: u64, unit: &str) -> String {
         1 => unit.to_owned(),
         scale => format!("{scale}{unit}"),
     }
+}
+
+/// Bits of the `fill_value` of byte strings, base64 in both versions; `None` for one that has no place in 64 bits.
+pub(super) fn bytes_fill(value: Option<&Value>) -> Option<u64> {
+    let text = match value {
+        None | Some(Value::Null) => return Some(0),
+        Some(value) => value.as_str()?,
+    };
+    let mut bytes = STANDARD.decode(text).ok()?;
+    while bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    bytes.resize(bytes.len().max(8), 0);
+    Some(u64::from_le_bytes(bytes.try_into().ok()?))
 }
 
 #[cfg(test)]

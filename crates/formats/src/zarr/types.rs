@@ -195,20 +195,6 @@ pub(super) fn fill_to_json(dtype: DType, bits: u64) -> Value {
     }
 }
 
-/// Bits of the `fill_value` of byte strings, base64 in both versions; `None` for one that has no place in 64 bits.
-pub(super) fn bytes_fill(value: Option<&Value>) -> Option<u64> {
-    let text = match value {
-        None | Some(Value::Null) => return Some(0),
-        Some(value) => value.as_str()?,
-    };
-    let mut bytes = STANDARD.decode(text).ok()?;
-    while bytes.last() == Some(&0) {
-        bytes.pop();
-    }
-    bytes.resize(bytes.len().max(8), 0);
-    Some(u64::from_le_bytes(bytes.try_into().ok()?))
-}
-
 fn float_to_json(value: f64, bits: u64, plain_nan: u64, digits: usize) -> Value {
     if value.is_nan() && bits != plain_nan {
         return Value::from(format!("0x{bits:0digits$x}"));

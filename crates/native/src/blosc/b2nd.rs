@@ -2,7 +2,7 @@
 
 use knarr_core::{Error, Result};
 
-use super::frame::Reader;
+use super::header_reader::Reader;
 use crate::support::resize;
 
 /// `B2ND_MAX_DIM`

@@ -9,6 +9,7 @@ mod blosclz;
 mod chunk;
 mod filters;
 mod frame;
+mod header_reader;
 mod v1;
 mod v2;
 

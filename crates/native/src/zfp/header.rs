@@ -3,7 +3,7 @@
 
 use knarr_core::{Error, Result};
 
-use super::library::Scalar;
+use super::scalar::Scalar;
 
 /// "zfp" and the codec version 5.
 const MAGIC: u32 = u32::from_le_bytes([b'z', b'f', b'p', 5]);

@@ -1,11 +1,11 @@
 //! Calls into the zfp library, which `zfp-sys` builds. Its generated bindings are wide; these are the calls used.
 
-use knarr_core::array::DType;
 use knarr_core::{Error, Result};
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::NonNull;
 
 use super::header::Mode;
+use super::scalar::Scalar;
 use crate::support::append;
 // Links the library.
 use zfp_sys as _;
@@ -60,48 +60,6 @@ const WORD: usize = 8;
 const WHOLE_HEADER: c_uint = 7;
 /// `ZFP_HEADER_MAX_BITS` in bytes, as whole words.
 const HEADER: usize = 24;
-
-/// Element types of zfp.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scalar {
-    I32,
-    I64,
-    F32,
-    F64,
-}
-
-impl Scalar {
-    pub(super) fn of(dtype: DType) -> Option<Self> {
-        match dtype {
-            DType::I32 => Some(Self::I32),
-            DType::I64 => Some(Self::I64),
-            DType::F32 => Some(Self::F32),
-            DType::F64 => Some(Self::F64),
-            _ => None,
-        }
-    }
-
-    /// `zfp_type`
-    pub(super) fn code(self) -> u8 {
-        match self {
-            Self::I32 => 1,
-            Self::I64 => 2,
-            Self::F32 => 3,
-            Self::F64 => 4,
-        }
-    }
-
-    pub(super) fn from_code(code: u8) -> Option<Self> {
-        [Self::I32, Self::I64, Self::F32, Self::F64].into_iter().find(|scalar| scalar.code() == code)
-    }
-
-    fn size(self) -> usize {
-        match self {
-            Self::I32 | Self::F32 => 4,
-            Self::I64 | Self::F64 => 8,
-        }
-    }
-}
 
 /// Type and extents, slowest first, one to four of them.
 #[derive(Debug, Clone, PartialEq, Eq)]

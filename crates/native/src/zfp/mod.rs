@@ -2,6 +2,7 @@
 
 mod header;
 mod library;
+mod scalar;
 
 use knarr_core::array::{DType, Endian};
 use knarr_core::codec::{
@@ -11,7 +12,8 @@ use knarr_core::{Error, Result};
 
 use crate::support::{check_ordinary, filter};
 use header::Mode;
-use library::{Field, Scalar};
+use library::Field;
+use scalar::Scalar;
 
 const FILTER: FilterId = 32013;
 /// First of the filter's cd_values: versions of zfp (1.0.1.0), of its codec (5) and of H5Z-ZFP (1.1.1), as the

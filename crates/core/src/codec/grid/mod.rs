@@ -41,6 +41,7 @@ mod library;
 mod mask;
 mod plan;
 mod predict;
+mod range;
 mod repeats;
 mod symmetry;
 mod views;

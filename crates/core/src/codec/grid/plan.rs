@@ -11,13 +11,11 @@ use super::geometry::Geometry;
 use super::lattice::Lattice;
 use super::mask::{LITERAL, MATCH, ORDINARY};
 use super::predict::{self, Predictor, Samples, Unit};
+use super::range::{DIRECT_RANGE, magnitude};
 use super::repeats;
 use super::views::{Kind, Source, View, find_candidates, find_specials};
 use super::{DType, Result};
 use std::borrow::Cow;
-
-/// Range of steps up to which residuals are tokens as they are, without raw bits.
-pub(super) const DIRECT_RANGE: f64 = 127.0;
 
 /// Smallest and largest predicted number of the plain elements.
 fn range_of(w: &[f64], plain: &[bool]) -> (f64, f64) {
@@ -28,11 +26,6 @@ fn range_of(w: &[f64], plain: &[bool]) -> (f64, f64) {
         hi = if p & (x > hi) { x } else { hi };
     }
     if lo <= hi { (lo, hi) } else { (0.0, 0.0) }
-}
-
-/// The larger magnitude of two limits.
-pub(super) fn magnitude(low: f64, high: f64) -> f64 {
-    if low.abs() > high.abs() { low.abs() } else { high.abs() }
 }
 
 /// Padded map of which elements are ordinary.

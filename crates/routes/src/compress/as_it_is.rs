@@ -9,7 +9,7 @@ use knarr_core::model::{Layout, Variable};
 use knarr_core::settings::{ChunkRule, Settings, chunk_shape};
 use knarr_core::store::Source;
 
-use crate::hdf5::Hdf5Source;
+use knarr_formats::hdf5::Hdf5Source;
 
 /// True if the bytes of `source` would serve as the output: they are of the same format, nothing was asked that they
 /// lack, and who may read the output can read them. `other_files` are those that hold some of its values.

@@ -5,7 +5,7 @@ use knarr_core::model::{Attribute, AttributeValue, ElementType, Layout, Variable
 use knarr_core::store::Source;
 use knarr_core::{Error, Result};
 
-use crate::zarr::ZarrSource;
+use knarr_formats::zarr::ZarrSource;
 
 /// Checks that Zarr has a type for every variable.
 ///

@@ -9,8 +9,10 @@ use knarr_core::store::Source;
 use knarr_core::table;
 use serde::Serialize;
 
-use crate::hdf5;
-use crate::repack::{OutputFormat, Repacked};
+use knarr_formats::hdf5;
+
+use super::format::OutputFormat;
+use super::repacked::Repacked;
 
 /// All that is to be told of one output.
 pub fn all(done: &Repacked) -> Vec<String> {

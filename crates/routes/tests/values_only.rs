@@ -1,6 +1,7 @@
 //! CSV and raw: the conformance suite of sources, every type and odd shapes there and back, and bad input.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
+#[path = "../../formats/tests/common/mod.rs"]
 mod common;
 
 use std::path::Path;
@@ -19,8 +20,8 @@ use knarr_core::testing::memory::{MemorySource, NamedArray};
 use knarr_core::testing::source_suite;
 use knarr_formats::csv::CsvSource;
 use knarr_formats::raw::{RawLayout, RawSource};
-use knarr_formats::repack::{RepackOptions, repack_source};
 use knarr_formats::select;
+use knarr_routes::compress::{RepackOptions, repack_source};
 
 fn engine(jobs: usize) -> Engine {
     Engine { jobs, ..Engine::new(CodecList::pure()) }

@@ -1,0 +1,66 @@
+//! What readers of lossy outputs are told: attributes and quantization variables.
+
+use knarr_core::array::DType;
+use knarr_core::error::Result;
+use knarr_core::model::Variable;
+use knarr_core::pipeline::Execution;
+use knarr_core::plan::{Action, Plan};
+use knarr_core::provenance;
+use knarr_core::quantization::Records;
+use knarr_core::store::{Sink, Source};
+use knarr_formats::hdf5::Hdf5Source;
+
+use super::format::OutputFormat;
+use super::options::RepackOptions;
+
+/// What readers are told about rounding, with names that the source does not have.
+pub(super) fn records(source: &dyn Source, plan: &Plan) -> Result<Records> {
+    let taken = match source.as_any().downcast_ref::<Hdf5Source>() {
+        Some(file) => file.root_names()?,
+        None => Vec::new(),
+    };
+    Ok(Records::of(source.model(), plan, &taken))
+}
+
+/// Quantization variables in a type that `format` has: CF leaves it open, and Zarr knows no characters.
+pub(super) fn labels(records: &Records, format: OutputFormat) -> Vec<Variable> {
+    let dtype = if format == OutputFormat::Zarr { DType::I8 } else { DType::Opaque(1) };
+    records.new.iter().map(|label| Variable { dtype, ..label.clone() }).collect()
+}
+
+/// Records what lossy variables were promised and what was measured.
+pub(super) fn annotate(
+    sink: &mut dyn Sink,
+    source: &dyn Source,
+    plan: &Plan,
+    records: &Records,
+    execution: &Execution,
+    options: &RepackOptions,
+) -> Result<()> {
+    let (plans, mut lossy) = (plan.by_path(), false);
+    for (index, variable) in source.model().variables.iter().enumerate() {
+        let Some(Action::Encode(choice)) = plans.get(variable.path.as_str()).map(|planned| &planned.action) else {
+            continue;
+        };
+        if choice.bound.is_some() {
+            lossy = true;
+            if let Some(stale) = records.stale.get(&index) {
+                sink.remove_attributes(index, stale)?;
+            }
+            let report = execution.variables.get(&index).copied().unwrap_or_default();
+            let mut attributes = provenance::variable_attributes(choice, &report, variable);
+            attributes.extend(records.attributes.get(&index).into_iter().flatten().cloned());
+            sink.annotate(Some(index), &attributes)?;
+        }
+    }
+    if lossy {
+        let old = source
+            .model()
+            .groups
+            .first()
+            .and_then(|root| root.attributes.iter().find(|attribute| attribute.name == "history"))
+            .map(|attribute| &attribute.value);
+        sink.annotate(None, &[provenance::history(old, &options.when, &options.command)])?;
+    }
+    Ok(())
+}

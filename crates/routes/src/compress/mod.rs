@@ -1,0 +1,22 @@
+//! The route `compress`: one input becomes one output whose variables are encoded as a plan says.
+
+mod annotate;
+mod as_it_is;
+mod blame;
+mod format;
+mod late_sink;
+pub mod notes;
+mod options;
+mod plan_file;
+mod repack;
+mod repacked;
+mod unlocked;
+mod values_only;
+mod zarr_fit;
+
+pub use format::{OutputFormat, opened_by};
+pub use options::RepackOptions;
+pub use plan_file::{is_made_from, plan_path, refuse_other_plan, save_plan};
+pub use repack::{plan_source, repack, repack_source};
+pub use repacked::{Repacked, size_of};
+pub use unlocked::{Encoded, Pipeline, encoded, pack, pipelines};

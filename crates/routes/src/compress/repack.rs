@@ -1,0 +1,347 @@
+//! The main job: one input repacked into one output, with a plan before and a report after.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+
+use knarr_core::choose::Target;
+use knarr_core::codec::{FilterId, Reader};
+use knarr_core::energy::{Counter, Energy};
+use knarr_core::engine::{Engine, Progress};
+use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::model::Variable;
+use knarr_core::output::Temporary;
+use knarr_core::pipeline::{Execution, advise, execute, most_demanding, plan, prove_copies, storages};
+use knarr_core::plan::{Action, Plan};
+use knarr_core::settings::Settings;
+use knarr_core::store::{Encoding, Sink, Source, Storage};
+use knarr_formats::hdf5::{self, Hdf5Sink, Hdf5Source, SinkOptions};
+use knarr_formats::zarr::{ZarrOptions, ZarrSink};
+use knarr_formats::{Inputs, Labelled, open_watched, whole_records};
+
+use super::annotate::{annotate, labels, records};
+use super::blame::{blamed, in_file};
+use super::format::OutputFormat;
+use super::late_sink::LateSink;
+use super::options::RepackOptions;
+use super::plan_file::{PlanFile, refuse_other_plan};
+use super::repacked::{Repacked, energy, input_bytes, read_bytes, size_of};
+use super::{as_it_is, notes, values_only, zarr_fit};
+
+/// Repacks `input` into `output`. On error nothing is left behind and an existing output is untouched, unless the error says
+/// that the output is complete and in its place.
+///
+/// # Errors
+/// What reading, planning, encoding or writing reports, with file and variable.
+pub fn repack(
+    engine: &Engine,
+    input: &Path,
+    output: &Path,
+    settings: &Settings,
+    options: &RepackOptions,
+    progress: &dyn Progress,
+) -> Result<Repacked> {
+    refuse_existing(input, output, options)?;
+    let source = open_watched(input, &engine.codecs, &Inputs::default())?;
+    repack_source(engine, source, output, settings, options, progress)
+}
+
+/// As [`repack`], for a source that is open already; [`open_watched`] sees to it that nobody writes it meanwhile.
+///
+/// # Errors
+/// As for [`repack`].
+pub fn repack_source(
+    engine: &Engine,
+    source: Box<dyn Source>,
+    output: &Path,
+    settings: &Settings,
+    options: &RepackOptions,
+    progress: &dyn Progress,
+) -> Result<Repacked> {
+    let begin = std::time::Instant::now();
+    let format = OutputFormat::of(output)?;
+    let input = source.path().to_owned();
+    refuse_existing(&input, output, options)?;
+    let source = shown(source, format);
+    if format.is_plain() {
+        let source = source.as_ref();
+        let counter = Counter::begin();
+        let (plan, execution, output_bytes) =
+            values_only::write(engine, source, output, format, options.force, settings, progress)
+                .map_err(|error| blamed(error, &input))?;
+        let counted = counter.and_then(|counter| counter.joules());
+        return Ok(Repacked {
+            energy: energy(engine, &plan, &execution, (read_bytes(source), output_bytes), counted),
+            input_bytes: input_bytes(source),
+            input,
+            output: output.to_owned(),
+            output_bytes,
+            plan,
+            execution,
+            seconds: begin.elapsed().as_secs_f64(),
+            choosing_seconds: 0.0,
+            reader: Reader::Core,
+            filters: BTreeSet::new(),
+            left_out: Vec::new(),
+            other_files: BTreeSet::new(),
+            references_lost: 0,
+            names_lost: Vec::new(),
+            chunks_unheard: Vec::new(),
+            copied: None,
+        });
+    }
+    if format == OutputFormat::Zarr {
+        zarr_fit::check(source.as_ref())?;
+    }
+    let target = format.target(settings.portable)?;
+    let job = Job { engine, input: &input, output, format, target, settings, options, in_place: false };
+    job.run(source.as_ref(), progress, begin)
+}
+
+/// The plan that [`repack_source`] would carry out. Nothing is written, and it does not matter whether `output` exists.
+///
+/// # Errors
+/// What reading and planning report, with file and variable.
+pub fn plan_source(
+    engine: &Engine,
+    source: Box<dyn Source>,
+    output: &Path,
+    settings: &Settings,
+    progress: &dyn Progress,
+) -> Result<Plan> {
+    let format = OutputFormat::of(output)?;
+    let source = shown(source, format);
+    let source = source.as_ref();
+    let plan = if format.is_plain() {
+        values_only::plan(engine, source, format, settings)
+    } else {
+        if format == OutputFormat::Zarr {
+            zarr_fit::check(source)?;
+        }
+        advise(engine, source, settings, format.target(settings.portable)?, progress)
+    };
+    plan.map_err(|error| in_file(error, source.path()))
+}
+
+/// `source` as an output of this format has it.
+fn shown(source: Box<dyn Source>, format: OutputFormat) -> Box<dyn Source> {
+    // There a dimension has one length for all variables.
+    if format == OutputFormat::Zarr || format.is_plain() { whole_records(source) } else { source }
+}
+
+/// One input on its way to one output.
+pub(super) struct Job<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) input: &'a Path,
+    pub(super) output: &'a Path,
+    pub(super) format: OutputFormat,
+    pub(super) target: Target,
+    pub(super) settings: &'a Settings,
+    pub(super) options: &'a RepackOptions,
+    /// The output will take the place of the input.
+    pub(super) in_place: bool,
+}
+
+impl Job<'_> {
+    pub(super) fn run(
+        &self,
+        source: &dyn Source,
+        progress: &dyn Progress,
+        begin: std::time::Instant,
+    ) -> Result<Repacked> {
+        let Self { engine, input, output, format, target, settings, options, in_place } = *self;
+        let counter = Counter::begin();
+        let plan = plan(engine, source, settings, target, progress).map_err(|error| in_file(error, input))?;
+        let choosing_seconds = begin.elapsed().as_secs_f64();
+        let storages = storages(engine, source, &plan, target)?;
+        // What is copied is read while the sink is made: such errors are the input's.
+        let blame = |error: Error| blamed(error, input);
+        let records = records(source, &plan).map_err(blame)?;
+        let flags = if format == OutputFormat::Zarr { zarr_fit::flags(source) } else { Vec::new() };
+        let written = Labelled::new(source, labels(&records, format), flags);
+        let saved = RefCell::new(None);
+        let references_lost = Cell::new(0);
+        let make = || -> Result<Box<dyn Sink>> {
+            let sink: Box<dyn Sink> = match format {
+                OutputFormat::Zarr => {
+                    let options =
+                        ZarrOptions { force: options.force, codecs: engine.codecs.clone(), ..ZarrOptions::default() };
+                    Box::new(ZarrSink::create(output, &written, &storages, options)?)
+                }
+                _ => {
+                    let (force, libver) = (options.force, settings.libver);
+                    let annotated = plan.choices().filter(|choice| choice.bound.is_some()).count();
+                    let options = SinkOptions { force, in_place, libver, annotated };
+                    let sink = Hdf5Sink::create(output, &written, &storages, options)?;
+                    references_lost.set(sink.references_lost());
+                    Box::new(sink)
+                }
+            };
+            saved.replace(options.save_plan.then(|| PlanFile::start(&plan, output)).transpose()?);
+            Ok(sink)
+        };
+        let mut sink = LateSink::new(make);
+        if settings.verify {
+            prove_copies(engine, source, &plan).map_err(|error| in_file(error, input))?;
+        }
+        let execution = execute(engine, source, &plan, target, settings.verify, &mut sink, progress).map_err(blame)?;
+        annotate(&mut sink, source, &plan, &records, &execution, options)?;
+        engine.check_cancelled()?;
+        source.unchanged()?;
+        let other_files = other_files(source, format).map_err(blame)?;
+        // The output may take the place of the input.
+        let (input_bytes, read) = (input_bytes(source), read_bytes(source));
+        let may_copy = !self.in_place && as_it_is::may_copy(source, settings, target, &other_files);
+        if let Some(bytes) = sink.close()?.filter(|bytes| *bytes > input_bytes && may_copy) {
+            drop((sink, saved.take()));
+            let why = format!(
+                "copied byte for byte: written anew the file would grow to {}",
+                knarr_core::table::bytes(bytes)
+            );
+            let energy =
+                energy(engine, &plan, &execution, (read, input_bytes), counter.and_then(|counter| counter.joules()));
+            let times = (begin, choosing_seconds);
+            return self.copy(source, plan, energy, why, times);
+        }
+        let saved = saved.take().map(PlanFile::written).transpose()?;
+        let output_bytes = Box::new(sink).commit()?;
+        saved.map_or(Ok(()), |saved| saved.publish(output)).map_err(|error| without_plan(&error, output))?;
+        let counted = counter.and_then(|counter| counter.joules());
+        Ok(Repacked {
+            input: input.to_owned(),
+            output: output.to_owned(),
+            input_bytes,
+            output_bytes,
+            reader: most_demanding(&plan),
+            filters: filters(source, &plan, &storages, format),
+            other_files,
+            references_lost: references_lost.get(),
+            names_lost: notes::names_lost(source, output),
+            chunks_unheard: chunks_unheard(source, settings, &plan),
+            left_out: if format == OutputFormat::Zarr { source.model().links().cloned().collect() } else { Vec::new() },
+            energy: energy(engine, &plan, &execution, (read, output_bytes), counted),
+            plan,
+            execution,
+            seconds: begin.elapsed().as_secs_f64(),
+            choosing_seconds,
+            copied: None,
+        })
+    }
+
+    /// The input under the name of the output, and a plan that says so. Where both are one file it stays as it is.
+    fn copy(
+        &self,
+        source: &dyn Source,
+        mut plan: Plan,
+        energy: Energy,
+        why: String,
+        (begin, choosing_seconds): (std::time::Instant, f64),
+    ) -> Result<Repacked> {
+        let Self { input, output, options, .. } = *self;
+        plan.variables.iter_mut().for_each(|variable| variable.action = Action::Copy(why.clone()));
+        let saved = options.save_plan.then(|| PlanFile::start(&plan, output)).transpose()?;
+        let saved = saved.map(PlanFile::written).transpose()?;
+        let is_same =
+            input.canonicalize().ok().is_some_and(|input| output.canonicalize().is_ok_and(|out| out == input));
+        let output_bytes = if is_same {
+            size_of(input)
+        } else {
+            let temporary = Temporary::create(output, options.force)?;
+            let mut from = File::open(input).map_err(|error| Error::read(input, &error))?;
+            let opened = OpenOptions::new().write(true).open(temporary.path());
+            let copied = opened.and_then(|mut to| std::io::copy(&mut from, &mut to));
+            copied.map_err(|error| Error::write(output, &error))?;
+            source.unchanged()?;
+            temporary.publish()?
+        };
+        saved.map_or(Ok(()), |saved| saved.publish(output)).map_err(|error| without_plan(&error, output))?;
+        let filters = source.model().variables.iter().flat_map(|variable| &variable.filters);
+        let filters: BTreeSet<FilterId> = filters.map(|filter| filter.id).collect();
+        Ok(Repacked {
+            input: input.to_owned(),
+            output: output.to_owned(),
+            input_bytes: output_bytes,
+            output_bytes,
+            reader: Reader::of_filters(filters.iter().copied()),
+            filters,
+            other_files: BTreeSet::new(),
+            references_lost: 0,
+            names_lost: Vec::new(),
+            chunks_unheard: Vec::new(),
+            left_out: Vec::new(),
+            energy,
+            plan,
+            execution: Execution::default(),
+            seconds: begin.elapsed().as_secs_f64(),
+            choosing_seconds,
+            copied: Some(why),
+        })
+    }
+}
+
+/// Variables and dimensions that chunks were asked of to no effect.
+fn chunks_unheard(source: &dyn Source, settings: &Settings, plan: &Plan) -> Vec<String> {
+    let copied = plan.variables.iter().filter(|planned| matches!(planned.action, Action::Copy(_)));
+    let copied: BTreeSet<&str> = copied.map(|planned| planned.path.as_str()).collect();
+    let is_copied = |variable: &Variable| copied.contains(variable.path.as_str());
+    settings.chunks_unheard(source.model(), is_copied).into_iter().map(str::to_owned).collect()
+}
+
+/// The output has its place when that fails.
+fn without_plan(error: &Error, output: &Path) -> Error {
+    let what = format!("it is complete and in its place, but its plan could not be saved: {}", error.message());
+    Error::new(ErrorKind::Write, what)
+        .mend("repeat this with --force for the plan, or do without 'knarr explain'")
+        .at(output.display().to_string())
+}
+
+/// Names of other files that an output of this format takes over.
+fn other_files(source: &dyn Source, format: OutputFormat) -> Result<BTreeSet<String>> {
+    match source.as_any().downcast_ref::<Hdf5Source>() {
+        Some(file) if format != OutputFormat::Zarr => hdf5::other_files(file),
+        _ => Ok(BTreeSet::new()),
+    }
+}
+
+/// Filters of what is encoded, and of what is copied as it is from one HDF5 file to another.
+fn filters(source: &dyn Source, plan: &Plan, storages: &[Storage], format: OutputFormat) -> BTreeSet<FilterId> {
+    let encoded = storages.iter().flat_map(|storage| match &storage.encoding {
+        Encoding::Hdf5(filters) => filters.as_slice(),
+        Encoding::Zarr(_) => &[],
+    });
+    let keeps_filters = format != OutputFormat::Zarr && source.as_any().is::<Hdf5Source>();
+    let plans = plan.by_path();
+    let is_copied = |variable: &&Variable| {
+        plans.get(variable.path.as_str()).is_some_and(|planned| matches!(planned.action, Action::Copy(_)))
+    };
+    let copied = source.model().variables.iter().filter(|variable| keeps_filters && is_copied(variable));
+    encoded.chain(copied.flat_map(|variable| &variable.filters)).map(|filter| filter.id).collect()
+}
+
+/// Refuses to replace what was not to be replaced: the output, and what lies where its plan goes.
+fn refuse_existing(input: &Path, output: &Path, options: &RepackOptions) -> Result<()> {
+    if options.save_plan && !OutputFormat::of(output)?.is_plain() {
+        refuse_other_plan(output, options.force)?;
+    }
+    if !output.exists() {
+        return Ok(());
+    }
+    let (a, b) = (input.canonicalize().ok(), output.canonicalize().ok());
+    if a != b && a.as_ref().zip(b.as_ref()).is_some_and(|(a, b)| a.starts_with(b)) {
+        return Err(Error::new(ErrorKind::Exists, "the input lies inside it and would go with it")
+            .mend("write to another name")
+            .at(output.display().to_string()));
+    }
+    if options.force {
+        return Ok(());
+    }
+    if a.is_some() && a == b {
+        return Err(Error::new(ErrorKind::Exists, "input and output are the same file")
+            .mend("write to another name, or replace the input with --force")
+            .at(output.display().to_string()));
+    }
+    Err(Error::new(ErrorKind::Exists, "exists already")
+        .mend("choose another name or replace it with --force")
+        .at(output.display().to_string()))
+}

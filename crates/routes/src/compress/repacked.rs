@@ -1,0 +1,112 @@
+//! What a repack did, and what it took.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use knarr_core::codec::{FilterId, Reader};
+use knarr_core::energy::{Energy, Moved, Phases};
+use knarr_core::engine::Engine;
+use knarr_core::generate::Generated;
+use knarr_core::model::{Link, Variable};
+use knarr_core::pipeline::Execution;
+use knarr_core::plan::Plan;
+use knarr_core::store::Source;
+use knarr_formats::Selected;
+use serde::{Deserialize, Serialize};
+
+use super::format::OutputFormat;
+
+/// What a repack did. Serialized without the names of files, which need not be text.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Repacked {
+    /// Input as named.
+    #[serde(skip)]
+    pub input: PathBuf,
+    /// Output as named.
+    #[serde(skip)]
+    pub output: PathBuf,
+    /// Size of the input in bytes: of all its files together, of what they hold of the variables that were selected, or
+    /// of generated values.
+    pub input_bytes: u64,
+    /// Size of the output in bytes.
+    pub output_bytes: u64,
+    /// The plan that was carried out.
+    pub plan: Plan,
+    /// What was measured.
+    pub execution: Execution,
+    /// What it took, from choosing to the last write.
+    pub energy: Energy,
+    /// Wall time of everything, in seconds.
+    pub seconds: f64,
+    /// Wall time of choosing, in seconds.
+    pub choosing_seconds: f64,
+    /// What readers of the output need.
+    pub reader: Reader,
+    /// Filters that chunks of an HDF5 output went through.
+    pub filters: BTreeSet<FilterId>,
+    /// Links of the input that the output's format does not have.
+    pub left_out: Vec<Link>,
+    /// Names of other files in the output, which HDF5 looks for in its directory.
+    pub other_files: BTreeSet<String>,
+    /// References of the input whose objects are gone: in the output they are null.
+    pub references_lost: usize,
+    /// Names of axes that the output does not have, each with its variable and why.
+    pub names_lost: Vec<String>,
+    /// Variables and dimensions whose chunks were asked for to no effect.
+    pub chunks_unheard: Vec<String>,
+    /// Why the output is the input byte for byte, if it is.
+    pub copied: Option<String>,
+}
+
+impl Repacked {
+    /// True if the output holds nothing but values.
+    pub fn is_plain(&self) -> bool {
+        OutputFormat::of(&self.output).is_ok_and(OutputFormat::is_plain)
+    }
+}
+
+/// What a run took that read and wrote so many bytes.
+pub(super) fn energy(
+    engine: &Engine,
+    plan: &Plan,
+    execution: &Execution,
+    (read, written): (u64, u64),
+    counted: Option<f64>,
+) -> Energy {
+    let choose = plan.choices().map(|choice| choice.seconds);
+    let phases = Phases { choose: choose.sum(), ..execution.phases };
+    let raw = plan.variables.iter().enumerate().filter_map(|(index, variable)| match execution.variables.get(&index) {
+        Some(report) => Some(report.raw_bytes),
+        // Values that go into a format that holds nothing else.
+        None => execution.variables.is_empty().then_some(variable.raw_bytes),
+    });
+    let moved = Moved { raw: raw.sum(), read, written };
+    Energy::of(&phases, moved, &engine.profile.power, counted)
+}
+
+/// Bytes of the input: those that are read, or of the values if there is no file.
+pub(super) fn input_bytes(source: &dyn Source) -> u64 {
+    if source.as_any().is::<Generated>() {
+        return source.model().variables.iter().map(Variable::raw_bytes).sum();
+    }
+    read_bytes(source)
+}
+
+/// Bytes of the files, or of what they hold of the variables that were selected.
+pub(super) fn read_bytes(source: &dyn Source) -> u64 {
+    if !source.as_any().is::<Selected>() {
+        return size_of(source.path());
+    }
+    let variables = source.model().variables.iter();
+    variables.map(|variable| variable.stored_bytes.unwrap_or_else(|| variable.raw_bytes())).sum()
+}
+
+/// Bytes of a file, or of all files below a directory.
+pub fn size_of(path: &Path) -> u64 {
+    let Ok(found) = std::fs::metadata(path) else { return 0 };
+    if found.is_file() {
+        return found.len();
+    }
+    let Ok(entries) = std::fs::read_dir(path) else { return 0 };
+    entries.flatten().map(|entry| size_of(&entry.path())).sum()
+}

@@ -1,0 +1,145 @@
+//! Files that a program may open meanwhile: they are looked at, or packed to take their own place.
+
+use std::path::Path;
+
+use knarr_core::array::DType;
+use knarr_core::chain::ChainSpec;
+use knarr_core::choose::Target;
+use knarr_core::codec::Hdf5Filter;
+use knarr_core::energy::{Energy, Moved, Phases};
+use knarr_core::engine::{Engine, Progress};
+use knarr_core::error::Result;
+use knarr_core::model::Variable;
+use knarr_core::pipeline::{plan, storages};
+use knarr_core::plan::Action;
+use knarr_core::provenance;
+use knarr_core::quality::Quality;
+use knarr_core::settings::{Rule, Settings};
+use knarr_core::store::{Encoding, Source};
+use knarr_formats::{Watched, open_hdf5_unlocked};
+use serde::{Deserialize, Serialize};
+
+use super::blame::in_file;
+use super::format::OutputFormat;
+use super::options::RepackOptions;
+use super::repack::Job;
+use super::repacked::{Repacked, size_of};
+
+/// Writes what the HDF5 or netCDF-4 file `input` holds to a new file `output`, in the same format whatever the names.
+/// The file is not locked: a program may open it for writing meanwhile, and who puts the output in its place checks
+/// before that it has not changed. No plan is saved: the output has not got its final name yet.
+///
+/// # Errors
+/// As for [`repack`]; `Corrupt` if the input is no HDF5 file.
+pub fn pack(
+    engine: &Engine,
+    input: &Path,
+    output: &Path,
+    settings: &Settings,
+    options: &RepackOptions,
+    progress: &dyn Progress,
+) -> Result<Repacked> {
+    let begin = std::time::Instant::now();
+    let (source, format, target) = open_unlocked(engine, input, settings)?;
+    let settings = &spare_rounded(source.as_ref(), settings.clone());
+    let job = Job { engine, input, output, format, target, settings, options, in_place: true };
+    job.run(source.as_ref(), progress, begin)
+}
+
+/// The HDF5 pipeline that a variable would get.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pipeline {
+    /// Absolute path of the variable.
+    pub path: String,
+    /// Element type.
+    pub dtype: DType,
+    /// The chain, in words.
+    pub chain: String,
+    /// The filters.
+    pub filters: Vec<Hdf5Filter>,
+}
+
+/// Pipelines that [`pack`] would give to the variables of `input`, without those it would copy.
+///
+/// # Errors
+/// As for [`pack`].
+pub fn pipelines(engine: &Engine, input: &Path, settings: &Settings, progress: &dyn Progress) -> Result<Vec<Pipeline>> {
+    let (source, _, target) = open_unlocked(engine, input, settings)?;
+    let plan = plan(engine, source.as_ref(), settings, target, progress).map_err(|error| in_file(error, input))?;
+    let (plans, mut pipelines) = (plan.by_path(), Vec::new());
+    for storage in storages(engine, source.as_ref(), &plan, target)? {
+        let Some(variable) = source.model().variables.get(storage.variable) else { continue };
+        if let (Encoding::Hdf5(filters), Some(Action::Encode(choice))) =
+            (storage.encoding, plans.get(variable.path.as_str()).map(|planned| &planned.action))
+        {
+            let (path, chain) = (variable.path.clone(), choice.chain.to_string());
+            pipelines.push(Pipeline { path, dtype: variable.dtype, chain, filters });
+        }
+    }
+    Ok(pipelines)
+}
+
+/// What a program saved that compressed its datasets as it wrote them, and what that took it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Encoded {
+    /// Bytes of the values of all datasets.
+    pub raw_bytes: u64,
+    /// What encoding took by the figures of the profile, which nobody measured in the program. Chains that the profile does
+    /// not know are left out.
+    pub energy: Energy,
+}
+
+/// Looks at the HDF5 file `input`, which is not locked, as [`pack`] does not.
+///
+/// # Errors
+/// `Corrupt` if the input is no HDF5 file.
+pub fn encoded(engine: &Engine, input: &Path) -> Result<Encoded> {
+    let source = open_hdf5_unlocked(input, &engine.codecs)?;
+    let mut phases = Phases::default();
+    for variable in source.model().variables.iter().filter(|variable| !variable.filters.is_empty()) {
+        let (raw, stored) = (variable.raw_bytes(), variable.stored_bytes.unwrap_or(0));
+        let chain = variable.chain.parse::<ChainSpec>().ok();
+        let known = chain.filter(|chain| chain.0.iter().all(|step| engine.codecs.named(&step.name).is_ok()));
+        if let (Some(chain), 1..) = (known, stored) {
+            let merits = engine.profile.merits(&engine.codecs, &chain, ratio(raw, stored));
+            phases.encode += ratio(raw, 1_000_000) / merits.encode;
+        }
+    }
+    let raw_bytes = source.model().variables.iter().map(Variable::raw_bytes).sum();
+    let moved = Moved { raw: raw_bytes, read: 0, written: size_of(input) };
+    Ok(Encoded { raw_bytes, energy: Energy::of(&phases, moved, &engine.profile.power, None) })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "of sizes, for estimates")]
+fn ratio(a: u64, b: u64) -> f64 {
+    a as f64 / b as f64
+}
+
+fn open_unlocked(
+    engine: &Engine,
+    input: &Path,
+    settings: &Settings,
+) -> Result<(Box<dyn Source>, OutputFormat, Target)> {
+    // Tools go by the name, whatever library wrote the file.
+    let mut format = OutputFormat::of(input).ok().filter(|format| *format == OutputFormat::NetCdf4);
+    let source = Watched::open(input, || {
+        let source = open_hdf5_unlocked(input, &engine.codecs)?;
+        if source.is_netcdf() {
+            format = Some(OutputFormat::NetCdf4);
+        }
+        Ok(Box::new(source))
+    })?;
+    let format = format.unwrap_or(OutputFormat::Hdf5);
+    Ok((source, format, format.target(settings.portable)?))
+}
+
+/// Settings that keep variables lossless that were rounded within a bound before: two errors could add up to more.
+fn spare_rounded(source: &dyn Source, mut settings: Settings) -> Settings {
+    for variable in &source.model().variables {
+        if provenance::promised(variable) != Quality::LOSSLESS {
+            let pattern = variable.path.clone();
+            settings.rules.push(Rule { pattern, quality: Some(Quality::LOSSLESS), ..Rule::default() });
+        }
+    }
+    settings
+}

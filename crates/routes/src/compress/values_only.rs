@@ -1,0 +1,84 @@
+//! Outputs that hold nothing but values: CSV and raw. There is no chain to choose, and nothing to prove.
+
+use std::path::Path;
+
+use knarr_core::codec::Reader;
+use knarr_core::energy::Phases;
+use knarr_core::engine::{Engine, Progress};
+use knarr_core::error::{Error, Result};
+use knarr_core::output::Temporary;
+use knarr_core::pipeline::{Execution, plan_of};
+use knarr_core::plan::{Action, Plan, VariablePlan};
+use knarr_core::settings::{ChunkRule, Settings};
+use knarr_core::store::Source;
+
+use knarr_formats::{Clocks, csv, raw};
+
+use super::format::OutputFormat;
+
+/// Writes the values of `source` to `output`. Returns what was done with each variable, the time it took, and the size
+/// of the output in bytes.
+///
+/// # Errors
+/// `Unsupported` for settings or variables that the format cannot serve; what reading and writing report.
+pub(crate) fn write(
+    engine: &Engine,
+    source: &dyn Source,
+    output: &Path,
+    format: OutputFormat,
+    force: bool,
+    settings: &Settings,
+    progress: &dyn Progress,
+) -> Result<(Plan, Execution, u64)> {
+    engine.bound(source);
+    let plan = plan(engine, source, format, settings)?;
+    let begin = std::time::Instant::now();
+    let clocks = Clocks::default();
+    let temporary = Temporary::create(output, force)?;
+    let file = (temporary.file(), output);
+    match format {
+        OutputFormat::Csv => csv::write(engine, source, file, csv::separator_of(output), &clocks, progress)?,
+        _ => raw::write(engine, source, file, &clocks, progress)?,
+    }
+    engine.check_cancelled()?;
+    source.unchanged()?;
+    let bytes = temporary.publish()?;
+    let seconds = begin.elapsed().as_secs_f64();
+    let phases = Phases { read: clocks.read.seconds(), write: clocks.write.seconds(), ..Phases::default() };
+    Ok((plan, Execution { seconds, phases, ..Execution::default() }, bytes))
+}
+
+/// Chunks and chains have no place in such a file; a bound is held by every value as it is.
+fn refuse_wishes(settings: &Settings, format: OutputFormat) -> Result<()> {
+    let chains = settings.chain.iter().chain(settings.rules.iter().filter_map(|rule| rule.chain.as_ref()));
+    let has_chunks = settings.chunks != ChunkRule::Auto || settings.rules.iter().any(|rule| rule.chunks.is_some());
+    let refuse = |what: &str| {
+        let name = if format == OutputFormat::Csv { "CSV" } else { "a raw file" };
+        Error::unsupported(format!("{name} has no {what}")).mend("write .nc, .h5 or .zarr, or leave the option out")
+    };
+    if chains.into_iter().any(|chain| !chain.is_raw()) {
+        return Err(refuse("chains (--chain)"));
+    }
+    if has_chunks { Err(refuse("chunks (--chunks)")) } else { Ok(()) }
+}
+
+/// The plan for an output of this format, which keeps values as they are.
+///
+/// # Errors
+/// `Unsupported` for settings or variables that the format cannot serve.
+pub(crate) fn plan(engine: &Engine, source: &dyn Source, format: OutputFormat, settings: &Settings) -> Result<Plan> {
+    refuse_wishes(settings, format)?;
+    settings.check_names(source.model())?;
+    match format {
+        OutputFormat::Csv => csv::check(source)?,
+        _ => raw::only(source).map(drop)?,
+    }
+    let variables = source.model().variables.iter().map(|variable| VariablePlan {
+        path: variable.path.clone(),
+        dtype: variable.dtype,
+        shape: variable.shape.clone(),
+        raw_bytes: variable.raw_bytes(),
+        action: Action::Copy("the format holds plain values".to_owned()),
+    });
+    Ok(plan_of(engine, source, settings, Reader::Core, variables.collect()))
+}
