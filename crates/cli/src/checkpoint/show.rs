@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 
-use knarr_core::checkpoint::decide::Decision;
+use knarr_core::checkpoint::decision::Decision;
 use knarr_core::checkpoint::manifest::Summary;
 use knarr_core::checkpoint::set::is_set;
 use knarr_core::checkpoint::{Set, Tree, natural};
@@ -112,7 +112,7 @@ pub(super) fn info(arguments: &Info) -> Result<u8> {
     let set = super::open(&arguments.set, &knarr_native::codecs()?)?;
     let manifest = set.manifest();
     if arguments.json {
-        let rank = |rank: &knarr_core::checkpoint::manifest::RankFile| {
+        let rank = |rank: &knarr_core::checkpoint::rank_file::RankFile| {
             let layout = &rank.layout.layout;
             let variables = layout.variables.iter().map(|variable| {
                 serde_json::json!({ "path": variable.path, "type": variable.dtype.to_string(), "shape": variable.shape })

@@ -3,10 +3,8 @@
 //! Chains are chosen by the engine on a frame of the order that [`super::orders`] found. Nothing depends on the clock or
 //! on threads.
 
-use serde::{Deserialize, Serialize};
-
+use super::decision::{APART, Decision, Tried};
 use super::merge::Merger;
-use super::orders::{APART, Tried};
 use super::records::record_length;
 use super::scheme::{LARGE, MIXED_FRAME, Merged, Order, Scheme, arrange, merged};
 use super::similarity::Class;
@@ -15,30 +13,6 @@ use crate::chain::ChainSpec;
 use crate::choose::{cut, trial};
 use crate::error::{ErrorKind, Result};
 use crate::pack::Packer;
-
-/// A decision with its reasons.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Decision {
-    /// Group of ranks it was made for.
-    pub group: usize,
-    /// Key of the class.
-    pub class: String,
-    /// Order of its pieces.
-    pub order: Order,
-    /// Chains, best first: what the first cannot take goes to the next.
-    pub chains: Vec<ChainSpec>,
-    /// Why, in one sentence.
-    pub reason: String,
-    /// Orders that were tried, with the ratios that were found on the sample.
-    pub tried: Vec<(Order, f64)>,
-    /// Bytes of the class in all ranks, without what is stored elsewhere already.
-    pub raw_bytes: u64,
-    /// Bytes of its frames.
-    pub packed_bytes: u64,
-    /// The best ratio of earlier sets that it served.
-    #[serde(default)]
-    pub best: f64,
-}
 
 /// Chains that a decision keeps: the chosen one, and others for arrays it cannot take.
 const CHAINS: usize = 3;

@@ -7,9 +7,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::layout::{Extent, StoredVariable};
-use super::manifest::RankFile;
 use super::npy;
-use super::restore::{Damage, Proof, fetch, make_parent, no_rank};
+use super::parents::make_parent;
+use super::rank_file::RankFile;
+use super::restore::{Damage, Proof, fetch, no_rank};
 use super::set::Set;
 use crate::array::ArraySpec;
 use crate::chain::{Chain, Scratch};

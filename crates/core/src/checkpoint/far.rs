@@ -6,11 +6,12 @@
 
 use std::collections::HashMap;
 
-use super::decide::{Decider, Decision};
+use super::decide::Decider;
+use super::decision::{Decision, Tried};
+use super::frame_sizes::TARGET_FRAME;
 use super::lengths::longest;
-use super::orders::Tried;
 use super::records::record_length;
-use super::scheme::{LARGE, LARGEST_FRAME, MOST_TOGETHER, Merged, Order, arrange, merged};
+use super::scheme::{LARGE, MOST_TOGETHER, Merged, Order, arrange, merged};
 use super::similarity::{Class, Unit};
 use crate::array::{ArraySpec, DType, Endian};
 use crate::chain::ChainSpec;
@@ -39,7 +40,7 @@ const WORTH_TRYING: f64 = 0.02;
 /// Classes of fewer bytes fill no frame.
 const SMALLEST: u64 = 64 << 10;
 /// Bytes that are encoded to compare: all of a class that has no more than the first, else the second.
-const WHOLE: u64 = LARGEST_FRAME;
+const WHOLE: u64 = TARGET_FRAME;
 const PART: u64 = 4 << 20;
 /// Block of all ranks in turn: long enough for the numbers in it to be alike, short enough for the same part of all
 /// ranks to be near.

@@ -5,19 +5,23 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::decide::{Decider, Decision};
+use super::decide::Decider;
+use super::decision::Decision;
+use super::frame_sizes::WORKER;
 use super::grouping::Group;
-use super::manifest::{FrameEntry, Manifest, RankFile, Store};
+use super::manifest::{FrameEntry, Manifest, Store};
 use super::merge::{MergeBuffers, Merger};
+use super::new_set::NewSet;
 use super::part::{Counts, PackedGroup};
+use super::piece_hash::piece_hash;
+use super::rank_file::RankFile;
 use super::recipe::COPIES;
 use super::repeats::{Earlier, Repeats};
 use super::restore::reading;
-use super::scan::{Finder, Scanned, Values, Watched, piece_hash, scan};
-use super::scheme::{LARGEST_FRAME, Merged, arrange};
+use super::scan::{Finder, Scanned, Values, Watched, scan};
+use super::scheme::{Merged, arrange};
 use super::set::{FrameBuffers, STORE_HEAD, Set, Which, store_head};
 use super::similarity::{Class, whole_files};
-use super::together::Together;
 use super::unfiltered::is_worth;
 use crate::cache::ChunkCache;
 use crate::engine::{Engine, Progress};
@@ -29,15 +33,12 @@ use crate::quality::Quality;
 
 /// A program waits for a checkpoint, and its steps are packed one after the other.
 const PATIENCE: f64 = 1.0;
-
-/// What a worker takes: copies of a frame that were fetched, merged, two of the chain, proof, result.
-pub(super) const WORKER: u64 = 6 * LARGEST_FRAME;
 /// What part of the memory chunks may take that were decoded and of which more will be needed.
 const CACHED: u64 = 8;
 
 /// Packs groups of one set.
 pub(super) struct GroupPacker<'a> {
-    pub(super) set: &'a Together,
+    pub(super) set: &'a NewSet,
     /// The earlier set, and its content that is part of this one already.
     pub(super) earlier: Option<(&'a Set, Earlier<'a>)>,
     pub(super) find: Finder<'a>,
@@ -276,7 +277,7 @@ struct StoreFile {
 }
 
 impl StoreFile {
-    fn create(set: &Together, ranks: &[RankFile]) -> Result<Self> {
+    fn create(set: &NewSet, ranks: &[RankFile]) -> Result<Self> {
         let group = ranks.first().map_or(0, |rank| rank.group);
         let mut hasher = blake3::Hasher::new();
         for rank in ranks {

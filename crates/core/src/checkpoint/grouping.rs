@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::input::Input;
 use super::names;
-use super::pack::Input;
 use crate::comm::{self, Comm};
 use crate::error::{Error, Result};
 use crate::wire::{Reader, put_bytes, put_number};

@@ -2,7 +2,8 @@
 //! one small variable reads.
 
 use super::decide::Decider;
-use super::scheme::{LARGE, LARGEST_FRAME, LONGEST_FRAME, MIXED_FRAME, MOST_TOGETHER, Order};
+use super::frame_sizes::{MAX_DECODED_FRAME, TARGET_FRAME};
+use super::scheme::{LARGE, MIXED_FRAME, MOST_TOGETHER, Order};
 use super::similarity::Class;
 
 /// What part of the memory a frame may be: it is there several times while it is encoded, and so are the tables of the
@@ -28,7 +29,7 @@ impl Decider<'_> {
 /// Bytes of the longest frames that memory allows, a power of two. They follow from the limit alone, not from the number
 /// of workers.
 pub(super) fn longest(max_mem: u64) -> u64 {
-    let most = (max_mem / LONG_SHARE).clamp(LARGEST_FRAME, LONGEST_FRAME);
+    let most = (max_mem / LONG_SHARE).clamp(TARGET_FRAME, MAX_DECODED_FRAME);
     1 << most.ilog2()
 }
 
@@ -67,7 +68,7 @@ mod tests {
     #[test]
     fn the_longest_frames_follow_from_the_memory() {
         let lengths = [64 << 20, 1 << 30, 3 << 30, 1 << 40].map(longest);
-        assert_eq!(lengths, [LARGEST_FRAME, LONGEST_FRAME, LONGEST_FRAME, LONGEST_FRAME]);
+        assert_eq!(lengths, [TARGET_FRAME, MAX_DECODED_FRAME, MAX_DECODED_FRAME, MAX_DECODED_FRAME]);
         assert_eq!(longest(700 << 20), 32 << 20);
     }
 }

@@ -1,18 +1,16 @@
 //! The manifest of a set: which files it holds, and where their pieces lie. Its bytes are described in `docs/format.md`.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::decide::Decision;
-use super::layout::Layout;
+use super::decision::Decision;
 use super::names;
-use super::pieces::{Piece, cut};
-use super::recipe::{Chunk, Recipe};
-use super::scan::PieceHash;
+use super::piece_hash::PieceHash;
+use super::rank_file::{RankFile, RankLayout, put_attributes, read_attributes};
+use super::recipe::Recipe;
 use super::scheme::Scheme;
 use super::tables::{Column, put_layouts, put_recipes, read_layouts, read_recipes};
-use super::tree::{Attributes, Tree, put_attributes, read_attributes};
+use super::tree::Tree;
 use crate::array::{ArraySpec, DType};
 use crate::chain::{Chain, Scratch};
 use crate::codec::CodecList;
@@ -72,36 +70,6 @@ pub struct Summary {
     pub unproven: Option<String>,
 }
 
-/// The file of one rank.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RankFile {
-    /// Path below the directory it came from; bytes, as systems name files.
-    pub name: Vec<u8>,
-    /// Number of the rank, as the program that wrote the file counts: what people call it. Its place in the set where
-    /// names tell no numbers.
-    pub number: u64,
-    /// Group of ranks that share a file of frames.
-    pub group: usize,
-    /// BLAKE3 of the file.
-    pub hash: [u8; 32],
-    /// What the file was like, if the set knows.
-    pub attributes: Option<Attributes>,
-    /// Where its variables lie. Ranks with equal layouts share one.
-    pub layout: Arc<RankLayout>,
-}
-
-/// The layout of a file's unfiltered form, which is the file itself if no chunk of it was decoded, and the pieces it is
-/// cut into.
-#[derive(Debug, PartialEq)]
-pub struct RankLayout {
-    /// Where the variables lie in the unfiltered form.
-    pub layout: Layout,
-    /// How the file is made from it.
-    pub(super) recipe: Recipe,
-    /// The pieces, in the order of their offsets.
-    pub(super) pieces: Vec<Piece>,
-}
-
 /// A file of frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
@@ -145,41 +113,6 @@ pub(super) struct StoredPiece {
     /// Rank and number of the piece in its file, of every piece with these bytes. None where a set uses other pieces
     /// of the frame only.
     pub(super) places: Vec<(usize, usize)>,
-}
-
-impl RankLayout {
-    /// # Errors
-    /// What [`cut`] reports; `Corrupt` if the recipe is not one of this layout.
-    fn read(layout: Layout, recipe: Recipe, most: usize) -> Result<Self> {
-        recipe.file_length(layout.length)?;
-        let pieces = cut(&layout, most)?;
-        // Who restores puts the values of a chunk together from whole pieces.
-        let ends = |chunk: &Chunk| [chunk.offset, chunk.offset.saturating_add(chunk.length)];
-        let is_cut = |&at: &u64| at == layout.length || pieces.binary_search_by_key(&at, |piece| piece.offset).is_ok();
-        if !recipe.chunks().iter().flat_map(ends).all(|at| is_cut(&at)) {
-            return Err(Error::corrupt("a chunk that is no whole pieces"));
-        }
-        Ok(Self { layout, recipe, pieces })
-    }
-
-    /// Bytes of the file.
-    pub fn file_length(&self) -> u64 {
-        self.recipe.file_length(self.layout.length).unwrap_or(self.layout.length)
-    }
-
-    /// Paths of the variables with chunks that the set holds as their values.
-    pub(super) fn unfiltered_variables(&self) -> Vec<String> {
-        let number = |chunk: &Chunk| self.pieces.partition_point(|piece| piece.offset < chunk.offset);
-        let pieces = self.recipe.chunks().iter().filter_map(|chunk| self.pieces.get(number(chunk)));
-        let numbers: BTreeSet<usize> = pieces.filter_map(|piece| piece.variable).collect();
-        numbers.into_iter().filter_map(|number| Some(self.layout.variables.get(number)?.path.clone())).collect()
-    }
-
-    /// Chunks that the set holds as their values, and bytes that they have in the file.
-    pub fn unfiltered(&self) -> (usize, u64) {
-        let chunks = self.recipe.chunks();
-        (chunks.len(), chunks.iter().map(|chunk| chunk.stored_length).sum())
-    }
 }
 
 impl FrameEntry {

@@ -1,10 +1,11 @@
 //! Frames from the pieces of ranks' files: fetched, merged and encoded.
 
-use super::decide::Decision;
+use super::decision::Decision;
+use super::frame_sizes::TARGET_FRAME;
 use super::interleave;
 use super::pieces::Piece;
 use super::scan::{PieceBuffers, Scanned, Values};
-use super::scheme::{LARGEST_FRAME, Merged, merged_array};
+use super::scheme::{Merged, merged_array};
 use super::similarity::Class;
 use crate::array::ArraySpec;
 use crate::chain::ChainSpec;
@@ -44,7 +45,7 @@ impl Merger<'_> {
     /// Bytes that a frame takes while it is under way. Codecs need copies of it, which count where they are large.
     pub(super) fn weight(&self, frame: &Merged) -> u64 {
         let bytes = self.bytes(frame);
-        if bytes > LARGEST_FRAME { COPIES * bytes } else { bytes }
+        if bytes > TARGET_FRAME { COPIES * bytes } else { bytes }
     }
 
     /// Type and shape of a frame.
@@ -140,7 +141,7 @@ impl Merger<'_> {
         let mut out = Vec::new();
         encode(codecs, &decision.chains, &spec, verify, buffers, &mut out)?;
         out.shrink_to_fit();
-        if self.bytes(frame) > LARGEST_FRAME {
+        if self.bytes(frame) > TARGET_FRAME {
             // Not every worker may keep as much.
             *buffers = MergeBuffers::default();
         }

@@ -4,7 +4,8 @@
 //! encoded. What classes look like from outside says nothing of their values, so each is tried for itself. What ranks have
 //! in common far away shows in no sample: [`super::far`] looks for it.
 
-use super::decide::{AXES, Decider, Decision, SAMPLE_OF_CHAINS, others};
+use super::decide::{AXES, Decider, SAMPLE_OF_CHAINS, others};
+use super::decision::{APART, Decision, Tried};
 use super::pieces::PIECE;
 use super::scheme::{LARGE, MOST_TOGETHER, Order, merged};
 use super::similarity::{Class, Unit};
@@ -12,9 +13,6 @@ use crate::array::DType;
 use crate::chain::ChainSpec;
 use crate::choose::{cut, trial};
 use crate::error::Result;
-
-/// Orders with the ratios that were found on a sample.
-pub(super) type Tried = Vec<(Order, f64)>;
 
 /// Ranks whose variables make a sample of orders: every second one with its neighbour.
 const SAMPLE_RANKS: usize = 16;
@@ -28,8 +26,6 @@ const WHOLE: u64 = 8 << 20;
 const WORTH_SHARING: f64 = 1.01;
 /// What an order has to gain to be taken instead of a simpler one.
 const WORTH_MERGING: f64 = 1.01;
-/// The order that merges nothing.
-pub(super) const APART: Order = Order { together: 1, block: 0, span: 0 };
 
 impl Decider<'_> {
     /// The order of each class, and what was tried for it.

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::grouping::no_files;
-use super::manifest::{Manifest, RankFile, Summary};
+use super::manifest::{Manifest, Summary};
+use super::rank_file::RankFile;
 use super::scan::Watched;
 use super::tree::Tree;
 use crate::error::{Error, Result};

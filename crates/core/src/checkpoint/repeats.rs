@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use super::manifest::{FrameEntry, HASHED, Manifest, StoredPiece};
-use super::scan::{PieceHash, Scanned};
+use super::piece_hash::PieceHash;
+use super::scan::Scanned;
 
 /// Shorter pieces are not looked for: naming the place of a copy takes as much as a compressor needs to say it.
 const WORTH_NAMING: u64 = 256;

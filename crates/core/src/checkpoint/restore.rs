@@ -11,12 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::group::WORKER;
+use super::frame_sizes::WORKER;
 use super::holes::{Holes, ZEROS, runs};
-use super::manifest::{FrameEntry, RankFile};
+use super::manifest::FrameEntry;
 use super::names;
+use super::parents::make_parent;
+use super::piece_hash::piece_hash;
+use super::rank_file::RankFile;
 use super::recipe::{self, Chunk, Place};
-use super::scan::piece_hash;
 use super::set::{FrameBuffers, Set, Which};
 use crate::chain::Scratch;
 use crate::codec::CodecList;
@@ -448,29 +450,4 @@ fn hash_of(file: &File) -> std::io::Result<[u8; 32]> {
         hasher.update(buffer.get(..count).unwrap_or_default());
         at += count as u64;
     }
-}
-
-/// Makes the directory of `path`, which has to lie below `target` after links are followed.
-///
-/// # Errors
-/// `Write` if a directory cannot be made, or a link leads out of `target`.
-pub fn make_parent(target: &Path, path: &Path) -> Result<()> {
-    let Some(parent) = path.parent() else { return Ok(()) };
-    let write_error = |error: std::io::Error| Error::write(parent, &error);
-    // Directories are made one by one: a link on the way must not lead outside before it is looked at.
-    let root = target.canonicalize().map_err(write_error)?;
-    let mut at = target.to_owned();
-    for part in parent.strip_prefix(target).unwrap_or(Path::new("")).components() {
-        at.push(part);
-        match std::fs::create_dir(&at) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(write_error(error)),
-            _ => {}
-        }
-        if !at.canonicalize().map_err(write_error)?.starts_with(&root) {
-            return Err(Error::new(ErrorKind::Write, "a link on the way leads out of the target directory")
-                .mend("restore into an empty directory")
-                .at(at.display().to_string()));
-        }
-    }
-    Ok(())
 }

@@ -6,21 +6,19 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::attributes::Attributes;
 use super::holes::{Holes, ZEROS};
 use super::layout::Layout;
-use super::manifest::RankLayout;
+use super::piece_hash::{PieceHash, piece_hash};
 use super::pieces::{PIECE, Piece, cut};
+use super::rank_file::RankLayout;
 use super::recipe::{COPIES, Chunk, Place, Recipe};
-use super::tree::Attributes;
 use super::unfiltered::{Candidate, repeatable, unfilter};
 use crate::cache::ChunkCache;
 use crate::chain::Scratch;
 use crate::codec::CodecList;
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};
-
-/// Hash of a piece: the first 16 bytes of its BLAKE3.
-pub(super) type PieceHash = [u8; 16];
 
 /// Finds the layout of a file. The room that knows formats provides it.
 pub type Finder<'a> = &'a (dyn Fn(&Path) -> Result<Layout> + Sync);
@@ -311,14 +309,6 @@ impl Watched {
             _ => Err(changed(&self.path)),
         }
     }
-}
-
-/// Hash of the bytes of a piece.
-pub(super) fn piece_hash(bytes: &[u8]) -> PieceHash {
-    let hash = blake3::hash(bytes);
-    let mut short = PieceHash::default();
-    short.iter_mut().zip(hash.as_bytes()).for_each(|(to, from)| *to = *from);
-    short
 }
 
 fn changed(path: &Path) -> Error {

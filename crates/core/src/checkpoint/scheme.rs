@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
+use super::frame_sizes::{MAX_DECODED_FRAME, TARGET_FRAME};
 use super::similarity::Unit;
 use crate::array::{ArraySpec, DType, Endian};
 use crate::error::{Error, Result};
@@ -35,10 +36,6 @@ pub const BLOCK_SIZE: u64 = 4096;
 
 /// Bytes of a frame, about: what is read at once to get at a part of it.
 const FRAME: u64 = 4 << 20;
-/// No frame has more bytes than this.
-pub(super) const LONGEST_FRAME: u64 = super::set::LARGEST_FRAME as u64;
-/// A frame may have as many bytes as this if variables are whole in it then.
-pub(super) const LARGEST_FRAME: u64 = 8 << 20;
 /// Bytes of a frame of small variables, about, unless the order says fewer.
 pub(super) const MIXED_FRAME: u64 = 1 << 20;
 /// Variables of this many bytes in a rank share frames with as many others as the order says, and no more.
@@ -134,7 +131,7 @@ impl fmt::Display for Order {
 pub(super) fn arrange(units: &[Unit], order: Order, length: impl Fn(usize, usize) -> u64) -> Vec<Merged> {
     let together = order.together.clamp(1, MOST_TOGETHER);
     // The last of them may go beyond it.
-    let enough = if order.span == 0 { MIXED_FRAME } else { order.span.min(LONGEST_FRAME - LARGE) };
+    let enough = if order.span == 0 { MIXED_FRAME } else { order.span.min(MAX_DECODED_FRAME - LARGE) };
     let mut frames = Vec::new();
     let mut small: Vec<&Unit> = Vec::new();
     let mut large: Vec<&Unit> = Vec::new();
@@ -169,11 +166,8 @@ fn mixed(units: &mut Vec<&Unit>, order: Order, frames: &mut Vec<Merged>) {
 /// Frames of large units: in each, the same part of all of them.
 fn apart(units: &mut Vec<&Unit>, order: Order, length: impl Fn(usize, usize) -> u64, frames: &mut Vec<Merged>) {
     let whole: u64 = units.iter().map(|unit| unit.bytes).sum();
-    let share = if whole <= LARGEST_FRAME.max(order.span) {
-        whole
-    } else {
-        FRAME.max(order.span) / (units.len() as u64).max(1)
-    };
+    let share =
+        if whole <= TARGET_FRAME.max(order.span) { whole } else { FRAME.max(order.span) / (units.len() as u64).max(1) };
     let mut rest: Vec<(usize, &[usize])> = units.drain(..).map(|unit| (unit.rank, unit.pieces.as_slice())).collect();
     while !rest.is_empty() {
         let lanes = rest.iter_mut().map(|(rank, pieces)| {

@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::frame_sizes::MAX_DECODED_FRAME;
 use super::interleave;
 use super::manifest::{FrameEntry, Manifest, Store, StoredPiece};
 use crate::chain::Scratch;
@@ -22,8 +23,6 @@ pub const MANIFEST_COPY: &str = "manifest-copy.knarr";
 const STORE_MAGIC: [u8; 8] = *b"KNARRST\x01";
 /// Bytes of a store before its first frame.
 pub(super) const STORE_HEAD: u64 = 24;
-/// Frames of a set are not larger than this when they are decoded.
-pub(super) const LARGEST_FRAME: usize = 64 << 20;
 /// Files of frames that are open at a time: a set may have more of them than a process may have files.
 const OPEN_STORES: usize = 32;
 
@@ -302,7 +301,7 @@ impl Set {
         let frame = frame::read(&buffers.encoded).map_err(place)?;
         let expected: Option<usize> = entry.lane_lengths().map(|lanes| lanes.iter().sum());
         let found = frame.array.byte_len();
-        if Some(found) != expected || found > LARGEST_FRAME {
+        if Some(found) != expected || found as u64 > MAX_DECODED_FRAME {
             return Err(place(Error::corrupt(format!("the frame holds {found} bytes, the manifest says other"))));
         }
         frame.decode(codecs, &mut buffers.scratch, out).map_err(place)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::layout::{Extent, Layout, StoredVariable};
-use super::manifest::RankLayout;
+use super::rank_file::RankLayout;
 use super::recipe::Recipe;
 use crate::array::Endian;
 use crate::codec::Hdf5Filter;

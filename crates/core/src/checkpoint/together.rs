@@ -6,15 +6,18 @@
 use std::fs::{File, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::group::{GroupPacker, WORKER};
+use super::frame_sizes::WORKER;
+use super::group::GroupPacker;
 use super::grouping::{Group, check_sizes};
 use super::manifest::{Manifest, Store, Summary};
-use super::pack::{PackOptions, Packed};
+use super::new_set::NewSet;
+use super::options::PackOptions;
+use super::packed::Packed;
 use super::part::{Part, merge};
 use super::repeats::Earlier;
 use super::scan::{Finder, Watched};
@@ -35,17 +38,9 @@ const COPIED_AT_ONCE: usize = 1 << 20;
 /// A set that processes pack together. Dropped before [`Together::finish`] was called, it leaves nothing behind; all
 /// processes have to drop it then.
 pub struct Together {
-    pub(super) engine: Engine,
-    pub(super) options: PackOptions,
-    /// What the set is called when it is complete.
-    pub(super) target: PathBuf,
-    /// Where it is written until then.
-    pub(super) directory: PathBuf,
-    pub(super) base: Option<Set>,
+    set: NewSet,
     /// Links and directories that the set has; of the process that publishes it.
     tree: Tree,
-    /// For each store of the earlier set whether the directory has a link to it.
-    linked: Vec<bool>,
     /// Of the process that publishes the set.
     staging: Option<Staging>,
     /// Permission bits that the directory gets at most.
@@ -86,18 +81,15 @@ impl Together {
             }
         };
         agree(comm, same)?;
-        Ok(Self {
+        let set = NewSet {
             engine: engine.clone(),
             options: options.clone(),
             target: target.to_owned(),
             directory: target.with_file_name(begun.directory),
             base,
-            tree: Tree::default(),
             linked: begun.linked,
-            staging,
-            mode: begun.mode,
-            begin,
-        })
+        };
+        Ok(Self { set, tree: Tree::default(), staging, mode: begun.mode, begin })
     }
 
     /// Gives the set links and directories. What rank 0 says counts.
@@ -112,9 +104,9 @@ impl Together {
     /// What reading and writing report, with the file; `Differs` if a file changes meanwhile; `Usage` for groups that are
     /// empty or too large; `Interrupted`.
     pub fn pack_groups(&self, groups: &[Group], find: Finder<'_>, progress: &dyn Progress) -> Result<Part> {
-        let keep = self.options.keep;
-        let earlier = self.base.as_ref().map(|set| (set, Earlier::new(set.manifest(), &self.linked, keep)));
-        let packer = GroupPacker { set: self, earlier, find, progress };
+        let keep = self.set.options.keep;
+        let earlier = self.set.base.as_ref().map(|set| (set, Earlier::new(set.manifest(), &self.set.linked, keep)));
+        let packer = GroupPacker { set: &self.set, earlier, find, progress };
         let (mut packed, mut watched) = (Vec::new(), Vec::new());
         for group in groups {
             let (group, files) = packer.pack(group)?;
@@ -142,7 +134,7 @@ impl Together {
     }
 
     fn publish(&self, mut staging: Staging, parts: &[Vec<u8>]) -> Result<Packed> {
-        let options = &self.options;
+        let options = &self.set.options;
         let summary = Summary {
             program: concat!("knarr ", env!("CARGO_PKG_VERSION")).to_owned(),
             scheme: options.scheme,
@@ -162,12 +154,12 @@ impl Together {
         self.unlink_unused(&manifest)?;
         let copied = if options.copies > 1 { self.copy_shared(&mut manifest)? } else { 0 };
         self.check_stores(&manifest)?;
-        let bytes = manifest.write(&self.engine.codecs)?;
+        let bytes = manifest.write(&self.set.engine.codecs)?;
         staging.write(MANIFEST_COPY, &bytes)?;
         staging.write(MANIFEST, &bytes)?;
-        make_newest(&self.directory.join(MANIFEST), directory_of(&self.target));
+        make_newest(&self.set.directory.join(MANIFEST), directory_of(&self.set.target));
         self.open_to(counts.lacked)?;
-        self.engine.check_cancelled()?;
+        self.set.engine.check_cancelled()?;
         staging.publish()?;
         Ok(Packed {
             raw_bytes: manifest.raw_bytes(),
@@ -185,7 +177,7 @@ impl Together {
     /// Refuses to publish a set whose files somebody took away while they were written.
     fn check_stores(&self, manifest: &Manifest) -> Result<()> {
         let is_there = |name: &str, store: &Store| {
-            std::fs::metadata(self.directory.join(name)).is_ok_and(|found| found.len() == store.length)
+            std::fs::metadata(self.set.directory.join(name)).is_ok_and(|found| found.len() == store.length)
         };
         let is_whole =
             |store: &&Store| is_there(&store.name, store) && (!store.has_copy || is_there(&store.copy_name(), store));
@@ -195,7 +187,7 @@ impl Together {
                 format!("'{}' was removed or changed while the set was written", store.name),
             )
             .mend("pack again, and keep what cleans up away from names that begin with a dot")
-            .at(self.target.display().to_string()))
+            .at(self.set.target.display().to_string()))
         })
     }
 
@@ -204,15 +196,16 @@ impl Together {
         // Who may not read may not enter either.
         let lacked = lacked & 0o044;
         let mode = self.mode & (0o700 | !(lacked | lacked >> 2) & 0o077);
-        std::fs::set_permissions(&self.directory, Permissions::from_mode(mode))
-            .map_err(|error| Error::write(&self.target, &error))
+        std::fs::set_permissions(&self.set.directory, Permissions::from_mode(mode))
+            .map_err(|error| Error::write(&self.set.target, &error))
     }
 
     /// Removes links to stores of the earlier set that no group uses.
     fn unlink_unused(&self, manifest: &Manifest) -> Result<()> {
         let is_used = |name: &str| manifest.stores.iter().any(|store| store.name == name);
-        for name in self.linked_names().filter(|name| !is_used(name)) {
-            std::fs::remove_file(self.directory.join(name)).map_err(|error| Error::write(&self.target, &error))?;
+        for name in self.set.linked_names().filter(|name| !is_used(name)) {
+            std::fs::remove_file(self.set.directory.join(name))
+                .map_err(|error| Error::write(&self.set.target, &error))?;
         }
         Ok(())
     }
@@ -220,34 +213,24 @@ impl Together {
     /// Gives each store that is shared with the earlier set a second copy: that of the earlier set if it has a good one.
     /// Returns the bytes that were written.
     fn copy_shared(&self, manifest: &mut Manifest) -> Result<u64> {
-        let Some(base) = &self.base else { return Ok(0) };
-        let shared: Vec<String> = self.linked_names().map(ToOwned::to_owned).collect();
+        let Some(base) = &self.set.base else { return Ok(0) };
+        let shared: Vec<String> = self.set.linked_names().map(ToOwned::to_owned).collect();
         let mut copied = 0;
         for store in manifest.stores.iter_mut().filter(|store| shared.contains(&store.name)) {
-            let (from, to) = (self.directory.join(&store.name), self.directory.join(store.copy_name()));
+            let (from, to) = (self.set.directory.join(&store.name), self.set.directory.join(store.copy_name()));
             let theirs = base.path().join(store.copy_name());
             let has_one = base.manifest().stores.iter().any(|other| other.name == store.name && other.has_copy);
             let is_linked = has_one && std::fs::hard_link(&theirs, &to).is_ok();
             let is_good = is_linked && is_same(&from, &to).unwrap_or(false);
             if is_linked && !is_good {
-                std::fs::remove_file(&to).map_err(|error| Error::write(&self.target, &error))?;
+                std::fs::remove_file(&to).map_err(|error| Error::write(&self.set.target, &error))?;
             }
             if !is_good {
-                copied += copy_apart(&from, &to, &self.target)?;
+                copied += copy_apart(&from, &to, &self.set.target)?;
             }
             store.has_copy = true;
         }
         Ok(copied)
-    }
-
-    /// Whether the directory has a link to a file of the earlier set of this name.
-    pub(super) fn is_linked(&self, name: &str) -> bool {
-        self.linked_names().any(|other| other == name)
-    }
-
-    fn linked_names(&self) -> impl Iterator<Item = &str> {
-        let stores = self.base.iter().flat_map(|set| &set.manifest().stores);
-        stores.zip(&self.linked).filter(|(_, linked)| **linked).map(|(store, _)| store.name.as_str())
     }
 }
 

@@ -1,21 +1,18 @@
 //! What a set holds beside the content of files: links, directories, and what each file was like.
 
 use std::collections::HashSet;
-use std::fs::{self, Metadata, Permissions};
+use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
-use super::manifest::RankFile;
+use super::attributes::PERMISSIONS;
 use super::names;
-use super::restore::make_parent;
+use super::parents::make_parent;
 use crate::error::{Error, ErrorKind, Result};
 use crate::output::refuse_existing;
-use crate::wire::{Reader, put_bytes, put_column, put_number};
+use crate::wire::{Reader, put_bytes, put_number};
 
-/// Permission bits that come back. Those that make a program run as somebody else do not.
-const PERMISSIONS: u32 = 0o777;
 /// What a link leads to is not longer than this.
 const LONGEST_TARGET: usize = 4095;
 
@@ -26,70 +23,6 @@ pub struct Tree {
     pub links: Vec<(Vec<u8>, Vec<u8>)>,
     /// Directories with their permission bits, parents before what is in them.
     pub directories: Vec<(Vec<u8>, u32)>,
-}
-
-/// What a file was like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attributes {
-    /// Permission bits.
-    pub mode: u32,
-    /// When it was written last: seconds since 1970, and nanoseconds of the next second.
-    pub modified: (i64, u32),
-}
-
-impl Attributes {
-    /// Those of a file that was looked at.
-    pub(super) fn of(metadata: &Metadata) -> Self {
-        let nanoseconds = u32::try_from(metadata.mtime_nsec()).unwrap_or(0);
-        Self { mode: metadata.mode() & PERMISSIONS, modified: (metadata.mtime(), nanoseconds) }
-    }
-
-    /// When it was written last, if clocks can say so.
-    pub(super) fn modified(self) -> Option<SystemTime> {
-        let (seconds, nanoseconds) = self.modified;
-        let whole = Duration::from_secs(seconds.unsigned_abs());
-        let second = match seconds {
-            0.. => SystemTime::UNIX_EPOCH.checked_add(whole),
-            _ => SystemTime::UNIX_EPOCH.checked_sub(whole),
-        };
-        second?.checked_add(Duration::from_nanos(u64::from(nanoseconds)))
-    }
-}
-
-/// Appends what the ranks' files were like.
-pub(super) fn put_attributes(out: &mut Vec<u8>, ranks: &[RankFile]) {
-    let mut column = |of: &dyn Fn(&RankFile) -> u64| put_column(out, &ranks.iter().map(of).collect::<Vec<_>>());
-    column(&|rank| rank.number);
-    // 0 is for a file of which nothing is known.
-    column(&|rank| rank.attributes.map_or(0, |known| u64::from(known.mode) + 1));
-    column(&|rank| rank.attributes.map_or(0, |known| known.modified.0.cast_unsigned()));
-    column(&|rank| rank.attributes.map_or(0, |known| u64::from(known.modified.1)));
-}
-
-/// Reads what [`put_attributes`] wrote, which is hostile.
-///
-/// # Errors
-/// `Corrupt`.
-pub(super) fn read_attributes(reader: &mut Reader<'_>, ranks: &mut [RankFile]) -> Result<()> {
-    let [numbers, modes, seconds, nanoseconds] =
-        [reader.column()?, reader.column()?, reader.column()?, reader.column()?];
-    if [&numbers, &modes, &seconds, &nanoseconds].iter().any(|column| column.len() != ranks.len()) {
-        return Err(reader.impossible("count of files"));
-    }
-    let all = numbers.into_iter().zip(modes).zip(seconds.into_iter().zip(nanoseconds));
-    for (rank, ((number, mode), (seconds, nanoseconds))) in ranks.iter_mut().zip(all) {
-        rank.number = number;
-        rank.attributes = match (mode.checked_sub(1), nanoseconds) {
-            (None, 0) if seconds == 0 => None,
-            (Some(mode @ 0..=0o777), 0..1_000_000_000) => {
-                let mode = u32::try_from(mode).map_err(|_| reader.impossible("mode"))?;
-                let nanoseconds = u32::try_from(nanoseconds).map_err(|_| reader.impossible("time"))?;
-                Some(Attributes { mode, modified: (seconds.cast_signed(), nanoseconds) })
-            }
-            _ => return Err(reader.impossible("mode or time of a file")),
-        };
-    }
-    Ok(())
 }
 
 impl Tree {
@@ -286,13 +219,5 @@ mod tests {
         ] {
             assert_eq!(check(&bad, files).unwrap_err().kind(), ErrorKind::Corrupt, "{bad:?}");
         }
-    }
-
-    #[test]
-    fn times_before_1970_are_times_too() {
-        let at = |seconds, nanoseconds| Attributes { mode: 0, modified: (seconds, nanoseconds) }.modified();
-        assert_eq!(at(-1, 500_000_000), SystemTime::UNIX_EPOCH.checked_sub(Duration::from_millis(500)));
-        assert_eq!(at(1, 0), Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1)));
-        assert!(at(i64::MIN, 0).is_none() || cfg!(target_os = "linux"));
     }
 }

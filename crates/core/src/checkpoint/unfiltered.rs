@@ -179,7 +179,7 @@ mod tests {
     fn goals_that_want_speed_leave_chunks_as_they_are() {
         let engine = Engine::new(CodecList::pure());
         let is_worth = |goal: &str| is_worth(&engine, &goal.parse().unwrap());
-        assert!(is_worth(super::super::pack::GOAL) && is_worth("ratio"));
+        assert!(is_worth(super::super::options::GOAL) && is_worth("ratio"));
         assert!(!is_worth("speed") && !is_worth("balanced") && !is_worth("archive") && !is_worth("energy"));
     }
 }

@@ -2,8 +2,8 @@
 //! is written.
 
 use super::manifest::StoredPiece;
+use super::piece_hash::piece_hash;
 use super::restore::{Damage, Proof, fetch, reading};
-use super::scan::piece_hash;
 use super::set::{FrameBuffers, Set, Which};
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, ErrorKind, Result};

@@ -8,7 +8,7 @@ use super::busy::Busy;
 use super::image::{Entry, FORMAT, HEAD, Index, Share};
 use super::region::{Region, assign};
 use crate::array::{DType, Endian, swap_bytes};
-use crate::checkpoint::manifest::RankLayout;
+use crate::checkpoint::rank_file::RankLayout;
 use crate::checkpoint::restore::{Damage, Proof, fetch, restore_as};
 use crate::checkpoint::set::Set;
 use crate::engine::{Engine, Silent};

@@ -1,0 +1,35 @@
+//! What was decided for a class.
+
+use serde::{Deserialize, Serialize};
+
+use super::scheme::Order;
+use crate::chain::ChainSpec;
+
+/// The order that merges nothing.
+pub(super) const APART: Order = Order { together: 1, block: 0, span: 0 };
+/// Orders with the ratios that were found on a sample.
+pub(super) type Tried = Vec<(Order, f64)>;
+
+/// A decision with its reasons.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// Group of ranks it was made for.
+    pub group: usize,
+    /// Key of the class.
+    pub class: String,
+    /// Order of its pieces.
+    pub order: Order,
+    /// Chains, best first: what the first cannot take goes to the next.
+    pub chains: Vec<ChainSpec>,
+    /// Why, in one sentence.
+    pub reason: String,
+    /// Orders that were tried, with the ratios that were found on the sample.
+    pub tried: Vec<(Order, f64)>,
+    /// Bytes of the class in all ranks, without what is stored elsewhere already.
+    pub raw_bytes: u64,
+    /// Bytes of its frames.
+    pub packed_bytes: u64,
+    /// The best ratio of earlier sets that it served.
+    #[serde(default)]
+    pub best: f64,
+}
