@@ -11,12 +11,12 @@ use knarr_routes::compress::notes;
 use knarr_routes::compress::{OutputFormat, opened_by, size_of};
 
 use crate::args::Advise;
+use crate::batch::{code_of, each, there};
 use crate::inputs::{Opener, refuse_raw};
 use crate::progress::Bar;
-use crate::repack::{code_of, copied, each, tell, there};
 use crate::request::Request;
 use crate::table::Align;
-use crate::terminal::{folded, print_table};
+use crate::terminal::{copied, folded, print_table, tell};
 use crate::totals::Totals;
 
 pub(crate) fn run(arguments: &Advise) -> Result<u8> {

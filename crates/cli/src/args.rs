@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::bounds::Bounds;
+use crate::resources::Resources;
 
 /// Repacks netCDF, HDF5 and Zarr data with the chain that suits each variable, and proves that nothing was lost.
 #[derive(Parser, Debug)]
@@ -81,24 +82,6 @@ pub(crate) enum Command {
 /// Heading of options about what is written and printed.
 pub(crate) const OUTPUT: &str = "Output";
 
-/// Threads, memory, profile and model, for every command that works on values.
-#[derive(Args, Debug, Clone)]
-#[command(next_help_heading = "Resources")]
-pub(crate) struct Resources {
-    /// Worker threads [default: SLURM_CPUS_PER_TASK, else all cores]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub(crate) jobs: Option<u32>,
-    /// Memory for chunks, buffers and caches, such as 512M or 4G
-    #[arg(long, value_name = "SIZE", default_value = "1G")]
-    pub(crate) max_mem: String,
-    /// Profile written by 'knarr profile' [default: the user's, else the built-in one]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) profile: Option<PathBuf>,
-    /// Model written by 'knarr train' [default: the user's, else the built-in one]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) model: Option<PathBuf>,
-}
-
 /// What inputs do not say of themselves.
 #[derive(Args, Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Inputs {
@@ -113,7 +96,7 @@ pub(crate) struct Inputs {
 pub(crate) struct Wishes {
     /// Configuration: the first [[file]] whose pattern matches the input gives the defaults
     #[arg(short, long, value_name = "FILE")]
-    #[serde(with = "crate::worker::paths::option")]
+    #[serde(with = "crate::path_bytes::option")]
     pub(crate) config: Option<PathBuf>,
     /// speed, balanced, ratio, archive or energy; weights such as 'ratio=0.4,encode=0.3,decode=0.3'; limits such as 'encode>=300MB/s' [default: balanced]
     #[arg(long, value_name = "GOAL")]

@@ -6,8 +6,6 @@ use knarr_core::quality::Quality;
 use knarr_core::settings::{Rule, Settings};
 use serde::{Deserialize, Serialize};
 
-use crate::request::split_variable;
-
 /// Bounds as typed, and what is spared of them.
 #[derive(Args, Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Bounds {
@@ -104,4 +102,10 @@ impl Bounds {
 
 fn rule(name: &str, quality: Quality) -> Rule {
     Rule { pattern: name.to_owned(), quality: Some(quality), ..Rule::default() }
+}
+
+/// `NAME=VALUE`, unless one of `before` comes ahead of the `=`.
+pub(crate) fn split_variable<'a>(text: &'a str, before: &[char]) -> Option<(&'a str, &'a str)> {
+    let (name, value) = text.split_once('=')?;
+    if name.contains(before) { None } else { Some((name.trim(), value.trim())) }
 }

@@ -11,8 +11,9 @@ use knarr_routes::compress::notes;
 use knarr_routes::compress::{RepackOptions, repack_source};
 
 use crate::args::{Generate, Wishes};
+use crate::bounds::split_variable;
 use crate::progress::Bar;
-use crate::request::{Request, split_variable};
+use crate::request::Request;
 
 pub(crate) fn run(arguments: &Generate) -> Result<u8> {
     if arguments.list {
@@ -38,7 +39,7 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8> {
     let progress = Bar::new(output.display().to_string());
     let done = repack_source(&engine, source, output, &settings, &options, &progress)?;
     drop(progress);
-    crate::repack::tell(notes::limits_missed([&done.plan]));
+    crate::terminal::tell(notes::limits_missed([&done.plan]));
     if arguments.json {
         println!("{}", crate::report::json(&done));
     } else {

@@ -7,6 +7,7 @@ mod stderr;
 
 mod advise;
 mod args;
+mod batch;
 mod bounds;
 mod chains;
 mod checkpoint;
@@ -18,14 +19,20 @@ mod hdf5_filter;
 mod inputs;
 mod inspect;
 mod output;
+mod path_bytes;
 mod place;
+mod processes;
 mod profile;
 mod progress;
 mod repack;
+mod repack_tasks;
 mod report;
 mod request;
+mod resources;
 mod run;
 mod session;
+mod signals;
+mod tasks;
 mod terminal;
 mod totals;
 mod train;
@@ -105,7 +112,7 @@ fn run() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Hdf5Filter(arguments) => hdf5_filter::run(arguments),
         Command::Chains => chains::run(),
-        Command::Worker => worker::run(),
+        Command::Worker => worker::run(tasks::run),
     };
     match result {
         Ok(code) => ExitCode::from(code),

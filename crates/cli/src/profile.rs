@@ -6,10 +6,11 @@ use knarr_core::engine::Progress;
 use knarr_core::error::{Error, Result};
 use knarr_core::profile::{Cost, Profile};
 
-use crate::args::{self, Resources};
+use crate::args;
 use crate::output::write_json;
 use crate::place::{self, Own};
 use crate::progress::Bar;
+use crate::resources::Resources;
 use crate::table::{self, Align};
 
 pub(crate) fn run(arguments: &args::Profile) -> Result<u8> {

@@ -5,29 +5,27 @@ use std::path::{Path, PathBuf};
 
 use knarr_core::codec::CodecList;
 use knarr_core::energy::Energy;
-use knarr_core::engine::{Engine, Progress};
+use knarr_core::engine::Engine;
 use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::output::remove_abandoned;
-use knarr_core::plan::{Action, Choice, Plan};
-use knarr_core::settings::{Name, Settings};
-use knarr_core::store::Source;
-use knarr_routes::compress::{OutputFormat, RepackOptions, Repacked, plan_source, repack_source, size_of};
+use knarr_core::plan::{Action, Choice};
+use knarr_routes::compress::{OutputFormat, Repacked, size_of};
 use knarr_routes::compress::{is_made_from, notes, plan_path};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::args::{Inputs, Repack, Wishes};
-use crate::inputs::{Found, Opener, find, is_elsewhere, refuse_raw};
+use crate::args::Repack;
+use crate::batch::{Failed, code_of, each, there};
+use crate::inputs::{Opener, find, is_elsewhere, refuse_raw};
 use crate::place::{self, Own};
+use crate::processes::{Identity, writer_of_any};
 use crate::progress::Bar;
+use crate::repack_tasks::{Lacking, One, Planning, Repacking};
 use crate::request::Request;
-use crate::run::processes::{Identity, writer_of_any};
 use crate::session::Means;
 use crate::table::{self, Align};
-use crate::terminal::{folded, print_table};
+use crate::terminal::{copied, folded, print_table, tell};
 use crate::totals::Totals;
-use crate::worker::{Order, Task, Worker};
+use crate::worker::{Effort, Task, Worker};
 
 pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     let request = Request::new(&arguments.wishes)?;
@@ -61,8 +59,7 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     let worker = (jobs.len() > 1).then(|| Worker::new(means));
     let mut doer = Doer { arguments, engine: &engine, worker, is_many: present.len() > 1 };
     if doer.is_many {
-        request
-            .check_names(&present, |input, _| doer.does(doer.one(input, Path::new("")), Task::Lacking, One::lacking))?;
+        request.check_names(&present, |input, _| doer.does(doer.one(input, Path::new("")), Lacking))?;
     }
     if arguments.dry_run {
         return dry_run(arguments, &mut doer, &jobs, missing, skipped.len());
@@ -71,7 +68,7 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
         missing.remove(input).map_or(Ok(()), Err)?;
         refuse_writer(input, output)?;
         let one = doer.one(input, output);
-        let done: Repacked = doer.does(one, Task::Repack, One::repack)?;
+        let done: Repacked = doer.does(one, Repacking)?;
         let repacked = Repacked { input: input.to_owned(), output: output.to_owned(), ..done };
         tell(repacked.names_lost.iter().cloned());
         tell(notes::wishes_without_effect(&repacked));
@@ -109,83 +106,6 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     Ok(code_of(&failed, jobs.len()))
 }
 
-/// One input and its output, with all that was asked for: what another process needs, too.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct One {
-    #[serde(with = "crate::worker::paths")]
-    input: PathBuf,
-    #[serde(with = "crate::worker::paths")]
-    output: PathBuf,
-    inputs: Inputs,
-    variable: Vec<String>,
-    wishes: Wishes,
-    force: bool,
-    verify: bool,
-    /// Names that it lacks are those of another input.
-    is_of_many: bool,
-    command: String,
-    when: String,
-}
-
-impl One {
-    fn new(arguments: &Repack, input: &Path, output: &Path, is_of_many: bool) -> Self {
-        Self {
-            input: input.to_owned(),
-            output: output.to_owned(),
-            inputs: arguments.inputs.clone(),
-            variable: arguments.variable.clone(),
-            wishes: arguments.wishes.clone(),
-            force: arguments.force,
-            verify: !arguments.no_verify,
-            is_of_many,
-            command: crate::report::command_line(),
-            when: crate::report::today(),
-        }
-    }
-
-    fn settings(&self) -> Result<Settings> {
-        let settings = Request::new(&self.wishes)?.settings(&self.input)?;
-        Ok(Settings { verify: self.verify, names_of_many: self.is_of_many, ..settings })
-    }
-
-    /// The variables that were asked for, or all.
-    fn open(&self, engine: &Engine) -> Result<Box<dyn Source>> {
-        let source = Opener::new(engine, &self.inputs)?.open_watched(&self.input)?;
-        if self.variable.is_empty() {
-            return Ok(source);
-        }
-        // Variables of one file have one number of records where all of them are seen.
-        knarr_formats::select(knarr_formats::whole_records(source), &self.variable)
-            .map_err(|error| error.at(self.input.display().to_string()))
-    }
-
-    pub(crate) fn repack(&self, engine: &Engine, progress: &dyn Progress) -> Result<Repacked> {
-        let options = RepackOptions {
-            force: self.force,
-            command: self.command.clone(),
-            when: self.when.clone(),
-            save_plan: true,
-        };
-        repack_source(engine, self.open(engine)?, &self.output, &self.settings()?, &options, progress)
-    }
-
-    /// The plan, and the bytes that are expected of it.
-    pub(crate) fn plan(&self, engine: &Engine, progress: &dyn Progress) -> Result<(Plan, u64)> {
-        let source = self.open(engine)?;
-        tell(notes::names_lost(source.as_ref(), &self.output));
-        let stored = crate::advise::stored(source.as_ref());
-        let plan = plan_source(engine, source, &self.output, &self.settings()?, progress)?;
-        let bytes = crate::advise::expected(&plan, &stored);
-        Ok((plan, bytes))
-    }
-
-    /// Names in its settings that it has not.
-    pub(crate) fn lacking(&self, engine: &Engine, _progress: &dyn Progress) -> Result<Vec<(Name, Error)>> {
-        let source = Opener::new(engine, &self.inputs)?.open(&self.input)?;
-        Ok(self.settings()?.lacking(source.model()))
-    }
-}
-
 /// Does one input after the other, here or in another process.
 struct Doer<'a> {
     arguments: &'a Repack,
@@ -199,37 +119,19 @@ impl Doer<'_> {
         One::new(self.arguments, input, output, self.is_many)
     }
 
-    fn does<A: DeserializeOwned>(
-        &mut self,
-        one: One,
-        task: fn(One) -> Task,
-        here: fn(&One, &Engine, &dyn Progress) -> Result<A>,
-    ) -> Result<A> {
+    fn does<T: Task>(&mut self, one: One, task: fn(One) -> T) -> Result<T::Answer> {
         let (input, output) = (one.input.display().to_string(), one.output.clone());
         let progress = Bar::new(&input);
-        let Some(worker) = &mut self.worker else { return here(&one, self.engine, &progress) };
-        let order = Order { task: task(one), jobs: self.engine.jobs, background: false };
-        worker.ask(&order, &self.engine.cancel, &progress).map_err(|failure| {
+        let task = task(one);
+        let Some(worker) = &mut self.worker else { return task.run(self.engine, &progress) };
+        let effort = Effort { jobs: self.engine.jobs, background: false };
+        worker.ask(&task, effort, &self.engine.cancel, &progress).map_err(|failure| {
             if !self.arguments.dry_run {
                 remove_abandoned(output.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new(".")));
             }
             Error::from(failure).at_once(&input)
         })
     }
-}
-
-/// The inputs in their order, and the errors of those that are not there. Some are.
-///
-/// # Errors
-/// The first error where nothing is there.
-pub(crate) fn there(found: Found) -> Result<(Vec<PathBuf>, HashMap<PathBuf, Error>)> {
-    if let Some((_, Some(error))) = found.first()
-        && found.iter().all(|(_, missing)| missing.is_some())
-    {
-        return Err(error.clone());
-    }
-    let paths = found.iter().map(|(path, _)| path.clone()).collect();
-    Ok((paths, found.into_iter().filter_map(|(path, missing)| Some((path, missing?))).collect()))
 }
 
 /// The sum of all files.
@@ -246,49 +148,6 @@ fn totals(done: &[Repacked], failed: &[Failed]) -> Totals {
 fn worth(kwh: f64, eur: f64) -> String {
     let shown = |value: f64| format!("{:.3}", if value.abs() < 5e-4 { 0.0 } else { value });
     format!("{} kWh and {} €", shown(kwh), shown(eur))
-}
-
-/// An input that was not repacked.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Failed {
-    /// As named.
-    pub(crate) input: PathBuf,
-    /// As named.
-    pub(crate) output: PathBuf,
-    /// What was told.
-    pub(crate) error: String,
-    /// What the command returns if this is the first.
-    pub(crate) exit_code: u8,
-}
-
-/// Does `one` for each job and tells its error at once. Others go on, except after an interrupt.
-pub(crate) fn each<T>(
-    jobs: &[(PathBuf, PathBuf)],
-    mut one: impl FnMut(&Path, &Path) -> Result<T>,
-) -> (Vec<T>, Vec<Failed>) {
-    let (mut done, mut failed) = (Vec::new(), Vec::new());
-    for (input, output) in jobs {
-        match one(input, output) {
-            Ok(result) => done.push(result),
-            Err(error) => {
-                let exit_code = crate::tell(&error);
-                let (input, output) = (input.clone(), output.clone());
-                failed.push(Failed { input, output, error: error.to_string(), exit_code });
-                if error.kind() == ErrorKind::Interrupted {
-                    break;
-                }
-            }
-        }
-    }
-    (done, failed)
-}
-
-/// The exit code of the first failure; several inputs are counted.
-pub(crate) fn code_of(failed: &[Failed], inputs: usize) -> u8 {
-    if inputs > 1 && !failed.is_empty() {
-        errln!("knarr: {} of {inputs} inputs failed", failed.len());
-    }
-    failed.first().map_or(0, |first| first.exit_code)
 }
 
 /// Each input with its output. A directory, or a name that ends in a slash, takes outputs of the same names. A store is
@@ -355,13 +214,6 @@ fn refuse_writer(input: &Path, output: &Path) -> Result<()> {
     })
 }
 
-/// Tells what users must hear.
-pub(crate) fn tell(notes: impl IntoIterator<Item = String>) {
-    for note in notes {
-        errln!("knarr: {note}");
-    }
-}
-
 /// Formats that describe themselves hold what the input holds.
 fn refuse_selection(arguments: &Repack, jobs: &[(PathBuf, PathBuf)]) -> Result<()> {
     let whole = jobs.iter().find(|(_, output)| !OutputFormat::of(output).is_ok_and(OutputFormat::is_plain));
@@ -383,7 +235,7 @@ fn dry_run(
     let mut totals = Totals { skipped, ..Totals::default() };
     let (plans, failed) = each(jobs, |input, output| {
         missing.remove(input).map_or(Ok(()), Err)?;
-        let (plan, expected) = doer.does(doer.one(input, output), Task::Plan, One::plan)?;
+        let (plan, expected) = doer.does(doer.one(input, output), Planning)?;
         let before = size_of(input);
         totals.add(before, expected);
         match arguments.quiet {
@@ -471,14 +323,6 @@ pub(crate) fn print(done: &Repacked, codecs: &CodecList, verified: bool) {
         println!("{links}");
     }
     println!();
-}
-
-/// The variables that are copied, and why.
-pub(crate) fn copied(plan: &Plan) -> impl Iterator<Item = (&str, &str)> {
-    plan.variables.iter().filter_map(|variable| match &variable.action {
-        Action::Copy(why) => Some((variable.path.trim_start_matches('/'), why.as_str())),
-        Action::Encode(_) => None,
-    })
 }
 
 /// What became of a file, in one line.

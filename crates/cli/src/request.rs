@@ -10,6 +10,7 @@ use knarr_core::error::{Error, Result};
 use knarr_core::settings::{Name, Rule, Settings};
 
 use crate::args::Wishes;
+use crate::bounds::split_variable;
 
 /// What was asked for, before it is known which file.
 pub(crate) struct Request {
@@ -132,12 +133,6 @@ impl Request {
         wishes.bounds.apply(&mut settings)?;
         Ok(settings)
     }
-}
-
-/// `NAME=VALUE`, unless one of `before` comes ahead of the `=`.
-pub(crate) fn split_variable<'a>(text: &'a str, before: &[char]) -> Option<(&'a str, &'a str)> {
-    let (name, value) = text.split_once('=')?;
-    if name.contains(before) { None } else { Some((name.trim(), value.trim())) }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use knarr_core::predictor::Predictor;
 use knarr_core::profile::Profile;
 use serde::{Deserialize, Serialize};
 
-use crate::args::Resources;
+use crate::resources::Resources;
 
 /// A limit of file sizes (`ulimit -f`) is an error of the write that meets it, told as others are, and not the end of
 /// the program. Programs that are started get what they would have got.
@@ -27,9 +27,9 @@ pub(crate) struct Means {
     jobs: Option<usize>,
     max_mem: u64,
     /// Built in if there is none, as the model.
-    #[serde(with = "crate::worker::paths::option")]
+    #[serde(with = "crate::path_bytes::option")]
     profile: Option<PathBuf>,
-    #[serde(with = "crate::worker::paths::option")]
+    #[serde(with = "crate::path_bytes::option")]
     model: Option<PathBuf>,
 }
 

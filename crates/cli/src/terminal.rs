@@ -2,6 +2,8 @@
 
 use std::io::IsTerminal;
 
+use knarr_core::plan::{Action, Plan};
+
 use crate::table::{self, Align};
 
 /// Prints a table as wide as standard output is.
@@ -36,6 +38,21 @@ pub(crate) fn folded<'a>(copied: impl Iterator<Item = (&'a str, &'a str)>) -> Op
     });
     let variables = if total == 1 { "1 variable as it is" } else { &format!("{total} variables as they are") };
     (total > 0).then(|| format!("{variables}: {}", each.collect::<Vec<_>>().join("; ")))
+}
+
+/// Tells what users must hear.
+pub(crate) fn tell(notes: impl IntoIterator<Item = String>) {
+    for note in notes {
+        errln!("knarr: {note}");
+    }
+}
+
+/// The variables that are copied, and why.
+pub(crate) fn copied(plan: &Plan) -> impl Iterator<Item = (&str, &str)> {
+    plan.variables.iter().filter_map(|variable| match &variable.action {
+        Action::Copy(why) => Some((variable.path.trim_start_matches('/'), why.as_str())),
+        Action::Encode(_) => None,
+    })
 }
 
 #[cfg(test)]

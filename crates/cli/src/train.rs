@@ -13,10 +13,11 @@ use knarr_core::model::Variable;
 use knarr_core::predictor::{Judged, Predictor, Quality, Record, fit, hold_out, judge};
 use knarr_core::store::Source;
 
-use crate::args::{Resources, Train};
+use crate::args::Train;
 use crate::output::write_json;
 use crate::place::{self, Own};
 use crate::progress::Bar;
+use crate::resources::Resources;
 use crate::table::{self, Align};
 
 /// Files that stay out together need others to learn from.

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::args::Resources;
+use crate::resources::Resources;
 
 /// The restart files of many ranks in one compressed, checksummed set, and back byte for byte
 #[derive(Args, Debug)]

@@ -17,7 +17,7 @@ use rustix::fs::inotify;
 
 use super::steps::{Found, State};
 use super::times::{FileTime, file_time};
-use crate::run::processes::Identity;
+use crate::processes::Identity;
 
 /// A directory in which restart files come.
 pub(crate) struct Directory {
@@ -226,5 +226,5 @@ impl State {
 /// True if a process of this machine has one of the files open for writing.
 pub(crate) fn are_written<'a>(files: impl Iterator<Item = &'a State>) -> bool {
     let files: HashSet<Identity> = files.map(|state| state.identity).collect();
-    crate::run::processes::writer_of_any(&files).is_some()
+    crate::processes::writer_of_any(&files).is_some()
 }

@@ -7,21 +7,23 @@ use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::Result;
 use serde::{Deserialize, Serialize};
 
+use crate::worker::Task;
+
 /// Which files become which set, and how.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct PackSet {
     inputs: Vec<File>,
-    #[serde(with = "crate::worker::paths")]
+    #[serde(with = "crate::path_bytes")]
     target: PathBuf,
     /// But for the earlier set.
     options: PackOptions,
-    #[serde(with = "crate::worker::paths::option")]
+    #[serde(with = "crate::path_bytes::option")]
     base: Option<PathBuf>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct File {
-    #[serde(with = "crate::worker::paths")]
+    #[serde(with = "crate::path_bytes")]
     path: PathBuf,
     name: Vec<u8>,
     number: u64,
@@ -51,8 +53,13 @@ impl PackSet {
             base: options.base.clone(),
         }
     }
+}
 
-    pub(crate) fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<PackedSet> {
+impl Task for PackSet {
+    const NAME: &'static str = "pack set";
+    type Answer = PackedSet;
+
+    fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<PackedSet> {
         let inputs = self.inputs.into_iter().map(|File { path, name, number }| Input { path, name, number });
         let inputs: Vec<Input> = inputs.collect();
         let options = PackOptions { base: self.base, ..self.options };

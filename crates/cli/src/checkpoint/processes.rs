@@ -5,8 +5,8 @@ use knarr_core::engine::{Engine, Progress, Silent};
 use knarr_core::error::Result;
 use knarr_mpi::Launch;
 
-use crate::args::Resources;
 use crate::progress::Bar;
+use crate::resources::Resources;
 
 /// Does `work` on all processes and returns the exit code, which is not 0 on any if it failed on one. An error that all
 /// have is said once.

@@ -9,7 +9,7 @@ use knarr_core::error::{Error, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::run::program::ignored_signals;
+use crate::signals::ignored_signals;
 
 /// Whether a signal came.
 pub(super) struct Stop {

@@ -22,7 +22,7 @@ use super::steps::{Complete, Rules, State, Steps, again};
 use super::times::file_time;
 use super::writers::Writers;
 use crate::session::Means;
-use crate::worker::{Failure, Order, Task, Worker};
+use crate::worker::{Effort, Failure, Worker};
 
 /// How often the directory is looked at when nothing is told of it: other machines' writing is not.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -273,10 +273,9 @@ fn pack_apart(
     options: &PackOptions,
 ) -> Result<PackedSet, Failure> {
     let (engine, background) = host.engine();
-    let task = Task::PackSet(PackSet::new(inputs, target, options));
-    let order = Order { task, jobs: engine.jobs, background };
+    let (task, effort) = (PackSet::new(inputs, target, options), Effort { jobs: engine.jobs, background });
     let mut worker = Worker::new(host.means().clone());
-    let packed = worker.ask(&order, &engine.cancel, host.progress(step).as_ref());
+    let packed = worker.ask(&task, effort, &engine.cancel, host.progress(step).as_ref());
     drop(worker);
     if packed.is_err() {
         // What a process that died has left half written.

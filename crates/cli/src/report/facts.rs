@@ -1,7 +1,7 @@
 //! What the page shows: plan, measurement and stored sizes brought together, one row a variable.
 
 use knarr_core::codec::{CodecList, Reader, filter_name, registered};
-use knarr_core::engine::{Engine, Silent};
+use knarr_core::engine::{Engine, Progress, Silent};
 use knarr_core::model::Variable;
 use knarr_core::pipeline::VariableReport;
 use knarr_core::plan::{Action, Choice, VariablePlan};
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use crate::worker::{Order, Task, Worker};
+use crate::worker::{Effort, Task, Worker};
 
 /// One repacked file.
 pub(super) struct File<'a> {
@@ -165,17 +165,22 @@ pub(crate) fn stored(path: &Path, codecs: &CodecList) -> Stored {
 
 /// [`stored`] for another process.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct LookInto(#[serde(with = "crate::worker::paths")] PathBuf);
+pub(crate) struct LookInto(#[serde(with = "crate::path_bytes")] PathBuf);
+
+impl Task for LookInto {
+    const NAME: &'static str = "look into";
+    type Answer = Stored;
+
+    fn run(self, engine: &Engine, _progress: &dyn Progress) -> knarr_core::Result<Stored> {
+        Ok(stored(&self.0, &engine.codecs))
+    }
+}
 
 impl LookInto {
-    pub(crate) fn run(&self, engine: &Engine) -> Stored {
-        stored(&self.0, &engine.codecs)
-    }
-
     /// Has `worker` look.
     pub(crate) fn ask(worker: &mut Worker, path: &Path) -> Stored {
-        let order = Order { task: Task::LookInto(Self(path.to_owned())), jobs: 1, background: false };
-        worker.ask(&order, &AtomicBool::new(false), &Silent).unwrap_or_default()
+        let effort = Effort { jobs: 1, background: false };
+        worker.ask(&Self(path.to_owned()), effort, &AtomicBool::new(false), &Silent).unwrap_or_default()
     }
 }
 

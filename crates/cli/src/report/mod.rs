@@ -17,7 +17,7 @@ use knarr_routes::compress::notes;
 use knarr_routes::compress::{OutputFormat, Repacked};
 use std::path::Path;
 
-use crate::repack::Failed;
+use crate::batch::Failed;
 use crate::totals::Totals;
 use crate::worker::Worker;
 

@@ -10,8 +10,8 @@ use super::html::{definitions, escape, put};
 use super::phases;
 use super::scatter::{self, Cost, times};
 use super::variables;
+use crate::batch::Failed;
 use crate::place::PAGE_MARK;
-use crate::repack::Failed;
 use crate::table;
 
 const STYLE: &str = include_str!("style.css");

@@ -28,7 +28,6 @@ use knarr_core::error::{Error, ErrorKind, Result};
 
 use super::GRACE;
 use super::ledger::{Closing, Ledger};
-use super::processes::System;
 use super::ranks;
 use super::restart::{Places, Restarted, bring_back};
 use crate::checkpoint::look::{Directory, are_written};
@@ -36,6 +35,7 @@ use crate::checkpoint::merging::options_of;
 use crate::checkpoint::steps::{Complete, Finished, Rules, Steps};
 use crate::checkpoint::watching::{End, Host, Made, Verdict, Watching, take};
 use crate::checkpoint::writers::Writers;
+use crate::processes::System;
 use crate::session::Means;
 
 /// How long a file rests before it is taken for finished, if the rule does not say.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use knarr_core::capture::{Event, Given, Message};
 use knarr_core::codec::FilterSet;
 
-use super::processes::Processes;
+use crate::processes::Processes;
 
 /// One file that the program has open for writing, or had.
 #[derive(Debug, Default)]

@@ -5,7 +5,6 @@ mod beside;
 mod checkpoint;
 mod ledger;
 mod pack;
-pub(crate) mod processes;
 pub(crate) mod program;
 mod ranks;
 mod restart;
@@ -32,15 +31,14 @@ use knarr_routes::compress::{refuse_other_plan, save_plan};
 
 use crate::args::Run;
 use crate::place::{self, Own};
+use crate::processes::System;
 use crate::session::Means;
 use crate::worker::Worker;
 use checkpoint::{Kept, Watches};
 use ledger::{Due, Ledger};
 use pack::{Job, Outcome};
-use processes::System;
 use program::{CANNOT_BEGIN, Signals};
 use restart::Restarted;
-pub(crate) use stage::PRELOAD;
 use stage::Stage;
 use summary::Summary;
 pub(crate) use tasks::{Look, PackFile};
@@ -264,8 +262,10 @@ impl Begun {
             errln!("knarr: {line}");
         }
         if !arguments.quiet {
-            crate::repack::tell(knarr_routes::compress::notes::limits_missed(summary.packed().map(|done| &done.plan)));
-            crate::repack::tell(summary.packed().filter_map(knarr_routes::compress::notes::references_lost));
+            crate::terminal::tell(knarr_routes::compress::notes::limits_missed(
+                summary.packed().map(|done| &done.plan),
+            ));
+            crate::terminal::tell(summary.packed().filter_map(knarr_routes::compress::notes::references_lost));
             if !summary.is_empty() {
                 errln!("{}", summary.table().trim_end());
             } else if calls_seen {

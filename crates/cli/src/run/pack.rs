@@ -21,12 +21,11 @@ use knarr_core::error::{Error, Result};
 use knarr_core::output::take_access;
 use knarr_routes::compress::Repacked;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use serde::de::DeserializeOwned;
 
 use super::beside::{Beside, is_temporary};
-use super::processes::{Identity, name_of, renamed, writer};
 use super::tasks::{Found, Look, PackFile};
-use crate::worker::{Failure, Order, Task, Worker};
+use crate::processes::{Identity, name_of, renamed, writer};
+use crate::worker::{Effort, Failure, Task, Worker};
 
 /// A file to pack.
 pub(super) struct Job {
@@ -112,15 +111,15 @@ impl Job {
             return Ok(Outcome::Left("no rule matches it any more".to_owned()));
         };
         let mut packed = Beside::new(&self.path, &before, &self.scratch);
-        let task = Task::PackFile(PackFile {
+        let task = PackFile {
             input: self.path.clone(),
             output: packed.path().to_owned(),
             rule: rule.clone(),
             filters,
             command: crate::report::command_line(),
             when: self.when.clone(),
-        });
-        let repacked: Repacked = match self.ask(task) {
+        };
+        let repacked: Repacked = match self.ask(&task) {
             Ok(repacked) => repacked,
             Err(Failure::Died(error)) => return Ok(Outcome::Died(error)),
             // Half of one state and half of another may look damaged.
@@ -145,17 +144,17 @@ impl Job {
         })))
     }
 
-    fn ask<A: DeserializeOwned>(&self, task: Task) -> Result<A, Failure> {
-        let order = Order { task, jobs: self.jobs, background: self.background };
+    fn ask<T: Task>(&self, task: &T) -> Result<T::Answer, Failure> {
+        let effort = Effort { jobs: self.jobs, background: self.background };
         let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
-        worker.ask(&order, &self.cancel, &Silent)
+        worker.ask(task, effort, &self.cancel, &Silent)
     }
 
     fn look(&self, number: usize, rule: &FileRule) -> Result<Found> {
         // Knarr's filter chooses by itself.
         let learn = self.learn && rule.settings()?.portable != Some(Reader::Knarr);
         let (path, rule, filters) = (self.path.clone(), rule.clone(), self.known(rule));
-        Ok(self.ask(Task::Look(Look { path, number, rule, filters, learn }))?)
+        Ok(self.ask(&Look { path, number, rule, filters, learn })?)
     }
 
     /// The rule for `path`, and the filters of its reader, where the program is one.

@@ -7,6 +7,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::signals::ignored_signals;
 use knarr_core::capture;
 use knarr_core::error::{Error, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -122,13 +123,6 @@ impl Running {
         }
         true
     }
-}
-
-/// Mask of the signals that this process was told to ignore.
-pub(crate) fn ignored_signals() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// The exit code that tells what became of the program, as shells count.

@@ -78,14 +78,11 @@ fn make_directory() -> Result<PathBuf> {
     Err(Error::new(ErrorKind::Write, "every name for a temporary directory is taken").at(parent.display().to_string()))
 }
 
-/// File name of the library that programs get.
-pub(crate) const PRELOAD: &str = "libknarr_preload.so";
-
 /// The library that programs get, beside the program `knarr` or in `lib/knarr` next to its directory.
 pub(super) fn library() -> Result<PathBuf> {
     let program = std::env::current_exe().and_then(std::fs::canonicalize);
     let directory = program.ok().and_then(|program| program.parent().map(Path::to_path_buf)).unwrap_or_default();
-    let places = [directory.join(PRELOAD), directory.join("../lib/knarr").join(PRELOAD)];
+    let places = [directory.join(capture::PRELOAD), directory.join("../lib/knarr").join(capture::PRELOAD)];
     places.iter().find(|place| place.is_file()).cloned().ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "the library that programs are to load is missing")
             .mend(

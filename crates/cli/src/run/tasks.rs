@@ -12,12 +12,14 @@ use knarr_core::settings::Settings;
 use knarr_routes::compress::{Encoded, Pipeline, RepackOptions, Repacked, encoded, pack, pipelines};
 use serde::{Deserialize, Serialize};
 
+use crate::worker::Task;
+
 /// Writes what a file holds to another one, packed.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct PackFile {
-    #[serde(with = "crate::worker::paths")]
+    #[serde(with = "crate::path_bytes")]
     pub(super) input: PathBuf,
-    #[serde(with = "crate::worker::paths")]
+    #[serde(with = "crate::path_bytes")]
     pub(super) output: PathBuf,
     pub(super) rule: FileRule,
     pub(super) filters: Option<FilterSet>,
@@ -25,8 +27,11 @@ pub(crate) struct PackFile {
     pub(super) when: String,
 }
 
-impl PackFile {
-    pub(crate) fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Repacked> {
+impl Task for PackFile {
+    const NAME: &'static str = "pack file";
+    type Answer = Repacked;
+
+    fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Repacked> {
         let Self { input, output, rule, filters, command, when } = self;
         // The plan is saved when the program has ended.
         let options = RepackOptions { force: true, command, when, save_plan: false };
@@ -38,7 +43,7 @@ impl PackFile {
 /// Looks at a file that was compressed as it was written.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Look {
-    #[serde(with = "crate::worker::paths")]
+    #[serde(with = "crate::path_bytes")]
     pub(super) path: PathBuf,
     /// Number of the rule.
     pub(super) number: usize,
@@ -55,8 +60,11 @@ pub(crate) struct Found {
     pub(super) learnt: Vec<Prescription>,
 }
 
-impl Look {
-    pub(crate) fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Found> {
+impl Task for Look {
+    const NAME: &'static str = "look";
+    type Answer = Found;
+
+    fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Found> {
         let Self { path, number, rule, filters, learn } = self;
         let settings = Settings { filters, ..rule.settings()? };
         let encoded = encoded(engine, &path)?;

@@ -5,9 +5,7 @@
 //! its progress and its answers. When the process dies, the next task gets a new one. When the socket is closed, because
 //! the work was cancelled or whoever asked was killed, it stops at the next chunk, removes what it has begun, and ends.
 
-pub(crate) mod paths;
 mod serve;
-mod task;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, ErrorKind as IoErrorKind, Write};
@@ -22,30 +20,51 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use knarr_core::capture::RUN_DIRECTORY;
-use knarr_core::engine::Progress;
+use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use signal_hook::consts::SIGKILL;
 
 use crate::session::Means;
 
-pub(crate) use serve::run;
-pub(crate) use task::Task;
+pub(crate) use serve::{Asker, run};
 
 /// How often a wait for an answer looks whether it was cancelled.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a process may take to stop before it is killed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// One task, and how it is done.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct Order {
-    pub(crate) task: Task,
+/// What a process can be asked to do.
+pub(crate) trait Task: Serialize + DeserializeOwned {
+    /// What it is called between the processes.
+    const NAME: &'static str;
+    /// What comes of it.
+    type Answer: Serialize + DeserializeOwned;
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// Of the task.
+    fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Self::Answer>;
+}
+
+/// What a task may take.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Effort {
     /// Worker threads.
     pub(crate) jobs: usize,
     /// At the lowest priority: a program runs that is not to be disturbed.
     pub(crate) background: bool,
+}
+
+/// One task, and how it is done.
+#[derive(Serialize, Deserialize)]
+struct Order {
+    name: String,
+    task: Value,
+    effort: Effort,
 }
 
 /// What a process says, each in a line of JSON.
@@ -92,12 +111,15 @@ impl Worker {
     ///
     /// # Errors
     /// [`Failure`]; that of the task is `Interrupted` after `cancel` was set.
-    pub(crate) fn ask<A: DeserializeOwned>(
+    pub(crate) fn ask<T: Task>(
         &mut self,
-        order: &Order,
+        task: &T,
+        effort: Effort,
         cancel: &AtomicBool,
         progress: &dyn Progress,
-    ) -> Result<A, Failure> {
+    ) -> Result<T::Answer, Failure> {
+        let unsaid = |error: serde_json::Error| Failure::Failed(Error::internal(error.to_string()));
+        let order = Order { name: T::NAME.to_owned(), task: serde_json::to_value(task).map_err(unsaid)?, effort };
         if self.running.as_mut().is_some_and(Running::has_ended) {
             self.running = None;
         }
@@ -105,7 +127,7 @@ impl Worker {
             Some(running) => running,
             none => none.insert(Running::start(&self.means).map_err(Failure::Failed)?),
         };
-        let answer = running.ask(order, cancel, progress);
+        let answer = running.ask(&order, cancel, progress);
         if running.is_stopped || matches!(answer, Err(Failure::Died(_))) {
             self.running = None;
         }
@@ -246,7 +268,8 @@ fn told(status: ExitStatus) -> Error {
 
 /// What is preloaded besides the library that watches programs: it has nothing to watch here.
 fn without_own(preload: &OsStr) -> OsString {
-    let is_own = |word: &&[u8]| Path::new(OsStr::from_bytes(word)).file_name() == Some(OsStr::new(crate::run::PRELOAD));
+    let is_own =
+        |word: &&[u8]| Path::new(OsStr::from_bytes(word)).file_name() == Some(OsStr::new(knarr_core::capture::PRELOAD));
     let words = preload.as_bytes().split(|byte| b" :".contains(byte));
     let rest: Vec<&[u8]> = words.filter(|word| !word.is_empty() && !is_own(word)).collect();
     OsString::from_vec(rest.join(&b':'))

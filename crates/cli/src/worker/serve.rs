@@ -12,9 +12,10 @@ use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, Result};
 use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setpriority_process, setrlimit};
 use serde::Serialize;
+use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-use super::{Order, PATIENCE, Task, Word};
+use super::{Effort, Order, PATIENCE, Task, Word};
 use crate::session::Means;
 
 /// The lowest priority: the work takes no time from a program that runs.
@@ -22,7 +23,10 @@ const BACKGROUND: i32 = 19;
 /// Progress is told this often.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
-pub(crate) fn run() -> Result<u8> {
+/// Does the task of this name, and answers.
+pub(crate) type Tasks = fn(&str, Value, &Engine, &Asker);
+
+pub(crate) fn run(tasks: Tasks) -> Result<u8> {
     // What a terminal or a batch system sends to all processes is for the one that asks: it decides what stops.
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2] {
         let _ = signal_hook::flag::register(signal, Arc::default());
@@ -46,9 +50,9 @@ pub(crate) fn run() -> Result<u8> {
         .name("orders".to_owned())
         .spawn(move || listen(lines, send, &cancel))
         .map_err(internal)?;
-    for Order { task, jobs, background } in orders {
+    for order in orders {
         match &engine {
-            Ok(engine) => work(task, &Engine { jobs, ..engine.clone() }, background, &asker),
+            Ok(engine) => work(tasks, order, engine, &asker),
             Err(error) => asker.say(&Word::<()>::Done(Err(error.clone()))),
         }
     }
@@ -74,14 +78,16 @@ fn listen(mut lines: BufReader<UnixStream>, orders: Sender<Order>, cancel: &Atom
 }
 
 /// Does the task in a thread of its own, whose priority can be lowered.
-fn work(task: Task, engine: &Engine, background: bool, asker: &Asker) {
+fn work(tasks: Tasks, order: Order, engine: &Engine, asker: &Asker) {
+    let Order { name, task, effort: Effort { jobs, background } } = order;
+    let engine = &Engine { jobs, ..engine.clone() };
     let done = std::thread::scope(|scope| {
         let worker = std::thread::Builder::new().name("worker".to_owned()).spawn_scoped(scope, || {
             if background {
                 // Its threads inherit it; where it is refused the work is only less polite.
                 let _ = setpriority_process(None, BACKGROUND);
             }
-            task.run(engine, asker);
+            tasks(&name, task, engine, asker);
         });
         worker.map(|worker| worker.join())
     });
@@ -94,16 +100,23 @@ fn work(task: Task, engine: &Engine, background: bool, asker: &Asker) {
 }
 
 /// Who asked.
-pub(super) struct Asker {
+pub(crate) struct Asker {
     socket: Mutex<UnixStream>,
     /// When progress was told last, and what was not told since.
     told: Mutex<(Instant, u64)>,
 }
 
 impl Asker {
-    /// Says how a task ended.
-    pub(super) fn answer<A: Serialize>(&self, answer: Result<A>) {
-        self.say(&Word::Done(answer));
+    /// Does a task and says how it ended.
+    pub(crate) fn answer<T: Task>(&self, task: Value, engine: &Engine) {
+        let task = serde_json::from_value::<T>(task);
+        let task = task.map_err(|error| Error::internal(format!("a task makes no sense: {error}")));
+        self.say(&Word::Done(task.and_then(|task| task.run(engine, self))));
+    }
+
+    /// Says that there is no such task.
+    pub(crate) fn refuse(&self, name: &str) {
+        self.say(&Word::<()>::Done(Err(Error::internal(format!("there is no task '{name}'")))));
     }
 
     fn say(&self, word: &impl Serialize) {

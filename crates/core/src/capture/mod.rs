@@ -18,6 +18,8 @@ pub use snapshot::Snapshot;
 
 /// Environment variable with the directory of the run. Without it the library does nothing.
 pub const RUN_DIRECTORY: &str = "KNARR_RUN";
+/// The library inside the program, as it is called in every installation.
+pub const PRELOAD: &str = "libknarr_preload.so";
 /// The [`Snapshot`], as JSON. The launcher replaces it when it has learnt more.
 pub const SNAPSHOT: &str = "snapshot.json";
 /// The launcher's socket.

@@ -5,7 +5,7 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::beside::is_temporary;
+use knarr_core::output::is_temporary_name;
 
 /// A file, whatever its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,7 +21,7 @@ impl Identity {
 }
 
 /// What is known of processes; the ledger's tests have their own.
-pub(super) trait Processes {
+pub(crate) trait Processes {
     /// True if the process runs.
     fn alive(&self, process: u32) -> bool;
     /// True if the process has the file at `path` open for writing.
@@ -29,7 +29,7 @@ pub(super) trait Processes {
 }
 
 /// The processes of this machine.
-pub(super) struct System;
+pub(crate) struct System;
 
 impl Processes for System {
     fn alive(&self, process: u32) -> bool {
@@ -42,7 +42,7 @@ impl Processes for System {
 }
 
 /// A process that has the file open for writing, among those of the same user; root sees all.
-pub(super) fn writer(file: Identity) -> Option<u32> {
+pub(crate) fn writer(file: Identity) -> Option<u32> {
     writer_of_any(&HashSet::from([file]))
 }
 
@@ -120,7 +120,7 @@ fn open_for_writing(process: u32, descriptor: &str) -> bool {
 }
 
 /// The name a file that is open here has now; `None` if it was removed.
-pub(super) fn name_of(file: &File) -> Option<PathBuf> {
+pub(crate) fn name_of(file: &File) -> Option<PathBuf> {
     use std::os::fd::AsRawFd;
     let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
     let named = std::fs::symlink_metadata(&path).ok()?;
@@ -129,7 +129,7 @@ pub(super) fn name_of(file: &File) -> Option<PathBuf> {
 
 /// The name beside `path` that a file with this device and inode has, where nothing has the name `path` any more: many
 /// programs write under a temporary name. One that another `knarr run` gave it for a moment does not count.
-pub(super) fn renamed(path: &Path, (device, inode): (u64, u64)) -> Option<PathBuf> {
+pub(crate) fn renamed(path: &Path, (device, inode): (u64, u64)) -> Option<PathBuf> {
     if std::fs::symlink_metadata(path).is_ok() {
         return None;
     }
@@ -139,7 +139,7 @@ pub(super) fn renamed(path: &Path, (device, inode): (u64, u64)) -> Option<PathBu
         .flatten()
         .filter(|entry| entry.metadata().is_ok_and(|found| found.is_file() && Identity::of(&found) == wanted))
         .map(|entry| entry.path())
-        .find(|path| !is_temporary(path))
+        .find(|path| !path.file_name().is_some_and(is_temporary_name))
 }
 
 #[cfg(test)]

@@ -1,0 +1,133 @@
+//! What is done with one input of `knarr repack`, here or in a process of its own.
+
+use std::path::{Path, PathBuf};
+
+use knarr_core::engine::{Engine, Progress};
+use knarr_core::error::{Error, Result};
+use knarr_core::plan::Plan;
+use knarr_core::settings::{Name, Settings};
+use knarr_core::store::Source;
+use knarr_routes::compress::{RepackOptions, Repacked, notes, plan_source, repack_source};
+use serde::{Deserialize, Serialize};
+
+use crate::args::{Inputs, Repack, Wishes};
+use crate::inputs::Opener;
+use crate::request::Request;
+use crate::terminal::tell;
+use crate::worker::Task;
+
+/// One input and its output, with all that was asked for: what another process needs, too.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct One {
+    #[serde(with = "crate::path_bytes")]
+    pub(crate) input: PathBuf,
+    #[serde(with = "crate::path_bytes")]
+    pub(crate) output: PathBuf,
+    inputs: Inputs,
+    variable: Vec<String>,
+    wishes: Wishes,
+    force: bool,
+    verify: bool,
+    /// Names that it lacks are those of another input.
+    is_of_many: bool,
+    command: String,
+    when: String,
+}
+
+impl One {
+    pub(crate) fn new(arguments: &Repack, input: &Path, output: &Path, is_of_many: bool) -> Self {
+        Self {
+            input: input.to_owned(),
+            output: output.to_owned(),
+            inputs: arguments.inputs.clone(),
+            variable: arguments.variable.clone(),
+            wishes: arguments.wishes.clone(),
+            force: arguments.force,
+            verify: !arguments.no_verify,
+            is_of_many,
+            command: crate::report::command_line(),
+            when: crate::report::today(),
+        }
+    }
+
+    fn settings(&self) -> Result<Settings> {
+        let settings = Request::new(&self.wishes)?.settings(&self.input)?;
+        Ok(Settings { verify: self.verify, names_of_many: self.is_of_many, ..settings })
+    }
+
+    /// The variables that were asked for, or all.
+    fn open(&self, engine: &Engine) -> Result<Box<dyn Source>> {
+        let source = Opener::new(engine, &self.inputs)?.open_watched(&self.input)?;
+        if self.variable.is_empty() {
+            return Ok(source);
+        }
+        // Variables of one file have one number of records where all of them are seen.
+        knarr_formats::select(knarr_formats::whole_records(source), &self.variable)
+            .map_err(|error| error.at(self.input.display().to_string()))
+    }
+
+    fn repack(&self, engine: &Engine, progress: &dyn Progress) -> Result<Repacked> {
+        let options = RepackOptions {
+            force: self.force,
+            command: self.command.clone(),
+            when: self.when.clone(),
+            save_plan: true,
+        };
+        repack_source(engine, self.open(engine)?, &self.output, &self.settings()?, &options, progress)
+    }
+
+    /// The plan, and the bytes that are expected of it.
+    fn plan(&self, engine: &Engine, progress: &dyn Progress) -> Result<(Plan, u64)> {
+        let source = self.open(engine)?;
+        tell(notes::names_lost(source.as_ref(), &self.output));
+        let stored = crate::advise::stored(source.as_ref());
+        let plan = plan_source(engine, source, &self.output, &self.settings()?, progress)?;
+        let bytes = crate::advise::expected(&plan, &stored);
+        Ok((plan, bytes))
+    }
+
+    /// Names in its settings that it has not.
+    fn lacking(&self, engine: &Engine) -> Result<Vec<(Name, Error)>> {
+        let source = Opener::new(engine, &self.inputs)?.open(&self.input)?;
+        Ok(self.settings()?.lacking(source.model()))
+    }
+}
+
+/// Repacks it.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Repacking(pub(crate) One);
+
+impl Task for Repacking {
+    const NAME: &'static str = "repack";
+    type Answer = Repacked;
+
+    fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Repacked> {
+        self.0.repack(engine, progress)
+    }
+}
+
+/// Plans it; with the bytes that are expected of the plan.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Planning(pub(crate) One);
+
+impl Task for Planning {
+    const NAME: &'static str = "plan";
+    type Answer = (Plan, u64);
+
+    fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<(Plan, u64)> {
+        self.0.plan(engine, progress)
+    }
+}
+
+/// Finds names in its settings that it has not.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Lacking(pub(crate) One);
+
+impl Task for Lacking {
+    const NAME: &'static str = "lacking";
+    type Answer = Vec<(Name, Error)>;
+
+    fn run(self, engine: &Engine, _progress: &dyn Progress) -> Result<Vec<(Name, Error)>> {
+        self.0.lacking(engine)
+    }
+}

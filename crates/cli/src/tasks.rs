@@ -1,0 +1,24 @@
+//! What `knarr worker` can be asked to do. Each task lies with the command that needs it.
+
+use knarr_core::engine::Engine;
+use serde_json::Value;
+
+use crate::checkpoint::PackSet;
+use crate::repack_tasks::{Lacking, Planning, Repacking};
+use crate::report::LookInto;
+use crate::run::{Look, PackFile};
+use crate::worker::{Asker, Task};
+
+/// Does the task of this name, and answers.
+pub(crate) fn run(name: &str, task: Value, engine: &Engine, asker: &Asker) {
+    match name {
+        Repacking::NAME => asker.answer::<Repacking>(task, engine),
+        Planning::NAME => asker.answer::<Planning>(task, engine),
+        Lacking::NAME => asker.answer::<Lacking>(task, engine),
+        LookInto::NAME => asker.answer::<LookInto>(task, engine),
+        PackFile::NAME => asker.answer::<PackFile>(task, engine),
+        Look::NAME => asker.answer::<Look>(task, engine),
+        PackSet::NAME => asker.answer::<PackSet>(task, engine),
+        _ => asker.refuse(name),
+    }
+}
