@@ -10,7 +10,7 @@ use knarr_core::array::{DType, Endian};
 use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
 use knarr_core::checkpoint::manifest::testing::{body, read_body};
 use knarr_core::checkpoint::{Input, PackOptions, pack};
-use knarr_core::codec::Hdf5Filter;
+use knarr_core::filter::Hdf5Filter;
 use knarr_core::engine::{Engine, Silent};
 use libfuzzer_sys::fuzz_target;
 

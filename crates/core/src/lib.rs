@@ -23,6 +23,7 @@ pub mod energy;
 pub mod engine;
 pub mod error;
 pub mod features;
+pub mod filter;
 pub mod frame;
 pub mod generate;
 pub mod goal;

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use crate::array::{ArraySpec, DType, Endian};
-use crate::codec::Hdf5Filter;
 use crate::error::{Error, Result};
+use crate::filter::Hdf5Filter;
 
 /// Type of elements that are more than plain numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -4,8 +4,9 @@ use std::any::Any;
 use std::path::Path;
 
 use crate::chain::ChainSpec;
-use crate::codec::{CodecList, Hdf5Filter};
+use crate::codec::CodecList;
 use crate::error::{Error, Result};
+use crate::filter::Hdf5Filter;
 use crate::model::{Attribute, ElementType, Model};
 
 /// What the strings of a variable are.

@@ -1,7 +1,8 @@
 //! The compressed modes of the bitshuffle filter: bits transposed, then LZ4 or zstd, block by block.
 
 use knarr_core::codec::bitshuffle::{self, Layout};
-use knarr_core::codec::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, Options, Stage, Step};
+use knarr_core::codec::{Codec, Hdf5Form, Kind, OptionDoc, Options, Stage, Step};
+use knarr_core::filter::{FilterId, Hdf5Filter};
 use knarr_core::{Error, Result};
 
 use crate::support::{Coder, Method, Pool, level, level_option, lz4_block};

@@ -1,7 +1,8 @@
 //! bzip2.
 
 use bzip2::{Action, Compress, Compression, Decompress, Status};
-use knarr_core::codec::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
+use knarr_core::codec::{Codec, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
+use knarr_core::filter::{FilterId, Hdf5Filter};
 use knarr_core::{Error, Result};
 use serde_json::json;
 

@@ -4,7 +4,8 @@
 //! are a match length minus 2 (7 means that another byte is added), and its lower five bits with the next byte the
 //! distance minus 1.
 
-use knarr_core::codec::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, Options, Stage, Step};
+use knarr_core::codec::{Codec, Hdf5Form, Kind, Options, Stage, Step};
+use knarr_core::filter::{FilterId, Hdf5Filter};
 use knarr_core::{Error, Result};
 
 use crate::support::{filter, reserve};

@@ -2,9 +2,8 @@
 //! Rust bindings (GPL-3.0-only).
 
 use knarr_core::array::{DType, Endian};
-use knarr_core::codec::{
-    Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, Loss, OptionDoc, OptionKind, OptionValue, Options, Stage, Step,
-};
+use knarr_core::codec::{Codec, Hdf5Form, Kind, Loss, OptionDoc, OptionKind, OptionValue, Options, Stage, Step};
+use knarr_core::filter::{FilterId, Hdf5Filter};
 use knarr_core::{Error, Result};
 use std::sync::Arc;
 

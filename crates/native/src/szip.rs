@@ -5,9 +5,8 @@
 //! first bytes of all of them, then the second ones, and so on (`sz_compat.c` of libaec).
 
 use knarr_core::array::Endian;
-use knarr_core::codec::{
-    Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step, check_limit,
-};
+use knarr_core::codec::{Codec, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step, check_limit};
+use knarr_core::filter::{FilterId, Hdf5Filter};
 use knarr_core::{Error, Result};
 use libaec_sys::{
     AEC_DATA_MSB, AEC_DATA_PREPROCESS, AEC_MEM_ERROR, AEC_NOT_ENFORCE, AEC_OK, aec_buffer_decode, aec_buffer_encode,

@@ -4,7 +4,8 @@
 //! byte: HDF5 and netCDF-C call zlib, whose versions write the same at levels 1 to 9 (compared: 1.2.13 and 1.3.2). Others
 //! do not, such as zlib-ng.
 
-use knarr_core::codec::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
+use knarr_core::codec::{Codec, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
+use knarr_core::filter::{FilterId, Hdf5Filter};
 use knarr_core::{Error, Result};
 use libdeflater::Decompressor;
 use serde_json::json;

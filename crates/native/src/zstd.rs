@@ -1,7 +1,8 @@
 //! Zstandard.
 
 use knarr_core::Result;
-use knarr_core::codec::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
+use knarr_core::codec::{Codec, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
+use knarr_core::filter::{FilterId, Hdf5Filter};
 use serde_json::json;
 
 use crate::support::{

@@ -9,7 +9,8 @@ use std::ffi::{CStr, c_char, c_int, c_uint};
 
 use knarr_core::array::{DType, Endian};
 use knarr_core::capture::Change;
-use knarr_core::codec::{Hdf5Filter, filter_name};
+use knarr_core::codec::filter_name;
+use knarr_core::filter::Hdf5Filter;
 use knarr_core::model::{Layout, Variable};
 
 use crate::host::{Class, Hid, Host};

@@ -1,7 +1,8 @@
 //! What a file needs, who would open it, and how to mend it where they would not.
 
-use knarr_core::codec::{CodecList, FilterId, KNARR_FILTER, Provider, filter_name, registered};
+use knarr_core::codec::{CodecList, KNARR_FILTER, Provider, filter_name, registered};
 use knarr_core::error::Result;
+use knarr_core::filter::FilterId;
 use knarr_core::model::Variable;
 use serde::Serialize;
 use std::path::{Path, PathBuf};

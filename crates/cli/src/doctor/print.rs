@@ -1,6 +1,7 @@
 //! The diagnosis for people.
 
-use knarr_core::codec::{FilterId, filter_name};
+use knarr_core::codec::filter_name;
+use knarr_core::filter::FilterId;
 
 use super::Diagnosis;
 use super::files::{FileReport, Verdict};

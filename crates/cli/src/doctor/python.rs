@@ -1,6 +1,7 @@
 //! What the Python interpreter has, by its own account.
 
-use knarr_core::codec::{FilterId, REGISTERED};
+use knarr_core::codec::REGISTERED;
+use knarr_core::filter::FilterId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

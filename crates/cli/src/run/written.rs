@@ -81,7 +81,7 @@ fn check(rule: &FileRule, number: usize, codecs: &CodecList, asked: &mut Vec<Pre
 fn prescribe(
     chain: &ChainSpec,
     codecs: &CodecList,
-    mut add: impl FnMut(DType, Vec<knarr_core::codec::Hdf5Filter>),
+    mut add: impl FnMut(DType, Vec<knarr_core::filter::Hdf5Filter>),
 ) -> Result<()> {
     let mut refused = None;
     let mut serves = false;

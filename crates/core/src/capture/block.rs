@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::array::{ArraySpec, DType, Endian};
-use crate::codec::Hdf5Filter;
 use crate::error::{Error, Result};
+use crate::filter::Hdf5Filter;
 use crate::region::{Placed, chunk_region, copy_box, fill, volume};
 
 /// A block of a dataset that begins with a chunk and ends with one or at the edge of the dataset.

@@ -6,8 +6,9 @@ use super::Snapshot;
 use super::chunks::{both_ways, met, most_met, suited};
 use crate::array::DType;
 use crate::client_data::{ClientData, Wishes};
-use crate::codec::{FilterId, Hdf5Filter, KNARR_FILTER, Reader};
+use crate::codec::{KNARR_FILTER, Reader};
 use crate::coordinates::Coordinates;
+use crate::filter::{FilterId, Hdf5Filter};
 use crate::model::{Layout, Variable};
 use crate::settings::{ChunkRule, Settings, chunk_shape, glob_matches};
 

@@ -2,10 +2,9 @@
 
 use super::{ChainSpec, StepSpec};
 use crate::array::{ArraySpec, Endian, swap_bytes};
-use crate::codec::{
-    Codec, CodecList, Hdf5Filter, Hdf5Form, Kind, Loss, Options, Reader, Stage, Step, ZarrCodec, ZarrKind,
-};
+use crate::codec::{Codec, CodecList, Hdf5Form, Kind, Loss, Options, Reader, Stage, Step, ZarrCodec, ZarrKind};
 use crate::error::{Error, Result};
+use crate::filter::Hdf5Filter;
 use std::sync::Arc;
 
 /// A chain prepared for chunks of one type and shape. Immutable; shared by worker threads.

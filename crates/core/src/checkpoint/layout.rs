@@ -1,8 +1,8 @@
 //! Where the values of a file's variables lie in its bytes. All else is skeleton.
 
 use crate::array::{DType, Endian};
-use crate::codec::Hdf5Filter;
 use crate::error::{Error, Result};
+use crate::filter::Hdf5Filter;
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use crate::array::{ArraySpec, DType};
 use crate::chain::{Chain, ChainSpec, Scratch, StepSpec};
-use crate::codec::{CodecList, FilterId, Hdf5Filter, Stage};
+use crate::codec::{CodecList, Stage};
 use crate::error::{Error, Result};
+use crate::filter::{FilterId, Hdf5Filter};
 
 /// Chunks with more bytes of values stay as they are: they are decoded and encoded as a whole.
 pub(super) const LARGEST_CHUNK: u64 = 16 << 20;

@@ -6,8 +6,8 @@ use super::layout::{Extent, Layout, StoredVariable};
 use super::rank_file::RankLayout;
 use super::recipe::Recipe;
 use crate::array::Endian;
-use crate::codec::Hdf5Filter;
 use crate::error::{Error, Result};
+use crate::filter::Hdf5Filter;
 use crate::frame::{self, numbered_dtype};
 use crate::wire::{Reader, put_bytes, put_column, put_number};
 

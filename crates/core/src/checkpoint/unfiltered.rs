@@ -11,9 +11,10 @@ use std::sync::Arc;
 use super::layout::{Extent, Layout, StoredVariable};
 use super::recipe::{COPIES, Chunk, LARGEST_CHUNK, Recipe, chain};
 use crate::chain::{ChainSpec, Scratch};
-use crate::codec::{CodecList, FilterId};
+use crate::codec::CodecList;
 use crate::engine::{Engine, Progress};
 use crate::error::{Error, Result};
+use crate::filter::FilterId;
 use crate::goal::Goal;
 use crate::region::volume;
 

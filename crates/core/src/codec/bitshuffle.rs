@@ -13,7 +13,7 @@ use super::{check_limit, planes, shuffle::element_size, sized};
 use crate::error::{Error, Result};
 
 /// Registered number of the filter.
-pub const FILTER: FilterId = 32_008;
+pub const FILTER: FilterId = crate::filter::BITSHUFFLE;
 
 /// Version of the filter whose cd_values are written.
 const VERSION: [u32; 2] = [0, 4];

@@ -35,7 +35,9 @@ mod trailing;
 mod xor;
 
 pub use buffers::{check_limit, sized};
-pub use forms::{FilterId, Hdf5Filter, Hdf5Form, Reader, ZarrCodec, ZarrKind, zarr_entry};
+pub use forms::{Hdf5Form, Reader, ZarrCodec, ZarrKind, zarr_entry};
+
+use crate::filter::{FilterId, Hdf5Filter};
 pub use list::CodecList;
 pub use options::{OptionDoc, OptionKind, OptionValue, Options};
 pub use registered::{FilterSet, KNARR_FILTER, Provider, REGISTERED, Registered, filter_name, registered};

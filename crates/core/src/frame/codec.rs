@@ -2,8 +2,9 @@
 
 use crate::array::{ArraySpec, DType, swap_bytes};
 use crate::chain::Scratch;
-use crate::codec::{Codec, CodecList, FilterId, Hdf5Filter, KNARR_FILTER, Kind, Options, Stage, Step};
+use crate::codec::{Codec, CodecList, KNARR_FILTER, Kind, Options, Stage, Step};
 use crate::error::{Error, Result};
+use crate::filter::{FilterId, Hdf5Filter};
 
 /// Reads frames with the codecs it was given. Writing is the pipeline's business: it knows the chain.
 pub struct Framed {

@@ -9,8 +9,9 @@ use crate::array::ArraySpec;
 use crate::capture::Block;
 use crate::chain::{Chain, Scratch};
 use crate::client_data::Chunks;
-use crate::codec::{Hdf5Filter, KNARR_FILTER};
+use crate::codec::KNARR_FILTER;
 use crate::error::{Error, Result};
+use crate::filter::Hdf5Filter;
 use crate::frame;
 use crate::pipeline::{ChunkEncoder, Container};
 

@@ -6,10 +6,11 @@ use crate::choose::{
     Target, Trials, all_chains, cut_samples, expected_speed, look, predict, readable, reason, run_rounds, trial,
     trial_share,
 };
-use crate::codec::{FilterId, FilterSet, Loss, Reader, filter_name};
+use crate::codec::{FilterSet, Loss, Reader, filter_name};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::features::Features;
+use crate::filter::FilterId;
 use crate::plan::{Candidate, Choice, Wider};
 use crate::predictor::{Beliefs, Subject};
 use crate::quality::Bound;

@@ -8,9 +8,10 @@ use knarr_core::chain::{Chain, Scratch};
 use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
 use knarr_core::checkpoint::manifest::testing::{body, read_body};
 use knarr_core::checkpoint::{PackOptions, Packed, Scheme, Set, extract, library, restore};
-use knarr_core::codec::{CodecList, Hdf5Filter};
+use knarr_core::codec::CodecList;
 use knarr_core::comm::Solo;
 use knarr_core::engine::{Engine, Silent};
+use knarr_core::filter::Hdf5Filter;
 use knarr_core::testing::data::Random;
 use knarr_core::{Error, ErrorKind};
 

@@ -5,7 +5,8 @@
 use std::ffi::CStr;
 
 use knarr_core::client_data::ClientData;
-use knarr_core::codec::{Hdf5Filter, KNARR_FILTER};
+use knarr_core::codec::KNARR_FILTER;
+use knarr_core::filter::Hdf5Filter;
 
 /// Number and name.
 const REGISTERED: [(u32, &CStr); 41] = [

@@ -11,8 +11,8 @@ use super::sys::{Address, Class, Dataset, DatasetLayout, Datatype, Extent as Spa
 use super::walk::{Visitor, shown_path, walk};
 use knarr_core::array::{DType, Endian};
 use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
-use knarr_core::codec::Hdf5Filter;
 use knarr_core::error::{Error, Result};
+use knarr_core::filter::Hdf5Filter;
 use knarr_core::region::{chunk_region, volume};
 
 /// The layout of the HDF5 or netCDF-4 file at `path`. HDF5's lock is not taken: a program may open the file for writing

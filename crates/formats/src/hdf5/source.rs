@@ -14,9 +14,10 @@ use super::sys::{self, Dataset};
 use knarr_core::array::ArraySpec;
 use knarr_core::cache::ChunkCache;
 use knarr_core::chain::{Chain, ChainSpec, Scratch};
-use knarr_core::codec::{CodecList, Hdf5Filter, KNARR_FILTER};
+use knarr_core::codec::{CodecList, KNARR_FILTER};
 use knarr_core::energy::Stopwatch;
 use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::filter::Hdf5Filter;
 use knarr_core::frame;
 use knarr_core::model::{ElementType, Model, Variable};
 use knarr_core::region::{

@@ -1,9 +1,8 @@
 //! The codec `blosc`: chunks that every Blosc since 1.0 reads.
 
 use knarr_core::Result;
-use knarr_core::codec::{
-    Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step, ZarrCodec,
-};
+use knarr_core::codec::{Codec, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step, ZarrCodec};
+use knarr_core::filter::{FilterId, Hdf5Filter};
 use serde_json::json;
 
 use super::chunk::{self, Settings, Version, Workspace};

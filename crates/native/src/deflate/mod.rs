@@ -10,7 +10,8 @@ mod stream;
 mod stretch;
 
 use knarr_core::array::DType;
-use knarr_core::codec::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
+use knarr_core::codec::{Codec, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
+use knarr_core::filter::{FilterId, Hdf5Filter};
 use knarr_core::{Error, Result};
 use libdeflater::{CompressionLvl, Compressor, DecompressionError, Decompressor};
 use serde_json::json;

@@ -1,8 +1,7 @@
 //! Loaded filter plugins as codecs.
 
-use knarr_core::codec::{
-    Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step, filter_name,
-};
+use knarr_core::codec::{Codec, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step, filter_name};
+use knarr_core::filter::{FilterId, Hdf5Filter};
 use knarr_core::{Error, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,6 +1,6 @@
 //! Opening one filter plugin.
 
-use knarr_core::codec::FilterId;
+use knarr_core::filter::FilterId;
 use knarr_core::{Error, ErrorKind, Result};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 use std::ffi::{CStr, c_int, c_void};

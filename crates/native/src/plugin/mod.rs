@@ -12,7 +12,8 @@ mod load;
 
 pub use directories::directories;
 
-use knarr_core::codec::{FilterId, filter_name};
+use knarr_core::codec::filter_name;
+use knarr_core::filter::FilterId;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

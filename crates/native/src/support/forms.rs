@@ -1,8 +1,7 @@
 //! Options and file forms that several codecs share.
 
-use knarr_core::codec::{
-    FilterId, Hdf5Filter, Hdf5Form, OptionDoc, OptionKind, Options, ZarrCodec, ZarrKind, zarr_entry,
-};
+use knarr_core::codec::{Hdf5Form, OptionDoc, OptionKind, Options, ZarrCodec, ZarrKind, zarr_entry};
+use knarr_core::filter::{FilterId, Hdf5Filter};
 use knarr_core::{Error, Result};
 use serde_json::Value;
 

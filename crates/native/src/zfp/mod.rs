@@ -5,9 +5,8 @@ mod library;
 mod scalar;
 
 use knarr_core::array::{DType, Endian};
-use knarr_core::codec::{
-    Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, Loss, OptionDoc, OptionKind, Options, Stage, Step, check_limit,
-};
+use knarr_core::codec::{Codec, Hdf5Form, Kind, Loss, OptionDoc, OptionKind, Options, Stage, Step, check_limit};
+use knarr_core::filter::{FilterId, Hdf5Filter};
 use knarr_core::{Error, Result};
 
 use crate::support::{check_ordinary, filter};

@@ -6,10 +6,11 @@ use std::fs::{File, OpenOptions};
 use std::path::Path;
 
 use knarr_core::choose::Target;
-use knarr_core::codec::{FilterId, Reader};
+use knarr_core::codec::Reader;
 use knarr_core::energy::{Counter, Energy};
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_core::filter::FilterId;
 use knarr_core::model::Variable;
 use knarr_core::output::Temporary;
 use knarr_core::pipeline::{Execution, advise, execute, most_demanding, plan, prove_copies, storages};

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use knarr_core::codec::{FilterId, Reader};
+use knarr_core::codec::Reader;
 use knarr_core::energy::{Energy, Moved, Phases};
 use knarr_core::engine::Engine;
+use knarr_core::filter::FilterId;
 use knarr_core::generate::Generated;
 use knarr_core::model::{Link, Variable};
 use knarr_core::pipeline::Execution;
