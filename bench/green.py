@@ -26,7 +26,7 @@ from green_data import FAMILIES, Dataset
 
 GOALS = ("speed", "balanced", "ratio", "archive", "energy")
 POWERCAP = Path("/sys/class/powercap")
-PROFILE = Path(__file__).resolve().parent.parent / "crates" / "core" / "src" / "profile" / "built-in.json"
+PROFILE = Path(__file__).resolve().parent.parent / "crates" / "choose" / "src" / "profile" / "built-in.json"
 POWER = json.loads(PROFILE.read_text())["power"]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "target" / "release" / "examples" / "model"
-BUILT_IN = ROOT / "crates" / "core" / "src" / "predictor" / "built-in.json"
+BUILT_IN = ROOT / "crates" / "choose" / "src" / "predictor" / "built-in.json"
 INPUTS = ("variables.nc", "sim.nc")
 
 FAMILIES = {

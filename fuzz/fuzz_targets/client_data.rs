@@ -2,7 +2,7 @@
 //! reached.
 #![no_main]
 
-use knarr_core::client_data::{ClientData, testing};
+use knarr_codec::client_data::{ClientData, testing};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

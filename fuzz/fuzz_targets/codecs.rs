@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use knarr_core::codec::CodecList;
+use knarr_codec::codec::CodecList;
 
 /// All codecs of this project. Installed HDF5 plugins are other people's code, and differ from machine to machine.
 pub fn codecs() -> &'static CodecList {

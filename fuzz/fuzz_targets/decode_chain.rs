@@ -4,7 +4,7 @@
 mod codecs;
 mod head;
 
-use knarr_core::chain::Scratch;
+use knarr_codec::chain::Scratch;
 use codecs::codecs;
 use libfuzzer_sys::fuzz_target;
 

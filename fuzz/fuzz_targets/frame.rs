@@ -3,8 +3,8 @@
 
 mod codecs;
 
-use knarr_core::chain::Scratch;
-use knarr_core::frame;
+use knarr_codec::chain::Scratch;
+use knarr_codec::frame;
 use codecs::codecs;
 use libfuzzer_sys::fuzz_target;
 

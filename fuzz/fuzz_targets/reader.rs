@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use knarr_core::codec::CodecList;
+use knarr_codec::codec::CodecList;
 use knarr_formats::open;
 
 /// Largest variable that is read whole; of others the first elements are.

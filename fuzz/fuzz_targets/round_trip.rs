@@ -4,9 +4,9 @@
 mod codecs;
 mod head;
 
-use knarr_core::chain::Scratch;
-use knarr_core::ErrorKind;
-use knarr_core::codec::Loss;
+use knarr_codec::chain::Scratch;
+use knarr_array::ErrorKind;
+use knarr_codec::codec::Loss;
 use codecs::codecs;
 use libfuzzer_sys::fuzz_target;
 

@@ -1,6 +1,6 @@
 """What the core codecs write is read by h5py with hdf5plugin, numcodecs, zarr and netCDF-C, and the reverse.
 
-Run: pytest tests/e2e/test_core_codecs.py (builds the example `chunk` of knarr-core).
+Run: pytest tests/e2e/test_core_codecs.py (builds the example `chunk` of knarr-codec).
 """
 
 import json
@@ -24,7 +24,7 @@ DTYPES = {"f4": "f32", "f8": "f64", "i2": "i16", "u4": "u32", "i8": "i64", "u1":
 @pytest.fixture(scope="session")
 def chunk():
     """Runs the example: chunk(action, chain, array, data, fills) -> bytes."""
-    command = ["cargo", "build", "--quiet", "--release", "-p", "knarr-core", "--example", "chunk"]
+    command = ["cargo", "build", "--quiet", "--release", "-p", "knarr-codec", "--example", "chunk"]
     subprocess.run(command, cwd=ROOT, check=True)
     metadata = subprocess.run(
         ["cargo", "metadata", "--format-version=1", "--no-deps"], cwd=ROOT, check=True, capture_output=True

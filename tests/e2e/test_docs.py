@@ -117,7 +117,7 @@ def test_the_example_of_knarr_toml_works(knarr, tmp_path):
     example = next(block for block in _blocks("docs/cli.md", "toml") if "[[file]]" in block)
     tomllib.loads(example)
     knarr("profile", "--seconds", "1", "-o", tmp_path / "knarr-profile.json")
-    shutil.copy(REPOSITORY / "crates/core/src/predictor/built-in.json", tmp_path / "knarr-model.json")
+    shutil.copy(REPOSITORY / "crates/choose/src/predictor/built-in.json", tmp_path / "knarr-model.json")
     done = _configured(knarr, tmp_path, example)
     assert done.returncode == 0, done.stderr
 

@@ -1,7 +1,7 @@
 //! The functions of `knarr.h`.
 
-use knarr_core::client_data::ClientData;
-use knarr_core::{Error, Result};
+use knarr_array::{Error, Result};
+use knarr_codec::client_data::ClientData;
 use std::ffi::{c_char, c_void};
 
 use crate::context::knarr_context;

@@ -1,8 +1,8 @@
 //! The functions of `knarr.h` that make checkpoints and restart from them.
 
-use knarr_core::Result;
+use knarr_array::Result;
+use knarr_array::comm::{Comm, Solo};
 use knarr_core::checkpoint::library::{Region, Share};
-use knarr_core::comm::{Comm, Solo};
 use knarr_mpi::Mpi;
 use std::ffi::{c_char, c_void};
 

@@ -1,14 +1,14 @@
 //! The context: what was asked for, with the codecs to do it. Everything here is safe; pointers end in [`crate::abi`].
 
-use knarr_core::array::{ArraySpec, ArrayView, Endian, swap_bytes};
-use knarr_core::client_data::Wishes;
-use knarr_core::codec::Loss;
+use knarr_array::array::{ArraySpec, ArrayView, Endian, swap_bytes};
+use knarr_array::quality::Accuracy;
+use knarr_array::{Error, ErrorKind, Result};
+use knarr_choose::profile::Profile;
+use knarr_codec::client_data::Wishes;
+use knarr_codec::codec::Loss;
+use knarr_codec::frame::{self, Frame};
 use knarr_core::engine::Engine;
-use knarr_core::frame::{self, Frame};
 use knarr_core::pack::Packer;
-use knarr_core::profile::Profile;
-use knarr_core::quality::Accuracy;
-use knarr_core::{Error, ErrorKind, Result};
 use knarr_native::FrameCodecs;
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ impl knarr_context {
             _ => self.codecs.all()?,
         };
         let chain = frame.chain(&codecs)?;
-        let lossy = knarr_core::chain::Chain::prepare(&codecs, &chain, array)?.loss() == Loss::Lossy;
+        let lossy = knarr_codec::chain::Chain::prepare(&codecs, &chain, array)?.loss() == Loss::Lossy;
         let mut info = knarr_info {
             size: size_of::<knarr_info>(),
             dtype,
@@ -198,7 +198,7 @@ mod tests {
             (Endian::Big, values.iter().flat_map(|value| value.to_be_bytes()).collect::<Vec<u8>>()),
             (Endian::Little, values.iter().flat_map(|value| value.to_le_bytes()).collect()),
         ] {
-            let spec = ArraySpec { endian, ..ArraySpec::new(knarr_core::array::DType::U32, [1000]) };
+            let spec = ArraySpec { endian, ..ArraySpec::new(knarr_array::array::DType::U32, [1000]) };
             let frame = context.compress(spec, &bytes).unwrap();
             assert_eq!(context.decompress(&frame, native.len()).unwrap(), native);
         }

@@ -1,7 +1,7 @@
 //! The guard of every function: errors become a status and a message of the thread, panics never leave.
 
-use knarr_core::guard::guarded;
-use knarr_core::{Error, ErrorKind, Result};
+use knarr_array::guard::guarded;
+use knarr_array::{Error, ErrorKind, Result};
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 

@@ -1,11 +1,11 @@
 //! The plain structure of hints: initialised, read, made into what the engine understands, and filled with what was
 //! observed.
 
-use knarr_core::chain::ChainSpec;
-use knarr_core::client_data::Wishes;
-use knarr_core::goal::Goal;
-use knarr_core::quality::{Accuracy, Quality};
-use knarr_core::{Error, Result};
+use knarr_array::goal::Goal;
+use knarr_array::quality::{Accuracy, Quality};
+use knarr_array::{Error, Result};
+use knarr_codec::chain::ChainSpec;
+use knarr_codec::client_data::Wishes;
 use std::ffi::c_char;
 use std::path::PathBuf;
 
@@ -81,7 +81,7 @@ impl knarr_hints {
     /// Goal and quality, checked, and the fill value.
     pub(crate) fn wishes(&self) -> Result<Wishes> {
         let quality = self.quality()?;
-        quality.validate(knarr_core::array::DType::F64)?;
+        quality.validate(knarr_array::array::DType::F64)?;
         Ok(Wishes { goal: self.whole_goal()?, quality, missing: stated(self.fill_value) })
     }
 

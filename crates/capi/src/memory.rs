@@ -1,7 +1,7 @@
 //! Pointers of callers become slices and references, each checked as far as a pointer can be.
 
-use knarr_core::array::{ArraySpec, DType, Endian};
-use knarr_core::{Error, Result};
+use knarr_array::array::{ArraySpec, DType, Endian};
+use knarr_array::{Error, Result};
 use std::ffi::{CStr, c_char};
 
 use crate::types::{KNARR_MAX_RANK, knarr_dtype};

@@ -3,8 +3,8 @@
 //! Items are `key = value`, separated by blanks, line ends or `;`. Values with blanks or `;` stand in quotes. `#` begins
 //! a comment. The words are those of `knarr.toml`.
 
-use knarr_core::quality::Quality;
-use knarr_core::{Error, Result};
+use knarr_array::quality::Quality;
+use knarr_array::{Error, Result};
 use std::fmt::Write;
 
 use crate::hints::{set_words, stated, words};

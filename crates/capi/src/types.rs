@@ -7,7 +7,7 @@ use std::ffi::c_char;
 pub const KNARR_MAX_RANK: usize = 32;
 /// Number of Knarr's HDF5 filter, for H5Pset_filter.
 pub const KNARR_HDF5_FILTER: i32 = 45223;
-const _: () = assert!(KNARR_HDF5_FILTER.cast_unsigned() == knarr_core::codec::KNARR_FILTER);
+const _: () = assert!(KNARR_HDF5_FILTER.cast_unsigned() == knarr_codec::codec::KNARR_FILTER);
 /// An integer hint that is not stated; a real one is NaN then.
 pub const KNARR_UNSET: i32 = -1;
 

@@ -243,7 +243,7 @@ fn a_profile_is_read_and_a_missing_one_named() {
     std::fs::write(&path, "{}").unwrap();
     let (status, _) = Context::try_new(&format!("profile='{}'", path.display())).map(drop).unwrap_err();
     assert_eq!(status, knarr_status::KNARR_CONFIG);
-    std::fs::write(&path, include_str!("../../core/src/profile/built-in.json")).unwrap();
+    std::fs::write(&path, include_str!("../../choose/src/profile/built-in.json")).unwrap();
     let context = Context::new(&format!("profile='{}'", path.display()));
     std::fs::remove_file(&path).unwrap();
     assert_eq!(context.compress(&field(100), &[100]).unwrap(), Context::new("").compress(&field(100), &[100]).unwrap());
@@ -258,7 +258,7 @@ fn the_words_of_the_filter_say_the_hints() {
         assert_eq!(knarr_filter_words(&hints, words.as_mut_ptr(), 20, &raw mut count), OK);
         assert_eq!(knarr_filter_words(&hints, words.as_mut_ptr(), 2, &raw mut count), USAGE);
     }
-    let read = knarr_core::client_data::ClientData::parse(&words[..count]).unwrap().wishes;
+    let read = knarr_codec::client_data::ClientData::parse(&words[..count]).unwrap().wishes;
     assert_eq!(
         (read.quality.max_abs_error, read.quality.exact_from, read.missing),
         (Some(0.01), Some(300.0), Some(1e20))

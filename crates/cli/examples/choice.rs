@@ -10,16 +10,16 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use knarr_core::chain::ChainSpec;
-use knarr_core::choose::{Target, candidates, trial};
-use knarr_core::codec::Reader;
+use knarr_array::goal::Goal;
+use knarr_array::model::Variable;
+use knarr_array::region::{chunk_count, chunk_position, chunk_region};
+use knarr_choose::choose::{Target, candidates, trial};
+use knarr_choose::plan::Action;
+use knarr_choose::profile::Pace;
+use knarr_codec::chain::ChainSpec;
+use knarr_codec::codec::Reader;
 use knarr_core::engine::{Engine, Silent};
-use knarr_core::goal::Goal;
-use knarr_core::model::Variable;
 use knarr_core::pipeline::advise;
-use knarr_core::plan::Action;
-use knarr_core::profile::Pace;
-use knarr_core::region::{chunk_count, chunk_position, chunk_region};
 use knarr_core::settings::{ChunkRule, Settings, chunk_shape};
 use knarr_core::store::Source;
 
@@ -99,7 +99,7 @@ fn read(path: &str) -> Vec<(String, Ratios)> {
 }
 
 /// Whole chunks, spread over the variable, of at most [`LOOKED_AT`] bytes.
-fn chunks(source: &dyn Source, index: usize, variable: &Variable) -> Vec<(knarr_core::array::ArraySpec, Vec<u8>)> {
+fn chunks(source: &dyn Source, index: usize, variable: &Variable) -> Vec<(knarr_array::array::ArraySpec, Vec<u8>)> {
     let chunk = chunk_shape(&ChunkRule::Auto, variable).unwrap();
     let count = chunk_count(&variable.shape, &chunk);
     let size: u64 = chunk.iter().product::<u64>() * variable.dtype.size() as u64;

@@ -9,13 +9,13 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use knarr_core::chain::{Chain, Scratch};
-use knarr_core::client_data::{Chunks, ClientData, Wishes};
+use knarr_array::region::{chunk_count, chunk_position, chunk_region};
+use knarr_codec::chain::{Chain, Scratch};
+use knarr_codec::client_data::{Chunks, ClientData, Wishes};
+use knarr_codec::frame;
 use knarr_core::energy::thread_seconds;
 use knarr_core::engine::Engine;
-use knarr_core::frame;
 use knarr_core::online::Online;
-use knarr_core::region::{chunk_count, chunk_position, chunk_region};
 use knarr_core::settings::{ChunkRule, chunk_shape};
 
 fn main() {

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use knarr_core::array::ArraySpec;
-use knarr_core::chain::{Chain, ChainSpec, Scratch};
+use knarr_array::array::ArraySpec;
+use knarr_array::region::{chunk_count, chunk_position, chunk_region};
+use knarr_codec::chain::{Chain, ChainSpec, Scratch};
 use knarr_core::engine::Engine;
-use knarr_core::region::{chunk_count, chunk_position, chunk_region};
 use knarr_core::settings::{ChunkRule, chunk_shape};
 
 fn main() {

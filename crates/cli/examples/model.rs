@@ -11,12 +11,12 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use knarr_array::model::Variable;
+use knarr_choose::predictor::{Predictor, Record, fit, hold_out, judge};
 use knarr_core::calibrate::regret;
 use knarr_core::calibrate::{Origin, record};
 use knarr_core::energy::thread_seconds;
 use knarr_core::engine::{Engine, Silent};
-use knarr_core::model::Variable;
-use knarr_core::predictor::{Predictor, Record, fit, hold_out, judge};
 
 const GOALS: [&str; 5] = ["speed", "balanced", "ratio", "archive", "energy"];
 /// Chunks of each variable that are looked at.

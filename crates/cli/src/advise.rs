@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use knarr_core::error::Result;
-use knarr_core::plan::{Action, Plan};
+use knarr_array::error::Result;
+use knarr_choose::plan::{Action, Plan};
 use knarr_core::settings::Settings;
 use knarr_core::store::Source;
 use knarr_routes::compress::notes;
@@ -68,7 +68,7 @@ pub(crate) fn stored(source: &dyn Source) -> HashMap<String, u64> {
 
 /// Bytes that a file of this plan would take for its values.
 pub(crate) fn expected(plan: &Plan, stored: &HashMap<String, u64>) -> u64 {
-    let of = |variable: &knarr_core::plan::VariablePlan| match &variable.action {
+    let of = |variable: &knarr_choose::plan::VariablePlan| match &variable.action {
         Action::Copy(_) => stored.get(&variable.path).copied().unwrap_or(variable.raw_bytes),
         #[expect(clippy::cast_precision_loss, reason = "a forecast")]
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes are far below 2^63")]

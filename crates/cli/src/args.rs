@@ -1,7 +1,7 @@
 //! The command line. `docs/cli.md` is generated from it.
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use knarr_core::libver::Release;
+use knarr_array::libver::Release;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::PathBuf;

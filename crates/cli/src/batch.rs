@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 use serde::Serialize;
 
 use crate::inputs::Found;

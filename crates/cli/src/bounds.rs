@@ -1,8 +1,8 @@
 //! Options that say what may change in the data, for all variables or some.
 
 use clap::Args;
-use knarr_core::error::{Error, Result};
-use knarr_core::quality::Quality;
+use knarr_array::error::{Error, Result};
+use knarr_array::quality::Quality;
 use knarr_core::settings::{Rule, Settings};
 use serde::{Deserialize, Serialize};
 

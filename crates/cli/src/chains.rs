@@ -1,10 +1,10 @@
 //! `knarr chains`: the list of codecs in Markdown, the source of `docs/chains.md`.
 
-use knarr_core::array::{ArraySpec, DType};
-use knarr_core::codec::{
+use knarr_array::array::{ArraySpec, DType};
+use knarr_array::error::Result;
+use knarr_codec::codec::{
     Codec, Hdf5Form, Kind, Loss, OptionDoc, OptionKind, OptionValue, Options, Provider, Stage, ZarrKind, registered,
 };
-use knarr_core::error::Result;
 use std::fmt::Write;
 
 const HEAD: &str = "# Codecs and chains

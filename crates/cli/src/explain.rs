@@ -1,7 +1,7 @@
 //! `knarr explain`: the saved plan, for people.
 
-use knarr_core::error::{Error, ErrorKind, Result};
-use knarr_core::plan::{Action, Plan, VariablePlan};
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_choose::plan::{Action, Plan, VariablePlan};
 use knarr_core::settings::glob_matches;
 use knarr_routes::compress::OutputFormat;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,9 @@
 
 use std::str::FromStr;
 
-use knarr_core::chain::ChainSpec;
-use knarr_core::codec::OptionDoc;
-use knarr_core::error::{Error, Result};
+use knarr_array::error::{Error, Result};
+use knarr_codec::chain::ChainSpec;
+use knarr_codec::codec::OptionDoc;
 use knarr_core::generate::{FieldSpec, Generated, PATTERNS, parse_shape, seed_for};
 use knarr_core::settings::{glob_matches, nearest};
 use knarr_routes::compress::notes;

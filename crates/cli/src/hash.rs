@@ -1,8 +1,8 @@
 //! `knarr hash`: content apart from storage.
 
+use knarr_array::error::Result;
 use knarr_core::config::Machine;
 use knarr_core::content;
-use knarr_core::error::Result;
 
 use crate::args::Hash;
 use crate::inputs::{Opener, refuse_raw};

@@ -1,9 +1,9 @@
 //! `knarr hdf5-filter`: the client data of Knarr's HDF5 filter, as other programs take them.
 
-use knarr_core::client_data::{ClientData, Wishes};
-use knarr_core::codec::KNARR_FILTER;
-use knarr_core::error::Result;
-use knarr_core::quality::Quality;
+use knarr_array::error::Result;
+use knarr_array::quality::Quality;
+use knarr_codec::client_data::{ClientData, Wishes};
+use knarr_codec::codec::KNARR_FILTER;
 use std::path::PathBuf;
 
 use crate::args::Hdf5Filter;

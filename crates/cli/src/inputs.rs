@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use knarr_core::codec::CodecList;
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_codec::codec::CodecList;
 use knarr_core::engine::Engine;
-use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::store::Source;
 
 use crate::args::Inputs;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use knarr_core::chain::ChainSpec;
-use knarr_core::codec::{CodecList, registered};
-use knarr_core::error::Result;
-use knarr_core::model::{ElementType, Layout, Variable};
+use knarr_array::error::Result;
+use knarr_array::model::{ElementType, Layout, Variable};
+use knarr_codec::chain::ChainSpec;
+use knarr_codec::codec::{CodecList, registered};
 use knarr_core::store::Source;
 
 use crate::args::Inspect;

@@ -39,13 +39,13 @@ mod train;
 mod verify;
 mod worker;
 
-use knarr_core::table;
+use knarr_array::table;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use args::Command;
-use knarr_core::{Error, ErrorKind};
+use knarr_array::{Error, ErrorKind};
 
 /// What ends a program whose output nobody reads, as if by SIGPIPE.
 const CLOSED_PIPE: u8 = 141;

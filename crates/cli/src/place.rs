@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 use rustix::fs::{Access, access};
 
 /// What is written.

@@ -1,10 +1,10 @@
 //! `knarr profile`: measures this machine's codecs.
 
+use knarr_array::error::{Error, Result};
+use knarr_choose::profile::{Cost, Profile};
 use knarr_core::calibrate;
 use knarr_core::energy;
 use knarr_core::engine::Progress;
-use knarr_core::error::{Error, Result};
-use knarr_core::profile::{Cost, Profile};
 
 use crate::args;
 use crate::output::write_json;

@@ -3,12 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use knarr_core::codec::CodecList;
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_choose::plan::{Action, Choice};
+use knarr_codec::codec::CodecList;
 use knarr_core::energy::Energy;
 use knarr_core::engine::Engine;
-use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::output::remove_abandoned;
-use knarr_core::plan::{Action, Choice};
 use knarr_routes::compress::{OutputFormat, Repacked, size_of};
 use knarr_routes::compress::{is_made_from, notes, plan_path};
 use serde_json::json;

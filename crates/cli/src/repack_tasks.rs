@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use knarr_array::error::{Error, Result};
+use knarr_choose::plan::Plan;
 use knarr_core::engine::{Engine, Progress};
-use knarr_core::error::{Error, Result};
-use knarr_core::plan::Plan;
 use knarr_core::settings::{Name, Settings};
 use knarr_core::store::Source;
 use knarr_routes::compress::{RepackOptions, Repacked, notes, plan_source, repack_source};

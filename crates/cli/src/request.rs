@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use knarr_core::chain::ChainSpec;
+use knarr_array::error::{Error, Result};
+use knarr_codec::chain::ChainSpec;
 use knarr_core::config::{Config, Machine, Route};
 use knarr_core::energy::Site;
-use knarr_core::error::{Error, Result};
 use knarr_core::settings::{Name, Rule, Settings};
 
 use crate::args::Wishes;
@@ -139,8 +139,8 @@ impl Request {
 mod tests {
     use super::*;
     use crate::bounds::Bounds;
-    use knarr_core::array::DType;
-    use knarr_core::model::{Model, Variable};
+    use knarr_array::array::DType;
+    use knarr_array::model::{Model, Variable};
     use knarr_core::settings::ChunkRule;
 
     fn settings(wishes: Wishes) -> Result<Settings> {
@@ -163,7 +163,7 @@ mod tests {
         let of = |name: &str| {
             let variable = Variable::plain(name, DType::F32, vec![4, 4]);
             let model = Model { groups: vec![], variables: vec![variable] };
-            found.of(&knarr_core::coordinates::Coordinates::of(&model), &model.variables[0]).unwrap()
+            found.of(&knarr_array::coordinates::Coordinates::of(&model), &model.variables[0]).unwrap()
         };
         let (named, other) = (of("/T"), of("/U"));
         assert_eq!(named.chain.unwrap().to_string(), "deflate:5");
@@ -179,7 +179,7 @@ mod tests {
             let found = settings(Wishes { bounds, ..Wishes::default() }).unwrap();
             let model = Model { groups: vec![], variables: vec![Variable::plain("/air", DType::F32, vec![4])] };
             found
-                .of(&knarr_core::coordinates::Coordinates::of(&model), &model.variables[0])
+                .of(&knarr_array::coordinates::Coordinates::of(&model), &model.variables[0])
                 .unwrap()
                 .quality
                 .to_string()

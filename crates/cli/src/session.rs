@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use knarr_array::error::{Error, Result};
+use knarr_choose::predictor::Predictor;
+use knarr_choose::profile::Profile;
 use knarr_core::config::Machine;
 use knarr_core::engine::{Engine, parse_size};
-use knarr_core::error::{Error, Result};
-use knarr_core::predictor::Predictor;
-use knarr_core::profile::Profile;
 use serde::{Deserialize, Serialize};
 
 use crate::resources::Resources;

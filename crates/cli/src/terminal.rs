@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use knarr_core::plan::{Action, Plan};
+use knarr_choose::plan::{Action, Plan};
 
 use crate::table::{self, Align};
 

@@ -4,13 +4,13 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use knarr_array::error::{Error, Result};
+use knarr_array::goal::{Goal, NAMED};
+use knarr_array::model::Variable;
+use knarr_choose::predictor::{Judged, Predictor, Quality, Record, fit, hold_out, judge};
 use knarr_core::calibrate::regret;
 use knarr_core::calibrate::{Origin, record};
 use knarr_core::engine::Engine;
-use knarr_core::error::{Error, Result};
-use knarr_core::goal::{Goal, NAMED};
-use knarr_core::model::Variable;
-use knarr_core::predictor::{Judged, Predictor, Quality, Record, fit, hold_out, judge};
 use knarr_core::store::Source;
 
 use crate::args::Train;

@@ -1,8 +1,8 @@
 //! `knarr verify`: equal bits, or the largest error against the promised bound.
 
+use knarr_array::error::Result;
 use knarr_core::config::Machine;
 use knarr_core::content::{self, Difference, MetadataDifference, VariableComparison};
-use knarr_core::error::Result;
 
 use crate::args::Verify;
 use crate::inputs::{Opener, refuse_raw};
@@ -37,7 +37,7 @@ fn print(found: &[VariableComparison], metadata: &[MetadataDifference]) {
     let rows: Vec<Vec<String>> = found
         .iter()
         .map(|variable| {
-            let error = |value: fn(&knarr_core::quality::Observed) -> f64| {
+            let error = |value: fn(&knarr_array::quality::Observed) -> f64| {
                 variable.observed.as_ref().map_or("-".to_owned(), |seen| {
                     if value(seen) == 0.0 { "0".to_owned() } else { format!("{:.3e}", value(seen)) }
                 })

@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::engine::Engine;
-use crate::error::{Error, Result};
-use crate::model::Variable;
-use crate::region::{Placed, copy_box, each_chunk, volume};
-use crate::region::{chunk_count, chunk_position, chunk_region};
 use crate::store::Source;
+use knarr_array::error::{Error, Result};
+use knarr_array::model::Variable;
+use knarr_array::region::{Placed, copy_box, each_chunk, volume};
+use knarr_array::region::{chunk_count, chunk_position, chunk_region};
 use plan::{Plan, comes_late};
 
 /// The blocks of one variable. Each is to be read or passed over once, in about the order of the numbers.
@@ -307,11 +307,11 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::array::DType;
-    use crate::codec::CodecList;
-    use crate::error::ErrorKind;
-    use crate::model::{Layout, Model};
     use crate::testing::memory::MemorySource;
+    use knarr_array::array::DType;
+    use knarr_array::error::ErrorKind;
+    use knarr_array::model::{Layout, Model};
+    use knarr_codec::codec::CodecList;
 
     /// Counts how often each stored chunk is decoded, keeping none.
     struct Counted {

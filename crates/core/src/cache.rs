@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::error::Result;
+use knarr_array::error::Result;
 
 /// Variable or file, and number of the chunk in it.
 type Key = (usize, u64);

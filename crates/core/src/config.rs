@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use crate::chain::ChainSpec;
 use crate::checkpoint::Scheme;
 use crate::checkpoint::grouping::check_sizes;
 use crate::checkpoint::similarity::{BUNDLE_BELOW, Similarity};
-use crate::codec::Reader;
 use crate::energy::Site;
-use crate::error::{Error, ErrorKind, Result};
-use crate::goal::Goal;
-use crate::libver::Release;
-use crate::quality::Quality;
 use crate::settings::{Rule, Settings};
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::goal::Goal;
+use knarr_array::libver::Release;
+use knarr_array::quality::Quality;
+use knarr_codec::chain::ChainSpec;
+use knarr_codec::codec::Reader;
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -369,9 +369,13 @@ similar = ["Grid[0-9]+/(.*)"]
                     variables.T.finest_abs_error = 1e-6\nvariables.U.quality = \"lossless\"\n";
         let settings = Config::parse(text).unwrap().file[0].settings().unwrap();
         let of = |path: &str| {
-            let variable = crate::model::Variable::plain(path, crate::array::DType::F32, vec![4]);
-            let model = crate::model::Model { groups: vec![], variables: vec![variable] };
-            settings.of(&crate::coordinates::Coordinates::of(&model), &model.variables[0]).unwrap().quality.to_string()
+            let variable = knarr_array::model::Variable::plain(path, knarr_array::array::DType::F32, vec![4]);
+            let model = knarr_array::model::Model { groups: vec![], variables: vec![variable] };
+            settings
+                .of(&knarr_array::coordinates::Coordinates::of(&model), &model.variables[0])
+                .unwrap()
+                .quality
+                .to_string()
         };
         assert_eq!(of("/T"), "max_rel_error=0.1, finest_abs_error=0.000001");
         assert_eq!((of("/U"), of("/V")), ("lossless".to_owned(), "max_rel_error=0.1".to_owned()));

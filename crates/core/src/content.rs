@@ -8,13 +8,13 @@ pub use compare::{Difference, VariableComparison, Verified, compare, verify};
 pub use hash::{FileHash, VariableHash, hash};
 pub use metadata::{MetadataDifference, compare_metadata};
 
-use crate::array::{DType, Endian, swap_bytes};
 use crate::bands::Bands;
-use crate::error::{Error, Result};
-use crate::model::Variable;
-use crate::region::chunk_count;
 use crate::settings::{ChunkRule, chunk_shape};
 use crate::store::Source;
+use knarr_array::array::{DType, Endian, swap_bytes};
+use knarr_array::error::{Error, Result};
+use knarr_array::model::Variable;
+use knarr_array::region::chunk_count;
 
 /// Blocks of a variable: whole trailing dimensions, about 1 MiB, contiguous in row-major order, and dependent on
 /// its type and shape only, never on its chunks.
@@ -22,7 +22,7 @@ fn blocks(variable: &Variable) -> Result<(Vec<u64>, u64)> {
     if variable.is_empty() {
         return Ok((variable.shape.clone(), 0));
     }
-    let plain = Variable { layout: crate::model::Layout::Contiguous, ..variable.clone() };
+    let plain = Variable { layout: knarr_array::model::Layout::Contiguous, ..variable.clone() };
     let block = chunk_shape(&ChunkRule::Auto, &plain)?;
     let count = chunk_count(&variable.shape, &block);
     Ok((block, count))

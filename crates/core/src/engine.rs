@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::choose::PATIENT;
-use crate::codec::CodecList;
-use crate::error::{Error, ErrorKind, Result};
 use crate::memory::keep_freed;
-use crate::predictor::Predictor;
-use crate::profile::Profile;
 use crate::store::Source;
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_choose::choose::PATIENT;
+use knarr_choose::predictor::Predictor;
+use knarr_choose::profile::Profile;
+use knarr_codec::codec::CodecList;
 
 /// What part of the memory decoded chunks of a source may take.
 const CACHED: u64 = 4;

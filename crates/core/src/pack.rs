@@ -1,16 +1,16 @@
 //! Arrays in memory, each packed into one frame: what the bindings for other languages use.
 
-use crate::array::ArrayView;
-use crate::chain::{Chain, ChainSpec};
-use crate::choose::Target;
-use crate::codec::Reader;
 use crate::engine::Engine;
-use crate::error::{Error, ErrorKind, Result};
-use crate::goal::Goal;
 use crate::pipeline::{Buffers, ChunkEncoder, ChunkOutcome, Container, plan_array};
-use crate::plan::Choice;
-use crate::quality::Quality;
 use crate::settings::{ChunkRule, VariableSettings};
+use knarr_array::array::ArrayView;
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::goal::Goal;
+use knarr_array::quality::Quality;
+use knarr_choose::choose::Target;
+use knarr_choose::plan::Choice;
+use knarr_codec::chain::{Chain, ChainSpec};
+use knarr_codec::codec::Reader;
 
 /// A frame is Knarr's own container: every codec may be used.
 const TARGET: Target = Target::Hdf5(Reader::Knarr);
@@ -45,7 +45,7 @@ impl Packer {
     }
 
     /// Replaces `out` by the frame of an array, which was decoded and compared, and is at most
-    /// [`crate::frame::max_len`] long. Where a bound would not hold for every element the frame is lossless.
+    /// [`knarr_codec::frame::max_len`] long. Where a bound would not hold for every element the frame is lossless.
     ///
     /// # Errors
     /// As for [`Packer::plan`]; what a forced chain reports, and `Quality` if it breaks the bound anywhere.
@@ -96,10 +96,10 @@ impl Packer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::{ArraySpec, DType};
-    use crate::chain::Scratch;
-    use crate::codec::CodecList;
-    use crate::frame;
+    use knarr_array::array::{ArraySpec, DType};
+    use knarr_codec::chain::Scratch;
+    use knarr_codec::codec::CodecList;
+    use knarr_codec::frame;
 
     fn packer(quality: Quality, chain: Option<&str>) -> Packer {
         let engine = Engine::new(CodecList::pure());

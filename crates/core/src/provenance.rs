@@ -1,13 +1,13 @@
 //! What is recorded in the output about lossy results: bound asked, error measured, chain and version.
 
-use crate::array::DType;
-use crate::client_data::ClientData;
-use crate::codec::KNARR_FILTER;
-use crate::model::{Attribute, AttributeValue, Variable};
 use crate::pipeline::VariableReport;
-use crate::plan::Choice;
-use crate::quality::Quality;
 use crate::quantization::Quantization;
+use knarr_array::array::DType;
+use knarr_array::model::{Attribute, AttributeValue, Variable};
+use knarr_array::quality::Quality;
+use knarr_choose::plan::Choice;
+use knarr_codec::client_data::ClientData;
+use knarr_codec::codec::KNARR_FILTER;
 
 /// Attribute that holds the promised quality of a lossy variable.
 pub const QUALITY_ATTRIBUTE: &str = "knarr_quality";

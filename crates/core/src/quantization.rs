@@ -11,12 +11,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::array::DType;
-use crate::codec::OptionValue;
-use crate::coordinates::Coordinates;
-use crate::model::{Attribute, AttributeValue, Model, Variable};
-use crate::plan::{Action, Choice, Plan};
-use crate::quality::Quality;
+use knarr_array::array::DType;
+use knarr_array::coordinates::Coordinates;
+use knarr_array::model::{Attribute, AttributeValue, Model, Variable};
+use knarr_array::quality::Quality;
+use knarr_choose::plan::{Action, Choice, Plan};
+use knarr_codec::codec::OptionValue;
 
 /// Attribute that names the quantization variable.
 pub const CONTAINER_ATTRIBUTE: &str = "quantization";
@@ -244,10 +244,10 @@ pub fn is_container(model: &Model, variable: &Variable) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::Reader;
-    use crate::features::Features;
-    use crate::goal::{Goal, Merits};
-    use crate::plan::VariablePlan;
+    use knarr_array::goal::{Goal, Merits};
+    use knarr_choose::features::Features;
+    use knarr_choose::plan::VariablePlan;
+    use knarr_codec::codec::Reader;
 
     fn choice(chain: &str, fallback: &str) -> Choice {
         let quality = Quality { significant_bits: Some(7), ..Quality::LOSSLESS };

@@ -3,15 +3,15 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-use crate::chain::ChainSpec;
-use crate::codec::{FilterSet, Reader};
-use crate::conventions;
-use crate::coordinates::Coordinates;
-use crate::error::{Error, Result};
-use crate::goal::Goal;
-use crate::libver::LibverBounds;
-use crate::model::{Link, LinkTarget, Model, Variable};
-use crate::quality::Quality;
+use knarr_array::conventions;
+use knarr_array::coordinates::Coordinates;
+use knarr_array::error::{Error, Result};
+use knarr_array::goal::Goal;
+use knarr_array::libver::LibverBounds;
+use knarr_array::model::{Link, LinkTarget, Model, Variable};
+use knarr_array::quality::Quality;
+use knarr_codec::chain::ChainSpec;
+use knarr_codec::codec::{FilterSet, Reader};
 
 mod chunks;
 
@@ -357,8 +357,8 @@ fn distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::DType;
-    use crate::model::Layout;
+    use knarr_array::array::DType;
+    use knarr_array::model::Layout;
 
     fn variable(path: &str, dtype: DType, shape: &[u64], layout: Layout) -> Variable {
         Variable { layout, ..Variable::plain(path, dtype, shape.to_vec()) }

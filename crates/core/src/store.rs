@@ -3,11 +3,11 @@
 use std::any::Any;
 use std::path::Path;
 
-use crate::chain::ChainSpec;
-use crate::codec::CodecList;
-use crate::error::{Error, Result};
-use crate::filter::Hdf5Filter;
-use crate::model::{Attribute, ElementType, Model};
+use knarr_array::error::{Error, Result};
+use knarr_array::filter::Hdf5Filter;
+use knarr_array::model::{Attribute, ElementType, Model};
+use knarr_codec::chain::ChainSpec;
+use knarr_codec::codec::CodecList;
 
 /// What the strings of a variable are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub trait Source: Send + Sync {
         self.model().variables.get(variable).map_or_else(Vec::new, |variable| variable.dimensions.clone())
     }
 
-    /// The type of the elements where it is more than [`DType`](crate::array::DType) says. `None` for plain numbers,
+    /// The type of the elements where it is more than [`DType`](knarr_array::array::DType) says. `None` for plain numbers,
     /// and for formats that know no others.
     fn element_type(&self, _variable: usize) -> Option<&ElementType> {
         None

@@ -2,8 +2,8 @@
 //! for the same seed, whatever is read first; values where they were promised; statistics.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use knarr_core::ErrorKind;
-use knarr_core::array::DType;
+use knarr_array::ErrorKind;
+use knarr_array::array::DType;
 use knarr_core::generate::{FieldSpec, Generated, PATTERNS, Values};
 use knarr_core::store::Source;
 use knarr_core::testing::source_suite;

@@ -1,18 +1,18 @@
 //! Chunk by chunk as the HDF5 filter encodes: what goes in comes out, bounds hold, equal sequences give equal bytes.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use knarr_core::array::{ArraySpec, DType, Endian, swap_bytes};
+use knarr_array::array::{ArraySpec, DType, Endian, swap_bytes};
+use knarr_array::error::ErrorKind;
+use knarr_array::filter::Hdf5Filter;
+use knarr_array::quality::Quality;
+use knarr_array::testing::data::{DTYPES, Pattern, sample};
+use knarr_codec::chain::{Chain, Scratch};
+use knarr_codec::client_data::{Chunks, ClientData, Wishes};
+use knarr_codec::codec::{CodecList, KNARR_FILTER};
+use knarr_codec::frame;
 use knarr_core::capture::Block;
-use knarr_core::chain::{Chain, Scratch};
-use knarr_core::client_data::{Chunks, ClientData, Wishes};
-use knarr_core::codec::{CodecList, KNARR_FILTER};
 use knarr_core::engine::Engine;
-use knarr_core::error::ErrorKind;
-use knarr_core::filter::Hdf5Filter;
-use knarr_core::frame;
 use knarr_core::online::Online;
-use knarr_core::quality::Quality;
-use knarr_core::testing::data::{DTYPES, Pattern, sample};
 
 fn online() -> Online {
     Online::new(Engine { jobs: 1, ..Engine::new(CodecList::pure()) })
@@ -288,7 +288,7 @@ fn a_block_ends_with_the_first_chunk_that_is_not_taken() {
             || (),
             |_| {
                 taken += 1;
-                if taken == 5 { Err(knarr_core::Error::internal("no more")) } else { Ok(()) }
+                if taken == 5 { Err(knarr_array::Error::internal("no more")) } else { Ok(()) }
             },
         );
         assert!(result.is_err() && taken == 5);

@@ -4,21 +4,21 @@
 use std::any::Any;
 use std::path::Path;
 
-use knarr_core::array::DType;
-use knarr_core::chain::{Chain, ChainSpec, Scratch};
-use knarr_core::choose::Target;
-use knarr_core::codec::{CodecList, Reader};
+use knarr_array::array::DType;
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::libver::{LibverBounds, Release};
+use knarr_array::model::Model;
+use knarr_array::quality::Quality;
+use knarr_array::region::chunk_region;
+use knarr_array::testing::data::{Pattern, Random, sample};
+use knarr_choose::choose::Target;
+use knarr_choose::plan::{Action, Choice, Plan};
+use knarr_codec::chain::{Chain, ChainSpec, Scratch};
+use knarr_codec::codec::{CodecList, Reader};
 use knarr_core::engine::{Engine, Silent};
-use knarr_core::error::{Error, ErrorKind, Result};
-use knarr_core::libver::{LibverBounds, Release};
-use knarr_core::model::Model;
 use knarr_core::pipeline::{Execution, advise, execute, plan};
-use knarr_core::plan::{Action, Choice, Plan};
-use knarr_core::quality::Quality;
-use knarr_core::region::chunk_region;
 use knarr_core::settings::{ChunkRule, Rule, Settings};
 use knarr_core::store::Source;
-use knarr_core::testing::data::{Pattern, Random, sample};
 use knarr_core::testing::memory::{MemorySink, MemorySource};
 
 /// The codecs of this crate alone: what they write without a standard form lies in frames.
@@ -89,7 +89,7 @@ fn compare(source: &MemorySource, plan: &Plan, sink: &MemorySink, mut same: impl
         let mut decoded = Vec::new();
         if mask == 0 {
             let framed = chain.hdf5_pipeline().is_none();
-            let bytes = if framed { knarr_core::frame::read(&bytes).unwrap().payload } else { &bytes };
+            let bytes = if framed { knarr_codec::frame::read(&bytes).unwrap().payload } else { &bytes };
             chain.decode(bytes, &mut Scratch::default(), &mut decoded).unwrap();
         } else {
             decoded = bytes;

@@ -1,7 +1,7 @@
 //! Fill values: from attributes to bit patterns.
 
-use knarr_core::array::DType;
-use knarr_core::model::{Attribute, AttributeValue};
+use knarr_array::array::DType;
+use knarr_array::model::{Attribute, AttributeValue};
 
 /// Attributes whose values mean 'missing' (CF conventions, section 2.5.1).
 const FILL_ATTRIBUTES: [&str; 2] = ["_FillValue", "missing_value"];

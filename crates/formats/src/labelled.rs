@@ -2,10 +2,10 @@
 
 use std::any::Any;
 
-use knarr_core::chain::ChainSpec;
-use knarr_core::codec::CodecList;
-use knarr_core::error::Result;
-use knarr_core::model::{Attribute, ElementType, Model, Variable};
+use knarr_array::error::Result;
+use knarr_array::model::{Attribute, ElementType, Model, Variable};
+use knarr_codec::chain::ChainSpec;
+use knarr_codec::codec::CodecList;
 use knarr_core::store::{Source, Strings};
 
 /// Another source and more variables behind its own. Sinks of the same format still find the source itself.

@@ -3,11 +3,11 @@
 use crate::raw::{RawLayout, RawSource};
 use crate::unchanged::Watched;
 use crate::{classic, csv, hdf5, zarr};
-use knarr_core::chain::Chain;
+use knarr_array::{Error, ErrorKind, Result};
+use knarr_codec::chain::Chain;
+use knarr_codec::codec::CodecList;
 use knarr_core::checkpoint::layout::Layout;
-use knarr_core::codec::CodecList;
 use knarr_core::store::Source;
-use knarr_core::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;

@@ -7,15 +7,15 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use knarr_core::array::{DType, Endian, swap_bytes};
+use knarr_array::array::{DType, Endian, swap_bytes};
+use knarr_array::model::{Dimension, Group, Model, Variable};
+use knarr_array::region::chunk_count;
+use knarr_array::{Error, Result};
 use knarr_core::bands::Bands;
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::generate::parse_shape;
-use knarr_core::model::{Dimension, Group, Model, Variable};
-use knarr_core::region::chunk_count;
 use knarr_core::settings::{ChunkRule, chunk_shape};
 use knarr_core::store::Source;
-use knarr_core::{Error, Result};
 
 use crate::plain::{self, Clocks};
 use crate::strided::{self, Place};

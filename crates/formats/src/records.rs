@@ -5,13 +5,13 @@
 //! only, and that is the one.
 
 use crate::classic::NcType;
-use knarr_core::array::DType;
-use knarr_core::chain::ChainSpec;
-use knarr_core::codec::CodecList;
-use knarr_core::model::{Dimension, ElementType, Layout, Model, Variable};
-use knarr_core::region::{Placed, check_inside, copy_box, fill_box, volume};
+use knarr_array::array::DType;
+use knarr_array::model::{Dimension, ElementType, Layout, Model, Variable};
+use knarr_array::region::{Placed, check_inside, copy_box, fill_box, volume};
+use knarr_array::{Error, Result};
+use knarr_codec::chain::ChainSpec;
+use knarr_codec::codec::CodecList;
 use knarr_core::store::{Source, Strings};
-use knarr_core::{Error, Result};
 use std::any::Any;
 use std::collections::HashMap;
 

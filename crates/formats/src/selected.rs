@@ -2,10 +2,10 @@
 
 use std::any::Any;
 
-use knarr_core::chain::ChainSpec;
-use knarr_core::codec::CodecList;
-use knarr_core::error::{Error, Result};
-use knarr_core::model::{ElementType, Model, Variable};
+use knarr_array::error::{Error, Result};
+use knarr_array::model::{ElementType, Model, Variable};
+use knarr_codec::chain::ChainSpec;
+use knarr_codec::codec::CodecList;
 use knarr_core::settings::nearest;
 use knarr_core::store::{Source, Strings};
 

@@ -3,7 +3,7 @@
 /// The methods of a source with the fields `source` and `model` that are about the file, not about its variables.
 macro_rules! pass_on {
     () => {
-        fn model(&self) -> &knarr_core::model::Model {
+        fn model(&self) -> &knarr_array::model::Model {
             &self.model
         }
 
@@ -23,7 +23,7 @@ macro_rules! pass_on {
             self.source.decode_seconds()
         }
 
-        fn unchanged(&self) -> knarr_core::error::Result<()> {
+        fn unchanged(&self) -> knarr_array::error::Result<()> {
             self.source.unchanged()
         }
     };

@@ -1,7 +1,7 @@
 //! Reading a region of elements that lie at regular strides in a file.
 
-use knarr_core::region::check_inside;
-use knarr_core::{Error, Result};
+use knarr_array::region::check_inside;
+use knarr_array::{Error, Result};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -57,7 +57,7 @@ pub(crate) fn read_region(
     let (axes, run) = collapse(place, size as u64, count);
     Reader { file, axes: &axes, run }.fill(first, 0, out).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => Error::corrupt("the file became shorter while it was read"),
-        _ => Error::new(knarr_core::ErrorKind::Read, error.to_string()),
+        _ => Error::new(knarr_array::ErrorKind::Read, error.to_string()),
     })
 }
 

@@ -6,10 +6,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use knarr_core::chain::ChainSpec;
-use knarr_core::codec::CodecList;
-use knarr_core::error::{Error, ErrorKind, Result};
-use knarr_core::model::{ElementType, Model};
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::model::{ElementType, Model};
+use knarr_codec::chain::ChainSpec;
+use knarr_codec::codec::CodecList;
 use knarr_core::store::{Source, Strings};
 
 /// What an input was like before it was opened.

@@ -10,11 +10,11 @@
 mod common;
 
 use common::{Folder, compare, writers};
-use knarr_core::ErrorKind;
-use knarr_core::array::DType;
-use knarr_core::model::AttributeValue;
+use knarr_array::ErrorKind;
+use knarr_array::array::DType;
+use knarr_array::model::AttributeValue;
+use knarr_array::testing::data::Random;
 use knarr_core::store::Source;
-use knarr_core::testing::data::Random;
 use knarr_formats::classic::{ClassicSource, parse_header};
 
 #[test]

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use common::{Folder, program, script};
-use knarr_core::array::{ArraySpec, DType, Endian};
-use knarr_core::chain::Chain;
-use knarr_core::codec::{Codec, CodecList, Kind, Options, Stage, Step};
-use knarr_core::error::Result;
-use knarr_core::filter::Hdf5Filter;
-use knarr_core::model::{Attribute, AttributeValue, Layout, Variable};
+use knarr_array::array::{ArraySpec, DType, Endian};
+use knarr_array::error::Result;
+use knarr_array::filter::Hdf5Filter;
+use knarr_array::model::{Attribute, AttributeValue, Layout, Variable};
+use knarr_codec::chain::Chain;
+use knarr_codec::codec::{Codec, CodecList, Kind, Options, Stage, Step};
 use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_core::testing::source_suite;
 use knarr_formats::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};

@@ -9,12 +9,12 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use common::{Folder, damage_heaps, script};
-use knarr_core::array::ArraySpec;
-use knarr_core::chain::Chain;
-use knarr_core::error::{Error, ErrorKind};
-use knarr_core::filter::Hdf5Filter;
+use knarr_array::array::ArraySpec;
+use knarr_array::error::{Error, ErrorKind};
+use knarr_array::filter::Hdf5Filter;
+use knarr_array::testing::data::Random;
+use knarr_codec::chain::Chain;
 use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
-use knarr_core::testing::data::Random;
 use knarr_formats::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
 
 const TIME_LIMIT: Duration = Duration::from_mins(3);

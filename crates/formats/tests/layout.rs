@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use common::{Folder, below, damage_heaps, open, pick, program, region, script};
-use knarr_core::ErrorKind;
-use knarr_core::array::{Endian, swap_bytes};
+use knarr_array::ErrorKind;
+use knarr_array::array::{Endian, swap_bytes};
+use knarr_array::region::{chunk_region, each_chunk};
+use knarr_array::testing::data::Random;
 use knarr_core::checkpoint::layout::{Layout, StoredVariable};
-use knarr_core::region::{chunk_region, each_chunk};
 use knarr_core::store::Source;
-use knarr_core::testing::data::Random;
 use knarr_formats::layout::read;
 use serde_json::Value;
 

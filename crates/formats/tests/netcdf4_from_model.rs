@@ -4,9 +4,9 @@
 mod common;
 
 use common::{Folder, program, script};
-use knarr_core::array::{DType, Endian};
-use knarr_core::error::ErrorKind;
-use knarr_core::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
+use knarr_array::array::{DType, Endian};
+use knarr_array::error::ErrorKind;
+use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
 use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_core::testing::memory::MemorySource;
 use knarr_formats::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};

@@ -4,11 +4,11 @@
 mod common;
 
 use common::{Folder, compare, writers};
-use knarr_core::ErrorKind;
-use knarr_core::codec::CodecList;
-use knarr_core::model::{AttributeValue, Layout};
+use knarr_array::ErrorKind;
+use knarr_array::model::{AttributeValue, Layout};
+use knarr_array::testing::data::Random;
+use knarr_codec::codec::CodecList;
 use knarr_core::store::Source;
-use knarr_core::testing::data::Random;
 use knarr_formats::zarr::ZarrSource;
 
 #[test]

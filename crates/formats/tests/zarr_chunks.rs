@@ -4,10 +4,10 @@
 mod common;
 
 use common::{Folder, region};
-use knarr_core::ErrorKind;
-use knarr_core::array::{ArraySpec, DType};
-use knarr_core::chain::{Chain, ChainSpec, Scratch as Buffers};
-use knarr_core::codec::CodecList;
+use knarr_array::ErrorKind;
+use knarr_array::array::{ArraySpec, DType};
+use knarr_codec::chain::{Chain, ChainSpec, Scratch as Buffers};
+use knarr_codec::codec::CodecList;
 use knarr_core::store::Source;
 use knarr_formats::zarr::ZarrSource;
 use serde_json::{Value, json};

@@ -4,12 +4,12 @@
 mod common;
 
 use common::{Folder, region, writers};
-use knarr_core::ErrorKind;
-use knarr_core::array::{DType, Endian};
-use knarr_core::codec::CodecList;
-use knarr_core::model::{Attribute, AttributeValue, Dimension, Group, Layout, Model, Variable};
+use knarr_array::ErrorKind;
+use knarr_array::array::{DType, Endian};
+use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Layout, Model, Variable};
+use knarr_array::testing::data::Random;
+use knarr_codec::codec::CodecList;
 use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
-use knarr_core::testing::data::Random;
 use knarr_core::testing::memory::MemorySource;
 use knarr_formats::classic::ClassicSource;
 use knarr_formats::zarr::{Sharding, ZarrOptions, ZarrSink, ZarrSource};

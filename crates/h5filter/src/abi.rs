@@ -1,8 +1,8 @@
 //! What HDF5 calls. No panic and no error leaves it but as an HDF5 error.
 
-use knarr_core::codec::KNARR_FILTER;
-use knarr_core::guard::guarded;
-use knarr_core::{Error, Result};
+use knarr_array::guard::guarded;
+use knarr_array::{Error, Result};
+use knarr_codec::codec::KNARR_FILTER;
 use knarr_native::plugin::abi::{CLASS_VERSION, Class, DECODE, Id, TYPE_FILTER};
 use std::ffi::{c_int, c_uint, c_void};
 

@@ -2,9 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 
+use knarr_array::guard::guarded;
+use knarr_array::{Error, Result};
 use knarr_core::capture::Block;
-use knarr_core::guard::guarded;
-use knarr_core::{Error, Result};
 
 use crate::chunk;
 

@@ -1,11 +1,11 @@
 //! One chunk: a frame made from values, or values from a frame.
 
-use knarr_core::array::ArraySpec;
-use knarr_core::client_data::{Chunks, ClientData};
+use knarr_array::array::ArraySpec;
+use knarr_array::{Error, ErrorKind, Result};
+use knarr_codec::client_data::{Chunks, ClientData};
+use knarr_codec::frame;
 use knarr_core::engine::Engine;
-use knarr_core::frame;
 use knarr_core::online::Online;
-use knarr_core::{Error, ErrorKind, Result};
 use knarr_native::FrameCodecs;
 use std::ops::Deref;
 use std::sync::{Mutex, OnceLock, PoisonError};

@@ -1,9 +1,9 @@
 //! What a dataset is, by its properties, when it is created.
 
-use knarr_core::array::{ArraySpec, DType, Endian};
-use knarr_core::client_data::{Chunks, ClientData};
-use knarr_core::codec::KNARR_FILTER;
-use knarr_core::{Error, ErrorKind, Result};
+use knarr_array::array::{ArraySpec, DType, Endian};
+use knarr_array::{Error, ErrorKind, Result};
+use knarr_codec::client_data::{Chunks, ClientData};
+use knarr_codec::codec::KNARR_FILTER;
 use knarr_native::plugin::abi::Id;
 use std::ffi::{c_int, c_uint, c_void};
 

@@ -4,7 +4,7 @@
 //! another. So the first return address outside this object says which library called, and its functions are looked up
 //! in that object alone.
 
-use knarr_core::{Error, Result};
+use knarr_array::{Error, Result};
 use knarr_native::plugin::abi::Id;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};

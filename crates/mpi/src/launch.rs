@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use knarr_core::comm::Comm;
-use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_array::comm::Comm;
+use knarr_array::error::{Error, ErrorKind, Result};
 
 use crate::table::Mpi;
 

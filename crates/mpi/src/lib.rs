@@ -1,4 +1,4 @@
-//! Ranks of MPI as a [`Comm`](knarr_core::comm::Comm).
+//! Ranks of MPI as a [`Comm`](knarr_array::comm::Comm).
 //!
 //! MPIs differ in their ABI, and most who use Knarr have none. So no MPI is linked: `c/knarr_mpi.c` is compiled with the
 //! site's `mpicc` to an *adapter*, a shared object that [`Launch::join`] loads in processes that mpirun started.

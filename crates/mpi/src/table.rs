@@ -5,8 +5,8 @@ use std::ffi::{CStr, c_char, c_void};
 use std::mem::MaybeUninit;
 use std::path::Path;
 
-use knarr_core::comm::{Comm, check_root};
-use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_array::comm::{Comm, check_root};
+use knarr_array::error::{Error, ErrorKind, Result};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
 /// Version of `c/knarr_comm.h`.

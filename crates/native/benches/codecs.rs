@@ -1,8 +1,8 @@
 //! Speed of every codec, those of plugins included: `cargo bench -p knarr-native --bench codecs [-- CHAIN...]`.
 
-use knarr_core::testing::speed;
+use knarr_codec::testing::speed;
 
-fn main() -> knarr_core::Result<()> {
+fn main() -> knarr_array::Result<()> {
     speed::run(&knarr_native::codecs()?, |line| println!("{line}"));
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! The compressed modes of the bitshuffle filter: bits transposed, then LZ4 or zstd, block by block.
 
-use knarr_core::codec::bitshuffle::{self, Layout};
-use knarr_core::codec::{Codec, Hdf5Form, Kind, OptionDoc, Options, Stage, Step};
-use knarr_core::filter::{FilterId, Hdf5Filter};
-use knarr_core::{Error, Result};
+use knarr_array::filter::{FilterId, Hdf5Filter};
+use knarr_array::{Error, Result};
+use knarr_codec::codec::bitshuffle::{self, Layout};
+use knarr_codec::codec::{Codec, Hdf5Form, Kind, OptionDoc, Options, Stage, Step};
 
 use crate::support::{Coder, Method, Pool, level, level_option, lz4_block};
 

@@ -1,9 +1,9 @@
 //! bzip2.
 
 use bzip2::{Action, Compress, Compression, Decompress, Status};
-use knarr_core::codec::{Codec, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
-use knarr_core::filter::{FilterId, Hdf5Filter};
-use knarr_core::{Error, Result};
+use knarr_array::filter::{FilterId, Hdf5Filter};
+use knarr_array::{Error, Result};
+use knarr_codec::codec::{Codec, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
 use serde_json::json;
 
 use crate::support::{bytes_to_bytes, cd_level, filter, level, level_option, resize};

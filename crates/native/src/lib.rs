@@ -27,11 +27,11 @@ pub use allocator::give_back_freed;
 pub use ended::wait_status;
 pub use mapped::map_file;
 
-use knarr_core::chain::Scratch;
-use knarr_core::codec::{Codec, CodecList, KNARR_FILTER};
-use knarr_core::frame::Frame;
-use knarr_core::frame::Framed;
-use knarr_core::{ErrorKind, Result};
+use knarr_array::{ErrorKind, Result};
+use knarr_codec::chain::Scratch;
+use knarr_codec::codec::{Codec, CodecList, KNARR_FILTER};
+use knarr_codec::frame::Frame;
+use knarr_codec::frame::Framed;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 

@@ -3,9 +3,9 @@
 //! Layout (H5Z-LZ4): original size (u64), block size (u32), then per block its compressed size (u32) and bytes;
 //! all numbers big-endian. A block whose compressed size equals its original size is stored as it is.
 
-use knarr_core::codec::{Codec, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step};
-use knarr_core::filter::{FilterId, Hdf5Filter};
-use knarr_core::{Error, Result};
+use knarr_array::filter::{FilterId, Hdf5Filter};
+use knarr_array::{Error, Result};
+use knarr_codec::codec::{Codec, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step};
 
 use crate::support::{c_len, filter, level, level_option, lz4_block, reserve, resize};
 

@@ -1,7 +1,7 @@
 //! LZ4 in the framing of numcodecs: one block behind its decoded length (u32, little-endian).
 
-use knarr_core::codec::{Codec, Kind, OptionDoc, OptionKind, Options, Stage, Step, ZarrCodec};
-use knarr_core::{Error, Result};
+use knarr_array::{Error, Result};
+use knarr_codec::codec::{Codec, Kind, OptionDoc, OptionKind, Options, Stage, Step, ZarrCodec};
 use serde_json::json;
 
 use crate::support::{bytes_to_bytes, c_len, lz4_block, reserve, resize};

@@ -4,9 +4,9 @@
 //! are a match length minus 2 (7 means that another byte is added), and its lower five bits with the next byte the
 //! distance minus 1.
 
-use knarr_core::codec::{Codec, Hdf5Form, Kind, Options, Stage, Step};
-use knarr_core::filter::{FilterId, Hdf5Filter};
-use knarr_core::{Error, Result};
+use knarr_array::filter::{FilterId, Hdf5Filter};
+use knarr_array::{Error, Result};
+use knarr_codec::codec::{Codec, Hdf5Form, Kind, Options, Stage, Step};
 
 use crate::support::{filter, reserve};
 

@@ -1,10 +1,10 @@
 //! The codec `sz3`, by the installed HDF5 filter plugin: SZ3's own source is not linked because of the licence of its
 //! Rust bindings (GPL-3.0-only).
 
-use knarr_core::array::{DType, Endian};
-use knarr_core::codec::{Codec, Hdf5Form, Kind, Loss, OptionDoc, OptionKind, OptionValue, Options, Stage, Step};
-use knarr_core::filter::{FilterId, Hdf5Filter};
-use knarr_core::{Error, Result};
+use knarr_array::array::{DType, Endian};
+use knarr_array::filter::{FilterId, Hdf5Filter};
+use knarr_array::{Error, Result};
+use knarr_codec::codec::{Codec, Hdf5Form, Kind, Loss, OptionDoc, OptionKind, OptionValue, Options, Stage, Step};
 use std::sync::Arc;
 
 use crate::plugin::{Plugin, PluginStep};

@@ -4,10 +4,10 @@
 //! stream codes lines of pixels, each line filled up to whole blocks. Pixels of 32 and 64 bits are coded as bytes, the
 //! first bytes of all of them, then the second ones, and so on (`sz_compat.c` of libaec).
 
-use knarr_core::array::Endian;
-use knarr_core::codec::{Codec, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step, check_limit};
-use knarr_core::filter::{FilterId, Hdf5Filter};
-use knarr_core::{Error, Result};
+use knarr_array::array::Endian;
+use knarr_array::filter::{FilterId, Hdf5Filter};
+use knarr_array::{Error, Result};
+use knarr_codec::codec::{Codec, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step, check_limit};
 use libaec_sys::{
     AEC_DATA_MSB, AEC_DATA_PREPROCESS, AEC_MEM_ERROR, AEC_NOT_ENFORCE, AEC_OK, aec_buffer_decode, aec_buffer_encode,
     aec_stream,
@@ -382,7 +382,7 @@ fn check(status: i32, what: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_core::array::{ArraySpec, DType};
+    use knarr_array::array::{ArraySpec, DType};
 
     #[test]
     fn pixels_that_do_not_fill_a_chunk_are_refused_before_it_is_encoded() {

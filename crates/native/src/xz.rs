@@ -1,7 +1,7 @@
 //! xz: LZMA2 in the xz container.
 
-use knarr_core::codec::{Codec, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
-use knarr_core::{Error, Result};
+use knarr_array::{Error, Result};
+use knarr_codec::codec::{Codec, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
 use liblzma::stream::{Action, Check, Filters, LzmaOptions, Status, Stream};
 use serde_json::{Value, json};
 

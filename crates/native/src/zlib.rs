@@ -4,9 +4,9 @@
 //! byte: HDF5 and netCDF-C call zlib, whose versions write the same at levels 1 to 9 (compared: 1.2.13 and 1.3.2). Others
 //! do not, such as zlib-ng.
 
-use knarr_core::codec::{Codec, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
-use knarr_core::filter::{FilterId, Hdf5Filter};
-use knarr_core::{Error, Result};
+use knarr_array::filter::{FilterId, Hdf5Filter};
+use knarr_array::{Error, Result};
+use knarr_codec::codec::{Codec, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
 use libdeflater::Decompressor;
 use serde_json::json;
 

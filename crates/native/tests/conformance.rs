@@ -3,8 +3,8 @@
 mod common;
 
 use common::chains::chains_of;
-use knarr_core::codec::CodecList;
-use knarr_core::testing::codec_suite;
+use knarr_codec::codec::CodecList;
+use knarr_codec::testing::codec_suite;
 
 #[test]
 fn every_codec_passes_the_suite() {

@@ -2,9 +2,9 @@
 //! them, as libdeflate does.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-use knarr_core::array::{ArraySpec, DType};
-use knarr_core::codec::{Options, Stage};
-use knarr_core::testing::data::{Random, mixed};
+use knarr_array::array::{ArraySpec, DType};
+use knarr_array::testing::data::{Random, mixed};
+use knarr_codec::codec::{Options, Stage};
 
 const LEVELS: [i64; 6] = [1, 2, 3, 5, 9, 12];
 

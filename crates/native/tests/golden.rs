@@ -6,10 +6,10 @@
 mod common;
 
 use common::chains::chains_of;
-use knarr_core::array::DType;
-use knarr_core::codec::CodecList;
-use knarr_core::testing::data::Pattern;
-use knarr_core::testing::golden::{Golden, decode_all};
+use knarr_array::array::DType;
+use knarr_array::testing::data::Pattern;
+use knarr_codec::codec::CodecList;
+use knarr_codec::testing::golden::{Golden, decode_all};
 use std::path::{Path, PathBuf};
 
 fn folder() -> PathBuf {

@@ -2,10 +2,10 @@
 
 mod common;
 
-use knarr_core::array::{ArraySpec, DType};
-use knarr_core::chain::{Chain, ChainSpec, Scratch};
-use knarr_core::testing::codec_suite;
-use knarr_core::testing::data::{Pattern, sample};
+use knarr_array::array::{ArraySpec, DType};
+use knarr_array::testing::data::{Pattern, sample};
+use knarr_codec::chain::{Chain, ChainSpec, Scratch};
+use knarr_codec::testing::codec_suite;
 use knarr_native::{codecs_with_plugins, plugin};
 
 /// Client data values with which plugins take smooth values, by filter number: bzip2, blosc, lz4, bitshuffle, zstd.

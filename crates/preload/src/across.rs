@@ -6,9 +6,9 @@
 
 use std::sync::Mutex;
 
-use knarr_core::array::DType;
+use knarr_array::array::DType;
+use knarr_array::model::Variable;
 use knarr_core::capture::{Event, met, suited};
-use knarr_core::model::Variable;
 
 use crate::host::Host;
 use crate::lists::{Close, Owned, chunk_shape, element, file_name, object_name};

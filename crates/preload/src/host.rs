@@ -24,7 +24,7 @@ macro_rules! functions {
             pub(crate) creation_class: Class,
             pub(crate) access_class: Class,
             /// Filters that it has, once that was asked.
-            pub(crate) filters: std::sync::OnceLock<knarr_core::codec::FilterSet>,
+            pub(crate) filters: std::sync::OnceLock<knarr_codec::codec::FilterSet>,
             /// Whether it has Knarr's filter, once that was tried.
             pub(crate) own_filter: std::sync::OnceLock<Result<(), String>>,
         }

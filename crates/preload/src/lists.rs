@@ -7,11 +7,11 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
 
-use knarr_core::array::{DType, Endian};
+use knarr_array::array::{DType, Endian};
+use knarr_array::filter::Hdf5Filter;
+use knarr_array::model::{Layout, Variable};
+use knarr_codec::codec::filter_name;
 use knarr_core::capture::Change;
-use knarr_core::codec::filter_name;
-use knarr_core::filter::Hdf5Filter;
-use knarr_core::model::{Layout, Variable};
 
 use crate::host::{Class, Hid, Host};
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint};
 
-use knarr_core::codec::FilterSet;
+use knarr_codec::codec::FilterSet;
 
 use crate::host::Host;
 use crate::run;

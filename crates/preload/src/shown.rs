@@ -7,7 +7,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use knarr_core::codec::KNARR_FILTER;
+use knarr_codec::codec::KNARR_FILTER;
 
 use crate::direct::Place;
 use crate::given::{self, Gift};

@@ -10,8 +10,8 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
+use knarr_array::filter::Hdf5Filter;
 use knarr_core::capture::Block;
-use knarr_core::filter::Hdf5Filter;
 
 use crate::given;
 use crate::host::{Herr, Hid, Host};

@@ -1,10 +1,10 @@
 //! Arrays in memory: advise, compress, decompress. The GIL is released while codecs run.
 
-use knarr_core::array::{ArraySpec, ArrayView, DType, Endian, swap_bytes};
-use knarr_core::chain::{Chain, ChainSpec};
-use knarr_core::choose::candidates;
-use knarr_core::error::{Error, Result};
-use knarr_core::frame;
+use knarr_array::array::{ArraySpec, ArrayView, DType, Endian, swap_bytes};
+use knarr_array::error::{Error, Result};
+use knarr_choose::choose::candidates;
+use knarr_codec::chain::{Chain, ChainSpec};
+use knarr_codec::frame;
 use knarr_core::pipeline::plan_array;
 use knarr_core::settings::{ChunkRule, VariableSettings};
 use knarr_native::FrameCodecs;

@@ -1,10 +1,10 @@
 //! Checkpoints: a session and what restarts from it. The GIL is released while they work.
 
-use knarr_core::array::ArrayView;
+use knarr_array::array::ArrayView;
+use knarr_array::comm::{Comm, Solo, check_root};
+use knarr_array::error::{Error, Result};
 use knarr_core::checkpoint::library::{Options, Region, Restart, Session, Share};
-use knarr_core::comm::{Comm, Solo, check_root};
 use knarr_core::engine::Engine;
-use knarr_core::error::{Error, Result};
 use numpy::{PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -1,6 +1,6 @@
 //! Knarr's errors as Python exceptions.
 
-use knarr_core::{Error, ErrorKind};
+use knarr_array::{Error, ErrorKind};
 use pyo3::PyErr;
 use pyo3::create_exception;
 use pyo3::exceptions::{

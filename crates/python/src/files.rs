@@ -1,8 +1,8 @@
 //! Files: advise, repack, hash, verify. The GIL is released while they run.
 
+use knarr_array::error::Result;
 use knarr_core::content;
 use knarr_core::engine::{Engine, Progress, Silent};
-use knarr_core::error::Result;
 use knarr_routes::compress::{OutputFormat, RepackOptions};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ pub(crate) fn verify(py: Python<'_>, original: PathBuf, copy: PathBuf, values_on
 }
 
 fn json(value: &impl serde::Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|error| knarr_core::Error::internal(error.to_string()))
+    serde_json::to_string(value).map_err(|error| knarr_array::Error::internal(error.to_string()))
 }
 
 /// Hands progress to Python at most ten times a second, and looks for Ctrl-C as often.

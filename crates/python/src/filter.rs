@@ -1,7 +1,7 @@
 //! Client data of Knarr's HDF5 filter.
 
-use knarr_core::client_data::{ClientData, Wishes};
-use knarr_core::error::Result;
+use knarr_array::error::Result;
+use knarr_codec::client_data::{ClientData, Wishes};
 use pyo3::prelude::*;
 
 use crate::errors::raise;

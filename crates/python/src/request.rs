@@ -1,13 +1,13 @@
 //! What a Python call asks for, as JSON from the Python half.
 
-use knarr_core::codec::Reader;
+use knarr_array::error::{Error, Result};
+use knarr_array::libver::Release;
+use knarr_array::quality::Quality;
+use knarr_choose::predictor::Predictor;
+use knarr_codec::codec::Reader;
 use knarr_core::config::VariableRule;
 use knarr_core::engine::{Engine, parse_size};
-use knarr_core::error::{Error, Result};
-use knarr_core::libver::Release;
 use knarr_core::pack::Packer;
-use knarr_core::predictor::Predictor;
-use knarr_core::quality::Quality;
 use knarr_core::settings::Settings;
 use serde::Deserialize;
 use std::collections::BTreeMap;

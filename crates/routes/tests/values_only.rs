@@ -7,15 +7,15 @@ mod common;
 use std::path::Path;
 
 use common::Folder;
-use knarr_core::ErrorKind;
-use knarr_core::array::{DType, Endian, swap_bytes};
-use knarr_core::codec::CodecList;
+use knarr_array::ErrorKind;
+use knarr_array::array::{DType, Endian, swap_bytes};
+use knarr_array::model::Variable;
+use knarr_array::testing::data::{Pattern, Random, SHAPES, sample};
+use knarr_codec::codec::CodecList;
 use knarr_core::engine::{Engine, Silent};
 use knarr_core::generate::{FieldSpec, Generated};
-use knarr_core::model::Variable;
 use knarr_core::settings::Settings;
 use knarr_core::store::Source;
-use knarr_core::testing::data::{Pattern, Random, SHAPES, sample};
 use knarr_core::testing::memory::{MemorySource, NamedArray};
 use knarr_core::testing::source_suite;
 use knarr_formats::csv::CsvSource;
@@ -27,17 +27,17 @@ fn engine(jobs: usize) -> Engine {
     Engine { jobs, ..Engine::new(CodecList::pure()) }
 }
 
-fn write(source: MemorySource, output: &Path) -> knarr_core::Result<()> {
+fn write(source: MemorySource, output: &Path) -> knarr_array::Result<()> {
     let options = RepackOptions { force: true, ..RepackOptions::default() };
     repack_source(&engine(2), Box::new(source), output, &Settings::default(), &options, &Silent).map(|_| ())
 }
 
-fn open_csv(path: &Path) -> knarr_core::Result<CsvSource> {
+fn open_csv(path: &Path) -> knarr_array::Result<CsvSource> {
     CsvSource::open(path, 1 << 20)
 }
 
 /// The table of a text.
-fn table(text: &[u8]) -> knarr_core::Result<CsvSource> {
+fn table(text: &[u8]) -> knarr_array::Result<CsvSource> {
     let folder = Folder::new();
     let path = folder.file("t.csv");
     std::fs::write(&path, text).unwrap();

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_core::checkpoint::interval::Costs;
 use knarr_core::checkpoint::measured::{self, By, Measured, Typical};
-use knarr_core::error::{Error, ErrorKind, Result};
 
 use super::args::Advise;
 

@@ -5,10 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_core::checkpoint::pattern::Pattern;
 use knarr_core::checkpoint::set::is_set;
 use knarr_core::checkpoint::{Input, Tree, natural};
-use knarr_core::error::{Error, ErrorKind, Result};
 use serde::Serialize;
 
 use super::ranks::{Expected, missing};

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use knarr_array::error::{Error, Result};
 use knarr_core::checkpoint::similarity::BUNDLE_BELOW;
 use knarr_core::checkpoint::{PackOptions, Similarity};
 use knarr_core::config::{Config, FileRule, Machine, Route};
-use knarr_core::error::{Error, Result};
 
 use super::args::Merging;
 

@@ -21,9 +21,9 @@ pub(crate) mod writers;
 
 use std::path::Path;
 
+use knarr_array::error::{Error, Result};
+use knarr_codec::codec::CodecList;
 use knarr_core::checkpoint::{Damage, Set};
-use knarr_core::codec::CodecList;
-use knarr_core::error::{Error, Result};
 
 use args::{Checkpoint, Command};
 pub(crate) use pack_set::PackSet;

@@ -5,13 +5,13 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use knarr_array::comm::{self, Comm, ROOT, agree};
+use knarr_array::error::Result;
+use knarr_codec::codec::CodecList;
 use knarr_core::checkpoint::measured::{self, By, Measured};
 use knarr_core::checkpoint::sets::{directory_of, whole};
 use knarr_core::checkpoint::{Grouping, Member, PackOptions, Packed, Together, Tree, deal};
-use knarr_core::codec::CodecList;
-use knarr_core::comm::{self, Comm, ROOT, agree};
 use knarr_core::engine::Engine;
-use knarr_core::error::Result;
 use serde::{Deserialize, Serialize};
 
 use super::args::Pack;

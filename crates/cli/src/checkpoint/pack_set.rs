@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use knarr_array::error::Result;
 use knarr_core::checkpoint::{Input, PackOptions, pack};
 use knarr_core::engine::{Engine, Progress};
-use knarr_core::error::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::worker::Task;

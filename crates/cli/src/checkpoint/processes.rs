@@ -1,8 +1,8 @@
 //! The processes that a command runs on: one, or the ranks that mpirun started.
 
-use knarr_core::comm::{self, Comm, ROOT, Solo};
+use knarr_array::comm::{self, Comm, ROOT, Solo};
+use knarr_array::error::Result;
 use knarr_core::engine::{Engine, Progress, Silent};
-use knarr_core::error::Result;
 use knarr_mpi::Launch;
 
 use crate::progress::Bar;

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 
+use knarr_array::comm::{self, ROOT};
+use knarr_array::error::{Error, Result};
 use knarr_core::checkpoint::decision::Decision;
 use knarr_core::checkpoint::manifest::Summary;
 use knarr_core::checkpoint::set::is_set;
 use knarr_core::checkpoint::{Set, Tree, natural};
-use knarr_core::comm::{self, ROOT};
-use knarr_core::error::{Error, Result};
 use knarr_core::settings::{glob_matches, nearest};
 
 use super::args::{Explain, Info, List, Verify};

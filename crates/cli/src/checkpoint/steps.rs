@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use knarr_core::error::{Error, ErrorKind};
+use knarr_array::error::{Error, ErrorKind};
 
 use super::ranks::{Ranges, missing};
 use super::times::{FileTime, between};

@@ -4,13 +4,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::table;
 use knarr_core::checkpoint::measured::By;
 use knarr_core::checkpoint::pattern::Pattern;
 use knarr_core::checkpoint::{Input, PackOptions};
 use knarr_core::config::Ranks;
 use knarr_core::engine::{Engine, Progress};
-use knarr_core::error::{Error, ErrorKind, Result};
-use knarr_core::table;
 
 use super::args::Watch;
 use super::look::{Directory, are_written, readable};

@@ -1,9 +1,9 @@
 //! What a file needs, who would open it, and how to mend it where they would not.
 
-use knarr_core::codec::{CodecList, KNARR_FILTER, Provider, filter_name, registered};
-use knarr_core::error::Result;
-use knarr_core::filter::FilterId;
-use knarr_core::model::Variable;
+use knarr_array::error::Result;
+use knarr_array::filter::FilterId;
+use knarr_array::model::Variable;
+use knarr_codec::codec::{CodecList, KNARR_FILTER, Provider, filter_name, registered};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 

@@ -10,7 +10,7 @@ mod print;
 mod python;
 mod readers;
 
-use knarr_core::error::Result;
+use knarr_array::error::Result;
 use knarr_native::plugin;
 use serde::Serialize;
 use std::path::PathBuf;

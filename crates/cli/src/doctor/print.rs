@@ -1,7 +1,7 @@
 //! The diagnosis for people.
 
-use knarr_core::codec::filter_name;
-use knarr_core::filter::FilterId;
+use knarr_array::filter::FilterId;
+use knarr_codec::codec::filter_name;
 
 use super::Diagnosis;
 use super::files::{FileReport, Verdict};

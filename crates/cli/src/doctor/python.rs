@@ -1,7 +1,7 @@
 //! What the Python interpreter has, by its own account.
 
-use knarr_core::codec::REGISTERED;
-use knarr_core::filter::FilterId;
+use knarr_array::filter::FilterId;
+use knarr_codec::codec::REGISTERED;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

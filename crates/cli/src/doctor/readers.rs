@@ -1,7 +1,7 @@
 //! Kinds of readers, and which filters each has.
 
-use knarr_core::codec::{CodecList, Provider, REGISTERED, filter_name};
-use knarr_core::filter::FilterId;
+use knarr_array::filter::FilterId;
+use knarr_codec::codec::{CodecList, Provider, REGISTERED, filter_name};
 use knarr_native::plugin;
 use serde::Serialize;
 use std::collections::BTreeMap;

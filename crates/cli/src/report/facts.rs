@@ -1,10 +1,10 @@
 //! What the page shows: plan, measurement and stored sizes brought together, one row a variable.
 
-use knarr_core::codec::{CodecList, Reader, filter_name, registered};
+use knarr_array::model::Variable;
+use knarr_choose::plan::{Action, Choice, VariablePlan};
+use knarr_codec::codec::{CodecList, Reader, filter_name, registered};
 use knarr_core::engine::{Engine, Progress, Silent};
-use knarr_core::model::Variable;
 use knarr_core::pipeline::VariableReport;
-use knarr_core::plan::{Action, Choice, VariablePlan};
 use knarr_formats::raw::RawLayout;
 use knarr_routes::compress::notes;
 use knarr_routes::compress::{OutputFormat, Repacked};
@@ -171,7 +171,7 @@ impl Task for LookInto {
     const NAME: &'static str = "look into";
     type Answer = Stored;
 
-    fn run(self, engine: &Engine, _progress: &dyn Progress) -> knarr_core::Result<Stored> {
+    fn run(self, engine: &Engine, _progress: &dyn Progress) -> knarr_array::Result<Stored> {
         Ok(stored(&self.0, &engine.codecs))
     }
 }

@@ -11,8 +11,8 @@ mod variables;
 
 pub(crate) use facts::{LookInto, reader_needed, zarr_reader};
 
-use knarr_core::error::Result;
-use knarr_core::plan::Action;
+use knarr_array::error::Result;
+use knarr_choose::plan::Action;
 use knarr_routes::compress::notes;
 use knarr_routes::compress::{OutputFormat, Repacked};
 use std::path::Path;

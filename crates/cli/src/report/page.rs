@@ -276,16 +276,16 @@ fn rate(bytes: u64, seconds: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_core::array::{ArraySpec, DType};
-    use knarr_core::choose::Target;
-    use knarr_core::codec::Reader;
+    use knarr_array::array::{ArraySpec, DType};
+    use knarr_array::goal::Goal;
+    use knarr_array::model::{Model, Variable};
+    use knarr_choose::choose::Target;
+    use knarr_choose::plan::{Action, Plan, VERSION, VariablePlan};
+    use knarr_choose::profile::Power;
+    use knarr_codec::codec::Reader;
     use knarr_core::energy::{Energy, Moved, Phases};
     use knarr_core::engine::Engine;
-    use knarr_core::goal::Goal;
-    use knarr_core::model::{Model, Variable};
     use knarr_core::pipeline::{Execution, VariableReport, plan_array};
-    use knarr_core::plan::{Action, Plan, VERSION, VariablePlan};
-    use knarr_core::profile::Power;
     use knarr_core::settings::Settings;
 
     fn repacked(name: &str) -> Repacked {
@@ -294,7 +294,7 @@ mod tests {
         let spec = ArraySpec::new(DType::F32, [64, 64]);
         let variable = Variable::plain(format!("/{name}"), DType::F32, vec![64, 64]);
         let model = Model { groups: Vec::new(), variables: vec![variable.clone()] };
-        let settings = Settings::default().of(&knarr_core::coordinates::Coordinates::of(&model), &variable).unwrap();
+        let settings = Settings::default().of(&knarr_array::coordinates::Coordinates::of(&model), &variable).unwrap();
         let target = Target::Hdf5(Reader::Standard);
         let choice = plan_array(&engine, &spec, &bytes, &settings, &Goal::balanced(), target, None).unwrap();
         let of = |path: &str, action| VariablePlan {

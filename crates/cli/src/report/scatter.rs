@@ -1,6 +1,6 @@
 //! Ratio against speed, or against energy, for the chains that were considered for one variable.
 
-use knarr_core::plan::{Candidate, Choice};
+use knarr_choose::plan::{Candidate, Choice};
 
 use super::axis::{Axis, Scale, number};
 use super::facts::{Row, float};

@@ -1,6 +1,6 @@
 //! The table of variables, and the list of candidates behind each choice.
 
-use knarr_core::plan::{Action, Choice};
+use knarr_choose::plan::{Action, Choice};
 
 use super::axis::number;
 use super::facts::Row;

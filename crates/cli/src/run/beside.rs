@@ -4,7 +4,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_core::output::{exchange_name, is_temporary_name, kept_name};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_core::capture::{Event, Message};
 use knarr_core::checkpoint::measured::{self, By, Measured};
 use knarr_core::checkpoint::pattern::Pattern;
@@ -24,7 +25,6 @@ use knarr_core::checkpoint::sets;
 use knarr_core::checkpoint::{Input, PackOptions};
 use knarr_core::config::{Config, FileRule, Route};
 use knarr_core::engine::{Engine, Progress, Silent};
-use knarr_core::error::{Error, ErrorKind, Result};
 
 use super::GRACE;
 use super::ledger::{Closing, Ledger};

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use knarr_codec::codec::FilterSet;
 use knarr_core::capture::{Event, Given, Message};
-use knarr_core::codec::FilterSet;
 
 use crate::processes::Processes;
 
@@ -257,7 +257,7 @@ fn counted(datasets: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_core::codec::Reader;
+    use knarr_codec::codec::Reader;
 
     /// Process numbers below 100 run; those below 10 have every file open.
     struct Fake;

@@ -22,10 +22,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_core::capture::{Message, Prescription, Snapshot};
 use knarr_core::config::{Config, FileRule, When};
 use knarr_core::engine::Engine;
-use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::output::remove_abandoned;
 use knarr_routes::compress::{refuse_other_plan, save_plan};
 

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use knarr_core::error::{Error, Result};
+use knarr_array::error::{Error, Result};
 
 /// A number of ranks, and what says it.
 #[derive(Debug, PartialEq, Eq)]

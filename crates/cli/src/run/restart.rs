@@ -8,12 +8,12 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_core::checkpoint::make_parent;
 use knarr_core::checkpoint::pattern::Pattern;
 use knarr_core::checkpoint::restore;
 use knarr_core::checkpoint::sets;
 use knarr_core::engine::{Engine, Silent};
-use knarr_core::error::{Error, ErrorKind, Result};
 use knarr_core::output::{remove_abandoned, temporary_name};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 

@@ -5,8 +5,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_core::capture::{self, Snapshot};
-use knarr_core::error::{Error, ErrorKind, Result};
 
 /// Names of sockets are at most this long.
 const LONGEST_SOCKET: usize = 107;

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use knarr_choose::plan::Action;
 use knarr_core::energy::Energy;
-use knarr_core::plan::Action;
 use knarr_routes::compress::Repacked;
 
 use super::checkpoint::{Became, Row};

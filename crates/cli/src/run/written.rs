@@ -4,13 +4,13 @@
 
 use std::path::{Path, PathBuf};
 
-use knarr_core::array::{ArraySpec, DType};
+use knarr_array::array::{ArraySpec, DType};
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_codec::chain::{Chain, ChainSpec};
+use knarr_codec::client_data::{ClientData, Wishes};
+use knarr_codec::codec::{CodecList, FilterSet, Loss, REGISTERED, Reader};
 use knarr_core::capture::Prescription;
-use knarr_core::chain::{Chain, ChainSpec};
-use knarr_core::client_data::{ClientData, Wishes};
-use knarr_core::codec::{CodecList, FilterSet, Loss, REGISTERED, Reader};
 use knarr_core::config::{Config, FileRule, Route, When};
-use knarr_core::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 const VERSION: u32 = 1;
@@ -81,7 +81,7 @@ fn check(rule: &FileRule, number: usize, codecs: &CodecList, asked: &mut Vec<Pre
 fn prescribe(
     chain: &ChainSpec,
     codecs: &CodecList,
-    mut add: impl FnMut(DType, Vec<knarr_core::filter::Hdf5Filter>),
+    mut add: impl FnMut(DType, Vec<knarr_array::filter::Hdf5Filter>),
 ) -> Result<()> {
     let mut refused = None;
     let mut serves = false;

@@ -19,9 +19,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_core::capture::RUN_DIRECTORY;
 use knarr_core::engine::{Engine, Progress};
-use knarr_core::error::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

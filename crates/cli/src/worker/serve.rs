@@ -8,8 +8,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use knarr_array::error::{Error, Result};
 use knarr_core::engine::{Engine, Progress};
-use knarr_core::error::{Error, Result};
 use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setpriority_process, setrlimit};
 use serde::Serialize;
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! Which blocks make a band.
 
-use crate::model::{Layout, Variable};
-use crate::region::chunk_count;
-use crate::region::volume;
+use knarr_array::model::{Layout, Variable};
+use knarr_array::region::chunk_count;
+use knarr_array::region::volume;
 
 /// Of values that lie in one run, so many bytes are read at once.
 const RUN: u64 = 1 << 20;

@@ -1,6 +1,6 @@
 //! Generated fields that codecs are measured on: three classes of compressibility, the same on every machine.
 
-use crate::array::{ArraySpec, DType};
+use knarr_array::array::{ArraySpec, DType};
 
 /// Extents of a field; 1 MiB, the size that new chunks come close to.
 const EXTENTS: [u16; 3] = [64, 64, 64];

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::fields::CLASSES;
-use crate::array::ArraySpec;
-use crate::chain::{Chain, ChainSpec, Scratch, StepSpec};
-use crate::choose::all_chains;
-use crate::codec::{CodecList, Loss, Options};
 use crate::engine::{Engine, Progress};
-use crate::error::{Error, ErrorKind, Result};
-use crate::profile::{Clock, Cost, Power, Profile, VERSION};
-use crate::quality::Bound;
+use knarr_array::array::ArraySpec;
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::quality::Bound;
+use knarr_choose::choose::all_chains;
+use knarr_choose::profile::{Clock, Cost, Power, Profile, VERSION};
+use knarr_codec::chain::{Chain, ChainSpec, Scratch, StepSpec};
+use knarr_codec::codec::{CodecList, Loss, Options};
 
 /// Chains whose steps are measured besides those of the candidates, because they can be asked for.
 const ASKED_FOR: &[&str] = &[

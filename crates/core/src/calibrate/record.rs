@@ -1,17 +1,17 @@
 //! Samples of sources on which all candidate chains are run: what a model is trained on.
 
-use crate::array::{ArraySpec, is_constant};
-use crate::chain::{Chain, Scratch};
-use crate::choose::{all_chains, cut, sample_regions};
 use crate::engine::{Engine, Progress};
-use crate::error::Result;
-use crate::features::Features;
-use crate::model::Variable;
-use crate::predictor::{Measured, Record};
-use crate::profile::Clock;
-use crate::quality::Quality;
 use crate::settings::{ChunkRule, chunk_shape};
 use crate::store::Source;
+use knarr_array::array::{ArraySpec, is_constant};
+use knarr_array::error::Result;
+use knarr_array::model::Variable;
+use knarr_array::quality::Quality;
+use knarr_choose::choose::{all_chains, cut, sample_regions};
+use knarr_choose::features::Features;
+use knarr_choose::predictor::{Measured, Record};
+use knarr_choose::profile::Clock;
+use knarr_codec::chain::{Chain, Scratch};
 
 /// Bytes of a sample that features are computed from: as choices do.
 const FEATURES: usize = 768 << 10;

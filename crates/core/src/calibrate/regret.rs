@@ -1,11 +1,11 @@
 //! What choices lose against the best of all candidates, on recorded samples.
 
-use crate::chain::ChainSpec;
-use crate::choose::{PATIENT, TrialSet, Trials, expected_speed, predict, trial_share};
-use crate::codec::CodecList;
-use crate::goal::Goal;
-use crate::predictor::{Measured, Predictor, Record, Subject};
-use crate::profile::Profile;
+use knarr_array::goal::Goal;
+use knarr_choose::choose::{PATIENT, TrialSet, Trials, expected_speed, predict, trial_share};
+use knarr_choose::predictor::{Measured, Predictor, Record, Subject};
+use knarr_choose::profile::Profile;
+use knarr_codec::chain::ChainSpec;
+use knarr_codec::codec::CodecList;
 
 /// Bytes of the variable that a record is taken for when it says how long trials may take: the largest share.
 const VARIABLE: u64 = 64 << 20;

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::array::{ArraySpec, DType, Endian};
-use crate::error::{Error, Result};
-use crate::filter::Hdf5Filter;
-use crate::region::{Placed, chunk_region, copy_box, fill, volume};
+use knarr_array::array::{ArraySpec, DType, Endian};
+use knarr_array::error::{Error, Result};
+use knarr_array::filter::Hdf5Filter;
+use knarr_array::region::{Placed, chunk_region, copy_box, fill, volume};
 
 /// A block of a dataset that begins with a chunk and ends with one or at the edge of the dataset.
 ///
@@ -68,13 +68,13 @@ impl Block {
 
     /// Number of chunks.
     pub(crate) fn chunks(&self) -> u64 {
-        crate::region::chunk_count(&self.count, &self.chunk)
+        knarr_array::region::chunk_count(&self.count, &self.chunk)
     }
 
     /// The first element of chunk `index` in the dataset, and the chunk's values: a part of `values`, or put together
     /// in `room`. The block was checked with these values.
     pub(crate) fn chunk<'a>(&self, index: u64, values: &'a [u8], room: &'a mut Vec<u8>) -> (Vec<u64>, &'a [u8]) {
-        let position = crate::region::chunk_position(&self.count, &self.chunk, index);
+        let position = knarr_array::region::chunk_position(&self.count, &self.chunk, index);
         let (start, count) = chunk_region(&self.count, &self.chunk, &position);
         let offset = start.iter().zip(&self.start).map(|(here, block)| here + block).collect();
         let size = self.dtype.size();

@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use super::Snapshot;
 use super::chunks::{both_ways, met, most_met, suited};
-use crate::array::DType;
-use crate::client_data::{ClientData, Wishes};
-use crate::codec::{KNARR_FILTER, Reader};
-use crate::coordinates::Coordinates;
-use crate::filter::{FilterId, Hdf5Filter};
-use crate::model::{Layout, Variable};
 use crate::settings::{ChunkRule, Settings, chunk_shape, glob_matches};
+use knarr_array::array::DType;
+use knarr_array::coordinates::Coordinates;
+use knarr_array::filter::{FilterId, Hdf5Filter};
+use knarr_array::model::{Layout, Variable};
+use knarr_codec::client_data::{ClientData, Wishes};
+use knarr_codec::codec::{KNARR_FILTER, Reader};
 
 /// Filters for the variables of a rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -155,7 +155,7 @@ impl Snapshot {
 ///
 /// Attributes come after the dataset, so nothing says yet whether it holds coordinates; in one dimension it may, and
 /// only a rule that names it applies.
-fn own_filter(settings: &Settings, variable: &Variable) -> crate::Result<Hdf5Filter> {
+fn own_filter(settings: &Settings, variable: &Variable) -> knarr_array::Result<Hdf5Filter> {
     let mut candidate = variable.clone();
     if candidate.shape.len() == 1 {
         candidate.dimensions = vec![candidate.path.rsplit('/').next().map(str::to_owned)];

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::codec::FilterSet;
+use knarr_codec::codec::FilterSet;
 
 /// One datagram, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::codec::{FilterSet, Reader};
 use crate::config::{Config, FileRule, Route};
+use knarr_codec::codec::{FilterSet, Reader};
 
 use super::Prescription;
 

@@ -8,11 +8,11 @@ use super::merge::Merger;
 use super::records::record_length;
 use super::scheme::{LARGE, MIXED_FRAME, Merged, Order, Scheme, arrange, merged};
 use super::similarity::Class;
-use crate::array::{ArraySpec, ArrayView, DType};
-use crate::chain::ChainSpec;
-use crate::choose::{cut, trial};
-use crate::error::{ErrorKind, Result};
 use crate::pack::Packer;
+use knarr_array::array::{ArraySpec, ArrayView, DType};
+use knarr_array::error::{ErrorKind, Result};
+use knarr_choose::choose::{cut, trial};
+use knarr_codec::chain::ChainSpec;
 
 /// Chains that a decision keeps: the chosen one, and others for arrays it cannot take.
 const CHAINS: usize = 3;
@@ -67,7 +67,7 @@ impl Decider<'_> {
                     Some(given) => self.with_order(class, given, Vec::new()),
                     None => self.near_or_far(class, *order, tried.clone()),
                 },
-                _ => Err(crate::Error::internal("no such class")),
+                _ => Err(knarr_array::Error::internal("no such class")),
             }
         })
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::scheme::Order;
-use crate::chain::ChainSpec;
+use knarr_codec::chain::ChainSpec;
 
 /// The order that merges nothing.
 pub(super) const APART: Order = Order { together: 1, block: 0, span: 0 };

@@ -12,15 +12,15 @@ use super::parents::make_parent;
 use super::rank_file::RankFile;
 use super::restore::{Damage, Proof, fetch, no_rank};
 use super::set::Set;
-use crate::array::ArraySpec;
-use crate::chain::{Chain, Scratch};
-use crate::codec::CodecList;
 use crate::engine::{Engine, Progress};
-use crate::error::{Error, ErrorKind, Result};
 use crate::output::Temporary;
-use crate::region::{Placed, chunk_region, runs, volume};
-use crate::region::{chunk_count, chunk_position};
 use crate::settings::glob_matches;
+use knarr_array::array::ArraySpec;
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::region::{Placed, chunk_region, runs, volume};
+use knarr_array::region::{chunk_count, chunk_position};
+use knarr_codec::chain::{Chain, Scratch};
+use knarr_codec::codec::CodecList;
 
 /// What was extracted.
 #[derive(Debug, Clone, Default)]

@@ -13,9 +13,9 @@ use super::lengths::longest;
 use super::records::record_length;
 use super::scheme::{LARGE, MOST_TOGETHER, Merged, Order, arrange, merged};
 use super::similarity::{Class, Unit};
-use crate::array::{ArraySpec, DType, Endian};
-use crate::chain::ChainSpec;
-use crate::error::Result;
+use knarr_array::array::{ArraySpec, DType, Endian};
+use knarr_array::error::Result;
+use knarr_codec::chain::ChainSpec;
 
 /// Words of a run of which some bits count, and those bits of words in turn, the less significant word first: numbers
 /// differ in their last bits by rounding where a problem is symmetric, and in their signs by its symmetry. Of bytes it is

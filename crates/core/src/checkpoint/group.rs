@@ -25,11 +25,11 @@ use super::similarity::{Class, whole_files};
 use super::unfiltered::is_worth;
 use crate::cache::ChunkCache;
 use crate::engine::{Engine, Progress};
-use crate::error::{Error, Result};
 use crate::output::WriteBehind;
 use crate::pack::Packer;
 use crate::pipeline::{Order as Work, in_order};
-use crate::quality::Quality;
+use knarr_array::error::{Error, Result};
+use knarr_array::quality::Quality;
 
 /// A program waits for a checkpoint, and its steps are packed one after the other.
 const PATIENCE: f64 = 1.0;

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::input::Input;
 use super::names;
-use crate::comm::{self, Comm};
-use crate::error::{Error, Result};
-use crate::wire::{Reader, put_bytes, put_number};
+use knarr_array::comm::{self, Comm};
+use knarr_array::error::{Error, Result};
+use knarr_array::wire::{Reader, put_bytes, put_number};
 
 /// Ranks of a group, at most: their files are open together.
 pub const LARGEST_GROUP: usize = 512;

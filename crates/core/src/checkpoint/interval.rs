@@ -6,7 +6,7 @@
 //!   Computer Systems 22(3), 2006: its series for the best interval, and its complete model of the run time, which
 //!   counts failures while a checkpoint is written and while the program restarts.
 
-use crate::error::{Error, Result};
+use knarr_array::error::{Error, Result};
 use std::time::Duration;
 
 /// What is known of a program and its machine. Failures come independently of each other and of time.

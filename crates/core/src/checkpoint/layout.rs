@@ -1,8 +1,8 @@
 //! Where the values of a file's variables lie in its bytes. All else is skeleton.
 
-use crate::array::{DType, Endian};
-use crate::error::{Error, Result};
-use crate::filter::Hdf5Filter;
+use knarr_array::array::{DType, Endian};
+use knarr_array::error::{Error, Result};
+use knarr_array::filter::Hdf5Filter;
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -46,8 +46,8 @@ fn short(class: &Class) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::{DType, Endian};
     use crate::checkpoint::similarity::{SKELETON, Unit};
+    use knarr_array::array::{DType, Endian};
 
     #[test]
     fn frames_of_small_variables_hold_enough_of_them_and_no_more() {

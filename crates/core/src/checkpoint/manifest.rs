@@ -11,12 +11,12 @@ use super::recipe::Recipe;
 use super::scheme::Scheme;
 use super::tables::{Column, put_layouts, put_recipes, read_layouts, read_recipes};
 use super::tree::Tree;
-use crate::array::{ArraySpec, DType};
-use crate::chain::{Chain, Scratch};
-use crate::codec::CodecList;
-use crate::error::{Error, Result};
-use crate::frame;
-use crate::wire::{Reader, put_bytes, put_column, put_number};
+use knarr_array::array::{ArraySpec, DType};
+use knarr_array::error::{Error, Result};
+use knarr_array::wire::{Reader, put_bytes, put_column, put_number};
+use knarr_codec::chain::{Chain, Scratch};
+use knarr_codec::codec::CodecList;
+use knarr_codec::frame;
 
 /// First bytes of a manifest; the last one is the version.
 const MAGIC: [u8; 7] = *b"KNARRCK";
@@ -453,8 +453,8 @@ fn read_frames(reader: &mut Reader<'_>, ranks: &[RankFile]) -> Result<Vec<FrameE
 #[cfg(feature = "testing")]
 pub mod testing {
     use super::Manifest;
-    use crate::codec::CodecList;
-    use crate::error::Result;
+    use knarr_array::error::Result;
+    use knarr_codec::codec::CodecList;
 
     /// The bytes of the file that holds a manifest.
     ///

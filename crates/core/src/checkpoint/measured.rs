@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::sets::directory_of;
-use crate::error::{Error, Result};
 use crate::output::Temporary;
+use knarr_array::error::{Error, Result};
 
 /// The file's name; hidden, so that no search for restart files finds it.
 pub const NAME: &str = ".knarr-costs.jsonl";

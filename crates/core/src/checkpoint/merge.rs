@@ -7,11 +7,11 @@ use super::pieces::Piece;
 use super::scan::{PieceBuffers, Scanned, Values};
 use super::scheme::{Merged, merged_array};
 use super::similarity::Class;
-use crate::array::ArraySpec;
-use crate::chain::ChainSpec;
-use crate::codec::CodecList;
-use crate::error::{Error, Result};
 use crate::pipeline::{Buffers, ChunkEncoder, Container};
+use knarr_array::array::ArraySpec;
+use knarr_array::error::{Error, Result};
+use knarr_codec::chain::ChainSpec;
+use knarr_codec::codec::CodecList;
 
 /// Copies of a frame while it is encoded: fetched, merged, encoded and decoded again.
 const COPIES: u64 = 4;

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::error::{Error, Result};
+use knarr_array::error::{Error, Result};
 
 /// Orders names as people count: `rank_9` before `rank_10`. Names that differ only in leading zeros keep the order of
 /// their bytes.

@@ -1,7 +1,7 @@
 //! Headers of NumPy's file format (version 1.0): <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 
-use crate::array::{DType, Endian};
-use crate::error::{Error, Result};
+use knarr_array::array::{DType, Endian};
+use knarr_array::error::{Error, Result};
 
 /// The bytes before the elements of an array, row-major.
 ///

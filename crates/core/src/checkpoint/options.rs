@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::scheme::{BLOCK_SIZE, Scheme};
 use super::similarity::Similarity;
-use crate::goal::Goal;
+use knarr_array::goal::Goal;
 
 /// How to pack.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -9,10 +9,10 @@ use super::decision::{APART, Decision, Tried};
 use super::pieces::PIECE;
 use super::scheme::{LARGE, MOST_TOGETHER, Order, merged};
 use super::similarity::{Class, Unit};
-use crate::array::DType;
-use crate::chain::ChainSpec;
-use crate::choose::{cut, trial};
-use crate::error::Result;
+use knarr_array::array::DType;
+use knarr_array::error::Result;
+use knarr_choose::choose::{cut, trial};
+use knarr_codec::chain::ChainSpec;
 
 /// Ranks whose variables make a sample of orders: every second one with its neighbour.
 const SAMPLE_RANKS: usize = 16;

@@ -8,9 +8,9 @@ use super::options::PackOptions;
 use super::packed::Packed;
 use super::scan::Finder;
 use super::together::Together;
-use crate::comm::Solo;
 use crate::engine::{Engine, Progress};
-use crate::error::{Error, Result};
+use knarr_array::comm::Solo;
+use knarr_array::error::{Error, Result};
 
 /// Packs `inputs`, in the order of ranks, into the set `target`. On error nothing is left behind and an existing set is
 /// untouched.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::error::{Error, ErrorKind, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 
 /// Makes the directory of `path`, which has to lie below `target` after links are followed.
 ///

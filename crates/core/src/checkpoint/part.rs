@@ -8,8 +8,8 @@ use super::manifest::{Manifest, Summary};
 use super::rank_file::RankFile;
 use super::scan::Watched;
 use super::tree::Tree;
-use crate::error::{Error, Result};
-use crate::wire::{Reader, put_bytes, put_column, put_number};
+use knarr_array::error::{Error, Result};
+use knarr_array::wire::{Reader, put_bytes, put_column, put_number};
 
 /// Layouts of so many ranks before are looked at for an equal one: ranks of one program often have one, or one of few.
 const LIKELY_EQUAL: usize = 8;

@@ -1,6 +1,6 @@
 //! Names of restart files: which time step and which rank they are of.
 
-use crate::error::{Error, Result};
+use knarr_array::error::{Error, Result};
 use regex::bytes::Regex;
 use std::fmt;
 use std::str::FromStr;

@@ -3,7 +3,7 @@
 //! The cut is part of the set format: it follows from the layout alone, so an index names pieces by number.
 
 use super::layout::{Extent, Layout, StoredVariable};
-use crate::error::{Error, Result};
+use knarr_array::error::{Error, Result};
 
 /// No piece is longer than this. Short enough for a frame to hold a piece of each of many ranks.
 pub const PIECE: u64 = 128 << 10;
@@ -91,7 +91,7 @@ fn cut_extent(index: usize, variable: &StoredVariable, extent: &Extent, pieces: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::{DType, Endian};
+    use knarr_array::array::{DType, Endian};
 
     fn layout(length: u64, dtype: DType, extents: &[(u64, &[u64])]) -> Layout {
         let extents = extents

@@ -7,8 +7,8 @@ use super::attributes::Attributes;
 use super::layout::Layout;
 use super::pieces::{Piece, cut};
 use super::recipe::{Chunk, Recipe};
-use crate::error::{Error, Result};
-use crate::wire::{Reader, put_column};
+use knarr_array::error::{Error, Result};
+use knarr_array::wire::{Reader, put_column};
 
 /// The file of one rank.
 #[derive(Debug, Clone, PartialEq)]

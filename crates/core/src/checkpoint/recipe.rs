@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use crate::array::{ArraySpec, DType};
-use crate::chain::{Chain, ChainSpec, Scratch, StepSpec};
-use crate::codec::{CodecList, Stage};
-use crate::error::{Error, Result};
-use crate::filter::{FilterId, Hdf5Filter};
+use knarr_array::array::{ArraySpec, DType};
+use knarr_array::error::{Error, Result};
+use knarr_array::filter::{FilterId, Hdf5Filter};
+use knarr_codec::chain::{Chain, ChainSpec, Scratch, StepSpec};
+use knarr_codec::codec::{CodecList, Stage};
 
 /// Chunks with more bytes of values stay as they are: they are decoded and encoded as a whole.
 pub(super) const LARGEST_CHUNK: u64 = 16 << 20;

@@ -20,11 +20,11 @@ use super::piece_hash::piece_hash;
 use super::rank_file::RankFile;
 use super::recipe::{self, Chunk, Place};
 use super::set::{FrameBuffers, Set, Which};
-use crate::chain::Scratch;
-use crate::codec::CodecList;
 use crate::engine::{Engine, Progress};
-use crate::error::{Error, ErrorKind, Result};
 use crate::output::{Temporary, refuse_existing};
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_codec::chain::Scratch;
+use knarr_codec::codec::CodecList;
 
 /// What is not what it was: one rank's file cannot be restored.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -15,10 +15,10 @@ use super::rank_file::RankLayout;
 use super::recipe::{COPIES, Chunk, Place, Recipe};
 use super::unfiltered::{Candidate, repeatable, unfilter};
 use crate::cache::ChunkCache;
-use crate::chain::Scratch;
-use crate::codec::CodecList;
 use crate::engine::{Engine, Progress};
-use crate::error::{Error, ErrorKind, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_codec::chain::Scratch;
+use knarr_codec::codec::CodecList;
 
 /// Finds the layout of a file. The room that knows formats provides it.
 pub type Finder<'a> = &'a (dyn Fn(&Path) -> Result<Layout> + Sync);

@@ -9,8 +9,8 @@ use std::str::FromStr;
 
 use super::frame_sizes::{MAX_DECODED_FRAME, TARGET_FRAME};
 use super::similarity::Unit;
-use crate::array::{ArraySpec, DType, Endian};
-use crate::error::{Error, Result};
+use knarr_array::array::{ArraySpec, DType, Endian};
+use knarr_array::error::{Error, Result};
 
 /// How the pieces of a group are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

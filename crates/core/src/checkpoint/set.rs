@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::frame_sizes::MAX_DECODED_FRAME;
 use super::interleave;
 use super::manifest::{FrameEntry, Manifest, Store, StoredPiece};
-use crate::chain::Scratch;
-use crate::codec::CodecList;
-use crate::error::{Error, ErrorKind, Result};
-use crate::frame;
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_codec::chain::Scratch;
+use knarr_codec::codec::CodecList;
+use knarr_codec::frame;
 
 /// Name of the manifest in the directory of a set.
 pub const MANIFEST: &str = "manifest.knarr";

@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use super::names::natural;
 use super::set::{MANIFEST, MANIFEST_COPY, Set, is_closed, is_set};
-use crate::codec::CodecList;
-use crate::error::{Error, ErrorKind, Result};
 use crate::output::temporary_name;
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_codec::codec::CodecList;
 
 /// Names of the sets of a time step begin with this; the number of the step follows.
 pub const NAME: &str = "step_";

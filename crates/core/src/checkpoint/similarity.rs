@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use super::layout::{Layout, StoredVariable};
 use super::names::{natural, without_numbers};
 use super::pieces::{PIECE, Piece};
-use crate::array::{DType, Endian};
-use crate::error::{Error, Result};
+use knarr_array::array::{DType, Endian};
+use knarr_array::error::{Error, Result};
 
 /// Classes of fewer bytes than this are joined with their numbered siblings, and then with all of their type: a frame
 /// of their own would cost more than it gains.
@@ -108,8 +108,11 @@ impl Similarity {
     pub fn new(patterns: &[String], bundle_below: u64) -> Result<Self> {
         let compile = |pattern: &String| {
             Regex::new(&format!("^(?:{pattern})$")).map(|expression| (pattern.clone(), expression)).map_err(|error| {
-                Error::new(crate::ErrorKind::Config, format!("similar = '{pattern}' is no regular expression: {error}"))
-                    .mend("write it as in 'Grid[0-9]+/(.*)'")
+                Error::new(
+                    knarr_array::ErrorKind::Config,
+                    format!("similar = '{pattern}' is no regular expression: {error}"),
+                )
+                .mend("write it as in 'Grid[0-9]+/(.*)'")
             })
         };
         Ok(Self { patterns: patterns.iter().map(compile).collect::<Result<_>>()?, bundle_below })

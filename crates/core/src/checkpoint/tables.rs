@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::layout::{Extent, Layout, StoredVariable};
 use super::rank_file::RankLayout;
 use super::recipe::Recipe;
-use crate::array::Endian;
-use crate::error::{Error, Result};
-use crate::filter::Hdf5Filter;
-use crate::frame::{self, numbered_dtype};
-use crate::wire::{Reader, put_bytes, put_column, put_number};
+use knarr_array::array::Endian;
+use knarr_array::error::{Error, Result};
+use knarr_array::filter::Hdf5Filter;
+use knarr_array::wire::{Reader, put_bytes, put_column, put_number};
+use knarr_codec::frame::{self, numbered_dtype};
 
 /// Different pipelines of filters, in the order in which they are met.
 #[derive(Default)]

@@ -24,10 +24,10 @@ use super::scan::{Finder, Watched};
 use super::set::{MANIFEST, MANIFEST_COPY, Set, foreign, is_set};
 use super::sets::{directory_of, make_newest};
 use super::tree::Tree;
-use crate::comm::{self, Comm, ROOT, agree};
 use crate::engine::{Engine, Progress};
-use crate::error::{Error, ErrorKind, Result};
 use crate::output::{Kind, Staging};
+use knarr_array::comm::{self, Comm, ROOT, agree};
+use knarr_array::error::{Error, ErrorKind, Result};
 
 /// What is staged.
 const SET: Kind = Kind { noun: "checkpoint set", is: is_set, foreign, many_files: false };

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use super::attributes::PERMISSIONS;
 use super::names;
 use super::parents::make_parent;
-use crate::error::{Error, ErrorKind, Result};
 use crate::output::refuse_existing;
-use crate::wire::{Reader, put_bytes, put_number};
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::wire::{Reader, put_bytes, put_number};
 
 /// What a link leads to is not longer than this.
 const LONGEST_TARGET: usize = 4095;

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use super::layout::{Extent, Layout, StoredVariable};
 use super::recipe::{COPIES, Chunk, LARGEST_CHUNK, Recipe, chain};
-use crate::chain::{ChainSpec, Scratch};
-use crate::codec::CodecList;
 use crate::engine::{Engine, Progress};
-use crate::error::{Error, Result};
-use crate::filter::FilterId;
-use crate::goal::Goal;
-use crate::region::volume;
+use knarr_array::error::{Error, Result};
+use knarr_array::filter::FilterId;
+use knarr_array::goal::Goal;
+use knarr_array::region::volume;
+use knarr_codec::chain::{ChainSpec, Scratch};
+use knarr_codec::codec::CodecList;
 
 const DEFLATE: FilterId = 1;
 /// What part of the memory the copies of a chunk may take, of each worker.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::pattern::Pattern;
-use crate::error::{Error, Result};
 use crate::settings::glob_matches;
+use knarr_array::error::{Error, Result};
 
 /// Which files a rule is for: a pattern with `*` and `?`, or names of restart files with `{step}` and `{rank}`.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -5,16 +5,16 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::{MetadataDifference, blocks, compare_metadata, read_block};
-use crate::array::{ArraySpec, Endian};
 use crate::bands::Bands;
 use crate::engine::{Engine, Progress};
-use crate::error::{ErrorKind, Result};
-use crate::model::{Model, Variable};
 use crate::provenance::{doubt, promised};
-use crate::quality::{Bound, Observed, Quality};
 use crate::quantization::is_container;
-use crate::region::{chunk_position, chunk_region};
 use crate::store::{Source, Strings};
+use knarr_array::array::{ArraySpec, Endian};
+use knarr_array::error::{ErrorKind, Result};
+use knarr_array::model::{Model, Variable};
+use knarr_array::quality::{Bound, Observed, Quality};
+use knarr_array::region::{chunk_position, chunk_region};
 
 /// How a variable of one file stands to its namesake in another.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -9,14 +9,14 @@
 use serde::Serialize;
 
 use super::{blocks, placed, read_block};
-use crate::array::DType;
 use crate::bands::Bands;
 use crate::engine::{Engine, Progress};
-use crate::error::{ErrorKind, Result};
-use crate::model::Variable;
 use crate::quantization::is_container;
-use crate::region::{chunk_position, chunk_region};
 use crate::store::{Source, Strings};
+use knarr_array::array::DType;
+use knarr_array::error::{ErrorKind, Result};
+use knarr_array::model::Variable;
+use knarr_array::region::{chunk_position, chunk_region};
 
 /// Version of the scheme, hashed with every variable.
 const SCHEME: &str = "knarr-content-1";

@@ -10,11 +10,11 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::compare::by_path;
-use crate::array::{DType, Endian};
-use crate::model::{Attribute, AttributeValue, ElementType, Group, Link, LinkTarget, Model, Variable, latin1};
 use crate::provenance::QUALITY_ATTRIBUTE;
 use crate::quantization::is_record;
 use crate::store::Source;
+use knarr_array::array::{DType, Endian};
+use knarr_array::model::{Attribute, AttributeValue, ElementType, Group, Link, LinkTarget, Model, Variable, latin1};
 
 /// A difference that is not one of values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::profile::Power;
+use knarr_choose::profile::Power;
 
 /// Where the kernel shows the counters.
 const POWERCAP: &str = "/sys/class/powercap";

@@ -11,7 +11,7 @@ pub use site::{Site, Yearly};
 
 use serde::{Deserialize, Serialize};
 
-use crate::profile::Power;
+use knarr_choose::profile::Power;
 
 /// Processor time of the phases of a run, in seconds of one core.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]

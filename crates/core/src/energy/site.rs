@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, ErrorKind, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 
 /// `[site]` of `knarr.toml`. The first two defaults are those of a paper on green compression (one PB of storage needs
 /// 3 kW; 1 kWh costs 0.14 €).

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::random::Stream;
 use super::smooth::{Octave, Smooth};
 use super::spec::{kind_and_number, kind_names, kind_text};
-use crate::error::{Error, Result};
+use knarr_array::error::{Error, Result};
 
 /// Where values are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

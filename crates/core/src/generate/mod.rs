@@ -20,11 +20,11 @@ pub use random::Stream;
 pub use source::Generated;
 pub use spec::{FieldSpec, Range, parse_shape};
 
-use crate::array::DType;
-use crate::chain::StepSpec;
-use crate::codec::{OptionDoc, Options};
-use crate::error::{Error, Result};
 use crate::settings::nearest;
+use knarr_array::array::DType;
+use knarr_array::error::{Error, Result};
+use knarr_codec::chain::StepSpec;
+use knarr_codec::codec::{OptionDoc, Options};
 
 /// A named way to make values.
 pub trait Pattern: Sync {

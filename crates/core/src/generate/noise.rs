@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::random::Stream;
 use super::spec::{kind_and_number, kind_names, kind_text};
-use crate::error::{Error, Result};
+use knarr_array::error::{Error, Result};
 
 /// How noise is distributed and what its level means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use half::f16;
 
 use super::spec::Range;
-use crate::array::DType;
-use crate::error::{Error, Result};
+use knarr_array::array::DType;
+use knarr_array::error::{Error, Result};
 
 /// Appends `values` in type `dtype`, little-endian. Integers are rounded; what is beyond the type becomes its limit.
 /// Nothing is appended for types that are no numbers.

@@ -7,11 +7,11 @@ use super::missing::Missing;
 use super::random::Stream;
 use super::spec::Range;
 use super::{Asked, Field, FieldSpec, Noise, Values, linear, pattern, scale};
-use crate::array::DType;
-use crate::error::{Error, Result};
-use crate::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
-use crate::region::check_inside;
 use crate::store::Source;
+use knarr_array::array::DType;
+use knarr_array::error::{Error, Result};
+use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
+use knarr_array::region::check_inside;
 
 /// Elements computed at a time.
 const RUN: usize = 4096;

@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{Fill, Noise};
-use crate::array::DType;
-use crate::chain::StepSpec;
-use crate::error::{Error, Result};
+use knarr_array::array::DType;
+use knarr_array::error::{Error, Result};
+use knarr_codec::chain::StepSpec;
 
 /// One variable to generate. Pure data; [`super::Generated::new`] checks and prepares it.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::error::{Error, Result};
-use crate::guard::guarded;
+use knarr_array::error::{Error, Result};
+use knarr_array::guard::guarded;
 
 /// The line. Results are of type `T`.
 pub(super) struct Line<T> {

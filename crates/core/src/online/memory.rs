@@ -6,8 +6,8 @@
 //! is worth it. Each closer look costs twice the one before, so that they get rare.
 
 use super::sketch::Sketch;
-use crate::chain::ChainSpec;
-use crate::predictor::Beliefs;
+use knarr_choose::predictor::Beliefs;
+use knarr_codec::chain::ChainSpec;
 
 /// Share of the encoding time that choosing may take after the first chunk. Less than the 2 % that are promised,
 /// because times come from a profile.
@@ -155,8 +155,8 @@ impl Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::{ArraySpec, DType};
-    use crate::predictor::{Predictor, Subject};
+    use knarr_array::array::{ArraySpec, DType};
+    use knarr_choose::predictor::{Predictor, Subject};
 
     fn chain() -> ChainSpec {
         "shuffle | zstd:1".parse().unwrap()

@@ -16,20 +16,20 @@ pub use whole::WholeChunk;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::array::{ArraySpec, DType, is_constant};
-use crate::chain::{Chain, ChainSpec};
-use crate::choose::{
+use crate::engine::Engine;
+use crate::pipeline::{Buffers, ChunkEncoder, ChunkOutcome, Container};
+use knarr_array::array::{ArraySpec, DType, is_constant};
+use knarr_array::error::{Error, Result};
+use knarr_array::goal::Merits;
+use knarr_array::quality::Bound;
+use knarr_choose::choose::{
     Target, Trials, all_chains, cut, expected_speed, holdable, look, predict, run_rounds, trial, with_bound,
 };
-use crate::client_data::{Chunks, ClientData, Wishes};
-use crate::codec::Reader;
-use crate::engine::Engine;
-use crate::error::{Error, Result};
-use crate::goal::Merits;
-use crate::pipeline::{Buffers, ChunkEncoder, ChunkOutcome, Container};
-use crate::plan::Candidate;
-use crate::predictor::Beliefs;
-use crate::quality::Bound;
+use knarr_choose::plan::Candidate;
+use knarr_choose::predictor::Beliefs;
+use knarr_codec::chain::{Chain, ChainSpec};
+use knarr_codec::client_data::{Chunks, ClientData, Wishes};
+use knarr_codec::codec::Reader;
 use memory::{Chosen, Decision, Memory, Met};
 use sketch::Sketch;
 
@@ -364,9 +364,9 @@ impl Job<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::CodecList;
-    use crate::frame;
-    use crate::testing::data::{Pattern, sample};
+    use knarr_array::testing::data::{Pattern, sample};
+    use knarr_codec::codec::CodecList;
+    use knarr_codec::frame;
 
     /// The chain that a chunk of a new dataset gets.
     fn chain(online: &Online, goal: &str, dtype: DType, shape: &[usize], pattern: Pattern) -> String {

@@ -1,7 +1,7 @@
 //! A look at a few hundred elements of a chunk: enough to tell kinds of chunks apart, cheap enough for every chunk.
 
-use crate::array::{ArraySpec, Endian};
-use crate::features::{Order, zigzag};
+use knarr_array::array::{ArraySpec, Endian};
+use knarr_choose::numbers::{NumberOrder, zigzag};
 
 /// Consecutive elements looked at together.
 const RUN: usize = 32;
@@ -30,10 +30,10 @@ impl Sketch {
     /// Looks at `raw`, one chunk of `spec`. Elements that are no numbers are looked at as bytes.
     #[expect(clippy::cast_precision_loss, reason = "counts of a few hundred elements")]
     pub(super) fn of(spec: &ArraySpec, raw: &[u8]) -> Self {
-        let bytes = ArraySpec::new(crate::array::DType::U8, [raw.len()]);
+        let bytes = ArraySpec::new(knarr_array::array::DType::U8, [raw.len()]);
         let spec = if spec.dtype.is_number() { spec } else { &bytes };
         let size = spec.dtype.size();
-        let order = Order::of(spec);
+        let order = NumberOrder::of(spec);
         let count = raw.len() / size;
         let runs = (count / ELEMENTS_PER_RUN).clamp(FEWEST_RUNS, MOST_RUNS);
         let (mut looked_at, mut repeats, mut missing, mut steps, mut zeros) = (0usize, 0u32, 0u32, 0u32, 0u32);
@@ -86,7 +86,7 @@ fn word(element: &[u8], endian: Endian) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::{DType, swap_bytes};
+    use knarr_array::array::{DType, swap_bytes};
 
     fn floats(values: impl Iterator<Item = f32>) -> Vec<u8> {
         values.flat_map(f32::to_le_bytes).collect()

@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex};
 
 use super::line::Line;
 use super::{Dataset, Job, Online, Step, lock};
-use crate::array::ArraySpec;
 use crate::capture::Block;
-use crate::chain::{Chain, Scratch};
-use crate::client_data::Chunks;
-use crate::codec::KNARR_FILTER;
-use crate::error::{Error, Result};
-use crate::filter::Hdf5Filter;
-use crate::frame;
 use crate::pipeline::{ChunkEncoder, Container};
+use knarr_array::array::ArraySpec;
+use knarr_array::error::{Error, Result};
+use knarr_array::filter::Hdf5Filter;
+use knarr_codec::chain::{Chain, Scratch};
+use knarr_codec::client_data::Chunks;
+use knarr_codec::codec::KNARR_FILTER;
+use knarr_codec::frame;
 
 /// Chunks that may be under way at once, fewer where they are large. What is learnt of a chunk counts for the choice of
 /// the chunk that comes so many later, so the number must not depend on threads.

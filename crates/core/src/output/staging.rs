@@ -3,7 +3,7 @@
 use super::abandoned::{remove_abandoned_once, temporary_name};
 use super::access::take_access;
 use super::sync::{lacks, sync_many, sync_name, sync_tree};
-use crate::error::{Error, ErrorKind, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions, Permissions};

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use crate::error::{Error, ErrorKind, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 
 /// Makes the name durable that an output has got in `directory`. Some file systems cannot do that, and some directories
 /// may be written but not opened: there it is left to the system.

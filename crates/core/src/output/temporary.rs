@@ -11,7 +11,7 @@ use super::abandoned::{remove_abandoned_once, temporary_name};
 use super::access::take_access;
 use super::sync::{lacks, sync_name};
 use super::write_behind::WriteBehind;
-use crate::error::{Error, ErrorKind, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 
 /// A file called `.NAME.knarr-NUMBERS`, removed when dropped before [`Temporary::publish`].
 #[derive(Debug)]

@@ -3,18 +3,18 @@
 use super::alike;
 use super::choice::{ChoiceJob, Given};
 use super::planner::Planner;
-use crate::array::ArraySpec;
-use crate::chain::ChainSpec;
-use crate::choose::{Target, cut};
-use crate::codec::Reader;
-use crate::coordinates::Coordinates;
 use crate::energy::thread_seconds;
 use crate::engine::{Engine, Progress};
-use crate::error::{Error, Result};
-use crate::model::Variable;
-use crate::plan::{Choice, FileState, Plan, VariablePlan};
 use crate::settings::{Settings, VariableSettings};
 use crate::store::Source;
+use knarr_array::array::ArraySpec;
+use knarr_array::coordinates::Coordinates;
+use knarr_array::error::{Error, Result};
+use knarr_array::model::Variable;
+use knarr_choose::choose::{Target, cut};
+use knarr_choose::plan::{Choice, FileState, Plan, VariablePlan};
+use knarr_codec::chain::ChainSpec;
+use knarr_codec::codec::Reader;
 
 /// Bytes of an array in memory that trials see at most.
 const LARGEST_SAMPLE: usize = 64 << 20;
@@ -104,7 +104,7 @@ pub fn plan_of(
     variables: Vec<VariablePlan>,
 ) -> Plan {
     Plan {
-        version: crate::plan::VERSION,
+        version: knarr_choose::plan::VERSION,
         program: concat!("knarr ", env!("CARGO_PKG_VERSION")).to_owned(),
         input: source.path().display().to_string(),
         input_file: FileState::of(source.path()),
@@ -126,7 +126,7 @@ pub fn plan_array(
     spec: &ArraySpec,
     bytes: &[u8],
     settings: &VariableSettings,
-    goal: &crate::goal::Goal,
+    goal: &knarr_array::goal::Goal,
     target: Target,
     among: Option<&[ChainSpec]>,
 ) -> Result<Choice> {

@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 
 use super::planner::Prepared;
-use crate::array::DType;
-use crate::features::Features;
-use crate::model::{Model, Variable};
-use crate::plan::Choice;
-use crate::predictor::Subject;
+use knarr_array::array::DType;
+use knarr_array::model::{Model, Variable};
+use knarr_choose::features::Features;
+use knarr_choose::plan::Choice;
+use knarr_choose::predictor::Subject;
 
 /// Larger variables are worth a choice of their own.
 const LARGEST: u64 = 128 << 10;

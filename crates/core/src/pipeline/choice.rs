@@ -1,20 +1,20 @@
 //! One choice: the chain of one variable, or of one array in memory, from samples of its values.
 
-use crate::array::ArraySpec;
-use crate::chain::{Chain, ChainSpec};
-use crate::choose::{
+use crate::engine::Engine;
+use crate::settings::VariableSettings;
+use knarr_array::array::ArraySpec;
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::filter::FilterId;
+use knarr_array::quality::Bound;
+use knarr_choose::choose::{
     Target, Trials, all_chains, cut_samples, expected_speed, look, predict, readable, reason, run_rounds, trial,
     trial_share,
 };
-use crate::codec::{FilterSet, Loss, Reader, filter_name};
-use crate::engine::Engine;
-use crate::error::{Error, ErrorKind, Result};
-use crate::features::Features;
-use crate::filter::FilterId;
-use crate::plan::{Candidate, Choice, Wider};
-use crate::predictor::{Beliefs, Subject};
-use crate::quality::Bound;
-use crate::settings::VariableSettings;
+use knarr_choose::features::Features;
+use knarr_choose::plan::{Candidate, Choice, Wider};
+use knarr_choose::predictor::{Beliefs, Subject};
+use knarr_codec::chain::{Chain, ChainSpec};
+use knarr_codec::codec::{FilterSet, Loss, Reader, filter_name};
 
 /// A ratio that is not worth a decoder.
 const INCOMPRESSIBLE: f64 = 1.01;
@@ -50,7 +50,7 @@ pub(super) enum Given {
 /// One choice, with everything it depends on.
 pub(super) struct ChoiceJob<'a> {
     pub(super) engine: &'a Engine,
-    pub(super) goal: &'a crate::goal::Goal,
+    pub(super) goal: &'a knarr_array::goal::Goal,
     pub(super) target: Target,
     /// What a chain that the user gave must fit into.
     pub(super) named: Target,

@@ -1,11 +1,11 @@
 //! One chunk: round, encode, prove, fall back, never larger than stored.
 
-use crate::array::ArraySpec;
-use crate::chain::{Chain, ChainSpec, Scratch};
-use crate::codec::{CodecList, Loss};
 use crate::energy::thread_seconds;
-use crate::error::{Error, ErrorKind, Result};
-use crate::quality::{Bound, Observed};
+use knarr_array::array::ArraySpec;
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::quality::{Bound, Observed};
+use knarr_codec::chain::{Chain, ChainSpec, Scratch};
+use knarr_codec::codec::{CodecList, Loss};
 
 /// What happened to one chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -178,13 +178,13 @@ impl ChunkEncoder {
     fn run(&self, chain: &Chain, raw: &[u8], buffers: &mut Buffers, out: &mut Vec<u8>) -> Result<()> {
         if self.is_framed() {
             chain.encode(raw, &mut buffers.scratch, &mut buffers.frame)?;
-            return crate::frame::write(chain, &buffers.frame, out);
+            return knarr_codec::frame::write(chain, &buffers.frame, out);
         }
         chain.encode(raw, &mut buffers.scratch, out)
     }
 
     fn decode(&self, chain: &Chain, encoded: &[u8], buffers: &mut Buffers) -> Result<()> {
-        let payload = if self.is_framed() { crate::frame::read(encoded)?.payload } else { encoded };
+        let payload = if self.is_framed() { knarr_codec::frame::read(encoded)?.payload } else { encoded };
         chain.decode(payload, &mut buffers.scratch, &mut buffers.decoded)
     }
 
@@ -198,7 +198,7 @@ impl ChunkEncoder {
 
     fn store(&self, raw: &[u8], out: &mut Vec<u8>, outcome: &mut ChunkOutcome) -> Result<()> {
         if let Some(stored) = &self.stored {
-            return crate::frame::write(stored, raw, out);
+            return knarr_codec::frame::write(stored, raw, out);
         }
         out.clear();
         out.extend_from_slice(raw);

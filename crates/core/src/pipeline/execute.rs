@@ -7,22 +7,22 @@ use super::encode::{Buffers, ChunkEncoder, ChunkOutcome};
 use super::ordered::{Order, in_order};
 use super::recipes::{Kept, Recipes};
 use super::spare::Spare;
-use crate::array::ArraySpec;
 use crate::bands::Bands;
-use crate::chain::Chain;
-use crate::choose::Target;
-use crate::client_data::{self, Chunks, ClientData, Wishes};
-use crate::codec::{KNARR_FILTER, Reader};
 use crate::energy::{Phases, thread_seconds};
 use crate::engine::{Engine, Progress};
-use crate::error::{Error, ErrorKind, Result};
-use crate::filter::Hdf5Filter;
-use crate::model::Variable;
-use crate::plan::{Action, Choice, Plan};
-use crate::quality::Observed;
-use crate::region::in_chunk;
-use crate::region::{chunk_count, chunk_position, chunk_region, pad_chunk};
 use crate::store::{EncodedChunk, Encoding, Sink, Source, Storage};
+use knarr_array::array::ArraySpec;
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::filter::Hdf5Filter;
+use knarr_array::model::Variable;
+use knarr_array::quality::Observed;
+use knarr_array::region::in_chunk;
+use knarr_array::region::{chunk_count, chunk_position, chunk_region, pad_chunk};
+use knarr_choose::choose::Target;
+use knarr_choose::plan::{Action, Choice, Plan};
+use knarr_codec::chain::Chain;
+use knarr_codec::client_data::{self, Chunks, ClientData, Wishes};
+use knarr_codec::codec::{KNARR_FILTER, Reader};
 
 /// What execution measured.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]

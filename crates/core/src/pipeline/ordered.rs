@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use knarr_array::error::{Error, Result};
 
 /// How much is done at a time.
 pub(crate) struct Order<'a> {
@@ -173,7 +173,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::codec::CodecList;
+    use knarr_codec::codec::CodecList;
 
     fn engine() -> Engine {
         Engine::new(CodecList::pure())
@@ -253,7 +253,7 @@ mod tests {
                 Ok(())
             },
         );
-        assert_eq!(result.unwrap_err().kind(), crate::error::ErrorKind::Interrupted);
+        assert_eq!(result.unwrap_err().kind(), knarr_array::error::ErrorKind::Interrupted);
     }
 
     #[test]

@@ -1,23 +1,23 @@
 //! Planning of one variable: whether it is encoded at all, and what its choice depends on.
 
 use super::choice::{ChoiceJob, FEATURES_BELIEVED, Given, SAMPLES};
-use crate::array::{ArraySpec, is_constant};
-use crate::chain::StepSpec;
-use crate::choose::{Target, middle, sample_regions};
-use crate::codec::{Options, Provider, Reader, registered};
-use crate::coordinates::Coordinates;
 use crate::energy::thread_seconds;
 use crate::engine::Engine;
-use crate::error::{Error, Result};
-use crate::features::Features;
-use crate::filter::FilterId;
-use crate::model::{Layout, Variable};
-use crate::plan::{Action, Choice, VariablePlan};
-use crate::predictor::Subject;
-use crate::quality::Bound;
-use crate::region::{chunk_count, chunk_position, chunk_region};
 use crate::settings::{ChunkRule, Settings, VariableSettings, chunk_shape, within_limits};
 use crate::store::Source;
+use knarr_array::array::{ArraySpec, is_constant};
+use knarr_array::coordinates::Coordinates;
+use knarr_array::error::{Error, Result};
+use knarr_array::filter::FilterId;
+use knarr_array::model::{Layout, Variable};
+use knarr_array::quality::Bound;
+use knarr_array::region::{chunk_count, chunk_position, chunk_region};
+use knarr_choose::choose::{Target, middle, sample_regions};
+use knarr_choose::features::Features;
+use knarr_choose::plan::{Action, Choice, VariablePlan};
+use knarr_choose::predictor::Subject;
+use knarr_codec::chain::StepSpec;
+use knarr_codec::codec::{Options, Provider, Reader, registered};
 
 /// Variables smaller than this are copied: a filter saves less than its header costs.
 const WORTH_ENCODING: u64 = 2048;
@@ -336,7 +336,7 @@ impl Planner<'_> {
         #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
         let ratio = variable.raw_bytes() as f64 / stored as f64;
         // Writing costs nothing then, which must not count: the question is what the result is worth.
-        let merits = crate::goal::Merits { ratio, ..choice.expected };
+        let merits = knarr_array::goal::Merits { ratio, ..choice.expected };
         self.settings.goal.score(&merits) >= self.settings.goal.score(&choice.expected)
     }
 }

@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 
 use super::encode::{ChunkEncoder, Container};
-use crate::array::ArraySpec;
-use crate::chain::{Chain, ChainSpec};
-use crate::choose::Target;
 use crate::engine::Engine;
-use crate::error::Result;
-use crate::plan::Choice;
-use crate::quality::Bound;
+use knarr_array::array::ArraySpec;
+use knarr_array::error::Result;
+use knarr_array::quality::Bound;
+use knarr_choose::choose::Target;
+use knarr_choose::plan::Choice;
+use knarr_codec::chain::{Chain, ChainSpec};
 
 /// Encoders that one worker keeps.
 const KEPT: usize = 8;

@@ -1,7 +1,7 @@
 //! Shapes of chunks: what can be asked for, and what comes of it for a variable.
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Layout, Variable};
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::model::{Layout, Variable};
 
 /// Shape of the chunks of the output.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -186,7 +186,7 @@ fn join(shape: &[u64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::DType;
+    use knarr_array::array::DType;
 
     fn variable(path: &str, dtype: DType, shape: &[u64], layout: Layout) -> Variable {
         Variable { layout, ..Variable::plain(path, dtype, shape.to_vec()) }

@@ -1,9 +1,9 @@
 //! The conformance suite of sources: what every format must do when regions are read.
 
-use super::data::Random;
-use crate::error::ErrorKind;
-use crate::model::{Layout, Variable};
 use crate::store::Source;
+use knarr_array::error::ErrorKind;
+use knarr_array::model::{Layout, Variable};
+use knarr_array::testing::data::Random;
 
 /// Variables of more bytes than this are skipped.
 const LARGEST: u64 = 64 << 20;
@@ -68,7 +68,7 @@ fn boxes_are_parts_of_the_whole(source: &dyn Source, index: usize, variable: &Va
         assert!(out == expected, "{} from {start:?} of {count:?}", variable.path);
         if variable.dtype.is_number() && !source.is_written(index, &start, &count) {
             let mut padding = variable.padding.to_le_bytes()[..size].to_vec();
-            if variable.endian == crate::array::Endian::Big {
+            if variable.endian == knarr_array::array::Endian::Big {
                 padding.reverse();
             }
             assert!(out.chunks_exact(size).all(|element| element == padding), "{}: padding", variable.path);

@@ -4,17 +4,17 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use knarr_core::array::{DType, Endian};
+use knarr_array::array::{DType, Endian};
+use knarr_array::comm::Solo;
+use knarr_array::error::Result;
+use knarr_array::testing::data::Random;
+use knarr_codec::codec::CodecList;
 use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
 use knarr_core::checkpoint::measured;
 use knarr_core::checkpoint::{
     Grouping, Input, Member, PackOptions, Packed, Restored, Set, Together, Tree, deal, pack, restore,
 };
-use knarr_core::codec::CodecList;
-use knarr_core::comm::Solo;
 use knarr_core::engine::{Engine, Silent};
-use knarr_core::error::Result;
-use knarr_core::testing::data::Random;
 
 /// A directory that is removed at the end.
 pub(crate) struct Dir(PathBuf);

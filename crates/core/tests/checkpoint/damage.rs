@@ -1,6 +1,6 @@
 //! Damage, hostile manifests, full disks: an error or the right bytes, never other ones.
 
-use knarr_core::ErrorKind;
+use knarr_array::ErrorKind;
 use knarr_core::checkpoint::PackOptions;
 use knarr_core::checkpoint::layout::Layout;
 use knarr_core::checkpoint::manifest::testing::{body, read_body};

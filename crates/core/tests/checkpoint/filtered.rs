@@ -3,17 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use knarr_core::array::{ArraySpec, ArrayView, DType, Endian};
-use knarr_core::chain::{Chain, Scratch};
+use knarr_array::array::{ArraySpec, ArrayView, DType, Endian};
+use knarr_array::comm::Solo;
+use knarr_array::filter::Hdf5Filter;
+use knarr_array::testing::data::Random;
+use knarr_array::{Error, ErrorKind};
+use knarr_codec::chain::{Chain, Scratch};
+use knarr_codec::codec::CodecList;
 use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
 use knarr_core::checkpoint::manifest::testing::{body, read_body};
 use knarr_core::checkpoint::{PackOptions, Packed, Scheme, Set, extract, library, restore};
-use knarr_core::codec::CodecList;
-use knarr_core::comm::Solo;
 use knarr_core::engine::{Engine, Silent};
-use knarr_core::filter::Hdf5Filter;
-use knarr_core::testing::data::Random;
-use knarr_core::{Error, ErrorKind};
 
 use crate::common::{Dir, Files, bytes, engine, restore_all};
 

@@ -7,12 +7,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use knarr_core::array::{ArraySpec, ArrayView, DType, Endian};
+use knarr_array::array::{ArraySpec, ArrayView, DType, Endian};
+use knarr_array::comm::Solo;
+use knarr_array::testing::data::Random;
 use knarr_core::checkpoint::library::{Options, Region, Session, Share, layout};
 use knarr_core::checkpoint::{PackOptions, Scheme, Set, Similarity, Tree, restore};
-use knarr_core::comm::Solo;
 use knarr_core::engine::Silent;
-use knarr_core::testing::data::Random;
 
 use crate::common::{Dir, Files, engine, quick, random_file};
 use crate::filtered;

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use knarr_core::array::{ArraySpec, ArrayView, DType};
+use knarr_array::array::{ArraySpec, ArrayView, DType};
+use knarr_array::comm::{Comm, Solo, Threads};
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::testing::data::Random;
 use knarr_core::checkpoint::library::{Options, Region, Restart, Session, Share};
 use knarr_core::checkpoint::measured::{self, By};
 use knarr_core::checkpoint::{PackOptions, Scheme, sets};
-use knarr_core::comm::{Comm, Solo, Threads};
-use knarr_core::error::{Error, ErrorKind, Result};
-use knarr_core::testing::data::Random;
 
 use crate::common::{Dir, engine};
 
@@ -51,8 +51,8 @@ fn put<C: Comm>(session: &mut Session<C>, name: &str, bytes: &[u8], dtype: DType
     session.put(name, &ArrayView::new(&spec, bytes)?, share)
 }
 
-fn native() -> knarr_core::array::Endian {
-    if cfg!(target_endian = "big") { knarr_core::array::Endian::Big } else { knarr_core::array::Endian::Little }
+fn native() -> knarr_array::array::Endian {
+    if cfg!(target_endian = "big") { knarr_array::array::Endian::Big } else { knarr_array::array::Endian::Little }
 }
 
 fn put_region<C: Comm>(session: &mut Session<C>, seed: u64, shape: &[u64], region: &Region) -> Result<()> {

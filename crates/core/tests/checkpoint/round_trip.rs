@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use knarr_core::array::{DType, Endian};
+use knarr_array::array::{DType, Endian};
+use knarr_array::testing::data::Random;
 use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
 use knarr_core::checkpoint::{PackOptions, Scheme, Set};
-use knarr_core::testing::data::Random;
 
 use crate::common::{Dir, Files, bytes, engine, program, quick, random_file};
 

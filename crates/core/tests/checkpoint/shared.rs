@@ -1,9 +1,9 @@
 //! What sets share: whether it pays, and that a second copy of it serves.
 
+use knarr_array::testing::data::Random;
 use knarr_core::checkpoint::layout::Layout;
 use knarr_core::checkpoint::{PackOptions, Set, verify};
 use knarr_core::engine::Silent;
-use knarr_core::testing::data::Random;
 
 use crate::common::{Dir, Files, engine, quick};
 

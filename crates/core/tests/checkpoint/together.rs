@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use knarr_array::comm::{Comm, Solo, Threads};
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_core::checkpoint::layout::Layout;
 use knarr_core::checkpoint::{Group, Grouping, PackOptions, Packed, Part, Set, Together, deal};
-use knarr_core::comm::{Comm, Solo, Threads};
 use knarr_core::engine::Silent;
-use knarr_core::error::{Error, ErrorKind, Result};
 
 use crate::common::{Dir, Files, bytes, engine, program, quick};
 

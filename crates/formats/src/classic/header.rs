@@ -4,9 +4,9 @@
 //! CDF-2; the CDF-5 extension is that of PnetCDF ("CDF-5 file format specification", Argonne and Northwestern).
 //! Every count is compared with the bytes that are left before anything of that size is made.
 
-use knarr_core::array::{DType, swap_bytes};
-use knarr_core::model::{Attribute, AttributeValue};
-use knarr_core::{Error, Result};
+use knarr_array::array::{DType, swap_bytes};
+use knarr_array::model::{Attribute, AttributeValue};
+use knarr_array::{Error, Result};
 
 /// Which of the three classic formats a file has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::header::{Header, NcType, Var};
 use crate::strided::Place;
-use knarr_core::{Error, Result};
+use knarr_array::{Error, Result};
 
 /// Number of records of the file and the place of every variable.
 pub(super) fn layout(header: &Header, file_len: u64) -> Result<(u64, Vec<Place>)> {

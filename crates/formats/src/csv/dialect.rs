@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use knarr_core::{Error, Result};
+use knarr_array::{Error, Result};
 
 /// Lines that begin so are comments.
 const COMMENT: char = '#';

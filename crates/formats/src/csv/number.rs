@@ -1,7 +1,7 @@
 //! What one value of a table is, and the type that serves all values of a column.
 
-use knarr_core::array::DType;
-use knarr_core::{Error, Result};
+use knarr_array::array::DType;
+use knarr_array::{Error, Result};
 
 use crate::classic::NcType;
 

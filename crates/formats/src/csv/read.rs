@@ -3,11 +3,11 @@
 use std::any::Any;
 use std::path::{Path, PathBuf};
 
-use knarr_core::array::DType;
-use knarr_core::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
-use knarr_core::region::{Placed, check_inside, copy_box};
+use knarr_array::array::DType;
+use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
+use knarr_array::region::{Placed, check_inside, copy_box};
+use knarr_array::{Error, Result};
 use knarr_core::store::Source;
-use knarr_core::{Error, Result};
 
 use super::dialect::{Separator, is_named_as_table, separator};
 use super::number::{Kind, Number, append};

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use csv::StringRecord;
-use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 
 use super::dialect::{Separator, content};
 

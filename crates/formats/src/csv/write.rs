@@ -5,11 +5,11 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use half::f16;
-use knarr_core::array::{DType, Endian, swap_bytes};
+use knarr_array::array::{DType, Endian, swap_bytes};
+use knarr_array::model::Variable;
+use knarr_array::{Error, Result};
 use knarr_core::engine::{Engine, Progress};
-use knarr_core::model::Variable;
 use knarr_core::store::Source;
-use knarr_core::{Error, Result};
 
 use super::number::Number;
 use crate::fills;

@@ -7,8 +7,8 @@ use super::element::text;
 use super::external_files::is_beside;
 use super::source::Hdf5Source;
 use super::sys::DatasetLayout;
-use knarr_core::error::Result;
-use knarr_core::model::{Layout, LinkTarget};
+use knarr_array::error::Result;
+use knarr_array::model::{Layout, LinkTarget};
 use knarr_core::store::Source;
 
 /// Names of other files in links and virtual datasets of `source`. HDF5 looks for them in the directory of the file that

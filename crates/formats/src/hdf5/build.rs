@@ -11,9 +11,9 @@ use super::dimensions::{DimensionPlan, Scales};
 use super::paths::child_path;
 use super::sys::{Datatype, File, Group, Object, Plist, Space};
 use super::write_attribute::{put_attribute, put_terminated};
-use knarr_core::array::{DType, Endian};
-use knarr_core::error::{Error, Result};
-use knarr_core::model::{Layout, Variable};
+use knarr_array::array::{DType, Endian};
+use knarr_array::error::{Error, Result};
+use knarr_array::model::{Layout, Variable};
 use knarr_core::store::{Source, Storage};
 
 /// Chunks of variables that can grow but are not encoded anew hold at most this.

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::sys::Dataset;
-use knarr_core::error::{Error, Result};
-use knarr_core::region::volume;
+use knarr_array::error::{Error, Result};
+use knarr_array::region::volume;
 
 /// A stored chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,7 +184,7 @@ fn refuse_overlaps(found: &[(u64, u64, u32)], odd: &HashMap<u64, (u64, u32)>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_core::error::ErrorKind;
+    use knarr_array::error::ErrorKind;
 
     #[test]
     fn a_chunk_that_is_stored_twice_is_refused() {

@@ -6,8 +6,8 @@ use super::external_files::with_external_files;
 use super::filters::{SZIP, filter_title};
 use super::source::Hdf5Source;
 use super::sys::{Address, Dataset, DatasetLayout, Extent, References};
-use knarr_core::error::{Error, ErrorKind, Result};
-use knarr_core::region::{chunk_region, volume};
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::region::{chunk_region, volume};
 use knarr_core::store::Source;
 
 /// Most bytes of values held at once.

@@ -9,7 +9,7 @@ use super::element::text;
 use super::paths::child_path;
 use super::source::Hdf5Source;
 use super::sys::{Address, Datatype, File, Group, Link, LinkTarget, Object, ObjectKind, Plist, References};
-use knarr_core::error::{Error, Result};
+use knarr_array::error::{Error, Result};
 use knarr_core::store::Storage;
 
 /// An object of the new file.

@@ -6,9 +6,9 @@ use super::names::NON_COORDINATE;
 use super::paths::child_path;
 use super::sys::{Address, Datatype, File, Object, Space};
 use super::write_attribute::put_terminated;
-use knarr_core::array::{DType, Endian};
-use knarr_core::error::{Error, Result};
-use knarr_core::model::{Dimension, Model, Variable};
+use knarr_array::array::{DType, Endian};
+use knarr_array::error::{Error, Result};
+use knarr_array::model::{Dimension, Model, Variable};
 
 /// All dimensions, numbered as in `_Netcdf4Dimid`.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! One stored element, and text, as people and readers take them.
 
-use knarr_core::array::{DType, Endian};
-use knarr_core::model::latin1;
+use knarr_array::array::{DType, Endian};
+use knarr_array::model::latin1;
 
 /// Text as people read it; bytes that are not UTF-8 are taken for Latin-1.
 pub(super) fn text(bytes: &[u8]) -> String {

@@ -4,8 +4,8 @@ use std::os::unix::fs::FileExt;
 
 use super::filters::{SZIP, filter_title};
 use super::sys;
-use knarr_core::error::{Error, ErrorKind};
-use knarr_core::filter::Hdf5Filter;
+use knarr_array::error::{Error, ErrorKind};
+use knarr_array::filter::Hdf5Filter;
 
 const DAMAGED: &str = "the file is damaged: restore it from a copy";
 

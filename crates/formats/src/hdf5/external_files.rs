@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::element::text;
 use super::sys::{self, Dataset, DatasetLayout};
-use knarr_core::error::Result;
+use knarr_array::error::Result;
 
 /// `dataset` of `file`, which is at `path` in it, opened so that its external raw files are found beside the file if they
 /// are not where HDF5 looks: in the current directory, or where `HDF5_EXTFILE_PREFIX` says.

@@ -4,9 +4,9 @@
 
 use std::ffi::CStr;
 
-use knarr_core::client_data::ClientData;
-use knarr_core::codec::KNARR_FILTER;
-use knarr_core::filter::Hdf5Filter;
+use knarr_array::filter::Hdf5Filter;
+use knarr_codec::client_data::ClientData;
+use knarr_codec::codec::KNARR_FILTER;
 
 /// Number and name.
 const REGISTERED: [(u32, &CStr); 41] = [

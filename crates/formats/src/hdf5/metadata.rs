@@ -8,9 +8,9 @@
 use super::sink_options::SinkOptions;
 use super::source::Hdf5Source;
 use super::sys::File;
-use knarr_core::error::Result;
-use knarr_core::model::{Attribute, AttributeValue, Model, Variable};
-use knarr_core::region::{chunk_region, volume};
+use knarr_array::error::Result;
+use knarr_array::model::{Attribute, AttributeValue, Model, Variable};
+use knarr_array::region::{chunk_region, volume};
 use knarr_core::store::{Source, Storage};
 
 /// The superblock, the root group, and what objects without a path take.

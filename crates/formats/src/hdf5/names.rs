@@ -6,8 +6,8 @@ use super::element::text;
 use super::paths::Paths;
 use super::sys::{Address, Dataset, Extent};
 use super::values::{value, whole_numbers};
-use knarr_core::error::Result;
-use knarr_core::model::{AttributeValue, Dimension, Model};
+use knarr_array::error::Result;
+use knarr_array::model::{AttributeValue, Dimension, Model};
 
 /// How netCDF-4 marks a dimension that has no coordinate variable.
 pub(super) const NOT_A_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable";

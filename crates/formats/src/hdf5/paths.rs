@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::{HashMap, VecDeque};
 
 use super::sys::{Address, File, LinkTarget, ObjectKind};
-use knarr_core::error::Result;
+use knarr_array::error::Result;
 
 /// Paths of the objects of a file, looked for when the first is asked for.
 pub(super) struct Paths<'a> {

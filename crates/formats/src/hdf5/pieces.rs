@@ -9,11 +9,11 @@ use super::element::text;
 use super::scan::{check_chunk, element, is_marked_netcdf};
 use super::sys::{Address, Class, Dataset, DatasetLayout, Datatype, Extent as Space, File, Group, locked};
 use super::walk::{Visitor, shown_path, walk};
-use knarr_core::array::{DType, Endian};
+use knarr_array::array::{DType, Endian};
+use knarr_array::error::{Error, Result};
+use knarr_array::filter::Hdf5Filter;
+use knarr_array::region::{chunk_region, volume};
 use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
-use knarr_core::error::{Error, Result};
-use knarr_core::filter::Hdf5Filter;
-use knarr_core::region::{chunk_region, volume};
 
 /// The layout of the HDF5 or netCDF-4 file at `path`. HDF5's lock is not taken: a program may open the file for writing
 /// meanwhile, so who uses the layout checks afterwards that the file has not changed.

@@ -8,10 +8,10 @@ use super::sys::{self, Address, Class, Dataset, DatasetLayout, Datatype, Extent,
 use super::values::{bits_as, describe, visible_attributes};
 use super::walk::{Visitor, shown_path, walk};
 use super::words::element_type;
-use knarr_core::array::{DType, Endian};
-use knarr_core::error::{Error, Result};
-use knarr_core::model::{self, Attribute, AttributeValue, ElementType, Group, Layout, Link, Model, Variable};
-use knarr_core::region::volume;
+use knarr_array::array::{DType, Endian};
+use knarr_array::error::{Error, Result};
+use knarr_array::model::{self, Attribute, AttributeValue, ElementType, Group, Layout, Link, Model, Variable};
+use knarr_array::region::volume;
 use knarr_core::store::Strings;
 
 /// Where the values of a variable lie.

@@ -11,9 +11,9 @@ use super::source::Hdf5Source;
 use super::sys::{self, Object, Plist};
 use super::targets::Targets;
 use super::write_attribute::{put_attribute, remove_attribute};
-use knarr_core::error::{Error, ErrorKind, Result};
-use knarr_core::libver::{LibverBounds, Release};
-use knarr_core::model::{Attribute, Variable};
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::libver::{LibverBounds, Release};
+use knarr_array::model::{Attribute, Variable};
 use knarr_core::output::Temporary;
 use knarr_core::store::{EncodedChunk, Sink, Source, Storage};
 

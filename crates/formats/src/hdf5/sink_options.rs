@@ -1,6 +1,6 @@
 //! How an HDF5 output is made.
 
-use knarr_core::libver::LibverBounds;
+use knarr_array::libver::LibverBounds;
 
 /// How an output is made.
 #[derive(Debug, Clone, Copy, Default)]

@@ -11,18 +11,18 @@ use super::explain::{explain_open, explain_read, explain_scan, not_hdf5};
 use super::external_files::with_external_files;
 use super::scan::{Place, Stored, scan};
 use super::sys::{self, Dataset};
-use knarr_core::array::ArraySpec;
-use knarr_core::cache::ChunkCache;
-use knarr_core::chain::{Chain, ChainSpec, Scratch};
-use knarr_core::codec::{CodecList, KNARR_FILTER};
-use knarr_core::energy::Stopwatch;
-use knarr_core::error::{Error, ErrorKind, Result};
-use knarr_core::filter::Hdf5Filter;
-use knarr_core::frame;
-use knarr_core::model::{ElementType, Model, Variable};
-use knarr_core::region::{
+use knarr_array::array::ArraySpec;
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::filter::Hdf5Filter;
+use knarr_array::model::{ElementType, Model, Variable};
+use knarr_array::region::{
     Placed, check_inside, chunk_region, copy_box, each_chunk, fill, fill_box, in_chunk, one_run, volume,
 };
+use knarr_codec::chain::{Chain, ChainSpec, Scratch};
+use knarr_codec::codec::{CodecList, KNARR_FILTER};
+use knarr_codec::frame;
+use knarr_core::cache::ChunkCache;
+use knarr_core::energy::Stopwatch;
 use knarr_core::store::{Source, Strings};
 
 /// Finds the chain that decodes chunks of `input` written through an HDF5 pipeline. `None` sends the chunks

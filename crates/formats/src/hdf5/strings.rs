@@ -3,8 +3,8 @@
 use super::explain::explain_read;
 use super::source::Hdf5Source;
 use super::sys;
-use knarr_core::error::{Error, Result};
-use knarr_core::region::check_inside;
+use knarr_array::error::{Error, Result};
+use knarr_array::region::check_inside;
 use knarr_core::store::{Source, Strings};
 
 impl Hdf5Source {

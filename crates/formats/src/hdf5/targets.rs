@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use super::sys::{Dataset, File, Object};
-use knarr_core::error::{Error, Result};
-use knarr_core::model::Model;
+use knarr_array::error::{Error, Result};
+use knarr_array::model::Model;
 use knarr_core::store::{EncodedChunk, Storage};
 
 /// Datasets that are open at once.

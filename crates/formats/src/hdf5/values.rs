@@ -4,9 +4,9 @@ use super::element::{bits, integer, text};
 use super::paths::Paths;
 use super::sys::{Attr, Class, Datatype, Extent, Object, locked};
 use super::words::{list_words, value_words};
-use knarr_core::array::{DType, Endian, swap_bytes};
-use knarr_core::error::Result;
-use knarr_core::model::{Attribute, AttributeValue};
+use knarr_array::array::{DType, Endian, swap_bytes};
+use knarr_array::error::Result;
+use knarr_array::model::{Attribute, AttributeValue};
 
 /// Attributes through which HDF5 and netCDF-4 keep dimensions and housekeeping: shown as dimensions, or not at all.
 const HIDDEN: [&str; 6] =

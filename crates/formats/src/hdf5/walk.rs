@@ -7,7 +7,7 @@ use super::element::text;
 use super::names::NON_COORDINATE;
 use super::paths::child_path;
 use super::sys::{Address, Dataset, File, Group, LinkTarget, ObjectKind};
-use knarr_core::error::{Error, Result};
+use knarr_array::error::{Error, Result};
 
 /// What is done with what a walk comes to.
 pub(super) trait Visitor {

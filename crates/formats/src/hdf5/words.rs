@@ -2,9 +2,9 @@
 
 use super::element::{bits, integer, text};
 use super::sys::{Class, Datatype, Inside};
-use knarr_core::array::{DType, Endian};
-use knarr_core::error::Result;
-use knarr_core::model::ElementType;
+use knarr_array::array::{DType, Endian};
+use knarr_array::error::Result;
+use knarr_array::model::ElementType;
 
 /// `None` for plain numbers.
 pub(super) fn element_type(datatype: &Datatype) -> Result<Option<ElementType>> {

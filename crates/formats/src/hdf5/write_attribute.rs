@@ -1,9 +1,9 @@
 //! Writes attributes of the model, the way netCDF-4 does.
 
 use super::sys::{Datatype, Object, Space};
-use knarr_core::array::{DType, Endian};
-use knarr_core::error::{Error, Result};
-use knarr_core::model::{Attribute, AttributeValue};
+use knarr_array::array::{DType, Endian};
+use knarr_array::error::{Error, Result};
+use knarr_array::model::{Attribute, AttributeValue};
 
 /// Adds an attribute, or replaces one of the same name. netCDF has no scalar numbers: there they become arrays
 /// of one.

@@ -1,9 +1,9 @@
 //! Attributes: JSON values on one side, typed values on the other.
 
 use super::{json, types};
-use knarr_core::array::DType;
-use knarr_core::model::{Attribute, AttributeValue, latin1};
-use knarr_core::{Error, Result};
+use knarr_array::array::DType;
+use knarr_array::model::{Attribute, AttributeValue, latin1};
+use knarr_array::{Error, Result};
 use serde_json::{Map, Value};
 
 /// Attributes whose values have the type of their variable (CF conventions, sections 2.5.1 and 3.5, appendix A).

@@ -2,12 +2,12 @@
 
 use super::decode::{DecodeBuffers, Decoder};
 use super::hierarchy::{Node, Version};
-use knarr_core::array::DType;
+use knarr_array::array::DType;
+use knarr_array::region::{Placed, chunk_region, copy_box, each_chunk, fill_box, in_chunk};
+use knarr_array::{Error, ErrorKind, Result};
+use knarr_codec::codec::CodecList;
 use knarr_core::cache::ChunkCache;
-use knarr_core::codec::CodecList;
 use knarr_core::energy::Stopwatch;
-use knarr_core::region::{Placed, chunk_region, copy_box, each_chunk, fill_box, in_chunk};
-use knarr_core::{Error, ErrorKind, Result};
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 use std::fs::File;

@@ -4,9 +4,9 @@
 
 use super::scaled::Scale;
 use super::types::{self, ZarrType};
-use knarr_core::array::{ArraySpec, DType, Endian};
-use knarr_core::chain::StepSpec;
-use knarr_core::codec::OptionValue;
+use knarr_array::array::{ArraySpec, DType, Endian};
+use knarr_codec::chain::StepSpec;
+use knarr_codec::codec::OptionValue;
 use serde_json::{Map, Value};
 
 /// How one codec of Zarr is undone.
@@ -154,8 +154,8 @@ fn numpy_type(value: &Value, endian: Endian) -> Option<DType> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_core::chain::{Chain, ChainSpec};
-    use knarr_core::codec::CodecList;
+    use knarr_codec::chain::{Chain, ChainSpec};
+    use knarr_codec::codec::CodecList;
     use serde_json::json;
 
     #[test]

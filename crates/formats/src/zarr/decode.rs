@@ -2,10 +2,10 @@
 
 use super::codecs::{Undo, undo_v2, undo_v3};
 use super::scaled::Scale;
-use knarr_core::array::{ArraySpec, DType, Endian, swap_bytes};
-use knarr_core::chain::{Chain, ChainSpec, Scratch};
-use knarr_core::codec::{CodecList, Kind};
-use knarr_core::{Error, Result};
+use knarr_array::array::{ArraySpec, DType, Endian, swap_bytes};
+use knarr_array::{Error, Result};
+use knarr_codec::chain::{Chain, ChainSpec, Scratch};
+use knarr_codec::codec::{CodecList, Kind};
 use serde_json::{Map, Value};
 
 /// Decodes the chunks of one array. Made once, shared by threads.

@@ -1,7 +1,7 @@
 //! Groups and arrays of a store, found by walking its directories.
 
 use super::{json, types};
-use knarr_core::{Error, ErrorKind, Result};
+use knarr_array::{Error, ErrorKind, Result};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 

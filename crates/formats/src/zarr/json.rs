@@ -1,7 +1,7 @@
 //! JSON as Zarr stores have it: with bare `NaN` and `Infinity`, which Python writes and JSON forbids, and whole numbers
 //! of any length.
 
-use knarr_core::{Error, ErrorKind, Result};
+use knarr_array::{Error, ErrorKind, Result};
 use serde_json::{Map, Value};
 use std::fs::File;
 use std::io::Read;

@@ -1,9 +1,9 @@
 //! Values that the caller does not encode: scalars, empty and other small variables, written without a codec.
 
-use knarr_core::array::Endian;
-use knarr_core::model::Variable;
+use knarr_array::array::Endian;
+use knarr_array::model::Variable;
+use knarr_array::{Error, Result};
 use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
-use knarr_core::{Error, Result};
 use serde_json::json;
 
 /// Most bytes of one chunk.
@@ -74,7 +74,7 @@ pub(super) fn copy_values(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_core::array::DType;
+    use knarr_array::array::DType;
 
     #[test]
     fn chunks_are_cut_along_one_axis() {

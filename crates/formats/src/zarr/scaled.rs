@@ -5,8 +5,8 @@
 //! out different, and is not used.
 
 use half::f16;
-use knarr_core::array::{DType, Endian};
-use knarr_core::{Error, Result};
+use knarr_array::array::{DType, Endian};
+use knarr_array::{Error, Result};
 use serde_json::Value;
 
 /// Settings of the codec.

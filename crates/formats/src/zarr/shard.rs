@@ -3,8 +3,8 @@
 //! Specification: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html>. Encoded
 //! chunks follow each other in order of arrival; the index at the end says where each one lies.
 
+use knarr_array::{Error, Result};
 use knarr_core::output::Staging;
-use knarr_core::{Error, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

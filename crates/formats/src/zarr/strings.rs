@@ -4,13 +4,13 @@
 //! of its strings, then for each its length in bytes and its bytes; numbers are little-endian and have 32 bits.
 
 use super::plain;
-use knarr_core::array::{ArraySpec, DType};
-use knarr_core::chain::{Chain, ChainSpec, Scratch, StepSpec};
-use knarr_core::codec::CodecList;
-use knarr_core::model::Variable;
-use knarr_core::region::{chunk_count, chunk_position, chunk_region};
+use knarr_array::array::{ArraySpec, DType};
+use knarr_array::model::Variable;
+use knarr_array::region::{chunk_count, chunk_position, chunk_region};
+use knarr_array::{Error, Result};
+use knarr_codec::chain::{Chain, ChainSpec, Scratch, StepSpec};
+use knarr_codec::codec::CodecList;
 use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
-use knarr_core::{Error, Result};
 use serde_json::json;
 
 /// What a string is reckoned to take when chunks are cut.

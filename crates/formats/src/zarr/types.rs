@@ -5,8 +5,8 @@ use super::json;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use half::f16;
-use knarr_core::array::DType;
-use knarr_core::model::{Attribute, AttributeValue};
+use knarr_array::array::DType;
+use knarr_array::model::{Attribute, AttributeValue};
 use knarr_core::store::Strings;
 use serde_json::{Value, json};
 

@@ -2,9 +2,9 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 #![allow(clippy::cast_possible_truncation, reason = "test arrays are small")]
 
-use knarr_core::array::{Endian, swap_bytes};
+use knarr_array::array::{Endian, swap_bytes};
+use knarr_array::testing::data::Random;
 use knarr_core::store::Source;
-use knarr_core::testing::data::Random;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -109,8 +109,8 @@ pub fn below(random: &mut Random, n: u64) -> u64 {
 }
 
 /// Opens a file of any format.
-pub fn open(path: &Path) -> knarr_core::Result<Box<dyn Source>> {
-    knarr_formats::open(path, &knarr_core::codec::CodecList::pure())
+pub fn open(path: &Path) -> knarr_array::Result<Box<dyn Source>> {
+    knarr_formats::open(path, &knarr_codec::codec::CodecList::pure())
 }
 
 /// A region, as little-endian bytes.
@@ -168,7 +168,7 @@ pub fn compare(directory: &Path) -> usize {
                 assert_eq!(Value::from(unlimited), wanted["unlimited"], "{place}");
             }
             for (name, value) in wanted["attributes"].as_object().into_iter().flatten() {
-                let knarr_core::model::AttributeValue::Text(text) = variable.attribute(name).unwrap() else {
+                let knarr_array::model::AttributeValue::Text(text) = variable.attribute(name).unwrap() else {
                     panic!("{place} {name}")
                 };
                 assert_eq!(Value::from(text.trim_end_matches('\0')), *value, "{place} {name}");

@@ -1,6 +1,6 @@
 //! The metalayer `b2nd` (`README_B2ND_METALAYER` of C-Blosc2): a chunk cut into N-dimensional blocks.
 
-use knarr_core::{Error, Result};
+use knarr_array::{Error, Result};
 
 use super::header_reader::Reader;
 use crate::support::resize;

@@ -5,7 +5,7 @@
 //! that is not 255), and its lower five bits with the next byte the distance minus 1. If all 13 bits are set, two
 //! more bytes give the distance beyond 8191.
 
-use knarr_core::{Error, Result};
+use knarr_array::{Error, Result};
 
 const LONGEST_NEAR_DISTANCE: usize = 8191;
 

@@ -1,7 +1,7 @@
 //! Blosc chunks: a header, the start of each block, and the blocks (`README_CHUNK_FORMAT` of C-Blosc2).
 
-use knarr_core::codec::check_limit;
-use knarr_core::{Error, Result};
+use knarr_array::{Error, Result};
+use knarr_codec::codec::check_limit;
 
 use super::blosclz;
 use super::filters::{self, Buffers, Filter, Pipeline, Place};

@@ -1,7 +1,7 @@
 //! The filters of Blosc, applied to one block.
 
-use knarr_core::codec::{bitshuffle, planes, sized};
-use knarr_core::{Error, Result};
+use knarr_array::{Error, Result};
+use knarr_codec::codec::{bitshuffle, planes, sized};
 
 /// Slots of the filter pipeline in an extended header.
 pub(super) const SLOTS: usize = 6;

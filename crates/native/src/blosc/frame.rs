@@ -1,7 +1,7 @@
 //! Contiguous frames of Blosc 2 (`README_CFRAME_FORMAT` of C-Blosc2) that hold one chunk: what the HDF5 filter
 //! stores.
 
-use knarr_core::{Error, Result};
+use knarr_array::{Error, Result};
 
 use super::b2nd::Layout;
 use super::chunk::{self, Settings, Workspace};
@@ -207,7 +207,7 @@ pub(super) fn decode(frame: &[u8], limit: usize, work: &mut Workspace, out: &mut
 
 /// A chunk that is only stated by its offset: zeros, values never set, or NaN.
 fn special_chunk(which: u8, header: &Header, limit: usize, out: &mut Vec<u8>) -> Result<()> {
-    knarr_core::codec::check_limit(header.chunk_len, limit)?;
+    knarr_codec::codec::check_limit(header.chunk_len, limit)?;
     crate::support::resize(out, header.chunk_len)?;
     match (which, header.typesize) {
         (1 | 4, _) => out.fill(0),

@@ -1,6 +1,6 @@
 //! Reads the big-endian numbers of a header.
 
-use knarr_core::{Error, Result};
+use knarr_array::{Error, Result};
 
 /// Reads the big-endian numbers of a header.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);

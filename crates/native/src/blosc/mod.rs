@@ -16,9 +16,9 @@ mod v2;
 pub(crate) use v1::Blosc;
 pub(crate) use v2::Blosc2;
 
-use knarr_core::codec::{OptionDoc, OptionKind, Options, Stage};
-use knarr_core::filter::Hdf5Filter;
-use knarr_core::{Error, Result};
+use knarr_array::filter::Hdf5Filter;
+use knarr_array::{Error, Result};
+use knarr_codec::codec::{OptionDoc, OptionKind, Options, Stage};
 
 use crate::support::{Method, level, level_option, lz4_block};
 

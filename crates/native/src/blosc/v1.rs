@@ -1,8 +1,8 @@
 //! The codec `blosc`: chunks that every Blosc since 1.0 reads.
 
-use knarr_core::Result;
-use knarr_core::codec::{Codec, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step, ZarrCodec};
-use knarr_core::filter::{FilterId, Hdf5Filter};
+use knarr_array::Result;
+use knarr_array::filter::{FilterId, Hdf5Filter};
+use knarr_codec::codec::{Codec, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step, ZarrCodec};
 use serde_json::json;
 
 use super::chunk::{self, Settings, Version, Workspace};

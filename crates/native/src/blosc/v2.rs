@@ -1,8 +1,8 @@
 //! The codec `blosc2`: frames of one chunk, as the HDF5 filter 32026 stores them.
 
-use knarr_core::Result;
-use knarr_core::codec::{Codec, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step};
-use knarr_core::filter::{FilterId, Hdf5Filter};
+use knarr_array::Result;
+use knarr_array::filter::{FilterId, Hdf5Filter};
+use knarr_codec::codec::{Codec, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step};
 
 use super::chunk::{self, Settings, Version, Workspace};
 use super::filters::Filter;

@@ -9,10 +9,10 @@ mod splice;
 mod stream;
 mod stretch;
 
-use knarr_core::array::DType;
-use knarr_core::codec::{Codec, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
-use knarr_core::filter::{FilterId, Hdf5Filter};
-use knarr_core::{Error, Result};
+use knarr_array::array::DType;
+use knarr_array::filter::{FilterId, Hdf5Filter};
+use knarr_array::{Error, Result};
+use knarr_codec::codec::{Codec, Hdf5Form, Kind, OptionDoc, Options, Stage, Step, ZarrCodec};
 use libdeflater::{CompressionLvl, Compressor, DecompressionError, Decompressor};
 use serde_json::json;
 

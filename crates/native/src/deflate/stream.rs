@@ -12,7 +12,7 @@ use super::effort::Effort;
 use super::search::{self, Way};
 use super::splice;
 use super::stretch::Stretch;
-use knarr_core::{Error, Result};
+use knarr_array::{Error, Result};
 
 /// Most bytes for which one way is chosen.
 const REGION: usize = 256 << 10;
@@ -146,7 +146,7 @@ fn append(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_core::testing::data::{Random, mixed};
+    use knarr_array::testing::data::{Random, mixed};
     use libdeflater::{CompressionLvl, Decompressor};
 
     fn round_trip(bytes: &[u8], planes: usize, level: i32) -> usize {

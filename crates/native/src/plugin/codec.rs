@@ -1,8 +1,8 @@
 //! Loaded filter plugins as codecs.
 
-use knarr_core::codec::{Codec, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step, filter_name};
-use knarr_core::filter::{FilterId, Hdf5Filter};
-use knarr_core::{Error, Result};
+use knarr_array::filter::{FilterId, Hdf5Filter};
+use knarr_array::{Error, Result};
+use knarr_codec::codec::{Codec, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step, filter_name};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::load::{Direction, Plugin};

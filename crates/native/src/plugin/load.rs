@@ -1,7 +1,7 @@
 //! Opening one filter plugin.
 
-use knarr_core::filter::FilterId;
-use knarr_core::{Error, ErrorKind, Result};
+use knarr_array::filter::FilterId;
+use knarr_array::{Error, ErrorKind, Result};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 use std::ffi::{CStr, c_int, c_void};
 use std::path::Path;

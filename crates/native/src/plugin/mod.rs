@@ -12,8 +12,8 @@ mod load;
 
 pub use directories::directories;
 
-use knarr_core::codec::filter_name;
-use knarr_core::filter::FilterId;
+use knarr_array::filter::FilterId;
+use knarr_codec::codec::filter_name;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,7 +63,7 @@ pub(crate) fn load(directories: &[PathBuf]) -> Vec<Arc<Plugin>> {
     plugins
 }
 
-type Opened = knarr_core::Result<Arc<Plugin>>;
+type Opened = knarr_array::Result<Arc<Plugin>>;
 
 fn open_all(directories: &[PathBuf]) -> Vec<(PathBuf, Opened)> {
     let paths = directories.iter().flat_map(|directory| shared_objects(directory));
@@ -96,7 +96,7 @@ fn shared_objects(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-fn describe(path: PathBuf, opened: Result<&Plugin, &knarr_core::Error>) -> Found {
+fn describe(path: PathBuf, opened: Result<&Plugin, &knarr_array::Error>) -> Found {
     match opened {
         Ok(plugin) => Found {
             path,

@@ -1,6 +1,6 @@
 //! Output buffers that C code writes into.
 
-use knarr_core::{Error, Result};
+use knarr_array::{Error, Result};
 
 fn no_memory(len: usize) -> Error {
     Error::unsupported(format!("{len} bytes of memory are not available"))

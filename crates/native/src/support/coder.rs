@@ -1,6 +1,6 @@
 //! Byte compressors for one block at a time, with their contexts kept: what zstd, Blosc and bitshuffle share.
 
-use knarr_core::{Error, Result};
+use knarr_array::{Error, Result};
 use libdeflater::{CompressionLvl, Compressor, Decompressor};
 use zstd_safe::DCtx;
 

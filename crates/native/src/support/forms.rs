@@ -1,8 +1,8 @@
 //! Options and file forms that several codecs share.
 
-use knarr_core::codec::{Hdf5Form, OptionDoc, OptionKind, Options, ZarrCodec, ZarrKind, zarr_entry};
-use knarr_core::filter::{FilterId, Hdf5Filter};
-use knarr_core::{Error, Result};
+use knarr_array::filter::{FilterId, Hdf5Filter};
+use knarr_array::{Error, Result};
+use knarr_codec::codec::{Hdf5Form, OptionDoc, OptionKind, Options, ZarrCodec, ZarrKind, zarr_entry};
 use serde_json::Value;
 
 /// The usual first option of a compressor.

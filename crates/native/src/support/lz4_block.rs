@@ -1,6 +1,6 @@
 //! Single LZ4 blocks, without any framing.
 
-use knarr_core::{Error, Result};
+use knarr_array::{Error, Result};
 use lz4_sys::{LZ4_compress_HC, LZ4_compress_fast, LZ4_compressBound, LZ4_decompress_safe};
 use std::ffi::{c_char, c_int};
 

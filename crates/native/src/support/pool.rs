@@ -1,6 +1,6 @@
 //! Contexts of C libraries, kept for reuse.
 
-use knarr_core::Result;
+use knarr_array::Result;
 use std::sync::{Mutex, PoisonError};
 
 /// Contexts that are not in use. A step holds one pool, so there are at most as many contexts as threads that

@@ -1,7 +1,7 @@
 //! Questions about the values of a chunk.
 
-use knarr_core::array::DType;
-use knarr_core::{Error, Result};
+use knarr_array::array::DType;
+use knarr_array::{Error, Result};
 
 /// Refuses chunks that a lossy codec of this crate cannot keep: NaN and infinities do not survive, and SZ3 does not
 /// come to an end if differences of values overflow, so values close to the largest number are refused as well.

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
-use knarr_core::{Error, Result};
+use knarr_array::{Error, Result};
 use zstd_safe::zstd_sys::{
     self, ZSTD_CCtx, ZSTD_EndDirective, ZSTD_Sequence, ZSTD_cParameter, ZSTD_inBuffer, ZSTD_outBuffer,
 };
@@ -309,7 +309,7 @@ unsafe extern "C" fn produce(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_core::testing::data::{Random, mixed};
+    use knarr_array::testing::data::{Random, mixed};
 
     #[test]
     fn every_mixture_of_parts_comes_back() {

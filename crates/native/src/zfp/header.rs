@@ -1,7 +1,7 @@
 //! zfp's stream header, which H5Z-ZFP keeps in cd_values: 32 bits of magic and codec version, 52 bits of type and
 //! extents, 12 bits of mode (`zfp_write_header`, `zfp_field_metadata`, `zfp_stream_mode`).
 
-use knarr_core::{Error, Result};
+use knarr_array::{Error, Result};
 
 use super::scalar::Scalar;
 

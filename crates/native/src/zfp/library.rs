@@ -1,6 +1,6 @@
 //! Calls into the zfp library, which `zfp-sys` builds. Its generated bindings are wide; these are the calls used.
 
-use knarr_core::{Error, Result};
+use knarr_array::{Error, Result};
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::NonNull;
 

@@ -4,10 +4,10 @@ mod header;
 mod library;
 mod scalar;
 
-use knarr_core::array::{DType, Endian};
-use knarr_core::codec::{Codec, Hdf5Form, Kind, Loss, OptionDoc, OptionKind, Options, Stage, Step, check_limit};
-use knarr_core::filter::{FilterId, Hdf5Filter};
-use knarr_core::{Error, Result};
+use knarr_array::array::{DType, Endian};
+use knarr_array::filter::{FilterId, Hdf5Filter};
+use knarr_array::{Error, Result};
+use knarr_codec::codec::{Codec, Hdf5Form, Kind, Loss, OptionDoc, OptionKind, Options, Stage, Step, check_limit};
 
 use crate::support::{check_ordinary, filter};
 use header::Mode;
@@ -111,10 +111,10 @@ impl Codec for Zfp {
             Mode::Reversible => options.with_word("mode", "reversible"),
             Mode::Precision(planes) => options
                 .with_word("mode", "precision")
-                .with("value", knarr_core::codec::OptionValue::Float(f64::from(planes))),
+                .with("value", knarr_codec::codec::OptionValue::Float(f64::from(planes))),
             Mode::Accuracy(exponent) => options
                 .with_word("mode", "accuracy")
-                .with("value", knarr_core::codec::OptionValue::Float(f64::from(exponent).exp2())),
+                .with("value", knarr_codec::codec::OptionValue::Float(f64::from(exponent).exp2())),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Element types of zfp.
 
-use knarr_core::array::DType;
+use knarr_array::array::DType;
 
 /// Element types of zfp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! What is exchanged: chains, each with arrays of several types and shapes.
 
-use knarr_core::array::{ArraySpec, DType};
-use knarr_core::chain::{Chain, ChainSpec};
-use knarr_core::codec::CodecList;
-use knarr_core::testing::data::{Pattern, sample};
+use knarr_array::array::{ArraySpec, DType};
+use knarr_array::testing::data::{Pattern, sample};
+use knarr_codec::chain::{Chain, ChainSpec};
+use knarr_codec::codec::CodecList;
 
 /// One chunk that goes both ways.
 pub(crate) struct Case {

@@ -6,10 +6,10 @@ mod cases;
 mod common;
 
 use cases::{Case, cases};
-use knarr_core::array::ArraySpec;
-use knarr_core::chain::{Chain, ChainSpec, Scratch, StepSpec};
-use knarr_core::codec::{CodecList, Stage};
-use knarr_core::filter::Hdf5Filter;
+use knarr_array::array::ArraySpec;
+use knarr_array::filter::Hdf5Filter;
+use knarr_codec::chain::{Chain, ChainSpec, Scratch, StepSpec};
+use knarr_codec::codec::{CodecList, Stage};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;

@@ -1,10 +1,10 @@
 //! What readers of lossy outputs are told: attributes and quantization variables.
 
-use knarr_core::array::DType;
-use knarr_core::error::Result;
-use knarr_core::model::Variable;
+use knarr_array::array::DType;
+use knarr_array::error::Result;
+use knarr_array::model::Variable;
+use knarr_choose::plan::{Action, Plan};
 use knarr_core::pipeline::Execution;
-use knarr_core::plan::{Action, Plan};
 use knarr_core::provenance;
 use knarr_core::quantization::Records;
 use knarr_core::store::{Sink, Source};

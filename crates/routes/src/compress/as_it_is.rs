@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use knarr_core::choose::Target;
-use knarr_core::codec::Reader;
-use knarr_core::coordinates::Coordinates;
-use knarr_core::model::{Layout, Variable};
+use knarr_array::coordinates::Coordinates;
+use knarr_array::model::{Layout, Variable};
+use knarr_choose::choose::Target;
+use knarr_codec::codec::Reader;
 use knarr_core::settings::{ChunkRule, Settings, chunk_shape};
 use knarr_core::store::Source;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use knarr_core::error::{Error, ErrorKind};
+use knarr_array::error::{Error, ErrorKind};
 
 /// An error of a step that reads `input` and writes: what is not about writing is the input's.
 pub(super) fn blamed(error: Error, input: &Path) -> Error {

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use knarr_core::choose::Target;
-use knarr_core::codec::Reader;
-use knarr_core::error::{Error, Result};
+use knarr_array::error::{Error, Result};
+use knarr_choose::choose::Target;
+use knarr_codec::codec::Reader;
 use serde::Serialize;
 
 /// Format of an output, by its suffix.

@@ -1,8 +1,8 @@
 //! A sink that is made when it begins: to create all groups, variables and attributes of a file takes a while, in which
 //! chunks can be encoded already.
 
-use knarr_core::error::{Error, Result};
-use knarr_core::model::Attribute;
+use knarr_array::error::{Error, Result};
+use knarr_array::model::Attribute;
 use knarr_core::store::{EncodedChunk, Sink};
 
 /// A sink that `F` makes.

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use knarr_core::codec::Reader;
-use knarr_core::plan::{Action, Plan};
+use knarr_array::table;
+use knarr_choose::plan::{Action, Plan};
+use knarr_codec::codec::Reader;
 use knarr_core::store::Source;
-use knarr_core::table;
 use serde::Serialize;
 
 use knarr_formats::hdf5;

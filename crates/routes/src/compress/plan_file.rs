@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_choose::plan::{FileState, Plan};
 use knarr_core::output::Temporary;
-use knarr_core::plan::{FileState, Plan};
 use serde::Deserialize;
 
 /// Where the plan of an output is saved: beside it, `NAME.knarr.json`.

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::path::Path;
 
-use knarr_core::choose::Target;
-use knarr_core::codec::Reader;
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::filter::FilterId;
+use knarr_array::model::Variable;
+use knarr_choose::choose::Target;
+use knarr_choose::plan::{Action, Plan};
+use knarr_codec::codec::Reader;
 use knarr_core::energy::{Counter, Energy};
 use knarr_core::engine::{Engine, Progress};
-use knarr_core::error::{Error, ErrorKind, Result};
-use knarr_core::filter::FilterId;
-use knarr_core::model::Variable;
 use knarr_core::output::Temporary;
 use knarr_core::pipeline::{Execution, advise, execute, most_demanding, plan, prove_copies, storages};
-use knarr_core::plan::{Action, Plan};
 use knarr_core::settings::Settings;
 use knarr_core::store::{Encoding, Sink, Source, Storage};
 use knarr_formats::hdf5::{self, Hdf5Sink, Hdf5Source, SinkOptions};
@@ -198,7 +198,7 @@ impl Job<'_> {
             drop((sink, saved.take()));
             let why = format!(
                 "copied byte for byte: written anew the file would grow to {}",
-                knarr_core::table::bytes(bytes)
+                knarr_array::table::bytes(bytes)
             );
             let energy =
                 energy(engine, &plan, &execution, (read, input_bytes), counter.and_then(|counter| counter.joules()));

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use knarr_core::codec::Reader;
+use knarr_array::filter::FilterId;
+use knarr_array::model::{Link, Variable};
+use knarr_choose::plan::Plan;
+use knarr_codec::codec::Reader;
 use knarr_core::energy::{Energy, Moved, Phases};
 use knarr_core::engine::Engine;
-use knarr_core::filter::FilterId;
 use knarr_core::generate::Generated;
-use knarr_core::model::{Link, Variable};
 use knarr_core::pipeline::Execution;
-use knarr_core::plan::Plan;
 use knarr_core::store::Source;
 use knarr_formats::Selected;
 use serde::{Deserialize, Serialize};

@@ -2,18 +2,18 @@
 
 use std::path::Path;
 
-use knarr_core::array::DType;
-use knarr_core::chain::ChainSpec;
-use knarr_core::choose::Target;
+use knarr_array::array::DType;
+use knarr_array::error::Result;
+use knarr_array::filter::Hdf5Filter;
+use knarr_array::model::Variable;
+use knarr_array::quality::Quality;
+use knarr_choose::choose::Target;
+use knarr_choose::plan::Action;
+use knarr_codec::chain::ChainSpec;
 use knarr_core::energy::{Energy, Moved, Phases};
 use knarr_core::engine::{Engine, Progress};
-use knarr_core::error::Result;
-use knarr_core::filter::Hdf5Filter;
-use knarr_core::model::Variable;
 use knarr_core::pipeline::{plan, storages};
-use knarr_core::plan::Action;
 use knarr_core::provenance;
-use knarr_core::quality::Quality;
 use knarr_core::settings::{Rule, Settings};
 use knarr_core::store::{Encoding, Source};
 use knarr_formats::{Watched, open_hdf5_unlocked};

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use knarr_core::codec::Reader;
+use knarr_array::error::{Error, Result};
+use knarr_choose::plan::{Action, Plan, VariablePlan};
+use knarr_codec::codec::Reader;
 use knarr_core::energy::Phases;
 use knarr_core::engine::{Engine, Progress};
-use knarr_core::error::{Error, Result};
 use knarr_core::output::Temporary;
 use knarr_core::pipeline::{Execution, plan_of};
-use knarr_core::plan::{Action, Plan, VariablePlan};
 use knarr_core::settings::{ChunkRule, Settings};
 use knarr_core::store::Source;
 

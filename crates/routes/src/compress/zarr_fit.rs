@@ -1,9 +1,9 @@
 //! What of another format Zarr can hold: asked before anything is written, and named all at once.
 
-use knarr_core::array::DType;
-use knarr_core::model::{Attribute, AttributeValue, ElementType, Layout, Variable};
+use knarr_array::array::DType;
+use knarr_array::model::{Attribute, AttributeValue, ElementType, Layout, Variable};
+use knarr_array::{Error, Result};
 use knarr_core::store::Source;
-use knarr_core::{Error, Result};
 
 use knarr_formats::zarr::ZarrSource;
 

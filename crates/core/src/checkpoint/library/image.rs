@@ -8,12 +8,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::region::Region;
-use crate::array::{DType, Endian};
 use crate::checkpoint::layout::{Extent, Layout, StoredVariable};
-use crate::error::{Error, Result};
-use crate::frame::{dtype_number, numbered_dtype};
-use crate::region::{check_inside, volume};
-use crate::wire::{Reader, put_bytes, put_number};
+use knarr_array::array::{DType, Endian};
+use knarr_array::error::{Error, Result};
+use knarr_array::region::{check_inside, volume};
+use knarr_array::wire::{Reader, put_bytes, put_number};
+use knarr_codec::frame::{dtype_number, numbered_dtype};
 
 /// Name of the format in layouts.
 pub const FORMAT: &str = "Knarr arrays";
@@ -406,7 +406,7 @@ mod tests {
         }
         let mut later = bytes;
         later[7] = 2;
-        assert_eq!(read(&later).unwrap_err().kind(), crate::ErrorKind::Unsupported);
+        assert_eq!(read(&later).unwrap_err().kind(), knarr_array::ErrorKind::Unsupported);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::spool::{OpenMemory, write_calls};
 use crate::checkpoint::layout::Layout;
 use crate::checkpoint::{PackOptions, Similarity};
 use crate::engine::{Engine, parse_size};
-use crate::error::{Error, Result};
+use knarr_array::error::{Error, Result};
 
 /// How a program's checkpoints are made.
 #[derive(Clone)]

@@ -1,6 +1,6 @@
 //! Boxes of a global array: which rank's region gives which elements of a box that is read.
 
-use crate::region::volume;
+use knarr_array::region::volume;
 
 /// A box of elements.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,14 +7,14 @@ use std::sync::{Mutex, PoisonError};
 use super::busy::Busy;
 use super::image::{Entry, FORMAT, HEAD, Index, Share};
 use super::region::{Region, assign};
-use crate::array::{DType, Endian, swap_bytes};
 use crate::checkpoint::rank_file::RankLayout;
 use crate::checkpoint::restore::{Damage, Proof, fetch, restore_as};
 use crate::checkpoint::set::Set;
 use crate::engine::{Engine, Silent};
-use crate::error::{Error, Result};
-use crate::region::{Placed, check_inside, runs};
-use crate::wire::{Reader, put_bytes, put_number};
+use knarr_array::array::{DType, Endian, swap_bytes};
+use knarr_array::error::{Error, Result};
+use knarr_array::region::{Placed, check_inside, runs};
+use knarr_array::wire::{Reader, put_bytes, put_number};
 
 /// Byte order of this machine.
 const NATIVE: Endian = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };

@@ -14,18 +14,18 @@ use super::image::Share;
 use super::options::Options;
 use super::restart::{Restart, check_alike, files_of, image_of, indices};
 use super::spool::Spool;
-use crate::array::ArrayView;
 use crate::checkpoint::layout::Layout;
 use crate::checkpoint::measured::{self, By, Measured};
 use crate::checkpoint::sets;
 use crate::checkpoint::together::check_options;
 use crate::checkpoint::{Group, Grouping, Input, Member, PackOptions, Packed, Part, Set, Together, deal, verify};
-use crate::comm::{self, Comm, ROOT, agree, all_gather};
 use crate::engine::{Engine, Silent};
-use crate::error::{Error, ErrorKind, Result};
-use crate::guard::guarded;
 use crate::output::remove_abandoned;
-use crate::wire::{Reader, put_bytes};
+use knarr_array::array::ArrayView;
+use knarr_array::comm::{self, Comm, ROOT, agree, all_gather};
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::guard::guarded;
+use knarr_array::wire::{Reader, put_bytes};
 
 /// A set that was completed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -8,9 +8,9 @@ use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
 use super::image::{ALIGNMENT, Entry, HEAD, Index, Share, check_name};
-use crate::array::ArrayView;
-use crate::error::{Error, Result};
 use crate::output::{remove_abandoned, temporary_name};
+use knarr_array::array::ArrayView;
+use knarr_array::error::{Error, Result};
 
 /// The bytes of a file that is filled again and again.
 pub trait Memory: Send {
@@ -146,7 +146,7 @@ impl Spool {
                 spec.shape
             )));
         }
-        if spec.dtype.size() == 0 || matches!(spec.dtype, crate::array::DType::Opaque(_)) {
+        if spec.dtype.size() == 0 || matches!(spec.dtype, knarr_array::array::DType::Opaque(_)) {
             return Err(Error::unsupported(format!("elements of type {}", spec.dtype))
                 .mend("arrays hold integers or floats: hand over others as those they are made of"));
         }
@@ -201,10 +201,10 @@ const IMAGE: &str = "arrays";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::{ArraySpec, DType};
     use crate::checkpoint::library::region::Region;
-    use crate::error::ErrorKind;
     use crate::output::abandoned_name;
+    use knarr_array::array::{ArraySpec, DType};
+    use knarr_array::error::ErrorKind;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("knarr-spool-test-{name}-{}", std::process::id()));

@@ -1,8 +1,8 @@
 //! The same value everywhere.
 
-use crate::codec::{OptionDoc, OptionKind};
-use crate::error::Result;
 use crate::generate::{Asked, Field, Pattern, Values};
+use knarr_array::error::Result;
+use knarr_codec::codec::{OptionDoc, OptionKind};
 
 pub(super) struct Constant;
 

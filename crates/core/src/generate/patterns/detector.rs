@@ -1,10 +1,10 @@
 //! Frames of a photon-counting detector: Poisson background, powder rings, Bragg peaks, hot pixels.
 
 use super::count;
-use crate::array::DType;
-use crate::codec::{OptionDoc, OptionKind};
-use crate::error::Result;
 use crate::generate::{Asked, Field, Pattern, Stream, Values, linear};
+use knarr_array::array::DType;
+use knarr_array::error::Result;
+use knarr_codec::codec::{OptionDoc, OptionKind};
 
 pub(super) struct Detector;
 

@@ -1,10 +1,10 @@
 //! Fractal fields: octaves of simplex noise, as rough as turbulence or clouds.
 
 use super::{SCALE, count, octaves};
-use crate::codec::{OptionDoc, OptionKind};
-use crate::error::Result;
 use crate::generate::smooth::{Octave, Smooth};
 use crate::generate::{Asked, Field, Pattern};
+use knarr_array::error::Result;
+use knarr_codec::codec::{OptionDoc, OptionKind};
 
 pub(super) struct Fractal;
 

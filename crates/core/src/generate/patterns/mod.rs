@@ -13,7 +13,7 @@ mod sines;
 mod steps;
 
 use super::Pattern;
-use crate::codec::{OptionDoc, OptionKind};
+use knarr_codec::codec::{OptionDoc, OptionKind};
 
 /// All patterns, in the order in which they are listed.
 pub const PATTERNS: &[&dyn Pattern] = &[
@@ -47,7 +47,7 @@ const fn octaves(default: i64) -> OptionDoc {
 }
 
 /// A whole number among the options, which are complete and within their limits.
-fn count(options: &crate::codec::Options, name: &str) -> crate::Result<u32> {
+fn count(options: &knarr_codec::codec::Options, name: &str) -> knarr_array::Result<u32> {
     Ok(u32::try_from(options.int(name)?).unwrap_or(0))
 }
 

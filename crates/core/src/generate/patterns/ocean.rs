@@ -1,10 +1,10 @@
 //! A sea temperature: warm at the equator, seasonal, colder with depth, with eddies, and land where it is missing.
 
 use super::{SCALE, count, fraction, octaves};
-use crate::codec::OptionDoc;
-use crate::error::Result;
 use crate::generate::smooth::{Octave, Smooth};
 use crate::generate::{Asked, Field, Fill, FillKind, Pattern, Range, Values};
+use knarr_array::error::Result;
+use knarr_codec::codec::OptionDoc;
 
 pub(super) struct Ocean;
 

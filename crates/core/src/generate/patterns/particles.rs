@@ -1,9 +1,9 @@
 //! Particles: positions in a periodic box, most of them in clusters, and momenta that clusters share.
 
 use super::count;
-use crate::codec::{OptionDoc, OptionKind};
-use crate::error::{Error, Result};
 use crate::generate::{Asked, Field, Pattern, Stream, Values, linear};
+use knarr_array::error::{Error, Result};
+use knarr_codec::codec::{OptionDoc, OptionKind};
 
 pub(super) struct Particles;
 

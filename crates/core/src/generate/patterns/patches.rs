@@ -1,10 +1,10 @@
 //! Adaptive mesh refinement: blocks of equal values that are small near a front and large elsewhere.
 
 use super::{SCALE, count};
-use crate::codec::{OptionDoc, OptionKind};
-use crate::error::Result;
 use crate::generate::smooth::Smooth;
 use crate::generate::{Asked, Field, Pattern, Stream};
+use knarr_array::error::Result;
+use knarr_codec::codec::{OptionDoc, OptionKind};
 
 /// Axes that are refined.
 const AXES: usize = 3;

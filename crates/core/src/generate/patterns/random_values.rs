@@ -1,8 +1,8 @@
 //! Uniform random numbers, each for a run of elements.
 
-use crate::codec::{OptionDoc, OptionKind};
-use crate::error::Result;
 use crate::generate::{Asked, Field, Pattern, Stream, linear};
+use knarr_array::error::Result;
+use knarr_codec::codec::{OptionDoc, OptionKind};
 
 pub(super) struct Random;
 

@@ -1,10 +1,10 @@
 //! Simplex noise: smooth in all directions, of one size of features.
 
 use super::SCALE;
-use crate::codec::OptionDoc;
-use crate::error::Result;
 use crate::generate::smooth::Smooth;
 use crate::generate::{Asked, Field, Pattern};
+use knarr_array::error::Result;
+use knarr_codec::codec::OptionDoc;
 
 pub(super) struct SimplexNoise;
 

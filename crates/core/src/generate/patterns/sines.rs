@@ -1,9 +1,9 @@
 //! Sums of plane waves in random directions.
 
 use super::{count, fraction};
-use crate::codec::{OptionDoc, OptionKind};
-use crate::error::Result;
 use crate::generate::{Asked, Field, Pattern, Stream};
+use knarr_array::error::Result;
+use knarr_codec::codec::{OptionDoc, OptionKind};
 
 pub(super) struct Sines;
 

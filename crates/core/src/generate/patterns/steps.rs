@@ -1,9 +1,9 @@
 //! A staircase along the diagonal: wide plateaus of equal values.
 
 use super::{count, fraction};
-use crate::codec::{OptionDoc, OptionKind};
-use crate::error::Result;
 use crate::generate::{Asked, Field, Pattern};
+use knarr_array::error::Result;
+use knarr_codec::codec::{OptionDoc, OptionKind};
 
 pub(super) struct Steps;
 

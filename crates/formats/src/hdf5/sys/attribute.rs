@@ -8,7 +8,7 @@ use hdf5_metno_sys::h5p::H5P_DEFAULT;
 use hdf5_metno_sys::h5t::hvl_t;
 
 use super::{Address, Class, Datatype, Id, Memory, Object, Plist, Space, c_string, call, locked, made, read_string};
-use knarr_core::error::Result;
+use knarr_array::error::Result;
 
 /// An open attribute.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Attr {
         locked(|| {
             let needed = self.space()?.len()?.saturating_mul(datatype.size()? as u64);
             if needed != bytes.len() as u64 {
-                return Err(knarr_core::error::Error::internal(format!(
+                return Err(knarr_array::error::Error::internal(format!(
                     "an attribute of {needed} bytes was given {}",
                     bytes.len()
                 )));
@@ -90,7 +90,7 @@ impl Attr {
         let pointers: Vec<_> = owned.iter().map(|string| string.as_ptr()).collect();
         locked(|| {
             if self.space()?.len()? != pointers.len() as u64 || !datatype.is_variable_string()? {
-                return Err(knarr_core::error::Error::internal("an attribute of strings has another shape"));
+                return Err(knarr_array::error::Error::internal("an attribute of strings has another shape"));
             }
             if pointers.is_empty() {
                 return Ok(());
@@ -111,7 +111,7 @@ impl Attr {
             owned.iter_mut().map(|sequence| hvl_t { len: sequence.len(), p: sequence.as_mut_ptr().cast() }).collect();
         locked(|| {
             if self.space()?.len()? != elements.len() as u64 || datatype.class()? != Class::Vlen {
-                return Err(knarr_core::error::Error::internal("an attribute of references has another shape"));
+                return Err(knarr_array::error::Error::internal("an attribute of references has another shape"));
             }
             // SAFETY: each element points to its sequence of 8-byte references, alive until after the call; their
             // number was checked above.

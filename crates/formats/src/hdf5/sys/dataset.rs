@@ -11,7 +11,7 @@ use hdf5_metno_sys::h5p::H5P_DEFAULT;
 
 use super::extensible::Correction;
 use super::{DatasetLayout, Datatype, Extent, Group, Memory, Object, Plist, Space, c_string, call, locked, made};
-use knarr_core::error::{Error, Result};
+use knarr_array::error::{Error, Result};
 
 /// An open dataset.
 #[derive(Debug)]

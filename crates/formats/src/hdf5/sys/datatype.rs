@@ -13,8 +13,8 @@ use hdf5_metno_sys::h5i::H5Iinc_ref;
 use hdf5_metno_sys::h5o::{H5O_INFO_BASIC, H5O_info2_t, H5Oget_info3};
 use hdf5_metno_sys::h5p::H5P_DEFAULT;
 use hdf5_metno_sys::h5r::hobj_ref_t;
-use knarr_core::array::{DType, Endian};
-use knarr_core::error::{Error, Result};
+use knarr_array::array::{DType, Endian};
+use knarr_array::error::{Error, Result};
 
 /// Extents per axis and their largest values; `None` is unlimited.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use hdf5_metno_sys::h5p::{
 };
 
 use super::{Dataset, File, Object, Plist, c_string, call, locked, made};
-use knarr_core::error::{Error, Result};
+use knarr_array::error::{Error, Result};
 
 /// Longest name of a file that is looked for.
 const LONGEST: usize = 4096;

@@ -18,8 +18,8 @@ use hdf5_metno_sys::h5i::hid_t;
 
 use super::{Address, Group, Id, Object, Plist, c_string, call, heap_guard, locked, made};
 use hdf5_metno_sys::h5f::H5F_close_degree_t;
-use knarr_core::error::Result;
-use knarr_core::libver::{LibverBounds, Release};
+use knarr_array::error::Result;
+use knarr_array::libver::{LibverBounds, Release};
 
 /// Slots and bytes of the library's chunk cache of each dataset, which few chunks go through: HDF5 2.0 clears 8191 slots
 /// each time one is opened, HDF5 1.14 had so many.

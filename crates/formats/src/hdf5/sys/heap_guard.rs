@@ -16,8 +16,8 @@ use hdf5_metno_sys::h5i::hid_t;
 use hdf5_metno_sys::h5p::{H5Pset_driver, H5Pset_fapl_sec2};
 
 use super::{Id, call};
-use knarr_core::codec::KNARR_FILTER;
-use knarr_core::error::{Error, Result};
+use knarr_array::error::{Error, Result};
+use knarr_codec::codec::KNARR_FILTER;
 
 /// `H5FD_class_t` of HDF5 1.14 and 2.x, as far as it matters here: `H5FDdevelop.h`.
 #[repr(C)]

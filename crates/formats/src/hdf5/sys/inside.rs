@@ -8,8 +8,8 @@ use hdf5_metno_sys::h5r::{H5R_ref_t, H5R_type_t, H5Rdereference2, H5Ropen_object
 use hdf5_metno_sys::h5t::hvl_t;
 
 use super::{Address, Attr, Class, Datatype, Object, ReferenceKind, locked, made};
-use knarr_core::array::{DType, Endian};
-use knarr_core::error::Result;
+use knarr_array::array::{DType, Endian};
+use knarr_array::error::Result;
 
 /// One element.
 #[derive(Debug, Clone, PartialEq, Eq)]

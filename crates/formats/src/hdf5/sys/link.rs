@@ -15,7 +15,7 @@ use hdf5_metno_sys::h5t::H5T_cset_t;
 
 use super::object::token_address;
 use super::{Address, Group, Plist, c_string, call, locked};
-use knarr_core::error::{Error, Result};
+use knarr_array::error::{Error, Result};
 
 /// Where a link leads.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use hdf5_metno_sys::h5r::{
 use hdf5_metno_sys::h5t::{H5Treclaim, hvl_t};
 
 use super::{Address, Class, Datatype, File, Object, ReferenceKind, Space, c_string, call, locked, made, read_string};
-use knarr_core::error::{Error, Result};
+use knarr_array::error::{Error, Result};
 
 /// Elements in the memory form of a type; frees what the library allocated for them.
 #[derive(Debug)]

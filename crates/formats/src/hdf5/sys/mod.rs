@@ -38,7 +38,7 @@ use std::os::raw::{c_uint, c_void};
 use hdf5_metno_sys::h5::{H5dont_atexit, H5open, herr_t};
 use hdf5_metno_sys::h5e::{H5E_DEFAULT, H5E_direction_t, H5E_error2_t, H5Eclear2, H5Eset_auto2, H5Ewalk2};
 use hdf5_metno_sys::h5i::{H5Idec_ref, hid_t};
-use knarr_core::error::{Error, ErrorKind, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 
 thread_local! {
     /// Error printing is a per-thread setting of the library.

@@ -10,8 +10,8 @@ use hdf5_metno_sys::h5s::{H5S_ALL, H5Sget_select_npoints};
 
 use super::*;
 use crate::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
-use knarr_core::array::{DType, Endian};
-use knarr_core::libver::{LibverBounds, Release};
+use knarr_array::array::{DType, Endian};
+use knarr_array::libver::{LibverBounds, Release};
 use knarr_core::store::Sink;
 
 /// A file with references to a dataset, a region of it, and an attribute of it, and one null reference.

@@ -15,7 +15,7 @@ use hdf5_metno_sys::h5t::H5Tget_create_plist;
 
 use super::{Attr, Dataset, Datatype, Id, Plist, c_string, call, locked, made, read_string};
 use hdf5_metno_sys::h5d::H5Dget_create_plist;
-use knarr_core::error::{Error, Result};
+use knarr_array::error::{Error, Result};
 
 /// Address of an object header relative to the base address: what object references hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -12,8 +12,8 @@ use hdf5_metno_sys::h5z::{
 };
 
 use super::{Datatype, Id, call, locked, made};
-use knarr_core::error::{Error, Result};
-use knarr_core::filter::Hdf5Filter;
+use knarr_array::error::{Error, Result};
+use knarr_array::filter::Hdf5Filter;
 
 /// Creation order is kept, and kept in an index.
 const TRACKED: c_uint = 1;

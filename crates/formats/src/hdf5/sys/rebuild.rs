@@ -14,7 +14,7 @@ use hdf5_metno_sys::h5p::*;
 use hdf5_metno_sys::h5t::*;
 
 use super::{Class, DatasetLayout, Datatype, Memory, Plist, Space, call, locked, made};
-use knarr_core::error::{Error, Result};
+use knarr_array::error::{Error, Result};
 
 /// Longer paths no system has.
 const LONGEST_NAME: usize = 64 << 10;

@@ -12,7 +12,7 @@ use hdf5_metno_sys::h5l::{H5L_info2_t, H5Lget_info2, H5Lget_val};
 use hdf5_metno_sys::h5p::H5P_DEFAULT;
 
 use super::{Group, Plist, c_string, call, locked};
-use knarr_core::error::{Error, Result};
+use knarr_array::error::{Error, Result};
 
 /// Numbers that the format leaves to programs: 64 is the external link of the library itself.
 const NUMBERS: std::ops::RangeInclusive<i32> = 65..=255;

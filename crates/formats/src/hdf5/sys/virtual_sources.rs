@@ -3,7 +3,7 @@
 use hdf5_metno_sys::h5p::{H5Pget_virtual_count, H5Pget_virtual_filename};
 
 use super::{Plist, call};
-use knarr_core::error::Result;
+use knarr_array::error::Result;
 
 impl Plist {
     /// Names of the files that a virtual dataset with these creation properties is mapped to.

@@ -1,0 +1,23 @@
+//! The nouns of Knarr: what a program says of its arrays, and what is asked for. Nothing here encodes, reads or writes.
+//!
+//! Reading order: [`error`], [`array`], [`region`], [`model`] with [`filter`], [`quality`], [`goal`], [`comm`].
+#![forbid(unsafe_code)]
+
+pub mod array;
+pub mod comm;
+pub mod conventions;
+pub mod coordinates;
+pub mod error;
+pub mod filter;
+pub mod goal;
+pub mod guard;
+pub mod libver;
+pub mod model;
+pub mod quality;
+pub mod region;
+pub mod table;
+#[cfg(feature = "testing")]
+pub mod testing;
+pub mod wire;
+
+pub use error::{Error, ErrorKind, Result};

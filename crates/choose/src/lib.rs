@@ -1,0 +1,11 @@
+//! Choosing chains. Pure: what is chosen depends on samples, profile, model and goal, never on a clock or a file.
+//!
+//! Reading order: [`features`], [`profile`], [`predictor`], [`choose`], [`plan`].
+#![forbid(unsafe_code)]
+
+pub mod choose;
+pub mod features;
+pub mod numbers;
+pub mod plan;
+pub mod predictor;
+pub mod profile;

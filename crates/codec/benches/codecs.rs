@@ -1,0 +1,8 @@
+//! Speed of the pure Rust codecs: `cargo bench -p knarr-core --features testing --bench codecs [-- CHAIN...]`.
+
+use knarr_codec::codec::CodecList;
+use knarr_codec::testing::speed;
+
+fn main() {
+    speed::run(&CodecList::pure(), |line| println!("{line}"));
+}

@@ -1,0 +1,141 @@
+//! The rooms of the design: arrows point down only, between crates and between files. Any other fails here.
+
+mod imports;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use imports::{arrows, circle};
+
+/// Crates that each crate may use, as in `docs/architecture.md`.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("knarr-array", &[]),
+    ("knarr-codec", &["knarr-array"]),
+    ("knarr-choose", &["knarr-array", "knarr-codec"]),
+    ("knarr-core", &["knarr-array", "knarr-codec", "knarr-choose"]),
+    ("knarr-mpi", &["knarr-array"]),
+    ("knarr-native", &["knarr-array", "knarr-codec", "knarr-core"]),
+    ("knarr-formats", &["knarr-array", "knarr-codec", "knarr-core"]),
+    ("knarr-preload", &["knarr-array", "knarr-codec", "knarr-core"]),
+    ("knarr-routes", &["knarr-array", "knarr-codec", "knarr-choose", "knarr-core", "knarr-formats"]),
+    ("knarr-h5filter", &["knarr-array", "knarr-codec", "knarr-core", "knarr-native"]),
+    (
+        "knarr-capi",
+        &["knarr-array", "knarr-codec", "knarr-choose", "knarr-core", "knarr-native", "knarr-formats", "knarr-mpi"],
+    ),
+    (
+        "knarr-cli",
+        &[
+            "knarr-array",
+            "knarr-codec",
+            "knarr-choose",
+            "knarr-core",
+            "knarr-native",
+            "knarr-formats",
+            "knarr-routes",
+            "knarr-mpi",
+        ],
+    ),
+    (
+        "knarr-python",
+        &["knarr-array", "knarr-codec", "knarr-choose", "knarr-core", "knarr-native", "knarr-formats", "knarr-routes"],
+    ),
+];
+
+/// Crates without unsafe code. They link no C library.
+const SAFE: &[&str] = &["array", "codec", "choose", "core"];
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+#[test]
+fn arrows_between_crates_point_down_only() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
+    let packages = metadata["packages"].as_array().unwrap();
+    assert_eq!(packages.len(), ALLOWED.len(), "the list and the workspace differ");
+    for package in packages {
+        let name = package["name"].as_str().unwrap();
+        let may =
+            allowed.get(name).unwrap_or_else(|| panic!("crate {name} has no room: add it to the list and the page"));
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let to = dependency["name"].as_str().unwrap();
+            // Tests may use what a crate itself may not.
+            if to.starts_with("knarr-") && to != name && dependency["kind"].is_null() {
+                assert!(may.contains(&to), "{name} must not depend on {to}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_files_of_a_crate_import_each_other_in_a_circle() {
+    let (mut circles, mut files) = (Vec::new(), 0);
+    for (name, _) in ALLOWED {
+        let source = crates().join(name.trim_start_matches("knarr-")).join("src");
+        let arrows = arrows(&source);
+        files += arrows.len();
+        circles.extend(circle(&arrows).map(|circle| format!("{name}: {}", circle.join(" -> "))));
+    }
+    assert!(files > 300, "only {files} files were read");
+    assert!(circles.is_empty(), "cut one of these arrows:\n{}", circles.join("\n"));
+}
+
+#[test]
+fn crates_beneath_the_formats_have_no_unsafe_code_and_link_no_c_library() {
+    for name in SAFE {
+        let lib = std::fs::read_to_string(crates().join(name).join("src/lib.rs")).unwrap();
+        assert!(lib.contains("#![forbid(unsafe_code)]"), "{name} may have unsafe code");
+    }
+    // What is linked, not what crates are called: `links` is how a package says that it brings a library.
+    let tree = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--offline", "--filter-platform", "x86_64-unknown-linux-gnu"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&tree.stdout).unwrap();
+    let links: BTreeMap<&str, &str> = metadata["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|package| Some((package["id"].as_str()?, package["links"].as_str()?)))
+        .collect();
+    let nodes = metadata["resolve"]["nodes"].as_array().unwrap();
+    let needs: BTreeMap<&str, Vec<&str>> =
+        nodes.iter().map(|node| (node["id"].as_str().unwrap(), needed(node))).collect();
+    assert!(links.values().any(|library| library.contains("hdf5")), "libraries were not found: {links:?}");
+    for name in SAFE {
+        let path = format!("crates/{name}#");
+        let mut open: Vec<&str> = needs.keys().copied().filter(|id| id.contains(&path)).collect();
+        assert_eq!(open.len(), 1, "{name} was not found");
+        let mut seen = open.clone();
+        while let Some(id) = open.pop() {
+            // Crates that are Rust throughout name a library so that only one of their versions is linked.
+            let brings = links.get(id).filter(|library| !RUST_ONLY.contains(library));
+            assert_eq!(brings, None, "{name} links a library by {id}");
+            for next in needs.get(id).into_iter().flatten().filter(|next| !seen.contains(next)).collect::<Vec<_>>() {
+                seen.push(next);
+                open.push(next);
+            }
+        }
+    }
+}
+
+/// Values of `links` of crates without C.
+const RUST_ONLY: &[&str] = &["rayon-core", "prettyplease02", "wasm_bindgen"];
+
+/// Packages that a node of the graph needs to run: not to be built or tested.
+fn needed(node: &serde_json::Value) -> Vec<&str> {
+    let is_normal = |kinds: &serde_json::Value| kinds.as_array().unwrap().iter().any(|kind| kind["kind"].is_null());
+    let needs = node["deps"].as_array().unwrap().iter().filter(|need| is_normal(&need["dep_kinds"]));
+    needs.filter_map(|need| need["pkg"].as_str()).collect()
+}
