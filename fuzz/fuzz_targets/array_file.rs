@@ -1,7 +1,7 @@
 //! The index of a rank's array file, behind its checksum.
 #![no_main]
 
-use knarr_core::checkpoint::library::testing::comes_back;
+use knarr_checkpoint::library::testing::comes_back;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

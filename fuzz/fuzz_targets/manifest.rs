@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 
 use codecs::codecs;
 use knarr_array::array::{DType, Endian};
-use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
-use knarr_core::checkpoint::manifest::testing::{body, read_body};
-use knarr_core::checkpoint::{Input, PackOptions, pack};
+use knarr_checkpoint::layout::{Extent, Layout, StoredVariable};
+use knarr_checkpoint::manifest::testing::{body, read_body};
+use knarr_checkpoint::{Input, PackOptions, pack};
 use knarr_array::filter::Hdf5Filter;
 use knarr_core::engine::{Engine, Silent};
 use libfuzzer_sys::fuzz_target;

@@ -1,15 +1,15 @@
 //! The functions of `knarr.h` that make checkpoints and restart from them.
 
+use ::knarr_checkpoint::library::{Region, Share};
 use knarr_array::Result;
 use knarr_array::comm::{Comm, Solo};
-use knarr_core::checkpoint::library::{Region, Share};
 use knarr_mpi::Mpi;
 use std::ffi::{c_char, c_void};
 
-use crate::checkpoint::{knarr_checkpoint, knarr_comm, knarr_restart};
 use crate::errors::call;
 use crate::memory::{array, bytes, bytes_mut, extents, handle, handle_mut, named_dtype, print, put, text};
 use crate::types::knarr_status;
+use crate::{knarr_checkpoint, knarr_comm, knarr_restart};
 
 /// Opens the directory of a program's checkpoints, which is made if it is not there. 'options' are words such as "keep=3
 /// goal=ratio", or null: keep (sets that stay), replace (yes: steps that are there may be written again), spool (directory

@@ -1,7 +1,7 @@
 //! `knarr hash`: content apart from storage.
 
 use knarr_array::error::Result;
-use knarr_core::config::Machine;
+use knarr_capture::config::Machine;
 use knarr_core::content;
 
 use crate::args::Hash;

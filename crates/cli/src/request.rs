@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
+use knarr_capture::config::{Config, Machine, Route};
 use knarr_codec::chain::ChainSpec;
-use knarr_core::config::{Config, Machine, Route};
 use knarr_core::energy::Site;
 use knarr_core::settings::{Name, Rule, Settings};
 

@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use knarr_array::error::{Error, Result};
+use knarr_capture::config::Machine;
 use knarr_choose::predictor::Predictor;
 use knarr_choose::profile::Profile;
-use knarr_core::config::Machine;
 use knarr_core::engine::{Engine, parse_size};
 use serde::{Deserialize, Serialize};
 

@@ -55,7 +55,7 @@ impl Engine {
     }
 
     /// Bytes that decoded chunks of a source may take.
-    pub(crate) fn cache(&self) -> u64 {
+    pub fn cache(&self) -> u64 {
         self.max_mem / CACHED
     }
 

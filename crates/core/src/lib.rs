@@ -7,9 +7,6 @@
 pub mod bands;
 pub mod cache;
 pub mod calibrate;
-pub mod capture;
-pub mod checkpoint;
-pub mod config;
 pub mod content;
 pub mod energy;
 pub mod engine;

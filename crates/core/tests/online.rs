@@ -10,8 +10,8 @@ use knarr_codec::chain::{Chain, Scratch};
 use knarr_codec::client_data::{Chunks, ClientData, Wishes};
 use knarr_codec::codec::{CodecList, KNARR_FILTER};
 use knarr_codec::frame;
-use knarr_core::capture::Block;
 use knarr_core::engine::Engine;
+use knarr_core::online::Block;
 use knarr_core::online::Online;
 
 fn online() -> Online {

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::open::Probe;
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
-use knarr_core::checkpoint::library;
+use knarr_checkpoint::layout::{Extent, Layout, StoredVariable};
+use knarr_checkpoint::library;
 
 /// Pieces shorter than [`SMALL`] bytes cost more to keep apart than they gain; a variable may have this many of them.
 const MANY: u64 = 1 << 16;

@@ -11,7 +11,7 @@ use knarr_array::ErrorKind;
 use knarr_array::array::{Endian, swap_bytes};
 use knarr_array::region::{chunk_region, each_chunk};
 use knarr_array::testing::data::Random;
-use knarr_core::checkpoint::layout::{Layout, StoredVariable};
+use knarr_checkpoint::layout::{Layout, StoredVariable};
 use knarr_core::store::Source;
 use knarr_formats::layout::read;
 use serde_json::Value;
@@ -124,7 +124,7 @@ fn compare_values(path: &Path) -> usize {
     compared
 }
 
-type Piece<'a> = (Vec<u64>, Vec<u64>, &'a knarr_core::checkpoint::layout::Extent);
+type Piece<'a> = (Vec<u64>, Vec<u64>, &'a knarr_checkpoint::layout::Extent);
 
 /// Pieces with the boxes they hold: those of the grid, in row-major order, that were written.
 fn pieces<'a>(source: &dyn Source, index: usize, shape: &[u64], stored: &'a StoredVariable) -> Vec<Piece<'a>> {

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use knarr_array::array::DType;
 use knarr_array::model::Variable;
-use knarr_core::capture::{Event, met, suited};
+use knarr_capture::{Event, met, suited};
 
 use crate::host::Host;
 use crate::lists::{Close, Owned, chunk_shape, element, file_name, object_name};

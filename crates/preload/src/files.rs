@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
+use knarr_capture::Event;
+use knarr_capture::config::{Route, When};
 use knarr_codec::codec::FilterSet;
-use knarr_core::capture::Event;
-use knarr_core::config::{Route, When};
 
 use crate::host::Hid;
 use crate::run::{Run, patient, run};

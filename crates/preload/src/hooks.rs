@@ -4,7 +4,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::PathBuf;
 
-use knarr_core::capture::{Change, Event, Given};
+use knarr_capture::{Change, Event, Given};
 
 use crate::direct::Chunk;
 use crate::given::{Dataset, Gift};

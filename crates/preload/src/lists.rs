@@ -10,8 +10,8 @@ use std::ffi::{CStr, c_char, c_int, c_uint};
 use knarr_array::array::{DType, Endian};
 use knarr_array::filter::Hdf5Filter;
 use knarr_array::model::{Layout, Variable};
+use knarr_capture::Change;
 use knarr_codec::codec::filter_name;
-use knarr_core::capture::Change;
 
 use crate::host::{Class, Hid, Host};
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::{Duration, Instant, SystemTime};
 
-use knarr_core::capture::{self, Event, Message, Snapshot};
+use knarr_capture::{Event, Message, Snapshot};
 
 /// The run this process belongs to.
 pub(crate) struct Run {
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 static WRITES: AtomicBool = AtomicBool::new(false);
 
 fn directory() -> Option<PathBuf> {
-    std::env::var_os(capture::RUN_DIRECTORY).map(PathBuf::from).filter(|directory| directory.is_absolute())
+    std::env::var_os(knarr_capture::RUN_DIRECTORY).map(PathBuf::from).filter(|directory| directory.is_absolute())
 }
 
 /// The run; `None` outside of one, or when its directory is gone.
@@ -44,7 +44,7 @@ pub(crate) fn run() -> Option<&'static Run> {
 
 /// When the snapshot was written.
 fn age(directory: &Path) -> Option<SystemTime> {
-    std::fs::metadata(directory.join(capture::SNAPSHOT)).and_then(|found| found.modified()).ok()
+    std::fs::metadata(directory.join(knarr_capture::SNAPSHOT)).and_then(|found| found.modified()).ok()
 }
 
 impl Run {
@@ -75,7 +75,7 @@ impl Run {
     /// Keeps the launcher from putting packed files in place until the result is dropped. Gives up waiting for a
     /// launcher that holds the gate for long: the program must go on.
     pub(crate) fn gate(&self) -> Option<File> {
-        let gate = File::open(self.directory.join(capture::GATE)).ok()?;
+        let gate = File::open(self.directory.join(knarr_capture::GATE)).ok()?;
         let begin = Instant::now();
         while gate.try_lock_shared().is_err() {
             if begin.elapsed() > PATIENCE {
@@ -135,7 +135,7 @@ fn send(directory: &Path, event: Event) {
     if socket.set_write_timeout(Some(PATIENCE)).is_err() {
         return;
     }
-    let target = directory.join(capture::SOCKET);
+    let target = directory.join(knarr_capture::SOCKET);
     // A launcher that is gone wants no messages.
     while socket.send_to(&bytes, &target).is_err_and(|error| error.kind() == std::io::ErrorKind::Interrupted) {}
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_core::checkpoint::interval::Costs;
-use knarr_core::checkpoint::measured::{self, By, Measured, Typical};
+use knarr_checkpoint::interval::Costs;
+use knarr_checkpoint::measured::{self, By, Measured, Typical};
 
 use super::args::Advise;
 

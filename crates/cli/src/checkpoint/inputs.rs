@@ -6,9 +6,9 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_core::checkpoint::pattern::Pattern;
-use knarr_core::checkpoint::set::is_set;
-use knarr_core::checkpoint::{Input, Tree, natural};
+use knarr_checkpoint::pattern::Pattern;
+use knarr_checkpoint::set::is_set;
+use knarr_checkpoint::{Input, Tree, natural};
 use serde::Serialize;
 
 use super::ranks::{Expected, missing};
@@ -94,7 +94,7 @@ fn chosen(inputs: Vec<Input>, pattern: &Pattern, ranks: Option<&Expected>) -> Re
             .mend("pack one step at a time: write its number in --pattern"));
     }
     let same = |pair: &&[(_, _); 2]| {
-        let [(a, _), (b, _)]: &[(knarr_core::checkpoint::pattern::Named, Input); 2] = pair;
+        let [(a, _), (b, _)]: &[(knarr_checkpoint::pattern::Named, Input); 2] = pair;
         pattern.has_rank() && a.rank == b.rank
     };
     if let Some([(_, one), (_, other)]) = found.array_windows().find(same) {
@@ -105,7 +105,7 @@ fn chosen(inputs: Vec<Input>, pattern: &Pattern, ranks: Option<&Expected>) -> Re
     if let Some(numbers) = numbers.filter(|numbers| !numbers.is_empty()) {
         check_ranks(&numbers, ranks)?;
     }
-    let numbered = |(place, (named, input)): (u64, (knarr_core::checkpoint::pattern::Named, Input))| Input {
+    let numbered = |(place, (named, input)): (u64, (knarr_checkpoint::pattern::Named, Input))| Input {
         number: named.rank.unwrap_or(place),
         ..input
     };

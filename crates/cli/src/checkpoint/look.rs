@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use knarr_array::error::{Error, Result};
-use knarr_core::checkpoint::pattern::{Named, Pattern};
+use knarr_checkpoint::pattern::{Named, Pattern};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
 

@@ -22,8 +22,8 @@ pub(crate) mod writers;
 use std::path::Path;
 
 use knarr_array::error::{Error, Result};
+use knarr_checkpoint::{Damage, Set};
 use knarr_codec::codec::CodecList;
-use knarr_core::checkpoint::{Damage, Set};
 
 use args::{Checkpoint, Command};
 pub(crate) use pack_set::PackSet;

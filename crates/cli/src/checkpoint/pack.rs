@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use knarr_array::comm::{self, Comm, ROOT, agree};
 use knarr_array::error::Result;
+use knarr_checkpoint::measured::{self, By, Measured};
+use knarr_checkpoint::sets::{directory_of, whole};
+use knarr_checkpoint::{Grouping, Member, PackOptions, Packed, Together, Tree, deal};
 use knarr_codec::codec::CodecList;
-use knarr_core::checkpoint::measured::{self, By, Measured};
-use knarr_core::checkpoint::sets::{directory_of, whole};
-use knarr_core::checkpoint::{Grouping, Member, PackOptions, Packed, Together, Tree, deal};
 use knarr_core::engine::Engine;
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::Result;
-use knarr_core::checkpoint::{Input, PackOptions, pack};
+use knarr_checkpoint::{Input, PackOptions, pack};
 use knarr_core::engine::{Engine, Progress};
 use serde::{Deserialize, Serialize};
 

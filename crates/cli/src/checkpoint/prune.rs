@@ -1,8 +1,8 @@
 //! `knarr checkpoint prune`: the newest sets stay.
 
 use knarr_array::error::{Error, Result};
-use knarr_core::checkpoint::measured;
-use knarr_core::checkpoint::sets::{Pruned, prune};
+use knarr_checkpoint::measured;
+use knarr_checkpoint::sets::{Pruned, prune};
 
 use super::args::Prune;
 

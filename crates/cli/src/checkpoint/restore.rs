@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use knarr_array::comm::{self, Comm, ROOT, agree};
 use knarr_array::error::{Error, Result};
-use knarr_core::checkpoint::measured::{self, By, Measured};
-use knarr_core::checkpoint::tree::Growing;
-use knarr_core::checkpoint::{Damage, Set, extract, holders, refuse_existing_files, restore};
+use knarr_checkpoint::measured::{self, By, Measured};
+use knarr_checkpoint::tree::Growing;
+use knarr_checkpoint::{Damage, Set, extract, holders, refuse_existing_files, restore};
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::output::Vacant;
 use serde::{Deserialize, Serialize};

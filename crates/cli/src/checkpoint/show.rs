@@ -5,10 +5,10 @@ use std::os::unix::fs::MetadataExt;
 
 use knarr_array::comm::{self, ROOT};
 use knarr_array::error::{Error, Result};
-use knarr_core::checkpoint::decision::Decision;
-use knarr_core::checkpoint::manifest::Summary;
-use knarr_core::checkpoint::set::is_set;
-use knarr_core::checkpoint::{Set, Tree, natural};
+use knarr_checkpoint::decision::Decision;
+use knarr_checkpoint::manifest::Summary;
+use knarr_checkpoint::set::is_set;
+use knarr_checkpoint::{Set, Tree, natural};
 use knarr_core::settings::{glob_matches, nearest};
 
 use super::args::{Explain, Info, List, Verify};
@@ -112,7 +112,7 @@ pub(super) fn info(arguments: &Info) -> Result<u8> {
     let set = super::open(&arguments.set, &knarr_native::codecs()?)?;
     let manifest = set.manifest();
     if arguments.json {
-        let rank = |rank: &knarr_core::checkpoint::rank_file::RankFile| {
+        let rank = |rank: &knarr_checkpoint::rank_file::RankFile| {
             let layout = &rank.layout.layout;
             let variables = layout.variables.iter().map(|variable| {
                 serde_json::json!({ "path": variable.path, "type": variable.dtype.to_string(), "shape": variable.shape })
@@ -214,7 +214,7 @@ fn verified(arguments: &Verify) -> Result<u8> {
     let engine = crate::session::engine_without_profile(&arguments.resources)?;
     let set = super::open(&arguments.set, &engine.codecs)?;
     let progress = Bar::new(arguments.set.display().to_string());
-    let done = knarr_core::checkpoint::verify(&engine, &set, &progress)?;
+    let done = knarr_checkpoint::verify(&engine, &set, &progress)?;
     drop(progress);
     if let Some(damage) = &done.copy_damage {
         errln!("knarr: {damage}; the manifest itself serves, but make a new set soon");

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::table;
-use knarr_core::checkpoint::measured::By;
-use knarr_core::checkpoint::pattern::Pattern;
-use knarr_core::checkpoint::{Input, PackOptions};
-use knarr_core::config::Ranks;
+use knarr_capture::config::Ranks;
+use knarr_checkpoint::measured::By;
+use knarr_checkpoint::pattern::Pattern;
+use knarr_checkpoint::{Input, PackOptions};
 use knarr_core::engine::{Engine, Progress};
 
 use super::args::Watch;

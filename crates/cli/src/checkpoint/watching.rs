@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_checkpoint::measured::{self, By, Measured};
+use knarr_checkpoint::set::is_set;
+use knarr_checkpoint::sets::{directory_of, lock, of_step, prune, when, whole};
+use knarr_checkpoint::{Input, PackOptions, Set};
 use knarr_codec::codec::CodecList;
-use knarr_core::checkpoint::measured::{self, By, Measured};
-use knarr_core::checkpoint::set::is_set;
-use knarr_core::checkpoint::sets::{directory_of, lock, of_step, prune, when, whole};
-use knarr_core::checkpoint::{Input, PackOptions, Set};
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::output::remove_abandoned;
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use knarr_capture::{Event, Given, Message};
 use knarr_codec::codec::FilterSet;
-use knarr_core::capture::{Event, Given, Message};
 
 use crate::processes::Processes;
 

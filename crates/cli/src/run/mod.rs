@@ -23,8 +23,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_core::capture::{Message, Prescription, Snapshot};
-use knarr_core::config::{Config, FileRule, When};
+use knarr_capture::config::{Config, FileRule, When};
+use knarr_capture::{Message, Prescription, Snapshot};
 use knarr_core::engine::Engine;
 use knarr_core::output::remove_abandoned;
 use knarr_routes::compress::{refuse_other_plan, save_plan};
@@ -212,7 +212,7 @@ impl Begun {
         })?;
         let mut work = Work::new(&self, &watches, send, receive);
         let signals = &self.signals;
-        let socket = self.stage.directory.join(knarr_core::capture::SOCKET);
+        let socket = self.stage.directory.join(knarr_capture::SOCKET);
         let code = std::thread::scope(|scope| {
             scope.spawn(move || {
                 let status = signals.wait(&mut child).unwrap_or_default();

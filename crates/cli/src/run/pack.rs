@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
+use knarr_capture::Snapshot;
+use knarr_capture::config::{FileRule, When};
 use knarr_codec::codec::{FilterSet, Reader};
-use knarr_core::capture::Snapshot;
-use knarr_core::config::{FileRule, When};
 use knarr_core::engine::Silent;
 use knarr_core::output::take_access;
 use knarr_routes::compress::Repacked;

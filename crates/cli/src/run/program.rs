@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::signals::ignored_signals;
 use knarr_array::error::{Error, Result};
-use knarr_core::capture;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
@@ -78,7 +77,7 @@ impl Signals {
         let started = Command::new(program)
             .args(arguments)
             .env("LD_PRELOAD", preload)
-            .env(capture::RUN_DIRECTORY, directory)
+            .env(knarr_capture::RUN_DIRECTORY, directory)
             .spawn();
         match started {
             Ok(child) => {

@@ -9,10 +9,10 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_core::checkpoint::make_parent;
-use knarr_core::checkpoint::pattern::Pattern;
-use knarr_core::checkpoint::restore;
-use knarr_core::checkpoint::sets;
+use knarr_checkpoint::make_parent;
+use knarr_checkpoint::pattern::Pattern;
+use knarr_checkpoint::restore;
+use knarr_checkpoint::sets;
 use knarr_core::engine::{Engine, Silent};
 use knarr_core::output::{remove_abandoned, temporary_name};
 use rustix::fs::{CWD, RenameFlags, renameat_with};

@@ -1,4 +1,4 @@
-//! The directory of a run: snapshot, socket and gate; see `knarr_core::capture`.
+//! The directory of a run: snapshot, socket and gate; see `knarr_capture`.
 
 use std::ffi::OsString;
 use std::os::unix::fs::DirBuilderExt;
@@ -6,7 +6,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_core::capture::{self, Snapshot};
+use knarr_capture::Snapshot;
 
 /// Names of sockets are at most this long.
 const LONGEST_SOCKET: usize = 107;
@@ -23,8 +23,8 @@ impl Stage {
         let write_error = |error: std::io::Error| Error::write(&directory, &error);
         let prepare = || -> Result<UnixDatagram> {
             put_snapshot(&directory, snapshot)?;
-            std::fs::write(directory.join(capture::GATE), b"").map_err(write_error)?;
-            UnixDatagram::bind(directory.join(capture::SOCKET)).map_err(write_error)
+            std::fs::write(directory.join(knarr_capture::GATE), b"").map_err(write_error)?;
+            UnixDatagram::bind(directory.join(knarr_capture::SOCKET)).map_err(write_error)
         };
         match prepare() {
             Ok(socket) => Ok(Self { directory, socket }),
@@ -44,13 +44,13 @@ impl Stage {
     }
 
     pub(super) fn gate(&self) -> PathBuf {
-        self.directory.join(capture::GATE)
+        self.directory.join(knarr_capture::GATE)
     }
 }
 
 fn put_snapshot(directory: &Path, snapshot: &Snapshot) -> Result<()> {
     let text = serde_json::to_vec(snapshot).map_err(|error| Error::internal(error.to_string()))?;
-    crate::output::replace(&directory.join(capture::SNAPSHOT), &text)
+    crate::output::replace(&directory.join(knarr_capture::SNAPSHOT), &text)
 }
 
 impl Drop for Stage {
@@ -62,7 +62,7 @@ impl Drop for Stage {
 /// A new directory that only this user may enter, where temporary files go.
 fn make_directory() -> Result<PathBuf> {
     let mut parent = std::path::absolute(std::env::temp_dir()).unwrap_or_else(|_| PathBuf::from("/tmp"));
-    if parent.as_os_str().len() + capture::SOCKET.len() + 32 > LONGEST_SOCKET {
+    if parent.as_os_str().len() + knarr_capture::SOCKET.len() + 32 > LONGEST_SOCKET {
         parent = PathBuf::from("/tmp");
     }
     for number in 0..1000 {
@@ -82,7 +82,7 @@ fn make_directory() -> Result<PathBuf> {
 pub(super) fn library() -> Result<PathBuf> {
     let program = std::env::current_exe().and_then(std::fs::canonicalize);
     let directory = program.ok().and_then(|program| program.parent().map(Path::to_path_buf)).unwrap_or_default();
-    let places = [directory.join(capture::PRELOAD), directory.join("../lib/knarr").join(capture::PRELOAD)];
+    let places = [directory.join(knarr_capture::PRELOAD), directory.join("../lib/knarr").join(knarr_capture::PRELOAD)];
     places.iter().find(|place| place.is_file()).cloned().ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "the library that programs are to load is missing")
             .mend(

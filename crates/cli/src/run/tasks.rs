@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use knarr_array::error::Result;
+use knarr_capture::Prescription;
+use knarr_capture::config::FileRule;
 use knarr_codec::codec::FilterSet;
-use knarr_core::capture::Prescription;
-use knarr_core::config::FileRule;
 use knarr_core::engine::{Engine, Progress};
 use knarr_core::settings::Settings;
 use knarr_routes::compress::{Encoded, Pipeline, RepackOptions, Repacked, encoded, pack, pipelines};

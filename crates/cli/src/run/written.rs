@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use knarr_array::array::{ArraySpec, DType};
 use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_capture::Prescription;
+use knarr_capture::config::{Config, FileRule, Route, When};
 use knarr_codec::chain::{Chain, ChainSpec};
 use knarr_codec::client_data::{ClientData, Wishes};
 use knarr_codec::codec::{CodecList, FilterSet, Loss, REGISTERED, Reader};
-use knarr_core::capture::Prescription;
-use knarr_core::config::{Config, FileRule, Route, When};
 use serde::{Deserialize, Serialize};
 
 const VERSION: u32 = 1;

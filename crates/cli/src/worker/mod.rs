@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_core::capture::RUN_DIRECTORY;
+use knarr_capture::RUN_DIRECTORY;
 use knarr_core::engine::{Engine, Progress};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -269,7 +269,7 @@ fn told(status: ExitStatus) -> Error {
 /// What is preloaded besides the library that watches programs: it has nothing to watch here.
 fn without_own(preload: &OsStr) -> OsString {
     let is_own =
-        |word: &&[u8]| Path::new(OsStr::from_bytes(word)).file_name() == Some(OsStr::new(knarr_core::capture::PRELOAD));
+        |word: &&[u8]| Path::new(OsStr::from_bytes(word)).file_name() == Some(OsStr::new(knarr_capture::PRELOAD));
     let words = preload.as_bytes().split(|byte| b" :".contains(byte));
     let rest: Vec<&[u8]> = words.filter(|word| !word.is_empty() && !is_own(word)).collect();
     OsString::from_vec(rest.join(&b':'))

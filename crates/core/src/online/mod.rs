@@ -7,11 +7,13 @@
 //! save. Speeds come from the profile, never from the clock: the same chunks in the same order give the same bytes.
 //! Where a program writes many chunks at once, threads encode them ([`whole`]).
 
+mod block;
 mod line;
 mod memory;
 mod sketch;
 mod whole;
 
+pub use block::Block;
 pub use whole::WholeChunk;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

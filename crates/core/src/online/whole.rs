@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::line::Line;
 use super::{Dataset, Job, Online, Step, lock};
-use crate::capture::Block;
+use crate::online::Block;
 use crate::pipeline::{ChunkEncoder, Container};
 use knarr_array::array::ArraySpec;
 use knarr_array::error::{Error, Result};

@@ -219,8 +219,12 @@ fn unlocked(path: &Path) -> Option<File> {
 }
 
 /// A name that a process gave which has ended since.
-#[cfg(test)]
-pub(crate) fn abandoned_name(name: &str) -> OsString {
+///
+/// # Panics
+/// Where no process can be started.
+#[cfg(any(test, feature = "testing"))]
+#[allow(clippy::unwrap_used, reason = "test code")]
+pub fn abandoned_name(name: &str) -> OsString {
     let mut child = std::process::Command::new("true").spawn().unwrap();
     child.wait().unwrap();
     let process = Pid::from_raw(child.id().cast_signed()).unwrap();

@@ -9,12 +9,12 @@ mod temporary;
 mod vacant;
 mod write_behind;
 
-#[cfg(test)]
-pub(crate) use abandoned::abandoned_name;
+#[cfg(any(test, feature = "testing"))]
+pub use abandoned::abandoned_name;
 pub use abandoned::{exchange_name, is_temporary_name, kept_name, remove_abandoned, temporary_name};
 pub use access::take_access;
 pub use staging::{Kind, Staging};
 pub use temporary::Temporary;
-pub(crate) use temporary::refuse_existing;
+pub use temporary::refuse_existing;
 pub use vacant::Vacant;
-pub(crate) use write_behind::WriteBehind;
+pub use write_behind::WriteBehind;

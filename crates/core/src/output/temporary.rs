@@ -171,7 +171,7 @@ fn directory_of(path: &Path) -> &Path {
 ///
 /// # Errors
 /// `Exists` if there is something called `target`, and it may not be replaced.
-pub(crate) fn refuse_existing(target: &Path, force: bool) -> Result<()> {
+pub fn refuse_existing(target: &Path, force: bool) -> Result<()> {
     if !force && target.symlink_metadata().is_ok() {
         return Err(taken(target));
     }

@@ -14,7 +14,7 @@ const STEP: u64 = 4 << 20;
 
 /// A thread that sends one file to the disk now and then, and room for what the file will hold.
 #[derive(Debug)]
-pub(crate) struct WriteBehind {
+pub struct WriteBehind {
     asked: SyncSender<()>,
     thread: JoinHandle<io::Result<File>>,
     pending: u64,
@@ -24,7 +24,7 @@ pub(crate) struct WriteBehind {
 impl WriteBehind {
     /// # Errors
     /// Those of opening the file and of starting a thread.
-    pub(crate) fn start(path: &Path) -> io::Result<Self> {
+    pub fn start(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).open(path)?;
         let room = Room::new(file.try_clone()?);
         let (asked, requests) = sync_channel(1);
@@ -41,7 +41,7 @@ impl WriteBehind {
     }
 
     /// So many more bytes were written. Nobody else may write the file meanwhile.
-    pub(crate) fn written(&mut self, bytes: u64) {
+    pub fn written(&mut self, bytes: u64) {
         self.room.written(bytes);
         self.pending += bytes;
         // A request that waits already covers these bytes.
@@ -55,7 +55,7 @@ impl WriteBehind {
     /// # Errors
     /// What the sync reports, also of bytes that were sent before: by a file that was open all the time, for the system
     /// tells of a failed write once.
-    pub(crate) fn finish(self) -> io::Result<()> {
+    pub fn finish(self) -> io::Result<()> {
         drop(self.asked);
         let stopped = |_| Err(io::Error::other("the thread that writes behind stopped"));
         let file = self.thread.join().unwrap_or_else(stopped)?;

@@ -27,7 +27,7 @@ pub struct ChunkOutcome {
 }
 
 /// Encodes chunks of one variable. Shared by worker threads.
-pub(crate) struct ChunkEncoder {
+pub struct ChunkEncoder {
     chain: Chain,
     fallback: Option<Chain>,
     /// What stores chunks where they cannot lie in the output without a frame.
@@ -40,7 +40,7 @@ pub(crate) struct ChunkEncoder {
 
 /// How encoded chunks lie in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Container {
+pub enum Container {
     /// An HDF5 filter pipeline of this many filters: a chunk can leave all of them out.
     Pipeline(usize),
     /// Knarr's frame in one HDF5 filter, which a chunk can leave out.
@@ -53,14 +53,19 @@ pub(crate) enum Container {
 
 /// Buffers of one worker.
 #[derive(Default)]
-pub(crate) struct Buffers {
+pub struct Buffers {
     scratch: Scratch,
     decoded: Vec<u8>,
     frame: Vec<u8>,
 }
 
 impl ChunkEncoder {
-    pub(crate) fn new(
+    /// For chunks of `spec` that lie in a `container`. A lossy chain needs a bound, and one to fall back to; with `verify`
+    /// what is lossless is proven, too.
+    ///
+    /// # Errors
+    /// What preparing the chains reports.
+    pub fn new(
         codecs: &CodecList,
         chain: &ChainSpec,
         fallback: Option<&ChainSpec>,
@@ -80,12 +85,15 @@ impl ChunkEncoder {
     }
 
     /// Type and shape of the chunks.
-    pub(crate) fn spec(&self) -> &ArraySpec {
+    pub fn spec(&self) -> &ArraySpec {
         &self.spec
     }
 
     /// Encodes `raw`, one full chunk, into `out`.
-    pub(crate) fn encode(&self, raw: &[u8], buffers: &mut Buffers, out: &mut Vec<u8>) -> Result<ChunkOutcome> {
+    ///
+    /// # Errors
+    /// What the codecs report; `Quality` where a bound does not hold and the chunk cannot be stored.
+    pub fn encode(&self, raw: &[u8], buffers: &mut Buffers, out: &mut Vec<u8>) -> Result<ChunkOutcome> {
         let mut outcome = ChunkOutcome::default();
         match (self.chain.loss(), &self.fallback, &self.bound) {
             (Loss::Lossy, Some(fallback), Some(bound)) => {

@@ -15,6 +15,6 @@ mod spare;
 
 pub use advise::{advise, plan, plan_array, plan_of};
 pub use encode::ChunkOutcome;
-pub(crate) use encode::{Buffers, ChunkEncoder, Container};
+pub use encode::{Buffers, ChunkEncoder, Container};
 pub use execute::{Execution, VariableReport, execute, most_demanding, prove_copies, storages};
-pub(crate) use ordered::{Order, in_order};
+pub use ordered::{Order, in_order};

@@ -9,15 +9,15 @@ use crate::engine::Engine;
 use knarr_array::error::{Error, Result};
 
 /// How much is done at a time.
-pub(crate) struct Order<'a> {
+pub struct Order<'a> {
     /// Who may interrupt.
-    pub(crate) engine: &'a Engine,
+    pub engine: &'a Engine,
     /// Worker threads.
-    pub(crate) jobs: usize,
+    pub jobs: usize,
     /// Bytes that may be under way; the piece that is handed on next always may.
-    pub(crate) window: u64,
+    pub window: u64,
     /// Number of pieces.
-    pub(crate) total: u64,
+    pub total: u64,
 }
 
 /// Calls `work` for every number below the total on worker threads, each with a state of its own, and `hand_on` with
@@ -26,7 +26,7 @@ pub(crate) struct Order<'a> {
 ///
 /// # Errors
 /// The first error of `work` that is heard of or of `hand_on`, or `Interrupted`.
-pub(crate) fn in_order<S: Default, T: Send>(
+pub fn in_order<S: Default, T: Send>(
     order: Order<'_>,
     bytes_of: impl Fn(u64) -> u64 + Sync,
     work: impl Fn(&mut S, u64) -> Result<T> + Sync,

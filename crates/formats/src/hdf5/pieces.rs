@@ -13,7 +13,7 @@ use knarr_array::array::{DType, Endian};
 use knarr_array::error::{Error, Result};
 use knarr_array::filter::Hdf5Filter;
 use knarr_array::region::{chunk_region, volume};
-use knarr_core::checkpoint::layout::{Extent, Layout, StoredVariable};
+use knarr_checkpoint::layout::{Extent, Layout, StoredVariable};
 
 /// The layout of the HDF5 or netCDF-4 file at `path`. HDF5's lock is not taken: a program may open the file for writing
 /// meanwhile, so who uses the layout checks afterwards that the file has not changed.

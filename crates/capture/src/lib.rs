@@ -1,0 +1,30 @@
+//! Capture of a program's files: what the launcher of `knarr run` and the library inside the program tell each other.
+//!
+//! The launcher makes a directory for each run and names it in [`RUN_DIRECTORY`]. There lie a [`Snapshot`] of what was
+//! asked for, a datagram socket that takes [`Message`]s, and the gate: a file that the program holds locked, shared,
+//! while it opens a file for writing, and the launcher, exclusively, while it puts a packed file in its place.
+//!
+//! [`config`] is what `knarr.toml` says.
+#![forbid(unsafe_code)]
+
+mod chunks;
+pub mod config;
+mod creation;
+mod message;
+mod snapshot;
+
+pub use chunks::{met, suited};
+pub use creation::{Change, Prescription};
+pub use message::{Event, Given, Message};
+pub use snapshot::Snapshot;
+
+/// Environment variable with the directory of the run. Without it the library does nothing.
+pub const RUN_DIRECTORY: &str = "KNARR_RUN";
+/// The library inside the program, as it is called in every installation.
+pub const PRELOAD: &str = "libknarr_preload.so";
+/// The [`Snapshot`], as JSON. The launcher replaces it when it has learnt more.
+pub const SNAPSHOT: &str = "snapshot.json";
+/// The launcher's socket.
+pub const SOCKET: &str = "launcher.sock";
+/// The file whose lock keeps opening and publishing apart.
+pub const GATE: &str = "gate";
