@@ -273,7 +273,7 @@ impl Decider<'_> {
 }
 
 /// Chains for bytes that are no numbers. The last one is there without the codecs of foreign libraries, too.
-const FOR_BYTES: [&str; 6] = ["raw", "zstd:1", "zstd:3", "zstd:9", "zstd:12", "brotli:5"];
+const FOR_BYTES: [&str; 7] = ["raw", "zstd:1", "zstd:3", "zstd:9", "zstd:12", "zstd:19", "brotli:5"];
 
 /// How a decision of an earlier set is told.
 const REMEMBERED: &str = "as in the earlier set: ";
