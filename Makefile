@@ -1,4 +1,4 @@
-# One entry point. Everything it installs goes to .venv, target and the cargo cache; see docs/install.md, 'What gets installed'.
+# One entry point. What it installs goes to .venv, target and the cargo cache: docs/install.md, 'What gets installed'.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv

@@ -123,7 +123,7 @@ def test_without_a_status_fortran_stops_with_the_message(tmp_path: Path) -> None
     lines = ["program p", "use knarr", "type(knarr_hints) :: h", "h = knarr_new_hints('tolerance=1')", "end program"]
     source.write_text("\n".join(lines))
     done = run(fortran_program(tmp_path, source), ok=False)
-    assert done.returncode != 0 and "quality 'tolerance=1' is not understood; write" in done.stderr
+    assert done.returncode != 0 and "quality 'tolerance=1' is not understood; hint: write" in done.stderr
 
 
 def test_the_hdf5_example_writes_through_the_filter(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_variables_whose_names_collide_as_files(knarr, tmp_path):
     knarr("checkpoint", "pack", tmp_path / "r.h5", "-o", tmp_path / "set")
     done = knarr("checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out", "--variables", "*", ok=False)
     assert done.returncode == 5
-    assert "its name is too long for a file; restore the whole file" in done.stderr
+    assert "its name is too long for a file; hint: restore the whole file" in done.stderr
     for rank, name in ((1, "x"), (2, "x%2Enpy/y"), (4, "z")):
         assert np.load(tmp_path / "out" / "r.h5" / f"{name}.npy").tobytes() == field(rank, (30, 30), "f4").tobytes()
 

@@ -133,7 +133,7 @@ impl FromStr for DType {
             "f64" | "float64" | "double" => Self::F64,
             _ => {
                 return Err(Error::usage(format!("there is no type '{text}'"))
-                    .mend("types are int8 to int64, uint8 to uint64, float16, float32, float64"));
+                    .hint("types are int8 to int64, uint8 to uint64, float16, float32, float64"));
             }
         })
     }

@@ -20,7 +20,7 @@ pub fn for_stored_values(quality: Quality, variable: &Variable) -> Result<Qualit
             ErrorKind::Quality,
             "its values are packed with scale_factor or add_offset: this bound does not hold for what is stored",
         )
-        .mend("give max_abs_error or max_range_error, or leave this variable lossless"));
+        .hint("give max_abs_error or max_range_error, or leave this variable lossless"));
     }
     let quality = within_valid_range(packed(quality, variable), variable);
     Ok(if quality.validate_numbers().is_ok() { quality } else { Quality::LOSSLESS })

@@ -1,4 +1,4 @@
-//! The one error type: a stable kind, a message, where it happened, and how to mend it.
+//! The one error type: a stable kind, a message, where it happened, and a hint: what to do about it.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -54,7 +54,7 @@ impl ErrorKind {
     }
 }
 
-/// An error with its kind, message, place and mend.
+/// An error with its kind, message, place and hint.
 ///
 /// Displayed as `PLACE: MESSAGE; MEND`, for example
 /// `a.nc: variable 'T': chunk (0, 3): deflate stream ends early; the file is damaged: restore it from a copy`.
@@ -64,9 +64,9 @@ pub struct Error {
     message: String,
     /// Outermost place first.
     places: Vec<String>,
-    mend: Option<String>,
+    hint: Option<String>,
     /// What to do where nobody knows better.
-    usual_mend: Option<Cow<'static, str>>,
+    default_hint: Option<Cow<'static, str>>,
 }
 
 /// Result with Knarr's [`Error`].
@@ -75,7 +75,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error of `kind` that says what is wrong.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), places: Vec::new(), mend: None, usual_mend: None }
+        Self { kind, message: message.into(), places: Vec::new(), hint: None, default_hint: None }
     }
 
     /// The call or command line is wrong.
@@ -104,20 +104,20 @@ impl Error {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
             _ => ErrorKind::Read,
         };
-        let usual_mend = match error.kind() {
+        let default_hint = match error.kind() {
             std::io::ErrorKind::NotFound => Some("check the name"),
             std::io::ErrorKind::PermissionDenied => Some("ask its owner for permission to read it"),
             std::io::ErrorKind::IsADirectory => Some("that is a directory: name a file in it"),
             std::io::ErrorKind::NotADirectory => Some("a part of the path is a file: check the name"),
-            _ => limit_mend(error),
+            _ => limit_hint(error),
         };
-        Self { usual_mend: usual_mend.map(Cow::Borrowed), ..Self::new(kind, error.to_string()) }
+        Self { default_hint: default_hint.map(Cow::Borrowed), ..Self::new(kind, error.to_string()) }
             .at(path.display().to_string())
     }
 
     /// Writing `path` failed.
     pub fn write(path: &std::path::Path, error: &std::io::Error) -> Self {
-        let usual_mend = match error.kind() {
+        let default_hint = match error.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
                 Some("free space or write to another directory")
             }
@@ -129,9 +129,9 @@ impl Error {
             std::io::ErrorKind::IsADirectory => Some("that is a directory: add the name of a file"),
             std::io::ErrorKind::NotADirectory => Some("a part of the path is a file: choose another name"),
             std::io::ErrorKind::InvalidFilename => Some("choose a shorter name"),
-            _ => limit_mend(error),
+            _ => limit_hint(error),
         };
-        Self { usual_mend: usual_mend.map(Cow::Borrowed), ..Self::new(ErrorKind::Write, error.to_string()) }
+        Self { default_hint: default_hint.map(Cow::Borrowed), ..Self::new(ErrorKind::Write, error.to_string()) }
             .at(path.display().to_string())
     }
 
@@ -172,18 +172,18 @@ impl Error {
         self.at_once(&format!("variable '{name}'"))
     }
 
-    /// Says how to mend it. The innermost advice is kept.
+    /// Adds a hint: what to do about it. The innermost one is kept.
     #[must_use]
-    pub fn mend(mut self, advice: impl Into<String>) -> Self {
-        self.mend.get_or_insert_with(|| advice.into());
+    pub fn hint(mut self, advice: impl Into<String>) -> Self {
+        self.hint.get_or_insert_with(|| advice.into());
         self
     }
 
     /// Says what to do about damage of `what` (`file`, `store`), where nothing better is known.
     #[must_use]
-    pub fn mend_damage(self, what: &str) -> Self {
+    pub fn hint_damage(self, what: &str) -> Self {
         match self.kind {
-            ErrorKind::Corrupt => self.mend(format!("the {what} is damaged: restore it from a copy")),
+            ErrorKind::Corrupt => self.hint(format!("the {what} is damaged: restore it from a copy")),
             _ => self,
         }
     }
@@ -193,19 +193,19 @@ impl Error {
         self.kind
     }
 
-    /// The message without place and mend.
+    /// The message without place and hint.
     pub fn message(&self) -> &str {
         &self.message
     }
 
     /// The advice, if there is one.
     pub fn advice(&self) -> Option<&str> {
-        self.mend.as_deref().or(self.usual_mend.as_deref())
+        self.hint.as_deref().or(self.default_hint.as_deref())
     }
 }
 
-/// How to mend what limits of the process cause.
-fn limit_mend(error: &std::io::Error) -> Option<&'static str> {
+/// What to do about limits of the process.
+fn limit_hint(error: &std::io::Error) -> Option<&'static str> {
     use rustix::io::Errno;
     match Errno::from_io_error(error) {
         Some(Errno::FBIG) => Some("raise the limit of file sizes (ulimit -f), or write to another file system"),
@@ -225,7 +225,7 @@ impl fmt::Display for Error {
         }
         f.write_str(&self.message)?;
         match self.advice() {
-            Some(mend) => write!(f, "; {mend}"),
+            Some(hint) => write!(f, "; hint: {hint}"),
             None => Ok(()),
         }
     }
@@ -238,15 +238,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_as_place_message_mend() {
+    fn reads_as_place_message_hint() {
         let error = Error::corrupt("deflate stream ends early")
-            .mend("restore the file from a copy")
+            .hint("restore the file from a copy")
             .at("chunk (0, 3)")
             .at_variable("T")
             .at("a.nc");
         assert_eq!(
             error.to_string(),
-            "a.nc: variable 'T': chunk (0, 3): deflate stream ends early; restore the file from a copy"
+            "a.nc: variable 'T': chunk (0, 3): deflate stream ends early; hint: restore the file from a copy"
         );
         assert_eq!(error.kind().exit_code(), 3);
     }
@@ -272,9 +272,9 @@ mod tests {
             let error = std::io::Error::from(kind);
             assert!(Error::write(path, &error).advice().is_some(), "{kind}");
             assert!(kind == AlreadyExists || Error::read(path, &error).advice().is_some(), "{kind}");
-            assert_eq!(Error::read(path, &error).mend("know better").advice(), Some("know better"));
+            assert_eq!(Error::read(path, &error).hint("know better").advice(), Some("know better"));
         }
         let text = Error::read(path, &std::io::Error::from_raw_os_error(2)).to_string();
-        assert_eq!(text, "a.nc: No such file or directory (os error 2); check the name");
+        assert_eq!(text, "a.nc: No such file or directory (os error 2); hint: check the name");
     }
 }

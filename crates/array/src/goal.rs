@@ -213,7 +213,7 @@ impl FromStr for Goal {
             return Ok(goal);
         }
         let refuse = |why: String| {
-            Error::usage(format!("goal '{text}': {why}")).mend(format!(
+            Error::usage(format!("goal '{text}': {why}")).hint(format!(
                 "use one of {}, weights such as 'ratio=0.4,encode=0.3,decode=0.3', or limits such as 'encode>=300MB/s'",
                 NAMED.join(", ")
             ))

@@ -41,7 +41,7 @@ fn silence_guarded_panics() {
 
 fn defect(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    Error::internal(format!("a defect of Knarr: {}", text.unwrap_or("unknown"))).mend("please report this")
+    Error::internal(format!("a defect of Knarr: {}", text.unwrap_or("unknown"))).hint("please report this")
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ impl std::str::FromStr for Release {
         let found = Self::NAMES.iter().find(|(name, _)| *name == text).map(|(_, release)| *release);
         found.or((text == "latest").then_some(Self::V200)).ok_or_else(|| {
             Error::usage(format!("'{text}' is no release of HDF5"))
-                .mend("choose earliest, v18, v110, v112, v114, v200 or latest")
+                .hint("choose earliest, v18, v110, v112, v114, v200 or latest")
         })
     }
 }
@@ -121,11 +121,11 @@ impl LibverBounds {
     pub fn with(self, low: Option<Release>, high: Option<Release>) -> Result<Self> {
         let (low, high) = (low.unwrap_or(self.low), high.unwrap_or(self.high));
         if high == Release::Earliest {
-            return Err(Error::usage("high is 'earliest'").mend("v18 is the oldest release that high can name"));
+            return Err(Error::usage("high is 'earliest'").hint("v18 is the oldest release that high can name"));
         }
         if low > high {
             return Err(Error::usage(format!("low is {low}, which is newer than high, {high}"))
-                .mend("give a range: low is the oldest form that is written, high the newest"));
+                .hint("give a range: low is the oldest form that is written, high the newest"));
         }
         Ok(Self { low, high })
     }

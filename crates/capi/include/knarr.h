@@ -371,7 +371,7 @@ extern "C" {
 const char *knarr_version(void);
 
 /*
- Message of the last call of this thread that failed: what, where, why, and how to mend it. Valid until another call
+ Message of the last call of this thread that failed: what, where, why, and what to do. Valid until another call
  of this thread fails; empty if none has.
  */
 const char *knarr_last_error(void);

@@ -16,7 +16,7 @@ pub extern "C" fn knarr_version() -> *const c_char {
     VERSION.as_ptr().cast()
 }
 
-/// Message of the last call of this thread that failed: what, where, why, and how to mend it. Valid until another call
+/// Message of the last call of this thread that failed: what, where, why, and what to do. Valid until another call
 /// of this thread fails; empty if none has.
 #[unsafe(no_mangle)]
 pub extern "C" fn knarr_last_error() -> *const c_char {
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn knarr_hints_init(hints: *mut knarr_hints, size: usize) 
         if size != size_of::<knarr_hints>() {
             let known = size_of::<knarr_hints>();
             return Err(Error::usage(format!("'size' is {size}, this version of Knarr has {known}"))
-                .mend("pass sizeof(knarr_hints), and use the header of this version"));
+                .hint("pass sizeof(knarr_hints), and use the header of this version"));
         }
         // SAFETY: null or writable for a whole structure.
         unsafe { put(hints, knarr_hints::UNSTATED, "hints") }
@@ -320,7 +320,7 @@ pub unsafe extern "C" fn knarr_filter_words(
 fn filter_words(hints: &knarr_hints) -> Result<Vec<u32>> {
     if hints.forced_chain()?.is_some() || hints.profile_path()?.is_some() {
         return Err(Error::unsupported("the HDF5 filter chooses its chains, with the built-in profile")
-            .mend("leave 'chain' and 'profile' empty"));
+            .hint("leave 'chain' and 'profile' empty"));
     }
     ClientData { wishes: hints.wishes()?, chunks: None }.words()
 }

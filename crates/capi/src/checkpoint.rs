@@ -97,7 +97,7 @@ impl knarr_checkpoint {
 pub const KNARR_LATEST: i64 = -1;
 
 fn counted(step: i64) -> Result<u64> {
-    u64::try_from(step).map_err(|_| Error::usage(format!("step {step}")).mend("steps are counted from 0"))
+    u64::try_from(step).map_err(|_| Error::usage(format!("step {step}")).hint("steps are counted from 0"))
 }
 
 impl knarr_restart {
@@ -124,7 +124,7 @@ impl knarr_restart {
         let refuse = |why: String| Error::usage(format!("array '{name}': {why}"));
         if stored.dtype != wanted.dtype {
             return Err(refuse(format!("its elements are {}, not {}", stored.dtype, wanted.dtype))
-                .mend("ask knarr_restart_describe() for the type"));
+                .hint("ask knarr_restart_describe() for the type"));
         }
         let count: Vec<u64> = wanted.shape.iter().map(|&n| n as u64).collect();
         if is_global {
@@ -133,7 +133,7 @@ impl knarr_restart {
         }
         if start.is_some() || stored.shape != wanted.shape {
             return Err(refuse(format!("this rank had it of its own, of shape {:?}", stored.shape))
-                .mend("pass no 'start', and the whole shape as 'count'"));
+                .hint("pass no 'start', and the whole shape as 'count'"));
         }
         self.restart.read_own(name, self.ranks.0, out)
     }

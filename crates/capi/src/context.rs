@@ -71,7 +71,7 @@ impl knarr_context {
                 "the destination has {most} bytes, {} {:?} needs {needed}",
                 frame.array.dtype, frame.array.shape
             ))
-            .mend("ask knarr_inspect() for the size"));
+            .hint("ask knarr_inspect() for the size"));
         }
         self.decode(&frame)
     }
@@ -130,7 +130,7 @@ impl knarr_context {
                 "the frame holds {} {:?}, the original is {} {:?}",
                 held.dtype, held.shape, spec.dtype, spec.shape
             ))
-            .mend("compare it with the array that it was made from"));
+            .hint("compare it with the array that it was made from"));
         }
         let view = ArrayView::new(&spec, original)?;
         let seen = Accuracy::measure(&view, &self.decode(&frame)?, &self.packer.quality)?;
@@ -174,7 +174,7 @@ fn cut(text: &str, most: usize) -> String {
 fn reserve(bytes: usize) -> Result<()> {
     Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| {
         Error::new(ErrorKind::Unsupported, format!("there is no memory for {bytes} bytes"))
-            .mend("compress the array in parts")
+            .hint("compress the array in parts")
     })
 }
 

@@ -110,7 +110,7 @@ impl knarr_hints {
             }
             other => {
                 return Err(Error::usage(format!("{name}_unit is {other}"))
-                    .mend("pass a knarr_speed_unit, KNARR_MB_PER_SECOND (0) to KNARR_TIMES_STORAGE (2)"));
+                    .hint("pass a knarr_speed_unit, KNARR_MB_PER_SECOND (0) to KNARR_TIMES_STORAGE (2)"));
             }
         };
         positive(&format!("{name}_speed"), speed)
@@ -139,14 +139,14 @@ fn count(name: &str, value: i32) -> Result<Option<u32>> {
         return Ok(None);
     }
     u32::try_from(value).map(Some).map_err(|_| {
-        Error::usage(format!("{name} is {value}")).mend("give a number above 0, or KNARR_UNSET (-1) for none")
+        Error::usage(format!("{name} is {value}")).hint("give a number above 0, or KNARR_UNSET (-1) for none")
     })
 }
 
 fn reference(name: &str, field: &str, speed: f64) -> Result<f64> {
     let speed = stated(speed).ok_or_else(|| {
         Error::usage(format!("{name}_speed is a multiple of {field}, which is not stated"))
-            .mend(format!("state {field} in MB/s"))
+            .hint(format!("state {field} in MB/s"))
     })?;
     positive(field, speed)
 }
@@ -155,7 +155,7 @@ fn positive(name: &str, speed: f64) -> Result<f64> {
     if speed.is_finite() && speed > 0.0 {
         return Ok(speed);
     }
-    Err(Error::usage(format!("{name} is {speed}")).mend("give a finite number above 0, or NaN for none"))
+    Err(Error::usage(format!("{name} is {speed}")).hint("give a finite number above 0, or NaN for none"))
 }
 
 /// The text of a field; `None` if it is empty.

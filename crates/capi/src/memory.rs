@@ -34,7 +34,7 @@ pub(crate) fn named_dtype(dtype: DType) -> Result<i32> {
 }
 
 fn null(what: &str) -> Error {
-    Error::usage(format!("'{what}' is a null pointer")).mend("pass the address of what it is to be")
+    Error::usage(format!("'{what}' is a null pointer")).hint("pass the address of what it is to be")
 }
 
 /// Bytes of the caller. No bytes may have any address.
@@ -68,7 +68,7 @@ pub(crate) unsafe fn bytes<'a>(pointer: *const u8, length: usize, what: &str) ->
 pub(crate) unsafe fn write(source: &[u8], target: *mut u8, capacity: usize, what: &str) -> Result<()> {
     if source.len() > capacity {
         return Err(Error::usage(format!("'{what}' has {capacity} bytes, {} are needed", source.len()))
-            .mend("pass a larger buffer and its size in bytes"));
+            .hint("pass a larger buffer and its size in bytes"));
     }
     if source.is_empty() {
         return Ok(());
@@ -225,7 +225,7 @@ unsafe fn stated_size<T>(pointer: *const T, what: &str) -> Result<usize> {
         return Ok(size);
     }
     Err(Error::usage(format!("'{what}.size' is {size}, this version of Knarr has {}", size_of::<T>()))
-        .mend("set it to the size of the structure (hints: with knarr_hints_init), and use the header of this version"))
+        .hint("set it to the size of the structure (hints: with knarr_hints_init), and use the header of this version"))
 }
 
 /// # Safety
@@ -260,10 +260,10 @@ pub(crate) unsafe fn extents(pointer: *const usize, count: usize, what: &str) ->
 pub(crate) unsafe fn array(dtype: i32, rank: i32, shape: *const usize) -> Result<ArraySpec> {
     let known = DTYPES.iter().find(|(number, _)| *number as i32 == dtype).map(|(_, known)| *known);
     let dtype = known.ok_or_else(|| {
-        Error::usage(format!("'dtype' is {dtype}")).mend("pass a knarr_dtype, KNARR_INT8 (1) to KNARR_FLOAT64 (11)")
+        Error::usage(format!("'dtype' is {dtype}")).hint("pass a knarr_dtype, KNARR_INT8 (1) to KNARR_FLOAT64 (11)")
     })?;
     let rank = usize::try_from(rank).ok().filter(|&rank| rank <= KNARR_MAX_RANK).ok_or_else(|| {
-        Error::usage(format!("'rank' is {rank}")).mend(format!("arrays have 0 to {KNARR_MAX_RANK} dimensions"))
+        Error::usage(format!("'rank' is {rank}")).hint(format!("arrays have 0 to {KNARR_MAX_RANK} dimensions"))
     })?;
     // SAFETY: the caller's promise.
     let extents = unsafe { numbers(shape, rank, "shape")? };

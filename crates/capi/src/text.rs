@@ -54,7 +54,7 @@ fn skip(text: &str) -> &str {
 fn item(text: &str) -> Result<(&str, &str, &str)> {
     let wrong = |what: &str| {
         let line = text.lines().next().unwrap_or_default();
-        Error::usage(format!("'{line}': {what}")).mend("write hints like: max_abs_error=0.01 goal=ratio")
+        Error::usage(format!("'{line}': {what}")).hint("write hints like: max_abs_error=0.01 goal=ratio")
     };
     let (key, value) = text.split_once('=').ok_or_else(|| wrong("there is no '='"))?;
     let (key, value) = (key.trim_end(), value.trim_start_matches([' ', '\t']));
@@ -99,12 +99,12 @@ fn number(text: &str) -> Result<f64> {
 fn speed(text: &str) -> Result<(f64, i32)> {
     let found = UNITS.iter().find_map(|(unit, suffix)| Some((text.strip_suffix(suffix)?, *unit)));
     let (value, unit) = found.unwrap_or((text, knarr_speed_unit::KNARR_MB_PER_SECOND as i32));
-    let value = number(value.trim_end()).map_err(|error| error.mend("write 300MB/s, 2*network or 0.5*storage"))?;
+    let value = number(value.trim_end()).map_err(|error| error.hint("write 300MB/s, 2*network or 0.5*storage"))?;
     Ok((value, unit))
 }
 
 fn megabytes(text: &str) -> Result<f64> {
-    number(text.strip_suffix("MB/s").unwrap_or(text).trim_end()).map_err(|error| error.mend("write it like 1200MB/s"))
+    number(text.strip_suffix("MB/s").unwrap_or(text).trim_end()).map_err(|error| error.hint("write it like 1200MB/s"))
 }
 
 /// What is stated, as [`set`] takes it.

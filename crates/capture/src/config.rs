@@ -172,7 +172,7 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self> {
         let config: Self = toml::from_str(text).map_err(|error| {
             Error::new(ErrorKind::Config, error.to_string().trim_end().to_owned())
-                .mend("the keys are described in docs/cli.md")
+                .hint("the keys are described in docs/cli.md")
         })?;
         if let Some(site) = &config.site {
             site.check()?;
@@ -229,7 +229,7 @@ impl FileRule {
         if self.route == Route::Checkpoint {
             if !self.variables.is_empty() {
                 return Err(error("checkpoints keep every byte: they take no settings of variables")
-                    .mend("remove 'variables', or choose the route \"compress\""));
+                    .hint("remove 'variables', or choose the route \"compress\""));
             }
             let says_of_files = self.portable.is_some() || self.low.is_some() || self.high.is_some();
             if self.when != When::Close || says_of_files {
@@ -237,21 +237,21 @@ impl FileRule {
                     "checkpoints are packed once they are written, into sets: 'when', 'portable', 'low' and 'high' say \
                      nothing of them",
                 )
-                .mend("remove them, or choose the route \"compress\""));
+                .hint("remove them, or choose the route \"compress\""));
             }
             if self.ranks.is_some() && self.pattern.restart_files().is_some_and(|files| !files.names.has_rank()) {
                 return Err(error("a pattern without {rank} stands for one file in each step: it takes no 'ranks'")
-                    .mend("remove 'ranks', or write where the rank stands: restart_{step}_{rank}.h5"));
+                    .hint("remove 'ranks', or write where the rank stands: restart_{step}_{rank}.h5"));
             }
             let sizes = check_sizes(self.group_size.unwrap_or(1), self.block_size.unwrap_or(1));
             sizes.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
             if self.copies.is_some_and(|copies| !(1..=2).contains(&copies)) {
-                return Err(error("what sets share is there once or twice").mend("write copies = 1 or copies = 2"));
+                return Err(error("what sets share is there once or twice").hint("write copies = 1 or copies = 2"));
             }
             return self.similarity().map(drop);
         }
         if self.pattern.restart_files().is_some() {
-            return Err(error("{step} and {rank} are for route \"checkpoint\"").mend("write * in their place"));
+            return Err(error("{step} and {rank} are for route \"checkpoint\"").hint("write * in their place"));
         }
         let how = self.group_size.is_some() || self.scheme.is_some() || self.block_size.is_some();
         let what = !self.similar.is_empty() || self.bundle_below.is_some();
@@ -262,7 +262,7 @@ impl FileRule {
                 "group_size, scheme, block_size, similar, bundle_below, copies, ranks, sets, keep, remove_originals and \
                  settle are for route \"checkpoint\"",
             )
-            .mend("add route = \"checkpoint\", or remove them"));
+            .hint("add route = \"checkpoint\", or remove them"));
         }
         Ok(())
     }
@@ -292,7 +292,7 @@ impl VariableRule {
         if stated != Quality::LOSSLESS {
             if self.quality.is_some() {
                 return Err(
-                    Error::usage("'quality' and a bound of its own contradict each other").mend("keep one of them")
+                    Error::usage("'quality' and a bound of its own contradict each other").hint("keep one of them")
                 );
             }
             quality = stated;

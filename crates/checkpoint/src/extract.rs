@@ -87,11 +87,11 @@ pub fn holders(set: &Set, ranks: &[usize], patterns: &[String]) -> Result<Vec<us
     names.sort_unstable();
     names.dedup();
     let pattern = patterns.join("', '");
-    let mend = match knarr_core::settings::nearest(&pattern, names.into_iter(), 8) {
+    let hint = match knarr_core::settings::nearest(&pattern, names.into_iter(), 8) {
         near if near.is_empty() => "no variables are known of these files: restore them whole".to_owned(),
         near => format!("the set has: {near}"),
     };
-    Err(Error::usage(format!("no variable matches '{pattern}'")).mend(mend).at(set.path().display().to_string()))
+    Err(Error::usage(format!("no variable matches '{pattern}'")).hint(hint).at(set.path().display().to_string()))
 }
 
 fn matches(patterns: &[String], path: &str) -> bool {
@@ -206,7 +206,7 @@ fn file_name(path: &str) -> Result<PathBuf> {
         }
         if out.len() - begin > LONGEST_NAME {
             return Err(Error::unsupported("its name is too long for a file")
-                .mend("restore the whole file and read the variable from it"));
+                .hint("restore the whole file and read the variable from it"));
         }
         if !is_last {
             out.push(b'/');
@@ -227,7 +227,7 @@ fn write(codecs: &CodecList, variable: &StoredVariable, pieces: &File, out: &Fil
     let (size, begin) = (variable.dtype.size() as u64, header.len() as u64);
     let incomplete = || {
         Error::unsupported("not all of its elements are stored in pieces that were written")
-            .mend("restore the whole file and read the variable from it")
+            .hint("restore the whole file and read the variable from it")
     };
     let chunk = variable.extents.first().ok_or_else(incomplete)?.shape.clone();
     let is_grid = chunk.len() == variable.shape.len()
@@ -304,7 +304,7 @@ fn read(
     };
     let chain = Chain::from_hdf5(codecs, &extent.filters, &spec).ok_or_else(|| {
         Error::unsupported("its HDF5 filters are not known here")
-            .mend("restore the whole file and read the variable with the program that wrote it")
+            .hint("restore the whole file and read the variable with the program that wrote it")
     })?;
     chain.decode(stored, &mut Scratch::default(), decoded)?;
     if decoded.len() != spec.byte_len() {

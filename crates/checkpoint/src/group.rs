@@ -62,7 +62,7 @@ impl GroupPacker<'_> {
         let members = &group.members;
         if !(1..=options.group_size).contains(&members.len()) {
             return Err(Error::usage(format!("group {} has {} ranks", group.number, members.len()))
-                .mend(format!("the groups of this set have 1 to {} ranks", options.group_size)));
+                .hint(format!("the groups of this set have 1 to {} ranks", options.group_size)));
         }
         let paths: Vec<&Path> = members.iter().map(|member| member.input.path.as_path()).collect();
         // The schemes that know nothing of variables merge files as they are.

@@ -61,7 +61,7 @@ pub fn deal(comm: &dyn Comm, own: &[Member], grouping: Grouping, group_size: usi
         for Member { rank, input } in read(bytes)? {
             if let Some((_, other)) = found.insert(rank, (*node, input)) {
                 return Err(Error::usage(format!("rank {rank} has two files, one of them '{}'", other.path.display()))
-                    .mend("name the file of each rank once, on one process"));
+                    .hint("name the file of each rank once, on one process"));
             }
         }
     }
@@ -87,7 +87,7 @@ pub fn deal(comm: &dyn Comm, own: &[Member], grouping: Grouping, group_size: usi
 pub fn check_sizes(group_size: usize, block_size: u64) -> Result<()> {
     check_size(group_size)?;
     if block_size == 0 {
-        return Err(Error::usage("blocks of 0 bytes").mend("ask for 1 byte or more"));
+        return Err(Error::usage("blocks of 0 bytes").hint("ask for 1 byte or more"));
     }
     Ok(())
 }
@@ -100,7 +100,7 @@ fn check_size(group_size: usize) -> Result<()> {
     match group_size {
         1..=LARGEST_GROUP => Ok(()),
         _ => Err(Error::usage(format!("a group of {group_size} ranks"))
-            .mend(format!("groups have 1 to {LARGEST_GROUP} ranks"))),
+            .hint(format!("groups have 1 to {LARGEST_GROUP} ranks"))),
     }
 }
 
@@ -142,19 +142,19 @@ fn check_ranks(found: &BTreeMap<usize, (usize, Input)>) -> Result<()> {
     }
     if let Some(missing) = (0..).zip(found.keys()).find_map(|(expected, &rank)| (rank != expected).then_some(expected))
     {
-        return Err(Error::usage(format!("there is no file of rank {missing}")).mend("name the files of all ranks"));
+        return Err(Error::usage(format!("there is no file of rank {missing}")).hint("name the files of all ranks"));
     }
     let mut seen = std::collections::HashSet::new();
     match found.values().find(|(_, input)| !seen.insert(&input.name)) {
         None => Ok(()),
         Some((_, input)) => Err(Error::usage(format!("two files are called '{}'", input.name.escape_ascii()))
-            .mend("pack them from a directory that holds both, or give them different names")),
+            .hint("pack them from a directory that holds both, or give them different names")),
     }
 }
 
 /// The error for a set of nothing.
 pub(super) fn no_files() -> Error {
-    Error::usage("there are no files to pack").mend("name files, or a directory that holds some")
+    Error::usage("there are no files to pack").hint("name files, or a directory that holds some")
 }
 
 fn written(members: &[Member]) -> Vec<u8> {

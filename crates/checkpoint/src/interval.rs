@@ -26,11 +26,11 @@ impl Costs {
     pub fn check(&self) -> Result<()> {
         if self.checkpoint.is_zero() {
             return Err(Error::usage("a checkpoint that costs no time may be written all the time")
-                .mend("give the time for which it stops the program"));
+                .hint("give the time for which it stops the program"));
         }
         if self.mtbf.is_zero() {
             return Err(Error::usage("the mean time between failures is 0")
-                .mend("give that of the whole job: the time of one node divided by the number of nodes"));
+                .hint("give that of the whole job: the time of one node divided by the number of nodes"));
         }
         Ok(())
     }

@@ -260,7 +260,7 @@ impl Manifest {
                 return Err(Error::unsupported(format!(
                     "set format version {version}, this Knarr reads 1 to {VERSION}"
                 ))
-                .mend("use the version of Knarr that wrote the set, or a newer one"));
+                .hint("use the version of Knarr that wrote the set, or a newer one"));
             }
             _ => return Err(Error::corrupt("not the manifest of a checkpoint set")),
         };

@@ -56,7 +56,7 @@ pub(super) fn without_numbers(name: &str) -> String {
 pub(super) fn check(name: &[u8]) -> Result<()> {
     let refuse = |why: &str| {
         Err(Error::corrupt(format!("the name '{}' {why}", name.escape_ascii()))
-            .mend("the set is damaged or forged: restore it from a copy"))
+            .hint("the set is damaged or forged: restore it from a copy"))
     };
     if name.contains(&0) {
         return refuse("holds a NUL");

@@ -22,7 +22,7 @@ pub fn make_parent(target: &Path, path: &Path) -> Result<()> {
         }
         if !at.canonicalize().map_err(write_error)?.starts_with(&root) {
             return Err(Error::new(ErrorKind::Write, "a link on the way leads out of the target directory")
-                .mend("restore into an empty directory")
+                .hint("restore into an empty directory")
                 .at(at.display().to_string()));
         }
     }

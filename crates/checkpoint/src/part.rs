@@ -123,7 +123,7 @@ pub(super) fn merge(parts: &[Vec<u8>], summary: Summary) -> Result<(Manifest, Co
     groups.sort_by_key(PackedGroup::number);
     if let Some((expected, _)) = groups.iter().enumerate().find(|(expected, group)| group.number() != *expected) {
         return Err(Error::usage(format!("group {expected} was not packed, or another one twice"))
-            .mend("groups have the numbers 0, 1, … and each is packed by one process"));
+            .hint("groups have the numbers 0, 1, … and each is packed by one process"));
     }
     let mut merging = Merging::new(groups.iter().map(|group| group.ranks.len()).sum(), summary);
     groups.into_iter().try_for_each(|group| merging.add(group))?;
@@ -164,7 +164,7 @@ impl Merging {
                 Some(place @ None) => *place = Some(rank),
                 _ => {
                     return Err(Error::usage(format!("rank {number} is there twice, or a rank before it is missing"))
-                        .mend("ranks have the numbers 0, 1, … and each is in one group"));
+                        .hint("ranks have the numbers 0, 1, … and each is in one group"));
                 }
             }
         }
@@ -202,7 +202,7 @@ impl Merging {
         for rank in self.ranks.into_iter().flatten() {
             if !names.insert(rank.name.clone()) {
                 return Err(Error::usage(format!("two files are called '{}'", rank.name.escape_ascii()))
-                    .mend("give them different names"));
+                    .hint("give them different names"));
             }
             let likely = self.manifest.ranks.iter().rev().take(LIKELY_EQUAL);
             let same = likely.map(|other| &other.layout).find(|other| **other == rank.layout).map(Arc::clone);

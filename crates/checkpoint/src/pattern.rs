@@ -61,7 +61,7 @@ impl FromStr for Pattern {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let refuse = |why: &str| Error::usage(format!("pattern '{text}': {why}")).mend(EXAMPLE);
+        let refuse = |why: &str| Error::usage(format!("pattern '{text}': {why}")).hint(EXAMPLE);
         if text.starts_with('/') || text.split('/').any(|part| part.is_empty() || part == "." || part == "..") {
             return Err(refuse("it is not a path below the directory"));
         }

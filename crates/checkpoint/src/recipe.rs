@@ -161,7 +161,7 @@ impl Chunk {
                 out.len(),
                 self.stored_length
             ))
-            .mend("restore with the build of Knarr that packed the set"));
+            .hint("restore with the build of Knarr that packed the set"));
         }
         Ok(())
     }
@@ -169,7 +169,7 @@ impl Chunk {
 
 fn unknown() -> Error {
     Error::unsupported("the HDF5 filters of a chunk are not known here")
-        .mend("use a build of Knarr with the codecs that docs/chains.md lists")
+        .hint("use a build of Knarr with the codecs that docs/chains.md lists")
 }
 
 /// The chain that does what `filters` do, byte for byte, to `length` bytes of values; `None` if there is none.

@@ -120,7 +120,7 @@ pub fn refuse_existing_files<'a>(mut names: impl Iterator<Item = &'a [u8]>, targ
 pub(super) fn no_rank(set: &Set, rank: usize) -> Error {
     let ranks = set.manifest().ranks.len();
     Error::usage(format!("there is no rank {rank}"))
-        .mend(format!("the set has ranks 0 to {}", ranks.saturating_sub(1)))
+        .hint(format!("the set has ranks 0 to {}", ranks.saturating_sub(1)))
         .at(set.path().display().to_string())
 }
 
@@ -183,7 +183,7 @@ fn fill(
             restored.damage.push(Damage { rank: number, name, ..damage.clone() });
         } else if hash != Some(output.described.hash) {
             let error = Error::corrupt("the restored file does not have the hash of the original")
-                .mend_damage("set")
+                .hint_damage("set")
                 .at(set.path().display().to_string());
             let variables = output.described.layout.unfiltered_variables();
             restored.damage.push(Damage { rank: number, name, variables, error });
@@ -314,7 +314,7 @@ pub(super) fn fetch(
         read.fetch_add(frame.length, Ordering::Relaxed);
         let done = set.read_pieces(&engine.codecs, frame, Which::Any, &mut buffers, |piece, bytes| {
             if proof == Proof::Hashes && piece.hash.is_some_and(|hash| hash != piece_hash(bytes)) {
-                return Err(Error::corrupt("a piece does not have the hash it was stored with").mend_damage("set"));
+                return Err(Error::corrupt("a piece does not have the hash it was stored with").hint_damage("set"));
             }
             for (rank, number) in piece.places.iter().filter(|(rank, number)| wanted(*rank, *number)) {
                 let of = manifest.ranks.get(*rank).and_then(|rank| rank.layout.pieces.get(*number));

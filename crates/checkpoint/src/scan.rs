@@ -128,7 +128,7 @@ impl Scanned {
         // Opening a pipe would wait for who writes to it.
         if !std::fs::metadata(path).map_err(read_error)?.is_file() {
             return Err(Error::unsupported("not a regular file")
-                .mend("name the files that the program wrote")
+                .hint("name the files that the program wrote")
                 .at(path.display().to_string()));
         }
         let file = File::open(path).map_err(read_error)?;
@@ -313,6 +313,6 @@ impl Watched {
 
 fn changed(path: &Path) -> Error {
     Error::new(ErrorKind::Differs, "the file changed while it was packed; nothing was written")
-        .mend("pack when the program has finished writing its checkpoint")
+        .hint("pack when the program has finished writing its checkpoint")
         .at(path.display().to_string())
 }

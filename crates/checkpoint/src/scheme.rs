@@ -104,7 +104,7 @@ impl FromStr for Scheme {
         let all = [Self::Agnostic, Self::AgnosticBlock, Self::Aware, Self::AwareBlock, Self::Separate, Self::Auto];
         all.into_iter().find(|scheme| scheme.to_string() == text).ok_or_else(|| {
             Error::usage(format!("there is no scheme '{text}'"))
-                .mend("schemes are agnostic, agnostic-block, aware, aware-block, separate and auto")
+                .hint("schemes are agnostic, agnostic-block, aware, aware-block, separate and auto")
         })
     }
 }

@@ -94,7 +94,7 @@ fn read_manifest(file: &Path, codecs: &CodecList) -> Result<(Manifest, u64)> {
     let read = File::open(file).and_then(|mut file| file.read_to_end(&mut bytes));
     read.map_err(|error| Error::read(file, &error))?;
     let manifest = Manifest::read(codecs, &bytes);
-    let manifest = manifest.map_err(|error| error.mend_damage("set").at(file.display().to_string()))?;
+    let manifest = manifest.map_err(|error| error.hint_damage("set").at(file.display().to_string()))?;
     Ok((manifest, bytes.len() as u64))
 }
 
@@ -106,7 +106,7 @@ impl Set {
     pub fn open(path: &Path, codecs: &CodecList) -> Result<Self> {
         if path.is_dir() && !is_set(path) && !is_closed(path) {
             return Err(Error::new(ErrorKind::NotFound, "not a checkpoint set: it has no manifest.knarr")
-                .mend("give the directory that 'knarr checkpoint pack' wrote")
+                .hint("give the directory that 'knarr checkpoint pack' wrote")
                 .at(path.display().to_string()));
         }
         let read = |name| read_manifest(&path.join(name), codecs);
@@ -145,7 +145,7 @@ impl Set {
         match read_manifest(&copy, codecs) {
             Ok(read) if is_equal(&read) => None,
             Ok(_) => {
-                Some(Error::corrupt("not the copy of the manifest").mend_damage("set").at(copy.display().to_string()))
+                Some(Error::corrupt("not the copy of the manifest").hint_damage("set").at(copy.display().to_string()))
             }
             Err(error) => Some(error),
         }
@@ -238,21 +238,21 @@ impl Set {
         let read_error = |error: std::io::Error| Error::read(&path, &error);
         let file = File::open(&path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Error::corrupt("the set lacks this file, which its manifest names")
-                .mend_damage("set")
+                .hint_damage("set")
                 .at(path.display().to_string()),
             _ => read_error(error),
         })?;
         let length = file.metadata().map_err(read_error)?.len();
         if length != store.length {
             return Err(Error::corrupt(format!("{length} bytes long, the manifest says {}", store.length))
-                .mend_damage("set")
+                .hint_damage("set")
                 .at(path.display().to_string()));
         }
         let mut head = vec![0; store_head(&store.id).len()];
         file.read_exact_at(&mut head, 0).map_err(read_error)?;
         if head != store_head(&store.id) {
             return Err(Error::corrupt("not the file of frames that the manifest names")
-                .mend_damage("set")
+                .hint_damage("set")
                 .at(path.display().to_string()));
         }
         Ok(file)
@@ -288,7 +288,7 @@ impl Set {
         let (store, file) = self.store(entry.store, which)?;
         let place = |error: Error| {
             error
-                .mend_damage("set")
+                .hint_damage("set")
                 .at(format!("frame at byte {}", entry.offset))
                 .at(self.store_path(store, which).display().to_string())
         };

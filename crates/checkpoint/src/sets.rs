@@ -103,7 +103,7 @@ pub fn lock(directory: &Path) -> Result<File> {
             ErrorKind::Exists,
             "another watch writes its sets there, or a program that makes checkpoints",
         )
-        .mend(
+        .hint(
             "end it first, or name another directory for sets; one 'knarr run' serves all ranks: knarr run -- mpirun …",
         )
         .at(directory.display().to_string())),
@@ -153,7 +153,7 @@ fn own_files_only(set: &Set) -> Result<()> {
         let name = entry.map_err(|error| Error::read(path, &error))?.file_name();
         if !own(&name) {
             return Err(Error::new(ErrorKind::Exists, format!("'{}' is not of the set", name.to_string_lossy()))
-                .mend("move it elsewhere, or remove the set yourself")
+                .hint("move it elsewhere, or remove the set yourself")
                 .at(path.display().to_string()));
         }
     }

@@ -112,7 +112,7 @@ impl Similarity {
                     knarr_array::ErrorKind::Config,
                     format!("similar = '{pattern}' is no regular expression: {error}"),
                 )
-                .mend("write it as in 'Grid[0-9]+/(.*)'")
+                .hint("write it as in 'Grid[0-9]+/(.*)'")
             })
         };
         Ok(Self { patterns: patterns.iter().map(compile).collect::<Result<_>>()?, bundle_below })

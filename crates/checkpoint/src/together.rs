@@ -77,7 +77,7 @@ impl Together {
         let same = match begun.options == text(target, options) {
             true => Ok(()),
             false => {
-                Err(Error::usage("target or options are not those of rank 0").mend("give all ranks the same ones"))
+                Err(Error::usage("target or options are not those of rank 0").hint("give all ranks the same ones"))
             }
         };
         agree(comm, same)?;
@@ -149,7 +149,7 @@ impl Together {
         manifest
             .tree
             .check(manifest.ranks.iter().map(|rank| rank.name.as_slice()))
-            .map_err(|error| Error::usage(error.message()).mend("pack from a directory that holds each name once"))?;
+            .map_err(|error| Error::usage(error.message()).hint("pack from a directory that holds each name once"))?;
         counts.lacked |= manifest.tree.lacked();
         self.unlink_unused(&manifest)?;
         let copied = if options.copies > 1 { self.copy_shared(&mut manifest)? } else { 0 };
@@ -186,7 +186,7 @@ impl Together {
                 ErrorKind::Write,
                 format!("'{}' was removed or changed while the set was written", store.name),
             )
-            .mend("pack again, and keep what cleans up away from names that begin with a dot")
+            .hint("pack again, and keep what cleans up away from names that begin with a dot")
             .at(self.set.target.display().to_string()))
         })
     }
@@ -281,11 +281,11 @@ fn copy_apart(from: &Path, to: &Path, target: &Path) -> Result<u64> {
 pub(super) fn check_options(engine: &Engine, options: &PackOptions) -> Result<()> {
     check_sizes(options.group_size, options.block_size)?;
     if !(1..=2).contains(&options.copies) {
-        return Err(Error::usage(format!("{} copies of what sets share", options.copies)).mend("ask for 1 or 2"));
+        return Err(Error::usage(format!("{} copies of what sets share", options.copies)).hint("ask for 1 or 2"));
     }
     if engine.max_mem < 2 * WORKER {
         return Err(Error::usage(format!("{} MiB are too little to pack with", engine.max_mem >> 20))
-            .mend(format!("raise --max-mem (max_mem) to {}M", (2 * WORKER) >> 20)));
+            .hint(format!("raise --max-mem (max_mem) to {}M", (2 * WORKER) >> 20)));
     }
     Ok(())
 }

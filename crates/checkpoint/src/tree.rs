@@ -91,7 +91,7 @@ impl Tree {
             let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
             if slashes.into_iter().any(|at| is_link.contains(name.get(..at).unwrap_or_default())) {
                 return Err(Error::corrupt(format!("'{}' lies below a link", name.escape_ascii()))
-                    .mend("the set is damaged or forged: restore it from a copy"));
+                    .hint("the set is damaged or forged: restore it from a copy"));
             }
         }
         Ok(())
@@ -156,7 +156,7 @@ impl Growing<'_> {
         refuse_existing(path, self.force)?;
         if there.is_dir() {
             return Err(Error::new(ErrorKind::Exists, "a directory has the name of a link of the set")
-                .mend("restore into an empty directory")
+                .hint("restore into an empty directory")
                 .at(path.display().to_string()));
         }
         fs::remove_file(path).and_then(|()| symlink(leads_to, path)).map_err(write_error)

@@ -51,7 +51,7 @@ fn verify_copies(engine: &Engine, set: &Set) -> Result<u64> {
         let Some(frame) = copied.get(index) else { return Err(Error::internal("no such frame")) };
         let hold = |piece: &StoredPiece, bytes: &[u8]| match piece.hash {
             Some(hash) if hash != piece_hash(bytes) => {
-                Err(Error::corrupt("a piece does not have the hash it was stored with").mend_damage("set"))
+                Err(Error::corrupt("a piece does not have the hash it was stored with").hint_damage("set"))
             }
             _ => Ok(()),
         };

@@ -81,14 +81,14 @@ impl Bounds {
                 quality.set(part, value.trim()).map_err(|_| {
                     let flag = part.replace('_', "-");
                     Error::usage(format!("--{flag} '{text}' is not a number"))
-                        .mend(format!("write --{flag} 3, or --{flag} T=3 for one variable"))
+                        .hint(format!("write --{flag} 3, or --{flag} T=3 for one variable"))
                 })?;
                 match name {
                     Some(name) if self.lossless.iter().any(|kept| kept == name) => {
                         return Err(Error::usage(format!(
                             "--lossless '{name}' and a bound for it contradict each other"
                         ))
-                        .mend("keep one of them"));
+                        .hint("keep one of them"));
                     }
                     Some(name) => settings.rules.push(rule(name, quality)),
                     None => settings.quality = settings.quality.refined(quality),

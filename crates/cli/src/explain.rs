@@ -14,12 +14,12 @@ pub(crate) fn run(arguments: &Explain) -> Result<u8> {
     if OutputFormat::of(&arguments.file).is_ok_and(OutputFormat::is_plain) && arguments.file.exists() && !path.exists()
     {
         return Err(Error::new(ErrorKind::NotFound, "CSV and raw files have no plan: they keep values as they are")
-            .mend("ask for a .nc, .h5 or .zarr output")
+            .hint("ask for a .nc, .h5 or .zarr output")
             .at(arguments.file.display().to_string()));
     }
     let text = std::fs::read_to_string(&path).map_err(|error| {
         Error::read(&path, &error)
-            .mend("give an output of 'knarr repack', which saves its plan beside it, or 'knarr advise' the file")
+            .hint("give an output of 'knarr repack', which saves its plan beside it, or 'knarr advise' the file")
     })?;
     let plan: Plan = serde_json::from_str(&text)
         .map_err(|error| Error::corrupt(format!("not a plan: {error}")).at(path.display().to_string()))?;
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Explain) -> Result<u8> {
     if shown == 0 {
         let names: Vec<_> = plan.variables.iter().map(|variable| variable.path.trim_start_matches('/')).collect();
         return Err(Error::new(ErrorKind::Usage, "no variable of that name")
-            .mend(format!("the plan has: {}", names.join(", "))));
+            .hint(format!("the plan has: {}", names.join(", "))));
     }
     Ok(0)
 }

@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8> {
         list();
         return Ok(0);
     }
-    let output = arguments.output.as_deref().ok_or_else(|| Error::usage("an output is needed").mend("add -o OUT"))?;
+    let output = arguments.output.as_deref().ok_or_else(|| Error::usage("an output is needed").hint("add -o OUT"))?;
     let source = Box::new(Generated::new(&fields(arguments)?)?);
     let request = Request::new(&arguments.wishes)?;
     let engine = crate::session::engine(&arguments.resources, &request.machine())?;
@@ -112,7 +112,7 @@ fn each(
         if let Some(name) = name.filter(|_| !is_found) {
             let names = nearest(name, fields.iter().map(|field| field.name.as_str()), 8);
             return Err(at_option(
-                Error::usage(format!("there is no variable '{name}'")).mend(format!("there are: {names}")),
+                Error::usage(format!("there is no variable '{name}'")).hint(format!("there are: {names}")),
             ));
         }
     }

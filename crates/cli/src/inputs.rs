@@ -29,7 +29,7 @@ pub(crate) fn find(names: &[String]) -> Result<Found> {
     for name in names {
         if name.is_empty() {
             return Err(
-                Error::usage("the name of an input is empty").mend("look for a variable of the shell without a value")
+                Error::usage("the name of an input is empty").hint("look for a variable of the shell without a value")
             );
         }
         let path = PathBuf::from(name);
@@ -37,7 +37,7 @@ pub(crate) fn find(names: &[String]) -> Result<Found> {
             paths.push((path, None));
             continue;
         }
-        let missing = |what: &str, mend: &str| Some(Error::new(ErrorKind::NotFound, what).mend(mend).at(name.clone()));
+        let missing = |what: &str, hint: &str| Some(Error::new(ErrorKind::NotFound, what).hint(hint).at(name.clone()));
         if is_elsewhere(name) {
             let error = missing("only files and directories of this machine are read", "copy it here, or mount it");
             paths.push((path, error));
@@ -126,7 +126,7 @@ pub(crate) fn refuse_raw<'p>(said: &Inputs, paths: impl IntoIterator<Item = &'p 
     }
     described.map_or(Ok(()), |(path, format)| {
         Err(Error::usage(format!("'{}' is {format} and says itself what it holds", path.display()))
-            .mend("leave it out")
+            .hint("leave it out")
             .at("--raw"))
     })
 }

@@ -65,7 +65,7 @@ fn main() -> ExitCode {
             // What was found is not told by an exit code of 0: nobody has seen the rest of it.
             Some(why) if why.contains("os error 32") => ExitCode::from(CLOSED_PIPE),
             Some(why) => {
-                let error = Error::new(ErrorKind::Write, why).mend("results were lost: print them to another place");
+                let error = Error::new(ErrorKind::Write, why).hint("results were lost: print them to another place");
                 ExitCode::from(tell(&error.at("standard output")))
             }
             None => ExitCode::from(ErrorKind::Internal.exit_code()),
@@ -123,7 +123,7 @@ fn run() -> ExitCode {
 /// Names the word of the command line that clap refused without saying which.
 fn not_utf8() -> Error {
     let word = std::env::args_os().find(|word| word.to_str().is_none()).unwrap_or_default();
-    Error::usage(format!("the name is not UTF-8: {word:?}")).mend("rename the file, or make a link to it and give that")
+    Error::usage(format!("the name is not UTF-8: {word:?}")).hint("rename the file, or make a link to it and give that")
 }
 
 /// Prints an error and returns its exit code.

@@ -98,17 +98,17 @@ pub(crate) fn refuse_other(path: &Path, own: Own, force: Option<bool>) -> Result
             let what = if found.is_dir() { "a directory" } else { "no regular file" };
             return Err(place(
                 Error::new(ErrorKind::Write, format!("is {what}"))
-                    .mend(format!("give the {} a file name of its own", own.name())),
+                    .hint(format!("give the {} a file name of its own", own.name())),
             ));
         }
         if force != Some(true) && !own.is_earlier(path) {
-            let mend = if force.is_some() {
+            let hint = if force.is_some() {
                 "choose another name, or replace it with --force"
             } else {
                 "choose another name, or remove it first"
             };
             let what = format!("exists already and is no {} of Knarr's", own.name());
-            return Err(place(Error::new(ErrorKind::Exists, what).mend(mend)));
+            return Err(place(Error::new(ErrorKind::Exists, what).hint(hint)));
         }
     }
     Ok(())
@@ -124,7 +124,7 @@ pub(crate) fn refuse_taken<'a>(path: &Path, taken: impl IntoIterator<Item = (&'a
         // What lies in a store is part of it.
         if wanted.starts_with(resolved(&other)) {
             return Err(Error::usage(format!("is {what} of the same run: {}", other.display()))
-                .mend("give the report a name of its own")
+                .hint("give the report a name of its own")
                 .at(format!("--report {}", path.display())));
         }
     }

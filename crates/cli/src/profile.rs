@@ -16,12 +16,12 @@ use crate::table::{self, Align};
 pub(crate) fn run(arguments: &args::Profile) -> Result<u8> {
     if !arguments.seconds.is_finite() || arguments.seconds <= 0.0 {
         return Err(
-            Error::usage(format!("--seconds is {}", arguments.seconds)).mend("give a number above 0, such as 60")
+            Error::usage(format!("--seconds is {}", arguments.seconds)).hint("give a number above 0, such as 60")
         );
     }
     let usual = crate::session::user_profile();
     let path = arguments.output.clone().or_else(|| usual.clone()).ok_or_else(|| {
-        Error::usage("neither HOME nor XDG_CONFIG_HOME is set").mend("say where to write the profile with --output")
+        Error::usage("neither HOME nor XDG_CONFIG_HOME is set").hint("say where to write the profile with --output")
     })?;
     // What lies where Knarr looks for a profile is Knarr's, even if it cannot be read any more.
     if usual.as_ref() == Some(&path) {

@@ -155,7 +155,7 @@ fn worth(kwh: f64, eur: f64) -> String {
 fn pairs(inputs: &[PathBuf], output: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     if is_elsewhere(&output.to_string_lossy()) {
         return Err(Error::new(ErrorKind::Write, "only files and directories of this machine are written")
-            .mend("write here and copy it, or mount the place")
+            .hint("write here and copy it, or mount the place")
             .at(output.display().to_string()));
     }
     let named = OutputFormat::of(output).ok();
@@ -168,18 +168,18 @@ fn pairs(inputs: &[PathBuf], output: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
         if let [input] = inputs {
             if is_store && named.is_none() {
                 return Err(Error::usage("is a Zarr store, not a directory for outputs")
-                    .mend("name another directory, or the output itself: a name that ends in .zarr")
+                    .hint("name another directory, or the output itself: a name that ends in .zarr")
                     .at(output.display().to_string()));
             }
             OutputFormat::of(output)?;
             return Ok(vec![(input.clone(), output.to_owned())]);
         }
         return Err(Error::usage(format!("{} inputs, one output '{}'", inputs.len(), output.display()))
-            .mend("give a directory that exists as --output"));
+            .hint("give a directory that exists as --output"));
     }
     if !output.is_dir() {
         return Err(Error::new(ErrorKind::Write, "no such directory")
-            .mend("create it first")
+            .hint("create it first")
             .at(output.display().to_string()));
     }
     let mut pairs: Vec<(PathBuf, PathBuf)> = Vec::new();
@@ -192,7 +192,7 @@ fn pairs(inputs: &[PathBuf], output: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
         }
         if let Some((other, _)) = pairs.iter().find(|(_, taken)| *taken == target) {
             return Err(Error::usage(format!("'{}' and '{}' have the same name", other.display(), input.display()))
-                .mend("repack them into different directories"));
+                .hint("repack them into different directories"));
         }
         pairs.push((input.clone(), target));
     }
@@ -209,7 +209,7 @@ fn refuse_writer(input: &Path, output: &Path) -> Result<()> {
     }
     writer_of_any(&HashSet::from([replaced])).map_or(Ok(()), |process| {
         Err(Error::new(ErrorKind::Write, format!("process {process} has it open for writing"))
-            .mend("wait for its end, or write to another name")
+            .hint("wait for its end, or write to another name")
             .at(output.display().to_string()))
     })
 }
@@ -219,7 +219,7 @@ fn refuse_selection(arguments: &Repack, jobs: &[(PathBuf, PathBuf)]) -> Result<(
     let whole = jobs.iter().find(|(_, output)| !OutputFormat::of(output).is_ok_and(OutputFormat::is_plain));
     match whole.filter(|_| !arguments.variable.is_empty()) {
         Some((_, output)) => Err(Error::usage("--variable is for outputs that hold nothing but values")
-            .mend("write .csv, .tsv or .bin, or leave it out: all variables are written")
+            .hint("write .csv, .tsv or .bin, or leave it out: all variables are written")
             .at(output.display().to_string())),
         None => Ok(()),
     }

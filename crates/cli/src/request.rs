@@ -50,7 +50,7 @@ impl Request {
         if let Some((path, config)) = &self.config {
             let Some(rule) = config.rule_for(input) else {
                 return Err(Error::usage(format!("no [[file]] pattern matches '{}'", input.display()))
-                    .mend("add one, or leave --config out")
+                    .hint("add one, or leave --config out")
                     .at(path.display().to_string()));
             };
             let meant = match rule.route {
@@ -60,7 +60,7 @@ impl Request {
             };
             if let Some(meant) = meant {
                 return Err(Error::usage(format!("'{}' has route {meant}", input.display()))
-                    .mend("change the route to \"compress\", or leave --config out")
+                    .hint("change the route to \"compress\", or leave --config out")
                     .at(path.display().to_string()));
             }
             settings = rule.settings()?;

@@ -26,12 +26,12 @@ const LEAST_FILES: usize = 3;
 pub(crate) fn run(arguments: &Train) -> Result<u8> {
     if !arguments.seconds.is_finite() || arguments.seconds <= 0.0 {
         return Err(
-            Error::usage(format!("--seconds is {}", arguments.seconds)).mend("give a number above 0, such as 300")
+            Error::usage(format!("--seconds is {}", arguments.seconds)).hint("give a number above 0, such as 300")
         );
     }
     let usual = crate::session::user_model();
     let path = arguments.output.clone().or_else(|| usual.clone()).ok_or_else(|| {
-        Error::usage("neither HOME nor XDG_CONFIG_HOME is set").mend("say where to write the model with --output")
+        Error::usage("neither HOME nor XDG_CONFIG_HOME is set").hint("say where to write the model with --output")
     })?;
     // What lies where Knarr looks for a model is Knarr's, even if it cannot be read any more.
     if usual.as_ref() == Some(&path) {
@@ -107,7 +107,7 @@ fn files(names: &[String]) -> Result<Vec<PathBuf>> {
             found.sort();
             if found.is_empty() {
                 return Err(Error::usage("the directory holds no HDF5, netCDF or Zarr data")
-                    .mend("name the files, or a pattern")
+                    .hint("name the files, or a pattern")
                     .at(path.display().to_string()));
             }
             files.extend(found);

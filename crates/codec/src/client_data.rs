@@ -107,7 +107,7 @@ impl ClientData {
         let mut reader = Words { rest: words };
         let Some(version) = reader.optional() else { return Ok(Self::default()) };
         let later = |what: String| {
-            Error::unsupported(format!("client data {what}, this is version {VERSION}")).mend("use a newer Knarr")
+            Error::unsupported(format!("client data {what}, this is version {VERSION}")).hint("use a newer Knarr")
         };
         if version != VERSION {
             return Err(later(format!("of version {version}")));
@@ -118,7 +118,7 @@ impl ClientData {
             let (sum, before) = words.split_last().ok_or_else(short)?;
             if checksum(before) != *sum {
                 return Err(Error::corrupt("the checksum of the client data is wrong")
-                    .mend("the file is damaged: restore it from a copy"));
+                    .hint("the file is damaged: restore it from a copy"));
             }
         }
         if first & !KNOWN != 0 {
@@ -156,7 +156,7 @@ impl ClientData {
         numbers.into_iter().flatten().for_each(|value| push_wide(&mut words, value.to_bits()));
         if words.len() > MOST_WISHES {
             return Err(Error::unsupported(format!("{} words of wishes, programs pass on {MOST_WISHES}", words.len()))
-                .mend("use a named goal, or leave out a bound that another one implies"));
+                .hint("use a named goal, or leave out a bound that another one implies"));
         }
         if let Some(chunks) = &self.chunks {
             push_chunks(&mut words, chunks)?;
@@ -212,7 +212,7 @@ fn check_goal_value(value: f32) -> Result<()> {
     if value.is_normal() && value > 0.0 {
         return Ok(());
     }
-    Err(Error::usage(format!("a weight or limit of the goal is {value:e}")).mend("give 1e-30 to 1e30"))
+    Err(Error::usage(format!("a weight or limit of the goal is {value:e}")).hint("give 1e-30 to 1e30"))
 }
 
 fn push_chunks(words: &mut Vec<u32>, chunks: &Chunks) -> Result<()> {
@@ -222,7 +222,7 @@ fn push_chunks(words: &mut Vec<u32>, chunks: &Chunks) -> Result<()> {
     };
     if spec.shape.len() > MAX_RANK || spec.fills.len() > MAX_FILLS {
         return Err(Error::unsupported(format!("client data for {} axes", spec.shape.len()))
-            .mend("HDF5 filters take chunks of at most 32 axes"));
+            .hint("HDF5 filters take chunks of at most 32 axes"));
     }
     let wide = spec.shape.iter().any(|&extent| u32::try_from(extent).is_err());
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -258,11 +258,11 @@ fn checksum(words: &[u32]) -> u32 {
 
 fn too_many(words: usize) -> Error {
     Error::corrupt(format!("client data of {words} words, which is too many"))
-        .mend("take the words from 'knarr hdf5-filter'")
+        .hint("take the words from 'knarr hdf5-filter'")
 }
 
 fn short() -> Error {
-    Error::corrupt("client data ends early").mend("take the words from 'knarr hdf5-filter'")
+    Error::corrupt("client data ends early").hint("take the words from 'knarr hdf5-filter'")
 }
 
 /// What is left of the words.
@@ -364,7 +364,7 @@ pub mod testing {
     use super::{COMPLETE, VERSION, checksum};
 
     /// Makes the words complete ones of this version with the right checksum, if there are enough of them.
-    pub fn mend(words: &mut [u32]) {
+    pub fn hint(words: &mut [u32]) {
         if let [version, first, ..] = words {
             *version = VERSION;
             *first |= COMPLETE;
@@ -531,9 +531,9 @@ mod tests {
         }
 
         #[test]
-        fn any_words_are_read_or_refused(mut words in proptest::collection::vec(any::<u32>(), 0..40), mend in any::<bool>()) {
+        fn any_words_are_read_or_refused(mut words in proptest::collection::vec(any::<u32>(), 0..40), hint in any::<bool>()) {
             let _ = ClientData::parse(&words);
-            if mend && words.len() > 3 {
+            if hint && words.len() > 3 {
                 // What lies behind version and checksum is reached as well.
                 words[0] = 1;
                 words[1] = words[1] & KNOWN & !0xF | COMPLETE;

@@ -130,7 +130,7 @@ impl Progress for Silent {
 /// # Errors
 /// `Usage`.
 pub fn parse_size(text: &str) -> Result<u64> {
-    let refuse = || Error::usage(format!("'{text}' is not a size")).mend("write it like 512M or 4G");
+    let refuse = || Error::usage(format!("'{text}' is not a size")).hint("write it like 512M or 4G");
     let trimmed = text.trim().trim_end_matches(['B', 'b']).trim_end_matches('i');
     let (number, shift) = match trimmed.chars().last() {
         Some('K' | 'k') => (trimmed.split_at(trimmed.len() - 1).0, 10),

@@ -64,7 +64,7 @@ impl Packer {
             match self.encode(&choice, chain, array, &mut buffers, out) {
                 Ok(outcome) if outcome.fell_back && self.chain.is_some() => {
                     return Err(Error::new(ErrorKind::Quality, format!("chain '{chain}' breaks the bound"))
-                        .mend("choose another chain or bound, or leave the chain out"));
+                        .hint("choose another chain or bound, or leave the chain out"));
                 }
                 Ok(outcome) => return Ok(outcome),
                 Err(error) => failed = error.at_once(&format!("chain '{chain}'")),

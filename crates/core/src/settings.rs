@@ -291,18 +291,18 @@ impl Name {
                 .map(|n| &**n)
                 .collect();
             let names = nearest(text, dimensions.into_iter(), 8);
-            let mend =
+            let hint =
                 if names.is_empty() { "it has none with a name".to_owned() } else { format!("the file has: {names}") };
-            return Error::usage(format!("there is no dimension '{text}'")).mend(mend);
+            return Error::usage(format!("there is no dimension '{text}'")).hint(hint);
         }
         let is_name = |link: &&Link| [link.path.as_str(), link.path.trim_start_matches('/')].contains(&text);
         if let Some(LinkTarget::Hard(path)) = model.links().find(is_name).map(|link| &link.target) {
             let path = path.trim_start_matches('/');
-            return Error::usage(format!("'{text}' is another name of '{path}'")).mend(format!("say it of '{path}'"));
+            return Error::usage(format!("'{text}' is another name of '{path}'")).hint(format!("say it of '{path}'"));
         }
         let names = nearest(text, model.variables.iter().map(Variable::name), 8);
         let what = if is_pattern(text) { "no variable matches" } else { "there is no variable" };
-        Error::usage(format!("{what} '{text}'")).mend(format!("the file has: {names}"))
+        Error::usage(format!("{what} '{text}'")).hint(format!("the file has: {names}"))
     }
 }
 

@@ -21,7 +21,7 @@ const SMALL: u64 = 64;
 pub fn read(path: &Path) -> Result<Layout> {
     let probe = Probe::new(path)?;
     let Some(length) = probe.len() else {
-        return Err(Error::new(ErrorKind::Read, "it is a directory").mend("name files").at(path.display().to_string()));
+        return Err(Error::new(ErrorKind::Read, "it is a directory").hint("name files").at(path.display().to_string()));
     };
     let found = match library::layout(path).transpose() {
         Some(found) => found,

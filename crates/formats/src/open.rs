@@ -128,7 +128,7 @@ pub fn open_with(path: &Path, codecs: &CodecList, inputs: &Inputs) -> Result<Box
     }
     let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
     Err(Error::corrupt(format!("of no known format: {}", probe.describe()))
-        .mend(format!(
+        .hint(format!(
             "these are read: {}; if it holds nothing but numbers, say which: --raw shape=180x360,type=float32",
             names.join("; ")
         ))
@@ -174,12 +174,12 @@ impl<'a> Probe<'a> {
         // Opening a pipe that nobody writes to would wait for ever.
         if !metadata.is_file() {
             let kind = metadata.file_type();
-            let (what, mend) = if kind.is_fifo() || kind.is_socket() {
+            let (what, hint) = if kind.is_fifo() || kind.is_socket() {
                 ("is a pipe, and what is read here and there cannot come through one", "save it as a file first")
             } else {
                 ("is a device, no file", "name a file")
             };
-            return Err(Error::new(ErrorKind::Read, what).mend(mend).at(path.display().to_string()));
+            return Err(Error::new(ErrorKind::Read, what).hint(hint).at(path.display().to_string()));
         }
         let file = File::open(path).map_err(read_error)?;
         let mut probe = Self { path, file: Some((file, metadata.len())), head: Vec::new() };

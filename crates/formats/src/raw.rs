@@ -43,7 +43,7 @@ impl FromStr for RawLayout {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let refuse = |why: String| Error::usage(format!("'{text}': {why}")).mend(EXAMPLE);
+        let refuse = |why: String| Error::usage(format!("'{text}': {why}")).hint(EXAMPLE);
         let (mut shape, mut dtype, mut order, mut offset, mut name) = (None, None, Endian::Little, 0, None);
         for item in text.split(',') {
             let (key, value) =
@@ -124,7 +124,7 @@ impl RawSource {
         // An extent of 0 must not hide the others.
         let most = layout.shape.iter().try_fold(size, |product, n| product.checked_mul((*n).max(1)));
         if most.and_then(|most| most.checked_add(layout.offset)).is_none_or(|end| i64::try_from(end).is_err()) {
-            return Err(place(Error::usage("the shape is larger than any file").mend(EXAMPLE)));
+            return Err(place(Error::usage("the shape is larger than any file").hint(EXAMPLE)));
         }
         let wanted = layout.shape.iter().product::<u64>() * size;
         if wanted.checked_add(layout.offset) != Some(file_len) {
@@ -134,7 +134,7 @@ impl RawSource {
                     "'{layout}' means {wanted} bytes, the file has {found}{}",
                     if layout.offset > 0 { format!(" from byte {} on", layout.offset) } else { String::new() }
                 ))
-                .mend(format!(
+                .hint(format!(
                     "correct shape or type, if the file is whole: {found} bytes are {} elements of {} and {} bytes over",
                     found / size,
                     layout.dtype,
@@ -210,7 +210,7 @@ impl Source for RawSource {
 pub fn only(source: &dyn Source) -> Result<&Variable> {
     let [variable] = source.model().variables.as_slice() else {
         let names: Vec<&str> = source.model().variables.iter().map(Variable::name).collect();
-        return Err(Error::unsupported(format!("a raw file holds one variable, not {}", names.len())).mend(format!(
+        return Err(Error::unsupported(format!("a raw file holds one variable, not {}", names.len())).hint(format!(
             "choose it {}: {}",
             plain::chosen_by(source),
             names.join(", ")
@@ -218,7 +218,7 @@ pub fn only(source: &dyn Source) -> Result<&Variable> {
     };
     if matches!(variable.dtype, DType::Opaque(_)) {
         return Err(Error::unsupported("a raw file holds numbers, not strings or compounds")
-            .mend("write netCDF-4 or HDF5 instead")
+            .hint("write netCDF-4 or HDF5 instead")
             .at_variable(variable.name()));
     }
     Ok(variable)

@@ -20,7 +20,7 @@ pub fn select(source: Box<dyn Source>, names: &[String]) -> Result<Box<dyn Sourc
         let found = all.iter().position(|variable| variable.name() == name || variable.path == *name);
         indices.push(found.ok_or_else(|| {
             let near = nearest(name, all.iter().map(Variable::name), 8);
-            Error::usage(format!("there is no variable '{name}'")).mend(format!("the file has: {near}"))
+            Error::usage(format!("there is no variable '{name}'")).hint(format!("the file has: {near}"))
         })?);
     }
     let variables = indices.iter().filter_map(|index| all.get(*index).cloned()).collect();

@@ -43,7 +43,7 @@ pub(crate) fn read_region(
             "needs bytes {first} to {end} of the file, which has {file_len}: {} bytes are missing",
             end - file_len
         ))
-        .mend("the file is truncated: fetch it again or restore it from a copy"));
+        .hint("the file is truncated: fetch it again or restore it from a copy"));
     }
     // No element is counted twice, so the region is no longer than the file: safe to allocate.
     let elements: u64 = count.iter().product();

@@ -60,7 +60,7 @@ impl Unchanged {
 
     fn changed(&self, how: &str) -> Error {
         Error::new(ErrorKind::Read, how)
-            .mend("repeat this when no program writes it")
+            .hint("repeat this when no program writes it")
             .at(self.path.display().to_string())
     }
 }

@@ -1,4 +1,4 @@
-//! What bad files and bad places get: errors that name place, reason and mend; no debris, no crash.
+//! What bad files and bad places get: errors that name place, reason and hint; no debris, no crash.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, reason = "tests report by panicking")]
 
 mod common;

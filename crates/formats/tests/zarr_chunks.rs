@@ -139,7 +139,7 @@ fn shards_are_read_and_damaged_ones_are_named() {
         for part in ["a.zarr", "variable 'a'", "chunk (3) from element (30): key 'c/1': ", why] {
             assert!(error.to_string().contains(part), "'{part}' is not in: {error}");
         }
-        assert!(error.advice().is_some(), "no mend in: {error}");
+        assert!(error.advice().is_some(), "no hint in: {error}");
     }
 }
 
@@ -212,6 +212,6 @@ fn metadata_that_makes_no_sense_is_said() {
         for part in ["a.zarr", "variable 'a'"] {
             assert!(error.to_string().contains(part), "'{part}' is not in: {error}");
         }
-        assert!(error.advice().is_some(), "no mend in: {error}\n{document}");
+        assert!(error.advice().is_some(), "no hint in: {error}\n{document}");
     }
 }

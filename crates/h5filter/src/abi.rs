@@ -60,7 +60,7 @@ unsafe extern "C" fn set_local(plist: Id, datatype: Id, _space: Id) -> c_int {
     let done = guard(Minor::SetLocal, || {
         let host = Host::of_caller().ok_or_else(|| {
             Error::unsupported("the HDF5 library of this program shows none of its functions")
-                .mend("link the program with a shared HDF5, or let 'knarr repack' write the file")
+                .hint("link the program with a shared HDF5, or let 'knarr repack' write the file")
         })?;
         dataset::complete(host, plist, datatype).map_err(|error| error.at("knarr filter"))
     });

@@ -39,7 +39,7 @@ pub(crate) fn complete(host: &Host, plist: Id, datatype: Id) -> Result<()> {
                 ErrorKind::Quality,
                 format!("another filter stands before Knarr's, which is to keep {}", wishes.quality),
             )
-            .mend("leave the other filter (shuffle, for example) out: the chain has what it needs"));
+            .hint("leave the other filter (shuffle, for example) out: the chain has what it needs"));
         }
         Chunks::Bytes
     } else {

@@ -76,7 +76,7 @@ impl Launch {
         if mpi.size() != self.size {
             let why = format!("it sees {} processes where mpirun started {}", mpi.size(), self.size);
             return Err(place(
-                Error::usage(why).mend(format!("name the adapter for the MPI of this mpirun in {NAMED_BY}")),
+                Error::usage(why).hint(format!("name the adapter for the MPI of this mpirun in {NAMED_BY}")),
             ));
         }
         Ok(mpi)
@@ -88,7 +88,7 @@ impl Launch {
             Named::For(names) => names,
             Named::Unknown(other) => {
                 return Err(Error::usage(format!("{NAMED_BY} is '{other}'"))
-                    .mend("say openmpi, mpich or none, or give the path of an adapter"));
+                    .hint("say openmpi, mpich or none, or give the path of an adapter"));
             }
         };
         let find = |name: &String| {
@@ -98,7 +98,7 @@ impl Launch {
         match (found.next(), found.next()) {
             (Some(one), None) => Ok(one),
             (Some(_), Some(_)) => Err(Error::usage("this launcher does not say which MPI it is of")
-                .mend(format!("set {NAMED_BY} to openmpi or mpich"))),
+                .hint(format!("set {NAMED_BY} to openmpi or mpich"))),
             (None, _) => {
                 let files: Vec<String> = names.iter().map(|name| file_name(name)).collect();
                 let size = self.size;
@@ -106,7 +106,7 @@ impl Launch {
                     ErrorKind::NotFound,
                     format!("started as one of {size} processes, but there is no {} beside knarr", files.join(" or ")),
                 )
-                .mend(format!(
+                .hint(format!(
                     "build it with this MPI (tools/build-mpi.sh), or name it in {NAMED_BY}; {NAMED_BY}=none lets each \
                      process work alone"
                 )))

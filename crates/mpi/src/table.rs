@@ -62,11 +62,11 @@ impl Mpi {
         // SAFETY: opening runs the constructors of the adapter and of the MPI it was linked with, as any program of that
         // MPI does when it starts.
         let library = unsafe { Library::open(Some(adapter), RTLD_NOW | RTLD_GLOBAL) }
-            .map_err(|error| Error::unsupported(format!("cannot be loaded: {error}")).mend(REBUILD))?;
+            .map_err(|error| Error::unsupported(format!("cannot be loaded: {error}")).hint(REBUILD))?;
         // SAFETY: the type is that of the function in c/knarr_mpi.c.
         let start = unsafe { library.get::<unsafe extern "C" fn(*mut Table) -> i32>(b"knarr_mpi_start\0") }
             .map(|start| *start)
-            .map_err(|_| Error::unsupported("is no adapter for MPI").mend(REBUILD))?;
+            .map_err(|_| Error::unsupported("is no adapter for MPI").hint(REBUILD))?;
         // MPI leaves threads and handlers that need their code until the process ends.
         std::mem::forget(library);
         let mut table = MaybeUninit::<Table>::zeroed();
@@ -118,7 +118,7 @@ impl Mpi {
                 "the adapter is of version {}, this Knarr knows {VERSION}",
                 table.version
             ))
-            .mend(REBUILD)),
+            .hint(REBUILD)),
         }
     }
 

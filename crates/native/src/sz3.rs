@@ -156,7 +156,7 @@ fn layout(input: &Stage) -> Result<Vec<u32>> {
     let refuse = || Error::unsupported(format!("sz3 cannot serve chunks of shape {:?}", spec.shape));
     let mut extents: Vec<usize> = spec.shape.iter().copied().filter(|extent| *extent != 1).collect();
     if extents.is_empty() || extents.contains(&0) {
-        return Err(refuse().mend("it needs at least two elements"));
+        return Err(refuse().hint("it needs at least two elements"));
     }
     // The slowest dimensions are merged until SZ3 can take them.
     while extents.len() > MOST_DIMENSIONS {

@@ -124,7 +124,7 @@ impl Pixels {
         };
         let (block, bits, line) = (number("block")?, number("bits")?, number("line")?);
         if block % 2 != 0 {
-            return Err(Error::usage(format!("szip: {block} pixels per block")).mend("give an even number"));
+            return Err(Error::usage(format!("szip: {block} pixels per block")).hint("give an even number"));
         }
         let size = input.spec.dtype.size();
         let bits = match (bits, size) {
@@ -134,11 +134,11 @@ impl Pixels {
             // What has no pixels of its own is coded as bytes.
             (0, _) => 8,
             (1..=24 | 32 | 64, _) => bits,
-            _ => return Err(Error::usage(format!("szip: {bits} bits per pixel")).mend("give 1 to 24, 32 or 64")),
+            _ => return Err(Error::usage(format!("szip: {bits} bits per pixel")).hint("give 1 to 24, 32 or 64")),
         };
         let line = if line == 0 { usual_line(&input.spec.shape, block) } else { line };
         if line > LONGEST_LINE.max(MOST_BLOCKS * block) {
-            return Err(Error::usage(format!("szip: {line} pixels per line")).mend("give at most 128 blocks"));
+            return Err(Error::usage(format!("szip: {line} pixels per line")).hint("give at most 128 blocks"));
         }
         let pixels = Self {
             block,
@@ -153,11 +153,11 @@ impl Pixels {
         let length = input.spec.byte_len();
         if !length.is_multiple_of(pixels.bytes()) {
             return Err(Error::usage(format!("szip: {length} bytes are no whole pixels of {bits} bits"))
-                .mend("give the bits of an element, or an even number of elements"));
+                .hint("give the bits of an element, or an even number of elements"));
         }
         if pixels.line < block && length > LONGEST_LINE {
             return Err(Error::usage(format!("szip: lines of {line} pixels are shorter than blocks of {block}"))
-                .mend("give longer lines or smaller blocks"));
+                .hint("give longer lines or smaller blocks"));
         }
         Ok(pixels)
     }
@@ -276,14 +276,14 @@ impl Step for Pixels {
     }
 
     fn encode(&self, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        let too_large = || Error::unsupported("szip cannot serve chunks of 4 GiB and more").mend("use smaller chunks");
+        let too_large = || Error::unsupported("szip cannot serve chunks of 4 GiB and more").hint("use smaller chunks");
         let length = u32::try_from(input.len()).map_err(|_| too_large())?;
         if !input.len().is_multiple_of(self.bytes()) {
             return Err(Error::usage(format!("szip: {} bytes are no whole pixels", input.len())));
         }
         if !self.holds(input) {
             return Err(Error::unsupported(format!("szip: some values need more than {} bits", self.bits))
-                .mend("leave 'bits' out"));
+                .hint("leave 'bits' out"));
         }
         let size = self.padded(input.len()).ok_or_else(too_large)?;
         let mut split = Vec::new();
@@ -374,7 +374,7 @@ impl Step for Pixels {
 fn check(status: i32, what: &str) -> Result<()> {
     match u32::try_from(status) {
         Ok(AEC_OK) => Ok(()),
-        _ if status == AEC_MEM_ERROR => Err(Error::unsupported("szip: no memory").mend("use fewer threads")),
+        _ if status == AEC_MEM_ERROR => Err(Error::unsupported("szip: no memory").hint("use fewer threads")),
         _ => Err(Error::corrupt(format!("szip: {what} (libaec's error {status})"))),
     }
 }

@@ -87,7 +87,7 @@ impl Step for Prepared {
             let status = unsafe { libz_sys::compress2(to, &raw mut written, input.as_ptr(), length, self.level) };
             match status {
                 libz_sys::Z_OK => usize::try_from(written).map_err(|_| Error::internal("zlib: impossible length")),
-                libz_sys::Z_MEM_ERROR => Err(Error::unsupported("zlib: no memory").mend("use fewer threads")),
+                libz_sys::Z_MEM_ERROR => Err(Error::unsupported("zlib: no memory").hint("use fewer threads")),
                 other => Err(Error::internal(format!("zlib: error {other}"))),
             }
         };

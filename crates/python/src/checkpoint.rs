@@ -27,7 +27,7 @@ struct PythonComm {
 
 fn failed(error: PyErr) -> Error {
     Error::internal(format!("the communicator failed: {error}"))
-        .mend("give an mpi4py communicator, or one with the same methods gather and bcast")
+        .hint("give an mpi4py communicator, or one with the same methods gather and bcast")
 }
 
 impl Comm for PythonComm {
@@ -78,7 +78,7 @@ impl CheckpointSession {
     }
 
     fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Session<Ranks>) -> Result<T> + Send) -> PyResult<T> {
-        let closed = || Error::usage("the checkpoint is closed").mend("use it inside its 'with' block");
+        let closed = || Error::usage("the checkpoint is closed").hint("use it inside its 'with' block");
         // The lock is waited for without the GIL, which who holds it may need.
         py.detach(|| self.session().as_mut().ok_or_else(closed).and_then(work)).map_err(raise)
     }

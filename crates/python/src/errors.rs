@@ -11,7 +11,7 @@ create_exception!(
     knarr,
     KnarrError,
     PyException,
-    "Something in the data or the request cannot be served; the text says what and how to mend it."
+    "Something in the data or the request cannot be served; the text says what, and what to do."
 );
 
 /// The exception Python programmers expect for each kind.

@@ -166,7 +166,7 @@ pub fn written(value: &impl Serialize) -> Result<Vec<u8>> {
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|error| {
         Error::internal(format!("a message of another rank makes no sense: {error}"))
-            .mend("run the same version of Knarr on all ranks")
+            .hint("run the same version of Knarr on all ranks")
     })
 }
 
@@ -196,5 +196,5 @@ pub fn check_root(comm: &dyn Comm, root: usize) -> Result<()> {
 /// The error for a rank that does not answer any more.
 pub fn gone(rank: usize, size: usize) -> Error {
     Error::new(ErrorKind::Interrupted, format!("rank {rank} of {size} is gone"))
-        .mend("its own message says why; nothing was published")
+        .hint("its own message says why; nothing was published")
 }

@@ -26,13 +26,13 @@ impl Exact {
         for (name, limit) in [("exact_up_to", self.up_to), ("exact_from", self.from)] {
             let Some(limit) = limit else { continue };
             if !limit.is_finite() {
-                return Err(Error::usage(format!("{name} is {limit}")).mend("give a finite number, or leave it out"));
+                return Err(Error::usage(format!("{name} is {limit}")).hint("give a finite number, or leave it out"));
             }
         }
         match (self.up_to, self.from) {
             (Some(up_to), Some(from)) if from <= up_to => {
                 Err(Error::usage(format!("exact_up_to {up_to} and exact_from {from} leave no value that may change"))
-                    .mend("make exact_from larger than exact_up_to, or ask for lossless"))
+                    .hint("make exact_from larger than exact_up_to, or ask for lossless"))
             }
             _ => Ok(()),
         }

@@ -116,7 +116,7 @@ impl Quality {
     pub fn validate(&self, dtype: DType) -> Result<()> {
         if !self.is_lossless() && !dtype.is_float() {
             return Err(Error::new(ErrorKind::Quality, format!("an error bound cannot be served for type {dtype}"))
-                .mend("lossy qualities apply to 32- and 64-bit floating point; leave this variable lossless"));
+                .hint("lossy qualities apply to 32- and 64-bit floating point; leave this variable lossless"));
         }
         self.validate_numbers()?;
         self.validate_parts()
@@ -136,16 +136,16 @@ impl Quality {
         ] {
             if value.is_some_and(|value| !value.is_finite() || value <= 0.0) {
                 return Err(Error::usage(format!("{name} is {:?}", value.unwrap_or_default()))
-                    .mend("give a finite number above 0, or leave it out for lossless"));
+                    .hint("give a finite number above 0, or leave it out for lossless"));
             }
         }
         if self.significant_bits.is_some_and(|bits| !(1..=52).contains(&bits)) {
             return Err(Error::usage(format!("significant_bits is {}", self.significant_bits.unwrap_or(0)))
-                .mend("give 1 to 23 (f32) or 1 to 52 (f64)"));
+                .hint("give 1 to 23 (f32) or 1 to 52 (f64)"));
         }
         if self.significant_digits.is_some_and(|digits| !(1..=15).contains(&digits)) {
             return Err(Error::usage(format!("significant_digits is {}", self.significant_digits.unwrap_or(0)))
-                .mend("give 1 to 7 (f32) or 1 to 15 (f64)"));
+                .hint("give 1 to 7 (f32) or 1 to 15 (f64)"));
         }
         Ok(())
     }
@@ -158,14 +158,14 @@ impl Quality {
         for (name, limit) in [("exact_up_to", self.exact_up_to), ("exact_from", self.exact_from)] {
             if limit.is_some() && self.is_lossless() {
                 return Err(Error::usage(format!("{name} without a bound means nothing"))
-                    .mend("add a bound such as max_abs_error, or leave it out: lossless keeps every value"));
+                    .hint("add a bound such as max_abs_error, or leave it out: lossless keeps every value"));
             }
         }
         let relative =
             self.max_rel_error.is_some() || self.significant_bits.is_some() || self.significant_digits.is_some();
         if self.finest_abs_error.is_some() && !relative {
             return Err(Error::usage("finest_abs_error without a relative bound means nothing")
-                .mend("add max_rel_error, significant_bits or significant_digits, or use max_abs_error"));
+                .hint("add max_rel_error, significant_bits or significant_digits, or use max_abs_error"));
         }
         Ok(())
     }
@@ -214,7 +214,7 @@ impl Quality {
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let refuse = || {
             Error::usage(format!("quality '{name}={value}' is not understood"))
-                .mend("write 'lossless' or bounds such as 'max_abs_error=0.01, significant_digits=4'")
+                .hint("write 'lossless' or bounds such as 'max_abs_error=0.01, significant_digits=4'")
         };
         let float = || value.parse::<f64>().map(Some).map_err(|_| refuse());
         let count = || value.parse::<u32>().map(Some).map_err(|_| refuse());

@@ -62,7 +62,7 @@ fn agreement(comm: &dyn Comm) -> Result<()> {
     expect(comm, comm::agree(comm, Ok(rank)).ok() == Some(rank), "agreement takes a value away")?;
     for bad in 0..size {
         let mine = if rank >= bad {
-            Err(Error::new(ErrorKind::NotFound, format!("no file {rank}")).mend("make it").at("file"))
+            Err(Error::new(ErrorKind::NotFound, format!("no file {rank}")).hint("make it").at("file"))
         } else {
             Ok(())
         };

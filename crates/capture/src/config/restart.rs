@@ -115,7 +115,7 @@ impl FromStr for RestartFiles {
                 "." => {}
                 "" | ".." => {
                     return Err(Error::usage(format!("pattern '{text}' holds '..' or a directory without a name"))
-                        .mend("write the path from the directory in which the program is started, or the whole path"));
+                        .hint("write the path from the directory in which the program is started, or the whole path"));
                 }
                 name => directory.push(name),
             }
@@ -181,7 +181,7 @@ impl FromStr for Ranks {
     fn from_str(text: &str) -> Result<Self> {
         let refuse = || {
             Error::usage(format!("'{text}' names no ranks"))
-                .mend("write the number of ranks, or the first and the last: 64, 1-64")
+                .hint("write the number of ranks, or the first and the last: 64, 1-64")
         };
         let number = |text: &str| text.trim().parse::<u64>().map_err(|_| refuse());
         let ranks = match text.split_once('-') {
@@ -225,7 +225,7 @@ impl TryFrom<String> for Time {
 
     fn try_from(text: String) -> Result<Self> {
         let parsed = humantime::parse_duration(&text);
-        parsed.map(Self).map_err(|error| Error::usage(format!("'{text}': {error}")).mend("write it like \"2s\""))
+        parsed.map(Self).map_err(|error| Error::usage(format!("'{text}': {error}")).hint("write it like \"2s\""))
     }
 }
 

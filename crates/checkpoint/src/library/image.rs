@@ -63,12 +63,12 @@ impl Share {
     pub(super) fn check(&self) -> Result<()> {
         if self.shape().len() > AXES {
             return Err(
-                Error::usage(format!("{} axes", self.shape().len())).mend(format!("arrays have at most {AXES}"))
+                Error::usage(format!("{} axes", self.shape().len())).hint(format!("arrays have at most {AXES}"))
             );
         }
         if let Self::Global { shape, region } = self {
             check_inside(shape, &region.start, &region.count).map_err(|error| {
-                error.mend("give the shape of the whole array, and where in it this rank's share begins")
+                error.hint("give the shape of the whole array, and where in it this rank's share begins")
             })?;
         }
         // An extent of 0 must not hide the others.
@@ -177,7 +177,7 @@ impl Index {
         if magic != MAGIC {
             return Err(match magic.split_last() {
                 Some((version, name)) if MAGIC.starts_with(name) => {
-                    Error::unsupported(format!("an array file of version {version}")).mend("use a newer Knarr")
+                    Error::unsupported(format!("an array file of version {version}")).hint("use a newer Knarr")
                 }
                 _ => Error::corrupt("not an array file of Knarr"),
             });

@@ -70,8 +70,8 @@ impl Options {
             let example = WORDS.iter().find(|(known, _)| *known == key).map(|(key, value)| format!("{key}={value}"));
             let error = error.at(format!("option '{key}={value}'"));
             match example {
-                Some(example) => error.mend(format!("write it like {example}")),
-                None => error.mend(format!("options are {}", WORDS.map(|(key, _)| key).join(", "))),
+                Some(example) => error.hint(format!("write it like {example}")),
+                None => error.hint(format!("options are {}", WORDS.map(|(key, _)| key).join(", "))),
             }
         })
     }

@@ -55,7 +55,7 @@ pub(super) fn indices(engine: &Engine, path: &Path) -> Result<Vec<u8>> {
     let images: Vec<usize> = images(&set).collect();
     if images.is_empty() {
         return Err(Error::unsupported("no program handed over arrays or files to this set")
-            .mend("bring its files back with 'knarr checkpoint restore'")
+            .hint("bring its files back with 'knarr checkpoint restore'")
             .at(path.display().to_string()));
     }
     let skeleton = Mutex::new(BTreeMap::<usize, BTreeMap<u64, Vec<u8>>>::new());
@@ -80,7 +80,7 @@ pub(super) fn indices(engine: &Engine, path: &Path) -> Result<Vec<u8>> {
         let pieces = skeleton.get(&rank).unwrap_or(&empty);
         let length = set.manifest().ranks.get(rank).map_or(0, |rank| rank.layout.layout.length);
         let index = Index::read(length, |offset, count| gathered(pieces, offset, count))
-            .map_err(|error| error.mend_damage("set").at(path.display().to_string()))?;
+            .map_err(|error| error.hint_damage("set").at(path.display().to_string()))?;
         put_number(&mut out, rank as u64);
         // What leads to the index is not needed any more.
         put_bytes(&mut out, &index.write(HEAD).1);
@@ -131,7 +131,7 @@ impl Restart {
             images.push((number, Index::parse_anywhere(reader.bytes()?)?));
         }
         images.sort_by_key(|(_, index)| index.rank);
-        let at_set = |error: Error| error.mend_damage("set").at(path.display().to_string());
+        let at_set = |error: Error| error.hint_damage("set").at(path.display().to_string());
         let first = images.first().map(|(_, index)| (index.step, index.ranks));
         let (step, ranks) = first.ok_or_else(|| Error::internal("a set without array files"))?;
         let complete = (0..ranks).eq(images.iter().map(|(_, index)| index.rank));
@@ -192,7 +192,7 @@ impl Restart {
             let near = knarr_core::settings::nearest(name, self.names.keys().map(String::as_str), 8);
             let has = if near.is_empty() { "no arrays, only files".to_owned() } else { near };
             Error::usage(format!("there is no array '{name}'"))
-                .mend(format!("the set has: {has}"))
+                .hint(format!("the set has: {has}"))
                 .at(self.path().display().to_string())
         })?;
         let of = |&(image, number): &(usize, usize)| Some((image, self.images.get(image)?.1.entries.get(number)?));
@@ -210,12 +210,12 @@ impl Restart {
     fn own(&self, name: &str, rank: u64) -> Result<(usize, &Entry)> {
         let here = |error: Error| error.at(format!("array '{name}'")).at(self.path().display().to_string());
         if self.describe(name)?.shape.is_some() {
-            return Err(here(Error::usage("it is a global array").mend("say which region of it to read")));
+            return Err(here(Error::usage("it is a global array").hint("say which region of it to read")));
         }
         let has = |&(image, _): &(usize, &Entry)| self.images.get(image).is_some_and(|(_, index)| index.rank == rank);
         self.entries(name)?.find(has).ok_or_else(|| {
             let ranks = if self.ranks == 1 { "1 rank".to_owned() } else { format!("{} ranks", self.ranks) };
-            here(Error::usage(format!("rank {rank} has none of its own; the checkpoint was made on {ranks}")).mend(
+            here(Error::usage(format!("rank {rank} has none of its own; the checkpoint was made on {ranks}")).hint(
                 "restart on as many ranks, or hand it over as region of a global array, which any number can read",
             ))
         })
@@ -240,10 +240,10 @@ impl Restart {
     pub fn read(&self, name: &str, wanted: &Region, out: &mut [u8]) -> Result<()> {
         let here = |error: Error| error.at(format!("array '{name}'")).at(self.path().display().to_string());
         let shape = self.describe(name)?.shape.ok_or_else(|| {
-            here(Error::usage("each rank has it of its own").mend("read it without a region, on as many ranks"))
+            here(Error::usage("each rank has it of its own").hint("read it without a region, on as many ranks"))
         })?;
         check_inside(&shape, &wanted.start, &wanted.count)
-            .map_err(|error| here(error.mend("read a region that lies inside of the array")))?;
+            .map_err(|error| here(error.hint("read a region that lies inside of the array")))?;
         let entries: Vec<(usize, &Entry)> = self.entries(name)?.collect();
         let regions = entries.iter().enumerate().filter_map(|(number, (_, entry))| match &entry.share {
             Share::Global { region, .. } => Some((number, region)),
@@ -252,7 +252,7 @@ impl Restart {
         let assigned = assign(wanted, regions.collect::<Vec<_>>().into_iter()).map_err(|gap| {
             here(
                 Error::usage(format!("no rank handed over the region {:?} + {:?} of it", gap.start, gap.count))
-                    .mend("let ranks hand over all of the array, or read what they did"),
+                    .hint("let ranks hand over all of the array, or read what they did"),
             )
         })?;
         let mut parts: BTreeMap<usize, Vec<Region>> = BTreeMap::new();
@@ -338,7 +338,7 @@ impl Restart {
         let _inside = self.reading.enter();
         if ranks != self.ranks {
             return Err(Error::usage(format!("{ranks} ranks ask for the files of {}", self.ranks))
-                .mend("restart on as many ranks: Knarr cannot divide files anew")
+                .hint("restart on as many ranks: Knarr cannot divide files anew")
                 .at(self.path().display().to_string()));
         }
         let folder = files_of(rank);
@@ -382,7 +382,7 @@ pub(super) fn check_alike<'a>(indices: impl Iterator<Item = &'a Index>) -> Resul
             if its != mine {
                 let (name, other) = (&entry.name, index.rank);
                 return Err(Error::usage(format!("array '{name}' is {its} on rank {rank} and {mine} on rank {other}"))
-                    .mend("hand over the same type and global shape on all ranks"));
+                    .hint("hand over the same type and global shape on all ranks"));
             }
         }
     }
@@ -439,7 +439,7 @@ impl Needed<'_> {
         if whole {
             Ok(())
         } else {
-            Err(Error::corrupt("a piece has another length than its elements").mend_damage("set"))
+            Err(Error::corrupt("a piece has another length than its elements").hint_damage("set"))
         }
     }
 }

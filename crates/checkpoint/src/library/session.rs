@@ -114,7 +114,7 @@ impl<C: Comm> Session<C> {
     pub fn open(engine: &Engine, comm: C, directory: &Path, options: Options) -> Result<Self> {
         let make = || {
             if options.keep == Some(0) {
-                return Err(Error::usage("no set is to be kept").mend("keep at least 1"));
+                return Err(Error::usage("no set is to be kept").hint("keep at least 1"));
             }
             // Rather now than when the first step is committed.
             check_options(&options.engine(engine), &options.pack)?;
@@ -182,7 +182,7 @@ impl<C: Comm> Session<C> {
         let is_pending = self.pending.as_ref().is_some_and(|pending| pending.step == step);
         if !self.options.pack.force && (is_pending || path.symlink_metadata().is_ok()) {
             return Err(Error::new(ErrorKind::Exists, format!("there is a checkpoint of step {step}"))
-                .mend("remove it, or ask to replace those that are there (force)")
+                .hint("remove it, or ask to replace those that are there (force)")
                 .at(path.display().to_string()));
         }
         Ok(())
@@ -193,13 +193,13 @@ impl<C: Comm> Session<C> {
         match self.spool.is_own() {
             true => Ok(()),
             false => Err(Error::usage("a process that was forked cannot go on with the checkpoints of its parent")
-                .mend("hand over and restart in the process that opened them, or open them in the forked one")),
+                .hint("hand over and restart in the process that opened them, or open them in the forked one")),
         }
     }
 
     fn opened(&mut self) -> Result<&mut Step> {
         self.check_process()?;
-        let none = || Error::usage("no step was begun").mend("call begin first");
+        let none = || Error::usage("no step was begun").hint("call begin first");
         self.open.as_mut().ok_or_else(none)
     }
 
@@ -250,7 +250,7 @@ impl<C: Comm> Session<C> {
         let _inside = self.busy.enter();
         let (rank, ranks) = self.ranks();
         let handed = match self.open.take() {
-            None => Err(Error::usage("no step was begun").mend("call begin first")),
+            None => Err(Error::usage("no step was begun").hint("call begin first")),
             Some(Step { failed: Some(error), .. }) => Err(error),
             Some(Step { step, files, .. }) => self.spool.finish(step, rank, ranks).map(|index| (step, files, index)),
         };
@@ -362,7 +362,7 @@ impl<C: Comm> Session<C> {
                     .collect();
                 let has = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
                 return Err(Error::new(ErrorKind::NotFound, format!("there is no checkpoint of step {step}"))
-                    .mend(format!("the directory has those of steps: {has}"))
+                    .hint(format!("the directory has those of steps: {has}"))
                     .at(self.directory.display().to_string()));
             }
             return self.usable(&path, verify).map(|indices| Some((path, indices)));
@@ -403,7 +403,7 @@ impl<C: Comm> Session<C> {
             None => Ok(()),
             Some(Step { step, .. }) => {
                 Err(Error::usage(format!("step {step} was begun and not committed, so it is not stored"))
-                    .mend("commit it, or do not begin it"))
+                    .hint("commit it, or do not begin it"))
             }
         }
     }
@@ -494,7 +494,7 @@ fn same_call(all: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
         None => Ok(all),
         Some(((rank, call), first)) => {
             Err(Error::usage(format!("rank {rank} calls {}, rank 0 {}", call.describe(), first.describe()))
-                .mend("call the same functions in the same order on all ranks; one of them may have failed before"))
+                .hint("call the same functions in the same order on all ranks; one of them may have failed before"))
         }
     }
 }
@@ -507,7 +507,7 @@ fn add(open: &mut Step, path: &Path, name: &[u8]) -> Result<()> {
     }
     if open.files.iter().any(|file| file.name == name) {
         let name = name.escape_ascii();
-        return Err(Error::usage(format!("two files are called '{name}'")).mend("give one of them another name"));
+        return Err(Error::usage(format!("two files are called '{name}'")).hint("give one of them another name"));
     }
     let number = open.files.len() as u64;
     open.files.push(Input { path: path.to_owned(), name: name.to_vec(), number });

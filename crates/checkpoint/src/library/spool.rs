@@ -148,13 +148,13 @@ impl Spool {
         }
         if spec.dtype.size() == 0 || matches!(spec.dtype, knarr_array::array::DType::Opaque(_)) {
             return Err(Error::unsupported(format!("elements of type {}", spec.dtype))
-                .mend("arrays hold integers or floats: hand over others as those they are made of"));
+                .hint("arrays hold integers or floats: hand over others as those they are made of"));
         }
         if let Some(known) = self.names.get(name).and_then(|&place| self.entries.get(place)) {
             let is_part = matches!((&known.share, &share), (Share::Global { .. }, Share::Global { .. }));
             if !is_part || known.dtype != spec.dtype || known.share.shape() != share.shape() {
                 return Err(Error::usage("it was handed over already at this step")
-                    .mend("give it another name, or give regions of one global array, all of its type"));
+                    .hint("give it another name, or give regions of one global array, all of its type"));
             }
         }
         let offset = self.end.next_multiple_of(ALIGNMENT);
@@ -180,7 +180,7 @@ impl Spool {
     fn write_error(&self, error: &io::Error) -> Error {
         match error.kind() {
             io::ErrorKind::StorageFull => Error::write(&self.directory, error)
-                .mend("free memory, or name another directory to hand arrays over in"),
+                .hint("free memory, or name another directory to hand arrays over in"),
             _ => Error::write(&self.directory, error),
         }
     }

@@ -46,7 +46,7 @@ pub fn fit(
             many => format!("{many} files or variables are too little to learn from"),
         };
         return Err(Error::new(ErrorKind::Usage, what)
-            .mend(format!("give at least {LEAST_FAMILIES} files, or a file with more variables")));
+            .hint(format!("give at least {LEAST_FAMILIES} files, or a file with more variables")));
     }
     let chains = lessons.chains();
     let everything = lessons.weights(&chains, |_| true)?;

@@ -139,7 +139,7 @@ impl Predictor {
     /// together.
     pub fn parse(text: &str) -> Result<Self> {
         let refuse =
-            |what: String| Error::new(ErrorKind::Config, what).mend("write it anew with: knarr train FILES -o MODEL");
+            |what: String| Error::new(ErrorKind::Config, what).hint("write it anew with: knarr train FILES -o MODEL");
         /// What stays the same in every version.
         #[derive(Deserialize)]
         struct Head {

@@ -111,11 +111,11 @@ impl Profile {
     pub fn parse(text: &str) -> Result<Self> {
         let profile: Self = serde_json::from_str(text).map_err(|error| {
             let what = format!("is no profile written by 'knarr profile': {error}");
-            Error::new(ErrorKind::Config, what).mend("write it anew with: knarr profile")
+            Error::new(ErrorKind::Config, what).hint("write it anew with: knarr profile")
         })?;
         if profile.version != VERSION {
             return Err(Error::new(ErrorKind::Config, format!("profile version {} is not {VERSION}", profile.version))
-                .mend("write it anew with: knarr profile"));
+                .hint("write it anew with: knarr profile"));
         }
         Ok(profile)
     }

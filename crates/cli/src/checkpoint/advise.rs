@@ -89,7 +89,7 @@ fn checkpoint(measured: &[Measured]) -> Option<Known> {
 
 fn nothing_measured(sets: &Path) -> Error {
     Error::new(ErrorKind::NotFound, "no checkpoint was measured there")
-        .mend(
+        .hint(
             "name the directory of sets that 'knarr run', 'knarr checkpoint watch' or the checkpoint library wrote \
              while the program ran; or say with --cost for how long a checkpoint stops the program",
         )
@@ -141,6 +141,6 @@ fn words(seconds: f64) -> Result<String> {
     };
     let steps = Duration::try_from_secs_f64((seconds * 1e6 / f64::from(step)).round());
     let steps = steps.ok().and_then(|steps| u32::try_from(steps.as_secs()).ok());
-    let steps = steps.ok_or_else(|| Error::usage("that is longer than any program runs").mend("shorten --mtbf"))?;
+    let steps = steps.ok_or_else(|| Error::usage("that is longer than any program runs").hint("shorten --mtbf"))?;
     Ok(humantime::format_duration(Duration::from_micros(step.into()) * steps).to_string())
 }

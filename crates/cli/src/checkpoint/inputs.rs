@@ -45,7 +45,7 @@ pub(super) fn find(names: &[String], pattern: Option<&str>, ranks: Option<&str>)
     let ranks: Option<Expected> = ranks.map(str::parse).transpose().map_err(|error: Error| error.at("--ranks"))?;
     if ranks.is_some() && !parsed.as_ref().is_some_and(Pattern::has_rank) {
         return Err(Error::usage("without a pattern the rank of a file is its place in the order of names")
-            .mend("say with --pattern where names hold the rank, like restart_{rank}.h5")
+            .hint("say with --pattern where names hold the rank, like restart_{rank}.h5")
             .at("--ranks"));
     }
     let mut found = Found::default();
@@ -74,7 +74,7 @@ pub(super) fn find(names: &[String], pattern: Option<&str>, ranks: Option<&str>)
     if inputs.is_empty() && !some.is_empty() {
         let pattern = pattern.unwrap_or_default();
         return Err(at_pattern(
-            Error::usage(format!("no file matches '{pattern}'")).mend(format!("write it for names such as {some}")),
+            Error::usage(format!("no file matches '{pattern}'")).hint(format!("write it for names such as {some}")),
         ));
     }
     Ok(Found { inputs, ..Found::default() })
@@ -91,7 +91,7 @@ fn chosen(inputs: Vec<Input>, pattern: &Pattern, ranks: Option<&Expected>) -> Re
     found.sort_by(|(a, x), (b, y)| a.rank.cmp(&b.rank).then_with(|| natural(&x.name, &y.name)));
     if let Some([(_, one), (_, other)]) = found.array_windows().find(|[(a, _), (b, _)]| a.step != b.step) {
         return Err(Error::usage(format!("'{}' and '{}' are of different steps", shown(one), shown(other)))
-            .mend("pack one step at a time: write its number in --pattern"));
+            .hint("pack one step at a time: write its number in --pattern"));
     }
     let same = |pair: &&[(_, _); 2]| {
         let [(a, _), (b, _)]: &[(knarr_checkpoint::pattern::Named, Input); 2] = pair;
@@ -99,7 +99,7 @@ fn chosen(inputs: Vec<Input>, pattern: &Pattern, ranks: Option<&Expected>) -> Re
     };
     if let Some([(_, one), (_, other)]) = found.array_windows().find(same) {
         return Err(Error::usage(format!("'{}' and '{}' are of the same rank", shown(one), shown(other)))
-            .mend("make --pattern more exact"));
+            .hint("make --pattern more exact"));
     }
     let numbers: Option<Vec<u64>> = found.iter().map(|(named, _)| named.rank).collect();
     if let Some(numbers) = numbers.filter(|numbers| !numbers.is_empty()) {
@@ -121,20 +121,20 @@ fn check_ranks(numbers: &[u64], expected: Option<&Expected>) -> Result<()> {
     };
     if let Some(rank) = foreign {
         return Err(Error::usage(format!("there is a file of rank {rank}, which --ranks does not name"))
-            .mend("correct --ranks, or make --pattern more exact"));
+            .hint("correct --ranks, or make --pattern more exact"));
     }
     if gaps.is_empty() {
         return Ok(());
     }
     let first = numbers.first().copied().unwrap_or(0);
-    let mend = match expected {
+    let hint = match expected {
         Some(_) => "see why these ranks did not write".to_owned(),
         None => format!(
             "see why these ranks did not write; if there are no such ranks, say which there are: --ranks {}",
             Expected::of(numbers).unwrap_or_else(|| format!("{first}-{last}"))
         ),
     };
-    Err(Error::new(ErrorKind::NotFound, format!("there is no file of {gaps}")).mend(mend))
+    Err(Error::new(ErrorKind::NotFound, format!("there is no file of {gaps}")).hint(hint))
 }
 
 fn shown(input: &Input) -> std::borrow::Cow<'_, str> {

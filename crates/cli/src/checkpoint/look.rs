@@ -210,7 +210,7 @@ fn is_local(file: &Path) -> bool {
 /// `NotFound` or `Read`.
 pub(super) fn readable(path: &Path) -> Result<()> {
     let read = std::fs::read_dir(path).map(drop);
-    read.map_err(|error| Error::read(path, &error).mend("name a directory that exists"))
+    read.map_err(|error| Error::read(path, &error).hint("name a directory that exists"))
 }
 
 impl State {

@@ -56,7 +56,7 @@ impl<'a> Configured<'a> {
 
     fn rule(&self, first: &Path) -> Result<Option<&FileRule>> {
         let Some((path, config)) = &self.config else { return Ok(None) };
-        let refuse = |why: String, mend: &str| Err(Error::usage(why).mend(mend).at(path.display().to_string()));
+        let refuse = |why: String, hint: &str| Err(Error::usage(why).hint(hint).at(path.display().to_string()));
         match config.rule_for(first) {
             None => {
                 refuse(format!("no [[file]] pattern matches '{}'", first.display()), "add one, or leave --config out")

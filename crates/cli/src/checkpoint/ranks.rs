@@ -42,7 +42,7 @@ impl FromStr for Expected {
 /// # Errors
 /// `Usage`.
 pub(super) fn listed(text: &str) -> Result<Vec<RangeInclusive<u64>>> {
-    let refuse = || Error::usage(format!("'{text}' names no ranks")).mend("write them like 0-31,40");
+    let refuse = || Error::usage(format!("'{text}' names no ranks")).hint("write them like 0-31,40");
     let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

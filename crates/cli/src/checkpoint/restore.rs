@@ -186,7 +186,7 @@ fn print(arguments: &Restore, set: &Set, ranks: &[usize], done: &Done, seconds: 
 fn ranks(text: &str, numbers: &[u64]) -> Result<Vec<usize>> {
     let refuse = || {
         Error::usage(format!("--ranks '{text}' are no ranks of the set"))
-            .mend(format!("write them like 0-31,40; the set has {}", Ranges::of(numbers).in_words()))
+            .hint(format!("write them like 0-31,40; the set has {}", Ranges::of(numbers).in_words()))
     };
     let mut ranks = Vec::new();
     for range in listed(text).map_err(|_| refuse())? {

@@ -259,7 +259,7 @@ pub(super) fn explain(arguments: &Explain) -> Result<u8> {
         classes.sort_unstable();
         classes.dedup();
         return Err(Error::usage(format!("no class of variables matches '{wanted}'"))
-            .mend(format!("the set has: {}", nearest(&wanted, classes.into_iter(), 8)))
+            .hint(format!("the set has: {}", nearest(&wanted, classes.into_iter(), 8)))
             .at(arguments.set.display().to_string()));
     }
     if arguments.json {

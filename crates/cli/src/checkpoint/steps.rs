@@ -237,10 +237,10 @@ impl Steps {
             step.files.retain(|rank, _| present.contains(&(*number, *rank)));
             if step.files.len() < before && step.is_open() {
                 step.stage = Stage::Broken;
-                let mend = format!("let the program keep more of its restart files, or remove them with {remove_key}");
+                let hint = format!("let the program keep more of its restart files, or remove them with {remove_key}");
                 troubles.push(
                     Error::new(ErrorKind::NotFound, "files were removed before they were packed")
-                        .mend(mend)
+                        .hint(hint)
                         .at(format!("step {number}")),
                 );
             }
@@ -261,7 +261,7 @@ impl Steps {
                 step.stage = Stage::Overdue;
                 troubles.push(
                     Error::new(ErrorKind::NotFound, format!("no file of {missing} came"))
-                        .mend("see why these ranks did not write; should they still do so, the step is packed")
+                        .hint("see why these ranks did not write; should they still do so, the step is packed")
                         .at(format!("step {number}")),
                 );
             }
@@ -322,7 +322,7 @@ impl Steps {
             step.stage = Stage::Left;
             troubles.push(
                 Error::new(ErrorKind::Write, "a later step has its set by now: this one is not tried again")
-                    .mend("its files stay; 'knarr checkpoint pack' packs them")
+                    .hint("its files stay; 'knarr checkpoint pack' packs them")
                     .at(format!("step {number}")),
             );
         }
@@ -385,21 +385,21 @@ impl Steps {
     fn foreign(&self, file: &Found) -> Error {
         let (first, last) = self.rules.ranks.clone().into_inner();
         Error::usage(format!("rank {} is not one of {first} to {last}", file.rank))
-            .mend(format!("correct {}", self.rules.ranks_key))
+            .hint(format!("correct {}", self.rules.ranks_key))
             .at(file.path.display().to_string())
     }
 }
 
 fn doubled(file: &Found) -> Error {
     Error::usage(format!("rank {} of step {} has another file already", file.rank, file.step))
-        .mend("remove one of them, or give a pattern that only one of them has")
+        .hint("remove one of them, or give a pattern that only one of them has")
         .at(file.path.display().to_string())
 }
 
 /// A step that has a set is there with newer files.
 pub(super) fn again(step: u64, place: &str) -> Error {
     Error::new(ErrorKind::Exists, format!("step {step} was packed already, and is written again"))
-        .mend("its set is kept as it was; remove the set and start anew to pack these files, or use --force")
+        .hint("its set is kept as it was; remove the set and start anew to pack these files, or use --force")
         .at(place.to_owned())
 }
 

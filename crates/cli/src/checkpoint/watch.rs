@@ -29,7 +29,7 @@ pub(super) fn run(arguments: &Watch) -> Result<u8> {
     let is_one = ranks.0 == (0..=0);
     if !pattern.has_step() || !pattern.has_rank() && !is_one {
         return Err(Error::usage(format!("pattern '{pattern}' tells steps or ranks not apart"))
-            .mend("write both {step} and {rank} into it, like restart_{step}_{rank}.h5"));
+            .hint("write both {step} and {rank} into it, like restart_{step}_{rank}.h5"));
     }
     let rules = Rules {
         ranks: ranks.0,
@@ -73,7 +73,7 @@ pub(super) fn run(arguments: &Watch) -> Result<u8> {
 /// A watch that was to pack what is there has found no file.
 fn nothing_there(arguments: &Watch) -> Error {
     Error::new(ErrorKind::NotFound, format!("no file matches the pattern '{}'", arguments.pattern))
-        .mend(
+        .hint(
             "check directory and pattern: it is the path of a file below the directory, like restart_{step}_{rank}.h5",
         )
         .at(arguments.directory.display().to_string())
@@ -129,7 +129,7 @@ impl Host for Command<'_> {
             let why = format!("{how} while it had the file open for writing: its step is not packed");
             return Verdict::Leave(
                 Error::new(ErrorKind::Corrupt, why)
-                    .mend("if the file is whole, 'knarr checkpoint pack' packs the step")
+                    .hint("if the file is whole, 'knarr checkpoint pack' packs the step")
                     .at(file.path.display().to_string())
                     .at(format!("step {}", complete.step)),
             );
@@ -176,7 +176,7 @@ impl Command<'_> {
             if told {
                 continue;
             }
-            let error = Error::new(ErrorKind::Interrupted, format!("step {step} {why}")).mend("watch again to pack it");
+            let error = Error::new(ErrorKind::Interrupted, format!("step {step} {why}")).hint("watch again to pack it");
             // A watch that is stopped leaves the rest to the next one; one that was to pack all did not do so.
             errln!("knarr: {error}");
             if self.arguments.once {

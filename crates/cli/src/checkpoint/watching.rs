@@ -171,7 +171,7 @@ impl Watching {
                     let error = other.map_or_else(
                         |error| {
                             Error::new(error.kind(), format!("its set is not whole: {error}"))
-                                .mend("use --force to pack the step again")
+                                .hint("use --force to pack the step again")
                                 .at(format!("step {step}"))
                         },
                         |path| again(step, &path.unwrap_or_default().display().to_string()),

@@ -1,4 +1,4 @@
-//! What a file needs, who would open it, and how to mend it where they would not.
+//! What a file needs, who would open it, and what to do if they would not.
 
 use knarr_array::error::Result;
 use knarr_array::filter::FilterId;

@@ -14,7 +14,7 @@ pub(super) fn diagnosis(diagnosis: &Diagnosis) {
     match (&diagnosis.own_plugin, &diagnosis.own_plugin_mend) {
         (None, _) => println!("{:17} not installed beside this program", "Knarr's filter"),
         (Some(_), None) => println!("{:17} found by C programs", "Knarr's filter"),
-        (Some(_), Some(mend)) => println!("{:17} not found by C programs: {mend}", "Knarr's filter"),
+        (Some(_), Some(hint)) => println!("{:17} not found by C programs: {hint}", "Knarr's filter"),
     }
     println!();
     filters(diagnosis);
@@ -85,8 +85,8 @@ fn verdict(verdict: &Verdict) {
         (false, _) => {
             let lacks: Vec<String> = verdict.lacks.iter().map(|id| filter_name(*id)).collect();
             println!("  {name:15} lacks {}{absent}", lacks.join(", "));
-            for (position, mend) in verdict.mends.iter().enumerate() {
-                println!("  {:15} {} {mend}", "", if position == 0 { "mend:" } else { "or:  " });
+            for (position, hint) in verdict.mends.iter().enumerate() {
+                println!("  {:15} {} {hint}", "", if position == 0 { "hint:" } else { "or:  " });
             }
         }
     }

@@ -51,7 +51,7 @@ impl Beside {
                 "it was replaced and renamed or removed in the moment when the packed file took its place ({error})"
             ),
         )
-        .mend(format!("what was written last is {}: put it where it belongs", name.display())))
+        .hint(format!("what was written last is {}: put it where it belongs", name.display())))
     }
 }
 

@@ -93,7 +93,7 @@ pub(super) fn prepare(config: &Config, path: &Path, command: &[OsString], say: &
         if let Some(other) = kept.iter().find(|other| other.sets == sets) {
             let error =
                 Error::new(ErrorKind::Config, format!("'{}' has the same directory for sets", other.rule.pattern));
-            return Err(place(error.mend("write sets = \"…\" into each rule, with names of their own")));
+            return Err(place(error.hint("write sets = \"…\" into each rule, with names of their own")));
         }
         kept.push(Kept::new(config, number, rule, &here, sets, command, say).map_err(place)?);
     }
@@ -111,7 +111,7 @@ impl Kept {
         say: &dyn Fn(&str),
     ) -> Result<Self> {
         let files = rule.pattern.restart_files().filter(|files| files.names.has_step()).ok_or_else(|| {
-            Error::new(ErrorKind::Config, "the pattern does not say where the time step stands in a name").mend(
+            Error::new(ErrorKind::Config, "the pattern does not say where the time step stands in a name").hint(
                 "write it like restart_{step}_{rank}.h5; files that are written again under the same names are for \
                  'knarr checkpoint pack'",
             )
@@ -191,7 +191,7 @@ fn ranks_of(rule: &FileRule, in_names: bool, command: &[OsString], say: &dyn Fn(
     let tasks = std::env::var("SLURM_NTASKS").ok();
     let told = ranks::of_command(command, tasks.as_deref()).ok_or_else(|| {
         Error::new(ErrorKind::Config, "nothing says how many ranks write files in each step")
-            .mend("write ranks = 64 into the rule, or start the program with mpirun -n 64 under 'knarr run'")
+            .hint("write ranks = 64 into the rule, or start the program with mpirun -n 64 under 'knarr run'")
     })?;
     let last = told.ranks.saturating_sub(1);
     say(&format!(
@@ -431,7 +431,7 @@ impl Host for Watched {
         let leave = |why: &str, file: &Path| {
             Verdict::Leave(
                 Error::new(ErrorKind::Corrupt, format!("{why}: its step is not packed"))
-                    .mend("if the file is whole, 'knarr checkpoint pack' packs the step")
+                    .hint("if the file is whole, 'knarr checkpoint pack' packs the step")
                     .at(file.display().to_string())
                     .at(format!("step {}", complete.step)),
             )

@@ -85,7 +85,7 @@ fn prepare(arguments: &Run) -> Result<Begun> {
         if is_missing { place::refuse_other(path, own, None)? } else { place::check(path, own, None)? }
     }
     let mut config = Config::read(&arguments.config)
-        .map_err(|error| error.mend("write the file, or name another with --config; docs/run.md has an example"))?;
+        .map_err(|error| error.hint("write the file, or name another with --config; docs/run.md has an example"))?;
     let machine = config.machine.beside(&arguments.config);
     let means = Means::new(&arguments.resources, &machine)?;
     let mut engine = means.engine()?;
@@ -108,7 +108,7 @@ fn prepare(arguments: &Run) -> Result<Begun> {
             ErrorKind::NotFound,
             "Knarr's HDF5 filter, which portable = \"knarr\" needs, is missing",
         )
-        .mend(
+        .hint(
             "install libknarr_h5.so in hdf5-plugins beside knarr ('make build' does), or set portable to \"standard\"",
         ));
     }
@@ -133,7 +133,7 @@ fn restart_files(arguments: &Run, config: &Config) -> Result<Vec<Kept>> {
     let kept = checkpoint::prepare(config, &arguments.config, &arguments.program, &say)?;
     if arguments.restart && kept.is_empty() {
         return Err(Error::usage("--restart, but no rule has route \"checkpoint\"")
-            .mend("add a rule for restart files, or leave --restart out")
+            .hint("add a rule for restart files, or leave --restart out")
             .at(arguments.config.display().to_string()));
     }
     Ok(kept)

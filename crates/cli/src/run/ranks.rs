@@ -91,7 +91,7 @@ pub(super) fn refuse_many(variable: impl Fn(&str) -> Option<String>) -> Result<(
         let Some(count) = variable(name).and_then(|size| size.parse::<u64>().ok()).filter(|&count| count > 1) else {
             continue;
         };
-        return Err(Error::usage(format!("{launcher} has started 'knarr run' {count} times, once for each rank")).mend(format!(
+        return Err(Error::usage(format!("{launcher} has started 'knarr run' {count} times, once for each rank")).hint(format!(
             "one serves all ranks: knarr run -- {launcher} -n {count} PROGRAM; if they are programs that share no file, \
              start each with: env -u {name} knarr run"
         )));

@@ -60,7 +60,7 @@ pub(super) fn bring_back(engine: &Engine, places: &Places<'_>) -> Result<Option<
     match damaged.into_iter().next() {
         None => Ok(None),
         Some(newest) => Err(Error::new(newest.kind(), format!("no set is whole; the newest one: {newest}"))
-            .mend("restore single files with 'knarr checkpoint restore', or leave --restart out to begin anew")
+            .hint("restore single files with 'knarr checkpoint restore', or leave --restart out to begin anew")
             .at(places.sets.display().to_string())),
     }
 }
@@ -77,7 +77,7 @@ fn from_set(engine: &Engine, places: &Places<'_>, path: &Path, step: u64) -> Res
     if let Some(other) = files.iter().find(|file| !places.is_of_step(&file.name, step)) {
         let what = format!("it holds '{}', which '{}' does not name for step {step}", other.display(), places.pattern);
         return Err(Error::usage(what)
-            .mend("correct the pattern in knarr.toml, or name another directory for sets")
+            .hint("correct the pattern in knarr.toml, or name another directory for sets")
             .at(path.display().to_string()));
     }
     let same = engine.parallel(files.len(), |rank| match files.get(rank) {
@@ -108,7 +108,7 @@ fn from_set(engine: &Engine, places: &Places<'_>, path: &Path, step: u64) -> Res
         && let Some(rank) = missing.iter().find(|rank| target(**rank).symlink_metadata().is_ok())
     {
         return Err(Error::new(ErrorKind::Exists, format!("it is not the file of step {step} that {} holds", path.display()))
-            .mend("move it away to restart from the set; --force replaces such files; or remove the set, if the file is the right one")
+            .hint("move it away to restart from the set; --force replaces such files; or remove the set, if the file is the right one")
             .at(target(*rank).display().to_string()));
     }
     for (rank, from) in &restored.files {

@@ -71,7 +71,7 @@ fn make_directory() -> Result<PathBuf> {
             Ok(()) => return Ok(directory),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => {
-                return Err(Error::write(&directory, &error).mend("name a directory for temporary files in TMPDIR"));
+                return Err(Error::write(&directory, &error).hint("name a directory for temporary files in TMPDIR"));
             }
         }
     }
@@ -85,7 +85,7 @@ pub(super) fn library() -> Result<PathBuf> {
     let places = [directory.join(knarr_capture::PRELOAD), directory.join("../lib/knarr").join(knarr_capture::PRELOAD)];
     places.iter().find(|place| place.is_file()).cloned().ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "the library that programs are to load is missing")
-            .mend(
+            .hint(
                 "build it with 'cargo build --release -p knarr-preload', or install it beside knarr or in ../lib/knarr",
             )
             .at(places.first().map(|place| place.display().to_string()).unwrap_or_default())
@@ -97,7 +97,7 @@ pub(super) fn preload(library: &Path) -> Result<OsString> {
     let text = library.as_os_str().to_os_string();
     if text.to_string_lossy().contains([' ', ':']) {
         return Err(Error::new(ErrorKind::Unsupported, "the loader takes no path with a space or a colon")
-            .mend("install knarr in another directory")
+            .hint("install knarr in another directory")
             .at(library.display().to_string()));
     }
     let mut all = text;

@@ -48,7 +48,7 @@ fn check(rule: &FileRule, number: usize, codecs: &CodecList, asked: &mut Vec<Pre
                 ErrorKind::Quality,
                 "standard filters cannot hold a bound while the program writes",
             )
-            .mend(
+            .hint(
                 "set portable to \"knarr\" (readers then need Knarr's plugin), when to \"close\", or the quality \
                      to \"lossless\"",
             )
@@ -59,7 +59,7 @@ fn check(rule: &FileRule, number: usize, codecs: &CodecList, asked: &mut Vec<Pre
                 ErrorKind::Quality,
                 "a chain of standard filters cannot hold a bound while the program writes",
             )
-            .mend("leave the chain to Knarr's filter, or set when to \"close\"")
+            .hint("leave the chain to Knarr's filter, or set when to \"close\"")
             .at_variable(&wanted.pattern));
         }
         if let Some(chain) = &wanted.chain {
@@ -92,7 +92,7 @@ fn prescribe(
                 let filters = prepared.hdf5_pipeline().filter(|_| prepared.loss() == Loss::Lossless);
                 let filters = filters.ok_or_else(|| {
                     Error::unsupported(format!("the chain '{chain}' is no lossless pipeline of standard HDF5 filters"))
-                        .mend("choose another chain, or set when to \"close\"")
+                        .hint("choose another chain, or set when to \"close\"")
                 })?;
                 serves = true;
                 add(dtype, filters);

@@ -258,9 +258,9 @@ fn told(status: ExitStatus) -> Error {
     let what = format!("the process that worked on it was ended by signal {name}");
     if signal == SIGKILL {
         return Error::new(ErrorKind::Read, what)
-            .mend("if memory was short, allow less of it with --max-mem or fewer threads with --jobs");
+            .hint("if memory was short, allow less of it with --max-mem or fewer threads with --jobs");
     }
-    Error::corrupt(what).mend(
+    Error::corrupt(what).hint(
         "reading it crashed: the file is damaged, or a program was changing it; if others can read it, report this as \
          a defect of Knarr",
     )

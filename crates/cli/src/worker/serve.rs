@@ -40,7 +40,7 @@ pub(crate) fn run(tasks: Tasks) -> Result<u8> {
     let means: Option<Means> =
         lines.read_until(b'\n', &mut first).ok().and_then(|_| serde_json::from_slice(&first).ok());
     let Some(means) = means else {
-        return Err(Error::usage("this command is one that knarr itself starts").mend("see knarr --help"));
+        return Err(Error::usage("this command is one that knarr itself starts").hint("see knarr --help"));
     };
     let engine = means.engine();
     let cancel = engine.as_ref().map(|engine| Arc::clone(&engine.cancel)).unwrap_or_default();

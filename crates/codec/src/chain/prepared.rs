@@ -55,11 +55,11 @@ impl Builder {
         let input = &self.stage.spec;
         if !codec.supports(input.dtype) {
             return Err(refuse(format!("does not take elements of type {}", input.dtype))
-                .mend("choose another chain for this variable"));
+                .hint("choose another chain for this variable"));
         }
         if codec.kind() != Kind::Compressor && !self.stage.is_array {
             return Err(refuse("works on arrays and must come before compressors".to_owned())
-                .mend("change the order of the steps"));
+                .hint("change the order of the steps"));
         }
         let swap = if codec.needs_values() && input.endian == Endian::Big { input.dtype.size() } else { 0 };
         let step = codec.prepare(&options, &self.stage)?;

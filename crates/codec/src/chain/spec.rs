@@ -153,7 +153,7 @@ impl FromStr for ChainSpec {
 
     fn from_str(text: &str) -> Result<Self> {
         let refuse = |why: &str| {
-            Error::usage(format!("chain '{text}': {why}")).mend("write it like 'shuffle | zstd:3' or 'raw'")
+            Error::usage(format!("chain '{text}': {why}")).hint("write it like 'shuffle | zstd:3' or 'raw'")
         };
         if text.trim() == "raw" {
             return Ok(Self::raw());

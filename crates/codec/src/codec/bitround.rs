@@ -41,7 +41,7 @@ impl Codec for BitRound {
         let keep = u32::try_from(options.int("keepbits")?).unwrap_or(u32::MAX);
         let drop = mantissa.checked_sub(keep).ok_or_else(|| {
             Error::usage(format!("bitround: {} has no {keep} bits to keep", input.spec.dtype))
-                .mend(format!("give keepbits from 0 to {mantissa}"))
+                .hint(format!("give keepbits from 0 to {mantissa}"))
         })?;
         prepare("bitround", DropBits { drop }, input)
     }

@@ -125,7 +125,7 @@ impl Layout {
         let stored = u32::try_from(block).unwrap_or_default();
         if stored == 0 || !block.is_multiple_of(MULTIPLE) {
             return Err(Error::usage(format!("bitshuffle: blocks of {block} elements"))
-                .mend("give a multiple of 8, 0 for the default, or -1 for the whole chunk"));
+                .hint("give a multiple of 8, 0 for the default, or -1 for the whole chunk"));
         }
         Ok(Self { size, block, stored })
     }

@@ -77,7 +77,7 @@ impl Step for Prepared {
         let before_1_6_3 = ((computed & 0x00FF_00FF) << 8) | ((computed >> 8) & 0x00FF_00FF);
         if stored != computed && stored != before_1_6_3 {
             return Err(Error::corrupt(format!("checksum is {computed:08x}, {stored:08x} was stored"))
-                .mend("the data is damaged: restore the file from a copy"));
+                .hint("the data is damaged: restore the file from a copy"));
         }
         out.clear();
         out.extend_from_slice(data);

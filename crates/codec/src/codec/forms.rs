@@ -40,7 +40,7 @@ impl std::str::FromStr for Reader {
             "standard" => Ok(Self::Standard),
             "knarr" => Ok(Self::Knarr),
             other => {
-                Err(Error::usage(format!("'{other}' is not a kind of reader")).mend("choose core, standard or knarr"))
+                Err(Error::usage(format!("'{other}' is not a kind of reader")).hint("choose core, standard or knarr"))
             }
         }
     }

@@ -40,7 +40,7 @@ impl Codec for Granular {
         let dtype = input.spec.dtype;
         match dtype {
             DType::F32 if digits > 7 => {
-                Err(Error::usage(format!("granular: f32 has no {digits} significant digits")).mend("give 1 to 7"))
+                Err(Error::usage(format!("granular: f32 has no {digits} significant digits")).hint("give 1 to 7"))
             }
             DType::F32 => Ok(Box::new(Rounding::<u32, _>::new(Digits::new(digits, dtype, 127), input))),
             DType::F64 => Ok(Box::new(Rounding::<u64, _>::new(Digits::new(digits, dtype, 1023), input))),

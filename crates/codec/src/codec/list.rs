@@ -69,7 +69,7 @@ impl CodecList {
     pub fn named(&self, name: &str) -> Result<&Arc<dyn Codec>> {
         self.iter().find(|codec| codec.name() == name).ok_or_else(|| {
             let names: Vec<_> = self.iter().map(|codec| codec.name()).collect();
-            Error::usage(format!("there is no codec '{name}'")).mend(format!("choose from: {}", names.join(", ")))
+            Error::usage(format!("there is no codec '{name}'")).hint(format!("choose from: {}", names.join(", ")))
         })
     }
 

@@ -160,7 +160,7 @@ impl Options {
             let known: Vec<_> = docs.iter().map(|doc| doc.name).collect();
             let advice =
                 if known.is_empty() { "it has no options".to_owned() } else { format!("it has: {}", known.join(", ")) };
-            return Err(Error::usage(format!("{owner} has no option '{unknown}'")).mend(advice));
+            return Err(Error::usage(format!("{owner} has no option '{unknown}'")).hint(advice));
         }
         let mut complete = BTreeMap::new();
         for doc in docs {
@@ -186,7 +186,7 @@ impl OptionDoc {
         let name = self.name;
         let refuse = |allowed: String| {
             let given = given.map_or_else(|| "is missing".to_owned(), |value| format!("is {value}"));
-            Error::usage(format!("{owner}: option '{name}' {given}")).mend(format!("give {allowed}"))
+            Error::usage(format!("{owner}: option '{name}' {given}")).hint(format!("give {allowed}"))
         };
         match (self.kind, given) {
             (OptionKind::Int { min, max, .. }, Some(OptionValue::Int(value))) if (min..=max).contains(value) => {

@@ -75,7 +75,7 @@ impl Codec for Round {
             exact: Exact { up_to: options.optional("up_to"), from: options.optional("from") },
         };
         if bound.is_uniform() && bound.abs.is_infinite() {
-            return Err(Error::usage("'round' needs a bound").mend("give abs, rel, bits or digits: 'round:abs=0.01'"));
+            return Err(Error::usage("'round' needs a bound").hint("give abs, rel, bits or digits: 'round:abs=0.01'"));
         }
         let exact = bound.exact.limits(input.spec.dtype);
         Ok(Box::new(Rounding { bound, exact, dtype: input.spec.dtype, missing: input.spec.missing() }))

@@ -141,7 +141,7 @@ pub(super) fn prepare<R: Rule<u32> + Rule<u64>>(codec: &str, rule: R, input: &St
 
 /// The refusal of a type that is not a float.
 pub(super) fn unsupported(codec: &str, dtype: DType) -> Error {
-    Error::unsupported(format!("{codec} does not take elements of type {dtype}")).mend("use it for f32 and f64")
+    Error::unsupported(format!("{codec} does not take elements of type {dtype}")).hint("use it for f32 and f64")
 }
 
 /// Explicit bits of the significand of a float type; 0 for other types.

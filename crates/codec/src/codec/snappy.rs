@@ -43,7 +43,7 @@ impl Step for Prepared {
     fn encode(&self, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let len = Encoder::new()
             .compress(input, sized(out, max_compress_len(input.len())))
-            .map_err(|error| Error::unsupported(format!("snappy: {error}")).mend("use chunks below 4 GiB"))?;
+            .map_err(|error| Error::unsupported(format!("snappy: {error}")).hint("use chunks below 4 GiB"))?;
         out.truncate(len);
         Ok(())
     }

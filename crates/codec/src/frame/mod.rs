@@ -176,7 +176,7 @@ fn header(reader: &mut Reader<'_>) -> Result<(ArraySpec, Vec<FrameStep>, usize)>
     let version = reader.byte()?;
     if version != VERSION {
         return Err(Error::unsupported(format!("frame of version {version}, this is version {VERSION}"))
-            .mend("read it with a newer Knarr"));
+            .hint("read it with a newer Knarr"));
     }
     let number = reader.byte()?;
     let size = || u32::try_from(reader.number()?).map_err(|_| damaged("element size"));
@@ -203,7 +203,7 @@ impl Frame<'_> {
         let step = |step: &FrameStep| {
             let codec = codecs.with_wire_id(step.wire_id).ok_or_else(|| {
                 Error::new(ErrorKind::MissingFilter, format!("codec number {} is not known", step.wire_id))
-                    .mend("read the frame with a Knarr that has it")
+                    .hint("read the frame with a Knarr that has it")
             })?;
             let separator = if step.options.is_empty() { "" } else { ":" };
             let parsed: ChainSpec = format!("{}{separator}{}", codec.name(), step.options)
@@ -241,7 +241,7 @@ fn verify(part: &str, bytes: &[u8], stored: [u8; CHECKSUM]) -> Result<()> {
         return Ok(());
     }
     Err(Error::corrupt(format!("checksum of the frame's {part} is {computed:08x}, {stored:08x} was stored"))
-        .mend("the data is damaged: restore it from a copy"))
+        .hint("the data is damaged: restore it from a copy"))
 }
 
 fn damaged(field: &str) -> Error {
@@ -255,7 +255,7 @@ pub mod testing {
     use knarr_array::wire::Reader;
 
     /// The frame that `bytes` would be with the right checksums; `None` if its header makes no sense.
-    pub fn mend(bytes: &[u8]) -> Option<Vec<u8>> {
+    pub fn hint(bytes: &[u8]) -> Option<Vec<u8>> {
         let mut reader = Reader::new("frame", bytes);
         let (_, _, payload_len) = header(&mut reader).ok()?;
         let (start, rest) = bytes.split_at_checked(bytes.len() - reader.left())?;

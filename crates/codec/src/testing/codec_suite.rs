@@ -14,7 +14,7 @@ pub fn check(codecs: &CodecList, name: &str, chains: &[&str]) {
 }
 
 /// As [`check`], without damaged chunks: for codecs that hand chunks to an installed plugin, which is not Knarr's to
-/// mend.
+/// hint.
 pub fn check_undamaged(codecs: &CodecList, name: &str, chains: &[&str]) {
     let codec = codecs.named(name).expect("the codec is in the list");
     describes_itself(codec.as_ref());

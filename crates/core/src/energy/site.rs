@@ -52,7 +52,7 @@ impl Site {
         for (name, figure) in figures {
             if !figure.is_finite() || figure < 0.0 || (name == "years" && figure == 0.0) {
                 return Err(Error::new(ErrorKind::Config, format!("{name} = {figure} is no figure of a site"))
-                    .mend(format!("{name} is a finite number above 0"))
+                    .hint(format!("{name} is a finite number above 0"))
                     .at("[site]"));
             }
         }

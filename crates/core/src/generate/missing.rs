@@ -37,7 +37,7 @@ impl FromStr for Fill {
             .filter(|(_, fraction)| (0.0..=1.0).contains(fraction))
             .map(|(kind, fraction)| Self { kind, fraction })
             .ok_or_else(|| {
-                Error::usage(format!("'{text}' is not a fraction of missing values")).mend(format!(
+                Error::usage(format!("'{text}' is not a fraction of missing values")).hint(format!(
                     "write a fraction from 0 to 1, or its kind before it ({}): region:0.3",
                     kind_names(&KINDS)
                 ))

@@ -99,7 +99,7 @@ pub fn pattern(spec: &StepSpec) -> Result<(&'static dyn Pattern, Options)> {
     let Some(found) = PATTERNS.iter().find(|pattern| pattern.name() == spec.name) else {
         let names = nearest(&spec.name, PATTERNS.iter().map(|pattern| pattern.name()), 4);
         return Err(Error::usage(format!("there is no pattern '{}'", spec.name))
-            .mend(format!("the nearest are: {names}; 'knarr generate --list' shows all")));
+            .hint(format!("the nearest are: {names}; 'knarr generate --list' shows all")));
     };
     let options = spec.complete(&format!("pattern '{}'", found.name()), found.options())?;
     Ok((*found, options))

@@ -52,7 +52,7 @@ impl FromStr for Noise {
             .filter(|(_, level)| level.is_finite() && *level >= 0.0)
             .map(|(kind, level)| Self { kind, level })
             .ok_or_else(|| {
-                Error::usage(format!("'{text}' is not a noise")).mend(format!(
+                Error::usage(format!("'{text}' is not a noise")).hint(format!(
                     "write a level of 0 or above like 0.01, or its kind before it ({}): normal:0.01",
                     kind_names(&KINDS)
                 ))

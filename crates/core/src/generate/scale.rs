@@ -73,7 +73,7 @@ pub(super) fn check(what: &str, value: f64, dtype: DType) -> Result<()> {
     }
     let numbers = if dtype.is_integer() { "whole numbers" } else { "numbers" };
     Err(Error::usage(format!("{what} {value} is no {dtype}"))
-        .mend(format!("the type holds {numbers} from {} to {}", limits.low, limits.high)))
+        .hint(format!("the type holds {numbers} from {} to {}", limits.low, limits.high)))
 }
 
 /// The range that suits a type, where neither the user nor the pattern says one.

@@ -67,17 +67,17 @@ fn prepare(spec: &FieldSpec) -> Result<(Variable, Prepared)> {
     let dtype = spec.dtype.unwrap_or(pattern.dtype());
     if matches!(dtype, DType::Opaque(_)) {
         let types: Vec<String> = DType::NUMBERS.iter().map(ToString::to_string).collect();
-        return Err(Error::usage(format!("patterns make numbers, not {dtype}")).mend(types.join(", ")));
+        return Err(Error::usage(format!("patterns make numbers, not {dtype}")).hint(types.join(", ")));
     }
-    let shape = spec.shape.as_deref().ok_or_else(|| Error::usage("it has no shape").mend("add --shape 24x180x360"))?;
+    let shape = spec.shape.as_deref().ok_or_else(|| Error::usage("it has no shape").hint("add --shape 24x180x360"))?;
     let bytes = shape.iter().try_fold(dtype.size() as u64, |product, n| product.checked_mul((*n).max(1)));
     if bytes.is_none_or(|bytes| i64::try_from(bytes).is_err()) {
-        return Err(Error::usage("the shape is larger than any file").mend("choose a smaller --shape"));
+        return Err(Error::usage("the shape is larger than any file").hint("choose a smaller --shape"));
     }
     let field = pattern.prepare(&Asked { shape, dtype, options: &options, seed: spec.seed })?;
     let range = match (pattern.values(), spec.range) {
         (Values::Own(instead), Some(_)) => {
-            return Err(Error::usage(format!("pattern '{}' takes no range", pattern.name())).mend(instead));
+            return Err(Error::usage(format!("pattern '{}' takes no range", pattern.name())).hint(instead));
         }
         (Values::Own(_), None) => None,
         (Values::Scaled(own), asked) => Some(asked.or(own).unwrap_or(scale::usual_range(dtype))),
@@ -108,7 +108,7 @@ fn prepare(spec: &FieldSpec) -> Result<(Variable, Prepared)> {
     if let Some(names) = &spec.dimensions {
         if names.len() != shape.len() {
             return Err(Error::usage(format!("{} names for {} dimensions", names.len(), shape.len()))
-                .mend("name each dimension once with --dims, slowest first"));
+                .hint("name each dimension once with --dims, slowest first"));
         }
         variable.dimensions = names.iter().cloned().map(Some).collect();
     }
@@ -134,7 +134,7 @@ fn words(spec: &FieldSpec, range: Option<Range>) -> String {
 /// Adds the groups that the path of a variable goes through.
 fn add_groups(model: &mut Model, variable: &Variable) -> Result<()> {
     if model.variables.iter().any(|known| known.path == variable.path) {
-        return Err(Error::usage("two variables have this name").mend("name them apart").at_variable(variable.name()));
+        return Err(Error::usage("two variables have this name").hint("name them apart").at_variable(variable.name()));
     }
     for (at, _) in variable.path.match_indices('/').skip(1) {
         let path = variable.path.get(..at).unwrap_or_default();
@@ -157,7 +157,7 @@ fn name_dimensions(model: &mut Model, spec: &FieldSpec) -> Result<()> {
                     "dimension '{name}' has length {len} here and {} elsewhere",
                     known.len
                 ))
-                .mend("a dimension has one length: use another name"));
+                .hint("a dimension has one length: use another name"));
             }
         }
     }

@@ -47,7 +47,7 @@ impl FieldSpec {
         };
         let refuse = |why: &str| {
             Error::usage(format!("'{text}': {why}"))
-                .mend("write a pattern like 'T=fractal:octaves=5'; 'knarr generate --list' shows all")
+                .hint("write a pattern like 'T=fractal:octaves=5'; 'knarr generate --list' shows all")
         };
         let pattern = StepSpec::parse(pattern).map_err(refuse)?;
         let name = name.unwrap_or(&pattern.name).trim_matches('/').to_owned();
@@ -101,7 +101,7 @@ impl FromStr for Range {
             .filter(|range| range.low <= range.high && (range.high - range.low).is_finite())
             .ok_or_else(|| {
                 Error::usage(format!("'{text}' is not a range"))
-                    .mend("write the smallest and the largest value, like 250:310")
+                    .hint("write the smallest and the largest value, like 250:310")
             })
     }
 }
@@ -139,7 +139,7 @@ pub fn parse_shape(text: &str) -> Result<Vec<u64>> {
     }
     let extents = text.split(['x', ',']).map(|extent| extent.trim().parse::<u64>().ok());
     extents.collect::<Option<Vec<u64>>>().ok_or_else(|| {
-        Error::usage(format!("'{text}' is not a shape")).mend("write extents like 24x180x360, or 'scalar'")
+        Error::usage(format!("'{text}' is not a shape")).hint("write extents like 24x180x360, or 'scalar'")
     })
 }
 

@@ -180,7 +180,7 @@ impl Online {
                 let ClientData { wishes, chunks } = ClientData::parse(words)?;
                 let chunks = chunks.ok_or_else(|| {
                     Error::usage("the client data does not say what the chunks are")
-                        .mend("the filter adds that when the dataset is created while the plugin is there")
+                        .hint("the filter adds that when the dataset is created while the plugin is there")
                 })?;
                 if let Chunks::Array(spec) = &chunks {
                     wishes.quality.validate(spec.dtype)?;

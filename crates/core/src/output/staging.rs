@@ -154,7 +154,7 @@ impl Staging {
             return Ok(());
         }
         Err(Error::new(ErrorKind::Write, "files were removed or changed while it was written")
-            .mend("repeat this, and keep what cleans up away from names that begin with a dot")
+            .hint("repeat this, and keep what cleans up away from names that begin with a dot")
             .at(self.target.display().to_string()))
     }
 
@@ -213,7 +213,7 @@ impl Staging {
         }
         self.published = true;
         let left = |error: std::io::Error| {
-            Error::write(Path::new(&old), &error).mend("the output is in its place: remove what is left of the old one")
+            Error::write(Path::new(&old), &error).hint("the output is in its place: remove what is left of the old one")
         };
         fs::remove_dir_all(&old).map_err(left)
     }
@@ -234,7 +234,7 @@ fn parent_of(path: &Path) -> &Path {
 
 fn exists(target: &Path) -> Error {
     Error::new(ErrorKind::Exists, "the output exists")
-        .mend("give another name, or --force to replace it")
+        .hint("give another name, or --force to replace it")
         .at(target.display().to_string())
 }
 
@@ -245,11 +245,11 @@ fn check_target(target: &Path, kind: Kind, force: bool) -> Result<()> {
         Ok(found) if found.is_dir() && (kind.is)(target) => match (kind.foreign)(target) {
             None => Ok(()),
             Some(foreign) => Err(Error::new(ErrorKind::Exists, format!("it is not of the {}", kind.noun))
-                .mend("move it elsewhere: what is replaced goes with all it holds")
+                .hint("move it elsewhere: what is replaced goes with all it holds")
                 .at(foreign.display().to_string())),
         },
         Ok(_) => Err(Error::new(ErrorKind::Exists, format!("the output exists and is no {}", kind.noun))
-            .mend("give another name, or remove it yourself")
+            .hint("give another name, or remove it yourself")
             .at(target.display().to_string())),
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn sync_name(directory: &Path, output: &Path) -> Result<()> {
         Err(error) if !cannot(&error) && error.kind() != io::ErrorKind::PermissionDenied => {
             let what = "it is complete and in its place, but that may be lost if the machine stops";
             Err(Error::new(ErrorKind::Write, format!("{what}: its directory could not be synced: {error}"))
-                .mend("look after the disk, then repeat this or run 'sync'")
+                .hint("look after the disk, then repeat this or run 'sync'")
                 .at(output.display().to_string()))
         }
         _ => Ok(()),

@@ -183,7 +183,7 @@ fn refuse_special(target: &Path) -> Result<()> {
     match std::fs::metadata(target) {
         Ok(found) if !found.is_file() && !found.is_dir() => {
             Err(Error::new(ErrorKind::Exists, "it is a device, a pipe or a socket, no file")
-                .mend("give the name of a file")
+                .hint("give the name of a file")
                 .at(target.display().to_string()))
         }
         _ => Ok(()),
@@ -192,6 +192,6 @@ fn refuse_special(target: &Path) -> Result<()> {
 
 fn taken(target: &Path) -> Error {
     Error::new(ErrorKind::Exists, "the output exists")
-        .mend("choose another name, or ask to replace it (--force)")
+        .hint("choose another name, or ask to replace it (--force)")
         .at(target.display().to_string())
 }

@@ -129,7 +129,7 @@ impl ChoiceJob<'_> {
                 ));
             }
             return Err(Error::unsupported(format!("no chain serves type {} here", self.spec.dtype))
-                .mend("force one with --chain, or allow more with --portable"));
+                .hint("force one with --chain, or allow more with --portable"));
         };
         let beyond: Vec<_> =
             beyond.into_iter().filter_map(|candidate| Some((reader_of(&candidate)?, candidate))).collect();
@@ -137,7 +137,7 @@ impl ChoiceJob<'_> {
         if let Some(why) = &best.dropped {
             let kind = if self.bound.is_some() { ErrorKind::Quality } else { ErrorKind::Unsupported };
             return Err(Error::new(kind, format!("chain '{}' cannot be used: {why}", best.chain))
-                .mend("choose another chain or bound"));
+                .hint("choose another chain or bound"));
         }
         if self.settings.chain.is_none() && best.merits.ratio < INCOMPRESSIBLE {
             let reason = "nothing tried makes the samples smaller: stored";
@@ -259,10 +259,10 @@ impl ChoiceJob<'_> {
                 ErrorKind::Quality,
                 format!("chain '{forced}' changes values, the quality is lossless"),
             )
-            .mend("state a bound, for example --max-abs-error, or choose a lossless chain"));
+            .hint("state a bound, for example --max-abs-error, or choose a lossless chain"));
         }
         if !self.named.holds(&chain) {
-            let (what, mend) = match self.named {
+            let (what, hint) = match self.named {
                 Target::Hdf5(Reader::Core) => {
                     ("every HDF5 build can read (--portable core)", "allow plugins with --portable standard")
                 }
@@ -277,11 +277,11 @@ impl ChoiceJob<'_> {
                 }
                 Target::Zarr(_) => ("Zarr v3 codecs can hold", "choose another chain"),
             };
-            return Err(Error::unsupported(format!("chain '{forced}' is more than {what}")).mend(mend));
+            return Err(Error::unsupported(format!("chain '{forced}' is more than {what}")).hint(hint));
         }
         if let Some(id) = self.lacking(&chain) {
             let why = format!("chain '{forced}' needs the filter {} ({id}), which the reader lacks", filter_name(id));
-            return Err(Error::unsupported(why).mend("choose another chain, or let the program find the plugin"));
+            return Err(Error::unsupported(why).hint("choose another chain, or let the program find the plugin"));
         }
         Ok(forced.clone())
     }

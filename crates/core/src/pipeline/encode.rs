@@ -145,7 +145,7 @@ impl ChunkEncoder {
                 }
                 if !self.can_store() {
                     return Err(Error::new(ErrorKind::Quality, format!("'{}' misses the bound", self.chain.spec()))
-                        .mend("choose a chain that rounds before a lossless codec, or lossless"));
+                        .hint("choose a chain that rounds before a lossless codec, or lossless"));
                 }
                 self.store(raw, out, outcome)?;
                 outcome.stored = true;
@@ -178,7 +178,7 @@ impl ChunkEncoder {
         outcome.refuted = true;
         if !self.can_store() {
             return Err(Error::internal(format!("chain '{}' did not return the bits that went in", chain.spec()))
-                .mend("choose another chain with --chain and report this"));
+                .hint("choose another chain with --chain and report this"));
         }
         self.store(raw, out, outcome)
     }

@@ -150,7 +150,7 @@ pub fn execute(
         let chunks = chunk_count(&variable.shape, &choice.chunk);
         if chunks > MOST_CHUNKS {
             return Err(Error::unsupported(format!("{chunks} chunks are more than {MOST_CHUNKS}"))
-                .mend("choose larger chunks with --chunks, if the shape is not a sign of damage")
+                .hint("choose larger chunks with --chunks, if the shape is not a sign of damage")
                 .at_variable(variable.name()));
         }
         works.push(Work { index, variable, chunk: &choice.chunk, recipe, first, chunks, chunk_bytes });
@@ -219,7 +219,7 @@ impl Budget {
                 ErrorKind::Usage,
                 format!("one chunk takes {} MiB while it is encoded", worker.div_ceil(1 << 20)),
             )
-            .mend(format!(
+            .hint(format!(
                 "raise --max-mem to {}M or choose smaller chunks with --chunks",
                 (2 * worker).div_ceil(1 << 20)
             ))

@@ -30,7 +30,7 @@ impl std::str::FromStr for ChunkRule {
             "keep" => Ok(Self::Keep),
             _ if text.contains('/') => lengths(text).map(Self::Along).ok_or_else(|| {
                 Error::usage(format!("chunks '{text}' do not say how many elements along which dimension"))
-                    .mend("write time/12, or time/12,lat/45; lat/ is all of a dimension")
+                    .hint("write time/12, or time/12,lat/45; lat/ is all of a dimension")
             }),
             _ => text
                 .split(['x', ','])
@@ -39,7 +39,7 @@ impl std::str::FromStr for ChunkRule {
                 .map(Self::Shape)
                 .ok_or_else(|| {
                     Error::usage(format!("chunks '{text}' is not a shape"))
-                        .mend("write auto, keep, extents like 1x180x360, or lengths along dimensions like time/12")
+                        .hint("write auto, keep, extents like 1x180x360, or lengths along dimensions like time/12")
                 }),
         }
     }
@@ -81,7 +81,7 @@ pub fn chunk_shape(rule: &ChunkRule, variable: &Variable) -> Result<Vec<u64>> {
                     shape.len(),
                     variable.shape.len()
                 ))
-                .mend(format!("its shape is {}", join(&variable.shape)))
+                .hint(format!("its shape is {}", join(&variable.shape)))
                 .at_variable(variable.name()));
             }
             shape.iter().zip(&variable.shape).zip(&variable.max_shape).map(clip).collect()
@@ -91,7 +91,7 @@ pub fn chunk_shape(rule: &ChunkRule, variable: &Variable) -> Result<Vec<u64>> {
     };
     if bytes(&shape) >= u64::from(u32::MAX) {
         return Err(Error::new(ErrorKind::Usage, format!("a chunk of {} is over 4 GiB", join(&shape)))
-            .mend("choose smaller chunks with --chunks")
+            .hint("choose smaller chunks with --chunks")
             .at_variable(variable.name()));
     }
     Ok(shape)

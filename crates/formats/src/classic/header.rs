@@ -151,7 +151,7 @@ pub fn parse_header(bytes: &[u8]) -> Result<Header> {
             "the header ends at byte {} while reading {what} at byte {at}, which takes at least {need} more bytes",
             bytes.len()
         ))
-        .mend("the file is truncated: fetch it again or restore it from a copy"),
+        .hint("the file is truncated: fetch it again or restore it from a copy"),
         Fault::Bad(error) => error,
     })
 }
@@ -204,7 +204,7 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn bad(&self, why: String) -> Fault {
-        Fault::Bad(Error::corrupt(why).at(format!("header byte {}", self.at)).mend("restore the file from a copy"))
+        Fault::Bad(Error::corrupt(why).at(format!("header byte {}", self.at)).hint("restore the file from a copy"))
     }
 
     fn take(&mut self, len: u64, what: &'static str) -> Parsed<&'a [u8]> {

@@ -36,12 +36,12 @@ impl Number {
         let Ok(value) = text.parse::<f64>() else { return Ok(None) };
         if text.trim_start_matches(['+', '-']).bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(Error::unsupported(format!("'{text}' is a whole number of more than 64 bits"))
-                .mend("write it with a decimal point, if the nearest double will do"));
+                .hint("write it with a decimal point, if the nearest double will do"));
         }
         // What is written with digits is none of the words for infinity.
         if value.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit()) {
             return Err(Error::unsupported(format!("'{text}' is larger than any 64-bit floating-point number"))
-                .mend("write inf, if infinity will do, or leave it empty for a missing value"));
+                .hint("write inf, if infinity will do, or leave it empty for a missing value"));
         }
         Ok(Some(Self::Decimal(value)))
     }
@@ -92,11 +92,11 @@ impl Kind {
         }
         if self.has_large && self.has_negative {
             return Err(Error::unsupported("whole numbers below 0 and above 2^63 - 1 stand together")
-                .mend("write them with decimal points, if the nearest doubles will do"));
+                .hint("write them with decimal points, if the nearest doubles will do"));
         }
         if self.has_missing && self.has_fill {
             return Err(Error::unsupported("values are missing, and one is the number that would stand for them")
-                .mend("write the column with decimal points: then NaN stands for missing values"));
+                .hint("write the column with decimal points: then NaN stands for missing values"));
         }
         Ok(if self.has_large { DType::U64 } else { DType::I64 })
     }

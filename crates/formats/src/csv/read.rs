@@ -58,7 +58,7 @@ impl CsvSource {
                 "the table takes {} MiB of memory, as all of it is held",
                 needed.div_ceil(1 << 20)
             ))
-            .mend(format!("raise --max-mem to {}M", needed.saturating_mul(2).div_ceil(1 << 20))));
+            .hint(format!("raise --max-mem to {}M", needed.saturating_mul(2).div_ceil(1 << 20))));
         }
         let columns = survey.columns()?;
         let mut values = vec![Vec::new(); columns.iter().map(|column| column.variable + 1).max().unwrap_or(0)];
@@ -89,7 +89,7 @@ impl CsvSource {
 }
 
 fn changed() -> Error {
-    Error::corrupt("the file changed while it was read").mend("try again when no one writes to it")
+    Error::corrupt("the file changed while it was read").hint("try again when no one writes to it")
 }
 
 /// A column: the variable its values belong to, and their type.
@@ -123,7 +123,7 @@ impl Survey {
         let mut records = Records::open(path, separator)?;
         let mut record = Record::default();
         if !records.next(&mut record)? {
-            return Err(Error::corrupt("the table has no rows").mend("give a file with numbers"));
+            return Err(Error::corrupt("the table has no rows").hint("give a file with numbers"));
         }
         survey.kinds = vec![Kind::default(); record.fields.len()];
         let mut is_data = true;
@@ -142,7 +142,7 @@ impl Survey {
         // A table may be empty; a text that begins with words and has no numbers is none.
         if survey.rows == 0 && !is_named_as_table(path) {
             return Err(Error::corrupt("it holds words and no numbers: this is no table")
-                .mend("give a file with numbers; a table of columns without rows ends in .csv or .tsv"));
+                .hint("give a file with numbers; a table of columns without rows ends in .csv or .tsv"));
         }
         Ok(survey)
     }
@@ -154,7 +154,7 @@ impl Survey {
                 record.fields.len(),
                 self.kinds.len()
             ))
-            .mend("complete the row; a missing value is written as nothing between two separators")
+            .hint("complete the row; a missing value is written as nothing between two separators")
             .at(format!("line {}", record.line)));
         }
         self.rows += 1;
@@ -254,7 +254,7 @@ fn names(record: &Record) -> Result<Vec<String>> {
         };
         if let Some(other) = names.iter().position(|known| *known == name) {
             return Err(Error::corrupt(format!("'{name}' is the name of column {}, too", other + 1))
-                .mend("give each column a name of its own")
+                .hint("give each column a name of its own")
                 .at(place()));
         }
         names.push(name);
@@ -267,9 +267,9 @@ fn no_number(text: &str) -> Error {
     let error = Error::corrupt(format!("'{shown}' is not a number"));
     let with_point = text.replacen(',', ".", 1);
     if with_point != text && with_point.parse::<f64>().is_ok() {
-        return error.mend("write decimals with a point");
+        return error.hint("write decimals with a point");
     }
-    error.mend("tables of numbers are read: leave columns of text out; missing values are empty or NaN")
+    error.hint("tables of numbers are read: leave columns of text out; missing values are empty or NaN")
 }
 
 impl Source for CsvSource {

@@ -91,7 +91,7 @@ impl Table {
         let (variables, how) = (source.model().variables.as_slice(), plain::chosen_by(source));
         if let Some(other) = variables.iter().find(|variable| matches!(variable.dtype, DType::Opaque(_))) {
             return Err(Error::unsupported("a table holds numbers, not strings or compounds")
-                .mend(format!("leave it out: choose others {how}{}", choice(variables)))
+                .hint(format!("leave it out: choose others {how}{}", choice(variables)))
                 .at_variable(other.name()));
         }
         let missing =
@@ -107,14 +107,14 @@ impl Table {
         let shape = variables.first().map(|variable| variable.shape.as_slice());
         let (Some([_] | []), true) = (shape, variables.iter().all(|other| Some(other.shape.as_slice()) == shape))
         else {
-            return Err(Error::unsupported("these variables make no table").mend(format!(
+            return Err(Error::unsupported("these variables make no table").hint(format!(
                 "choose variables of one dimension and length, or one of two dimensions, {how}{}",
                 choice(variables)
             )));
         };
         if variables.iter().all(|variable| !matches!(Number::parse(variable.name()), Ok(None))) {
             return Err(Error::unsupported("all names are numbers, which would be taken for data under no names")
-                .mend("write netCDF-4 or HDF5 instead"));
+                .hint("write netCDF-4 or HDF5 instead"));
         }
         let rows = shape.and_then(|shape| shape.first()).copied().unwrap_or(1);
         Ok(Self { rows, columns: 1, has_names: true, missing })

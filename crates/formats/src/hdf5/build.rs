@@ -153,7 +153,7 @@ fn datatype(variable: &Variable) -> Result<Datatype> {
         DType::Opaque(size) => {
             let what = variable.copied_because.clone().unwrap_or_else(|| format!("strings of {size} bytes"));
             Err(Error::unsupported(format!("{what} are not written to this format"))
-                .mend("write Zarr instead, or make a copy of the store without it")
+                .hint("write Zarr instead, or make a copy of the store without it")
                 .at_variable(variable.name()))
         }
         dtype => Datatype::of(dtype, variable.endian),

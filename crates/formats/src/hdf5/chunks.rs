@@ -47,7 +47,7 @@ impl Places {
     /// # Errors
     /// `Corrupt` if a chunk is stored twice.
     fn of(found: Vec<(u64, u64, u32)>, grid_len: u64) -> Result<Self> {
-        let twice = || Error::corrupt("a chunk is stored twice").mend("the file is damaged: restore it from a copy");
+        let twice = || Error::corrupt("a chunk is stored twice").hint("the file is damaged: restore it from a copy");
         let most = found.len().saturating_mul(4).saturating_add(1024);
         let Some(n) = usize::try_from(grid_len).ok().filter(|&n| n <= most) else {
             let mut places = HashMap::with_capacity(found.len());
@@ -103,7 +103,7 @@ impl ChunkTable {
                         "a chunk at byte {} with {} bytes reaches beyond the end of the file at {file_len}",
                         record.address, record.size
                     ))
-                    .mend("the file is truncated or damaged: restore it from a copy")
+                    .hint("the file is truncated or damaged: restore it from a copy")
                 })?;
             let size = u32::try_from(record.size).unwrap_or(u32::MAX);
             if record.filter_mask != 0 || size == u32::MAX {
@@ -177,7 +177,7 @@ fn refuse_overlaps(found: &[(u64, u64, u32)], odd: &HashMap<u64, (u64, u32)>) ->
     match spans.windows(2).find(|pair| pair[0].0 + pair[0].1 > pair[1].0) {
         None => Ok(()),
         Some(pair) => Err(Error::corrupt(format!("chunks at bytes {} and {} overlap", pair[0].0, pair[1].0))
-            .mend("the file is damaged: restore it from a copy")),
+            .hint("the file is damaged: restore it from a copy")),
     }
 }
 

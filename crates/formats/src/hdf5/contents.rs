@@ -48,7 +48,7 @@ pub(super) fn copy_values(
             let all = u32::MAX.checked_shr(32u32.saturating_sub(u32::try_from(filters.len()).unwrap_or(32)));
             if table.len() > 0 && filters.iter().any(|filter| filter.id == SZIP) {
                 let why = format!("{} is not written, and its values are only copied", filter_title(SZIP));
-                return Err(Error::new(ErrorKind::MissingFilter, why).mend(WITHOUT_SZIP));
+                return Err(Error::new(ErrorKind::MissingFilter, why).hint(WITHOUT_SZIP));
             }
             let mut bytes = Vec::new();
             for (position, stored) in table.stored() {

@@ -103,12 +103,12 @@ fn check_chunk(chunk: &[u64], extent: &Extent) -> Result<()> {
     };
     if chunk.len() != shape.len() {
         return Err(Error::usage(format!("chunks of shape {chunk:?} do not fit the shape {shape:?}"))
-            .mend("give one extent per dimension"));
+            .hint("give one extent per dimension"));
     }
     for (axis, (extent, limit)) in chunk.iter().zip(max).enumerate() {
         if *extent == 0 || limit.is_some_and(|limit| *extent > limit) {
             return Err(Error::usage(format!("chunk extent {extent} of dimension {axis} is out of range"))
-                .mend("choose an extent from 1 to the length of the dimension"));
+                .hint("choose an extent from 1 to the length of the dimension"));
         }
     }
     Ok(())

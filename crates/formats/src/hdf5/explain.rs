@@ -25,19 +25,19 @@ pub(super) fn not_hdf5(file: &std::fs::File, len: u64) -> Error {
 pub(super) fn explain_open(error: Error, raw: &std::fs::File) -> Error {
     if let Some(driver) = driver_of_members(raw) {
         return Error::unsupported(format!("it is one of several files that HDF5's {driver} driver made as one"))
-            .mend("write them as one file with a program that opens them with that driver, such as h5repart or h5py");
+            .hint("write them as one file with a program that opens them with that driver, such as h5repart or h5py");
     }
     if error.kind() == ErrorKind::Write || error.message().contains("Permission denied") {
-        return Error::new(ErrorKind::Read, error.message()).mend("make the file readable");
+        return Error::new(ErrorKind::Read, error.message()).hint("make the file readable");
     }
     if error.message().contains("truncated file") {
-        return error.mend("the file is truncated: copy it again, completely");
+        return error.hint("the file is truncated: copy it again, completely");
     }
     if error.message().contains("already open for write") || error.message().contains("unable to lock file") {
         return Error::new(ErrorKind::Read, error.message())
-            .mend("another program is writing the file: wait until it has finished; if none is, one stopped while it did, and 'h5clear -s FILE' takes the mark away");
+            .hint("another program is writing the file: wait until it has finished; if none is, one stopped while it did, and 'h5clear -s FILE' takes the mark away");
     }
-    error.mend(DAMAGED)
+    error.hint(DAMAGED)
 }
 
 /// The driver that divided a file into several, of which this is the first. It leaves its mark behind the superblock.
@@ -55,14 +55,14 @@ pub(super) const WITHOUT_SZIP: &str = "write the file anew with an HDF5 that has
 /// What is found on the way through a file that could be opened.
 pub(super) fn explain_scan(error: Error) -> Error {
     let unexplained = error.kind() == ErrorKind::Corrupt && error.advice().is_none();
-    if unexplained { error.mend(DAMAGED) } else { error }
+    if unexplained { error.hint(DAMAGED) } else { error }
 }
 
 /// An error of the library in reading values that these filters encoded: names filters that it lacks, or says where it
 /// looks for external raw files, if that is why.
 pub(super) fn explain_read(error: Error, filters: &[Hdf5Filter]) -> Error {
     if error.message().contains("external raw data file") {
-        return Error::new(ErrorKind::Read, "HDF5 does not find the external raw file that holds its values").mend(
+        return Error::new(ErrorKind::Read, "HDF5 does not find the external raw file that holds its values").hint(
             "it is looked for in the current directory and beside the HDF5 file: put it there, or set HDF5_EXTFILE_PREFIX \
              to its directory",
         );
@@ -80,7 +80,7 @@ pub(super) fn explain_read(error: Error, filters: &[Hdf5Filter]) -> Error {
     let error = Error::new(ErrorKind::MissingFilter, why);
     if missing.contains(&SZIP) {
         // No plugin brings it.
-        return error.mend(WITHOUT_SZIP);
+        return error.hint(WITHOUT_SZIP);
     }
-    error.mend("set HDF5_PLUGIN_PATH to the folder of its plugin: for many, 'plugins' of the Python package hdf5plugin")
+    error.hint("set HDF5_PLUGIN_PATH to the folder of its plugin: for many, 'plugins' of the Python package hdf5plugin")
 }

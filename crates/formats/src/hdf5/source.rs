@@ -208,14 +208,14 @@ impl Hdf5Source {
 
     fn place(&self, error: Error, variable: usize) -> Error {
         let name = self.model.variables.get(variable).map_or("", |variable| variable.name());
-        error.mend_damage("file").at_variable(name).at(self.path.display().to_string())
+        error.hint_damage("file").at_variable(name).at(self.path.display().to_string())
     }
 
     /// Bytes at `offset` of the file.
     pub(super) fn read_raw(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         self.raw.read_exact_at(out, offset).map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => Error::corrupt(format!("the file ends before byte {offset}"))
-                .mend("the file is truncated: restore it from a copy"),
+                .hint("the file is truncated: restore it from a copy"),
             _ => Error::new(ErrorKind::Read, error.to_string()),
         })
     }
@@ -256,7 +256,7 @@ impl Hdf5Source {
                 variable.raw_bytes(),
                 self.raw_len
             ))
-            .mend("the file is truncated: restore it from a copy"));
+            .hint("the file is truncated: restore it from a copy"));
         }
         let rank = shape.len();
         let mut strides = vec![1u64; rank];

@@ -30,7 +30,7 @@ impl Hdf5Source {
             .map(|(number, bytes)| {
                 String::from_utf8(bytes).map_err(|_| {
                     Error::unsupported(format!("string {number} of region {start:?} + {count:?} is not UTF-8"))
-                        .mend("write netCDF-4 or HDF5 instead, which copy its bytes")
+                        .hint("write netCDF-4 or HDF5 instead, which copy its bytes")
                 })
             })
             .collect()

@@ -166,7 +166,7 @@ impl ZarrArray {
         }
         if let Some(what) = self.zarr_type.words() {
             return Err(Error::unsupported(format!("{what} are copied, not decoded"))
-                .mend("write Zarr instead, or make a copy of the store without it"));
+                .hint("write Zarr instead, or make a copy of the store without it"));
         }
         let array = self.array()?;
         let subset = subset(start, count);
@@ -270,7 +270,7 @@ fn create(
             ErrorKind::MissingFilter,
             "codec fixedscaleoffset is not supported with these settings",
         )
-        .mend("recompress the array with a codec that Knarr reads, for example zstd"));
+        .hint("recompress the array with a codec that Knarr reads, for example zstd"));
     }
     json::spell(&mut document);
     let invalid = |why: String| Error::corrupt(format!("array metadata: {why}"));
@@ -291,7 +291,7 @@ fn create(
         };
         match (missing, &error) {
             (true, _) => Error::new(ErrorKind::MissingFilter, error.to_string())
-                .mend("recompress the array with a codec that Knarr reads, for example zstd"),
+                .hint("recompress the array with a codec that Knarr reads, for example zstd"),
             (_, ArrayCreateError::DataTypeCreateError(_)) => Error::unsupported(error.to_string()),
             _ => invalid(error.to_string()),
         }

@@ -170,10 +170,10 @@ fn value_to_json(value: &AttributeValue) -> Result<Value> {
         }
         AttributeValue::Numbers { dtype, .. } => {
             Err(Error::unsupported(format!("values of type {dtype} cannot be written as JSON"))
-                .mend("write netCDF-4 or HDF5 instead"))
+                .hint("write netCDF-4 or HDF5 instead"))
         }
         AttributeValue::Other { what, .. } => Err(Error::unsupported(format!("{what} cannot be written as JSON"))
-            .mend("write netCDF-4 or HDF5 instead, or remove the attribute")),
+            .hint("write netCDF-4 or HDF5 instead, or remove the attribute")),
     }
 }
 

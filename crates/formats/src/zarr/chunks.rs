@@ -154,7 +154,7 @@ impl Chunks {
             .try_fold(size as u64, |bytes, &n| bytes.checked_mul(n))
             .and_then(|bytes| usize::try_from(bytes).ok())
             .filter(|&bytes| out.try_reserve_exact(bytes.saturating_sub(out.len())).is_ok())
-            .ok_or_else(|| Error::unsupported("the region is too large for memory").mend("choose smaller chunks"))?;
+            .ok_or_else(|| Error::unsupported("the region is too large for memory").hint("choose smaller chunks"))?;
         out.resize(bytes, 0);
         each_chunk(start, count, &self.shape, |position| {
             let place = |error: Error| self.place(file_of, position, error);
@@ -234,7 +234,7 @@ impl Chunks {
             return Err(Error::corrupt(format!(
                 "the index places it at {length} bytes from {offset}, the shard has {held} bytes"
             ))
-            .mend("the shard is truncated or damaged: restore it from a copy"));
+            .hint("the shard is truncated or damaged: restore it from a copy"));
         }
         out.resize(usize::try_from(length).unwrap_or(usize::MAX), 0);
         file.read_exact_at(out, offset).map_err(|error| Error::read(&path, &error))?;
@@ -277,7 +277,7 @@ fn open(path: &Path) -> Result<Option<File>> {
         Ok(file) => Ok(Some(file)),
         Err(_) if path.symlink_metadata().is_ok_and(|found| found.is_symlink()) && !path.exists() => {
             Err(Error::new(ErrorKind::Read, "is a symbolic link that leads nowhere")
-                .mend("fetch the contents it stands for (git annex get, datalad get)")
+                .hint("fetch the contents it stands for (git annex get, datalad get)")
                 .at(path.display().to_string()))
         }
         Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
@@ -326,7 +326,7 @@ impl Shards {
         let length = self.count.checked_mul(ENTRY).and_then(|bytes| bytes.checked_add(checksum));
         let Some(length) = length.filter(|&length| length <= held) else {
             return Err(Error::corrupt(format!("{held} bytes are too few for the index of {} chunks", self.count))
-                .mend("the shard is truncated or damaged: restore it from a copy"));
+                .hint("the shard is truncated or damaged: restore it from a copy"));
         };
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
         file.read_exact_at(&mut bytes, if self.at_end { held - length } else { 0 }).map_err(read_error)?;
@@ -334,7 +334,7 @@ impl Shards {
         if self.has_checksum {
             let wrong = || {
                 Error::corrupt("the checksum of the index is wrong")
-                    .mend("the shard is damaged: restore it from a copy")
+                    .hint("the shard is damaged: restore it from a copy")
             };
             let (before, stated) = entries.split_last_chunk::<CHECKSUM>().ok_or_else(wrong)?;
             if crc32c::crc32c(before) != u32::from_le_bytes(*stated) {

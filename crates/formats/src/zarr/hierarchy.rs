@@ -56,7 +56,7 @@ pub(super) fn walk(root: &Path) -> Result<Vec<Node>> {
     let mut nodes = Vec::new();
     let Some(top) = read_node(root, "/")? else {
         return Err(Error::corrupt("the directory holds no zarr.json, .zgroup or .zarray")
-            .mend("give the directory of a Zarr group or array"));
+            .hint("give the directory of a Zarr group or array"));
     };
     let is_array = top.is_array;
     nodes.push(top);
@@ -69,7 +69,7 @@ pub(super) fn walk(root: &Path) -> Result<Vec<Node>> {
 fn children(dir: &Path, path: &str, depth: usize, nodes: &mut Vec<Node>) -> Result<()> {
     if depth > DEEPEST {
         return Err(Error::corrupt(format!("groups are nested deeper than {DEEPEST}"))
-            .mend("look for a symbolic link that leads back up")
+            .hint("look for a symbolic link that leads back up")
             .at(dir.display().to_string()));
     }
     let read_error = |error: std::io::Error| Error::read(dir, &error);
@@ -112,7 +112,7 @@ fn refuse_hidden(dir: &Path, path: &str) -> Result<()> {
     };
     let hidden = hidden.strip_prefix(dir).unwrap_or(&hidden);
     Err(Error::corrupt(format!("'{}' lies below it, and it is no group: it has no {file}", hidden.display()))
-        .mend(format!("make it a group by a file {file} in it that holds {text}, or move it out of the store"))
+        .hint(format!("make it a group by a file {file} in it that holds {text}, or move it out of the store"))
         .at(format!("directory '{}'", &path[1..])))
 }
 
@@ -162,7 +162,7 @@ fn check_version(metadata: &Map<String, Value>, known: u64, path: &Path) -> Resu
     match metadata.get("zarr_format") {
         Some(other) if other.as_u64() != Some(known) => {
             Err(Error::new(ErrorKind::Read, format!("'zarr_format' is {other}, Knarr knows {known} in such a file"))
-                .mend("write the store again as version 3, with a program that reads it")
+                .hint("write the store again as version 3, with a program that reads it")
                 .at(path.display().to_string()))
         }
         _ => Ok(()),

@@ -31,7 +31,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Value>> {
     }
     parse(&text).map(Some).map_err(|error| {
         Error::corrupt(format!("no valid JSON: {error}"))
-            .mend("restore the store from a copy")
+            .hint("restore the store from a copy")
             .at(path.display().to_string())
     })
 }

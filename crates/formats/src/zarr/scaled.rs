@@ -40,7 +40,7 @@ impl Scale {
             let value = self.value(element, from, endian);
             put(value, to, endian, out).ok_or_else(|| {
                 Error::unsupported(format!("fixedscaleoffset gives {value}, which type {to} cannot hold"))
-                    .mend("recompress the array with another codec")
+                    .hint("recompress the array with another codec")
             })?;
         }
         Ok(())

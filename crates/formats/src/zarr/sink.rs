@@ -165,12 +165,12 @@ impl ZarrSink {
                         }
                         _ => error.to_string(),
                     };
-                    Error::unsupported(what).mend("make a copy of the store without it")
+                    Error::unsupported(what).hint("make a copy of the store without it")
                 };
                 let first_filter = v2.filters.iter().flatten().next().map(|filter| filter.id().to_owned());
                 if first_filter.as_deref() == Some("vlen-array") {
                     return Err(Error::unsupported("ragged arrays (vlen-array) cannot be written as Zarr v3")
-                        .mend("make a copy of the store without it"));
+                        .hint("make a copy of the store without it"));
                 }
                 let v3 = to_v3(&v2).map_err(refuse)?;
                 let mut metadata =
@@ -306,7 +306,7 @@ fn spelled(map: &Map<String, Value>) -> Map<String, Value> {
 fn refuse_copy(variable: &Variable) -> Error {
     let why = variable.copied_because.as_deref().unwrap_or("its type has no counterpart that readers agree on");
     Error::unsupported(format!("cannot be written as Zarr: {why}"))
-        .mend("write netCDF-4 or HDF5 instead, or make a copy of the input without it")
+        .hint("write netCDF-4 or HDF5 instead, or make a copy of the input without it")
 }
 
 /// Path below the root, checked: names come from other formats and become names of directories.
@@ -321,7 +321,7 @@ fn node_key(path: &str) -> Result<&str> {
     };
     if !key.is_empty() && key.split('/').any(bad) {
         return Err(Error::unsupported(format!("'{}' cannot be the name of a Zarr node", path.escape_debug()))
-            .mend("rename it, or write netCDF-4 or HDF5 instead"));
+            .hint("rename it, or write netCDF-4 or HDF5 instead"));
     }
     Ok(key)
 }

@@ -39,7 +39,7 @@ impl ZarrSource {
     /// `NotFound`, `Read`, or `Corrupt` if metadata makes no sense. Arrays with unknown codecs open; reading
     /// them gives `MissingFilter`.
     pub fn open(path: &Path, codecs: &CodecList) -> Result<Self> {
-        let place = |error: Error| error.mend_damage("store").within(&path.display().to_string());
+        let place = |error: Error| error.hint_damage("store").within(&path.display().to_string());
         let nodes = hierarchy::walk(path).map_err(place)?;
         let format = match nodes.first().map(|node| node.version) {
             Some(Version::V2) => "Zarr v2",
@@ -91,7 +91,7 @@ impl ZarrSource {
     }
 
     fn place(&self, error: Error, variable: &Variable) -> Error {
-        error.mend_damage("store").at_variable(variable.name()).within(&self.path.display().to_string())
+        error.hint_damage("store").at_variable(variable.name()).within(&self.path.display().to_string())
     }
 
     /// The stored form of variable `index`.

@@ -87,7 +87,7 @@ pub(super) fn max_len(version: Version, input_len: usize) -> usize {
 pub(super) fn append(settings: &Settings, input: &[u8], work: &mut Workspace, out: &mut Vec<u8>) -> Result<()> {
     if input.len() > LARGEST {
         return Err(Error::unsupported(format!("blosc cannot serve chunks of {} bytes", input.len()))
-            .mend("use chunks below 2 GiB"));
+            .hint("use chunks below 2 GiB"));
     }
     let start = out.len();
     let header_len = settings.version.header_len();

@@ -120,7 +120,7 @@ impl Step for PluginStep {
     fn encode(&self, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let refused = || {
             Error::unsupported(format!("plugin '{}' refuses to encode the chunk", self.plugin.name))
-                .mend("choose another chain or other values for 'cd'")
+                .hint("choose another chain or other values for 'cd'")
         };
         if !self.plugin.has_encoder {
             return Err(Error::unsupported(format!("plugin '{}' can only decode", self.plugin.name)));

@@ -4,7 +4,7 @@ use knarr_array::{Error, Result};
 
 fn no_memory(len: usize) -> Error {
     Error::unsupported(format!("{len} bytes of memory are not available"))
-        .mend("use smaller chunks or a machine with more memory")
+        .hint("use smaller chunks or a machine with more memory")
 }
 
 /// Empties `out` and makes room for `capacity` bytes.
@@ -49,6 +49,6 @@ pub(crate) fn resize(out: &mut Vec<u8>, len: usize) -> Result<()> {
 /// `Unsupported` if it does not fit: the chunk is larger than the library can serve.
 pub(crate) fn c_len<T: TryFrom<usize>>(len: usize, library: &str) -> Result<T> {
     T::try_from(len).map_err(|_| {
-        Error::unsupported(format!("{library} cannot serve chunks of {len} bytes")).mend("use smaller chunks")
+        Error::unsupported(format!("{library} cannot serve chunks of {len} bytes")).hint("use smaller chunks")
     })
 }

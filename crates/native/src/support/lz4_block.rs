@@ -54,6 +54,6 @@ pub(crate) fn bound(plain: usize) -> Result<usize> {
     // SAFETY: a pure function of a number.
     let bound = unsafe { LZ4_compressBound(plain) };
     usize::try_from(bound).ok().filter(|bound| *bound > 0).ok_or_else(|| {
-        Error::unsupported(format!("lz4 cannot serve blocks of {plain} bytes")).mend("use smaller blocks")
+        Error::unsupported(format!("lz4 cannot serve blocks of {plain} bytes")).hint("use smaller blocks")
     })
 }

@@ -17,5 +17,5 @@ pub(crate) fn check_ordinary(codec: &str, dtype: DType, bytes: &[u8]) -> Result<
         return Ok(());
     }
     Err(Error::unsupported(format!("{codec} cannot keep NaN, infinities and the largest numbers in a lossy mode"))
-        .mend("use a lossless codec for this variable"))
+        .hint("use a lossless codec for this variable"))
 }

@@ -42,7 +42,7 @@ impl Mode {
                 Ok(Self::Accuracy(short))
             }
             _ => Err(Error::usage(format!("zfp: {tolerance:?} is not an absolute error that it can bound"))
-                .mend("give 'value' a number from 1e-300 to 1e250, in the unit of the variable")),
+                .hint("give 'value' a number from 1e-300 to 1e250, in the unit of the variable")),
         }
     }
 
@@ -50,7 +50,7 @@ impl Mode {
     pub(super) fn precision(planes: f64) -> Result<Self> {
         if planes.fract() != 0.0 || !(1.0..=MOST_PLANES).contains(&planes) {
             return Err(Error::usage(format!("zfp: {planes:?} is not a number of bit planes"))
-                .mend("give 'value' a whole number from 1 to 63"));
+                .hint("give 'value' a whole number from 1 to 63"));
         }
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number from 1 to 63")]
         Ok(Self::Precision(planes as u8))

@@ -179,7 +179,7 @@ pub(super) fn max_len(field: &Field, mode: Mode) -> Result<usize> {
     // SAFETY: both are live; the data of the field is not looked at.
     let bound = unsafe { zfp_stream_maximum_size(stream.0.as_ptr(), described.0.as_ptr()) };
     if bound == 0 {
-        return Err(Error::unsupported("zfp cannot serve chunks of this size").mend("use smaller chunks"));
+        return Err(Error::unsupported("zfp cannot serve chunks of this size").hint("use smaller chunks"));
     }
     Ok(bound.next_multiple_of(WORD))
 }

@@ -129,7 +129,7 @@ fn settings(options: &Options, input: &Stage) -> Result<(Mode, Field)> {
     };
     if mode != Mode::Reversible && !input.spec.dtype.is_float() {
         return Err(Error::unsupported(format!("zfp keeps no bound on elements of type {}", input.spec.dtype))
-            .mend("use 'zfp:reversible' for integers"));
+            .hint("use 'zfp:reversible' for integers"));
     }
     Ok((mode, field))
 }
@@ -140,7 +140,7 @@ fn field(input: &Stage) -> Result<Field> {
         .ok_or_else(|| Error::unsupported(format!("zfp does not take elements of type {}", spec.dtype)))?;
     let extents = header::extents(&spec.shape).ok_or_else(|| {
         Error::unsupported(format!("zfp cannot serve chunks of shape {:?}", spec.shape))
-            .mend("it needs at least two elements and at most 2^48")
+            .hint("it needs at least two elements and at most 2^48")
     })?;
     Ok(Field { scalar, extents })
 }

@@ -32,7 +32,7 @@ impl OutputFormat {
         let suffix = path.extension().map(|suffix| suffix.to_string_lossy().into_owned()).unwrap_or_default();
         Self::known(&suffix).ok_or_else(|| {
             Error::usage(format!("'{}' does not say which format to write", path.display()))
-                .mend("end the name in .nc (netCDF-4), .h5 (HDF5), .zarr (Zarr v3), .csv, or .bin (raw)")
+                .hint("end the name in .nc (netCDF-4), .h5 (HDF5), .zarr (Zarr v3), .csv, or .bin (raw)")
         })
     }
 
@@ -42,7 +42,7 @@ impl OutputFormat {
     /// `Usage` for suffixes that stand for none.
     pub fn of_suffix(suffix: &str) -> Result<Self> {
         Self::known(suffix.trim_start_matches('.')).ok_or_else(|| {
-            Error::usage(format!("'{suffix}' is no format that is written")).mend("choose nc, h5 or zarr")
+            Error::usage(format!("'{suffix}' is no format that is written")).hint("choose nc, h5 or zarr")
         })
     }
 
@@ -77,7 +77,7 @@ impl OutputFormat {
             Self::Zarr => Target::Zarr(portable.unwrap_or(Reader::Core)),
             Self::Csv | Self::Raw => {
                 return Err(Error::unsupported("CSV and raw files hold plain values: there is no chain to choose")
-                    .mend("ask for nc, h5 or zarr"));
+                    .hint("ask for nc, h5 or zarr"));
             }
         })
     }

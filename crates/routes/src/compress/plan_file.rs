@@ -32,7 +32,7 @@ pub fn refuse_other_plan(output: &Path, force: bool) -> Result<()> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::InvalidFilename => {
             return Err(Error::new(ErrorKind::Write, "the name of the plan beside the output would be too long")
-                .mend("choose a shorter name for the output")
+                .hint("choose a shorter name for the output")
                 .at(path.display().to_string()));
         }
         Err(_) => return Ok(()),
@@ -44,7 +44,7 @@ pub fn refuse_other_plan(output: &Path, force: bool) -> Result<()> {
         return Ok(());
     }
     Err(Error::new(ErrorKind::Exists, "the plan of the output goes there, and what is there is no plan of Knarr's")
-        .mend("move it away, choose another name for the output, or replace both with --force")
+        .hint("move it away, choose another name for the output, or replace both with --force")
         .at(path.display().to_string()))
 }
 
@@ -98,7 +98,7 @@ impl PlanFile {
         let path = plan_path(output);
         if path.is_dir() {
             return Err(Error::new(ErrorKind::Write, "the plan of the output goes there, and it is a directory")
-                .mend("remove it, or choose another name for the output")
+                .hint("remove it, or choose another name for the output")
                 .at(path.display().to_string()));
         }
         let text = serde_json::to_vec_pretty(plan).map_err(|error| Error::internal(error.to_string()))?;

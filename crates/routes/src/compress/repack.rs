@@ -293,7 +293,7 @@ fn chunks_unheard(source: &dyn Source, settings: &Settings, plan: &Plan) -> Vec<
 fn without_plan(error: &Error, output: &Path) -> Error {
     let what = format!("it is complete and in its place, but its plan could not be saved: {}", error.message());
     Error::new(ErrorKind::Write, what)
-        .mend("repeat this with --force for the plan, or do without 'knarr explain'")
+        .hint("repeat this with --force for the plan, or do without 'knarr explain'")
         .at(output.display().to_string())
 }
 
@@ -331,7 +331,7 @@ fn refuse_existing(input: &Path, output: &Path, options: &RepackOptions) -> Resu
     let (a, b) = (input.canonicalize().ok(), output.canonicalize().ok());
     if a != b && a.as_ref().zip(b.as_ref()).is_some_and(|(a, b)| a.starts_with(b)) {
         return Err(Error::new(ErrorKind::Exists, "the input lies inside it and would go with it")
-            .mend("write to another name")
+            .hint("write to another name")
             .at(output.display().to_string()));
     }
     if options.force {
@@ -339,10 +339,10 @@ fn refuse_existing(input: &Path, output: &Path, options: &RepackOptions) -> Resu
     }
     if a.is_some() && a == b {
         return Err(Error::new(ErrorKind::Exists, "input and output are the same file")
-            .mend("write to another name, or replace the input with --force")
+            .hint("write to another name, or replace the input with --force")
             .at(output.display().to_string()));
     }
     Err(Error::new(ErrorKind::Exists, "exists already")
-        .mend("choose another name or replace it with --force")
+        .hint("choose another name or replace it with --force")
         .at(output.display().to_string()))
 }

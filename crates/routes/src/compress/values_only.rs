@@ -54,7 +54,7 @@ fn refuse_wishes(settings: &Settings, format: OutputFormat) -> Result<()> {
     let has_chunks = settings.chunks != ChunkRule::Auto || settings.rules.iter().any(|rule| rule.chunks.is_some());
     let refuse = |what: &str| {
         let name = if format == OutputFormat::Csv { "CSV" } else { "a raw file" };
-        Error::unsupported(format!("{name} has no {what}")).mend("write .nc, .h5 or .zarr, or leave the option out")
+        Error::unsupported(format!("{name} has no {what}")).hint("write .nc, .h5 or .zarr, or leave the option out")
     };
     if chains.into_iter().any(|chain| !chain.is_raw()) {
         return Err(refuse("chains (--chain)"));

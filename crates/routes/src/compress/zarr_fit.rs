@@ -27,7 +27,7 @@ pub(crate) fn check(source: &dyn Source) -> Result<()> {
     }
     let noun = if refused.len() == 1 { "variable" } else { "variables" };
     Err(Error::unsupported(format!("Zarr has no type for {noun} {}", refused.join(", ")))
-        .mend("write netCDF-4 or HDF5 instead")
+        .hint("write netCDF-4 or HDF5 instead")
         .at(source.path().display().to_string()))
 }
 

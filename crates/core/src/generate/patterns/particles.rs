@@ -65,7 +65,7 @@ impl Pattern for Particles {
         };
         if columns > COLUMNS.len() as u64 {
             return Err(Error::usage(format!("a particle has {} columns, not {columns}", COLUMNS.len()))
-                .mend("give a shape like 100000x6, the last extent at most 6"));
+                .hint("give a shape like 100000x6, the last extent at most 6"));
         }
         Ok(Box::new(Cloud {
             stream: Stream::new(asked.seed, "particles"),

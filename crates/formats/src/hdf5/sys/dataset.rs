@@ -89,7 +89,7 @@ impl Group {
         .map_err(|error| match error.message().contains("version out of bounds") {
             true => {
                 Error::unsupported(format!("a newer release of HDF5 than is allowed is needed ({})", error.message()))
-                    .mend("allow a newer one with high, or leave it out")
+                    .hint("allow a newer one with high, or leave it out")
             }
             false => error,
         })

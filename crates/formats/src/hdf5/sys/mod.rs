@@ -169,10 +169,10 @@ fn last_error(what: &str) -> Error {
     }
     if any("No space left on device") || any("Disk quota exceeded") || any("File too large") {
         let reason = everything().find(|text| text.contains("error message")).unwrap_or(reason);
-        return error(ErrorKind::Write, reason).mend("free space or write to another directory");
+        return error(ErrorKind::Write, reason).hint("free space or write to another directory");
     }
     if any("Permission denied") || any("Read-only file system") {
-        return error(ErrorKind::Write, reason).mend("choose a directory you may write to");
+        return error(ErrorKind::Write, reason).hint("choose a directory you may write to");
     }
     if any("file write failed") || any("writing") && any("errno") {
         return error(ErrorKind::Write, reason);
