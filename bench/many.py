@@ -15,7 +15,7 @@ from repack import KNARR
 
 DATASETS = 50_000
 PER_GROUP = 10
-# Cells along each side of a block: 2 KiB, which no filter makes smaller by more than an index of chunks takes, and 16 KiB.
+# Cells along each side of a block. One of 2 KiB takes less room than an index of chunks does; others have 16 KiB.
 SIDES = (8, 16)
 
 

@@ -1,4 +1,4 @@
-//! The frame reader against hostile bytes. Checksums are mended first, or nothing behind them would be reached.
+//! The frame reader against hostile bytes. Checksums are whole first, or nothing behind them would be reached.
 #![no_main]
 
 mod codecs;
@@ -10,8 +10,8 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     check(data);
-    if let Some(mended) = frame::testing::mend(data) {
-        check(&mended);
+    if let Some(whole) = frame::testing::with_checksums(data) {
+        check(&whole);
     }
 });
 

@@ -364,7 +364,7 @@ pub mod testing {
     use super::{COMPLETE, VERSION, checksum};
 
     /// Makes the words complete ones of this version with the right checksum, if there are enough of them.
-    pub fn hint(words: &mut [u32]) {
+    pub fn set_checksum(words: &mut [u32]) {
         if let [version, first, ..] = words {
             *version = VERSION;
             *first |= COMPLETE;

@@ -255,7 +255,7 @@ pub mod testing {
     use knarr_array::wire::Reader;
 
     /// The frame that `bytes` would be with the right checksums; `None` if its header makes no sense.
-    pub fn hint(bytes: &[u8]) -> Option<Vec<u8>> {
+    pub fn with_checksums(bytes: &[u8]) -> Option<Vec<u8>> {
         let mut reader = Reader::new("frame", bytes);
         let (_, _, payload_len) = header(&mut reader).ok()?;
         let (start, rest) = bytes.split_at_checked(bytes.len() - reader.left())?;
