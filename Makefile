@@ -44,7 +44,7 @@ demo: build
 
 # All tests: Rust (fuzz targets have to compile), then other people's readers and writers around the built program.
 test: build python capi
-	cargo test --release --locked --workspace --features knarr-core/testing,knarr-checkpoint/testing
+	cargo test --release --locked --workspace --features knarr-flow/testing,knarr-checkpoint/testing
 	cargo check --release --locked --manifest-path fuzz/Cargo.toml --target-dir target
 	$(KNARR_PYTHON) -m pytest -q tests
 
@@ -62,7 +62,7 @@ check: lint
 # Format and lints.
 lint: setup
 	cargo fmt --all --check
-	cargo clippy --release --locked --workspace --all-targets --features knarr-core/testing,knarr-checkpoint/testing -- -D warnings
+	cargo clippy --release --locked --workspace --all-targets --features knarr-flow/testing,knarr-checkpoint/testing -- -D warnings
 	ruff check .
 	ruff format --check .
 

@@ -11,7 +11,7 @@ use knarr_checkpoint::layout::{Extent, Layout, StoredVariable};
 use knarr_checkpoint::manifest::testing::{body, read_body};
 use knarr_checkpoint::{Input, PackOptions, pack};
 use knarr_array::filter::Hdf5Filter;
-use knarr_core::engine::{Engine, Silent};
+use knarr_flow::engine::{Engine, Silent};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -4,7 +4,7 @@ use ::knarr_checkpoint::library::{Options, Region, Restart, Session, Share};
 use knarr_array::array::{ArraySpec, ArrayView};
 use knarr_array::comm::Comm;
 use knarr_array::{Error, Result};
-use knarr_core::engine::Engine;
+use knarr_flow::engine::Engine;
 use std::path::Path;
 
 use crate::text;

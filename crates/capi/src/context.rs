@@ -7,8 +7,8 @@ use knarr_choose::profile::Profile;
 use knarr_codec::client_data::Wishes;
 use knarr_codec::codec::Loss;
 use knarr_codec::frame::{self, Frame};
-use knarr_core::engine::Engine;
-use knarr_core::pack::Packer;
+use knarr_flow::engine::Engine;
+use knarr_flow::pack::Packer;
 use knarr_native::FrameCodecs;
 use std::sync::Arc;
 

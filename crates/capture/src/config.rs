@@ -18,8 +18,8 @@ use knarr_checkpoint::grouping::check_sizes;
 use knarr_checkpoint::similarity::{BUNDLE_BELOW, Similarity};
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::Reader;
-use knarr_core::energy::Site;
-use knarr_core::settings::{Rule, Settings};
+use knarr_flow::energy::Site;
+use knarr_flow::settings::{Rule, Settings};
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use knarr_array::filter::{FilterId, Hdf5Filter};
 use knarr_array::model::{Layout, Variable};
 use knarr_codec::client_data::{ClientData, Wishes};
 use knarr_codec::codec::{KNARR_FILTER, Reader};
-use knarr_core::settings::{ChunkRule, Settings, chunk_shape, glob_matches};
+use knarr_flow::settings::{ChunkRule, Settings, chunk_shape, glob_matches};
 
 /// Filters for the variables of a rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -12,7 +12,7 @@ use knarr_array::array::{ArraySpec, ArrayView, DType};
 use knarr_array::error::{ErrorKind, Result};
 use knarr_choose::choose::{cut, trial};
 use knarr_codec::chain::ChainSpec;
-use knarr_core::pack::Packer;
+use knarr_flow::pack::Packer;
 
 /// Chains that a decision keeps: the chosen one, and others for arrays it cannot take.
 const CHAINS: usize = 3;

@@ -18,9 +18,9 @@ use knarr_array::region::{Placed, chunk_region, runs, volume};
 use knarr_array::region::{chunk_count, chunk_position};
 use knarr_codec::chain::{Chain, Scratch};
 use knarr_codec::codec::CodecList;
-use knarr_core::engine::{Engine, Progress};
-use knarr_core::output::Temporary;
-use knarr_core::settings::glob_matches;
+use knarr_flow::engine::{Engine, Progress};
+use knarr_flow::output::Temporary;
+use knarr_flow::settings::glob_matches;
 
 /// What was extracted.
 #[derive(Debug, Clone, Default)]
@@ -87,7 +87,7 @@ pub fn holders(set: &Set, ranks: &[usize], patterns: &[String]) -> Result<Vec<us
     names.sort_unstable();
     names.dedup();
     let pattern = patterns.join("', '");
-    let hint = match knarr_core::settings::nearest(&pattern, names.into_iter(), 8) {
+    let hint = match knarr_flow::settings::nearest(&pattern, names.into_iter(), 8) {
         near if near.is_empty() => "no variables are known of these files: restore them whole".to_owned(),
         near => format!("the set has: {near}"),
     };

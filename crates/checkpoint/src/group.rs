@@ -25,11 +25,11 @@ use super::similarity::{Class, whole_files};
 use super::unfiltered::is_worth;
 use knarr_array::error::{Error, Result};
 use knarr_array::quality::Quality;
-use knarr_core::cache::ChunkCache;
-use knarr_core::engine::{Engine, Progress};
-use knarr_core::output::WriteBehind;
-use knarr_core::pack::Packer;
-use knarr_core::pipeline::{Order as Work, in_order};
+use knarr_flow::cache::ChunkCache;
+use knarr_flow::engine::{Engine, Progress};
+use knarr_flow::output::WriteBehind;
+use knarr_flow::pack::Packer;
+use knarr_flow::pipeline::{Order as Work, in_order};
 
 /// A program waits for a checkpoint, and its steps are packed one after the other.
 const PATIENCE: f64 = 1.0;

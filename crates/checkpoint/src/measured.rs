@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sets::directory_of;
 use knarr_array::error::{Error, Result};
-use knarr_core::output::Temporary;
+use knarr_flow::output::Temporary;
 
 /// The file's name; hidden, so that no search for restart files finds it.
 pub const NAME: &str = ".knarr-costs.jsonl";

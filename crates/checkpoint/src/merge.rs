@@ -11,7 +11,7 @@ use knarr_array::array::ArraySpec;
 use knarr_array::error::{Error, Result};
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
-use knarr_core::pipeline::{Buffers, ChunkEncoder, Container};
+use knarr_flow::pipeline::{Buffers, ChunkEncoder, Container};
 
 /// Copies of a frame while it is encoded: fetched, merged, encoded and decoded again.
 const COPIES: u64 = 4;

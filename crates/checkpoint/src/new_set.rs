@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::options::PackOptions;
 use super::set::Set;
-use knarr_core::engine::Engine;
+use knarr_flow::engine::Engine;
 
 /// What the packing of every group needs to know of the set.
 pub(super) struct NewSet {

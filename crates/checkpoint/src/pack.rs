@@ -10,7 +10,7 @@ use super::scan::Finder;
 use super::together::Together;
 use knarr_array::comm::Solo;
 use knarr_array::error::{Error, Result};
-use knarr_core::engine::{Engine, Progress};
+use knarr_flow::engine::{Engine, Progress};
 
 /// Packs `inputs`, in the order of ranks, into the set `target`. On error nothing is left behind and an existing set is
 /// untouched.

@@ -23,8 +23,8 @@ use super::set::{FrameBuffers, Set, Which};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_codec::chain::Scratch;
 use knarr_codec::codec::CodecList;
-use knarr_core::engine::{Engine, Progress};
-use knarr_core::output::{Temporary, refuse_existing};
+use knarr_flow::engine::{Engine, Progress};
+use knarr_flow::output::{Temporary, refuse_existing};
 
 /// What is not what it was: one rank's file cannot be restored.
 #[derive(Debug, Clone, Serialize, Deserialize)]

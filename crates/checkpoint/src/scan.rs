@@ -17,8 +17,8 @@ use super::unfiltered::{Candidate, repeatable, unfilter};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_codec::chain::Scratch;
 use knarr_codec::codec::CodecList;
-use knarr_core::cache::ChunkCache;
-use knarr_core::engine::{Engine, Progress};
+use knarr_flow::cache::ChunkCache;
+use knarr_flow::engine::{Engine, Progress};
 
 /// Finds the layout of a file. The room that knows formats provides it.
 pub type Finder<'a> = &'a (dyn Fn(&Path) -> Result<Layout> + Sync);

@@ -8,7 +8,7 @@ use super::names::natural;
 use super::set::{MANIFEST, MANIFEST_COPY, Set, is_closed, is_set};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_codec::codec::CodecList;
-use knarr_core::output::temporary_name;
+use knarr_flow::output::temporary_name;
 
 /// Names of the sets of a time step begin with this; the number of the step follows.
 pub const NAME: &str = "step_";

@@ -26,8 +26,8 @@ use super::sets::{directory_of, make_newest};
 use super::tree::Tree;
 use knarr_array::comm::{self, Comm, ROOT, agree};
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_core::engine::{Engine, Progress};
-use knarr_core::output::{Kind, Staging};
+use knarr_flow::engine::{Engine, Progress};
+use knarr_flow::output::{Kind, Staging};
 
 /// What is staged.
 const SET: Kind = Kind { noun: "checkpoint set", is: is_set, foreign, many_files: false };

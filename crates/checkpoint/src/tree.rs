@@ -11,7 +11,7 @@ use super::names;
 use super::parents::make_parent;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::wire::{Reader, put_bytes, put_number};
-use knarr_core::output::refuse_existing;
+use knarr_flow::output::refuse_existing;
 
 /// What a link leads to is not longer than this.
 const LONGEST_TARGET: usize = 4095;

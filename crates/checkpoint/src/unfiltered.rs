@@ -16,7 +16,7 @@ use knarr_array::goal::Goal;
 use knarr_array::region::volume;
 use knarr_codec::chain::{ChainSpec, Scratch};
 use knarr_codec::codec::CodecList;
-use knarr_core::engine::{Engine, Progress};
+use knarr_flow::engine::{Engine, Progress};
 
 const DEFLATE: FilterId = 1;
 /// What part of the memory the copies of a chunk may take, of each worker.

@@ -6,7 +6,7 @@ use super::piece_hash::piece_hash;
 use super::restore::{Damage, Proof, fetch, reading};
 use super::set::{FrameBuffers, Set, Which};
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_core::engine::{Engine, Progress};
+use knarr_flow::engine::{Engine, Progress};
 
 /// What verifying found.
 #[derive(Debug, Clone)]

@@ -18,10 +18,10 @@ use knarr_choose::plan::Action;
 use knarr_choose::profile::Pace;
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::Reader;
-use knarr_core::engine::{Engine, Silent};
-use knarr_core::pipeline::advise;
-use knarr_core::settings::{ChunkRule, Settings, chunk_shape};
-use knarr_core::store::Source;
+use knarr_flow::engine::{Engine, Silent};
+use knarr_flow::pipeline::advise;
+use knarr_flow::settings::{ChunkRule, Settings, chunk_shape};
+use knarr_flow::store::Source;
 
 /// Bytes of a variable that every candidate encodes.
 const LOOKED_AT: u64 = 8 << 20;

@@ -13,10 +13,10 @@ use knarr_array::region::{chunk_count, chunk_position, chunk_region};
 use knarr_codec::chain::{Chain, Scratch};
 use knarr_codec::client_data::{Chunks, ClientData, Wishes};
 use knarr_codec::frame;
-use knarr_core::energy::thread_seconds;
-use knarr_core::engine::Engine;
-use knarr_core::online::Online;
-use knarr_core::settings::{ChunkRule, chunk_shape};
+use knarr_flow::energy::thread_seconds;
+use knarr_flow::engine::Engine;
+use knarr_flow::online::Online;
+use knarr_flow::settings::{ChunkRule, chunk_shape};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();

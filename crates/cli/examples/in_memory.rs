@@ -12,8 +12,8 @@ use std::time::Instant;
 use knarr_array::array::ArraySpec;
 use knarr_array::region::{chunk_count, chunk_position, chunk_region};
 use knarr_codec::chain::{Chain, ChainSpec, Scratch};
-use knarr_core::engine::Engine;
-use knarr_core::settings::{ChunkRule, chunk_shape};
+use knarr_flow::engine::Engine;
+use knarr_flow::settings::{ChunkRule, chunk_shape};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();

@@ -13,10 +13,10 @@ use std::path::Path;
 
 use knarr_array::model::Variable;
 use knarr_choose::predictor::{Predictor, Record, fit, hold_out, judge};
-use knarr_core::calibrate::regret;
-use knarr_core::calibrate::{Origin, record};
-use knarr_core::energy::thread_seconds;
-use knarr_core::engine::{Engine, Silent};
+use knarr_flow::calibrate::regret;
+use knarr_flow::calibrate::{Origin, record};
+use knarr_flow::energy::thread_seconds;
+use knarr_flow::engine::{Engine, Silent};
 
 const GOALS: [&str; 5] = ["speed", "balanced", "ratio", "archive", "energy"];
 /// Chunks of each variable that are looked at.

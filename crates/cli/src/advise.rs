@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use knarr_array::error::Result;
 use knarr_choose::plan::{Action, Plan};
-use knarr_core::settings::Settings;
-use knarr_core::store::Source;
+use knarr_flow::settings::Settings;
+use knarr_flow::store::Source;
 use knarr_routes::compress::notes;
 use knarr_routes::compress::{OutputFormat, opened_by, size_of};
 
@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Advise) -> Result<u8> {
         let source = opener.open(path)?;
         let target = format.target(settings.portable)?;
         let progress = Bar::new(path.display().to_string());
-        let plan = knarr_core::pipeline::advise(&engine, source.as_ref(), &settings, target, &progress)
+        let plan = knarr_flow::pipeline::advise(&engine, source.as_ref(), &settings, target, &progress)
             .map_err(|error| error.at_once(&path.display().to_string()))?;
         drop(progress);
         totals.add(size_of(path), expected(&plan, &stored(source.as_ref())));

@@ -3,7 +3,7 @@
 use clap::Args;
 use knarr_array::error::{Error, Result};
 use knarr_array::quality::Quality;
-use knarr_core::settings::{Rule, Settings};
+use knarr_flow::settings::{Rule, Settings};
 use serde::{Deserialize, Serialize};
 
 /// Bounds as typed, and what is spared of them.

@@ -2,7 +2,7 @@
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_choose::plan::{Action, Plan, VariablePlan};
-use knarr_core::settings::glob_matches;
+use knarr_flow::settings::glob_matches;
 use knarr_routes::compress::OutputFormat;
 use std::path::{Path, PathBuf};
 

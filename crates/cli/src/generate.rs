@@ -5,8 +5,8 @@ use std::str::FromStr;
 use knarr_array::error::{Error, Result};
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::OptionDoc;
-use knarr_core::generate::{FieldSpec, Generated, PATTERNS, parse_shape, seed_for};
-use knarr_core::settings::{glob_matches, nearest};
+use knarr_flow::generate::{FieldSpec, Generated, PATTERNS, parse_shape, seed_for};
+use knarr_flow::settings::{glob_matches, nearest};
 use knarr_routes::compress::notes;
 use knarr_routes::compress::{RepackOptions, repack_source};
 

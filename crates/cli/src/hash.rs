@@ -2,7 +2,7 @@
 
 use knarr_array::error::Result;
 use knarr_capture::config::Machine;
-use knarr_core::content;
+use knarr_flow::content;
 
 use crate::args::Hash;
 use crate::inputs::{Opener, refuse_raw};

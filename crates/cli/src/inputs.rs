@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_codec::codec::CodecList;
-use knarr_core::engine::Engine;
-use knarr_core::store::Source;
+use knarr_flow::engine::Engine;
+use knarr_flow::store::Source;
 
 use crate::args::Inputs;
 

@@ -6,7 +6,7 @@ use knarr_array::error::Result;
 use knarr_array::model::{ElementType, Layout, Variable};
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::{CodecList, registered};
-use knarr_core::store::Source;
+use knarr_flow::store::Source;
 
 use crate::args::Inspect;
 use crate::inputs::{Opener, refuse_raw};

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use knarr_array::error::{Error, Result};
-use knarr_core::output::Temporary;
+use knarr_flow::output::Temporary;
 
 /// Puts a file with these contents at `path`, in place of what is there. A kill at any moment leaves the old file or
 /// the new one.

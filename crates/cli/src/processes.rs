@@ -5,7 +5,7 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use knarr_core::output::is_temporary_name;
+use knarr_flow::output::is_temporary_name;
 
 /// A file, whatever its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -145,7 +145,7 @@ pub(crate) fn renamed(path: &Path, (device, inode): (u64, u64)) -> Option<PathBu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_core::output::exchange_name;
+    use knarr_flow::output::exchange_name;
 
     #[test]
     fn writers_are_found_and_readers_are_not() {

@@ -2,9 +2,9 @@
 
 use knarr_array::error::{Error, Result};
 use knarr_choose::profile::{Cost, Profile};
-use knarr_core::calibrate;
-use knarr_core::energy;
-use knarr_core::engine::Progress;
+use knarr_flow::calibrate;
+use knarr_flow::energy;
+use knarr_flow::engine::Progress;
 
 use crate::args;
 use crate::output::write_json;

@@ -1,7 +1,7 @@
 //! Progress: a bar on a terminal, now and then a line elsewhere.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use knarr_core::engine::Progress;
+use knarr_flow::engine::Progress;
 use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::sync::PoisonError;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_choose::plan::{Action, Choice};
 use knarr_codec::codec::CodecList;
-use knarr_core::energy::Energy;
-use knarr_core::engine::Engine;
-use knarr_core::output::remove_abandoned;
+use knarr_flow::energy::Energy;
+use knarr_flow::engine::Engine;
+use knarr_flow::output::remove_abandoned;
 use knarr_routes::compress::{OutputFormat, Repacked, size_of};
 use knarr_routes::compress::{is_made_from, notes, plan_path};
 use serde_json::json;
@@ -361,7 +361,7 @@ fn speed(bytes: u64, seconds: f64) -> String {
     if seconds > 0.0 { format!("{speed:.0}") } else { "-".to_owned() }
 }
 
-fn notes(choice: &Choice, report: &knarr_core::pipeline::VariableReport) -> String {
+fn notes(choice: &Choice, report: &knarr_flow::pipeline::VariableReport) -> String {
     let mut text = choice.reason.clone();
     if report.fallback_chunks > 0 {
         text.push_str(&format!(

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
 use knarr_choose::plan::Plan;
-use knarr_core::engine::{Engine, Progress};
-use knarr_core::settings::{Name, Settings};
-use knarr_core::store::Source;
+use knarr_flow::engine::{Engine, Progress};
+use knarr_flow::settings::{Name, Settings};
+use knarr_flow::store::Source;
 use knarr_routes::compress::{RepackOptions, Repacked, notes, plan_source, repack_source};
 use serde::{Deserialize, Serialize};
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use knarr_array::error::{Error, Result};
 use knarr_capture::config::{Config, Machine, Route};
 use knarr_codec::chain::ChainSpec;
-use knarr_core::energy::Site;
-use knarr_core::settings::{Name, Rule, Settings};
+use knarr_flow::energy::Site;
+use knarr_flow::settings::{Name, Rule, Settings};
 
 use crate::args::Wishes;
 use crate::bounds::split_variable;
@@ -141,7 +141,7 @@ mod tests {
     use crate::bounds::Bounds;
     use knarr_array::array::DType;
     use knarr_array::model::{Model, Variable};
-    use knarr_core::settings::ChunkRule;
+    use knarr_flow::settings::ChunkRule;
 
     fn settings(wishes: Wishes) -> Result<Settings> {
         Request::new(&wishes)?.settings(Path::new("a.nc"))

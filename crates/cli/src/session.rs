@@ -9,7 +9,7 @@ use knarr_array::error::{Error, Result};
 use knarr_capture::config::Machine;
 use knarr_choose::predictor::Predictor;
 use knarr_choose::profile::Profile;
-use knarr_core::engine::{Engine, parse_size};
+use knarr_flow::engine::{Engine, parse_size};
 use serde::{Deserialize, Serialize};
 
 use crate::resources::Resources;

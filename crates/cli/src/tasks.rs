@@ -1,6 +1,6 @@
 //! What `knarr worker` can be asked to do. Each task lies with the command that needs it.
 
-use knarr_core::engine::Engine;
+use knarr_flow::engine::Engine;
 use serde_json::Value;
 
 use crate::checkpoint::PackSet;

@@ -8,10 +8,10 @@ use knarr_array::error::{Error, Result};
 use knarr_array::goal::{Goal, NAMED};
 use knarr_array::model::Variable;
 use knarr_choose::predictor::{Judged, Predictor, Quality, Record, fit, hold_out, judge};
-use knarr_core::calibrate::regret;
-use knarr_core::calibrate::{Origin, record};
-use knarr_core::engine::Engine;
-use knarr_core::store::Source;
+use knarr_flow::calibrate::regret;
+use knarr_flow::calibrate::{Origin, record};
+use knarr_flow::engine::Engine;
+use knarr_flow::store::Source;
 
 use crate::args::Train;
 use crate::output::write_json;
@@ -141,7 +141,7 @@ fn records(engine: &Engine, files: &[PathBuf], arguments: &Train) -> Result<Vec<
         sources.iter().zip(&families).map(|(source, family)| Origin { source: source.as_ref(), family }).collect();
     let progress = Bar::new("training");
     let samples = usize::try_from(arguments.samples).unwrap_or(1);
-    record(engine, &origins, samples, arguments.seconds, &knarr_core::energy::thread_seconds, &progress)
+    record(engine, &origins, samples, arguments.seconds, &knarr_flow::energy::thread_seconds, &progress)
 }
 
 /// What choices for one goal lose on average, before and after training: shares of what the best of all would give. One

@@ -2,7 +2,7 @@
 
 use knarr_array::error::Result;
 use knarr_capture::config::Machine;
-use knarr_core::content::{self, Difference, MetadataDifference, VariableComparison};
+use knarr_flow::content::{self, Difference, MetadataDifference, VariableComparison};
 
 use crate::args::Verify;
 use crate::inputs::{Opener, refuse_raw};

@@ -6,7 +6,7 @@ use knarr_array::error::Result;
 use knarr_array::model::{Attribute, ElementType, Model, Variable};
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
-use knarr_core::store::{Source, Strings};
+use knarr_flow::store::{Source, Strings};
 
 /// Another source and more variables behind its own. Sinks of the same format still find the source itself.
 pub struct Labelled<'a> {

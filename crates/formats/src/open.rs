@@ -7,7 +7,7 @@ use knarr_array::{Error, ErrorKind, Result};
 use knarr_checkpoint::layout::Layout;
 use knarr_codec::chain::Chain;
 use knarr_codec::codec::CodecList;
-use knarr_core::store::Source;
+use knarr_flow::store::Source;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! What outputs that hold nothing but values have in common: CSV and raw.
 
-use knarr_core::energy::Stopwatch;
-use knarr_core::generate::Generated;
-use knarr_core::store::Source;
+use knarr_flow::energy::Stopwatch;
+use knarr_flow::generate::Generated;
+use knarr_flow::store::Source;
 
 /// Processor time of reading and of writing.
 #[derive(Debug, Default)]

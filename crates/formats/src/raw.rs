@@ -11,11 +11,11 @@ use knarr_array::array::{DType, Endian, swap_bytes};
 use knarr_array::model::{Dimension, Group, Model, Variable};
 use knarr_array::region::chunk_count;
 use knarr_array::{Error, Result};
-use knarr_core::bands::Bands;
-use knarr_core::engine::{Engine, Progress};
-use knarr_core::generate::parse_shape;
-use knarr_core::settings::{ChunkRule, chunk_shape};
-use knarr_core::store::Source;
+use knarr_flow::bands::Bands;
+use knarr_flow::engine::{Engine, Progress};
+use knarr_flow::generate::parse_shape;
+use knarr_flow::settings::{ChunkRule, chunk_shape};
+use knarr_flow::store::Source;
 
 use crate::plain::{self, Clocks};
 use crate::strided::{self, Place};

@@ -11,7 +11,7 @@ use knarr_array::region::{Placed, check_inside, copy_box, fill_box, volume};
 use knarr_array::{Error, Result};
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
-use knarr_core::store::{Source, Strings};
+use knarr_flow::store::{Source, Strings};
 use std::any::Any;
 use std::collections::HashMap;
 

@@ -6,8 +6,8 @@ use knarr_array::error::{Error, Result};
 use knarr_array::model::{ElementType, Model, Variable};
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
-use knarr_core::settings::nearest;
-use knarr_core::store::{Source, Strings};
+use knarr_flow::settings::nearest;
+use knarr_flow::store::{Source, Strings};
 
 /// `source` with only the variables called `names`, in that order.
 ///

@@ -10,7 +10,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::model::{ElementType, Model};
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
-use knarr_core::store::{Source, Strings};
+use knarr_flow::store::{Source, Strings};
 
 /// What an input was like before it was opened.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Folder, open, region, writers};
 use knarr_array::model::{AttributeValue, Variable};
-use knarr_core::store::{Sink, Source};
+use knarr_flow::store::{Sink, Source};
 use knarr_formats::hdf5::{Hdf5Sink, SinkOptions};
 use knarr_formats::zarr::{ZarrOptions, ZarrSink};
 

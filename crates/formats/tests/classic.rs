@@ -14,7 +14,7 @@ use knarr_array::ErrorKind;
 use knarr_array::array::DType;
 use knarr_array::model::AttributeValue;
 use knarr_array::testing::data::Random;
-use knarr_core::store::Source;
+use knarr_flow::store::Source;
 use knarr_formats::classic::{ClassicSource, parse_header};
 
 #[test]

@@ -14,8 +14,8 @@ use knarr_array::filter::Hdf5Filter;
 use knarr_array::model::{Attribute, AttributeValue, Layout, Variable};
 use knarr_codec::chain::Chain;
 use knarr_codec::codec::{Codec, CodecList, Kind, Options, Stage, Step};
-use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
-use knarr_core::testing::source_suite;
+use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
+use knarr_flow::testing::source_suite;
 use knarr_formats::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
 
 /// Every filtered chunk goes through the library.

@@ -14,7 +14,7 @@ use knarr_array::error::{Error, ErrorKind};
 use knarr_array::filter::Hdf5Filter;
 use knarr_array::testing::data::Random;
 use knarr_codec::chain::Chain;
-use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
+use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_formats::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
 
 const TIME_LIMIT: Duration = Duration::from_mins(3);

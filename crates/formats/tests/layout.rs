@@ -12,7 +12,7 @@ use knarr_array::array::{Endian, swap_bytes};
 use knarr_array::region::{chunk_region, each_chunk};
 use knarr_array::testing::data::Random;
 use knarr_checkpoint::layout::{Layout, StoredVariable};
-use knarr_core::store::Source;
+use knarr_flow::store::Source;
 use knarr_formats::layout::read;
 use serde_json::Value;
 

@@ -7,8 +7,8 @@ use common::{Folder, program, script};
 use knarr_array::array::{DType, Endian};
 use knarr_array::error::ErrorKind;
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
-use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
-use knarr_core::testing::memory::MemorySource;
+use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
+use knarr_flow::testing::memory::MemorySource;
 use knarr_formats::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
 
 fn attribute(name: &str, value: AttributeValue) -> Attribute {

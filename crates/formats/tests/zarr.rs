@@ -8,7 +8,7 @@ use knarr_array::ErrorKind;
 use knarr_array::model::{AttributeValue, Layout};
 use knarr_array::testing::data::Random;
 use knarr_codec::codec::CodecList;
-use knarr_core::store::Source;
+use knarr_flow::store::Source;
 use knarr_formats::zarr::ZarrSource;
 
 #[test]

@@ -8,7 +8,7 @@ use knarr_array::ErrorKind;
 use knarr_array::array::{ArraySpec, DType};
 use knarr_codec::chain::{Chain, ChainSpec, Scratch as Buffers};
 use knarr_codec::codec::CodecList;
-use knarr_core::store::Source;
+use knarr_flow::store::Source;
 use knarr_formats::zarr::ZarrSource;
 use serde_json::{Value, json};
 use std::path::Path;

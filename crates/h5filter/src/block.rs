@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use knarr_array::guard::guarded;
 use knarr_array::{Error, Result};
-use knarr_core::online::Block;
+use knarr_flow::online::Block;
 
 use crate::chunk;
 

@@ -7,7 +7,7 @@
 
 use std::ffi::c_void;
 
-use knarr_core::online::Block;
+use knarr_flow::online::Block;
 
 use crate::given::{self, Gift};
 use crate::host::{Hid, Host};

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use knarr_core::online::Block;
+use knarr_flow::online::Block;
 
 use crate::host::Host;
 use crate::run;

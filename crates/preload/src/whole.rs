@@ -11,7 +11,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
 use knarr_array::filter::Hdf5Filter;
-use knarr_core::online::Block;
+use knarr_flow::online::Block;
 
 use crate::given;
 use crate::host::{Herr, Hid, Host};

@@ -1,8 +1,8 @@
 //! Files: advise, repack, hash, verify. The GIL is released while they run.
 
 use knarr_array::error::Result;
-use knarr_core::content;
-use knarr_core::engine::{Engine, Progress, Silent};
+use knarr_flow::content;
+use knarr_flow::engine::{Engine, Progress, Silent};
 use knarr_routes::compress::{OutputFormat, RepackOptions};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn advise(path: &Path, suffix: &str, request: &str) -> Result<String> {
     let (engine, settings) = (request.engine()?, request.settings()?);
     let source = knarr_formats::open(path, &engine.codecs)?;
     let target = OutputFormat::of_suffix(suffix)?.target(settings.portable)?;
-    let plan = knarr_core::pipeline::advise(&engine, source.as_ref(), &settings, target, &Silent)?;
+    let plan = knarr_flow::pipeline::advise(&engine, source.as_ref(), &settings, target, &Silent)?;
     json(&plan)
 }
 

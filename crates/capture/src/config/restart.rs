@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use knarr_array::error::{Error, Result};
 use knarr_checkpoint::pattern::Pattern;
-use knarr_core::settings::glob_matches;
+use knarr_flow::settings::glob_matches;
 
 /// Which files a rule is for: a pattern with `*` and `?`, or names of restart files with `{step}` and `{rank}`.
 #[derive(Debug, Clone, Serialize, Deserialize)]

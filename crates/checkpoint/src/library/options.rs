@@ -7,7 +7,7 @@ use super::spool::{OpenMemory, write_calls};
 use crate::layout::Layout;
 use crate::{PackOptions, Similarity};
 use knarr_array::error::{Error, Result};
-use knarr_core::engine::{Engine, parse_size};
+use knarr_flow::engine::{Engine, parse_size};
 
 /// How a program's checkpoints are made.
 #[derive(Clone)]

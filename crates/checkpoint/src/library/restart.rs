@@ -14,7 +14,7 @@ use knarr_array::array::{DType, Endian, swap_bytes};
 use knarr_array::error::{Error, Result};
 use knarr_array::region::{Placed, check_inside, runs};
 use knarr_array::wire::{Reader, put_bytes, put_number};
-use knarr_core::engine::{Engine, Silent};
+use knarr_flow::engine::{Engine, Silent};
 
 /// Byte order of this machine.
 const NATIVE: Endian = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
@@ -189,7 +189,7 @@ impl Restart {
     /// Where an array lies: array file and entry, in the order of ranks and then of handing over.
     fn entries(&self, name: &str) -> Result<impl DoubleEndedIterator<Item = (usize, &Entry)>> {
         let places = self.names.get(name).ok_or_else(|| {
-            let near = knarr_core::settings::nearest(name, self.names.keys().map(String::as_str), 8);
+            let near = knarr_flow::settings::nearest(name, self.names.keys().map(String::as_str), 8);
             let has = if near.is_empty() { "no arrays, only files".to_owned() } else { near };
             Error::usage(format!("there is no array '{name}'"))
                 .hint(format!("the set has: {has}"))

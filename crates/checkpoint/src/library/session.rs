@@ -24,8 +24,8 @@ use knarr_array::comm::{self, Comm, ROOT, agree, all_gather};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::guard::guarded;
 use knarr_array::wire::{Reader, put_bytes};
-use knarr_core::engine::{Engine, Silent};
-use knarr_core::output::remove_abandoned;
+use knarr_flow::engine::{Engine, Silent};
+use knarr_flow::output::remove_abandoned;
 
 /// A set that was completed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

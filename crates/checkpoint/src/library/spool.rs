@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::image::{ALIGNMENT, Entry, HEAD, Index, Share, check_name};
 use knarr_array::array::ArrayView;
 use knarr_array::error::{Error, Result};
-use knarr_core::output::{remove_abandoned, temporary_name};
+use knarr_flow::output::{remove_abandoned, temporary_name};
 
 /// The bytes of a file that is filled again and again.
 pub trait Memory: Send {
@@ -204,7 +204,7 @@ mod tests {
     use crate::library::region::Region;
     use knarr_array::array::{ArraySpec, DType};
     use knarr_array::error::ErrorKind;
-    use knarr_core::output::abandoned_name;
+    use knarr_flow::output::abandoned_name;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("knarr-spool-test-{name}-{}", std::process::id()));

@@ -14,7 +14,7 @@ use knarr_checkpoint::{
     Grouping, Input, Member, PackOptions, Packed, Restored, Set, Together, Tree, deal, pack, restore,
 };
 use knarr_codec::codec::CodecList;
-use knarr_core::engine::{Engine, Silent};
+use knarr_flow::engine::{Engine, Silent};
 
 /// A directory that is removed at the end.
 pub(crate) struct Dir(PathBuf);

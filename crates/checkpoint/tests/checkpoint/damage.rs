@@ -114,7 +114,7 @@ fn files_that_change_meanwhile_are_named() {
         &dir.join("set"),
         &PackOptions::default(),
         &find,
-        &knarr_core::engine::Silent,
+        &knarr_flow::engine::Silent,
     );
     let error = done.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Differs);

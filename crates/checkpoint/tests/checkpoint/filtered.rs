@@ -13,7 +13,7 @@ use knarr_checkpoint::manifest::testing::{body, read_body};
 use knarr_checkpoint::{PackOptions, Packed, Scheme, Set, extract, library, restore};
 use knarr_codec::chain::{Chain, Scratch};
 use knarr_codec::codec::CodecList;
-use knarr_core::engine::{Engine, Silent};
+use knarr_flow::engine::{Engine, Silent};
 
 use crate::common::{Dir, Files, bytes, engine, restore_all};
 

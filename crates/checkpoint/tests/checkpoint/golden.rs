@@ -1,6 +1,6 @@
 //! Sets that released versions wrote: every later version restores them.
 //!
-//! `KNARR_WRITE_GOLDEN=1 cargo test -p knarr-core --features testing --test checkpoint golden` writes the set of this
+//! `KNARR_WRITE_GOLDEN=1 cargo test -p knarr-flow --features testing --test checkpoint golden` writes the set of this
 //! version once; what is there is never rewritten.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -12,7 +12,7 @@ use knarr_array::comm::Solo;
 use knarr_array::testing::data::Random;
 use knarr_checkpoint::library::{Options, Region, Session, Share, layout};
 use knarr_checkpoint::{PackOptions, Scheme, Set, Similarity, Tree, restore};
-use knarr_core::engine::Silent;
+use knarr_flow::engine::Silent;
 
 use crate::common::{Dir, Files, engine, quick, random_file};
 use crate::filtered;

@@ -3,7 +3,7 @@
 use knarr_array::testing::data::Random;
 use knarr_checkpoint::layout::Layout;
 use knarr_checkpoint::{PackOptions, Set, verify};
-use knarr_core::engine::Silent;
+use knarr_flow::engine::Silent;
 
 use crate::common::{Dir, Files, engine, quick};
 

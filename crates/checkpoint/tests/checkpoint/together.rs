@@ -6,7 +6,7 @@ use knarr_array::comm::{Comm, Solo, Threads};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_checkpoint::layout::Layout;
 use knarr_checkpoint::{Group, Grouping, PackOptions, Packed, Part, Set, Together, deal};
-use knarr_core::engine::Silent;
+use knarr_flow::engine::Silent;
 
 use crate::common::{Dir, Files, bytes, engine, program, quick};
 

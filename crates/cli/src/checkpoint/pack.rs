@@ -11,7 +11,7 @@ use knarr_checkpoint::measured::{self, By, Measured};
 use knarr_checkpoint::sets::{directory_of, whole};
 use knarr_checkpoint::{Grouping, Member, PackOptions, Packed, Together, Tree, deal};
 use knarr_codec::codec::CodecList;
-use knarr_core::engine::Engine;
+use knarr_flow::engine::Engine;
 use serde::{Deserialize, Serialize};
 
 use super::args::Pack;

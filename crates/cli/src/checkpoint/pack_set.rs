@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use knarr_array::error::Result;
 use knarr_checkpoint::{Input, PackOptions, pack};
-use knarr_core::engine::{Engine, Progress};
+use knarr_flow::engine::{Engine, Progress};
 use serde::{Deserialize, Serialize};
 
 use crate::worker::Task;

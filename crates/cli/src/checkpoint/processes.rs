@@ -2,7 +2,7 @@
 
 use knarr_array::comm::{self, Comm, ROOT, Solo};
 use knarr_array::error::Result;
-use knarr_core::engine::{Engine, Progress, Silent};
+use knarr_flow::engine::{Engine, Progress, Silent};
 use knarr_mpi::Launch;
 
 use crate::progress::Bar;

@@ -8,8 +8,8 @@ use knarr_array::error::{Error, Result};
 use knarr_checkpoint::measured::{self, By, Measured};
 use knarr_checkpoint::tree::Growing;
 use knarr_checkpoint::{Damage, Set, extract, holders, refuse_existing_files, restore};
-use knarr_core::engine::{Engine, Progress};
-use knarr_core::output::Vacant;
+use knarr_flow::engine::{Engine, Progress};
+use knarr_flow::output::Vacant;
 use serde::{Deserialize, Serialize};
 
 use super::args::Restore;

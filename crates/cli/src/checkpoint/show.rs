@@ -9,7 +9,7 @@ use knarr_checkpoint::decision::Decision;
 use knarr_checkpoint::manifest::Summary;
 use knarr_checkpoint::set::is_set;
 use knarr_checkpoint::{Set, Tree, natural};
-use knarr_core::settings::{glob_matches, nearest};
+use knarr_flow::settings::{glob_matches, nearest};
 
 use super::args::{Explain, Info, List, Verify};
 use super::{processes, tell_spared};

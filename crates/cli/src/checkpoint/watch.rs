@@ -10,7 +10,7 @@ use knarr_capture::config::Ranks;
 use knarr_checkpoint::measured::By;
 use knarr_checkpoint::pattern::Pattern;
 use knarr_checkpoint::{Input, PackOptions};
-use knarr_core::engine::{Engine, Progress};
+use knarr_flow::engine::{Engine, Progress};
 
 use super::args::Watch;
 use super::look::{Directory, are_written, readable};

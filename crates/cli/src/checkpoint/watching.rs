@@ -13,8 +13,8 @@ use knarr_checkpoint::set::is_set;
 use knarr_checkpoint::sets::{directory_of, lock, of_step, prune, when, whole};
 use knarr_checkpoint::{Input, PackOptions, Set};
 use knarr_codec::codec::CodecList;
-use knarr_core::engine::{Engine, Progress};
-use knarr_core::output::remove_abandoned;
+use knarr_flow::engine::{Engine, Progress};
+use knarr_flow::output::remove_abandoned;
 
 use super::look::Directory;
 use super::pack_set::{PackSet, PackedSet};

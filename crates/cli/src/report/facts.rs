@@ -3,8 +3,8 @@
 use knarr_array::model::Variable;
 use knarr_choose::plan::{Action, Choice, VariablePlan};
 use knarr_codec::codec::{CodecList, Reader, filter_name, registered};
-use knarr_core::engine::{Engine, Progress, Silent};
-use knarr_core::pipeline::VariableReport;
+use knarr_flow::engine::{Engine, Progress, Silent};
+use knarr_flow::pipeline::VariableReport;
 use knarr_formats::raw::RawLayout;
 use knarr_routes::compress::notes;
 use knarr_routes::compress::{OutputFormat, Repacked};

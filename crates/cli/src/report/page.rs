@@ -283,10 +283,10 @@ mod tests {
     use knarr_choose::plan::{Action, Plan, VERSION, VariablePlan};
     use knarr_choose::profile::Power;
     use knarr_codec::codec::Reader;
-    use knarr_core::energy::{Energy, Moved, Phases};
-    use knarr_core::engine::Engine;
-    use knarr_core::pipeline::{Execution, VariableReport, plan_array};
-    use knarr_core::settings::Settings;
+    use knarr_flow::energy::{Energy, Moved, Phases};
+    use knarr_flow::engine::Engine;
+    use knarr_flow::pipeline::{Execution, VariableReport, plan_array};
+    use knarr_flow::settings::Settings;
 
     fn repacked(name: &str) -> Repacked {
         let engine = Engine::new(knarr_native::codecs_with_plugins(&[]).unwrap());

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_core::output::{exchange_name, is_temporary_name, kept_name};
+use knarr_flow::output::{exchange_name, is_temporary_name, kept_name};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 /// True for the name that some `knarr run` gave a file which it packs.

@@ -24,7 +24,7 @@ use knarr_checkpoint::pattern::Pattern;
 use knarr_checkpoint::set::is_set;
 use knarr_checkpoint::sets;
 use knarr_checkpoint::{Input, PackOptions};
-use knarr_core::engine::{Engine, Progress, Silent};
+use knarr_flow::engine::{Engine, Progress, Silent};
 
 use super::GRACE;
 use super::ledger::{Closing, Ledger};

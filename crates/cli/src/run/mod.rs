@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::{Config, FileRule, When};
 use knarr_capture::{Message, Prescription, Snapshot};
-use knarr_core::engine::Engine;
-use knarr_core::output::remove_abandoned;
+use knarr_flow::engine::Engine;
+use knarr_flow::output::remove_abandoned;
 use knarr_routes::compress::{refuse_other_plan, save_plan};
 
 use crate::args::Run;

@@ -17,8 +17,8 @@ use knarr_array::error::{Error, Result};
 use knarr_capture::Snapshot;
 use knarr_capture::config::{FileRule, When};
 use knarr_codec::codec::{FilterSet, Reader};
-use knarr_core::engine::Silent;
-use knarr_core::output::take_access;
+use knarr_flow::engine::Silent;
+use knarr_flow::output::take_access;
 use knarr_routes::compress::Repacked;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 

@@ -13,8 +13,8 @@ use knarr_checkpoint::make_parent;
 use knarr_checkpoint::pattern::Pattern;
 use knarr_checkpoint::restore;
 use knarr_checkpoint::sets;
-use knarr_core::engine::{Engine, Silent};
-use knarr_core::output::{remove_abandoned, temporary_name};
+use knarr_flow::engine::{Engine, Silent};
+use knarr_flow::output::{remove_abandoned, temporary_name};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::checkpoint::open;

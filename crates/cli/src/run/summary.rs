@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use knarr_choose::plan::Action;
-use knarr_core::energy::Energy;
+use knarr_flow::energy::Energy;
 use knarr_routes::compress::Repacked;
 
 use super::checkpoint::{Became, Row};

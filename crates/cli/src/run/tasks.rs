@@ -7,8 +7,8 @@ use knarr_array::error::Result;
 use knarr_capture::Prescription;
 use knarr_capture::config::FileRule;
 use knarr_codec::codec::FilterSet;
-use knarr_core::engine::{Engine, Progress};
-use knarr_core::settings::Settings;
+use knarr_flow::engine::{Engine, Progress};
+use knarr_flow::settings::Settings;
 use knarr_routes::compress::{Encoded, Pipeline, RepackOptions, Repacked, encoded, pack, pipelines};
 use serde::{Deserialize, Serialize};
 

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::RUN_DIRECTORY;
-use knarr_core::engine::{Engine, Progress};
+use knarr_flow::engine::{Engine, Progress};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

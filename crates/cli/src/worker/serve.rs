@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
-use knarr_core::engine::{Engine, Progress};
+use knarr_flow::engine::{Engine, Progress};
 use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setpriority_process, setrlimit};
 use serde::Serialize;
 use serde_json::Value;

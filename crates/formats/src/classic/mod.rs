@@ -16,7 +16,7 @@ use header::Fault;
 use knarr_array::array::{DType, swap_bytes};
 use knarr_array::model::{Dimension, Group, Model, Variable};
 use knarr_array::{Error, Result};
-use knarr_core::store::{Source, Strings};
+use knarr_flow::store::{Source, Strings};
 use std::any::Any;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -10,7 +10,7 @@ use knarr_array::error::{Error, Result};
 use knarr_array::model::Variable;
 use knarr_array::region::volume;
 use knarr_checkpoint::layout::{Extent, Layout, StoredVariable};
-use knarr_core::store::Source;
+use knarr_flow::store::Source;
 
 /// The layout of the classic netCDF file at `path`. What a file that ends early does not hold is left out.
 ///

@@ -7,7 +7,7 @@ use knarr_array::array::DType;
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
 use knarr_array::region::{Placed, check_inside, copy_box};
 use knarr_array::{Error, Result};
-use knarr_core::store::Source;
+use knarr_flow::store::Source;
 
 use super::dialect::{Separator, is_named_as_table, separator};
 use super::number::{Kind, Number, append};

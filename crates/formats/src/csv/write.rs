@@ -8,8 +8,8 @@ use half::f16;
 use knarr_array::array::{DType, Endian, swap_bytes};
 use knarr_array::model::Variable;
 use knarr_array::{Error, Result};
-use knarr_core::engine::{Engine, Progress};
-use knarr_core::store::Source;
+use knarr_flow::engine::{Engine, Progress};
+use knarr_flow::store::Source;
 
 use super::number::Number;
 use crate::fills;

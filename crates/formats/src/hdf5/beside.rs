@@ -9,7 +9,7 @@ use super::source::Hdf5Source;
 use super::sys::DatasetLayout;
 use knarr_array::error::Result;
 use knarr_array::model::{Layout, LinkTarget};
-use knarr_core::store::Source;
+use knarr_flow::store::Source;
 
 /// Names of other files in links and virtual datasets of `source`. HDF5 looks for them in the directory of the file that
 /// names them.

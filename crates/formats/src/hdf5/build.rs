@@ -14,7 +14,7 @@ use super::write_attribute::{put_attribute, put_terminated};
 use knarr_array::array::{DType, Endian};
 use knarr_array::error::{Error, Result};
 use knarr_array::model::{Layout, Variable};
-use knarr_core::store::{Source, Storage};
+use knarr_flow::store::{Source, Storage};
 
 /// Chunks of variables that can grow but are not encoded anew hold at most this.
 const DEFAULT_CHUNK: u64 = 1 << 20;

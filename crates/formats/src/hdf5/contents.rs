@@ -8,7 +8,7 @@ use super::source::Hdf5Source;
 use super::sys::{Address, Dataset, DatasetLayout, Extent, References};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::{chunk_region, volume};
-use knarr_core::store::Source;
+use knarr_flow::store::Source;
 
 /// Most bytes of values held at once.
 const PIECE: u64 = 8 << 20;

@@ -10,7 +10,7 @@ use super::paths::child_path;
 use super::source::Hdf5Source;
 use super::sys::{Address, Datatype, File, Group, Link, LinkTarget, Object, ObjectKind, Plist, References};
 use knarr_array::error::{Error, Result};
-use knarr_core::store::Storage;
+use knarr_flow::store::Storage;
 
 /// An object of the new file.
 struct Copied {

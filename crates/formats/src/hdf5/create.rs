@@ -7,7 +7,7 @@ use super::filters::{SZIP, filter_label, is_built_in};
 use super::sys::{Dataset, DatasetLayout, Datatype, Extent, File, Group, Plist, Space, forget_filter, pretend_filter};
 use knarr_array::error::{Error, Result};
 use knarr_array::filter::Hdf5Filter;
-use knarr_core::store::{Encoding, Storage};
+use knarr_flow::store::{Encoding, Storage};
 
 /// Filters that the library was told it has, so that it makes datasets that use them. Registration is a state
 /// of the library, so this one is global as well; it is only touched under the library's lock.

@@ -11,7 +11,7 @@ use super::sys::File;
 use knarr_array::error::Result;
 use knarr_array::model::{Attribute, AttributeValue, Model, Variable};
 use knarr_array::region::{chunk_region, volume};
-use knarr_core::store::{Source, Storage};
+use knarr_flow::store::{Source, Storage};
 
 /// The superblock, the root group, and what objects without a path take.
 const FILE: u64 = 2048;

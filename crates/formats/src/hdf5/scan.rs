@@ -12,7 +12,7 @@ use knarr_array::array::{DType, Endian};
 use knarr_array::error::{Error, Result};
 use knarr_array::model::{self, Attribute, AttributeValue, ElementType, Group, Layout, Link, Model, Variable};
 use knarr_array::region::volume;
-use knarr_core::store::Strings;
+use knarr_flow::store::Strings;
 
 /// Where the values of a variable lie.
 #[derive(Debug, Clone)]

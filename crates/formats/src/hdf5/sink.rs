@@ -14,8 +14,8 @@ use super::write_attribute::{put_attribute, remove_attribute};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::libver::{LibverBounds, Release};
 use knarr_array::model::{Attribute, Variable};
-use knarr_core::output::Temporary;
-use knarr_core::store::{EncodedChunk, Sink, Source, Storage};
+use knarr_flow::output::Temporary;
+use knarr_flow::store::{EncodedChunk, Sink, Source, Storage};
 
 /// An HDF5 or netCDF-4 file being written.
 pub struct Hdf5Sink {

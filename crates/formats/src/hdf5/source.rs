@@ -21,9 +21,9 @@ use knarr_array::region::{
 use knarr_codec::chain::{Chain, ChainSpec, Scratch};
 use knarr_codec::codec::{CodecList, KNARR_FILTER};
 use knarr_codec::frame;
-use knarr_core::cache::ChunkCache;
-use knarr_core::energy::Stopwatch;
-use knarr_core::store::{Source, Strings};
+use knarr_flow::cache::ChunkCache;
+use knarr_flow::energy::Stopwatch;
+use knarr_flow::store::{Source, Strings};
 
 /// Finds the chain that decodes chunks of `input` written through an HDF5 pipeline. `None` sends the chunks
 /// through the HDF5 library. Usually `|filters, input| Chain::from_hdf5(&codecs, filters, input)`.

@@ -5,7 +5,7 @@ use super::source::Hdf5Source;
 use super::sys;
 use knarr_array::error::{Error, Result};
 use knarr_array::region::check_inside;
-use knarr_core::store::{Source, Strings};
+use knarr_flow::store::{Source, Strings};
 
 impl Hdf5Source {
     /// The strings of a region, row-major.

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use super::sys::{Dataset, File, Object};
 use knarr_array::error::{Error, Result};
 use knarr_array::model::Model;
-use knarr_core::store::{EncodedChunk, Storage};
+use knarr_flow::store::{EncodedChunk, Storage};
 
 /// Datasets that are open at once.
 const OPEN: usize = 64;

@@ -13,7 +13,7 @@ use knarr_array::model::{Attribute, AttributeValue, ElementType, Layout, Variabl
 use knarr_array::region::in_chunk;
 use knarr_array::{Error, ErrorKind, Result};
 use knarr_codec::codec::CodecList;
-use knarr_core::cache::ChunkCache;
+use knarr_flow::cache::ChunkCache;
 use serde_json::{Map, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;

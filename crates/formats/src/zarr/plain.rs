@@ -3,7 +3,7 @@
 use knarr_array::array::Endian;
 use knarr_array::model::Variable;
 use knarr_array::{Error, Result};
-use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
+use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use serde_json::json;
 
 /// Most bytes of one chunk.

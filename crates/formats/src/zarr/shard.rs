@@ -4,7 +4,7 @@
 //! chunks follow each other in order of arrival; the index at the end says where each one lies.
 
 use knarr_array::{Error, Result};
-use knarr_core::output::Staging;
+use knarr_flow::output::Staging;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -9,8 +9,8 @@ use knarr_array::model::{Dimension, ElementType, Group, Layout, Model, Variable}
 use knarr_array::region::check_inside;
 use knarr_array::{Error, Result};
 use knarr_codec::codec::CodecList;
-use knarr_core::cache::ChunkCache;
-use knarr_core::store::{Source, Strings};
+use knarr_flow::cache::ChunkCache;
+use knarr_flow::store::{Source, Strings};
 use serde_json::{Map, Value};
 use std::any::Any;
 use std::collections::HashMap;

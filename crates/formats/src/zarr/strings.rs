@@ -10,7 +10,7 @@ use knarr_array::region::{chunk_count, chunk_position, chunk_region};
 use knarr_array::{Error, Result};
 use knarr_codec::chain::{Chain, ChainSpec, Scratch, StepSpec};
 use knarr_codec::codec::CodecList;
-use knarr_core::store::{EncodedChunk, Encoding, Sink, Source, Storage};
+use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use serde_json::json;
 
 /// What a string is reckoned to take when chunks are cut.

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use half::f16;
 use knarr_array::array::DType;
 use knarr_array::model::{Attribute, AttributeValue};
-use knarr_core::store::Strings;
+use knarr_flow::store::Strings;
 use serde_json::{Value, json};
 
 /// What a Zarr data type is to Knarr.

@@ -4,7 +4,7 @@
 
 use knarr_array::array::{Endian, swap_bytes};
 use knarr_array::testing::data::Random;
-use knarr_core::store::Source;
+use knarr_flow::store::Source;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;

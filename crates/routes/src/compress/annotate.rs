@@ -4,10 +4,10 @@ use knarr_array::array::DType;
 use knarr_array::error::Result;
 use knarr_array::model::Variable;
 use knarr_choose::plan::{Action, Plan};
-use knarr_core::pipeline::Execution;
-use knarr_core::provenance;
-use knarr_core::quantization::Records;
-use knarr_core::store::{Sink, Source};
+use knarr_flow::pipeline::Execution;
+use knarr_flow::provenance;
+use knarr_flow::quantization::Records;
+use knarr_flow::store::{Sink, Source};
 use knarr_formats::hdf5::Hdf5Source;
 
 use super::format::OutputFormat;

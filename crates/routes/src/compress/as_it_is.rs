@@ -6,8 +6,8 @@ use knarr_array::coordinates::Coordinates;
 use knarr_array::model::{Layout, Variable};
 use knarr_choose::choose::Target;
 use knarr_codec::codec::Reader;
-use knarr_core::settings::{ChunkRule, Settings, chunk_shape};
-use knarr_core::store::Source;
+use knarr_flow::settings::{ChunkRule, Settings, chunk_shape};
+use knarr_flow::store::Source;
 
 use knarr_formats::hdf5::Hdf5Source;
 

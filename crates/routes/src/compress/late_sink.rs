@@ -3,7 +3,7 @@
 
 use knarr_array::error::{Error, Result};
 use knarr_array::model::Attribute;
-use knarr_core::store::{EncodedChunk, Sink};
+use knarr_flow::store::{EncodedChunk, Sink};
 
 /// A sink that `F` makes.
 pub(crate) struct LateSink<F> {

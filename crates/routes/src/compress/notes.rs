@@ -6,7 +6,7 @@ use std::path::Path;
 use knarr_array::table;
 use knarr_choose::plan::{Action, Plan};
 use knarr_codec::codec::Reader;
-use knarr_core::store::Source;
+use knarr_flow::store::Source;
 use serde::Serialize;
 
 use knarr_formats::hdf5;

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_choose::plan::{FileState, Plan};
-use knarr_core::output::Temporary;
+use knarr_flow::output::Temporary;
 use serde::Deserialize;
 
 /// Where the plan of an output is saved: beside it, `NAME.knarr.json`.

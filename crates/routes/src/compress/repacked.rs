@@ -7,11 +7,11 @@ use knarr_array::filter::FilterId;
 use knarr_array::model::{Link, Variable};
 use knarr_choose::plan::Plan;
 use knarr_codec::codec::Reader;
-use knarr_core::energy::{Energy, Moved, Phases};
-use knarr_core::engine::Engine;
-use knarr_core::generate::Generated;
-use knarr_core::pipeline::Execution;
-use knarr_core::store::Source;
+use knarr_flow::energy::{Energy, Moved, Phases};
+use knarr_flow::engine::Engine;
+use knarr_flow::generate::Generated;
+use knarr_flow::pipeline::Execution;
+use knarr_flow::store::Source;
 use knarr_formats::Selected;
 use serde::{Deserialize, Serialize};
 

@@ -10,12 +10,12 @@ use knarr_array::quality::Quality;
 use knarr_choose::choose::Target;
 use knarr_choose::plan::Action;
 use knarr_codec::chain::ChainSpec;
-use knarr_core::energy::{Energy, Moved, Phases};
-use knarr_core::engine::{Engine, Progress};
-use knarr_core::pipeline::{plan, storages};
-use knarr_core::provenance;
-use knarr_core::settings::{Rule, Settings};
-use knarr_core::store::{Encoding, Source};
+use knarr_flow::energy::{Energy, Moved, Phases};
+use knarr_flow::engine::{Engine, Progress};
+use knarr_flow::pipeline::{plan, storages};
+use knarr_flow::provenance;
+use knarr_flow::settings::{Rule, Settings};
+use knarr_flow::store::{Encoding, Source};
 use knarr_formats::{Watched, open_hdf5_unlocked};
 use serde::{Deserialize, Serialize};
 

@@ -5,12 +5,12 @@ use std::path::Path;
 use knarr_array::error::{Error, Result};
 use knarr_choose::plan::{Action, Plan, VariablePlan};
 use knarr_codec::codec::Reader;
-use knarr_core::energy::Phases;
-use knarr_core::engine::{Engine, Progress};
-use knarr_core::output::Temporary;
-use knarr_core::pipeline::{Execution, plan_of};
-use knarr_core::settings::{ChunkRule, Settings};
-use knarr_core::store::Source;
+use knarr_flow::energy::Phases;
+use knarr_flow::engine::{Engine, Progress};
+use knarr_flow::output::Temporary;
+use knarr_flow::pipeline::{Execution, plan_of};
+use knarr_flow::settings::{ChunkRule, Settings};
+use knarr_flow::store::Source;
 
 use knarr_formats::{Clocks, csv, raw};
 

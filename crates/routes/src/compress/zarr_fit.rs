@@ -3,7 +3,7 @@
 use knarr_array::array::DType;
 use knarr_array::model::{Attribute, AttributeValue, ElementType, Layout, Variable};
 use knarr_array::{Error, Result};
-use knarr_core::store::Source;
+use knarr_flow::store::Source;
 
 use knarr_formats::zarr::ZarrSource;
 

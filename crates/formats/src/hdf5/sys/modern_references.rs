@@ -12,7 +12,7 @@ use super::*;
 use crate::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
 use knarr_array::array::{DType, Endian};
 use knarr_array::libver::{LibverBounds, Release};
-use knarr_core::store::Sink;
+use knarr_flow::store::Sink;
 
 /// A file with references to a dataset, a region of it, and an attribute of it, and one null reference.
 fn write(path: &std::path::Path) {

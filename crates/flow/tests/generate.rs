@@ -4,9 +4,9 @@
 
 use knarr_array::ErrorKind;
 use knarr_array::array::DType;
-use knarr_core::generate::{FieldSpec, Generated, PATTERNS, Values};
-use knarr_core::store::Source;
-use knarr_core::testing::source_suite;
+use knarr_flow::generate::{FieldSpec, Generated, PATTERNS, Values};
+use knarr_flow::store::Source;
+use knarr_flow::testing::source_suite;
 use proptest::prelude::*;
 
 fn field(text: &str, shape: &[u64]) -> FieldSpec {

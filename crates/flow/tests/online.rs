@@ -10,9 +10,9 @@ use knarr_codec::chain::{Chain, Scratch};
 use knarr_codec::client_data::{Chunks, ClientData, Wishes};
 use knarr_codec::codec::{CodecList, KNARR_FILTER};
 use knarr_codec::frame;
-use knarr_core::engine::Engine;
-use knarr_core::online::Block;
-use knarr_core::online::Online;
+use knarr_flow::engine::Engine;
+use knarr_flow::online::Block;
+use knarr_flow::online::Online;
 
 fn online() -> Online {
     Online::new(Engine { jobs: 1, ..Engine::new(CodecList::pure()) })
@@ -212,7 +212,7 @@ fn block(filters: Vec<Hdf5Filter>, threads: usize) -> (Block, Vec<u8>) {
 /// Offset, mask and bytes of each chunk.
 fn put_together(online: &Online, block: &Block, values: &[u8]) -> Vec<(Vec<u64>, u32, Vec<u8>)> {
     let (mut put, mut started) = (Vec::new(), 0);
-    let keep = |chunk: &knarr_core::online::WholeChunk| {
+    let keep = |chunk: &knarr_flow::online::WholeChunk| {
         put.push((chunk.offset.clone(), chunk.filter_mask, chunk.bytes.clone()));
         Ok(())
     };

@@ -15,11 +15,11 @@ use knarr_choose::choose::Target;
 use knarr_choose::plan::{Action, Choice, Plan};
 use knarr_codec::chain::{Chain, ChainSpec, Scratch};
 use knarr_codec::codec::{CodecList, Reader};
-use knarr_core::engine::{Engine, Silent};
-use knarr_core::pipeline::{Execution, advise, execute, plan};
-use knarr_core::settings::{ChunkRule, Rule, Settings};
-use knarr_core::store::Source;
-use knarr_core::testing::memory::{MemorySink, MemorySource};
+use knarr_flow::engine::{Engine, Silent};
+use knarr_flow::pipeline::{Execution, advise, execute, plan};
+use knarr_flow::settings::{ChunkRule, Rule, Settings};
+use knarr_flow::store::Source;
+use knarr_flow::testing::memory::{MemorySink, MemorySource};
 
 /// The codecs of this crate alone: what they write without a standard form lies in frames.
 const TARGET: Target = Target::Hdf5(Reader::Knarr);

@@ -15,21 +15,21 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("knarr-mpi", &["knarr-array"]),
     ("knarr-codec", &["knarr-array"]),
     ("knarr-choose", &["knarr-array", "knarr-codec"]),
-    ("knarr-core", &["knarr-array", "knarr-codec", "knarr-choose"]),
-    ("knarr-checkpoint", &["knarr-array", "knarr-codec", "knarr-choose", "knarr-core"]),
+    ("knarr-flow", &["knarr-array", "knarr-codec", "knarr-choose"]),
+    ("knarr-checkpoint", &["knarr-array", "knarr-codec", "knarr-choose", "knarr-flow"]),
     ("knarr-native", &["knarr-array", "knarr-codec", "knarr-checkpoint"]),
-    ("knarr-formats", &["knarr-array", "knarr-codec", "knarr-core", "knarr-checkpoint"]),
-    ("knarr-capture", &["knarr-array", "knarr-codec", "knarr-core", "knarr-checkpoint"]),
-    ("knarr-preload", &["knarr-array", "knarr-codec", "knarr-core", "knarr-capture"]),
-    ("knarr-routes", &["knarr-array", "knarr-codec", "knarr-choose", "knarr-core", "knarr-formats"]),
-    ("knarr-h5filter", &["knarr-array", "knarr-codec", "knarr-core", "knarr-native"]),
+    ("knarr-formats", &["knarr-array", "knarr-codec", "knarr-flow", "knarr-checkpoint"]),
+    ("knarr-capture", &["knarr-array", "knarr-codec", "knarr-flow", "knarr-checkpoint"]),
+    ("knarr-preload", &["knarr-array", "knarr-codec", "knarr-flow", "knarr-capture"]),
+    ("knarr-routes", &["knarr-array", "knarr-codec", "knarr-choose", "knarr-flow", "knarr-formats"]),
+    ("knarr-h5filter", &["knarr-array", "knarr-codec", "knarr-flow", "knarr-native"]),
     (
         "knarr-capi",
         &[
             "knarr-array",
             "knarr-codec",
             "knarr-choose",
-            "knarr-core",
+            "knarr-flow",
             "knarr-checkpoint",
             "knarr-native",
             "knarr-formats",
@@ -42,7 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "knarr-array",
             "knarr-codec",
             "knarr-choose",
-            "knarr-core",
+            "knarr-flow",
             "knarr-checkpoint",
             "knarr-capture",
             "knarr-native",
@@ -56,7 +56,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "knarr-array",
             "knarr-codec",
             "knarr-choose",
-            "knarr-core",
+            "knarr-flow",
             "knarr-checkpoint",
             "knarr-capture",
             "knarr-native",
@@ -68,7 +68,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 /// Crates without unsafe code. They link no C library.
-const SAFE: &[&str] = &["array", "codec", "choose", "core", "checkpoint", "capture"];
+const SAFE: &[&str] = &["array", "codec", "choose", "flow", "checkpoint", "capture"];
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

@@ -1,0 +1,27 @@
+//! The flow of chunks from a source to a sink: read, chosen for, encoded, proven, written, in one order whatever the number
+//! of threads. No file format, no MPI, no foreign library.
+//!
+//! Reading order: [`store`] (sources and sinks), [`engine`], [`settings`], [`pipeline`], [`bands`], [`output`]; beside it
+//! [`online`] (chunk by chunk, inside of a program), [`pack`] (arrays in memory), [`content`] (hashes and comparisons),
+//! [`calibrate`] and [`energy`] (measuring), [`quantization`] and [`provenance`] (what readers are told of rounding),
+//! [`generate`] (made data).
+#![forbid(unsafe_code)]
+
+pub mod bands;
+pub mod cache;
+pub mod calibrate;
+pub mod content;
+pub mod energy;
+pub mod engine;
+pub mod generate;
+mod memory;
+pub mod online;
+pub mod output;
+pub mod pack;
+pub mod pipeline;
+pub mod provenance;
+pub mod quantization;
+pub mod settings;
+pub mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
