@@ -157,7 +157,7 @@ impl knarr_context {
     pub(crate) fn explain(&self, array: ArraySpec, bytes: &[u8]) -> Result<String> {
         let spec = self.with_fill(array);
         let choice = self.packer.plan(&ArrayView::new(&spec, bytes)?)?;
-        Ok(format!("{} for goal '{}'\n{}", choice.chain, self.packer.goal, choice.explained()))
+        Ok(format!("{} for goal '{}'\n{}", choice.chain, self.packer.goal, choice.explained(choice.reader.in_words())))
     }
 }
 

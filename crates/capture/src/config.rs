@@ -170,10 +170,7 @@ impl Config {
     /// # Errors
     /// `Config` with line and column.
     pub fn parse(text: &str) -> Result<Self> {
-        let config: Self = toml::from_str(text).map_err(|error| {
-            Error::new(ErrorKind::Config, error.to_string().trim_end().to_owned())
-                .hint("the keys are described in docs/cli.md")
-        })?;
+        let config: Self = toml::from_str(text).map_err(|error| misread(&error))?;
         if let Some(site) = &config.site {
             site.check()?;
         }
@@ -306,6 +303,28 @@ impl VariableRule {
     }
 }
 
+/// An error of the parser, which speaks of the types of this program.
+fn misread(error: &toml::de::Error) -> Error {
+    const WORDS: [(&str, &str); 9] = [
+        ("struct VariableRule", "a table of settings"),
+        ("unknown variant", "unknown value"),
+        ("a sequence", "a list"),
+        ("f64", "a number"),
+        ("f32", "a number"),
+        ("usize", "a whole number from 0 on"),
+        ("u64", "a whole number from 0 on"),
+        ("u32", "a whole number from 0 on"),
+        ("u8", "a whole number from 0 on"),
+    ];
+    let said = error.message();
+    let plain = WORDS.iter().fold(said.to_owned(), |said, (type_name, words)| said.replace(type_name, words));
+    let hint = match said {
+        "invalid type: map, expected a sequence" => "write [[file]], in double brackets: there may be several",
+        _ => "the keys are described in docs/cli.md",
+    };
+    Error::new(ErrorKind::Config, error.to_string().replace(said, &plain).trim_end().to_owned()).hint(hint)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -410,6 +429,18 @@ similar = ["Grid[0-9]+/(.*)"]
             "[[file]]\npattern = \"*\"\nremove_originals = true\n",
         ] {
             assert!(Config::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_told_without_the_names_of_types() {
+        let message = |text: &str| Config::parse(text).unwrap_err().to_string();
+        assert!(message("[file]\npattern = \"*\"\n").contains("[[file]], in double brackets"));
+        for line in ["variables.T = 3", "variables.T.max_abs_error = \"a\"", "group_size = \"a\"", "when = \"now\""] {
+            let message = message(&format!("[[file]]\npattern = \"*\"\n{line}\n"));
+            for word in ["struct", "f64", "usize", "u64", "variant"] {
+                assert!(!message.contains(word), "{line}: {message}");
+            }
         }
     }
 }

@@ -130,9 +130,9 @@ impl Choice {
         Self { missed, ..self }
     }
 
-    /// The whole choice for people, in indented lines: chain, what was found in the data, and every candidate; only the
+    /// The whole choice for people, `reader` being what opens it in words, in indented lines: chain, what was found in the data, and every candidate; only the
     /// first where nothing was to choose.
-    pub fn explained(&self) -> String {
+    pub fn explained(&self, reader: &str) -> String {
         let features = &self.features;
         let list = |values: &[f64]| values.iter().map(|value| format!("{value:.1}")).collect::<Vec<_>>().join(" ");
         let range = features.range.map_or("-".to_owned(), |(low, high)| format!("{low} to {high}"));
@@ -141,7 +141,7 @@ impl Choice {
             format!("  chain    {}", self.chain),
             format!("  chunks   {}", table::shape(&self.chunk)),
             format!("  quality  {}", self.quality),
-            format!("  reader   {}", self.reader.in_words()),
+            format!("  reader   {reader}"),
             format!("  why      {}", self.reason),
         ];
         if features.elements == 0 {

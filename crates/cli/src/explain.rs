@@ -3,7 +3,7 @@
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_choose::plan::{Action, Plan, VariablePlan};
 use knarr_flow::settings::glob_matches;
-use knarr_routes::compress::OutputFormat;
+use knarr_routes::compress::{OutputFormat, opened_by};
 use std::path::{Path, PathBuf};
 
 use crate::args::Explain;
@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &Explain) -> Result<u8> {
         Error::read(&path, &error)
             .hint("give an output of 'knarr repack', which saves its plan beside it, or 'knarr advise' the file")
     })?;
-    let plan: Plan = serde_json::from_str(&text)
+    let mut plan: Plan = serde_json::from_str(&text)
         .map_err(|error| Error::corrupt(format!("not a plan: {error}")).at(path.display().to_string()))?;
     if arguments.json {
         println!("{text}");
@@ -30,25 +30,20 @@ pub(crate) fn run(arguments: &Explain) -> Result<u8> {
     // The plan of OUT lies in OUT.knarr.json.
     let output = arguments.file.to_string_lossy();
     let output = output.strip_suffix(".knarr.json").unwrap_or(&output);
-    crate::advise::print(&plan, OutputFormat::of(Path::new(output)).ok());
-    let mut shown = 0;
-    for variable in &plan.variables {
+    let is_wanted = |variable: &VariablePlan| {
         let name = variable.path.trim_start_matches('/');
-        let wanted = arguments.variable.is_empty()
-            || arguments
-                .variable
-                .iter()
-                .any(|pattern| glob_matches(pattern, name) || glob_matches(pattern, &variable.path));
-        if wanted {
-            print(variable);
-            shown += 1;
-        }
-    }
-    if shown == 0 {
+        let is_meant = |pattern: &String| glob_matches(pattern, name) || glob_matches(pattern, &variable.path);
+        arguments.variable.is_empty() || arguments.variable.iter().any(is_meant)
+    };
+    if !plan.variables.iter().any(is_wanted) {
         let names: Vec<_> = plan.variables.iter().map(|variable| variable.path.trim_start_matches('/')).collect();
         return Err(Error::new(ErrorKind::Usage, "no variable of that name")
             .hint(format!("the plan has: {}", names.join(", "))));
     }
+    plan.variables.retain(is_wanted);
+    let format = OutputFormat::of(Path::new(output)).ok();
+    crate::advise::print(&plan, format);
+    plan.variables.iter().for_each(|variable| print(variable, format));
     Ok(0)
 }
 
@@ -56,7 +51,7 @@ fn plan_file(file: &Path) -> PathBuf {
     if file.to_string_lossy().ends_with(".json") { file.to_owned() } else { knarr_routes::compress::plan_path(file) }
 }
 
-fn print(variable: &VariablePlan) {
+fn print(variable: &VariablePlan, format: Option<OutputFormat>) {
     println!(
         "{}: {} {}, {}",
         variable.path.trim_start_matches('/'),
@@ -66,6 +61,9 @@ fn print(variable: &VariablePlan) {
     );
     match &variable.action {
         Action::Copy(why) => println!("  copied as it is: {why}\n"),
-        Action::Encode(choice) => println!("{}", choice.explained()),
+        Action::Encode(choice) => {
+            let reader = format.map_or_else(|| choice.reader.in_words(), |format| opened_by(format, choice.reader));
+            println!("{}", choice.explained(reader));
+        }
     }
 }

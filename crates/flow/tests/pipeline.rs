@@ -140,7 +140,7 @@ fn values_that_are_stored_as_they_are_are_not_looked_at() {
         let choice = choice(&plan, index);
         assert!(choice.chain.is_raw() && choice.sample_bytes == 0 && choice.reason == "as asked");
         assert!(choice.expected.ratio == 1.0 && choice.expected.encode > 0.0);
-        assert!(choice.explained().contains("not looked at") && !choice.explained().contains("candidate"));
+        assert!(choice.explained("any").contains("not looked at") && !choice.explained("any").contains("candidate"));
     }
     // A bound is resolved and proven, whatever the chain.
     let bound = Settings { quality: Quality { max_range_error: Some(0.1), ..Quality::LOSSLESS }, ..raw };

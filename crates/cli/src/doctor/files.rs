@@ -60,24 +60,32 @@ impl FileReport {
 pub(super) struct Advice {
     /// Plugin directory of an installed hdf5plugin package.
     plugin_path: Option<PathBuf>,
+    /// Directory of Knarr's own plugin.
+    own_plugin: Option<PathBuf>,
     /// What stands before a new entry of `HDF5_PLUGIN_PATH`, so that earlier ones stay.
     already: &'static str,
 }
 
 impl Advice {
-    pub(super) fn new(python: Option<&Python>) -> Self {
+    pub(super) fn new(python: Option<&Python>, own_plugin: Option<PathBuf>) -> Self {
         let set = std::env::var("HDF5_PLUGIN_PATH").is_ok_and(|path| !path.is_empty() && path != "::");
         Self {
             plugin_path: python.and_then(|python| python.plugin_path.clone()),
+            own_plugin,
             already: if set { "\"$HDF5_PLUGIN_PATH\":" } else { "" },
         }
     }
 
-    /// What makes C programs find Knarr's own plugin, which lies in `folder`; `None` if they do.
-    pub(super) fn own_plugin(&self, readers: &[Reader], folder: &Path) -> Option<String> {
+    /// What makes C programs find Knarr's own plugin; `None` if they do, or there is none.
+    pub(super) fn own_plugin(&self, readers: &[Reader]) -> Option<String> {
         let mut linked = readers.iter().filter(|reader| reader.kind == ReaderKind::C);
         let finds = linked.any(|reader| reader.state(KNARR_FILTER) != State::Missing);
-        (!finds).then(|| format!("export HDF5_PLUGIN_PATH={}{}", self.already, quoted(folder)))
+        self.own_plugin.as_deref().filter(|_| !finds).map(|folder| self.export(&[folder]))
+    }
+
+    fn export(&self, directories: &[&Path]) -> String {
+        let directories: Vec<String> = directories.iter().map(|directory| quoted(directory)).collect();
+        format!("export HDF5_PLUGIN_PATH={}{}", self.already, directories.join(":"))
     }
 }
 
@@ -139,32 +147,42 @@ fn verdict(path: &Path, needs: &[Need], reader: &Reader, advice: &Advice) -> Ver
 /// What to do so that a reader of this kind opens the file: what brings the filters, then what makes it do without.
 fn mends(path: &Path, lacks: &[FilterId], kind: ReaderKind, advice: &Advice) -> Vec<String> {
     let provider = |id: &FilterId| registered(*id).map_or(Provider::Project, |known| known.provider);
-    let mut mends = Vec::new();
-    if lacks.iter().all(|id| provider(id) == Provider::Hdf5Plugin) {
-        mends.push(match (kind, &advice.plugin_path) {
-            (ReaderKind::H5py, None) => "pip install hdf5plugin, and 'import hdf5plugin' before the file is opened".to_owned(),
-            (ReaderKind::Knarr, None) => "pip install hdf5plugin".to_owned(),
-            (_, Some(directory)) => format!("export HDF5_PLUGIN_PATH={}{}", advice.already, quoted(directory)),
-            (_, None) => format!(
+    let is_common = |id: &FilterId| provider(id) == Provider::Hdf5Plugin;
+    let (common, own) = (lacks.iter().any(is_common), lacks.contains(&KNARR_FILTER));
+    let (mut mends, mut directories) = (Vec::new(), Vec::new());
+    if common && advice.plugin_path.is_none() {
+        mends.push(match kind {
+            ReaderKind::H5py => "pip install hdf5plugin, and 'import hdf5plugin' before the file is opened".to_owned(),
+            ReaderKind::Knarr => "pip install hdf5plugin".to_owned(),
+            _ => format!(
                 "pip install hdf5plugin; export HDF5_PLUGIN_PATH={}$(python3 -c 'import hdf5plugin; print(hdf5plugin.PLUGIN_PATH)')",
                 advice.already
             ),
         });
-        if matches!(kind, ReaderKind::C | ReaderKind::Fortran) {
-            mends.push(
-                "a module or package of your system that brings these plugins, with its directory in HDF5_PLUGIN_PATH"
-                    .to_owned(),
-            );
+    }
+    directories.extend(advice.plugin_path.as_deref().filter(|_| common));
+    match kind {
+        ReaderKind::H5py if own => mends.push("'import knarr' before the file is opened".to_owned()),
+        _ if own && advice.own_plugin.is_none() => {
+            mends.push("put Knarr's HDF5 filter plugin on HDF5_PLUGIN_PATH".to_owned())
         }
-    } else {
-        for id in lacks {
-            mends.push(match provider(id) {
-                Provider::Hdf5WithSzip => "use a build of HDF5 with szip (libaec)".to_owned(),
-                Provider::PyTables => "pip install tables, and 'import tables' before the file is opened".to_owned(),
-                other if *id == KNARR_FILTER => format!("put {} on HDF5_PLUGIN_PATH", other.package()),
-                other => format!("for {} ({id}) install {}", filter_name(*id), other.package()),
-            });
-        }
+        _ => directories.extend(advice.own_plugin.as_deref().filter(|_| own)),
+    }
+    if !directories.is_empty() {
+        mends.push(advice.export(&directories));
+    }
+    if matches!(kind, ReaderKind::C | ReaderKind::Fortran) && lacks.iter().all(is_common) {
+        mends.push(
+            "a module or package of your system that brings these plugins, with its directory in HDF5_PLUGIN_PATH"
+                .to_owned(),
+        );
+    }
+    for id in lacks.iter().filter(|id| !is_common(id) && **id != KNARR_FILTER) {
+        mends.push(match provider(id) {
+            Provider::Hdf5WithSzip => "use a build of HDF5 with szip (libaec)".to_owned(),
+            Provider::PyTables => "pip install tables, and 'import tables' before the file is opened".to_owned(),
+            other => format!("for {} ({id}) install {}", filter_name(*id), other.package()),
+        });
     }
     if kind != ReaderKind::Knarr {
         mends.push(format!("knarr repack {} --portable core -o {}", quoted(path), quoted(&renamed(path))));
@@ -202,8 +220,12 @@ mod tests {
     #[test]
     fn each_reader_gets_its_own_mend() {
         let needs = [need(1), need(32015)];
-        let none = Advice { plugin_path: None, already: "" };
-        let some = Advice { plugin_path: Some(PathBuf::from("/opt/hdf5 plugins")), already: "" };
+        let none = Advice { plugin_path: None, own_plugin: None, already: "" };
+        let some = Advice {
+            plugin_path: Some("/opt/hdf5 plugins".into()),
+            own_plugin: Some("/opt/knarr".into()),
+            already: "",
+        };
         let c = reader(ReaderKind::C, true, &[(1, State::BuiltIn)]);
         let found = verdict(Path::new("a b.nc"), &needs, &c, &none);
         assert_eq!((found.opens, found.lacks.as_slice()), (false, &[32015][..]));
@@ -213,6 +235,12 @@ mod tests {
             verdict(Path::new("a.nc"), &needs, &c, &some).mends[0],
             "export HDF5_PLUGIN_PATH='/opt/hdf5 plugins'"
         );
+        // Files of Knarr's filter often have others beside it.
+        let both = [need(32015), need(KNARR_FILTER)];
+        let mends = |reader| verdict(Path::new("a.nc"), &both, reader, &some).mends;
+        assert_eq!(mends(&c)[0], "export HDF5_PLUGIN_PATH='/opt/hdf5 plugins':/opt/knarr");
+        let imported = reader(ReaderKind::H5py, true, &[(32015, State::AfterImport)]);
+        assert_eq!(mends(&imported)[0], "'import knarr' before the file is opened");
         let h5py = reader(ReaderKind::H5py, true, &[(1, State::BuiltIn), (32015, State::AfterImport)]);
         let found = verdict(Path::new("a.nc"), &needs, &h5py, &none);
         assert!(found.opens && found.after == Some("import hdf5plugin") && found.mends.is_empty());
@@ -228,7 +256,7 @@ mod tests {
             verdicts,
         };
         let needs = [need(32015)];
-        let none = Advice { plugin_path: None, already: "" };
+        let none = Advice { plugin_path: None, own_plugin: None, already: "" };
         let of = |installed, filters: &[(FilterId, State)]| {
             verdict(Path::new("a.nc"), &needs, &reader(ReaderKind::C, installed, filters), &none)
         };

@@ -52,12 +52,12 @@ pub(crate) fn run(arguments: &Doctor) -> Result<u8> {
     let python = python::ask();
     let readers = readers::all(&codecs, python.as_ref());
     let paths = crate::inputs::expand(&arguments.files)?;
-    let advice = files::Advice::new(python.as_ref());
+    let own_plugin = crate::hdf5_filter::plugin_folder();
+    let advice = files::Advice::new(python.as_ref(), own_plugin.clone());
     let files =
         paths.iter().map(|path| files::examine(path, &codecs, &readers, &advice)).collect::<Result<Vec<_>>>()?;
-    let own_plugin = crate::hdf5_filter::plugin_folder();
     let diagnosis = Diagnosis {
-        own_plugin_mend: own_plugin.as_deref().and_then(|folder| advice.own_plugin(&readers, folder)),
+        own_plugin_mend: advice.own_plugin(&readers),
         own_plugin,
         hdf5_plugin_path: std::env::var("HDF5_PLUGIN_PATH").ok(),
         directories: plugin::directories(),

@@ -65,7 +65,7 @@ fn plan_each(
     let coordinates = Coordinates::of(model);
     let planner = |index: usize| {
         let (variable, coordinates) = (&model.variables[index], &coordinates);
-        Planner { engine, source, settings, coordinates, target, given, index, variable }
+        Planner { engine, source, settings, coordinates, target, given, index, total, variable }
     };
     let blamed = |error: Error, index: usize| error.at_variable_once(model.variables[index].name());
     let crowd = alike::crowd(model);
@@ -138,7 +138,22 @@ pub fn plan_array(
     let (given, raw_bytes) = (Given::Believed, bytes.len() as u64);
     let named = target;
     let filters = None;
-    let job = ChoiceJob { engine, goal, target, named, filters, among, bound, settings, given, spec, raw_bytes, chunk };
+    let weighty = false;
+    let job = ChoiceJob {
+        engine,
+        goal,
+        target,
+        named,
+        filters,
+        among,
+        bound,
+        settings,
+        given,
+        spec,
+        weighty,
+        raw_bytes,
+        chunk,
+    };
     let choice = job.choose(&samples)?;
     Ok(Choice { seconds: thread_seconds() - begin, ..choice })
 }

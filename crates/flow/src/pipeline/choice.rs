@@ -34,6 +34,8 @@ pub(super) const FEATURES_BELIEVED: usize = 8 << 10;
 /// of encoding, for trials on so many bytes. Smaller ones say little of a file.
 const WORTH_COMPARING: u64 = 4 << 20;
 const COMPARING: f64 = 0.01;
+/// Seconds of one core that it may take in any case for a variable that is a large part of its file.
+const LEAST_COMPARING: f64 = 0.006;
 const COMPARED: usize = 64 << 10;
 /// Why a chain was taken that the user gave.
 const AS_ASKED: &str = "as asked";
@@ -62,6 +64,8 @@ pub(super) struct ChoiceJob<'a> {
     pub(super) settings: &'a VariableSettings,
     pub(super) given: Given,
     pub(super) spec: &'a ArraySpec,
+    /// It is for a large part of a file: what other readers would gain is worth a closer look.
+    pub(super) weighty: bool,
     /// Bytes that it is made for.
     pub(super) raw_bytes: u64,
     pub(super) chunk: Vec<u64>,
@@ -193,7 +197,8 @@ impl ChoiceJob<'_> {
     ) -> Vec<Wider> {
         #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
-        let mut left = COMPARING * megabytes(self.raw_bytes) / best.merits.encode;
+        let least = if self.weighty { LEAST_COMPARING } else { 0.0 };
+        let mut left = (COMPARING * megabytes(self.raw_bytes) / best.merits.encode).max(least);
         let part = cut_samples(samples, COMPARED, COMPARED);
         let size = megabytes(part.iter().map(|(_, bytes)| bytes.len() as u64).sum());
         let (profile, codecs) = (&self.engine.profile, &self.engine.codecs);

@@ -23,6 +23,8 @@ use knarr_codec::codec::{Options, Provider, Reader, registered};
 const WORTH_ENCODING: u64 = 2048;
 /// Why a variable without chunks stays so.
 const INDEX_COSTS_MORE: &str = "an index of chunks takes more than a filter saves";
+/// Variables that are so large a part of all that is encoded are looked at more closely.
+const WEIGHTY: u64 = 8;
 /// Variables from this size on have as many samples as that.
 const SEVERAL: u64 = 2 << 20;
 /// HDF5's filter of that name.
@@ -75,6 +77,8 @@ pub(super) struct Planner<'a> {
     pub(super) target: Target,
     pub(super) given: Given,
     pub(super) index: usize,
+    /// Bytes of the values of all variables.
+    pub(super) total: u64,
     pub(super) variable: &'a Variable,
 }
 
@@ -214,6 +218,7 @@ impl Planner<'_> {
             settings: &open.settings,
             given: self.given,
             spec: &open.spec,
+            weighty: raw_bytes >= self.total / WEIGHTY,
             raw_bytes,
             chunk: open.chunk.clone(),
         }
