@@ -294,7 +294,7 @@ def test_ranks_that_were_not_announced_are_told(watch):
     write_step(watch.out, 1, ranks=5)
     done = watch.once(ok=False)
     assert done.returncode == 2
-    assert "restart_00001_4.h5: rank 4 is not one of 0 to 3; correct --ranks" in done.stderr
+    assert "restart_00001_4.h5: rank 4 is not one of 0 to 3; hint: correct --ranks" in done.stderr
     assert watch.names() == ["step_1"]
 
 
@@ -340,7 +340,7 @@ def test_a_signal_lets_the_running_set_be_finished(watch):
     code, _, err = watch.stop()
     assert code == 0, err
     assert watch.names() == ["step_1"]
-    assert "step 2 was not packed; watch again" in err
+    assert "step 2 was not packed; hint: watch again" in err
     assert watch.restored(1) == files
     watch.once()
     assert watch.restored(2) == later
@@ -512,7 +512,7 @@ def test_prune_removes_nothing_that_is_not_of_a_set(knarr, sets):
     (sets.sets / ".step_9.knarr-1-0").mkdir()
     done = knarr("checkpoint", "prune", sets.sets, "--keep", 1, ok=False)
     assert done.returncode == 4
-    assert "'notes.txt' is not of the set; move it elsewhere" in done.stderr
+    assert "'notes.txt' is not of the set; hint: move it elsewhere" in done.stderr
     assert (sets.set(1) / "notes.txt").exists() and (sets.set(1) / "manifest.knarr").exists()
     assert {"other", ".step_9.knarr-1-0"} < set(sets.names())
     # The others go all the same.

@@ -68,8 +68,8 @@ fn agreement(comm: &dyn Comm) -> Result<()> {
         };
         let found = comm::agree(comm, mine).err();
         let text = match size {
-            1 => "file: no file 0; make it".to_owned(),
-            _ => format!("rank {bad} of {size}: file: no file {bad}; make it"),
+            1 => "file: no file 0; hint: make it".to_owned(),
+            _ => format!("rank {bad} of {size}: file: no file {bad}; hint: make it"),
         };
         let is_it = found.is_some_and(|error| error.kind() == ErrorKind::NotFound && error.to_string() == text);
         expect(comm, is_it, "agreement has another error than that of the lowest rank")?;

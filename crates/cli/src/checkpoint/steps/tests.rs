@@ -118,7 +118,7 @@ fn missing_ranks_are_named_once_and_may_still_come() {
 fn files_in_the_way_are_told_once() {
     let mut watch = Watch::new(false);
     let foreign = watch.look(0, &[(1, 4, 1)]);
-    assert_eq!(foreign, ["r_1_4: rank 4 is not one of 0 to 3; correct --ranks"]);
+    assert_eq!(foreign, ["r_1_4: rank 4 is not one of 0 to 3; hint: correct --ranks"]);
     assert!(watch.look(1, &[(1, 4, 1)]).is_empty());
 
     let twin = Found { path: "r_01_2".into(), ..found(1, 2, 9) };
