@@ -239,9 +239,9 @@ def test_missing_ranks_of_a_crash_are_named(route):
 
 
 def test_ranks_that_went_on_were_done_with_the_step_before(route):
-    """Nothing rests before the crash, but the launcher has looked at what was closed."""
+    """Nothing rests before the crash."""
     ran = route(
-        *program("write_step(1); time.sleep(0.2); [write(2, rank, part=0.5) for rank in range(4)]; os.abort()"),
+        *program("write_step(1); time.sleep(0.05); [write(2, rank, part=0.5) for rank in range(4)]; os.abort()"),
         ok=False,
     )
     assert route.steps() == [1], ran.err

@@ -15,8 +15,7 @@ use knarr_codec::chain::{Chain, ChainSpec};
 /// Encoders that one worker keeps.
 const KEPT: usize = 8;
 
-/// What tells encoders apart.
-#[derive(PartialEq)]
+/// What an encoder is made from. The container follows from the rest.
 struct Recipe<'a> {
     chain: &'a ChainSpec,
     fallback: Option<&'a ChainSpec>,
@@ -49,18 +48,18 @@ impl<'a> Recipes<'a> {
         spec: ArraySpec,
         target: Target,
     ) -> Result<usize> {
-        let chain = Chain::prepare(&engine.codecs, &choice.chain, &spec)?;
-        let container = match (target, chain.hdf5_pipeline()) {
+        let (chain, fallback, bound) = (&choice.chain, choice.fallback.as_ref(), choice.bound);
+        let known = self.by_spec.entry(spec.clone()).or_default();
+        let is_it = |recipe: &Recipe<'_>| (recipe.chain, recipe.fallback, recipe.bound) == (chain, fallback, bound);
+        if let Some(found) = known.iter().find(|known| is_it(&self.recipes[**known])) {
+            return Ok(*found);
+        }
+        let container = match (target, Chain::prepare(&engine.codecs, chain, &spec)?.hdf5_pipeline()) {
             (Target::Zarr(_), _) => Container::Codecs,
             (Target::Hdf5(_), Some(filters)) => Container::Pipeline(filters.len()),
             (Target::Hdf5(_), None) => Container::Frame,
         };
-        let (chain, fallback, bound) = (&choice.chain, choice.fallback.as_ref(), choice.bound);
         let recipe = Recipe { chain, fallback, spec, bound, container };
-        let known = self.by_spec.entry(recipe.spec.clone()).or_default();
-        if let Some(found) = known.iter().find(|known| self.recipes[**known] == recipe) {
-            return Ok(*found);
-        }
         recipe.encoder(engine, self.verify)?;
         known.push(self.recipes.len());
         self.recipes.push(recipe);
