@@ -7,10 +7,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::region::Region;
 use crate::layout::{Extent, Layout, StoredVariable};
 use knarr_array::array::{DType, Endian};
 use knarr_array::error::{Error, Result};
+use knarr_array::region::Region;
 use knarr_array::region::{check_inside, volume};
 use knarr_array::wire::{Reader, put_bytes, put_number};
 use knarr_codec::frame::{dtype_number, numbered_dtype};

@@ -6,13 +6,13 @@ use std::sync::{Mutex, PoisonError};
 
 use super::busy::Busy;
 use super::image::{Entry, FORMAT, HEAD, Index, Share};
-use super::region::{Region, assign};
 use crate::rank_file::RankLayout;
 use crate::restore::{Damage, Proof, fetch, restore_as};
 use crate::set::Set;
 use knarr_array::array::{DType, Endian, swap_bytes};
 use knarr_array::error::{Error, Result};
 use knarr_array::region::{Placed, check_inside, runs};
+use knarr_array::region::{Region, assign};
 use knarr_array::wire::{Reader, put_bytes, put_number};
 use knarr_flow::engine::{Engine, Silent};
 

@@ -201,9 +201,9 @@ const IMAGE: &str = "arrays";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::library::region::Region;
     use knarr_array::array::{ArraySpec, DType};
     use knarr_array::error::ErrorKind;
+    use knarr_array::region::Region;
     use knarr_flow::output::abandoned_name;
 
     fn folder(name: &str) -> PathBuf {

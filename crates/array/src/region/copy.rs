@@ -1,0 +1,138 @@
+//! Copies of boxes between arrays in memory, run by run.
+
+/// A box inside an array: the shape of the array and where in it the box starts.
+#[derive(Debug, Clone, Copy)]
+pub struct Placed<'a> {
+    /// Shape of the array.
+    pub shape: &'a [u64],
+    /// First element of the box.
+    pub start: &'a [u64],
+}
+
+/// Number of the first element of a box whose elements follow each other in the array; `None` if there are gaps.
+pub fn one_run(place: Placed<'_>, count: &[u64]) -> Option<u64> {
+    let Placed { shape, start } = place;
+    let mut inner = count.iter().zip(shape).skip_while(|(count, _)| **count == 1).skip(1);
+    let is_run = inner.all(|(count, extent)| count == extent);
+    is_run.then(|| start.iter().zip(shape).fold(0, |at, (start, extent)| at * extent + start))
+}
+
+/// Calls `f` with element offsets in `a` and `b` and a length for each run that is contiguous in both.
+pub fn runs(a: Placed<'_>, b: Placed<'_>, count: &[u64], mut f: impl FnMut(u64, u64, u64)) {
+    if count.contains(&0) {
+        return;
+    }
+    let rank = count.len();
+    // Trailing axes that are whole in both arrays, and one more, make one run.
+    let mut split = rank;
+    let mut run = 1;
+    while split > 0 {
+        split -= 1;
+        run *= count[split];
+        if count[split] != a.shape[split] || count[split] != b.shape[split] {
+            break;
+        }
+    }
+    let strides = |shape: &[u64]| {
+        let mut strides = vec![1u64; rank];
+        for axis in (0..rank.saturating_sub(1)).rev() {
+            strides[axis] = strides[axis + 1] * shape[axis + 1];
+        }
+        strides
+    };
+    let (strides_a, strides_b) = (strides(a.shape), strides(b.shape));
+    let first =
+        |placed: Placed<'_>, strides: &[u64]| -> u64 { placed.start.iter().zip(strides).map(|(s, t)| s * t).sum() };
+    let (mut at_a, mut at_b) = (first(a, &strides_a), first(b, &strides_b));
+    let mut index = vec![0u64; split];
+    loop {
+        f(at_a, at_b, run);
+        let mut axis = split;
+        loop {
+            if axis == 0 {
+                return;
+            }
+            axis -= 1;
+            index[axis] += 1;
+            at_a += strides_a[axis];
+            at_b += strides_b[axis];
+            if index[axis] < count[axis] {
+                break;
+            }
+            at_a -= strides_a[axis] * count[axis];
+            at_b -= strides_b[axis] * count[axis];
+            index[axis] = 0;
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "offsets lie inside slices")]
+fn span(start: u64, run: u64, size: usize) -> std::ops::Range<usize> {
+    let start = start as usize * size;
+    start..start + run as usize * size
+}
+
+/// Copies a box of elements of `size` bytes from one array to another. Both boxes lie inside their arrays.
+pub fn copy_box(source: &[u8], from: Placed<'_>, target: &mut [u8], to: Placed<'_>, count: &[u64], size: usize) {
+    runs(from, to, count, |a, b, run| {
+        target[span(b, run, size)].copy_from_slice(&source[span(a, run, size)]);
+    });
+}
+
+/// Fills a box with one element.
+pub fn fill_box(target: &mut [u8], to: Placed<'_>, count: &[u64], element: &[u8]) {
+    runs(to, to, count, |_, at, run| fill(&mut target[span(at, run, element.len())], element));
+}
+
+/// Fills with one element.
+pub fn fill(target: &mut [u8], element: &[u8]) {
+    if element.iter().all(|&byte| byte == 0) {
+        target.fill(0);
+    } else {
+        target.chunks_exact_mut(element.len()).for_each(|place| place.copy_from_slice(element));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boxes_are_copied_row_by_row() {
+        let source: Vec<u8> = (0..24).collect();
+        let mut target = vec![0u8; 4];
+        let from = Placed { shape: &[2, 3, 4], start: &[0, 1, 2] };
+        let to = Placed { shape: &[2, 1, 2], start: &[0, 0, 0] };
+        copy_box(&source, from, &mut target, to, &[2, 1, 2], 1);
+        assert_eq!(target, [6, 7, 18, 19]);
+        fill_box(&mut target, Placed { shape: &[2, 2], start: &[0, 1] }, &[2, 1], &[9]);
+        assert_eq!(target, [6, 9, 18, 9]);
+        let mut whole = vec![0u8; 24];
+        let all = Placed { shape: &[2, 3, 4], start: &[0, 0, 0] };
+        copy_box(&source, all, &mut whole, all, &[2, 3, 4], 1);
+        assert_eq!(whole, source);
+    }
+
+    #[test]
+    fn boxes_without_gaps_are_one_run() {
+        let shape = [3, 1, 4, 5];
+        let boxes =
+            |extent: u64| (0..extent).flat_map(move |start| (1..=extent - start).map(move |count| (start, count)));
+        for (a, b, c) in boxes(3).flat_map(|a| boxes(4).flat_map(move |b| boxes(5).map(move |c| (a, b, c)))) {
+            let (start, count) = ([a.0, 0, b.0, c.0], [a.1, 1, b.1, c.1]);
+            let (place, packed) = (Placed { shape: &shape, start: &start }, Placed { shape: &count, start: &[0; 4] });
+            let mut elements = Vec::new();
+            runs(place, packed, &count, |at, _, length| elements.extend(at..at + length));
+            let has_gaps = elements.windows(2).any(|pair| pair[0] + 1 != pair[1]);
+            assert_eq!(one_run(place, &count), (!has_gaps).then_some(elements[0]), "{start:?} {count:?}");
+        }
+        assert_eq!(one_run(Placed { shape: &[], start: &[] }, &[]), Some(0));
+    }
+
+    #[test]
+    fn a_scalar_is_one_run() {
+        let mut target = [0u8; 2];
+        copy_box(&[1, 2], Placed { shape: &[], start: &[] }, &mut target, Placed { shape: &[], start: &[] }, &[], 2);
+        assert_eq!(target, [1, 2]);
+    }
+}
