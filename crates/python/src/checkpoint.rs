@@ -3,6 +3,7 @@
 use knarr_array::array::ArrayView;
 use knarr_array::comm::{Comm, Solo, check_root};
 use knarr_array::error::{Error, Result};
+use knarr_array::region::Region;
 use knarr_checkpoint::library::{Options, Restart, Session, Share};
 use knarr_flow::engine::Engine;
 use numpy::{PyReadonlyArray1, PyReadwriteArray1};
