@@ -1,6 +1,6 @@
 //! The nouns of Knarr: what a program says of its arrays, and what is asked for. Nothing here encodes, reads or writes.
 //!
-//! Reading order: [`error`], [`array`], [`region`], [`model`] with [`filter`], [`quality`], [`goal`], [`comm`].
+//! Reading order: [`error`], [`array`], [`region`], [`request`], [`model`] with [`filter`], [`quality`], [`goal`], [`comm`].
 #![forbid(unsafe_code)]
 
 pub mod array;
@@ -15,6 +15,7 @@ pub mod libver;
 pub mod model;
 pub mod quality;
 pub mod region;
+pub mod request;
 pub mod table;
 #[cfg(feature = "testing")]
 pub mod testing;

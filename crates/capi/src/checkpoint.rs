@@ -1,9 +1,10 @@
 //! Checkpoints of a program, and restarts from them. Everything here is safe; pointers end in [`crate::checkpoint_abi`].
 
-use ::knarr_checkpoint::library::{Options, Restart, Session, Share};
+use ::knarr_checkpoint::library::{Options, Restart, Session};
 use knarr_array::array::{ArraySpec, ArrayView};
 use knarr_array::comm::Comm;
 use knarr_array::region::Region;
+use knarr_array::request::Share;
 use knarr_array::{Error, Result};
 use knarr_flow::engine::Engine;
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! The functions of `knarr.h` that make checkpoints and restart from them.
 
-use ::knarr_checkpoint::library::Share;
 use knarr_array::Result;
 use knarr_array::comm::{Comm, Solo};
 use knarr_array::region::Region;
+use knarr_array::request::Share;
 use knarr_mpi::Mpi;
 use std::ffi::{c_char, c_void};
 

@@ -1,6 +1,6 @@
-//! Memory that is a file: array files of checkpoints on a file system in memory, filled at the speed of a memory copy.
+//! Memory that is a file: spools on a file system in memory, filled at the speed of a memory copy.
 
-use knarr_checkpoint::library::Memory;
+use knarr_handover::Memory;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::image::find;
-use super::spool::{OpenMemory, write_calls};
 use crate::layout::Layout;
 use crate::{PackOptions, Similarity};
 use knarr_array::error::{Error, Result};
 use knarr_flow::engine::{Engine, parse_size};
+use knarr_handover::{OpenMemory, write_calls};
 
 /// How a program's checkpoints are made.
 #[derive(Clone)]

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::busy::Busy;
-use super::image::{Entry, FORMAT, HEAD, Index, Share};
+use super::image::FORMAT;
 use crate::rank_file::RankLayout;
 use crate::restore::{Damage, Proof, fetch, restore_as};
 use crate::set::Set;
@@ -13,8 +12,10 @@ use knarr_array::array::{DType, Endian, swap_bytes};
 use knarr_array::error::{Error, Result};
 use knarr_array::region::{Placed, check_inside, runs};
 use knarr_array::region::{Region, assign};
+use knarr_array::request::Share;
 use knarr_array::wire::{Reader, put_bytes, put_number};
 use knarr_flow::engine::{Engine, Silent};
+use knarr_handover::{Blocked, Entry, Index, check_alike};
 
 /// Byte order of this machine.
 const NATIVE: Endian = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
@@ -30,7 +31,7 @@ pub struct Restart {
     /// Places of arrays, as numbers of array file and entry.
     names: BTreeMap<String, Vec<(usize, usize)>>,
     /// What reading takes.
-    reading: Busy,
+    reading: Blocked,
 }
 
 /// What a set says of an array.
@@ -83,7 +84,7 @@ pub(super) fn indices(engine: &Engine, path: &Path) -> Result<Vec<u8>> {
             .map_err(|error| error.hint_damage("set").at(path.display().to_string()))?;
         put_number(&mut out, rank as u64);
         // What leads to the index is not needed any more.
-        put_bytes(&mut out, &index.write(HEAD).1);
+        put_bytes(&mut out, &index.to_message());
     }
     Ok(out)
 }
@@ -128,7 +129,7 @@ impl Restart {
         let mut images = Vec::new();
         for _ in 0..reader.number()? {
             let number = usize::try_from(reader.number()?).map_err(|_| reader.impossible("rank"))?;
-            images.push((number, Index::parse_anywhere(reader.bytes()?)?));
+            images.push((number, Index::from_message(reader.bytes()?)?));
         }
         images.sort_by_key(|(_, index)| index.rank);
         let at_set = |error: Error| error.hint_damage("set").at(path.display().to_string());
@@ -142,14 +143,14 @@ impl Restart {
         let mut names: BTreeMap<String, Vec<(usize, usize)>> = BTreeMap::new();
         for (image, (_, index)) in images.iter().enumerate() {
             for (number, entry) in index.entries.iter().enumerate() {
-                names.entry(entry.name.clone()).or_default().push((image, number));
+                names.entry(entry.request.variable.clone()).or_default().push((image, number));
             }
         }
-        Ok(Self { engine: engine.clone(), set, step, ranks, images, names, reading: Busy::default() })
+        Ok(Self { engine: engine.clone(), set, step, ranks, images, names, reading: Blocked::default() })
     }
 
     /// Counts the time that this rank spends on reading.
-    pub(super) fn reading(&self) -> Busy {
+    pub(super) fn reading(&self) -> Blocked {
         self.reading.clone()
     }
 
@@ -179,11 +180,11 @@ impl Restart {
     /// `Usage` if there is none of this name, with those that there are.
     pub fn describe(&self, name: &str) -> Result<Described> {
         let (_, entry) = self.entries(name)?.next().ok_or_else(|| Error::internal("an array without entries"))?;
-        let shape = match &entry.share {
+        let shape = match &entry.request.share {
             Share::Own(_) => None,
             Share::Global { shape, .. } => Some(shape.clone()),
         };
-        Ok(Described { name: name.to_owned(), dtype: entry.dtype, shape })
+        Ok(Described { name: name.to_owned(), dtype: entry.request.dtype, shape })
     }
 
     /// Where an array lies: array file and entry, in the order of ranks and then of handing over.
@@ -204,7 +205,7 @@ impl Restart {
     /// # Errors
     /// As for [`Restart::read_own`].
     pub fn own_shape(&self, name: &str, rank: u64) -> Result<Vec<u64>> {
-        self.own(name, rank).map(|(_, entry)| entry.share.count().to_vec())
+        self.own(name, rank).map(|(_, entry)| entry.request.share.count().to_vec())
     }
 
     fn own(&self, name: &str, rank: u64) -> Result<(usize, &Entry)> {
@@ -227,7 +228,7 @@ impl Restart {
     /// `Usage` if there is no such array or `out` has another length; `Corrupt` or `Read` if it cannot be restored.
     pub fn read_own(&self, name: &str, rank: u64, out: &mut [u8]) -> Result<()> {
         let (image, entry) = self.own(name, rank)?;
-        let wanted = Region::whole(entry.share.count());
+        let wanted = Region::whole(entry.request.share.count());
         self.read_parts(name, &wanted, &[(image, entry, vec![wanted.clone()])], out)
     }
 
@@ -245,7 +246,7 @@ impl Restart {
         check_inside(&shape, &wanted.start, &wanted.count)
             .map_err(|error| here(error.hint("read a region that lies inside of the array")))?;
         let entries: Vec<(usize, &Entry)> = self.entries(name)?.collect();
-        let regions = entries.iter().enumerate().filter_map(|(number, (_, entry))| match &entry.share {
+        let regions = entries.iter().enumerate().filter_map(|(number, (_, entry))| match &entry.request.share {
             Share::Global { region, .. } => Some((number, region)),
             Share::Own(_) => None,
         });
@@ -304,7 +305,7 @@ impl Restart {
         if let Some(damage) = damage.into_values().next() {
             return Err(here(of_damage(damage)));
         }
-        if parts.first().is_some_and(|(_, entry, _)| entry.endian != NATIVE) {
+        if parts.first().is_some_and(|(_, entry, _)| entry.request.endian != NATIVE) {
             swap_bytes(out, dtype.size());
         }
         Ok(())
@@ -314,10 +315,10 @@ impl Restart {
     fn pieces<'a>(&self, file: usize, entry: &'a Entry, parts: &'a [Region], needed: &mut BTreeMap<usize, Needed<'a>>) {
         let Some(rank) = self.set.manifest().ranks.get(file) else { return };
         let pieces = &rank.layout.pieces;
-        let size = (entry.dtype.size() as u64).max(1);
+        let size = (entry.request.dtype.size() as u64).max(1);
         let begin = pieces.partition_point(|piece| piece.offset < entry.offset);
         for (number, piece) in pieces.iter().enumerate().skip(begin) {
-            if piece.offset >= entry.offset + entry.length() {
+            if piece.offset >= entry.offset + entry.request.byte_len() {
                 break;
             }
             let from = (piece.offset - entry.offset) / size;
@@ -369,26 +370,6 @@ pub(super) fn image_of(rank: u64) -> Vec<u8> {
     [format!("rank-{rank:08}").as_bytes(), IMAGE].concat()
 }
 
-/// Checks that all ranks mean the same by a name.
-///
-/// # Errors
-/// `Usage`, with two ranks that do not.
-pub(super) fn check_alike<'a>(indices: impl Iterator<Item = &'a Index>) -> Result<()> {
-    let mut known: HashMap<&str, (u64, &Entry)> = HashMap::new();
-    for index in indices {
-        for entry in &index.entries {
-            let (rank, first) = *known.entry(&entry.name).or_insert((index.rank, entry));
-            let (its, mine) = (first.kind(), entry.kind());
-            if its != mine {
-                let (name, other) = (&entry.name, index.rank);
-                return Err(Error::usage(format!("array '{name}' is {its} on rank {rank} and {mine} on rank {other}"))
-                    .hint("hand over the same type and global shape on all ranks"));
-            }
-        }
-    }
-    Ok(())
-}
-
 /// A piece of which elements are needed.
 struct Needed<'a> {
     entry: &'a Entry,
@@ -400,29 +381,21 @@ struct Needed<'a> {
 }
 
 impl Needed<'_> {
-    /// First element of the entry in the global array.
-    fn origin(&self) -> Vec<u64> {
-        match &self.entry.share {
-            Share::Own(shape) => vec![0; shape.len()],
-            Share::Global { region, .. } => region.start.clone(),
-        }
-    }
-
     /// Boxes of the global array that the piece has elements of.
     fn boxes(&self) -> impl Iterator<Item = Region> + '_ {
-        let whole = Region { start: self.origin(), count: self.entry.share.count().to_vec() };
+        let whole = Region { start: self.entry.request.start(), count: self.entry.request.share.count().to_vec() };
         let rows = whole.rows(self.from, self.to);
         self.parts.iter().filter_map(move |part| part.intersection(&rows))
     }
 
     /// Copies what is needed of the piece to where it belongs in `wanted`.
     fn copy(&self, bytes: &[u8], size: usize, wanted: &Region, out: &mut [u8]) -> Result<()> {
-        let origin = self.origin();
+        let origin = self.entry.request.start();
         let relative = |start: &[u64], to: &[u64]| -> Vec<u64> { start.iter().zip(to).map(|(a, b)| a - b).collect() };
         let mut whole = true;
         for part in self.boxes() {
             let (here, there) = (relative(&part.start, &origin), relative(&part.start, &wanted.start));
-            let from = Placed { shape: self.entry.share.count(), start: &here };
+            let from = Placed { shape: self.entry.request.share.count(), start: &here };
             let to = Placed { shape: &wanted.count, start: &there };
             runs(from, to, &part.count, |at, place, run| {
                 let (first, last) = (at.max(self.from), (at + run).min(self.to));

@@ -385,7 +385,7 @@ fn added_files_come_back() {
     session.begin(7).unwrap();
     let spec = ArraySpec::new(DType::F64, [100]);
     let own = values(0, 0, 1);
-    session.put("T", &ArrayView::new(&spec, &own).unwrap(), library::Share::Own(vec![100])).unwrap();
+    session.put("T", &ArrayView::new(&spec, &own).unwrap(), knarr_array::request::Share::Own(vec![100])).unwrap();
     session.add_file(&dir.join("extra.h5"), "extra.h5").unwrap();
     session.commit().unwrap();
     session.wait().unwrap();

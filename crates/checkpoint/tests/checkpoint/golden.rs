@@ -10,8 +10,9 @@ use std::time::{Duration, SystemTime};
 use knarr_array::array::{ArraySpec, ArrayView, DType, Endian};
 use knarr_array::comm::Solo;
 use knarr_array::region::Region;
+use knarr_array::request::Share;
 use knarr_array::testing::data::Random;
-use knarr_checkpoint::library::{Options, Session, Share, layout};
+use knarr_checkpoint::library::{Options, Session, layout};
 use knarr_checkpoint::{PackOptions, Scheme, Set, Similarity, Tree, restore};
 use knarr_flow::engine::Silent;
 

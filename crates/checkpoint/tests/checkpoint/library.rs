@@ -11,8 +11,9 @@ use knarr_array::array::{ArraySpec, ArrayView, DType};
 use knarr_array::comm::{Comm, Solo, Threads};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::Region;
+use knarr_array::request::Share;
 use knarr_array::testing::data::Random;
-use knarr_checkpoint::library::{Options, Restart, Session, Share};
+use knarr_checkpoint::library::{Options, Restart, Session};
 use knarr_checkpoint::measured::{self, By};
 use knarr_checkpoint::{PackOptions, Scheme, sets};
 

@@ -16,20 +16,21 @@ const ALLOWED: &[(&str, &str)] = &[
     ("codec", "array"),
     ("choose", "array codec"),
     ("flow", "array codec choose"),
-    ("checkpoint", "array codec choose flow"),
-    ("native", "array codec checkpoint"),
+    ("handover", "array codec flow"),
+    ("checkpoint", "array codec choose flow handover"),
+    ("native", "array codec handover"),
     ("formats", "array codec flow checkpoint"),
     ("capture", "array codec flow checkpoint"),
     ("preload", "array codec flow capture"),
     ("routes", "array codec choose flow formats"),
     ("h5filter", "array codec flow native"),
-    ("capi", "array codec choose flow checkpoint native formats mpi"),
+    ("capi", "array codec choose flow handover checkpoint native formats mpi"),
     ("python", "array codec choose flow checkpoint capture native formats routes"),
     ("cli", "array codec choose flow checkpoint capture native formats routes mpi"),
 ];
 
 /// Crates without unsafe code. They link no C library.
-const SAFE: &[&str] = &["array", "codec", "choose", "flow", "checkpoint", "capture"];
+const SAFE: &[&str] = &["array", "codec", "choose", "flow", "handover", "checkpoint", "capture"];
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

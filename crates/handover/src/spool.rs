@@ -4,58 +4,24 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use super::image::{ALIGNMENT, Entry, HEAD, Index, Share, check_name};
+use crate::index::{ALIGNMENT, Entry, HEAD, Index};
+use crate::memory::{Memory, OpenMemory};
 use knarr_array::array::ArrayView;
 use knarr_array::error::{Error, Result};
+use knarr_array::request::{Request, Share};
 use knarr_flow::output::{remove_abandoned, temporary_name};
 
-/// The bytes of a file that is filled again and again.
-pub trait Memory: Send {
-    /// Writes `bytes` from byte `offset` on. The file grows where it has to.
-    ///
-    /// # Errors
-    /// Those of the file system, a full one among them.
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
-
-    /// Makes the file `length` bytes long.
-    ///
-    /// # Errors
-    /// Those of the file system.
-    fn end(&mut self, length: u64) -> io::Result<()>;
-}
-
-/// Opens the memory of a file: [`write_calls`], or a mapping where one can be had.
-pub type OpenMemory = fn(File) -> io::Result<Box<dyn Memory>>;
-
-/// Writes by calls.
-///
-/// # Errors
-/// None.
-pub fn write_calls(file: File) -> io::Result<Box<dyn Memory>> {
-    struct Calls(File);
-    impl Memory for Calls {
-        fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-            self.0.write_all_at(bytes, offset)
-        }
-
-        fn end(&mut self, length: u64) -> io::Result<()> {
-            self.0.set_len(length)
-        }
-    }
-    Ok(Box::new(Calls(file)))
-}
-
-/// Where spools lie unless another directory is named: memory, or else the directory of the sets.
+/// Where spools lie unless another directory is named: memory, or else a directory that the route names.
 const SHARED_MEMORY: &str = "/dev/shm";
 /// What the names of spools begin with, behind a dot.
 const NAME: &str = "knarr-spool";
 
 /// A directory of this process with the array file of a rank. Removed when it is dropped; if the process is killed,
 /// by the next one that opens a spool there.
-pub(super) struct Spool {
+pub struct Spool {
     directory: PathBuf,
     /// The process that made it: those that it forks share the directory, and must leave it alone.
     process: u32,
@@ -70,14 +36,14 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Makes a spool in `parent`, or where nothing is named, in memory or else in `sets`.
+    /// Makes a spool in `parent`, or where nothing is named, in memory or else in `otherwise`.
     ///
     /// # Errors
     /// `Write`.
-    pub(super) fn open(parent: Option<&Path>, sets: &Path, open: OpenMemory) -> Result<Self> {
+    pub fn open(parent: Option<&Path>, otherwise: &Path, open: OpenMemory) -> Result<Self> {
         match parent {
             Some(parent) => Self::create(parent, open),
-            None => Self::create(Path::new(SHARED_MEMORY), open).or_else(|_| Self::create(sets, open)),
+            None => Self::create(Path::new(SHARED_MEMORY), open).or_else(|_| Self::create(otherwise, open)),
         }
     }
 
@@ -105,17 +71,17 @@ impl Spool {
     }
 
     /// True in the process that made it.
-    pub(super) fn is_own(&self) -> bool {
+    pub fn is_own(&self) -> bool {
         self.process == std::process::id()
     }
 
     /// Path of the array file.
-    pub(super) fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         self.directory.join(IMAGE)
     }
 
     /// Forgets the arrays of the step before. Their bytes stay where they are, so that the next ones find memory.
-    pub(super) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.end = HEAD;
         self.entries.clear();
         self.names.clear();
@@ -125,47 +91,35 @@ impl Spool {
     ///
     /// # Errors
     /// `Usage` for a name, a share or a type that cannot be, and for what contradicts an array of the same name; `Write`.
-    pub(super) fn put(&mut self, name: &str, array: &ArrayView<'_>, share: Share) -> Result<()> {
-        check_name(name)?;
+    pub fn put(&mut self, name: &str, array: &ArrayView<'_>, share: Share) -> Result<()> {
+        let request = Request::put(name, array.spec(), share)?;
         let of = |error: Error| error.at(format!("array '{name}'"));
-        let entry = self.entry(name, array, share).map_err(of)?;
-        self.memory.write(entry.offset, array.bytes()).map_err(|error| of(self.write_error(&error)))?;
-        self.end = entry.offset + array.bytes().len() as u64;
+        self.check_known(&request).map_err(of)?;
+        let offset = self.end.next_multiple_of(ALIGNMENT);
+        self.memory.write(offset, array.bytes()).map_err(|error| of(self.write_error(&error)))?;
+        self.end = offset + array.bytes().len() as u64;
         self.names.entry(name.to_owned()).or_insert(self.entries.len());
-        self.entries.push(entry);
+        self.entries.push(Entry { request, offset });
         Ok(())
     }
 
-    fn entry(&self, name: &str, array: &ArrayView<'_>, share: Share) -> Result<Entry> {
-        share.check()?;
-        let spec = array.spec();
-        if !share.count().iter().copied().eq(spec.shape.iter().map(|&n| n as u64)) {
-            return Err(Error::usage(format!(
-                "the region has the shape {:?}, the array {:?}",
-                share.count(),
-                spec.shape
-            )));
+    /// Refuses what contradicts a request for the same variable at this step.
+    fn check_known(&self, request: &Request) -> Result<()> {
+        let known = self.names.get(&request.variable).and_then(|&place| self.entries.get(place));
+        let Some(Entry { request: known, .. }) = known else { return Ok(()) };
+        let is_part = matches!((&known.share, &request.share), (Share::Global { .. }, Share::Global { .. }));
+        if is_part && known.dtype == request.dtype && known.share.shape() == request.share.shape() {
+            return Ok(());
         }
-        if spec.dtype.size() == 0 || matches!(spec.dtype, knarr_array::array::DType::Opaque(_)) {
-            return Err(Error::unsupported(format!("elements of type {}", spec.dtype))
-                .hint("arrays hold integers or floats: hand over others as those they are made of"));
-        }
-        if let Some(known) = self.names.get(name).and_then(|&place| self.entries.get(place)) {
-            let is_part = matches!((&known.share, &share), (Share::Global { .. }, Share::Global { .. }));
-            if !is_part || known.dtype != spec.dtype || known.share.shape() != share.shape() {
-                return Err(Error::usage("it was handed over already at this step")
-                    .hint("give it another name, or give regions of one global array, all of its type"));
-            }
-        }
-        let offset = self.end.next_multiple_of(ALIGNMENT);
-        Ok(Entry { name: name.to_owned(), dtype: spec.dtype, endian: spec.endian, share, offset })
+        Err(Error::usage("it was handed over already at this step")
+            .hint("give it another name, or give regions of one global array, all of its type"))
     }
 
     /// Completes the array file of `rank` of `ranks`. Returns its index.
     ///
     /// # Errors
     /// `Write`.
-    pub(super) fn finish(&mut self, step: u64, rank: u64, ranks: u64) -> Result<Index> {
+    pub fn finish(&mut self, step: u64, rank: u64, ranks: u64) -> Result<Index> {
         let index = Index { step, rank, ranks, entries: std::mem::take(&mut self.entries) };
         let (head, body) = index.write(self.end);
         let mut write = || {
@@ -201,6 +155,7 @@ const IMAGE: &str = "arrays";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::write_calls;
     use knarr_array::array::{ArraySpec, DType};
     use knarr_array::error::ErrorKind;
     use knarr_array::region::Region;
@@ -242,10 +197,9 @@ mod tests {
             put(&mut spool, "b", &[1, 2, 3], Share::Own(vec![3])).unwrap();
             let index = spool.finish(length, 2, 5).unwrap();
             assert_eq!((index.step, index.rank, index.ranks, index.entries.len()), (length, 2, 5, 2));
-            let layout = super::super::image::layout(&spool.path()).unwrap().unwrap();
-            layout.check().unwrap();
-            assert_eq!(layout.variables.len(), 2);
-            assert!(layout.length < length + 120);
+            let (found, bytes) = crate::index::open(&spool.path()).unwrap().unwrap();
+            assert_eq!(found, index);
+            assert!(bytes < length + 120);
         }
         fs::remove_dir_all(parent).unwrap();
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// The time that was spent in calls so far.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Busy(Arc<Mutex<State>>);
+pub struct Blocked(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -16,11 +16,11 @@ struct State {
 }
 
 /// A call; it ends when this is dropped.
-pub(super) struct Inside(Busy);
+pub struct Inside(Blocked);
 
-impl Busy {
+impl Blocked {
     /// A call begins.
-    pub(super) fn enter(&self) -> Inside {
+    pub fn enter(&self) -> Inside {
         let mut state = self.state();
         state.inside += 1;
         state.since.get_or_insert_with(Instant::now);
@@ -28,7 +28,7 @@ impl Busy {
     }
 
     /// The time until now, of which nothing is left.
-    pub(super) fn take(&self) -> Duration {
+    pub fn take(&self) -> Duration {
         let mut state = self.state();
         let now = Instant::now();
         let current = state.since.map(|since| now.saturating_duration_since(since)).unwrap_or_default();
@@ -60,33 +60,33 @@ mod tests {
 
     #[test]
     fn threads_at_once_count_once_and_what_is_between_calls_does_not() {
-        let busy = Busy::default();
+        let blocked = Blocked::default();
         let begin = Instant::now();
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
-                    let _inside = busy.enter();
+                    let _inside = blocked.enter();
                     std::thread::sleep(NAP);
                 });
             }
         });
         let passed = begin.elapsed();
         std::thread::sleep(20 * NAP);
-        let spent = busy.take();
+        let spent = blocked.take();
         assert!(spent >= NAP && spent <= passed, "{spent:?} of {passed:?}");
-        assert_eq!(busy.take(), Duration::ZERO);
+        assert_eq!(blocked.take(), Duration::ZERO);
     }
 
     #[test]
     fn a_call_that_goes_on_is_counted_up_to_now() {
-        let busy = Busy::default();
-        let inside = busy.enter();
+        let blocked = Blocked::default();
+        let inside = blocked.enter();
         std::thread::sleep(NAP);
         let begin = Instant::now();
-        assert!(busy.take() >= NAP);
+        assert!(blocked.take() >= NAP);
         std::thread::sleep(NAP);
         drop(inside);
-        let spent = busy.take();
+        let spent = blocked.take();
         assert!(spent >= NAP && spent <= begin.elapsed(), "{spent:?}");
     }
 }

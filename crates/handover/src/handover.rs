@@ -1,0 +1,241 @@
+//! A program hands its values over and goes on; a thread delivers them meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::blocked::{Blocked, Inside};
+use crate::calls::{Call, Calls};
+use crate::index::{Index, check_alike};
+use crate::spool::Spool;
+use knarr_array::array::ArrayView;
+use knarr_array::comm::{Comm, ROOT, agree};
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::guard::guarded;
+use knarr_array::request::Share;
+
+/// What a route does with a step that was handed over.
+///
+/// It begins in a collective call of the program. Its middle sends no messages, so that a thread can do it which may not
+/// call MPI (MPI_THREAD_FUNNELED). It ends in a later collective call.
+pub trait Delivery: Send + 'static {
+    /// What the middle leaves for the end.
+    type Delivered: Send;
+    /// What became of the step.
+    type Outcome;
+
+    /// The middle. Not collective. It reads the spools of the ranks, which stay as they are until it returns.
+    ///
+    /// # Errors
+    /// What became of the step instead.
+    fn deliver(&self) -> Result<Self::Delivered>;
+
+    /// The end. Collective; `delivered` is what [`Delivery::deliver`] returned on this rank.
+    ///
+    /// # Errors
+    /// On all ranks that of one of them.
+    fn finish(self, comm: &dyn Comm, delivered: Result<Self::Delivered>) -> Result<Self::Outcome>;
+}
+
+/// One rank of a program that hands over steps. At most one step is under way: its values lie in the spool, and the next
+/// step waits for it. All functions but those for values are collective, and only the thread that calls them calls the
+/// [`Comm`].
+pub struct Handover<C: Comm, D: Delivery> {
+    calls: Calls<C>,
+    spool: Spool,
+    open: Option<Open>,
+    pending: Option<Pending<D>>,
+    blocked: Blocked,
+    /// Stops what is delivered.
+    cancel: Arc<AtomicBool>,
+}
+
+/// A step that is handed over.
+struct Open {
+    step: u64,
+    /// Why it cannot be delivered.
+    failed: Option<Error>,
+}
+
+/// A step that is delivered.
+struct Pending<D: Delivery> {
+    step: u64,
+    thread: JoinHandle<(D, Result<D::Delivered>)>,
+}
+
+fn no_step() -> Error {
+    Error::usage("no step was begun").hint("call begin first")
+}
+
+impl<C: Comm, D: Delivery> Handover<C, D> {
+    /// Hands over by way of `spool`. What is delivered stops soon when `cancel` is set.
+    pub fn new(comm: C, spool: Spool, cancel: Arc<AtomicBool>) -> Self {
+        Self { calls: Calls::new(comm), spool, open: None, pending: None, blocked: Blocked::default(), cancel }
+    }
+
+    /// The ranks of the program.
+    pub fn comm(&self) -> &C {
+        &self.calls.comm
+    }
+
+    /// The values of this rank.
+    pub fn spool(&self) -> &Spool {
+        &self.spool
+    }
+
+    /// Counts the time that the program spends in calls: a call is one as long as the result is kept.
+    pub fn enter(&self) -> Inside {
+        self.blocked.enter()
+    }
+
+    /// The time that the program has spent in calls since this was asked last.
+    pub fn take_blocked(&self) -> std::time::Duration {
+        self.blocked.take()
+    }
+
+    /// Tells the other ranks which call this one makes, and whether it can go on. Returns what all of them say.
+    ///
+    /// # Errors
+    /// That of the lowest rank that has one; `Usage` if ranks make different calls, and from then on always; `Usage` in a
+    /// process that was forked.
+    pub fn meet<T: Serialize + DeserializeOwned>(
+        &mut self,
+        call: &str,
+        step: Option<u64>,
+        mine: Result<T>,
+    ) -> Result<Vec<T>> {
+        self.check_process()?;
+        self.calls.meet(&Call::new(call, step), mine)
+    }
+
+    /// Opens a step. What was handed over since a step was opened and not closed is forgotten. The step before must be
+    /// settled. Not collective.
+    pub fn open(&mut self, step: u64) {
+        self.spool.begin();
+        self.open = Some(Open { step, failed: None });
+    }
+
+    /// Forgets the step that is open. Not collective.
+    pub fn forget(&mut self) {
+        self.open = None;
+    }
+
+    /// The step that is open.
+    pub fn opened(&self) -> Option<u64> {
+        self.open.as_ref().map(|open| open.step)
+    }
+
+    /// The step that is delivered.
+    pub fn pending(&self) -> Option<u64> {
+        self.pending.as_ref().map(|pending| pending.step)
+    }
+
+    /// # Errors
+    /// `Usage` if no step is open, or in a process that was forked. Not collective.
+    pub fn check_open(&self) -> Result<()> {
+        self.check_process()?;
+        self.open.as_ref().map(|_| ()).ok_or_else(no_step)
+    }
+
+    /// Forked processes share the memory that values are copied to, and have no thread that delivers.
+    fn check_process(&self) -> Result<()> {
+        match self.spool.is_own() {
+            true => Ok(()),
+            false => Err(Error::usage("a process that was forked cannot go on with what its parent hands over")
+                .hint("hand over and read in the process that opened it, or open it in the forked one")),
+        }
+    }
+
+    /// Copies an array of this rank; the program may change it at once. Not collective.
+    ///
+    /// # Errors
+    /// `Usage` if no step is open; as for [`Spool::put`]. After an error the step cannot be closed: [`Handover::close`]
+    /// then returns it.
+    pub fn put(&mut self, name: &str, array: &ArrayView<'_>, share: Share) -> Result<()> {
+        self.check_open()?;
+        self.spool.put(name, array, share).inspect_err(|error| self.fail(error))
+    }
+
+    /// Notes that something which belongs to the step could not be handed over: [`Handover::close`] returns the first such
+    /// error. Not collective.
+    pub fn fail(&mut self, error: &Error) {
+        if let Some(open) = &mut self.open {
+            open.failed.get_or_insert_with(|| error.clone());
+        }
+    }
+
+    /// Closes the step that is open: the spool is complete, and nothing can be put. Returns the step, with what this rank
+    /// handed over. Not collective.
+    ///
+    /// # Errors
+    /// `Usage` if no step is open; what was noted by [`Handover::fail`]; `Write`.
+    pub fn close(&mut self) -> Result<(u64, Index)> {
+        let Open { step, failed } = self.open.take().ok_or_else(no_step)?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let (rank, ranks) = (self.calls.comm.rank() as u64, self.calls.comm.size() as u64);
+        Ok((step, self.spool.finish(step, rank, ranks)?))
+    }
+
+    /// Compares what the ranks say of their arrays. Collective.
+    ///
+    /// # Errors
+    /// On all ranks: `Usage` if ranks mean different things by one name.
+    pub fn check_alike(&self, index: &Index) -> Result<()> {
+        let gathered = self.calls.comm.gather(ROOT, &index.to_message())?;
+        let compared = gathered.map_or(Ok(()), |all| {
+            let all = all.iter().map(|bytes| Index::from_message(bytes)).collect::<Result<Vec<_>>>()?;
+            check_alike(all.iter())
+        });
+        agree(&self.calls.comm, compared)
+    }
+
+    /// Begins to deliver a step in a thread of its own. Collective.
+    ///
+    /// # Errors
+    /// On all ranks: `Write` if one of them has no thread.
+    pub fn start(&mut self, step: u64, delivery: D) -> Result<()> {
+        let work = move || {
+            let delivered = guarded(|| delivery.deliver());
+            (delivery, delivered)
+        };
+        let thread = std::thread::Builder::new().name("knarr-deliver".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| Error::new(ErrorKind::Write, format!("no thread to work in: {error}")));
+        let thread = agree(&self.calls.comm, thread)?;
+        self.pending = Some(Pending { step, thread });
+        Ok(())
+    }
+
+    /// True if nothing is being delivered by this rank any more. Does not wait. Not collective.
+    pub fn is_delivered(&self) -> bool {
+        self.pending.as_ref().is_none_or(|pending| pending.thread.is_finished())
+    }
+
+    /// Waits for the step that is delivered, if there is one, and finishes it. All ranks have one, or none. Collective.
+    ///
+    /// # Errors
+    /// On all ranks that of one of them.
+    pub fn settle(&mut self) -> Result<Option<D::Outcome>> {
+        let Some(Pending { thread, .. }) = self.pending.take() else { return Ok(None) };
+        let joined = thread.join().map_err(|_| Error::internal("the thread that delivers a step stopped"));
+        let (delivery, delivered) = agree(&self.calls.comm, joined)?;
+        delivery.finish(&self.calls.comm, delivered).map(Some)
+    }
+}
+
+impl<C: Comm, D: Delivery> Drop for Handover<C, D> {
+    fn drop(&mut self) {
+        if !self.spool.is_own() {
+            // The thread is the parent's.
+            std::mem::forget(self.pending.take());
+        } else if let Some(pending) = self.pending.take() {
+            // Nobody waits for it any more; the spool must outlive who reads from it.
+            self.cancel.store(true, Ordering::Relaxed);
+            let _ = pending.thread.join();
+        }
+    }
+}
