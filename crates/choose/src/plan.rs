@@ -29,6 +29,9 @@ pub struct Plan {
     /// The file that the input was; `None` for stores and generated data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_file: Option<FileState>,
+    /// Where the values go.
+    #[serde(default)]
+    pub destination: Destination,
     /// Goal of the choice.
     pub goal: Goal,
     /// Most demanding reader that was allowed.
@@ -39,6 +42,30 @@ pub struct Plan {
     pub energy_source: String,
     /// One entry per variable, in file order.
     pub variables: Vec<VariablePlan>,
+}
+
+/// Where the values of a plan go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Destination {
+    /// Datasets of an HDF5 or netCDF-4 file.
+    #[default]
+    Hdf5,
+    /// Arrays of a Zarr v3 store.
+    Zarr,
+    /// A file that holds nothing but values.
+    Values,
+}
+
+impl Destination {
+    /// What it is, with an article.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Hdf5 => "an HDF5 or netCDF-4 file",
+            Self::Zarr => "a Zarr store",
+            Self::Values => "a file of plain values",
+        }
+    }
 }
 
 /// What tells a file from what it was before.

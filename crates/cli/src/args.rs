@@ -79,6 +79,23 @@ pub(crate) enum Command {
     Worker,
 }
 
+/// What a plan says, too.
+const ASKED_OTHERWISE: [&str; 13] = [
+    "goal",
+    "portable",
+    "chain",
+    "chunks",
+    "max_abs_error",
+    "max_range_error",
+    "max_rel_error",
+    "finest_abs_error",
+    "significant_bits",
+    "significant_digits",
+    "exact_up_to",
+    "exact_from",
+    "lossless",
+];
+
 /// Heading of options about what is written and printed.
 pub(crate) const OUTPUT: &str = "Output";
 
@@ -166,6 +183,9 @@ pub(crate) struct Repack {
     pub(crate) variable: Vec<String>,
     #[command(flatten)]
     pub(crate) wishes: Wishes,
+    /// Use the chains, chunks and bounds of this earlier output, or of its plan (OUT.knarr.json), without choosing again. Variables that the plan lacks are chosen for
+    #[arg(long, value_name = "OUT", help_heading = "Compression", conflicts_with_all = ASKED_OTHERWISE)]
+    pub(crate) plan: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) resources: Resources,
     /// Replace existing outputs

@@ -1,29 +1,25 @@
 //! `knarr explain`: the saved plan, for people.
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_choose::plan::{Action, Plan, VariablePlan};
+use knarr_choose::plan::{Action, VariablePlan};
 use knarr_flow::settings::glob_matches;
-use knarr_routes::compress::{OutputFormat, opened_by};
-use std::path::{Path, PathBuf};
+use knarr_routes::compress::{OutputFormat, named_plan, opened_by, read_plan};
+use std::path::Path;
 
 use crate::args::Explain;
 use crate::table;
 
 pub(crate) fn run(arguments: &Explain) -> Result<u8> {
-    let path = plan_file(&arguments.file);
+    let path = named_plan(&arguments.file);
     if OutputFormat::of(&arguments.file).is_ok_and(OutputFormat::is_plain) && arguments.file.exists() && !path.exists()
     {
         return Err(Error::new(ErrorKind::NotFound, "CSV and raw files have no plan: they keep values as they are")
             .hint("ask for a .nc, .h5 or .zarr output")
             .at(arguments.file.display().to_string()));
     }
-    let text = std::fs::read_to_string(&path).map_err(|error| {
-        Error::read(&path, &error)
-            .hint("give an output of 'knarr repack', which saves its plan beside it, or 'knarr advise' the file")
-    })?;
-    let mut plan: Plan = serde_json::from_str(&text)
-        .map_err(|error| Error::corrupt(format!("not a plan: {error}")).at(path.display().to_string()))?;
+    let mut plan = read_plan(&path)?;
     if arguments.json {
+        let text = std::fs::read_to_string(&path).map_err(|error| Error::read(&path, &error))?;
         println!("{text}");
         return Ok(0);
     }
@@ -45,10 +41,6 @@ pub(crate) fn run(arguments: &Explain) -> Result<u8> {
     crate::advise::print(&plan, format);
     plan.variables.iter().for_each(|variable| print(variable, format));
     Ok(0)
-}
-
-fn plan_file(file: &Path) -> PathBuf {
-    if file.to_string_lossy().ends_with(".json") { file.to_owned() } else { knarr_routes::compress::plan_path(file) }
 }
 
 fn print(variable: &VariablePlan, format: Option<OutputFormat>) {

@@ -28,7 +28,7 @@ use crate::totals::Totals;
 use crate::worker::{Effort, Task, Worker};
 
 pub(crate) fn run(arguments: &Repack) -> Result<u8> {
-    let request = Request::new(&arguments.wishes)?;
+    let request = Request::new(&arguments.wishes)?.by_plan(arguments.plan.as_deref())?;
     let means = Means::new(&arguments.resources, &request.machine())?;
     let engine = crate::session::engine_of(&means)?;
     Opener::new(&engine, &arguments.inputs)?;

@@ -26,6 +26,8 @@ pub(crate) struct One {
     inputs: Inputs,
     variable: Vec<String>,
     wishes: Wishes,
+    #[serde(with = "crate::path_bytes::option")]
+    plan: Option<PathBuf>,
     force: bool,
     verify: bool,
     /// Names that it lacks are those of another input.
@@ -42,6 +44,7 @@ impl One {
             inputs: arguments.inputs.clone(),
             variable: arguments.variable.clone(),
             wishes: arguments.wishes.clone(),
+            plan: arguments.plan.clone(),
             force: arguments.force,
             verify: !arguments.no_verify,
             is_of_many,
@@ -51,7 +54,7 @@ impl One {
     }
 
     fn settings(&self) -> Result<Settings> {
-        let settings = Request::new(&self.wishes)?.settings(&self.input)?;
+        let settings = Request::new(&self.wishes)?.by_plan(self.plan.as_deref())?.settings(&self.input)?;
         Ok(Settings { verify: self.verify, names_of_many: self.is_of_many, ..settings })
     }
 

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::config::{Config, Machine, Route};
+use knarr_choose::plan::Plan;
 use knarr_codec::chain::ChainSpec;
 use knarr_flow::energy::Site;
 use knarr_flow::settings::{Name, Rule, Settings};
+use knarr_routes::compress::{named_plan, read_plan};
 
 use crate::args::Wishes;
 use crate::bounds::split_variable;
@@ -16,6 +19,7 @@ use crate::bounds::split_variable;
 pub(crate) struct Request {
     config: Option<(PathBuf, Config)>,
     wishes: Wishes,
+    plan: Option<Arc<Plan>>,
 }
 
 impl Request {
@@ -25,13 +29,22 @@ impl Request {
             Some(path) => Some((path.clone(), Config::read(path)?)),
             None => None,
         };
-        let request = Self { config, wishes: wishes.clone() };
+        let request = Self { config, wishes: wishes.clone(), plan: None };
         // Flags are checked before any file is opened. What they leave to the configuration depends on the file.
         let settings = request.apply(Settings::default())?;
         if request.config.is_none() {
             settings.check_qualities()?;
         }
         Ok(request)
+    }
+
+    /// The same for what the plan at `path` says; for `None` nothing else.
+    ///
+    /// # Errors
+    /// As for [`read_plan`].
+    pub(crate) fn by_plan(mut self, path: Option<&Path>) -> Result<Self> {
+        self.plan = path.map(|path| read_plan(&named_plan(path))).transpose()?.map(Arc::new);
+        Ok(self)
     }
 
     /// What the configuration says of the machine.
@@ -131,6 +144,11 @@ impl Request {
             }
         }
         wishes.bounds.apply(&mut settings)?;
+        if let Some(plan) = &self.plan {
+            settings.goal = plan.goal.clone();
+            settings.portable = Some(plan.portable);
+            settings.plan = Some(Arc::clone(plan));
+        }
         Ok(settings)
     }
 }

@@ -289,6 +289,7 @@ mod tests {
             version: 1,
             program: String::new(),
             input: String::new(),
+            destination: knarr_choose::plan::Destination::Hdf5,
             goal: Goal::balanced(),
             portable: Reader::Core,
             profile: String::new(),

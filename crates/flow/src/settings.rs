@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use knarr_array::conventions;
 use knarr_array::coordinates::Coordinates;
@@ -10,6 +11,7 @@ use knarr_array::goal::Goal;
 use knarr_array::libver::LibverBounds;
 use knarr_array::model::{Link, LinkTarget, Model, Variable};
 use knarr_array::quality::Quality;
+use knarr_choose::plan::Plan;
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::{FilterSet, Reader};
 
@@ -53,6 +55,8 @@ pub struct Settings {
     pub libver: LibverBounds,
     /// Decode and compare every chunk before it is written.
     pub verify: bool,
+    /// What was decided before. Variables that it has are not chosen for again; all else here is for the others.
+    pub plan: Option<Arc<Plan>>,
 }
 
 impl Default for Settings {
@@ -68,6 +72,7 @@ impl Default for Settings {
             names_of_many: false,
             libver: LibverBounds::default(),
             verify: true,
+            plan: None,
         }
     }
 }
@@ -160,6 +165,7 @@ impl Settings {
     pub fn leave_all_open(&self) -> bool {
         let is_open = |chunks: &ChunkRule| matches!(chunks, ChunkRule::Auto | ChunkRule::Keep);
         self.chain.is_none()
+            && self.plan.is_none()
             && self.quality.is_lossless()
             && self.libver == LibverBounds::default()
             && is_open(&self.chunks)

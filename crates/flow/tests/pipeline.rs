@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::path::Path;
+use std::sync::Arc;
 
 use knarr_array::array::DType;
 use knarr_array::error::{Error, ErrorKind, Result};
@@ -305,6 +306,68 @@ fn blocks(count: u64) -> MemorySource {
             })
             .collect(),
     )
+}
+
+#[test]
+fn a_plan_is_carried_out_again_and_serves_other_shapes_without_a_look() {
+    let bound = |pattern: &str| Rule {
+        pattern: pattern.to_owned(),
+        quality: Some(Quality { max_abs_error: Some(0.01), ..Quality::LOSSLESS }),
+        ..Rule::default()
+    };
+    let mut asked = settings("8x37x41");
+    asked.rules.extend([bound("smooth"), bound("masked")]);
+    let (first, sink, _) = repack(&source(), &asked, 2);
+    let again = Settings { plan: Some(Arc::new(first.clone())), goal: first.goal.clone(), ..Settings::default() };
+    let (second, repeated, _) = repack(&source(), &again, 1);
+    assert_eq!(repeated.by_place(), sink.by_place());
+    for (index, variable) in second.variables.iter().enumerate() {
+        let Action::Encode(choice) = &variable.action else { continue };
+        assert!(choice.sample_bytes == 0 && choice.reason.starts_with("as planned: "), "{}", choice.reason);
+        assert_eq!(
+            (&choice.chain, choice.bound),
+            (&self::choice(&first, index).chain, self::choice(&first, index).bound)
+        );
+    }
+    // A plan of a plan says why the chain was chosen, once.
+    let third = Settings { plan: Some(Arc::new(second)), ..again.clone() };
+    assert_eq!(choice(&repack(&source(), &third, 1).0, 0).reason.matches("as planned").count(), 1);
+    // Another month, and a variable that the plan does not know.
+    let other = sample(DType::F32, &[13, 37, 41], Pattern::Smooth, 9);
+    let array = |name| (name, DType::F32, vec![13, 37, 41], other.spec.fills.clone(), other.bytes.clone());
+    let other = MemorySource::new(vec![array("new"), array("smooth")]);
+    let (plan, sink, _) = repack(&other, &again, 2);
+    assert!(choice(&plan, 0).sample_bytes > 0 && choice(&plan, 1).sample_bytes == 0);
+    compare(&other, &plan, &sink, |index, a, b| match index {
+        0 => assert_eq!(a, b),
+        _ => a.chunks_exact(4).zip(b.chunks_exact(4)).for_each(|(a, b)| {
+            let [a, b] = [a, b].map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
+            assert!((f64::from(a) - f64::from(b)).abs() <= 0.01);
+        }),
+    });
+}
+
+#[test]
+fn plans_that_do_not_fit_are_errors() {
+    let (plan, ..) = repack(&source(), &settings("8x37x41"), 1);
+    let refuse = |change: fn(&mut Plan), target, text: &str| {
+        let mut plan = plan.clone();
+        change(&mut plan);
+        let settings = Settings { plan: Some(Arc::new(plan)), ..Settings::default() };
+        let error = advise(&engine(1), &source(), &settings, target, &Silent).unwrap_err();
+        assert!(error.to_string().contains(text) && error.advice().is_some(), "{error}");
+    };
+    fn first(plan: &mut Plan) -> &mut Choice {
+        match &mut plan.variables[0].action {
+            Action::Encode(choice) => choice,
+            Action::Copy(why) => panic!("copied: {why}"),
+        }
+    }
+    refuse(|_| (), Target::Zarr(Reader::Core), "the plan is for an HDF5 or netCDF-4 file, the output is a Zarr store");
+    refuse(|plan| plan.variables[0].dtype = DType::F64, TARGET, "the plan is for f64 with 3 dimensions");
+    refuse(|plan| plan.variables[0].shape = vec![4], TARGET, "1 dimension, the variable is f32 with 3");
+    refuse(|plan| first(plan).chunk[1] = 0, TARGET, "chunks");
+    refuse(|plan| first(plan).chain = "zstd:9".parse().unwrap(), TARGET, "zstd");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use knarr_codec::codec::Reader;
 use knarr_flow::engine::{Engine, parse_size};
 use knarr_flow::pack::Packer;
 use knarr_flow::settings::Settings;
+use knarr_routes::compress::{named_plan, read_plan};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ pub(crate) struct Request {
     jobs: Option<usize>,
     max_mem: Option<String>,
     model: Option<PathBuf>,
+    plan: Option<PathBuf>,
     verify: Option<bool>,
     low: Option<Release>,
     high: Option<Release>,
@@ -59,6 +61,12 @@ impl Request {
             settings.rules.push(variable.resolve(name).map_err(|error| error.at_variable(name))?);
         }
         settings.check_qualities()?;
+        if let Some(path) = &self.plan {
+            let plan = read_plan(&named_plan(path))?;
+            settings.goal = plan.goal.clone();
+            settings.portable = Some(plan.portable);
+            settings.plan = Some(Arc::new(plan));
+        }
         Ok(settings)
     }
 

@@ -308,6 +308,7 @@ mod tests {
             version: VERSION,
             program: "knarr".to_owned(),
             input: name.to_owned(),
+            destination: knarr_choose::plan::Destination::Hdf5,
             goal: Goal::balanced(),
             portable: Reader::Standard,
             profile: "built-in".to_owned(),

@@ -12,7 +12,7 @@ use knarr_array::coordinates::Coordinates;
 use knarr_array::error::{Error, Result};
 use knarr_array::model::Variable;
 use knarr_choose::choose::{Target, cut};
-use knarr_choose::plan::{Choice, FileState, Plan, VariablePlan};
+use knarr_choose::plan::{Choice, Destination, FileState, Plan, VariablePlan};
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::Reader;
 
@@ -60,12 +60,17 @@ fn plan_each(
     engine.bound(source);
     let model = source.model();
     settings.check_names(model)?;
+    if let Some(plan) = &settings.plan {
+        check_destination(plan, target)?;
+    }
     let total = model.variables.iter().map(Variable::raw_bytes).sum();
     progress.begin("choosing", total);
     let coordinates = Coordinates::of(model);
+    let by_path = settings.plan.as_deref().map(Plan::by_path).unwrap_or_default();
     let planner = |index: usize| {
         let (variable, coordinates) = (&model.variables[index], &coordinates);
-        Planner { engine, source, settings, coordinates, target, given, index, total, variable }
+        let planned = by_path.get(variable.path.as_str()).copied();
+        Planner { engine, source, settings, coordinates, target, given, index, total, variable, planned }
     };
     let blamed = |error: Error, index: usize| error.at_variable_once(model.variables[index].name());
     let crowd = alike::crowd(model);
@@ -92,7 +97,24 @@ fn plan_each(
     let plans = prepared.into_iter().zip(choices).enumerate();
     let variables =
         plans.map(|(index, (prepared, choice))| planner(index).plan(prepared, choice)).collect::<Result<_>>()?;
-    Ok(plan_of(engine, source, settings, target.allowed(), variables))
+    Ok(plan_of(engine, source, settings, (destination(target), target.allowed()), variables))
+}
+
+fn destination(target: Target) -> Destination {
+    match target {
+        Target::Hdf5(_) => Destination::Hdf5,
+        Target::Zarr(_) => Destination::Zarr,
+    }
+}
+
+/// A chain for one format is none for another.
+fn check_destination(plan: &Plan, target: Target) -> Result<()> {
+    let (planned, wanted) = (plan.destination, destination(target));
+    if planned == wanted {
+        return Ok(());
+    }
+    Err(Error::usage(format!("the plan is for {}, the output is {}", planned.in_words(), wanted.in_words()))
+        .hint("write what the plan is for, or make a plan for this output by repacking one file without --plan"))
 }
 
 /// The plan of a file from those of its variables, whose readers need at most `portable`.
@@ -100,7 +122,7 @@ pub fn plan_of(
     engine: &Engine,
     source: &dyn Source,
     settings: &Settings,
-    portable: Reader,
+    (destination, portable): (Destination, Reader),
     variables: Vec<VariablePlan>,
 ) -> Plan {
     Plan {
@@ -108,6 +130,7 @@ pub fn plan_of(
         program: concat!("knarr ", env!("CARGO_PKG_VERSION")).to_owned(),
         input: source.path().display().to_string(),
         input_file: FileState::of(source.path()),
+        destination,
         goal: settings.goal.clone(),
         portable,
         profile: engine.profile.machine.clone(),

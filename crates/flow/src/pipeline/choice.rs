@@ -47,6 +47,8 @@ pub(super) enum Given {
     Tried,
     /// The model says what to expect.
     Believed,
+    /// They were chosen for like data before: the model says what to expect, and chunks that miss the bound are lossless.
+    Planned,
 }
 
 /// One choice, with everything it depends on.
@@ -77,9 +79,10 @@ impl ChoiceJob<'_> {
         self.bound.is_none() && self.settings.chain.as_ref().is_some_and(ChainSpec::is_raw)
     }
 
-    /// True if nothing is tried: there is nothing to choose, and nothing that could miss a bound.
+    /// True if nothing is tried: there is nothing to choose, and nothing to tell of a bound that is missed.
     pub(super) fn is_believed(&self) -> bool {
-        self.given == Given::Believed && self.bound.is_none() && self.settings.chain.is_some()
+        let is_believed = self.given == Given::Believed && self.bound.is_none();
+        self.settings.chain.is_some() && (is_believed || self.given == Given::Planned)
     }
 
     /// The choice of what was asked for, where nothing else would matter.

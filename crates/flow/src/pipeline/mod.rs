@@ -9,6 +9,7 @@ mod choice;
 mod encode;
 mod execute;
 mod ordered;
+mod planned;
 mod planner;
 mod recipes;
 mod spare;

@@ -1,6 +1,7 @@
 //! Planning of one variable: whether it is encoded at all, and what its choice depends on.
 
 use super::choice::{ChoiceJob, FEATURES_BELIEVED, Given, SAMPLES};
+use super::planned::{self, Planned};
 use crate::energy::thread_seconds;
 use crate::engine::Engine;
 use crate::settings::{ChunkRule, Settings, VariableSettings, chunk_shape, within_limits};
@@ -66,6 +67,8 @@ pub(super) struct Open {
     spec: ArraySpec,
     small: bool,
     asked: bool,
+    /// Why the chain was chosen before, if the user gave a plan.
+    planned: Option<String>,
 }
 
 /// Plans one variable.
@@ -80,6 +83,8 @@ pub(super) struct Planner<'a> {
     /// Bytes of the values of all variables.
     pub(super) total: u64,
     pub(super) variable: &'a Variable,
+    /// What the plan that the user gave says of it.
+    pub(super) planned: Option<&'a VariablePlan>,
 }
 
 impl Planner<'_> {
@@ -114,7 +119,6 @@ impl Planner<'_> {
     /// What is decided without a look at the values, or what a choice depends on.
     fn begin(&self) -> Result<Step> {
         let variable = self.variable;
-        let settings = self.settings.of(self.coordinates, variable)?;
         let copy = |why: &str| Ok(Step::Done(Action::Copy(why.to_owned())));
         if let Some(why) = &variable.copied_because {
             return copy(why);
@@ -125,6 +129,12 @@ impl Planner<'_> {
         if variable.shape.is_empty() {
             return copy("scalar");
         }
+        let (settings, planned) = match self.planned.map(|planned| planned::read(planned, variable)).transpose()? {
+            Some(Planned::Encode(settings, reason)) => (settings, Some(reason)),
+            // What is stored may be what readers of the output lack.
+            Some(Planned::Copy(why)) if variable.filters.is_empty() || self.may_keep_filters() => return copy(why),
+            _ => (self.settings.of(self.coordinates, variable)?, None),
+        };
         let mut chunk = chunk_shape(&settings.chunks, variable)?;
         if matches!(self.target, Target::Hdf5(_)) {
             chunk = within_limits(chunk, variable);
@@ -142,7 +152,7 @@ impl Planner<'_> {
         }
         let bound = self.bound(&settings)?;
         let spec = variable.chunk_spec(&chunk);
-        Ok(Step::Open(Box::new(Open { settings, bound, chunk, spec, small, asked })))
+        Ok(Step::Open(Box::new(Open { settings, bound, chunk, spec, small, asked, planned })))
     }
 
     /// What choices depend on besides names: variables that look alike get the chain of one of them.
@@ -202,6 +212,9 @@ impl Planner<'_> {
         if open.settings.chain.is_none() {
             self.keep_checksum(&mut choice);
         }
+        if let Some(reason) = &open.planned {
+            choice.reason = planned::as_planned(reason);
+        }
         choice.seconds += seconds;
         Action::Encode(Box::new(choice))
     }
@@ -216,7 +229,7 @@ impl Planner<'_> {
             among: None,
             bound: open.bound,
             settings: &open.settings,
-            given: self.given,
+            given: if open.planned.is_some() { Given::Planned } else { self.given },
             spec: &open.spec,
             weighty: raw_bytes >= self.total / WEIGHTY,
             raw_bytes,

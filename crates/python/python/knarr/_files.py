@@ -41,11 +41,12 @@ def repack(
     source: Path,
     output: Path,
     *,
-    goal: str = "balanced",
+    goal: str | None = None,
     portable: Portable | None = None,
     chain: str | None = None,
     chunks: str | Mapping[str, int] | None = None,
     variables: Mapping[str, VariableWish] | None = None,
+    plan: Path | None = None,
     jobs: int | None = None,
     max_mem: int | str | None = None,
     model: Path | None = None,
@@ -70,6 +71,11 @@ def repack(
     files keep to by themselves, ``standard`` (the filters of ``hdf5plugin`` or of netCDF-C, the codecs of
     ``numcodecs``), the default for .h5, or ``knarr``.
 
+    ``goal`` is ``"balanced"`` unless another one is named.
+
+    ``plan`` is a plan that was saved beside an earlier output (``OUT.knarr.json``). Its chains, chunks and bounds are used
+    again, and nothing is chosen but for variables that it lacks. Only ``goal`` to ``variables`` and bounds exclude it.
+
     ``max_mem`` is a number of bytes, or text such as ``"512M"`` or ``"4G"``.
 
     ``model`` is a file written by ``knarr train``.
@@ -79,6 +85,17 @@ def repack(
 
     Warns of every one of the result's ``notes``.
     """
+    if plan is not None:
+        asked = {
+            "goal": goal,
+            "portable": portable,
+            "chain": chain,
+            "chunks": chunks,
+            "variables": variables,
+            **quality,
+        }
+        if others := [name for name, value in asked.items() if value is not None]:
+            raise ValueError(f"plan and {others[0]} exclude each other: a plan says that, too")
     wishes = request(
         goal=goal,
         portable=portable,
@@ -86,6 +103,7 @@ def repack(
         chain=chain,
         chunks=chunks,
         variables=variables,
+        plan=None if plan is None else fspath(plan),
         jobs=jobs,
         max_mem=max_mem,
         model=None if model is None else fspath(model),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_choose::plan::{FileState, Plan};
+use knarr_choose::plan::{FileState, Plan, VERSION};
 use knarr_flow::output::Temporary;
 use serde::Deserialize;
 
@@ -17,17 +17,18 @@ pub fn plan_path(output: &Path) -> PathBuf {
     output.with_file_name(name)
 }
 
+/// What the plans of every version have.
+#[derive(Deserialize)]
+struct Any {
+    version: u32,
+    program: String,
+}
+
 /// Refuses an output whose plan would replace a file that is no plan, unless by `force`.
 ///
 /// # Errors
 /// `Exists` with the name of the file; `Write` if the plan cannot have its name.
 pub fn refuse_other_plan(output: &Path, force: bool) -> Result<()> {
-    /// What the plans of every version have.
-    #[derive(Deserialize)]
-    struct Any {
-        version: u32,
-        program: String,
-    }
     let path = plan_path(output);
     match path.symlink_metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::InvalidFilename => {
@@ -46,6 +47,35 @@ pub fn refuse_other_plan(output: &Path, force: bool) -> Result<()> {
     Err(Error::new(ErrorKind::Exists, "the plan of the output goes there, and what is there is no plan of Knarr's")
         .hint("move it away, choose another name for the output, or replace both with --force")
         .at(path.display().to_string()))
+}
+
+/// The plan that is meant by `file`: an output, or the plan beside it.
+pub fn named_plan(file: &Path) -> PathBuf {
+    if file.to_string_lossy().ends_with(".json") { file.to_owned() } else { plan_path(file) }
+}
+
+/// Reads a plan.
+///
+/// # Errors
+/// `NotFound` or `Read` if the file cannot be read, `Corrupt` if it is no plan, `Unsupported` if it is of a later version.
+pub fn read_plan(path: &Path) -> Result<Plan> {
+    let here = |error: Error| error.at(path.display().to_string());
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Error::read(path, &error)
+            .hint("give an output of 'knarr repack', which saves its plan beside it, or 'knarr advise' the file")
+    })?;
+    let any: Any = serde_json::from_str(&text).map_err(|error| {
+        here(
+            Error::corrupt(format!("not a plan: {error}"))
+                .hint("plans are the files NAME.knarr.json that 'knarr repack' saves beside its outputs"),
+        )
+    })?;
+    if any.version > VERSION {
+        return Err(here(Error::unsupported(format!("a plan of version {}", any.version)).hint("use a newer Knarr")));
+    }
+    serde_json::from_str(&text).map_err(|error| {
+        here(Error::corrupt(format!("a damaged plan: {error}")).hint("make it again by repacking the file"))
+    })
 }
 
 /// True if `output` is there and its plan says that it was made from the file `input` as it is now.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use knarr_array::error::{Error, Result};
-use knarr_choose::plan::{Action, Plan, VariablePlan};
+use knarr_choose::plan::{Action, Destination, Plan, VariablePlan};
 use knarr_codec::codec::Reader;
 use knarr_flow::energy::Phases;
 use knarr_flow::engine::{Engine, Progress};
@@ -59,6 +59,9 @@ fn refuse_wishes(settings: &Settings, format: OutputFormat) -> Result<()> {
     if chains.into_iter().any(|chain| !chain.is_raw()) {
         return Err(refuse("chains (--chain)"));
     }
+    if settings.plan.is_some() {
+        return Err(refuse("plan (--plan)"));
+    }
     if has_chunks { Err(refuse("chunks (--chunks)")) } else { Ok(()) }
 }
 
@@ -80,5 +83,5 @@ pub(crate) fn plan(engine: &Engine, source: &dyn Source, format: OutputFormat, s
         raw_bytes: variable.raw_bytes(),
         action: Action::Copy("the format holds plain values".to_owned()),
     });
-    Ok(plan_of(engine, source, settings, Reader::Core, variables.collect()))
+    Ok(plan_of(engine, source, settings, (Destination::Values, Reader::Core), variables.collect()))
 }
