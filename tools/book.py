@@ -26,11 +26,17 @@ def pages() -> list[Path]:
 
 
 def place(page: Path) -> Path:
-    """Where a page lies in the site: docs/guide.md is guide.md, bench/README.md is bench.md."""
+    """Where a page lies in the site: docs/guide.md is guide.md, bench/README.md is bench.md.
+
+    None is called readme.md: mdBook would make it the index.
+    """
     path = page.relative_to(REPOSITORY)
     if path.parts[0] == "docs":
         return path.relative_to("docs")
-    return Path("-".join(path.parts[:-1]) + ".md") if len(path.parts) > 1 else Path(path.name.lower())
+    folders = "-".join(path.parts[:-1])
+    if path.name == "README.md":
+        return Path(f"{folders or 'overview'}.md")
+    return Path(folders) / path.name.lower()
 
 
 def linked(text: str, page: Path, known: set[Path]) -> str:
