@@ -384,7 +384,7 @@ pub(crate) struct Hdf5Filter {
     /// Largest error allowed, as a fraction of each value
     #[arg(long, value_name = "X")]
     pub(crate) max_rel_error: Option<f64>,
-    /// Absolute error that is always allowed: relative bounds, bits and digits never ask for less
+    /// Smallest absolute error that relative bounds, bits and digits can ask for
     #[arg(long, value_name = "X")]
     pub(crate) finest_abs_error: Option<f64>,
     /// Number of explicit mantissa bits that stay right

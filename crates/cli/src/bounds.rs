@@ -18,7 +18,7 @@ pub(crate) struct Bounds {
     /// Largest error allowed, as a fraction of each value
     #[arg(long, value_name = "[VAR=]X")]
     pub(crate) max_rel_error: Vec<String>,
-    /// Absolute error that is always allowed: relative bounds, bits and digits never ask for less
+    /// Smallest absolute error that relative bounds, bits and digits can ask for
     #[arg(long, value_name = "[VAR=]X")]
     pub(crate) finest_abs_error: Vec<String>,
     /// Number of explicit mantissa bits that stay right

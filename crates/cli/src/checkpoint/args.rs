@@ -79,7 +79,7 @@ pub(crate) struct Pack {
     /// File names to pack, and the position of the rank in them: 'restart_{rank}.h5' [default: all files, ranks in the order of names]
     #[arg(long, value_name = "PATTERN")]
     pub(crate) pattern: Option<String>,
-    /// Expected ranks: their number, counted from 0; a range such as 1-64; or a list such as 0-31,40 [default: 0 to the last one found]
+    /// With --pattern: the expected ranks, as their number, counted from 0; a range such as 1-64; or a list such as 0-31,40 [default: 0 to the last one found]
     #[arg(long, value_name = "RANKS")]
     pub(crate) ranks: Option<String>,
     #[command(flatten)]
