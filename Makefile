@@ -12,7 +12,7 @@ PLUGINS := target/release/hdf5-plugins
 CAPI := target/release/capi
 PREFIX ?= /usr/local
 
-.PHONY: all setup build capi install demo test check lint bench clean
+.PHONY: all setup build capi install demo test check lint bench docs clean
 
 all: build
 
@@ -65,6 +65,18 @@ lint: setup
 	cargo clippy --release --locked --workspace --all-targets --features knarr-flow/testing,knarr-checkpoint/testing -- -D warnings
 	ruff check .
 	ruff format --check .
+
+# All pages as a site, target/book/index.html. An mdbook that is installed already is used as it is.
+MDBOOK := target/mdbook/bin/mdbook
+
+docs: $(MDBOOK)
+	$(PYTHON) tools/book.py target/book-src
+	$(MDBOOK) build docs
+
+$(MDBOOK):
+	mkdir -p $(@D)
+	if found=$$(command -v mdbook); then ln -sf "$$found" $@; else cargo install -q --locked mdbook --version 0.5.4 \
+	  --no-default-features --features search --root target/mdbook; fi
 
 bench: build python
 	bench/setup.sh

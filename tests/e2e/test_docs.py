@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -19,25 +20,74 @@ import xarray
 from conftest import KNARR, REPOSITORY
 from values import smooth_field
 
-PAGES = sorted(
-    page for pattern in ("*.md", "docs/*.md", "*/README.md", "tests/*/README.md") for page in REPOSITORY.glob(pattern)
-)
+# What these hold is built, installed or downloaded.
+FOREIGN = {"target", "inputs", "__pycache__"}
+
+
+def _pages(folder: Path) -> list[Path]:
+    """All Markdown files below a folder."""
+    found = []
+    for directory, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in FOREIGN and not name.startswith("."))
+        found += [Path(directory) / name for name in sorted(files) if name.endswith(".md")]
+    return found
+
+
+PAGES = _pages(REPOSITORY)
 USAGE = 2
 PYTHON = os.environ.get("KNARR_PYTHON", sys.executable)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
-def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
-        if "://" in target:
+def _prose(page: Path) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.M | re.S)
+
+
+def _anchors(page: Path) -> set[str]:
+    """What `#` can lead to: headings, as GitHub and mdBook name them. Of equal ones the second gets `-1`."""
+    anchors: set[str] = set()
+    for heading in re.findall(r"^#+ (.*)$", _prose(page), re.M):
+        slug = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+        again = (f"{slug}-{number}" for number in itertools.count(1))
+        anchors.add(slug if slug not in anchors else next(name for name in again if name not in anchors))
+    return anchors
+
+
+def _dead(page: Path) -> list[str]:
+    """Links of a page to files or headings that are not there. Addresses of other machines are not tried."""
+    prose = re.sub(r"`[^`\n]*`", "", _prose(page))
+    targets = re.findall(r"\]\(<?([^)\s>]+)", prose) + re.findall(r"^\[[^\]]+\]: *(\S+)", prose, re.M)
+    targets += re.findall(r"""(?:href|src)=["']([^"']+)""", prose)
+    dead = []
+    for target in targets:
+        if "://" in target or target.startswith("mailto:"):
             continue
         name, _, anchor = target.partition("#")
         linked = page if not name else page.parent / name
-        assert linked.exists(), target
-        if anchor:
-            headings = re.findall(r"^#+ (.*)$", linked.read_text(), re.M)
-            slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-            assert anchor in slugs, target
+        if not linked.exists() or (anchor and (linked.is_dir() or anchor not in _anchors(linked))):
+            dead.append(target)
+    return dead
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_links_lead_somewhere(page):
+    assert not _dead(page)
+
+
+def test_a_dead_link_is_found(tmp_path):
+    (tmp_path / "b.md").write_text("# One thing\n# One thing\n```\n# No heading\n```\n")
+    page = tmp_path / "a.md"
+    page.write_text("[a](b.md#one-thing-1) [b](b.md) `[c](none.md)` [d](none.md) [e](b.md#no-heading) [f](#none)\n")
+    assert _dead(page) == ["none.md", "b.md#no-heading", "#none"]
+
+
+def test_the_site_has_every_page_and_no_dead_link(tmp_path):
+    """What `make docs` gives to mdBook."""
+    subprocess.run([sys.executable, REPOSITORY / "tools/book.py", tmp_path], check=True)
+    site = _pages(tmp_path)
+    written = [path for path in PAGES if path.is_relative_to(REPOSITORY / "docs")]
+    assert {path.relative_to(REPOSITORY / "docs") for path in written} <= {path.relative_to(tmp_path) for path in site}
+    assert not {page.name: dead for page in site if (dead := _dead(page))}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))

@@ -9,31 +9,31 @@ use serde::{Deserialize, Serialize};
 /// Bounds as typed, and what is spared of them.
 #[derive(Args, Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Bounds {
-    /// Largest absolute error, in the variable's unit
+    /// Largest absolute error allowed, in the variable's unit
     #[arg(long, value_name = "[VAR=]X")]
     pub(crate) max_abs_error: Vec<String>,
-    /// Largest error as a fraction of the variable's valid range
+    /// Largest error allowed, as a fraction of the variable's valid range
     #[arg(long, value_name = "[VAR=]X")]
     pub(crate) max_range_error: Vec<String>,
-    /// Largest error relative to each value
+    /// Largest error allowed, as a fraction of each value
     #[arg(long, value_name = "[VAR=]X")]
     pub(crate) max_rel_error: Vec<String>,
-    /// Absolute error below which relative bounds, bits and digits ask for nothing
+    /// Smallest absolute error that relative bounds, bits and digits can ask for
     #[arg(long, value_name = "[VAR=]X")]
     pub(crate) finest_abs_error: Vec<String>,
-    /// Mantissa bits that stay right
+    /// Number of explicit mantissa bits that stay right
     #[arg(long, value_name = "[VAR=]N")]
     pub(crate) significant_bits: Vec<String>,
-    /// Decimal digits that stay right
+    /// Number of decimal digits that stay right
     #[arg(long, value_name = "[VAR=]N")]
     pub(crate) significant_digits: Vec<String>,
-    /// Values up to this keep their bits under any bound, and no other value becomes one of them
+    /// Values up to X keep their bits under any bound, and no other value is rounded to one of them
     #[arg(long, value_name = "[VAR=]X")]
     pub(crate) exact_up_to: Vec<String>,
-    /// The same for values from this on
+    /// Values from X on keep their bits under any bound, and no other value is rounded to one of them
     #[arg(long, value_name = "[VAR=]X")]
     pub(crate) exact_from: Vec<String>,
-    /// This variable, or those a pattern matches, keep every bit whatever bounds are asked for others
+    /// Variable or pattern that keeps every bit, whatever bounds apply to others
     #[arg(long, value_name = "VAR")]
     pub(crate) lossless: Vec<String>,
 }

@@ -11,16 +11,16 @@ const HEAD: &str = "# Codecs and chains
 
 This page is the output of `knarr chains`; a test keeps the two equal.
 
-A *chain* is an ordered list of codecs, written `lorenzo | shuffle | zstd:3`: names with options after a colon,
-separated by bars. The first option may stand without its name (`zstd:3` is `zstd:level=3`); `raw` is the empty chain.
-`--chain` takes such a text; without it, knarr chooses.
+A *chain* is an ordered list of codecs, such as `lorenzo | shuffle | zstd:3`. Bars separate the codecs, and options
+follow a colon. The first option may stand without its name: `zstd:3` means `zstd:level=3`. `raw` is the empty chain.
+The option `--chain` accepts such a text. Without `--chain`, Knarr chooses a chain for each variable.
 
-Besides these codecs, each HDF5 filter plugin that is installed on a machine is the codec `plugin-NUMBER`, with the
-option `cd` for its client data values (`plugin-32017:cd=1/2/3`). `knarr doctor` lists them. With the plugin 32024 of
-the Python package `hdf5plugin` there is `sz3` as well: `sz3:abs,bound=0.01` bounds the absolute error,
-`sz3:rel,bound=0.001` the error as a fraction of the chunk's range of values.
+Each HDF5 filter plugin that is installed on a machine is also a codec, `plugin-NUMBER`. Its option `cd` holds the
+client data values: `plugin-32017:cd=1/2/3`. `knarr doctor` lists the plugins. The plugin 32024 of the Python package
+`hdf5plugin` adds the codec `sz3`. `sz3:abs,bound=0.01` bounds the absolute error. `sz3:rel,bound=0.001` bounds the
+error as a fraction of the chunk's range of values.
 
-Examples of HDF5 and Zarr forms below are for chunks of 64x64 values of type f32 (or of the type named).
+The HDF5 and Zarr forms below are examples for chunks of 64x64 values of type f32, unless another type is named.
 
 ";
 
@@ -33,7 +33,7 @@ pub(crate) fn run() -> Result<u8> {
 pub(crate) fn page() -> Result<String> {
     let codecs = knarr_native::codecs_with_plugins(&[])?;
     let mut text = HEAD.to_owned();
-    text.push_str("| codec | kind | values | HDF5 filter | Zarr v3 codec |\n|---|---|---|---|---|\n");
+    text.push_str("| codec | kind | lossless | HDF5 filter | Zarr v3 codec |\n|---|---|---|---|---|\n");
     let shown: Vec<Example<'_>> = codecs.iter().map(|codec| Example::of(codec.as_ref())).collect();
     for example in &shown {
         let codec = example.codec;
@@ -76,16 +76,19 @@ impl<'a> Example<'a> {
         put(text, format_args!("\n## {}\n\n{}.\n\n", codec.name(), sentence(codec.summary())));
         put(
             text,
-            format_args!("- Kind: {}\n- Types: {}\n- Values: {}\n", kind(codec.kind()), types(codec), self.loss()),
+            format_args!("- Kind: {}\n- Types: {}\n- Lossless: {}\n", kind(codec.kind()), types(codec), self.loss()),
         );
         match codec.hdf5(&self.options, &self.stage) {
             Hdf5Form::Filter(filter) => {
                 put(text, format_args!("- HDF5: filter {}, cd_values {:?}{}\n", filter.id, filter.cd_values, self.on()))
             }
-            Hdf5Form::Invisible => put(text, format_args!("- HDF5: nothing is written; only values change\n")),
-            Hdf5Form::None => {
-                put(text, format_args!("- HDF5: no registered filter; only inside Knarr's own (`--portable knarr`)\n"))
-            }
+            Hdf5Form::Invisible => put(text, format_args!("- HDF5: no filter; only the values change\n")),
+            Hdf5Form::None => put(
+                text,
+                format_args!(
+                    "- HDF5: no registered filter; used only inside Knarr's own filter (`--portable knarr`)\n"
+                ),
+            ),
         }
         match self.zarr() {
             Some((_, entry)) => put(text, format_args!("- Zarr v3: {entry}\n")),
@@ -134,14 +137,14 @@ impl<'a> Example<'a> {
 
     fn without_zarr(&self) -> &'static str {
         match self.codec.hdf5(&self.options, &self.stage) {
-            Hdf5Form::Invisible => "nothing is written; only values change",
+            Hdf5Form::Invisible => "no codec; only the values change",
             _ => "no codec",
         }
     }
 
     fn reader(&self) -> String {
         match self.codec.hdf5(&self.options, &self.stage) {
-            Hdf5Form::Invisible => "nothing: what it writes are plain values".to_owned(),
+            Hdf5Form::Invisible => "nothing; the values are stored plainly".to_owned(),
             Hdf5Form::Filter(filter) => match registered(filter.id).map(|known| known.provider) {
                 Some(Provider::Hdf5) => "any build of HDF5".to_owned(),
                 Some(provider) => format!("{} (HDF5)", provider.package()),
@@ -175,9 +178,9 @@ impl<'a> Example<'a> {
         let losses = self.losses();
         let lossy = losses.iter().filter(|(_, loss)| *loss == Loss::Lossy).count();
         match lossy {
-            0 => "kept",
-            some if some == losses.len() => "changed",
-            _ => "either",
+            0 => "yes",
+            some if some == losses.len() => "no",
+            _ => "by option",
         }
     }
 
@@ -191,12 +194,11 @@ impl<'a> Example<'a> {
                 .collect()
         };
         match self.loss_in_a_word() {
-            "kept" => "every bit is kept".to_owned(),
-            "changed" => {
-                "changed; every chunk is checked against the promised bound and kept lossless where it fails".to_owned()
-            }
+            "yes" => "yes".to_owned(),
+            "no" => "no; every chunk is checked against the promised bound, and a chunk that misses it stays lossless"
+                .to_owned(),
             _ => format!(
-                "every bit is kept with {}; changed, and checked against the promised bound, with {}",
+                "yes with {}; no with {}, where every chunk is checked against the promised bound",
                 words(Loss::Lossless).join(", "),
                 words(Loss::Lossy).join(", ")
             ),

@@ -8,13 +8,13 @@ use clap::Args;
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Resources")]
 pub(crate) struct Resources {
-    /// Worker threads [default: SLURM_CPUS_PER_TASK, else all cores]
+    /// Number of worker threads [default: SLURM_CPUS_PER_TASK, else all cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) jobs: Option<u32>,
-    /// Memory for chunks, buffers and caches, such as 512M or 4G
+    /// Memory limit for chunks, buffers and caches, such as 512M
     #[arg(long, value_name = "SIZE", default_value = "1G")]
     pub(crate) max_mem: String,
-    /// Profile written by 'knarr profile' [default: the user's, else the built-in one]
+    /// Machine profile written by 'knarr profile' [default: the user's, else the built-in one]
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
     /// Model written by 'knarr train' [default: the user's, else the built-in one]
