@@ -73,8 +73,9 @@ def repack(
 
     ``goal`` is ``"balanced"`` unless another one is named.
 
-    ``plan`` is a plan that was saved beside an earlier output (``OUT.knarr.json``). Its chains, chunks and bounds are used
-    again, and nothing is chosen but for variables that it lacks. Only ``goal`` to ``variables`` and bounds exclude it.
+    ``plan`` is an earlier output, or the plan that was saved beside it (``OUT.knarr.json``). Its chains, chunks and
+    bounds are used again, and nothing is chosen but for variables that it lacks. It excludes ``goal``, ``portable``,
+    ``chain``, ``chunks``, ``variables`` and bounds.
 
     ``max_mem`` is a number of bytes, or text such as ``"512M"`` or ``"4G"``.
 
