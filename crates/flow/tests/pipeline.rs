@@ -332,6 +332,30 @@ fn a_plan_is_carried_out_again_and_serves_other_shapes_without_a_look() {
     // A plan of a plan says why the chain was chosen, once.
     let third = Settings { plan: Some(Arc::new(second)), ..again.clone() };
     assert_eq!(choice(&repack(&source(), &third, 1).0, 0).reason.matches("as planned").count(), 1);
+    // A fraction of the range of other values is another bound.
+    let ranged = |source: &MemorySource, plan: Option<Plan>| {
+        let quality = Quality { max_range_error: Some(0.001), ..Quality::LOSSLESS };
+        let asked = match plan {
+            None => Settings { quality, goal: "ratio".parse().unwrap(), ..Settings::default() },
+            Some(plan) => Settings { plan: Some(Arc::new(plan)), ..Settings::default() },
+        };
+        let (plan, _, execution) = repack(source, &asked, 1);
+        assert_eq!(execution.variables[&0].fallback_chunks, 0);
+        plan
+    };
+    let times = |factor: f32| {
+        let found = sample(DType::F32, &[50, 37, 41], Pattern::Smooth, 5);
+        let scaled = found
+            .bytes
+            .chunks_exact(4)
+            .flat_map(|bytes| (f32::from_le_bytes(bytes.try_into().unwrap()) * factor).to_le_bytes());
+        MemorySource::new(vec![("smooth", DType::F32, vec![50, 37, 41], Vec::new(), scaled.collect())])
+    };
+    let small = ranged(&times(1.0), None);
+    let large = ranged(&times(0.01), Some(small.clone()));
+    let bounds = [&small, &large].map(|plan| choice(plan, 0).bound.unwrap().abs);
+    assert!((bounds[0] / bounds[1] - 100.0).abs() < 1.0, "{bounds:?}");
+    assert!(choice(&large, 0).chain.to_string().contains(&format!("{:?}", bounds[1])), "{}", choice(&large, 0).chain);
     // Another month, and a variable that the plan does not know.
     let other = sample(DType::F32, &[13, 37, 41], Pattern::Smooth, 9);
     let array = |name| (name, DType::F32, vec![13, 37, 41], other.spec.fills.clone(), other.bytes.clone());

@@ -3,14 +3,17 @@
 use crate::settings::{ChunkRule, VariableSettings};
 use knarr_array::error::{Error, Result};
 use knarr_array::model::Variable;
-use knarr_choose::plan::{Action, VariablePlan};
+use knarr_array::quality::Bound;
+use knarr_choose::choose::with_bound;
+use knarr_choose::plan::{Action, Choice, VariablePlan};
+use knarr_codec::chain::ChainSpec;
 
 /// What a plan says of a variable.
 pub(super) enum Planned<'a> {
     /// It is copied as it is stored, with the reason.
     Copy(&'a str),
-    /// It is encoded like this, with the reason of the choice.
-    Encode(VariableSettings, String),
+    /// It is encoded like this, as the choice says.
+    Encode(VariableSettings, &'a Choice),
 }
 
 /// What begins the reason of a choice that a plan made.
@@ -20,6 +23,15 @@ const AS_PLANNED: &str = "as planned: ";
 pub(super) fn as_planned(reason: &str) -> String {
     let reason = reason.strip_prefix(AS_PLANNED).unwrap_or(reason);
     format!("{AS_PLANNED}{reason}")
+}
+
+/// The chain of `choice` for a variable whose promise is `bound`: that of a fraction of a range is another one for another
+/// range.
+pub(super) fn chain_for(choice: &Choice, bound: Option<&Bound>) -> ChainSpec {
+    match bound.filter(|&bound| choice.bound.as_ref() != Some(bound)) {
+        Some(bound) => with_bound(&choice.chain, bound),
+        None => choice.chain.clone(),
+    }
 }
 
 /// What `planned` says of `variable`, which has its path.
@@ -49,5 +61,5 @@ pub(super) fn read<'a>(planned: &'a VariablePlan, variable: &Variable) -> Result
         chain: Some(choice.chain.clone()),
         chunks: ChunkRule::Shape(choice.chunk.clone()),
     };
-    Ok(Planned::Encode(settings, choice.reason.clone()))
+    Ok(Planned::Encode(settings, choice))
 }

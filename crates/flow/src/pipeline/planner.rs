@@ -129,8 +129,8 @@ impl Planner<'_> {
         if variable.shape.is_empty() {
             return copy("scalar");
         }
-        let (settings, planned) = match self.planned.map(|planned| planned::read(planned, variable)).transpose()? {
-            Some(Planned::Encode(settings, reason)) => (settings, Some(reason)),
+        let (mut settings, planned) = match self.planned.map(|planned| planned::read(planned, variable)).transpose()? {
+            Some(Planned::Encode(settings, choice)) => (settings, Some(choice)),
             // What is stored may be what readers of the output lack.
             Some(Planned::Copy(why)) if variable.filters.is_empty() || self.may_keep_filters() => return copy(why),
             _ => (self.settings.of(self.coordinates, variable)?, None),
@@ -151,6 +151,10 @@ impl Planner<'_> {
             return copy(INDEX_COSTS_MORE);
         }
         let bound = self.bound(&settings)?;
+        if let Some(choice) = planned {
+            settings.chain = Some(planned::chain_for(choice, bound.as_ref()));
+        }
+        let planned = planned.map(|choice| planned::as_planned(&choice.reason));
         let spec = variable.chunk_spec(&chunk);
         Ok(Step::Open(Box::new(Open { settings, bound, chunk, spec, small, asked, planned })))
     }
@@ -213,7 +217,7 @@ impl Planner<'_> {
             self.keep_checksum(&mut choice);
         }
         if let Some(reason) = &open.planned {
-            choice.reason = planned::as_planned(reason);
+            choice.reason.clone_from(reason);
         }
         choice.seconds += seconds;
         Action::Encode(Box::new(choice))
