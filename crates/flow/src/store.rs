@@ -132,8 +132,8 @@ pub struct EncodedChunk<'a> {
 /// An output being written beside its final place.
 ///
 /// Nothing appears under the final name before [`Sink::commit`] has synced and renamed; dropping a sink
-/// without commit removes what was written.
-pub trait Sink {
+/// without commit removes what was written. Any thread may write to it, one at a time.
+pub trait Sink: Send {
     /// Makes ready for chunks, if it is not so from the start. Called before anything else, while chunks are encoded
     /// already; more calls do nothing.
     ///

@@ -2,4 +2,5 @@
 #![expect(clippy::panic, clippy::expect_used, clippy::missing_panics_doc, reason = "suites report by panicking")]
 
 pub mod memory;
+pub mod sink_suite;
 pub mod source_suite;

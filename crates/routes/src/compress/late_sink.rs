@@ -11,7 +11,7 @@ pub(crate) struct LateSink<F> {
     made: Option<Box<dyn Sink>>,
 }
 
-impl<F: FnOnce() -> Result<Box<dyn Sink>>> LateSink<F> {
+impl<F: FnOnce() -> Result<Box<dyn Sink>> + Send> LateSink<F> {
     pub(crate) fn new(make: F) -> Self {
         Self { make: Some(make), made: None }
     }
@@ -25,7 +25,7 @@ fn not_begun() -> Error {
     Error::internal("the output was not begun")
 }
 
-impl<F: FnOnce() -> Result<Box<dyn Sink>>> Sink for LateSink<F> {
+impl<F: FnOnce() -> Result<Box<dyn Sink>> + Send> Sink for LateSink<F> {
     fn begin(&mut self) -> Result<()> {
         if let Some(make) = self.make.take() {
             self.made = Some(make()?);

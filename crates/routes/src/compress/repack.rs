@@ -1,9 +1,10 @@
 //! The main job: one input repacked into one output, with a plan before and a report after.
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::filter::FilterId;
@@ -161,8 +162,8 @@ impl Job<'_> {
         let records = records(source, &plan).map_err(blame)?;
         let flags = if format == OutputFormat::Zarr { zarr_fit::flags(source) } else { Vec::new() };
         let written = Labelled::new(source, labels(&records, format), flags);
-        let saved = RefCell::new(None);
-        let references_lost = Cell::new(0);
+        let saved = Mutex::new(None);
+        let references_lost = AtomicUsize::new(0);
         let make = || -> Result<Box<dyn Sink>> {
             let sink: Box<dyn Sink> = match format {
                 OutputFormat::Zarr => {
@@ -175,11 +176,12 @@ impl Job<'_> {
                     let annotated = plan.choices().filter(|choice| choice.bound.is_some()).count();
                     let options = SinkOptions { force, in_place, libver, annotated };
                     let sink = Hdf5Sink::create(output, &written, &storages, options)?;
-                    references_lost.set(sink.references_lost());
+                    references_lost.store(sink.references_lost(), Ordering::Relaxed);
                     Box::new(sink)
                 }
             };
-            saved.replace(options.save_plan.then(|| PlanFile::start(&plan, output)).transpose()?);
+            *saved.lock().unwrap_or_else(PoisonError::into_inner) =
+                options.save_plan.then(|| PlanFile::start(&plan, output)).transpose()?;
             Ok(sink)
         };
         let mut sink = LateSink::new(make);
@@ -195,7 +197,8 @@ impl Job<'_> {
         let (input_bytes, read) = (input_bytes(source), read_bytes(source));
         let may_copy = !self.in_place && as_it_is::may_copy(source, settings, target, &other_files);
         if let Some(bytes) = sink.close()?.filter(|bytes| *bytes > input_bytes && may_copy) {
-            drop((sink, saved.take()));
+            drop(sink);
+            drop(saved);
             let why = format!(
                 "copied byte for byte: written anew the file would grow to {}",
                 knarr_array::table::bytes(bytes)
@@ -205,7 +208,7 @@ impl Job<'_> {
             let times = (begin, choosing_seconds);
             return self.copy(source, plan, energy, why, times);
         }
-        let saved = saved.take().map(PlanFile::written).transpose()?;
+        let saved = saved.lock().unwrap_or_else(PoisonError::into_inner).take().map(PlanFile::written).transpose()?;
         let output_bytes = Box::new(sink).commit()?;
         saved.map_or(Ok(()), |saved| saved.publish(output)).map_err(|error| without_plan(&error, output))?;
         let counted = counter.and_then(|counter| counter.joules());
@@ -217,7 +220,7 @@ impl Job<'_> {
             reader: most_demanding(&plan),
             filters: filters(source, &plan, &storages, format),
             other_files,
-            references_lost: references_lost.get(),
+            references_lost: references_lost.into_inner(),
             names_lost: notes::names_lost(source, output),
             chunks_unheard: chunks_unheard(source, settings, &plan),
             left_out: if format == OutputFormat::Zarr { source.model().links().cloned().collect() } else { Vec::new() },

@@ -1,0 +1,213 @@
+//! The conformance suite of sinks: what every format must do with chunks, and what every wrapper of a sink must pass on.
+
+use std::path::{Path, PathBuf};
+
+use super::memory::MemorySource;
+use crate::store::{EncodedChunk, Encoding, Sink, Source, Storage};
+use knarr_array::array::DType;
+use knarr_array::error::{ErrorKind, Result};
+use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
+use knarr_array::region::{chunk_count, chunk_position, chunk_region, pad_chunk};
+
+/// A format, or a wrapper around one, as the suite needs it.
+pub struct Format<'a> {
+    /// A sink at this path for these variables of a source.
+    pub create: &'a dyn Fn(&Path, &dyn Source, &[Storage]) -> Result<Box<dyn Sink>>,
+    /// Opens what was published.
+    pub open: &'a dyn Fn(&Path) -> Result<Box<dyn Source>>,
+    /// How a chunk is stored whose bytes are its little-endian values.
+    pub plain: &'a dyn Fn(DType) -> Encoding,
+    /// Where outputs go: an empty directory.
+    pub folder: &'a Path,
+    /// Name of an output.
+    pub name: &'a str,
+}
+
+/// Number of the variable that gets chunks, and its fill value.
+const FIELD: usize = 0;
+const FILL: f32 = -9.0;
+
+/// A field in chunks that do not divide it, and a variable whose values the sink takes from the source.
+fn source() -> MemorySource {
+    let dimension = |name: &str, len| Dimension { name: name.to_owned(), len, unlimited: false };
+    let axes = |names: &[&str]| names.iter().map(|name| Some((*name).to_owned())).collect();
+    let unit = Attribute { name: "units".to_owned(), value: AttributeValue::Text("K".to_owned()) };
+    let field = Variable {
+        dimensions: axes(&["y", "x"]),
+        padding: u64::from(FILL.to_bits()),
+        attributes: vec![unit],
+        ..Variable::plain("/field", DType::F32, vec![5, 7])
+    };
+    let other = Variable { dimensions: axes(&["x"]), ..Variable::plain("/other", DType::I16, vec![7]) };
+    let root =
+        Group { path: "/".to_owned(), dimensions: vec![dimension("y", 5), dimension("x", 7)], ..Group::default() };
+    MemorySource {
+        model: Model { groups: vec![root], variables: vec![field, other] },
+        values: vec![
+            (0..35u16).flat_map(|n| f32::from(n).to_le_bytes()).collect(),
+            (0..7i16).flat_map(i16::to_le_bytes).collect(),
+        ],
+        damaged: None,
+    }
+}
+
+impl Format<'_> {
+    fn path(&self) -> PathBuf {
+        self.folder.join(self.name)
+    }
+
+    fn begun(&self, source: &MemorySource) -> Box<dyn Sink> {
+        let storage = Storage { variable: FIELD, chunk: vec![2, 3], encoding: (self.plain)(DType::F32) };
+        let mut sink = (self.create)(&self.path(), source, &[storage]).unwrap_or_else(|error| panic!("{error}"));
+        sink.begin().unwrap_or_else(|error| panic!("{error}"));
+        sink
+    }
+
+    /// Nothing of an output, or of work on one, is in the folder.
+    fn is_clean(&self) -> bool {
+        std::fs::read_dir(self.folder).is_ok_and(|mut entries| entries.next().is_none())
+    }
+
+    fn read(&self, variable: usize) -> Vec<u8> {
+        let found = (self.open)(&self.path()).unwrap_or_else(|error| panic!("{error}"));
+        let name = source().model.variables[variable].name().to_owned();
+        let at = found.model().variables.iter().position(|variable| variable.name() == name);
+        let at = at.unwrap_or_else(|| panic!("{name} is missing"));
+        let shape = &found.model().variables[at].shape;
+        let mut values = Vec::new();
+        found.read_region(at, &vec![0; shape.len()], shape, &mut values).unwrap_or_else(|error| panic!("{error}"));
+        values
+    }
+
+    fn remove(&self) {
+        let path = self.path();
+        let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+        removed.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
+}
+
+/// Writes chunk number `index` of the field.
+fn put(sink: &mut dyn Sink, source: &MemorySource, index: u64) -> Result<()> {
+    let (shape, chunk) = (&source.model.variables[FIELD].shape, [2, 3]);
+    let position = chunk_position(shape, &chunk, index);
+    let (start, count) = chunk_region(shape, &chunk, &position);
+    let (mut region, mut padded) = (Vec::new(), Vec::new());
+    source.read_region(FIELD, &start, &count, &mut region)?;
+    pad_chunk(&region, &count, &chunk, &FILL.to_le_bytes(), &mut padded);
+    sink.put(EncodedChunk { variable: FIELD, position: &position, bytes: &padded, filter_mask: 0 })
+}
+
+fn chunks() -> u64 {
+    chunk_count(&[5, 7], &[2, 3])
+}
+
+/// Runs every check.
+pub fn check(format: &Format<'_>) {
+    assert!(format.is_clean(), "the folder must be empty");
+    whole_outputs_appear_at_once(format);
+    what_never_came_is_unwritten(format);
+    dropped_leaves_nothing(format);
+    attributes_come_after_values(format);
+    what_cannot_be_put_is_an_error(format);
+    assert!(format.is_clean());
+}
+
+/// Chunks in any order, from any thread; nothing has the name before all is there.
+fn whole_outputs_appear_at_once(format: &Format<'_>) {
+    let source = source();
+    let mut sink = format.begun(&source);
+    for index in (0..chunks()).rev() {
+        let sink = &mut sink;
+        let source = &source;
+        std::thread::scope(|scope| {
+            let put = scope.spawn(move || put(sink.as_mut(), source, index));
+            put.join().unwrap_or_else(|_| panic!("panicked")).unwrap_or_else(|error| panic!("{error}"));
+        });
+        assert!(!format.path().exists(), "it has its name before it is whole");
+    }
+    let closed = sink.close().unwrap_or_else(|error| panic!("{error}"));
+    assert!(!format.path().exists());
+    let bytes = sink.commit().unwrap_or_else(|error| panic!("{error}"));
+    assert!(bytes > 0 && closed.is_none_or(|closed| closed == bytes), "{closed:?}, {bytes}");
+    for variable in [FIELD, 1] {
+        assert_eq!(format.read(variable), source.values[variable]);
+    }
+    // It is there now, and nobody said that it may be replaced.
+    let storage = Storage { variable: FIELD, chunk: vec![2, 3], encoding: (format.plain)(DType::F32) };
+    let again = (format.create)(&format.path(), &source, &[storage]).and_then(|mut sink| sink.begin());
+    assert_eq!(again.err().map(|error| error.kind()), Some(ErrorKind::Exists));
+    assert_eq!(format.read(FIELD), source.values[FIELD]);
+    format.remove();
+    assert!(format.is_clean());
+}
+
+fn what_never_came_is_unwritten(format: &Format<'_>) {
+    let source = source();
+    let mut sink = format.begun(&source);
+    put(sink.as_mut(), &source, 4).unwrap_or_else(|error| panic!("{error}"));
+    sink.commit().unwrap_or_else(|error| panic!("{error}"));
+    let (start, count) = chunk_region(&[5, 7], &[2, 3], &chunk_position(&[5, 7], &[2, 3], 4));
+    let is_in = |at: usize, axis: usize| (start[axis]..start[axis] + count[axis]).contains(&(at as u64));
+    for (at, value) in format.read(FIELD).chunks_exact(4).enumerate() {
+        let expected = if is_in(at / 7, 0) && is_in(at % 7, 1) {
+            &source.values[FIELD][4 * at..4 * at + 4]
+        } else {
+            &FILL.to_le_bytes()[..]
+        };
+        assert_eq!(value, expected, "element {at}");
+    }
+    format.remove();
+}
+
+fn dropped_leaves_nothing(format: &Format<'_>) {
+    let source = source();
+    let mut sink = format.begun(&source);
+    put(sink.as_mut(), &source, 0).unwrap_or_else(|error| panic!("{error}"));
+    drop(sink);
+    assert!(format.is_clean(), "a sink that was dropped leaves something");
+    let mut sink = format.begun(&source);
+    sink.close().unwrap_or_else(|error| panic!("{error}"));
+    drop(sink);
+    assert!(format.is_clean(), "a sink that was dropped after close leaves something");
+}
+
+fn attributes_come_after_values(format: &Format<'_>) {
+    let source = source();
+    let text =
+        |name: &str, text: &str| Attribute { name: name.to_owned(), value: AttributeValue::Text(text.to_owned()) };
+    let mut sink = format.begun(&source);
+    (0..chunks()).try_for_each(|index| put(sink.as_mut(), &source, index)).unwrap_or_else(|error| panic!("{error}"));
+    let mut change = || -> Result<()> {
+        sink.annotate(Some(FIELD), &[text("note", "first")])?;
+        sink.annotate(Some(FIELD), &[text("note", "second")])?;
+        sink.remove_attributes(FIELD, &["units".to_owned(), "absent".to_owned()])?;
+        sink.annotate(None, &[text("history", "made")])
+    };
+    change().unwrap_or_else(|error| panic!("{error}"));
+    sink.commit().unwrap_or_else(|error| panic!("{error}"));
+    let found = (format.open)(&format.path()).unwrap_or_else(|error| panic!("{error}"));
+    let field = found.model().variables.iter().find(|variable| variable.name() == "field");
+    let of = |name: &str| field.and_then(|field| field.attribute(name)).and_then(AttributeValue::text);
+    assert_eq!((of("note"), of("units")), (Some("second"), None));
+    let root = &found.model().groups[0].attributes;
+    assert!(root.iter().any(|attribute| attribute.name == "history" && attribute.value.text() == Some("made")));
+    drop(found);
+    assert_eq!(format.read(FIELD), source.values[FIELD]);
+    format.remove();
+}
+
+fn what_cannot_be_put_is_an_error(format: &Format<'_>) {
+    let source = source();
+    let mut sink = format.begun(&source);
+    let bytes = [0; 24];
+    for (variable, position) in
+        [(99, vec![0, 0]), (FIELD, vec![3, 0]), (FIELD, vec![0, 0, 0]), (FIELD, vec![u64::MAX; 2])]
+    {
+        let chunk = EncodedChunk { variable, position: &position, bytes: &bytes, filter_mask: 0 };
+        assert!(sink.put(chunk).is_err(), "variable {variable}, chunk {position:?}");
+    }
+    assert!(sink.annotate(Some(99), &[]).is_err() || sink.remove_attributes(99, &["x".to_owned()]).is_err());
+    // After an error it can still be given up.
+    drop(sink);
+    assert!(format.is_clean());
+}
