@@ -1,10 +1,10 @@
 //! The HDF5 library that called: found by the address that the call returns to.
 //!
-//! A process may hold several HDF5 libraries, each private to a Python package, and identifiers of one mean nothing to
-//! another. So the first return address outside this object says which library called, and its functions are looked up
-//! in that object alone.
+//! The first return address outside this object says which library called; its functions are looked up in that object
+//! alone.
 
 use knarr_array::{Error, Result};
+use knarr_caller::{Identifier, Object, forget_failures};
 use knarr_native::plugin::abi::Id;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -39,11 +39,11 @@ macro_rules! functions {
         }
 
         impl Functions {
-            fn of(object: &Object) -> Option<Self> {
+            fn of(find: impl Fn(&CStr) -> *mut c_void) -> Option<Self> {
                 Some(Self {
                     $($name: {
                         let name = CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()).ok()?;
-                        let address = object.symbol(name)?;
+                        let address = Some(find(name)).filter(|address| !address.is_null())?;
                         // SAFETY: the symbol is HDF5's function of that name, whose type the headers give.
                         unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) -> $result>(address) }
                     },)*
@@ -78,68 +78,7 @@ pub(crate) struct Host {
     pub(crate) functions: Functions,
     push: Option<Push>,
     /// Error classes: the library, the pipeline, setting up, filtering.
-    classes: [Variable; 4],
-}
-
-/// Where an identifier may be that HDF5 keeps in a variable; zeros if there is none. Linkers give an executable that
-/// names the variable a copy of it, which the library then uses instead of its own.
-type Variable = [usize; 2];
-
-/// The identifier: the variable that is not in use stays as HDF5 declares it, which is no identifier.
-fn identifier(variable: Variable) -> Option<Id> {
-    // SAFETY: the addresses that are not zero are those of HDF5's variables, in objects that stay loaded.
-    let read = |address: &usize| unsafe { (*address as *const Id).as_ref() }.copied();
-    variable.iter().filter_map(read).find(|&id| id > 0)
-}
-
-/// A loaded shared object.
-struct Object {
-    base: usize,
-    handle: *mut c_void,
-}
-
-impl Object {
-    /// The object that holds `address`.
-    fn of(address: usize) -> Option<Self> {
-        let (base, name) = place(address)?;
-        // SAFETY: the name is one that the loader gave; NOLOAD opens nothing new.
-        let mut handle = unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-        if handle.is_null() {
-            // The main program is not known to the loader by its name.
-            // SAFETY: null asks for the main program.
-            handle = unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY) };
-        }
-        (!handle.is_null()).then_some(Self { base, handle })
-    }
-
-    /// Address of a symbol that this object itself defines.
-    fn symbol(&self, name: &CStr) -> Option<*mut c_void> {
-        // SAFETY: the handle is open and the name a C string.
-        let address = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
-        // Objects that this one depends on are searched too, and may hold another HDF5.
-        let (base, _) = place(address as usize)?;
-        (base == self.base).then_some(address)
-    }
-}
-
-impl Drop for Object {
-    fn drop(&mut self) {
-        // SAFETY: the handle came from `dlopen`. The library stays loaded: it is on the stack.
-        unsafe { libc::dlclose(self.handle) };
-    }
-}
-
-/// Start and name of the object that holds `address`.
-fn place(address: usize) -> Option<(usize, *const c_char)> {
-    let mut info = libc::Dl_info {
-        dli_fname: std::ptr::null(),
-        dli_fbase: std::ptr::null_mut(),
-        dli_sname: std::ptr::null(),
-        dli_saddr: std::ptr::null_mut(),
-    };
-    // SAFETY: any address may be asked for; `info` is a valid place for the answer.
-    let found = unsafe { libc::dladdr(address as *const c_void, &raw mut info) };
-    (found != 0 && !info.dli_fname.is_null()).then_some((info.dli_fbase as usize, info.dli_fname))
+    classes: [Identifier; 4],
 }
 
 /// Start of the object that holds `address`, of which there are few: the places where HDF5 calls and those in between.
@@ -150,7 +89,7 @@ fn base(address: usize) -> Option<usize> {
     if let Some(base) = known.get(&address) {
         return Some(*base);
     }
-    let (base, _) = place(address)?;
+    let base = Some(Object::holding(address).base()).filter(|&base| base > 0)?;
     known.insert(address, base);
     Some(base)
 }
@@ -208,24 +147,23 @@ impl Host {
     }
 
     fn in_object(address: usize) -> Option<Self> {
-        let object = Object::of(address)?;
-        let class = |name: &CStr| {
-            // SAFETY: the name is a C string.
-            let first = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-            [object.symbol(name).map_or(0, |address| address as usize), first as usize]
-        };
-        let classes = [c"H5E_ERR_CLS_g", c"H5E_PLINE_g", c"H5E_SETLOCAL_g", c"H5E_CANTFILTER_g"].map(class);
-        let push = object.symbol(c"H5Epush2");
+        let find = Object::holding(address).defined();
+        let names = [c"H5E_ERR_CLS_g", c"H5E_PLINE_g", c"H5E_SETLOCAL_g", c"H5E_CANTFILTER_g"];
+        // SAFETY: HDF5's headers give variables of these names, and what is found stays loaded.
+        let classes = names.map(|name| unsafe { Identifier::new(name, &find) });
+        let push = Some(find(c"H5Epush2")).filter(|address| !address.is_null());
         // SAFETY: the symbol is HDF5's function of that name, whose type the headers give.
         let push = push.map(|address| unsafe { std::mem::transmute::<*mut c_void, Push>(address) });
-        Some(Self { functions: Functions::of(&object)?, push, classes })
+        let functions = Functions::of(find)?;
+        forget_failures();
+        Some(Self { functions, push, classes })
     }
 
     /// Puts a message on the error stack of the calling thread.
     pub(crate) fn push_error(&self, minor: Minor, message: &str) {
         let Some(push) = self.push else { return };
         let Ok(message) = CString::new(message.replace('\0', " ")) else { return };
-        let [class, major, set_local, cant_filter] = self.classes.map(identifier);
+        let [class, major, set_local, cant_filter] = self.classes.each_ref().map(Identifier::id);
         let minor = match minor {
             Minor::SetLocal => set_local,
             Minor::CantFilter => cant_filter,

@@ -1,16 +1,16 @@
 //! The HDF5 that a caller uses: a process may have several, those of Python wheels visible to nobody else.
 //!
-//! The address a call returns to lies in the calling object, an executable or library. Symbols looked up from that
-//! object lead to the HDF5 it is linked to. For the executable itself, and where that look-up leads back here, the next
-//! definition in the global order is the one the program would have called.
+//! The address a call returns to lies in the calling object, and leads to the HDF5 it is linked to.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+use knarr_caller::{Identifier, Object, forget_failures};
+
+pub(crate) use knarr_caller::Hid;
 
 use crate::cache::Cache;
 use crate::guard::guard;
 
-/// An HDF5 identifier. Before HDF5 1.10 it had 32 bits; registers carry both alike.
-pub(crate) type Hid = i64;
 /// Result of calls that return no identifier: negative for failure.
 pub(crate) type Herr = c_int;
 
@@ -21,8 +21,8 @@ macro_rules! functions {
         pub(crate) struct Host {
             $(pub(crate) $field: Option<unsafe extern "C" fn($($argument),*) -> $result>,)*
             /// Classes of property lists.
-            pub(crate) creation_class: Class,
-            pub(crate) access_class: Class,
+            pub(crate) creation_class: Identifier,
+            pub(crate) access_class: Identifier,
             /// Filters that it has, once that was asked.
             pub(crate) filters: std::sync::OnceLock<knarr_codec::codec::FilterSet>,
             /// Whether it has Knarr's filter, once that was tried.
@@ -30,8 +30,9 @@ macro_rules! functions {
         }
 
         impl Host {
-            fn look_up(find: impl Fn(&CStr) -> *mut c_void, first: impl Fn(&CStr) -> *mut c_void) -> Self {
-                let class = |name: &CStr| Class([find(name).cast(), first(name).cast()]);
+            fn look_up(find: impl Fn(&CStr) -> *mut c_void) -> Self {
+                // SAFETY: HDF5's headers give variables of these names, and what is found stays loaded.
+                let class = |name: &CStr| unsafe { Identifier::new(name, &find) };
                 Self {
                     $($field: {
                         let address = find($symbol);
@@ -132,20 +133,6 @@ functions! {
 /// What `H5Dchunk_iter` calls for each chunk: offset, filter mask, address, bytes and the program's data.
 pub(crate) type Visit = unsafe extern "C" fn(*const u64, c_uint, u64, u64, *mut c_void) -> c_int;
 
-/// Where the identifier of a class of property lists may be: in the library, or in the first object of the program that
-/// has a variable of this name. Linkers give an executable that names HDF5's variable a copy of it, which the library
-/// then uses instead of its own.
-pub(crate) struct Class([*const Hid; 2]);
-
-impl Class {
-    /// The identifier; `None` if HDF5 is not open, or shows no such variable. The variable that is not in use stays as
-    /// HDF5 declares it, which is no identifier.
-    pub(crate) fn id(&self) -> Option<Hid> {
-        // SAFETY: null, or a variable of HDF5 under the name that its headers give, in an object that stays loaded.
-        self.0.iter().filter_map(|place| unsafe { place.as_ref() }).copied().find(|&id| id > 0)
-    }
-}
-
 // SAFETY: addresses of functions and of variables that HDF5 sets while it opens, before a program has a file open.
 unsafe impl Sync for Host {}
 
@@ -161,10 +148,10 @@ impl Host {
             return host;
         }
         let object = Object::holding(caller);
-        let known = OBJECTS.get(object.base);
+        let known = OBJECTS.get(object.base());
         let host = known.unwrap_or_else(|| {
-            let found: &'static Self = Box::leak(Box::new(object.functions()));
-            OBJECTS.put(object.base, found);
+            let found: &'static Self = Box::leak(Box::new(functions(&object)));
+            OBJECTS.put(object.base(), found);
             found
         });
         CALLS.put(caller, host);
@@ -175,90 +162,8 @@ impl Host {
     }
 }
 
-/// An executable or library in this process.
-struct Object {
-    /// Where it is loaded.
-    base: usize,
-    /// What `dlsym` takes; `RTLD_NEXT` for the executable.
-    handle: *mut c_void,
-}
-
-impl Object {
-    fn holding(address: usize) -> Self {
-        let (base, name) = object_at(address as *const c_void);
-        let mut handle = std::ptr::null_mut();
-        if !name.is_null() && base != own_base() {
-            // The handle is never given back: the object then stays loaded, and what is cached for it right.
-            // SAFETY: the name is NUL-terminated and belongs to the loader.
-            handle = unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-        }
-        if handle.is_null() {
-            handle = libc::RTLD_NEXT;
-        }
-        Self { base, handle }
-    }
-
-    fn functions(&self) -> Host {
-        let own = own_base();
-        let find = |name: &CStr| {
-            let found = symbol(self.handle, name);
-            if found.is_null() || object_at(found).0 == own { symbol(libc::RTLD_NEXT, name) } else { found }
-        };
-        let host = Host::look_up(find, |name| symbol(libc::RTLD_DEFAULT, name));
-        // Failed look-ups must not show in the program's next `dlerror`.
-        // SAFETY: `dlerror` has no preconditions.
-        unsafe { libc::dlerror() };
-        host
-    }
-}
-
-fn symbol(handle: *mut c_void, name: &CStr) -> *mut c_void {
-    // SAFETY: the handle is one of the loader's, or RTLD_NEXT; the name is NUL-terminated.
-    unsafe { libc::dlsym(handle, name.as_ptr()) }
-}
-
-/// Where the object around an address is loaded, and its name; zero and null if it is in none, and null for the
-/// executable. `dladdr` would look through all symbols of the object for the nearest, which takes longer than
-/// everything else that Knarr does in a program.
-fn object_at(address: *const c_void) -> (usize, *const c_char) {
-    let mut search = Search { address: address as usize, base: 0, name: std::ptr::null() };
-    // SAFETY: `visit` takes the search, which outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
-    (search.base, search.name)
-}
-
-struct Search {
-    address: usize,
-    base: usize,
-    name: *const c_char,
-}
-
-/// Ends the walk at the object that holds the address.
-unsafe extern "C" fn visit(object: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
-    // SAFETY: the loader passes an object, and the search that `object_at` passed, which nothing else uses meanwhile.
-    let (object, search) = unsafe { (&*object, &mut *data.cast::<Search>()) };
-    if object.dlpi_phdr.is_null() {
-        return 0;
-    }
-    let bias = usize::try_from(object.dlpi_addr).unwrap_or(0);
-    // SAFETY: the loader says how many segments there are.
-    let segments = unsafe { std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)) };
-    let mut loaded = segments.iter().filter(|segment| segment.p_type == libc::PT_LOAD).filter_map(|segment| {
-        let start = bias.wrapping_add(usize::try_from(segment.p_vaddr).ok()?);
-        Some(start..start.wrapping_add(usize::try_from(segment.p_memsz).ok()?))
-    });
-    let Some(first) = loaded.next() else { return 0 };
-    let begin = first.start;
-    if !first.contains(&search.address) && !loaded.any(|segment| segment.contains(&search.address)) {
-        return 0;
-    }
-    search.base = begin;
-    // SAFETY: the loader's names are null or C strings that live as long as the object.
-    let is_named = unsafe { object.dlpi_name.as_ref() }.is_some_and(|first| *first != 0);
-    search.name = if is_named { object.dlpi_name } else { std::ptr::null() };
-    1
-}
-
-fn own_base() -> usize {
-    object_at(own_base as *const c_void).0
+fn functions(object: &Object) -> Host {
+    let host = Host::look_up(object.linked());
+    forget_failures();
+    host
 }

@@ -13,7 +13,8 @@ use knarr_array::model::{Layout, Variable};
 use knarr_capture::Change;
 use knarr_codec::codec::filter_name;
 
-use crate::host::{Class, Hid, Host};
+use crate::host::{Hid, Host};
+use knarr_caller::Identifier;
 
 /// Codes of HDF5's C headers.
 mod code {
@@ -361,7 +362,7 @@ impl Drop for Lists<'_> {
 ///
 /// # Errors
 /// In words, why there is none.
-fn copied(host: &Host, list: Hid, class: &Class) -> Result<Hid, &'static str> {
+fn copied(host: &Host, list: Hid, class: &Identifier) -> Result<Hid, &'static str> {
     let id = if list == code::DEFAULT_LIST {
         let (make, class) =
             (host.new_list.ok_or(UNKNOWN)?, class.id().ok_or("HDF5 shows no classes of property lists")?);
