@@ -27,7 +27,7 @@ use super::tree::Tree;
 use knarr_array::comm::{self, Comm, ROOT, agree};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::engine::{Engine, Progress};
-use knarr_flow::output::{Kind, Staging};
+use knarr_flow::output::{Kind, Staging, Store as _};
 
 /// What is staged.
 const SET: Kind = Kind { noun: "checkpoint set", is: is_set, foreign, many_files: false };
@@ -160,7 +160,7 @@ impl Together {
         make_newest(&self.set.directory.join(MANIFEST), directory_of(&self.set.target));
         self.open_to(counts.lacked)?;
         self.set.engine.check_cancelled()?;
-        staging.publish()?;
+        Box::new(staging).publish()?;
         Ok(Packed {
             raw_bytes: manifest.raw_bytes(),
             manifest,

@@ -9,11 +9,14 @@ use knarr_array::error::Result;
 use knarr_array::model::Attribute;
 use knarr_codec::codec::CodecList;
 use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
+use knarr_flow::testing::memory::MemorySource;
 use knarr_flow::testing::sink_suite::{Format, check};
+use knarr_flow::testing::store_suite::MemoryStore;
 use knarr_formats::hdf5::{Hdf5Sink, SinkOptions};
 use knarr_formats::zarr::{ZarrOptions, ZarrSink};
 use serde_json::json;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 fn hdf5(path: &Path, source: &dyn Source, storages: &[Storage]) -> Result<Box<dyn Sink>> {
     Ok(Box::new(Hdf5Sink::create(path, source, storages, SinkOptions::default())?))
@@ -45,6 +48,26 @@ fn an_hdf5_file() {
 fn a_zarr_store() {
     let folder = Folder::new();
     check(&Format { create: &zarr, open: &open, plain: &codecs, folder: folder.path(), name: "a.zarr" });
+}
+
+#[test]
+fn a_zarr_store_is_the_same_in_every_store() {
+    let (folder, published) = (Folder::new(), Arc::new(Mutex::new(None)));
+    let source = MemorySource::new(vec![("T", DType::F32, vec![6], Vec::new(), (0..24).collect())]);
+    let storage = || [Storage { variable: 0, chunk: vec![4], encoding: codecs(DType::F32) }];
+    let path = folder.file("a.zarr");
+    let directory = ZarrSink::create(&path, &source, &storage(), ZarrOptions::default()).unwrap();
+    let store = Box::new(MemoryStore::new(Arc::clone(&published)));
+    let memory = ZarrSink::over(store, &source, &storage(), ZarrOptions::default()).unwrap();
+    for mut sink in [Box::new(directory), Box::new(memory)] {
+        sink.put(EncodedChunk { variable: 0, position: &[0], bytes: &[1; 16], filter_mask: 0 }).unwrap();
+        sink.commit().unwrap();
+    }
+    let objects = published.lock().unwrap().clone().unwrap();
+    assert_eq!(objects.keys().collect::<Vec<_>>(), ["T/c/0", "T/zarr.json", "zarr.json"]);
+    for (key, bytes) in objects {
+        assert_eq!(std::fs::read(path.join(&key)).unwrap(), bytes, "{key}");
+    }
 }
 
 /// Writes chunks one call later, as what gathers them would.

@@ -2,6 +2,7 @@
 
 use super::abandoned::{remove_abandoned_once, temporary_name};
 use super::access::take_access;
+use super::store::Store;
 use super::sync::{lacks, sync_many, sync_name, sync_tree};
 use knarr_array::error::{Error, ErrorKind, Result};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -24,7 +25,7 @@ pub struct Kind {
     pub many_files: bool,
 }
 
-/// Dropped without [`Staging::publish`], everything written is removed.
+/// A directory that will be the output.
 #[derive(Debug)]
 pub struct Staging {
     kind: Kind,
@@ -70,63 +71,6 @@ impl Staging {
         self.directory.set_permissions(Permissions::from_mode(replaced.permissions().mode() & 0o777 | 0o700))
     }
 
-    /// Path of the finished output.
-    pub fn target(&self) -> &Path {
-        &self.target
-    }
-
-    /// Writes a whole new file at `relative`, making directories on the way.
-    ///
-    /// # Errors
-    /// `Write`, `Internal` if the file is there.
-    pub fn write(&mut self, relative: &str, bytes: &[u8]) -> Result<()> {
-        match self.append(relative, bytes)? {
-            0 => Ok(()),
-            _ => Err(Error::internal(format!("'{relative}' was written twice"))),
-        }
-    }
-
-    /// Adds bytes to the end of a file and returns the offset they start at.
-    ///
-    /// # Errors
-    /// `Write`.
-    pub fn append(&mut self, relative: &str, bytes: &[u8]) -> Result<u64> {
-        let path = self.dir.join(relative);
-        let write_error = |error: std::io::Error| Error::write(&self.target, &error);
-        let open = |new: bool| OpenOptions::new().create_new(new).append(true).open(&path);
-        let mut made = open(true);
-        if made.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
-            self.make_parents(relative).map_err(write_error)?;
-            made = open(true);
-        }
-        let mut file = match made {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => open(false),
-            made => {
-                self.files += u64::from(made.is_ok());
-                made
-            }
-        }
-        .map_err(write_error)?;
-        let offset = file.metadata().map_err(write_error)?.len();
-        file.write_all(bytes).and_then(|()| self.sync_closing(&file)).map_err(write_error)?;
-        self.bytes += bytes.len() as u64;
-        Ok(offset)
-    }
-
-    /// Copies a file that is part of the data.
-    ///
-    /// # Errors
-    /// `Read` or `Write`.
-    pub fn copy(&mut self, from: &Path, relative: &str) -> Result<()> {
-        let to = self.dir.join(relative);
-        self.make_parents(relative).map_err(|error| Error::write(&self.target, &error))?;
-        // `fs::copy` does not say which side failed; reading is tried first.
-        File::open(from).map_err(|error| Error::read(from, &error))?;
-        self.bytes += fs::copy(from, &to).map_err(|error| Error::write(&self.target, &error))?;
-        self.files += 1;
-        Ok(())
-    }
-
     /// Before a file is closed: network file systems tell who closes it of a failed write, and nobody after. What is
     /// synced with its file system at the end hears of it then.
     fn sync_closing(&self, file: &File) -> std::io::Result<()> {
@@ -163,32 +107,6 @@ impl Staging {
         &self.dir
     }
 
-    /// Syncs everything and gives the directory its final name. Returns the bytes written by this.
-    ///
-    /// # Errors
-    /// `Exists` if the target has appeared meanwhile and may not be replaced, `Write`. The output is not there unless the
-    /// error says so.
-    pub fn publish(mut self) -> Result<u64> {
-        let write_error = |error: std::io::Error| Error::write(&self.target, &error);
-        self.sync().map_err(write_error)?;
-        self.check_files()?;
-        check_target(&self.target, self.kind, self.force)?;
-        match renameat_with(CWD, &self.dir, CWD, &self.target, RenameFlags::NOREPLACE) {
-            Ok(()) => self.published = true,
-            Err(Errno::EXIST) if self.force => self.replace()?,
-            Err(Errno::EXIST) => return Err(exists(&self.target)),
-            // File systems without this flag: the check above has to do.
-            Err(error) if lacks(error) && !self.target.exists() => {
-                fs::rename(&self.dir, &self.target).map_err(write_error)?;
-                self.published = true;
-            }
-            Err(error) if lacks(error) => self.replace()?,
-            Err(error) => return Err(write_error(error.into())),
-        }
-        sync_name(parent_of(&self.target), &self.target)?;
-        Ok(self.bytes)
-    }
-
     /// Makes everything in the directory durable.
     fn sync(&self) -> std::io::Result<()> {
         if self.kind.many_files { sync_many(&self.directory, &self.dir) } else { sync_tree(&self.dir) }
@@ -216,6 +134,73 @@ impl Staging {
             Error::write(Path::new(&old), &error).hint("the output is in its place: remove what is left of the old one")
         };
         fs::remove_dir_all(&old).map_err(left)
+    }
+}
+
+impl Store for Staging {
+    fn place(&self) -> String {
+        self.target.display().to_string()
+    }
+
+    fn write(&mut self, key: &str, bytes: &[u8]) -> Result<()> {
+        match self.append(key, bytes)? {
+            0 => Ok(()),
+            _ => Err(Error::internal(format!("'{key}' was written twice"))),
+        }
+    }
+
+    fn append(&mut self, key: &str, bytes: &[u8]) -> Result<u64> {
+        let path = self.dir.join(key);
+        let write_error = |error: std::io::Error| Error::write(&self.target, &error);
+        let open = |new: bool| OpenOptions::new().create_new(new).append(true).open(&path);
+        let mut made = open(true);
+        if made.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+            self.make_parents(key).map_err(write_error)?;
+            made = open(true);
+        }
+        let mut file = match made {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => open(false),
+            made => {
+                self.files += u64::from(made.is_ok());
+                made
+            }
+        }
+        .map_err(write_error)?;
+        let offset = file.metadata().map_err(write_error)?.len();
+        file.write_all(bytes).and_then(|()| self.sync_closing(&file)).map_err(write_error)?;
+        self.bytes += bytes.len() as u64;
+        Ok(offset)
+    }
+
+    fn copy(&mut self, from: &Path, key: &str) -> Result<()> {
+        let to = self.dir.join(key);
+        self.make_parents(key).map_err(|error| Error::write(&self.target, &error))?;
+        // `fs::copy` does not say which side failed; reading is tried first.
+        File::open(from).map_err(|error| Error::read(from, &error))?;
+        self.bytes += fs::copy(from, &to).map_err(|error| Error::write(&self.target, &error))?;
+        self.files += 1;
+        Ok(())
+    }
+
+    fn publish(mut self: Box<Self>) -> Result<u64> {
+        let write_error = |error: std::io::Error| Error::write(&self.target, &error);
+        self.sync().map_err(write_error)?;
+        self.check_files()?;
+        check_target(&self.target, self.kind, self.force)?;
+        match renameat_with(CWD, &self.dir, CWD, &self.target, RenameFlags::NOREPLACE) {
+            Ok(()) => self.published = true,
+            Err(Errno::EXIST) if self.force => self.replace()?,
+            Err(Errno::EXIST) => return Err(exists(&self.target)),
+            // File systems without this flag: the check above has to do.
+            Err(error) if lacks(error) && !self.target.exists() => {
+                fs::rename(&self.dir, &self.target).map_err(write_error)?;
+                self.published = true;
+            }
+            Err(error) if lacks(error) => self.replace()?,
+            Err(error) => return Err(write_error(error.into())),
+        }
+        sync_name(parent_of(&self.target), &self.target)?;
+        Ok(self.bytes)
     }
 }
 
@@ -285,7 +270,7 @@ mod tests {
         let staging = Staging::create(&target, ANYTHING, false).unwrap();
         assert!(!left.exists() && alive.dir.exists() && parent.join(".set.knarr-mine").exists());
         drop(alive);
-        staging.publish().unwrap();
+        Box::new(staging).publish().unwrap();
         assert!(target.is_dir());
         fs::remove_dir_all(parent).unwrap();
     }

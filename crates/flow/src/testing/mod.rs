@@ -4,3 +4,4 @@
 pub mod memory;
 pub mod sink_suite;
 pub mod source_suite;
+pub mod store_suite;

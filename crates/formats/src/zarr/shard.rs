@@ -4,7 +4,7 @@
 //! chunks follow each other in order of arrival; the index at the end says where each one lies.
 
 use knarr_array::{Error, Result};
-use knarr_flow::output::Staging;
+use knarr_flow::output::Store;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -85,11 +85,11 @@ impl Shards {
     }
 
     /// Adds the chunk at `position` to the shard file `key`.
-    pub(super) fn put(&mut self, staging: &mut Staging, key: String, position: &[u64], bytes: &[u8]) -> Result<()> {
+    pub(super) fn put(&mut self, store: &mut dyn Store, key: String, position: &[u64], bytes: &[u8]) -> Result<()> {
         let slot =
             position.iter().zip(&self.shape).fold(0, |slot, (position, extent)| slot * extent + position % extent);
         let chunks: u64 = self.shape.iter().product();
-        let offset = staging.append(&key, bytes)?;
+        let offset = store.append(&key, bytes)?;
         let index = self
             .indices
             .entry(key)
@@ -105,7 +105,7 @@ impl Shards {
     }
 
     /// Ends every shard with its index.
-    pub(super) fn finish(&self, staging: &mut Staging) -> Result<()> {
+    pub(super) fn finish(&self, store: &mut dyn Store) -> Result<()> {
         for (key, index) in &self.indices {
             let mut bytes = Vec::with_capacity(index.len() * 16 + 4);
             for (offset, len) in index {
@@ -113,7 +113,7 @@ impl Shards {
                 bytes.extend_from_slice(&len.to_le_bytes());
             }
             bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
-            staging.append(key, &bytes)?;
+            store.append(key, &bytes)?;
         }
         Ok(())
     }

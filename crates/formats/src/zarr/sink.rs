@@ -13,7 +13,7 @@ use knarr_array::array::DType;
 use knarr_array::model::{Attribute, Layout, Variable};
 use knarr_array::{Error, Result};
 use knarr_codec::codec::CodecList;
-use knarr_flow::output::{Kind, Staging};
+use knarr_flow::output::{Kind, Staging, Store};
 use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage, Strings};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
@@ -36,7 +36,7 @@ pub struct ZarrOptions {
 /// A Zarr v3 store being written.
 #[derive(Debug)]
 pub struct ZarrSink {
-    staging: Staging,
+    store: Box<dyn Store>,
     /// Path and `zarr.json` without attributes, of every node but the root, parents first.
     nodes: Vec<Node>,
     /// Node that variable `i` is, if it is written.
@@ -81,11 +81,26 @@ impl ZarrSink {
     /// # Errors
     /// `Exists`, `Write`, or `Unsupported` for a variable that Zarr or this writer cannot hold.
     pub fn create(path: &Path, source: &dyn Source, storages: &[Storage], options: ZarrOptions) -> Result<Self> {
-        let place = |error: Error| error.at(path.display().to_string());
+        let staging = Staging::create(path, STORE, options.force)?;
+        Self::over(Box::new(staging), source, storages, options)
+    }
+
+    /// The same in any store, which is empty.
+    ///
+    /// # Errors
+    /// As for [`ZarrSink::create`].
+    pub fn over(
+        store: Box<dyn Store>,
+        source: &dyn Source,
+        storages: &[Storage],
+        options: ZarrOptions,
+    ) -> Result<Self> {
+        let output = store.place();
+        let place = |error: Error| error.at(output.clone());
         let model = source.model();
         let zarr = source.as_any().downcast_ref::<ZarrSource>();
         let mut sink = Self {
-            staging: Staging::create(path, STORE, options.force)?,
+            store,
             nodes: Vec::new(),
             by_variable: vec![None; model.variables.len()],
             root_attributes: Map::new(),
@@ -190,7 +205,7 @@ impl ZarrSink {
                 metadata
             }
         };
-        copy_chunks(&mut self.staging, &stored.node.dir, &key)?;
+        copy_chunks(self.store.as_mut(), &stored.node.dir, &key)?;
         let attributes = stored_attributes(variable, stored)?;
         let array = Array {
             name: variable.name().to_owned(),
@@ -405,7 +420,7 @@ fn encoded_node(
     Ok(Node { key, metadata, attributes, array: Some(array) })
 }
 
-fn copy_chunks(staging: &mut Staging, dir: &Path, key: &str) -> Result<()> {
+fn copy_chunks(store: &mut dyn Store, dir: &Path, key: &str) -> Result<()> {
     for entry in std::fs::read_dir(dir).map_err(|error| Error::read(dir, &error))? {
         let entry = entry.map_err(|error| Error::read(dir, &error))?;
         let name = entry.file_name();
@@ -415,9 +430,9 @@ fn copy_chunks(staging: &mut Staging, dir: &Path, key: &str) -> Result<()> {
         }
         let key = format!("{key}/{name}");
         if entry.path().is_dir() {
-            copy_chunks(staging, &entry.path(), &key)?;
+            copy_chunks(store, &entry.path(), &key)?;
         } else {
-            staging.copy(&entry.path(), &key)?;
+            store.copy(&entry.path(), &key)?;
         }
     }
     Ok(())
@@ -448,9 +463,9 @@ impl Sink for ZarrSink {
         match &mut array.shards {
             Some(shards) => {
                 let file = chunk_key(key, &shards.position(chunk.position));
-                shards.put(&mut self.staging, file, chunk.position, chunk.bytes)
+                shards.put(self.store.as_mut(), file, chunk.position, chunk.bytes)
             }
-            None => self.staging.write(&chunk_key(key, chunk.position), chunk.bytes),
+            None => self.store.write(&chunk_key(key, chunk.position), chunk.bytes),
         }
         .map_err(|error| error.at(format!("chunk {:?}", chunk.position)).at_variable(&array.name))
     }
@@ -474,16 +489,16 @@ impl Sink for ZarrSink {
     }
 
     fn commit(self: Box<Self>) -> Result<u64> {
-        let Self { mut staging, nodes, root_attributes, .. } = *self;
-        let target = staging.target().display().to_string();
+        let Self { mut store, nodes, root_attributes, .. } = *self;
+        let target = store.place();
         let mut consolidated = Map::new();
         for node in nodes {
             if let Some(shards) = node.array.as_ref().and_then(|array| array.shards.as_ref()) {
-                shards.finish(&mut staging)?;
+                shards.finish(store.as_mut())?;
             }
             let mut document = node.metadata;
             document.insert("attributes".to_owned(), Value::Object(node.attributes));
-            staging.write(&format!("{}/zarr.json", node.key), json::pretty(&document)?.as_bytes())?;
+            store.write(&format!("{}/zarr.json", node.key), json::pretty(&document)?.as_bytes())?;
             if node.array.is_none() {
                 document.insert("consolidated_metadata".to_owned(), inline(Map::new()));
             }
@@ -494,8 +509,8 @@ impl Sink for ZarrSink {
         let mut root = group_metadata();
         root.insert("attributes".to_owned(), Value::Object(root_attributes));
         root.insert("consolidated_metadata".to_owned(), inline(consolidated));
-        staging.write("zarr.json", json::pretty(&root)?.as_bytes())?;
-        staging.publish()
+        store.write("zarr.json", json::pretty(&root)?.as_bytes())?;
+        store.publish()
     }
 }
 

@@ -1,0 +1,39 @@
+//! Where the bytes of an output go that consists of many objects.
+
+use std::fmt::Debug;
+use std::path::Path;
+
+use knarr_array::error::Result;
+
+/// An output that holds bytes under names, and shows all of them at once or none.
+///
+/// Keys are relative paths with `/` between their parts. Dropped without [`Store::publish`], everything written is removed.
+pub trait Store: Send + Debug {
+    /// Where the output will be, for messages.
+    fn place(&self) -> String;
+
+    /// Writes a whole new object.
+    ///
+    /// # Errors
+    /// `Write`, `Internal` if the object is there.
+    fn write(&mut self, key: &str, bytes: &[u8]) -> Result<()>;
+
+    /// Adds bytes to the end of an object, which is made if it is not there. Returns the offset they start at.
+    ///
+    /// # Errors
+    /// `Write`.
+    fn append(&mut self, key: &str, bytes: &[u8]) -> Result<u64>;
+
+    /// Makes a new object of the bytes of a file.
+    ///
+    /// # Errors
+    /// `Read` or `Write`.
+    fn copy(&mut self, from: &Path, key: &str) -> Result<()>;
+
+    /// Makes everything durable and shows it. Returns the bytes written.
+    ///
+    /// # Errors
+    /// `Exists` if an output has appeared there meanwhile and may not be replaced, `Write`. The output is not there unless
+    /// the error says so.
+    fn publish(self: Box<Self>) -> Result<u64>;
+}

@@ -1,0 +1,113 @@
+//! The conformance suite of stores, and a store in memory.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::output::Store;
+use knarr_array::error::{Error, ErrorKind, Result};
+
+/// Objects that were published, by key.
+pub type Objects = BTreeMap<String, Vec<u8>>;
+
+/// A store in memory. What it publishes appears in a map that the caller holds.
+#[derive(Debug)]
+pub struct MemoryStore {
+    written: Objects,
+    published: Arc<Mutex<Option<Objects>>>,
+}
+
+impl MemoryStore {
+    /// An empty store that publishes to `published`.
+    pub fn new(published: Arc<Mutex<Option<Objects>>>) -> Self {
+        Self { written: Objects::new(), published }
+    }
+}
+
+impl Store for MemoryStore {
+    fn place(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn write(&mut self, key: &str, bytes: &[u8]) -> Result<()> {
+        match self.written.insert(key.to_owned(), bytes.to_vec()) {
+            None => Ok(()),
+            Some(_) => Err(Error::internal(format!("'{key}' was written twice"))),
+        }
+    }
+
+    fn append(&mut self, key: &str, bytes: &[u8]) -> Result<u64> {
+        let object = self.written.entry(key.to_owned()).or_default();
+        let offset = object.len() as u64;
+        object.extend_from_slice(bytes);
+        Ok(offset)
+    }
+
+    fn copy(&mut self, from: &Path, key: &str) -> Result<()> {
+        let bytes = std::fs::read(from).map_err(|error| Error::read(from, &error))?;
+        self.write(key, &bytes)
+    }
+
+    fn publish(self: Box<Self>) -> Result<u64> {
+        let bytes = self.written.values().map(|object| object.len() as u64).sum();
+        *self.published.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.written);
+        Ok(bytes)
+    }
+}
+
+/// A kind of store, as the suite needs it.
+pub struct Stores<'a> {
+    /// An empty store. All of them have one place.
+    pub create: &'a dyn Fn() -> Result<Box<dyn Store>>,
+    /// All objects that are there; `None` if there is no output.
+    pub published: &'a dyn Fn() -> Option<Objects>,
+    /// Removes the output.
+    pub remove: &'a dyn Fn(),
+    /// A file that is no part of it.
+    pub file: &'a Path,
+}
+
+/// Runs every check.
+pub fn check(stores: &Stores<'_>) {
+    let create = || (stores.create)().unwrap_or_else(|error| panic!("{error}"));
+    let absent = || assert_eq!((stores.published)(), None, "nothing is there before all is");
+    std::fs::write(stores.file, b"copied").unwrap_or_else(|error| panic!("{error}"));
+    absent();
+    let mut store = create();
+    assert!(!store.place().is_empty());
+    let fill = |store: &mut dyn Store| -> Result<()> {
+        store.write("zarr.json", b"{}")?;
+        store.write("a/c/0/1", &[7; 1000])?;
+        store.write("a/empty", b"")?;
+        assert_eq!(store.append("a/shard", b"first")?, 0);
+        assert_eq!(store.append("b/shard", b"other")?, 0);
+        assert_eq!(store.append("a/shard", b" second")?, 5);
+        store.copy(stores.file, "copies/file")
+    };
+    fill(store.as_mut()).unwrap_or_else(|error| panic!("{error}"));
+    let twice = store.write("a/c/0/1", &[1]).map_err(|error| error.kind());
+    assert_eq!(twice, Err(ErrorKind::Internal), "an object is written twice");
+    let missing = store.copy(Path::new("/nonexistent/file"), "x").map_err(|error| error.kind());
+    assert_eq!(missing, Err(ErrorKind::NotFound));
+    absent();
+    drop(store);
+    absent();
+    let mut store = create();
+    fill(store.as_mut()).unwrap_or_else(|error| panic!("{error}"));
+    absent();
+    let bytes = store.publish().unwrap_or_else(|error| panic!("{error}"));
+    let expected: Objects = [
+        ("zarr.json", b"{}".to_vec()),
+        ("a/c/0/1", vec![7; 1000]),
+        ("a/empty", Vec::new()),
+        ("a/shard", b"first second".to_vec()),
+        ("b/shard", b"other".to_vec()),
+        ("copies/file", b"copied".to_vec()),
+    ]
+    .map(|(key, bytes)| (key.to_owned(), bytes))
+    .into();
+    assert_eq!(bytes, expected.values().map(|object| object.len() as u64).sum::<u64>());
+    assert_eq!((stores.published)(), Some(expected));
+    (stores.remove)();
+    absent();
+}
