@@ -83,3 +83,20 @@ def test_kills_leave_the_last_set_restorable(knarr, tmp_path):
         assert sets.start(target).wait() == 0
     left = set(sets_in(sets.sets)) - {target.name for target in wanted}
     assert not left, "the next pack removes what killed ones left"
+
+
+def test_work_in_progress_of_another_node_stays(knarr, tmp_path):
+    """Its processes are not of this machine: that none here has their number says nothing."""
+    sets, source = tmp_path / "sets", tmp_path / "in"
+    source.mkdir()
+    (source / "r_2_0.bin").write_bytes(bytes(range(256)) * 100)
+    theirs = sets / ".step_1.knarr-123456789abcdef0-3ffffe-5-0"
+    theirs.mkdir(parents=True)
+    (theirs / "group-0.knarr").write_bytes(b"half of a set")
+    knarr("checkpoint", "pack", source, "-o", sets / "step_1")
+    knarr("checkpoint", "pack", source, "-o", sets / "step_1", "--force")
+    options = ("--pattern", "r_{step}_{rank}.bin", "--ranks", 1, "--settle", "10ms", "-o", sets)
+    knarr("checkpoint", "watch", source, *options, "--once")
+    knarr("checkpoint", "prune", sets, "--keep", 1)
+    assert sets_in(sets) == [theirs.name, "step_2"]
+    assert (theirs / "group-0.knarr").read_bytes() == b"half of a set"

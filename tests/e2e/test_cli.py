@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -321,3 +322,11 @@ def test_a_limit_that_no_chain_meets_is_told_once(knarr, made, out, limit):
         assert said in told.stderr and "nearest" in json.dumps(json.loads(told.stdout))
     for unlimited in (("--goal", "ratio=1,encode>=1"), ("--goal", limit, "--chain", "zstd:1")):
         assert "no chain" not in knarr("advise", source, *unlimited).stderr
+
+
+def test_a_profile_takes_about_the_time_that_it_may(knarr, tmp_path):
+    """In processor time, which other programs do not disturb."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    knarr("profile", "--seconds", "3", "-o", tmp_path / "profile.json")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import h5py
+import netCDF4
 import numpy as np
 import pytest
 
@@ -61,6 +62,18 @@ def test_a_site_turns_saved_bytes_into_kwh_and_euro(knarr, gzip_file, tmp_path):
     text = knarr("repack", gzip_file, "-o", tmp_path / "out2.h5", "--config", config).stdout
     assert "kWh" in text and "€" in text
     assert repacked(knarr, gzip_file, tmp_path / "out.h5")["saved_per_year"] is None
+
+
+def test_a_file_that_grows_saves_nothing(knarr, tmp_path):
+    with netCDF4.Dataset(tmp_path / "in.nc", "w", format="NETCDF3_CLASSIC") as file:
+        file.createDimension("x", 9)
+        for number in range(30):
+            file.createVariable(f"v{number}", "f4", ("x",))[:] = np.arange(9)
+    config = tmp_path / "knarr.toml"
+    config.write_text('[site]\nwatts_per_pb = 1e6\neur_per_kwh = 0.5\n[[file]]\npattern = "*"\n')
+    done = knarr("repack", tmp_path / "in.nc", "-o", tmp_path / "out.nc", "--config", config)
+    assert "larger than the input" in done.stderr
+    assert "kWh" in done.stdout and "-0.000" not in done.stdout
 
 
 def test_figures_of_a_site_are_checked(knarr, gzip_file, tmp_path):

@@ -13,6 +13,7 @@ import pyfive
 import pytest
 
 from hdf5_compare import require_same
+from running import ALL, FIELD, is_packed, script
 from values import smooth_field
 
 
@@ -133,3 +134,20 @@ def test_ranges_that_hold_nothing_are_refused(knarr, tmp_path, out):
     config.write_text('[[file]]\npattern = "*"\nlow = "v110"\n')
     knarr("repack", source, "-o", out / "a.nc", "-c", config)
     assert superblock(out / "a.nc") == 3
+
+
+@pytest.mark.parametrize("when", ["close", "write"])
+def test_files_of_a_program_for_hdf5_1_8_stay_so(run, when):
+    program = script("""
+        for name, libver in (("asked", ("earliest", "v108")), ("plain", None)):
+            with h5py.File(f"{name}.h5", "w", libver=libver) as file:
+                file["T"] = FIELD
+                file.create_dataset("grows", data=FIELD, maxshape=(None, *FIELD.shape[1:]), chunks=(2, 128, 256))
+        """)
+    run(*program, config=ALL + f'when = "{when}"\n' + ('portable = "core"\n' if when == "close" else ""))
+    for name in ("asked", "plain"):
+        path = run.folder / f"{name}.h5"
+        assert is_packed(path) and is_packed(path, "grows") and superblock(path) == 0
+        with pyfive.File(str(path)) as file:
+            np.testing.assert_array_equal(file["T"][...], FIELD)
+            np.testing.assert_array_equal(file["grows"][...], FIELD)

@@ -9,7 +9,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from running import ALL, FIELD, H5PY, is_packed, script
+from running import ALL, FIELD, H5PY, Runner, is_packed, script
 
 
 def test_a_file_is_replaced_while_the_program_reads_it(run):
@@ -143,3 +143,33 @@ def test_permissions_times_and_links(run):
         assert "hard links" in ran.file("b.h5")["reason"]
         assert os.path.samefile(run.folder / "b.h5", run.folder / "c.h5")
     assert (run.folder / "link.h5").is_symlink() and is_packed(run.folder / "d.h5")
+
+
+def test_two_launchers_for_the_same_file(run, tmp_path):
+    """Neither takes what the other packs for a file of the program."""
+    (tmp_path / "other").mkdir()
+    runners = [run, Runner(run.program, run.environment, tmp_path / "other")]
+    programs = [
+        runner.start(
+            *script(f"""
+            import fcntl
+            os.chdir({str(run.folder)!r})
+            lock = open("lock", "w")
+            for step in range(40):
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                with h5py.File("a.h5", "a") as file:
+                    file[f"T{number}_{{step}}"] = FIELD[: 1 + step % 8] + step
+                fcntl.flock(lock, fcntl.LOCK_UN)
+                time.sleep(0.01 * (step % 4))
+            """)
+        )
+        for number, runner in enumerate(runners)
+    ]
+    for runner, program in zip(runners, programs, strict=True):
+        ran = runner.finish(program)
+        assert ran.code == 0, ran.err
+        assert {Path(file["output"]).name for file in ran.result["files"]} == {"a.h5"}, ran.result
+    with h5py.File(run.folder / "a.h5") as file:
+        for number in range(2):
+            for step in range(40):
+                assert np.array_equal(file[f"T{number}_{step}"][:], FIELD[: 1 + step % 8] + np.float32(step))
