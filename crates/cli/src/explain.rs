@@ -21,8 +21,11 @@ pub(crate) fn run(arguments: &Explain) -> Result<u8> {
         Error::read(&path, &error)
             .hint("give an output of 'knarr repack', which saves its plan beside it, or 'knarr advise' the file")
     })?;
-    let mut plan: Plan = serde_json::from_str(&text)
-        .map_err(|error| Error::corrupt(format!("not a plan: {error}")).at(path.display().to_string()))?;
+    let mut plan: Plan = serde_json::from_str(&text).map_err(|error| {
+        Error::corrupt(format!("not a plan of this version of knarr: {error}"))
+            .hint("give an output of 'knarr repack' or the NAME.knarr.json beside it; 'knarr advise' makes a new plan")
+            .at(path.display().to_string())
+    })?;
     if arguments.json {
         println!("{text}");
         return Ok(0);
@@ -38,7 +41,8 @@ pub(crate) fn run(arguments: &Explain) -> Result<u8> {
     if !plan.variables.iter().any(is_wanted) {
         let names: Vec<_> = plan.variables.iter().map(|variable| variable.path.trim_start_matches('/')).collect();
         return Err(Error::new(ErrorKind::Usage, "no variable of that name")
-            .hint(format!("the plan has: {}", names.join(", "))));
+            .hint(format!("the plan has: {}", names.join(", ")))
+            .at(path.display().to_string()));
     }
     plan.variables.retain(is_wanted);
     let format = OutputFormat::of(Path::new(output)).ok();

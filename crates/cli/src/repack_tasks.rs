@@ -50,8 +50,8 @@ impl One {
         }
     }
 
-    fn settings(&self) -> Result<Settings> {
-        let settings = Request::new(&self.wishes)?.settings(&self.input)?;
+    fn settings(&self, request: &Request) -> Result<Settings> {
+        let settings = request.settings(&self.input)?;
         Ok(Settings { verify: self.verify, names_of_many: self.is_of_many, ..settings })
     }
 
@@ -73,7 +73,9 @@ impl One {
             when: self.when.clone(),
             save_plan: true,
         };
-        repack_source(engine, self.open(engine)?, &self.output, &self.settings()?, &options, progress)
+        let request = Request::new(&self.wishes)?;
+        repack_source(engine, self.open(engine)?, &self.output, &self.settings(&request)?, &options, progress)
+            .map_err(|error| request.blame(error, &self.input))
     }
 
     /// The plan, and the bytes that are expected of it.
@@ -81,7 +83,9 @@ impl One {
         let source = self.open(engine)?;
         tell(notes::names_lost(source.as_ref(), &self.output));
         let stored = crate::advise::stored(source.as_ref());
-        let plan = plan_source(engine, source, &self.output, &self.settings()?, progress)?;
+        let request = Request::new(&self.wishes)?;
+        let plan = plan_source(engine, source, &self.output, &self.settings(&request)?, progress)
+            .map_err(|error| request.blame(error, &self.input))?;
         let bytes = crate::advise::expected(&plan, &stored);
         Ok((plan, bytes))
     }
@@ -89,7 +93,7 @@ impl One {
     /// Names in its settings that it has not.
     fn lacking(&self, engine: &Engine) -> Result<Vec<(Name, Error)>> {
         let source = Opener::new(engine, &self.inputs)?.open(&self.input)?;
-        Ok(self.settings()?.lacking(source.model()))
+        Ok(self.settings(&Request::new(&self.wishes)?)?.lacking(source.model()))
     }
 }
 
