@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -330,3 +331,102 @@ def test_a_profile_takes_about_the_time_that_it_may(knarr, tmp_path):
     knarr("profile", "--seconds", "3", "-o", tmp_path / "profile.json")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 9
+
+
+def test_reading_commands_go_on_after_a_bad_file(knarr, made, tmp_path):
+    good, other = made("netcdf", "climate_history"), made("hdf5", "special_values")
+    bad, absent = tmp_path / "bad.nc", tmp_path / "absent.nc"
+    bad.write_bytes(b"no data at all")
+    for command in ("inspect", "hash", "doctor"):
+        done = knarr(command, good, bad, absent, other, ok=False)
+        assert done.returncode == 3
+        for name in (good, other):
+            assert str(name) in done.stdout, command
+        for name in ("bad.nc", "absent.nc"):
+            assert re.search(rf"^knarr: .*{name}: .*; hint: ", done.stderr, re.MULTILINE), done.stderr
+        assert "2 of 4 inputs failed" in done.stderr
+        answer = json.loads(knarr(command, bad, good, absent, other, "--json", ok=False).stdout)
+        assert [file["path"] for file in answer["files"]] == [str(good), str(other)]
+        assert [failed["input"] for failed in answer["failed"]] == [str(bad), str(absent)]
+        alone = knarr(command, bad, ok=False)
+        assert alone.returncode == 3 and str(bad) in alone.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("repack", "a.nc", "-o", "b.nc", "--forse"),
+            "unexpected argument '--forse' found; hint: .*'--force'.*--help'",
+        ),
+        (("repack", "a.nc"), r"arguments were not provided: --output <OUT>; hint: see 'knarr repack --help'"),
+        (("repack", "a.nc", "-o"), "a value is required for '--output <OUT>' .*; hint: see 'knarr repack --help'"),
+        (
+            ("checkpoint", "pack", "--what"),
+            "unexpected argument '--what' found; hint: .*'knarr checkpoint pack --help'",
+        ),
+        (("repak",), "unrecognized subcommand 'repak'; hint: .*'repack'.*"),
+        (("verify", "a.nc", "b.nc", "c.nc"), "unexpected argument 'c.nc' found; hint: see 'knarr verify --help'"),
+        (
+            ("train", "a.nc", "--samples", "no"),
+            "invalid value 'no' for '--samples <N>': .*; hint: see 'knarr train --help'",
+        ),
+    ],
+)
+def test_mistakes_on_the_command_line_read_like_all_errors(knarr, words, said):
+    done = knarr(*words, ok=False)
+    assert done.returncode == 2 and done.stdout == ""
+    assert re.fullmatch(f"knarr: .*{said}\n", done.stderr), done.stderr
+
+
+def test_errors_about_knarr_toml_name_the_rule(knarr, made, tmp_path, out):
+    source, config = made("netcdf", "climate_history"), tmp_path / "knarr.toml"
+    for line, said, code in (
+        ("variables.nothing.max_abs_error = 1.0", "there is no variable 'nothing'", 2),
+        ('variables.tas.chunks = "1x1"', "chunks 1x1 have 2 dimensions", 2),
+        ('variables.tas.chain = "zfp:accuracy:value=1"', "has no option", 2),
+        ('variables.tas.chain = "grid"', "more than a standard HDF5 filter pipeline", 5),
+        ("variables.tas.max_rel_error = 1.5", "max_rel_error is 1.5", 2),
+    ):
+        config.write_text(f'[[file]]\npattern = "*.nc"\n{line}\n')
+        for command in (
+            ("repack", source, "-o", out / "a.nc"),
+            ("repack", source, "-o", out / "a.nc", "-n"),
+            ("advise", source),
+        ):
+            told = knarr.fails(code, *command, "-c", config, names=(said, "; hint: "))
+            assert f"knarr: {config}: [[file]] pattern '*.nc'" in told, told
+    config.write_text('[[file]]\npattern = "*.nc"\ngoal = "ratio"\n')
+    told = knarr.fails(2, "advise", source, "-c", config, "--max-abs-error", "nothing=1", names=("'nothing'",))
+    assert "pattern '*.nc', and the command line: " in told
+
+
+def test_dimensions_that_are_not_there_are_called_so(knarr, made, out):
+    for chunks in ("tme=12", "tme/12"):
+        told = knarr.fails(2, "repack", made("netcdf", "climate_history"), "-o", out / "a.nc", "--chunks", chunks)
+        assert "there is no dimension 'tme'" in told and "has the dimensions " in told and "time" in told
+
+
+def test_other_names_of_a_variable_lead_to_the_one_to_use(knarr, tmp_path, out):
+    path = tmp_path / "names.h5"
+    with h5py.File(path, "w") as file:
+        file["T"] = smooth_field((64, 64), seed=1)
+        file["U"] = file["T"]
+        file["soft"] = h5py.SoftLink("/T")
+        file["g/V"] = smooth_field((64, 64), seed=2)
+        file["h"] = file["g"]
+    names = {"U": "T", "soft": "T", "U*": "T", "h/V": "g/V"}
+    for name, known in names.items():
+        for options in (("--max-abs-error", f"{name}=0.1"), ("--chunks", f"{name}=8x8"), ("--lossless", name)):
+            told = knarr.fails(2, "repack", path, "-o", out / "a.h5", *options)
+            assert f"is another name of '{known}'; hint: say it of '{known}'" in told, told
+        if "*" not in name:
+            told = (f"'{name}' is another name of '{known}'",)
+            knarr.fails(2, "repack", path, "-o", out / "a.csv", "--variable", name, names=told)
+
+
+def test_a_plan_that_is_none_and_how_to_mend_that(knarr, tmp_path):
+    path = tmp_path / "a.nc.knarr.json"
+    for text in ("{}", "no json"):
+        path.write_text(text)
+        knarr.fails(3, "explain", path, names=(path, "not a plan", "; hint: give an output of 'knarr repack'"))

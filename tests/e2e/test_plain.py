@@ -174,3 +174,14 @@ def test_plain_inputs_become_netcdf_in_a_directory(knarr, tmp_path, out):
     for name, values in (("a", [1, 2]), ("b", [3])):
         with netCDF4.Dataset(out / f"{name}.csv.nc") as file:
             assert file["x"][...].tolist() == values
+
+
+def test_a_table_of_many_dimensions_and_what_to_write_instead(knarr, tmp_path, out):
+    path = tmp_path / "deep.h5"
+    with h5py.File(path, "w") as file:
+        file["deep"] = np.zeros((2, 3, 4))
+    told = knarr.fails(5, "repack", path, "-o", out / "a.csv", names=("'deep'", "3 dimensions make no table"))
+    assert "; hint: write .bin" in told and "--variable" not in told
+    with h5py.File(path, "a") as file:
+        file["flat"] = np.zeros((3, 4))
+    knarr.fails(5, "repack", path, "-o", out / "a.csv", names=("make no table", "with --variable: flat (3x4)"))

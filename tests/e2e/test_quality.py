@@ -467,3 +467,20 @@ def test_rounding_by_others_is_recorded_too(knarr, tmp_path, out):
     with netCDF4.Dataset(knarr.repack(source, out / "a.nc", *options)) as file:
         assert file["T"].knarr_quality_before == "significant_digits=3"
         assert "knarr_max_abs_error_total" not in file["T"].ncattrs(), "nobody has measured the first error"
+
+
+def test_bounds_that_promise_nothing_are_refused(knarr, made, tmp_path, out):
+    source, config = made("netcdf", "climate_history"), tmp_path / "knarr.toml"
+    for name, value in (("max_rel_error", 1), ("max_rel_error", 1.5), ("max_range_error", 1), ("max_range_error", 20)):
+        option = "--" + name.replace("_", "-")
+        told = (name, "; hint: give a fraction below 1")
+        knarr.fails(2, "repack", source, "-o", out / "a.nc", option, value, names=told)
+        knarr.fails(2, "repack", source, "-o", out / "a.nc", option, f"tas={value}", names=told)
+        knarr.fails(2, "hdf5-filter", option, value, names=told)
+        config.write_text(f'[[file]]\npattern = "*"\nvariables.tas.{name} = {float(value)}\n')
+        knarr.fails(2, "repack", source, "-o", out / "a.nc", "-c", config, names=told)
+        knarr.fails(125, "run", "-c", config, "--", "true", names=told)
+    for option, value in (("--max-abs-error", "inf"), ("--max-abs-error", "nan"), ("--significant-digits", 0)):
+        knarr.fails(2, "repack", source, "-o", out / "a.nc", option, value, names=("; hint: give ",))
+        knarr.fails(2, "hdf5-filter", option, value, names=("; hint: give ",))
+    assert not list(out.iterdir())

@@ -492,3 +492,21 @@ def test_values_in_external_files_stay_there(run):
     assert raw.read_bytes()[16:] == FIELD.tobytes()
     with h5py.File(run.folder / "a.h5") as file:
         assert file["U"].external == [("raw.bin", 16, FIELD.nbytes)]
+
+
+def test_the_result_has_what_that_of_repack_has(knarr, run, tmp_path):
+    program = H5PY + "\nwith h5py.File('b.txt', 'w') as file:\n    file['x'] = 1.0\n"
+    config = "[site]\nwatts_per_pb = 3000.0\n" + ALL
+    ran = run(*script(program), config=config)
+    with h5py.File(tmp_path / "in.h5", "w") as file:
+        file["T"] = FIELD
+    (tmp_path / "site.toml").write_text(config)
+    repacked = knarr.json("repack", tmp_path / "in.h5", "-o", tmp_path / "out.h5", "-c", tmp_path / "site.toml")
+    assert set(repacked) <= set(ran.result) and set(repacked["totals"]) <= set(ran.result["totals"])
+    assert set(repacked["files"][0]) <= set(ran.file("a.h5"))
+    for key in ("input", "output", "input_bytes", "output_bytes", "outcome"):
+        assert all(key in file for file in ran.result["files"]), key
+    assert ran.result["version"] == repacked["version"] and ran.result["verified"] is True
+    assert ran.result["saved_per_year"]["kwh"] > 0
+    totals = ran.result["totals"]
+    assert totals["files"] == len(ran.result["files"]) and totals["failed"] == 0 == len(ran.result["failed"])

@@ -502,3 +502,40 @@ def test_portable_core_keeps_to_codecs_that_every_library_has(knarr, made, out):
     assert any(name.startswith("numcodecs.") for name in named["standard"])
     chain = ("--chain", "tas=shuffle | zstd:3")
     knarr.fails(5, "repack", source, "-o", out / "a.zarr", *chain, "--portable", "core", names=("--portable standard",))
+
+
+def test_what_zarr_does_not_say_is_told(knarr, tmp_path, out):
+    path = tmp_path / "a.nc"
+    with netCDF4.Dataset(path, "w") as data:
+        data.createDimension("time", None)
+        data.createDimension("x", 30)
+        data.createDimension("unused", 7)
+        data.createVariable("T", "f4", ("time", "x"))[:] = np.ones((20, 30))
+    text = knarr("repack", path, "-o", out / "a.zarr").stdout
+    assert "Not kept: which dimensions can grow: 'time'" in text and "no variable has: 'unused'" in text
+    assert "'x'" not in text
+    text = knarr("repack", out / "a.zarr", "-o", out / "back.nc").stdout
+    assert "Not kept: which dimensions can grow: " in text and "'time', 'x'" in text
+    assert knarr.json("repack", out / "a.zarr", "-o", out / "b.nc")["files"][0]["notes"] == [text_of(text)]
+    assert "Not kept" not in knarr("repack", path, "-o", out / "c.nc").stdout
+
+
+def text_of(printed: str) -> str:
+    return next(line for line in printed.splitlines() if line.startswith("Not kept: "))
+
+
+def test_netcdf_c_notes_in_its_stores_what_can_grow(knarr, tmp_path, out):
+    store = tmp_path / "store"
+    try:
+        data = netCDF4.Dataset(f"file://{store}#mode=nczarr,file", "w")
+    except OSError:
+        pytest.skip("this netCDF-C writes no Zarr")
+    with data:
+        data.createDimension("time", None)
+        data.createDimension("x", 3)
+        data.createGroup("g").createVariable("T", "f4", ("time", "x"))[:] = np.ones((4, 3))
+    assert "Not kept" not in knarr("repack", store, "-o", out / "a.nc").stdout
+    with netCDF4.Dataset(out / "a.nc") as data:
+        dimensions = data["g"].dimensions
+        assert dimensions["time"].isunlimited() and not dimensions["x"].isunlimited()
+        assert data["g/T"].shape == (4, 3)

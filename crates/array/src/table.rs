@@ -9,6 +9,17 @@ pub enum Align {
     Right,
 }
 
+/// `1 file`, `4 files`: the noun is that of one.
+pub fn count(count: impl TryInto<u64>, noun: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
+    let ending = match noun {
+        _ if count == 1 => "",
+        _ if noun.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{count} {noun}{ending}")
+}
+
 /// Renders rows under a header. The last column may be long and is not padded.
 pub fn render(header: &[(&str, Align)], rows: &[Vec<String>]) -> String {
     let width = |text: &str| text.chars().count();

@@ -220,6 +220,12 @@ impl FileRule {
         Similarity::new(&self.similar, self.bundle_below.unwrap_or(BUNDLE_BELOW))
     }
 
+    /// True if it asks for anything that could not be served.
+    pub fn says_anything(&self) -> bool {
+        let files = self.goal.is_some() || self.portable.is_some() || self.low.is_some() || self.high.is_some();
+        files || !self.variables.is_empty()
+    }
+
     /// Refuses keys that the route would not heed.
     fn check_route(&self) -> Result<()> {
         let error = |message: &str| Error::new(ErrorKind::Config, message);

@@ -11,7 +11,7 @@ use knarr_routes::compress::notes;
 use knarr_routes::compress::{OutputFormat, opened_by, size_of};
 
 use crate::args::Advise;
-use crate::batch::{code_of, each, there};
+use crate::batch::{code_of, each_alone, there};
 use crate::inputs::{Opener, refuse_raw};
 use crate::progress::Bar;
 use crate::request::Request;
@@ -31,9 +31,8 @@ pub(crate) fn run(arguments: &Advise) -> Result<u8> {
     if names_of_many {
         request.check_names(&present, |path, settings| Ok(settings.lacking(opener.open(path)?.model())))?;
     }
-    let jobs: Vec<_> = inputs.iter().map(|input| (input.clone(), PathBuf::new())).collect();
     let mut totals = Totals::default();
-    let (plans, failed) = each(&jobs, |path, _| {
+    let (plans, failed) = each_alone(&inputs, |path| {
         if let Some(error) = missing.remove(path) {
             return Err(error);
         }
@@ -42,7 +41,7 @@ pub(crate) fn run(arguments: &Advise) -> Result<u8> {
         let target = format.target(settings.portable)?;
         let progress = Bar::new(path.display().to_string());
         let plan = knarr_flow::pipeline::advise(&engine, source.as_ref(), &settings, target, &progress)
-            .map_err(|error| error.at_once(&path.display().to_string()))?;
+            .map_err(|error| request.blame(error.at_once(&path.display().to_string()), path))?;
         drop(progress);
         totals.add(size_of(path), expected(&plan, &stored(source.as_ref())));
         if !arguments.json {
@@ -54,10 +53,10 @@ pub(crate) fn run(arguments: &Advise) -> Result<u8> {
     tell(notes::limits_missed(&plans));
     if arguments.json {
         println!("{}", crate::report::document(serde_json::json!({ "plans": plans }), &failed, totals));
-    } else if jobs.len() > 1 {
+    } else if inputs.len() > 1 {
         println!("{}", totals.line(true));
     }
-    Ok(code_of(&failed, jobs.len()))
+    Ok(code_of(&failed, inputs.len()))
 }
 
 /// Bytes that the values of variables take in their file, as far as it says.

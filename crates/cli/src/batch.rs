@@ -57,6 +57,12 @@ pub(crate) fn each<T>(
     (done, failed)
 }
 
+/// As [`each`], for a command that writes no outputs.
+pub(crate) fn each_alone<T>(inputs: &[PathBuf], mut one: impl FnMut(&Path) -> Result<T>) -> (Vec<T>, Vec<Failed>) {
+    let jobs: Vec<_> = inputs.iter().map(|input| (input.clone(), PathBuf::new())).collect();
+    each(&jobs, |input, _| one(input))
+}
+
 /// The exit code of the first failure; several inputs are counted.
 pub(crate) fn code_of(failed: &[Failed], inputs: usize) -> u8 {
     if inputs > 1 && !failed.is_empty() {

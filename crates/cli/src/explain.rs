@@ -34,7 +34,8 @@ pub(crate) fn run(arguments: &Explain) -> Result<u8> {
     if !plan.variables.iter().any(is_wanted) {
         let names: Vec<_> = plan.variables.iter().map(|variable| variable.path.trim_start_matches('/')).collect();
         return Err(Error::new(ErrorKind::Usage, "no variable of that name")
-            .hint(format!("the plan has: {}", names.join(", "))));
+            .hint(format!("the plan has: {}", names.join(", ")))
+            .at(path.display().to_string()));
     }
     plan.variables.retain(is_wanted);
     let format = OutputFormat::of(Path::new(output)).ok();

@@ -37,7 +37,8 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8> {
         save_plan: !is_plain,
     };
     let progress = Bar::new(output.display().to_string());
-    let done = repack_source(&engine, source, output, &settings, &options, &progress)?;
+    let done = repack_source(&engine, source, output, &settings, &options, &progress)
+        .map_err(|error| request.blame(error, output))?;
     drop(progress);
     crate::terminal::tell(notes::limits_missed([&done.plan]));
     if arguments.json {

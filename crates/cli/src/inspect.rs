@@ -9,34 +9,34 @@ use knarr_codec::codec::{CodecList, registered};
 use knarr_flow::store::Source;
 
 use crate::args::Inspect;
+use crate::batch::{code_of, each_alone, there};
 use crate::inputs::{Opener, refuse_raw};
 use crate::table::{self, Align};
 
 pub(crate) fn run(arguments: &Inspect) -> Result<u8> {
     let codecs = knarr_native::codecs()?;
-    let paths = crate::inputs::expand(&arguments.files)?;
-    refuse_raw(&arguments.inputs, &paths)?;
     let opener = Opener::with_codecs(codecs.clone(), &arguments.inputs)?;
-    let mut all = Vec::new();
-    for path in paths {
-        let source = opener.open(&path)?;
-        if arguments.json {
-            all.push(serde_json::json!({
-                "path": path,
-                "format": source.format(),
-                "model": source.model(),
-                "types": types(source.as_ref()),
-                "frames": frames(source.as_ref(), &codecs)?,
-                "reader": needs(source.format(), &source.model().variables),
-            }));
-            continue;
+    let (paths, mut missing) = there(crate::inputs::find(&arguments.files)?)?;
+    refuse_raw(&arguments.inputs, &paths)?;
+    let (all, failed) = each_alone(&paths, |path| {
+        missing.remove(path).map_or(Ok(()), Err)?;
+        let source = opener.open(path)?;
+        if !arguments.json {
+            return print(path, source.as_ref(), &codecs).map(|()| serde_json::Value::Null);
         }
-        print(&path, source.as_ref(), &codecs)?;
-    }
+        Ok(serde_json::json!({
+            "path": path,
+            "format": source.format(),
+            "model": source.model(),
+            "types": types(source.as_ref()),
+            "frames": frames(source.as_ref(), &codecs)?,
+            "reader": needs(source.format(), &source.model().variables),
+        }))
+    });
     if arguments.json {
-        println!("{}", serde_json::json!({ "files": all }));
+        println!("{}", serde_json::json!({ "files": all, "failed": failed }));
     }
-    Ok(0)
+    Ok(code_of(&failed, paths.len()))
 }
 
 fn print(path: &Path, source: &dyn Source, codecs: &CodecList) -> Result<()> {

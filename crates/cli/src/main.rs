@@ -18,6 +18,7 @@ mod hash;
 mod hdf5_filter;
 mod inputs;
 mod inspect;
+mod misread;
 mod output;
 mod path_bytes;
 mod place;
@@ -83,8 +84,8 @@ fn run() -> ExitCode {
     let arguments = match args::parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            if error.kind() == clap::error::ErrorKind::InvalidUtf8 {
-                return ExitCode::from(tell(&not_utf8()));
+            if let Some(error) = misread::misread(&error) {
+                return ExitCode::from(tell(&error));
             }
             // Help and version are not errors; clap prints them to the right stream.
             let code = if error.use_stderr() { 2 } else { 0 };
@@ -118,12 +119,6 @@ fn run() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => ExitCode::from(tell(&error)),
     }
-}
-
-/// Names the word of the command line that clap refused without saying which.
-fn not_utf8() -> Error {
-    let word = std::env::args_os().find(|word| word.to_str().is_none()).unwrap_or_default();
-    Error::usage(format!("the name is not UTF-8: {word:?}")).hint("rename the file, or make a link to it and give that")
 }
 
 /// Prints an error and returns its exit code.

@@ -83,6 +83,7 @@ pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     tell(notes::limits_missed(done.iter().map(|done| &done.plan)));
     // Now that all outputs are there: some may name others.
     tell(done.iter().filter_map(notes::files_lost));
+    tell(done.iter().flat_map(notes::hidden_from_netcdf));
     tell(done.iter().filter_map(notes::references_lost));
     let yearly = request.site().map(|site| site.yearly(saved(&done)));
     let totals = Totals { skipped: skipped.len(), ..totals(&done, &failed) };
@@ -321,6 +322,9 @@ pub(crate) fn print(done: &Repacked, codecs: &CodecList, verified: bool) {
     }
     if let Some(links) = notes::links_left_out(done) {
         println!("{links}");
+    }
+    if let Some(lost) = notes::not_kept(done) {
+        println!("{lost}");
     }
     println!();
 }

@@ -53,8 +53,12 @@ impl One {
         }
     }
 
-    fn settings(&self) -> Result<Settings> {
-        let settings = Request::new(&self.wishes)?.by_plan(self.plan.as_deref())?.settings(&self.input)?;
+    fn request(&self) -> Result<Request> {
+        Request::new(&self.wishes)?.by_plan(self.plan.as_deref())
+    }
+
+    fn settings(&self, request: &Request) -> Result<Settings> {
+        let settings = request.settings(&self.input)?;
         Ok(Settings { verify: self.verify, names_of_many: self.is_of_many, ..settings })
     }
 
@@ -76,7 +80,9 @@ impl One {
             when: self.when.clone(),
             save_plan: true,
         };
-        repack_source(engine, self.open(engine)?, &self.output, &self.settings()?, &options, progress)
+        let request = self.request()?;
+        repack_source(engine, self.open(engine)?, &self.output, &self.settings(&request)?, &options, progress)
+            .map_err(|error| request.blame(error, &self.input))
     }
 
     /// The plan, and the bytes that are expected of it.
@@ -84,7 +90,9 @@ impl One {
         let source = self.open(engine)?;
         tell(notes::names_lost(source.as_ref(), &self.output));
         let stored = crate::advise::stored(source.as_ref());
-        let plan = plan_source(engine, source, &self.output, &self.settings()?, progress)?;
+        let request = self.request()?;
+        let plan = plan_source(engine, source, &self.output, &self.settings(&request)?, progress)
+            .map_err(|error| request.blame(error, &self.input))?;
         let bytes = crate::advise::expected(&plan, &stored);
         Ok((plan, bytes))
     }
@@ -92,7 +100,7 @@ impl One {
     /// Names in its settings that it has not.
     fn lacking(&self, engine: &Engine) -> Result<Vec<(Name, Error)>> {
         let source = Opener::new(engine, &self.inputs)?.open(&self.input)?;
-        Ok(self.settings()?.lacking(source.model()))
+        Ok(self.settings(&self.request()?)?.lacking(source.model()))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use knarr_array::error::{Error, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::{Config, Machine, Route};
 use knarr_choose::plan::Plan;
 use knarr_codec::chain::ChainSpec;
@@ -79,8 +79,29 @@ impl Request {
             settings = rule.settings()?;
         }
         let settings = self.apply(settings)?;
-        settings.check_qualities()?;
+        settings.check_qualities().map_err(|error| self.blame(error, input))?;
         Ok(settings)
+    }
+
+    /// An error about what was asked of the file `input` says where that was asked, if it was not (only) on the command
+    /// line.
+    pub(crate) fn blame(&self, error: Error, input: &Path) -> Error {
+        let is_about_wishes = match error.kind() {
+            ErrorKind::Usage | ErrorKind::Config | ErrorKind::Quality => true,
+            ErrorKind::Unsupported => error.message().starts_with("chain '"),
+            _ => false,
+        };
+        let Some((path, config)) = self.config.as_ref().filter(|_| is_about_wishes) else { return error };
+        let Some(rule) = config.rule_for(input).filter(|rule| rule.says_anything()) else { return error };
+        let place = format!("{}: [[file]] pattern '{}'", path.display(), rule.pattern);
+        error.at_once(&if self.says_anything() { format!("{place}, and the command line") } else { place })
+    }
+
+    /// True if the command line asks for anything that `knarr.toml` can.
+    fn says_anything(&self) -> bool {
+        let Wishes { config: _, goal, portable, chain, chunks, low, high, bounds } = &self.wishes;
+        let all = goal.is_some() || portable.is_some() || low.is_some() || high.is_some();
+        all || !chain.is_empty() || !chunks.is_empty() || !bounds.is_empty()
     }
 
     /// Checks that each name and pattern is in one of several inputs: what one of them lacks is no mistake then. `lacking`
@@ -107,7 +128,7 @@ impl Request {
             let mut lacking: BTreeMap<Name, Error> = lacking.into_iter().collect();
             wanted.retain(|name, _| !names.contains(name) || lacking.contains_key(name));
             for (name, error) in wanted.iter_mut().filter(|(_, error)| error.is_none()) {
-                *error = lacking.remove(name);
+                *error = lacking.remove(name).map(|error| self.blame(error, input));
             }
         }
         let among = |error: Error| error.at(format!("{} inputs, none of which has it", inputs.len()));

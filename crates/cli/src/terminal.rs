@@ -21,7 +21,7 @@ fn width() -> Option<usize> {
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// `4 variables as they are: crs (scalar); 12 (under 2 KiB)`, in the order of the reasons; nothing for none.
+/// `13 variables as they are: crs (it is a single value); 12 of them (under 2 KiB)`, in the order of the reasons; nothing for none.
 pub(crate) fn folded<'a>(copied: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
     const NAMED: usize = 3;
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -33,9 +33,14 @@ pub(crate) fn folded<'a>(copied: impl Iterator<Item = (&'a str, &'a str)>) -> Op
     }
     let total: usize = groups.iter().map(|(_, names)| names.len()).sum();
     let each = groups.iter().map(|(reason, names)| {
-        let which = if names.len() > NAMED { names.len().to_string() } else { names.join(", ") };
+        let which = if names.len() > NAMED { format!("{} of them", names.len()) } else { names.join(", ") };
         format!("{which} ({reason})")
     });
+    if let [(reason, names)] = groups.as_slice()
+        && names.len() > NAMED
+    {
+        return Some(format!("{total} variables as they are ({reason})"));
+    }
     let variables = if total == 1 { "1 variable as it is" } else { &format!("{total} variables as they are") };
     (total > 0).then(|| format!("{variables}: {}", each.collect::<Vec<_>>().join("; ")))
 }
@@ -66,6 +71,8 @@ mod tests {
         let names = ["a", "b", "c", "d", "e"];
         let many = names.map(|name| (name, if name == "c" { "scalar" } else { "under 2 KiB" }));
         let many = folded(many.into_iter()).unwrap();
-        assert_eq!(many, "5 variables as they are: 4 (under 2 KiB); c (scalar)");
+        assert_eq!(many, "5 variables as they are: 4 of them (under 2 KiB); c (scalar)");
+        let alike = folded(names.into_iter().map(|name| (name, "under 2 KiB"))).unwrap();
+        assert_eq!(alike, "5 variables as they are (under 2 KiB)");
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Train) -> Result<u8> {
     // What choices use so far, if it is a model.
     let used = Predictor::read(&path).ok();
     let old = used.as_ref().unwrap_or(base);
-    let name = format!("{} samples of {} files", records.len(), files.len());
+    let name = format!("{} of {}", table::count(records.len(), "sample"), table::count(files.len(), "file"));
     let model = fit(&records, base, &name, profile, codecs)?;
     let held_out = hold_out(&records, base, profile, codecs)?;
     let trained = |family: &str| held_out.get(family).unwrap_or(base);

@@ -65,14 +65,14 @@ fn print(found: &[VariableComparison], metadata: &[MetadataDifference]) {
         println!("{}: {}", difference.place, difference.what);
     }
     if failing > 0 {
-        println!("{failing} of {} variables differ", found.len());
+        println!("{failing} of {} differ", table::count(found.len(), "variable"));
     } else {
-        println!("{} variables: equal, or within the promised bound", found.len() - skipped);
+        println!("{}: equal, or within the promised bound", table::count(found.len() - skipped, "variable"));
     }
     if skipped > 0 {
         println!("{skipped} not compared");
     }
     if !metadata.is_empty() {
-        println!("{} differences apart from values", metadata.len());
+        println!("{} apart from values", table::count(metadata.len(), "difference"));
     }
 }

@@ -9,15 +9,17 @@ use knarr_array::coordinates::Coordinates;
 use knarr_array::error::{Error, Result};
 use knarr_array::goal::Goal;
 use knarr_array::libver::LibverBounds;
-use knarr_array::model::{Link, LinkTarget, Model, Variable};
+use knarr_array::model::{Model, Variable};
 use knarr_array::quality::Quality;
 use knarr_choose::plan::Plan;
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::{FilterSet, Reader};
 
 mod chunks;
+mod other_names;
 
 pub use chunks::{ChunkRule, chunk_shape, within_limits};
+pub use other_names::no_variable;
 
 /// What holds for the variables a pattern matches. What is `None` is left as it was.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -289,26 +291,29 @@ impl Name {
     /// What to say of a file that has nothing called so.
     fn missing_in(&self, model: &Model) -> Error {
         let text = self.text.as_str();
+        let error = || no_variable(model, text);
+        if !self.dimension {
+            return error();
+        }
+        let dimensions: BTreeSet<&str> =
+            model.variables.iter().flat_map(|variable| variable.dimensions.iter().flatten()).map(|n| &**n).collect();
+        let names = nearest(text, dimensions.into_iter(), 8);
+        let dimensions = if names.is_empty() {
+            "the file has no dimensions with a name".to_owned()
+        } else {
+            format!("the file has the dimensions {names}")
+        };
         if !self.variable {
-            let dimensions: BTreeSet<&str> = model
-                .variables
-                .iter()
-                .flat_map(|variable| variable.dimensions.iter().flatten())
-                .map(|n| &**n)
-                .collect();
-            let names = nearest(text, dimensions.into_iter(), 8);
-            let hint =
-                if names.is_empty() { "it has none with a name".to_owned() } else { format!("the file has: {names}") };
-            return Error::usage(format!("there is no dimension '{text}'")).hint(hint);
+            return Error::usage(format!("there is no dimension '{text}'")).hint(dimensions);
         }
-        let is_name = |link: &&Link| [link.path.as_str(), link.path.trim_start_matches('/')].contains(&text);
-        if let Some(LinkTarget::Hard(path)) = model.links().find(is_name).map(|link| &link.target) {
-            let path = path.trim_start_matches('/');
-            return Error::usage(format!("'{text}' is another name of '{path}'")).hint(format!("say it of '{path}'"));
+        // Another name of a variable is one, too.
+        let error = error();
+        if !error.message().starts_with("there is no variable") {
+            return error;
         }
-        let names = nearest(text, model.variables.iter().map(Variable::name), 8);
-        let what = if is_pattern(text) { "no variable matches" } else { "there is no variable" };
-        Error::usage(format!("{what} '{text}'")).hint(format!("the file has: {names}"))
+        let variables = nearest(text, model.variables.iter().map(Variable::name), 8);
+        Error::usage(format!("there is no dimension '{text}', and no variable of that name"))
+            .hint(format!("{dimensions}, and the variables {variables}"))
     }
 }
 
@@ -513,7 +518,8 @@ mod tests {
             assert_eq!(found, expected(tas, time, orog), "{general} {rules:?}");
         }
         assert!(of("tme/12", &[]).unwrap_err().to_string().contains("lat, lon"));
-        assert!(of("auto", &[("tme", "12")]).is_err());
+        let told = of("auto", &[("tme", "12")]).unwrap_err().to_string();
+        assert!(told.contains("no dimension 'tme'") && told.contains("dimensions time, lat, lon"), "{told}");
         for text in ["time/0", "/12", "time/12,", "time/x"] {
             assert!(text.parse::<ChunkRule>().is_err(), "{text}");
         }

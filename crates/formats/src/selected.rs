@@ -3,10 +3,10 @@
 use std::any::Any;
 
 use knarr_array::error::{Error, Result};
-use knarr_array::model::{ElementType, Model, Variable};
+use knarr_array::model::{ElementType, Model};
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
-use knarr_flow::settings::nearest;
+use knarr_flow::settings::no_variable;
 use knarr_flow::store::{Source, Strings};
 
 /// `source` with only the variables called `names`, in that order.
@@ -18,10 +18,7 @@ pub fn select(source: Box<dyn Source>, names: &[String]) -> Result<Box<dyn Sourc
     let mut indices = Vec::new();
     for name in names {
         let found = all.iter().position(|variable| variable.name() == name || variable.path == *name);
-        indices.push(found.ok_or_else(|| {
-            let near = nearest(name, all.iter().map(Variable::name), 8);
-            Error::usage(format!("there is no variable '{name}'")).hint(format!("the file has: {near}"))
-        })?);
+        indices.push(found.ok_or_else(|| no_variable(source.model(), name))?);
     }
     let variables = indices.iter().filter_map(|index| all.get(*index).cloned()).collect();
     let model = Model { groups: source.model().groups.clone(), variables };

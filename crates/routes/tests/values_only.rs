@@ -234,8 +234,9 @@ fn tables_that_cannot_be_are_refused() {
         assert!(folder.names().is_empty(), "nothing is left behind");
     };
     let bytes = |name, shape: &[u64]| (name, DType::U8, shape.to_vec(), vec![], vec![7; 24]);
-    refused(vec![bytes("a", &[2, 3, 4])], &["make no table", "--variable: a"]);
-    refused(vec![bytes("a", &[24]), bytes("b", &[23])], &["make no table", "a, b"]);
+    refused(vec![bytes("a", &[2, 3, 4])], &["variable 'a'", "3 dimensions make no table", ".bin"]);
+    refused(vec![bytes("a", &[2, 3, 4]), bytes("b", &[24])], &["make no table", "--variable: b (24)"]);
+    refused(vec![bytes("a", &[24]), bytes("b", &[23])], &["make no table", "a (24), b (23)"]);
     refused(vec![bytes("1", &[24]), bytes("2", &[24])], &["all names are numbers"]);
     refused(vec![("s", DType::Opaque(3), vec![8], vec![], vec![7; 24])], &["variable 's'", "not strings"]);
     refused(vec![], &["make no table"]);

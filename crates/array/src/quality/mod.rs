@@ -139,6 +139,16 @@ impl Quality {
                     .hint("give a finite number above 0, or leave it out for lossless"));
             }
         }
+        // As a percentage, 1 would be meant; as a fraction it promises nothing.
+        for (name, value, allowed) in [
+            ("max_range_error", self.max_range_error, "any value of the range for any other"),
+            ("max_rel_error", self.max_rel_error, "0 for every value"),
+        ] {
+            if let Some(value) = value.filter(|value| *value >= 1.0) {
+                return Err(Error::usage(format!("{name} is {value:?}, which allows {allowed}"))
+                    .hint("give a fraction below 1: 0.01 is 1 %"));
+            }
+        }
         if self.significant_bits.is_some_and(|bits| !(1..=52).contains(&bits)) {
             return Err(Error::usage(format!("significant_bits is {}", self.significant_bits.unwrap_or(0)))
                 .hint("give 1 to 23 (f32) or 1 to 52 (f64)"));
@@ -290,6 +300,27 @@ mod tests {
                    significant_digits=3, exact_up_to=0, exact_from=9";
         assert_eq!(Quality::LOSSLESS.refined(parse(all)).to_string(), all);
         assert_eq!(parse(all).refined(parse("exact_up_to=0")).to_string(), all);
+    }
+
+    #[test]
+    fn numbers_that_promise_nothing_are_refused() {
+        let refused = |text: &str| text.parse::<Quality>().unwrap().validate_numbers().err();
+        for text in ["max_rel_error=1", "max_rel_error=1.5", "max_range_error=1", "max_range_error=20"] {
+            let error = refused(text).unwrap();
+            assert!(error.advice().is_some_and(|hint| hint.contains("below 1")), "{error}");
+        }
+        for text in [
+            "max_abs_error=inf",
+            "max_rel_error=NaN",
+            "max_range_error=0",
+            "significant_digits=0",
+            "significant_bits=0",
+        ] {
+            assert!(refused(text).unwrap().advice().is_some(), "{text}");
+        }
+        for text in ["max_rel_error=0.999", "max_range_error=0.5", "max_abs_error=1e300"] {
+            assert!(refused(text).is_none(), "{text}");
+        }
     }
 
     #[test]

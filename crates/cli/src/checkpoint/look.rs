@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use knarr_array::error::{Error, Result};
 use knarr_checkpoint::pattern::{Named, Pattern};
@@ -157,10 +157,26 @@ impl Directory {
         }
     }
 
-    /// Takes note of what the kernel tells. What is there is seen by looking; but only events say who closed a file.
-    fn hear(&self) {
+    /// Returns after `time`. Meanwhile `closed` is called whenever a file was heard to be closed.
+    pub(super) fn rest(&self, time: Duration, mut closed: impl FnMut()) {
+        let end = Instant::now() + time;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let (Some(events), Ok(timeout), false) = (&self.events, Timespec::try_from(left), left.is_zero()) else {
+                return std::thread::sleep(left);
+            };
+            let ready = poll(&mut [PollFd::new(events, PollFlags::IN)], Some(&timeout));
+            if ready.is_ok_and(|ready| ready > 0) && self.hear() {
+                closed();
+            }
+        }
+    }
+
+    /// Takes note of what the kernel tells, and says whether a file was closed. What is there is seen by looking; but only events say who closed a file.
+    fn hear(&self) -> bool {
         use inotify::ReadFlags as Read;
-        let Some(events) = &self.events else { return };
+        let Some(events) = &self.events else { return false };
+        let mut any = false;
         let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
         let mut events = inotify::Reader::new(events, &mut buffer);
         let (watched, mut closed) = (self.watched.borrow(), self.closed.borrow_mut());
@@ -169,12 +185,14 @@ impl Directory {
             let Some((directory, name)) = watched.get(&event.wd()).zip(name) else { continue };
             let is_done = event.events().intersects(Read::CLOSE_WRITE | Read::MOVED_TO);
             let is_begun = event.events().intersects(Read::CREATE | Read::DELETE | Read::MOVED_FROM);
+            any |= event.events().contains(Read::CLOSE_WRITE);
             if is_done {
                 closed.insert(directory.join(name));
             } else if is_begun {
                 closed.remove(&directory.join(name));
             }
         }
+        any
     }
 
     /// True if nobody but processes of this machine can have written the file, or one of them was heard to close it.
@@ -227,4 +245,31 @@ impl State {
 pub(crate) fn are_written<'a>(files: impl Iterator<Item = &'a State>) -> bool {
     let files: HashSet<Identity> = files.map(|state| state.identity).collect();
     crate::processes::writer_of_any(&files).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_closed_while_nothing_is_done_is_heard_of_at_once() {
+        let folder = std::env::temp_dir().join(format!("knarr-look-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("sets")).unwrap();
+        let pattern: Pattern = "r{step}".parse().unwrap();
+        let directory = Directory::expected(&folder, pattern, &folder.join("sets"), Box::new(|_| true)).unwrap();
+        assert!(directory.look().unwrap().is_empty());
+        let path = folder.join("r1");
+        let mut file = Some(std::fs::File::create(&path).unwrap());
+        let mut heard = 0;
+        directory.rest(Duration::from_millis(50), || heard += 1);
+        assert_eq!(heard, 0, "it is open");
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            drop(file.take());
+        });
+        directory.rest(Duration::from_millis(500), || heard += 1);
+        writer.join().unwrap();
+        assert_eq!((heard, directory.look().unwrap().len()), (1, 1));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }

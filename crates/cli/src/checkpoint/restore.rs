@@ -163,20 +163,20 @@ fn print(arguments: &Restore, set: &Set, ranks: &[usize], done: &Done, seconds: 
         println!("{said}");
     } else if arguments.variables.is_empty() {
         println!(
-            "{} of {} files, {}, to {target} in {seconds:.2} s; each has the hash of the original",
+            "{} of {}, {}, to {target} in {seconds:.2} s; each has the hash of the original",
             done.files.len(),
-            ranks.len(),
+            table::count(ranks.len(), "file"),
             table::bytes(done.bytes),
         );
         let links = set.manifest().tree.links.len();
         if links > 0 && arguments.ranks.is_none() {
-            println!("{links} links");
+            println!("{}", table::count(links, "link"));
         }
     } else {
         println!(
-            "{} variables of {} ranks to {target} in {seconds:.2} s; {} of frames were read",
-            done.files.len(),
-            ranks.len(),
+            "{} of {} to {target} in {seconds:.2} s; {} of frames were read",
+            table::count(done.files.len(), "variable"),
+            table::count(ranks.len(), "rank"),
             table::bytes(done.read_bytes)
         );
     }

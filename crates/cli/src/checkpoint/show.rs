@@ -144,10 +144,10 @@ pub(super) fn info(arguments: &Info) -> Result<u8> {
     }
     let (raw, stored) = (manifest.raw_bytes(), set.stored_bytes());
     println!(
-        "{}: {} ranks in {} groups, {} in {} ({}x), of which the index {}; scheme {}, goal {}, by {}",
+        "{}: {} in {}, {} in {} ({}x), of which the index {}; scheme {}, goal {}, by {}",
         arguments.set.display(),
-        manifest.ranks.len(),
-        manifest.ranks.last().map_or(0, |rank| rank.group + 1),
+        table::count(manifest.ranks.len(), "rank"),
+        table::count(manifest.ranks.last().map_or(0, |rank| rank.group + 1), "group"),
         table::bytes(raw),
         table::bytes(stored),
         table::ratio(raw, stored),
@@ -159,7 +159,11 @@ pub(super) fn info(arguments: &Info) -> Result<u8> {
     let unfiltered = manifest.ranks.iter().map(|rank| rank.layout.unfiltered());
     let (chunks, bytes) = unfiltered.fold((0, 0), |sum, (chunks, bytes)| (sum.0 + chunks, sum.1 + bytes));
     if chunks > 0 {
-        println!("{chunks} filtered chunks, {} of the files, are held as their values", table::bytes(bytes));
+        println!(
+            "held as values without their filters: {}, {} of the files",
+            table::count(chunks, "chunk"),
+            table::bytes(bytes)
+        );
     }
     if let Some(why) = &manifest.summary.unproven {
         println!("perhaps torn: {why}");
@@ -299,7 +303,12 @@ pub(super) fn explain(arguments: &Explain) -> Result<u8> {
         *sum = (sum.0 + 1, sum.1 + decision.raw_bytes, sum.2 + decision.packed_bytes);
     }
     for (order, (classes, raw, packed)) in orders {
-        println!("{classes} classes {order}: {} in {}", table::bytes(raw), table::bytes(packed));
+        println!(
+            "{} of similar variables, stored {order}: {} in {}",
+            table::count(classes, "class"),
+            table::bytes(raw),
+            table::bytes(packed)
+        );
     }
     Ok(0)
 }

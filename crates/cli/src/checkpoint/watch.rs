@@ -149,7 +149,8 @@ impl Host for Command<'_> {
     fn packed(&mut self, made: &Made<'_>) {
         let Made { step, set, files, packed, unproven } = made;
         errln!(
-            "step {step}: {files} files, {} in {}, ratio {}, {:.1} s: {}",
+            "step {step}: {}, {} in {}, ratio {}, {:.1} s: {}",
+            table::count(*files, "file"),
             table::bytes(packed.raw_bytes),
             table::bytes(packed.packed_bytes),
             table::ratio(packed.raw_bytes, packed.packed_bytes),

@@ -151,7 +151,8 @@ impl Watching {
             self.directory.wait(host.news(), rest.clamp(TOGETHER, LOOK_EVERY));
             // At once: who writes a file may not live long.
             self.writers.look(&self.directory.look()?);
-            std::thread::sleep(TOGETHER);
+            let Self { directory, writers, .. } = self;
+            directory.rest(TOGETHER, || writers.look_again());
         }
     }
 

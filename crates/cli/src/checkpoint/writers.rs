@@ -48,9 +48,10 @@ enum Now {
 }
 
 impl Writers {
-    /// Takes note of who has which of the files open.
-    pub(crate) fn look(&mut self, found: &[Found]) {
-        let Self { open, ended, seen } = self;
+    /// Looks again after those who were seen with a file open. At once when one was closed: a process that lives on was
+    /// done with its file, and one that was seen neither alive nor ended between its last two looks could be either.
+    pub(crate) fn look_again(&mut self) {
+        let Self { open, ended, .. } = self;
         open.retain(|writer| match writer.now() {
             Now::Writing => true,
             Now::Done => false,
@@ -62,6 +63,12 @@ impl Writers {
                 false
             }
         });
+    }
+
+    /// Takes note of who has which of the files open.
+    pub(crate) fn look(&mut self, found: &[Found]) {
+        self.look_again();
+        let Self { open, ended, seen } = self;
         let states: HashMap<Identity, State> = found.iter().map(|file| (file.state.identity, file.state)).collect();
         // Who wrote to it since is another one.
         ended.retain(|file, (state, _)| {

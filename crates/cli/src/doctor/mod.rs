@@ -1,7 +1,7 @@
 //! `knarr doctor`: which filters readers on this machine have, and whether they would open the given files.
 //!
 //! Ends with 0 if every file opens in every kind of reader that is installed here, with 3 if a file needs
-//! something that one of them lacks. Without files it reports and ends with 0.
+//! something that one of them lacks, or cannot be read. Without files it reports and ends with 0.
 
 mod command;
 mod files;
@@ -16,6 +16,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 
 use crate::args::Doctor;
+use crate::batch::{Failed, code_of, each_alone, there};
 use files::FileReport;
 use readers::Reader;
 
@@ -36,6 +37,8 @@ struct Diagnosis {
     readers: Vec<Reader>,
     /// One entry a file that was asked about.
     files: Vec<FileReport>,
+    /// Files that cannot be read.
+    failed: Vec<Failed>,
 }
 
 /// A plugin that cannot be loaded.
@@ -51,11 +54,13 @@ pub(crate) fn run(arguments: &Doctor) -> Result<u8> {
     let codecs = knarr_native::codecs()?;
     let python = python::ask();
     let readers = readers::all(&codecs, python.as_ref());
-    let paths = crate::inputs::expand(&arguments.files)?;
+    let (paths, mut missing) = there(crate::inputs::find(&arguments.files)?)?;
     let own_plugin = crate::hdf5_filter::plugin_folder();
     let advice = files::Advice::new(python.as_ref(), own_plugin.clone());
-    let files =
-        paths.iter().map(|path| files::examine(path, &codecs, &readers, &advice)).collect::<Result<Vec<_>>>()?;
+    let (files, failed) = each_alone(&paths, |path| {
+        missing.remove(path).map_or(Ok(()), Err)?;
+        files::examine(path, &codecs, &readers, &advice)
+    });
     let diagnosis = Diagnosis {
         own_plugin_mend: advice.own_plugin(&readers),
         own_plugin,
@@ -67,6 +72,7 @@ pub(crate) fn run(arguments: &Doctor) -> Result<u8> {
             .collect(),
         readers,
         files,
+        failed,
     };
     if arguments.json {
         println!("{}", serde_json::json!(diagnosis));
@@ -74,5 +80,8 @@ pub(crate) fn run(arguments: &Doctor) -> Result<u8> {
         print::diagnosis(&diagnosis);
     }
     let lacking = diagnosis.files.iter().any(|file| !file.opens_everywhere());
-    Ok(if lacking { LACKING } else { 0 })
+    Ok(match code_of(&diagnosis.failed, paths.len()) {
+        0 if lacking => LACKING,
+        code => code,
+    })
 }

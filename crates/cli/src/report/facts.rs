@@ -24,6 +24,8 @@ pub(super) struct File<'a> {
     pub(super) reader: String,
     /// What other readers would gain, in words, if that is worth telling.
     pub(super) gains: Option<String>,
+    /// What there is to be said of the output besides.
+    pub(super) notes: Vec<String>,
 }
 
 /// One variable.
@@ -100,7 +102,13 @@ impl<'a> File<'a> {
             })
             .collect();
         rows.sort_by_key(|row| std::cmp::Reverse((row.before, row.variable.raw_bytes)));
-        Self { done, rows, reader: reader_needed(done, codecs), gains: notes::gains_told(done) }
+        Self {
+            done,
+            rows,
+            reader: reader_needed(done, codecs),
+            gains: notes::gains_told(done),
+            notes: notes::all(done),
+        }
     }
 
     /// Bytes of all values when not compressed.

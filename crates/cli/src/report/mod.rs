@@ -46,7 +46,7 @@ pub(crate) fn json(done: &Repacked) -> serde_json::Value {
         "seconds": done.seconds, "choosing_seconds": done.choosing_seconds, "energy": done.energy,
         "reader": done.reader.word(), "copied": done.copied,
         "other_readers": OutputFormat::of(&done.output).map_or(Vec::new(), |format| notes::gains(&done.plan, format)),
-        "variables": variables,
+        "notes": notes::all(done), "variables": variables,
     })
 }
 

@@ -202,6 +202,7 @@ fn facts(file: &File<'_>, context: &Context) -> Vec<(&'static str, String)> {
         ),
     ];
     facts.extend(file.gains.clone().map(|gains| ("Other readers", gains)));
+    facts.extend(file.notes.iter().map(|note| ("To be noted", note.clone())));
     let kept = chunks.fallback_chunks + chunks.stored_chunks;
     if kept > 0 {
         facts.push((
@@ -347,6 +348,8 @@ mod tests {
             other_files: std::collections::BTreeSet::new(),
             references_lost: 0,
             names_lost: Vec::new(),
+            netcdf: Default::default(),
+            not_kept: vec!["<i>names</i>".to_owned()],
             chunks_unheard: Vec::new(),
             copied: None,
         }
@@ -370,6 +373,7 @@ mod tests {
             assert_eq!(page.contains("the file is damaged"), !failed.is_empty());
             assert_eq!(page.contains("1 of 2 files repacked"), !failed.is_empty());
             assert!(!page.contains("<script>alert") && !page.contains("\" onload=\"") && !page.contains("repack <a>"));
+            assert!(page.contains("Not kept: &lt;i&gt;names"));
             for outside in ["http:", "https:", "src=", "url(", "@import", "<link"] {
                 assert!(!page.contains(outside), "{outside}");
             }

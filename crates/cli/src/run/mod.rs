@@ -278,7 +278,7 @@ impl Begun {
             }
         }
         if let Some(path) = &arguments.json {
-            let text = format!("{}\n", summary.json(code, calls_seen));
+            let text = format!("{}\n", summary.json(code, calls_seen, self.snapshot.config.site));
             crate::output::replace(path, text.as_bytes())?;
         }
         if let Some(path) = &arguments.report {

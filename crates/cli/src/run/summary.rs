@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use knarr_choose::plan::Action;
-use knarr_flow::energy::Energy;
+use knarr_flow::energy::{Energy, Site};
 use knarr_routes::compress::Repacked;
 
 use super::checkpoint::{Became, Row};
 use super::pack::Outcome;
+use crate::batch::Failed;
 use crate::table::{self, Align};
 
 /// One file, and what there is to say besides: for those that are compressed as they are written, what became of their
@@ -142,47 +143,90 @@ impl Summary {
         totals
     }
 
-    /// The machine-readable result.
-    pub(super) fn json(&self, exit_code: u8, calls_seen: bool) -> serde_json::Value {
-        let files: Vec<_> = self
-            .files
-            .iter()
-            .map(|Entry { path, outcome, note }| match outcome {
-                Outcome::Written(found, seconds) => {
-                    let encoded = found.as_ref().ok().map(|found| &found.encoded);
-                    serde_json::json!({
-                        "output": path.display().to_string(), "outcome": "written", "reason": note, "seconds": seconds,
-                        "input_bytes": encoded.map(|encoded| encoded.raw_bytes), "output_bytes": size(path),
-                        "energy": encoded.map(|encoded| &encoded.energy),
-                    })
-                }
-                Outcome::Packed(done) => {
-                    let mut file = crate::report::json(done);
-                    if let Some(file) = file.as_object_mut() {
-                        file.insert("outcome".to_owned(), "packed".into());
-                        if !note.is_empty() {
-                            file.insert("note".to_owned(), note.as_str().into());
-                        }
-                    }
-                    file
-                }
-                Outcome::Left(why) | Outcome::Changed(why) => {
-                    serde_json::json!({ "output": path.display().to_string(), "outcome": "left", "reason": why })
-                }
-                Outcome::Failed(error) | Outcome::Died(error) | Outcome::Displaced(error) => {
-                    serde_json::json!({ "output": path.display().to_string(), "outcome": "failed", "reason": error.to_string() })
-                }
-            })
-            .collect();
+    /// The machine-readable result: what `knarr repack` gives, and what only a run has.
+    pub(super) fn json(&self, exit_code: u8, calls_seen: bool, site: Option<Site>) -> serde_json::Value {
+        let failed: Vec<Failed> = self.files.iter().filter_map(Entry::failed).collect();
         let Totals { before, after, seconds } = self.totals();
-        let totals = serde_json::json!({ "input_bytes": before, "output_bytes": after, "seconds": seconds });
-        let mut all = serde_json::json!({
-            "exit_code": exit_code, "hdf5_calls_seen": calls_seen, "files": files, "totals": totals,
+        let count = |is: fn(&Outcome) -> bool| self.files.iter().filter(|entry| is(&entry.outcome)).count();
+        let totals = crate::totals::Totals {
+            files: self.files.len() - failed.len(),
+            copied: count(|outcome| matches!(outcome, Outcome::Packed(done) if done.copied.is_some())),
+            skipped: count(|outcome| matches!(outcome, Outcome::Left(_) | Outcome::Changed(_))),
+            failed: failed.len(),
+            input_bytes: before,
+            output_bytes: after,
+        };
+        #[expect(clippy::cast_precision_loss, reason = "bytes of files")]
+        let saved = before as f64 - after as f64;
+        let result = serde_json::json!({
+            // Packing proves every chunk.
+            "verified": failed.is_empty(), "saved_per_year": site.map(|site| site.yearly(saved)),
+            "hdf5_calls_seen": calls_seen, "files": self.files.iter().map(Entry::json).collect::<Vec<_>>(),
         });
-        if let Some(all) = all.as_object_mut().filter(|_| !self.steps.is_empty()) {
-            all.insert("checkpoints".to_owned(), self.steps.iter().map(Row::json).collect());
+        let mut all = crate::report::document(result, &failed, totals);
+        if let Some(all) = all.as_object_mut() {
+            // That of the program, most of the time: files that failed do not change it.
+            all.insert("exit_code".to_owned(), exit_code.into());
+            if let Some(totals) = all.get_mut("totals").and_then(serde_json::Value::as_object_mut) {
+                totals.insert("seconds".to_owned(), seconds.into());
+            }
+            if !self.steps.is_empty() {
+                all.insert("checkpoints".to_owned(), self.steps.iter().map(Row::json).collect());
+            }
         }
         all
+    }
+}
+
+impl Entry {
+    /// What there is to say of a file that could not be packed, or not be looked at.
+    fn failed(&self) -> Option<Failed> {
+        let error = match &self.outcome {
+            Outcome::Failed(error) | Outcome::Died(error) | Outcome::Displaced(error) => error,
+            Outcome::Written(Err(error), _) => error,
+            Outcome::Packed(_) | Outcome::Written(Ok(_), _) | Outcome::Left(_) | Outcome::Changed(_) => return None,
+        };
+        Some(Failed {
+            input: self.path.clone(),
+            output: self.path.clone(),
+            error: error.to_string(),
+            exit_code: error.kind().exit_code(),
+        })
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let Self { path, outcome, note } = self;
+        let (name, size) = (path.display().to_string(), size(path));
+        let as_it_was = |outcome: &str, reason: String| {
+            serde_json::json!({
+                "input": name, "output": name, "input_bytes": size, "output_bytes": size, "outcome": outcome,
+                "reason": reason,
+            })
+        };
+        match outcome {
+            Outcome::Written(found, seconds) => {
+                let encoded = found.as_ref().ok().map(|found| &found.encoded);
+                serde_json::json!({
+                    "input": name, "output": name, "outcome": "written", "reason": note, "seconds": seconds,
+                    "input_bytes": encoded.map(|encoded| encoded.raw_bytes), "output_bytes": size,
+                    "energy": encoded.map(|encoded| &encoded.energy),
+                })
+            }
+            Outcome::Packed(done) => {
+                let mut file = crate::report::json(done);
+                if let Some(file) = file.as_object_mut() {
+                    file.insert("outcome".to_owned(), "packed".into());
+                    if !note.is_empty() {
+                        file.insert("note".to_owned(), note.as_str().into());
+                    }
+                }
+                file
+            }
+            Outcome::Left(why) | Outcome::Changed(why) => as_it_was("left", why.clone()),
+            Outcome::Failed(error) | Outcome::Died(error) | Outcome::Displaced(error) => {
+                as_it_was("failed", error.to_string())
+            }
+        }
     }
 }
 
@@ -197,8 +241,11 @@ impl Row {
                 table::ratio(*raw_bytes, *packed_bytes),
                 format!("{seconds:.2}"),
                 match unproven {
-                    None => format!("{files} files in {}", shown(set)),
-                    Some(why) => format!("{files} files in {}, perhaps torn, and kept: {why}", shown(set)),
+                    None => format!("{} in {}", table::count(*files, "file"), shown(set)),
+                    Some(why) => {
+                        let files = table::count(*files, "file");
+                        format!("{files} in {}, perhaps torn, and kept: {why}", shown(set))
+                    }
                 },
             ],
             Became::Left(why) => vec![name, none(), none(), none(), none(), why.clone()],

@@ -144,7 +144,7 @@ impl Planner<'_> {
         let shaped = matches!(settings.chunks, ChunkRule::Shape(_));
         let is_as_stored = self.stored_chunk() == Some(&chunk);
         if small && self.may_keep_filters() && (is_as_stored || (self.stored_chunk().is_none() && !shaped)) {
-            return copy("under 2 KiB");
+            return copy("under 2 KiB: too small to gain");
         }
         let most = variable.raw_bytes();
         if settings.chain.is_none() && !shaped && self.index_bytes(&chunk).is_some_and(|index| most <= index) {

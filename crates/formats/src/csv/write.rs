@@ -7,6 +7,7 @@ use std::path::Path;
 use half::f16;
 use knarr_array::array::{DType, Endian, swap_bytes};
 use knarr_array::model::Variable;
+use knarr_array::table;
 use knarr_array::{Error, Result};
 use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::store::Source;
@@ -90,8 +91,12 @@ impl Table {
     fn of(source: &dyn Source) -> Result<Self> {
         let (variables, how) = (source.model().variables.as_slice(), plain::chosen_by(source));
         if let Some(other) = variables.iter().find(|variable| matches!(variable.dtype, DType::Opaque(_))) {
+            let hint = match choice(variables, |variable| !matches!(variable.dtype, DType::Opaque(_))) {
+                Some(others) => format!("leave it out: choose others {how}: {others}"),
+                None => "write .nc, .h5 or .zarr instead".to_owned(),
+            };
             return Err(Error::unsupported("a table holds numbers, not strings or compounds")
-                .hint(format!("leave it out: choose others {how}{}", choice(variables)))
+                .hint(hint)
                 .at_variable(other.name()));
         }
         let missing =
@@ -107,10 +112,7 @@ impl Table {
         let shape = variables.first().map(|variable| variable.shape.as_slice());
         let (Some([_] | []), true) = (shape, variables.iter().all(|other| Some(other.shape.as_slice()) == shape))
         else {
-            return Err(Error::unsupported("these variables make no table").hint(format!(
-                "choose variables of one dimension and length, or one of two dimensions, {how}{}",
-                choice(variables)
-            )));
+            return Err(no_table(variables, how));
         };
         if variables.iter().all(|variable| !matches!(Number::parse(variable.name()), Ok(None))) {
             return Err(Error::unsupported("all names are numbers, which would be taken for data under no names")
@@ -156,10 +158,36 @@ impl Table {
     }
 }
 
-/// Names to choose from, as the end of an advice.
-fn choice(variables: &[Variable]) -> String {
-    let names: Vec<&str> = variables.iter().take(12).map(Variable::name).collect();
-    format!(": {}", names.join(", "))
+/// Why variables make no table, and what would.
+fn no_table(variables: &[Variable], how: &str) -> Error {
+    let deep = |variable: &Variable| variable.shape.len() > 2;
+    let fitting = choice(variables, |variable| !deep(variable));
+    let what = match variables {
+        [] => return Error::unsupported("these variables make no table: there is none").hint("name another input"),
+        [one] => format!("{} dimensions make no table, which has two", one.shape.len()),
+        _ => "these variables make no table".to_owned(),
+    };
+    let hint = match fitting {
+        Some(names) => {
+            format!("choose variables of one dimension and length, or one of two dimensions, {how}: {names}")
+        }
+        None => "write .bin (the values of one variable) or .nc, .h5 or .zarr instead".to_owned(),
+    };
+    let error = Error::unsupported(what).hint(hint);
+    if let [one] = variables { error.at_variable(one.name()) } else { error }
+}
+
+/// Names and shapes of the variables to choose from, if there are any.
+fn choice(variables: &[Variable], fits: impl Fn(&Variable) -> bool) -> Option<String> {
+    const NAMED: usize = 12;
+    let fitting: Vec<&Variable> = variables.iter().filter(|variable| fits(variable)).collect();
+    let named =
+        fitting.iter().take(NAMED).map(|variable| format!("{} ({})", variable.name(), table::shape(&variable.shape)));
+    let mut named = named.collect::<Vec<_>>().join(", ");
+    if fitting.len() > NAMED {
+        named.push_str(&format!(" and {} more", fitting.len() - NAMED));
+    }
+    (!named.is_empty()).then_some(named)
 }
 
 /// One value. Debug forms of floats are the shortest that lead back to the same bits, and keep a point or an exponent,

@@ -28,8 +28,11 @@ pub(super) fn with_external_files(file: &sys::File, place: &Path, dataset: Datas
 /// them (`%b`) the first counts.
 pub(super) fn is_beside(file: &Path, name: &str) -> bool {
     let first = name.replace("%b", "0").replace("%%", "%");
-    let directories = [Some(file.to_owned()), file.canonicalize().ok()];
-    let places = directories.into_iter().flatten().filter_map(|file| file.parent().map(Path::to_owned));
-    let found = |place: PathBuf| place.join(name).exists() || place.join(&first).exists();
-    places.into_iter().any(found)
+    places(file).any(|place| place.join(name).exists() || place.join(&first).exists())
+}
+
+/// Directories in which files that `file` names are found.
+pub(super) fn places(file: &Path) -> impl Iterator<Item = PathBuf> {
+    let files = [Some(file.to_owned()), file.canonicalize().ok()];
+    files.into_iter().flatten().filter_map(|file| file.parent().map(Path::to_owned))
 }

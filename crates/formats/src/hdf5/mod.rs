@@ -13,6 +13,7 @@
 //! | `copy`, `create`, `contents` | copying what is not encoded anew |
 //! | `metadata` | how much room everything but values takes |
 //! | `beside` | other files that a file names |
+//! | `for_netcdf` | what programs of netCDF-C do not open or show |
 //! | `build`, `dimensions`, `write_attribute` | netCDF-4 from the model of another format |
 //! | `explain` | errors of the library in words that help |
 //! | `filters` | names of registered filters |
@@ -28,6 +29,7 @@ mod element;
 mod explain;
 mod external_files;
 mod filters;
+mod for_netcdf;
 mod metadata;
 mod names;
 mod paths;
@@ -46,6 +48,7 @@ mod write_attribute;
 
 pub use beside::{lost, other_files};
 pub use filters::{filter_name, filter_title, pipeline_words};
+pub use for_netcdf::{NetcdfLimits, netcdf_limits};
 pub(crate) use pieces::layout;
 pub use sink::Hdf5Sink;
 pub use sink_options::SinkOptions;

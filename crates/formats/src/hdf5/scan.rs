@@ -5,7 +5,7 @@ use super::filters::pipeline_words;
 use super::names::DimensionNames;
 use super::paths::Paths;
 use super::sys::{self, Address, Class, Dataset, DatasetLayout, Datatype, Extent, File, LinkTarget};
-use super::values::{bits_as, describe, visible_attributes};
+use super::values::{Visible, bits_as, describe, visible_attributes};
 use super::walk::{Visitor, shown_path, walk};
 use super::words::element_type;
 use knarr_array::array::{DType, Endian};
@@ -43,19 +43,20 @@ pub(super) enum Place {
 }
 
 /// The result of a scan.
+#[derive(Default)]
 pub(super) struct Scan {
     pub(super) model: Model,
     pub(super) stored: Vec<Stored>,
     pub(super) is_netcdf: bool,
+    /// Attributes of several dimensions, in words.
+    pub(super) tables: Vec<String>,
+    /// Paths of types with a name that netCDF does not have.
+    pub(super) odd_types: Vec<String>,
 }
 
 /// Describes everything in `file`.
 pub(super) fn scan(file: &File) -> Result<Scan> {
-    let mut scanner = Scanner {
-        paths: Paths::of(file),
-        names: DimensionNames::default(),
-        found: Scan { model: Model::default(), stored: Vec::new(), is_netcdf: false },
-    };
+    let mut scanner = Scanner { paths: Paths::of(file), names: DimensionNames::default(), found: Scan::default() };
     walk(file, &mut scanner)?;
     let Scanner { names, mut found, .. } = scanner;
     found.is_netcdf |= names.are_netcdf();
@@ -72,17 +73,27 @@ struct Scanner<'a> {
 impl Visitor for Scanner<'_> {
     fn group(&mut self, path: &[u8], group: &sys::Group) -> Result<()> {
         self.found.is_netcdf |= path == b"/" && is_marked_netcdf(group)?;
-        let attributes = visible_attributes(&group.0, &self.paths)?;
-        self.found.model.groups.push(Group { path: text(path), attributes, ..Group::default() });
+        let Visible { attributes, tables } = visible_attributes(&group.0, &self.paths)?;
+        let path = text(path);
+        self.found.tables.extend(tables.iter().map(|name| format!("'{name}' of group '{path}'")));
+        self.found.model.groups.push(Group { path, attributes, ..Group::default() });
         Ok(())
     }
 
     fn dataset(&mut self, group: usize, path: &[u8], address: Address, dataset: &Dataset) -> Result<()> {
         if self.names.add(group, path, address, dataset, &self.paths)? {
-            let (variable, stored) = variable(path, address, dataset, &self.paths)?;
+            let (variable, stored, tables) = variable(path, address, dataset, &self.paths)?;
+            self.found.tables.extend(tables.iter().map(|name| format!("'{name}' of '{}'", variable.name())));
             self.names.belongs_to(self.found.model.variables.len());
             self.found.model.variables.push(variable);
             self.found.stored.push(stored);
+        }
+        Ok(())
+    }
+
+    fn named_type(&mut self, path: &[u8], datatype: &Datatype) -> Result<()> {
+        if !is_netcdf_type(datatype)? {
+            self.found.odd_types.push(shown_path(path));
         }
         Ok(())
     }
@@ -137,6 +148,11 @@ pub(super) fn element(datatype: &Datatype) -> Result<(DType, Endian, Option<Stri
     Ok((DType::Opaque(size), Endian::Little, pointers))
 }
 
+/// True for types that netCDF has a name for in a file.
+fn is_netcdf_type(datatype: &Datatype) -> Result<bool> {
+    Ok(matches!(datatype.class()?, Class::Compound | Class::Enum | Class::Vlen | Class::Opaque | Class::String))
+}
+
 fn strings(datatype: &Datatype) -> Result<Option<Strings>> {
     Ok(match datatype.class()? {
         Class::String if datatype.is_variable_string()? => Some(Strings::Variable),
@@ -145,14 +161,20 @@ fn strings(datatype: &Datatype) -> Result<Option<Strings>> {
     })
 }
 
-fn variable(path: &[u8], address: Address, dataset: &Dataset, paths: &Paths<'_>) -> Result<(Variable, Stored)> {
+/// With the names of its attributes of several dimensions.
+fn variable(
+    path: &[u8],
+    address: Address,
+    dataset: &Dataset,
+    paths: &Paths<'_>,
+) -> Result<(Variable, Stored, Vec<String>)> {
     let datatype = dataset.datatype()?;
     let (dtype, endian, pointers) = element(&datatype)?;
     let extent = dataset.space()?.extent()?;
     let creation = dataset.0.creation()?;
     let stored_layout = creation.layout()?;
     let filters = creation.filters()?;
-    let attributes = visible_attributes(&dataset.0, paths)?;
+    let Visible { attributes, tables } = visible_attributes(&dataset.0, paths)?;
     let (shape, max_shape) = match &extent {
         Extent::Simple { shape, max } => (shape.clone(), max.clone()),
         Extent::Scalar | Extent::Null => (Vec::new(), Vec::new()),
@@ -212,7 +234,7 @@ fn variable(path: &[u8], address: Address, dataset: &Dataset, paths: &Paths<'_>)
     };
     let element = element_type(&datatype)?;
     let strings = strings(&datatype)?;
-    Ok((variable, Stored { address, path: path.to_vec(), place, padding, element, strings }))
+    Ok((variable, Stored { address, path: path.to_vec(), place, padding, element, strings }, tables))
 }
 
 /// Refuses chunks that cannot belong to a dataset of this shape.

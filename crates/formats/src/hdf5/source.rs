@@ -61,6 +61,8 @@ pub struct Hdf5Source {
     cache: ChunkCache,
     decoding: Stopwatch,
     is_netcdf: bool,
+    attribute_tables: Vec<String>,
+    odd_types: Vec<String>,
 }
 
 /// A chunk to decode.
@@ -138,6 +140,8 @@ impl Hdf5Source {
                 cache: ChunkCache::new(DEFAULT_CACHE),
                 decoding: Stopwatch::default(),
                 is_netcdf: found.is_netcdf,
+                attribute_tables: found.tables,
+                odd_types: found.odd_types,
             })
         })
     }
@@ -168,6 +172,16 @@ impl Hdf5Source {
 
     pub(super) fn file(&self) -> &sys::File {
         &self.file
+    }
+
+    /// Attributes of several dimensions, in words: `'matrix' of 'T'`.
+    pub fn attribute_tables(&self) -> &[String] {
+        &self.attribute_tables
+    }
+
+    /// Paths of types with a name that netCDF does not have.
+    pub(super) fn odd_types(&self) -> &[String] {
+        &self.odd_types
     }
 
     pub(super) fn raw_len(&self) -> u64 {

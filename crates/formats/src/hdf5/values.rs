@@ -15,33 +15,53 @@ const HIDDEN: [&str; 6] =
 /// Attributes that make a dataset a dimension scale, hidden on those only.
 const HIDDEN_ON_SCALES: [&str; 2] = ["CLASS", "NAME"];
 
+/// Attributes of an object that are for people.
+#[derive(Default)]
+pub(super) struct Visible {
+    pub(super) attributes: Vec<Attribute>,
+    /// Names of those that have several dimensions.
+    pub(super) tables: Vec<String>,
+}
+
 /// Attributes of an object that are for people. `paths` are those of its file.
-pub(super) fn visible_attributes(object: &Object, paths: &Paths<'_>) -> Result<Vec<Attribute>> {
-    let mut visible = Vec::new();
+pub(super) fn visible_attributes(object: &Object, paths: &Paths<'_>) -> Result<Visible> {
+    let (mut visible, mut tables) = (Vec::new(), Vec::new());
     let mut is_scale = false;
     for attr in object.attributes()? {
         let name = text(&attr.name()?);
         if HIDDEN.contains(&name.as_str()) {
             continue;
         }
-        let value = value(&attr, paths).map_err(|error| error.at(format!("attribute '{name}'")))?;
+        let (value, extent) =
+            value_and_extent(&attr, paths).map_err(|error| error.at(format!("attribute '{name}'")))?;
+        if matches!(extent, Extent::Simple { shape, .. } if shape.len() > 1) {
+            tables.push(name.clone());
+        }
         is_scale |= name == "CLASS" && value == AttributeValue::Text("DIMENSION_SCALE".to_owned());
         visible.push(Attribute { name, value });
     }
     if is_scale {
         visible.retain(|attribute| !HIDDEN_ON_SCALES.contains(&attribute.name.as_str()));
     }
-    Ok(visible)
+    Ok(Visible { attributes: visible, tables })
 }
 
 /// The value of an attribute.
 pub(super) fn value(attr: &Attr, paths: &Paths<'_>) -> Result<AttributeValue> {
+    value_and_extent(attr, paths).map(|(value, _)| value)
+}
+
+fn value_and_extent(attr: &Attr, paths: &Paths<'_>) -> Result<(AttributeValue, Extent)> {
+    let extent = attr.space()?.extent()?;
+    Ok((value_of(attr, paths, &extent)?, extent))
+}
+
+fn value_of(attr: &Attr, paths: &Paths<'_>, extent: &Extent) -> Result<AttributeValue> {
     locked(|| {
         let datatype = attr.datatype()?;
-        let extent = attr.space()?.extent()?;
         let class = datatype.class()?;
         if class == Class::String {
-            return strings(attr, &datatype, &extent);
+            return strings(attr, &datatype, extent);
         }
         let number = if class == Class::Enum { datatype.base()?.number()? } else { datatype.number()? };
         let Some((dtype, endian)) = number else {
@@ -51,16 +71,16 @@ pub(super) fn value(attr: &Attr, paths: &Paths<'_>) -> Result<AttributeValue> {
                 Extent::Simple { .. } => list_words(&attr.inside(&path_of)?),
                 Extent::Null => String::new(),
             };
-            return Ok(AttributeValue::Other { what: describe(&datatype, &extent)?, content });
+            return Ok(AttributeValue::Other { what: describe(&datatype, extent)?, content });
         };
-        if extent == Extent::Null {
+        if *extent == Extent::Null {
             return Ok(AttributeValue::Other { what: format!("{dtype}, empty"), content: String::new() });
         }
         let mut bytes = attr.read()?.bytes().to_vec();
         if endian == Endian::Big {
             swap_bytes(&mut bytes, dtype.size());
         }
-        Ok(AttributeValue::Numbers { dtype, bytes, scalar: extent == Extent::Scalar })
+        Ok(AttributeValue::Numbers { dtype, bytes, scalar: *extent == Extent::Scalar })
     })
 }
 

@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use super::element::text;
 use super::names::NON_COORDINATE;
 use super::paths::child_path;
-use super::sys::{Address, Dataset, File, Group, LinkTarget, ObjectKind};
+use super::sys::{Address, Dataset, Datatype, File, Group, LinkTarget, ObjectKind};
 use knarr_array::error::{Error, Result};
 
 /// What is done with what a walk comes to.
@@ -19,6 +19,11 @@ pub(super) trait Visitor {
 
     /// Another link to an object that was come to before, by the path `first`.
     fn again(&mut self, path: &[u8], address: Address, first: &[u8]);
+
+    /// A type with a name.
+    fn named_type(&mut self, _path: &[u8], _datatype: &Datatype) -> Result<()> {
+        Ok(())
+    }
 
     /// A link that does not lead to an object itself.
     fn link(&mut self, _path: &[u8], _target: &LinkTarget) {}
@@ -61,7 +66,10 @@ pub(super) fn walk(file: &File, visitor: &mut dyn Visitor) -> Result<()> {
                     let group = object.into_group().map_err(place)?;
                     queue.push_back((child, group));
                 }
-                ObjectKind::NamedType => {}
+                ObjectKind::NamedType => {
+                    let datatype = object.into_datatype().map_err(place)?;
+                    visitor.named_type(&child, &datatype).map_err(place)?;
+                }
                 ObjectKind::Dataset => {
                     let dataset = object.into_dataset().map_err(place)?;
                     visitor.dataset(groups, &child, address, &dataset).map_err(place)?;

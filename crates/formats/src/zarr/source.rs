@@ -70,6 +70,7 @@ impl ZarrSource {
             model.variables.push(variable);
         }
         define_dimensions(&mut model);
+        let_grow(&mut model, &group_attributes);
         Ok(Self { path: path.to_owned(), format, model, arrays, group_attributes, cache: ChunkCache::new(CACHE) })
     }
 
@@ -131,6 +132,39 @@ fn define_dimensions(model: &mut Model) {
                         known.entry(group.path.clone()).or_default().insert(wanted.to_owned(), len);
                     }
                 }
+            }
+        }
+    }
+}
+
+/// NetCDF-C notes in stores of its own which dimensions can grow (NCZarr), in the group that has the dimension, which may
+/// be one above that of the model. Zarr itself does not say that.
+fn let_grow(model: &mut Model, attributes: &[Map<String, Value>]) {
+    let noted = |attributes: &Map<String, Value>| attributes.get("_nczarr_group")?.get("dimensions").cloned();
+    let paths = model.groups.iter().map(|group| group.path.clone());
+    let noted: HashMap<String, Value> =
+        paths.zip(attributes).filter_map(|(path, attributes)| Some((path, noted(attributes)?))).collect();
+    if noted.is_empty() {
+        return;
+    }
+    for group in &mut model.groups {
+        let ways = || std::iter::once(group.path.as_str()).chain(above(&group.path));
+        for dimension in &mut group.dimensions {
+            let said = ways().find_map(|path| noted.get(path)?.get(&dimension.name));
+            let said = said.and_then(|said| said.get("unlimited"));
+            dimension.unlimited = said.is_some_and(|said| said.as_u64() == Some(1) || said.as_bool() == Some(true));
+        }
+    }
+    let groups: HashMap<&str, &Group> = model.groups.iter().map(|group| (group.path.as_str(), group)).collect();
+    for variable in &mut model.variables {
+        let home = parent(&variable.path);
+        for (name, most) in variable.dimensions.iter().zip(&mut variable.max_shape) {
+            let Some(name) = name else { continue };
+            let mut dimensions = std::iter::once(home)
+                .chain(above(home))
+                .filter_map(|path| groups.get(path)?.dimensions.iter().find(|dimension| dimension.name == *name));
+            if dimensions.next().is_some_and(|dimension| dimension.unlimited) {
+                *most = None;
             }
         }
     }

@@ -5,6 +5,7 @@ mod as_it_is;
 mod blame;
 mod format;
 mod late_sink;
+mod not_kept;
 pub mod notes;
 mod options;
 mod plan_file;

@@ -20,14 +20,15 @@ pub fn all(done: &Repacked) -> Vec<String> {
     notes.extend(done.names_lost.iter().cloned());
     notes.extend(wishes_without_effect(done));
     notes.extend(files_lost(done));
+    notes.extend(hidden_from_netcdf(done));
     notes.extend(references_lost(done));
     notes.extend(links_left_out(done));
+    notes.extend(not_kept(done));
     notes
 }
 
 /// Which limits of the goal no chain meets, and for which variables.
 pub fn limits_missed<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> Vec<String> {
-    const NAMED: usize = 3;
     let mut missed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for variable in plans.into_iter().flat_map(|plan| &plan.variables) {
         if let Action::Encode(choice) = &variable.action
@@ -40,13 +41,17 @@ pub fn limits_missed<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> Vec<Strin
         }
     }
     let note = |(limits, names): (&str, Vec<&str>)| {
-        let mut named = names.iter().take(NAMED).map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
-        if names.len() > NAMED {
-            named.push_str(&format!(" and {} more", names.len() - NAMED));
-        }
+        let named = some(&names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>(), ", ");
         format!("goal: no chain meets {limits} for {named}: the nearest was taken")
     };
     missed.into_iter().map(note).collect()
+}
+
+/// The first few, and how many more there are.
+fn some(all: &[String], between: &str) -> String {
+    const NAMED: usize = 3;
+    let named = all.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(between);
+    if all.len() > NAMED { format!("{named} and {} more", all.len() - NAMED) } else { named }
 }
 
 /// What readers that need more than a plan allows would gain.
@@ -159,6 +164,38 @@ pub fn files_lost(done: &Repacked) -> Option<String> {
     })
 }
 
+/// What programs of netCDF-C do not open or show of a netCDF-4 output: HDF5 has more than netCDF.
+pub fn hidden_from_netcdf(done: &Repacked) -> Vec<String> {
+    let (output, limits) = (done.output.display(), &done.netcdf);
+    let (refused, mut notes) = (limits.refused_at(&done.output), Vec::new());
+    if !refused.is_empty() {
+        notes.push(format!(
+            "{output}: programs of netCDF-C (ncdump, netCDF4 in Python, …) will not open it: {}; HDF5 programs will: \
+             end its name in .h5, or take that out of the input",
+            some(&refused, "; ")
+        ));
+        return notes;
+    }
+    if !limits.hidden.is_empty() {
+        let hidden = some(&limits.hidden, ", ");
+        notes.push(format!("{output}: programs of netCDF-C do not show {hidden}: netCDF has no such type"));
+    }
+    if !limits.hidden_before.is_empty() {
+        let hidden = some(&limits.hidden_before, ", ");
+        notes.push(format!(
+            "{output}: programs of netCDF-C do not show {hidden} before its release 4.9.3: the type has no name in the \
+             file"
+        ));
+    }
+    if !limits.tables.is_empty() {
+        let tables = some(&limits.tables, ", ");
+        notes.push(format!(
+            "{output}: programs of netCDF-C fail where they list attributes of several dimensions: attribute {tables}"
+        ));
+    }
+    notes
+}
+
 /// References that lead nowhere.
 pub fn references_lost(done: &Repacked) -> Option<String> {
     (done.references_lost > 0).then(|| {
@@ -168,6 +205,11 @@ pub fn references_lost(done: &Repacked) -> Option<String> {
             done.references_lost,
         )
     })
+}
+
+/// What else of the input the output's format has no place for.
+pub fn not_kept(done: &Repacked) -> Option<String> {
+    (!done.not_kept.is_empty()).then(|| format!("Not kept: {}", done.not_kept.join("; ")))
 }
 
 /// Links of the input that the output does not have.

@@ -18,7 +18,7 @@ use knarr_flow::output::Temporary;
 use knarr_flow::pipeline::{Execution, advise, execute, most_demanding, plan, prove_copies, storages};
 use knarr_flow::settings::Settings;
 use knarr_flow::store::{Encoding, Sink, Source, Storage};
-use knarr_formats::hdf5::{self, Hdf5Sink, Hdf5Source, SinkOptions};
+use knarr_formats::hdf5::{self, Hdf5Sink, Hdf5Source, NetcdfLimits, SinkOptions};
 use knarr_formats::zarr::{ZarrOptions, ZarrSink};
 use knarr_formats::{Inputs, Labelled, open_watched, whole_records};
 
@@ -29,7 +29,7 @@ use super::late_sink::LateSink;
 use super::options::RepackOptions;
 use super::plan_file::{PlanFile, refuse_other_plan};
 use super::repacked::{Repacked, energy, input_bytes, read_bytes, size_of};
-use super::{as_it_is, notes, values_only, zarr_fit};
+use super::{as_it_is, not_kept, notes, values_only, zarr_fit};
 
 /// Repacks `input` into `output`. On error nothing is left behind and an existing output is untouched, unless the error says
 /// that the output is complete and in its place.
@@ -89,6 +89,8 @@ pub fn repack_source(
             other_files: BTreeSet::new(),
             references_lost: 0,
             names_lost: Vec::new(),
+            netcdf: NetcdfLimits::default(),
+            not_kept: Vec::new(),
             chunks_unheard: Vec::new(),
             copied: None,
         });
@@ -193,6 +195,7 @@ impl Job<'_> {
         engine.check_cancelled()?;
         source.unchanged()?;
         let other_files = other_files(source, format).map_err(blame)?;
+        let netcdf = netcdf_limits(source, format).map_err(blame)?;
         // The output may take the place of the input.
         let (input_bytes, read) = (input_bytes(source), read_bytes(source));
         let may_copy = !self.in_place && as_it_is::may_copy(source, settings, target, &other_files);
@@ -206,7 +209,7 @@ impl Job<'_> {
             let energy =
                 energy(engine, &plan, &execution, (read, input_bytes), counter.and_then(|counter| counter.joules()));
             let times = (begin, choosing_seconds);
-            return self.copy(source, plan, energy, why, times);
+            return self.copy(source, (plan, netcdf), energy, why, times);
         }
         let saved = saved.lock().unwrap_or_else(PoisonError::into_inner).take().map(PlanFile::written).transpose()?;
         let output_bytes = Box::new(sink).commit()?;
@@ -222,6 +225,8 @@ impl Job<'_> {
             other_files,
             references_lost: references_lost.into_inner(),
             names_lost: notes::names_lost(source, output),
+            netcdf,
+            not_kept: not_kept::of(source, format),
             chunks_unheard: chunks_unheard(source, settings, &plan),
             left_out: if format == OutputFormat::Zarr { source.model().links().cloned().collect() } else { Vec::new() },
             energy: energy(engine, &plan, &execution, (read, output_bytes), counted),
@@ -237,7 +242,7 @@ impl Job<'_> {
     fn copy(
         &self,
         source: &dyn Source,
-        mut plan: Plan,
+        (mut plan, netcdf): (Plan, NetcdfLimits),
         energy: Energy,
         why: String,
         (begin, choosing_seconds): (std::time::Instant, f64),
@@ -272,6 +277,8 @@ impl Job<'_> {
             other_files: BTreeSet::new(),
             references_lost: 0,
             names_lost: Vec::new(),
+            netcdf,
+            not_kept: Vec::new(),
             chunks_unheard: Vec::new(),
             left_out: Vec::new(),
             energy,
@@ -305,6 +312,14 @@ fn other_files(source: &dyn Source, format: OutputFormat) -> Result<BTreeSet<Str
     match source.as_any().downcast_ref::<Hdf5Source>() {
         Some(file) if format != OutputFormat::Zarr => hdf5::other_files(file),
         _ => Ok(BTreeSet::new()),
+    }
+}
+
+/// What programs of netCDF-C do not open or show of an output of this format.
+fn netcdf_limits(source: &dyn Source, format: OutputFormat) -> Result<NetcdfLimits> {
+    match source.as_any().downcast_ref::<Hdf5Source>() {
+        Some(file) if format == OutputFormat::NetCdf4 => hdf5::netcdf_limits(file),
+        _ => Ok(NetcdfLimits::default()),
     }
 }
 

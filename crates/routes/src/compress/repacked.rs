@@ -13,6 +13,7 @@ use knarr_flow::generate::Generated;
 use knarr_flow::pipeline::Execution;
 use knarr_flow::store::Source;
 use knarr_formats::Selected;
+use knarr_formats::hdf5::NetcdfLimits;
 use serde::{Deserialize, Serialize};
 
 use super::format::OutputFormat;
@@ -53,6 +54,10 @@ pub struct Repacked {
     pub references_lost: usize,
     /// Names of axes that the output does not have, each with its variable and why.
     pub names_lost: Vec<String>,
+    /// What programs of netCDF-C do not open or show of a netCDF-4 output.
+    pub netcdf: NetcdfLimits,
+    /// What else the output's format does not keep of the input, in words.
+    pub not_kept: Vec<String>,
     /// Variables and dimensions whose chunks were asked for to no effect.
     pub chunks_unheard: Vec<String>,
     /// Why the output is the input byte for byte, if it is.
