@@ -4,6 +4,7 @@
 
 use knarr_array::ErrorKind;
 use knarr_array::array::DType;
+use knarr_array::region::Region;
 use knarr_flow::generate::{FieldSpec, Generated, PATTERNS, Values};
 use knarr_flow::store::Source;
 use knarr_flow::testing::source_suite;
@@ -18,9 +19,8 @@ fn generated(spec: FieldSpec) -> Generated {
 }
 
 fn whole(source: &Generated) -> Vec<u8> {
-    let shape = source.model().variables[0].shape.clone();
     let mut bytes = Vec::new();
-    source.read_region(0, &vec![0; shape.len()], &shape, &mut bytes).unwrap();
+    source.read_region(0, &Region::whole(&source.model().variables[0].shape), &mut bytes).unwrap();
     bytes
 }
 

@@ -12,4 +12,4 @@ mod testing;
 pub use assign::assign;
 pub use chunks::{chunk_count, chunk_position, chunk_region, each_chunk, in_chunk, pad_chunk};
 pub use copy::{Placed, copy_box, fill, fill_box, one_run, runs};
-pub use hyperslab::{Region, check_inside, volume};
+pub use hyperslab::{Region, volume};

@@ -11,7 +11,7 @@ use crate::layout::{Extent, Layout, StoredVariable};
 use knarr_array::array::{DType, Endian};
 use knarr_array::error::{Error, Result};
 use knarr_array::region::Region;
-use knarr_array::region::{check_inside, volume};
+use knarr_array::region::volume;
 use knarr_array::wire::{Reader, put_bytes, put_number};
 use knarr_codec::frame::{dtype_number, numbered_dtype};
 
@@ -67,7 +67,7 @@ impl Share {
             );
         }
         if let Self::Global { shape, region } = self {
-            check_inside(shape, &region.start, &region.count).map_err(|error| {
+            region.check_inside(shape).map_err(|error| {
                 error.hint("give the shape of the whole array, and where in it this rank's share begins")
             })?;
         }

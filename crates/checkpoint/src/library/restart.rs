@@ -11,7 +11,7 @@ use crate::restore::{Damage, Proof, fetch, restore_as};
 use crate::set::Set;
 use knarr_array::array::{DType, Endian, swap_bytes};
 use knarr_array::error::{Error, Result};
-use knarr_array::region::{Placed, check_inside, runs};
+use knarr_array::region::{Placed, runs};
 use knarr_array::region::{Region, assign};
 use knarr_array::wire::{Reader, put_bytes, put_number};
 use knarr_flow::engine::{Engine, Silent};
@@ -242,8 +242,7 @@ impl Restart {
         let shape = self.describe(name)?.shape.ok_or_else(|| {
             here(Error::usage("each rank has it of its own").hint("read it without a region, on as many ranks"))
         })?;
-        check_inside(&shape, &wanted.start, &wanted.count)
-            .map_err(|error| here(error.hint("read a region that lies inside of the array")))?;
+        wanted.check_inside(&shape).map_err(|error| here(error.hint("read a region that lies inside of the array")))?;
         let entries: Vec<(usize, &Entry)> = self.entries(name)?.collect();
         let regions = entries.iter().enumerate().filter_map(|(number, (_, entry))| match &entry.share {
             Share::Global { region, .. } => Some((number, region)),
@@ -400,30 +399,27 @@ struct Needed<'a> {
 }
 
 impl Needed<'_> {
-    /// First element of the entry in the global array.
-    fn origin(&self) -> Vec<u64> {
+    /// What the entry is of the global array; a rank's own array is all of it.
+    fn region(&self) -> Region {
         match &self.entry.share {
-            Share::Own(shape) => vec![0; shape.len()],
-            Share::Global { region, .. } => region.start.clone(),
+            Share::Own(shape) => Region::whole(shape),
+            Share::Global { region, .. } => region.clone(),
         }
     }
 
     /// Boxes of the global array that the piece has elements of.
     fn boxes(&self) -> impl Iterator<Item = Region> + '_ {
-        let whole = Region { start: self.origin(), count: self.entry.share.count().to_vec() };
-        let rows = whole.rows(self.from, self.to);
+        let rows = self.region().rows(self.from, self.to);
         self.parts.iter().filter_map(move |part| part.intersection(&rows))
     }
 
     /// Copies what is needed of the piece to where it belongs in `wanted`.
     fn copy(&self, bytes: &[u8], size: usize, wanted: &Region, out: &mut [u8]) -> Result<()> {
-        let origin = self.origin();
-        let relative = |start: &[u64], to: &[u64]| -> Vec<u64> { start.iter().zip(to).map(|(a, b)| a - b).collect() };
+        let held = self.region();
         let mut whole = true;
         for part in self.boxes() {
-            let (here, there) = (relative(&part.start, &origin), relative(&part.start, &wanted.start));
-            let from = Placed { shape: self.entry.share.count(), start: &here };
-            let to = Placed { shape: &wanted.count, start: &there };
+            let from = Placed { shape: &held.count, start: &part.start_in(&held) };
+            let to = Placed { shape: &wanted.count, start: &part.start_in(wanted) };
             runs(from, to, &part.count, |at, place, run| {
                 let (first, last) = (at.max(self.from), (at + run).min(self.to));
                 if first < last {
