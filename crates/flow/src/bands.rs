@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::store::Source;
 use knarr_array::error::{Error, Result};
 use knarr_array::model::Variable;
-use knarr_array::region::{Placed, Region, copy_box, each_chunk};
+use knarr_array::region::{Placed, Region, copy_region, each_chunk};
 use knarr_array::region::{chunk_count, chunk_position, chunk_region};
 use plan::{Plan, comes_late};
 
@@ -212,7 +212,7 @@ impl<'a> Bands<'a> {
             }
             let from = Placed { shape: &read.count, start: &common.start_in(&read) };
             let to = Placed { shape: &whole.count, start: &common.start_in(&whole) };
-            copy_box(bytes, from, &mut block, to, &common.count, size);
+            copy_region(bytes, from, &mut block, to, &common.count, size);
             Ok(())
         })
     }

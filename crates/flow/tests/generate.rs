@@ -257,7 +257,7 @@ fn mistakes_are_named_with_their_mend() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Any box of any shape is part of the whole, in all patterns.
+    /// Any region of any shape is part of the whole, in all patterns.
     #[test]
     fn shapes_of_all_kinds(
         shape in prop::collection::vec(prop_oneof![Just(1u64), Just(0), 2u64..9, Just(13)], 0..7),

@@ -7,7 +7,7 @@
 use crate::classic::NcType;
 use knarr_array::array::DType;
 use knarr_array::model::{Dimension, ElementType, Layout, Model, Variable};
-use knarr_array::region::{Placed, Region, copy_box, fill_box, volume};
+use knarr_array::region::{Placed, Region, copy_region, fill_region, volume};
 use knarr_array::{Error, Result};
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
@@ -144,11 +144,11 @@ impl Source for WholeRecords {
         out.resize(bytes, 0);
         let origin = vec![0; region.count.len()];
         let whole = Placed { shape: &region.count, start: &origin };
-        fill_box(out, whole, &region.count, &shown.padding_bytes());
+        fill_region(out, whole, &region.count, &shown.padding_bytes());
         let Some(part) = part else { return Ok(()) };
         let mut written = Vec::new();
         self.source.read_region(variable, &part, &mut written)?;
-        copy_box(&written, Placed { shape: &part.count, start: &origin }, out, whole, &part.count, size);
+        copy_region(&written, Placed { shape: &part.count, start: &origin }, out, whole, &part.count, size);
         Ok(())
     }
 

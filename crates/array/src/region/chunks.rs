@@ -27,7 +27,8 @@ pub fn chunk_region(shape: &[u64], chunk: &[u64], position: &[u64]) -> Region {
     Region { start, count }
 }
 
-/// Spreads the elements of a region of shape `count`, clipped to the variable, over a full chunk whose other elements are `padding`.
+/// Spreads the elements of a region of shape `count`, clipped to the variable, over a full chunk whose other elements
+/// are `padding`.
 pub fn pad_chunk(region: &[u8], count: &[u64], chunk: &[u64], padding: &[u8], out: &mut Vec<u8>) {
     let element = padding.len();
     let extent = |n: u64| usize::try_from(n).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The box of elements that a read or a write is about.
+//! The region of an array that a read or a write is about.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// The box from `start` on.
+    /// The region of shape `count` that begins at `start`.
     pub fn new(start: impl Into<Vec<u64>>, count: impl Into<Vec<u64>>) -> Self {
         Self { start: start.into(), count: count.into() }
     }
@@ -73,14 +73,14 @@ impl Region {
         self.start.iter().zip(&self.count).map(|(&start, &count)| (start, start.saturating_add(count)))
     }
 
-    /// What both have; `None` if that is nothing.
+    /// The region that both have; `None` if that is nothing.
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         let (start, count): (Vec<u64>, Vec<u64>) =
             self.axes().zip(other.axes()).map(|((a, b), (c, d))| (a.max(c), b.min(d).saturating_sub(a.max(c)))).unzip();
         Some(Self { start, count }).filter(|both| !both.is_empty())
     }
 
-    /// Adds to `rest` the boxes that together are this one without `hole`, which lies inside it.
+    /// Adds to `rest` the regions that together are this one without `hole`, which lies inside it.
     pub(super) fn without(&self, hole: &Self, rest: &mut Vec<Self>) {
         let mut left = self.clone();
         for (axis, (from, to)) in hole.axes().enumerate() {
@@ -102,7 +102,7 @@ impl Region {
         }
     }
 
-    /// The part of this box, seen as an array in row-major order, whose elements `from` to `to` (exclusive) may be:
+    /// The part of this region, seen as an array in row-major order, whose elements `from` to `to` (exclusive) may be:
     /// all of these are in it, and others only if they share the position on the slowest axis that is cut.
     pub fn rows(&self, from: u64, to: u64) -> Self {
         let mut part = self.clone();

@@ -1,4 +1,4 @@
-//! Restarting: any box of a global array from the regions that ranks handed over, however many they were.
+//! Restarting: any region of a global array from the regions that ranks handed over, however many they were.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -261,7 +261,7 @@ impl Restart {
         self.read_parts(name, wanted, &parts, out)
     }
 
-    /// Reads boxes of `wanted`, each from the entry that it comes with.
+    /// Reads parts of `wanted`, each from the entry that it comes with.
     fn read_parts(
         &self,
         name: &str,
@@ -321,7 +321,7 @@ impl Restart {
             }
             let from = (piece.offset - entry.offset) / size;
             let of = Needed { entry, parts, from, to: from + piece.length / size };
-            if of.boxes().next().is_some() {
+            if of.regions().next().is_some() {
                 needed.insert(number, of);
             }
         }
@@ -407,8 +407,8 @@ impl Needed<'_> {
         }
     }
 
-    /// Boxes of the global array that the piece has elements of.
-    fn boxes(&self) -> impl Iterator<Item = Region> + '_ {
+    /// Regions of the global array that the piece has elements of.
+    fn regions(&self) -> impl Iterator<Item = Region> + '_ {
         let rows = self.region().rows(self.from, self.to);
         self.parts.iter().filter_map(move |part| part.intersection(&rows))
     }
@@ -417,7 +417,7 @@ impl Needed<'_> {
     fn copy(&self, bytes: &[u8], size: usize, wanted: &Region, out: &mut [u8]) -> Result<()> {
         let held = self.region();
         let mut whole = true;
-        for part in self.boxes() {
+        for part in self.regions() {
             let from = Placed { shape: &held.count, start: &part.start_in(&held) };
             let to = Placed { shape: &wanted.count, start: &part.start_in(wanted) };
             runs(from, to, &part.count, |at, place, run| {

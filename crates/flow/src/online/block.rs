@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use knarr_array::array::{ArraySpec, DType, Endian};
 use knarr_array::error::{Error, Result};
 use knarr_array::filter::Hdf5Filter;
-use knarr_array::region::{Placed, Region, chunk_count, chunk_position, chunk_region, copy_box, fill, one_run};
+use knarr_array::region::{Placed, Region, chunk_count, chunk_position, chunk_region, copy_region, fill, one_run};
 
 /// A block of a dataset that begins with a chunk and ends with one or at the edge of the dataset.
 ///
@@ -91,7 +91,7 @@ impl Block {
             fill(room, &self.padding);
         }
         let origin = vec![0; shape.len()];
-        copy_box(values, from, room, Placed { shape: &self.chunk, start: &origin }, &part.count, size);
+        copy_region(values, from, room, Placed { shape: &self.chunk, start: &origin }, &part.count, size);
         (offset, room)
     }
 }

@@ -34,7 +34,7 @@ pub fn check(source: &dyn Source) -> usize {
         std::thread::scope(|scope| {
             for seed in 0..3 {
                 let whole = &whole;
-                scope.spawn(move || boxes_are_parts_of_the_whole(source, index, variable, whole, seed));
+                scope.spawn(move || regions_are_parts_of_the_whole(source, index, variable, whole, seed));
             }
         });
         checked += 1;
@@ -54,7 +54,7 @@ fn refuses_what_is_outside(source: &dyn Source, index: usize, variable: &Variabl
     assert!(source.read_region(index, &region, &mut out).is_err(), "{}", variable.path);
 }
 
-fn boxes_are_parts_of_the_whole(source: &dyn Source, index: usize, variable: &Variable, whole: &[u8], seed: u64) {
+fn regions_are_parts_of_the_whole(source: &dyn Source, index: usize, variable: &Variable, whole: &[u8], seed: u64) {
     if variable.is_empty() {
         return;
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use knarr_array::array::DType;
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
-use knarr_array::region::{Placed, Region, copy_box};
+use knarr_array::region::{Placed, Region, copy_region};
 use knarr_array::{Error, Result};
 use knarr_flow::store::Source;
 
@@ -297,7 +297,7 @@ impl Source for CsvSource {
         out.resize(usize::try_from(bytes).unwrap_or(0), 0);
         let origin = vec![0; count.len()];
         let (from, to) = (Placed { shape: &info.shape, start }, Placed { shape: count, start: &origin });
-        copy_box(values, from, out, to, count, info.dtype.size());
+        copy_region(values, from, out, to, count, info.dtype.size());
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::filter::Hdf5Filter;
 use knarr_array::model::{ElementType, Model, Variable};
 use knarr_array::region::{
-    Placed, Region, chunk_region, copy_box, each_chunk, fill, fill_box, in_chunk, one_run, volume,
+    Placed, Region, chunk_region, copy_region, each_chunk, fill, fill_region, in_chunk, one_run, volume,
 };
 use knarr_codec::chain::{Chain, ChainSpec, Scratch};
 use knarr_codec::codec::{CodecList, KNARR_FILTER};
@@ -294,7 +294,7 @@ impl Hdf5Source {
             self.read_raw(at, &mut buffer)?;
             let from = Placed { shape: &shape[split..], start: &tail_start };
             let to = Placed { shape: &count[split..], start: &tail_start };
-            copy_box(&buffer, from, target, to, &count[split..], size);
+            copy_region(&buffer, from, target, to, &count[split..], size);
         }
         Ok(())
     }
@@ -324,7 +324,7 @@ impl Hdf5Source {
             let to = Placed { shape: &region.count, start: &part.start_in(region) };
             let linear = table.linear(position);
             let Some(entry) = table.get(linear) else {
-                fill_box(out, to, &part.count, &stored.padding);
+                fill_region(out, to, &part.count, &stored.padding);
                 return Ok(());
             };
             let clipped = inside.count != chunk;
@@ -337,7 +337,7 @@ impl Hdf5Source {
                 }
                 let mut bytes = Vec::new();
                 self.decode(index, &wanted, &mut bytes).map_err(place)?;
-                copy_box(&bytes, from, out, to, &part.count, size);
+                copy_region(&bytes, from, out, to, &part.count, size);
                 return Ok(());
             }
             if let Some(first) = one_run(from, &region.count)
@@ -353,7 +353,7 @@ impl Hdf5Source {
             };
             self.cache
                 .get((index, linear), chunk_bytes, decode, |bytes| {
-                    copy_box(bytes, from, out, to, &part.count, size);
+                    copy_region(bytes, from, out, to, &part.count, size);
                 })
                 .map_err(place)
         })
@@ -379,7 +379,7 @@ impl Hdf5Source {
             let origin = vec![0u64; count.len()];
             let from = Placed { shape: count, start: &origin };
             let to = Placed { shape: wanted.chunk, start: &origin };
-            copy_box(&bytes, from, out, to, count, variable.dtype.size());
+            copy_region(&bytes, from, out, to, count, variable.dtype.size());
             return Ok(());
         };
         BUFFERS.with_borrow_mut(|(encoded, scratch)| {

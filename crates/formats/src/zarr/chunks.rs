@@ -3,7 +3,7 @@
 use super::decode::{DecodeBuffers, Decoder};
 use super::hierarchy::{Node, Version};
 use knarr_array::array::DType;
-use knarr_array::region::{Placed, Region, chunk_region, copy_box, each_chunk, fill_box, in_chunk};
+use knarr_array::region::{Placed, Region, chunk_region, copy_region, each_chunk, fill_region, in_chunk};
 use knarr_array::{Error, ErrorKind, Result};
 use knarr_codec::codec::CodecList;
 use knarr_flow::cache::ChunkCache;
@@ -167,7 +167,7 @@ impl Chunks {
             if part == *region && part.count == self.shape {
                 if !self.decode(file_of, position, out).map_err(place)? {
                     out.resize(bytes, 0);
-                    fill_box(out, to, &part.count, padding);
+                    fill_region(out, to, &part.count, padding);
                 }
                 return Ok(());
             }
@@ -180,9 +180,9 @@ impl Chunks {
             cache
                 .get(key, self.decoder.byte_len(), decode, |chunk| {
                     if chunk.is_empty() {
-                        fill_box(out, to, &part.count, padding);
+                        fill_region(out, to, &part.count, padding);
                     } else {
-                        copy_box(chunk, from, out, to, &part.count, size);
+                        copy_region(chunk, from, out, to, &part.count, size);
                     }
                 })
                 .map_err(place)
