@@ -73,7 +73,7 @@ fn span(start: u64, run: u64, size: usize) -> std::ops::Range<usize> {
     start..start + run as usize * size
 }
 
-/// Copies a region of shape `count` from one array to another, both of elements of `size` bytes. It lies inside of both.
+/// Copies a region of shape `count` from one array to another, both of elements of `size` bytes. It lies inside both.
 pub fn copy_region(source: &[u8], from: Placed<'_>, target: &mut [u8], to: Placed<'_>, count: &[u64], size: usize) {
     runs(from, to, count, |a, b, run| {
         target[span(b, run, size)].copy_from_slice(&source[span(a, run, size)]);

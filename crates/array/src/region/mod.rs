@@ -1,7 +1,8 @@
 //! Regions of row-major arrays: boxes of elements, which HDF5 calls hyperslabs. All arithmetic of them is here and
 //! nowhere else. Extents, starts and counts are in elements, slowest axis first.
 //!
-//! Reading order: [`Region`], `copy` (regions in memory), `chunks` (the grid of chunks), `assign` (regions that overlap).
+//! Reading order: [`Region`], `copy` (regions in memory), `chunks` (the grid of chunks), `assign` (regions that
+//! overlap).
 
 mod assign;
 mod chunks;
