@@ -2,7 +2,7 @@
 
 use crate::array::{ArraySpec, DType, Endian};
 use crate::error::{Error, Result};
-use crate::region::{Region, check_inside, volume};
+use crate::region::{Region, volume};
 
 /// Longest name of an array in bytes, which leaves room for its slash in a path.
 const LONGEST_NAME: usize = 1023;
@@ -48,11 +48,11 @@ impl Request {
         volume(self.share.count()).unwrap_or(u64::MAX).saturating_mul(self.dtype.size() as u64)
     }
 
-    /// First element in the whole array, along each axis.
-    pub fn start(&self) -> Vec<u64> {
+    /// Where in the whole array they are; a rank's own array is all of it.
+    pub fn region(&self) -> Region {
         match &self.share {
-            Share::Own(shape) => vec![0; shape.len()],
-            Share::Global { region, .. } => region.start.clone(),
+            Share::Own(shape) => Region::whole(shape),
+            Share::Global { region, .. } => region.clone(),
         }
     }
 
@@ -108,7 +108,7 @@ impl Share {
             );
         }
         if let Self::Global { shape, region } = self {
-            check_inside(shape, &region.start, &region.count).map_err(|error| {
+            region.check_inside(shape).map_err(|error| {
                 error.hint("give the shape of the whole array, and where in it this rank's share begins")
             })?;
         }

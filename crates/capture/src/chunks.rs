@@ -1,6 +1,8 @@
 //! Chunks for contiguous datasets that a program is about to create, when it is not known how it will write them, and
 //! when it is.
 
+use knarr_array::region::Region;
+
 /// Size in bytes that new chunks come close to.
 const WANTED: u64 = 1 << 20;
 
@@ -47,9 +49,9 @@ pub fn suited(count: &[u64], shape: &[u64], element: u64) -> Vec<u64> {
     chunk
 }
 
-/// Bytes of the chunks that a write of `count` elements at `start` meets.
-pub fn met(start: &[u64], count: &[u64], chunk: &[u64], element: u64) -> u64 {
-    let axes = start.iter().zip(count).zip(chunk);
+/// Bytes of the chunks that a write of a region meets, whose elements have `element` bytes.
+pub fn met(region: &Region, chunk: &[u64], element: u64) -> u64 {
+    let axes = region.start.iter().zip(&region.count).zip(chunk);
     axes.fold(bytes(chunk, element), |met, ((&start, &count), &chunk)| {
         let (first, last) = (start / chunk.max(1), (start + count.max(1) - 1) / chunk.max(1));
         met.saturating_mul(last - first + 1)
@@ -59,8 +61,9 @@ pub fn met(start: &[u64], count: &[u64], chunk: &[u64], element: u64) -> u64 {
 /// Bytes of the chunks that the widest slice of one element's thickness meets.
 pub(super) fn most_met(chunk: &[u64], shape: &[u64], element: u64) -> u64 {
     let slice = |thin: usize| {
-        let count: Vec<u64> = shape.iter().enumerate().map(|(axis, &n)| if axis == thin { 1 } else { n }).collect();
-        met(&vec![0; shape.len()], &count, chunk, element)
+        let mut region = Region::whole(shape);
+        region.count[thin] = 1;
+        met(&region, chunk, element)
     };
     (0..shape.len()).map(slice).max().unwrap_or(0)
 }
@@ -98,7 +101,7 @@ mod tests {
 
     #[test]
     fn what_a_write_meets_is_counted() {
-        assert_eq!(met(&[0, 7], &[3000, 1], &[43, 3000], 8), 70 * 43 * 3000 * 8);
-        assert_eq!(met(&[42, 0], &[2, 1], &[43, 3000], 8), 2 * 43 * 3000 * 8);
+        assert_eq!(met(&Region::new([0, 7], [3000, 1]), &[43, 3000], 8), 70 * 43 * 3000 * 8);
+        assert_eq!(met(&Region::new([42, 0], [2, 1]), &[43, 3000], 8), 2 * 43 * 3000 * 8);
     }
 }

@@ -8,6 +8,7 @@ use knarr_array::array::DType;
 use knarr_array::coordinates::Coordinates;
 use knarr_array::filter::{FilterId, Hdf5Filter};
 use knarr_array::model::{Layout, Variable};
+use knarr_array::region::Region;
 use knarr_codec::client_data::{ClientData, Wishes};
 use knarr_codec::codec::{KNARR_FILTER, Reader};
 use knarr_flow::settings::{ChunkRule, Settings, chunk_shape, glob_matches};
@@ -132,9 +133,8 @@ impl Snapshot {
         let widest = most_met(chunks, &variable.shape, size);
         let band = band(chunks, &variable.shape, size);
         let cache_bytes = if chunk.is_some() && widest <= cache { band.max(widest) } else { band };
-        let cache_bytes = across.map_or(cache_bytes, |count| {
-            cache_bytes.max(met(&vec![0; count.len()], count, chunks, size).min(LARGEST_CACHE))
-        });
+        let cache_bytes = across
+            .map_or(cache_bytes, |count| cache_bytes.max(met(&Region::whole(count), chunks, size).min(LARGEST_CACHE)));
         Ok(Change { cache_bytes, chunk, filters, asked })
     }
 

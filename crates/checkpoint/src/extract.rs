@@ -247,11 +247,12 @@ fn write(codecs: &CodecList, variable: &StoredVariable, pieces: &File, out: &Fil
     for (number, extent) in variable.extents.iter().enumerate() {
         read(codecs, variable, extent, (pieces, path), &mut stored, &mut decoded)?;
         let position = chunk_position(&variable.shape, &chunk, number as u64);
-        let (start, count) = chunk_region(&variable.shape, &chunk, &position);
+        let region = chunk_region(&variable.shape, &chunk, &position);
         let origin = vec![0; chunk.len()];
-        let (from, to) = (Placed { shape: &chunk, start: &origin }, Placed { shape: &variable.shape, start: &start });
+        let (from, to) =
+            (Placed { shape: &chunk, start: &origin }, Placed { shape: &variable.shape, start: &region.start });
         let mut written = Ok(());
-        runs(from, to, &count, |from, to, run| {
+        runs(from, to, &region.count, |from, to, run| {
             let bytes = usize::try_from(from * size).ok().zip(usize::try_from(run * size).ok());
             let run = bytes.and_then(|(from, run)| decoded.get(from..from + run)).unwrap_or_default();
             if written.is_ok() {

@@ -107,10 +107,10 @@ fn chunks(source: &dyn Source, index: usize, variable: &Variable) -> Vec<(knarr_
     (0..wanted.min(count))
         .map(|n| {
             let position = chunk_position(&variable.shape, &chunk, n * count / wanted);
-            let (start, extent) = chunk_region(&variable.shape, &chunk, &position);
+            let region = chunk_region(&variable.shape, &chunk, &position);
             let mut bytes = Vec::new();
-            source.read_region(index, &start, &extent, &mut bytes).unwrap();
-            (variable.chunk_spec(&extent), bytes)
+            source.read_region(index, &region, &mut bytes).unwrap();
+            (variable.chunk_spec(&region.count), bytes)
         })
         .collect()
 }

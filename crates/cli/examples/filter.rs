@@ -30,10 +30,10 @@ fn main() {
         let spec = variable.chunk_spec(&chunk);
         let chunks: Vec<Vec<u8>> = (0..chunk_count(&variable.shape, &chunk))
             .map(|number| chunk_region(&variable.shape, &chunk, &chunk_position(&variable.shape, &chunk, number)))
-            .filter(|(_, count)| *count == chunk)
-            .map(|(start, count)| {
+            .filter(|region| region.count == chunk)
+            .map(|region| {
                 let mut bytes = Vec::new();
-                source.read_region(index, &start, &count, &mut bytes).unwrap();
+                source.read_region(index, &region, &mut bytes).unwrap();
                 bytes
             })
             .collect();

@@ -29,11 +29,10 @@ fn main() {
         }
         let chunk = chunk_shape(&ChunkRule::Auto, variable).unwrap();
         for number in 0..chunk_count(&variable.shape, &chunk) {
-            let (start, count) =
-                chunk_region(&variable.shape, &chunk, &chunk_position(&variable.shape, &chunk, number));
+            let region = chunk_region(&variable.shape, &chunk, &chunk_position(&variable.shape, &chunk, number));
             let mut bytes = Vec::new();
-            source.read_region(index, &start, &count, &mut bytes).unwrap();
-            chunks.push((variable.chunk_spec(&count), bytes));
+            source.read_region(index, &region, &mut bytes).unwrap();
+            chunks.push((variable.chunk_spec(&region.count), bytes));
         }
     }
     let mut rounds = [(); 3].map(|()| round(&engine, &chain, &chunks, threads));

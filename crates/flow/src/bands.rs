@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::store::Source;
 use knarr_array::error::{Error, Result};
 use knarr_array::model::Variable;
-use knarr_array::region::{Placed, copy_box, each_chunk, volume};
+use knarr_array::region::{Placed, Region, copy_region, each_chunk};
 use knarr_array::region::{chunk_count, chunk_position, chunk_region};
 use plan::{Plan, comes_late};
 
@@ -44,8 +44,7 @@ impl Drop for Bands<'_> {
 struct Band {
     /// Number of its first block, and its place in the variable.
     first: u64,
-    start: Vec<u64>,
-    count: Vec<u64>,
+    region: Region,
     blocks: Vec<Mutex<Vec<u8>>>,
     /// Blocks that are still to be read or passed over.
     left: AtomicU64,
@@ -120,8 +119,8 @@ impl<'a> Bands<'a> {
         self.variable
     }
 
-    /// Start and count of a block, clipped to the variable.
-    pub fn region(&self, number: u64) -> (Vec<u64>, Vec<u64>) {
+    /// The elements of a block, clipped to the variable.
+    pub fn region(&self, number: u64) -> Region {
         let shape = &self.variable.shape;
         chunk_region(shape, self.block, &chunk_position(shape, self.block, number))
     }
@@ -133,8 +132,7 @@ impl<'a> Bands<'a> {
     /// As for [`Source::read_region`], about any block of the band.
     pub fn read(&self, number: u64, out: &mut Vec<u8>) -> Result<()> {
         let Some(plan) = &self.plan else {
-            let (start, count) = self.region(number);
-            return self.source.read_region(self.index, &start, &count, out);
+            return self.source.read_region(self.index, &self.region(number), out);
         };
         let (key, band) = self.band(plan, number);
         self.fill(plan, &band)?;
@@ -192,40 +190,29 @@ impl<'a> Bands<'a> {
     /// Reads one piece of the band and spreads it over the blocks.
     fn read_piece(&self, plan: &Plan, band: &Band, number: u64, bytes: &mut Vec<u8>) -> Result<()> {
         let (shape, size) = (&self.variable.shape, self.variable.dtype.size());
-        let (start, count) = band.piece(&plan.piece, number);
+        let piece = band.piece(&plan.piece, number);
         // What is encoded is decoded as a whole, which fits into what is read here as well as into the cache.
-        let (from, extent) = match self.variable.chain.as_str() {
-            "raw" => (start.clone(), count.clone()),
+        let read = match self.variable.chain.as_str() {
+            "raw" => piece.clone(),
             _ => {
-                let position: Vec<u64> = start.iter().zip(&plan.piece).map(|(at, piece)| at / piece).collect();
+                let position: Vec<u64> = piece.start.iter().zip(&plan.piece).map(|(at, piece)| at / piece).collect();
                 chunk_region(shape, &plan.piece, &position)
             }
         };
-        self.source.read_region(self.index, &from, &extent, bytes)?;
-        each_chunk(&start, &count, self.block, |position| {
-            let (block_start, block_count) = chunk_region(shape, self.block, position);
-            let first: Vec<u64> = start.iter().zip(&block_start).map(|(piece, block)| *piece.max(block)).collect();
-            let common: Vec<u64> = (0..shape.len())
-                .map(|axis| (start[axis] + count[axis]).min(block_start[axis] + block_count[axis]) - first[axis])
-                .collect();
-            let within =
-                |origin: &[u64]| -> Vec<u64> { first.iter().zip(origin).map(|(at, origin)| at - origin).collect() };
+        self.source.read_region(self.index, &read, bytes)?;
+        each_chunk(&piece, self.block, |position| {
+            let whole = chunk_region(shape, self.block, position);
+            let Some(common) = piece.intersection(&whole) else { return Ok(()) };
             let number =
                 position.iter().zip(shape.iter().zip(self.block)).fold(0, |at, (p, (n, c))| at * n.div_ceil(*c) + p);
             let mut block = locked(band.place(number)?);
             if block.is_empty() {
-                let len = volume(&block_count).and_then(|len| usize::try_from(len).ok()).unwrap_or(0);
+                let len = whole.volume().and_then(|len| usize::try_from(len).ok()).unwrap_or(0);
                 block.resize(len * size, 0);
             }
-            let source = Placed { shape: &extent, start: &within(&from) };
-            copy_box(
-                bytes,
-                source,
-                &mut block,
-                Placed { shape: &block_count, start: &within(&block_start) },
-                &common,
-                size,
-            );
+            let from = Placed { shape: &read.count, start: &common.start_in(&read) };
+            let to = Placed { shape: &whole.count, start: &common.start_in(&whole) };
+            copy_region(bytes, from, &mut block, to, &common.count, size);
             Ok(())
         })
     }
@@ -234,19 +221,18 @@ impl<'a> Bands<'a> {
 impl Band {
     /// The band that begins with the block `first` and has `along` blocks along the axis of the plan.
     fn new(shape: &[u64], block: &[u64], plan: &Plan, first: u64, along: u64) -> Self {
-        let (start, mut count) = chunk_region(shape, block, &chunk_position(shape, block, first));
+        let mut region = chunk_region(shape, block, &chunk_position(shape, block, first));
         let axis = plan.axis;
-        count[axis] = (along * block[axis]).min(shape[axis] - start[axis]);
-        count[axis + 1..].copy_from_slice(&shape[axis + 1..]);
+        region.count[axis] = (along * block[axis]).min(shape[axis] - region.start[axis]);
+        region.count[axis + 1..].copy_from_slice(&shape[axis + 1..]);
         let blocks = along * chunk_count(&shape[axis + 1..], &block[axis + 1..]);
         let mut pieces = 1;
         for axis in 0..shape.len() {
-            pieces *= (start[axis] + count[axis]).div_ceil(plan.piece[axis]) - start[axis] / plan.piece[axis];
+            pieces *= region.end(axis).div_ceil(plan.piece[axis]) - region.start[axis] / plan.piece[axis];
         }
         Self {
             first,
-            start,
-            count,
+            region,
             blocks: (0..blocks).map(|_| Mutex::default()).collect(),
             left: AtomicU64::new(blocks),
             reading: Mutex::new(Reading { pieces, ..Reading::default() }),
@@ -254,20 +240,21 @@ impl Band {
         }
     }
 
-    /// Start and count of what the band has of its piece `number`.
-    fn piece(&self, piece: &[u64], number: u64) -> (Vec<u64>, Vec<u64>) {
-        let (mut start, mut count) = (self.start.clone(), self.count.clone());
+    /// What the band has of its piece `number`.
+    fn piece(&self, piece: &[u64], number: u64) -> Region {
+        let whole = &self.region;
+        let mut part = whole.clone();
         let mut rest = number;
         for axis in (0..piece.len()).rev() {
-            let end = self.start[axis] + self.count[axis];
-            let first = self.start[axis] / piece[axis];
+            let end = whole.end(axis);
+            let first = whole.start[axis] / piece[axis];
             let pieces = end.div_ceil(piece[axis]) - first;
             let at = (first + rest % pieces) * piece[axis];
             rest /= pieces;
-            start[axis] = at.max(self.start[axis]);
-            count[axis] = (at + piece[axis]).min(end) - start[axis];
+            part.start[axis] = at.max(whole.start[axis]);
+            part.count[axis] = (at + piece[axis]).min(end) - part.start[axis];
         }
-        (start, count)
+        part
     }
 
     fn place(&self, number: u64) -> Result<&Mutex<Vec<u8>>> {
@@ -311,6 +298,7 @@ mod tests {
     use knarr_array::array::DType;
     use knarr_array::error::ErrorKind;
     use knarr_array::model::{Layout, Model};
+    use knarr_array::region::volume;
     use knarr_codec::codec::CodecList;
 
     /// Counts how often each stored chunk is decoded, keeping none.
@@ -349,15 +337,15 @@ mod tests {
             self.source.format()
         }
 
-        fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
-            each_chunk(start, count, &self.chunk, |position| {
+        fn read_region(&self, variable: usize, region: &Region, out: &mut Vec<u8>) -> Result<()> {
+            each_chunk(region, &self.chunk, |position| {
                 *locked(&self.decoded).entry(position.to_vec()).or_insert(0) += 1;
                 Ok::<_, Error>(())
             })?;
-            self.source.read_region(variable, start, count, out)
+            self.source.read_region(variable, region, out)
         }
 
-        fn is_written(&self, _variable: usize, _start: &[u64], _count: &[u64]) -> bool {
+        fn is_written(&self, _variable: usize, _region: &Region) -> bool {
             true
         }
 
@@ -388,8 +376,7 @@ mod tests {
                 }
                 let (mut found, mut expected) = (vec![1, 2, 3], Vec::new());
                 bands.read(number, &mut found)?;
-                let (start, extents) = bands.region(number);
-                source.source.read_region(0, &start, &extents, &mut expected)?;
+                source.source.read_region(0, &bands.region(number), &mut expected)?;
                 assert_eq!(found, expected, "block {number} of {block:?}");
                 Ok(())
             })

@@ -14,7 +14,7 @@ use crate::store::Source;
 use knarr_array::array::{DType, Endian, swap_bytes};
 use knarr_array::error::{Error, Result};
 use knarr_array::model::Variable;
-use knarr_array::region::chunk_count;
+use knarr_array::region::{Region, chunk_count};
 
 /// Blocks of a variable: whole trailing dimensions, about 1 MiB, contiguous in row-major order, and dependent on
 /// its type and shape only, never on its chunks.
@@ -33,10 +33,10 @@ fn placed(error: Error, source: &dyn Source, variable: &Variable) -> Error {
     error.at_variable_once(variable.name()).at_once(&source.path().display().to_string())
 }
 
-/// Reads one block with its elements in little-endian order.
+/// Reads one block with its elements in little-endian order. Returns its shape.
 fn read_block(bands: &Bands<'_>, number: u64, out: &mut Vec<u8>) -> Result<Vec<u64>> {
     let variable = bands.variable();
-    let (_, count) = bands.region(number);
+    let Region { count, .. } = bands.region(number);
     bands.read(number, out).map_err(|error| placed(error, bands.source(), variable))?;
     if variable.endian == Endian::Big && !matches!(variable.dtype, DType::Opaque(_)) {
         swap_bytes(out, variable.dtype.size());

@@ -6,6 +6,7 @@ use std::path::Path;
 use knarr_array::error::{Error, Result};
 use knarr_array::filter::Hdf5Filter;
 use knarr_array::model::{Attribute, ElementType, Model};
+use knarr_array::region::Region;
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
 
@@ -30,15 +31,15 @@ pub trait Source: Send + Sync {
     fn format(&self) -> &str;
 
     /// Replaces the contents of `out` with the elements of a region, row-major, in stored byte order.
-    /// `start` and `count` have the rank of the variable and lie within its shape. A region that is
-    /// exactly one stored chunk is the fast case.
+    /// The region has the rank of the variable and lies within its shape. One that is exactly one stored chunk is the
+    /// fast case.
     ///
     /// # Errors
     /// `Corrupt`, `MissingFilter` or `Read`, with the chunk's place.
-    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()>;
+    fn read_region(&self, variable: usize, region: &Region, out: &mut Vec<u8>) -> Result<()>;
 
     /// False if no element of the region was ever written, so that reading it gives the variable's padding.
-    fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool;
+    fn is_written(&self, variable: usize, region: &Region) -> bool;
 
     /// Keeps at most so many bytes of decoded chunks for regions that do not follow the grid of chunks, or one chunk if
     /// that is larger.
@@ -71,7 +72,7 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// `Unsupported` for all other variables and for strings that are not UTF-8; otherwise as for
     /// [`Source::read_region`].
-    fn read_strings(&self, _variable: usize, _start: &[u64], _count: &[u64]) -> Result<Vec<String>> {
+    fn read_strings(&self, _variable: usize, _region: &Region) -> Result<Vec<String>> {
         Err(Error::unsupported("it holds no strings of variable length"))
     }
 

@@ -4,6 +4,7 @@
 
 use knarr_array::ErrorKind;
 use knarr_array::array::DType;
+use knarr_array::region::Region;
 use knarr_flow::generate::{FieldSpec, Generated, PATTERNS, Values};
 use knarr_flow::store::Source;
 use knarr_flow::testing::source_suite;
@@ -18,9 +19,8 @@ fn generated(spec: FieldSpec) -> Generated {
 }
 
 fn whole(source: &Generated) -> Vec<u8> {
-    let shape = source.model().variables[0].shape.clone();
     let mut bytes = Vec::new();
-    source.read_region(0, &vec![0; shape.len()], &shape, &mut bytes).unwrap();
+    source.read_region(0, &Region::whole(&source.model().variables[0].shape), &mut bytes).unwrap();
     bytes
 }
 
@@ -257,7 +257,7 @@ fn mistakes_are_named_with_their_mend() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Any box of any shape is part of the whole, in all patterns.
+    /// Any region of any shape is part of the whole, in all patterns.
     #[test]
     fn shapes_of_all_kinds(
         shape in prop::collection::vec(prop_oneof![Just(1u64), Just(0), 2u64..9, Just(13)], 0..7),

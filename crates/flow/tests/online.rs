@@ -5,6 +5,7 @@ use knarr_array::array::{ArraySpec, DType, Endian, swap_bytes};
 use knarr_array::error::ErrorKind;
 use knarr_array::filter::Hdf5Filter;
 use knarr_array::quality::Quality;
+use knarr_array::region::Region;
 use knarr_array::testing::data::{DTYPES, Pattern, sample};
 use knarr_codec::chain::{Chain, Scratch};
 use knarr_codec::client_data::{Chunks, ClientData, Wishes};
@@ -201,8 +202,7 @@ fn block(filters: Vec<Hdf5Filter>, threads: usize) -> (Block, Vec<u8>) {
         endian: Endian::Little,
         filters,
         chunk: chunk.to_vec(),
-        start: vec![20, 60],
-        count: count.to_vec(),
+        region: Region::new([20, 60], count),
         padding: 7u32.to_le_bytes().to_vec(),
         threads,
     };

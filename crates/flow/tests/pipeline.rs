@@ -10,7 +10,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::libver::{LibverBounds, Release};
 use knarr_array::model::Model;
 use knarr_array::quality::Quality;
-use knarr_array::region::chunk_region;
+use knarr_array::region::{Region, chunk_region};
 use knarr_array::testing::data::{Pattern, Random, sample};
 use knarr_choose::choose::Target;
 use knarr_choose::plan::{Action, Choice, Plan};
@@ -85,7 +85,7 @@ fn compare(source: &MemorySource, plan: &Plan, sink: &MemorySink, mut same: impl
     for (variable, position, bytes, mask) in sink.chunks() {
         let info = &source.model().variables[variable];
         let choice = choice(plan, variable);
-        let (start, count) = chunk_region(&info.shape, &choice.chunk, &position);
+        let region = chunk_region(&info.shape, &choice.chunk, &position);
         let chain = Chain::prepare(&codecs, &choice.chain, &info.chunk_spec(&choice.chunk)).unwrap();
         let mut decoded = Vec::new();
         if mask == 0 {
@@ -96,10 +96,10 @@ fn compare(source: &MemorySource, plan: &Plan, sink: &MemorySink, mut same: impl
             decoded = bytes;
         }
         let mut original = Vec::new();
-        source.read_region(variable, &start, &count, &mut original).unwrap();
+        source.read_region(variable, &region, &mut original).unwrap();
         let full = MemorySource::new(vec![("chunk", info.dtype, choice.chunk.clone(), vec![], decoded)]);
         let mut valid = Vec::new();
-        full.read_region(0, &vec![0; count.len()], &count, &mut valid).unwrap();
+        full.read_region(0, &Region::whole(&region.count), &mut valid).unwrap();
         same(variable, &original, &valid);
     }
 }
@@ -120,11 +120,11 @@ impl Source for Unread {
         self.0.format()
     }
 
-    fn read_region(&self, variable: usize, _: &[u64], _: &[u64], _: &mut Vec<u8>) -> Result<()> {
+    fn read_region(&self, variable: usize, _: &Region, _: &mut Vec<u8>) -> Result<()> {
         Err(Error::internal(format!("variable {variable} was read")))
     }
 
-    fn is_written(&self, _: usize, _: &[u64], _: &[u64]) -> bool {
+    fn is_written(&self, _: usize, _: &Region) -> bool {
         true
     }
 

@@ -4,6 +4,7 @@ use std::any::Any;
 
 use knarr_array::error::Result;
 use knarr_array::model::{Attribute, ElementType, Model, Variable};
+use knarr_array::region::Region;
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
 use knarr_flow::store::{Source, Strings};
@@ -38,17 +39,17 @@ impl<'a> Labelled<'a> {
 impl Source for Labelled<'_> {
     crate::shown::pass_on!();
 
-    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
+    fn read_region(&self, variable: usize, region: &Region, out: &mut Vec<u8>) -> Result<()> {
         if !self.is_label(variable) {
-            return self.source.read_region(variable, start, count, out);
+            return self.source.read_region(variable, region, out);
         }
         out.clear();
         out.extend(self.model.variables.get(variable).map(Variable::padding_bytes).unwrap_or_default());
         Ok(())
     }
 
-    fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
-        !self.is_label(variable) && self.source.is_written(variable, start, count)
+    fn is_written(&self, variable: usize, region: &Region) -> bool {
+        !self.is_label(variable) && self.source.is_written(variable, region)
     }
 
     fn axis_names(&self, variable: usize) -> Vec<Option<String>> {
@@ -63,8 +64,8 @@ impl Source for Labelled<'_> {
         self.source.strings(variable)
     }
 
-    fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
-        self.source.read_strings(variable, start, count)
+    fn read_strings(&self, variable: usize, region: &Region) -> Result<Vec<String>> {
+        self.source.read_strings(variable, region)
     }
 
     fn frame_chains(&self, variable: usize, codecs: &CodecList, most: usize) -> Result<Vec<(ChainSpec, usize)>> {

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use knarr_array::array::{DType, Endian, swap_bytes};
 use knarr_array::model::{Dimension, Group, Model, Variable};
-use knarr_array::region::chunk_count;
+use knarr_array::region::{Region, chunk_count};
 use knarr_array::{Error, Result};
 use knarr_flow::bands::Bands;
 use knarr_flow::engine::{Engine, Progress};
@@ -182,10 +182,10 @@ impl Source for RawSource {
         "raw"
     }
 
-    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
+    fn read_region(&self, variable: usize, region: &Region, out: &mut Vec<u8>) -> Result<()> {
         let info = self.model.variable(variable)?;
         let size = info.dtype.size();
-        strided::read_region(&self.file, self.file_len, &self.place, size, start, count, out)
+        strided::read_region(&self.file, self.file_len, &self.place, size, region, out)
             .map_err(|error| error.at_variable(info.name()).at(self.path.display().to_string()))?;
         // Byte order is how the file stores numbers, not what they are.
         if self.order == Endian::Big {
@@ -194,7 +194,7 @@ impl Source for RawSource {
         Ok(())
     }
 
-    fn is_written(&self, _variable: usize, _start: &[u64], _count: &[u64]) -> bool {
+    fn is_written(&self, _variable: usize, _region: &Region) -> bool {
         true
     }
 
@@ -251,7 +251,7 @@ pub fn write(
     let size = variable.dtype.size();
     let bands = Bands::new(engine, source, 0, &piece, engine.max_mem / 2)?;
     engine.parallel(pieces, |number| {
-        let (start, _) = bands.region(number as u64);
+        let Region { start, .. } = bands.region(number as u64);
         let mut bytes = Vec::new();
         clocks.read.time(|| bands.read(number as u64, &mut bytes))?;
         if variable.endian == Endian::Big {

@@ -7,7 +7,7 @@
 use crate::classic::NcType;
 use knarr_array::array::DType;
 use knarr_array::model::{Dimension, ElementType, Layout, Model, Variable};
-use knarr_array::region::{Placed, check_inside, copy_box, fill_box, volume};
+use knarr_array::region::{Placed, Region, copy_region, fill_region, volume};
 use knarr_array::{Error, Result};
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
@@ -105,11 +105,10 @@ struct WholeRecords {
     model: Model,
 }
 
-/// The part of a region that lies inside a smaller shape; `None` if there is none.
-fn inside(shape: &[u64], start: &[u64], count: &[u64]) -> Option<Vec<u64>> {
-    let part: Vec<u64> =
-        shape.iter().zip(start.iter().zip(count)).map(|(n, (at, count))| n.saturating_sub(*at).min(*count)).collect();
-    (!part.contains(&0)).then_some(part)
+/// What a variable of this shape has of a region of a larger one; `None` if that is nothing. It begins where the region
+/// does.
+fn inside(shape: &[u64], region: &Region) -> Option<Region> {
+    region.intersection(&Region::whole(shape))
 }
 
 impl WholeRecords {
@@ -118,8 +117,9 @@ impl WholeRecords {
         Ok((self.source.model().variable(index)?, self.model.variable(index)?))
     }
 
-    fn check(&self, shown: &Variable, start: &[u64], count: &[u64]) -> Result<()> {
-        check_inside(&shown.shape, start, count)
+    fn check(&self, shown: &Variable, region: &Region) -> Result<()> {
+        region
+            .check_inside(&shown.shape)
             .map_err(|error| error.at_variable(shown.name()).at(self.path().display().to_string()))
     }
 }
@@ -129,58 +129,58 @@ impl WholeRecords {
 impl Source for WholeRecords {
     crate::shown::pass_on!();
 
-    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
+    fn read_region(&self, variable: usize, region: &Region, out: &mut Vec<u8>) -> Result<()> {
         let (stored, shown) = self.variable(variable)?;
-        self.check(shown, start, count)?;
-        let part = inside(&stored.shape, start, count);
-        if stored.shape == shown.shape || part.as_deref() == Some(count) {
-            return self.source.read_region(variable, start, count, out);
+        self.check(shown, region)?;
+        let part = inside(&stored.shape, region);
+        if stored.shape == shown.shape || part.as_ref() == Some(region) {
+            return self.source.read_region(variable, region, out);
         }
         let size = stored.dtype.size();
-        let bytes = volume(count).and_then(|len| usize::try_from(len).ok()?.checked_mul(size));
+        let bytes = region.volume().and_then(|len| usize::try_from(len).ok()?.checked_mul(size));
         let bytes = bytes.ok_or_else(|| Error::unsupported("the region is too large for memory"))?;
         out.clear();
         out.try_reserve_exact(bytes).map_err(|_| Error::unsupported("the region is too large for memory"))?;
         out.resize(bytes, 0);
-        let origin = vec![0; count.len()];
-        let whole = Placed { shape: count, start: &origin };
-        fill_box(out, whole, count, &shown.padding_bytes());
+        let origin = vec![0; region.count.len()];
+        let whole = Placed { shape: &region.count, start: &origin };
+        fill_region(out, whole, &region.count, &shown.padding_bytes());
         let Some(part) = part else { return Ok(()) };
         let mut written = Vec::new();
-        self.source.read_region(variable, start, &part, &mut written)?;
-        copy_box(&written, Placed { shape: &part, start: &origin }, out, whole, &part, size);
+        self.source.read_region(variable, &part, &mut written)?;
+        copy_region(&written, Placed { shape: &part.count, start: &origin }, out, whole, &part.count, size);
         Ok(())
     }
 
-    fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
+    fn is_written(&self, variable: usize, region: &Region) -> bool {
         let Ok((stored, _)) = self.variable(variable) else { return true };
         if stored.shape.is_empty() {
-            return self.source.is_written(variable, start, count);
+            return self.source.is_written(variable, region);
         }
-        inside(&stored.shape, start, count).is_some_and(|part| self.source.is_written(variable, start, &part))
+        inside(&stored.shape, region).is_some_and(|part| self.source.is_written(variable, &part))
     }
 
     fn strings(&self, variable: usize) -> Option<Strings> {
         self.source.strings(variable)
     }
 
-    fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
+    fn read_strings(&self, variable: usize, region: &Region) -> Result<Vec<String>> {
         let (stored, shown) = self.variable(variable)?;
-        self.check(shown, start, count)?;
-        let part = inside(&stored.shape, start, count);
-        if stored.shape == shown.shape || part.as_deref() == Some(count) {
-            return self.source.read_strings(variable, start, count);
+        self.check(shown, region)?;
+        let part = inside(&stored.shape, region);
+        if stored.shape == shown.shape || part.as_ref() == Some(region) {
+            return self.source.read_strings(variable, region);
         }
-        let len = volume(count).and_then(|len| usize::try_from(len).ok());
+        let len = region.volume().and_then(|len| usize::try_from(len).ok());
         let len = len.ok_or_else(|| Error::unsupported("the region is too large for memory"))?;
         let mut all = vec![String::new(); len];
         let Some(part) = part else { return Ok(all) };
-        let mut written = self.source.read_strings(variable, start, &part)?.into_iter();
+        let mut written = self.source.read_strings(variable, &part)?.into_iter();
         // Row-major order of the part is that of its elements within the whole.
         for (number, place) in all.iter_mut().enumerate() {
             let mut rest = number as u64;
             let mut is_written = true;
-            for (n, part) in count.iter().zip(&part).rev() {
+            for (n, part) in region.count.iter().zip(&part.count).rev() {
                 is_written &= rest % n < *part;
                 rest /= n;
             }

@@ -4,6 +4,7 @@ use std::any::Any;
 
 use knarr_array::error::{Error, Result};
 use knarr_array::model::{ElementType, Model};
+use knarr_array::region::Region;
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
 use knarr_flow::settings::no_variable;
@@ -47,12 +48,12 @@ impl Selected {
 impl Source for Selected {
     crate::shown::pass_on!();
 
-    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
-        self.source.read_region(self.index(variable)?, start, count, out)
+    fn read_region(&self, variable: usize, region: &Region, out: &mut Vec<u8>) -> Result<()> {
+        self.source.read_region(self.index(variable)?, region, out)
     }
 
-    fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
-        self.index(variable).map_or(true, |index| self.source.is_written(index, start, count))
+    fn is_written(&self, variable: usize, region: &Region) -> bool {
+        self.index(variable).map_or(true, |index| self.source.is_written(index, region))
     }
 
     fn axis_names(&self, variable: usize) -> Vec<Option<String>> {
@@ -67,8 +68,8 @@ impl Source for Selected {
         self.source.strings(self.index(variable).ok()?)
     }
 
-    fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
-        self.source.read_strings(self.index(variable)?, start, count)
+    fn read_strings(&self, variable: usize, region: &Region) -> Result<Vec<String>> {
+        self.source.read_strings(self.index(variable)?, region)
     }
 
     fn frame_chains(&self, variable: usize, codecs: &CodecList, most: usize) -> Result<Vec<(ChainSpec, usize)>> {

@@ -1,6 +1,6 @@
 //! Reading a region of elements that lie at regular strides in a file.
 
-use knarr_array::region::check_inside;
+use knarr_array::region::Region;
 use knarr_array::{Error, Result};
 use std::fs::File;
 use std::io;
@@ -26,15 +26,15 @@ pub(crate) fn read_region(
     file_len: u64,
     place: &Place,
     size: usize,
-    start: &[u64],
-    count: &[u64],
+    region: &Region,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    check_inside(&place.shape, start, count)?;
-    if count.contains(&0) {
+    region.check_inside(&place.shape)?;
+    if region.is_empty() {
         out.clear();
         return Ok(());
     }
+    let Region { start, count } = region;
     let first = place.begin + dot(&place.strides, start);
     let last = first + count.iter().zip(&place.strides).map(|(n, stride)| (n - 1) * stride).sum::<u64>();
     let end = last + size as u64;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::model::{ElementType, Model};
+use knarr_array::region::Region;
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
 use knarr_flow::store::{Source, Strings};
@@ -133,12 +134,12 @@ impl Source for Watched {
         self.source.format()
     }
 
-    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
-        self.source.read_region(variable, start, count, out)
+    fn read_region(&self, variable: usize, region: &Region, out: &mut Vec<u8>) -> Result<()> {
+        self.source.read_region(variable, region, out)
     }
 
-    fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
-        self.source.is_written(variable, start, count)
+    fn is_written(&self, variable: usize, region: &Region) -> bool {
+        self.source.is_written(variable, region)
     }
 
     fn limit_cache(&self, bytes: usize) {
@@ -161,8 +162,8 @@ impl Source for Watched {
         self.source.strings(variable)
     }
 
-    fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
-        self.source.read_strings(variable, start, count)
+    fn read_strings(&self, variable: usize, region: &Region) -> Result<Vec<String>> {
+        self.source.read_strings(variable, region)
     }
 
     fn frame_chains(&self, variable: usize, codecs: &CodecList, most: usize) -> Result<Vec<(ChainSpec, usize)>> {

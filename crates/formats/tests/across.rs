@@ -5,6 +5,7 @@ mod common;
 
 use common::{Folder, open, region, writers};
 use knarr_array::model::{AttributeValue, Variable};
+use knarr_array::region::Region;
 use knarr_flow::store::{Sink, Source};
 use knarr_formats::hdf5::{Hdf5Sink, SinkOptions};
 use knarr_formats::zarr::{ZarrOptions, ZarrSink};
@@ -26,8 +27,8 @@ fn same(a: &dyn Source, b: &dyn Source, place: &str) {
         assert_eq!((&copy.shape, &copy.dimensions), (&info.shape, &info.dimensions), "{place}");
         if info.dtype.is_number() {
             assert_eq!((copy.dtype, copy.padding), (info.dtype, info.padding), "{place}");
-            let start = vec![0; info.shape.len()];
-            assert!(region(a, index, &start, &info.shape) == region(b, other, &start, &info.shape), "{place}");
+            let whole = Region::whole(&info.shape);
+            assert!(region(a, index, &whole) == region(b, other, &whole), "{place}");
             assert_eq!(fill(copy), fill(info), "{place}");
             assert_eq!(copy.attribute("units"), info.attribute("units"), "{place}");
         }

@@ -13,6 +13,7 @@ use common::{Folder, compare, writers};
 use knarr_array::ErrorKind;
 use knarr_array::array::DType;
 use knarr_array::model::AttributeValue;
+use knarr_array::region::Region;
 use knarr_array::testing::data::Random;
 use knarr_flow::store::Source;
 use knarr_formats::classic::{ClassicSource, parse_header};
@@ -36,19 +37,19 @@ fn reads_what_others_wrote() {
 
     // Many threads read the same file.
     let source = ClassicSource::open(&scratch.path().join("records.nc")).unwrap();
-    let whole = common::region(&source, 1, &[0; 4], &[6, 4, 33, 45]);
+    let whole = common::region(&source, 1, &Region::new([0; 4], [6, 4, 33, 45]));
     std::thread::scope(|scope| {
         for time in 0..6 {
             let (source, whole) = (&source, &whole);
             scope.spawn(move || {
                 let slab = whole.len() / 6;
-                let read = common::region(source, 1, &[time, 0, 0, 0], &[1, 4, 33, 45]);
+                let read = common::region(source, 1, &Region::new([time, 0, 0, 0], [1, 4, 33, 45]));
                 assert!(read == whole[time as usize * slab..][..slab]);
             });
         }
     });
     assert_eq!(
-        source.read_region(1, &[6, 0, 0, 0], &[1, 1, 1, 1], &mut Vec::new()).unwrap_err().kind(),
+        source.read_region(1, &Region::new([6, 0, 0, 0], [1, 1, 1, 1]), &mut Vec::new()).unwrap_err().kind(),
         ErrorKind::Usage
     );
 
@@ -61,13 +62,16 @@ fn truncation_names_variable_and_bytes(scratch: &Folder) {
     let path = scratch.path().join("cut.nc");
     std::fs::write(&path, &bytes[..bytes.len() - 1000]).unwrap();
     let source = ClassicSource::open(&path).unwrap();
-    let error = source.read_region(0, &[0; 4], &[6, 4, 33, 45], &mut Vec::new()).map(|()| "read");
-    let error = error.err().or_else(|| source.read_region(1, &[0; 4], &[6, 4, 33, 45], &mut Vec::new()).err()).unwrap();
+    let error = source.read_region(0, &Region::new([0; 4], [6, 4, 33, 45]), &mut Vec::new()).map(|()| "read");
+    let error = error
+        .err()
+        .or_else(|| source.read_region(1, &Region::new([0; 4], [6, 4, 33, 45]), &mut Vec::new()).err())
+        .unwrap();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     let text = error.to_string();
     assert!(text.contains("cut.nc: variable 'b'") && text.contains("bytes are missing"), "{text}");
     // Whole records before the cut are still there.
-    assert!(source.read_region(1, &[0; 4], &[5, 4, 33, 45], &mut Vec::new()).is_ok());
+    assert!(source.read_region(1, &Region::new([0; 4], [5, 4, 33, 45]), &mut Vec::new()).is_ok());
 
     std::fs::write(&path, &bytes[..100]).unwrap();
     let error = ClassicSource::open(&path).unwrap_err();
@@ -175,7 +179,7 @@ fn hostile_headers_are_refused_without_panic() {
                 if let Ok(source) = ClassicSource::open(&path) {
                     for (index, variable) in source.model().variables.iter().enumerate() {
                         let mut out = Vec::new();
-                        let _ = source.read_region(index, &vec![0; variable.shape.len()], &variable.shape, &mut out);
+                        let _ = source.read_region(index, &Region::whole(&variable.shape), &mut out);
                         assert!(out.capacity() <= 8192, "allocated more than the file holds");
                     }
                 }

@@ -12,6 +12,7 @@ use knarr_array::array::{ArraySpec, DType, Endian};
 use knarr_array::error::Result;
 use knarr_array::filter::Hdf5Filter;
 use knarr_array::model::{Attribute, AttributeValue, Layout, Variable};
+use knarr_array::region::{Region, chunk_region};
 use knarr_codec::chain::Chain;
 use knarr_codec::codec::{Codec, CodecList, Kind, Options, Stage, Step};
 use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
@@ -66,17 +67,16 @@ fn put_all(source: &Hdf5Source, sink: &mut Hdf5Sink, storage: &Storage) {
 }
 
 fn put_one(source: &Hdf5Source, sink: &mut Hdf5Sink, storage: &Storage, variable: &Variable, position: &[u64]) {
-    let start: Vec<u64> = position.iter().zip(&storage.chunk).map(|(p, c)| p * c).collect();
-    let count: Vec<u64> =
-        start.iter().zip(&storage.chunk).zip(&variable.shape).map(|((s, c), n)| (n - s).min(*c)).collect();
-    if !source.is_written(storage.variable, &start, &count) {
+    let part = chunk_region(&variable.shape, &storage.chunk, position);
+    if !source.is_written(storage.variable, &part) {
         return;
     }
     let mut region = Vec::new();
-    source.read_region(storage.variable, &start, &count, &mut region).unwrap();
+    source.read_region(storage.variable, &part, &mut region).unwrap();
     // Unfiltered chunks are whole: what lies beyond the edge does not matter.
     let size = variable.dtype.size();
     let mut chunk = vec![0u8; storage.chunk.iter().product::<u64>() as usize * size];
+    let count = &part.count;
     let row = *count.last().unwrap() as usize * size;
     let full = *storage.chunk.last().unwrap() as usize * size;
     for (n, bytes) in region.chunks_exact(row).enumerate() {
@@ -172,9 +172,9 @@ fn regions_are_those_of_h5py() {
 }
 
 fn check_regions(source: &Hdf5Source, index: usize, variable: &Variable, expected: &[u8]) {
-    let (name, rank) = (variable.name(), variable.shape.len());
+    let name = variable.name();
     let mut out = vec![1, 2, 3];
-    source.read_region(index, &vec![0; rank], &variable.shape, &mut out).unwrap();
+    source.read_region(index, &Region::whole(&variable.shape), &mut out).unwrap();
     assert!(out == expected, "{name}: whole variable");
 }
 
@@ -344,8 +344,8 @@ fn the_model_is_that_of_netcdf() {
         model.groups[0].attributes.iter().map(|attribute| attribute.name.as_str()).collect::<Vec<_>>(),
         ["title", "history", "numbers", "words", "empty"]
     );
-    assert!(!source.is_written(6, &[0, 0], &[33, 57]));
-    assert!(source.is_written(3, &[9, 0, 0], &[1, 1, 1]));
+    assert!(!source.is_written(6, &Region::new([0, 0], [33, 57])));
+    assert!(source.is_written(3, &Region::new([9, 0, 0], [1, 1, 1])));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use common::{Folder, damage_heaps, script};
 use knarr_array::array::ArraySpec;
 use knarr_array::error::{Error, ErrorKind};
 use knarr_array::filter::Hdf5Filter;
+use knarr_array::region::Region;
 use knarr_array::testing::data::Random;
 use knarr_codec::chain::Chain;
 use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
@@ -99,8 +100,7 @@ fn read_all(path: &Path) -> usize {
         if variable.raw_bytes() > 1 << 26 {
             continue;
         }
-        errors +=
-            usize::from(source.read_region(index, &vec![0; variable.shape.len()], &variable.shape, &mut out).is_err());
+        errors += usize::from(source.read_region(index, &Region::whole(&variable.shape), &mut out).is_err());
     }
     errors
 }
@@ -130,7 +130,7 @@ fn chunks_beyond_the_end_are_named() {
     let path = folder.file("far.h5");
     script("hdf5/far.py", &[path.to_str().unwrap()]);
     let source = open(&path).unwrap();
-    let error = source.read_region(0, &[0], &[64], &mut Vec::new()).unwrap_err();
+    let error = source.read_region(0, &Region::new([0], [64]), &mut Vec::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     assert!(error.to_string().contains("far.h5: variable 'x'"), "{error}");
     assert!(error.to_string().contains("beyond the end of the file"), "{error}");
@@ -140,7 +140,7 @@ fn chunks_beyond_the_end_are_named() {
 fn a_missing_filter_is_named_with_its_cure() {
     let source = open(&fixtures().join("plugins.h5")).unwrap();
     let index = source.model().variables.iter().position(|found| found.name() == "zstd").unwrap();
-    let error = source.read_region(index, &[0, 0], &[60, 70], &mut Vec::new()).unwrap_err();
+    let error = source.read_region(index, &Region::new([0, 0], [60, 70]), &mut Vec::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::MissingFilter, "{error}");
     for word in ["variable 'zstd'", "filter 32015 (zstd)", "hdf5plugin", "HDF5_PLUGIN_PATH"] {
         assert!(error.to_string().contains(word), "{error}");

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use common::{Folder, below, damage_heaps, open, pick, program, region, script};
 use knarr_array::ErrorKind;
 use knarr_array::array::{Endian, swap_bytes};
-use knarr_array::region::{chunk_region, each_chunk};
+use knarr_array::region::{Region, chunk_region, each_chunk};
 use knarr_array::testing::data::Random;
 use knarr_checkpoint::layout::{Layout, StoredVariable};
 use knarr_flow::store::Source;
@@ -101,22 +101,22 @@ fn compare_values(path: &Path) -> usize {
         let shape = &source.model().variables[index].shape;
         // Elements of several numbers have one more axis, and are opaque to the source.
         let inner = stored.shape.strip_prefix(shape.as_slice()).unwrap();
-        let origin = vec![0; shape.len()];
-        let refused = source.read_region(index, &origin, &vec![1; shape.len()], &mut Vec::new()).err();
+        let first = Region::whole(&vec![1; shape.len()]);
+        let refused = source.read_region(index, &first, &mut Vec::new()).err();
         if let Some(error) = refused {
             // The library lacks some filters.
             assert_eq!(error.kind(), ErrorKind::MissingFilter, "{place}: {error}");
             continue;
         }
-        for (start, count, extent) in pieces(&*source, index, shape, stored) {
+        for (part, extent) in pieces(&*source, index, shape, stored) {
             if extent.filters.is_empty() {
                 let mut raw = bytes[extent.offset as usize..][..extent.length as usize].to_vec();
                 if stored.endian == Endian::Big && inner.is_empty() {
                     swap_bytes(&mut raw, stored.dtype.size());
                 }
                 let size = stored.dtype.size() * inner.iter().product::<u64>() as usize;
-                let picked = pick(&raw, size, &extent.shape[..shape.len()], &origin, &count);
-                assert!(picked == region(&*source, index, &start, &count), "{place}: {start:?} differs");
+                let picked = pick(&raw, size, &extent.shape[..shape.len()], &Region::whole(&part.count));
+                assert!(picked == region(&*source, index, &part), "{place}: {part:?} differs");
                 compared += 1;
             }
         }
@@ -124,22 +124,22 @@ fn compare_values(path: &Path) -> usize {
     compared
 }
 
-type Piece<'a> = (Vec<u64>, Vec<u64>, &'a knarr_checkpoint::layout::Extent);
+type Piece<'a> = (Region, &'a knarr_checkpoint::layout::Extent);
 
-/// Pieces with the boxes they hold: those of the grid, in row-major order, that were written.
+/// Pieces with the regions they hold: those of the grid, in row-major order, that were written.
 fn pieces<'a>(source: &dyn Source, index: usize, shape: &[u64], stored: &'a StoredVariable) -> Vec<Piece<'a>> {
-    let mut boxes = Vec::new();
+    let mut regions = Vec::new();
     let grid = &stored.extents[0].shape[..shape.len()];
-    each_chunk(&vec![0; grid.len()], shape, grid, |position| {
-        boxes.push(chunk_region(shape, grid, position));
+    each_chunk(&Region::whole(shape), grid, |position| {
+        regions.push(chunk_region(shape, grid, position));
         Ok::<(), ()>(())
     })
     .unwrap();
-    if boxes.len() > stored.extents.len() {
-        boxes.retain(|(start, count)| source.is_written(index, start, count));
+    if regions.len() > stored.extents.len() {
+        regions.retain(|region| source.is_written(index, region));
     }
-    assert_eq!(boxes.len(), stored.extents.len(), "{}", stored.path);
-    boxes.into_iter().zip(&stored.extents).map(|((start, count), extent)| (start, count, extent)).collect()
+    assert_eq!(regions.len(), stored.extents.len(), "{}", stored.path);
+    regions.into_iter().zip(&stored.extents).collect()
 }
 
 #[test]

@@ -7,6 +7,7 @@ use common::{Folder, program, script};
 use knarr_array::array::{DType, Endian};
 use knarr_array::error::ErrorKind;
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
+use knarr_array::region::Region;
 use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_flow::testing::memory::MemorySource;
 use knarr_formats::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
@@ -90,7 +91,7 @@ fn netcdf_readers_see_the_model() {
     let storage = Storage { variable: 1, chunk: vec![2, 2, 3], encoding: Encoding::Hdf5(Vec::new()) };
     let mut sink = Hdf5Sink::create(&output, &source, &[storage], SinkOptions::default()).unwrap();
     let mut bytes = Vec::new();
-    source.read_region(1, &[0, 0, 0], &[2, 2, 3], &mut bytes).unwrap();
+    source.read_region(1, &Region::new([0, 0, 0], [2, 2, 3]), &mut bytes).unwrap();
     // The second chunk is never written.
     sink.put(EncodedChunk { variable: 1, position: &[0, 0, 0], bytes: &bytes, filter_mask: 0 }).unwrap();
     Box::new(sink).commit().unwrap();

@@ -6,6 +6,7 @@ mod common;
 use common::{Folder, compare, writers};
 use knarr_array::ErrorKind;
 use knarr_array::model::{AttributeValue, Layout};
+use knarr_array::region::Region;
 use knarr_array::testing::data::Random;
 use knarr_codec::codec::CodecList;
 use knarr_flow::store::Source;
@@ -28,7 +29,10 @@ fn reads_what_others_wrote() {
         if f64::from_le_bytes(bytes.as_slice().try_into().unwrap()).is_nan()));
     assert_eq!(root.dimensions.iter().map(|d| (d.name.as_str(), d.len)).collect::<Vec<_>>(), [("y", 7), ("x", 9)]);
     let sparse = find(&source, "sparse");
-    assert!(source.is_written(sparse, &[0, 0], &[4, 4]) && !source.is_written(sparse, &[4, 0], &[4, 8]));
+    assert!(
+        source.is_written(sparse, &Region::new([0, 0], [4, 4]))
+            && !source.is_written(sparse, &Region::new([4, 0], [4, 8]))
+    );
     assert_eq!(source.model().variables[sparse].padding, u64::from(1e20f32.to_bits()));
     let truth = &source.model().variables[find(&source, "bool")];
     assert_eq!(truth.attribute("dtype"), Some(&AttributeValue::Text("bool".to_owned())));
@@ -53,7 +57,7 @@ fn reads_what_others_wrote() {
 
     for name in ["missing.zarr", "missing_v2.zarr"] {
         let source = open(name);
-        let error = source.read_region(find(&source, "lzma"), &[0], &[4], &mut Vec::new()).unwrap_err();
+        let error = source.read_region(find(&source, "lzma"), &Region::new([0], [4]), &mut Vec::new()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::MissingFilter, "{error}");
         assert!(error.to_string().contains("lzma"), "{error}");
         let text = &source.model().variables[find(&source, "text")];
@@ -95,10 +99,10 @@ fn hostile_metadata_is_refused_without_panic(scratch: &Folder) {
             std::fs::write(lone.join(name), &bad).unwrap();
             let Ok(source) = ZarrSource::open(&lone, &CodecList::pure()) else { continue };
             let variable = &source.model().variables[0];
-            let start = vec![0; variable.shape.len()];
             let count: Vec<u64> = variable.shape.iter().map(|&n| n.min(40)).collect();
-            source.is_written(0, &start, &count);
-            let _ = source.read_region(0, &start, &count, &mut Vec::new());
+            let region = Region::whole(&count);
+            source.is_written(0, &region);
+            let _ = source.read_region(0, &region, &mut Vec::new());
         }
     }
 }
@@ -123,7 +127,7 @@ fn damage_is_reported(scratch: &Folder) {
     let index = source.model().variables.iter().position(|variable| variable.name() == "crc32c").unwrap();
     for cut in [0, 1, 3, 5, good.len() / 2, good.len() - 1] {
         std::fs::write(&chunk, &good[..cut]).unwrap();
-        let error = source.read_region(index, &[0, 0], &[10, 25], &mut Vec::new()).unwrap_err();
+        let error = source.read_region(index, &Region::new([0, 0], [10, 25]), &mut Vec::new()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         assert!(error.to_string().contains("variable 'crc32c'"), "{error}");
     }
@@ -131,7 +135,7 @@ fn damage_is_reported(scratch: &Folder) {
         let mut bad = good.clone();
         bad[at] ^= 0x10;
         std::fs::write(&chunk, &bad).unwrap();
-        assert!(source.read_region(index, &[0, 0], &[10, 25], &mut Vec::new()).is_err(), "byte {at}");
+        assert!(source.read_region(index, &Region::new([0, 0], [10, 25]), &mut Vec::new()).is_err(), "byte {at}");
     }
     for document in ["", "{", "[]", "{\"node_type\": \"array\"}", "{\"node_type\": \"array\", \"shape\": [4, -1]}"] {
         std::fs::write(store.join("gzip/zarr.json"), document).unwrap();

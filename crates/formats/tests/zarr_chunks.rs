@@ -6,6 +6,7 @@ mod common;
 use common::{Folder, region};
 use knarr_array::ErrorKind;
 use knarr_array::array::{ArraySpec, DType};
+use knarr_array::region::Region;
 use knarr_codec::chain::{Chain, ChainSpec, Scratch as Buffers};
 use knarr_codec::codec::CodecList;
 use knarr_flow::store::Source;
@@ -74,12 +75,12 @@ fn a_chunk_is_read_decoded_and_as_it_is_stored() {
         assert!(!source.stored_chunk(0, &[2], &mut out).unwrap());
         assert!(source.stored_chunk(0, &[3], &mut out).is_err());
         assert!(source.stored_chunk(0, &[0, 0], &mut out).is_err());
-        assert!(!source.is_written(0, &[0], &[100]) && source.is_written(0, &[199], &[20]));
-        let whole = region(&source, 0, &[0], &[250]);
+        assert!(!source.is_written(0, &Region::new([0], [100])) && source.is_written(0, &Region::new([199], [20])));
+        let whole = region(&source, 0, &Region::new([0], [250]));
         let expected: Vec<i32> = [vec![7; 100], values.clone(), vec![7; 50]].concat();
         assert_eq!(whole, ints(&expected), "{chain}");
-        assert_eq!(region(&source, 0, &[100], &[100]), ints(&values), "{chain}");
-        assert_eq!(region(&source, 0, &[98], &[5]), ints(&expected[98..103]), "{chain}");
+        assert_eq!(region(&source, 0, &Region::new([100], [100])), ints(&values), "{chain}");
+        assert_eq!(region(&source, 0, &Region::new([98], [5])), ints(&expected[98..103]), "{chain}");
     }
 }
 
@@ -113,8 +114,8 @@ fn shards_are_read_and_damaged_ones_are_named() {
     write(&store, &plain, &[("c/1", &shard)]);
     let source = open(&store);
     let expected: Vec<i32> = [vec![7; 30], values.clone(), vec![7; 5]].concat();
-    assert_eq!(region(&source, 0, &[0], &[45]), ints(&expected));
-    assert!(source.is_written(0, &[30], &[1]) && !source.is_written(0, &[20], &[10]));
+    assert_eq!(region(&source, 0, &Region::new([0], [45])), ints(&expected));
+    assert!(source.is_written(0, &Region::new([30], [1])) && !source.is_written(0, &Region::new([20], [10])));
     let mut out = Vec::new();
     assert!(source.stored_chunk(0, &[3], &mut out).unwrap() && !source.stored_chunk(0, &[2], &mut out).unwrap());
     assert!(source.stored_chunk(0, &[3], &mut out).unwrap());
@@ -122,7 +123,7 @@ fn shards_are_read_and_damaged_ones_are_named() {
 
     let at_start = metadata(&json!([45]), &json!([20]), &sharded(&json!([10]), &codecs, "start"));
     write(&store, &at_start, &[("c/1", &[index(&[ABSENT, (36, length)]), bytes.clone()].concat())]);
-    assert_eq!(region(&open(&store), 0, &[0], &[45]), ints(&expected));
+    assert_eq!(region(&open(&store), 0, &Region::new([0], [45])), ints(&expected));
 
     let wrong: [(Vec<u8>, &str); 6] = [
         ([bytes.clone(), index(&[ABSENT, (1, length + 99)])].concat(), "the shard has"),
@@ -134,7 +135,7 @@ fn shards_are_read_and_damaged_ones_are_named() {
     ];
     for (shard, why) in wrong {
         write(&store, &plain, &[("c/1", &shard)]);
-        let error = open(&store).read_region(0, &[30], &[10], &mut Vec::new()).unwrap_err();
+        let error = open(&store).read_region(0, &Region::new([30], [10]), &mut Vec::new()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         for part in ["a.zarr", "variable 'a'", "chunk (3) from element (30): key 'c/1': ", why] {
             assert!(error.to_string().contains(part), "'{part}' is not in: {error}");
@@ -154,7 +155,7 @@ fn a_damaged_chunk_is_named_by_position_element_key_and_codec() {
         write(&store, &metadata(&json!([250]), &json!([100]), &codecs), &[("c/1", &bytes)]);
         // The whole chunk, part of it, and a region that begins in a chunk that is sound.
         for (start, count) in [(100, 100), (120, 3), (50, 100)] {
-            let error = open(&store).read_region(0, &[start], &[count], &mut Vec::new()).unwrap_err();
+            let error = open(&store).read_region(0, &Region::new([start], [count]), &mut Vec::new()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
             let text = error.to_string();
             let place = "variable 'a': chunk (1) from element (100): key 'c/1': ";
@@ -166,7 +167,7 @@ fn a_damaged_chunk_is_named_by_position_element_key_and_codec() {
     let inner = sharded(&json!([2]), &json!([{"name": "bytes", "configuration": {"endian": "little"}}]), "end");
     let nested = sharded(&json!([10]), &inner, "end");
     write(&store, &metadata(&json!([40]), &json!([20]), &nested), &[("c/1", &[0; 64])]);
-    let error = open(&store).read_region(0, &[0], &[40], &mut Vec::new()).unwrap_err();
+    let error = open(&store).read_region(0, &Region::new([0], [40]), &mut Vec::new()).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("chunk (1) from element (20): key 'c/1': "), "{text}");
     assert_eq!(error.advice(), Some("the store is damaged: restore it from a copy"), "{text}");
@@ -206,7 +207,7 @@ fn metadata_that_makes_no_sense_is_said() {
         write(&store, &document, &[("c/0", &[0; 64])]);
         let error = match ZarrSource::open(&store, &CodecList::pure()) {
             Err(error) => error,
-            Ok(source) => source.read_region(0, &[0], &[1], &mut Vec::new()).unwrap_err(),
+            Ok(source) => source.read_region(0, &Region::new([0], [1]), &mut Vec::new()).unwrap_err(),
         };
         assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::MissingFilter), "{document}: {error}");
         for part in ["a.zarr", "variable 'a'"] {

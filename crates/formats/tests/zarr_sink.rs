@@ -7,6 +7,7 @@ use common::{Folder, region, writers};
 use knarr_array::ErrorKind;
 use knarr_array::array::{DType, Endian};
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Layout, Model, Variable};
+use knarr_array::region::{Region, chunk_region};
 use knarr_array::testing::data::Random;
 use knarr_codec::codec::CodecList;
 use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
@@ -55,15 +56,10 @@ fn fill(sink: &mut ZarrSink, source: &dyn Source, storages: &[Storage]) {
                 position[axis] = index % grid[axis];
                 index /= grid[axis];
             }
-            let start: Vec<u64> = position.iter().zip(&storage.chunk).map(|(at, chunk)| at * chunk).collect();
-            let count: Vec<u64> = start
-                .iter()
-                .zip(&storage.chunk)
-                .zip(&info.shape)
-                .map(|((at, chunk), n)| (*chunk).min(n - at))
-                .collect();
+            let inside = chunk_region(&info.shape, &storage.chunk, &position);
             let mut part = Vec::new();
-            source.read_region(storage.variable, &start, &count, &mut part).unwrap();
+            source.read_region(storage.variable, &inside, &mut part).unwrap();
+            let count = &inside.count;
             let size = info.dtype.size();
             let mut bytes = vec![0; storage.chunk.iter().product::<u64>() as usize * size];
             for (at, element) in part.chunks_exact(size).enumerate() {
@@ -178,11 +174,7 @@ fn every_type_and_fill_value_is_read_back_bit_by_bit() {
     for (index, info) in source.model.variables.iter().enumerate().filter(|(_, info)| info.dtype != DType::Opaque(1)) {
         let place = own.model().variables.iter().position(|variable| variable.path == info.path).unwrap();
         let copy = &own.model().variables[place];
-        assert!(
-            region(&own, place, &vec![0; info.shape.len()], &info.shape) == source.values[index],
-            "{}",
-            info.name()
-        );
+        assert!(region(&own, place, &Region::whole(&info.shape)) == source.values[index], "{}", info.name());
         assert_eq!((copy.dtype, copy.padding, &copy.shape), (info.dtype, info.padding, &info.shape));
         assert_eq!(copy.attribute("_FillValue"), info.attribute("_FillValue"), "{}", info.name());
     }
@@ -209,7 +201,7 @@ fn classic_files_become_stores_that_xarray_opens() {
         let found = read(&path);
         assert_eq!(found["warnings"], json!([]), "{name}");
         for (index, info) in source.model().variables.iter().enumerate() {
-            let whole = region(&source, index, &vec![0; info.shape.len()], &info.shape);
+            let whole = region(&source, index, &Region::whole(&info.shape));
             assert_eq!(found["zarr"]["arrays"][info.name()]["bytes"], hex(&whole), "{name} {}", info.name());
         }
         if name == "records.nc" {
@@ -218,11 +210,11 @@ fn classic_files_become_stores_that_xarray_opens() {
             let own = ZarrSource::open(&path, &CodecList::pure()).unwrap();
             let index = own.model().variables.iter().position(|variable| variable.name() == "b").unwrap();
             assert_eq!(own.model().variables[index].layout, Layout::Chunked(vec![4; 4]));
-            let whole = region(&source, 1, &[0; 4], &[6, 4, 33, 45]);
-            assert!(region(&own, index, &[0; 4], &[6, 4, 33, 45]) == whole);
+            let whole = region(&source, 1, &Region::new([0; 4], [6, 4, 33, 45]));
+            assert!(region(&own, index, &Region::new([0; 4], [6, 4, 33, 45])) == whole);
             assert!(
-                region(&own, index, &[4, 0, 8, 12], &[2, 4, 4, 4])
-                    == common::pick(&whole, 4, &[6, 4, 33, 45], &[4, 0, 8, 12], &[2, 4, 4, 4])
+                region(&own, index, &Region::new([4, 0, 8, 12], [2, 4, 4, 4]))
+                    == common::pick(&whole, 4, &[6, 4, 33, 45], &Region::new([4, 0, 8, 12], [2, 4, 4, 4]))
             );
         }
     }
@@ -255,7 +247,7 @@ fn stores_become_stores() {
                 assert_eq!(array["values"], json!(["a", "bb"]), "{name} {}", info.name());
                 continue;
             }
-            let whole = region(&source, index, &vec![0; info.shape.len()], &info.shape);
+            let whole = region(&source, index, &Region::whole(&info.shape));
             assert_eq!(array["bytes"], hex(&whole), "{name} {}", info.name());
         }
         if name == "v3_types.zarr" {
@@ -301,7 +293,7 @@ fn outputs_appear_whole_or_not_at_all() {
     source.values[0] = vec![5, 6, 7, 8];
     convert(&source, &path, 2, ZarrOptions { force: true, ..ZarrOptions::default() });
     assert_eq!(names(), ["out.zarr"]);
-    assert_eq!(region(&ZarrSource::open(&path, &CodecList::pure()).unwrap(), 0, &[0], &[4]), [5, 6, 7, 8]);
+    assert_eq!(region(&ZarrSource::open(&path, &CodecList::pure()).unwrap(), 0, &Region::new([0], [4])), [5, 6, 7, 8]);
 
     // A directory that is no store is never replaced.
     let home = scratch.path().join("home");

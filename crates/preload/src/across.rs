@@ -58,15 +58,15 @@ fn examine(host: &Host, write: &Write, cache: u64) -> Option<()> {
     let (dtype, _) = element(host, datatype.id).ok()?;
     let size = dtype.size() as u64;
     let chunk = chunk_shape(host, list.id, selected.shape.len())?;
-    let met = met(&selected.start, &selected.count, &chunk, size);
-    let written = selected.count.iter().fold(size, |bytes, &count| bytes.saturating_mul(count));
+    let met = met(&selected.region, &chunk, size);
+    let written = selected.region.count.iter().fold(size, |bytes, &count| bytes.saturating_mul(count));
     if met <= cache || met / THIN < written || !given::is_across(host, dataset) {
         return None;
     }
     let (path, _) = files::compressed(&file_name(host, dataset)?)?;
     let variable = object_name(host, dataset)?;
-    let suited = suited(&selected.count, &selected.shape, size);
-    remember(Kind { path: variable.clone(), dtype, count: selected.count });
+    let suited = suited(&selected.region.count, &selected.shape, size);
+    remember(Kind { path: variable.clone(), dtype, count: selected.region.count });
     run()?.tell(Event::Across { path, variable, chunk: suited });
     Some(())
 }

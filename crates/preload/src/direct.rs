@@ -7,13 +7,14 @@
 
 use std::ffi::c_void;
 
+use knarr_array::region::{Placed, Region};
 use knarr_flow::online::Block;
 
 use crate::given::{self, Gift};
 use crate::host::{Hid, Host};
 use crate::library::library;
 use crate::lists::{Close, Owned, chunk_shape, element, extents};
-use crate::region::Region;
+use crate::transfer::Transfer;
 use crate::whole::filters;
 
 /// Arguments of `H5Dwrite_chunk`.
@@ -29,10 +30,8 @@ pub(crate) struct Chunk {
 pub(crate) struct Place {
     /// Shape of the chunk.
     chunk: Vec<u64>,
-    /// Its first element in the dataset.
-    offset: Vec<u64>,
-    /// How much of it lies in the dataset.
-    pub(crate) count: Vec<u64>,
+    /// What of it lies in the dataset.
+    pub(crate) region: Region,
     /// Where it begins in itself.
     origin: Vec<u64>,
     /// Its size.
@@ -67,17 +66,17 @@ impl Place {
         let left = shape.iter().zip(&offset).map(|(extent, at)| extent.checked_sub(*at).filter(|&left| left > 0));
         let count: Vec<u64> = left.zip(&chunk).map(|(left, extent)| Some(left?.min(*extent))).collect::<Option<_>>()?;
         let origin = vec![0; chunk.len()];
-        Some(Self { chunk, offset, count, origin, bytes })
+        Some(Self { chunk, region: Region { start: offset, count }, origin, bytes })
     }
 
-    /// What of it lies in the dataset.
-    pub(crate) fn region(&self) -> Region<'_> {
-        Region { start: &self.offset, count: &self.count, shape: &self.chunk, place: &self.origin }
+    /// What of it lies in the dataset, in memory at the beginning of a whole chunk.
+    pub(crate) fn transfer(&self) -> Transfer<'_> {
+        Transfer { region: &self.region, memory: Placed { shape: &self.chunk, start: &self.origin } }
     }
 
     /// True if none of it lies beyond the edge of the dataset.
     pub(crate) fn is_whole(&self) -> bool {
-        self.count == self.chunk
+        self.region.count == self.chunk
     }
 }
 
@@ -112,9 +111,8 @@ impl Chunk {
         let datatype = Owned::new(host, unsafe { host.type_of?(self.dataset) }, Close::Reference)?;
         let (dtype, endian) = element(host, datatype.id).ok()?;
         let gift = Gift::new(filters.len(), false, 0);
-        let (chunk, start) = (place.chunk.clone(), place.offset.clone());
-        let block =
-            Block { dtype, endian, filters, count: chunk.clone(), chunk, start, padding: Vec::new(), threads: 1 };
+        let (chunk, region) = (place.chunk.clone(), Region::new(place.region.start, place.chunk));
+        let block = Block { dtype, endian, filters, chunk, region, padding: Vec::new(), threads: 1 };
         // SAFETY: the program says that there are so many.
         let bytes = unsafe { std::slice::from_raw_parts(self.bytes.cast::<u8>(), self.size) };
         let is_encoded = library().ok()?.is_encoded(&block, bytes)?;
@@ -133,6 +131,6 @@ impl Chunk {
             return None;
         }
         // SAFETY: there are as many bytes as the chunk has.
-        unsafe { place.region().write(host, self.dataset, self.bytes) }
+        unsafe { place.transfer().write(host, self.dataset, self.bytes) }
     }
 }

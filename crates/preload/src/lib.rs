@@ -14,7 +14,7 @@
 //! - [`across`]: such datasets that are written against the order of their chunks;
 //! - [`direct`]: chunks of such datasets that the program writes itself;
 //! - [`shown`]: what the program is told of such datasets;
-//! - [`region`]: what of all these HDF5 is to encode or decode;
+//! - [`transfer`]: what of all these HDF5 is to encode or decode;
 //! - [`files`]: the files that this process has open for writing;
 //! - [`quiet`]: calls of HDF5 that are Knarr's own;
 //! - [`run`]: what the launcher asked for, and messages to it.
@@ -32,10 +32,10 @@ mod host;
 mod library;
 mod lists;
 mod quiet;
-mod region;
 mod run;
 mod shown;
 mod trampolines;
+mod transfer;
 mod whole;
 
 /// Runs when the library is loaded, which is when a process begins or replaces itself by `exec`.

@@ -108,7 +108,7 @@ impl Reading {
             self.fill(host, bytes)?;
         }
         // SAFETY: there is room for the chunk.
-        unsafe { place.region().read(host, self.dataset, self.values)? };
+        unsafe { place.transfer().read(host, self.dataset, self.values)? };
         // SAFETY: null, or a valid place for the result.
         if let Some(mask) = unsafe { self.mask.as_mut() } {
             *mask = 0;

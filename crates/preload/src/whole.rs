@@ -11,14 +11,15 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
 use knarr_array::filter::Hdf5Filter;
+use knarr_array::region::{Placed, Region};
 use knarr_flow::online::Block;
 
 use crate::given;
 use crate::host::{Herr, Hid, Host};
 use crate::library::library;
 use crate::lists::{Close, Owned, check_file, chunk_shape, element, extents};
-use crate::region::Region;
 use crate::run;
+use crate::transfer::Transfer;
 
 /// Codes of HDF5's C headers.
 mod code {
@@ -45,13 +46,12 @@ pub(crate) struct Write {
     pub(crate) values: *const c_void,
 }
 
-/// A box of elements in an array.
+/// The region that is selected in a dataspace.
 #[derive(Clone)]
 pub(crate) struct Selected {
-    /// Shape of the array.
+    /// Shape of the dataspace.
     pub(crate) shape: Vec<u64>,
-    pub(crate) start: Vec<u64>,
-    pub(crate) count: Vec<u64>,
+    pub(crate) region: Region,
 }
 
 impl Write {
@@ -67,7 +67,7 @@ impl Write {
         let selected = if self.file == code::ALL { all.clone() } else { select(host, self.file)? };
         // SAFETY: the type is the program's own.
         let size = u64::try_from(unsafe { host.type_size?(self.memory_type) }).ok().filter(|&size| size > 0)?;
-        let bytes = selected.count.iter().try_fold(size, |bytes, &count| bytes.checked_mul(count))?;
+        let bytes = selected.region.volume()?.checked_mul(size)?;
         if bytes < LEAST_BYTES {
             return None;
         }
@@ -78,7 +78,7 @@ impl Write {
         check_file(host, self.dataset).ok()?;
         let skipped = self.offset_in_memory(host, &selected)?.checked_mul(size)?;
         let block = self.block(host, selected, filters)?;
-        if stored(host, self.dataset, &block.start)? > 0 {
+        if stored(host, self.dataset, &block.region.start)? > 0 {
             return None;
         }
         // SAFETY: HDF5 would read as many bytes from there: the program selected them.
@@ -110,14 +110,15 @@ impl Write {
     fn offset_in_memory(&self, host: &Host, file: &Selected) -> Option<u64> {
         let memory = if self.memory == code::ALL { file.clone() } else { select(host, self.memory)? };
         let volume = |count: &[u64]| count.iter().product::<u64>();
-        if volume(&memory.count) != volume(&file.count) {
+        if volume(&memory.region.count) != volume(&file.region.count) {
             return None;
         }
         // Behind the first axis with more than one element all are whole.
-        let mut behind = memory.count.iter().zip(&memory.shape).skip_while(|(count, _)| **count == 1).skip(1);
+        let Selected { shape, region } = &memory;
+        let mut behind = region.count.iter().zip(shape).skip_while(|(count, _)| **count == 1).skip(1);
         let lies_together = behind.all(|(count, extent)| count == extent);
         let place = |at: u64, (start, extent): (&u64, &u64)| at.checked_mul(*extent)?.checked_add(*start);
-        memory.start.iter().zip(&memory.shape).try_fold(0, place).filter(|_| lies_together)
+        region.start.iter().zip(shape).try_fold(0, place).filter(|_| lies_together)
     }
 
     /// The block, if it consists of whole chunks.
@@ -133,16 +134,15 @@ impl Write {
                 return None;
             }
         }
-        let Selected { shape, start, count } = selected;
-        let mut axes = chunk.iter().zip(&shape).zip(start.iter().zip(&count));
-        let is_whole = axes.all(|((&chunk, &extent), (&start, &count))| {
-            let end = start + count;
+        let Selected { shape, region } = selected;
+        let is_whole = chunk.iter().zip(&shape).enumerate().all(|(axis, (&chunk, &extent))| {
+            let (start, end) = (region.start[axis], region.end(axis));
             start % chunk == 0 && (end % chunk == 0 || end == extent)
         });
         let (dtype, endian) = element(host, self.memory_type).ok()?;
         let padding = fill_value(host, list.id, self.memory_type, dtype.size())?;
         let threads = run::run()?.rules().threads.min(processors());
-        is_whole.then_some(Block { dtype, endian, filters, chunk, start, count, padding, threads })
+        is_whole.then_some(Block { dtype, endian, filters, chunk, region, padding, threads })
     }
 }
 
@@ -158,14 +158,15 @@ struct Put<'p> {
 impl Put<'_> {
     /// Lets HDF5 encode the chunk at `offset`.
     fn leave(&self, offset: &[u64]) -> Option<()> {
-        let Block { chunk, start, count, .. } = self.block;
+        let Block { chunk, region: block, .. } = self.block;
         let place: Vec<u64> =
-            offset.iter().zip(start).map(|(at, start)| at.checked_sub(*start)).collect::<Option<_>>()?;
-        let left = place.iter().zip(count).map(|(at, count)| count.checked_sub(*at));
-        let within: Vec<u64> = left.zip(chunk).map(|(left, chunk)| Some(left?.min(*chunk))).collect::<Option<_>>()?;
-        let region = Region { start: offset, count: &within, shape: count, place: &place };
+            offset.iter().zip(&block.start).map(|(at, start)| at.checked_sub(*start)).collect::<Option<_>>()?;
+        let left = place.iter().zip(&block.count).map(|(at, count)| count.checked_sub(*at));
+        let count: Vec<u64> = left.zip(chunk).map(|(left, chunk)| Some(left?.min(*chunk))).collect::<Option<_>>()?;
+        let region = Region::new(offset, count);
+        let transfer = Transfer { region: &region, memory: Placed { shape: &block.count, start: &place } };
         // SAFETY: the values are those of the block, in the type of the dataset.
-        unsafe { region.write(self.host, self.write.dataset, self.values.as_ptr().cast()) }
+        unsafe { transfer.write(self.host, self.write.dataset, self.values.as_ptr().cast()) }
     }
 }
 
@@ -216,12 +217,12 @@ unsafe extern "C" fn put_chunk(
 /// All elements of a dataspace.
 pub(crate) fn whole(host: &Host, space: Hid) -> Option<Selected> {
     let (shape, _) = extents(host, space).ok()?;
-    Some(Selected { start: vec![0; shape.len()], count: shape.clone(), shape })
+    Some(Selected { region: Region::whole(&shape), shape })
 }
 
-/// The elements that are selected in a dataspace, if they are a box.
+/// What is selected in a dataspace, if it is a region.
 pub(crate) fn select(host: &Host, space: Hid) -> Option<Selected> {
-    let Selected { shape, mut start, mut count } = whole(host, space)?;
+    let Selected { shape, region: Region { mut start, mut count } } = whole(host, space)?;
     // SAFETY: the dataspace is the program's own, here and below.
     let kind = unsafe { host.selection_kind?(space) };
     if kind != code::SELECT_HYPERSLABS && kind != code::SELECT_ALL {
@@ -237,10 +238,11 @@ pub(crate) fn select(host: &Host, space: Hid) -> Option<Selected> {
         }
         *last = *last - *first + 1;
     }
-    let volume = count.iter().try_fold(1u64, |volume, &count| volume.checked_mul(count))?;
+    let region = Region { start, count };
+    let volume = region.volume()?;
     // SAFETY: as above.
     let selected = unsafe { host.selection_count?(space) };
-    (u64::try_from(selected) == Ok(volume)).then_some(Selected { shape, start, count })
+    (u64::try_from(selected) == Ok(volume)).then_some(Selected { shape, region })
 }
 
 /// The pipeline in a creation list.

@@ -10,6 +10,7 @@ use common::Folder;
 use knarr_array::ErrorKind;
 use knarr_array::array::{DType, Endian, swap_bytes};
 use knarr_array::model::Variable;
+use knarr_array::region::Region;
 use knarr_array::testing::data::{Pattern, Random, SHAPES, sample};
 use knarr_codec::codec::CodecList;
 use knarr_flow::engine::{Engine, Silent};
@@ -46,7 +47,7 @@ fn table(text: &[u8]) -> knarr_array::Result<CsvSource> {
 
 fn variable(source: &dyn Source, index: usize) -> (&Variable, Vec<u8>) {
     let variable = &source.model().variables[index];
-    (variable, common::region(source, index, &vec![0; variable.shape.len()], &variable.shape))
+    (variable, common::region(source, index, &Region::whole(&variable.shape)))
 }
 
 fn doubles(bytes: &[u8]) -> Vec<f64> {

@@ -2,8 +2,8 @@
 
 use super::Region;
 
-/// Which of `stored` gives which part of `wanted`: numbers of boxes with parts of them, in which no element comes twice.
-/// Where boxes overlap the later one counts.
+/// Which of `stored` gives which part of `wanted`: numbers of stored regions with parts of them, in which no element
+/// comes twice. Where stored regions overlap the later one counts.
 ///
 /// # Errors
 /// A part that is in none of them.
@@ -49,13 +49,13 @@ mod tests {
         })
     }
 
-    fn boxes() -> impl Strategy<Value = (Region, Vec<Region>)> {
+    fn regions() -> impl Strategy<Value = (Region, Vec<Region>)> {
         (0usize..4).prop_flat_map(|axes| (region(axes), prop::collection::vec(region(axes), 0..9)))
     }
 
     proptest! {
         #[test]
-        fn every_element_comes_from_the_last_box_that_has_it((wanted, stored) in boxes()) {
+        fn every_element_comes_from_the_last_region_that_has_it((wanted, stored) in regions()) {
             let last = |index: &[u64]| {
                 let holds = |region: &Region| region.axes().zip(index).all(|((from, to), at)| (from..to).contains(at));
                 stored.iter().rposition(holds)

@@ -1,5 +1,6 @@
 //! The grid of chunks that a variable is divided into.
 
+use super::Region;
 use crate::error::Error;
 
 /// Positions in the grid of chunks of a variable, row-major.
@@ -19,14 +20,15 @@ pub fn chunk_position(shape: &[u64], chunk: &[u64], index: u64) -> Vec<u64> {
     position
 }
 
-/// Start and count, clipped to the variable, of the chunk at `position`.
-pub fn chunk_region(shape: &[u64], chunk: &[u64], position: &[u64]) -> (Vec<u64>, Vec<u64>) {
+/// What the chunk at `position` of the grid has of a variable of this shape: its elements, clipped to the variable.
+pub fn chunk_region(shape: &[u64], chunk: &[u64], position: &[u64]) -> Region {
     let start: Vec<u64> = position.iter().zip(chunk).map(|(&p, &c)| p * c).collect();
     let count = start.iter().zip(chunk).zip(shape).map(|((&s, &c), &n)| c.min(n.saturating_sub(s))).collect();
-    (start, count)
+    Region { start, count }
 }
 
-/// Spreads a clipped region over a full chunk whose other elements are `padding`.
+/// Spreads the elements of a region of shape `count`, clipped to the variable, over a full chunk whose other elements
+/// are `padding`.
 pub fn pad_chunk(region: &[u8], count: &[u64], chunk: &[u64], padding: &[u8], out: &mut Vec<u8>) {
     let element = padding.len();
     let extent = |n: u64| usize::try_from(n).unwrap_or(0);
@@ -52,19 +54,15 @@ pub fn pad_chunk(region: &[u8], count: &[u64], chunk: &[u64], padding: &[u8], ou
     }
 }
 
-/// Calls `f` with the position of each chunk that a region touches, last axis fastest.
+/// Calls `f` with the position in the grid of each chunk that a region touches, last axis fastest.
 ///
 /// # Errors
 /// The first one of `f`.
-pub fn each_chunk<E>(
-    start: &[u64],
-    count: &[u64],
-    chunk: &[u64],
-    mut f: impl FnMut(&[u64]) -> Result<(), E>,
-) -> Result<(), E> {
-    if count.contains(&0) {
+pub fn each_chunk<E>(region: &Region, chunk: &[u64], mut f: impl FnMut(&[u64]) -> Result<(), E>) -> Result<(), E> {
+    if region.is_empty() {
         return Ok(());
     }
+    let Region { start, count } = region;
     let first: Vec<u64> = start.iter().zip(chunk).map(|(s, c)| s / c).collect();
     let last: Vec<u64> = start.iter().zip(count).zip(chunk).map(|((s, n), c)| (s + n - 1) / c).collect();
     let mut position = first.clone();
@@ -105,11 +103,10 @@ mod tests {
         let mut covered = 0;
         for index in 0..9 {
             let position = chunk_position(&shape, &chunk, index);
-            let (_, count) = chunk_region(&shape, &chunk, &position);
-            covered += count.iter().product::<u64>();
+            covered += chunk_region(&shape, &chunk, &position).volume().unwrap();
         }
         assert_eq!(covered, 35);
-        assert_eq!(chunk_region(&shape, &chunk, &chunk_position(&shape, &chunk, 8)), (vec![4, 6], vec![1, 1]));
+        assert_eq!(chunk_region(&shape, &chunk, &chunk_position(&shape, &chunk, 8)), Region::new([4, 6], [1, 1]));
         assert_eq!(chunk_count(&[], &[]), 1);
         assert_eq!(chunk_count(&[0, 4], &[1, 4]), 0);
     }
@@ -128,12 +125,12 @@ mod tests {
     #[test]
     fn chunks_of_a_region_come_in_order() {
         let mut seen = Vec::new();
-        each_chunk::<()>(&[3, 0], &[4, 5], &[4, 4], |position| {
+        each_chunk::<()>(&Region::new([3, 0], [4, 5]), &[4, 4], |position| {
             seen.push(position.to_vec());
             Ok(())
         })
         .unwrap();
         assert_eq!(seen, [[0, 0], [0, 1], [1, 0], [1, 1]]);
-        assert_eq!(chunk_region(&[7, 5], &[4, 4], &[1, 1]), (vec![4, 4], vec![3, 1]));
+        assert_eq!(chunk_region(&[7, 5], &[4, 4], &[1, 1]), Region::new([4, 4], [3, 1]));
     }
 }

@@ -1,15 +1,16 @@
-//! Copies of boxes between arrays in memory, run by run.
+//! Copies of regions between arrays in memory, run by run.
 
-/// A box inside an array: the shape of the array and where in it the box starts.
+/// Where a region lies in an array in memory. Its shape comes beside that: what is copied has one shape and two places.
 #[derive(Debug, Clone, Copy)]
 pub struct Placed<'a> {
-    /// Shape of the array.
+    /// Shape of the array, in elements.
     pub shape: &'a [u64],
-    /// First element of the box.
+    /// First element of the region.
     pub start: &'a [u64],
 }
 
-/// Number of the first element of a box whose elements follow each other in the array; `None` if there are gaps.
+/// Number in the array of the first element of a region of shape `count` whose elements follow each other there; `None`
+/// if there are gaps.
 pub fn one_run(place: Placed<'_>, count: &[u64]) -> Option<u64> {
     let Placed { shape, start } = place;
     let mut inner = count.iter().zip(shape).skip_while(|(count, _)| **count == 1).skip(1);
@@ -72,15 +73,15 @@ fn span(start: u64, run: u64, size: usize) -> std::ops::Range<usize> {
     start..start + run as usize * size
 }
 
-/// Copies a box of elements of `size` bytes from one array to another. Both boxes lie inside their arrays.
-pub fn copy_box(source: &[u8], from: Placed<'_>, target: &mut [u8], to: Placed<'_>, count: &[u64], size: usize) {
+/// Copies a region of shape `count` from one array to another, both of elements of `size` bytes. It lies inside both.
+pub fn copy_region(source: &[u8], from: Placed<'_>, target: &mut [u8], to: Placed<'_>, count: &[u64], size: usize) {
     runs(from, to, count, |a, b, run| {
         target[span(b, run, size)].copy_from_slice(&source[span(a, run, size)]);
     });
 }
 
-/// Fills a box with one element.
-pub fn fill_box(target: &mut [u8], to: Placed<'_>, count: &[u64], element: &[u8]) {
+/// Fills a region of shape `count` with one element.
+pub fn fill_region(target: &mut [u8], to: Placed<'_>, count: &[u64], element: &[u8]) {
     runs(to, to, count, |_, at, run| fill(&mut target[span(at, run, element.len())], element));
 }
 
@@ -98,27 +99,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn boxes_are_copied_row_by_row() {
+    fn regions_are_copied_row_by_row() {
         let source: Vec<u8> = (0..24).collect();
         let mut target = vec![0u8; 4];
         let from = Placed { shape: &[2, 3, 4], start: &[0, 1, 2] };
         let to = Placed { shape: &[2, 1, 2], start: &[0, 0, 0] };
-        copy_box(&source, from, &mut target, to, &[2, 1, 2], 1);
+        copy_region(&source, from, &mut target, to, &[2, 1, 2], 1);
         assert_eq!(target, [6, 7, 18, 19]);
-        fill_box(&mut target, Placed { shape: &[2, 2], start: &[0, 1] }, &[2, 1], &[9]);
+        fill_region(&mut target, Placed { shape: &[2, 2], start: &[0, 1] }, &[2, 1], &[9]);
         assert_eq!(target, [6, 9, 18, 9]);
         let mut whole = vec![0u8; 24];
         let all = Placed { shape: &[2, 3, 4], start: &[0, 0, 0] };
-        copy_box(&source, all, &mut whole, all, &[2, 3, 4], 1);
+        copy_region(&source, all, &mut whole, all, &[2, 3, 4], 1);
         assert_eq!(whole, source);
     }
 
     #[test]
-    fn boxes_without_gaps_are_one_run() {
+    fn regions_without_gaps_are_one_run() {
         let shape = [3, 1, 4, 5];
-        let boxes =
+        let axis =
             |extent: u64| (0..extent).flat_map(move |start| (1..=extent - start).map(move |count| (start, count)));
-        for (a, b, c) in boxes(3).flat_map(|a| boxes(4).flat_map(move |b| boxes(5).map(move |c| (a, b, c)))) {
+        for (a, b, c) in axis(3).flat_map(|a| axis(4).flat_map(move |b| axis(5).map(move |c| (a, b, c)))) {
             let (start, count) = ([a.0, 0, b.0, c.0], [a.1, 1, b.1, c.1]);
             let (place, packed) = (Placed { shape: &shape, start: &start }, Placed { shape: &count, start: &[0; 4] });
             let mut elements = Vec::new();
@@ -132,7 +133,7 @@ mod tests {
     #[test]
     fn a_scalar_is_one_run() {
         let mut target = [0u8; 2];
-        copy_box(&[1, 2], Placed { shape: &[], start: &[] }, &mut target, Placed { shape: &[], start: &[] }, &[], 2);
+        copy_region(&[1, 2], Placed { shape: &[], start: &[] }, &mut target, Placed { shape: &[], start: &[] }, &[], 2);
         assert_eq!(target, [1, 2]);
     }
 }

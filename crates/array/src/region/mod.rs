@@ -1,6 +1,8 @@
-//! Boxes of elements inside row-major arrays. All arithmetic of boxes is here and nowhere else.
+//! Regions of row-major arrays: boxes of elements, which HDF5 calls hyperslabs. All arithmetic of them is here and
+//! nowhere else. Extents, starts and counts are in elements, slowest axis first.
 //!
-//! Reading order: [`Region`], `copy` (boxes in memory), `chunks` (the grid of chunks), `assign` (overlapping regions).
+//! Reading order: [`Region`], `copy` (regions in memory), `chunks` (the grid of chunks), `assign` (regions that
+//! overlap).
 
 mod assign;
 mod chunks;
@@ -11,5 +13,5 @@ mod testing;
 
 pub use assign::assign;
 pub use chunks::{chunk_count, chunk_position, chunk_region, each_chunk, in_chunk, pad_chunk};
-pub use copy::{Placed, copy_box, fill, fill_box, one_run, runs};
-pub use hyperslab::{Region, check_inside, volume};
+pub use copy::{Placed, copy_region, fill, fill_region, one_run, runs};
+pub use hyperslab::{Region, volume};

@@ -1,4 +1,4 @@
-//! Restarting: any box of a global array from the regions that ranks handed over, however many they were.
+//! Restarting: any region of a global array from the regions that ranks handed over, however many they were.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::restore::{Damage, Proof, fetch, restore_as};
 use crate::set::Set;
 use knarr_array::array::{DType, Endian, swap_bytes};
 use knarr_array::error::{Error, Result};
-use knarr_array::region::{Placed, check_inside, runs};
+use knarr_array::region::{Placed, runs};
 use knarr_array::region::{Region, assign};
 use knarr_array::request::Share;
 use knarr_array::wire::{Reader, put_bytes, put_number};
@@ -243,8 +243,7 @@ impl Restart {
         let shape = self.describe(name)?.shape.ok_or_else(|| {
             here(Error::usage("each rank has it of its own").hint("read it without a region, on as many ranks"))
         })?;
-        check_inside(&shape, &wanted.start, &wanted.count)
-            .map_err(|error| here(error.hint("read a region that lies inside of the array")))?;
+        wanted.check_inside(&shape).map_err(|error| here(error.hint("read a region that lies inside of the array")))?;
         let entries: Vec<(usize, &Entry)> = self.entries(name)?.collect();
         let regions = entries.iter().enumerate().filter_map(|(number, (_, entry))| match &entry.request.share {
             Share::Global { region, .. } => Some((number, region)),
@@ -263,7 +262,7 @@ impl Restart {
         self.read_parts(name, wanted, &parts, out)
     }
 
-    /// Reads boxes of `wanted`, each from the entry that it comes with.
+    /// Reads parts of `wanted`, each from the entry that it comes with.
     fn read_parts(
         &self,
         name: &str,
@@ -323,7 +322,7 @@ impl Restart {
             }
             let from = (piece.offset - entry.offset) / size;
             let of = Needed { entry, parts, from, to: from + piece.length / size };
-            if of.boxes().next().is_some() {
+            if of.regions().next().is_some() {
                 needed.insert(number, of);
             }
         }
@@ -381,22 +380,19 @@ struct Needed<'a> {
 }
 
 impl Needed<'_> {
-    /// Boxes of the global array that the piece has elements of.
-    fn boxes(&self) -> impl Iterator<Item = Region> + '_ {
-        let whole = Region { start: self.entry.request.start(), count: self.entry.request.share.count().to_vec() };
-        let rows = whole.rows(self.from, self.to);
+    /// Regions of the global array that the piece has elements of.
+    fn regions(&self) -> impl Iterator<Item = Region> + '_ {
+        let rows = self.entry.request.region().rows(self.from, self.to);
         self.parts.iter().filter_map(move |part| part.intersection(&rows))
     }
 
     /// Copies what is needed of the piece to where it belongs in `wanted`.
     fn copy(&self, bytes: &[u8], size: usize, wanted: &Region, out: &mut [u8]) -> Result<()> {
-        let origin = self.entry.request.start();
-        let relative = |start: &[u64], to: &[u64]| -> Vec<u64> { start.iter().zip(to).map(|(a, b)| a - b).collect() };
+        let held = self.entry.request.region();
         let mut whole = true;
-        for part in self.boxes() {
-            let (here, there) = (relative(&part.start, &origin), relative(&part.start, &wanted.start));
-            let from = Placed { shape: self.entry.request.share.count(), start: &here };
-            let to = Placed { shape: &wanted.count, start: &there };
+        for part in self.regions() {
+            let from = Placed { shape: &held.count, start: &part.start_in(&held) };
+            let to = Placed { shape: &wanted.count, start: &part.start_in(wanted) };
             runs(from, to, &part.count, |at, place, run| {
                 let (first, last) = (at.max(self.from), (at + run).min(self.to));
                 if first < last {

@@ -70,15 +70,15 @@ fn check_region(restart: &Restart, seed: u64, region: &Region) -> Result<()> {
     Ok(())
 }
 
-/// Cuts `region` into boxes, at random places along random axes.
+/// Cuts a region into others, at random places along random axes.
 fn divide(region: Region, parts: usize, random: &mut Random) -> Vec<Region> {
-    let mut boxes = vec![region];
+    let mut regions = vec![region];
     for _ in 1..parts {
-        let whole = boxes.swap_remove(random.below(boxes.len()));
+        let whole = regions.swap_remove(random.below(regions.len()));
         let axis = random.below(whole.count.len().max(1));
         let Some(&extent) = whole.count.get(axis) else {
-            // A scalar has no parts: others get a box of nothing of something else.
-            boxes.push(whole);
+            // A scalar has no parts: others get a region of nothing of something else.
+            regions.push(whole);
             continue;
         };
         let cut = random.below(usize::try_from(extent).unwrap() + 1) as u64;
@@ -86,9 +86,9 @@ fn divide(region: Region, parts: usize, random: &mut Random) -> Vec<Region> {
         low.count[axis] = cut;
         high.start[axis] += cut;
         high.count[axis] -= cut;
-        boxes.extend([low, high]);
+        regions.extend([low, high]);
     }
-    boxes
+    regions
 }
 
 /// All that failed, or the values.
@@ -112,9 +112,9 @@ fn any_decomposition_is_read_by_any_other() {
             let rank = comm.rank();
             let mut session = open(&dir, comm)?;
             session.begin(seed)?;
-            for (number, (shape, boxes)) in shapes.iter().zip(&written).enumerate() {
-                // Ranks take turns, so that some have several boxes and some none.
-                let mine = boxes.iter().enumerate().filter(|(at, _)| (at / 2 + number) % ranks == rank);
+            for (number, (shape, regions)) in shapes.iter().zip(&written).enumerate() {
+                // Ranks take turns, so that some have several regions and some none.
+                let mine = regions.iter().enumerate().filter(|(at, _)| (at / 2 + number) % ranks == rank);
                 mine.map(|(_, region)| region)
                     .try_for_each(|region| put_region(&mut session, number as u64, shape, region))?;
             }
@@ -128,8 +128,8 @@ fn any_decomposition_is_read_by_any_other() {
             let rank = comm.rank();
             let restart = open(&dir, comm)?.restart(None, rank == 0)?.unwrap();
             assert_eq!((restart.step(), restart.ranks()), (seed, ranks as u64));
-            for (number, boxes) in read.iter().enumerate() {
-                boxes.get(rank).map_or(Ok(()), |region| check_region(&restart, number as u64, region))?;
+            for (number, regions) in read.iter().enumerate() {
+                regions.get(rank).map_or(Ok(()), |region| check_region(&restart, number as u64, region))?;
                 check_region(&restart, number as u64, &Region::whole(&shapes[number]))?;
             }
             Ok(())

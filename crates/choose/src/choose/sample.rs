@@ -1,15 +1,16 @@
 //! Which parts of a variable are looked at: whole chunks, spread over the variable, seeded.
 
 use knarr_array::array::ArraySpec;
+use knarr_array::region::Region;
 use std::borrow::Cow;
 
 /// Samples of more than this many bytes are cut along the slowest axes of the chunk.
 const SAMPLE_BYTES: u64 = 1 << 20;
 
-/// Regions (start, count) to sample from a variable of `shape` with chunks of shape `chunk`: up to `most` full
+/// Regions to sample from a variable of `shape` with chunks of shape `chunk`: up to `most` full
 /// chunks at positions spread over the variable, the middle first, cut to about 1 MiB along the slowest axes.
 /// Equal inputs give equal regions.
-pub fn sample_regions(shape: &[u64], chunk: &[u64], element: u64, most: usize) -> Vec<(Vec<u64>, Vec<u64>)> {
+pub fn sample_regions(shape: &[u64], chunk: &[u64], element: u64, most: usize) -> Vec<Region> {
     let grid: Vec<u64> = shape.iter().zip(chunk).map(|(&n, &c)| n.div_ceil(c.max(1))).collect();
     let chunks: u64 = grid.iter().product();
     let mut regions = Vec::new();
@@ -24,19 +25,21 @@ pub fn sample_regions(shape: &[u64], chunk: &[u64], element: u64, most: usize) -
         }
         let mut count: Vec<u64> = start.iter().zip(shape).zip(chunk).map(|((&s, &n), &c)| c.min(n - s)).collect();
         shrink(&mut count, element, SAMPLE_BYTES);
-        if !regions.contains(&(start.clone(), count.clone())) {
-            regions.push((start, count));
+        let region = Region { start, count };
+        if !regions.contains(&region) {
+            regions.push(region);
         }
     }
     regions
 }
 
-/// About `most` bytes from the middle of a region (start, count).
-pub fn middle((mut start, mut count): (Vec<u64>, Vec<u64>), element: u64, most: u64) -> (Vec<u64>, Vec<u64>) {
+/// About `most` bytes from the middle of a region whose elements have `element` bytes.
+pub fn middle(region: Region, element: u64, most: u64) -> Region {
+    let Region { mut start, mut count } = region;
     let whole = count.clone();
     shrink(&mut count, element, most);
     start.iter_mut().zip(whole.iter().zip(&count)).for_each(|(start, (whole, count))| *start += (whole - count) / 2);
-    (start, count)
+    Region { start, count }
 }
 
 /// Cuts the slowest axes until the region is about `most` bytes.
@@ -112,27 +115,27 @@ mod tests {
     fn samples_are_chunks_within_the_variable() {
         let regions = sample_regions(&[100, 180, 360], &[1, 180, 360], 4, 3);
         assert_eq!(regions.len(), 3);
-        assert_eq!(regions[0], (vec![50, 0, 0], vec![1, 180, 360]));
-        for (start, count) in &regions {
-            assert!(start.iter().zip(count).zip([100, 180, 360]).all(|((s, c), n)| s + c <= n && *c > 0));
+        assert_eq!(regions[0], Region::new([50, 0, 0], [1, 180, 360]));
+        for region in &regions {
+            assert!(region.check_inside(&[100, 180, 360]).is_ok() && !region.is_empty());
         }
     }
 
     #[test]
     fn the_middle_of_a_region_lies_in_it() {
-        let region = || (vec![10, 0, 5], vec![6, 145, 192]);
+        let region = || Region::new([10, 0, 5], [6, 145, 192]);
         assert_eq!(middle(region(), 4, u64::MAX), region());
-        assert_eq!(middle(region(), 4, 8192), (vec![12, 67, 5], vec![1, 10, 192]));
-        assert_eq!(middle(region(), 4, 1), (vec![12, 72, 100], vec![1, 1, 1]));
-        assert_eq!(middle((vec![], vec![]), 4, 1), (vec![], vec![]));
+        assert_eq!(middle(region(), 4, 8192), Region::new([12, 67, 5], [1, 10, 192]));
+        assert_eq!(middle(region(), 4, 1), Region::new([12, 72, 100], [1, 1, 1]));
+        assert_eq!(middle(Region::whole(&[]), 4, 1), Region::whole(&[]));
     }
 
     #[test]
     fn large_chunks_are_cut_and_edges_clipped() {
         let regions = sample_regions(&[3, 4000, 4000], &[2, 4000, 4000], 8, 5);
-        assert!(regions.iter().all(|(_, count)| count.iter().product::<u64>() * 8 <= SAMPLE_BYTES));
+        assert!(regions.iter().all(|region| region.volume().unwrap() * 8 <= SAMPLE_BYTES));
         assert_eq!(regions.len(), 2);
-        assert_eq!(sample_regions(&[], &[], 8, 3), vec![(vec![], vec![])]);
+        assert_eq!(sample_regions(&[], &[], 8, 3), vec![Region::whole(&[])]);
         assert!(sample_regions(&[0, 5], &[1, 5], 8, 3).is_empty());
     }
 

@@ -7,6 +7,7 @@ use knarr_array::array::{ArraySpec, is_constant};
 use knarr_array::error::Result;
 use knarr_array::model::Variable;
 use knarr_array::quality::Quality;
+use knarr_array::region::Region;
 use knarr_choose::choose::{all_chains, cut, sample_regions};
 use knarr_choose::features::Features;
 use knarr_choose::predictor::{Measured, Record};
@@ -54,8 +55,8 @@ pub fn record(
         let origin = &origins[place.origin];
         let variable = &origin.source.model().variables[place.variable];
         let mut bytes = Vec::new();
-        origin.source.read_region(place.variable, &place.start, &place.count, &mut bytes)?;
-        let spec = variable.chunk_spec(&place.count);
+        origin.source.read_region(place.variable, &place.region, &mut bytes)?;
+        let spec = variable.chunk_spec(&place.region.count);
         if !is_constant(spec.dtype.size(), &bytes) {
             let family = (origin.family)(variable);
             let rounded = rounded(engine, &spec, &bytes, ROUNDINGS[number % ROUNDINGS.len()]);
@@ -76,14 +77,13 @@ pub fn record(
 struct Place {
     origin: usize,
     variable: usize,
-    start: Vec<u64>,
-    count: Vec<u64>,
+    region: Region,
     element: u64,
 }
 
 impl Place {
     fn bytes(&self) -> u64 {
-        self.count.iter().product::<u64>() * self.element
+        self.region.count.iter().product::<u64>() * self.element
     }
 }
 
@@ -98,7 +98,7 @@ fn places(origins: &[Origin<'_>], samples: usize) -> Result<Vec<Place>> {
             let chunk = chunk_shape(&ChunkRule::Auto, described)?;
             let element = described.dtype.size() as u64;
             let regions = sample_regions(&described.shape, &chunk, element, samples).into_iter();
-            let place = |(start, count)| Place { origin, variable, start, count, element };
+            let place = |region| Place { origin, variable, region, element };
             ranked.extend(regions.map(place).enumerate());
         }
     }

@@ -211,8 +211,8 @@ fn compare_strings((original, i): (&dyn Source, usize), (copy, j): (&dyn Source,
     let elements: u64 = block.iter().product();
     let mut difference = Difference::Equal;
     for number in 0..count {
-        let (start, extents) = chunk_region(&a.shape, &block, &chunk_position(&a.shape, &block, number));
-        let (x, y) = (original.read_strings(i, &start, &extents)?, copy.read_strings(j, &start, &extents)?);
+        let region = chunk_region(&a.shape, &block, &chunk_position(&a.shape, &block, number));
+        let (x, y) = (original.read_strings(i, &region)?, copy.read_strings(j, &region)?);
         if x != y {
             let at = x.iter().zip(&y).position(|(x, y)| x != y).unwrap_or(0) as u64;
             difference = Difference::Differs(format!("strings differ first at element {}", number * elements + at));

@@ -107,8 +107,8 @@ fn hash_variable(engine: &Engine, source: &dyn Source, index: usize, progress: &
 /// Reads one block of strings in the form that is hashed.
 fn read_strings(source: &dyn Source, index: usize, block: &[u64], number: u64, out: &mut Vec<u8>) -> Result<()> {
     let variable = source.model().variable(index)?;
-    let (start, count) = chunk_region(&variable.shape, block, &chunk_position(&variable.shape, block, number));
-    for string in source.read_strings(index, &start, &count).map_err(|error| placed(error, source, variable))? {
+    let region = chunk_region(&variable.shape, block, &chunk_position(&variable.shape, block, number));
+    for string in source.read_strings(index, &region).map_err(|error| placed(error, source, variable))? {
         out.extend_from_slice(&(string.len() as u64).to_le_bytes());
         out.extend_from_slice(string.as_bytes());
     }

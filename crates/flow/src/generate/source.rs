@@ -11,7 +11,7 @@ use crate::store::Source;
 use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
-use knarr_array::region::check_inside;
+use knarr_array::region::Region;
 
 /// Elements computed at a time.
 const RUN: usize = 4096;
@@ -203,14 +203,15 @@ impl Source for Generated {
         "generated"
     }
 
-    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
+    fn read_region(&self, variable: usize, region: &Region, out: &mut Vec<u8>) -> Result<()> {
         let (variable, prepared) = self.model.variable_with(variable, &self.fields)?;
         out.clear();
-        check_inside(&variable.shape, start, count).map_err(|error| error.at_variable(variable.name()))?;
-        if count.contains(&0) {
+        region.check_inside(&variable.shape).map_err(|error| error.at_variable(variable.name()))?;
+        if region.is_empty() {
             return Ok(());
         }
-        let bytes = count.iter().try_fold(variable.dtype.size() as u64, |product, n| product.checked_mul(*n));
+        let Region { start, count } = region;
+        let bytes = region.volume().and_then(|elements| elements.checked_mul(variable.dtype.size() as u64));
         let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
         bytes
             .and_then(|bytes| out.try_reserve_exact(bytes).ok())
@@ -218,7 +219,7 @@ impl Source for Generated {
         let row = count.last().copied().unwrap_or(1);
         let outer = count.split_last().map_or(&[][..], |(_, outer)| outer);
         let mut values = [0.0; RUN];
-        let mut index = start.to_vec();
+        let mut index = start.clone();
         for number in 0..outer.iter().product::<u64>() {
             let mut rest = number;
             for axis in (0..outer.len()).rev() {
@@ -236,7 +237,7 @@ impl Source for Generated {
         Ok(())
     }
 
-    fn is_written(&self, _variable: usize, _start: &[u64], _count: &[u64]) -> bool {
+    fn is_written(&self, _variable: usize, _region: &Region) -> bool {
         true
     }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use knarr_array::array::{ArraySpec, DType, Endian};
 use knarr_array::error::{Error, Result};
 use knarr_array::filter::Hdf5Filter;
-use knarr_array::region::{Placed, chunk_region, copy_box, fill, volume};
+use knarr_array::region::{Placed, Region, chunk_count, chunk_position, chunk_region, copy_region, fill, one_run};
 
 /// A block of a dataset that begins with a chunk and ends with one or at the edge of the dataset.
 ///
@@ -20,10 +20,8 @@ pub struct Block {
     pub filters: Vec<Hdf5Filter>,
     /// Shape of the chunks.
     pub chunk: Vec<u64>,
-    /// Where the block begins in the dataset.
-    pub start: Vec<u64>,
-    /// Shape of the block.
-    pub count: Vec<u64>,
+    /// The block's place in the dataset, and its shape.
+    pub region: Region,
     /// Bytes of the element that fills what a chunk has beyond the edge of the dataset.
     pub padding: Vec<u8>,
     /// Threads that may encode, the calling one among them.
@@ -56,10 +54,10 @@ impl Block {
     /// `Usage` if it has no chunks, is not aligned to them, or if values are missing.
     pub(crate) fn check(&self, bytes: usize) -> Result<()> {
         let rank = self.chunk.len();
-        let shaped = rank > 0 && self.start.len() == rank && self.count.len() == rank;
-        let aligned = self.chunk.iter().zip(&self.start).all(|(&chunk, &start)| chunk > 0 && start % chunk == 0);
+        let shaped = rank > 0 && self.region.start.len() == rank && self.region.count.len() == rank;
+        let aligned = self.chunk.iter().zip(&self.region.start).all(|(&chunk, &start)| chunk > 0 && start % chunk == 0);
         let size = self.dtype.size();
-        let wanted = volume(&self.count).and_then(|count| count.checked_mul(size as u64));
+        let wanted = self.region.volume().and_then(|count| count.checked_mul(size as u64));
         if shaped && aligned && self.padding.len() == size && bytes > 0 && wanted == Some(bytes as u64) {
             return Ok(());
         }
@@ -68,32 +66,32 @@ impl Block {
 
     /// Number of chunks.
     pub(crate) fn chunks(&self) -> u64 {
-        knarr_array::region::chunk_count(&self.count, &self.chunk)
+        chunk_count(&self.region.count, &self.chunk)
     }
 
     /// The first element of chunk `index` in the dataset, and the chunk's values: a part of `values`, or put together
     /// in `room`. The block was checked with these values.
     pub(crate) fn chunk<'a>(&self, index: u64, values: &'a [u8], room: &'a mut Vec<u8>) -> (Vec<u64>, &'a [u8]) {
-        let position = knarr_array::region::chunk_position(&self.count, &self.chunk, index);
-        let (start, count) = chunk_region(&self.count, &self.chunk, &position);
-        let offset = start.iter().zip(&self.start).map(|(here, block)| here + block).collect();
+        let shape = &self.region.count;
+        // Counted from the first element of the block.
+        let part = chunk_region(shape, &self.chunk, &chunk_position(shape, &self.chunk, index));
+        let offset = part.start.iter().zip(&self.region.start).map(|(here, block)| here + block).collect();
         let size = self.dtype.size();
         let bytes = |elements: u64| usize::try_from(elements).unwrap_or(usize::MAX).saturating_mul(size);
         let len = bytes(self.chunk.iter().product());
-        // Behind the first axis on which the chunk is thicker than one element it must be as wide as the block.
-        let mut behind = count.iter().zip(&self.count).skip_while(|(chunk, _)| **chunk == 1).skip(1);
-        if count == self.chunk && behind.all(|(chunk, block)| chunk == block) {
-            let first = start.iter().zip(&self.count).fold(0, |at, (start, extent)| at * extent + start);
+        let from = Placed { shape, start: &part.start };
+        if part.count == self.chunk
+            && let Some(first) = one_run(from, &part.count)
+        {
             let begin = bytes(first);
             return (offset, values.get(begin..begin.saturating_add(len)).unwrap_or_default());
         }
         room.resize(len, 0);
-        if count != self.chunk {
+        if part.count != self.chunk {
             fill(room, &self.padding);
         }
-        let origin = vec![0; count.len()];
-        let from = Placed { shape: &self.count, start: &start };
-        copy_box(values, from, room, Placed { shape: &self.chunk, start: &origin }, &count, size);
+        let origin = vec![0; shape.len()];
+        copy_region(values, from, room, Placed { shape: &self.chunk, start: &origin }, &part.count, size);
         (offset, room)
     }
 }
@@ -108,8 +106,7 @@ mod tests {
             endian: Endian::Little,
             filters: Vec::new(),
             chunk: chunk.to_vec(),
-            start: start.to_vec(),
-            count: count.to_vec(),
+            region: Region::new(start, count),
             padding: vec![99],
             threads: 1,
         }

@@ -248,9 +248,9 @@ pub fn prove_copies(engine: &Engine, source: &dyn Source, plan: &Plan) -> Result
         let count = usize::try_from(chunk_count(&variable.shape, &block)).unwrap_or(usize::MAX);
         engine.parallel(count, |number| {
             let position = chunk_position(&variable.shape, &block, number as u64);
-            let (start, extents) = chunk_region(&variable.shape, &block, &position);
-            if source.is_written(index, &start, &extents) {
-                source.read_region(index, &start, &extents, &mut Vec::new())?;
+            let region = chunk_region(&variable.shape, &block, &position);
+            if source.is_written(index, &region) {
+                source.read_region(index, &region, &mut Vec::new())?;
             }
             Ok(())
         })?;
@@ -314,26 +314,26 @@ impl Lane {
     ) -> Result<Done> {
         let (source, shape) = (bands.source(), &work.variable.shape);
         let position = chunk_position(shape, work.chunk, number);
-        let (start, count) = chunk_region(shape, work.chunk, &position);
-        let raw = count.iter().product::<u64>() * work.variable.dtype.size() as u64;
-        if !source.is_written(work.index, &start, &count) {
+        let region = chunk_region(shape, work.chunk, &position);
+        let raw = region.count.iter().product::<u64>() * work.variable.dtype.size() as u64;
+        if !source.is_written(work.index, &region) {
             bands.pass(number);
             return Ok(Done { work: at, position, bytes: None, raw, read_seconds: 0.0 });
         }
         // What cannot be read is named by its own place; chunks of the output may be others.
         let place = |error: Error| {
             let is_named = error.to_string().contains("chunk (");
-            let error = if is_named { error } else { in_chunk(error, &position, &start) };
+            let error = if is_named { error } else { in_chunk(error, &position, &region.start) };
             error.at_variable_once(work.variable.name()).at_once(&source.path().display().to_string())
         };
         let begin = thread_seconds();
         bands.read(number, &mut self.region).map_err(place)?;
         let read_seconds = thread_seconds() - begin;
-        let chunk: &[u8] = if count == work.chunk {
+        let chunk: &[u8] = if region.count == work.chunk {
             &self.region
         } else {
             let padding = work.variable.padding_bytes();
-            pad_chunk(&self.region, &count, work.chunk, &padding, &mut self.padded);
+            pad_chunk(&self.region, &region.count, work.chunk, &padding, &mut self.padded);
             &self.padded
         };
         let mut encoded = spare.take();

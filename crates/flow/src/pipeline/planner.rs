@@ -277,9 +277,9 @@ impl Planner<'_> {
         let mut bytes = Vec::new();
         for index in 0..chunk_count(&variable.shape, &whole) {
             self.engine.check_cancelled()?;
-            let (start, count) = chunk_region(&variable.shape, &whole, &chunk_position(&variable.shape, &whole, index));
-            self.source.read_region(self.index, &start, &count, &mut bytes)?;
-            let found = mine.quality.valid_range(&variable.chunk_spec(&count), &bytes);
+            let region = chunk_region(&variable.shape, &whole, &chunk_position(&variable.shape, &whole, index));
+            self.source.read_region(self.index, &region, &mut bytes)?;
+            let found = mine.quality.valid_range(&variable.chunk_spec(&region.count), &bytes);
             range = match (range, found) {
                 (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
                 (a, b) => a.or(b),
@@ -295,10 +295,10 @@ impl Planner<'_> {
         let mut samples: Vec<(ArraySpec, Vec<u8>)> = Vec::new();
         let mut constant = None;
         for region in sample_regions(&variable.shape, chunk, element, SAMPLES) {
-            let (start, count) = middle(region, element, bytes);
+            let region = middle(region, element, bytes);
             let mut values = Vec::new();
-            self.source.read_region(self.index, &start, &count, &mut values)?;
-            let sample = (variable.chunk_spec(&count), values);
+            self.source.read_region(self.index, &region, &mut values)?;
+            let sample = (variable.chunk_spec(&region.count), values);
             // A chunk of nothing but fill says nothing about the others.
             if is_constant(variable.dtype.size(), &sample.1) {
                 constant = Some(sample);

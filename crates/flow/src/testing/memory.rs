@@ -9,6 +9,7 @@ use crate::store::{EncodedChunk, Sink, Source, Strings};
 use knarr_array::array::DType;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::model::{Attribute, Model, Variable};
+use knarr_array::region::Region;
 
 /// Name, type, shape, fill values and bytes of an array.
 pub type NamedArray<'a> = (&'a str, DType, Vec<u64>, Vec<u64>, Vec<u8>);
@@ -52,7 +53,8 @@ impl Source for MemorySource {
         "memory"
     }
 
-    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
+    fn read_region(&self, variable: usize, region: &Region, out: &mut Vec<u8>) -> Result<()> {
+        let Region { start, count } = region;
         let shape = &self.model.variables[variable].shape;
         let size = self.model.variables[variable].dtype.size();
         out.clear();
@@ -73,7 +75,7 @@ impl Source for MemorySource {
         Ok(())
     }
 
-    fn is_written(&self, _variable: usize, _start: &[u64], _count: &[u64]) -> bool {
+    fn is_written(&self, _variable: usize, _region: &Region) -> bool {
         true
     }
 

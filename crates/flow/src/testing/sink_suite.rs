@@ -7,7 +7,7 @@ use crate::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_array::array::DType;
 use knarr_array::error::{ErrorKind, Result};
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
-use knarr_array::region::{chunk_count, chunk_position, chunk_region, pad_chunk};
+use knarr_array::region::{Region, chunk_count, chunk_position, chunk_region, pad_chunk};
 
 /// A format, or a wrapper around one, as the suite needs it.
 pub struct Format<'a> {
@@ -75,7 +75,7 @@ impl Format<'_> {
         let at = at.unwrap_or_else(|| panic!("{name} is missing"));
         let shape = &found.model().variables[at].shape;
         let mut values = Vec::new();
-        found.read_region(at, &vec![0; shape.len()], shape, &mut values).unwrap_or_else(|error| panic!("{error}"));
+        found.read_region(at, &Region::whole(shape), &mut values).unwrap_or_else(|error| panic!("{error}"));
         values
     }
 
@@ -90,10 +90,10 @@ impl Format<'_> {
 fn put(sink: &mut dyn Sink, source: &MemorySource, index: u64) -> Result<()> {
     let (shape, chunk) = (&source.model.variables[FIELD].shape, [2, 3]);
     let position = chunk_position(shape, &chunk, index);
-    let (start, count) = chunk_region(shape, &chunk, &position);
-    let (mut region, mut padded) = (Vec::new(), Vec::new());
-    source.read_region(FIELD, &start, &count, &mut region)?;
-    pad_chunk(&region, &count, &chunk, &FILL.to_le_bytes(), &mut padded);
+    let region = chunk_region(shape, &chunk, &position);
+    let (mut values, mut padded) = (Vec::new(), Vec::new());
+    source.read_region(FIELD, &region, &mut values)?;
+    pad_chunk(&values, &region.count, &chunk, &FILL.to_le_bytes(), &mut padded);
     sink.put(EncodedChunk { variable: FIELD, position: &position, bytes: &padded, filter_mask: 0 })
 }
 
@@ -146,7 +146,7 @@ fn what_never_came_is_unwritten(format: &Format<'_>) {
     let mut sink = format.begun(&source);
     put(sink.as_mut(), &source, 4).unwrap_or_else(|error| panic!("{error}"));
     sink.commit().unwrap_or_else(|error| panic!("{error}"));
-    let (start, count) = chunk_region(&[5, 7], &[2, 3], &chunk_position(&[5, 7], &[2, 3], 4));
+    let Region { start, count } = chunk_region(&[5, 7], &[2, 3], &chunk_position(&[5, 7], &[2, 3], 4));
     let is_in = |at: usize, axis: usize| (start[axis]..start[axis] + count[axis]).contains(&(at as u64));
     for (at, value) in format.read(FIELD).chunks_exact(4).enumerate() {
         let expected = if is_in(at / 7, 0) && is_in(at % 7, 1) {

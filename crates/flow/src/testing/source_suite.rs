@@ -3,6 +3,7 @@
 use crate::store::Source;
 use knarr_array::error::ErrorKind;
 use knarr_array::model::{Layout, Variable};
+use knarr_array::region::Region;
 use knarr_array::testing::data::Random;
 
 /// Variables of more bytes than this are skipped.
@@ -22,7 +23,7 @@ pub fn check(source: &dyn Source) -> usize {
             continue;
         }
         let mut whole = Vec::new();
-        match source.read_region(index, &vec![0; variable.shape.len()], &variable.shape, &mut whole) {
+        match source.read_region(index, &Region::whole(&variable.shape), &mut whole) {
             Ok(()) => {}
             // Values with pointers inside.
             Err(error) if error.kind() == ErrorKind::Unsupported => continue,
@@ -33,7 +34,7 @@ pub fn check(source: &dyn Source) -> usize {
         std::thread::scope(|scope| {
             for seed in 0..3 {
                 let whole = &whole;
-                scope.spawn(move || boxes_are_parts_of_the_whole(source, index, variable, whole, seed));
+                scope.spawn(move || regions_are_parts_of_the_whole(source, index, variable, whole, seed));
             }
         });
         checked += 1;
@@ -45,14 +46,15 @@ fn refuses_what_is_outside(source: &dyn Source, index: usize, variable: &Variabl
     let rank = variable.shape.len();
     let mut out = Vec::new();
     for axis in 0..rank {
-        let mut count = variable.shape.clone();
-        count[axis] += 1;
-        assert!(source.read_region(index, &vec![0; rank], &count, &mut out).is_err(), "{}", variable.path);
+        let mut region = Region::whole(&variable.shape);
+        region.count[axis] += 1;
+        assert!(source.read_region(index, &region, &mut out).is_err(), "{}", variable.path);
     }
-    assert!(source.read_region(index, &vec![0; rank + 1], &vec![1; rank + 1], &mut out).is_err(), "{}", variable.path);
+    let region = Region::whole(&vec![1; rank + 1]);
+    assert!(source.read_region(index, &region, &mut out).is_err(), "{}", variable.path);
 }
 
-fn boxes_are_parts_of_the_whole(source: &dyn Source, index: usize, variable: &Variable, whole: &[u8], seed: u64) {
+fn regions_are_parts_of_the_whole(source: &dyn Source, index: usize, variable: &Variable, whole: &[u8], seed: u64) {
     if variable.is_empty() {
         return;
     }
@@ -63,10 +65,11 @@ fn boxes_are_parts_of_the_whole(source: &dyn Source, index: usize, variable: &Va
     for _ in 0..20 {
         let start: Vec<u64> = variable.shape.iter().map(|&n| pick(n)).collect();
         let count: Vec<u64> = variable.shape.iter().zip(&start).map(|(n, s)| 1 + pick((n - s).min(40))).collect();
-        source.read_region(index, &start, &count, &mut out).unwrap_or_else(|error| panic!("{error}"));
-        let expected = part(whole, &variable.shape, &start, &count, size);
-        assert!(out == expected, "{} from {start:?} of {count:?}", variable.path);
-        if variable.dtype.is_number() && !source.is_written(index, &start, &count) {
+        let region = Region { start, count };
+        source.read_region(index, &region, &mut out).unwrap_or_else(|error| panic!("{error}"));
+        let expected = part(whole, &variable.shape, &region, size);
+        assert!(out == expected, "{}: {region:?}", variable.path);
+        if variable.dtype.is_number() && !source.is_written(index, &region) {
             let mut padding = variable.padding.to_le_bytes()[..size].to_vec();
             if variable.endian == knarr_array::array::Endian::Big {
                 padding.reverse();
@@ -76,8 +79,9 @@ fn boxes_are_parts_of_the_whole(source: &dyn Source, index: usize, variable: &Va
     }
 }
 
-/// A box of an array, element by element.
-pub fn part(whole: &[u8], shape: &[u64], start: &[u64], count: &[u64], size: usize) -> Vec<u8> {
+/// A region of an array of this shape with elements of `size` bytes, element by element.
+pub fn part(whole: &[u8], shape: &[u64], region: &Region, size: usize) -> Vec<u8> {
+    let Region { start, count } = region;
     let mut out = Vec::new();
     for n in 0..count.iter().product::<u64>() {
         let (mut rest, mut at, mut stride) = (n, 0, 1);

@@ -15,6 +15,7 @@ use crate::strided::{self, Place};
 use header::Fault;
 use knarr_array::array::{DType, swap_bytes};
 use knarr_array::model::{Dimension, Group, Model, Variable};
+use knarr_array::region::Region;
 use knarr_array::{Error, Result};
 use knarr_flow::store::{Source, Strings};
 use std::any::Any;
@@ -148,15 +149,15 @@ impl Source for ClassicSource {
         self.format
     }
 
-    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
+    fn read_region(&self, variable: usize, region: &Region, out: &mut Vec<u8>) -> Result<()> {
         let (info, place) = self.model.variable_with(variable, &self.places)?;
-        strided::read_region(&self.file, self.file_len, place, info.dtype.size(), start, count, out)
+        strided::read_region(&self.file, self.file_len, place, info.dtype.size(), region, out)
             .map_err(|error| error.at_variable(info.name()).at(self.path.display().to_string()))?;
         swap_bytes(out, info.dtype.size());
         Ok(())
     }
 
-    fn is_written(&self, _variable: usize, _start: &[u64], _count: &[u64]) -> bool {
+    fn is_written(&self, _variable: usize, _region: &Region) -> bool {
         // The format does not record what was written.
         true
     }

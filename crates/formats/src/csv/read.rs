@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use knarr_array::array::DType;
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
-use knarr_array::region::{Placed, check_inside, copy_box};
+use knarr_array::region::{Placed, Region, copy_region};
 use knarr_array::{Error, Result};
 use knarr_flow::store::Source;
 
@@ -285,21 +285,23 @@ impl Source for CsvSource {
         "CSV"
     }
 
-    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
+    fn read_region(&self, variable: usize, region: &Region, out: &mut Vec<u8>) -> Result<()> {
         let (info, values) = self.model.variable_with(variable, &self.values)?;
-        check_inside(&info.shape, start, count)
+        region
+            .check_inside(&info.shape)
             .map_err(|error| error.at_variable(info.name()).at(self.path.display().to_string()))?;
         // The region is no longer than the values, which are in memory.
+        let Region { start, count } = region;
         let bytes = count.iter().product::<u64>() * info.dtype.size() as u64;
         out.clear();
         out.resize(usize::try_from(bytes).unwrap_or(0), 0);
         let origin = vec![0; count.len()];
         let (from, to) = (Placed { shape: &info.shape, start }, Placed { shape: count, start: &origin });
-        copy_box(values, from, out, to, count, info.dtype.size());
+        copy_region(values, from, out, to, count, info.dtype.size());
         Ok(())
     }
 
-    fn is_written(&self, _variable: usize, _start: &[u64], _count: &[u64]) -> bool {
+    fn is_written(&self, _variable: usize, _region: &Region) -> bool {
         true
     }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use half::f16;
 use knarr_array::array::{DType, Endian, swap_bytes};
 use knarr_array::model::Variable;
+use knarr_array::region::Region;
 use knarr_array::table;
 use knarr_array::{Error, Result};
 use knarr_flow::engine::{Engine, Progress};
@@ -59,11 +60,11 @@ pub fn write(
         engine.check_cancelled()?;
         let rows = step.min(table.rows - first);
         for (index, (variable, block)) in variables.iter().zip(&mut blocks).enumerate() {
-            let (mut start, mut count) = (vec![0; variable.shape.len()], variable.shape.clone());
-            if let (Some(start), Some(count)) = (start.first_mut(), count.first_mut()) {
+            let mut region = Region::whole(&variable.shape);
+            if let (Some(start), Some(count)) = (region.start.first_mut(), region.count.first_mut()) {
                 (*start, *count) = (first, rows);
             }
-            clocks.read.time(|| source.read_region(index, &start, &count, block))?;
+            clocks.read.time(|| source.read_region(index, &region, block))?;
             if variable.endian == Endian::Big {
                 swap_bytes(block, variable.dtype.size());
             }

@@ -186,12 +186,12 @@ fn copy_values(source: &dyn Source, index: usize, variable: &Variable, object: O
     }
     let dataset = object.into_dataset()?;
     let mut bytes = Vec::new();
-    each_piece(&variable.shape, variable.dtype.size() as u64, &mut |start, count| {
-        if !source.is_written(index, start, count) {
+    each_piece(&variable.shape, variable.dtype.size() as u64, &mut |region| {
+        if !source.is_written(index, region) {
             return Ok(());
         }
-        source.read_region(index, start, count, &mut bytes)?;
-        dataset.write_bytes(start, count, &bytes)
+        source.read_region(index, region, &mut bytes)?;
+        dataset.write_bytes(region, &bytes)
     })?;
     dataset.close()
 }

@@ -7,14 +7,14 @@ use super::filters::{SZIP, filter_title};
 use super::source::Hdf5Source;
 use super::sys::{Address, Dataset, DatasetLayout, Extent, References};
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_array::region::{chunk_region, volume};
+use knarr_array::region::{Region, chunk_region};
 use knarr_flow::store::Source;
 
 /// Most bytes of values held at once.
 const PIECE: u64 = 8 << 20;
 
-/// Called with start and count of a box.
-type EachBox<'a> = dyn FnMut(&[u64], &[u64]) -> Result<()> + 'a;
+/// Called with one region after another.
+type EachRegion<'a> = dyn FnMut(&Region) -> Result<()> + 'a;
 
 /// Copies all values of the dataset at `address` of `source`, where it has this path.
 pub(super) fn copy_values(
@@ -52,16 +52,17 @@ pub(super) fn copy_values(
             }
             let mut bytes = Vec::new();
             for (position, stored) in table.stored() {
-                let (start, count) = chunk_region(&shape, &chunk, &position);
+                let region = chunk_region(&shape, &chunk, &position);
                 if has_pointers {
-                    copy_pointers(&dataset, target, &start, &count, references)
+                    copy_pointers(&dataset, target, &region, references)
                         .map_err(|error| explain_read(error, &filters))?;
                     continue;
                 }
                 bytes.resize(usize::try_from(stored.size).unwrap_or(usize::MAX), 0);
                 source.read_raw(stored.address, &mut bytes)?;
-                let mask = if edges_unfiltered && count != chunk { all.unwrap_or(0) } else { stored.filter_mask };
-                target.write_chunk(&start, mask, &bytes)?;
+                let mask =
+                    if edges_unfiltered && region.count != chunk { all.unwrap_or(0) } else { stored.filter_mask };
+                target.write_chunk(&region.start, mask, &bytes)?;
             }
             Ok(())
         }
@@ -70,33 +71,27 @@ pub(super) fn copy_values(
             if dataset.storage_size() == 0 {
                 return Ok(());
             }
-            each_piece(&shape, size, &mut |start, count| {
+            each_piece(&shape, size, &mut |region| {
                 if has_pointers {
-                    return copy_pointers(&dataset, target, start, count, references);
+                    return copy_pointers(&dataset, target, region, references);
                 }
-                let bytes = volume(count).unwrap_or(0).saturating_mul(size);
+                let bytes = region.volume().unwrap_or(0).saturating_mul(size);
                 let mut buffer = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
-                dataset.read_bytes(start, count, &mut buffer).map_err(|error| explain_read(error, &[]))?;
-                target.write_bytes(start, count, &buffer)
+                dataset.read_bytes(region, &mut buffer).map_err(|error| explain_read(error, &[]))?;
+                target.write_bytes(region, &buffer)
             })
         }
     }
 }
 
-fn copy_pointers(
-    from: &Dataset,
-    to: &Dataset,
-    start: &[u64],
-    count: &[u64],
-    references: &dyn References,
-) -> Result<()> {
-    let mut memory = from.read_memory(start, count)?;
+fn copy_pointers(from: &Dataset, to: &Dataset, region: &Region, references: &dyn References) -> Result<()> {
+    let mut memory = from.read_memory(region)?;
     memory.translate(references)?;
-    to.write_memory(start, count, &memory)
+    to.write_memory(region, &memory)
 }
 
-/// Cuts an array into boxes of at most [`PIECE`] bytes, or single elements, in row-major order.
-pub(super) fn each_piece(shape: &[u64], size: u64, f: &mut EachBox<'_>) -> Result<()> {
+/// Cuts an array of this shape, with elements of `size` bytes, into regions of at most [`PIECE`] bytes, or single elements, in row-major order.
+pub(super) fn each_piece(shape: &[u64], size: u64, f: &mut EachRegion<'_>) -> Result<()> {
     if shape.contains(&0) {
         return Ok(());
     }
@@ -108,25 +103,24 @@ pub(super) fn each_piece(shape: &[u64], size: u64, f: &mut EachBox<'_>) -> Resul
         split -= 1;
     }
     let step = if split == 0 { 1 } else { (PIECE / inner.max(1)).clamp(1, shape[split - 1]) };
-    let mut start = vec![0u64; shape.len()];
-    let mut count = shape.to_vec();
-    count[..split].fill(1);
+    let mut region = Region::whole(shape);
+    region.count[..split].fill(1);
     loop {
         if split > 0 {
-            count[split - 1] = step.min(shape[split - 1] - start[split - 1]);
+            region.count[split - 1] = step.min(shape[split - 1] - region.start[split - 1]);
         }
-        f(&start, &count)?;
+        f(&region)?;
         let mut axis = split;
         loop {
             if axis == 0 {
                 return Ok(());
             }
             axis -= 1;
-            start[axis] += if axis + 1 == split { step } else { 1 };
-            if start[axis] < shape[axis] {
+            region.start[axis] += if axis + 1 == split { step } else { 1 };
+            if region.start[axis] < shape[axis] {
                 break;
             }
-            start[axis] = 0;
+            region.start[axis] = 0;
         }
     }
 }
@@ -134,13 +128,14 @@ pub(super) fn each_piece(shape: &[u64], size: u64, f: &mut EachBox<'_>) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use knarr_array::region::volume;
 
     #[test]
     fn pieces_cover_the_array_once() {
         for shape in [&[][..], &[3], &[5, 1 << 20, 3], &[2, 3, 1 << 21]] {
             let mut elements = 0;
-            each_piece(shape, 8, &mut |_, count| {
-                let piece = volume(count).unwrap();
+            each_piece(shape, 8, &mut |region| {
+                let piece = region.volume().unwrap();
                 assert!(piece * 8 <= PIECE);
                 elements += piece;
                 Ok(())

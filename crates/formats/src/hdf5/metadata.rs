@@ -96,8 +96,7 @@ pub(super) fn of_chunks(source: &dyn Source, storages: &[Storage], options: Sink
                 *at = u64::try_from(number % u128::from((*n).max(1))).unwrap_or(0);
                 number /= u128::from((*n).max(1));
             }
-            let (start, count) = chunk_region(shape, &storage.chunk, &position);
-            source.is_written(storage.variable, &start, &count)
+            source.is_written(storage.variable, &chunk_region(shape, &storage.chunk, &position))
         });
         let written = written.count() as u64;
         let chunks = u128::from(chunks) * u128::from(written) / u128::from(sampled.max(1));

@@ -173,7 +173,7 @@ fn chunks(dataset: &Dataset, kind: &Kind) -> Result<Vec<Extent>> {
     let chunk_shape: Arc<[u64]> = [chunk, &kind.inner].concat().into();
     let mut pipelines: HashMap<u32, Arc<[Hdf5Filter]>> = HashMap::new();
     let mut extent = |position: &[u64], StoredChunk { address, size, filter_mask }: StoredChunk| {
-        let is_bare = edges_unfiltered && chunk_region(&kind.shape, chunk, position).1 != chunk;
+        let is_bare = edges_unfiltered && chunk_region(&kind.shape, chunk, position).count != chunk;
         let left_out = if is_bare { u32::MAX } else { filter_mask };
         let applied = pipelines.entry(left_out).or_insert_with(|| {
             let bit = |number: usize| u32::try_from(number).ok().and_then(|number| 1u32.checked_shl(number));

@@ -16,7 +16,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::filter::Hdf5Filter;
 use knarr_array::model::{ElementType, Model, Variable};
 use knarr_array::region::{
-    Placed, check_inside, chunk_region, copy_box, each_chunk, fill, fill_box, in_chunk, one_run, volume,
+    Placed, Region, chunk_region, copy_region, each_chunk, fill, fill_region, in_chunk, one_run, volume,
 };
 use knarr_codec::chain::{Chain, ChainSpec, Scratch};
 use knarr_codec::codec::{CodecList, KNARR_FILTER};
@@ -71,8 +71,7 @@ struct Wanted<'a> {
     chunk: &'a [u64],
     bytes: usize,
     /// The part of it that lies inside the dataset.
-    start: &'a [u64],
-    count: &'a [u64],
+    region: &'a Region,
     entry: StoredChunk,
     /// It is stored without filters whatever the pipeline says.
     skip_filters: bool,
@@ -234,11 +233,12 @@ impl Hdf5Source {
         })
     }
 
-    fn read(&self, index: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
+    fn read(&self, index: usize, region: &Region, out: &mut Vec<u8>) -> Result<()> {
         let (variable, stored) = (self.model.variable(index)?, self.stored(index)?);
-        check_inside(&variable.shape, start, count)?;
+        region.check_inside(&variable.shape)?;
         let size = variable.dtype.size();
-        let bytes = volume(count)
+        let bytes = region
+            .volume()
             .and_then(|len| usize::try_from(len).ok()?.checked_mul(size))
             .ok_or_else(|| Error::unsupported("the region is too large for memory"))?;
         resize(out, bytes)?;
@@ -250,19 +250,18 @@ impl Hdf5Source {
                 fill(out, &stored.padding);
                 Ok(())
             }
-            Place::Run(Some(offset)) => self.read_run(*offset, variable, start, count, out),
-            Place::Chunks { shape, edges_unfiltered } => {
-                self.read_chunks(index, shape, *edges_unfiltered, start, count, out)
-            }
-            Place::Library => self.read_through_library(stored, variable, start, count, out),
+            Place::Run(Some(offset)) => self.read_run(*offset, variable, region, out),
+            Place::Chunks { shape, edges_unfiltered } => self.read_chunks(index, shape, *edges_unfiltered, region, out),
+            Place::Library => self.read_through_library(stored, variable, region, out),
             Place::Pointers(what) => {
                 Err(Error::unsupported(format!("its values ({what}) have no fixed bytes; they can only be copied")))
             }
         }
     }
 
-    /// Reads a box of a contiguous dataset: whole trailing axes at once, or rows where the box is thin.
-    fn read_run(&self, offset: u64, variable: &Variable, start: &[u64], count: &[u64], out: &mut [u8]) -> Result<()> {
+    /// Reads a region of a contiguous dataset: whole trailing axes at once, or rows where the region is thin.
+    fn read_run(&self, offset: u64, variable: &Variable, region: &Region, out: &mut [u8]) -> Result<()> {
+        let Region { start, count } = region;
         let (shape, size) = (&variable.shape, variable.dtype.size());
         if offset.checked_add(variable.raw_bytes()).is_none_or(|end| end > self.raw_len) {
             return Err(Error::corrupt(format!(
@@ -277,7 +276,7 @@ impl Hdf5Source {
         for axis in (0..rank.saturating_sub(1)).rev() {
             strides[axis] = strides[axis + 1] * shape[axis + 1];
         }
-        // From this axis on, the box is read in one piece, gaps included, while that wastes little.
+        // From this axis on, the region is read in one piece, gaps included, while that wastes little.
         let mut split = rank;
         let (mut span, mut useful) = (1u64, 1u64);
         while split > 0 {
@@ -309,7 +308,7 @@ impl Hdf5Source {
             self.read_raw(at, &mut buffer)?;
             let from = Placed { shape: &shape[split..], start: &tail_start };
             let to = Placed { shape: &count[split..], start: &tail_start };
-            copy_box(&buffer, from, target, to, &count[split..], size);
+            copy_region(&buffer, from, target, to, &count[split..], size);
         }
         Ok(())
     }
@@ -319,8 +318,7 @@ impl Hdf5Source {
         index: usize,
         chunk: &[u64],
         edges_unfiltered: bool,
-        start: &[u64],
-        count: &[u64],
+        region: &Region,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let (variable, stored) = (self.model.variable(index)?, self.stored(index)?);
@@ -331,41 +329,33 @@ impl Hdf5Source {
             .and_then(|bytes| usize::try_from(bytes).ok())
             .ok_or_else(|| Error::unsupported(format!("chunks of shape {chunk:?} are too large")))?;
         let table = self.table(index, chunk)?;
-        each_chunk(start, count, chunk, |position| {
-            let (chunk_start, chunk_count) = chunk_region(&variable.shape, chunk, position);
-            let place = |error: Error| in_chunk(error, position, &chunk_start);
-            // The part of the region in this chunk, seen from both sides.
-            let from: Vec<u64> = start.iter().zip(&chunk_start).map(|(s, c)| s.saturating_sub(*c)).collect();
-            let to: Vec<u64> = start.iter().zip(&chunk_start).map(|(s, c)| c.saturating_sub(*s)).collect();
-            let part: Vec<u64> =
-                (0..count.len()).map(|axis| (chunk_count[axis] - from[axis]).min(count[axis] - to[axis])).collect();
-            let to = Placed { shape: count, start: &to };
+        each_chunk(region, chunk, |position| {
+            let inside = chunk_region(&variable.shape, chunk, position);
+            let place = |error: Error| in_chunk(error, position, &inside.start);
+            // What the region has of this chunk, seen from both sides.
+            let Some(part) = region.intersection(&inside) else { return Ok(()) };
+            let from = Placed { shape: chunk, start: &part.start_in(&inside) };
+            let to = Placed { shape: &region.count, start: &part.start_in(region) };
             let linear = table.linear(position);
             let Some(entry) = table.get(linear) else {
-                fill_box(out, to, &part, &stored.padding);
+                fill_region(out, to, &part.count, &stored.padding);
                 return Ok(());
             };
-            let clipped = chunk_count != chunk;
-            let wanted = Wanted {
-                chunk,
-                bytes: chunk_bytes,
-                start: &chunk_start,
-                count: &chunk_count,
-                entry,
-                skip_filters: edges_unfiltered && clipped,
-            };
+            let clipped = inside.count != chunk;
+            let wanted =
+                Wanted { chunk, bytes: chunk_bytes, region: &inside, entry, skip_filters: edges_unfiltered && clipped };
             // The region is this chunk and nothing else: decode where it is wanted.
-            if part == chunk_count && part == count {
+            if part == inside && part == *region {
                 if !clipped {
                     return self.decode(index, &wanted, out).map_err(place);
                 }
                 let mut bytes = Vec::new();
                 self.decode(index, &wanted, &mut bytes).map_err(place)?;
-                copy_box(&bytes, Placed { shape: chunk, start: &from }, out, to, &part, size);
+                copy_region(&bytes, from, out, to, &part.count, size);
                 return Ok(());
             }
-            if let Some(first) = one_run(Placed { shape: chunk, start: &from }, count)
-                && part == count
+            if let Some(first) = one_run(from, &region.count)
+                && part == *region
                 && variable.filters.is_empty()
             {
                 let at = entry.address.saturating_add(first * size as u64);
@@ -377,7 +367,7 @@ impl Hdf5Source {
             };
             self.cache
                 .get((index, linear), chunk_bytes, decode, |bytes| {
-                    copy_box(bytes, Placed { shape: chunk, start: &from }, out, to, &part, size);
+                    copy_region(bytes, from, out, to, &part.count, size);
                 })
                 .map_err(place)
         })
@@ -395,14 +385,15 @@ impl Hdf5Source {
         }
         let Some(chain) = self.chain(index, wanted.chunk) else {
             let mut bytes = Vec::new();
-            let part = volume(wanted.count).and_then(|len| usize::try_from(len).ok()).unwrap_or(usize::MAX);
+            let count = &wanted.region.count;
+            let part = volume(count).and_then(|len| usize::try_from(len).ok()).unwrap_or(usize::MAX);
             resize(&mut bytes, part.saturating_mul(variable.dtype.size()))?;
-            self.read_through_library(self.stored(index)?, variable, wanted.start, wanted.count, &mut bytes)?;
+            self.read_through_library(self.stored(index)?, variable, wanted.region, &mut bytes)?;
             resize(out, wanted.bytes)?;
-            let origin = vec![0u64; wanted.count.len()];
-            let from = Placed { shape: wanted.count, start: &origin };
+            let origin = vec![0u64; count.len()];
+            let from = Placed { shape: count, start: &origin };
             let to = Placed { shape: wanted.chunk, start: &origin };
-            copy_box(&bytes, from, out, to, wanted.count, variable.dtype.size());
+            copy_region(&bytes, from, out, to, count, variable.dtype.size());
             return Ok(());
         };
         BUFFERS.with_borrow_mut(|(encoded, scratch)| {
@@ -427,7 +418,7 @@ impl Hdf5Source {
         let mut counts: Vec<(ChainSpec, usize)> = Vec::new();
         let mut head = Vec::new();
         for (position, entry) in table.stored().step_by(table.len().div_ceil(most.max(1)).max(1)) {
-            let is_bare = *edges_unfiltered && chunk_region(&variable.shape, shape, &position).1 != *shape;
+            let is_bare = *edges_unfiltered && chunk_region(&variable.shape, shape, &position).count != *shape;
             let chain = if is_bare || entry.filter_mask.checked_shr(bit).unwrap_or(0) & 1 == 1 {
                 ChainSpec::raw()
             } else {
@@ -448,13 +439,12 @@ impl Hdf5Source {
         &self,
         stored: &Stored,
         variable: &Variable,
-        start: &[u64],
-        count: &[u64],
+        region: &Region,
         out: &mut [u8],
     ) -> Result<()> {
         sys::locked(|| {
             super::create::stop_pretending(&variable.filters);
-            self.dataset(stored)?.read_bytes(start, count, out).map_err(|error| explain_read(error, &variable.filters))
+            self.dataset(stored)?.read_bytes(region, out).map_err(|error| explain_read(error, &variable.filters))
         })
     }
 }
@@ -480,11 +470,11 @@ impl Source for Hdf5Source {
         if self.is_netcdf { "netCDF-4" } else { "HDF5" }
     }
 
-    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
-        self.read(variable, start, count, out).map_err(|error| self.place(error, variable))
+    fn read_region(&self, variable: usize, region: &Region, out: &mut Vec<u8>) -> Result<()> {
+        self.read(variable, region, out).map_err(|error| self.place(error, variable))
     }
 
-    fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
+    fn is_written(&self, variable: usize, region: &Region) -> bool {
         let Ok(stored) = self.stored(variable) else { return true };
         // The model has no place for fill values of more than 8 bytes.
         if stored.padding.len() > 8 && stored.padding.iter().any(|&byte| byte != 0) {
@@ -496,7 +486,7 @@ impl Source for Hdf5Source {
             // A damaged index is reported by reading.
             Place::Chunks { shape, .. } => match self.table(variable, shape) {
                 Err(_) => true,
-                Ok(table) => each_chunk(start, count, shape, |position| {
+                Ok(table) => each_chunk(region, shape, |position| {
                     if table.get(table.linear(position)).is_some() { Err(()) } else { Ok(()) }
                 })
                 .is_err(),
@@ -512,8 +502,8 @@ impl Source for Hdf5Source {
         self.stored.get(variable)?.strings
     }
 
-    fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
-        self.variable_strings(variable, start, count).map_err(|error| self.place(error, variable))
+    fn read_strings(&self, variable: usize, region: &Region) -> Result<Vec<String>> {
+        self.variable_strings(variable, region).map_err(|error| self.place(error, variable))
     }
 
     fn frame_chains(&self, variable: usize, codecs: &CodecList, most: usize) -> Result<Vec<(ChainSpec, usize)>> {

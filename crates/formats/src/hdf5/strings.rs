@@ -4,24 +4,24 @@ use super::explain::explain_read;
 use super::source::Hdf5Source;
 use super::sys;
 use knarr_array::error::{Error, Result};
-use knarr_array::region::check_inside;
+use knarr_array::region::Region;
 use knarr_flow::store::{Source, Strings};
 
 impl Hdf5Source {
     /// The strings of a region, row-major.
-    pub(super) fn variable_strings(&self, index: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
+    pub(super) fn variable_strings(&self, index: usize, region: &Region) -> Result<Vec<String>> {
         let (stored, variables) = (self.stored(index)?, &self.model().variables);
         let variable = variables.get(index).ok_or_else(|| Error::internal("there is no such variable"))?;
         if stored.strings != Some(Strings::Variable) {
             return Err(Error::unsupported("it holds no strings of variable length"));
         }
-        check_inside(&variable.shape, start, count)?;
-        if count.contains(&0) {
+        region.check_inside(&variable.shape)?;
+        if region.is_empty() {
             return Ok(Vec::new());
         }
         let bytes = sys::locked(|| {
             super::create::stop_pretending(&variable.filters);
-            self.dataset(stored)?.read_memory(start, count)?.variable_strings()
+            self.dataset(stored)?.read_memory(region)?.variable_strings()
         })
         .map_err(|error| explain_read(error, &variable.filters))?;
         bytes
@@ -29,6 +29,7 @@ impl Hdf5Source {
             .enumerate()
             .map(|(number, bytes)| {
                 String::from_utf8(bytes).map_err(|_| {
+                    let Region { start, count } = region;
                     Error::unsupported(format!("string {number} of region {start:?} + {count:?} is not UTF-8"))
                         .hint("write netCDF-4 or HDF5 instead, which copy its bytes")
                 })

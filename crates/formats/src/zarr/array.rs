@@ -10,7 +10,7 @@ use super::{attributes, json, scaled};
 use crate::fills;
 use knarr_array::array::Endian;
 use knarr_array::model::{Attribute, AttributeValue, ElementType, Layout, Variable};
-use knarr_array::region::in_chunk;
+use knarr_array::region::{Region, in_chunk};
 use knarr_array::{Error, ErrorKind, Result};
 use knarr_codec::codec::CodecList;
 use knarr_flow::cache::ChunkCache;
@@ -159,7 +159,6 @@ impl ZarrArray {
 
     /// Decodes a region that lies within the shape.
     pub(super) fn read(&self, cache: &ChunkCache, wanted: &Wanted<'_>, out: &mut Vec<u8>) -> Result<()> {
-        let (start, count) = (wanted.start, wanted.count);
         if let Some((chunks, file_of)) = self.own() {
             let file_of: &FileOf<'_> = &file_of;
             return chunks.read(file_of, cache, wanted, out);
@@ -169,7 +168,7 @@ impl ZarrArray {
                 .hint("write Zarr instead, or make a copy of the store without it"));
         }
         let array = self.array()?;
-        let subset = subset(start, count);
+        let subset = subset(wanted.region);
         // One thread per call: callers bring their own.
         let options = CodecOptions::default().with_concurrent_target(1);
         let retrieve = || match single_chunk(array, &subset)? {
@@ -182,7 +181,7 @@ impl ZarrArray {
             .and_then(|read| read.map_err(|error| read_error(&error)))
             .and_then(|bytes| bytes.into_fixed().map_err(|error| Error::internal(error.to_string())))
             .map_err(|error| name_chunk(array, &subset, error))?;
-        let expected = self.zarr_type.dtype().size() as u64 * count.iter().product::<u64>();
+        let expected = self.zarr_type.dtype().size() as u64 * wanted.region.count.iter().product::<u64>();
         if bytes.len() as u64 != expected {
             return Err(Error::corrupt(format!("{} bytes decoded, {expected} expected", bytes.len())));
         }
@@ -191,11 +190,11 @@ impl ZarrArray {
     }
 
     /// The strings of a region that lies within the shape.
-    pub(super) fn read_strings(&self, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
+    pub(super) fn read_strings(&self, region: &Region) -> Result<Vec<String>> {
         if self.zarr_type != ZarrType::Text {
             return Err(Error::unsupported("it holds no strings of variable length"));
         }
-        let (array, subset) = (self.array()?, subset(start, count));
+        let (array, subset) = (self.array()?, subset(region));
         let options = CodecOptions::default().with_concurrent_target(1);
         let retrieve = || array.retrieve_array_subset_opt::<Vec<String>>(&subset, &options);
         catch_unwind(AssertUnwindSafe(retrieve))
@@ -205,15 +204,15 @@ impl ZarrArray {
     }
 
     /// True if a file exists for any chunk that the region touches.
-    pub(super) fn is_written(&self, start: &[u64], count: &[u64]) -> bool {
+    pub(super) fn is_written(&self, region: &Region) -> bool {
         let Ok(array) = self.array() else { return true };
-        if count.contains(&0) {
+        if region.is_empty() {
             return false;
         }
         if let Some((chunks, file_of)) = self.own() {
-            return chunks.is_written(&file_of, start, count);
+            return chunks.is_written(&file_of, region);
         }
-        let subset = subset(start, count);
+        let subset = subset(region);
         let Ok(Some(chunks)) = array.chunks_in_array_subset(&subset) else { return true };
         let root = array.storage();
         chunks
@@ -223,8 +222,8 @@ impl ZarrArray {
     }
 }
 
-fn subset(start: &[u64], count: &[u64]) -> ArraySubset {
-    let ranges = start.iter().zip(count).map(|(&start, &count)| start..start.saturating_add(count));
+fn subset(region: &Region) -> ArraySubset {
+    let ranges = region.start.iter().zip(&region.count).map(|(&start, &count)| start..start.saturating_add(count));
     ArraySubset::new_with_ranges(&ranges.collect::<Vec<_>>())
 }
 

@@ -3,7 +3,7 @@
 use super::decode::{DecodeBuffers, Decoder};
 use super::hierarchy::{Node, Version};
 use knarr_array::array::DType;
-use knarr_array::region::{Placed, chunk_region, copy_box, each_chunk, fill_box, in_chunk};
+use knarr_array::region::{Placed, Region, chunk_region, copy_region, each_chunk, fill_region, in_chunk};
 use knarr_array::{Error, ErrorKind, Result};
 use knarr_codec::codec::CodecList;
 use knarr_flow::cache::ChunkCache;
@@ -56,9 +56,9 @@ pub(super) type FileOf<'a> = dyn Fn(&[u64]) -> PathBuf + 'a;
 pub(super) struct Wanted<'a> {
     /// Number of the variable, for the cache.
     pub(super) variable: usize,
+    /// Shape of the array.
     pub(super) shape: &'a [u64],
-    pub(super) start: &'a [u64],
-    pub(super) count: &'a [u64],
+    pub(super) region: &'a Region,
     /// One element as it is where no chunk was written.
     pub(super) padding: &'a [u8],
 }
@@ -147,28 +147,27 @@ impl Chunks {
         wanted: &Wanted<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let Wanted { shape, start, count, padding, .. } = *wanted;
+        let Wanted { shape, region, padding, .. } = *wanted;
         let size = padding.len();
-        let bytes = count
-            .iter()
-            .try_fold(size as u64, |bytes, &n| bytes.checked_mul(n))
+        let bytes = region
+            .volume()
+            .and_then(|elements| elements.checked_mul(size as u64))
             .and_then(|bytes| usize::try_from(bytes).ok())
             .filter(|&bytes| out.try_reserve_exact(bytes.saturating_sub(out.len())).is_ok())
             .ok_or_else(|| Error::unsupported("the region is too large for memory").hint("choose smaller chunks"))?;
         out.resize(bytes, 0);
-        each_chunk(start, count, &self.shape, |position| {
+        each_chunk(region, &self.shape, |position| {
             let place = |error: Error| self.place(file_of, position, error);
-            let (chunk_start, chunk_count) = chunk_region(shape, &self.shape, position);
-            let from: Vec<u64> = start.iter().zip(&chunk_start).map(|(s, c)| s.saturating_sub(*c)).collect();
-            let to: Vec<u64> = start.iter().zip(&chunk_start).map(|(s, c)| c.saturating_sub(*s)).collect();
-            let part: Vec<u64> =
-                (0..count.len()).map(|axis| (chunk_count[axis] - from[axis]).min(count[axis] - to[axis])).collect();
-            let to = Placed { shape: count, start: &to };
+            let inside = chunk_region(shape, &self.shape, position);
+            // What the region has of this chunk, seen from both sides.
+            let Some(part) = region.intersection(&inside) else { return Ok(()) };
+            let from = Placed { shape: &self.shape, start: &part.start_in(&inside) };
+            let to = Placed { shape: &region.count, start: &part.start_in(region) };
             // The region is this chunk and nothing else: decoded where it is wanted.
-            if part == count && part == self.shape {
+            if part == *region && part.count == self.shape {
                 if !self.decode(file_of, position, out).map_err(place)? {
                     out.resize(bytes, 0);
-                    fill_box(out, to, &part, padding);
+                    fill_region(out, to, &part.count, padding);
                 }
                 return Ok(());
             }
@@ -181,9 +180,9 @@ impl Chunks {
             cache
                 .get(key, self.decoder.byte_len(), decode, |chunk| {
                     if chunk.is_empty() {
-                        fill_box(out, to, &part, padding);
+                        fill_region(out, to, &part.count, padding);
                     } else {
-                        copy_box(chunk, Placed { shape: &self.shape, start: &from }, out, to, &part, size);
+                        copy_region(chunk, from, out, to, &part.count, size);
                     }
                 })
                 .map_err(place)
@@ -191,8 +190,8 @@ impl Chunks {
     }
 
     /// True if any chunk that the region touches was written. Damage is reported by reading.
-    pub(super) fn is_written(&self, file_of: &FileOf<'_>, start: &[u64], count: &[u64]) -> bool {
-        each_chunk(start, count, &self.shape, |position| {
+    pub(super) fn is_written(&self, file_of: &FileOf<'_>, region: &Region) -> bool {
+        each_chunk(region, &self.shape, |position| {
             let exists = match &self.shards {
                 None => file_of(position).symlink_metadata().is_ok(),
                 Some(shards) => !matches!(shards.find(file_of, position), Ok(None)),

@@ -2,6 +2,7 @@
 
 use knarr_array::array::Endian;
 use knarr_array::model::Variable;
+use knarr_array::region::{chunk_count, chunk_position, chunk_region};
 use knarr_array::{Error, Result};
 use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use serde_json::json;
@@ -42,27 +43,17 @@ pub(super) fn copy_values(
     variable: &Variable,
     storage: &Storage,
 ) -> Result<()> {
-    let grid: Vec<u64> = variable.shape.iter().zip(&storage.chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
     let full = storage.chunk.iter().fold(variable.dtype.size() as u64, |bytes, &n| bytes.saturating_mul(n));
     let full = usize::try_from(full).map_err(|_| Error::internal("a plain chunk is too large"))?;
     let padding = variable.padding_bytes();
     let mut bytes = Vec::new();
-    for mut index in 0..grid.iter().product() {
-        let mut position = vec![0; grid.len()];
-        for (at, n) in position.iter_mut().zip(&grid).rev() {
-            *at = index % n;
-            index /= n;
-        }
-        let start: Vec<u64> = position.iter().zip(&storage.chunk).map(|(at, chunk)| at * chunk).collect();
-        let count: Vec<u64> = start
-            .iter()
-            .zip(storage.chunk.iter().zip(&variable.shape))
-            .map(|(at, (chunk, n))| (*chunk).min(n - at))
-            .collect();
-        if !source.is_written(storage.variable, &start, &count) {
+    for number in 0..chunk_count(&variable.shape, &storage.chunk) {
+        let position = chunk_position(&variable.shape, &storage.chunk, number);
+        let region = chunk_region(&variable.shape, &storage.chunk, &position);
+        if !source.is_written(storage.variable, &region) {
             continue;
         }
-        source.read_region(storage.variable, &start, &count, &mut bytes)?;
+        source.read_region(storage.variable, &region, &mut bytes)?;
         while bytes.len() < full {
             bytes.extend_from_slice(&padding);
         }

@@ -6,7 +6,7 @@ use super::chunks::Wanted;
 use super::hierarchy::{self, Version};
 use super::types::ZarrType;
 use knarr_array::model::{Dimension, ElementType, Group, Layout, Model, Variable};
-use knarr_array::region::check_inside;
+use knarr_array::region::Region;
 use knarr_array::{Error, Result};
 use knarr_codec::codec::CodecList;
 use knarr_flow::cache::ChunkCache;
@@ -86,7 +86,8 @@ impl ZarrSource {
             return Err(Error::unsupported("it has no regular chunks").at_variable(info.name()));
         };
         let grid: Vec<u64> = info.shape.iter().zip(chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
-        check_inside(&grid, position, &vec![1; position.len()])
+        Region::new(position, vec![1; position.len()])
+            .check_inside(&grid)
             .and_then(|()| array.stored_chunk(position, out))
             .map_err(|error| self.place(error, info))
     }
@@ -203,18 +204,19 @@ impl Source for ZarrSource {
         self.format
     }
 
-    fn read_region(&self, variable: usize, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<()> {
+    fn read_region(&self, variable: usize, region: &Region, out: &mut Vec<u8>) -> Result<()> {
         let (info, array) = self.model.variable_with(variable, &self.arrays)?;
         out.clear();
         let padding = info.padding_bytes();
-        let wanted = Wanted { variable, shape: &info.shape, start, count, padding: &padding };
-        let read = check_inside(&info.shape, start, count)
-            .and_then(|()| if count.contains(&0) { Ok(()) } else { array.read(&self.cache, &wanted, out) });
+        let wanted = Wanted { variable, shape: &info.shape, region, padding: &padding };
+        let read = region
+            .check_inside(&info.shape)
+            .and_then(|()| if region.is_empty() { Ok(()) } else { array.read(&self.cache, &wanted, out) });
         read.map_err(|error| self.place(error, info))
     }
 
-    fn is_written(&self, variable: usize, start: &[u64], count: &[u64]) -> bool {
-        self.arrays.get(variable).is_none_or(|array| array.is_written(start, count))
+    fn is_written(&self, variable: usize, region: &Region) -> bool {
+        self.arrays.get(variable).is_none_or(|array| array.is_written(region))
     }
 
     fn axis_names(&self, variable: usize) -> Vec<Option<String>> {
@@ -233,10 +235,11 @@ impl Source for ZarrSource {
         }
     }
 
-    fn read_strings(&self, variable: usize, start: &[u64], count: &[u64]) -> Result<Vec<String>> {
+    fn read_strings(&self, variable: usize, region: &Region) -> Result<Vec<String>> {
         let (info, array) = self.model.variable_with(variable, &self.arrays)?;
-        let read = check_inside(&info.shape, start, count)
-            .and_then(|()| if count.contains(&0) { Ok(Vec::new()) } else { array.read_strings(start, count) });
+        let read = region
+            .check_inside(&info.shape)
+            .and_then(|()| if region.is_empty() { Ok(Vec::new()) } else { array.read_strings(region) });
         read.map_err(|error| self.place(error, info))
     }
 

@@ -49,8 +49,8 @@ pub(super) fn copy_values(
     let full = full.ok_or_else(|| Error::internal("a chunk of strings is too large"))?;
     for number in 0..chunk_count(&variable.shape, &storage.chunk) {
         let position = chunk_position(&variable.shape, &storage.chunk, number);
-        let (start, count) = chunk_region(&variable.shape, &storage.chunk, &position);
-        let strings = source.read_strings(storage.variable, &start, &count)?;
+        let region = chunk_region(&variable.shape, &storage.chunk, &position);
+        let strings = source.read_strings(storage.variable, &region)?;
         if strings.iter().all(String::is_empty) {
             continue;
         }

@@ -3,6 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "test arrays are small")]
 
 use knarr_array::array::{Endian, swap_bytes};
+use knarr_array::region::Region;
 use knarr_array::testing::data::Random;
 use knarr_flow::store::Source;
 use serde_json::Value;
@@ -114,9 +115,9 @@ pub fn open(path: &Path) -> knarr_array::Result<Box<dyn Source>> {
 }
 
 /// A region, as little-endian bytes.
-pub fn region(source: &dyn Source, variable: usize, start: &[u64], count: &[u64]) -> Vec<u8> {
+pub fn region(source: &dyn Source, variable: usize, region: &Region) -> Vec<u8> {
     let mut bytes = vec![0xAA; 3];
-    source.read_region(variable, start, count, &mut bytes).unwrap();
+    source.read_region(variable, region, &mut bytes).unwrap();
     let info = &source.model().variables[variable];
     if info.endian == Endian::Big {
         swap_bytes(&mut bytes, info.dtype.size());
@@ -125,7 +126,8 @@ pub fn region(source: &dyn Source, variable: usize, start: &[u64], count: &[u64]
 }
 
 /// Picks a region out of a whole array.
-pub fn pick(whole: &[u8], size: usize, shape: &[u64], start: &[u64], count: &[u64]) -> Vec<u8> {
+pub fn pick(whole: &[u8], size: usize, shape: &[u64], region: &Region) -> Vec<u8> {
+    let Region { start, count } = region;
     let total: u64 = count.iter().product();
     let mut picked = Vec::new();
     for mut index in 0..total {
@@ -174,14 +176,15 @@ pub fn compare(directory: &Path) -> usize {
                 assert_eq!(Value::from(text.trim_end_matches('\0')), *value, "{place} {name}");
             }
             let whole = std::fs::read(directory.join(wanted["bin"].as_str().unwrap())).unwrap();
-            assert!(region(&*source, index, &vec![0; shape.len()], &shape) == whole, "{place}: values differ");
+            assert!(region(&*source, index, &Region::whole(&shape)) == whole, "{place}: values differ");
             for _ in 0..8 {
                 let start: Vec<u64> = shape.iter().map(|&n| below(&mut random, n)).collect();
                 let count: Vec<u64> =
                     shape.iter().zip(&start).map(|(&n, &at)| below(&mut random, n - at + 1)).collect();
-                let picked = pick(&whole, variable.dtype.size(), &shape, &start, &count);
-                let got = region(&*source, index, &start, &count);
-                assert!(got == picked, "{place}: {start:?} + {count:?} differs");
+                let part = Region { start, count };
+                let picked = pick(&whole, variable.dtype.size(), &shape, &part);
+                let got = region(&*source, index, &part);
+                assert!(got == picked, "{place}: {part:?} differs");
             }
             compared += 1;
         }

@@ -12,6 +12,7 @@ use hdf5_metno_sys::h5p::H5P_DEFAULT;
 use super::extensible::Correction;
 use super::{DatasetLayout, Datatype, Extent, Group, Memory, Object, Plist, Space, c_string, call, locked, made};
 use knarr_array::error::{Error, Result};
+use knarr_array::region::Region;
 
 /// An open dataset.
 #[derive(Debug)]
@@ -149,20 +150,21 @@ impl Dataset {
     }
 
     /// Reads a region in stored form into `out`, which must have its exact length.
-    pub(crate) fn read_bytes(&self, start: &[u64], count: &[u64], out: &mut [u8]) -> Result<()> {
+    pub(crate) fn read_bytes(&self, region: &Region, out: &mut [u8]) -> Result<()> {
         locked(|| {
             let datatype = self.datatype()?;
             if datatype.indirections()? != (false, false) {
                 return Err(Error::internal("values with pointers were asked for as bytes"));
             }
-            let len = count.iter().try_fold(datatype.size()? as u64, |product, &n| product.checked_mul(n));
+            let size = datatype.size()? as u64;
+            let len = region.volume().and_then(|elements| elements.checked_mul(size));
             if len != Some(out.len() as u64) {
                 return Err(Error::internal("a region does not fit its buffer"));
             }
             if out.is_empty() {
                 return Ok(());
             }
-            let (memory, file) = self.selections(start, count)?;
+            let (memory, file) = self.selections(region)?;
             // SAFETY: `out` holds exactly the selected elements of a type without pointers, checked above.
             call("read values", || unsafe {
                 H5Dread(
@@ -179,20 +181,21 @@ impl Dataset {
     }
 
     /// Writes a region in stored form.
-    pub(crate) fn write_bytes(&self, start: &[u64], count: &[u64], bytes: &[u8]) -> Result<()> {
+    pub(crate) fn write_bytes(&self, region: &Region, bytes: &[u8]) -> Result<()> {
         locked(|| {
             let datatype = self.datatype()?;
             if datatype.indirections()? != (false, false) {
                 return Err(Error::internal("values with pointers were given as bytes"));
             }
-            let len = count.iter().try_fold(datatype.size()? as u64, |product, &n| product.checked_mul(n));
+            let size = datatype.size()? as u64;
+            let len = region.volume().and_then(|elements| elements.checked_mul(size));
             if len != Some(bytes.len() as u64) {
                 return Err(Error::internal("a region does not fit its buffer"));
             }
             if bytes.is_empty() {
                 return Ok(());
             }
-            let (memory, file) = self.selections(start, count)?;
+            let (memory, file) = self.selections(region)?;
             // SAFETY: `bytes` holds exactly the selected elements of a type without pointers, checked above.
             call("write values", || unsafe {
                 H5Dwrite(
@@ -208,15 +211,17 @@ impl Dataset {
         })
     }
 
-    fn selections(&self, start: &[u64], count: &[u64]) -> Result<(Space, Space)> {
+    /// A space in memory of the region's shape, and the region in the dataset's.
+    fn selections(&self, region: &Region) -> Result<(Space, Space)> {
+        let count = &region.count;
         let memory = if count.is_empty() { Space::scalar()? } else { Space::simple(count, &[])? };
-        Ok((memory, self.space()?.select(start, count)?))
+        Ok((memory, self.space()?.select(region)?))
     }
 
     /// Reads a region of values that may hold pointers.
-    pub(crate) fn read_memory(&self, start: &[u64], count: &[u64]) -> Result<Memory> {
+    pub(crate) fn read_memory(&self, region: &Region) -> Result<Memory> {
         locked(|| {
-            let (space, file) = self.selections(start, count)?;
+            let (space, file) = self.selections(region)?;
             let mut memory = Memory::new(self.datatype()?, space)?;
             if memory.bytes().is_empty() {
                 return Ok(memory);
@@ -238,12 +243,12 @@ impl Dataset {
     }
 
     /// Writes a region of values that may hold pointers.
-    pub(crate) fn write_memory(&self, start: &[u64], count: &[u64], memory: &Memory) -> Result<()> {
+    pub(crate) fn write_memory(&self, region: &Region, memory: &Memory) -> Result<()> {
         if memory.bytes().is_empty() {
             return Ok(());
         }
         locked(|| {
-            let file = self.space()?.select(start, count)?;
+            let file = self.space()?.select(region)?;
             // SAFETY: the buffer holds the elements of its own space, which has the shape of the region.
             call("write values", || unsafe {
                 H5Dwrite(

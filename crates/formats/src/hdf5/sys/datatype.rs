@@ -15,6 +15,7 @@ use hdf5_metno_sys::h5p::H5P_DEFAULT;
 use hdf5_metno_sys::h5r::hobj_ref_t;
 use knarr_array::array::{DType, Endian};
 use knarr_array::error::{Error, Result};
+use knarr_array::region::Region;
 
 /// Extents per axis and their largest values; `None` is unlimited.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +93,8 @@ impl Space {
     }
 
     /// A copy that selects a region.
-    pub(crate) fn select(&self, start: &[u64], count: &[u64]) -> Result<Self> {
+    pub(crate) fn select(&self, region: &Region) -> Result<Self> {
+        let Region { start, count } = region;
         locked(|| {
             // SAFETY: the space is open.
             let rank = call("read a shape", || unsafe { H5Sget_simple_extent_ndims(self.0.raw()) })?;

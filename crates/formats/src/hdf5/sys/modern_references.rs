@@ -12,6 +12,7 @@ use super::*;
 use crate::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
 use knarr_array::array::{DType, Endian};
 use knarr_array::libver::{LibverBounds, Release};
+use knarr_array::region::Region;
 use knarr_flow::store::Sink;
 
 /// A file with references to a dataset, a region of it, and an attribute of it, and one null reference.
@@ -36,7 +37,7 @@ fn write(path: &std::path::Path) {
     let references = Space::simple(&[4], &[]).unwrap();
     let dataset = root.create_dataset(b"references", &datatype, &references, &lcpl, &dcpl).unwrap();
     let mut values = [H5R_ref_t::default(); 4];
-    let part = space.select(&[2], &[5]).unwrap();
+    let part = space.select(&Region::new([2], [5])).unwrap();
     let (id, name) = (file.0.raw(), c"/target".as_ptr());
     call("make references", || {
         // SAFETY: the file is open, names are NUL-terminated, `values` has room for the references.
@@ -74,7 +75,7 @@ fn modern_references_are_translated() {
     std::fs::remove_file(&input).unwrap();
     let file = File::open(&output, true).unwrap();
     let dataset = file.object_at_path(b"/references").unwrap().into_dataset().unwrap();
-    let memory = dataset.read_memory(&[0], &[4]).unwrap();
+    let memory = dataset.read_memory(&Region::new([0], [4])).unwrap();
     let element = |n: usize| memory.bytes()[n * 64..].as_ptr().cast::<H5R_ref_t>();
     for (n, kind) in
         [H5R_type_t::H5R_OBJECT2, H5R_type_t::H5R_DATASET_REGION2, H5R_type_t::H5R_ATTR].into_iter().enumerate()

@@ -1,4 +1,4 @@
-//! Regions of a dataset that HDF5 itself is to encode or decode.
+//! Transfers of regions of a dataset between file and memory, which HDF5 itself is to encode or decode.
 //!
 //! That is so for chunks which Knarr would otherwise store as skipping filters.
 //!
@@ -9,6 +9,8 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::null;
 
+use knarr_array::region::{Placed, Region};
+
 use crate::host::{Herr, Hid, Host};
 use crate::lists::{Close, Owned};
 
@@ -17,62 +19,63 @@ const SET: c_int = 0;
 /// `H5P_DEFAULT`: values of the dataset's own type are not transformed.
 const DEFAULT_LIST: Hid = 0;
 
-/// A region, and where its values lie in an array of the dataset's type.
-pub(crate) struct Region<'a> {
-    /// Where it begins in the dataset.
-    pub(crate) start: &'a [u64],
-    /// Its shape.
-    pub(crate) count: &'a [u64],
-    /// Shape of the array in memory.
-    pub(crate) shape: &'a [u64],
-    /// Where it begins there.
-    pub(crate) place: &'a [u64],
+/// A region of a dataset, and where its values lie in an array of the dataset's type. Both have the same rank.
+pub(crate) struct Transfer<'a> {
+    /// What of the dataset it is.
+    pub(crate) region: &'a Region,
+    /// The array in memory, and where in it the region begins.
+    pub(crate) memory: Placed<'a>,
 }
 
-impl Region<'_> {
-    /// Writes it. `None` if HDF5 did not. To be called quietly.
+impl Transfer<'_> {
+    /// Writes the region. `None` if HDF5 did not. To be called quietly.
     ///
     /// # Safety
-    /// `values` are as many elements of the dataset's type as `shape` says.
+    /// `values` are as many elements of the dataset's type as the array in memory has.
     pub(crate) unsafe fn write(&self, host: &Host, dataset: Hid, values: *const c_void) -> Option<()> {
         let write = host.write?;
-        self.transfer(host, dataset, |datatype, memory, space| {
+        self.select(host, dataset, |datatype, memory, space| {
             // SAFETY: the caller's promise: what is selected in memory lies within the values.
             unsafe { write(dataset, datatype, memory, space, DEFAULT_LIST, values) }
         })
     }
 
-    /// Reads it, and leaves what `values` hold beside it. `None` if HDF5 did not. To be called quietly.
+    /// Reads the region, and leaves what `values` hold beside it. `None` if HDF5 did not. To be called quietly.
     ///
     /// # Safety
-    /// There is room for as many elements of the dataset's type as `shape` says.
+    /// There is room for as many elements of the dataset's type as the array in memory has.
     pub(crate) unsafe fn read(&self, host: &Host, dataset: Hid, values: *mut c_void) -> Option<()> {
         let read = host.read?;
-        self.transfer(host, dataset, |datatype, memory, space| {
+        self.select(host, dataset, |datatype, memory, space| {
             // SAFETY: the caller's promise: what is selected in memory lies within the room.
             unsafe { read(dataset, datatype, memory, space, DEFAULT_LIST, values) }
         })
     }
 
     /// Makes `call` with the dataset's type, and the region in memory and in the dataset.
-    fn transfer(&self, host: &Host, dataset: Hid, call: impl FnOnce(Hid, Hid, Hid) -> Herr) -> Option<()> {
-        let rank = self.start.len();
-        if [self.count, self.shape, self.place].iter().any(|axes| axes.len() != rank) {
+    fn select(&self, host: &Host, dataset: Hid, call: impl FnOnce(Hid, Hid, Hid) -> Herr) -> Option<()> {
+        let Region { start, count } = self.region;
+        let Placed { shape, start: place } = self.memory;
+        let rank = start.len();
+        if [count, shape, place].iter().any(|axes| axes.len() != rank) {
             return None;
         }
-        let shape = self.shape.as_ptr();
         // SAFETY: the dataset is the program's own; all that is made here is closed when dropped; the shape has as many
         // extents as are said.
         let (space, memory, datatype) = unsafe {
             (
                 Owned::new(host, host.space_of?(dataset), Close::Reference)?,
-                Owned::new(host, host.new_space?(c_int::try_from(rank).ok()?, shape, null()), Close::Reference)?,
+                Owned::new(
+                    host,
+                    host.new_space?(c_int::try_from(rank).ok()?, shape.as_ptr(), null()),
+                    Close::Reference,
+                )?,
                 Owned::new(host, host.type_of?(dataset), Close::Reference)?,
             )
         };
-        for (id, start) in [(space.id, self.start), (memory.id, self.place)] {
+        for (id, start) in [(space.id, start.as_slice()), (memory.id, place)] {
             // SAFETY: start and count have an extent for each axis; without strides and blocks these are 1.
-            let done = unsafe { host.select_hyperslab?(id, SET, start.as_ptr(), null(), self.count.as_ptr(), null()) };
+            let done = unsafe { host.select_hyperslab?(id, SET, start.as_ptr(), null(), count.as_ptr(), null()) };
             if done < 0 {
                 return None;
             }
