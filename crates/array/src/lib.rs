@@ -16,7 +16,6 @@ pub mod model;
 pub mod quality;
 pub mod region;
 pub mod table;
-#[cfg(feature = "testing")]
 pub mod testing;
 pub mod wire;
 

@@ -110,7 +110,7 @@ impl<C: Comm> Session<C> {
     /// Makes checkpoints in `directory`, which is made if it is not there. Collective.
     ///
     /// # Errors
-    /// `Write` if the directory or the spool cannot be made; `Usage` for options that cannot be; as for [`Comm::gather`].
+    /// `Write` if the directory or the spool cannot be made; `Usage` for options that cannot be; as for [`comm::gather`].
     pub fn open(engine: &Engine, comm: C, directory: &Path, options: Options) -> Result<Self> {
         let make = || {
             if options.keep == Some(0) {
@@ -273,7 +273,7 @@ impl<C: Comm> Session<C> {
             _ => Ok(None),
         };
         let base = agree(&self.comm, base)?;
-        let base: Option<PathBuf> = comm::read(&self.comm.broadcast(ROOT, comm::written(&base)?)?)?;
+        let base: Option<PathBuf> = comm::share(&self.comm, &base)?;
         // An earlier set that cannot be read saves no bytes, and is no reason to go without a checkpoint.
         let base = base.filter(|base| Set::open(base, &self.engine.codecs).is_ok());
         let base =
@@ -287,7 +287,7 @@ impl<C: Comm> Session<C> {
 
     /// Compares what the ranks say of their arrays.
     fn check_alike(&self, index: &[u8]) -> Result<()> {
-        let Some(all) = self.comm.gather(ROOT, index)? else { return Ok(()) };
+        let Some(all) = comm::gather(&self.comm, ROOT, index)? else { return Ok(()) };
         let all = all.iter().map(|bytes| super::image::Index::parse_anywhere(bytes)).collect::<Result<Vec<_>>>()?;
         check_alike(all.iter())
     }
@@ -339,7 +339,7 @@ impl<C: Comm> Session<C> {
             put_bytes(&mut message, &comm::written(path)?);
             put_bytes(&mut message, indices);
         }
-        let message = self.comm.broadcast(ROOT, message)?;
+        let message = comm::broadcast(&self.comm, ROOT, message)?;
         if message.is_empty() {
             return Ok(None);
         }
@@ -436,7 +436,7 @@ impl<C: Comm> Session<C> {
             packed_bytes,
             seconds,
         });
-        self.last = comm::read(&self.comm.broadcast(ROOT, comm::written(&committed)?)?)?;
+        self.last = comm::share(&self.comm, &committed)?;
         Ok(committed)
     }
 
