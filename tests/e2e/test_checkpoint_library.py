@@ -100,11 +100,10 @@ def test_any_number_of_ranks_goes_on(tmp_path: Path, name: str, language: str) -
         assert step == steps and np.allclose(found, heat(steps), rtol=1e-12, atol=1e-300)
 
 
-@pytest.mark.parametrize("name", MPIS)
-def test_python_programs_go_on_under_mpi(tmp_path: Path, name: str) -> None:
+def python_under_mpi(tmp_path: Path, name: str) -> dict[str, str]:
+    """The environment in which mpi4py uses this MPI."""
     pytest.importorskip("mpi4py", reason="mpi4py is not installed")
     need(MPIS[name][0], name)
-    sets = tmp_path / "sets"
     environment = {**os.environ, "MPI4PY_MPIABI": name}
     if name == "mpich":
         # Debian's name of this library is not the one that MPICH and mpi4py give it.
@@ -112,13 +111,32 @@ def test_python_programs_go_on_under_mpi(tmp_path: Path, name: str) -> None:
         if library is not None:
             (tmp_path / "libmpi.so.12").symlink_to(library)
             environment["LD_LIBRARY_PATH"] = str(tmp_path)
+    return environment
+
+
+def python_program(name: str, ranks: int, *program: object) -> list[object]:
+    return [*mpi(name, ranks), os.environ.get("KNARR_PYTHON", sys.executable), "-m", "mpi4py", *program]
+
+
+@pytest.mark.parametrize("name", MPIS)
+def test_python_programs_go_on_under_mpi(tmp_path: Path, name: str) -> None:
+    environment = python_under_mpi(tmp_path, name)
+    sets = tmp_path / "sets"
     for number, ranks in enumerate((3, 2)):
-        python = os.environ.get("KNARR_PYTHON", sys.executable)
-        program = [*mpi(name, ranks), python, "-m", "mpi4py", EXAMPLES / "python" / "heat.py", sets]
+        program = python_program(name, ranks, EXAMPLES / "python" / "heat.py", sets)
         done = run(*program, 20 * (number + 1), "--mpi", env=environment)
         assert done.stdout.count("from step 20 of 3 ranks") == (2 if number else 0)
     step, found = stored(sets, verify=True)
     assert step == 40 and np.allclose(found, heat(40), rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.parametrize("name", MPIS)
+def test_communicators_of_mpi4py_do_what_they_must(tmp_path: Path, name: str) -> None:
+    """And messages of the program and of Knarr do not meet."""
+    environment = python_under_mpi(tmp_path, name)
+    for ranks in (2, 3):
+        program = python_program(name, ranks, Path(__file__).with_name("ranks.py"), tmp_path / f"sets-{ranks}")
+        assert run(*program, env=environment).stdout.count("all is well") == ranks
 
 
 @pytest.mark.parametrize("kind", ["shared", "static"])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import queue
 import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import h5py
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 
 import knarr
+from knarr import _knarr
 
 SHAPE = (60, 50)
 
@@ -26,17 +29,25 @@ def field(step: int, dtype: str = "float64") -> np.ndarray:
 class Ranks:
     """A communicator whose ranks are threads, with the methods of mpi4py that Knarr uses."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, local: threading.local | None = None) -> None:
         self.size = size
         self.barrier = threading.Barrier(size, timeout=120)
         self.slots: list[Any] = [None] * size
-        self.local = threading.local()
+        self.queues: list[list[queue.Queue[Any]]] = [[queue.Queue() for _ in range(size)] for _ in range(size)]
+        self.local = threading.local() if local is None else local
+        self.is_free = False
 
     def Get_rank(self) -> int:  # noqa: N802
         return self.local.rank
 
     def Get_size(self) -> int:  # noqa: N802
         return self.size
+
+    def Dup(self) -> Ranks:  # noqa: N802
+        return self.allgather(Ranks(self.size, self.local))[0]
+
+    def Free(self) -> None:  # noqa: N802
+        self.is_free = True
 
     def allgather(self, value: Any) -> list[Any]:
         self.slots[self.local.rank] = value
@@ -45,17 +56,16 @@ class Ranks:
         self.barrier.wait()
         return values
 
-    def gather(self, value: Any, root: int) -> list[Any] | None:
-        values = self.allgather(value)
-        return values if self.local.rank == root else None
+    def send(self, value: Any, dest: int) -> None:
+        self.queues[self.local.rank][dest].put(value)
 
-    def bcast(self, value: Any, root: int) -> Any:
-        return self.allgather(value)[root]
+    def recv(self, source: int) -> Any:
+        return self.queues[source][self.local.rank].get(timeout=120)
 
 
-def on_ranks(size: int, work: Callable[[Ranks, int], Any]) -> list[Any]:
+def on_ranks(size: int, work: Callable[[Ranks, int], Any], comm: Ranks | None = None) -> list[Any]:
     """What ``work`` returns or raises on each of so many ranks."""
-    comm = Ranks(size)
+    comm = Ranks(size) if comm is None else comm
     results: list[Any] = [None] * size
 
     def run(rank: int) -> None:
@@ -73,11 +83,55 @@ def on_ranks(size: int, work: Callable[[Ranks, int], Any]) -> list[Any]:
     return results
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 16])
+@pytest.mark.parametrize("longest_piece", [None, 1024])
+def test_communicators_do_what_they_must(size: int, longest_piece: int | None) -> None:
+    """The conformance suite of all communicators of Knarr; long messages go in pieces."""
+
+    def check(comm: Ranks, rank: int) -> None:
+        _knarr.check_ranks((comm, rank, size, 0), longest_piece)
+
+    assert on_ranks(size, check) == [None] * size
+
+
+@pytest.mark.parametrize("result", ["no bytes", None])
+def test_a_communicator_that_does_something_else_is_an_error(result: object) -> None:
+    with pytest.raises(knarr.KnarrError, match="methods send and recv"):
+        _knarr.check_ranks((SimpleNamespace(recv=lambda source: result), 1, 2, 0))
+
+
 def write(directory: Path, step: int, **options: Any) -> None:
     with knarr.Checkpoint(directory, **options) as checkpoint:
         checkpoint.begin(step)
         checkpoint.put("T", field(step), shape=SHAPE)
         checkpoint.commit()
+
+
+def test_messages_go_in_a_duplicate_that_is_given_back(tmp_path: Path) -> None:
+    made: list[Ranks] = []
+
+    class Watched(Ranks):
+        def Dup(self) -> Ranks:  # noqa: N802
+            made.append(super().Dup())
+            return made[-1]
+
+        def send(self, value: Any, dest: int) -> None:
+            raise AssertionError("a message among those of the program")
+
+    def save(comm: Ranks, rank: int) -> None:
+        with knarr.Checkpoint(tmp_path, comm) as checkpoint:
+            assert checkpoint.restart() is None
+
+    assert on_ranks(2, save, Watched(2)) == [None] * 2
+    assert len(made) == 2 and made[0] is made[1] and made[0].is_free
+    made.clear()
+
+    def fail(comm: Ranks, rank: int) -> None:
+        with knarr.Checkpoint(tmp_path, comm) as checkpoint:
+            raise LookupError(checkpoint)
+
+    assert all(isinstance(error, LookupError) for error in on_ranks(2, fail, Watched(2)))
+    assert not made[0].is_free, "that would wait for the other ranks"
 
 
 def band(rank: int, ranks: int) -> slice:

@@ -17,7 +17,6 @@ pub mod quality;
 pub mod region;
 pub mod request;
 pub mod table;
-#[cfg(feature = "testing")]
 pub mod testing;
 pub mod wire;
 

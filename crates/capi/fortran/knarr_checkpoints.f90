@@ -16,7 +16,7 @@ module knarr_checkpoints
    type, bind(c), public :: knarr_comm
       integer(c_int32_t) :: version = 0, rank = 0, size = 1, node = 0
       type(c_ptr) :: context = c_null_ptr
-      type(c_funptr) :: gather = c_null_funptr, broadcast = c_null_funptr, message = c_null_funptr
+      type(c_funptr) :: send = c_null_funptr, receive = c_null_funptr, message = c_null_funptr
       type(c_funptr) :: end = c_null_funptr, abort = c_null_funptr
    end type knarr_comm
 

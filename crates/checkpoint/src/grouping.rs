@@ -50,7 +50,7 @@ pub struct Group {
 ///
 /// # Errors
 /// The same one on all processes: `Usage` for no files, a rank or a name twice, missing ranks, names that a restore could
-/// not use, groups of impossible size; as for [`Comm::gather`].
+/// not use, groups of impossible size; as for [`comm::gather`].
 pub fn deal(comm: &dyn Comm, own: &[Member], grouping: Grouping, group_size: usize) -> Result<Vec<Group>> {
     check_size(group_size)?;
     let own = comm::agree(comm, own.iter().try_for_each(|member| check_name(&member.input)).map(|()| own))?;

@@ -66,7 +66,7 @@ impl Together {
     ///
     /// # Errors
     /// On all processes that of one of them: `Usage` for impossible options or ones that differ, `Exists` if the target is
-    /// there and may not be replaced, `Write`; what [`Set::open`] reports of the earlier set; as for [`Comm::gather`].
+    /// there and may not be replaced, `Write`; what [`Set::open`] reports of the earlier set; as for [`comm::gather`].
     pub fn begin(engine: &Engine, comm: &dyn Comm, target: &Path, options: &PackOptions) -> Result<Self> {
         let begin = Instant::now();
         let opened = check_options(engine, options).and_then(|()| open_base(engine, options));
@@ -122,12 +122,12 @@ impl Together {
     /// # Errors
     /// On all processes that of one of them, and then nothing is left behind and an existing set is untouched: that in
     /// `part`; `Differs` if a file changed since it was packed; `Usage` if groups or ranks are missing; `Write`; as for
-    /// [`Comm::gather`].
+    /// [`comm::gather`].
     pub fn finish(mut self, comm: &dyn Comm, part: Result<Part>) -> Result<Option<Packed>> {
         // Until everything is on its way to the disk, the program might still have been writing.
         let part = part.and_then(|part| part.watched.iter().try_for_each(Watched::check).map(|()| part));
         let part = agree(comm, part)?;
-        let parts = comm.gather(ROOT, &part.bytes)?;
+        let parts = comm::gather(comm, ROOT, &part.bytes)?;
         let staging = self.staging.take();
         let published = staging.zip(parts).map(|(staging, parts)| self.publish(staging, &parts)).transpose();
         agree(comm, published)

@@ -12,7 +12,7 @@ use crate::calls::{Call, Calls};
 use crate::index::{Index, check_alike};
 use crate::spool::Spool;
 use knarr_array::array::ArrayView;
-use knarr_array::comm::{Comm, ROOT, agree};
+use knarr_array::comm::{self, Comm, ROOT, agree};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::guard::guarded;
 use knarr_array::request::Share;
@@ -186,7 +186,7 @@ impl<C: Comm, D: Delivery> Handover<C, D> {
     /// # Errors
     /// On all ranks: `Usage` if ranks mean different things by one name.
     pub fn check_alike(&self, index: &Index) -> Result<()> {
-        let gathered = self.calls.comm.gather(ROOT, &index.to_message())?;
+        let gathered = comm::gather(&self.calls.comm, ROOT, &index.to_message())?;
         let compared = gathered.map_or(Ok(()), |all| {
             let all = all.iter().map(|bytes| Index::from_message(bytes)).collect::<Result<Vec<_>>>()?;
             check_alike(all.iter())

@@ -3,8 +3,8 @@
  * Knarr calls MPI through this table only, so one Knarr serves every MPI: what depends on an MPI's ABI is compiled with
  * that MPI. A program may fill the table itself.
  *
- * All functions are called by one thread, which is the one that made the table. gather and broadcast are collective. They
- * return 0, or a code that `message` explains; after that only `end` and `abort` may be called. */
+ * All functions are called by one thread, which is the one that made the table. send and receive return 0, or a code that
+ * `message` explains; after that only `end` and `abort` may be called. No rank sends to itself. */
 #ifndef KNARR_COMM_H
 #define KNARR_COMM_H
 
@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* Of this header. A table with another one is refused. */
-#define KNARR_COMM_VERSION 1
+#define KNARR_COMM_VERSION 2
 
 struct knarr_comm {
     int32_t version;
@@ -25,12 +25,14 @@ struct knarr_comm {
     int32_t node;
     /* Handed to every function. */
     void *context;
-    /* Brings `length` bytes of each rank to `root`. Only there are `all` and `lengths` given: `lengths` has what each rank
-     * sends, and `all` takes it, one rank's bytes after the other's. Any length is allowed, also more than 2 GiB. */
-    int32_t (*gather)(void *context, int32_t root, const void *bytes, uint64_t length, void *all,
-                      const uint64_t *lengths);
-    /* Brings `length` bytes, the same number on all ranks, of `root` to all. */
-    int32_t (*broadcast)(void *context, int32_t root, void *bytes, uint64_t length);
+    /* Sends `length` bytes to rank `to`: any number of them, also none, or more than 2 GiB. It may wait until that rank
+     * receives them. */
+    int32_t (*send)(void *context, int32_t to, const void *bytes, uint64_t length);
+    /* Waits for the next message of rank `from`, in the order in which that rank sent them, and takes it. It goes to where
+     * `room(message, length)` says, which has room for `length` bytes. Who cannot know the length beforehand calls it
+     * again with a larger one: what was put there stays. It is called once at least, and after the last call the message
+     * has that length. Null, if there is no memory, is to be an error. */
+    int32_t (*receive)(void *context, int32_t from, void *(*room)(void *message, uint64_t length), void *message);
     /* Writes what a code means into `text`, cut to `capacity` bytes with the zero at the end. */
     void (*message)(void *context, int32_t code, char *text, uint64_t capacity);
     /* Gives everything back. The table is not used after it. */

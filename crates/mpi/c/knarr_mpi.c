@@ -10,8 +10,12 @@
 #include <string.h>
 #include <time.h>
 
-/* Bytes of one message: counts of MPI 3 are ints. */
-#define MOST ((uint64_t)1 << 30)
+/* Bytes that MPI moves at once: counts of MPI 3 are ints. A longer message goes in pieces of so many, the last of which is
+ * shorter, if need be empty. All ranks need the same number. Tests take a small one. */
+#ifndef KNARR_LONGEST_PIECE
+#define KNARR_LONGEST_PIECE (1 << 30)
+#endif
+/* There are no other messages in a communicator of the table's own. */
 #define TAG 1
 /* MPI libraries wait without giving the processor away, which the packing of other ranks of the node needs. */
 #define LONGEST_NAP_NS 1000000L
@@ -24,56 +28,66 @@ struct context {
     int started;
 };
 
+static void sleep_longer(struct timespec *nap) {
+    nanosleep(nap, NULL);
+    if (nap->tv_nsec < LONGEST_NAP_NS) nap->tv_nsec *= 2;
+}
+
 static int wait_for(MPI_Request *request) {
     struct timespec nap = {0, 1000};
     for (;;) {
         int done = 0;
         int code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
         if (code != MPI_SUCCESS || done) return code;
-        nanosleep(&nap, NULL);
-        if (nap.tv_nsec < LONGEST_NAP_NS) nap.tv_nsec *= 2;
+        sleep_longer(&nap);
     }
 }
 
-static int part(uint64_t left) { return (int)(left < MOST ? left : MOST); }
-
-static int32_t gather(void *opaque, int32_t root, const void *bytes, uint64_t length, void *all,
-                      const uint64_t *lengths) {
+static int32_t send_bytes(void *opaque, int32_t to, const void *bytes, uint64_t length) {
     struct context *context = opaque;
-    MPI_Request request;
-    if (context->rank != root) {
-        const char *from = bytes;
-        for (uint64_t done = 0; done < length; done += (uint64_t)part(length - done)) {
-            int code = MPI_Isend((void *)(from + done), part(length - done), MPI_BYTE, root, TAG, context->comm, &request);
-            if (code == MPI_SUCCESS) code = wait_for(&request);
-            if (code != MPI_SUCCESS) return code;
-        }
-        return 0;
-    }
-    char *to = all;
-    for (int rank = 0; rank < context->size; to += lengths[rank], rank++) {
-        if (rank == root) {
-            if (length > 0) memcpy(to, bytes, length);
-            continue;
-        }
-        for (uint64_t done = 0; done < lengths[rank]; done += (uint64_t)part(lengths[rank] - done)) {
-            int code = MPI_Irecv(to + done, part(lengths[rank] - done), MPI_BYTE, rank, TAG, context->comm, &request);
-            if (code == MPI_SUCCESS) code = wait_for(&request);
-            if (code != MPI_SUCCESS) return code;
-        }
-    }
+    const char *from = bytes;
+    int piece;
+    do {
+        MPI_Request request;
+        piece = length < KNARR_LONGEST_PIECE ? (int)length : KNARR_LONGEST_PIECE;
+        int code = MPI_Isend((void *)from, piece, MPI_BYTE, to, TAG, context->comm, &request);
+        if (code == MPI_SUCCESS) code = wait_for(&request);
+        if (code != MPI_SUCCESS) return code;
+        from += piece;
+        length -= (uint64_t)piece;
+    } while (piece == KNARR_LONGEST_PIECE);
     return 0;
 }
 
-static int32_t broadcast(void *opaque, int32_t root, void *bytes, uint64_t length) {
+/* Waits for the next piece of a message and says how long it is. */
+static int length_of_next(struct context *context, int from, int *length) {
+    struct timespec nap = {0, 1000};
+    for (;;) {
+        int here = 0;
+        MPI_Status status;
+        int code = MPI_Iprobe(from, TAG, context->comm, &here, &status);
+        if (code != MPI_SUCCESS) return code;
+        if (here) return MPI_Get_count(&status, MPI_BYTE, length);
+        sleep_longer(&nap);
+    }
+}
+
+static int32_t receive_bytes(void *opaque, int32_t from, void *(*room)(void *message, uint64_t length),
+                             void *message) {
     struct context *context = opaque;
-    char *at = bytes;
-    for (uint64_t done = 0; done < length; done += (uint64_t)part(length - done)) {
+    uint64_t length = 0;
+    int piece;
+    do {
         MPI_Request request;
-        int code = MPI_Ibcast(at + done, part(length - done), MPI_BYTE, root, context->comm, &request);
+        int code = length_of_next(context, from, &piece);
+        if (code != MPI_SUCCESS) return code;
+        char *all = room(message, length + (uint64_t)piece);
+        if (all == NULL) return MPI_ERR_NO_MEM;
+        code = MPI_Irecv(all + length, piece, MPI_BYTE, from, TAG, context->comm, &request);
         if (code == MPI_SUCCESS) code = wait_for(&request);
         if (code != MPI_SUCCESS) return code;
-    }
+        length += (uint64_t)piece;
+    } while (piece == KNARR_LONGEST_PIECE);
     return 0;
 }
 
@@ -136,8 +150,8 @@ int32_t knarr_mpi_table(MPI_Comm comm, struct knarr_comm *table) {
     table->size = context->size;
     table->node = node;
     table->context = context;
-    table->gather = gather;
-    table->broadcast = broadcast;
+    table->send = send_bytes;
+    table->receive = receive_bytes;
     table->message = message;
     table->end = end;
     table->abort = abort_all;

@@ -5,17 +5,18 @@ use std::ffi::{CStr, c_char, c_void};
 use std::mem::MaybeUninit;
 use std::path::Path;
 
-use knarr_array::comm::{Comm, check_root};
+use knarr_array::comm::{Comm, check_peer};
 use knarr_array::error::{Error, ErrorKind, Result};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
 /// Version of `c/knarr_comm.h`.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 /// Bytes of the longest message of an error that is shown.
 const MESSAGE: usize = 1024;
 
-type Gather = unsafe extern "C" fn(*mut c_void, i32, *const c_void, u64, *mut c_void, *const u64) -> i32;
-type Broadcast = unsafe extern "C" fn(*mut c_void, i32, *mut c_void, u64) -> i32;
+type SendBytes = unsafe extern "C" fn(*mut c_void, i32, *const c_void, u64) -> i32;
+type ReceiveBytes = unsafe extern "C" fn(*mut c_void, i32, Room, *mut c_void) -> i32;
+type Room = unsafe extern "C" fn(*mut c_void, u64) -> *mut c_void;
 type Message = unsafe extern "C" fn(*mut c_void, i32, *mut c_char, u64);
 type End = unsafe extern "C" fn(*mut c_void);
 type Abort = unsafe extern "C" fn(*mut c_void, i32);
@@ -28,8 +29,8 @@ struct Table {
     size: i32,
     node: i32,
     context: *mut c_void,
-    gather: Option<Gather>,
-    broadcast: Option<Broadcast>,
+    send: Option<SendBytes>,
+    receive: Option<ReceiveBytes>,
     message: Option<Message>,
     end: Option<End>,
     abort: Option<Abort>,
@@ -42,8 +43,8 @@ pub struct Mpi {
     size: usize,
     node: usize,
     context: *mut c_void,
-    gather: Gather,
-    broadcast: Broadcast,
+    send: SendBytes,
+    receive: ReceiveBytes,
     message: Message,
     end: End,
     abort: Abort,
@@ -100,8 +101,8 @@ impl Mpi {
             Table {
                 version: VERSION,
                 context,
-                gather: Some(gather),
-                broadcast: Some(broadcast),
+                send: Some(send),
+                receive: Some(receive),
                 message: Some(message),
                 end: Some(end),
                 abort: Some(abort),
@@ -112,13 +113,13 @@ impl Mpi {
                     return Err(Error::internal("the adapter gives negative ranks"));
                 };
                 let broken = Cell::new(false);
-                Ok(Self { rank, size, node, context, gather, broadcast, message, end, abort, broken, is_own })
+                Ok(Self { rank, size, node, context, send, receive, message, end, abort, broken, is_own })
             }
             _ => Err(Error::unsupported(format!(
                 "the adapter is of version {}, this Knarr knows {VERSION}",
                 table.version
             ))
-            .hint(REBUILD)),
+            .hint(if is_own { REBUILD } else { RECOMPILE })),
         }
     }
 
@@ -138,46 +139,41 @@ impl Mpi {
         let text = CStr::from_bytes_until_nul(&text).map(CStr::to_string_lossy).unwrap_or_default();
         Err(Error::internal(format!("MPI: {text}")).at(format!("rank {} of {}", self.rank, self.size)))
     }
-
-    /// As the table's function: to `all`, at the root alone, come the bytes of all ranks, as many as `lengths` says.
-    fn gather_into(&self, root: i32, bytes: &[u8], all: &mut [u8], lengths: &[u64]) -> Result<()> {
-        let enough = lengths.iter().try_fold(0u64, |sum, &length| sum.checked_add(length)) == Some(all.len() as u64);
-        let is_root = usize::try_from(root) == Ok(self.rank);
-        let mine = lengths.get(self.rank).copied();
-        if is_root && !(enough && lengths.len() == self.size && mine == Some(bytes.len() as u64)) {
-            return Err(Error::internal("lengths that do not fit what is gathered"));
-        }
-        // SAFETY: `bytes` has its length; where it is used, `lengths` has an entry for every rank and `all` room for their
-        // sum, as was checked.
-        self.checked(unsafe {
-            (self.gather)(
-                self.context,
-                root,
-                bytes.as_ptr().cast(),
-                bytes.len() as u64,
-                all.as_mut_ptr().cast(),
-                lengths.as_ptr(),
-            )
-        })
-    }
-
-    fn broadcast_into(&self, root: i32, bytes: &mut [u8]) -> Result<()> {
-        // SAFETY: `bytes` is writable for its length, which is the same on all ranks.
-        self.checked(unsafe { (self.broadcast)(self.context, root, bytes.as_mut_ptr().cast(), bytes.len() as u64) })
-    }
 }
 
 /// What to do about adapters that do not fit.
 const REBUILD: &str = "build it anew with tools/build-mpi.sh of this version of Knarr";
+const RECOMPILE: &str = "compile the program anew with knarr_comm.h and knarr_mpi.c of this version of Knarr";
 
-/// Room for so many bytes, all zero.
-fn room(length: u64) -> Result<Vec<u8>> {
-    let mut room = Vec::new();
-    let length = usize::try_from(length).unwrap_or(usize::MAX);
-    room.try_reserve_exact(length)
-        .map_err(|_| Error::new(ErrorKind::Unsupported, format!("no memory for a message of {length} bytes")))?;
-    room.resize(length, 0);
-    Ok(room)
+/// A message that arrives.
+#[derive(Default)]
+struct Arriving {
+    bytes: Vec<u8>,
+    /// A length that there is no memory for.
+    too_long: Option<u64>,
+}
+
+impl Arriving {
+    /// As the table's function asks. What is added is zero.
+    fn room(&mut self, length: u64) -> Option<&mut [u8]> {
+        let more = usize::try_from(length).ok().map(|length| length.saturating_sub(self.bytes.len()));
+        if more.is_none_or(|more| self.bytes.try_reserve(more).is_err()) {
+            self.too_long = Some(length);
+            return None;
+        }
+        self.bytes.resize(usize::try_from(length).ok()?, 0);
+        Some(&mut self.bytes)
+    }
+}
+
+/// Where the bytes of a message are put, which is an [`Arriving`].
+///
+/// # Safety
+/// `message` is what `Mpi::receive` handed over, while it waits.
+unsafe extern "C" fn room(message: *mut c_void, length: u64) -> *mut c_void {
+    // SAFETY: it is what was handed over, which nobody else uses meanwhile.
+    let message = unsafe { &mut *message.cast::<Arriving>() };
+    message.room(length).map_or(std::ptr::null_mut(), |bytes| bytes.as_mut_ptr().cast())
 }
 
 impl Comm for Mpi {
@@ -193,43 +189,26 @@ impl Comm for Mpi {
         self.node
     }
 
-    fn gather(&self, root: usize, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
-        check_root(self, root)?;
-        let is_root = root == self.rank;
-        let root = i32::try_from(root).unwrap_or(i32::MAX);
-        let each = size_of::<u64>();
-        let count = if is_root { self.size } else { 0 };
-        let mut lengths = vec![0; count * each];
-        self.gather_into(root, &(bytes.len() as u64).to_le_bytes(), &mut lengths, &vec![each as u64; count])?;
-        let lengths: Vec<u64> = lengths.as_chunks().0.iter().map(|length| u64::from_le_bytes(*length)).collect();
-        let all = lengths.iter().try_fold(0u64, |sum, &length| sum.checked_add(length)).unwrap_or(u64::MAX);
-        let mut all = room(all).inspect_err(|_| self.broken.set(true))?;
-        self.gather_into(root, bytes, &mut all, &lengths)?;
-        if !is_root {
-            return Ok(None);
-        }
-        let mut rest = all.as_slice();
-        let mut parts = Vec::with_capacity(self.size);
-        for length in lengths {
-            let (part, left) = rest.split_at(usize::try_from(length).unwrap_or(usize::MAX).min(rest.len()));
-            parts.push(part.to_vec());
-            rest = left;
-        }
-        Ok(Some(parts))
+    fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
+        check_peer(self, to)?;
+        let to = i32::try_from(to).unwrap_or(i32::MAX);
+        // SAFETY: `bytes` is readable for its length, and the context is the table's.
+        self.checked(unsafe { (self.send)(self.context, to, bytes.as_ptr().cast(), bytes.len() as u64) })
     }
 
-    fn broadcast(&self, root: usize, bytes: Vec<u8>) -> Result<Vec<u8>> {
-        check_root(self, root)?;
-        let is_root = root == self.rank;
-        let root = i32::try_from(root).unwrap_or(i32::MAX);
-        let mut length = (bytes.len() as u64).to_le_bytes();
-        self.broadcast_into(root, &mut length)?;
-        let mut bytes = match is_root {
-            true => bytes,
-            false => room(u64::from_le_bytes(length)).inspect_err(|_| self.broken.set(true))?,
-        };
-        self.broadcast_into(root, &mut bytes)?;
-        Ok(bytes)
+    fn receive(&self, from: usize) -> Result<Vec<u8>> {
+        check_peer(self, from)?;
+        let from = i32::try_from(from).unwrap_or(i32::MAX);
+        let mut message = Arriving::default();
+        // SAFETY: `room` takes the message, which lives until the function returns, and gives as much as it is asked for.
+        let code = unsafe { (self.receive)(self.context, from, room, (&raw mut message).cast()) };
+        match message.too_long.filter(|_| code != 0) {
+            None => self.checked(code).map(|()| message.bytes),
+            Some(length) => {
+                self.broken.set(true);
+                Err(Error::unsupported(format!("no memory for a message of {length} bytes")))
+            }
+        }
     }
 }
 
@@ -243,6 +222,31 @@ impl Drop for Mpi {
         } else {
             // SAFETY: as above.
             unsafe { (self.end)(self.context) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table of another version, as a program or an adapter that was compiled long ago fills it.
+    #[test]
+    fn tables_of_other_versions_are_refused() {
+        for version in [0, 1, VERSION + 1] {
+            let mut table = MaybeUninit::<Table>::zeroed();
+            // SAFETY: a writable table; all its fields may be zero.
+            let table = unsafe {
+                (&raw mut (*table.as_mut_ptr()).version).write(version);
+                table.assume_init()
+            };
+            for (is_own, hint) in [(true, "tools/build-mpi.sh"), (false, "knarr_mpi.c")] {
+                let error = Mpi::new(&table, is_own).err().unwrap();
+                assert_eq!(error.kind(), ErrorKind::Unsupported);
+                let text = error.to_string();
+                assert!(text.contains(&format!("is of version {version}, this Knarr knows 2")), "{text}");
+                assert!(text.contains(hint), "{text}");
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Checkpoints: a session and what restarts from it. The GIL is released while they work.
 
 use knarr_array::array::ArrayView;
-use knarr_array::comm::{Comm, Solo, check_root};
+use knarr_array::comm::{Comm, Solo};
 use knarr_array::error::{Error, Result};
 use knarr_array::region::Region;
 use knarr_array::request::Share;
@@ -9,77 +9,36 @@ use knarr_checkpoint::library::{Options, Restart, Session};
 use knarr_flow::engine::Engine;
 use numpy::{PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::arrays::native_spec;
 use crate::errors::raise;
+use crate::ranks::{PythonComm, Ranks};
 
-/// The ranks of a program in Python.
-type Ranks = Box<dyn Comm + Send + Sync>;
-
-/// A communicator as mpi4py has it: an object with `gather` and `bcast` of any value.
-struct PythonComm {
-    comm: Py<PyAny>,
-    rank: usize,
-    size: usize,
-    node: usize,
-}
-
-fn failed(error: PyErr) -> Error {
-    Error::internal(format!("the communicator failed: {error}"))
-        .hint("give an mpi4py communicator, or one with the same methods gather and bcast")
-}
-
-impl Comm for PythonComm {
-    fn rank(&self) -> usize {
-        self.rank
-    }
-
-    fn size(&self) -> usize {
-        self.size
-    }
-
-    fn node(&self) -> usize {
-        self.node
-    }
-
-    fn gather(&self, root: usize, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
-        check_root(self, root)?;
-        Python::attach(|py| {
-            let gathered = self.comm.bind(py).call_method1("gather", (PyBytes::new(py, bytes), root))?;
-            gathered.extract::<Option<Vec<Vec<u8>>>>()
-        })
-        .map_err(failed)
-    }
-
-    fn broadcast(&self, root: usize, bytes: Vec<u8>) -> Result<Vec<u8>> {
-        check_root(self, root)?;
-        Python::attach(|py| {
-            let own = (self.rank == root).then(|| PyBytes::new(py, &bytes));
-            self.comm.bind(py).call_method1("bcast", (own, root))?.extract::<Vec<u8>>()
-        })
-        .map_err(failed)
-    }
-}
+/// The ranks of a program: one, or those of a communicator.
+type OneOrMore = Box<dyn Comm + Send + Sync>;
 
 /// What `knarr.Checkpoint` is made of.
 #[pyclass(module = "knarr._knarr", frozen)]
 pub(crate) struct CheckpointSession {
     /// `None` once it is closed.
-    session: Mutex<Option<Session<Ranks>>>,
+    session: Mutex<Option<Session<OneOrMore>>>,
 }
 
 /// Step, path, bytes handed over, bytes written and seconds.
 type Told = (u64, PathBuf, u64, u64, f64);
 
 impl CheckpointSession {
-    fn session(&self) -> MutexGuard<'_, Option<Session<Ranks>>> {
+    fn session(&self) -> MutexGuard<'_, Option<Session<OneOrMore>>> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Session<Ranks>) -> Result<T> + Send) -> PyResult<T> {
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Session<OneOrMore>) -> Result<T> + Send,
+    ) -> PyResult<T> {
         let closed = || Error::usage("the checkpoint is closed").hint("use it inside its 'with' block");
         // The lock is waited for without the GIL, which who holds it may need.
         py.detach(|| self.session().as_mut().ok_or_else(closed).and_then(work)).map_err(raise)
@@ -88,17 +47,11 @@ impl CheckpointSession {
 
 #[pymethods]
 impl CheckpointSession {
-    /// `ranks` are a communicator, the rank in it, its size and the lowest rank on the same node.
     #[new]
-    fn new(
-        py: Python<'_>,
-        directory: PathBuf,
-        options: Vec<(String, String)>,
-        ranks: Option<(Py<PyAny>, usize, usize, usize)>,
-    ) -> PyResult<Self> {
-        let ranks: Ranks = match ranks {
+    fn new(py: Python<'_>, directory: PathBuf, options: Vec<(String, String)>, ranks: Option<Ranks>) -> PyResult<Self> {
+        let ranks: OneOrMore = match ranks {
             None => Box::new(Solo),
-            Some((comm, rank, size, node)) => Box::new(PythonComm { comm, rank, size, node }),
+            Some(ranks) => Box::new(PythonComm::new(ranks)),
         };
         let open = || {
             let mut made =

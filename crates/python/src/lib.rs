@@ -5,6 +5,7 @@ mod checkpoint;
 mod errors;
 mod files;
 mod filter;
+mod ranks;
 mod request;
 
 use pyo3::prelude::*;
@@ -23,6 +24,7 @@ fn _knarr(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(arrays::compress, module)?)?;
     module.add_function(wrap_pyfunction!(arrays::decompress, module)?)?;
     module.add_function(wrap_pyfunction!(filter::filter_words, module)?)?;
+    module.add_function(wrap_pyfunction!(ranks::check_ranks, module)?)?;
     module.add_class::<checkpoint::CheckpointSession>()?;
     module.add_class::<checkpoint::CheckpointRestart>()?;
     Ok(())

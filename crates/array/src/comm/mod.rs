@@ -1,21 +1,26 @@
 //! Processes that do one thing together: what is needed of MPI, and no more.
 //!
-//! [`Comm`] is small so that any MPI can be behind it, a Python one too. What else is needed is made of its two operations
-//! here. All of them are *collective*: every rank calls them, in the same order.
+//! [`Comm`] is small so that any MPI can be behind it, a Python one too: it has messages from one rank to another. What all
+//! do together is made of them here: bytes in `together.rs`, values in `values.rs`. That is *collective*: every rank calls
+//! it, in the same order.
 
 mod threads;
-
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+mod together;
+mod values;
 
 use crate::error::{Error, ErrorKind, Result};
 
 pub use threads::Threads;
+pub use together::{all_gather, barrier, broadcast, gather};
+pub use values::{agree, collect, nodes, read, share, written};
 
 /// The rank that collects what all have and publishes results.
 pub const ROOT: usize = 0;
 
 /// Ranks of one job and messages between them. Only the thread that owns it calls it, as MPI_THREAD_FUNNELED asks.
+///
+/// A message arrives once and whole. Those from one rank to another arrive in the order in which they were sent; between
+/// those of different ranks there is no order. No rank sends to itself.
 pub trait Comm {
     /// Number of this process, below [`Comm::size`].
     fn rank(&self) -> usize;
@@ -26,18 +31,20 @@ pub trait Comm {
     /// The lowest rank on the same node: ranks with equal ones share memory and local disks.
     fn node(&self) -> usize;
 
-    /// Brings the bytes of all ranks to `root`, in the order of ranks; the others get `None`. Lengths may differ.
+    /// Sends `bytes`, any number of them, to rank `to`. It may wait until that rank receives them, or not: ranks that
+    /// send to each other before one of them receives may wait for ever.
     ///
     /// # Errors
-    /// `Interrupted` if a rank that has to take part is gone, `Internal` for what the library behind it reports, `Usage` if
-    /// there is no rank `root`. After an error nothing else can be done together.
-    fn gather(&self, root: usize, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>>;
+    /// `Interrupted` if that rank is gone, `Internal` for what the library behind it reports: after these nothing else can
+    /// be done together. `Usage` if there is no rank `to`, or it is this one.
+    fn send(&self, to: usize, bytes: &[u8]) -> Result<()>;
 
-    /// Brings `bytes` of `root` to all ranks; those of the others do not matter.
+    /// The next message of rank `from`, which it waits for.
     ///
     /// # Errors
-    /// As for [`Comm::gather`].
-    fn broadcast(&self, root: usize, bytes: Vec<u8>) -> Result<Vec<u8>>;
+    /// As for [`Comm::send`]; `Unsupported` if there is no memory for it, after which nothing else can be done together
+    /// either.
+    fn receive(&self, from: usize) -> Result<Vec<u8>>;
 }
 
 impl<C: Comm + ?Sized> Comm for Box<C> {
@@ -53,16 +60,16 @@ impl<C: Comm + ?Sized> Comm for Box<C> {
         (**self).node()
     }
 
-    fn gather(&self, root: usize, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
-        (**self).gather(root, bytes)
+    fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
+        (**self).send(to, bytes)
     }
 
-    fn broadcast(&self, root: usize, bytes: Vec<u8>) -> Result<Vec<u8>> {
-        (**self).broadcast(root, bytes)
+    fn receive(&self, from: usize) -> Result<Vec<u8>> {
+        (**self).receive(from)
     }
 }
 
-/// One process alone.
+/// One process alone, with nobody to send to.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Solo;
 
@@ -79,117 +86,31 @@ impl Comm for Solo {
         0
     }
 
-    fn gather(&self, root: usize, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
-        check_root(self, root)?;
-        Ok(Some(vec![bytes.to_vec()]))
+    fn send(&self, to: usize, _: &[u8]) -> Result<()> {
+        check_peer(self, to)
     }
 
-    fn broadcast(&self, root: usize, bytes: Vec<u8>) -> Result<Vec<u8>> {
-        check_root(self, root)?;
-        Ok(bytes)
+    fn receive(&self, from: usize) -> Result<Vec<u8>> {
+        check_peer(self, from).map(|()| Vec::new())
     }
 }
 
-/// Brings the bytes of all ranks to all ranks, in the order of ranks.
+/// What implementations check of the rank that they send to or receive from.
 ///
 /// # Errors
-/// As for [`Comm::gather`].
-pub fn all_gather(comm: &dyn Comm, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
-    let gathered = comm.gather(ROOT, bytes)?;
-    let all = comm.broadcast(ROOT, gathered.as_deref().map(joined).unwrap_or_default())?;
-    split(&all)
-}
-
-/// Returns when all ranks have called it.
-///
-/// # Errors
-/// As for [`Comm::gather`].
-pub fn barrier(comm: &dyn Comm) -> Result<()> {
-    comm.gather(ROOT, &[])?;
-    comm.broadcast(ROOT, Vec::new()).map(drop)
-}
-
-/// Brings a value of [`ROOT`] to all ranks; those of the others do not matter.
-///
-/// # Errors
-/// As for [`Comm::gather`].
-pub fn share<T: Serialize + DeserializeOwned>(comm: &dyn Comm, value: &T) -> Result<T> {
-    read(&comm.broadcast(ROOT, written(value)?)?)
-}
-
-/// Brings a value of each rank to [`ROOT`], in the order of ranks; the others get `None`.
-///
-/// # Errors
-/// As for [`Comm::gather`].
-pub fn collect<T: Serialize + DeserializeOwned>(comm: &dyn Comm, value: &T) -> Result<Option<Vec<T>>> {
-    let gathered = comm.gather(ROOT, &written(value)?)?;
-    gathered.map(|parts| parts.iter().map(|bytes| read(bytes)).collect()).transpose()
-}
-
-/// The node of each rank, as [`Comm::node`] has it.
-///
-/// # Errors
-/// As for [`Comm::gather`].
-pub fn nodes(comm: &dyn Comm) -> Result<Vec<usize>> {
-    all_gather(comm, &written(&comm.node())?)?.iter().map(|bytes| read(bytes)).collect()
-}
-
-/// Makes the error of one rank that of all, so that nobody goes on alone: every rank gets its own value back if all have
-/// one, else the error of the lowest rank that failed, with that rank.
-///
-/// # Errors
-/// That of a rank; as for [`Comm::gather`].
-pub fn agree<T>(comm: &dyn Comm, result: Result<T>) -> Result<T> {
-    if comm.size() == 1 {
-        return result;
-    }
-    let errors = collect(comm, &result.as_ref().err().cloned())?.unwrap_or_default();
-    let first = errors.into_iter().enumerate().find_map(|(rank, error)| Some((rank, error?)));
-    match share(comm, &first)? {
-        Some((rank, error)) => Err(error.at(format!("rank {rank} of {}", comm.size()))),
-        None => result,
+/// `Usage` if there is no such rank, or it is this one.
+pub fn check_peer(comm: &dyn Comm, peer: usize) -> Result<()> {
+    check_rank(comm, peer)?;
+    match peer == comm.rank() {
+        true => Err(Error::usage(format!("a message of rank {peer} to itself"))),
+        false => Ok(()),
     }
 }
 
-/// A value as the bytes of a message.
-///
-/// # Errors
-/// `Internal` if it has no such form.
-pub fn written(value: &impl Serialize) -> Result<Vec<u8>> {
-    serde_json::to_vec(value).map_err(|error| Error::internal(error.to_string()))
-}
-
-/// The value that the bytes of a message stand for.
-///
-/// # Errors
-/// `Internal` for those of another version.
-pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        Error::internal(format!("a message of another rank makes no sense: {error}"))
-            .hint("run the same version of Knarr on all ranks")
-    })
-}
-
-fn joined(parts: &[Vec<u8>]) -> Vec<u8> {
-    let mut out = Vec::new();
-    crate::wire::put_number(&mut out, parts.len() as u64);
-    parts.iter().for_each(|part| crate::wire::put_bytes(&mut out, part));
-    out
-}
-
-fn split(bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
-    let mut reader = crate::wire::Reader::new("message", bytes);
-    (0..reader.number()?).map(|_| Ok(reader.bytes()?.to_vec())).collect()
-}
-
-/// What implementations check of `root`.
-///
-/// # Errors
-/// `Usage` if there is no such rank.
-pub fn check_root(comm: &dyn Comm, root: usize) -> Result<()> {
-    match root < comm.size() {
+fn check_rank(comm: &dyn Comm, rank: usize) -> Result<()> {
+    match rank < comm.size() {
         true => Ok(()),
-        false => Err(Error::usage(format!("there is no rank {root}, only {} ranks", comm.size()))),
+        false => Err(Error::usage(format!("there is no rank {rank}, only {} ranks", comm.size()))),
     }
 }
 

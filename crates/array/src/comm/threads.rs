@@ -1,18 +1,27 @@
 //! Ranks that are threads of one process: what many processes do together, tried without any MPI.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use super::{Comm, check_root, gone};
+use super::{Comm, check_peer, gone};
 use crate::error::{Error, Result};
 
-/// One rank of several in a process. When it is dropped, also by a panic, what the others wait for from it fails.
+/// One rank of several in a process. When it is dropped, also by a panic, or once it waited in vain for a rank that is gone,
+/// what the others wait for from it fails.
 #[derive(Debug)]
 pub struct Threads {
     rank: usize,
     nodes: Arc<[usize]>,
-    to: Vec<Sender<Vec<u8>>>,
-    from: Vec<Receiver<Vec<u8>>>,
+    /// To and from each rank, also an unused one to itself; or the rank that is gone.
+    links: RefCell<Result<Vec<Link>, usize>>,
+}
+
+/// Messages to a rank and from it.
+#[derive(Debug)]
+struct Link {
+    to: Sender<Vec<u8>>,
+    from: Receiver<Vec<u8>>,
 }
 
 impl Threads {
@@ -24,18 +33,18 @@ impl Threads {
     /// One rank for each entry, which is the lowest rank on its node.
     pub fn on_nodes(nodes: &[usize]) -> Vec<Self> {
         let shared: Arc<[usize]> = nodes.into();
-        let mut ranks: Vec<Self> = (0..nodes.len())
-            .map(|rank| Self { rank, nodes: Arc::clone(&shared), to: Vec::new(), from: Vec::new() })
-            .collect();
-        for _ in nodes {
-            // The next rank to send: one channel to each of the others, and one to itself that stays empty.
-            let (to, from): (Vec<_>, Vec<_>) = nodes.iter().map(|_| channel()).unzip();
-            if let Some(sender) = ranks.iter_mut().find(|rank| rank.to.is_empty()) {
-                sender.to = to;
-            }
-            ranks.iter_mut().zip(from).for_each(|(rank, from)| rank.from.push(from));
-        }
-        ranks
+        // By the rank that receives: what others send with, and what it receives with, in the order of senders.
+        let (mut senders, receivers): (Vec<_>, Vec<Vec<_>>) = nodes
+            .iter()
+            .map(|_| nodes.iter().map(|_| channel()).unzip::<_, _, Vec<_>, Vec<_>>())
+            .map(|(to, from)| (to.into_iter(), from))
+            .unzip();
+        let of = |(rank, from): (usize, Vec<Receiver<_>>)| {
+            let to = senders.iter_mut().filter_map(Iterator::next);
+            let links = to.zip(from).map(|(to, from)| Link { to, from }).collect();
+            Self { rank, nodes: Arc::clone(&shared), links: RefCell::new(Ok(links)) }
+        };
+        receivers.into_iter().enumerate().map(of).collect()
     }
 
     /// Calls `work` on a thread for each of `ranks` and returns what they return, in the order given. A panic of one is
@@ -49,13 +58,18 @@ impl Threads {
         })
     }
 
-    fn send(&self, to: usize, bytes: Vec<u8>) -> Result<()> {
-        let sent = self.to.get(to).is_some_and(|channel| channel.send(bytes).is_ok());
-        if sent { Ok(()) } else { Err(gone(to, self.size())) }
-    }
-
-    fn receive(&self, from: usize) -> Result<Vec<u8>> {
-        self.from.get(from).and_then(|channel| channel.recv().ok()).ok_or_else(|| gone(from, self.size()))
+    /// Uses the link with `peer`. If that rank is gone all links end, so that nobody waits for this rank either.
+    fn with<T>(&self, peer: usize, message: impl FnOnce(&Link) -> Option<T>) -> Result<T> {
+        check_peer(self, peer)?;
+        let lost = match &*self.links.borrow() {
+            Ok(links) => match links.get(peer).and_then(message) {
+                Some(done) => return Ok(done),
+                None => peer,
+            },
+            Err(lost) => *lost,
+        };
+        *self.links.borrow_mut() = Err(lost);
+        Err(gone(lost, self.size()))
     }
 }
 
@@ -72,21 +86,11 @@ impl Comm for Threads {
         self.nodes.get(self.rank).copied().unwrap_or(0)
     }
 
-    fn gather(&self, root: usize, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
-        check_root(self, root)?;
-        if self.rank != root {
-            return self.send(root, bytes.to_vec()).map(|()| None);
-        }
-        let of = |rank| if rank == root { Ok(bytes.to_vec()) } else { self.receive(rank) };
-        (0..self.size()).map(of).collect::<Result<_>>().map(Some)
+    fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
+        self.with(to, |link| link.to.send(bytes.to_vec()).ok())
     }
 
-    fn broadcast(&self, root: usize, bytes: Vec<u8>) -> Result<Vec<u8>> {
-        check_root(self, root)?;
-        if self.rank != root {
-            return self.receive(root);
-        }
-        (0..self.size()).filter(|&rank| rank != root).try_for_each(|rank| self.send(rank, bytes.clone()))?;
-        Ok(bytes)
+    fn receive(&self, from: usize) -> Result<Vec<u8>> {
+        self.with(from, |link| link.from.recv().ok())
     }
 }

@@ -69,7 +69,7 @@ impl<C: Comm> Session<C> {
     /// Makes checkpoints in `directory`, which is made if it is not there. Collective.
     ///
     /// # Errors
-    /// `Write` if the directory or the spool cannot be made; `Usage` for options that cannot be; as for [`Comm::gather`].
+    /// `Write` if the directory or the spool cannot be made; `Usage` for options that cannot be; as for [`comm::gather`].
     pub fn open(engine: &Engine, comm: C, directory: &Path, options: Options) -> Result<Self> {
         let make = || {
             if options.keep == Some(0) {
@@ -266,7 +266,7 @@ impl<C: Comm> Session<C> {
             put_bytes(&mut message, &comm::written(path)?);
             put_bytes(&mut message, indices);
         }
-        let message = self.handover.comm().broadcast(ROOT, message)?;
+        let message = comm::broadcast(self.handover.comm(), ROOT, message)?;
         if message.is_empty() {
             return Ok(None);
         }

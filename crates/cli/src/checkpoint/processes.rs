@@ -27,7 +27,7 @@ pub(super) fn on_all(work: impl FnOnce(&dyn Comm) -> Result<u8>) -> Result<u8> {
 /// The engine of one of several processes: those of a node share its processors, unless the user says how many each has.
 ///
 /// # Errors
-/// As for [`Comm::gather`].
+/// As for [`comm::gather`].
 pub(super) fn sharing(comm: &dyn Comm, engine: Engine, resources: &Resources) -> Result<Engine> {
     let here = comm::nodes(comm)?.into_iter().filter(|&node| node == comm.node()).count();
     Ok(match crate::session::is_told_jobs(resources) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import warnings
 from collections.abc import Iterator, Sequence
@@ -43,9 +44,10 @@ class StoredArray:
 class Checkpoint:
     """The checkpoints of a program in a directory, one set for each step.
 
-    All ranks of ``comm``, an mpi4py communicator, do the same; without it the program is one process. Everything but
-    :meth:`put` and :meth:`add_file` is collective. Packing runs in a thread of one rank on each node; one step at most
-    is under way, and :meth:`wait`, :meth:`close`, :meth:`restart` and the next :meth:`begin` wait for it.
+    All ranks of ``comm``, an mpi4py communicator, do the same; without it the program is one process. Knarr's messages
+    go in a duplicate of it and meet none of the program's. Everything but :meth:`put` and :meth:`add_file` is
+    collective. Packing runs in a thread of one rank on each node; one step at most is under way, and :meth:`wait`,
+    :meth:`close`, :meth:`restart` and the next :meth:`begin` wait for it.
 
     ``keep`` sets stay, or all. ``replace`` allows steps that are there already. ``spool`` is a directory where arrays
     lie until they are packed: memory if nothing is said. ``jobs`` threads pack, a quarter of the cores if nothing is
@@ -85,7 +87,9 @@ class Checkpoint:
         }
         options = [(key, str(value)) for key, value in stated.items() if value is not None]
         self._ranks = 1 if comm is None else comm.Get_size()
-        self._session = _knarr.CheckpointSession(fspath(directory), options, _ranks(comm))
+        self._comm = None if comm is None else comm.Dup()
+        self._process = os.getpid()
+        self._session = _knarr.CheckpointSession(fspath(directory), options, _ranks(self._comm))
 
     def begin(self, step: int) -> None:
         """Begins a step, after waiting for the one before.
@@ -192,6 +196,10 @@ class Checkpoint:
             self._session.close(False)
         finally:
             self._warn()
+        # Not after an error, and not in a process that was forked: it is collective.
+        if self._comm is not None and self._process == os.getpid():
+            self._comm.Free()
+            self._comm = None
 
     def __enter__(self) -> Self:
         return self
@@ -204,6 +212,7 @@ class Checkpoint:
         elif self._ranks > 1:
             # Other ranks may be anywhere, and waiting for them here would hide the error for ever.
             self._session.close(True)
+            self._comm = None
         else:
             try:
                 self.close()
