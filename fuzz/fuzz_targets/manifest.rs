@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use codecs::codecs;
 use knarr_array::array::{DType, Endian};
-use knarr_checkpoint::layout::{Extent, Layout, StoredVariable};
+use knarr_checkpoint::layout::{Extent, FileLayout, StoredVariable};
 use knarr_checkpoint::manifest::testing::{body, read_body};
 use knarr_checkpoint::{Input, PackOptions, pack};
 use knarr_array::filter::Hdf5Filter;
@@ -60,7 +60,7 @@ static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| {
         variable("/c", vec![chunk]),
     ];
     let find = |_: &std::path::Path| {
-        Ok(Layout { format: "test".to_owned(), length: 6000, variables: variables.clone() })
+        Ok(FileLayout { format: "test".to_owned(), length: 6000, variables: variables.clone() })
     };
     let set = folder.join("set");
     let options = PackOptions { group_size: 2, ..PackOptions::default() };

@@ -182,7 +182,7 @@ pub struct Group {
 
 /// How the values of a variable are laid out where they are stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub enum Layout {
+pub enum StorageLayout {
     /// One run of bytes, or records of a classic netCDF file.
     Contiguous,
     /// Chunks of a fixed shape.
@@ -217,7 +217,7 @@ pub struct Variable {
     /// Bit pattern (zero-extended) that unwritten elements have.
     pub padding: u64,
     /// Layout in the file.
-    pub layout: Layout,
+    pub layout: StorageLayout,
     /// HDF5 filters, in pipeline order; for Zarr and classic files empty.
     pub filters: Vec<Hdf5Filter>,
     /// The chain in words: filter names and settings, or Zarr codec names. `raw` if there is none.
@@ -241,7 +241,7 @@ impl Variable {
             attributes: Vec::new(),
             fills: Vec::new(),
             padding: 0,
-            layout: Layout::Contiguous,
+            layout: StorageLayout::Contiguous,
             filters: Vec::new(),
             chain: "raw".to_owned(),
             stored_bytes: None,
@@ -251,7 +251,7 @@ impl Variable {
 
     /// Number of elements.
     pub fn len(&self) -> u64 {
-        if self.layout == Layout::Null { 0 } else { self.shape.iter().product() }
+        if self.layout == StorageLayout::Null { 0 } else { self.shape.iter().product() }
     }
 
     /// True if there are no elements.

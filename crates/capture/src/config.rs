@@ -17,7 +17,7 @@ use knarr_checkpoint::Scheme;
 use knarr_checkpoint::grouping::check_sizes;
 use knarr_checkpoint::similarity::{BUNDLE_BELOW, Similarity};
 use knarr_codec::chain::ChainSpec;
-use knarr_codec::codec::Reader;
+use knarr_codec::codec::ReaderLevel;
 use knarr_flow::energy::Site;
 use knarr_flow::settings::{Rule, Settings};
 
@@ -200,7 +200,7 @@ impl FileRule {
             settings.goal = goal.parse::<Goal>()?;
         }
         if let Some(portable) = &self.portable {
-            settings.portable = Some(portable.parse::<Reader>()?);
+            settings.portable = Some(portable.parse::<ReaderLevel>()?);
         }
         settings.libver = settings.libver.with(self.low, self.high)?;
         for (name, rule) in &self.variables {

@@ -7,10 +7,10 @@ use super::chunks::{both_ways, met, most_met, suited};
 use knarr_array::array::DType;
 use knarr_array::coordinates::Coordinates;
 use knarr_array::filter::{FilterId, Hdf5Filter};
-use knarr_array::model::{Layout, Variable};
+use knarr_array::model::{StorageLayout, Variable};
 use knarr_array::region::Region;
 use knarr_codec::client_data::{ClientData, Wishes};
-use knarr_codec::codec::{KNARR_FILTER, Reader};
+use knarr_codec::codec::{KNARR_FILTER, ReaderLevel};
 use knarr_flow::settings::{ChunkRule, Settings, chunk_shape, glob_matches};
 
 /// Filters for the variables of a rule.
@@ -94,14 +94,14 @@ impl Snapshot {
         let size = variable.dtype.size() as u64;
         let cache = cache.min(LARGEST_CACHE);
         let chunk = match &variable.layout {
-            Layout::Chunked(_) if across.is_some() => {
+            StorageLayout::Chunked(_) if across.is_some() => {
                 return Err("one like it was written in thin slices across its chunks".to_owned());
             }
-            Layout::Chunked(_) => None,
-            Layout::Contiguous if variable.raw_bytes() < WORTH_CHUNKING => {
+            StorageLayout::Chunked(_) => None,
+            StorageLayout::Contiguous if variable.raw_bytes() < WORTH_CHUNKING => {
                 return Err(format!("under {} KiB", WORTH_CHUNKING >> 10));
             }
-            Layout::Contiguous => {
+            StorageLayout::Contiguous => {
                 let asked = settings.chunks_of(variable);
                 let better = match (&asked, across) {
                     (ChunkRule::Auto, Some(count)) => Some(suited(count, &variable.shape, size)),
@@ -111,13 +111,13 @@ impl Snapshot {
                 let usual = || chunk_shape(&asked, variable).map_err(|error| error.to_string());
                 Some(better.map_or_else(usual, Ok)?)
             }
-            Layout::Compact => return Err("compact".to_owned()),
-            Layout::Null => return Err("without values".to_owned()),
-            Layout::Elsewhere => return Err("in external or virtual storage".to_owned()),
+            StorageLayout::Compact => return Err("compact".to_owned()),
+            StorageLayout::Null => return Err("without values".to_owned()),
+            StorageLayout::Elsewhere => return Err("in external or virtual storage".to_owned()),
         };
         let filters = match prescription {
-            Some(known) if known.asked || settings.portable != Some(Reader::Knarr) => known.filters.clone(),
-            _ if settings.portable == Some(Reader::Knarr) => {
+            Some(known) if known.asked || settings.portable != Some(ReaderLevel::Knarr) => known.filters.clone(),
+            _ if settings.portable == Some(ReaderLevel::Knarr) => {
                 vec![own_filter(&settings, variable).map_err(|error| error.to_string())?]
             }
             _ => usual(variable.dtype),
@@ -126,7 +126,7 @@ impl Snapshot {
             return Err("its chain is raw".to_owned());
         }
         let chunks = match (&chunk, &variable.layout) {
-            (Some(chunk), _) | (None, Layout::Chunked(chunk)) => chunk.as_slice(),
+            (Some(chunk), _) | (None, StorageLayout::Chunked(chunk)) => chunk.as_slice(),
             _ => &[],
         };
         let asked = prescription.is_some_and(|known| known.asked);
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    fn variable(path: &str, dtype: DType, shape: &[u64], layout: Layout) -> Variable {
+    fn variable(path: &str, dtype: DType, shape: &[u64], layout: StorageLayout) -> Variable {
         Variable { layout, ..Variable::plain(path, dtype, shape.to_vec()) }
     }
 
@@ -214,30 +214,32 @@ mod tests {
 
     #[test]
     fn unknown_data_get_the_usual_chain_and_chunks_of_whole_steps() {
-        let found = snapshot(vec![]).change_of(0, &variable("/T", DType::F32, &[1000, 180, 360], Layout::Contiguous));
+        let found =
+            snapshot(vec![]).change_of(0, &variable("/T", DType::F32, &[1000, 180, 360], StorageLayout::Contiguous));
         let found = found.unwrap();
         assert_eq!(found.chunk, Some(vec![4, 180, 360]));
         assert_eq!(found.filters.iter().map(|filter| filter.id).collect::<Vec<_>>(), [SHUFFLE, DEFLATE]);
         assert_eq!(found.cache_bytes, 4 * 180 * 360 * 4);
-        let bytes = snapshot(vec![]).change_of(0, &variable("/b", DType::U8, &[100_000], Layout::Chunked(vec![100])));
+        let bytes =
+            snapshot(vec![]).change_of(0, &variable("/b", DType::U8, &[100_000], StorageLayout::Chunked(vec![100])));
         assert_eq!(bytes.unwrap(), Change { chunk: None, filters: usual(DType::U8), cache_bytes: 100, asked: false });
         let asked =
-            snapshot(vec![]).change_of(0, &variable("/C", DType::F64, &[100, 100], Layout::Contiguous)).unwrap();
+            snapshot(vec![]).change_of(0, &variable("/C", DType::F64, &[100, 100], StorageLayout::Contiguous)).unwrap();
         assert_eq!((asked.chunk, asked.cache_bytes), (Some(vec![2, 50]), 2 * 100 * 8));
     }
 
     #[test]
     fn what_cannot_or_need_not_be_filtered_is_left() {
         let of = |shape: &[u64], layout| snapshot(vec![]).change_of(0, &variable("/T", DType::F32, shape, layout));
-        assert!(of(&[1000], Layout::Contiguous).is_err());
-        for layout in [Layout::Compact, Layout::Null, Layout::Elsewhere] {
+        assert!(of(&[1000], StorageLayout::Contiguous).is_err());
+        for layout in [StorageLayout::Compact, StorageLayout::Null, StorageLayout::Elsewhere] {
             assert!(of(&[100_000], layout).is_err());
         }
-        let unnamed = variable("/", DType::F32, &[100_000], Layout::Contiguous);
+        let unnamed = variable("/", DType::F32, &[100_000], StorageLayout::Contiguous);
         assert!(snapshot(vec![]).change_of(0, &unnamed).is_err(), "the rule names C");
         let raw = snapshot(vec![prescription("T", DType::F32, &[], true)]);
-        assert!(raw.change_of(0, &variable("/T", DType::F32, &[100_000], Layout::Contiguous)).is_err());
-        assert!(raw.change_of(1, &variable("/U", DType::F32, &[100_000], Layout::Contiguous)).is_err());
+        assert!(raw.change_of(0, &variable("/T", DType::F32, &[100_000], StorageLayout::Contiguous)).is_err());
+        assert!(raw.change_of(1, &variable("/U", DType::F32, &[100_000], StorageLayout::Contiguous)).is_err());
     }
 
     #[test]
@@ -252,8 +254,9 @@ mod tests {
             ],
             ..Snapshot::new(Config::parse(text).unwrap())
         };
-        let of =
-            |name: &str, dtype, shape: &[u64]| snapshot.change_of(0, &variable(name, dtype, shape, Layout::Contiguous));
+        let of = |name: &str, dtype, shape: &[u64]| {
+            snapshot.change_of(0, &variable(name, dtype, shape, StorageLayout::Contiguous))
+        };
         let wishes = |name, dtype, shape: &[u64]| {
             let change = of(name, dtype, shape).unwrap();
             assert!(change.has_own_filter());
@@ -275,8 +278,9 @@ mod tests {
             prescription("*", DType::F32, &[32015], false),
             prescription("/T", DType::F32, &[307], true),
         ]);
-        let of =
-            |name, dtype, shape: &[u64]| known.change_of(0, &variable(name, dtype, shape, Layout::Contiguous)).unwrap();
+        let of = |name, dtype, shape: &[u64]| {
+            known.change_of(0, &variable(name, dtype, shape, StorageLayout::Contiguous)).unwrap()
+        };
         let found = of("/T", DType::F32, &[500, 500]);
         assert_eq!(found.filters[0].id, 307);
         assert!(found.usual(DType::F32).is_none(), "the user wants no other");
@@ -290,13 +294,13 @@ mod tests {
     fn a_matrix_gets_chunks_for_rows_and_columns_and_one_that_was_written_across_those_that_suit() {
         let matrix = |layout| variable("/M", DType::F64, &[3000, 3000], layout);
         let of = |layout, cache, across: Option<&[u64]>| snapshot(vec![]).change(0, &matrix(layout), cache, across);
-        let plain = of(Layout::Contiguous, 0, None).unwrap();
+        let plain = of(StorageLayout::Contiguous, 0, None).unwrap();
         assert_eq!((plain.chunk, plain.cache_bytes), (Some(vec![43, 3000]), 43 * 3000 * 8));
-        let both = of(Layout::Contiguous, 1 << 30, None).unwrap();
+        let both = of(StorageLayout::Contiguous, 1 << 30, None).unwrap();
         assert_eq!((both.chunk, both.cache_bytes), (Some(vec![334, 334]), 9 * 334 * 334 * 8));
-        let seen = of(Layout::Contiguous, 0, Some(&[3000, 1])).unwrap();
+        let seen = of(StorageLayout::Contiguous, 0, Some(&[3000, 1])).unwrap();
         assert_eq!(seen.chunk, Some(vec![3000, 43]));
-        let own = of(Layout::Chunked(vec![43, 3000]), 0, Some(&[3000, 1]));
+        let own = of(StorageLayout::Chunked(vec![43, 3000]), 0, Some(&[3000, 1]));
         assert!(own.unwrap_err().contains("across its chunks"), "the program's own chunks stay");
     }
 }

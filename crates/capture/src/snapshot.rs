@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, FileRule, Route};
-use knarr_codec::codec::{FilterSet, Reader};
+use knarr_codec::codec::{FilterSet, ReaderLevel};
 
 use super::Prescription;
 
@@ -34,7 +34,7 @@ impl Snapshot {
     /// True if some file may have chunks that only Knarr's filter reads.
     pub fn uses_own_filter(&self) -> bool {
         let rules = self.config.file.iter().filter(|rule| rule.route == Route::Compress);
-        rules.filter_map(|rule| rule.settings().ok()).any(|settings| settings.portable == Some(Reader::Knarr))
+        rules.filter_map(|rule| rule.settings().ok()).any(|settings| settings.portable == Some(ReaderLevel::Knarr))
     }
 
     /// Reads the snapshot in the directory of a run; `None` if it is not there or cannot be read.

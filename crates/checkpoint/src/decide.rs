@@ -6,7 +6,7 @@
 use super::decision::{APART, Decision, Tried};
 use super::merge::Merger;
 use super::records::record_length;
-use super::scheme::{LARGE, MIXED_FRAME, Merged, Order, Scheme, arrange, merged};
+use super::scheme::{LARGE, MIXED_FRAME, MergeOrder, Merged, Scheme, arrange, merged};
 use super::similarity::Class;
 use knarr_array::array::{ArraySpec, ArrayView, DType};
 use knarr_array::error::{ErrorKind, Result};
@@ -47,7 +47,7 @@ pub(super) struct Decider<'a> {
 
 impl Decider<'_> {
     /// The order that the scheme gives a class; `None` where it is to be found.
-    pub(super) fn given(&self, class: &Class) -> Option<Order> {
+    pub(super) fn given(&self, class: &Class) -> Option<MergeOrder> {
         self.scheme.order(self.block_size, class.is_variables())
     }
 
@@ -72,7 +72,7 @@ impl Decider<'_> {
         })
     }
 
-    pub(super) fn with_order(&self, class: &Class, order: Order, tried: Tried) -> Result<Decision> {
+    pub(super) fn with_order(&self, class: &Class, order: MergeOrder, tried: Tried) -> Result<Decision> {
         let frames = arrange(&class.units, order, |rank, piece| self.merger.length(rank, piece));
         let (chains, reason) = match middle(&frames) {
             Some(sample) => match self.short(class, &frames)?.as_slice() {
@@ -82,14 +82,15 @@ impl Decider<'_> {
             None => (Vec::new(), "nothing to store".to_owned()),
         };
         let span = self.span(class, order);
-        let (class, raw_bytes, order) = (class.key.clone(), class.bytes(), Order { span, ..order });
+        let (class, raw_bytes, order) = (class.key.clone(), class.bytes(), MergeOrder { span, ..order });
         Ok(Decision { group: self.group, class, order, chains, reason, tried, raw_bytes, packed_bytes: 0, best: 0.0 })
     }
 
     /// As [`Self::with_order`], unless a part of a real frame is smaller with its pieces apart: samples of orders are too
     /// short to show by a little what is better.
-    pub(super) fn confirmed(&self, class: &Class, order: Order, tried: Tried) -> Result<Decision> {
-        let reached = |order: Order| tried.iter().find(|(other, _)| *other == order).map_or(1.0, |(_, ratio)| *ratio);
+    pub(super) fn confirmed(&self, class: &Class, order: MergeOrder, tried: Tried) -> Result<Decision> {
+        let reached =
+            |order: MergeOrder| tried.iter().find(|(other, _)| *other == order).map_or(1.0, |(_, ratio)| *ratio);
         let is_clear = order.block == 0 || reached(order) > CLEAR * reached(APART);
         let decision = self.with_order(class, order, tried.clone())?;
         let frames = arrange(&class.units, decision.order, |rank, piece| self.merger.length(rank, piece));

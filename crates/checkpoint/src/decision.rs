@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::scheme::Order;
+use super::scheme::MergeOrder;
 use knarr_codec::chain::ChainSpec;
 
 /// The order that merges nothing.
-pub(super) const APART: Order = Order { together: 1, block: 0, span: 0 };
+pub(super) const APART: MergeOrder = MergeOrder { together: 1, block: 0, span: 0 };
 /// Orders with the ratios that were found on a sample.
-pub(super) type Tried = Vec<(Order, f64)>;
+pub(super) type Tried = Vec<(MergeOrder, f64)>;
 
 /// A decision with its reasons.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,13 +18,13 @@ pub struct Decision {
     /// Key of the class.
     pub class: String,
     /// Order of its pieces.
-    pub order: Order,
+    pub order: MergeOrder,
     /// Chains, best first: what the first cannot take goes to the next.
     pub chains: Vec<ChainSpec>,
     /// Why, in one sentence.
     pub reason: String,
     /// Orders that were tried, with the ratios that were found on the sample.
-    pub tried: Vec<(Order, f64)>,
+    pub tried: Vec<(MergeOrder, f64)>,
     /// Bytes of the class in all ranks, without what is stored elsewhere already.
     pub raw_bytes: u64,
     /// Bytes of its frames.

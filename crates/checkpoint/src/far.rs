@@ -11,7 +11,7 @@ use super::decision::{Decision, Tried};
 use super::frame_sizes::TARGET_FRAME;
 use super::lengths::longest;
 use super::records::record_length;
-use super::scheme::{LARGE, MOST_TOGETHER, Merged, Order, arrange, merged};
+use super::scheme::{LARGE, MOST_TOGETHER, MergeOrder, Merged, arrange, merged};
 use super::similarity::{Class, Unit};
 use knarr_array::array::{ArraySpec, DType, Endian};
 use knarr_array::error::Result;
@@ -71,7 +71,7 @@ struct Far {
 impl Decider<'_> {
     /// The decision for a class, of which samples say that `order` is the best of those that bring near together what is
     /// alike: that one, or one for long frames of all ranks where they make the same pieces smaller.
-    pub(super) fn near_or_far(&self, class: &Class, order: Order, tried: Tried) -> Result<Decision> {
+    pub(super) fn near_or_far(&self, class: &Class, order: MergeOrder, tried: Tried) -> Result<Decision> {
         let Some(mut far) = self.far(class)? else { return self.confirmed(class, order, tried) };
         let sampled = tried.iter().map(|(_, ratio)| *ratio).reduce(f64::max);
         far.decision.tried = [tried.clone(), vec![(far.decision.order, far.ratio)]].concat();
@@ -93,7 +93,7 @@ impl Decider<'_> {
             return Ok(None);
         }
         let span = longest(self.packer.engine.max_mem);
-        let lanes = Order { together: MOST_TOGETHER, block: self.block_size, span };
+        let lanes = MergeOrder { together: MOST_TOGETHER, block: self.block_size, span };
         let frames = arrange(&class.units, lanes, |rank, piece| self.merger.length(rank, piece));
         let Some(frame) = frames.get(frames.len().saturating_sub(1) / 2) else { return Ok(None) };
         let is_large = class.units.iter().filter(|unit| unit.bytes >= LARGE).count() * 2 > class.units.len();
@@ -116,7 +116,7 @@ impl Decider<'_> {
         let decision = Decision {
             group: self.group,
             class: class.key.clone(),
-            order: Order { together: MOST_TOGETHER, block, span },
+            order: MergeOrder { together: MOST_TOGETHER, block, span },
             chains,
             reason: format!("{:.0} % of the runs of numbers come back far away: {ratio:.2}x", share * 100.0),
             tried: Vec::new(),
@@ -161,7 +161,7 @@ impl Decider<'_> {
     }
 
     /// The part in frames of `order`.
-    fn near_frames(&self, class: &Class, part: &Part, order: Order) -> Result<Vec<(ArraySpec, Vec<u8>)>> {
+    fn near_frames(&self, class: &Class, part: &Part, order: MergeOrder) -> Result<Vec<(ArraySpec, Vec<u8>)>> {
         let frames: Vec<Merged> = if part.is_large {
             part.lanes.chunks(order.together.max(1)).map(|lanes| merged(order.block, lanes.to_vec())).collect()
         } else {

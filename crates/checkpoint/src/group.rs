@@ -29,7 +29,7 @@ use knarr_flow::cache::ChunkCache;
 use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::output::WriteBehind;
 use knarr_flow::pack::Packer;
-use knarr_flow::pipeline::{Order as Work, in_order};
+use knarr_flow::pipeline::{Schedule, in_order};
 
 /// A program waits for a checkpoint, and its steps are packed one after the other.
 const PATIENCE: f64 = 1.0;
@@ -166,7 +166,7 @@ impl GroupPacker<'_> {
         let numbers: Vec<usize> = classes.iter().map(|class| entered(&mut manifest.classes, &class.key)).collect();
         let mut next = jobs.iter();
         in_order(
-            Work { engine, jobs: engine.jobs, window: engine.max_mem / 4, total: jobs.len() as u64 },
+            Schedule { engine, jobs: engine.jobs, window: engine.max_mem / 4, total: jobs.len() as u64 },
             |number| job(&jobs, number).map_or(0, |job| merger.weight(&job.merged)),
             |buffers: &mut MergeBuffers, number| {
                 let job = job(&jobs, number)?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// The anatomy of one file, found by the room that knows its format.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Layout {
+pub struct FileLayout {
     /// Name of the format for people: `HDF5`, `netCDF-4`, `netCDF-3 (CDF-5)`, `unknown`.
     pub format: String,
     /// Length of the file in bytes.
@@ -46,7 +46,7 @@ pub struct Extent {
     pub filters: Arc<[Hdf5Filter]>,
 }
 
-impl Layout {
+impl FileLayout {
     /// The layout of a file that is carried whole.
     pub fn opaque(length: u64) -> Self {
         Self { format: "unknown".to_owned(), length, variables: Vec::new() }
@@ -99,7 +99,7 @@ fn outside(variable: &StoredVariable, extent: &Extent, what: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn layout(extents: &[(u64, u64)]) -> Layout {
+    fn layout(extents: &[(u64, u64)]) -> FileLayout {
         let extents = extents
             .iter()
             .map(|&(offset, length)| Extent { offset, length, shape: [length / 4].into(), filters: Arc::default() })
@@ -111,7 +111,7 @@ mod tests {
             shape: vec![8],
             extents,
         };
-        Layout { format: "HDF5".to_owned(), length: 100, variables: vec![variable] }
+        FileLayout { format: "HDF5".to_owned(), length: 100, variables: vec![variable] }
     }
 
     #[test]

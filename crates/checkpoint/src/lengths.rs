@@ -3,7 +3,7 @@
 
 use super::decide::Decider;
 use super::frame_sizes::{MAX_DECODED_FRAME, TARGET_FRAME};
-use super::scheme::{LARGE, MIXED_FRAME, MOST_TOGETHER, Order};
+use super::scheme::{LARGE, MIXED_FRAME, MOST_TOGETHER, MergeOrder};
 use super::similarity::Class;
 
 /// What part of the memory a frame may be: it is there several times while it is encoded, and so are the tables of the
@@ -15,8 +15,8 @@ const ENOUGH: u64 = 32;
 const SHORTEST_FRAME: u64 = 256 << 10;
 
 impl Decider<'_> {
-    /// [`Order::span`] for a class whose pieces are merged in `order`.
-    pub(super) fn span(&self, class: &Class, order: Order) -> u64 {
+    /// [`MergeOrder::span`] for a class whose pieces are merged in `order`.
+    pub(super) fn span(&self, class: &Class, order: MergeOrder) -> u64 {
         match self.given(class) {
             Some(_) => order.span,
             // Every frame holds a part of each rank, whatever its length.

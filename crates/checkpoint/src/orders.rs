@@ -7,7 +7,7 @@
 use super::decide::{AXES, Decider, SAMPLE_OF_CHAINS, others};
 use super::decision::{APART, Decision, Tried};
 use super::pieces::PIECE;
-use super::scheme::{LARGE, MOST_TOGETHER, Order, merged};
+use super::scheme::{LARGE, MOST_TOGETHER, MergeOrder, merged};
 use super::similarity::{Class, Unit};
 use knarr_array::array::DType;
 use knarr_array::error::Result;
@@ -29,7 +29,7 @@ const WORTH_MERGING: f64 = 1.01;
 
 impl Decider<'_> {
     /// The order of each class, and what was tried for it.
-    pub(super) fn orders(&self, classes: &[Class], known: &[Option<Decision>]) -> Result<Vec<(Order, Tried)>> {
+    pub(super) fn orders(&self, classes: &[Class], known: &[Option<Decision>]) -> Result<Vec<(MergeOrder, Tried)>> {
         self.packer.engine.parallel(classes.len(), |index| {
             let open = classes.get(index).filter(|_| known.get(index) == Some(&None));
             match open.map(|class| (class, self.given(class))) {
@@ -64,7 +64,7 @@ impl Decider<'_> {
         };
         let each = lanes.first().map(length).filter(|&each| each > 0 && lanes.len() > 1)?;
         let equal = lanes.iter().all(|lane| length(lane) == each);
-        let of = |together: usize| move |&block: &u64| Order { together, block, span: 0 };
+        let of = |together: usize| move |&block: &u64| MergeOrder { together, block, span: 0 };
         let mut rows = self.rows(class, &lanes);
         rows.retain(|&block| equal && block < each);
         // The simplest come first.
@@ -73,7 +73,7 @@ impl Decider<'_> {
         // Of bytes it is not known what they are: those at about the same place may be alike in all ranks.
         let bytes = (class.dtype == DType::U8 && self.block_size < each).then_some(&self.block_size);
         let bytes = bytes.into_iter().map(of(if is_large { MOST_TOGETHER } else { 1 }));
-        let orders: Vec<Order> = std::iter::once(APART).chain(joined).chain(bytes).collect();
+        let orders: Vec<MergeOrder> = std::iter::once(APART).chain(joined).chain(bytes).collect();
         (orders.len() > 1).then_some(Sample { lanes, orders })
     }
 
@@ -103,7 +103,7 @@ impl Decider<'_> {
     }
 
     /// The order that makes the sample smallest, and the ratios of all that were tried.
-    fn try_orders(&self, class: &Class) -> Result<(Order, Tried)> {
+    fn try_orders(&self, class: &Class) -> Result<(MergeOrder, Tried)> {
         let Some(Sample { lanes, orders, .. }) = self.sample(class) else { return Ok((APART, Vec::new())) };
         let numeric = self.numeric(class, &lanes)?;
         let plain: Vec<ChainSpec> = "zstd:3".parse().into_iter().collect();
@@ -131,7 +131,7 @@ impl Decider<'_> {
 /// What orders are compared on.
 struct Sample {
     lanes: Vec<Vec<(usize, usize)>>,
-    orders: Vec<Order>,
+    orders: Vec<MergeOrder>,
 }
 
 /// Units spread over all ranks, each with the one after it.
@@ -155,11 +155,11 @@ fn until(units: &[Unit], most: u64) -> Vec<&Unit> {
 }
 
 /// The best of the tried orders; of those that are about as good, the one that keeps most apart.
-fn choose(tried: &[(Order, f64)]) -> Order {
+fn choose(tried: &[(MergeOrder, f64)]) -> MergeOrder {
     let best = |most: usize| {
         let allowed = tried.iter().filter(|(order, _)| order.together <= most);
         // They come simplest first.
-        allowed.fold(None, |best: Option<(Order, f64)>, &(order, ratio)| match best {
+        allowed.fold(None, |best: Option<(MergeOrder, f64)>, &(order, ratio)| match best {
             Some((_, known)) if ratio < known * WORTH_MERGING => best,
             _ => Some((order, ratio)),
         })
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn ranks_share_frames_only_where_it_pays() {
-        let order = |together, block| Order { together, block, span: 0 };
+        let order = |together, block| MergeOrder { together, block, span: 0 };
         let chosen = |ratios: &[(usize, u64, f64)]| {
             let tried: Vec<_> =
                 ratios.iter().map(|&(together, block, ratio)| (order(together, block), ratio)).collect();

@@ -2,7 +2,7 @@
 //!
 //! The cut is part of the set format: it follows from the layout alone, so an index names pieces by number.
 
-use super::layout::{Extent, Layout, StoredVariable};
+use super::layout::{Extent, FileLayout, StoredVariable};
 use knarr_array::error::{Error, Result};
 
 /// No piece is longer than this. Short enough for a frame to hold a piece of each of many ranks.
@@ -11,7 +11,7 @@ pub const PIECE: u64 = 128 << 10;
 /// A run of bytes of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// Index into [`Layout::variables`]; `None` for skeleton.
+    /// Index into [`FileLayout::variables`]; `None` for skeleton.
     pub variable: Option<usize>,
     /// First byte in the file.
     pub offset: u64,
@@ -27,8 +27,8 @@ pub struct Piece {
 /// no such axis, was filtered or belongs to no variable is cut every [`PIECE`] bytes.
 ///
 /// # Errors
-/// What [`Layout::check`] reports; `Unsupported` if there are more pieces than `most`.
-pub fn cut(layout: &Layout, most: usize) -> Result<Vec<Piece>> {
+/// What [`FileLayout::check`] reports; `Unsupported` if there are more pieces than `most`.
+pub fn cut(layout: &FileLayout, most: usize) -> Result<Vec<Piece>> {
     layout.check()?;
     let mut extents: Vec<(usize, &StoredVariable, &Extent)> = Vec::new();
     for (index, variable) in layout.variables.iter().enumerate() {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use knarr_array::array::{DType, Endian};
 
-    fn layout(length: u64, dtype: DType, extents: &[(u64, &[u64])]) -> Layout {
+    fn layout(length: u64, dtype: DType, extents: &[(u64, &[u64])]) -> FileLayout {
         let extents = extents
             .iter()
             .map(|&(offset, shape)| Extent {
@@ -105,11 +105,11 @@ mod tests {
             .collect();
         let variable =
             StoredVariable { path: "/a".to_owned(), dtype, endian: Endian::Little, shape: Vec::new(), extents };
-        Layout { format: "test".to_owned(), length, variables: vec![variable] }
+        FileLayout { format: "test".to_owned(), length, variables: vec![variable] }
     }
 
     /// Pieces follow each other from the first byte to the last.
-    fn check(layout: &Layout) -> Vec<Piece> {
+    fn check(layout: &FileLayout) -> Vec<Piece> {
         let pieces = cut(layout, usize::MAX).unwrap();
         let mut at = 0;
         for piece in &pieces {
@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn pieces_are_the_file() {
-        assert!(check(&Layout::opaque(0)).is_empty());
-        assert_eq!(check(&Layout::opaque(3 * PIECE + 1)).len(), 4);
+        assert!(check(&FileLayout::opaque(0)).is_empty());
+        assert_eq!(check(&FileLayout::opaque(3 * PIECE + 1)).len(), 4);
         let pieces = check(&layout(100_000, DType::F64, &[(8, &[]), (16, &[3, 5]), (1000, &[100])]));
         let kinds: Vec<_> = pieces.iter().map(|piece| piece.variable).collect();
         assert_eq!(kinds, [None, Some(0), Some(0), None, Some(0), None]);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::attributes::Attributes;
-use super::layout::Layout;
+use super::layout::FileLayout;
 use super::pieces::{Piece, cut};
 use super::recipe::{Chunk, Recipe};
 use knarr_array::error::{Error, Result};
@@ -33,7 +33,7 @@ pub struct RankFile {
 #[derive(Debug, PartialEq)]
 pub struct RankLayout {
     /// Where the variables lie in the unfiltered form.
-    pub layout: Layout,
+    pub layout: FileLayout,
     /// How the file is made from it.
     pub(super) recipe: Recipe,
     /// The pieces, in the order of their offsets.
@@ -43,7 +43,7 @@ pub struct RankLayout {
 impl RankLayout {
     /// # Errors
     /// What [`cut`] reports; `Corrupt` if the recipe is not one of this layout.
-    pub(super) fn read(layout: Layout, recipe: Recipe, most: usize) -> Result<Self> {
+    pub(super) fn read(layout: FileLayout, recipe: Recipe, most: usize) -> Result<Self> {
         recipe.file_length(layout.length)?;
         let pieces = cut(&layout, most)?;
         // Who restores puts the values of a chunk together from whole pieces.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::attributes::Attributes;
 use super::holes::{Holes, ZEROS};
-use super::layout::Layout;
+use super::layout::FileLayout;
 use super::piece_hash::{PieceHash, piece_hash};
 use super::pieces::{PIECE, Piece, cut};
 use super::rank_file::RankLayout;
@@ -21,7 +21,7 @@ use knarr_flow::cache::ChunkCache;
 use knarr_flow::engine::{Engine, Progress};
 
 /// Finds the layout of a file. The room that knows formats provides it.
-pub type Finder<'a> = &'a (dyn Fn(&Path) -> Result<Layout> + Sync);
+pub type Finder<'a> = &'a (dyn Fn(&Path) -> Result<FileLayout> + Sync);
 
 /// What tells a file from a later state of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +106,7 @@ pub(super) fn scan(
         for (file, variables) in files.iter_mut().zip(repeatable) {
             let known = file.unshared()?;
             (known.layout, known.recipe) =
-                unfilter(std::mem::replace(&mut known.layout, Layout::opaque(0)), &variables)?;
+                unfilter(std::mem::replace(&mut known.layout, FileLayout::opaque(0)), &variables)?;
         }
     }
     let largest = files.iter().map(|file| file.recipe.largest()).max().unwrap_or(0);
@@ -138,13 +138,13 @@ impl Scanned {
             Ok(layout) if layout.length != identity.length => return Err(changed(path)),
             Ok(layout) => match layout.check() {
                 Ok(()) => (layout, None),
-                Err(error) => (Layout::opaque(identity.length), Some(error.to_string())),
+                Err(error) => (FileLayout::opaque(identity.length), Some(error.to_string())),
             },
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Read | ErrorKind::Interrupted) => {
                 return Err(error);
             }
             // Whatever a file holds, its bytes can be carried.
-            Err(error) => (Layout::opaque(identity.length), Some(error.to_string())),
+            Err(error) => (FileLayout::opaque(identity.length), Some(error.to_string())),
         };
         Ok(Self {
             file,

@@ -47,7 +47,7 @@ pub(super) const MOST_TOGETHER: usize = 64;
 
 /// Order of the like pieces of one class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Order {
+pub struct MergeOrder {
     /// Variables of different ranks that share a frame where they are large: 1 keeps them apart.
     pub together: usize,
     /// Bytes that are taken of each in turn; 0 takes all of one, then all of the next.
@@ -61,7 +61,7 @@ pub struct Order {
 /// What a frame holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Merged {
-    /// As in [`Order::block`].
+    /// As in [`MergeOrder::block`].
     pub(super) block: u64,
     /// Lanes that are merged; pieces, as rank in the group and number in its file, follow each other in a lane.
     pub(super) lanes: Vec<Vec<(usize, usize)>>,
@@ -74,11 +74,11 @@ impl Scheme {
     }
 
     /// The order of a class of variables, or of what is none; `None` where trials find the order of each class.
-    pub(super) fn order(self, block: u64, is_variables: bool) -> Option<Order> {
+    pub(super) fn order(self, block: u64, is_variables: bool) -> Option<MergeOrder> {
         match self {
-            Self::Separate if is_variables => Some(Order { together: 1, block: 0, span: SEPARATE }),
-            Self::Agnostic | Self::Aware => Some(Order { together: 1, block: 0, span: 0 }),
-            Self::AgnosticBlock | Self::AwareBlock => Some(Order { together: MOST_TOGETHER, block, span: 0 }),
+            Self::Separate if is_variables => Some(MergeOrder { together: 1, block: 0, span: SEPARATE }),
+            Self::Agnostic | Self::Aware => Some(MergeOrder { together: 1, block: 0, span: 0 }),
+            Self::AgnosticBlock | Self::AwareBlock => Some(MergeOrder { together: MOST_TOGETHER, block, span: 0 }),
             Self::Separate | Self::Auto => None,
         }
     }
@@ -109,7 +109,7 @@ impl FromStr for Scheme {
     }
 }
 
-impl fmt::Display for Order {
+impl fmt::Display for MergeOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.block {
             0 => f.write_str("one after the other")?,
@@ -128,7 +128,7 @@ impl fmt::Display for Order {
 }
 
 /// Lays the units of a class into frames, in their order. `length` is that of a piece.
-pub(super) fn arrange(units: &[Unit], order: Order, length: impl Fn(usize, usize) -> u64) -> Vec<Merged> {
+pub(super) fn arrange(units: &[Unit], order: MergeOrder, length: impl Fn(usize, usize) -> u64) -> Vec<Merged> {
     let together = order.together.clamp(1, MOST_TOGETHER);
     // The last of them may go beyond it.
     let enough = if order.span == 0 { MIXED_FRAME } else { order.span.min(MAX_DECODED_FRAME - LARGE) };
@@ -156,7 +156,7 @@ pub(super) fn arrange(units: &[Unit], order: Order, length: impl Fn(usize, usize
 }
 
 /// One frame of small units.
-fn mixed(units: &mut Vec<&Unit>, order: Order, frames: &mut Vec<Merged>) {
+fn mixed(units: &mut Vec<&Unit>, order: MergeOrder, frames: &mut Vec<Merged>) {
     if !units.is_empty() {
         let lanes = units.drain(..).map(|unit| unit.pieces.iter().map(|&piece| (unit.rank, piece)).collect());
         frames.push(merged(order.block, lanes.collect()));
@@ -164,7 +164,7 @@ fn mixed(units: &mut Vec<&Unit>, order: Order, frames: &mut Vec<Merged>) {
 }
 
 /// Frames of large units: in each, the same part of all of them.
-fn apart(units: &mut Vec<&Unit>, order: Order, length: impl Fn(usize, usize) -> u64, frames: &mut Vec<Merged>) {
+fn apart(units: &mut Vec<&Unit>, order: MergeOrder, length: impl Fn(usize, usize) -> u64, frames: &mut Vec<Merged>) {
     let whole: u64 = units.iter().map(|unit| unit.bytes).sum();
     let share =
         if whole <= TARGET_FRAME.max(order.span) { whole } else { FRAME.max(order.span) / (units.len() as u64).max(1) };
@@ -274,7 +274,7 @@ mod tests {
             [unit(0, 50, 128 << 10), unit(1, 1, 80), unit(2, 3, 100), unit(3, 47, 128 << 10), unit(4, 2, 1 << 17)];
         let lengths = [128 << 10, 80, 100, 128 << 10, 1 << 17];
         for (together, block) in [(1, 0), (1, 8), (2, 0), (2, 4096), (64, 4096), (usize::MAX, 16)] {
-            let frames = arrange(&units, Order { together, block, span: 0 }, |rank, _| lengths[rank]);
+            let frames = arrange(&units, MergeOrder { together, block, span: 0 }, |rank, _| lengths[rank]);
             let mut wanted: Vec<_> =
                 units.iter().flat_map(|unit| unit.pieces.iter().map(|&piece| (unit.rank, piece))).collect();
             wanted.sort_unstable();
@@ -290,7 +290,7 @@ mod tests {
     fn frames_of_a_span_are_as_long_as_it_says() {
         let units: Vec<Unit> = (0..16).map(|rank| unit(rank, 20, 128 << 10)).collect();
         let longest = |span| {
-            let order = Order { together: MOST_TOGETHER, block: 1024, span };
+            let order = MergeOrder { together: MOST_TOGETHER, block: 1024, span };
             let frames = arrange(&units, order, |_, _| 128 << 10);
             assert_eq!(all(&frames).len(), 320);
             assert!(frames.iter().all(|frame| frame.lanes.len() == 16), "each has a part of every rank");
@@ -303,7 +303,7 @@ mod tests {
     fn large_variables_share_frames_with_no_more_than_asked() {
         let units: Vec<Unit> = (0..8).map(|rank| unit(rank, 10, 128 << 10)).collect();
         for together in [1, 2, 3] {
-            for frame in arrange(&units, Order { together, block: 64, span: 0 }, |_, _| 128 << 10) {
+            for frame in arrange(&units, MergeOrder { together, block: 64, span: 0 }, |_, _| 128 << 10) {
                 let mut ranks: Vec<usize> = frame.lanes.iter().flatten().map(|(rank, _)| *rank).collect();
                 ranks.dedup();
                 assert!(ranks.len() <= together);

@@ -7,7 +7,7 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-use super::layout::{Layout, StoredVariable};
+use super::layout::{FileLayout, StoredVariable};
 use super::names::{natural, without_numbers};
 use super::pieces::{PIECE, Piece};
 use knarr_array::array::{DType, Endian};
@@ -145,7 +145,11 @@ impl Similarity {
 
     /// The classes of a group's files, in an order that follows from the files alone. `is_kept` says of a rank's piece
     /// whether it is stored; others repeat what is stored already.
-    pub(super) fn classes(&self, files: &[(&Layout, &[Piece])], is_kept: impl Fn(usize, usize) -> bool) -> Vec<Class> {
+    pub(super) fn classes(
+        &self,
+        files: &[(&FileLayout, &[Piece])],
+        is_kept: impl Fn(usize, usize) -> bool,
+    ) -> Vec<Class> {
         let mut made = Classes::default();
         for (rank, (layout, pieces)) in files.iter().enumerate() {
             for (variable, unit) in units(rank, pieces, &is_kept) {
@@ -170,7 +174,7 @@ impl Similarity {
 }
 
 /// All kept pieces of every file as one class: what schemes that know nothing of variables merge.
-pub(super) fn whole_files(files: &[(&Layout, &[Piece])], is_kept: impl Fn(usize, usize) -> bool) -> Vec<Class> {
+pub(super) fn whole_files(files: &[(&FileLayout, &[Piece])], is_kept: impl Fn(usize, usize) -> bool) -> Vec<Class> {
     let units = files.iter().enumerate().map(|(rank, (_, pieces))| {
         let kept = (0..pieces.len()).filter(|&piece| is_kept(rank, piece)).collect();
         unit(rank, pieces, kept)
@@ -270,7 +274,7 @@ mod tests {
     use super::super::pieces::cut;
     use super::*;
 
-    fn layout(variables: &[(&str, DType, Endian, &[u64])]) -> Layout {
+    fn layout(variables: &[(&str, DType, Endian, &[u64])]) -> FileLayout {
         let mut at = 10;
         let variables = variables
             .iter()
@@ -282,10 +286,10 @@ mod tests {
                 StoredVariable { path: path.to_owned(), dtype, endian, shape: shape.to_vec(), extents }
             })
             .collect();
-        Layout { format: "test".to_owned(), length: at, variables }
+        FileLayout { format: "test".to_owned(), length: at, variables }
     }
 
-    fn keys(similarity: &Similarity, layouts: &[Layout]) -> Vec<(String, usize)> {
+    fn keys(similarity: &Similarity, layouts: &[FileLayout]) -> Vec<(String, usize)> {
         let pieces: Vec<_> = layouts.iter().map(|layout| cut(layout, usize::MAX).unwrap()).collect();
         let files: Vec<_> = layouts.iter().zip(&pieces).map(|(layout, pieces)| (layout, pieces.as_slice())).collect();
         let classes = similarity.classes(&files, |_, _| true);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::layout::{Extent, Layout, StoredVariable};
+use super::layout::{Extent, FileLayout, StoredVariable};
 use super::rank_file::RankLayout;
 use super::recipe::Recipe;
 use knarr_array::array::Endian;
@@ -39,7 +39,7 @@ fn put_texts<T: AsRef<[u8]>>(out: &mut Vec<u8>, texts: &[T]) {
 
 /// Appends where the variables of files lie.
 pub(super) fn put_layouts(out: &mut Vec<u8>, layouts: &[&Arc<RankLayout>]) -> Result<()> {
-    let layouts: Vec<&Layout> = layouts.iter().map(|layout| &layout.layout).collect();
+    let layouts: Vec<&FileLayout> = layouts.iter().map(|layout| &layout.layout).collect();
     put_number(out, layouts.len() as u64);
     let variables = || layouts.iter().flat_map(|layout| &layout.variables);
     let extents = || variables().flat_map(|variable| &variable.extents);
@@ -111,7 +111,7 @@ fn texts<'a>(reader: &mut Reader<'a>) -> Result<Vec<&'a [u8]>> {
 }
 
 /// What [`put_layouts`] wrote.
-pub(super) fn read_layouts(reader: &mut Reader<'_>) -> Result<Vec<Layout>> {
+pub(super) fn read_layouts(reader: &mut Reader<'_>) -> Result<Vec<FileLayout>> {
     let count = reader.number()?;
     let paths = texts(reader)?;
     let filters = read_pipelines(reader)?;
@@ -144,7 +144,7 @@ pub(super) fn read_layouts(reader: &mut Reader<'_>) -> Result<Vec<Layout>> {
     };
     let mut layouts = Vec::new();
     for (format, file_length) in heads {
-        let mut layout = Layout { format, length: file_length, variables: Vec::new() };
+        let mut layout = FileLayout { format, length: file_length, variables: Vec::new() };
         for _ in 0..variables.next()? {
             let name = paths.get(path.index()?).and_then(|path| str::from_utf8(path).ok());
             let bytes = u32::try_from(size.next()?).map_err(|_| reader.impossible("element size"))?;

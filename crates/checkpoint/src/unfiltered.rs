@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::layout::{Extent, Layout, StoredVariable};
+use super::layout::{Extent, FileLayout, StoredVariable};
 use super::recipe::{COPIES, Chunk, LARGEST_CHUNK, Recipe, chain};
 use knarr_array::error::{Error, Result};
 use knarr_array::filter::FilterId;
@@ -37,7 +37,7 @@ pub(super) fn is_worth(engine: &Engine, goal: &Goal) -> bool {
 pub(super) struct Candidate<'a> {
     pub(super) path: &'a Path,
     pub(super) file: &'a File,
-    pub(super) layout: &'a Layout,
+    pub(super) layout: &'a FileLayout,
 }
 
 /// For each file, the numbers of the variables whose chunks can be made again from their values. No file but the
@@ -140,7 +140,7 @@ fn repeats(engine: &Engine, file: &Candidate<'_>, variable: &StoredVariable) -> 
 ///
 /// # Errors
 /// `Corrupt` for a layout that does not hold.
-pub(super) fn unfilter(mut layout: Layout, numbers: &[usize]) -> Result<(Layout, Recipe)> {
+pub(super) fn unfilter(mut layout: FileLayout, numbers: &[usize]) -> Result<(FileLayout, Recipe)> {
     let mut recipe = Recipe::default();
     if numbers.is_empty() {
         return Ok((layout, recipe));

@@ -12,7 +12,7 @@ use knarr_array::goal::{Goal, Merits};
 use knarr_array::quality::{Bound, Observed, Quality};
 use knarr_array::table::{self, Align};
 use knarr_codec::chain::ChainSpec;
-use knarr_codec::codec::Reader;
+use knarr_codec::codec::ReaderLevel;
 
 /// Version of the plan format.
 pub const VERSION: u32 = 1;
@@ -35,7 +35,7 @@ pub struct Plan {
     /// Goal of the choice.
     pub goal: Goal,
     /// Most demanding reader that was allowed.
-    pub portable: Reader,
+    pub portable: ReaderLevel,
     /// Machine of the profile that speeds and energy come from.
     pub profile: String,
     /// Where energy figures come from: `counter` or `model`.
@@ -125,7 +125,7 @@ pub struct Choice {
     /// The promise resolved for this variable; absent if lossless.
     pub bound: Option<Bound>,
     /// What a reader needs.
-    pub reader: Reader,
+    pub reader: ReaderLevel,
     /// Expected merits of the chosen chain.
     pub expected: Merits,
     /// Why this chain, in one sentence.
@@ -216,7 +216,7 @@ impl Choice {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Wider {
     /// What these readers need.
-    pub reader: Reader,
+    pub reader: ReaderLevel,
     /// Expected ratio.
     pub ratio: f64,
 }
@@ -280,7 +280,7 @@ impl Plan {
 
     /// Share of the bytes of encoded variables that would be saved if `reader` were allowed, as far as it was looked at.
     #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
-    pub fn saved_for(&self, reader: Reader) -> f64 {
+    pub fn saved_for(&self, reader: ReaderLevel) -> f64 {
         let (mut now, mut then) = (0.0, 0.0);
         for variable in &self.variables {
             if let Action::Encode(choice) = &variable.action {

@@ -13,11 +13,11 @@ use std::path::Path;
 use knarr_array::goal::Goal;
 use knarr_array::model::Variable;
 use knarr_array::region::{chunk_count, chunk_position, chunk_region};
-use knarr_choose::choose::{Target, candidates, trial};
+use knarr_choose::choose::{FormatLimits, candidates, trial};
 use knarr_choose::plan::Action;
 use knarr_choose::profile::Pace;
 use knarr_codec::chain::ChainSpec;
-use knarr_codec::codec::Reader;
+use knarr_codec::codec::ReaderLevel;
 use knarr_flow::engine::{Engine, Silent};
 use knarr_flow::pipeline::advise;
 use knarr_flow::settings::{ChunkRule, Settings, chunk_shape};
@@ -31,7 +31,7 @@ const GOALS: [&str; 5] = ["speed", "balanced", "ratio", "archive", "energy"];
 fn main() {
     let engine = Engine::new(knarr_native::codecs().unwrap());
     let mut arguments = std::env::args().skip(1);
-    let target = Target::Hdf5(arguments.next().unwrap().parse::<Reader>().unwrap());
+    let target = FormatLimits::Hdf5(arguments.next().unwrap().parse::<ReaderLevel>().unwrap());
     let (known, paths): (Vec<_>, Vec<_>) = arguments.partition(|path| path.ends_with(".jsonl"));
     let known: HashMap<String, Ratios> = known.iter().flat_map(|path| read(path)).collect();
     for path in paths {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use knarr_array::error::Result;
-use knarr_array::model::{ElementType, Layout, Variable};
+use knarr_array::model::{ElementType, StorageLayout, Variable};
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::{CodecList, registered};
 use knarr_flow::store::Source;
@@ -103,11 +103,11 @@ fn types(source: &dyn Source) -> serde_json::Map<String, serde_json::Value> {
 /// Members of enumerations and compounds would make the table wide: they are in the JSON.
 fn row(variable: &Variable, element: Option<&ElementType>, chain: String) -> Vec<String> {
     let chunks = match &variable.layout {
-        Layout::Chunked(chunk) => table::shape(chunk),
-        Layout::Contiguous => "contiguous".to_owned(),
-        Layout::Compact => "compact".to_owned(),
-        Layout::Null => "null".to_owned(),
-        Layout::Elsewhere => "elsewhere".to_owned(),
+        StorageLayout::Chunked(chunk) => table::shape(chunk),
+        StorageLayout::Contiguous => "contiguous".to_owned(),
+        StorageLayout::Compact => "compact".to_owned(),
+        StorageLayout::Null => "null".to_owned(),
+        StorageLayout::Elsewhere => "elsewhere".to_owned(),
     };
     vec![
         variable.name().to_owned(),

@@ -17,7 +17,7 @@ use knarr_array::error::{Error, Result};
 use knarr_array::model::Variable;
 use knarr_array::region::{Placed, Region, copy_region, each_chunk};
 use knarr_array::region::{chunk_count, chunk_position, chunk_region};
-use plan::{Plan, comes_late};
+use plan::{Plan, exceeds_cache};
 
 /// The blocks of one variable. Each is to be read or passed over once, in about the order of the numbers.
 pub struct Bands<'a> {
@@ -29,12 +29,12 @@ pub struct Bands<'a> {
     plan: Option<Plan>,
     open: Mutex<HashMap<u64, Arc<Band>>>,
     /// The source keeps no chunks meanwhile.
-    without_cache: bool,
+    cache_disabled: bool,
 }
 
 impl Drop for Bands<'_> {
     fn drop(&mut self) {
-        if self.without_cache {
+        if self.cache_disabled {
             self.engine.bound(self.source);
         }
     }
@@ -90,10 +90,10 @@ impl<'a> Bands<'a> {
     ) -> Result<Vec<Self>> {
         let cache = engine.cache();
         let variables = wanted.iter().map(|(index, _)| source.model().variable(*index)).collect::<Result<Vec<_>>>()?;
-        let without_cache =
-            variables.iter().zip(wanted).any(|(variable, (_, block))| comes_late(variable, block, cache));
-        let (cache, memory) = if without_cache { (0, memory.saturating_add(cache)) } else { (cache, memory) };
-        if without_cache {
+        let cache_disabled =
+            variables.iter().zip(wanted).any(|(variable, (_, block))| exceeds_cache(variable, block, cache));
+        let (cache, memory) = if cache_disabled { (0, memory.saturating_add(cache)) } else { (cache, memory) };
+        if cache_disabled {
             source.limit_cache(0);
         }
         let make = |(variable, &(index, block)): (&'a Variable, &(usize, &'a [u64]))| Self {
@@ -104,7 +104,7 @@ impl<'a> Bands<'a> {
             block,
             plan: Plan::of(variable, block, cache, memory, engine.jobs as u64),
             open: Mutex::default(),
-            without_cache,
+            cache_disabled,
         };
         Ok(variables.into_iter().zip(wanted).map(make).collect())
     }
@@ -297,7 +297,7 @@ mod tests {
     use crate::testing::memory::MemorySource;
     use knarr_array::array::DType;
     use knarr_array::error::ErrorKind;
-    use knarr_array::model::{Layout, Model};
+    use knarr_array::model::{Model, StorageLayout};
     use knarr_array::region::volume;
     use knarr_codec::codec::CodecList;
 
@@ -314,7 +314,7 @@ mod tests {
             let len = u32::try_from(volume(shape).unwrap()).unwrap();
             let bytes = (0..len).flat_map(u32::to_le_bytes).collect();
             let mut source = MemorySource::new(vec![("v", DType::U32, shape.to_vec(), Vec::new(), bytes)]);
-            source.model.variables[0].layout = Layout::Chunked(chunk.to_vec());
+            source.model.variables[0].layout = StorageLayout::Chunked(chunk.to_vec());
             source.model.variables[0].chain = "deflate:1".to_owned();
             Self { source, chunk: chunk.to_vec(), decoded: Mutex::default(), limits: Mutex::default() }
         }

@@ -22,7 +22,7 @@ fn blocks(variable: &Variable) -> Result<(Vec<u64>, u64)> {
     if variable.is_empty() {
         return Ok((variable.shape.clone(), 0));
     }
-    let plain = Variable { layout: knarr_array::model::Layout::Contiguous, ..variable.clone() };
+    let plain = Variable { layout: knarr_array::model::StorageLayout::Contiguous, ..variable.clone() };
     let block = chunk_shape(&ChunkRule::Auto, &plain)?;
     let count = chunk_count(&variable.shape, &block);
     Ok((block, count))

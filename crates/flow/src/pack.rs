@@ -7,13 +7,13 @@ use knarr_array::array::ArrayView;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::goal::Goal;
 use knarr_array::quality::Quality;
-use knarr_choose::choose::Target;
+use knarr_choose::choose::FormatLimits;
 use knarr_choose::plan::Choice;
 use knarr_codec::chain::{Chain, ChainSpec};
-use knarr_codec::codec::Reader;
+use knarr_codec::codec::ReaderLevel;
 
 /// A frame is Knarr's own container: every codec may be used.
-const TARGET: Target = Target::Hdf5(Reader::Knarr);
+const TARGET: FormatLimits = FormatLimits::Hdf5(ReaderLevel::Knarr);
 
 /// Packs arrays. Immutable, so that threads can share it; each call works in the calling thread alone, and equal
 /// arrays give equal frames.

@@ -247,7 +247,7 @@ mod tests {
     use knarr_array::goal::{Goal, Merits};
     use knarr_choose::features::Features;
     use knarr_choose::plan::VariablePlan;
-    use knarr_codec::codec::Reader;
+    use knarr_codec::codec::ReaderLevel;
 
     fn choice(chain: &str, fallback: &str) -> Choice {
         let quality = Quality { significant_bits: Some(7), ..Quality::LOSSLESS };
@@ -257,7 +257,7 @@ mod tests {
             fallback: Some(fallback.parse().unwrap()),
             quality,
             bound: quality.bound(None),
-            reader: Reader::Core,
+            reader: ReaderLevel::Core,
             expected: Merits { ratio: 1.0, encode: 1.0, decode: 1.0, energy: 1.0 },
             reason: String::new(),
             missed: None,
@@ -291,7 +291,7 @@ mod tests {
             input: String::new(),
             destination: knarr_choose::plan::Destination::Hdf5,
             goal: Goal::balanced(),
-            portable: Reader::Core,
+            portable: ReaderLevel::Core,
             profile: String::new(),
             energy_source: String::new(),
             input_file: None,

@@ -13,7 +13,7 @@ use knarr_array::model::{Model, Variable};
 use knarr_array::quality::Quality;
 use knarr_choose::plan::Plan;
 use knarr_codec::chain::ChainSpec;
-use knarr_codec::codec::{FilterSet, Reader};
+use knarr_codec::codec::{FilterSet, ReaderLevel};
 
 mod chunks;
 mod other_names;
@@ -40,7 +40,7 @@ pub struct Settings {
     /// What to optimise.
     pub goal: Goal,
     /// Most demanding reader that is allowed; `None` leaves it to the format of the output.
-    pub portable: Option<Reader>,
+    pub portable: Option<ReaderLevel>,
     /// HDF5 filters that the reader has, where that is known: others are not used.
     pub filters: Option<FilterSet>,
     /// Quality of variables that no rule names: applies to floating-point data variables.
@@ -369,15 +369,16 @@ fn distance(a: &str, b: &str) -> usize {
 mod tests {
     use super::*;
     use knarr_array::array::DType;
-    use knarr_array::model::Layout;
+    use knarr_array::model::StorageLayout;
 
-    fn variable(path: &str, dtype: DType, shape: &[u64], layout: Layout) -> Variable {
+    fn variable(path: &str, dtype: DType, shape: &[u64], layout: StorageLayout) -> Variable {
         Variable { layout, ..Variable::plain(path, dtype, shape.to_vec()) }
     }
 
     #[test]
     fn names_beat_nothing_and_later_rules_win() {
-        let model = Model { groups: vec![], variables: vec![variable("/g/T", DType::F32, &[4], Layout::Contiguous)] };
+        let model =
+            Model { groups: vec![], variables: vec![variable("/g/T", DType::F32, &[4], StorageLayout::Contiguous)] };
         let abs = |x| Quality { max_abs_error: Some(x), ..Quality::LOSSLESS };
         let rule = |pattern: &str, x| Rule { pattern: pattern.to_owned(), quality: Some(abs(x)), ..Rule::default() };
         let settings = Settings { rules: vec![rule("*", 1.0), rule("g/T", 0.5)], ..Settings::default() };
@@ -388,8 +389,8 @@ mod tests {
 
     #[test]
     fn rules_that_meet_hold_together_and_names_win_over_patterns() {
-        let t = variable("/T", DType::F32, &[4], Layout::Contiguous);
-        let mut lat = variable("/lat", DType::F32, &[4], Layout::Contiguous);
+        let t = variable("/T", DType::F32, &[4], StorageLayout::Contiguous);
+        let mut lat = variable("/lat", DType::F32, &[4], StorageLayout::Contiguous);
         lat.dimensions = vec![Some("lat".to_owned())];
         let model = Model { groups: vec![], variables: vec![t, lat] };
         let rule = |(pattern, quality): &(&str, &str)| Rule {
@@ -432,7 +433,8 @@ mod tests {
 
     #[test]
     fn chains_and_chunks_of_names_win_over_later_patterns() {
-        let model = Model { groups: vec![], variables: vec![variable("/T", DType::F32, &[4], Layout::Contiguous)] };
+        let model =
+            Model { groups: vec![], variables: vec![variable("/T", DType::F32, &[4], StorageLayout::Contiguous)] };
         let rule = |pattern: &str, chain: &str, chunks: u64| Rule {
             pattern: pattern.to_owned(),
             chain: Some(chain.parse().unwrap()),
@@ -459,10 +461,10 @@ mod tests {
 
     #[test]
     fn general_bounds_spare_integers_and_coordinates_but_named_ones_are_errors() {
-        let mut lat = variable("/lat", DType::F32, &[4], Layout::Contiguous);
+        let mut lat = variable("/lat", DType::F32, &[4], StorageLayout::Contiguous);
         lat.dimensions = vec![Some("lat".to_owned())];
         let model =
-            Model { groups: vec![], variables: vec![lat, variable("/n", DType::I32, &[4], Layout::Contiguous)] };
+            Model { groups: vec![], variables: vec![lat, variable("/n", DType::I32, &[4], StorageLayout::Contiguous)] };
         let quality = Quality { max_abs_error: Some(1.0), ..Quality::LOSSLESS };
         let general = Settings { quality, ..Settings::default() };
         for variable in &model.variables {
@@ -479,7 +481,7 @@ mod tests {
     fn chunks_are_said_of_dimensions() {
         let named = |path: &str, dimensions: &[&str], shape: &[u64]| Variable {
             dimensions: dimensions.iter().map(|name| Some((*name).to_owned())).collect(),
-            ..variable(path, DType::F32, shape, Layout::Chunked(vec![1; shape.len()]))
+            ..variable(path, DType::F32, shape, StorageLayout::Chunked(vec![1; shape.len()]))
         };
         let model = Model {
             groups: vec![],

@@ -12,10 +12,10 @@ use knarr_array::model::Model;
 use knarr_array::quality::Quality;
 use knarr_array::region::{Region, chunk_region};
 use knarr_array::testing::data::{Pattern, Random, sample};
-use knarr_choose::choose::Target;
+use knarr_choose::choose::FormatLimits;
 use knarr_choose::plan::{Action, Choice, Plan};
 use knarr_codec::chain::{Chain, ChainSpec, Scratch};
-use knarr_codec::codec::{CodecList, Reader};
+use knarr_codec::codec::{CodecList, ReaderLevel};
 use knarr_flow::engine::{Engine, Silent};
 use knarr_flow::pipeline::{Execution, advise, execute, plan};
 use knarr_flow::settings::{ChunkRule, Rule, Settings};
@@ -23,7 +23,7 @@ use knarr_flow::store::Source;
 use knarr_flow::testing::memory::{MemorySink, MemorySource};
 
 /// The codecs of this crate alone: what they write without a standard form lies in frames.
-const TARGET: Target = Target::Hdf5(Reader::Knarr);
+const TARGET: FormatLimits = FormatLimits::Hdf5(ReaderLevel::Knarr);
 
 fn engine(jobs: usize) -> Engine {
     Engine { jobs, ..Engine::new(CodecList::pure()) }
@@ -254,7 +254,7 @@ fn failures_say_where_and_stop_everything() {
 #[test]
 fn requests_that_cannot_be_served_are_errors() {
     let source = source();
-    let standard = Target::Hdf5(Reader::Standard);
+    let standard = FormatLimits::Hdf5(ReaderLevel::Standard);
     let try_with = |settings: Settings| advise(&engine(1), &source, &settings, standard, &Silent).unwrap_err();
     let forced = |chain: &str| Settings { chain: Some(chain.parse().unwrap()), ..Settings::default() };
     assert_eq!(try_with(forced("round:abs=0.1 | shuffle")).kind(), ErrorKind::Quality);
@@ -387,7 +387,11 @@ fn plans_that_do_not_fit_are_errors() {
             Action::Copy(why) => panic!("copied: {why}"),
         }
     }
-    refuse(|_| (), Target::Zarr(Reader::Core), "the plan is for an HDF5 or netCDF-4 file, the output is a Zarr store");
+    refuse(
+        |_| (),
+        FormatLimits::Zarr(ReaderLevel::Core),
+        "the plan is for an HDF5 or netCDF-4 file, the output is a Zarr store",
+    );
     refuse(|plan| plan.variables[0].dtype = DType::F64, TARGET, "the plan is for f64 with 3 dimensions");
     refuse(|plan| plan.variables[0].shape = vec![4], TARGET, "1 dimension, the variable is f32 with 3");
     refuse(|plan| first(plan).chunk[1] = 0, TARGET, "chunks");

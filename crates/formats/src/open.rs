@@ -4,7 +4,7 @@ use crate::raw::{RawLayout, RawSource};
 use crate::unchanged::Watched;
 use crate::{classic, csv, hdf5, zarr};
 use knarr_array::{Error, ErrorKind, Result};
-use knarr_checkpoint::layout::Layout;
+use knarr_checkpoint::layout::FileLayout;
 use knarr_codec::chain::Chain;
 use knarr_codec::codec::CodecList;
 use knarr_flow::store::Source;
@@ -38,7 +38,7 @@ struct Format {
 }
 
 /// Finds where values lie in the bytes of a file.
-pub(crate) type FindLayout = fn(&Path) -> Result<Layout>;
+pub(crate) type FindLayout = fn(&Path) -> Result<FileLayout>;
 
 /// The formats, in the order in which they are tried.
 const FORMATS: &[Format] = &[

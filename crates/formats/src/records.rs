@@ -6,7 +6,7 @@
 
 use crate::classic::NcType;
 use knarr_array::array::DType;
-use knarr_array::model::{Dimension, ElementType, Layout, Model, Variable};
+use knarr_array::model::{Dimension, ElementType, Model, StorageLayout, Variable};
 use knarr_array::region::{Placed, Region, copy_region, fill_region, volume};
 use knarr_array::{Error, Result};
 use knarr_codec::chain::ChainSpec;
@@ -41,7 +41,7 @@ pub fn whole_records(source: Box<dyn Source>) -> Box<dyn Source> {
 
 /// The shape of a variable with the lengths of its unlimited dimensions; `None` if it has them.
 fn whole_shape(dimensions: &Dimensions<'_>, variable: &Variable) -> Option<Vec<u64>> {
-    if variable.layout == Layout::Null {
+    if variable.layout == StorageLayout::Null {
         return None;
     }
     let mut shape = variable.shape.clone();

@@ -11,7 +11,7 @@ use common::{Folder, program, script};
 use knarr_array::array::{ArraySpec, DType, Endian};
 use knarr_array::error::Result;
 use knarr_array::filter::Hdf5Filter;
-use knarr_array::model::{Attribute, AttributeValue, Layout, Variable};
+use knarr_array::model::{Attribute, AttributeValue, StorageLayout, Variable};
 use knarr_array::region::{Region, chunk_region};
 use knarr_codec::chain::Chain;
 use knarr_codec::codec::{Codec, CodecList, Kind, Options, Stage, Step};
@@ -160,7 +160,7 @@ fn regions_are_those_of_h5py() {
         let mut checked = 0;
         for (index, variable) in source.model().variables.iter().enumerate() {
             let Ok(expected) = std::fs::read(values.join(variable.name().replace('/', "."))) else { continue };
-            if variable.layout == Layout::Null {
+            if variable.layout == StorageLayout::Null {
                 continue;
             }
             check_regions(&source, index, variable, &expected);
@@ -328,7 +328,7 @@ fn the_model_is_that_of_netcdf() {
     assert_eq!(t.chain, "shuffle | deflate:5");
     assert_eq!(t.dimensions, ["time", "lat", "lon"].map(|name| Some(name.to_owned())));
     assert_eq!(t.max_shape, [None, Some(33), Some(57)]);
-    assert_eq!(t.layout, Layout::Chunked(vec![3, 16, 20]));
+    assert_eq!(t.layout, StorageLayout::Chunked(vec![3, 16, 20]));
     let patterns = [1e20f32, -999.0].map(|value| u64::from(value.to_bits()));
     assert_eq!(t.fills, patterns);
     assert_eq!(t.padding, patterns[0]);

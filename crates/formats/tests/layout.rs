@@ -11,7 +11,7 @@ use knarr_array::ErrorKind;
 use knarr_array::array::{Endian, swap_bytes};
 use knarr_array::region::{Region, chunk_region, each_chunk};
 use knarr_array::testing::data::Random;
-use knarr_checkpoint::layout::{Layout, StoredVariable};
+use knarr_checkpoint::layout::{FileLayout, StoredVariable};
 use knarr_flow::store::Source;
 use knarr_formats::layout::read;
 use serde_json::Value;
@@ -218,7 +218,7 @@ fn what_is_not_understood_has_no_variables_and_damage_is_an_error() {
         let path = folder.file(name);
         std::fs::write(&path, bytes).unwrap();
         match (read(&path), damage) {
-            (Ok(layout), None) => assert_eq!(layout, Layout::opaque(bytes.len() as u64), "{name}"),
+            (Ok(layout), None) => assert_eq!(layout, FileLayout::opaque(bytes.len() as u64), "{name}"),
             (Err(error), Some(kind)) => {
                 assert_eq!(error.kind(), kind, "{name}");
                 assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");

@@ -10,7 +10,7 @@ use knarr_array::model::Attribute;
 use knarr_codec::codec::CodecList;
 use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_flow::testing::memory::MemorySource;
-use knarr_flow::testing::sink_suite::{Format, check};
+use knarr_flow::testing::sink_suite::{Create, Format, check};
 use knarr_flow::testing::store_suite::MemoryStore;
 use knarr_formats::hdf5::{Hdf5Sink, SinkOptions};
 use knarr_formats::zarr::{ZarrOptions, ZarrSink};
@@ -151,10 +151,10 @@ impl Sink for Tee {
 
 #[test]
 fn wrappers_nest() {
-    for (beneath, plain, name) in [
-        (hdf5 as fn(&Path, &dyn Source, &[Storage]) -> Result<Box<dyn Sink>>, filters as fn(DType) -> Encoding, "a.nc"),
-        (zarr, codecs, "a.zarr"),
-    ] {
+    for name in ["a.nc", "a.zarr"] {
+        let is_zarr = name.ends_with(".zarr");
+        let (beneath, plain): (Create<'_>, _) =
+            if is_zarr { (&zarr, codecs as fn(_) -> _) } else { (&hdf5, filters as fn(_) -> _) };
         let (folder, other) = (Folder::new(), Folder::new());
         let create = |path: &Path, source: &dyn Source, storages: &[Storage]| -> Result<Box<dyn Sink>> {
             let second = other.path().join(name);

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Folder, compare, writers};
 use knarr_array::ErrorKind;
-use knarr_array::model::{AttributeValue, Layout};
+use knarr_array::model::{AttributeValue, StorageLayout};
 use knarr_array::region::Region;
 use knarr_array::testing::data::Random;
 use knarr_codec::codec::CodecList;
@@ -43,7 +43,7 @@ fn reads_what_others_wrote() {
     assert_eq!(variable("none").chain, "raw");
     assert_eq!(variable("big").chain, "bytes:big");
     assert_eq!(variable("sharded").chain, "sharding(zstd:1)");
-    assert_eq!(variable("sharded").layout, Layout::Chunked(vec![10, 25]));
+    assert_eq!(variable("sharded").layout, StorageLayout::Chunked(vec![10, 25]));
     assert!(variable("none").stored_bytes == Some(40 * 50 * 4));
 
     for name in ["xarray_v2.zarr", "xarray_v3.zarr"] {

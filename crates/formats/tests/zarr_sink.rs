@@ -6,7 +6,7 @@ mod common;
 use common::{Folder, region, writers};
 use knarr_array::ErrorKind;
 use knarr_array::array::{DType, Endian};
-use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Layout, Model, Variable};
+use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, StorageLayout, Variable};
 use knarr_array::region::{Region, chunk_region};
 use knarr_array::testing::data::Random;
 use knarr_codec::codec::CodecList;
@@ -209,7 +209,7 @@ fn classic_files_become_stores_that_xarray_opens() {
             assert!(shards.exists() && tree_files(&path.join("a")) < 100, "{}", tree_files(&path.join("a")));
             let own = ZarrSource::open(&path, &CodecList::pure()).unwrap();
             let index = own.model().variables.iter().position(|variable| variable.name() == "b").unwrap();
-            assert_eq!(own.model().variables[index].layout, Layout::Chunked(vec![4; 4]));
+            assert_eq!(own.model().variables[index].layout, StorageLayout::Chunked(vec![4; 4]));
             let whole = region(&source, 1, &Region::new([0; 4], [6, 4, 33, 45]));
             assert!(region(&own, index, &Region::new([0; 4], [6, 4, 33, 45])) == whole);
             assert!(

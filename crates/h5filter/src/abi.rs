@@ -6,7 +6,7 @@ use knarr_codec::codec::KNARR_FILTER;
 use knarr_native::plugin::abi::{CLASS_VERSION, Class, DECODE, Id, TYPE_FILTER};
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::host::{Host, Minor};
+use crate::host::{CallerHdf5, Minor};
 use crate::{chunk, dataset};
 
 /// The class as a static.
@@ -46,7 +46,7 @@ fn guard<T>(minor: Minor, work: impl FnOnce() -> Result<T>) -> Option<T> {
     let outcome = guarded(|| match guarded(work) {
         Ok(done) => Ok(Some(done)),
         Err(error) => {
-            if let Some(host) = Host::of_caller() {
+            if let Some(host) = CallerHdf5::of_caller() {
                 host.push_error(minor, &error.to_string());
             }
             Ok(None)
@@ -58,7 +58,7 @@ fn guard<T>(minor: Minor, work: impl FnOnce() -> Result<T>) -> Option<T> {
 /// `set_local`: completes the client data when a dataset is created.
 unsafe extern "C" fn set_local(plist: Id, datatype: Id, _space: Id) -> c_int {
     let done = guard(Minor::SetLocal, || {
-        let host = Host::of_caller().ok_or_else(|| {
+        let host = CallerHdf5::of_caller().ok_or_else(|| {
             Error::unsupported("the HDF5 library of this program shows none of its functions")
                 .hint("link the program with a shared HDF5, or let 'knarr repack' write the file")
         })?;
@@ -98,9 +98,9 @@ unsafe extern "C" fn filter(
         let target = if length <= room {
             start
         } else {
-            let host = Host::of_caller();
-            let fresh = Host::allocate(host, length)?;
-            Host::release(host, start);
+            let host = CallerHdf5::of_caller();
+            let fresh = CallerHdf5::allocate(host, length)?;
+            CallerHdf5::release(host, start);
             // SAFETY: both places are valid for this call; the old buffer was released and is replaced.
             unsafe {
                 *buf = fresh;

@@ -7,7 +7,7 @@ use knarr_codec::codec::KNARR_FILTER;
 use knarr_native::plugin::abi::Id;
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::host::Host;
+use crate::host::CallerHdf5;
 
 /// `H5T_class_t`.
 const INTEGER: c_int = 0;
@@ -30,7 +30,7 @@ const MAX_RANK: usize = 32;
 ///
 /// # Errors
 /// `Quality` if the bound cannot be held for this type or pipeline; as for [`ClientData::parse`].
-pub(crate) fn complete(host: &Host, plist: Id, datatype: Id) -> Result<()> {
+pub(crate) fn complete(host: &CallerHdf5, plist: Id, datatype: Id) -> Result<()> {
     let (position, flags, words) = own_filter(host, plist)?;
     let ClientData { wishes, .. } = ClientData::parse(&words)?;
     let chunks = if position > 0 {
@@ -66,7 +66,7 @@ fn checked(result: c_int, what: &str) -> Result<usize> {
 }
 
 /// Position of Knarr's filter in the pipeline, its flags and its client data.
-fn own_filter(host: &Host, plist: Id) -> Result<(c_uint, c_uint, Vec<u32>)> {
+fn own_filter(host: &CallerHdf5, plist: Id) -> Result<(c_uint, c_uint, Vec<u32>)> {
     let get = |position: c_uint, words: &mut [c_uint]| {
         let (mut flags, mut count, mut config) = (0, words.len(), 0);
         // SAFETY: `count` says how much room `words` has; no name is asked for.
@@ -99,7 +99,7 @@ fn own_filter(host: &Host, plist: Id) -> Result<(c_uint, c_uint, Vec<u32>)> {
 }
 
 /// Type and byte order of the elements; what has no values of its own is bytes of a fixed size.
-fn element(host: &Host, datatype: Id) -> Result<ArraySpec> {
+fn element(host: &CallerHdf5, datatype: Id) -> Result<ArraySpec> {
     let f = &host.functions;
     // SAFETY: the type is open in the calling library, here and below.
     let (class, size) = unsafe { ((f.H5Tget_class)(datatype), (f.H5Tget_size)(datatype)) };
@@ -148,7 +148,7 @@ fn element(host: &Host, datatype: Id) -> Result<ArraySpec> {
 }
 
 /// The IEEE 754 type of this layout; `None` for others of the same size.
-fn ieee(host: &Host, datatype: Id, size: usize) -> Option<DType> {
+fn ieee(host: &CallerHdf5, datatype: Id, size: usize) -> Option<DType> {
     // Sign, exponent, exponent bits, mantissa, mantissa bits, bias.
     let known = match size {
         2 => (DType::F16, [15, 10, 5, 0, 10], 15),
@@ -173,7 +173,7 @@ fn ieee(host: &Host, datatype: Id, size: usize) -> Option<DType> {
     (status >= 0 && fields == known.1 && bias == known.2 && norm == IMPLIED).then_some(known.0)
 }
 
-fn chunk_shape(host: &Host, plist: Id) -> Result<Vec<usize>> {
+fn chunk_shape(host: &CallerHdf5, plist: Id) -> Result<Vec<usize>> {
     let mut extents = [0u64; MAX_RANK];
     // SAFETY: the list is open and there is room for 32 extents.
     let rank = unsafe { (host.functions.H5Pget_chunk)(plist, 32, extents.as_mut_ptr()) };
@@ -184,7 +184,7 @@ fn chunk_shape(host: &Host, plist: Id) -> Result<Vec<usize>> {
 
 /// The fill value that the program set, as stored in this type: HDF5 converts and rounds it. The default of the
 /// library is 0, which is an ordinary value.
-fn fill_value(host: &Host, plist: Id, datatype: Id, spec: &ArraySpec) -> Result<Vec<u64>> {
+fn fill_value(host: &CallerHdf5, plist: Id, datatype: Id, spec: &ArraySpec) -> Result<Vec<u64>> {
     let mut status = 0;
     // SAFETY: the list is open and `status` a valid place for the result.
     checked(unsafe { (host.functions.H5Pfill_value_defined)(plist, &raw mut status) }, "read the fill value")?;

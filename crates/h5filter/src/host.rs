@@ -74,7 +74,7 @@ functions! {
 }
 
 /// One HDF5 library of the process. Never unloaded while it calls.
-pub(crate) struct Host {
+pub(crate) struct CallerHdf5 {
     pub(crate) functions: Functions,
     push: Option<Push>,
     /// Error classes: the library, the pipeline, setting up, filtering.
@@ -131,10 +131,10 @@ fn caller() -> Option<usize> {
     (search.found != 0).then_some(search.found)
 }
 
-impl Host {
+impl CallerHdf5 {
     /// The HDF5 that called, if it shows its functions. Looked up once for each library.
     pub(crate) fn of_caller() -> Option<&'static Self> {
-        static KNOWN: Mutex<Vec<(usize, Option<&'static Host>)>> = Mutex::new(Vec::new());
+        static KNOWN: Mutex<Vec<(usize, Option<&'static CallerHdf5>)>> = Mutex::new(Vec::new());
         let address = caller()?;
         let base = base(address)?;
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,7 +10,7 @@ use knarr_array::array::DType;
 use knarr_array::model::Variable;
 use knarr_capture::{Event, met, suited};
 
-use crate::host::Host;
+use crate::host::CallerHdf5;
 use crate::lists::{Close, Owned, chunk_shape, element, file_name, object_name};
 use crate::run::{patient, run};
 use crate::whole::{Write, select, whole};
@@ -40,13 +40,13 @@ pub(crate) fn seen(variable: &Variable) -> Option<Vec<u64>> {
 }
 
 /// Looks at one of the first writes of a dataset that was given filters.
-pub(crate) fn look(host: &Host, write: &Write) {
+pub(crate) fn look(host: &CallerHdf5, write: &Write) {
     if let Some(gift) = given::first_writes(host, write.dataset) {
         host.quietly(|host| examine(host, write, gift.cache));
     }
 }
 
-fn examine(host: &Host, write: &Write, cache: u64) -> Option<()> {
+fn examine(host: &CallerHdf5, write: &Write, cache: u64) -> Option<()> {
     let dataset = write.dataset;
     // SAFETY: the dataset is the program's own, here and below; what is made is closed when dropped.
     let space = Owned::new(host, unsafe { host.space_of?(dataset) }, Close::Reference)?;

@@ -11,7 +11,7 @@ use knarr_array::region::{Placed, Region};
 use knarr_flow::online::Block;
 
 use crate::given::{self, Gift};
-use crate::host::{Hid, Host};
+use crate::host::{CallerHdf5, Hid};
 use crate::library::library;
 use crate::lists::{Close, Owned, chunk_shape, element, extents};
 use crate::transfer::Transfer;
@@ -43,7 +43,7 @@ impl Place {
     ///
     /// # Safety
     /// `offset` has an extent for each axis.
-    pub(crate) unsafe fn at(host: &Host, dataset: Hid, offset: *const u64) -> Option<Self> {
+    pub(crate) unsafe fn at(host: &CallerHdf5, dataset: Hid, offset: *const u64) -> Option<Self> {
         if offset.is_null() {
             return None;
         }
@@ -82,7 +82,7 @@ impl Place {
 
 impl Chunk {
     /// The mask that skips filters which the program does not know of; `None` if there are none.
-    pub(crate) fn unknown_filters(&self, host: &Host) -> Option<u32> {
+    pub(crate) fn unknown_filters(&self, host: &CallerHdf5) -> Option<u32> {
         host.quietly(|host| {
             if given::any()
                 && let Some(gift) = given::of(host, self.dataset)
@@ -95,7 +95,7 @@ impl Chunk {
     }
 
     /// As above, where the chunk itself must tell.
-    fn undecodable(&self, host: &Host) -> Option<u32> {
+    fn undecodable(&self, host: &CallerHdf5) -> Option<u32> {
         if self.mask != 0 || self.bytes.is_null() {
             return None;
         }
@@ -120,11 +120,11 @@ impl Chunk {
     }
 
     /// Writes the chunk's values. `false` if it is no chunk of values, and nothing was written.
-    pub(crate) fn run(&self, host: &Host) -> bool {
+    pub(crate) fn run(&self, host: &CallerHdf5) -> bool {
         !self.bytes.is_null() && host.quietly(|host| self.attempt(host)).flatten().is_some()
     }
 
-    fn attempt(&self, host: &Host) -> Option<()> {
+    fn attempt(&self, host: &CallerHdf5) -> Option<()> {
         // SAFETY: HDF5 wants an extent for each axis.
         let place = unsafe { Place::at(host, self.dataset, self.offset)? };
         if u64::try_from(self.size) != Ok(place.bytes) {

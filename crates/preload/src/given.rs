@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::host::{Hid, Host};
+use crate::host::{CallerHdf5, Hid};
 use crate::run::patient;
 use crate::{files, lists};
 
@@ -56,12 +56,12 @@ pub(crate) enum Dataset {
 }
 
 impl Dataset {
-    pub(crate) fn open(host: &Host, id: Hid) -> Self {
+    pub(crate) fn open(host: &CallerHdf5, id: Hid) -> Self {
         Self::Open(std::ptr::from_ref(host) as usize, id)
     }
 
     /// `None` if HDF5 does not tell. To be asked quietly.
-    pub(crate) fn stored(host: &Host, id: Hid) -> Option<Self> {
+    pub(crate) fn stored(host: &CallerHdf5, id: Hid) -> Option<Self> {
         let file = files::identity(&lists::file_name(host, id)?)?;
         Some(Self::Stored(file, lists::address(host, id)?))
     }
@@ -84,7 +84,7 @@ pub(crate) fn note(dataset: Dataset, gift: Option<Gift>) {
 }
 
 /// What an open dataset was given, for its first writes only.
-pub(crate) fn first_writes(host: &Host, dataset: Hid) -> Option<Gift> {
+pub(crate) fn first_writes(host: &CallerHdf5, dataset: Hid) -> Option<Gift> {
     let mut given = patient(&GIVEN)?;
     let gift = given.as_mut()?.get_mut(&Dataset::open(host, dataset)).filter(|gift| gift.looks < LOOKS)?;
     gift.looks += 1;
@@ -97,7 +97,7 @@ pub(crate) fn any() -> bool {
 }
 
 /// Counts a write in a thin slice across the chunks. True for the one that tells that the dataset is written so.
-pub(crate) fn is_across(host: &Host, dataset: Hid) -> bool {
+pub(crate) fn is_across(host: &CallerHdf5, dataset: Hid) -> bool {
     let Some(mut given) = patient(&GIVEN) else { return false };
     let found = given.as_mut().and_then(|given| given.get_mut(&Dataset::open(host, dataset)));
     found.is_some_and(|gift| {
@@ -107,7 +107,7 @@ pub(crate) fn is_across(host: &Host, dataset: Hid) -> bool {
 }
 
 /// Forgets which datasets are open: the HDF5 `host` was closed and begins to count anew.
-pub(crate) fn library_closed(host: &Host) {
+pub(crate) fn library_closed(host: &CallerHdf5) {
     let here = std::ptr::from_ref(host) as usize;
     forget(|dataset| matches!(dataset, Dataset::Open(place, _) if *place == here));
 }
@@ -128,7 +128,7 @@ fn forget(is_gone: impl Fn(&Dataset) -> bool) {
 }
 
 /// What an open dataset was given; `None` if it was given nothing. To be asked quietly.
-pub(crate) fn of(host: &Host, dataset: Hid) -> Option<Gift> {
+pub(crate) fn of(host: &CallerHdf5, dataset: Hid) -> Option<Gift> {
     find(&Dataset::open(host, dataset)).or_else(|| find(&Dataset::stored(host, dataset)?))
 }
 

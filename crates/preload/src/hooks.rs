@@ -9,7 +9,7 @@ use knarr_capture::{Change, Event, Given};
 use crate::direct::Chunk;
 use crate::given::{Dataset, Gift};
 use crate::guard::guard;
-use crate::host::{Herr, Hid, Host, Visit};
+use crate::host::{CallerHdf5, Herr, Hid, Visit};
 use crate::lists::{Lists, Request};
 use crate::run::Run;
 use crate::shown::{Reading, Visitor};
@@ -42,7 +42,7 @@ pub(crate) unsafe extern "C" fn file_create(
     access: Hid,
     caller: usize,
 ) -> Hid {
-    let host = Host::of(caller);
+    let host = CallerHdf5::of(caller);
     let Some(real) = host.file_create else { return NOTHING };
     guard((), || host.prepare());
     // SAFETY: HDF5 wants a NUL-terminated name.
@@ -60,7 +60,7 @@ pub(crate) unsafe extern "C" fn file_create(
 /// # Safety
 /// As for `H5Fopen`.
 pub(crate) unsafe extern "C" fn file_open(name: *const c_char, flags: c_uint, access: Hid, caller: usize) -> Hid {
-    let host = Host::of(caller);
+    let host = CallerHdf5::of(caller);
     let Some(real) = host.file_open else { return NOTHING };
     guard((), || host.prepare());
     let writes = flags & FOR_WRITING != 0;
@@ -83,7 +83,7 @@ fn opened(opening: Option<files::Opening>, id: Hid) {
 /// # Safety
 /// As for `H5Fclose`.
 pub(crate) unsafe extern "C" fn file_close(id: Hid, caller: usize) -> Herr {
-    let host = Host::of(caller);
+    let host = CallerHdf5::of(caller);
     let Some(real) = host.file_close else { return -1 };
     // SAFETY: the caller's own argument.
     closing(host, Some(id), |result| result >= 0, || unsafe { real(id) })
@@ -92,7 +92,7 @@ pub(crate) unsafe extern "C" fn file_close(id: Hid, caller: usize) -> Herr {
 /// # Safety
 /// As for `H5Idec_ref`, which closes a file when nobody refers to it any more.
 pub(crate) unsafe extern "C" fn release(id: Hid, caller: usize) -> c_int {
-    let host = Host::of(caller);
+    let host = CallerHdf5::of(caller);
     let Some(real) = host.release else { return -1 };
     // SAFETY: the caller's own argument.
     closing(host, Some(id), |left| left == 0, || unsafe { real(id) })
@@ -101,7 +101,7 @@ pub(crate) unsafe extern "C" fn release(id: Hid, caller: usize) -> c_int {
 /// # Safety
 /// As for `H5close`.
 pub(crate) unsafe extern "C" fn close_library(caller: usize) -> Herr {
-    let host = Host::of(caller);
+    let host = CallerHdf5::of(caller);
     let Some(real) = host.close_library else { return -1 };
     // SAFETY: no arguments.
     let result = closing(host, None, |_| true, || unsafe { real() });
@@ -110,7 +110,7 @@ pub(crate) unsafe extern "C" fn close_library(caller: usize) -> Herr {
 }
 
 /// Makes a call that may close the file `id`, or all files. `closed` tells from its result whether it did.
-fn closing(host: &Host, id: Option<Hid>, closed: impl Fn(c_int) -> bool, call: impl Fn() -> c_int) -> c_int {
+fn closing(host: &CallerHdf5, id: Option<Hid>, closed: impl Fn(c_int) -> bool, call: impl Fn() -> c_int) -> c_int {
     let ours = guard(false, || id.map_or_else(files::any, files::has));
     // Its filters are asked for before: afterwards its errors must be those of its own call.
     let filters = guard(None, || ours.then(|| host.filters()));
@@ -133,7 +133,7 @@ pub(crate) unsafe extern "C" fn create_1(
     creation: Hid,
     caller: usize,
 ) -> Hid {
-    let host = Host::of(caller);
+    let host = CallerHdf5::of(caller);
     let Some(real) = host.create_1 else { return NOTHING };
     let request = Request { location, name, datatype, space, creation, access: 0 };
     // Its modern form has a place for the access list; the rest are defaults, as the old one has them.
@@ -162,7 +162,7 @@ pub(crate) unsafe extern "C" fn create_2(
     access: Hid,
     caller: usize,
 ) -> Hid {
-    let host = Host::of(caller);
+    let host = CallerHdf5::of(caller);
     let Some(real) = host.create_2 else { return NOTHING };
     let request = Request { location, name, datatype, space, creation, access };
     create(
@@ -185,7 +185,7 @@ pub(crate) unsafe extern "C" fn create_unnamed(
     access: Hid,
     caller: usize,
 ) -> Hid {
-    let host = Host::of(caller);
+    let host = CallerHdf5::of(caller);
     let Some(real) = host.create_unnamed else { return NOTHING };
     let request = Request { location, name: std::ptr::null(), datatype, space, creation, access };
     create(
@@ -209,7 +209,7 @@ pub(crate) unsafe extern "C" fn write(
     values: *const c_void,
     caller: usize,
 ) -> Herr {
-    let host = Host::of(caller);
+    let host = CallerHdf5::of(caller);
     let Some(real) = host.write else { return -1 };
     if given::any() {
         let write = Write { dataset, memory_type, memory, file, transfer, values };
@@ -233,7 +233,7 @@ pub(crate) unsafe extern "C" fn write_chunk(
     bytes: *const c_void,
     caller: usize,
 ) -> Herr {
-    let host = Host::of(caller);
+    let host = CallerHdf5::of(caller);
     let Some(real) = host.write_chunk else { return -1 };
     let chunk = Chunk { dataset, mask, offset, size, bytes };
     let unknown = if run::run().is_some() { guard(None, || chunk.unknown_filters(host)) } else { None };
@@ -247,7 +247,7 @@ pub(crate) unsafe extern "C" fn write_chunk(
 /// # Safety
 /// As for `H5Dget_create_plist`.
 pub(crate) unsafe extern "C" fn creation_list(dataset: Hid, caller: usize) -> Hid {
-    let host = Host::of(caller);
+    let host = CallerHdf5::of(caller);
     let Some(real) = host.creation_of else { return NOTHING };
     // SAFETY: the caller's own argument.
     let list = unsafe { real(dataset) };
@@ -267,7 +267,7 @@ pub(crate) unsafe extern "C" fn read_chunk(
     values: *mut c_void,
     caller: usize,
 ) -> Herr {
-    let host = Host::of(caller);
+    let host = CallerHdf5::of(caller);
     let Some(real) = host.read_chunk else { return -1 };
     let reading = Reading { dataset, offset, mask, values, room: std::ptr::null_mut() };
     // SAFETY: the caller's own arguments.
@@ -285,7 +285,7 @@ pub(crate) unsafe extern "C" fn read_chunk_1(
     values: *mut c_void,
     caller: usize,
 ) -> Herr {
-    let host = Host::of(caller);
+    let host = CallerHdf5::of(caller);
     let Some(real) = host.read_chunk_1 else { return -1 };
     let reading = Reading { dataset, offset, mask, values, room: std::ptr::null_mut() };
     // SAFETY: the caller's own arguments.
@@ -304,7 +304,7 @@ pub(crate) unsafe extern "C" fn read_chunk_2(
     room: *mut usize,
     caller: usize,
 ) -> Herr {
-    let host = Host::of(caller);
+    let host = CallerHdf5::of(caller);
     let Some(real) = host.read_chunk_2 else { return -1 };
     let reading = Reading { dataset, offset, mask, values, room };
     // SAFETY: the caller's own arguments.
@@ -315,7 +315,7 @@ pub(crate) unsafe extern "C" fn read_chunk_2(
 /// # Safety
 /// As for `H5Dget_chunk_storage_size`.
 pub(crate) unsafe extern "C" fn chunk_size(dataset: Hid, offset: *const u64, bytes: *mut u64, caller: usize) -> Herr {
-    let host = Host::of(caller);
+    let host = CallerHdf5::of(caller);
     let Some(real) = host.chunk_size else { return -1 };
     // SAFETY: the caller's own arguments.
     let result = unsafe { real(dataset, offset, bytes) };
@@ -337,7 +337,7 @@ pub(crate) unsafe extern "C" fn chunk_state(
     bytes: *mut u64,
     caller: usize,
 ) -> Herr {
-    let host = Host::of(caller);
+    let host = CallerHdf5::of(caller);
     let Some(real) = host.chunk_state else { return -1 };
     // SAFETY: the caller's own arguments.
     let result = unsafe { real(dataset, offset, mask, address, bytes) };
@@ -360,7 +360,7 @@ pub(crate) unsafe extern "C" fn chunk_number(
     bytes: *mut u64,
     caller: usize,
 ) -> Herr {
-    let host = Host::of(caller);
+    let host = CallerHdf5::of(caller);
     let Some(real) = host.chunk_number else { return -1 };
     // SAFETY: the caller's own arguments.
     let result = unsafe { real(dataset, space, number, offset, mask, address, bytes) };
@@ -377,7 +377,7 @@ pub(crate) unsafe extern "C" fn chunk_number(
 ///
 /// # Safety
 /// `offset` has an extent for each axis; the places for results are null or valid.
-unsafe fn show_size(host: &Host, dataset: Hid, offset: *const u64, mask: *mut c_uint, bytes: *mut u64) {
+unsafe fn show_size(host: &CallerHdf5, dataset: Hid, offset: *const u64, mask: *mut c_uint, bytes: *mut u64) {
     // SAFETY: the caller's promise.
     let Some(bytes) = (unsafe { bytes.as_mut() }).filter(|bytes| **bytes > 0) else { return };
     // SAFETY: as above.
@@ -399,7 +399,7 @@ pub(crate) unsafe extern "C" fn each_chunk(
     data: *mut c_void,
     caller: usize,
 ) -> Herr {
-    let host = Host::of(caller);
+    let host = CallerHdf5::of(caller);
     let Some(real) = host.each_chunk else { return -1 };
     let visitor = visit.and_then(|visit| guard(None, || Visitor::new(host, dataset, visit, data)));
     match visitor {
@@ -412,7 +412,7 @@ pub(crate) unsafe extern "C" fn each_chunk(
 
 /// Creates a dataset: with filters where its file is compressed as it is written, and else, or where that fails, by the
 /// plain call, which shows its own errors.
-fn create(host: &Host, request: &Request, changed: impl Fn(&Lists<'_>) -> Hid, plain: impl Fn() -> Hid) -> Hid {
+fn create(host: &CallerHdf5, request: &Request, changed: impl Fn(&Lists<'_>) -> Hid, plain: impl Fn() -> Hid) -> Hid {
     if !files::any_compressed() {
         return plain();
     }
@@ -452,7 +452,7 @@ struct Created {
 
 impl Attempt {
     /// `None` if the dataset is in no file that is compressed as it is written.
-    fn make(host: &Host, request: &Request, create: impl Fn(&Lists<'_>) -> Hid) -> Option<Self> {
+    fn make(host: &CallerHdf5, request: &Request, create: impl Fn(&Lists<'_>) -> Hid) -> Option<Self> {
         let (path, rule) = files::compressed(&lists::file_name(host, request.location)?)?;
         let run = run::run()?;
         let snapshot = run.newest()?;
@@ -474,7 +474,7 @@ impl Attempt {
 
 impl Created {
     fn with(
-        host: &Host,
+        host: &CallerHdf5,
         request: &Request,
         change: &Change,
         given: Given,

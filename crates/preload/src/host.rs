@@ -18,7 +18,7 @@ pub(crate) type Herr = c_int;
 macro_rules! functions {
     ($($field:ident = $symbol:literal ($($argument:ty),*) -> $result:ty;)*) => {
         /// Functions of one HDF5 library.
-        pub(crate) struct Host {
+        pub(crate) struct CallerHdf5 {
             $(pub(crate) $field: Option<unsafe extern "C" fn($($argument),*) -> $result>,)*
             /// Classes of property lists.
             pub(crate) creation_class: Identifier,
@@ -29,7 +29,7 @@ macro_rules! functions {
             pub(crate) own_filter: std::sync::OnceLock<Result<(), String>>,
         }
 
-        impl Host {
+        impl CallerHdf5 {
             fn look_up(find: impl Fn(&CStr) -> *mut c_void) -> Self {
                 // SAFETY: HDF5's headers give variables of these names, and what is found stays loaded.
                 let class = |name: &CStr| unsafe { Identifier::new(name, &find) };
@@ -134,14 +134,14 @@ functions! {
 pub(crate) type Visit = unsafe extern "C" fn(*const u64, c_uint, u64, u64, *mut c_void) -> c_int;
 
 // SAFETY: addresses of functions and of variables that HDF5 sets while it opens, before a program has a file open.
-unsafe impl Sync for Host {}
+unsafe impl Sync for CallerHdf5 {}
 
 /// By the address a call returns to.
-static CALLS: Cache<Host, 4096> = Cache::new();
+static CALLS: Cache<CallerHdf5, 4096> = Cache::new();
 /// By the address an object is loaded at.
-static OBJECTS: Cache<Host, 256> = Cache::new();
+static OBJECTS: Cache<CallerHdf5, 256> = Cache::new();
 
-impl Host {
+impl CallerHdf5 {
     /// The HDF5 that the code at `caller` uses.
     pub(crate) fn of(caller: usize) -> &'static Self {
         if let Some(host) = CALLS.get(caller) {
@@ -162,8 +162,8 @@ impl Host {
     }
 }
 
-fn functions(object: &Object) -> Host {
-    let host = Host::look_up(object.linked());
+fn functions(object: &Object) -> CallerHdf5 {
+    let host = CallerHdf5::look_up(object.linked());
     forget_failures();
     host
 }

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use knarr_flow::online::Block;
 
-use crate::host::Host;
+use crate::host::CallerHdf5;
 use crate::run;
 
 /// The loaded library. It stays loaded until the process ends.
@@ -96,7 +96,7 @@ impl Library {
     }
 }
 
-impl Host {
+impl CallerHdf5 {
     /// To be called before this HDF5 opens a file: where files may have chunks that only Knarr's filter reads, the
     /// program must be able to read them again.
     pub(crate) fn prepare(&self) {

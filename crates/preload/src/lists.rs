@@ -9,11 +9,11 @@ use std::ffi::{CStr, c_char, c_int, c_uint};
 
 use knarr_array::array::{DType, Endian};
 use knarr_array::filter::Hdf5Filter;
-use knarr_array::model::{Layout, Variable};
+use knarr_array::model::{StorageLayout, Variable};
 use knarr_capture::Change;
 use knarr_codec::codec::filter_name;
 
-use crate::host::{Hid, Host};
+use crate::host::{CallerHdf5, Hid};
 use knarr_caller::Identifier;
 
 /// Codes of HDF5's C headers.
@@ -56,14 +56,14 @@ pub(crate) struct Request {
 
 /// Property lists to create a dataset with, closed when dropped.
 pub(crate) struct Lists<'h> {
-    host: &'h Host,
+    host: &'h CallerHdf5,
     pub(crate) creation: Hid,
     pub(crate) access: Hid,
 }
 
 /// Something of HDF5 that is closed when dropped.
 pub(crate) struct Owned<'h> {
-    host: &'h Host,
+    host: &'h CallerHdf5,
     pub(crate) id: Hid,
     close: Close,
 }
@@ -78,7 +78,7 @@ pub(crate) enum Close {
 
 impl<'h> Owned<'h> {
     /// `None` if there is no such thing.
-    pub(crate) fn new(host: &'h Host, id: Hid, close: Close) -> Option<Self> {
+    pub(crate) fn new(host: &'h CallerHdf5, id: Hid, close: Close) -> Option<Self> {
         (id >= 0).then_some(Self { host, id, close })
     }
 }
@@ -97,14 +97,14 @@ impl Drop for Owned<'_> {
 }
 
 /// Name of the file that holds `object`, as the program gave it.
-pub(crate) fn file_name(host: &Host, object: Hid) -> Option<Vec<u8>> {
+pub(crate) fn file_name(host: &CallerHdf5, object: Hid) -> Option<Vec<u8>> {
     let get = host.file_name?;
     // SAFETY: as HDF5 documents: without room it tells the length.
     read_name(|buffer, room| unsafe { get(object, buffer, room) })
 }
 
 /// Path of an object in its file.
-pub(crate) fn object_name(host: &Host, object: Hid) -> Option<String> {
+pub(crate) fn object_name(host: &CallerHdf5, object: Hid) -> Option<String> {
     let get = host.object_name?;
     // SAFETY: as HDF5 documents: without room it tells the length.
     let name = read_name(|buffer, room| unsafe { get(object, buffer, room) })?;
@@ -112,7 +112,7 @@ pub(crate) fn object_name(host: &Host, object: Hid) -> Option<String> {
 }
 
 /// Where an object begins in its file, by whatever name it was opened.
-pub(crate) fn address(host: &Host, object: Hid) -> Option<[u64; 2]> {
+pub(crate) fn address(host: &CallerHdf5, object: Hid) -> Option<[u64; 2]> {
     // An `H5G_stat_t`: the number of the file in two words, the address of the object in two, and what has no say here.
     let mut found = [0u64; 32];
     // SAFETY: the object is the program's own; the structure takes less than half of the room.
@@ -137,12 +137,12 @@ impl Request {
     ///
     /// # Errors
     /// In words, why it is left as the program wants it.
-    pub(crate) fn variable(&self, host: &Host, path: &str) -> Result<Variable, &'static str> {
+    pub(crate) fn variable(&self, host: &CallerHdf5, path: &str) -> Result<Variable, &'static str> {
         check_file(host, self.location)?;
         let (dtype, endian) = element(host, self.datatype)?;
         let (shape, max_shape) = extents(host, self.space)?;
         let layout = self.layout(host, shape.len())?;
-        if layout == Layout::Contiguous && max_shape.iter().zip(&shape).any(|(most, now)| *most != Some(*now)) {
+        if layout == StorageLayout::Contiguous && max_shape.iter().zip(&shape).any(|(most, now)| *most != Some(*now)) {
             return Err(UNKNOWN);
         }
         let variable = Variable { endian, layout, ..Variable::plain(path, dtype, shape) };
@@ -150,7 +150,7 @@ impl Request {
     }
 
     /// Path in the file; it ends in a slash where the dataset has no name yet.
-    pub(crate) fn path(&self, host: &Host) -> String {
+    pub(crate) fn path(&self, host: &CallerHdf5) -> String {
         let group = object_name(host, self.location).unwrap_or_default();
         if self.name.is_null() {
             return format!("{}/", group.trim_end_matches('/'));
@@ -160,9 +160,9 @@ impl Request {
         if name.starts_with('/') { name } else { format!("{}/{name}", group.trim_end_matches('/')) }
     }
 
-    fn layout(&self, host: &Host, rank: usize) -> Result<Layout, &'static str> {
+    fn layout(&self, host: &CallerHdf5, rank: usize) -> Result<StorageLayout, &'static str> {
         if self.creation == code::DEFAULT_LIST {
-            return Ok(Layout::Contiguous);
+            return Ok(StorageLayout::Contiguous);
         }
         let (filters, layout, external) =
             (host.filter_count.ok_or(UNKNOWN)?, host.layout.ok_or(UNKNOWN)?, host.external_count.ok_or(UNKNOWN)?);
@@ -173,7 +173,7 @@ impl Request {
             return Err("the program has chosen filters");
         }
         match layout {
-            code::CONTIGUOUS if external > 0 => Ok(Layout::Elsewhere),
+            code::CONTIGUOUS if external > 0 => Ok(StorageLayout::Elsewhere),
             code::CONTIGUOUS => {
                 let mut time: c_int = 0;
                 let get = host.allocation_time.ok_or(UNKNOWN)?;
@@ -181,11 +181,11 @@ impl Request {
                 if unsafe { get(self.creation, &raw mut time) } < 0 || time == code::ALLOCATE_EARLY {
                     return Err("its space is to be there early");
                 }
-                Ok(Layout::Contiguous)
+                Ok(StorageLayout::Contiguous)
             }
-            code::CHUNKED => Ok(Layout::Chunked(chunk_shape(host, self.creation, rank).ok_or(UNKNOWN)?)),
-            code::COMPACT => Ok(Layout::Compact),
-            _ => Ok(Layout::Elsewhere),
+            code::CHUNKED => Ok(StorageLayout::Chunked(chunk_shape(host, self.creation, rank).ok_or(UNKNOWN)?)),
+            code::COMPACT => Ok(StorageLayout::Compact),
+            _ => Ok(StorageLayout::Elsewhere),
         }
     }
 
@@ -193,7 +193,7 @@ impl Request {
     ///
     /// # Errors
     /// In words, what of it HDF5 does not do.
-    pub(crate) fn lists<'h>(&self, host: &'h Host, change: &Change) -> Result<Lists<'h>, String> {
+    pub(crate) fn lists<'h>(&self, host: &'h CallerHdf5, change: &Change) -> Result<Lists<'h>, String> {
         let mut lists = Lists { host, creation: copied(host, self.creation, &host.creation_class)?, access: -1 };
         lists.access = copied(host, self.access, &host.access_class)?;
         if let Some(chunk) = &change.chunk {
@@ -213,7 +213,7 @@ impl Request {
 ///
 /// # Errors
 /// In words, why not.
-pub(crate) fn check_file(host: &Host, object: Hid) -> Result<(), &'static str> {
+pub(crate) fn check_file(host: &CallerHdf5, object: Hid) -> Result<(), &'static str> {
     // SAFETY: the object is the program's own.
     let file = host.file_of.map_or(-1, |get| unsafe { get(object) });
     let file = Owned::new(host, file, Close::Reference).ok_or(UNKNOWN)?;
@@ -242,7 +242,7 @@ pub(crate) fn check_file(host: &Host, object: Hid) -> Result<(), &'static str> {
 ///
 /// # Errors
 /// In words, why elements of this type are left as they are.
-pub(crate) fn element(host: &Host, datatype: Hid) -> Result<(DType, Endian), &'static str> {
+pub(crate) fn element(host: &CallerHdf5, datatype: Hid) -> Result<(DType, Endian), &'static str> {
     let (class_of, size_of, holds) =
         (host.type_class.ok_or(UNKNOWN)?, host.type_size.ok_or(UNKNOWN)?, host.type_holds.ok_or(UNKNOWN)?);
     // SAFETY: the type is the program's own.
@@ -287,7 +287,7 @@ pub(crate) fn element(host: &Host, datatype: Hid) -> Result<(DType, Endian), &'s
 ///
 /// # Errors
 /// In words, why there are none.
-pub(crate) fn extents(host: &Host, space: Hid) -> Result<(Vec<u64>, Vec<Option<u64>>), &'static str> {
+pub(crate) fn extents(host: &CallerHdf5, space: Hid) -> Result<(Vec<u64>, Vec<Option<u64>>), &'static str> {
     let (kind, rank, get) =
         (host.space_kind.ok_or(UNKNOWN)?, host.space_rank.ok_or(UNKNOWN)?, host.space_extents.ok_or(UNKNOWN)?);
     // SAFETY: the dataspace is the program's own.
@@ -307,7 +307,7 @@ pub(crate) fn extents(host: &Host, space: Hid) -> Result<(Vec<u64>, Vec<Option<u
 }
 
 /// Chunks that a creation list sets, for as many axes.
-pub(crate) fn chunk_shape(host: &Host, list: Hid, rank: usize) -> Option<Vec<u64>> {
+pub(crate) fn chunk_shape(host: &CallerHdf5, list: Hid, rank: usize) -> Option<Vec<u64>> {
     let mut chunk = [0u64; code::MOST_DIMENSIONS];
     // SAFETY: the list is open, and there is room for as many extents as are said.
     let found = unsafe { host.chunk?(list, code::MOST_DIMENSIONS_C, chunk.as_mut_ptr()) };
@@ -362,7 +362,7 @@ impl Drop for Lists<'_> {
 ///
 /// # Errors
 /// In words, why there is none.
-fn copied(host: &Host, list: Hid, class: &Identifier) -> Result<Hid, &'static str> {
+fn copied(host: &CallerHdf5, list: Hid, class: &Identifier) -> Result<Hid, &'static str> {
     let id = if list == code::DEFAULT_LIST {
         let (make, class) =
             (host.new_list.ok_or(UNKNOWN)?, class.id().ok_or("HDF5 shows no classes of property lists")?);

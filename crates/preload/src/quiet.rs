@@ -4,13 +4,13 @@ use std::ffi::{c_int, c_uint};
 
 use knarr_codec::codec::FilterSet;
 
-use crate::host::Host;
+use crate::host::CallerHdf5;
 use crate::run;
 
 /// `H5E_DEFAULT`: the error stack of this thread.
 const DEFAULT: i64 = 0;
 
-impl Host {
+impl CallerHdf5 {
     /// Runs `work` without HDF5's automatic error messages, as `H5E_BEGIN_TRY` does. `None` if they cannot be stopped.
     pub(crate) fn quietly<T>(&self, work: impl FnOnce(&Self) -> T) -> Option<T> {
         let mut second: c_uint = 1;

@@ -11,7 +11,7 @@ use knarr_codec::codec::KNARR_FILTER;
 
 use crate::direct::Place;
 use crate::given::{self, Gift};
-use crate::host::{Herr, Hid, Host, Visit};
+use crate::host::{CallerHdf5, Herr, Hid, Visit};
 use crate::lists::{Close, Owned, file_name};
 use crate::run::{Run, run};
 use crate::{files, whole};
@@ -24,7 +24,7 @@ mod code {
 }
 
 /// What the dataset was given, if that is not shown. Knarr's own filter is always a gift: programs do not choose it.
-fn hidden(host: &Host, dataset: Hid) -> Option<Gift> {
+fn hidden(host: &CallerHdf5, dataset: Hid) -> Option<Gift> {
     let has_own = run().is_some_and(Run::uses_own_filter);
     if !files::any_compressed() || !(has_own || given::any()) {
         return None;
@@ -42,7 +42,7 @@ fn hidden(host: &Host, dataset: Hid) -> Option<Gift> {
 }
 
 /// Makes the creation list `list` of a dataset the one that the program created it with.
-pub(crate) fn restore(host: &Host, dataset: Hid, list: Hid) {
+pub(crate) fn restore(host: &CallerHdf5, dataset: Hid, list: Hid) {
     let Some(gift) = hidden(host, dataset) else { return };
     host.quietly(|host| {
         // SAFETY: the list was made for the program just now, here and below.
@@ -61,7 +61,7 @@ pub(crate) fn restore(host: &Host, dataset: Hid, list: Hid) {
 ///
 /// # Safety
 /// `offset` is null or has an extent for each axis.
-pub(crate) unsafe fn chunk_bytes(host: &Host, dataset: Hid, offset: *const u64) -> Option<u64> {
+pub(crate) unsafe fn chunk_bytes(host: &CallerHdf5, dataset: Hid, offset: *const u64) -> Option<u64> {
     hidden(host, dataset)?;
     // SAFETY: the caller's promise.
     host.quietly(|host| unsafe { Place::at(host, dataset, offset) }).flatten().map(|place| place.bytes)
@@ -82,7 +82,7 @@ impl Reading {
     ///
     /// # Safety
     /// As for `H5Dread_chunk`.
-    pub(crate) unsafe fn run(&self, host: &Host) -> Option<Herr> {
+    pub(crate) unsafe fn run(&self, host: &CallerHdf5) -> Option<Herr> {
         hidden(host, self.dataset)?;
         // SAFETY: the caller's promise.
         host.quietly(|host| unsafe { self.attempt(host) }).flatten()
@@ -90,7 +90,7 @@ impl Reading {
 
     /// # Safety
     /// As for `H5Dread_chunk`.
-    unsafe fn attempt(&self, host: &Host) -> Option<Herr> {
+    unsafe fn attempt(&self, host: &CallerHdf5) -> Option<Herr> {
         // SAFETY: the caller's promise, here and below.
         let place = unsafe { Place::at(host, self.dataset, self.offset)? };
         let mut stored = 0u64;
@@ -117,7 +117,7 @@ impl Reading {
     }
 
     /// Fills what of the chunk lies beyond the edge.
-    fn fill(&self, host: &Host, bytes: usize) -> Option<()> {
+    fn fill(&self, host: &CallerHdf5, bytes: usize) -> Option<()> {
         // SAFETY: the dataset is the program's own; what is made is closed when dropped, here and below.
         let list = Owned::new(host, unsafe { host.creation_of?(self.dataset) }, Close::List)?;
         // SAFETY: as above.
@@ -141,7 +141,7 @@ pub(crate) struct Visitor {
 
 impl Visitor {
     /// `None` if the chunks are shown as they are stored.
-    pub(crate) fn new(host: &Host, dataset: Hid, visit: Visit, data: *mut c_void) -> Option<Self> {
+    pub(crate) fn new(host: &CallerHdf5, dataset: Hid, visit: Visit, data: *mut c_void) -> Option<Self> {
         hidden(host, dataset)?;
         let origin = [0u64; 32];
         // SAFETY: HDF5 allows no more axes than there are extents.

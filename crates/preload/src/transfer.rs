@@ -11,7 +11,7 @@ use std::ptr::null;
 
 use knarr_array::region::{Placed, Region};
 
-use crate::host::{Herr, Hid, Host};
+use crate::host::{CallerHdf5, Herr, Hid};
 use crate::lists::{Close, Owned};
 
 /// `H5S_SELECT_SET`.
@@ -32,7 +32,7 @@ impl Transfer<'_> {
     ///
     /// # Safety
     /// `values` are as many elements of the dataset's type as the array in memory has.
-    pub(crate) unsafe fn write(&self, host: &Host, dataset: Hid, values: *const c_void) -> Option<()> {
+    pub(crate) unsafe fn write(&self, host: &CallerHdf5, dataset: Hid, values: *const c_void) -> Option<()> {
         let write = host.write?;
         self.select(host, dataset, |datatype, memory, space| {
             // SAFETY: the caller's promise: what is selected in memory lies within the values.
@@ -44,7 +44,7 @@ impl Transfer<'_> {
     ///
     /// # Safety
     /// There is room for as many elements of the dataset's type as the array in memory has.
-    pub(crate) unsafe fn read(&self, host: &Host, dataset: Hid, values: *mut c_void) -> Option<()> {
+    pub(crate) unsafe fn read(&self, host: &CallerHdf5, dataset: Hid, values: *mut c_void) -> Option<()> {
         let read = host.read?;
         self.select(host, dataset, |datatype, memory, space| {
             // SAFETY: the caller's promise: what is selected in memory lies within the room.
@@ -53,7 +53,7 @@ impl Transfer<'_> {
     }
 
     /// Makes `call` with the dataset's type, and the region in memory and in the dataset.
-    fn select(&self, host: &Host, dataset: Hid, call: impl FnOnce(Hid, Hid, Hid) -> Herr) -> Option<()> {
+    fn select(&self, host: &CallerHdf5, dataset: Hid, call: impl FnOnce(Hid, Hid, Hid) -> Herr) -> Option<()> {
         let Region { start, count } = self.region;
         let Placed { shape, start: place } = self.memory;
         let rank = start.len();

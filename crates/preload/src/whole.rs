@@ -15,7 +15,7 @@ use knarr_array::region::{Placed, Region};
 use knarr_flow::online::Block;
 
 use crate::given;
-use crate::host::{Herr, Hid, Host};
+use crate::host::{CallerHdf5, Herr, Hid};
 use crate::library::library;
 use crate::lists::{Close, Owned, check_file, chunk_shape, element, extents};
 use crate::run;
@@ -56,11 +56,11 @@ pub(crate) struct Selected {
 
 impl Write {
     /// Writes. `false` if that is left to HDF5, as if nothing had happened.
-    pub(crate) fn run(&self, host: &Host) -> bool {
+    pub(crate) fn run(&self, host: &CallerHdf5) -> bool {
         !self.values.is_null() && host.quietly(|host| self.attempt(host)).flatten().is_some()
     }
 
-    fn attempt(&self, host: &Host) -> Option<()> {
+    fn attempt(&self, host: &CallerHdf5) -> Option<()> {
         // SAFETY: the dataset is the program's own, here and below; the dataspace is closed when dropped.
         let space = Owned::new(host, unsafe { host.space_of?(self.dataset) }, Close::Reference)?;
         let all = whole(host, space.id)?;
@@ -92,7 +92,7 @@ impl Write {
 
     /// True for values of the dataset's type, which the transfer does not transform. Its other properties have no say
     /// here: HDF5 notes what it did among them, so that they cannot be compared with the defaults.
-    fn is_usual(&self, host: &Host) -> Option<bool> {
+    fn is_usual(&self, host: &CallerHdf5) -> Option<bool> {
         // SAFETY: as above; the type is closed when dropped.
         let stored = Owned::new(host, unsafe { host.type_of?(self.dataset) }, Close::Reference)?;
         // SAFETY: both types are open.
@@ -107,7 +107,7 @@ impl Write {
     }
 
     /// Elements before the first one that is written, if all lie together in memory.
-    fn offset_in_memory(&self, host: &Host, file: &Selected) -> Option<u64> {
+    fn offset_in_memory(&self, host: &CallerHdf5, file: &Selected) -> Option<u64> {
         let memory = if self.memory == code::ALL { file.clone() } else { select(host, self.memory)? };
         let volume = |count: &[u64]| count.iter().product::<u64>();
         if volume(&memory.region.count) != volume(&file.region.count) {
@@ -122,7 +122,7 @@ impl Write {
     }
 
     /// The block, if it consists of whole chunks.
-    fn block(&self, host: &Host, selected: Selected, given: u32) -> Option<Block> {
+    fn block(&self, host: &CallerHdf5, selected: Selected, given: u32) -> Option<Block> {
         // SAFETY: the dataset is open; the list is closed when dropped.
         let list = Owned::new(host, unsafe { host.creation_of?(self.dataset) }, Close::List)?;
         let filters = filters(host, list.id).filter(|filters| u32::try_from(filters.len()) == Ok(given))?;
@@ -148,7 +148,7 @@ impl Write {
 
 /// Where chunks go.
 struct Put<'p> {
-    host: &'p Host,
+    host: &'p CallerHdf5,
     write: &'p Write,
     block: &'p Block,
     /// Of the whole block.
@@ -171,7 +171,7 @@ impl Put<'_> {
 }
 
 /// Bytes that the chunk at `offset` has in the file; 0 if it is not there.
-fn stored(host: &Host, dataset: Hid, offset: &[u64]) -> Option<u64> {
+fn stored(host: &CallerHdf5, dataset: Hid, offset: &[u64]) -> Option<u64> {
     let mut bytes = 0u64;
     // SAFETY: the offset has an extent for each axis; `bytes` is a valid place for the result.
     let done = unsafe { host.chunk_size?(dataset, offset.as_ptr(), &raw mut bytes) };
@@ -181,7 +181,7 @@ fn stored(host: &Host, dataset: Hid, offset: &[u64]) -> Option<u64> {
 
 /// Whether `H5Dwrite_chunk` does right with a chunk of `len` bytes that skips no filter: if its predecessor, where there
 /// is one, skips none and has another size.
-fn can_be_stored(host: &Host, dataset: Hid, offset: &[u64], len: usize) -> Option<bool> {
+fn can_be_stored(host: &CallerHdf5, dataset: Hid, offset: &[u64], len: usize) -> Option<bool> {
     let before = stored(host, dataset, offset)?;
     if before == 0 || u64::try_from(len) == Ok(before) {
         return Some(before == 0);
@@ -215,13 +215,13 @@ unsafe extern "C" fn put_chunk(
 }
 
 /// All elements of a dataspace.
-pub(crate) fn whole(host: &Host, space: Hid) -> Option<Selected> {
+pub(crate) fn whole(host: &CallerHdf5, space: Hid) -> Option<Selected> {
     let (shape, _) = extents(host, space).ok()?;
     Some(Selected { region: Region::whole(&shape), shape })
 }
 
 /// What is selected in a dataspace, if it is a region.
-pub(crate) fn select(host: &Host, space: Hid) -> Option<Selected> {
+pub(crate) fn select(host: &CallerHdf5, space: Hid) -> Option<Selected> {
     let Selected { shape, region: Region { mut start, mut count } } = whole(host, space)?;
     // SAFETY: the dataspace is the program's own, here and below.
     let kind = unsafe { host.selection_kind?(space) };
@@ -246,7 +246,7 @@ pub(crate) fn select(host: &Host, space: Hid) -> Option<Selected> {
 }
 
 /// The pipeline in a creation list.
-pub(crate) fn filters(host: &Host, list: Hid) -> Option<Vec<Hdf5Filter>> {
+pub(crate) fn filters(host: &CallerHdf5, list: Hid) -> Option<Vec<Hdf5Filter>> {
     // SAFETY: the list is open, here and below.
     let count = usize::try_from(unsafe { host.filter_count?(list) }).ok().filter(|&count| count <= MOST_FILTERS)?;
     let get = host.filter?;
@@ -268,7 +268,7 @@ pub(crate) fn filters(host: &Host, list: Hid) -> Option<Vec<Hdf5Filter>> {
 }
 
 /// Bytes of the element that HDF5 fills chunks with.
-pub(crate) fn fill_value(host: &Host, list: Hid, datatype: Hid, size: usize) -> Option<Vec<u8>> {
+pub(crate) fn fill_value(host: &CallerHdf5, list: Hid, datatype: Hid, size: usize) -> Option<Vec<u8>> {
     let mut value = vec![0u8; size];
     let mut status: c_int = 0;
     // SAFETY: the list is open and `status` a valid place for the result.

@@ -5,7 +5,7 @@ use knarr_array::libver::Release;
 use knarr_array::quality::Quality;
 use knarr_capture::config::VariableRule;
 use knarr_choose::predictor::Predictor;
-use knarr_codec::codec::Reader;
+use knarr_codec::codec::ReaderLevel;
 use knarr_flow::engine::{Engine, parse_size};
 use knarr_flow::pack::Packer;
 use knarr_flow::settings::Settings;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Request {
     goal: Option<String>,
-    portable: Option<Reader>,
+    portable: Option<ReaderLevel>,
     quality: Quality,
     chain: Option<String>,
     chunks: Option<String>,

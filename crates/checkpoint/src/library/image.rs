@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::layout::{Extent, Layout, StoredVariable};
+use crate::layout::{Extent, FileLayout, StoredVariable};
 use knarr_array::error::{Error, Result};
 use knarr_handover::Index;
 
@@ -11,7 +11,7 @@ use knarr_handover::Index;
 pub const FORMAT: &str = "Knarr arrays";
 
 /// Where the arrays lie in the file, which has `length` bytes. Arrays of one name are one variable.
-fn layout_of(index: &Index, length: u64) -> Layout {
+fn layout_of(index: &Index, length: u64) -> FileLayout {
     let mut variables: Vec<StoredVariable> = Vec::new();
     let mut known = std::collections::HashMap::new();
     for entry in &index.entries {
@@ -36,14 +36,14 @@ fn layout_of(index: &Index, length: u64) -> Layout {
         }
     }
     variables.retain(|variable| !variable.extents.is_empty());
-    Layout { format: FORMAT.to_owned(), length, variables }
+    FileLayout { format: FORMAT.to_owned(), length, variables }
 }
 
 /// The layout of the array file at `path`; `None` if it is a file of another format.
 ///
 /// # Errors
 /// `NotFound` or `Read` if it cannot be read; `Corrupt` or `Unsupported` for one that is damaged or of a later version.
-pub fn layout(path: &Path) -> Result<Option<Layout>> {
+pub fn layout(path: &Path) -> Result<Option<FileLayout>> {
     Ok(knarr_handover::open(path)?.map(|(index, length)| layout_of(&index, length)))
 }
 
@@ -52,12 +52,12 @@ pub fn layout(path: &Path) -> Result<Option<Layout>> {
 ///
 /// # Errors
 /// As for [`layout`].
-pub fn find(path: &Path) -> Result<Layout> {
+pub fn find(path: &Path) -> Result<FileLayout> {
     match layout(path)? {
         Some(layout) => Ok(layout),
         None => {
             let length = std::fs::metadata(path).map_err(|error| Error::read(path, &error))?.len();
-            Ok(Layout::opaque(length))
+            Ok(FileLayout::opaque(length))
         }
     }
 }

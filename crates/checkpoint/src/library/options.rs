@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::image::find;
-use crate::layout::Layout;
+use crate::layout::FileLayout;
 use crate::{PackOptions, Similarity};
 use knarr_array::error::{Error, Result};
 use knarr_flow::engine::{Engine, parse_size};
@@ -24,7 +24,7 @@ pub struct Options {
     /// Bytes that packing may take, besides the arrays that wait for it.
     pub max_mem: u64,
     /// Finds where values lie in files that are added.
-    pub find: fn(&Path) -> Result<Layout>,
+    pub find: fn(&Path) -> Result<FileLayout>,
     /// How array files are written.
     pub memory: OpenMemory,
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::layout::Layout;
+use crate::layout::FileLayout;
 use crate::{Group, Packed, Part, Together};
 use knarr_array::comm::Comm;
 use knarr_array::error::Result;
@@ -14,7 +14,7 @@ pub(super) struct Packing {
     pub(super) together: Together,
     pub(super) groups: Vec<Group>,
     /// Finds where values lie in files.
-    pub(super) find: fn(&Path) -> Result<Layout>,
+    pub(super) find: fn(&Path) -> Result<FileLayout>,
 }
 
 impl Delivery for Packing {

@@ -8,7 +8,7 @@ use knarr_array::array::{DType, Endian};
 use knarr_array::comm::Solo;
 use knarr_array::error::Result;
 use knarr_array::testing::data::Random;
-use knarr_checkpoint::layout::{Extent, Layout, StoredVariable};
+use knarr_checkpoint::layout::{Extent, FileLayout, StoredVariable};
 use knarr_checkpoint::measured;
 use knarr_checkpoint::{
     Grouping, Input, Member, PackOptions, Packed, Restored, Set, Together, Tree, deal, pack, restore,
@@ -57,12 +57,12 @@ impl Drop for Dir {
 #[derive(Default)]
 pub(crate) struct Files {
     pub(crate) inputs: Vec<Input>,
-    pub(crate) layouts: HashMap<PathBuf, Layout>,
+    pub(crate) layouts: HashMap<PathBuf, FileLayout>,
 }
 
 impl Files {
     /// Writes a file and remembers its layout.
-    pub(crate) fn add(&mut self, dir: &Dir, name: &str, bytes: &[u8], layout: Layout) {
+    pub(crate) fn add(&mut self, dir: &Dir, name: &str, bytes: &[u8], layout: FileLayout) {
         let path = dir.join("in").join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, bytes).unwrap();
@@ -150,7 +150,7 @@ fn values(random: &mut Random, dtype: DType, endian: Endian, count: usize) -> Ve
 
 /// A file with variables of random types, shapes and pieces, of about `most` elements at most; `names` are what they may
 /// be called.
-pub(crate) fn random_file(random: &mut Random, names: &[&str], most: usize) -> (Vec<u8>, Layout) {
+pub(crate) fn random_file(random: &mut Random, names: &[&str], most: usize) -> (Vec<u8>, FileLayout) {
     let types = [DType::F64, DType::F32, DType::I32, DType::U16, DType::U8, DType::Opaque(3)];
     let mut bytes: Vec<u8> = (0..random.below(200)).map(|i| u8::try_from(i % 13).unwrap()).collect();
     let mut variables = Vec::new();
@@ -183,7 +183,7 @@ pub(crate) fn random_file(random: &mut Random, names: &[&str], most: usize) -> (
         variables.push(StoredVariable { path: format!("/{name}"), dtype, endian, shape, extents });
     }
     let length = bytes.len() as u64;
-    (bytes, Layout { format: "test".to_owned(), length, variables })
+    (bytes, FileLayout { format: "test".to_owned(), length, variables })
 }
 
 /// So many ranks of one program: the same variables, other values.

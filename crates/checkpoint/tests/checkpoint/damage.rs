@@ -2,7 +2,7 @@
 
 use knarr_array::ErrorKind;
 use knarr_checkpoint::PackOptions;
-use knarr_checkpoint::layout::Layout;
+use knarr_checkpoint::layout::FileLayout;
 use knarr_checkpoint::manifest::testing::{body, read_body};
 
 use crate::common::{Dir, Files, engine, program, restore_all};
@@ -14,7 +14,7 @@ fn every_flipped_byte_is_noticed_or_harmless() {
     let text: Vec<u8> = (0..900u32).map(|i| (i / 7).to_le_bytes()[0]).collect();
     for rank in 0..2usize {
         let bytes = &text[rank * 300..][..500];
-        files.add(&dir, &format!("r{rank}"), bytes, Layout::opaque(500));
+        files.add(&dir, &format!("r{rank}"), bytes, FileLayout::opaque(500));
     }
     let set = dir.join("set");
     files.pack(&engine(1), &set, &PackOptions { group_size: 1, ..PackOptions::default() }).unwrap();
@@ -127,7 +127,7 @@ fn files_that_change_meanwhile_are_named() {
 fn links_do_not_lead_a_restore_out_of_its_directory() {
     let dir = Dir::new();
     let mut files = Files::default();
-    files.add(&dir, "sub/r0", b"hello", Layout::opaque(5));
+    files.add(&dir, "sub/r0", b"hello", FileLayout::opaque(5));
     let set = dir.join("set");
     files.pack(&engine(1), &set, &PackOptions::default()).unwrap();
     std::fs::create_dir_all(dir.join("out")).unwrap();
@@ -142,7 +142,7 @@ fn names_that_lead_elsewhere_are_not_packed() {
     let dir = Dir::new();
     for name in ["../x", "/etc/x", "a/../../x"] {
         let mut files = Files::default();
-        files.add(&dir, "r0", b"hello", Layout::opaque(5));
+        files.add(&dir, "r0", b"hello", FileLayout::opaque(5));
         files.inputs[0].name = name.as_bytes().to_vec();
         let error = files.pack(&engine(1), &dir.join("set"), &PackOptions::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
@@ -154,7 +154,7 @@ fn forged_manifests_are_refused() {
     let dir = Dir::new();
     let mut files = Files::default();
     for rank in 0..3 {
-        files.add(&dir, &format!("r{rank}"), &[rank; 5000], Layout::opaque(5000));
+        files.add(&dir, &format!("r{rank}"), &[rank; 5000], FileLayout::opaque(5000));
     }
     let good = files.pack(&engine(1), &dir.join("set"), &PackOptions::default()).unwrap().manifest;
     assert!(read_body(&body(&good).unwrap()).unwrap() == good);

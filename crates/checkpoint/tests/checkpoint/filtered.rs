@@ -8,7 +8,7 @@ use knarr_array::comm::Solo;
 use knarr_array::filter::Hdf5Filter;
 use knarr_array::testing::data::Random;
 use knarr_array::{Error, ErrorKind};
-use knarr_checkpoint::layout::{Extent, Layout, StoredVariable};
+use knarr_checkpoint::layout::{Extent, FileLayout, StoredVariable};
 use knarr_checkpoint::manifest::testing::{body, read_body};
 use knarr_checkpoint::{PackOptions, Packed, Scheme, Set, extract, library, restore};
 use knarr_codec::chain::{Chain, Scratch};
@@ -44,7 +44,7 @@ fn values(rank: u64, chunk: u64, rows: u64) -> Vec<u8> {
 }
 
 /// A file with fields, whose chunks lie in turn and with something between them, and the values of the fields.
-fn file(rank: u64, fields: &[Field]) -> (Vec<u8>, Layout, Vec<Vec<u8>>) {
+fn file(rank: u64, fields: &[Field]) -> (Vec<u8>, FileLayout, Vec<Vec<u8>>) {
     let codecs = CodecList::pure();
     let mut random = Random::new(rank);
     let mut bytes: Vec<u8> = (0..50 + 10 * rank).map(|i| i.to_le_bytes()[0]).collect();
@@ -76,7 +76,7 @@ fn file(rank: u64, fields: &[Field]) -> (Vec<u8>, Layout, Vec<Vec<u8>>) {
         shape: vec![field.rows * extents.len() as u64, 100],
         extents,
     });
-    let layout = Layout { format: "test".to_owned(), length: bytes.len() as u64, variables: variables.collect() };
+    let layout = FileLayout { format: "test".to_owned(), length: bytes.len() as u64, variables: variables.collect() };
     (bytes, layout, all)
 }
 
@@ -169,12 +169,12 @@ fn like_values_are_merged_whatever_filters_they_went_through() {
 fn chunks_that_do_not_come_out_the_same_are_taken_as_they_are() {
     let dir = Dir::new();
     let mut files = Files::default();
-    let add = |files: &mut Files, name: &str, change: &dyn Fn(&mut [u8], &mut Layout)| {
+    let add = |files: &mut Files, name: &str, change: &dyn Fn(&mut [u8], &mut FileLayout)| {
         let (mut bytes, mut layout, _) = file(1, &fields());
         change(&mut bytes, &mut layout);
         files.add(&dir, name, &bytes, layout);
     };
-    let inside = |layout: &Layout, variable: usize, chunk: usize| {
+    let inside = |layout: &FileLayout, variable: usize, chunk: usize| {
         let extent = &layout.variables[variable].extents[chunk];
         usize::try_from(extent.offset + extent.length / 2).unwrap()
     };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use knarr_array::array::{DType, Endian};
 use knarr_array::testing::data::Random;
-use knarr_checkpoint::layout::{Extent, Layout, StoredVariable};
+use knarr_checkpoint::layout::{Extent, FileLayout, StoredVariable};
 use knarr_checkpoint::{PackOptions, Scheme, Set};
 
 use crate::common::{Dir, Files, bytes, engine, program, quick, random_file};
@@ -49,7 +49,7 @@ fn files_of_unknown_format_and_empty_ones_come_back() {
     let mut files = Files::default();
     let noise: Vec<u8> = (0..700_000u64).map(|i| Random::new(i).bits().to_le_bytes()[3]).collect();
     for (rank, bytes) in [&b""[..], b"x", &noise, &noise, &[7; 300_000]].into_iter().enumerate() {
-        files.add(&dir, &rank.to_string(), bytes, Layout::opaque(bytes.len() as u64));
+        files.add(&dir, &rank.to_string(), bytes, FileLayout::opaque(bytes.len() as u64));
     }
     for scheme in SCHEMES {
         let set = dir.join(&scheme.to_string());
@@ -90,7 +90,7 @@ fn what_an_earlier_set_holds_is_not_stored_again() {
     let mut bytes = std::fs::read(&input.path).unwrap();
     bytes.iter_mut().step_by(1000).for_each(|byte| *byte ^= 1);
     std::fs::write(&input.path, &bytes).unwrap();
-    files.layouts.insert(input.path, Layout::opaque(bytes.len() as u64));
+    files.layouts.insert(input.path, FileLayout::opaque(bytes.len() as u64));
     let options = PackOptions { base: Some(dir.join("two")), ..PackOptions::default() };
     files.pack(&engine(2), &dir.join("three"), &options).unwrap();
     std::fs::remove_dir_all(dir.join("two")).unwrap();
@@ -112,7 +112,7 @@ fn step(dir: &Dir, step: u64, noise: u32) -> Files {
             shape: vec![20_000],
             extents: vec![extent],
         };
-        let layout = Layout { format: "test".to_owned(), length: 160_000, variables: vec![variable] };
+        let layout = FileLayout { format: "test".to_owned(), length: 160_000, variables: vec![variable] };
         files.add(dir, &format!("r{rank}"), &bytes, layout);
     }
     files

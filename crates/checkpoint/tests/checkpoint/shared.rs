@@ -1,7 +1,7 @@
 //! What sets share: whether it pays, and that a second copy of it serves.
 
 use knarr_array::testing::data::Random;
-use knarr_checkpoint::layout::Layout;
+use knarr_checkpoint::layout::FileLayout;
 use knarr_checkpoint::{PackOptions, Set, verify};
 use knarr_flow::engine::Silent;
 
@@ -13,7 +13,7 @@ fn file(dir: &Dir, fixed: &[u8], step: u64, moving: usize) -> Files {
     let mut bytes = fixed.to_vec();
     bytes.extend((0..moving).map(|_| u8::try_from(random.below(256)).unwrap()));
     let mut files = Files::default();
-    files.add(dir, "r0", &bytes, Layout::opaque(bytes.len() as u64));
+    files.add(dir, "r0", &bytes, FileLayout::opaque(bytes.len() as u64));
     files
 }
 

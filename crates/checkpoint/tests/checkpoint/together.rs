@@ -4,7 +4,7 @@ use std::path::Path;
 
 use knarr_array::comm::{Comm, Solo, Threads};
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_checkpoint::layout::Layout;
+use knarr_checkpoint::layout::FileLayout;
 use knarr_checkpoint::{Group, Grouping, PackOptions, Packed, Part, Set, Together, deal};
 use knarr_flow::engine::Silent;
 
@@ -51,7 +51,7 @@ fn any_number_of_processes_makes_the_same_bytes() {
     }
     let noise: Vec<u8> = (0..200_000u64).map(|i| ((i * i) >> 7).to_le_bytes()[0]).collect();
     std::fs::write(&files.inputs[8].path, &noise).unwrap();
-    files.layouts.insert(files.inputs[8].path.clone(), Layout::opaque(noise.len() as u64));
+    files.layouts.insert(files.inputs[8].path.clone(), FileLayout::opaque(noise.len() as u64));
     let first = files.pack(&engine(2), &dir.join("two"), &options(Some("one"))).unwrap();
     assert!(first.reused_bytes > 0 && first.repeated_bytes > 0);
     for processes in [1, 2, 3, 8] {

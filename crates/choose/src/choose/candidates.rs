@@ -5,15 +5,15 @@ use std::sync::LazyLock;
 use knarr_array::array::ArraySpec;
 use knarr_array::quality::Bound;
 use knarr_codec::chain::{Chain, ChainSpec, StepSpec};
-use knarr_codec::codec::{CodecList, Loss, OptionValue, Reader};
+use knarr_codec::codec::{CodecList, Loss, OptionValue, ReaderLevel};
 
 /// What the output can hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
+pub enum FormatLimits {
     /// An HDF5 or netCDF-4 file for readers that have at most this.
-    Hdf5(Reader),
+    Hdf5(ReaderLevel),
     /// A Zarr v3 store for readers that have at most this.
-    Zarr(Reader),
+    Zarr(ReaderLevel),
 }
 
 /// Lossless chains, fastest families first. Order breaks ties.
@@ -86,12 +86,17 @@ const AFTER_ROUNDING: &[&str] = &[
 
 /// Chains for chunks of type and shape `input` that `target` can hold, in a fixed order. With a bound, chains
 /// that round come first and lossless ones follow: rounding must earn its place.
-pub fn candidates(codecs: &CodecList, input: &ArraySpec, target: Target, bound: Option<&Bound>) -> Vec<ChainSpec> {
+pub fn candidates(
+    codecs: &CodecList,
+    input: &ArraySpec,
+    target: FormatLimits,
+    bound: Option<&Bound>,
+) -> Vec<ChainSpec> {
     holdable(all_chains(bound), codecs, input, target)
 }
 
 /// Those of `chains` that serve chunks of type and shape `input` and that `target` can hold.
-pub fn holdable(chains: Vec<ChainSpec>, codecs: &CodecList, input: &ArraySpec, target: Target) -> Vec<ChainSpec> {
+pub fn holdable(chains: Vec<ChainSpec>, codecs: &CodecList, input: &ArraySpec, target: FormatLimits) -> Vec<ChainSpec> {
     readable(chains, codecs, input, target).into_iter().map(|(spec, _)| spec).collect()
 }
 
@@ -100,8 +105,8 @@ pub fn readable(
     chains: Vec<ChainSpec>,
     codecs: &CodecList,
     input: &ArraySpec,
-    target: Target,
-) -> Vec<(ChainSpec, Reader)> {
+    target: FormatLimits,
+) -> Vec<(ChainSpec, ReaderLevel)> {
     chains
         .into_iter()
         .filter_map(|spec| {
@@ -176,7 +181,7 @@ fn rearranges_single_bytes(spec: &ChainSpec) -> bool {
     spec.0.first().is_some_and(|step| step.name == "shuffle")
 }
 
-impl Target {
+impl FormatLimits {
     /// `chain` in the words of this kind of file: what h5repack and h5py call gzip is deflate.
     pub fn chain_asked_for(self, chain: &ChainSpec) -> ChainSpec {
         let mut chain = chain.clone();
@@ -187,7 +192,7 @@ impl Target {
     }
 
     /// The most demanding reader that is allowed.
-    pub fn allowed(self) -> Reader {
+    pub fn allowed(self) -> ReaderLevel {
         match self {
             Self::Hdf5(reader) | Self::Zarr(reader) => reader,
         }
@@ -195,7 +200,7 @@ impl Target {
 
     /// The same kind of file for readers that have at most `reader`.
     #[must_use]
-    pub fn for_reader(self, reader: Reader) -> Self {
+    pub fn for_reader(self, reader: ReaderLevel) -> Self {
         match self {
             Self::Hdf5(_) => Self::Hdf5(reader),
             Self::Zarr(_) => Self::Zarr(reader),
@@ -205,16 +210,16 @@ impl Target {
     /// Whether a file of this kind can hold what `chain` writes.
     pub fn holds(self, chain: &Chain) -> bool {
         match self {
-            Self::Hdf5(Reader::Knarr) => true,
+            Self::Hdf5(ReaderLevel::Knarr) => true,
             Self::Hdf5(allowed) => chain.reader() <= allowed,
-            Self::Zarr(allowed) => chain.zarr_codecs().is_some_and(|codecs| Reader::of_zarr(&codecs) <= allowed),
+            Self::Zarr(allowed) => chain.zarr_codecs().is_some_and(|codecs| ReaderLevel::of_zarr(&codecs) <= allowed),
         }
     }
 
     /// What readers of a file of this kind with what `chain` writes need.
-    pub fn reader(self, chain: &Chain) -> Reader {
+    pub fn reader(self, chain: &Chain) -> ReaderLevel {
         match (self, chain.zarr_codecs()) {
-            (Self::Zarr(_), Some(codecs)) => Reader::of_zarr(&codecs),
+            (Self::Zarr(_), Some(codecs)) => ReaderLevel::of_zarr(&codecs),
             _ => chain.reader(),
         }
     }

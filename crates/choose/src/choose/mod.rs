@@ -10,7 +10,7 @@ mod rounds;
 mod sample;
 mod trial;
 
-pub use candidates::{Target, all_chains, candidates, holdable, readable, with_bound};
+pub use candidates::{FormatLimits, all_chains, candidates, holdable, readable, with_bound};
 pub use look::look;
 pub use rounds::{Trials, run_rounds};
 pub use sample::{PATIENT, cut, cut_samples, middle, sample_regions, trial_share};

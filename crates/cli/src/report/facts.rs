@@ -2,7 +2,7 @@
 
 use knarr_array::model::Variable;
 use knarr_choose::plan::{Action, Choice, VariablePlan};
-use knarr_codec::codec::{CodecList, Reader, filter_name, registered};
+use knarr_codec::codec::{CodecList, ReaderLevel, filter_name, registered};
 use knarr_flow::engine::{Engine, Progress, Silent};
 use knarr_flow::pipeline::VariableReport;
 use knarr_formats::raw::RawLayout;
@@ -208,8 +208,8 @@ pub(crate) fn reader_needed(done: &Repacked, codecs: &CodecList) -> String {
     }
     let mut packages: BTreeMap<&str, BTreeMap<u32, String>> = BTreeMap::new();
     for &id in done.filters.iter().filter(|id| !matches!(id, 1..=6)) {
-        let package = match Reader::of_filters([id].into_iter()) {
-            Reader::NetCdf => Reader::NetCdf.in_words(),
+        let package = match ReaderLevel::of_filters([id].into_iter()) {
+            ReaderLevel::NetCdf => ReaderLevel::NetCdf.in_words(),
             _ => registered(id).map_or("an unknown plugin", |known| known.provider.package()),
         };
         packages.entry(package).or_default().insert(id, filter_name(id));

@@ -280,10 +280,10 @@ mod tests {
     use knarr_array::array::{ArraySpec, DType};
     use knarr_array::goal::Goal;
     use knarr_array::model::{Model, Variable};
-    use knarr_choose::choose::Target;
+    use knarr_choose::choose::FormatLimits;
     use knarr_choose::plan::{Action, Plan, VERSION, VariablePlan};
     use knarr_choose::profile::Power;
-    use knarr_codec::codec::Reader;
+    use knarr_codec::codec::ReaderLevel;
     use knarr_flow::energy::{Energy, Moved, Phases};
     use knarr_flow::engine::Engine;
     use knarr_flow::pipeline::{Execution, VariableReport, plan_array};
@@ -296,7 +296,7 @@ mod tests {
         let variable = Variable::plain(format!("/{name}"), DType::F32, vec![64, 64]);
         let model = Model { groups: Vec::new(), variables: vec![variable.clone()] };
         let settings = Settings::default().of(&knarr_array::coordinates::Coordinates::of(&model), &variable).unwrap();
-        let target = Target::Hdf5(Reader::Standard);
+        let target = FormatLimits::Hdf5(ReaderLevel::Standard);
         let choice = plan_array(&engine, &spec, &bytes, &settings, &Goal::balanced(), target, None).unwrap();
         let of = |path: &str, action| VariablePlan {
             path: path.to_owned(),
@@ -311,7 +311,7 @@ mod tests {
             input: name.to_owned(),
             destination: knarr_choose::plan::Destination::Hdf5,
             goal: Goal::balanced(),
-            portable: Reader::Standard,
+            portable: ReaderLevel::Standard,
             profile: "built-in".to_owned(),
             energy_source: "model".to_owned(),
             input_file: None,
@@ -342,7 +342,7 @@ mod tests {
             ),
             seconds: 0.2,
             choosing_seconds: 0.1,
-            reader: Reader::Standard,
+            reader: ReaderLevel::Standard,
             filters: [32015].into(),
             left_out: Vec::new(),
             other_files: std::collections::BTreeSet::new(),

@@ -257,7 +257,7 @@ fn counted(datasets: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_codec::codec::Reader;
+    use knarr_codec::codec::ReaderLevel;
 
     /// Process numbers below 100 run; those below 10 have every file open.
     struct Fake;
@@ -281,7 +281,7 @@ mod tests {
             event: Event::Closed {
                 path: "/a.nc".into(),
                 still_open,
-                filters: FilterSet::of(Reader::NetCdf),
+                filters: FilterSet::of(ReaderLevel::NetCdf),
                 identity: None,
             },
         }
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn a_closed_file_is_handed_out_once() {
         let mut ledger = ledger([opened(1, true), closed(1, false)]);
-        let due = Due { path: "/a.nc".into(), filters: Some(FilterSet::of(Reader::NetCdf)), identity: None };
+        let due = Due { path: "/a.nc".into(), filters: Some(FilterSet::of(ReaderLevel::NetCdf)), identity: None };
         assert_eq!(ledger.next(false), Some(due));
         assert_eq!(ledger.next(true), None);
         ledger.done(Path::new("/a.nc"));

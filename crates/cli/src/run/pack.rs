@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use knarr_array::error::{Error, Result};
 use knarr_capture::Snapshot;
 use knarr_capture::config::{FileRule, When};
-use knarr_codec::codec::{FilterSet, Reader};
+use knarr_codec::codec::{FilterSet, ReaderLevel};
 use knarr_flow::engine::Silent;
 use knarr_flow::output::take_access;
 use knarr_routes::compress::Repacked;
@@ -152,7 +152,7 @@ impl Job {
 
     fn look(&self, number: usize, rule: &FileRule) -> Result<Found> {
         // Knarr's filter chooses by itself.
-        let learn = self.learn && rule.settings()?.portable != Some(Reader::Knarr);
+        let learn = self.learn && rule.settings()?.portable != Some(ReaderLevel::Knarr);
         let (path, rule, filters) = (self.path.clone(), rule.clone(), self.known(rule));
         Ok(self.ask(&Look { path, number, rule, filters, learn })?)
     }
@@ -166,7 +166,7 @@ impl Job {
     /// If the rule names no readers, the program is one: it may want to read what it wrote, and its HDF5 said which filters
     /// it has.
     fn known(&self, rule: &FileRule) -> Option<FilterSet> {
-        let known = self.filters.unwrap_or_else(|| FilterSet::of(Reader::Core));
+        let known = self.filters.unwrap_or_else(|| FilterSet::of(ReaderLevel::Core));
         rule.portable.is_none().then_some(known)
     }
 

@@ -10,7 +10,7 @@ use knarr_capture::Prescription;
 use knarr_capture::config::{Config, FileRule, Route, When};
 use knarr_codec::chain::{Chain, ChainSpec};
 use knarr_codec::client_data::{ClientData, Wishes};
-use knarr_codec::codec::{CodecList, FilterSet, Loss, REGISTERED, Reader};
+use knarr_codec::codec::{CodecList, FilterSet, Loss, REGISTERED, ReaderLevel};
 use serde::{Deserialize, Serialize};
 
 const VERSION: u32 = 1;
@@ -40,7 +40,7 @@ pub(super) fn filters(codecs: &CodecList) -> FilterSet {
 /// Adds what one rule asks for.
 fn check(rule: &FileRule, number: usize, codecs: &CodecList, asked: &mut Vec<Prescription>) -> Result<()> {
     let settings = rule.settings()?;
-    let own = settings.portable == Some(Reader::Knarr);
+    let own = settings.portable == Some(ReaderLevel::Knarr);
     for wanted in &settings.rules {
         let lossless = wanted.quality.is_none_or(|quality| quality.is_lossless());
         if !lossless && !own {

@@ -1,7 +1,7 @@
 //! Chains made ready for chunks of one type and shape.
 
 use super::{ChainSpec, StepSpec};
-use crate::codec::{Codec, CodecList, Hdf5Form, Kind, Loss, Options, Reader, Stage, Step, ZarrCodec, ZarrKind};
+use crate::codec::{Codec, CodecList, Hdf5Form, Kind, Loss, Options, ReaderLevel, Stage, Step, ZarrCodec, ZarrKind};
 use knarr_array::array::{ArraySpec, Endian, swap_bytes};
 use knarr_array::error::{Error, Result};
 use knarr_array::filter::Hdf5Filter;
@@ -282,10 +282,10 @@ impl Chain {
     }
 
     /// What an HDF5 reader needs.
-    pub fn reader(&self) -> Reader {
+    pub fn reader(&self) -> ReaderLevel {
         match self.hdf5_pipeline() {
-            None => Reader::Knarr,
-            Some(filters) => Reader::of_filters(filters.iter().map(|filter| filter.id)),
+            None => ReaderLevel::Knarr,
+            Some(filters) => ReaderLevel::of_filters(filters.iter().map(|filter| filter.id)),
         }
     }
 }

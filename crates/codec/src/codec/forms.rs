@@ -19,10 +19,10 @@ pub enum Hdf5Form {
 /// What a reader needs to open a chain, least demanding first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Reader {
+pub enum ReaderLevel {
     /// Any build of HDF5: deflate, shuffle, fletcher32.
     Core,
-    /// netCDF-4 as packages carry it: what [`Reader::Core`] reads, zstd, Blosc and bzip2.
+    /// netCDF-4 as packages carry it: what [`ReaderLevel::Core`] reads, zstd, Blosc and bzip2.
     NetCdf,
     /// HDF5 with the registered filters that the `hdf5plugin` package carries.
     Standard,
@@ -30,7 +30,7 @@ pub enum Reader {
     Knarr,
 }
 
-impl std::str::FromStr for Reader {
+impl std::str::FromStr for ReaderLevel {
     type Err = Error;
 
     /// The readers that people choose among. What netCDF packages carry follows from the suffix of an output.
@@ -46,7 +46,7 @@ impl std::str::FromStr for Reader {
     }
 }
 
-impl Reader {
+impl ReaderLevel {
     /// The value of `--portable` that allows it.
     pub fn word(self) -> &'static str {
         match self {

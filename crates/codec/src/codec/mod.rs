@@ -35,7 +35,7 @@ mod trailing;
 mod xor;
 
 pub use buffers::{check_limit, sized};
-pub use forms::{Hdf5Form, Reader, ZarrCodec, ZarrKind, zarr_entry};
+pub use forms::{Hdf5Form, ReaderLevel, ZarrCodec, ZarrKind, zarr_entry};
 
 use knarr_array::filter::{FilterId, Hdf5Filter};
 pub use list::CodecList;

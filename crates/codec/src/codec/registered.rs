@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FilterId, Reader};
+use super::{FilterId, ReaderLevel};
 
 /// What a reader installs to decode a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,7 +55,7 @@ pub struct Registered {
     /// What a reader installs.
     pub provider: Provider,
     /// The least demanding kind of reader that has it.
-    pub reader: Reader,
+    pub reader: ReaderLevel,
 }
 
 /// Knarr's own filter, from the range that needs no registration.
@@ -65,7 +65,7 @@ pub const KNARR_FILTER: FilterId = 45223;
 pub const REGISTERED: &[Registered] = {
     use Provider::{Ccr, H5py, Hdf5, Hdf5Plugin, Hdf5WithSzip, Knarr, Project, PyTables};
     // netCDF-C 4.9 and its wheels bring bzip2, Blosc and zstd.
-    use Reader::{Core, NetCdf, Standard};
+    use ReaderLevel::{Core, NetCdf, Standard};
     &[
         entry(1, "deflate", Hdf5, Core),
         entry(2, "shuffle", Hdf5, Core),
@@ -109,11 +109,11 @@ pub const REGISTERED: &[Registered] = {
         entry(32029, "terse-prolix", Project, Standard),
         entry(32030, "ffmpeg", Project, Standard),
         entry(32033, "htj2k", Hdf5Plugin, Standard),
-        entry(KNARR_FILTER, "knarr", Knarr, Reader::Knarr),
+        entry(KNARR_FILTER, "knarr", Knarr, ReaderLevel::Knarr),
     ]
 };
 
-const fn entry(id: FilterId, name: &'static str, provider: Provider, reader: Reader) -> Registered {
+const fn entry(id: FilterId, name: &'static str, provider: Provider, reader: ReaderLevel) -> Registered {
     Registered { id, name, provider, reader }
 }
 
@@ -142,7 +142,7 @@ impl FilterSet {
     }
 
     /// Those of a kind of readers.
-    pub fn of(reader: Reader) -> Self {
+    pub fn of(reader: ReaderLevel) -> Self {
         REGISTERED.iter().filter(|filter| filter.reader <= reader).map(|filter| filter.id).collect()
     }
 
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(some.ids().collect::<Vec<_>>(), [1, 32015, KNARR_FILTER]);
         assert!(some.has(32015) && !some.has(2) && !some.has(40000));
         assert_eq!(some.and(others), FilterSet::from_iter([1]));
-        assert_eq!(FilterSet::of(Reader::NetCdf), FilterSet::from_iter([1, 2, 3, 307, 32001, 32015]));
+        assert_eq!(FilterSet::of(ReaderLevel::NetCdf), FilterSet::from_iter([1, 2, 3, 307, 32001, 32015]));
         assert_eq!(serde_json::to_string(&some).unwrap(), "[1,32015,45223]");
         assert_eq!(serde_json::from_str::<FilterSet>("[45223,1,32015,7]").unwrap(), some);
     }

@@ -1,6 +1,6 @@
 //! Which blocks make a band.
 
-use knarr_array::model::{Layout, Variable};
+use knarr_array::model::{StorageLayout, Variable};
 use knarr_array::region::chunk_count;
 use knarr_array::region::volume;
 
@@ -31,7 +31,7 @@ impl Plan {
     /// `None` where blocks are as well read one by one.
     pub(super) fn of(variable: &Variable, block: &[u64], cache: u64, memory: u64, jobs: u64) -> Option<Self> {
         let (shape, size) = (&variable.shape, variable.dtype.size() as u64);
-        if !comes_late(variable, block, cache) {
+        if !exceeds_cache(variable, block, cache) {
             return None;
         }
         let piece = piece_shape(variable)?;
@@ -73,7 +73,7 @@ impl Plan {
 }
 
 /// True if of the chunks that blocks need more than `cache` bytes lie between two uses of one.
-pub(super) fn comes_late(variable: &Variable, block: &[u64], cache: u64) -> bool {
+pub(super) fn exceeds_cache(variable: &Variable, block: &[u64], cache: u64) -> bool {
     let late = || {
         let (shape, piece) = (&variable.shape, piece_shape(variable)?);
         if shape.contains(&0) || block.contains(&0) || piece.contains(&0) {
@@ -90,8 +90,10 @@ pub(super) fn comes_late(variable: &Variable, block: &[u64], cache: u64) -> bool
 /// What is read at once: stored chunks.
 fn piece_shape(variable: &Variable) -> Option<Vec<u64>> {
     match &variable.layout {
-        Layout::Chunked(chunk) => Some(chunk.iter().zip(&variable.shape).map(|(chunk, n)| *chunk.min(n)).collect()),
-        Layout::Contiguous => Some(run_shape(&variable.shape, variable.dtype.size() as u64)),
+        StorageLayout::Chunked(chunk) => {
+            Some(chunk.iter().zip(&variable.shape).map(|(chunk, n)| *chunk.min(n)).collect())
+        }
+        StorageLayout::Contiguous => Some(run_shape(&variable.shape, variable.dtype.size() as u64)),
         _ => None,
     }
 }

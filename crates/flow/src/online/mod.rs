@@ -25,18 +25,18 @@ use knarr_array::error::{Error, Result};
 use knarr_array::goal::Merits;
 use knarr_array::quality::Bound;
 use knarr_choose::choose::{
-    Target, Trials, all_chains, cut, expected_speed, holdable, look, predict, run_rounds, trial, with_bound,
+    FormatLimits, Trials, all_chains, cut, expected_speed, holdable, look, predict, run_rounds, trial, with_bound,
 };
 use knarr_choose::plan::Candidate;
 use knarr_choose::predictor::Beliefs;
 use knarr_codec::chain::{Chain, ChainSpec};
 use knarr_codec::client_data::{Chunks, ClientData, Wishes};
-use knarr_codec::codec::Reader;
+use knarr_codec::codec::ReaderLevel;
 use memory::{Chosen, Decision, Memory, Met};
 use sketch::Sketch;
 
 /// Frames may use every codec.
-const TARGET: Target = Target::Hdf5(Reader::Knarr);
+const TARGET: FormatLimits = FormatLimits::Hdf5(ReaderLevel::Knarr);
 /// Datasets that are remembered.
 const MOST_DATASETS: usize = 64;
 /// Buffers of chunks up to this size are kept for the next chunk, so many of them.
@@ -90,7 +90,7 @@ struct State {
     encoders: Vec<Option<Ready>>,
     /// Datasets of the same type and wishes that were there before this one, until its first choice. None if size
     /// counts: then a choice of its own pays.
-    kin: Vec<Weak<Dataset>>,
+    similar: Vec<Weak<Dataset>>,
 }
 
 impl Dataset {
@@ -186,9 +186,9 @@ impl Online {
                     wishes.quality.validate(spec.dtype)?;
                 }
                 datasets.truncate(MOST_DATASETS - 1);
-                let is_kin = |known: &&Arc<Dataset>| !wishes.goal.weighs_size() && known.is_like(&wishes, &chunks);
-                let kin = datasets.iter().filter(is_kin).map(Arc::downgrade).collect();
-                let state = Mutex::new(State { kin, ..State::default() });
+                let is_similar = |known: &&Arc<Dataset>| !wishes.goal.weighs_size() && known.is_like(&wishes, &chunks);
+                let similar = datasets.iter().filter(is_similar).map(Arc::downgrade).collect();
+                let state = Mutex::new(State { similar, ..State::default() });
                 datasets.push(Arc::new(Dataset { words: words.to_vec(), wishes, chunks, state }));
                 datasets.len() - 1
             }
@@ -198,10 +198,10 @@ impl Online {
     }
 }
 
-/// What was chosen in a dataset of `kin` for chunks most like `sketch`, if they are of the same kind.
-fn hearsay(kin: &[Weak<Dataset>], sketch: &Sketch) -> Option<Chosen> {
+/// What was chosen in a dataset of `similar` for chunks most like `sketch`, if they are of the same kind.
+fn borrowed_choice(similar: &[Weak<Dataset>], sketch: &Sketch) -> Option<Chosen> {
     let mut nearest: Option<(f64, Chosen)> = None;
-    for known in kin.iter().filter_map(Weak::upgrade) {
+    for known in similar.iter().filter_map(Weak::upgrade) {
         let state = lock(&known.state);
         if let Some((distance, chosen)) = state.memory.nearest(sketch)
             && distance < nearest.as_ref().map_or(1.0, |(least, _)| *least)
@@ -238,7 +238,7 @@ impl Job<'_> {
             Decision::Choose { kind, seconds } => {
                 let learnt = state.memory.beliefs(kind);
                 let serves = |chosen: &Chosen| Chain::prepare(&self.engine.codecs, &chosen.chain, self.spec).is_ok();
-                let heard = hearsay(&std::mem::take(&mut state.kin), &sketch).filter(serves);
+                let heard = borrowed_choice(&std::mem::take(&mut state.similar), &sketch).filter(serves);
                 let trials = seconds.map(|seconds| seconds - OVERHEAD);
                 let chosen = heard.unwrap_or_else(|| self.choose(bound.as_ref(), trials, learnt));
                 let kind = state.memory.chosen(kind, sketch, chosen);

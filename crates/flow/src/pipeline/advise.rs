@@ -11,10 +11,10 @@ use knarr_array::array::ArraySpec;
 use knarr_array::coordinates::Coordinates;
 use knarr_array::error::{Error, Result};
 use knarr_array::model::Variable;
-use knarr_choose::choose::{Target, cut};
+use knarr_choose::choose::{FormatLimits, cut};
 use knarr_choose::plan::{Choice, Destination, FileState, Plan, VariablePlan};
 use knarr_codec::chain::ChainSpec;
-use knarr_codec::codec::Reader;
+use knarr_codec::codec::ReaderLevel;
 
 /// Bytes of an array in memory that trials see at most.
 const LARGEST_SAMPLE: usize = 64 << 20;
@@ -28,7 +28,7 @@ pub fn advise(
     engine: &Engine,
     source: &dyn Source,
     settings: &Settings,
-    target: Target,
+    target: FormatLimits,
     progress: &dyn Progress,
 ) -> Result<Plan> {
     plan_each(engine, source, settings, target, Given::Tried, progress)
@@ -43,7 +43,7 @@ pub fn plan(
     engine: &Engine,
     source: &dyn Source,
     settings: &Settings,
-    target: Target,
+    target: FormatLimits,
     progress: &dyn Progress,
 ) -> Result<Plan> {
     plan_each(engine, source, settings, target, Given::Believed, progress)
@@ -53,7 +53,7 @@ fn plan_each(
     engine: &Engine,
     source: &dyn Source,
     settings: &Settings,
-    target: Target,
+    target: FormatLimits,
     given: Given,
     progress: &dyn Progress,
 ) -> Result<Plan> {
@@ -100,15 +100,15 @@ fn plan_each(
     Ok(plan_of(engine, source, settings, (destination(target), target.allowed()), variables))
 }
 
-fn destination(target: Target) -> Destination {
+fn destination(target: FormatLimits) -> Destination {
     match target {
-        Target::Hdf5(_) => Destination::Hdf5,
-        Target::Zarr(_) => Destination::Zarr,
+        FormatLimits::Hdf5(_) => Destination::Hdf5,
+        FormatLimits::Zarr(_) => Destination::Zarr,
     }
 }
 
 /// A chain for one format is none for another.
-fn check_destination(plan: &Plan, target: Target) -> Result<()> {
+fn check_destination(plan: &Plan, target: FormatLimits) -> Result<()> {
     let (planned, wanted) = (plan.destination, destination(target));
     if planned == wanted {
         return Ok(());
@@ -122,7 +122,7 @@ pub fn plan_of(
     engine: &Engine,
     source: &dyn Source,
     settings: &Settings,
-    (destination, portable): (Destination, Reader),
+    (destination, portable): (Destination, ReaderLevel),
     variables: Vec<VariablePlan>,
 ) -> Plan {
     Plan {
@@ -150,7 +150,7 @@ pub fn plan_array(
     bytes: &[u8],
     settings: &VariableSettings,
     goal: &knarr_array::goal::Goal,
-    target: Target,
+    target: FormatLimits,
     among: Option<&[ChainSpec]>,
 ) -> Result<Choice> {
     let begin = thread_seconds();

@@ -7,14 +7,14 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::filter::FilterId;
 use knarr_array::quality::Bound;
 use knarr_choose::choose::{
-    Target, Trials, all_chains, cut_samples, expected_speed, look, predict, readable, reason, run_rounds, trial,
+    FormatLimits, Trials, all_chains, cut_samples, expected_speed, look, predict, readable, reason, run_rounds, trial,
     trial_share,
 };
 use knarr_choose::features::Features;
 use knarr_choose::plan::{Candidate, Choice, Wider};
 use knarr_choose::predictor::{Beliefs, Subject};
 use knarr_codec::chain::{Chain, ChainSpec};
-use knarr_codec::codec::{FilterSet, Loss, Reader, filter_name};
+use knarr_codec::codec::{FilterSet, Loss, ReaderLevel, filter_name};
 
 /// A ratio that is not worth a decoder.
 const INCOMPRESSIBLE: f64 = 1.01;
@@ -55,9 +55,9 @@ pub(super) enum Given {
 pub(super) struct ChoiceJob<'a> {
     pub(super) engine: &'a Engine,
     pub(super) goal: &'a knarr_array::goal::Goal,
-    pub(super) target: Target,
+    pub(super) target: FormatLimits,
     /// What a chain that the user gave must fit into.
-    pub(super) named: Target,
+    pub(super) named: FormatLimits,
     /// HDF5 filters that the reader has, where that is known.
     pub(super) filters: Option<FilterSet>,
     /// Chains that may be chosen, if not all that the target can hold.
@@ -177,10 +177,10 @@ impl ChoiceJob<'_> {
     }
 
     /// Candidates with what their readers need: those that are allowed, and others to compare with.
-    fn chains(&self) -> Vec<(ChainSpec, Reader)> {
+    fn chains(&self) -> Vec<(ChainSpec, ReaderLevel)> {
         // Where the reader is known, nobody asks for another.
         let compared = self.raw_bytes >= WORTH_COMPARING && self.among.is_none() && self.filters.is_none();
-        let target = if compared { self.target.for_reader(Reader::Knarr) } else { self.target };
+        let target = if compared { self.target.for_reader(ReaderLevel::Knarr) } else { self.target };
         let chains = self.among.map_or_else(|| all_chains(self.bound.as_ref()), <[ChainSpec]>::to_vec);
         let is_had = |spec: &ChainSpec| {
             Chain::prepare(&self.engine.codecs, spec, self.spec).is_ok_and(|chain| self.lacking(&chain).is_none())
@@ -194,7 +194,7 @@ impl ChoiceJob<'_> {
     fn wider(
         &self,
         best: &Candidate,
-        beyond: &[(Reader, Candidate)],
+        beyond: &[(ReaderLevel, Candidate)],
         beliefs: &Beliefs,
         samples: &[(ArraySpec, Vec<u8>)],
     ) -> Vec<Wider> {
@@ -212,7 +212,7 @@ impl ChoiceJob<'_> {
                 .filter(|tried| tried.failed.is_none())
         };
         let mut own = None;
-        let mut of = |reader: Reader| {
+        let mut of = |reader: ReaderLevel| {
             let scored = beyond.iter().filter(|(needs, _)| *needs <= reader).map(|(_, candidate)| {
                 let ratio = beliefs.ratio(&candidate.chain);
                 let merits = profile.paced_merits(codecs, &candidate.chain, ratio, candidate.pace);
@@ -227,7 +227,7 @@ impl ChoiceJob<'_> {
             let ratio = if self.goal.score(&merits) > best.score { ratio } else { best.merits.ratio };
             Some(Wider { reader, ratio })
         };
-        let readers = [Reader::NetCdf, Reader::Standard, Reader::Knarr];
+        let readers = [ReaderLevel::NetCdf, ReaderLevel::Standard, ReaderLevel::Knarr];
         readers.into_iter().filter(|&reader| reader > self.target.allowed()).filter_map(&mut of).collect()
     }
 
@@ -238,7 +238,7 @@ impl ChoiceJob<'_> {
             chunk: self.chunk,
             fallback: None,
             bound: None,
-            reader: Reader::Core,
+            reader: ReaderLevel::Core,
             expected: self.engine.profile.merits(&self.engine.codecs, &chain, 1.0),
             chain,
             quality: self.settings.quality,
@@ -271,19 +271,19 @@ impl ChoiceJob<'_> {
         }
         if !self.named.holds(&chain) {
             let (what, hint) = match self.named {
-                Target::Hdf5(Reader::Core) => {
+                FormatLimits::Hdf5(ReaderLevel::Core) => {
                     ("every HDF5 build can read (--portable core)", "allow plugins with --portable standard")
                 }
-                Target::Hdf5(_) => {
+                FormatLimits::Hdf5(_) => {
                     ("a standard HDF5 filter pipeline can hold", "allow Knarr's own filter with --portable knarr")
                 }
-                Target::Zarr(Reader::Core) if Target::Zarr(Reader::Standard).holds(&chain) => {
+                FormatLimits::Zarr(ReaderLevel::Core) if FormatLimits::Zarr(ReaderLevel::Standard).holds(&chain) => {
                     ("every Zarr v3 library has (--portable core)", "allow those of numcodecs with --portable standard")
                 }
-                Target::Zarr(_) if Target::Zarr(Reader::Knarr).holds(&chain) => {
+                FormatLimits::Zarr(_) if FormatLimits::Zarr(ReaderLevel::Knarr).holds(&chain) => {
                     ("Zarr readers other than Knarr decode", "allow Knarr's own codecs with --portable knarr")
                 }
-                Target::Zarr(_) => ("Zarr v3 codecs can hold", "choose another chain"),
+                FormatLimits::Zarr(_) => ("Zarr v3 codecs can hold", "choose another chain"),
             };
             return Err(Error::unsupported(format!("chain '{forced}' is more than {what}")).hint(hint));
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::encode::{Buffers, ChunkEncoder, ChunkOutcome};
-use super::ordered::{Order, in_order};
+use super::ordered::{Schedule, in_order};
 use super::recipes::{Kept, Recipes};
 use super::spare::Spare;
 use crate::bands::Bands;
@@ -18,11 +18,11 @@ use knarr_array::model::Variable;
 use knarr_array::quality::Observed;
 use knarr_array::region::in_chunk;
 use knarr_array::region::{chunk_count, chunk_position, chunk_region, pad_chunk};
-use knarr_choose::choose::Target;
+use knarr_choose::choose::FormatLimits;
 use knarr_choose::plan::{Action, Choice, Plan};
 use knarr_codec::chain::Chain;
 use knarr_codec::client_data::{self, Chunks, ClientData, Wishes};
-use knarr_codec::codec::{KNARR_FILTER, Reader};
+use knarr_codec::codec::{KNARR_FILTER, ReaderLevel};
 
 /// What execution measured.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
@@ -62,17 +62,17 @@ pub struct VariableReport {
 ///
 /// # Errors
 /// `Internal` if a planned chain does not fit its target.
-pub fn storages(engine: &Engine, source: &dyn Source, plan: &Plan, target: Target) -> Result<Vec<Storage>> {
+pub fn storages(engine: &Engine, source: &dyn Source, plan: &Plan, target: FormatLimits) -> Result<Vec<Storage>> {
     planned(source, plan)
         .map(|(index, variable, choice)| {
             let spec = variable.chunk_spec(&choice.chunk);
             let chain = Chain::prepare(&engine.codecs, &choice.chain, &spec)?;
             let encoding = match target {
-                Target::Hdf5(_) => Encoding::Hdf5(match chain.hdf5_pipeline() {
+                FormatLimits::Hdf5(_) => Encoding::Hdf5(match chain.hdf5_pipeline() {
                     Some(filters) => filters,
                     None => vec![own_filter(plan, choice, spec)?],
                 }),
-                Target::Zarr(_) => Encoding::Zarr(
+                FormatLimits::Zarr(_) => Encoding::Zarr(
                     chain.zarr_codecs().ok_or_else(|| Error::internal("a chain without a Zarr form was planned"))?,
                 ),
             };
@@ -133,7 +133,7 @@ pub fn execute(
     engine: &Engine,
     source: &dyn Source,
     plan: &Plan,
-    target: Target,
+    target: FormatLimits,
     verify: bool,
     sink: &mut dyn Sink,
     progress: &dyn Progress,
@@ -272,7 +272,7 @@ fn run(
         works.get(at).zip(bands.get(at)).map(|(work, bands)| (at, work, bands))
     };
     in_order(
-        Order { engine, jobs: budget.jobs, window: budget.window, total },
+        Schedule { engine, jobs: budget.jobs, window: budget.window, total },
         |number| work_of(number).map_or(0, |(_, work, _)| work.chunk_bytes),
         |worker: &mut Worker, number| {
             let (at, work, bands) = work_of(number).ok_or_else(|| Error::internal("a chunk of no variable"))?;
@@ -370,6 +370,6 @@ fn write(sink: &mut dyn Sink, works: &[Work<'_>], execution: &mut Execution, don
 }
 
 /// What readers of the whole output need: the most demanding of its variables.
-pub fn most_demanding(plan: &Plan) -> Reader {
-    plan.choices().map(|choice| choice.reader).max().unwrap_or(Reader::Core)
+pub fn most_demanding(plan: &Plan) -> ReaderLevel {
+    plan.choices().map(|choice| choice.reader).max().unwrap_or(ReaderLevel::Core)
 }

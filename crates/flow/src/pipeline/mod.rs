@@ -18,4 +18,4 @@ pub use advise::{advise, plan, plan_array, plan_of};
 pub use encode::ChunkOutcome;
 pub use encode::{Buffers, ChunkEncoder, Container};
 pub use execute::{Execution, VariableReport, execute, most_demanding, prove_copies, storages};
-pub use ordered::{Order, in_order};
+pub use ordered::{Schedule, in_order};

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use knarr_array::error::{Error, Result};
 
 /// How much is done at a time.
-pub struct Order<'a> {
+pub struct Schedule<'a> {
     /// Who may interrupt.
     pub engine: &'a Engine,
     /// Worker threads.
@@ -27,15 +27,15 @@ pub struct Order<'a> {
 /// # Errors
 /// The first error of `work` that is heard of or of `hand_on`, or `Interrupted`.
 pub fn in_order<S: Default, T: Send>(
-    order: Order<'_>,
+    order: Schedule<'_>,
     bytes_of: impl Fn(u64) -> u64 + Sync,
     work: impl Fn(&mut S, u64) -> Result<T> + Sync,
     mut hand_on: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
-    let Order { engine, jobs, window, total } = order;
+    let Schedule { engine, jobs, window, total } = order;
     let jobs = jobs.max(1);
     let next = AtomicU64::new(0);
-    let desk = Desk::new(window, jobs);
+    let desk = OrderedQueue::new(window, jobs);
     std::thread::scope(|scope| {
         // Whatever happens here, no worker may wait for what will not come.
         let _open = Open(&desk);
@@ -65,7 +65,7 @@ pub fn in_order<S: Default, T: Send>(
 /// Where workers put their results, and where the calling thread takes them. Each waits only for what it needs: a worker
 /// for room, the caller for the piece that is next. A channel would wake the caller for every piece, on the processor
 /// of a worker that still holds the channel's lock.
-struct Desk<T> {
+struct OrderedQueue<T> {
     state: Mutex<State<T>>,
     /// The next piece is there, or none will come.
     ready: Condvar,
@@ -85,7 +85,7 @@ struct State<T> {
     closed: bool,
 }
 
-impl<T> Desk<T> {
+impl<T> OrderedQueue<T> {
     fn new(capacity: u64, workers: usize) -> Self {
         let state = State { used: 0, next: 0, done: BTreeMap::new(), failed: None, workers, closed: false };
         Self { state: Mutex::new(state), ready: Condvar::new(), room: Condvar::new(), capacity }
@@ -144,7 +144,7 @@ impl<T> Desk<T> {
 }
 
 /// A worker, as long as it runs. One that panics takes its piece along, so the others must not wait for room.
-struct AtWork<'a, T>(&'a Desk<T>);
+struct AtWork<'a, T>(&'a OrderedQueue<T>);
 
 impl<T> Drop for AtWork<'_, T> {
     fn drop(&mut self) {
@@ -158,7 +158,7 @@ impl<T> Drop for AtWork<'_, T> {
 }
 
 /// Closes the desk in the end.
-struct Open<'a, T>(&'a Desk<T>);
+struct Open<'a, T>(&'a OrderedQueue<T>);
 
 impl<T> Drop for Open<'_, T> {
     fn drop(&mut self) {
@@ -179,8 +179,8 @@ mod tests {
         Engine::new(CodecList::pure())
     }
 
-    fn order(engine: &Engine, jobs: usize, window: u64, total: u64) -> Order<'_> {
-        Order { engine, jobs, window, total }
+    fn order(engine: &Engine, jobs: usize, window: u64, total: u64) -> Schedule<'_> {
+        Schedule { engine, jobs, window, total }
     }
 
     /// Some take longer than those that follow.

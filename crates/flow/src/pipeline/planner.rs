@@ -10,15 +10,15 @@ use knarr_array::array::{ArraySpec, is_constant};
 use knarr_array::coordinates::Coordinates;
 use knarr_array::error::{Error, Result};
 use knarr_array::filter::FilterId;
-use knarr_array::model::{Layout, Variable};
+use knarr_array::model::{StorageLayout, Variable};
 use knarr_array::quality::Bound;
 use knarr_array::region::{chunk_count, chunk_position, chunk_region};
-use knarr_choose::choose::{Target, middle, sample_regions};
+use knarr_choose::choose::{FormatLimits, middle, sample_regions};
 use knarr_choose::features::Features;
 use knarr_choose::plan::{Action, Choice, VariablePlan};
 use knarr_choose::predictor::Subject;
 use knarr_codec::chain::StepSpec;
-use knarr_codec::codec::{Options, Provider, Reader, registered};
+use knarr_codec::codec::{Options, Provider, ReaderLevel, registered};
 
 /// Variables smaller than this are copied: a filter saves less than its header costs.
 const WORTH_ENCODING: u64 = 2048;
@@ -77,7 +77,7 @@ pub(super) struct Planner<'a> {
     pub(super) source: &'a dyn Source,
     pub(super) settings: &'a Settings,
     pub(super) coordinates: &'a Coordinates,
-    pub(super) target: Target,
+    pub(super) target: FormatLimits,
     pub(super) given: Given,
     pub(super) index: usize,
     /// Bytes of the values of all variables.
@@ -136,11 +136,11 @@ impl Planner<'_> {
             _ => (self.settings.of(self.coordinates, variable)?, None),
         };
         let mut chunk = chunk_shape(&settings.chunks, variable)?;
-        if matches!(self.target, Target::Hdf5(_)) {
+        if matches!(self.target, FormatLimits::Hdf5(_)) {
             chunk = within_limits(chunk, variable);
         }
         let asked = settings.chain.is_some() || !settings.quality.is_lossless();
-        let small = variable.raw_bytes() < WORTH_ENCODING && !asked && matches!(self.target, Target::Hdf5(_));
+        let small = variable.raw_bytes() < WORTH_ENCODING && !asked && matches!(self.target, FormatLimits::Hdf5(_));
         let shaped = matches!(settings.chunks, ChunkRule::Shape(_));
         let is_as_stored = self.stored_chunk() == Some(&chunk);
         if small && self.may_keep_filters() && (is_as_stored || (self.stored_chunk().is_none() && !shaped)) {
@@ -243,7 +243,7 @@ impl Planner<'_> {
 
     fn stored_chunk(&self) -> Option<&Vec<u64>> {
         match &self.variable.layout {
-            Layout::Chunked(stored) => Some(stored),
+            StorageLayout::Chunked(stored) => Some(stored),
             _ => None,
         }
     }
@@ -253,7 +253,11 @@ impl Planner<'_> {
         let variable = self.variable;
         let grows = variable.max_shape.iter().zip(&variable.shape).any(|(limit, extent)| *limit != Some(*extent));
         let low = self.settings.libver.low;
-        if !matches!(self.target, Target::Hdf5(_)) || grows || self.stored_chunk().is_some() || !low.indexes_by_tree() {
+        if !matches!(self.target, FormatLimits::Hdf5(_))
+            || grows
+            || self.stored_chunk().is_some()
+            || !low.indexes_by_tree()
+        {
             return None;
         }
         Some(low.chunk_index_bytes(chunk_count(&variable.shape, chunk), variable.shape.len() as u64))
@@ -317,10 +321,10 @@ impl Planner<'_> {
 
     /// What chains that the user names may need: every registered filter or codec, unless it was said that readers have
     /// less, or have more.
-    fn named(&self) -> Target {
+    fn named(&self) -> FormatLimits {
         let reader = match self.settings.portable {
-            None => self.target.allowed().max(Reader::Standard),
-            Some(Reader::NetCdf) => Reader::Standard,
+            None => self.target.allowed().max(ReaderLevel::Standard),
+            Some(ReaderLevel::NetCdf) => ReaderLevel::Standard,
             Some(reader) => reader,
         };
         self.target.for_reader(reader)
@@ -330,7 +334,7 @@ impl Planner<'_> {
     /// filter have checksums of their own.
     fn keep_checksum(&self, choice: &mut Choice) {
         let has_checksum = self.variable.filters.iter().any(|filter| filter.id == FLETCHER32);
-        let is_standard = matches!(self.target, Target::Hdf5(_)) && choice.reader < Reader::Knarr;
+        let is_standard = matches!(self.target, FormatLimits::Hdf5(_)) && choice.reader < ReaderLevel::Knarr;
         let is_had = self.settings.filters.is_none_or(|had| had.has(FLETCHER32));
         if has_checksum && is_standard && is_had && !choice.chain.is_raw() {
             let step = StepSpec { name: "fletcher32".to_owned(), bare: None, options: Options::default() };
@@ -344,8 +348,8 @@ impl Planner<'_> {
     fn may_keep_filters(&self) -> bool {
         let ids = || self.variable.filters.iter().map(|filter| filter.id);
         let is_optional = |id| registered(id).is_some_and(|filter| filter.provider == Provider::Hdf5WithSzip);
-        let needs = Reader::of_filters(ids());
-        matches!(self.target, Target::Hdf5(allowed) if needs <= allowed) && !ids().any(is_optional)
+        let needs = ReaderLevel::of_filters(ids());
+        matches!(self.target, FormatLimits::Hdf5(allowed) if needs <= allowed) && !ids().any(is_optional)
     }
 
     /// True if what is stored already serves the goal better than the choice, for readers that are allowed.

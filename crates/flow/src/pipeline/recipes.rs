@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use knarr_array::array::ArraySpec;
 use knarr_array::error::Result;
 use knarr_array::quality::Bound;
-use knarr_choose::choose::Target;
+use knarr_choose::choose::FormatLimits;
 use knarr_choose::plan::Choice;
 use knarr_codec::chain::{Chain, ChainSpec};
 
@@ -46,7 +46,7 @@ impl<'a> Recipes<'a> {
         engine: &Engine,
         choice: &'a Choice,
         spec: ArraySpec,
-        target: Target,
+        target: FormatLimits,
     ) -> Result<usize> {
         let (chain, fallback, bound) = (&choice.chain, choice.fallback.as_ref(), choice.bound);
         let known = self.by_spec.entry(spec.clone()).or_default();
@@ -55,9 +55,9 @@ impl<'a> Recipes<'a> {
             return Ok(*found);
         }
         let container = match (target, Chain::prepare(&engine.codecs, chain, &spec)?.hdf5_pipeline()) {
-            (Target::Zarr(_), _) => Container::Codecs,
-            (Target::Hdf5(_), Some(filters)) => Container::Pipeline(filters.len()),
-            (Target::Hdf5(_), None) => Container::Frame,
+            (FormatLimits::Zarr(_), _) => Container::Codecs,
+            (FormatLimits::Hdf5(_), Some(filters)) => Container::Pipeline(filters.len()),
+            (FormatLimits::Hdf5(_), None) => Container::Frame,
         };
         let recipe = Recipe { chain, fallback, spec, bound, container };
         recipe.encoder(engine, self.verify)?;

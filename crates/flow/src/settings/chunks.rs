@@ -1,7 +1,7 @@
 //! Shapes of chunks: what can be asked for, and what comes of it for a variable.
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_array::model::{Layout, Variable};
+use knarr_array::model::{StorageLayout, Variable};
 
 /// Shape of the chunks of the output.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -63,7 +63,7 @@ pub fn chunk_shape(rule: &ChunkRule, variable: &Variable) -> Result<Vec<u64>> {
     let element = variable.dtype.size() as u64;
     let bytes = |shape: &[u64]| shape.iter().product::<u64>().saturating_mul(element);
     let stored = match &variable.layout {
-        Layout::Chunked(chunk) => Some(chunk),
+        StorageLayout::Chunked(chunk) => Some(chunk),
         _ => None,
     };
     let shape = match (rule, stored) {
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
     use knarr_array::array::DType;
 
-    fn variable(path: &str, dtype: DType, shape: &[u64], layout: Layout) -> Variable {
+    fn variable(path: &str, dtype: DType, shape: &[u64], layout: StorageLayout) -> Variable {
         Variable { layout, ..Variable::plain(path, dtype, shape.to_vec()) }
     }
 
@@ -196,24 +196,24 @@ mod tests {
     fn chunks_are_whole_steps_of_about_a_mebibyte() {
         let of =
             |shape: &[u64], layout| chunk_shape(&ChunkRule::Auto, &variable("/v", DType::F32, shape, layout)).unwrap();
-        assert_eq!(of(&[1000, 180, 360], Layout::Contiguous), [4, 180, 360]);
-        assert_eq!(of(&[10, 20], Layout::Contiguous), [10, 20]);
-        assert_eq!(of(&[3, 5000, 5000], Layout::Contiguous), [1, 52, 5000]);
-        assert_eq!(of(&[100, 100, 100], Layout::Chunked(vec![10, 100, 100])), [10, 100, 100]);
-        assert_eq!(of(&[100, 100, 100], Layout::Chunked(vec![1, 1, 100])), [25, 100, 100]);
-        assert_eq!(of(&[0, 7], Layout::Contiguous), [1, 7]);
-        assert_eq!(of(&[1980], Layout::Chunked(vec![1])), [1980], "one chunk of what is small");
-        assert_eq!(of(&[100, 2], Layout::Chunked(vec![1, 2])), [100, 2]);
-        assert_eq!(of(&[12], Layout::Chunked(vec![512])), [512], "that may grow");
+        assert_eq!(of(&[1000, 180, 360], StorageLayout::Contiguous), [4, 180, 360]);
+        assert_eq!(of(&[10, 20], StorageLayout::Contiguous), [10, 20]);
+        assert_eq!(of(&[3, 5000, 5000], StorageLayout::Contiguous), [1, 52, 5000]);
+        assert_eq!(of(&[100, 100, 100], StorageLayout::Chunked(vec![10, 100, 100])), [10, 100, 100]);
+        assert_eq!(of(&[100, 100, 100], StorageLayout::Chunked(vec![1, 1, 100])), [25, 100, 100]);
+        assert_eq!(of(&[0, 7], StorageLayout::Contiguous), [1, 7]);
+        assert_eq!(of(&[1980], StorageLayout::Chunked(vec![1])), [1980], "one chunk of what is small");
+        assert_eq!(of(&[100, 2], StorageLayout::Chunked(vec![1, 2])), [100, 2]);
+        assert_eq!(of(&[12], StorageLayout::Chunked(vec![512])), [512], "that may grow");
         let least = |shape: &[u64], layout| {
             chunk_shape(&ChunkRule::AtLeast(4 << 20), &variable("/v", DType::F32, shape, layout)).unwrap()
         };
-        assert_eq!(least(&[1000, 180, 360], Layout::Chunked(vec![1, 180, 360])), [17, 180, 360]);
-        assert_eq!(least(&[1000, 180, 360], Layout::Chunked(vec![20, 180, 360])), [20, 180, 360]);
-        assert_eq!(least(&[5, 10], Layout::Chunked(vec![1, 10])), [5, 10]);
-        assert_eq!(least(&[5, 10], Layout::Chunked(vec![512, 10])), [512, 10]);
-        assert_eq!(least(&[3, 1000, 1000], Layout::Contiguous), [2, 1000, 1000]);
-        assert_eq!(least(&[3, 2000, 2000], Layout::Contiguous), [1, 500, 2000]);
+        assert_eq!(least(&[1000, 180, 360], StorageLayout::Chunked(vec![1, 180, 360])), [17, 180, 360]);
+        assert_eq!(least(&[1000, 180, 360], StorageLayout::Chunked(vec![20, 180, 360])), [20, 180, 360]);
+        assert_eq!(least(&[5, 10], StorageLayout::Chunked(vec![1, 10])), [5, 10]);
+        assert_eq!(least(&[5, 10], StorageLayout::Chunked(vec![512, 10])), [512, 10]);
+        assert_eq!(least(&[3, 1000, 1000], StorageLayout::Contiguous), [2, 1000, 1000]);
+        assert_eq!(least(&[3, 2000, 2000], StorageLayout::Contiguous), [1, 500, 2000]);
     }
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
         for text in ["", "10x", "0x4", "big", "-1"] {
             assert!(text.parse::<ChunkRule>().is_err(), "{text}");
         }
-        let small = variable("/v", DType::F32, &[4, 5], Layout::Contiguous);
+        let small = variable("/v", DType::F32, &[4, 5], StorageLayout::Contiguous);
         assert_eq!(chunk_shape(&ChunkRule::Shape(vec![10, 2]), &small).unwrap(), [4, 2]);
         assert!(chunk_shape(&ChunkRule::Shape(vec![10]), &small).is_err());
     }

@@ -9,10 +9,13 @@ use knarr_array::error::{ErrorKind, Result};
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
 use knarr_array::region::{Region, chunk_count, chunk_position, chunk_region, pad_chunk};
 
+/// Makes a sink at a path for these variables of a source.
+pub type Create<'a> = &'a dyn Fn(&Path, &dyn Source, &[Storage]) -> Result<Box<dyn Sink>>;
+
 /// A format, or a wrapper around one, as the suite needs it.
 pub struct Format<'a> {
-    /// A sink at this path for these variables of a source.
-    pub create: &'a dyn Fn(&Path, &dyn Source, &[Storage]) -> Result<Box<dyn Sink>>,
+    /// Makes its sinks.
+    pub create: Create<'a>,
     /// Opens what was published.
     pub open: &'a dyn Fn(&Path) -> Result<Box<dyn Source>>,
     /// How a chunk is stored whose bytes are its little-endian values.

@@ -2,7 +2,7 @@
 
 use crate::store::Source;
 use knarr_array::error::ErrorKind;
-use knarr_array::model::{Layout, Variable};
+use knarr_array::model::{StorageLayout, Variable};
 use knarr_array::region::Region;
 use knarr_array::testing::data::Random;
 
@@ -19,7 +19,7 @@ pub fn check(source: &dyn Source) -> usize {
         assert_eq!(variable.dimensions.len(), variable.shape.len(), "{}", variable.path);
         assert_eq!(variable.max_shape.len(), variable.shape.len(), "{}", variable.path);
         assert!(variable.path.starts_with('/'), "{}", variable.path);
-        if variable.layout == Layout::Null || variable.raw_bytes() > LARGEST {
+        if variable.layout == StorageLayout::Null || variable.raw_bytes() > LARGEST {
             continue;
         }
         let mut whole = Vec::new();

@@ -9,14 +9,14 @@ use knarr_array::array::Endian;
 use knarr_array::error::{Error, Result};
 use knarr_array::model::Variable;
 use knarr_array::region::volume;
-use knarr_checkpoint::layout::{Extent, Layout, StoredVariable};
+use knarr_checkpoint::layout::{Extent, FileLayout, StoredVariable};
 use knarr_flow::store::Source;
 
 /// The layout of the classic netCDF file at `path`. What a file that ends early does not hold is left out.
 ///
 /// # Errors
 /// As for [`ClassicSource::open`].
-pub(crate) fn layout(path: &Path) -> Result<Layout> {
+pub(crate) fn layout(path: &Path) -> Result<FileLayout> {
     let source = ClassicSource::open(path)?;
     let mut variables = Vec::new();
     for (variable, place) in source.model.variables.iter().zip(&source.places) {
@@ -31,7 +31,7 @@ pub(crate) fn layout(path: &Path) -> Result<Layout> {
             });
         }
     }
-    Ok(Layout { format: source.format().to_owned(), length: source.file_len, variables })
+    Ok(FileLayout { format: source.format().to_owned(), length: source.file_len, variables })
 }
 
 /// One piece for all values that follow each other, or one for each record.

@@ -8,7 +8,7 @@ use super::external_files::is_beside;
 use super::source::Hdf5Source;
 use super::sys::DatasetLayout;
 use knarr_array::error::Result;
-use knarr_array::model::{Layout, LinkTarget};
+use knarr_array::model::{LinkTarget, StorageLayout};
 use knarr_flow::store::Source;
 
 /// Names of other files in links and virtual datasets of `source`. HDF5 looks for them in the directory of the file that
@@ -30,7 +30,7 @@ pub fn other_files(source: &Hdf5Source) -> Result<BTreeSet<String>> {
 fn virtual_sources(source: &Hdf5Source) -> Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     let variables = source.model().variables.iter().enumerate();
-    for (index, _) in variables.filter(|(_, variable)| variable.layout == Layout::Elsewhere) {
+    for (index, _) in variables.filter(|(_, variable)| variable.layout == StorageLayout::Elsewhere) {
         let creation = source.dataset(source.stored(index)?)?.0.creation()?;
         if creation.layout()? == DatasetLayout::Virtual {
             names.extend(creation.virtual_sources()?.iter().map(|name| text(name)));

@@ -13,7 +13,7 @@ use super::sys::{Datatype, File, Group, Object, Plist, Space};
 use super::write_attribute::{put_attribute, put_terminated};
 use knarr_array::array::{DType, Endian};
 use knarr_array::error::{Error, Result};
-use knarr_array::model::{Layout, Variable};
+use knarr_array::model::{StorageLayout, Variable};
 use knarr_flow::store::{Source, Storage};
 
 /// Chunks of variables that can grow but are not encoded anew hold at most this.
@@ -113,7 +113,7 @@ fn make_variable(file: &File, path: &[u8], variable: &Variable, storage: Option<
     let group = file.object_at_path(if parent.is_empty() { b"/" } else { parent })?.into_group()?;
     let datatype = datatype(variable)?;
     let space = match (&variable.layout, variable.shape.is_empty()) {
-        (Layout::Null, _) => Space::null()?,
+        (StorageLayout::Null, _) => Space::null()?,
         (_, true) => Space::scalar()?,
         _ => Space::simple(&variable.shape, &variable.max_shape)?,
     };

@@ -13,7 +13,7 @@ use super::external_files::{is_beside, places};
 use super::source::Hdf5Source;
 use super::sys::{self, Class, Datatype};
 use knarr_array::error::Result;
-use knarr_array::model::{ElementType, Layout, Link, LinkTarget, Model};
+use knarr_array::model::{ElementType, Link, LinkTarget, Model, StorageLayout};
 use knarr_flow::store::Source;
 
 /// What programs of netCDF-C do not open or show of a file.
@@ -73,7 +73,7 @@ pub fn netcdf_limits(source: &Hdf5Source) -> Result<NetcdfLimits> {
         .map(|name| format!("type '{}' has a name and is not one of netCDF's", name.trim_start_matches('/')));
     limits.refused.extend(unknown);
     for (index, variable) in model.variables.iter().enumerate() {
-        if variable.layout == Layout::Null {
+        if variable.layout == StorageLayout::Null {
             limits.refused.push(format!(
                 "variable '{}' has no values (null dataspace), which new releases refuse",
                 variable.name()

@@ -13,7 +13,7 @@ use knarr_array::array::{DType, Endian};
 use knarr_array::error::{Error, Result};
 use knarr_array::filter::Hdf5Filter;
 use knarr_array::region::{chunk_region, volume};
-use knarr_checkpoint::layout::{Extent, Layout, StoredVariable};
+use knarr_checkpoint::layout::{Extent, FileLayout, StoredVariable};
 
 /// The layout of the HDF5 or netCDF-4 file at `path`. HDF5's lock is not taken: a program may open the file for writing
 /// meanwhile, so who uses the layout checks afterwards that the file has not changed.
@@ -23,14 +23,14 @@ use knarr_checkpoint::layout::{Extent, Layout, StoredVariable};
 ///
 /// # Errors
 /// `Read` or `NotFound` if it cannot be read; what HDF5 reports if it is damaged.
-pub(crate) fn layout(path: &Path) -> Result<Layout> {
+pub(crate) fn layout(path: &Path) -> Result<FileLayout> {
     let length = std::fs::metadata(path).map_err(|error| Error::read(path, &error))?.len();
     locked(|| {
         let file = File::open(path, false)?;
         let mut finder = Finder { length, variables: Vec::new(), known: HashMap::new(), is_netcdf: false };
         walk(&file, &mut finder)?;
         let format = if finder.is_netcdf { "netCDF-4" } else { "HDF5" };
-        Ok(Layout { format: format.to_owned(), length, variables: with_own_paths(finder.variables) })
+        Ok(FileLayout { format: format.to_owned(), length, variables: with_own_paths(finder.variables) })
     })
 }
 

@@ -10,7 +10,7 @@ use super::walk::{Visitor, shown_path, walk};
 use super::words::element_type;
 use knarr_array::array::{DType, Endian};
 use knarr_array::error::{Error, Result};
-use knarr_array::model::{self, Attribute, AttributeValue, ElementType, Group, Layout, Link, Model, Variable};
+use knarr_array::model::{self, Attribute, AttributeValue, ElementType, Group, Link, Model, StorageLayout, Variable};
 use knarr_array::region::volume;
 use knarr_flow::store::Strings;
 
@@ -187,21 +187,23 @@ fn variable(
     let padding = stored_fill.clone().unwrap_or_else(|| vec![0; dtype.size()]);
     let fills = fills(dtype, endian, stored_fill.as_deref(), &attributes);
     let (layout, place, mut copied_because) = match (&extent, stored_layout) {
-        (Extent::Null, _) => (Layout::Null, Place::Library, Some("it has no values (null dataspace)".to_owned())),
-        (_, DatasetLayout::Compact) => {
-            (Layout::Compact, Place::Library, Some("it is so small that it is stored in its header".to_owned()))
+        (Extent::Null, _) => {
+            (StorageLayout::Null, Place::Library, Some("it has no values (null dataspace)".to_owned()))
         }
-        (_, DatasetLayout::Contiguous) => (Layout::Contiguous, Place::Run(dataset.offset()), None),
+        (_, DatasetLayout::Compact) => {
+            (StorageLayout::Compact, Place::Library, Some("it is so small that it is stored in its header".to_owned()))
+        }
+        (_, DatasetLayout::Contiguous) => (StorageLayout::Contiguous, Place::Run(dataset.offset()), None),
         (_, DatasetLayout::External) => {
-            (Layout::Elsewhere, Place::Library, Some("its values are in external raw files".to_owned()))
+            (StorageLayout::Elsewhere, Place::Library, Some("its values are in external raw files".to_owned()))
         }
         (_, DatasetLayout::Virtual) => {
-            (Layout::Elsewhere, Place::Library, Some("it is a view of other datasets (virtual)".to_owned()))
+            (StorageLayout::Elsewhere, Place::Library, Some("it is a view of other datasets (virtual)".to_owned()))
         }
         (_, DatasetLayout::Chunked(chunk)) => {
             check_chunk(&chunk, &shape)?;
             let edges_unfiltered = creation.edge_chunks_unfiltered()?;
-            (Layout::Chunked(chunk.clone()), Place::Chunks { shape: chunk, edges_unfiltered }, None)
+            (StorageLayout::Chunked(chunk.clone()), Place::Chunks { shape: chunk, edges_unfiltered }, None)
         }
     };
     if copied_because.is_none() {

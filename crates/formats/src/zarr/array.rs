@@ -9,7 +9,7 @@ use super::types::{self, ZarrType};
 use super::{attributes, json, scaled};
 use crate::fills;
 use knarr_array::array::Endian;
-use knarr_array::model::{Attribute, AttributeValue, ElementType, Layout, Variable};
+use knarr_array::model::{Attribute, AttributeValue, ElementType, StorageLayout, Variable};
 use knarr_array::region::{Region, in_chunk};
 use knarr_array::{Error, ErrorKind, Result};
 use knarr_codec::codec::CodecList;
@@ -51,11 +51,11 @@ impl ZarrArray {
         let zarr_type = type_of(&node);
         let mut variable = describe(&node, &zarr_type)?;
         let chunks = match (&zarr_type, &variable.layout) {
-            (ZarrType::Number(dtype), Layout::Chunked(chunk)) => Chunks::of(codecs, &node, *dtype, chunk),
-            (ZarrType::Bool | ZarrType::Bytes(_), Layout::Chunked(chunk)) => {
+            (ZarrType::Number(dtype), StorageLayout::Chunked(chunk)) => Chunks::of(codecs, &node, *dtype, chunk),
+            (ZarrType::Bool | ZarrType::Bytes(_), StorageLayout::Chunked(chunk)) => {
                 Chunks::of(codecs, &node, variable.dtype, chunk)
             }
-            (ZarrType::Fixed(fixed), Layout::Chunked(chunk)) => {
+            (ZarrType::Fixed(fixed), StorageLayout::Chunked(chunk)) => {
                 Chunks::of(codecs, &node, variable.dtype, chunk).map(|chunks| chunks.in_parts(fixed.part()))
             }
             _ => None,
@@ -76,9 +76,9 @@ impl ZarrArray {
         };
         if let Ok(array) = &opened {
             if let Some(chunks) = &chunks {
-                variable.layout = Layout::Chunked(chunks.shape.clone());
+                variable.layout = StorageLayout::Chunked(chunks.shape.clone());
             } else if let Some(inner) = array.subchunk_shape() {
-                variable.layout = Layout::Chunked(inner.iter().map(|n| n.get()).collect());
+                variable.layout = StorageLayout::Chunked(inner.iter().map(|n| n.get()).collect());
             }
             let fill = array.fill_value().as_ne_bytes();
             if matches!(zarr_type, ZarrType::Number(_) | ZarrType::Bool) && fill.len() == variable.dtype.size() {
@@ -364,7 +364,7 @@ fn describe(node: &Node, zarr_type: &ZarrType) -> Result<Variable> {
         attributes,
         fills: Vec::new(),
         padding: 0,
-        layout: chunk.map_or(Layout::Elsewhere, Layout::Chunked),
+        layout: chunk.map_or(StorageLayout::Elsewhere, StorageLayout::Chunked),
         filters: Vec::new(),
         chain: chain(node),
         stored_bytes: Some(chunk_bytes(&node.dir)),

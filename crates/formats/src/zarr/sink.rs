@@ -10,7 +10,7 @@ use super::{attributes, json, plain, strings, types};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use knarr_array::array::DType;
-use knarr_array::model::{Attribute, Layout, Variable};
+use knarr_array::model::{Attribute, StorageLayout, Variable};
 use knarr_array::{Error, Result};
 use knarr_codec::codec::CodecList;
 use knarr_flow::output::{Kind, Staging, Store};
@@ -374,7 +374,7 @@ fn encoded_node(
         return Err(Error::internal(format!("chunk {chunk:?} does not fit shape {:?}", variable.shape)));
     }
     let is_bool = stored.is_some_and(|stored| stored.zarr_type == ZarrType::Bool);
-    if variable.layout == Layout::Null {
+    if variable.layout == StorageLayout::Null {
         return Err(refuse_copy(variable));
     }
     let data_type = if is_bool { Some(Value::from("bool")) } else { types::to_v3(variable.dtype, strings) };

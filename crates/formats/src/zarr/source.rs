@@ -5,7 +5,7 @@ use super::attributes;
 use super::chunks::Wanted;
 use super::hierarchy::{self, Version};
 use super::types::ZarrType;
-use knarr_array::model::{Dimension, ElementType, Group, Layout, Model, Variable};
+use knarr_array::model::{Dimension, ElementType, Group, Model, StorageLayout, Variable};
 use knarr_array::region::Region;
 use knarr_array::{Error, Result};
 use knarr_codec::codec::CodecList;
@@ -75,14 +75,14 @@ impl ZarrSource {
     }
 
     /// Replaces the contents of `out` by the bytes of a chunk as they are stored: encoded by the codecs that the
-    /// array's metadata names. `position` is that of the chunk in the grid of [`Layout::Chunked`] chunks, within shards
+    /// array's metadata names. `position` is that of the chunk in the grid of [`StorageLayout::Chunked`] chunks, within shards
     /// too. False if it was never written.
     ///
     /// # Errors
     /// `Unsupported` for arrays that Knarr does not decode itself; `Corrupt` or `Read`, with the chunk's place.
     pub fn stored_chunk(&self, variable: usize, position: &[u64], out: &mut Vec<u8>) -> Result<bool> {
         let (info, array) = self.model.variable_with(variable, &self.arrays)?;
-        let Layout::Chunked(chunk) = &info.layout else {
+        let StorageLayout::Chunked(chunk) = &info.layout else {
             return Err(Error::unsupported("it has no regular chunks").at_variable(info.name()));
         };
         let grid: Vec<u64> = info.shape.iter().zip(chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();

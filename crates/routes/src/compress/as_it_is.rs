@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use knarr_array::coordinates::Coordinates;
-use knarr_array::model::{Layout, Variable};
-use knarr_choose::choose::Target;
-use knarr_codec::codec::Reader;
+use knarr_array::model::{StorageLayout, Variable};
+use knarr_choose::choose::FormatLimits;
+use knarr_codec::codec::ReaderLevel;
 use knarr_flow::settings::{ChunkRule, Settings, chunk_shape};
 use knarr_flow::store::Source;
 
@@ -16,25 +16,25 @@ use knarr_formats::hdf5::Hdf5Source;
 pub(crate) fn may_copy(
     source: &dyn Source,
     settings: &Settings,
-    target: Target,
+    target: FormatLimits,
     other_files: &BTreeSet<String>,
 ) -> bool {
-    let Target::Hdf5(allowed) = target else { return false };
+    let FormatLimits::Hdf5(allowed) = target else { return false };
     let variables = &source.model().variables;
     let filters = variables.iter().flat_map(|variable| &variable.filters);
     // What lies in other files is not among the bytes of this one.
-    let is_all_here = other_files.is_empty() && !variables.iter().any(|v| matches!(v.layout, Layout::Elsewhere));
+    let is_all_here = other_files.is_empty() && !variables.iter().any(|v| matches!(v.layout, StorageLayout::Elsewhere));
     let coordinates = Coordinates::of(source.model());
     source.as_any().is::<Hdf5Source>()
         && is_all_here
         && settings.leave_all_open()
         && variables.iter().all(|variable| has_asked_chunks(variable, &coordinates))
-        && Reader::of_filters(filters.map(|filter| filter.id)) <= allowed
+        && ReaderLevel::of_filters(filters.map(|filter| filter.id)) <= allowed
 }
 
 /// True unless a convention that the file follows asks for other chunks than it has.
 fn has_asked_chunks(variable: &Variable, coordinates: &Coordinates) -> bool {
-    let (Layout::Chunked(chunk), Some(least)) = (&variable.layout, coordinates.least_chunk(variable)) else {
+    let (StorageLayout::Chunked(chunk), Some(least)) = (&variable.layout, coordinates.least_chunk(variable)) else {
         return true;
     };
     chunk_shape(&ChunkRule::AtLeast(least), variable).is_ok_and(|asked| asked == *chunk)

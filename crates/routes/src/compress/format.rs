@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use knarr_array::error::{Error, Result};
-use knarr_choose::choose::Target;
-use knarr_codec::codec::Reader;
+use knarr_choose::choose::FormatLimits;
+use knarr_codec::codec::ReaderLevel;
 use serde::Serialize;
 
 /// Format of an output, by its suffix.
@@ -68,13 +68,13 @@ impl OutputFormat {
     ///
     /// # Errors
     /// `Unsupported` for formats that hold nothing but values: there is nothing to choose.
-    pub fn target(self, portable: Option<Reader>) -> Result<Target> {
+    pub fn target(self, portable: Option<ReaderLevel>) -> Result<FormatLimits> {
         Ok(match self {
             // Plugins of netCDF-C are fewer than those of hdf5plugin.
-            Self::NetCdf4 if portable == Some(Reader::Standard) => Target::Hdf5(Reader::NetCdf),
-            Self::NetCdf4 => Target::Hdf5(portable.unwrap_or(Reader::Core)),
-            Self::Hdf5 => Target::Hdf5(portable.unwrap_or(Reader::Standard)),
-            Self::Zarr => Target::Zarr(portable.unwrap_or(Reader::Core)),
+            Self::NetCdf4 if portable == Some(ReaderLevel::Standard) => FormatLimits::Hdf5(ReaderLevel::NetCdf),
+            Self::NetCdf4 => FormatLimits::Hdf5(portable.unwrap_or(ReaderLevel::Core)),
+            Self::Hdf5 => FormatLimits::Hdf5(portable.unwrap_or(ReaderLevel::Standard)),
+            Self::Zarr => FormatLimits::Zarr(portable.unwrap_or(ReaderLevel::Core)),
             Self::Csv | Self::Raw => {
                 return Err(Error::unsupported("CSV and raw files hold plain values: there is no chain to choose")
                     .hint("ask for nc, h5 or zarr"));
@@ -84,11 +84,13 @@ impl OutputFormat {
 }
 
 /// What opens an output of this format that needs `reader`, in words.
-pub fn opened_by(format: OutputFormat, reader: Reader) -> &'static str {
+pub fn opened_by(format: OutputFormat, reader: ReaderLevel) -> &'static str {
     match (format, reader) {
-        (OutputFormat::Zarr, Reader::Core) => "every Zarr v3 library",
-        (OutputFormat::Zarr, Reader::NetCdf | Reader::Standard) => "Zarr v3 libraries with the codecs of numcodecs",
-        (OutputFormat::Zarr, Reader::Knarr) => "Knarr",
+        (OutputFormat::Zarr, ReaderLevel::Core) => "every Zarr v3 library",
+        (OutputFormat::Zarr, ReaderLevel::NetCdf | ReaderLevel::Standard) => {
+            "Zarr v3 libraries with the codecs of numcodecs"
+        }
+        (OutputFormat::Zarr, ReaderLevel::Knarr) => "Knarr",
         _ => reader.in_words(),
     }
 }

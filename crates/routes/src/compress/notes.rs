@@ -5,7 +5,7 @@ use std::path::Path;
 
 use knarr_array::table;
 use knarr_choose::plan::{Action, Plan};
-use knarr_codec::codec::Reader;
+use knarr_codec::codec::ReaderLevel;
 use knarr_flow::store::Source;
 use serde::Serialize;
 
@@ -58,7 +58,7 @@ fn some(all: &[String], between: &str) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Gain {
     /// The value of `--portable`.
-    pub portable: Reader,
+    pub portable: ReaderLevel,
     /// Expected share of the bytes that would be saved.
     pub saves: f64,
 }
@@ -69,7 +69,7 @@ const WORTH_TELLING: f64 = 0.05;
 /// What other values of `--portable` are expected to save of an output of this format, where that is worth telling.
 pub fn gains(plan: &Plan, format: OutputFormat) -> Vec<Gain> {
     let mut gains: Vec<Gain> = Vec::new();
-    for portable in [Reader::Standard, Reader::Knarr] {
+    for portable in [ReaderLevel::Standard, ReaderLevel::Knarr] {
         let Ok(target) = format.target(Some(portable)) else { continue };
         let saves = plan.saved_for(target.allowed());
         if saves >= WORTH_TELLING + gains.last().map_or(0.0, |gain| gain.saves) {

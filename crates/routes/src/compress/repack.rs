@@ -9,9 +9,9 @@ use std::sync::{Mutex, PoisonError};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::filter::FilterId;
 use knarr_array::model::Variable;
-use knarr_choose::choose::Target;
+use knarr_choose::choose::FormatLimits;
 use knarr_choose::plan::{Action, Plan};
-use knarr_codec::codec::Reader;
+use knarr_codec::codec::ReaderLevel;
 use knarr_flow::energy::{Counter, Energy};
 use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::output::Temporary;
@@ -83,7 +83,7 @@ pub fn repack_source(
             execution,
             seconds: begin.elapsed().as_secs_f64(),
             choosing_seconds: 0.0,
-            reader: Reader::Core,
+            reader: ReaderLevel::Core,
             filters: BTreeSet::new(),
             left_out: Vec::new(),
             other_files: BTreeSet::new(),
@@ -140,7 +140,7 @@ pub(super) struct Job<'a> {
     pub(super) input: &'a Path,
     pub(super) output: &'a Path,
     pub(super) format: OutputFormat,
-    pub(super) target: Target,
+    pub(super) target: FormatLimits,
     pub(super) settings: &'a Settings,
     pub(super) options: &'a RepackOptions,
     /// The output will take the place of the input.
@@ -272,7 +272,7 @@ impl Job<'_> {
             output: output.to_owned(),
             input_bytes: output_bytes,
             output_bytes,
-            reader: Reader::of_filters(filters.iter().copied()),
+            reader: ReaderLevel::of_filters(filters.iter().copied()),
             filters,
             other_files: BTreeSet::new(),
             references_lost: 0,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use knarr_array::filter::FilterId;
 use knarr_array::model::{Link, Variable};
 use knarr_choose::plan::Plan;
-use knarr_codec::codec::Reader;
+use knarr_codec::codec::ReaderLevel;
 use knarr_flow::energy::{Energy, Moved, Phases};
 use knarr_flow::engine::Engine;
 use knarr_flow::generate::Generated;
@@ -43,7 +43,7 @@ pub struct Repacked {
     /// Wall time of choosing, in seconds.
     pub choosing_seconds: f64,
     /// What readers of the output need.
-    pub reader: Reader,
+    pub reader: ReaderLevel,
     /// Filters that chunks of an HDF5 output went through.
     pub filters: BTreeSet<FilterId>,
     /// Links of the input that the output's format does not have.

@@ -7,7 +7,7 @@ use knarr_array::error::Result;
 use knarr_array::filter::Hdf5Filter;
 use knarr_array::model::Variable;
 use knarr_array::quality::Quality;
-use knarr_choose::choose::Target;
+use knarr_choose::choose::FormatLimits;
 use knarr_choose::plan::Action;
 use knarr_codec::chain::ChainSpec;
 use knarr_flow::energy::{Energy, Moved, Phases};
@@ -119,7 +119,7 @@ fn open_unlocked(
     engine: &Engine,
     input: &Path,
     settings: &Settings,
-) -> Result<(Box<dyn Source>, OutputFormat, Target)> {
+) -> Result<(Box<dyn Source>, OutputFormat, FormatLimits)> {
     // Tools go by the name, whatever library wrote the file.
     let mut format = OutputFormat::of(input).ok().filter(|format| *format == OutputFormat::NetCdf4);
     let source = Watched::open(input, || {

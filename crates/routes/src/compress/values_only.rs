@@ -4,7 +4,7 @@ use std::path::Path;
 
 use knarr_array::error::{Error, Result};
 use knarr_choose::plan::{Action, Destination, Plan, VariablePlan};
-use knarr_codec::codec::Reader;
+use knarr_codec::codec::ReaderLevel;
 use knarr_flow::energy::Phases;
 use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::output::Temporary;
@@ -83,5 +83,5 @@ pub(crate) fn plan(engine: &Engine, source: &dyn Source, format: OutputFormat, s
         raw_bytes: variable.raw_bytes(),
         action: Action::Copy("the format holds plain values".to_owned()),
     });
-    Ok(plan_of(engine, source, settings, (Destination::Values, Reader::Core), variables.collect()))
+    Ok(plan_of(engine, source, settings, (Destination::Values, ReaderLevel::Core), variables.collect()))
 }

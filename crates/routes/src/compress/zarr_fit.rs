@@ -1,7 +1,7 @@
 //! What of another format Zarr can hold: asked before anything is written, and named all at once.
 
 use knarr_array::array::DType;
-use knarr_array::model::{Attribute, AttributeValue, ElementType, Layout, Variable};
+use knarr_array::model::{Attribute, AttributeValue, ElementType, StorageLayout, Variable};
 use knarr_array::{Error, Result};
 use knarr_flow::store::Source;
 
@@ -33,7 +33,7 @@ pub(crate) fn check(source: &dyn Source) -> Result<()> {
 
 /// Why a variable does not fit. Characters do: readers know them as strings of length 1.
 fn reason(source: &dyn Source, index: usize, variable: &Variable) -> Option<String> {
-    if variable.layout == Layout::Null {
+    if variable.layout == StorageLayout::Null {
         return Some("it has no values".to_owned());
     }
     match variable.dtype {
