@@ -6,6 +6,7 @@
 #include <mpi.h>
 
 #include "knarr_comm.h"
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -17,8 +18,19 @@
 #endif
 /* There are no other messages in a communicator of the table's own. */
 #define TAG 1
-/* MPI libraries wait without giving the processor away, which the packing of other ranks of the node needs. */
+/* MPI libraries keep the processor while they wait, and other ranks of the node need it for packing. So a waiting rank
+ * asks again and again: at first it only yields in between, later it sleeps. What it sleeps is a small part of what it has
+ * waited, because in a tree the delays of all ranks on the way add up. */
+#define ASKED_AT_ONCE 100
+#define NAPS_OF_A_LENGTH 16
 #define LONGEST_NAP_NS 1000000L
+
+struct waiting {
+    long asked;
+    struct timespec nap;
+};
+
+static const struct waiting BEGIN = {0, {0, 1000}};
 
 struct context {
     MPI_Comm comm;
@@ -28,18 +40,23 @@ struct context {
     int started;
 };
 
-static void sleep_longer(struct timespec *nap) {
-    nanosleep(nap, NULL);
-    if (nap->tv_nsec < LONGEST_NAP_NS) nap->tv_nsec *= 2;
+static void before_asking_again(struct waiting *waiting) {
+    waiting->asked++;
+    if (waiting->asked <= ASKED_AT_ONCE) {
+        sched_yield();
+        return;
+    }
+    nanosleep(&waiting->nap, NULL);
+    if (waiting->asked % NAPS_OF_A_LENGTH == 0 && waiting->nap.tv_nsec < LONGEST_NAP_NS) waiting->nap.tv_nsec *= 2;
 }
 
 static int wait_for(MPI_Request *request) {
-    struct timespec nap = {0, 1000};
+    struct waiting waiting = BEGIN;
     for (;;) {
         int done = 0;
         int code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
         if (code != MPI_SUCCESS || done) return code;
-        sleep_longer(&nap);
+        before_asking_again(&waiting);
     }
 }
 
@@ -61,14 +78,14 @@ static int32_t send_bytes(void *opaque, int32_t to, const void *bytes, uint64_t 
 
 /* Waits for the next piece of a message and says how long it is. */
 static int length_of_next(struct context *context, int from, int *length) {
-    struct timespec nap = {0, 1000};
+    struct waiting waiting = BEGIN;
     for (;;) {
         int here = 0;
         MPI_Status status;
         int code = MPI_Iprobe(from, TAG, context->comm, &here, &status);
         if (code != MPI_SUCCESS) return code;
         if (here) return MPI_Get_count(&status, MPI_BYTE, length);
-        sleep_longer(&nap);
+        before_asking_again(&waiting);
     }
 }
 
