@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::bounds::Bounds;
+use crate::headings::OUTPUT;
 use crate::resources::Resources;
 
 /// Write netCDF, HDF5 and Zarr data smaller, with a compression chain chosen for each variable, and check every chunk.
@@ -95,9 +96,6 @@ const ASKED_OTHERWISE: [&str; 13] = [
     "exact_from",
     "lossless",
 ];
-
-/// Heading of options about what is written and printed.
-pub(crate) const OUTPUT: &str = "Output";
 
 /// What inputs do not say of themselves.
 #[derive(Args, Debug, Clone, Serialize, Deserialize)]

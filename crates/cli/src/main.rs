@@ -16,6 +16,7 @@ mod explain;
 mod generate;
 mod hash;
 mod hdf5_filter;
+mod headings;
 mod inputs;
 mod inspect;
 mod misread;

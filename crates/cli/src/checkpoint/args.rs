@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::args::OUTPUT;
+use crate::headings::OUTPUT;
 use crate::resources::Resources;
 
 /// Pack restart files of many ranks into compressed sets, and restore them byte for byte
