@@ -1,4 +1,4 @@
-//! Speed of the pure Rust codecs: `cargo bench -p knarr-flow --features testing --bench codecs [-- CHAIN...]`.
+//! Speed of the pure Rust codecs: `cargo bench -p knarr-codec --bench codecs [-- CHAIN...]`.
 
 use knarr_codec::codec::CodecList;
 use knarr_codec::testing::speed;

@@ -1,7 +1,7 @@
 //! Frames written by earlier builds still decode to the same bits.
 //!
 //! `tests/golden/v1` holds, for every codec at its default options, frames of two small arrays, and what they decode
-//! to. `KNARR_WRITE_GOLDEN=1 cargo test -p knarr-flow --features testing --test golden` writes what is missing.
+//! to. `KNARR_WRITE_GOLDEN=1 cargo test -p knarr-codec --test golden` writes what is missing.
 
 #![allow(clippy::unwrap_used, reason = "tests report by panicking")]
 

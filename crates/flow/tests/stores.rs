@@ -49,6 +49,7 @@ fn check_directory(name: &str, wrap: fn(Box<dyn Store>) -> Box<dyn Store>) {
             target.exists().then(|| objects(&target, "", &mut found))?;
             Some(found)
         },
+        overhead: &|| 0,
         remove: &|| std::fs::remove_dir_all(&target).unwrap(),
         file: &folder.0.join("file"),
     });
@@ -67,6 +68,7 @@ fn memory() {
     check(&Stores {
         create: &|| Ok(Box::new(MemoryStore::new(Arc::clone(&published)))),
         published: &|| published.lock().unwrap().clone(),
+        overhead: &|| 0,
         remove: &|| *published.lock().unwrap() = None,
         file: &folder.0.join("file"),
     });

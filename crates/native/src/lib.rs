@@ -35,7 +35,7 @@ use knarr_codec::frame::Framed;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// All codecs: those of `knarr-flow`, the ones of this crate in a fixed order, then the HDF5 filter plugins found in
+/// All codecs: those of `knarr-codec`, the ones of this crate in a fixed order, then the HDF5 filter plugins found in
 /// [`plugin::directories`].
 ///
 /// # Errors

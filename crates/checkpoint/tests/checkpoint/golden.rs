@@ -1,7 +1,7 @@
 //! Sets that released versions wrote: every later version restores them.
 //!
-//! `KNARR_WRITE_GOLDEN=1 cargo test -p knarr-flow --features testing --test checkpoint golden` writes the set of this
-//! version once; what is there is never rewritten.
+//! `KNARR_WRITE_GOLDEN=1 cargo test -p knarr-checkpoint --features testing --test checkpoint golden` writes the set of
+//! this version once; what is there is never rewritten.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};

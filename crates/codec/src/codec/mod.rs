@@ -81,7 +81,8 @@ pub trait Codec: Send + Sync {
     /// Name in chains: lower case, stable.
     fn name(&self) -> &'static str;
 
-    /// Number in frames. Pinned: never reused, never changed.
+    /// Number in frames. Pinned: never reused, never changed. Codecs of this crate have numbers below 100, those that wrap
+    /// a C library 100 to 255, and installed plugins from 256 on that of their HDF5 filter.
     fn wire_id(&self) -> u16;
 
     /// What goes in and out.

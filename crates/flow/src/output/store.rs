@@ -30,7 +30,8 @@ pub trait Store: Send + Debug {
     /// `Read` or `Write`.
     fn copy(&mut self, from: &Path, key: &str) -> Result<()>;
 
-    /// Makes everything durable and shows it. Returns the bytes written.
+    /// Makes everything durable and shows it. Returns the bytes that the output takes: those of all objects, and what the
+    /// store itself needs, such as an index.
     ///
     /// # Errors
     /// `Exists` if an output has appeared there meanwhile and may not be replaced, `Write`. The output is not there unless

@@ -50,17 +50,23 @@ impl Store for MemoryStore {
 
     fn publish(self: Box<Self>) -> Result<u64> {
         let bytes = self.written.values().map(|object| object.len() as u64).sum();
-        *self.published.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.written);
+        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        if published.is_some() {
+            return Err(Error::new(ErrorKind::Exists, "the output exists"));
+        }
+        *published = Some(self.written);
         Ok(bytes)
     }
 }
 
 /// A kind of store, as the suite needs it.
 pub struct Stores<'a> {
-    /// An empty store. All of them have one place.
+    /// An empty store, which does not replace an output. All of them have one place.
     pub create: &'a dyn Fn() -> Result<Box<dyn Store>>,
     /// All objects that are there; `None` if there is no output.
     pub published: &'a dyn Fn() -> Option<Objects>,
+    /// Bytes that the output takes beside those of its objects, such as an index.
+    pub overhead: &'a dyn Fn() -> u64,
     /// Removes the output.
     pub remove: &'a dyn Fn(),
     /// A file that is no part of it.
@@ -94,6 +100,8 @@ pub fn check(stores: &Stores<'_>) {
     absent();
     let mut store = create();
     fill(store.as_mut()).unwrap_or_else(|error| panic!("{error}"));
+    let mut late = create();
+    late.write("zarr.json", b"of another program").unwrap_or_else(|error| panic!("{error}"));
     absent();
     let bytes = store.publish().unwrap_or_else(|error| panic!("{error}"));
     let expected: Objects = [
@@ -106,7 +114,11 @@ pub fn check(stores: &Stores<'_>) {
     ]
     .map(|(key, bytes)| (key.to_owned(), bytes))
     .into();
-    assert_eq!(bytes, expected.values().map(|object| object.len() as u64).sum::<u64>());
+    let objects: u64 = expected.values().map(|object| object.len() as u64).sum();
+    assert_eq!(bytes, objects + (stores.overhead)());
+    assert_eq!((stores.published)().as_ref(), Some(&expected));
+    let replaced = late.publish().map_err(|error| error.kind());
+    assert_eq!(replaced, Err(ErrorKind::Exists), "an output that appeared meanwhile is replaced");
     assert_eq!((stores.published)(), Some(expected));
     (stores.remove)();
     absent();
