@@ -67,7 +67,7 @@ pub fn read_plan(path: &Path) -> Result<Plan> {
     let any: Any = serde_json::from_str(&text).map_err(|error| {
         here(
             Error::corrupt(format!("not a plan: {error}"))
-                .hint("plans are the files NAME.knarr.json that 'knarr repack' saves beside its outputs"),
+                .hint("give an output of 'knarr repack' or the NAME.knarr.json beside it; 'knarr advise' makes a new plan"),
         )
     })?;
     if any.version > VERSION {
