@@ -64,12 +64,12 @@ pub fn read_plan(path: &Path) -> Result<Plan> {
         Error::read(path, &error)
             .hint("give an output of 'knarr repack', which saves its plan beside it, or 'knarr advise' the file")
     })?;
-    let any: Any = serde_json::from_str(&text).map_err(|error| {
-        here(
-            Error::corrupt(format!("not a plan: {error}"))
-                .hint("give an output of 'knarr repack' or the NAME.knarr.json beside it; 'knarr advise' makes a new plan"),
-        )
-    })?;
+    let any: Any =
+        serde_json::from_str(&text).map_err(|error| {
+            here(Error::corrupt(format!("not a plan: {error}")).hint(
+                "give an output of 'knarr repack' or the NAME.knarr.json beside it; 'knarr advise' makes a new plan",
+            ))
+        })?;
     if any.version > VERSION {
         return Err(here(Error::unsupported(format!("a plan of version {}", any.version)).hint("use a newer Knarr")));
     }
