@@ -56,7 +56,7 @@ impl ErrorKind {
 
 /// An error with its kind, message, place and hint.
 ///
-/// Displayed as `PLACE: MESSAGE; MEND`, for example
+/// Displayed as `PLACE: MESSAGE; hint: HINT`, for example
 /// `a.nc: variable 'T': chunk (0, 3): deflate stream ends early; the file is damaged: restore it from a copy`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Error {

@@ -172,7 +172,8 @@ impl Directory {
         }
     }
 
-    /// Takes note of what the kernel tells, and says whether a file was closed. What is there is seen by looking; but only events say who closed a file.
+    /// Takes note of what the kernel tells, and says whether a file was closed. What is there is seen by looking; but only
+    /// events say who closed a file.
     fn hear(&self) -> bool {
         use inotify::ReadFlags as Read;
         let Some(events) = &self.events else { return false };

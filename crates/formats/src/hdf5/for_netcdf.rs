@@ -1,8 +1,8 @@
 //! What programs of netCDF-C make of a file that uses more of HDF5 than netCDF-4 does.
 //!
 //! They open every object when they open a file: one that they cannot open keeps them from all the others. Types and
-//! links are treated here as netCDF-C 4.9.0 and 4.10.1 treat them; `tests/e2e/test_netcdf.py` asks those that are
-//! installed.
+//! links are treated here as netCDF-C 4.9.0 and 4.10.1 treat them; `tests/e2e/test_netcdf_limits.py` asks those
+//! that are installed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
