@@ -57,7 +57,7 @@ impl ErrorKind {
 /// An error with its kind, message, place and hint.
 ///
 /// Displayed as `PLACE: MESSAGE; hint: HINT`, for example
-/// `a.nc: variable 'T': chunk (0, 3): deflate stream ends early; the file is damaged: restore it from a copy`.
+/// `a.nc: variable 'T': chunk (0, 3): deflate stream ends early; hint: the file is damaged: restore it from a copy`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Error {
     kind: ErrorKind,
