@@ -14,7 +14,8 @@ for compiler in ${MPICC:-} mpicc.openmpi mpicc.mpich mpicc; do
   mpi=mpich
   grep -qw OPEN_MPI <<<"$macros" && mpi=openmpi
   case $built in *" $mpi "*) continue ;; esac
-  "$compiler" -std=c99 -O2 -Wall -Wextra -fPIC -shared knarr_mpi.c -o "$directory/libknarr_mpi-$mpi.so.tmp"
+  "$compiler" -std=c99 -O2 -Wall -Wextra -fPIC -shared knarr_mpi.c knarr_datatype.c \
+    -o "$directory/libknarr_mpi-$mpi.so.tmp"
   # Processes may have the old one loaded.
   mv -f "$directory/libknarr_mpi-$mpi.so.tmp" "$directory/libknarr_mpi-$mpi.so"
   built+="$mpi "

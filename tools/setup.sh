@@ -12,6 +12,7 @@ libclang=$(.venv/bin/python -c 'import clang.native, os; print(os.path.dirname(c
 ln -sfn "$libclang" .venv/libclang
 ln -sfn "$(cc -print-file-name=include)" .venv/gcc-include
 missing=()
+[ -e /usr/include/pnetcdf.h ] || missing+=(pnetcdf.h)
 for tool in h5dump h5diff h5repack ncdump nccopy ncks cdo h5cc h5pcc mpirun mpicc.openmpi mpicc.mpich g++ gfortran \
   nf-config valgrind pkg-config ncmpigen mkfs.ext4; do
   command -v "$tool" >/dev/null || missing+=("$tool")
@@ -21,10 +22,10 @@ if [ ${#missing[@]} -gt 0 ]; then
     apt-get update -q >/dev/null
     DEBIAN_FRONTEND=noninteractive apt-get install -yq \
       hdf5-tools netcdf-bin nco cdo libhdf5-dev libhdf5-openmpi-dev openmpi-bin libopenmpi-dev mpich libmpich-dev g++ \
-      gfortran libnetcdff-dev valgrind pkg-config pnetcdf-bin e2fsprogs >/dev/null
+      gfortran libnetcdff-dev valgrind pkg-config pnetcdf-bin libpnetcdf-dev e2fsprogs >/dev/null
   else
     echo "tests need ${missing[*]}: install the packages hdf5-tools, netcdf-bin, nco, cdo, libhdf5-dev," \
       "libhdf5-openmpi-dev, openmpi-bin, libopenmpi-dev, mpich, libmpich-dev, g++, gfortran," \
-      "libnetcdff-dev, valgrind, pkg-config, pnetcdf-bin and e2fsprogs" >&2
+      "libnetcdff-dev, valgrind, pkg-config, pnetcdf-bin, libpnetcdf-dev and e2fsprogs" >&2
   fi
 fi

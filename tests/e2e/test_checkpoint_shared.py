@@ -106,6 +106,15 @@ def outcome(knarr, what, path, *more):
     return knarr("checkpoint", what, path, *more, ok=False).returncode
 
 
+def test_sets_that_share_do_not_protect_each_other(knarr, program, tmp_path):
+    """As docs/checkpoints.md warns: three sets, and one flipped byte damages all of them, unless `copies = 2`."""
+    sets, out = tmp_path / "sets", program()
+    for name in ("1", "2", "3"):
+        knarr("checkpoint", "pack", out, "-o", sets / name)
+    flip(next((sets / "1").glob("group-*.knarr")))
+    assert [outcome(knarr, "verify", sets / name) for name in ("1", "2", "3")] == [3, 3, 3]
+
+
 @pytest.mark.parametrize("which", ["first", "copy"])
 def test_with_two_copies_one_flipped_byte_leaves_one_set_readable(knarr, program, tmp_path, which):
     sets = tmp_path / "sets"

@@ -9,7 +9,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from running import ALL, FIELD, H5PY, Runner, is_packed, script
+from running import ALL, FIELD, H5PY, TIME_LIMIT_S, Runner, is_packed, script
 
 
 def test_a_file_is_replaced_while_the_program_reads_it(run):
@@ -165,6 +165,9 @@ def test_two_launchers_for_the_same_file(run, tmp_path):
         )
         for number, runner in enumerate(runners)
     ]
+    # The folder is that of both: what one packs is in it until both have ended.
+    for program in programs:
+        program.wait(timeout=TIME_LIMIT_S)
     for runner, program in zip(runners, programs, strict=True):
         ran = runner.finish(program)
         assert ran.code == 0, ran.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import zlib
 
 import h5py
 import numpy as np
@@ -41,6 +42,23 @@ def test_lossless_with_the_chain_chosen_from_the_data(run):
         assert np.array_equal(file["T"][:], expected) and np.array_equal(file["own"][:], FIELD)
         assert file["T"].id.get_storage_size() < 0.7 * FIELD.nbytes
     assert "1 with Knarr's filter, whose plugin readers need" in ran.file("a.h5")["reason"]
+
+
+def test_small_linear_arrays_are_no_larger_than_deflate_makes_them(run):
+    """Ranges as Octave writes them: a few thousand doubles that grow by a step."""
+    run(
+        *script("""
+        with h5py.File("a.h5", "w") as file:
+            for n in range(8):
+                values = np.arange(1000 * (n + 1), dtype="f8") * (0.25 * (n + 1)) - 7
+                file.create_dataset(f"x{n}", data=values)
+        """),
+        config=OWN,
+    )
+    with h5py.File(run.folder / "a.h5") as file:
+        stored = sum(dataset.id.get_storage_size() for dataset in file.values())
+        deflated = sum(len(zlib.compress(dataset[:].tobytes(), 6)) for dataset in file.values())
+    assert stored <= deflated, (stored, deflated)
 
 
 @pytest.mark.parametrize("imported", ["", "import hdf5plugin"])

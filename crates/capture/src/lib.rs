@@ -4,18 +4,24 @@
 //! asked for, a datagram socket that takes [`Message`]s, and the gate: a file that the program holds locked, shared,
 //! while it opens a file for writing, and the launcher, exclusively, while it puts a packed file in its place.
 //!
-//! [`config`] is what `knarr.toml` says.
+//! [`config`] is what `knarr.toml` says, [`program`] what a process of the program does with all this.
 #![forbid(unsafe_code)]
 
 mod chunks;
 pub mod config;
 mod creation;
+mod document;
+mod handed_over;
 mod message;
+pub mod program;
+mod shown;
 mod snapshot;
 
 pub use chunks::{met, suited};
 pub use creation::{Change, Prescription};
+pub use handed_over::HandedOver;
 pub use message::{Event, Given, Message};
+pub use shown::Shown;
 pub use snapshot::Snapshot;
 
 /// Environment variable with the directory of the run. Without it the library does nothing.
@@ -26,5 +32,7 @@ pub const PRELOAD: &str = "libknarr_preload.so";
 pub const SNAPSHOT: &str = "snapshot.json";
 /// The launcher's socket.
 pub const SOCKET: &str = "launcher.sock";
+/// The file in the spool that the launcher holds locked as long as it lives.
+pub const ALIVE: &str = "launcher";
 /// The file whose lock keeps opening and publishing apart.
 pub const GATE: &str = "gate";

@@ -67,6 +67,26 @@ pub enum Event {
         /// Device and inode of the file, which it keeps if the program renames it at once.
         identity: Option<(u64, u64)>,
     },
+    /// A file was handed over: all ranks of the program have closed it.
+    HandedOver {
+        /// Directory with its values, see [`HandedOver`](crate::HandedOver).
+        #[serde(with = "path_bytes")]
+        directory: PathBuf,
+    },
+    /// A netCDF-4 file is to be shown to PnetCDF as a classic one.
+    Shown {
+        /// Directory with what is to be shown, see [`Shown`](crate::Shown).
+        #[serde(with = "path_bytes")]
+        directory: PathBuf,
+    },
+    /// A file is written by the program's own library although a rule wants it handed over.
+    Passed {
+        /// The file.
+        #[serde(with = "path_bytes")]
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// The process ends in order; its HDF5 has closed, or will close, what is open.
     Exiting,
 }
@@ -98,18 +118,18 @@ impl Message {
 }
 
 /// Paths are bytes: JSON strings could not hold all of them.
-mod path_bytes {
+pub(crate) mod path_bytes {
     use std::ffi::OsString;
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     use std::path::{Path, PathBuf};
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
         path.as_os_str().as_bytes().serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
         Vec::<u8>::deserialize(deserializer).map(|bytes| PathBuf::from(OsString::from_vec(bytes)))
     }
 }
@@ -127,6 +147,9 @@ mod tests {
             Event::Opened { path: path.clone(), created: true },
             Event::Created { path: path.clone(), given: Given::Usual("a reason".to_owned()) },
             Event::InParts { path: path.clone() },
+            Event::HandedOver { directory: path.clone() },
+            Event::Shown { directory: path.clone() },
+            Event::Passed { path: path.clone(), why: "a reason".to_owned() },
             Event::Across { path: path.clone(), variable: "/T".to_owned(), chunk: vec![3000, 43] },
             Event::Closed { path, still_open: true, filters: FilterSet::from_iter([1, 32015]), identity: Some((1, 2)) },
         ] {

@@ -22,13 +22,17 @@ pub struct Snapshot {
     pub library: Option<PathBuf>,
     /// Threads that may encode at most, in each process.
     pub threads: usize,
+    /// Where programs hand values over, if there is a place.
+    pub spool: Option<PathBuf>,
+    /// Directory of the adapters for MPI.
+    pub adapters: PathBuf,
 }
 
 impl Snapshot {
     /// What `config` alone says: nothing learnt, no library, one thread.
     pub fn new(config: Config) -> Self {
         let (prescriptions, filters) = (Vec::new(), FilterSet::default());
-        Self { config, prescriptions, filters, library: None, threads: 1 }
+        Self { config, prescriptions, filters, library: None, threads: 1, spool: None, adapters: PathBuf::new() }
     }
 
     /// True if some file may have chunks that only Knarr's filter reads.

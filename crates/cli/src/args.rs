@@ -232,9 +232,19 @@ pub(crate) struct Run {
     /// With --restart: replace files of that step that differ from those of the set
     #[arg(long, requires = "restart", help_heading = "Restart")]
     pub(crate) force: bool,
+    /// Finish what runs that were killed have left in memory: in DIR, or in all of /dev/shm. No program is started
+    #[arg(
+        long,
+        value_name = "DIR",
+        num_args = 0..=1,
+        default_missing_value = "/dev/shm",
+        conflicts_with_all = ["restart", "report"],
+        help_heading = "Recovery"
+    )]
+    pub(crate) recover: Option<PathBuf>,
     /// The program and its arguments, preferably after '--'
     #[arg(
-        required = true,
+        required_unless_present = "recover",
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "PROGRAM",

@@ -3,6 +3,7 @@
 pub mod classic;
 pub mod csv;
 mod fills;
+pub mod handed_over;
 pub mod hdf5;
 mod labelled;
 pub mod layout;
@@ -12,7 +13,6 @@ pub mod raw;
 mod records;
 mod selected;
 mod shown;
-mod strided;
 mod unchanged;
 pub mod zarr;
 

@@ -18,7 +18,7 @@ use knarr_flow::settings::{ChunkRule, chunk_shape};
 use knarr_flow::store::Source;
 
 use crate::plain::{self, Clocks};
-use crate::strided::{self, Place};
+use knarr_flow::strided::{self, Place};
 
 /// What the bytes of a raw file mean, written `shape=24x180x360,type=float32,order=little,offset=0,name=T`; shape and
 /// type must be given.

@@ -3,20 +3,25 @@
 //! Nothing here knows what becomes of the values: that is a route's [`Delivery`].
 //!
 //! Reading order: [`Spool`] (where values lie, with `memory` beneath), [`Index`] (what they are), `calls` (what all ranks do
-//! together), `blocked` (what calls cost the program), [`Handover`].
+//! together), `blocked` (what calls cost the program), [`Handover`]. `puts` is for files that a program writes through a
+//! library of its own: values with a log instead of an index, which `gathered` reads.
 #![forbid(unsafe_code)]
 
 mod blocked;
 mod calls;
+mod gathered;
 mod handover;
 mod index;
 mod memory;
+mod puts;
 mod spool;
 
 pub use blocked::{Blocked, Inside};
+pub use gathered::Gathered;
 pub use handover::{Delivery, Handover};
 #[cfg(feature = "testing")]
 pub use index::testing;
 pub use index::{Entry, Index, check_alike, open};
 pub use memory::{Memory, OpenMemory, write_calls};
+pub use puts::{Put, PutLog, parse_puts, read_puts};
 pub use spool::Spool;

@@ -1,4 +1,4 @@
-//! The table of functions that an adapter fills, as a [`Comm`]. All unsafe code of the crate is here.
+//! The table of functions that an adapter fills, as a [`Comm`]. Unsafe code of the crate is here and in `adapter.rs`.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
@@ -23,7 +23,7 @@ type Abort = unsafe extern "C" fn(*mut c_void, i32);
 
 /// `struct knarr_comm`.
 #[repr(C)]
-struct Table {
+pub(crate) struct Table {
     version: i32,
     rank: i32,
     size: i32,
@@ -95,7 +95,7 @@ impl Mpi {
         Self::new(table.ok_or_else(|| Error::usage("the table of the ranks is a null pointer"))?, false)
     }
 
-    fn new(table: &Table, is_own: bool) -> Result<Self> {
+    pub(crate) fn new(table: &Table, is_own: bool) -> Result<Self> {
         let number = |number: i32| usize::try_from(number).ok();
         match *table {
             Table {
@@ -142,7 +142,7 @@ impl Mpi {
 }
 
 /// What to do about adapters that do not fit.
-const REBUILD: &str = "build it anew with tools/build-mpi.sh of this version of Knarr";
+pub(crate) const REBUILD: &str = "build it anew with tools/build-mpi.sh of this version of Knarr";
 const RECOMPILE: &str = "compile the program anew with knarr_comm.h and knarr_mpi.c of this version of Knarr";
 
 /// A message that arrives.

@@ -12,9 +12,9 @@ use knarr_capture::{Event, met, suited};
 
 use crate::host::CallerHdf5;
 use crate::lists::{Close, Owned, chunk_shape, element, file_name, object_name};
-use crate::run::{patient, run};
 use crate::whole::{Write, select, whole};
 use crate::{files, given};
+use knarr_capture::program::{patient, run};
 
 /// A slice is thin if it has less than this part of the chunks it meets.
 const THIN: u64 = 8;

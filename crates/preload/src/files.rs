@@ -13,7 +13,7 @@ use knarr_capture::config::{Route, When};
 use knarr_codec::codec::FilterSet;
 
 use crate::host::Hid;
-use crate::run::{Run, patient, run};
+use knarr_capture::program::{Run, patient, run};
 
 /// An open file.
 struct Open {

@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::host::{CallerHdf5, Hid};
-use crate::run::patient;
 use crate::{files, lists};
+use knarr_capture::program::patient;
 
 static GIVEN: Mutex<Option<HashMap<Dataset, Gift>>> = Mutex::new(None);
 /// True once there is one.

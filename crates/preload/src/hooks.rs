@@ -11,10 +11,10 @@ use crate::given::{Dataset, Gift};
 use crate::guard::guard;
 use crate::host::{CallerHdf5, Herr, Hid, Visit};
 use crate::lists::{Lists, Request};
-use crate::run::Run;
 use crate::shown::{Reading, Visitor};
 use crate::whole::Write;
-use crate::{across, files, given, lists, run, shown};
+use crate::{across, files, given, lists, shown};
+use knarr_capture::program::{self as run, Run};
 
 /// `H5F_ACC_RDWR`: without it a file is only read.
 const FOR_WRITING: c_uint = 1;

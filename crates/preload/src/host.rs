@@ -156,7 +156,7 @@ impl CallerHdf5 {
         });
         CALLS.put(caller, host);
         if known.is_none() {
-            guard((), crate::run::calls);
+            guard((), knarr_capture::program::calls);
         }
         host
     }

@@ -16,8 +16,9 @@
 //! - [`shown`]: what the program is told of such datasets;
 //! - [`transfer`]: what of all these HDF5 is to encode or decode;
 //! - [`files`]: the files that this process has open for writing;
-//! - [`quiet`]: calls of HDF5 that are Knarr's own;
-//! - [`run`]: what the launcher asked for, and messages to it.
+//! - [`quiet`]: calls of HDF5 that are Knarr's own.
+//!
+//! The functions of PnetCDF are `knarr_pnetcdf`. What the launcher asked for, and messages to it, are `knarr_capture::program`.
 //!
 //! On other processors than x86-64 and 64-bit ARM there are no trampolines, and the crate does not build.
 
@@ -32,20 +33,22 @@ mod host;
 mod library;
 mod lists;
 mod quiet;
-mod run;
 mod shown;
 mod trampolines;
 mod transfer;
 mod whole;
 
+// Its exported functions are all that is wanted of it.
+use knarr_pnetcdf as _;
+
 /// Runs when the library is loaded, which is when a process begins or replaces itself by `exec`.
 extern "C" fn loaded() {
-    guard::guard((), run::started);
+    guard::guard((), knarr_capture::program::started);
 }
 
 /// Runs when the process ends in order, after the handlers that HDF5 has for that moment.
 extern "C" fn unloaded() {
-    guard::guard((), run::exiting);
+    guard::guard((), knarr_capture::program::exiting);
 }
 
 #[used]

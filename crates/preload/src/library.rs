@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use knarr_flow::online::Block;
 
 use crate::host::CallerHdf5;
-use crate::run;
+use knarr_capture::program as run;
 
 /// The loaded library. It stays loaded until the process ends.
 pub(crate) struct Library {

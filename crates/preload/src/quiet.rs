@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint};
 use knarr_codec::codec::FilterSet;
 
 use crate::host::CallerHdf5;
-use crate::run;
+use knarr_capture::program as run;
 
 /// `H5E_DEFAULT`: the error stack of this thread.
 const DEFAULT: i64 = 0;

@@ -13,8 +13,8 @@ use crate::direct::Place;
 use crate::given::{self, Gift};
 use crate::host::{CallerHdf5, Herr, Hid, Visit};
 use crate::lists::{Close, Owned, file_name};
-use crate::run::{Run, run};
 use crate::{files, whole};
+use knarr_capture::program::{Run, run};
 
 /// Codes of HDF5's C headers.
 mod code {

@@ -18,8 +18,8 @@ use crate::given;
 use crate::host::{CallerHdf5, Herr, Hid};
 use crate::library::library;
 use crate::lists::{Close, Owned, check_file, chunk_shape, element, extents};
-use crate::run;
 use crate::transfer::Transfer;
+use knarr_capture::program as run;
 
 /// Codes of HDF5's C headers.
 mod code {

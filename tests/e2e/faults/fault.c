@@ -7,6 +7,7 @@
  * KNARR_FAULT_BELOW   calls count that are about paths with this text
  * KNARR_FAULT_AT      number of the call that fails, from 1; 0 for none
  * KNARR_FAULT_ERRNO   how
+ * KNARR_FAULT_KERNEL  release that uname(2) names instead of the real one; may be absent
  * KNARR_FAULT_COUNT   file of COUNT_BYTES bytes: the number of calls, then name and path of the one that failed
  */
 #define _GNU_SOURCE
@@ -23,6 +24,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -79,6 +81,7 @@ static struct {
 static const char *below;
 static uint64_t at;
 static int error;
+static const char *kernel;
 
 static long call(long number, long a, long b, long c, long d, long e, long f) {
     return ((call_t *)(uintptr_t)GATE)(number, a, b, c, d, e, f);
@@ -135,6 +138,10 @@ static void answer(int signal, siginfo_t *info, void *context) {
     } else {
         result = call(info->si_syscall, a[0], a[1], a[2], a[3], a[4], a[5]);
     }
+    if (info->si_syscall == SYS_uname && result == 0) {
+        struct utsname *answered = (struct utsname *)a[0];
+        memcpy(answered->release, kernel, strnlen(kernel, sizeof answered->release - 1) + 1);
+    }
 #if defined(__x86_64__)
     g[REG_RAX] = result;
 #else
@@ -162,6 +169,7 @@ __attribute__((constructor)) static void begin(void) {
     below = strdup(setting("KNARR_FAULT_BELOW"));
     at = strtoull(setting("KNARR_FAULT_AT"), NULL, 10);
     error = atoi(setting("KNARR_FAULT_ERRNO"));
+    kernel = getenv("KNARR_FAULT_KERNEL") ? strdup(getenv("KNARR_FAULT_KERNEL")) : NULL;
     int file = open(setting("KNARR_FAULT_COUNT"), O_RDWR | O_CLOEXEC);
     check(file >= 0, "fault: count");
     shared = mmap(NULL, COUNT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -178,7 +186,7 @@ __attribute__((constructor)) static void begin(void) {
     check(sigaction(SIGSYS, &action, NULL) == 0, "fault: sigaction");
 
     /* Calls from the gate and calls that are not in the list go through. */
-    struct sock_filter filter[8 + 2 * CALL_COUNT], *end = filter;
+    struct sock_filter filter[10 + 2 * CALL_COUNT], *end = filter;
     const uint32_t high = (uint32_t)((uint64_t)GATE >> 32), low = (uint32_t)(uint64_t)GATE;
     const size_t pointer = offsetof(struct seccomp_data, instruction_pointer);
     *end++ = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, pointer + 4);
@@ -190,6 +198,10 @@ __attribute__((constructor)) static void begin(void) {
     *end++ = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     for (size_t i = 0; i < CALL_COUNT; i++) {
         *end++ = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)CALLS[i].number, 0, 1);
+        *end++ = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
+    }
+    if (kernel != NULL) {
+        *end++ = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_uname, 0, 1);
         *end++ = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
     }
     *end++ = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);

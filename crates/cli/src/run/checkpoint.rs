@@ -301,8 +301,9 @@ pub(super) fn is_of_restart_file(config: &Config, message: &Message) -> bool {
         | Event::Created { path, .. }
         | Event::Across { path, .. }
         | Event::InParts { path }
+        | Event::Passed { path, .. }
         | Event::Closed { path, .. } => config.rule_for(path).is_some_and(|rule| rule.route == Route::Checkpoint),
-        Event::Calls | Event::Started | Event::Exiting => false,
+        Event::Calls | Event::Started | Event::HandedOver { .. } | Event::Shown { .. } | Event::Exiting => false,
     }
 }
 

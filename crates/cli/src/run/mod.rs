@@ -3,29 +3,31 @@
 
 mod beside;
 mod checkpoint;
+mod deliver;
 mod ledger;
 mod pack;
 pub(crate) mod program;
 mod ranks;
 mod restart;
+mod spool;
 mod stage;
 mod summary;
 mod tasks;
 mod written;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::{Config, FileRule, When};
-use knarr_capture::{Message, Prescription, Snapshot};
-use knarr_flow::engine::Engine;
+use knarr_capture::{Event, HandedOver, Message, Prescription, Shown, Snapshot};
+use knarr_flow::engine::{Engine, Silent};
 use knarr_flow::output::remove_abandoned;
 use knarr_routes::compress::{refuse_other_plan, save_plan};
 
@@ -33,12 +35,15 @@ use crate::args::Run;
 use crate::place::{self, Own};
 use crate::processes::System;
 use crate::session::Means;
-use crate::worker::Worker;
+use crate::worker::{Effort, Worker};
 use checkpoint::{Kept, Watches};
+use deliver::Delivery;
+pub(crate) use deliver::{Deliver, Show};
 use ledger::{Due, Ledger};
 use pack::{Job, Outcome};
 use program::{CANNOT_BEGIN, Signals};
 use restart::Restarted;
+use spool::Spool;
 use stage::Stage;
 use summary::Summary;
 pub(crate) use tasks::{Look, PackFile};
@@ -50,6 +55,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(arguments: &Run) -> Result<u8> {
+    if let Some(directory) = &arguments.recover {
+        return deliver::recover(arguments, directory);
+    }
     let begun = match prepare(arguments) {
         Ok(begun) => begun,
         Err(error) => {
@@ -68,6 +76,8 @@ struct Begun {
     snapshot: Snapshot,
     learnt: Learnt,
     stage: Stage,
+    /// Where programs hand values over; kept as long as the run lasts.
+    spool: Option<Spool>,
     /// `.knarr` beside the configuration.
     scratch: PathBuf,
     preload: std::ffi::OsString,
@@ -102,7 +112,10 @@ fn prepare(arguments: &Run) -> Result<Begun> {
     }
     let library = crate::hdf5_filter::plugin();
     let filters = written::filters(&engine.codecs);
-    let snapshot = Snapshot { config, prescriptions, library, filters, threads: engine.jobs };
+    let preload = stage::library()?;
+    let adapters = preload.parent().unwrap_or(Path::new("")).to_owned();
+    let threads = engine.jobs;
+    let mut snapshot = Snapshot { config, prescriptions, library, filters, threads, spool: None, adapters };
     if snapshot.library.is_none() && snapshot.uses_own_filter() {
         return Err(Error::new(
             ErrorKind::NotFound,
@@ -112,7 +125,7 @@ fn prepare(arguments: &Run) -> Result<Begun> {
             "install libknarr_h5.so in hdf5-plugins beside knarr ('make build' does), or set portable to \"standard\"",
         ));
     }
-    let preload = stage::preload(&stage::library()?)?;
+    let preload = stage::preload(&preload)?;
     let signals = Signals::listen(Arc::clone(&engine.cancel))?;
     let scratch = written::directory(&arguments.config);
     // Where it cannot be made, packed files are made beside the files.
@@ -121,8 +134,19 @@ fn prepare(arguments: &Run) -> Result<Begun> {
         let was = "was written while a run that was killed packed it: put it where it belongs";
         errln!("knarr: {}: {was}", kept.display());
     }
+    for spool in [Path::new(spool::SHARED_MEMORY), &scratch].into_iter().flat_map(spool::abandoned) {
+        let left = HandedOver::left(&spool).len();
+        errln!(
+            "knarr: {left} files that a program has handed over were not delivered when their run was killed\n  hint: \
+             'knarr run --recover {}' finishes them",
+            spool.display()
+        );
+    }
+    // Without a place for values programs write them through their own library.
+    let spool = Spool::create(&scratch).ok();
+    snapshot.spool = spool.as_ref().map(|spool| spool.path().to_owned());
     let stage = Stage::new(&snapshot)?;
-    let mut begun = Begun { means, engine, stage, snapshot, learnt, scratch, preload, signals, kept };
+    let mut begun = Begun { means, engine, stage, spool, snapshot, learnt, scratch, preload, signals, kept };
     begun.restart(arguments)?;
     Ok(begun)
 }
@@ -156,6 +180,8 @@ enum News {
     Ended(ExitStatus),
     /// A file is done.
     Done(PathBuf, Outcome),
+    /// A file is shown, or cannot be.
+    Shown,
 }
 
 /// What Knarr sends to its own socket when the program has ended, behind all messages of the program.
@@ -239,6 +265,8 @@ impl Begun {
         }
         // What a signal stopped is told by the exit code, unless the program has a failure of its own to tell.
         let code = self.signals.stopped_code().filter(|_| code == 0).unwrap_or(code);
+        // A program that has handed a file over counts on it.
+        let code = if code == 0 { summary.undelivered() } else { code };
         // Plans come now: before, they could be in the way of a program that removes its directories.
         for done in summary.packed().filter(|done| done.output.exists()) {
             if let Err(error) =
@@ -339,6 +367,12 @@ struct Work<'a> {
     written: BTreeMap<usize, u64>,
     /// Files whose packing was tried, and the process that did it died.
     died: BTreeMap<PathBuf, Error>,
+    /// Seconds that the program spent in calls for files that were handed over.
+    blocked: BTreeMap<PathBuf, f64>,
+    /// Directories of files that wait to be shown to PnetCDF.
+    shown: VecDeque<PathBuf>,
+    /// Directories of files that were handed over and wait for their delivery.
+    handed_over: VecDeque<PathBuf>,
     under_way: Option<UnderWay>,
     ended: Option<(ExitStatus, Instant)>,
 }
@@ -357,6 +391,9 @@ impl<'a> Work<'a> {
             learnt: Vec::new(),
             written: BTreeMap::new(),
             died: BTreeMap::new(),
+            blocked: BTreeMap::new(),
+            shown: VecDeque::new(),
+            handed_over: VecDeque::new(),
             under_way: None,
             ended: None,
         }
@@ -373,6 +410,7 @@ impl<'a> Work<'a> {
                     self.watches.ended(status.success());
                 }
                 Ok(News::Done(path, outcome)) => self.done(path, outcome),
+                Ok(News::Shown) => self.under_way = None,
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
             if self.begun.engine.cancel.load(Ordering::Relaxed)
@@ -388,6 +426,7 @@ impl<'a> Work<'a> {
             self.begin_next();
             if let Some((status, since)) = self.ended
                 && self.under_way.is_none()
+                && (self.handed_over.is_empty() || self.begun.engine.cancel.load(Ordering::Relaxed))
                 && (!self.ledger.is_open()
                     || since.elapsed() > GRACE
                     || self.begun.engine.cancel.load(Ordering::Relaxed))
@@ -404,6 +443,14 @@ impl<'a> Work<'a> {
                 return;
             }
         }
+        match &message.event {
+            Event::HandedOver { directory } => self.handed_over.push_back(directory.clone()),
+            Event::Shown { directory } => self.shown.push_back(directory.clone()),
+            Event::Passed { path, why } => {
+                self.summary.add(path.clone(), Outcome::Left(why.clone()), String::new());
+            }
+            _ => {}
+        }
         if let Some(useless) = self.ledger.hear(message) {
             self.stop(&useless);
         }
@@ -415,6 +462,12 @@ impl<'a> Work<'a> {
             return;
         }
         let ended = self.ended.is_some();
+        if let Some(directory) = self.shown.pop_front() {
+            return self.show(directory);
+        }
+        if let Some(directory) = self.handed_over.pop_front() {
+            return self.deliver(directory, ended);
+        }
         let Some(Due { path, filters, identity }) = self.ledger.next(ended) else { return };
         let cancel = Arc::new(AtomicBool::new(false));
         let learn = match self.begun.snapshot.rule_for(&path) {
@@ -451,6 +504,56 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Begins to show a file. The program waits for it.
+    fn show(&mut self, directory: PathBuf) {
+        let cancel = Arc::new(AtomicBool::new(false));
+        let (worker, stop, send) = (Arc::clone(&self.worker), Arc::clone(&cancel), self.send.clone());
+        let (effort, place) = (Effort { jobs: self.begun.engine.jobs, background: false }, directory.clone());
+        let started = spawn("shower", move || {
+            let task = Show::new(place.clone());
+            let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
+            let shown = worker.ask(&task, effort, &stop, &Silent).map_err(Error::from);
+            // If that cannot be written the program hears nothing, and asks whether the launcher lives.
+            let _ = Shown::answer(&place, &shown);
+            let _ = send.send(News::Shown);
+        });
+        match started {
+            Ok(()) => self.under_way = Some(UnderWay { path: directory, cancel, after_end: false }),
+            Err(error) => drop(Shown::answer(&directory, &Err(error))),
+        }
+    }
+
+    /// Begins to make a file of what was handed over.
+    fn deliver(&mut self, directory: PathBuf, ended: bool) {
+        let handed = match HandedOver::read(&directory).and_then(|handed| {
+            handed.ok_or_else(|| Error::internal("nothing is handed over there").at(directory.display().to_string()))
+        }) {
+            Ok(handed) => handed,
+            Err(error) => return self.done(directory, Outcome::Failed(error)),
+        };
+        let cancel = Arc::new(AtomicBool::new(false));
+        let (path, blocked) = (handed.target.clone(), handed.blocked_s);
+        let jobs = if ended { self.begun.engine.jobs } else { 1 };
+        let job = Delivery {
+            directory,
+            handed,
+            worker: Arc::clone(&self.worker),
+            effort: Effort { jobs, background: !ended },
+            cancel: Arc::clone(&cancel),
+            when: self.when.clone(),
+        };
+        let send = self.send.clone();
+        let target = path.clone();
+        let started = spawn("deliverer", move || {
+            let _ = send.send(News::Done(target, job.run()));
+        });
+        self.blocked.insert(path.clone(), blocked);
+        match started {
+            Ok(()) => self.under_way = Some(UnderWay { path, cancel, after_end: ended }),
+            Err(error) => self.done(path, Outcome::Failed(error)),
+        }
+    }
+
     fn stop(&self, path: &Path) {
         if let Some(under_way) = self.under_way.as_ref().filter(|under_way| under_way.path == path) {
             under_way.cancel.store(true, Ordering::Relaxed);
@@ -481,6 +584,10 @@ impl<'a> Work<'a> {
         let note = match (&outcome, self.died.remove(&path)) {
             (Outcome::Packed(_), Some(earlier)) => format!("at the second attempt: {}", earlier.message()),
             (Outcome::Written(..), _) => self.ledger.datasets(&name),
+            (Outcome::Packed(_), None) => match self.blocked.get(&path) {
+                Some(blocked) => format!("handed over: the program waited {blocked:.2} s"),
+                None => String::new(),
+            },
             _ => String::new(),
         };
         self.summary.add(name, outcome, note);
@@ -505,6 +612,17 @@ impl<'a> Work<'a> {
     /// What became of all files.
     fn finish(&mut self) -> Summary {
         let mut summary = std::mem::take(&mut self.summary);
+        for directory in std::mem::take(&mut self.handed_over) {
+            let target = HandedOver::read(&directory).ok().flatten().map(|handed| handed.target);
+            let outcome = Outcome::Undelivered(Error::new(ErrorKind::Interrupted, "interrupted"), directory.clone());
+            summary.add(target.unwrap_or(directory), outcome, String::new());
+        }
+        for (directory, open) in self.begun.spool.iter().flat_map(|spool| HandedOver::open(spool.path())) {
+            let Ok(open) = open else { continue };
+            let _ = HandedOver::set_aside(&directory);
+            let error = Error::new(ErrorKind::Write, "the program has ended before it had closed the file");
+            summary.add(open.target, Outcome::Undelivered(error, directory), String::new());
+        }
         while let Some(Due { path, .. }) = self.ledger.next(true) {
             let outcome = match self.died.remove(&path) {
                 Some(error) => Outcome::Failed(error),

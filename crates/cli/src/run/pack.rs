@@ -67,6 +67,8 @@ pub(super) enum Outcome {
     Failed(Error),
     /// What the program wrote has another name, which the error tells.
     Displaced(Error),
+    /// No file could be made of what the program handed over, which stays in this directory.
+    Undelivered(Error, PathBuf),
 }
 
 /// How long to wait for programs that are opening files.

@@ -51,6 +51,15 @@ impl Summary {
         })
     }
 
+    /// The exit code for files that the program has handed over and that are not there; 0 if there are none.
+    pub(super) fn undelivered(&self) -> u8 {
+        let code = |entry: &Entry| match &entry.outcome {
+            Outcome::Undelivered(error, _) => Some(error.kind().exit_code()),
+            _ => None,
+        };
+        self.files.iter().find_map(code).unwrap_or(0)
+    }
+
     /// Lines for files that could not be packed.
     pub(super) fn failures(&self) -> impl Iterator<Item = String> {
         self.files.iter().filter_map(|entry| match &entry.outcome {
@@ -58,6 +67,11 @@ impl Summary {
                 Some(format!("{}; the file is as the program wrote it", error.clone().at_once(&shown(&entry.path))))
             }
             Outcome::Displaced(error) => Some(error.clone().at_once(&shown(&entry.path)).to_string()),
+            Outcome::Undelivered(error, directory) => Some(format!(
+                "{}; what the program has handed over is kept: 'knarr run --recover {}' tries again",
+                error.clone().at_once(&shown(&entry.path)),
+                directory.parent().unwrap_or(directory).display()
+            )),
             Outcome::Written(Err(error), _) => {
                 let error = error.clone().at_once(&shown(&entry.path));
                 Some(format!("{error}; nothing was learnt of the file, which is as the program wrote it"))
@@ -111,6 +125,7 @@ impl Summary {
                     Outcome::Left(why) | Outcome::Changed(why) => left(why),
                     Outcome::Failed(_) | Outcome::Died(_) => left("packing failed, see above"),
                     Outcome::Displaced(_) => left("it has another name, see above"),
+                    Outcome::Undelivered(..) => left("not delivered, see above"),
                 }
             }))
             .collect();
@@ -183,7 +198,7 @@ impl Entry {
     fn failed(&self) -> Option<Failed> {
         let error = match &self.outcome {
             Outcome::Failed(error) | Outcome::Died(error) | Outcome::Displaced(error) => error,
-            Outcome::Written(Err(error), _) => error,
+            Outcome::Written(Err(error), _) | Outcome::Undelivered(error, _) => error,
             Outcome::Packed(_) | Outcome::Written(Ok(_), _) | Outcome::Left(_) | Outcome::Changed(_) => return None,
         };
         Some(Failed {
@@ -223,9 +238,10 @@ impl Entry {
                 file
             }
             Outcome::Left(why) | Outcome::Changed(why) => as_it_was("left", why.clone()),
-            Outcome::Failed(error) | Outcome::Died(error) | Outcome::Displaced(error) => {
-                as_it_was("failed", error.to_string())
-            }
+            Outcome::Failed(error)
+            | Outcome::Died(error)
+            | Outcome::Displaced(error)
+            | Outcome::Undelivered(error, _) => as_it_was("failed", error.to_string()),
         }
     }
 }

@@ -47,6 +47,16 @@ pub enum NcType {
 }
 
 impl NcType {
+    /// The type of this version that holds elements of `dtype`, if there is one.
+    pub(super) fn of(dtype: DType, version: Version) -> Option<Self> {
+        (1..=11).filter_map(|tag| Self::from_tag(tag, version)).find(|nc_type| nc_type.dtype() == dtype)
+    }
+
+    /// Its number in files.
+    fn tag(self) -> u32 {
+        (1..=11).find(|&tag| Self::from_tag(tag, Version::Cdf5) == Some(self)).unwrap_or(0)
+    }
+
     fn from_tag(tag: u32, version: Version) -> Option<Self> {
         Some(match tag {
             1 => Self::Byte,
@@ -195,6 +205,91 @@ const TAG_ATTRIBUTE: u32 = 0x0C;
 
 /// Most dimensions a variable may have; `NC_MAX_VAR_DIMS` of `netcdf.h`.
 const MAX_RANK: u64 = 1024;
+
+/// The bytes of a header, padded to a multiple of 4. Attributes are of types that the version has.
+pub(super) fn encode_header(header: &Header) -> Vec<u8> {
+    let magic: &[u8] = match header.version {
+        Version::Cdf1 => b"CDF\x01",
+        Version::Cdf2 => b"CDF\x02",
+        Version::Cdf5 => b"CDF\x05",
+    };
+    let mut out = Encoder { out: magic.to_vec(), version: header.version };
+    out.count(header.records.unwrap_or(0));
+    out.list(TAG_DIMENSION, &header.dims, |out, dim| {
+        out.name(&dim.name);
+        out.count(dim.len);
+    });
+    out.list(TAG_ATTRIBUTE, &header.attributes, Encoder::attribute);
+    out.list(TAG_VARIABLE, &header.vars, |out, var| {
+        out.name(&var.name);
+        out.count(var.dims.len() as u64);
+        var.dims.iter().for_each(|&dim| out.count(dim as u64));
+        out.list(TAG_ATTRIBUTE, &var.attributes, Encoder::attribute);
+        out.u32(u64::from(var.nc_type.tag()));
+        let size = super::write::vsize(header, var);
+        // "If the size is larger than can be represented in 32 bits, 2^32 - 1 is used."
+        if header.version == Version::Cdf5 {
+            out.u64(size)
+        } else {
+            out.u32(size.min(u64::from(u32::MAX)))
+        }
+        if header.version == Version::Cdf1 { out.u32(var.begin) } else { out.u64(var.begin) }
+    });
+    out.out
+}
+
+struct Encoder {
+    out: Vec<u8>,
+    version: Version,
+}
+
+impl Encoder {
+    /// The lowest 32 bits.
+    fn u32(&mut self, number: u64) {
+        let [.., a, b, c, d] = number.to_be_bytes();
+        self.out.extend([a, b, c, d]);
+    }
+
+    fn u64(&mut self, number: u64) {
+        self.out.extend(number.to_be_bytes());
+    }
+
+    fn count(&mut self, number: u64) {
+        if self.version == Version::Cdf5 { self.u64(number) } else { self.u32(number) }
+    }
+
+    fn padded(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+        self.out.resize(self.out.len() + bytes.len().next_multiple_of(4) - bytes.len(), 0);
+    }
+
+    fn name(&mut self, name: &str) {
+        self.count(name.len() as u64);
+        self.padded(name.as_bytes());
+    }
+
+    fn list<T>(&mut self, tag: u32, items: &[T], mut item: impl FnMut(&mut Self, &T)) {
+        self.u32(if items.is_empty() { 0 } else { u64::from(tag) });
+        self.count(items.len() as u64);
+        items.iter().for_each(|one| item(self, one));
+    }
+
+    fn attribute(&mut self, attribute: &Attribute) {
+        self.name(&attribute.name);
+        let (nc_type, bytes) = match &attribute.value {
+            AttributeValue::Text(text) => (NcType::Char, text.as_bytes().to_vec()),
+            AttributeValue::Numbers { dtype, bytes, .. } => {
+                let mut bytes = bytes.clone();
+                swap_bytes(&mut bytes, dtype.size());
+                (NcType::of(*dtype, Version::Cdf5).unwrap_or(NcType::Char), bytes)
+            }
+            AttributeValue::Strings(_) | AttributeValue::Other { .. } => (NcType::Char, Vec::new()),
+        };
+        self.u32(u64::from(nc_type.tag()));
+        self.count((bytes.len() / nc_type.dtype().size().max(1)) as u64);
+        self.padded(&bytes);
+    }
+}
 
 struct Cursor<'a> {
     bytes: &'a [u8],

@@ -1,8 +1,8 @@
 //! Where the values of each variable lie: sizes, record length, byte strides.
 
 use super::header::{Header, NcType, Var};
-use crate::strided::Place;
 use knarr_array::{Error, Result};
+use knarr_flow::strided::Place;
 
 /// Number of records of the file and the place of every variable.
 pub(super) fn layout(header: &Header, file_len: u64) -> Result<(u64, Vec<Place>)> {

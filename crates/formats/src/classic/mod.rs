@@ -1,4 +1,4 @@
-//! Classic netCDF: CDF-1, CDF-2 and CDF-5, read in place.
+//! Classic netCDF: CDF-1, CDF-2 and CDF-5, read in place, and written.
 //!
 //! Values lie uncompressed and big-endian in the file, so a region is read by positioned reads straight into
 //! the caller's buffer, from as many threads as there are callers.
@@ -6,18 +6,20 @@
 mod header;
 mod layout;
 mod pieces;
+mod write;
 
 pub use header::{Dim, Header, NcType, Var, Version, parse_header};
 pub(crate) use pieces::layout;
+pub use write::write;
 
 use crate::fills;
-use crate::strided::{self, Place};
 use header::Fault;
 use knarr_array::array::{DType, swap_bytes};
 use knarr_array::model::{Dimension, Group, Model, Variable};
 use knarr_array::region::Region;
 use knarr_array::{Error, Result};
 use knarr_flow::store::{Source, Strings};
+use knarr_flow::strided::{self, Place};
 use std::any::Any;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -64,6 +66,19 @@ impl ClassicSource {
         let model = model(header, records, &places);
         Ok(Self { path: path.to_owned(), file, file_len, format, model, places })
     }
+}
+
+/// What a file with the header at `path` holds if it has so many records. There may be no values.
+///
+/// # Errors
+/// As for [`ClassicSource::open`].
+pub(crate) fn model_of_header(path: &Path, records: u64) -> Result<Model> {
+    let read_error = |error: std::io::Error| Error::read(path, &error);
+    let file = File::open(path).map_err(read_error)?;
+    let file_len = file.metadata().map_err(read_error)?.len();
+    let header = Header { records: Some(records), ..read_header(&file, file_len, path)? };
+    let (records, places) = layout::layout(&header, file_len).map_err(|error| error.at(path.display().to_string()))?;
+    Ok(model(header, records, &places))
 }
 
 fn read_header(file: &File, file_len: u64, path: &Path) -> Result<Header> {

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::ClassicSource;
-use crate::strided::Place;
 use knarr_array::array::Endian;
 use knarr_array::error::{Error, Result};
 use knarr_array::model::Variable;
 use knarr_array::region::volume;
 use knarr_checkpoint::layout::{Extent, FileLayout, StoredVariable};
 use knarr_flow::store::Source;
+use knarr_flow::strided::Place;
 
 /// The layout of the classic netCDF file at `path`. What a file that ends early does not hold is left out.
 ///

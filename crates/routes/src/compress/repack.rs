@@ -61,8 +61,23 @@ pub fn repack_source(
     options: &RepackOptions,
     progress: &dyn Progress,
 ) -> Result<Repacked> {
-    let begin = std::time::Instant::now();
     let format = OutputFormat::of(output)?;
+    write_source(engine, source, (output, format), settings, options, progress)
+}
+
+/// As [`repack_source`], in a format that the name of the output does not have to tell.
+///
+/// # Errors
+/// As for [`repack`].
+pub fn write_source(
+    engine: &Engine,
+    source: Box<dyn Source>,
+    (output, format): (&Path, OutputFormat),
+    settings: &Settings,
+    options: &RepackOptions,
+    progress: &dyn Progress,
+) -> Result<Repacked> {
+    let begin = std::time::Instant::now();
     let input = source.path().to_owned();
     refuse_existing(&input, output, options)?;
     let source = shown(source, format);

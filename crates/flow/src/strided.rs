@@ -8,11 +8,13 @@ use std::os::unix::fs::FileExt;
 
 /// Where the elements of an array lie. Element `(i, j, …)` starts at `begin + i * strides[0] + j * strides[1] + …`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) begin: u64,
-    pub(crate) shape: Vec<u64>,
+pub struct Place {
+    /// First byte of the first element.
+    pub begin: u64,
+    /// Elements along each axis.
+    pub shape: Vec<u64>,
     /// Bytes from one element to the next along each axis.
-    pub(crate) strides: Vec<u64>,
+    pub strides: Vec<u64>,
 }
 
 /// Runs shorter than this are fetched together with what lies between them.
@@ -21,7 +23,10 @@ const SMALL_RUN: u64 = 4096;
 const WINDOW: u64 = 1 << 20;
 
 /// Replaces the contents of `out` by the elements of the region, row-major.
-pub(crate) fn read_region(
+///
+/// # Errors
+/// `Usage` for a region outside of the array; `Corrupt` if the file has less than `place` says; `Read`.
+pub fn read_region(
     file: &File,
     file_len: u64,
     place: &Place,
@@ -87,6 +92,17 @@ struct Reader<'a> {
     file: &'a File,
     axes: &'a [(u64, u64)],
     run: u64,
+}
+
+impl Place {
+    /// A row-major array without gaps, of elements of `size` bytes.
+    pub fn dense(begin: u64, shape: &[u64], size: usize) -> Self {
+        let mut strides = vec![size as u64; shape.len()];
+        for axis in (1..shape.len()).rev() {
+            strides[axis - 1] = strides[axis].saturating_mul(shape[axis].max(1));
+        }
+        Self { begin, shape: shape.to_vec(), strides }
+    }
 }
 
 impl Reader<'_> {

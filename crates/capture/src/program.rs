@@ -1,4 +1,4 @@
-//! What the launcher asked for, and messages to it.
+//! The run as a process of the program has it: what the launcher asked for, and messages to it.
 
 use std::fs::File;
 use std::os::unix::net::UnixDatagram;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::{Duration, Instant, SystemTime};
 
-use knarr_capture::{Event, Message, Snapshot};
+use crate::{Event, Message, Snapshot};
 
 /// The run this process belongs to.
-pub(crate) struct Run {
+pub struct Run {
     directory: PathBuf,
     /// What was asked for when this process first looked; rules stay as they are.
     first: Arc<Snapshot>,
@@ -26,11 +26,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 static WRITES: AtomicBool = AtomicBool::new(false);
 
 fn directory() -> Option<PathBuf> {
-    std::env::var_os(knarr_capture::RUN_DIRECTORY).map(PathBuf::from).filter(|directory| directory.is_absolute())
+    std::env::var_os(crate::RUN_DIRECTORY).map(PathBuf::from).filter(|directory| directory.is_absolute())
 }
 
 /// The run; `None` outside of one, or when its directory is gone.
-pub(crate) fn run() -> Option<&'static Run> {
+pub fn run() -> Option<&'static Run> {
     static RUN: OnceLock<Option<Run>> = OnceLock::new();
     RUN.get_or_init(|| {
         let directory = directory()?;
@@ -44,22 +44,22 @@ pub(crate) fn run() -> Option<&'static Run> {
 
 /// When the snapshot was written.
 fn age(directory: &Path) -> Option<SystemTime> {
-    std::fs::metadata(directory.join(knarr_capture::SNAPSHOT)).and_then(|found| found.modified()).ok()
+    std::fs::metadata(directory.join(crate::SNAPSHOT)).and_then(|found| found.modified()).ok()
 }
 
 impl Run {
     /// The rules.
-    pub(crate) fn rules(&self) -> &Snapshot {
+    pub fn rules(&self) -> &Snapshot {
         &self.first
     }
 
     /// True if some file may have chunks that only Knarr's filter reads.
-    pub(crate) fn uses_own_filter(&self) -> bool {
+    pub fn uses_own_filter(&self) -> bool {
         self.uses_own_filter
     }
 
     /// What was asked for and learnt by now; `None` if another thread does not let go of it, as after a `fork`.
-    pub(crate) fn newest(&self) -> Option<Arc<Snapshot>> {
+    pub fn newest(&self) -> Option<Arc<Snapshot>> {
         let mut kept = patient(&self.newest)?;
         let written = age(&self.directory);
         if written.is_some() && written != kept.1 {
@@ -74,8 +74,8 @@ impl Run {
 
     /// Keeps the launcher from putting packed files in place until the result is dropped. Gives up waiting for a
     /// launcher that holds the gate for long: the program must go on.
-    pub(crate) fn gate(&self) -> Option<File> {
-        let gate = File::open(self.directory.join(knarr_capture::GATE)).ok()?;
+    pub fn gate(&self) -> Option<File> {
+        let gate = File::open(self.directory.join(crate::GATE)).ok()?;
         let begin = Instant::now();
         while gate.try_lock_shared().is_err() {
             if begin.elapsed() > PATIENCE {
@@ -86,15 +86,21 @@ impl Run {
         Some(gate)
     }
 
+    /// True as long as the launcher lives; also if nobody can tell.
+    pub fn is_alive(&self) -> bool {
+        let Some(spool) = &self.first.spool else { return true };
+        File::open(spool.join(crate::ALIVE)).is_ok_and(|file| file.try_lock_shared().is_err())
+    }
+
     /// Tells the launcher.
-    pub(crate) fn tell(&self, event: Event) {
+    pub fn tell(&self, event: Event) {
         WRITES.fetch_or(matches!(event, Event::Opened { .. }), Ordering::Relaxed);
         send(&self.directory, event);
     }
 }
 
 /// A lock that a `fork` in another thread may have left taken is given up after a while.
-pub(crate) fn patient<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+pub fn patient<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     for _ in 0..1000 {
         match lock.try_lock() {
             Ok(guard) => return Some(guard),
@@ -106,21 +112,21 @@ pub(crate) fn patient<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 }
 
 /// A program image was loaded into this process.
-pub(crate) fn started() {
+pub fn started() {
     if let Some(directory) = directory() {
         send(&directory, Event::Started);
     }
 }
 
 /// HDF5 is called from an object that had not called it before.
-pub(crate) fn calls() {
+pub fn calls() {
     if let Some(run) = run() {
         run.tell(Event::Calls);
     }
 }
 
 /// The process ends in order.
-pub(crate) fn exiting() {
+pub fn exiting() {
     if WRITES.load(Ordering::Relaxed)
         && let Some(run) = run()
     {
@@ -135,7 +141,7 @@ fn send(directory: &Path, event: Event) {
     if socket.set_write_timeout(Some(PATIENCE)).is_err() {
         return;
     }
-    let target = directory.join(knarr_capture::SOCKET);
+    let target = directory.join(crate::SOCKET);
     // A launcher that is gone wants no messages.
     while socket.send_to(&bytes, &target).is_err_and(|error| error.kind() == std::io::ErrorKind::Interrupted) {}
 }

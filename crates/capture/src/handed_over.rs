@@ -1,0 +1,154 @@
+//! A file whose values a program has handed over in memory, and that is to be made of them.
+//!
+//! The ranks of a program share one directory for each such file, in the spool of the run. The program's own library wrote
+//! the header there; each rank has a file of values and a log of its puts (`knarr_handover::PutLog`). One rank writes what is
+//! in this module: when the file is created, under a name that says that it is open, and when all ranks have closed it, under
+//! the name by which the launcher delivers it. A file that stays open, because its program was killed, holds what was put
+//! until then; a file is made of it only if the user asks for that.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::FileRule;
+use crate::document::{get, put};
+use crate::message::path_bytes;
+use knarr_array::error::{Error, Result};
+
+/// What is to become of the values.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HandedOver {
+    /// The file that the program has written, in its eyes.
+    #[serde(with = "path_bytes")]
+    pub target: PathBuf,
+    /// What was asked for.
+    pub rule: FileRule,
+    /// Number of ranks: each has its values and its log. 0 for a whole classic file, [`Shown::CLASSIC`](crate::Shown::CLASSIC).
+    pub ranks: usize,
+    /// Records along the unlimited dimension; `None` as long as the file is open.
+    pub records: Option<u64>,
+    /// Bytes of all values.
+    pub bytes: u64,
+    /// The longest time that one of the ranks spent in calls that hand values over, and to open and close the file. Seconds.
+    pub blocked_s: f64,
+}
+
+impl HandedOver {
+    /// Name of the file with all this, as JSON.
+    pub const NAME: &'static str = "handed-over.json";
+    /// Its name as long as the program has the file open.
+    const OPEN: &'static str = "open.json";
+    /// Its name when delivery has failed, and nobody waits for the file any more.
+    const SET_ASIDE: &'static str = "set-aside.json";
+    /// Name of the header, a classic netCDF file without values.
+    pub const HEADER: &'static str = "header.nc";
+
+    /// Name of the values of a rank.
+    pub fn values(rank: usize) -> String {
+        format!("values.{rank}")
+    }
+
+    /// Name of the log of a rank.
+    pub fn log(rank: usize) -> String {
+        format!("log.{rank}")
+    }
+
+    /// Writes it into the directory: from then on the file is handed over.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn save(&self, directory: &Path) -> Result<()> {
+        put(directory, Self::NAME, self)?;
+        // It counts less than the other name.
+        let _ = fs::remove_file(directory.join(Self::OPEN));
+        Ok(())
+    }
+
+    /// Writes it into the directory of a file that the program begins.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn begin(&self, directory: &Path) -> Result<()> {
+        put(directory, Self::OPEN, self)
+    }
+
+    /// Reads that of a directory; `None` if the file there is not complete.
+    ///
+    /// # Errors
+    /// `Read`, `Corrupt`.
+    pub fn read(directory: &Path) -> Result<Option<Self>> {
+        get(directory, Self::NAME)
+    }
+
+    /// Notes that delivery has failed: the values stay, and nobody waits for the file.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn set_aside(directory: &Path) -> Result<()> {
+        let name = if directory.join(Self::NAME).exists() { Self::NAME } else { Self::OPEN };
+        let renamed = fs::rename(directory.join(name), directory.join(Self::SET_ASIDE));
+        renamed.map_err(|error| Error::write(directory, &error))
+    }
+
+    /// Takes out of the spool what was delivered. What cannot be removed goes with the spool.
+    pub fn remove(directory: &Path) {
+        for name in [Self::NAME, Self::SET_ASIDE, Self::OPEN] {
+            let _ = fs::remove_file(directory.join(name));
+        }
+        let _ = fs::remove_dir_all(directory);
+    }
+
+    /// All that is handed over in a spool and not set aside, with its directory, in the order of the names of the
+    /// directories. What cannot be read is an error of its own.
+    pub fn pending(spool: &Path) -> Vec<(PathBuf, Result<Self>)> {
+        Self::all(spool, &[Self::NAME])
+    }
+
+    /// What the program has not closed, in the same way.
+    pub fn open(spool: &Path) -> Vec<(PathBuf, Result<Self>)> {
+        Self::all(spool, &[Self::OPEN])
+    }
+
+    /// As [`HandedOver::pending`], with what was set aside and what was not closed.
+    pub fn left(spool: &Path) -> Vec<(PathBuf, Result<Self>)> {
+        Self::all(spool, &[Self::NAME, Self::SET_ASIDE, Self::OPEN])
+    }
+
+    fn all(spool: &Path, names: &[&str]) -> Vec<(PathBuf, Result<Self>)> {
+        let entries = fs::read_dir(spool).into_iter().flatten().flatten();
+        let mut directories: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+        directories.sort();
+        let read = |directory: PathBuf| {
+            let found = names.iter().find_map(|name| get(&directory, name).transpose())?;
+            Some((directory, found))
+        };
+        directories.into_iter().filter_map(read).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn what_is_handed_over_comes_back_and_the_rest_is_not_seen() {
+        let spool = std::env::temp_dir().join(format!("knarr-handed-over-{}", std::process::id()));
+        for name in ["a", "b", "c"] {
+            fs::create_dir_all(spool.join(name)).unwrap();
+        }
+        let rule = Config::parse("[[file]]\npattern = \"*\"\ngoal = \"ratio\"\n").unwrap().file.remove(0);
+        let target = PathBuf::from("/out/hist 1.nc");
+        let handed = HandedOver { target, rule, ranks: 4, records: Some(12), bytes: 1 << 40, blocked_s: 0.25 };
+        handed.save(&spool.join("b")).unwrap();
+        fs::write(spool.join("c").join(HandedOver::NAME), "{").unwrap();
+        let mut all = HandedOver::pending(&spool).into_iter();
+        let (directory, read) = all.next().unwrap();
+        assert_eq!((directory, read.unwrap()), (spool.join("b"), handed));
+        assert!(all.next().unwrap().1.is_err() && all.next().is_none());
+        HandedOver::set_aside(&spool.join("b")).unwrap();
+        assert_eq!((HandedOver::pending(&spool).len(), HandedOver::left(&spool).len()), (1, 2));
+        fs::remove_dir_all(spool).unwrap();
+    }
+}

@@ -1,0 +1,163 @@
+//! Makes files of what a program has handed over, in another process, and takes it out of the spool.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use knarr_array::error::{Error, Result};
+use knarr_capture::{HandedOver, Shown};
+use knarr_flow::engine::{Engine, Progress, Silent};
+use knarr_flow::store::Source;
+use knarr_formats::classic::{self, ClassicSource};
+use knarr_formats::handed_over::HandedOverSource;
+use knarr_formats::open_hdf5_unlocked;
+use knarr_routes::compress::{OutputFormat, RepackOptions, Repacked, write_source};
+use serde::{Deserialize, Serialize};
+
+use super::pack::Outcome;
+use super::spool;
+use crate::args::Run;
+use crate::session::Means;
+use crate::worker::{Effort, Failure, Task, Worker};
+
+/// Makes the file that lies in a directory of the spool.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Deliver {
+    #[serde(with = "crate::path_bytes")]
+    directory: PathBuf,
+    handed: HandedOver,
+    command: String,
+    when: String,
+}
+
+impl Task for Deliver {
+    const NAME: &'static str = "deliver";
+    type Answer = Repacked;
+
+    fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Repacked> {
+        let Self { directory, handed, command, when } = self;
+        let HandedOver { target, rule, ranks, records, .. } = handed;
+        let source: Box<dyn Source> = if ranks == 0 {
+            Box::new(ClassicSource::open(&directory.join(Shown::CLASSIC))?)
+        } else {
+            let files = (0..ranks)
+                .map(|rank| (directory.join(HandedOver::values(rank)), directory.join(HandedOver::log(rank))));
+            Box::new(HandedOverSource::open(&directory.join(HandedOver::HEADER), files, records, &target)?)
+        };
+        // The plan is saved when the program has ended.
+        let options = RepackOptions { force: true, command, when, save_plan: false };
+        let format = OutputFormat::NetCdf4;
+        write_source(engine, source, (&target, format), &rule.settings()?, &options, progress)
+    }
+}
+
+/// Writes what a netCDF-4 file holds as a classic one, for a program that opens it with PnetCDF.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Show {
+    #[serde(with = "crate::path_bytes")]
+    directory: PathBuf,
+}
+
+impl Show {
+    pub(super) fn new(directory: PathBuf) -> Self {
+        Self { directory }
+    }
+}
+
+impl Task for Show {
+    const NAME: &'static str = "show";
+    type Answer = ();
+
+    fn run(self, engine: &Engine, _progress: &dyn Progress) -> Result<()> {
+        let Shown { source, .. } = Shown::asked(&self.directory)?;
+        let source = open_hdf5_unlocked(&source, &engine.codecs)?;
+        let target = self.directory.join(Shown::CLASSIC);
+        classic::write(engine, &source, &target, classic::Version::Cdf5).map(drop)
+    }
+}
+
+/// A delivery.
+pub(super) struct Delivery {
+    pub(super) directory: PathBuf,
+    pub(super) handed: HandedOver,
+    pub(super) worker: Arc<Mutex<Worker>>,
+    pub(super) effort: Effort,
+    pub(super) cancel: Arc<AtomicBool>,
+    pub(super) when: String,
+}
+
+/// How often a delivery is tried whose process dies.
+const ATTEMPTS: usize = 2;
+
+impl Delivery {
+    /// Delivers. Values whose file is in place leave the spool; the others stay.
+    pub(super) fn run(self) -> Outcome {
+        let mut died = None;
+        for _ in 0..ATTEMPTS {
+            let command = crate::report::command_line();
+            let (directory, handed) = (self.directory.clone(), self.handed.clone());
+            let task = Deliver { directory, handed, command, when: self.when.clone() };
+            let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
+            match worker.ask(&task, self.effort, &self.cancel, &Silent) {
+                Ok(repacked) => {
+                    HandedOver::remove(&self.directory);
+                    let (input, output) = (self.handed.target.clone(), self.handed.target.clone());
+                    let input_bytes = self.handed.bytes;
+                    return Outcome::Packed(Box::new(Repacked { input, output, input_bytes, ..repacked }));
+                }
+                Err(Failure::Died(error)) => died = Some(error),
+                Err(Failure::Failed(error)) => return self.failed(error),
+            }
+        }
+        self.failed(died.unwrap_or_else(|| Error::internal("nothing was tried")))
+    }
+
+    fn failed(&self, error: Error) -> Outcome {
+        // Whoever waits for the file waits no longer.
+        // One that was set aside before has that name already.
+        let _ = HandedOver::set_aside(&self.directory);
+        Outcome::Undelivered(error, self.directory.clone())
+    }
+}
+
+/// `knarr run --recover`: finishes what runs that were killed have left in their spools.
+pub(super) fn recover(arguments: &Run, directory: &Path) -> Result<u8> {
+    let means = Means::new(&arguments.resources, &knarr_capture::config::Machine::default())?;
+    let jobs = means.engine()?.jobs;
+    let worker = Arc::new(Mutex::new(Worker::new(means)));
+    let mut summary = super::summary::Summary::default();
+    let mut code = 0;
+    for spool in spool::recoverable(directory)? {
+        for (directory, handed) in HandedOver::left(&spool) {
+            let outcome = match handed {
+                Ok(handed) => {
+                    let (target, cancel) = (handed.target.clone(), Arc::new(AtomicBool::new(false)));
+                    let effort = Effort { jobs, background: false };
+                    let (worker, when) = (Arc::clone(&worker), crate::report::today());
+                    let job = Delivery { directory, handed, worker, effort, cancel, when };
+                    Ok((target, job.run()))
+                }
+                Err(error) => Err((directory, Outcome::Failed(error))),
+            };
+            let (path, outcome) = outcome.unwrap_or_else(|failed| failed);
+            if let Outcome::Undelivered(error, _) | Outcome::Failed(error) = &outcome {
+                code = error.kind().exit_code();
+            }
+            summary.add(path, outcome, String::new());
+        }
+        if HandedOver::left(&spool).is_empty() {
+            let _ = std::fs::remove_dir_all(&spool);
+        }
+    }
+    for line in summary.failures() {
+        errln!("knarr: {line}");
+    }
+    if !arguments.quiet {
+        errln!("{}", summary.table().trim_end());
+    }
+    if let Some(path) = &arguments.json {
+        let text = format!("{}\n", summary.json(code, false, None));
+        crate::output::replace(path, text.as_bytes())?;
+    }
+    Ok(code)
+}

@@ -1,0 +1,109 @@
+//! Where programs hand values over: a directory in memory for each run. The launcher makes a file of what lies there and
+//! removes it. What a launcher that was killed leaves is found by the next one, or by `knarr run --recover`.
+
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use knarr_array::error::{Error, Result};
+use knarr_capture::{ALIVE, HandedOver};
+
+/// Memory that all processes of a node share.
+pub(super) const SHARED_MEMORY: &str = "/dev/shm";
+const NAME: &str = "knarr-spool-";
+
+/// The spool of this run. Dropping it removes it, unless something in it is still to be delivered.
+pub(super) struct Spool {
+    directory: PathBuf,
+    /// Locked as long as this lives.
+    _alive: File,
+}
+
+impl Spool {
+    /// Makes one in memory, or else in `otherwise`.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub(super) fn create(otherwise: &Path) -> Result<Self> {
+        Self::create_in(Path::new(SHARED_MEMORY)).or_else(|_| Self::create_in(otherwise))
+    }
+
+    fn create_in(parent: &Path) -> Result<Self> {
+        let write_error = |error: std::io::Error| Error::write(parent, &error);
+        let mut number = 0;
+        loop {
+            let directory = parent.join(format!("{NAME}{}-{number}", std::process::id()));
+            match DirBuilder::new().mode(0o700).create(&directory) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && number < 1000 => number += 1,
+                made => {
+                    made.map_err(write_error)?;
+                    let alive = File::create(directory.join(ALIVE)).map_err(write_error)?;
+                    alive.lock().map_err(write_error)?;
+                    return Ok(Self { directory, _alive: alive });
+                }
+            }
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.directory
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        if HandedOver::left(&self.directory).is_empty() {
+            // Nothing is left to report a failure to; the next run tries again.
+            let _ = fs::remove_dir_all(&self.directory);
+        }
+    }
+}
+
+/// Spools in `parent` of runs that are gone, of this user. Those with nothing that could be delivered are removed, the
+/// others returned.
+pub(super) fn abandoned(parent: &Path) -> Vec<PathBuf> {
+    let user = rustix::process::geteuid().as_raw();
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    let is_spool = |path: &PathBuf| {
+        let is_named = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(NAME));
+        is_named && fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == user)
+    };
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_spool).collect();
+    found.sort();
+    found.retain(|spool| is_abandoned(spool));
+    found.retain(|spool| {
+        let is_kept = !HandedOver::left(spool).is_empty();
+        if !is_kept {
+            let _ = fs::remove_dir_all(spool);
+        }
+        is_kept
+    });
+    found
+}
+
+/// True if nobody delivers from a spool.
+fn is_abandoned(spool: &Path) -> bool {
+    File::open(spool.join(ALIVE)).is_ok_and(|file| file.try_lock_shared().is_ok())
+}
+
+/// The spools that `--recover DIRECTORY` means: the directory itself, or those in it.
+///
+/// # Errors
+/// `Usage` if there are none, or one is in use.
+pub(super) fn recoverable(directory: &Path) -> Result<Vec<PathBuf>> {
+    let place = |error: Error| error.at(directory.display().to_string());
+    if directory.join(ALIVE).exists() {
+        if !is_abandoned(directory) {
+            return Err(place(
+                Error::usage("a run that goes on delivers from it").hint("wait until that run has ended"),
+            ));
+        }
+        return Ok(vec![directory.to_owned()]);
+    }
+    let found = abandoned(directory);
+    if found.is_empty() {
+        let hint = format!("name the directory that 'knarr run' has told of, or {SHARED_MEMORY} for all of them");
+        return Err(place(Error::usage("nothing in it was handed over and not delivered").hint(hint)));
+    }
+    Ok(found)
+}

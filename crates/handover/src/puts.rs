@@ -1,0 +1,276 @@
+//! What one rank puts into one file: a file of values, and a log that says what they are. `docs/format.md` describes both.
+//!
+//! An [`Index`](crate::Index) is written when a step is complete. A program that writes a file through its own library
+//! says only at the end that it is complete, and may be killed before. So each put leaves a record of its own behind its
+//! values, and whoever reads the log finds every put that was complete.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use knarr_array::array::DType;
+use knarr_array::error::{Error, Result};
+use knarr_array::region::Region;
+use knarr_array::request::AXES;
+use knarr_array::wire::{Reader, put_number};
+use knarr_codec::frame::{dtype_number, numbered_dtype};
+
+/// First bytes of a log; the last one is the version.
+const MAGIC: [u8; 8] = *b"KNARRPL\x01";
+/// Bytes before the payload of a record: its length and its CRC-32C.
+const HEAD: usize = 8;
+/// Longest payload that can be: three numbers an axis, and a few more.
+const LONGEST: usize = 10 * (3 * AXES + 6);
+/// Values begin at multiples of this.
+const ALIGNMENT: u64 = 8;
+
+/// One put, as the log has it. The values are native numbers, row-major.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Put {
+    /// Number of the variable in its file.
+    pub variable: u32,
+    /// Element type, which is that of the variable.
+    pub dtype: DType,
+    /// First element and number of elements along each axis.
+    pub region: Region,
+    /// Distance of elements along each axis; empty where all are 1.
+    pub stride: Vec<u64>,
+    /// Puts of later collective calls have larger numbers: where puts overlap, the later one counts.
+    pub order: u64,
+    /// First byte of its values in the file of values.
+    pub offset: u64,
+}
+
+impl Put {
+    /// Bytes of its values; saturates.
+    pub fn byte_len(&self) -> u64 {
+        self.region.volume().unwrap_or(u64::MAX).saturating_mul(self.dtype.size() as u64)
+    }
+
+    /// The region that holds all its elements, and those between them.
+    pub fn extent(&self) -> Region {
+        let spans = self.region.count.iter().enumerate();
+        let count: Vec<u64> = spans
+            .map(|(axis, &n)| {
+                let stride = self.stride.get(axis).copied().unwrap_or(1);
+                if n == 0 { 0 } else { (n - 1).saturating_mul(stride).saturating_add(1) }
+            })
+            .collect();
+        Region::new(self.region.start.clone(), count)
+    }
+
+    fn payload(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64);
+        put_number(&mut out, u64::from(self.variable));
+        out.push(dtype_number(self.dtype));
+        put_number(&mut out, self.dtype.size() as u64);
+        put_number(&mut out, self.order);
+        put_number(&mut out, self.offset);
+        put_number(&mut out, self.region.start.len() as u64);
+        out.push(u8::from(!self.stride.is_empty()));
+        let numbers = self.region.start.iter().chain(&self.region.count).chain(&self.stride);
+        numbers.for_each(|&n| put_number(&mut out, n));
+        out
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new("a log of puts", bytes);
+        let variable = u32::try_from(reader.number()?).map_err(|_| reader.impossible("variable"))?;
+        let number = reader.byte()?;
+        let size = u32::try_from(reader.number()?).map_err(|_| reader.impossible("size"))?;
+        let dtype = numbered_dtype(number, || Ok(size))?.filter(|dtype| dtype.size() == size as usize);
+        let dtype = dtype.ok_or_else(|| reader.impossible("type"))?;
+        let (order, offset) = (reader.number()?, reader.number()?);
+        let axes = usize::try_from(reader.number()?).ok().filter(|&axes| axes <= AXES);
+        let axes = axes.ok_or_else(|| reader.impossible("number of axes"))?;
+        let is_strided = reader.byte()? != 0;
+        let mut numbers = |n: usize| (0..n).map(|_| reader.number()).collect::<Result<Vec<u64>>>();
+        let (start, count) = (numbers(axes)?, numbers(axes)?);
+        let stride = numbers(if is_strided { axes } else { 0 })?;
+        let put = Self { variable, dtype, region: Region::new(start, count), stride, order, offset };
+        let ends = put.extent();
+        let is_countable = (0..axes).all(|axis| ends.start[axis].checked_add(ends.count[axis]).is_some());
+        let is_sized = put.byte_len() < u64::MAX && put.offset.checked_add(put.byte_len()).is_some();
+        if reader.left() > 0 || !is_countable || !is_sized || put.stride.contains(&0) {
+            return Err(Error::corrupt("a put that cannot be, in a log of puts"));
+        }
+        Ok(put)
+    }
+}
+
+/// Writes the puts of one rank into one file.
+#[derive(Debug)]
+pub struct PutLog {
+    directory: PathBuf,
+    values: File,
+    log: File,
+    /// First byte of the values that no put has, and of the log.
+    end: u64,
+    logged: u64,
+}
+
+impl PutLog {
+    /// Makes the two files `values` and `log` in `directory`. A file of values that exists is used again: its memory is
+    /// there already.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn create(directory: &Path, values: &str, log: &str) -> Result<Self> {
+        let write_error = |error: io::Error| Error::write(directory, &error);
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let values = options.open(directory.join(values)).map_err(write_error)?;
+        let log = options.truncate(true).open(directory.join(log)).map_err(write_error)?;
+        log.write_all_at(&MAGIC, 0).map_err(write_error)?;
+        Ok(Self { directory: directory.to_owned(), values, log, end: 0, logged: MAGIC.len() as u64 })
+    }
+
+    /// Room for `bytes` bytes of values. Returns the offset of the first one.
+    pub fn reserve(&mut self, bytes: u64) -> u64 {
+        let offset = self.end.next_multiple_of(ALIGNMENT);
+        self.end = offset.saturating_add(bytes);
+        offset
+    }
+
+    /// Bytes of all values so far.
+    pub fn bytes(&self) -> u64 {
+        self.end
+    }
+
+    /// Copies values to a place that [`PutLog::reserve`] gave.
+    ///
+    /// # Errors
+    /// `Write`, for a full file system among others.
+    pub fn write(&self, offset: u64, values: &[u8]) -> Result<()> {
+        self.values.write_all_at(values, offset).map_err(|error| self.write_error(&error))
+    }
+
+    /// Adds puts whose values are all there.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn push(&mut self, puts: &[Put]) -> Result<()> {
+        let mut records = Vec::with_capacity(64 * puts.len());
+        for payload in puts.iter().map(Put::payload) {
+            records.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes());
+            records.extend_from_slice(&crc32c::crc32c(&payload).to_le_bytes());
+            records.extend_from_slice(&payload);
+        }
+        self.log.write_all_at(&records, self.logged).map_err(|error| self.write_error(&error))?;
+        self.logged += records.len() as u64;
+        Ok(())
+    }
+
+    fn write_error(&self, error: &io::Error) -> Error {
+        Error::write(&self.directory, error)
+    }
+}
+
+/// Reads the puts of a log, in their order. A last record that is not complete is left out: its writer was killed.
+///
+/// # Errors
+/// `NotFound` or `Read`; `Corrupt` for what is no log, or a damaged one.
+pub fn read_puts(path: &Path) -> Result<Vec<Put>> {
+    let bytes = fs::read(path).map_err(|error| Error::read(path, &error))?;
+    parse_puts(&bytes).map_err(|error| error.at(path.display().to_string()))
+}
+
+/// As [`read_puts`], from the bytes of a log.
+///
+/// # Errors
+/// `Corrupt`.
+pub fn parse_puts(bytes: &[u8]) -> Result<Vec<Put>> {
+    let Some(mut rest) = bytes.strip_prefix(&MAGIC) else {
+        return Err(Error::corrupt("not a log of puts, or one of another version"));
+    };
+    let mut puts = Vec::new();
+    while let Some((head, behind)) = rest.split_first_chunk::<HEAD>() {
+        let [a, b, c, d, e, f, g, h] = *head;
+        let length = u32::from_le_bytes([a, b, c, d]) as usize;
+        if length > LONGEST {
+            return Err(Error::corrupt("a record that is too long, in a log of puts"));
+        }
+        let Some((payload, next)) = behind.split_at_checked(length) else { break };
+        if crc32c::crc32c(payload) != u32::from_le_bytes([e, f, g, h]) {
+            return Err(Error::corrupt("a record has another checksum than it says, in a log of puts"));
+        }
+        puts.push(Put::parse(payload)?);
+        rest = next;
+    }
+    Ok(puts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knarr_array::error::ErrorKind;
+
+    fn put(order: u64, stride: &[u64]) -> Put {
+        let region = Region::new([order, 4], [2, 3]);
+        Put { variable: 3, dtype: DType::F32, region, stride: stride.to_vec(), order, offset: 24 * order }
+    }
+
+    fn written(puts: &[Put]) -> Vec<u8> {
+        let folder = std::env::temp_dir().join(format!("knarr-puts-{}-{:p}", std::process::id(), puts.as_ptr()));
+        fs::create_dir_all(&folder).unwrap();
+        let mut log = PutLog::create(&folder, "values", "log").unwrap();
+        for put in puts {
+            let offset = log.reserve(put.byte_len());
+            log.write(offset, &[7; 24]).unwrap();
+            assert_eq!(offset, put.offset);
+            log.push(std::slice::from_ref(put)).unwrap();
+        }
+        assert_eq!(read_puts(&folder.join("log")).unwrap(), puts);
+        let bytes = fs::read(folder.join("log")).unwrap();
+        fs::remove_dir_all(folder).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_log_ends_with_the_last_complete_put() {
+        let puts = [put(0, &[]), put(1, &[1, 2]), put(2, &[])];
+        let bytes = written(&puts);
+        let mut complete = 0;
+        for end in MAGIC.len()..=bytes.len() {
+            let found = parse_puts(&bytes[..end]).unwrap();
+            assert!(puts.starts_with(&found) && found.len() >= complete, "{end}");
+            complete = found.len();
+        }
+        assert_eq!(complete, 3);
+    }
+
+    #[test]
+    fn damage_is_noticed() {
+        let bytes = written(&[put(0, &[3, 2]), put(1, &[])]);
+        for place in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut damaged = bytes.clone();
+                damaged[place] ^= 1 << bit;
+                // A length that leads beyond the end looks like a writer that was killed.
+                let found = parse_puts(&damaged);
+                assert!(found.is_err() || found.unwrap().len() < 2, "byte {place}");
+            }
+        }
+    }
+
+    #[test]
+    fn puts_that_cannot_be_are_refused() {
+        let refuse = |change: fn(&mut Put)| {
+            let mut put = put(0, &[2, 2]);
+            change(&mut put);
+            assert_eq!(Put::parse(&put.payload()).unwrap_err().kind(), ErrorKind::Corrupt, "{put:?}");
+        };
+        refuse(|put| put.stride[0] = 0);
+        refuse(|put| put.region.start[0] = u64::MAX);
+        refuse(|put| put.region.count[1] = u64::MAX);
+        refuse(|put| put.stride[1] = u64::MAX);
+        refuse(|put| put.offset = u64::MAX - 3);
+    }
+
+    #[test]
+    fn strides_reach_as_far_as_their_last_element() {
+        assert_eq!(put(1, &[3, 2]).extent(), Region::new([1, 4], [4, 5]));
+        assert_eq!(put(1, &[]).extent(), put(1, &[]).region);
+    }
+}

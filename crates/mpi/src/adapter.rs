@@ -1,0 +1,151 @@
+//! An adapter in a process whose program uses MPI itself. Handles of MPI are numbers here: an `int` or a pointer, which the
+//! calling conventions of all processors that Knarr runs on pass in the same way.
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::path::Path;
+
+use knarr_array::error::{Error, Result};
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+
+use crate::table::{Mpi, REBUILD, Table};
+
+/// What a datatype is made of: `struct knarr_datatype` of `c/knarr_datatype.c`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Datatype {
+    /// Number of the kind of its elements, as that file has them.
+    pub element: i32,
+    /// Elements follow each other.
+    pub is_plain: bool,
+    /// Elements in one of it.
+    pub elements: u64,
+}
+
+#[repr(C)]
+struct Described {
+    element: i32,
+    is_plain: i32,
+    elements: u64,
+}
+
+type FillTable = unsafe extern "C" fn(usize, *mut Table) -> i32;
+type Describe = unsafe extern "C" fn(usize, *mut Described) -> i32;
+type Pack = unsafe extern "C" fn(*mut c_void, u64, *const c_void, i64, usize) -> i32;
+type Unpack = unsafe extern "C" fn(*const c_void, u64, *mut c_void, i64, usize) -> i32;
+type Handle = unsafe extern "C" fn() -> i32;
+
+/// A loaded adapter. It stays loaded until the process ends.
+#[derive(Debug)]
+pub struct Adapter {
+    table: FillTable,
+    describe: Describe,
+    pack: Pack,
+    unpack: Unpack,
+    /// Bytes of a handle of a datatype.
+    handle: usize,
+}
+
+impl Adapter {
+    /// Loads the adapter at `path` for the MPI that this process has loaded.
+    ///
+    /// # Errors
+    /// `Unsupported` if it cannot be loaded, or is none of this version.
+    pub fn load(path: &Path) -> Result<Self> {
+        let place = |error: Error| error.hint(REBUILD).at(path.display().to_string());
+        // SAFETY: opening runs the constructors of the adapter; its MPI is loaded already.
+        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) }
+            .map_err(|error| place(Error::unsupported(format!("cannot be loaded: {error}"))))?;
+        let missing = |_| place(Error::unsupported("is no adapter for MPI of this version"));
+        // SAFETY: the types are those of the functions in c/knarr_mpi.c and c/knarr_datatype.c.
+        let adapter = unsafe {
+            Self {
+                table: *library.get::<FillTable>(b"knarr_mpi_table\0").map_err(missing)?,
+                describe: *library.get::<Describe>(b"knarr_datatype_describe\0").map_err(missing)?,
+                pack: *library.get::<Pack>(b"knarr_datatype_pack\0").map_err(missing)?,
+                unpack: *library.get::<Unpack>(b"knarr_datatype_unpack\0").map_err(missing)?,
+                handle: match library.get::<Handle>(b"knarr_datatype_handle\0").map_err(missing)?() {
+                    4 => 4,
+                    _ => size_of::<usize>(),
+                },
+            }
+        };
+        std::mem::forget(library);
+        Ok(adapter)
+    }
+
+    /// The ranks of a communicator, an `MPI_Comm`, which stays the caller's. Collective.
+    ///
+    /// # Errors
+    /// `Internal` for what MPI reports.
+    ///
+    /// # Safety
+    /// `comm` is a communicator of the MPI of this process, and this thread may call MPI.
+    pub unsafe fn comm(&self, comm: usize) -> Result<Mpi> {
+        let mut table = MaybeUninit::<Table>::zeroed();
+        // SAFETY: the caller's promise; the table is writable and has the layout of the header.
+        let code = unsafe { (self.table)(comm, table.as_mut_ptr()) };
+        if code != 0 {
+            return Err(Error::internal(format!("MPI gives no communicator (code {code})")));
+        }
+        // SAFETY: every field may be zero, so the table is initialised whatever the adapter wrote.
+        Mpi::new(&unsafe { table.assume_init() }, false)
+    }
+
+    /// What a datatype, an `MPI_Datatype`, is made of; `None` for `MPI_DATATYPE_NULL`.
+    ///
+    /// # Errors
+    /// `Unsupported` for elements of several kinds, or of one that has no number.
+    pub fn describe(&self, datatype: usize) -> Result<Option<Datatype>> {
+        let mut found = Described { element: 0, is_plain: 0, elements: 0 };
+        // SAFETY: MPI answers for handles that are none, too.
+        let code = unsafe { (self.describe)(datatype, &raw mut found) };
+        if code != 0 {
+            return Err(Error::unsupported("a datatype of MPI that is not of one kind of numbers"));
+        }
+        let Described { element, is_plain, elements } = found;
+        Ok((element != 0).then_some(Datatype { element, is_plain: is_plain != 0, elements }))
+    }
+
+    /// The elements of `count` of a datatype, one behind the other: `bytes` bytes.
+    ///
+    /// # Errors
+    /// `Internal` for what MPI reports; `Unsupported` without memory.
+    ///
+    /// # Safety
+    /// `buffer` holds so many of them.
+    pub unsafe fn pack(&self, buffer: *const c_void, count: i64, datatype: usize, bytes: usize) -> Result<Vec<u8>> {
+        let mut packed = Vec::new();
+        let no_room = |_| Error::unsupported(format!("no memory for {bytes} bytes of a datatype of MPI"));
+        packed.try_reserve_exact(bytes).map_err(no_room)?;
+        packed.resize(bytes, 0);
+        // SAFETY: the caller's promise, and room for `bytes` bytes.
+        let code = unsafe { (self.pack)(packed.as_mut_ptr().cast(), bytes as u64, buffer, count, datatype) };
+        if code == 0 { Ok(packed) } else { Err(Error::internal(format!("MPI does not pack (code {code})"))) }
+    }
+
+    /// The reverse of [`Adapter::pack`].
+    ///
+    /// # Errors
+    /// `Internal` for what MPI reports.
+    ///
+    /// # Safety
+    /// `buffer` has room for so many of them.
+    pub unsafe fn unpack(&self, packed: &[u8], buffer: *mut c_void, count: i64, datatype: usize) -> Result<()> {
+        // SAFETY: the caller's promise.
+        let code = unsafe { (self.unpack)(packed.as_ptr().cast(), packed.len() as u64, buffer, count, datatype) };
+        if code == 0 { Ok(()) } else { Err(Error::internal(format!("MPI does not unpack (code {code})"))) }
+    }
+
+    /// The handle at a place of an array of datatypes.
+    ///
+    /// # Safety
+    /// The array has more than `at` of them.
+    pub unsafe fn datatype_at(&self, datatypes: *const c_void, at: usize) -> usize {
+        match self.handle {
+            // SAFETY: the caller's promise.
+            4 => unsafe { datatypes.cast::<u32>().add(at).read() as usize },
+            // SAFETY: the caller's promise.
+            _ => unsafe { datatypes.cast::<usize>().add(at).read() },
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! How a captured file begins and ends: the header in the spool, agreement of the ranks, and word to the launcher.
+
+use std::ffi::{CString, OsStr, c_char, c_int};
+use std::fs::DirBuilder;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use knarr_array::comm::{agree, all_gather, nodes, read, share, written};
+use knarr_array::error::{Error, Result};
+use knarr_capture::config::FileRule;
+use knarr_capture::program::{Run, run};
+use knarr_capture::{Event, HandedOver};
+use knarr_handover::PutLog;
+use serde::{Deserialize, Serialize};
+
+use crate::codes::{EPENDING, EWRITE, NOCLOBBER, NOERR};
+use crate::file::Captured;
+use crate::files;
+use crate::ranks::Ranks;
+use crate::real::real;
+
+/// Between two looks whether a file has been delivered.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+type Create = unsafe extern "C" fn(usize, *const c_char, c_int, usize, *mut c_int) -> c_int;
+
+/// A file that a rule wants handed over.
+pub(crate) struct Wanted {
+    pub(crate) run: &'static Run,
+    pub(crate) spool: &'static Path,
+    pub(crate) target: PathBuf,
+    pub(crate) rule: FileRule,
+}
+
+/// What the program's file of this name is to become, if anything.
+pub(crate) fn wanted(named: &[u8]) -> Option<Wanted> {
+    let run = run()?;
+    let spool = run.rules().spool.as_deref()?;
+    let named = Path::new(OsStr::from_bytes(named));
+    let may_concern = named.file_name().is_some_and(|last| run.rules().may_concern(&last.to_string_lossy()));
+    if !may_concern && !named.is_symlink() {
+        return None;
+    }
+    let absolute = std::path::absolute(named).ok()?;
+    let target = std::fs::canonicalize(&absolute).unwrap_or(absolute);
+    let (_, rule) = run.rules().rule_for(&target)?;
+    Some(Wanted { run, spool, rule: rule.clone(), target })
+}
+
+/// What the first rank found before the file is created.
+#[derive(Serialize, Deserialize)]
+enum Begun {
+    /// Its name in the spool.
+    In(String),
+    /// It is left to the library, and why, if anybody should know.
+    Passed(Option<String>),
+}
+
+/// Creates a file whose values are handed over. `None` if the file is left to the library, which has not been called.
+///
+/// # Safety
+/// The arguments are those of `ncmpi_create`; `real` is that function.
+pub(crate) unsafe fn create(
+    real: Create,
+    comm: usize,
+    path: *const c_char,
+    mode: c_int,
+    info: usize,
+    id: *mut c_int,
+) -> Option<c_int> {
+    if path.is_null() || id.is_null() {
+        return None;
+    }
+    let start = Instant::now();
+    // SAFETY: PnetCDF wants a NUL-terminated name.
+    let named = unsafe { std::ffi::CStr::from_ptr(path) }.to_bytes();
+    let wanted = wanted(named)?;
+    wanted.run.tell(Event::Calls);
+    let passed = |why: String| wanted.run.tell(Event::Passed { path: wanted.target.clone(), why });
+    // SAFETY: the program's own communicator.
+    let ranks = match unsafe { Ranks::of(comm, &wanted.run.rules().adapters) } {
+        Ok(ranks) => ranks,
+        Err(error) => {
+            passed(error.to_string());
+            return None;
+        }
+    };
+    let directory = match begun(&wanted, &ranks, mode) {
+        Ok(Begun::In(name)) => wanted.spool.join(name),
+        Ok(Begun::Passed(why)) => {
+            why.filter(|_| ranks.comm().rank() == 0).into_iter().for_each(passed);
+            return None;
+        }
+        Err(error) => {
+            passed(error.to_string());
+            return None;
+        }
+    };
+    let rank = ranks.comm().rank();
+    let log = PutLog::create(&directory, &HandedOver::values(rank), &HandedOver::log(rank));
+    let log = agree(ranks.comm(), log.map(Some));
+    let header = CString::new(directory.join(HandedOver::HEADER).as_os_str().as_bytes());
+    let (Ok(Some(log)), Ok(header)) = (log, header) else {
+        forget(&directory, rank);
+        passed("its values have no place in the spool".to_owned());
+        return None;
+    };
+    // SAFETY: the program's own arguments but for the name.
+    let code = unsafe { real(comm, header.as_ptr(), mode, info, id) };
+    if code != NOERR {
+        forget(&directory, rank);
+        return Some(code);
+    }
+    // SAFETY: the library has put the number there.
+    let number = unsafe { *id };
+    let Wanted { target, rule, .. } = wanted;
+    files::add(Captured::new(number, named.to_vec(), target, rule, directory, ranks, log, start.elapsed()));
+    Some(NOERR)
+}
+
+/// Makes a directory for the file, on the first rank. Collective.
+fn begun(wanted: &Wanted, ranks: &Ranks, mode: c_int) -> Result<Begun> {
+    let comm = ranks.comm();
+    let are_together = nodes(comm)?.iter().all(|&node| node == 0);
+    if comm.rank() != 0 {
+        return share(comm, &Begun::Passed(None));
+    }
+    let target = &wanted.target;
+    await_delivery(target);
+    let parent = target.parent().unwrap_or(Path::new("/"));
+    let begun = if !are_together {
+        Begun::Passed(Some("its ranks are on several nodes".to_owned()))
+    } else if mode & NOCLOBBER != 0 && target.exists() || !may_write(parent) || !wanted.run.is_alive() {
+        // The library says what is wrong; or nobody would take the values.
+        Begun::Passed(None)
+    } else {
+        let (target, rule, ranks) = (target.clone(), wanted.rule.clone(), comm.size());
+        let open = HandedOver { target, rule, ranks, records: None, bytes: 0, blocked_s: 0.0 };
+        let made = make_directory(wanted.spool);
+        match made.and_then(|name| open.begin(&wanted.spool.join(&name)).map(|()| name)) {
+            Ok(name) => Begun::In(name),
+            Err(error) => Begun::Passed(Some(format!("its values have no place in the spool: {error}"))),
+        }
+    };
+    share(comm, &begun)
+}
+
+fn may_write(directory: &Path) -> bool {
+    let Ok(name) = CString::new(directory.as_os_str().as_bytes()) else { return false };
+    // SAFETY: a NUL-terminated name.
+    unsafe { libc::access(name.as_ptr(), libc::W_OK | libc::X_OK) == 0 }
+}
+
+pub(crate) fn make_directory(spool: &Path) -> Result<String> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let name = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    let made = DirBuilder::new().mode(0o700).create(spool.join(&name));
+    made.map(|()| name).map_err(|error| Error::write(spool, &error))
+}
+
+/// Removes what was handed over of a file that nothing will be made of.
+pub(crate) fn forget(directory: &Path, rank: usize) {
+    if rank == 0 {
+        // What stays goes with the spool.
+        let _ = std::fs::remove_dir_all(directory);
+    }
+}
+
+/// Waits until nothing handed over of earlier times is to become the file `target`.
+pub(crate) fn await_delivery(target: &Path) {
+    let Some(run) = run() else { return };
+    let Some(spool) = run.rules().spool.as_deref() else { return };
+    let is_pending = || {
+        HandedOver::pending(spool).iter().any(|(_, handed)| handed.as_ref().is_ok_and(|handed| handed.target == target))
+    };
+    while is_pending() && run.is_alive() {
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// The same for the name that a program gives a file it removes.
+///
+/// # Safety
+/// `path` is null or NUL-terminated.
+pub(crate) unsafe fn await_named(path: *const c_char) {
+    if path.is_null() {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let named = unsafe { std::ffi::CStr::from_ptr(path) }.to_bytes();
+    if let Some(wanted) = wanted(named) {
+        await_delivery(&wanted.target);
+    }
+}
+
+/// What a rank says of a file that it has closed.
+#[derive(Serialize, Deserialize)]
+struct Closed {
+    code: c_int,
+    failed: Option<Error>,
+    records: u64,
+    bytes: u64,
+    blocked_s: f64,
+}
+
+/// Closes a captured file, or ends it by `ncmpi_abort`. `None` if `id` is none. Collective.
+pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
+    let file = files::take(id)?;
+    let start = Instant::now();
+    let file = file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let pending = file.requests.len();
+    // SAFETY: PnetCDF's functions for a file that it knows.
+    let code = unsafe { if aborts { real!(ncmpi_abort(c_int))(id) } else { real!(ncmpi_close(c_int))(id) } };
+    let rank = file.ranks.comm().rank();
+    if aborts && file.is_new {
+        forget(&file.directory, rank);
+        return Some(code);
+    }
+    let mine = Closed {
+        code,
+        failed: file.failure(),
+        records: file.records,
+        bytes: file.log.bytes(),
+        blocked_s: (file.blocked + start.elapsed()).as_secs_f64(),
+    };
+    let code = match finish(&file, &mine) {
+        Ok(()) => code,
+        Err(error) => {
+            if rank == 0 {
+                let why = format!("its values could not be handed over: {error}");
+                tell(Event::Passed { path: file.target.clone(), why });
+            }
+            forget(&file.directory, rank);
+            if code == NOERR { EWRITE } else { code }
+        }
+    };
+    Some(if code == NOERR && pending > 0 { EPENDING } else { code })
+}
+
+/// The ranks agree that the file is complete, and one of them says so. Collective.
+fn finish(file: &Captured, mine: &Closed) -> Result<()> {
+    let comm = file.ranks.comm();
+    let all = all_gather(comm, &written(mine)?)?;
+    let all = all.iter().map(|bytes| read::<Closed>(bytes)).collect::<Result<Vec<_>>>()?;
+    if let Some((rank, error)) = all.iter().enumerate().find_map(|(rank, closed)| Some((rank, closed.failed.clone()?)))
+    {
+        return Err(error.at(format!("rank {rank}")));
+    }
+    if let Some(code) = all.iter().map(|closed| closed.code).find(|&code| code != NOERR) {
+        return Err(Error::internal(format!("PnetCDF does not close its header: code {code}")));
+    }
+    if comm.rank() != 0 {
+        return agree(comm, Ok(()));
+    }
+    let handed = HandedOver {
+        target: file.target.clone(),
+        rule: file.rule.clone(),
+        ranks: comm.size(),
+        records: all.iter().map(|closed| closed.records).max(),
+        bytes: all.iter().map(|closed| closed.bytes).sum(),
+        blocked_s: all.iter().map(|closed| closed.blocked_s).fold(0.0, f64::max),
+    };
+    agree(comm, handed.save(&file.directory))?;
+    tell(Event::HandedOver { directory: file.directory.clone() });
+    Ok(())
+}
+
+fn tell(event: Event) {
+    if let Some(run) = run() {
+        run.tell(event);
+    }
+}

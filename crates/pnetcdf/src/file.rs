@@ -1,0 +1,537 @@
+//! One file that a program writes with PnetCDF, and whose values are handed over. The program's own library has a file of the
+//! same definitions and no values, the header; all that is asked of it and of its codes goes there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_int;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use knarr_array::comm::{all_gather, barrier};
+use knarr_array::error::{Error, Result};
+use knarr_capture::HandedOver;
+use knarr_capture::config::FileRule;
+use knarr_handover::{Gathered, Put, PutLog};
+
+use crate::access::{Access, Offset, Part};
+use crate::codes::{
+    EINDEFINE, EINDEP, EINVAL_REQUEST, EINVALCOORDS, ENOTFILL, ENOTINDEP, ENOTRECVAR, ENOTVAR, EREAD, EWRITE, NOERR,
+};
+use crate::ranks::Ranks;
+use crate::values::{gather, held, in_file_type, scatter};
+use crate::variables::{Variable, Variables, name};
+
+/// What may be done with a file at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Define,
+    Collective,
+    Independent,
+}
+
+/// A captured file.
+pub(crate) struct Captured {
+    /// Its number, which the library gave the header.
+    pub(crate) id: c_int,
+    /// The name that the program gave it, and where that leads.
+    pub(crate) named: Vec<u8>,
+    pub(crate) target: PathBuf,
+    pub(crate) rule: FileRule,
+    /// In the spool.
+    pub(crate) directory: PathBuf,
+    pub(crate) ranks: Ranks,
+    pub(crate) log: PutLog,
+    pub(crate) mode: Mode,
+    /// Definitions that nothing was ever put into: `ncmpi_abort` forgets the file.
+    pub(crate) is_new: bool,
+    /// As they were when definitions ended last.
+    variables: Option<Variables>,
+    /// Records along the unlimited dimension, as this rank knows.
+    pub(crate) records: u64,
+    /// Number of collective calls.
+    order: u64,
+    /// Puts that take effect when the program waits for them.
+    pub(crate) requests: Requests,
+    /// What `ncmpi_set_fill` and `ncmpi_def_var_fill` asked for: all variables, or these, or not these.
+    pub(crate) fills_all: bool,
+    pub(crate) fills: BTreeMap<c_int, bool>,
+    /// The first error of handing over.
+    failed: Option<Error>,
+    /// Variables with such errors.
+    failed_variables: BTreeSet<String>,
+    /// Bytes that were put, as the program counts them.
+    pub(crate) put_bytes: u64,
+    pub(crate) blocked: Duration,
+}
+
+/// Nonblocking puts.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    pending: BTreeMap<c_int, Request>,
+    next: c_int,
+    /// Buffer for `bput`: its size and what is used of it.
+    pub(crate) attached: Option<(u64, u64)>,
+}
+
+/// A nonblocking access. What is put was copied when the program asked for it.
+#[derive(Debug)]
+enum Request {
+    Put {
+        puts: Vec<Put>,
+        records: u64,
+        /// Bytes of the attached buffer that it takes.
+        attached: u64,
+    },
+    Get(Access),
+}
+
+// SAFETY: an access to read holds addresses of the program's memory, which are used by the thread that waits for it, as
+// PnetCDF's own requests are.
+unsafe impl Send for Request {}
+
+/// How an access was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    Collective,
+    Independent,
+    /// One of several in a call that is collective, or not.
+    Among {
+        collective: bool,
+    },
+}
+
+impl Captured {
+    #[expect(clippy::too_many_arguments, reason = "what a file begins with")]
+    pub(crate) fn new(
+        id: c_int,
+        named: Vec<u8>,
+        target: PathBuf,
+        rule: FileRule,
+        directory: PathBuf,
+        ranks: Ranks,
+        log: PutLog,
+        blocked: Duration,
+    ) -> Self {
+        Self {
+            id,
+            named,
+            target,
+            rule,
+            directory,
+            ranks,
+            log,
+            mode: Mode::Define,
+            is_new: true,
+            variables: None,
+            records: 0,
+            order: 0,
+            requests: Requests::default(),
+            fills_all: false,
+            fills: BTreeMap::new(),
+            failed: None,
+            failed_variables: BTreeSet::new(),
+            put_bytes: 0,
+            blocked,
+        }
+    }
+
+    /// The variables of a file that is not in define mode.
+    fn variables(&mut self) -> std::result::Result<&Variables, c_int> {
+        if self.variables.is_none() {
+            self.variables = Some(Variables::of(self.id)?);
+        }
+        self.variables.as_ref().ok_or(EINDEFINE)
+    }
+
+    /// A variable, and whether the file is a CDF-5.
+    fn variable(&mut self, number: c_int) -> std::result::Result<(Variable, bool), c_int> {
+        let variables = self.variables()?;
+        let found = usize::try_from(number).ok().and_then(|number| variables.all.get(number));
+        found.cloned().map(|variable| (variable, variables.is_cdf5)).ok_or(ENOTVAR)
+    }
+
+    /// Number of the unlimited dimension, or -1.
+    pub(crate) fn unlimited(&mut self) -> c_int {
+        self.variables().map_or(-1, |variables| variables.unlimited)
+    }
+
+    /// Definitions have ended, or begun again.
+    pub(crate) fn entered(&mut self, mode: Mode) {
+        self.order += 1;
+        if mode != Mode::Independent && self.mode != Mode::Independent {
+            self.variables = None;
+        }
+        self.is_new &= mode == Mode::Define;
+        self.mode = mode;
+    }
+
+    /// Whether a blocking access may be made now.
+    fn check(&self, how: How) -> std::result::Result<(), c_int> {
+        match (self.mode, how) {
+            (Mode::Define, _) => Err(EINDEFINE),
+            (Mode::Collective, How::Independent | How::Among { collective: false }) => Err(ENOTINDEP),
+            (Mode::Independent, How::Collective | How::Among { collective: true }) => Err(EINDEP),
+            _ => Ok(()),
+        }
+    }
+
+    /// A blocking put. Collective calls agree on the number of records if the variable has such.
+    ///
+    /// # Safety
+    /// The access is as the function says that the program called.
+    pub(crate) unsafe fn put(&mut self, access: &Access, how: How) -> c_int {
+        if let Err(code) = self.check(how) {
+            return code;
+        }
+        if how == How::Collective {
+            self.order += 1;
+        }
+        let is_record = self.variable(access.variable).is_ok_and(|(variable, _)| variable.is_record);
+        // SAFETY: the caller's promise.
+        let code = match unsafe { self.copy(access) } {
+            Ok((puts, records, code)) => self.add(puts, records).err().unwrap_or(code),
+            Err(code) => code,
+        };
+        if how == How::Collective && is_record {
+            let agreed = self.agree_on_records();
+            return if code == NOERR { agreed } else { code };
+        }
+        code
+    }
+
+    /// A call that puts into, or gets from, several variables begins. Each is [`How::Among`] the others.
+    pub(crate) fn begin_many(&mut self, collective: bool, puts: bool) -> c_int {
+        if let Err(code) = self.check(if collective { How::Collective } else { How::Independent }) {
+            return code;
+        }
+        self.order += u64::from(collective);
+        if collective && !puts && barrier(self.ranks.comm()).is_err() {
+            return EREAD;
+        }
+        NOERR
+    }
+
+    /// Copies values into the spool. Returns what is to be logged, the records that there are then, and `NC_ERANGE` or
+    /// `NC_NOERR`.
+    ///
+    /// # Safety
+    /// As for [`Captured::put`].
+    unsafe fn copy(&mut self, access: &Access) -> std::result::Result<(Vec<Put>, u64, c_int), c_int> {
+        let (variable, is_cdf5) = self.variable(access.variable)?;
+        let held = held(&self.ranks, &access.memory, &variable, is_cdf5)?;
+        // SAFETY: the caller's promise.
+        let parts = unsafe { access.parts(&variable, self.records, true) }?;
+        // SAFETY: the caller's promise.
+        let values = unsafe { gather(&self.ranks, &access.memory, &held, &parts) }?;
+        let size = variable.element.size() as u64;
+        let elements: u64 = parts.iter().map(Part::len).sum();
+        let first = self.log.reserve(elements.saturating_mul(size));
+        let log = &self.log;
+        let written = in_file_type(&values, &held, &variable, |at, piece| log.write(first + at, piece));
+        let code = written.map_err(|error| self.fail(access.variable, error))?;
+        let records = if variable.is_record { parts.iter().map(Part::records).max().unwrap_or(0) } else { 0 };
+        let mut offset = first;
+        let number = u32::try_from(access.variable).unwrap_or(0);
+        let mut puts = Vec::with_capacity(parts.len());
+        for Part { region, stride, .. } in parts.into_iter().filter(|part| part.len() > 0) {
+            let put = Put { variable: number, dtype: variable.element.dtype(), region, stride, order: 0, offset };
+            offset += put.byte_len();
+            puts.push(put);
+        }
+        self.put_bytes += elements.saturating_mul(size);
+        Ok((puts, records, code))
+    }
+
+    /// Logs puts whose values are in the spool.
+    fn add(&mut self, mut puts: Vec<Put>, records: u64) -> std::result::Result<(), c_int> {
+        puts.iter_mut().for_each(|put| put.order = self.order);
+        let number = puts.first().map_or(0, |put| put.variable);
+        let number = c_int::try_from(number).unwrap_or(0);
+        self.log.push(&puts).map_err(|error| self.fail(number, error))?;
+        self.records = self.records.max(records);
+        Ok(())
+    }
+
+    /// Notes an error of handing over, which no later call makes good.
+    fn fail(&mut self, variable: c_int, error: Error) -> c_int {
+        self.failed_variables.insert(name(self.id, variable));
+        self.failed.get_or_insert(error);
+        EWRITE
+    }
+
+    /// All ranks take the largest number of records. Collective.
+    pub(crate) fn agree_on_records(&mut self) -> c_int {
+        let all = all_gather(self.ranks.comm(), &self.records.to_le_bytes());
+        let largest = all.map(|all| {
+            let number = |bytes: Vec<u8>| bytes.try_into().map(u64::from_le_bytes).unwrap_or(0);
+            all.into_iter().map(number).max().unwrap_or(0)
+        });
+        match largest {
+            Ok(records) => {
+                self.records = records;
+                NOERR
+            }
+            Err(_) => crate::codes::EINVAL,
+        }
+    }
+
+    /// A collective call by which puts before and after it are in order.
+    pub(crate) fn synced(&mut self) -> c_int {
+        self.order += 1;
+        if self.mode == Mode::Define { NOERR } else { self.agree_on_records() }
+    }
+
+    /// A nonblocking put. Its number comes back through `request`. With `attached` its values go through the buffer that the
+    /// program has attached, or so it believes.
+    ///
+    /// # Safety
+    /// The access is as the function says that the program called.
+    pub(crate) unsafe fn put_later(&mut self, access: &Access, request: Option<&mut c_int>, attached: bool) -> c_int {
+        if attached && self.requests.attached.is_none() {
+            return crate::codes::ENULLABUF;
+        }
+        let before = self.put_bytes;
+        // PnetCDF takes requests in define mode, too, for variables that are defined.
+        // SAFETY: the caller's promise.
+        let copied = unsafe { self.copy(access) };
+        let (puts, records, code) = match copied {
+            Ok(copied) => copied,
+            Err(code) => return code,
+        };
+        let bytes = if attached { self.put_bytes - before } else { 0 };
+        if let Some((size, used)) = &mut self.requests.attached {
+            if *used + bytes > *size {
+                return crate::codes::EINSUFFBUF;
+            }
+            *used += bytes;
+        }
+        let number = self.requests.add(Request::Put { puts, records, attached: bytes });
+        if let Some(request) = request {
+            *request = number;
+        }
+        code
+    }
+
+    /// A nonblocking get, which reads when the program waits for it.
+    ///
+    /// # Safety
+    /// The access is as the function says that the program called, until it is waited for.
+    pub(crate) unsafe fn get_later(&mut self, access: &Access, request: Option<&mut c_int>) -> c_int {
+        let checked = self.variable(access.variable).and_then(|(variable, is_cdf5)| {
+            held(&self.ranks, &access.memory, &variable, is_cdf5)?;
+            // SAFETY: the caller's promise.
+            unsafe { access.parts(&variable, self.records, false) }
+        });
+        if let Err(code) = checked {
+            return code;
+        }
+        let number = self.requests.add(Request::Get(*access));
+        if let Some(request) = request {
+            *request = number;
+        }
+        NOERR
+    }
+
+    /// Makes requests take effect: those with the numbers `wanted`, or all of a kind. Returns the code of each of `wanted`,
+    /// and the first code that is an error.
+    pub(crate) fn wait(&mut self, wanted: &Wanted, collective: bool) -> (Vec<c_int>, c_int) {
+        let needed = if collective { How::Collective } else { How::Independent };
+        if let Err(code) = self.check(needed) {
+            return (Vec::new(), code);
+        }
+        self.order += u64::from(collective);
+        let taken = self.requests.take(wanted);
+        let mut codes = Vec::with_capacity(taken.len());
+        let mut gets = Vec::new();
+        for (at, request) in taken.into_iter().enumerate() {
+            codes.push(match request {
+                Some(Request::Put { puts, records, .. }) => self.add(puts, records).err().unwrap_or(NOERR),
+                Some(Request::Get(access)) => {
+                    gets.push((at, access));
+                    NOERR
+                }
+                None => EINVAL_REQUEST,
+            });
+        }
+        if collective {
+            let agreed = self.agree_on_records();
+            if agreed != NOERR {
+                return (codes, agreed);
+            }
+        }
+        for (at, access) in gets {
+            let how = How::Among { collective };
+            // SAFETY: the program promised that its memory is there until now.
+            let code = unsafe { self.get(&access, how) };
+            if let Some(place) = codes.get_mut(at) {
+                *place = code;
+            }
+        }
+        let first = codes.iter().copied().find(|&code| code != NOERR).unwrap_or(NOERR);
+        (codes, first)
+    }
+
+    /// Forgets requests. Returns as [`Captured::wait`].
+    pub(crate) fn cancel(&mut self, wanted: &Wanted) -> (Vec<c_int>, c_int) {
+        let taken = self.requests.take(wanted);
+        let code = |request: &Option<Request>| if request.is_some() { NOERR } else { EINVAL_REQUEST };
+        let codes: Vec<c_int> = taken.iter().map(code).collect();
+        let first = codes.iter().copied().find(|&code| code != NOERR).unwrap_or(NOERR);
+        (codes, first)
+    }
+
+    /// Reads what ranks have put.
+    ///
+    /// # Safety
+    /// The access is as the function says that the program called.
+    pub(crate) unsafe fn get(&mut self, access: &Access, how: How) -> c_int {
+        if let Err(code) = self.check(how) {
+            return code;
+        }
+        if how == How::Collective {
+            self.order += 1;
+            // What others have put in the calls before is there when they are here.
+            if barrier(self.ranks.comm()).is_err() {
+                return EREAD;
+            }
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.read(access) }.unwrap_or_else(|code| code)
+    }
+
+    /// # Safety
+    /// As for [`Captured::get`].
+    unsafe fn read(&mut self, access: &Access) -> std::result::Result<c_int, c_int> {
+        let (variable, is_cdf5) = self.variable(access.variable)?;
+        let held = held(&self.ranks, &access.memory, &variable, is_cdf5)?;
+        // SAFETY: the caller's promise.
+        let parts = unsafe { access.parts(&variable, self.records, false) }?;
+        let number = usize::try_from(access.variable).map_err(|_| ENOTVAR)?;
+        let gathered = self.gathered().map_err(|_| EREAD)?;
+        let (mut all, mut values) = (Vec::new(), Vec::new());
+        for part in &parts {
+            gathered
+                .read_strided(number, &part.region, &part.stride, &variable.fill, &mut values)
+                .map_err(|_| EREAD)?;
+            all.extend_from_slice(&values);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { scatter(&self.ranks, &access.memory, &held, &variable, &parts, &all) }
+    }
+
+    fn gathered(&self) -> Result<Gathered> {
+        let files = |rank| (self.directory.join(HandedOver::values(rank)), self.directory.join(HandedOver::log(rank)));
+        Gathered::open((0..self.ranks.comm().size()).map(files))
+    }
+
+    /// Fills a record of a variable. Collective.
+    pub(crate) fn fill_record(&mut self, number: c_int, record: Offset) -> c_int {
+        if let Err(code) = self.check(How::Collective) {
+            return code;
+        }
+        self.order += 1;
+        let filled = self.fill_one(number, record);
+        let agreed = self.agree_on_records();
+        filled.err().unwrap_or(agreed)
+    }
+
+    fn fill_one(&mut self, number: c_int, record: Offset) -> std::result::Result<(), c_int> {
+        let (variable, _) = self.variable(number)?;
+        if !variable.is_record {
+            return Err(ENOTRECVAR);
+        }
+        if !self.fills.get(&number).copied().unwrap_or(self.fills_all) && !variable.may_fill {
+            return Err(ENOTFILL);
+        }
+        let record = u64::try_from(record).map_err(|_| EINVALCOORDS)?;
+        if self.ranks.comm().rank() != 0 {
+            self.records = self.records.max(record + 1);
+            return Ok(());
+        }
+        let shape = variable.shape_now(1);
+        let mut start = vec![0; shape.len()];
+        start[0] = record;
+        let region = knarr_array::region::Region::new(start, shape);
+        let elements = region.volume().and_then(|n| usize::try_from(n).ok()).ok_or(EWRITE)?;
+        let bytes = variable.fill.repeat(elements);
+        let offset = self.log.reserve(bytes.len() as u64);
+        self.log.write(offset, &bytes).map_err(|error| self.fail(number, error))?;
+        let variable_number = u32::try_from(number).unwrap_or(0);
+        let dtype = variable.element.dtype();
+        let put = Put { variable: variable_number, dtype, region, stride: Vec::new(), order: 0, offset };
+        self.add(vec![put], record + 1)
+    }
+
+    /// What became of the file on this rank, for the others: the error, if there was one.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        let error = self.failed.clone()?;
+        let variables: Vec<&str> = self.failed_variables.iter().map(String::as_str).collect();
+        Some(error.at_variable(&variables.join(", ")))
+    }
+
+    /// Counts the time of a call.
+    pub(crate) fn timed<T>(&mut self, call: impl FnOnce(&mut Self) -> T) -> T {
+        let begin = Instant::now();
+        let result = call(self);
+        self.blocked += begin.elapsed();
+        result
+    }
+}
+
+/// Which requests are meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    All,
+    Puts,
+    Gets,
+    /// Numbers; one that is negative stands for nothing.
+    Numbers(Vec<c_int>),
+}
+
+impl Requests {
+    fn add(&mut self, request: Request) -> c_int {
+        let number = self.next;
+        self.next = self.next.wrapping_add(1).max(0);
+        self.pending.insert(number, request);
+        number
+    }
+
+    /// Requests that are not done.
+    pub(crate) fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// True if values wait that went through the attached buffer.
+    pub(crate) fn use_buffer(&self) -> bool {
+        self.pending.values().any(|request| matches!(request, Request::Put { attached: 1.., .. }))
+    }
+
+    /// Takes requests out; `None` for numbers that are none. Those that stand for nothing are left out of the list only if
+    /// all of a kind are meant.
+    fn take(&mut self, wanted: &Wanted) -> Vec<Option<Request>> {
+        let numbers: Vec<c_int> = match wanted {
+            Wanted::Numbers(numbers) => numbers.clone(),
+            Wanted::All => self.pending.keys().copied().collect(),
+            Wanted::Puts | Wanted::Gets => {
+                let is_put = |request: &Request| matches!(request, Request::Put { .. });
+                let meant = self.pending.iter().filter(|(_, request)| is_put(request) == (*wanted == Wanted::Puts));
+                meant.map(|(&number, _)| number).collect()
+            }
+        };
+        let mut taken = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            let request = if number < 0 { Some(Request::nothing()) } else { self.pending.remove(&number) };
+            if let (Some(Request::Put { attached, .. }), Some((_, used))) = (&request, &mut self.attached) {
+                *used = used.saturating_sub(*attached);
+            }
+            taken.push(request);
+        }
+        taken
+    }
+}
+
+impl Request {
+    /// `NC_REQ_NULL`.
+    fn nothing() -> Self {
+        Self::Put { puts: Vec::new(), records: 0, attached: 0 }
+    }
+}

@@ -1,0 +1,55 @@
+//! The captured files of this process, by their numbers.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::file::Captured;
+
+static FILES: Mutex<BTreeMap<c_int, Arc<Mutex<Captured>>>> = Mutex::new(BTreeMap::new());
+/// How many there are: most programs have none.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+fn files() -> MutexGuard<'static, BTreeMap<c_int, Arc<Mutex<Captured>>>> {
+    FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Adds a file.
+pub(crate) fn add(file: Captured) {
+    let mut files = files();
+    files.insert(file.id, Arc::new(Mutex::new(file)));
+    COUNT.store(files.len(), Ordering::Relaxed);
+}
+
+/// Takes a file out.
+pub(crate) fn take(id: c_int) -> Option<Arc<Mutex<Captured>>> {
+    if COUNT.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let mut files = files();
+    let found = files.remove(&id);
+    COUNT.store(files.len(), Ordering::Relaxed);
+    found
+}
+
+thread_local! {
+    /// This thread is in a call of a captured file. PnetCDF calls functions of its own by their public names, which lead
+    /// here: those are for the header.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls `call` with a file, and counts the time it takes; `None` if `id` is no captured file, or this is a call of
+/// PnetCDF itself. The list is not locked meanwhile: other threads may use other files.
+pub(crate) fn with<T>(id: c_int, call: impl FnOnce(&mut Captured) -> T) -> Option<T> {
+    if COUNT.load(Ordering::Relaxed) == 0 || INSIDE.get() {
+        return None;
+    }
+    let found = files().get(&id).cloned()?;
+    let mut file = found.lock().unwrap_or_else(PoisonError::into_inner);
+    INSIDE.set(true);
+    let result = file.timed(call);
+    INSIDE.set(false);
+    Some(result)
+}

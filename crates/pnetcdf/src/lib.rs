@@ -1,0 +1,28 @@
+//! PnetCDF in programs that `knarr run` has started: values are handed over, and the program goes on.
+//!
+//! A program that writes a file with PnetCDF calls the functions here, under the same names, as part of
+//! `libknarr_preload.so`. If a rule wants the file compressed, its header is written by the program's own library to a file in
+//! the spool, so definitions, inquiries and codes are what they always are. Values are copied into the spool, by each rank
+//! for itself. When all ranks have closed the file, the launcher makes a compressed file of it. A file that cannot be handed
+//! over is left to the library, and the launcher is told why.
+//!
+//! All functions with MPI's types take them as numbers, so one library serves every MPI; `knarr-mpi`'s adapter does what
+//! depends on the MPI.
+//!
+//! Reading order: [`calls`] (the exported names), [`access`] (which elements, and where they are in memory), [`values`] and
+//! [`element`] (their types), [`file`] (one captured file), [`begin_end`] (how it begins and ends), [`opened`] (files that
+//! the program opens), [`files`], [`ranks`],
+//! [`variables`], [`real`] (the program's library), [`codes`].
+
+mod access;
+mod begin_end;
+mod calls;
+mod codes;
+mod element;
+mod file;
+mod files;
+mod opened;
+mod ranks;
+mod real;
+mod values;
+mod variables;

@@ -1,0 +1,111 @@
+//! The ranks that share a file, by way of the adapter for the MPI of the program.
+
+use std::ffi::{c_int, c_void};
+use std::path::{Path, PathBuf};
+
+use knarr_array::comm::Comm;
+use knarr_array::error::Result;
+use knarr_mpi::{Adapter, Datatype, Mpi};
+
+use crate::access::Offset;
+use crate::codes::{EINVAL, EUNSPTETYPE};
+
+/// The ranks of a file.
+pub(crate) struct Ranks {
+    mpi: Mpi,
+    adapter: &'static Adapter,
+}
+
+// SAFETY: PnetCDF's functions may only be called by threads that may call MPI, one at a time for each file. A file is
+// locked while one of its functions runs.
+unsafe impl Send for Ranks {}
+
+impl Ranks {
+    /// The ranks of the communicator `comm`, an `MPI_Comm`. Collective.
+    ///
+    /// # Errors
+    /// As for [`Adapter::load`] and [`Adapter::comm`].
+    ///
+    /// # Safety
+    /// `comm` is a communicator of the MPI of this process.
+    pub(crate) unsafe fn of(comm: usize, directory: &Path) -> Result<Self> {
+        let adapter = adapter(directory)?;
+        // SAFETY: the caller's promise.
+        Ok(Self { mpi: unsafe { adapter.comm(comm) }?, adapter })
+    }
+
+    pub(crate) fn comm(&self) -> &dyn Comm {
+        &self.mpi
+    }
+
+    /// What a datatype of MPI holds; `None` for `MPI_DATATYPE_NULL`.
+    ///
+    /// # Errors
+    /// `NC_EUNSPTETYPE` for datatypes of several kinds of elements.
+    pub(crate) fn describe(&self, datatype: usize) -> std::result::Result<Option<Datatype>, c_int> {
+        self.adapter.describe(datatype).map_err(|_| EUNSPTETYPE)
+    }
+
+    /// The elements of a buffer, one behind the other: `bytes` bytes.
+    ///
+    /// # Errors
+    /// `NC_EINVAL` if MPI refuses it.
+    ///
+    /// # Safety
+    /// The buffer holds so many of the datatype.
+    pub(crate) unsafe fn pack(
+        &self,
+        buffer: *const c_void,
+        count: Offset,
+        datatype: usize,
+        bytes: usize,
+    ) -> std::result::Result<Vec<u8>, c_int> {
+        // SAFETY: the caller's promise.
+        unsafe { self.adapter.pack(buffer, count, datatype, bytes) }.map_err(|_| EINVAL)
+    }
+
+    /// The reverse of [`Ranks::pack`].
+    ///
+    /// # Errors
+    /// `NC_EINVAL` if MPI refuses it.
+    ///
+    /// # Safety
+    /// The buffer has room for so many of the datatype.
+    pub(crate) unsafe fn unpack(
+        &self,
+        values: &[u8],
+        buffer: *mut c_void,
+        count: Offset,
+        datatype: usize,
+    ) -> std::result::Result<(), c_int> {
+        // SAFETY: the caller's promise.
+        unsafe { self.adapter.unpack(values, buffer, count, datatype) }.map_err(|_| EINVAL)
+    }
+
+    /// The datatype at a place of an array of datatypes.
+    ///
+    /// # Safety
+    /// There are more than `at` of them.
+    pub(crate) unsafe fn datatype_at(&self, datatypes: *const c_void, at: usize) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe { self.adapter.datatype_at(datatypes, at) }
+    }
+}
+
+/// The adapter for the MPI of this process, which stays loaded. One that cannot be loaded is tried again: files are opened
+/// rarely.
+fn adapter(directory: &Path) -> Result<&'static Adapter> {
+    static LOADED: std::sync::OnceLock<Adapter> = std::sync::OnceLock::new();
+    if let Some(adapter) = LOADED.get() {
+        return Ok(adapter);
+    }
+    // SAFETY: a name that ends in a zero; nothing is read from where it leads.
+    let is_openmpi = unsafe { !libc::dlsym(libc::RTLD_DEFAULT, c"ompi_mpi_comm_world".as_ptr()).is_null() };
+    let adapter = Adapter::load(&path(directory, if is_openmpi { "openmpi" } else { "mpich" }))?;
+    Ok(LOADED.get_or_init(|| adapter))
+}
+
+/// Where installations have adapters: beside the library, or beside it in `lib/knarr`.
+fn path(directory: &Path, mpi: &str) -> PathBuf {
+    directory.join(format!("libknarr_mpi-{mpi}.so"))
+}

@@ -1,0 +1,211 @@
+//! Values between the program's memory and the file's types.
+
+use std::ffi::c_int;
+
+use crate::access::{Kind, Memory, Part, dense};
+use crate::codes::{ECHAR, EIOMISMATCH, ENULLBUF, ERANGE, EUNSPTETYPE, NOERR};
+use crate::element::{Element, convert};
+use crate::ranks::Ranks;
+use crate::variables::Variable;
+
+/// Bytes that are converted at once.
+const PIECE: usize = 1 << 20;
+
+/// Values of the program, one behind the other.
+pub(crate) enum Values<'a> {
+    /// In the program's own memory.
+    Lent(&'a [u8]),
+    /// A copy, because they have gaps there.
+    Copied(Vec<u8>),
+}
+
+impl Values<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Lent(bytes) => bytes,
+            Self::Copied(bytes) => bytes,
+        }
+    }
+}
+
+/// What an access has in memory.
+pub(crate) struct Held {
+    element: Element,
+    /// Elements of the type in the file, bytes with a sign or without, are taken as they are.
+    as_is: bool,
+}
+
+/// Type of the elements in memory, checked against the variable.
+///
+/// # Errors
+/// `NC_ECHAR`, and those of MPI datatypes.
+pub(crate) fn held(ranks: &Ranks, memory: &Memory, variable: &Variable, is_cdf5: bool) -> Result<Held, c_int> {
+    let element = match memory.kind {
+        Kind::Typed(element) => element,
+        Kind::Flexible { datatype, .. } => match ranks.describe(datatype)? {
+            None => variable.element,
+            Some(found) => Element::of_adapter(found.element).ok_or(EUNSPTETYPE)?,
+        },
+    };
+    if !element.mixes_with(variable.element) {
+        return Err(ECHAR);
+    }
+    // In CDF-1 and CDF-2 NC_BYTE is a signed or an unsigned byte, as the program likes.
+    let as_is = !is_cdf5 && variable.element == Element::I8 && element == Element::U8;
+    Ok(Held { element, as_is })
+}
+
+/// The values of the parts, one behind the other, in the type of memory.
+///
+/// # Safety
+/// The memory holds what the function that the program called says.
+///
+/// # Errors
+/// `NC_ENULLBUF`, `NC_EIOMISMATCH`, and those of MPI datatypes.
+pub(crate) unsafe fn gather<'a>(
+    ranks: &Ranks,
+    memory: &Memory,
+    held: &Held,
+    parts: &[Part],
+) -> Result<Values<'a>, c_int> {
+    let size = held.element.size();
+    let wanted: u64 = parts.iter().map(Part::len).sum();
+    let imap = parts.first().map(|part| part.imap.as_slice()).unwrap_or_default();
+    let count = parts.first().map(|part| part.region.count.as_slice()).unwrap_or_default();
+    if wanted == 0 {
+        return Ok(Values::Lent(&[]));
+    }
+    if memory.buffer.is_null() {
+        return Err(ENULLBUF);
+    }
+    let spanned =
+        if imap.is_empty() { wanted } else { 1 + count.iter().zip(imap).map(|(n, step)| (n - 1) * step).sum::<u64>() };
+    let bytes = usize::try_from(spanned).ok().and_then(|elements| elements.checked_mul(size)).ok_or(EIOMISMATCH)?;
+    let packed = match memory.kind {
+        Kind::Flexible { count, datatype } => match ranks.describe(datatype)? {
+            Some(found) => {
+                let elements = u64::try_from(count).unwrap_or(0).saturating_mul(found.elements);
+                if elements != wanted {
+                    return Err(EIOMISMATCH);
+                }
+                if found.is_plain {
+                    None
+                } else {
+                    // SAFETY: the program's own buffer, count and datatype.
+                    Some(unsafe { ranks.pack(memory.buffer, count, datatype, bytes) }?)
+                }
+            }
+            None => None,
+        },
+        Kind::Typed(_) => None,
+    };
+    let all = match packed {
+        Some(packed) => Values::Copied(packed),
+        // SAFETY: the function that the program called takes so many elements from here.
+        None => Values::Lent(unsafe { std::slice::from_raw_parts(memory.buffer.cast::<u8>(), bytes) }),
+    };
+    if imap.is_empty() {
+        return Ok(all);
+    }
+    let mut out = Vec::with_capacity(usize::try_from(wanted).unwrap_or(0) * size);
+    each_mapped(count, imap, |at| {
+        out.extend_from_slice(all.bytes().get(at * size..(at + 1) * size).unwrap_or_default())
+    });
+    Ok(Values::Copied(out))
+}
+
+/// Calls `f` with the place of each element in memory, row-major.
+fn each_mapped(count: &[u64], imap: &[u64], mut f: impl FnMut(usize)) {
+    let elements: u64 = count.iter().product();
+    let distances = dense(count);
+    for number in 0..elements {
+        let places = distances.iter().zip(count).zip(imap).map(|((distance, n), step)| number / distance % n * step);
+        f(usize::try_from(places.sum::<u64>()).unwrap_or(usize::MAX));
+    }
+}
+
+/// Hands the values on in the type of the file, piece by piece: `write` gets the byte that a piece begins at. Returns
+/// `NC_ERANGE` if the type cannot hold some of them, which are fill values then, else `NC_NOERR`.
+pub(crate) fn in_file_type<E>(
+    values: &Values<'_>,
+    held: &Held,
+    variable: &Variable,
+    mut write: impl FnMut(u64, &[u8]) -> Result<(), E>,
+) -> Result<c_int, E> {
+    let bytes = values.bytes();
+    if held.as_is || held.element == variable.element {
+        return write(0, bytes).map(|()| NOERR);
+    }
+    let (mut all, mut at, mut converted) = (true, 0, Vec::new());
+    for piece in bytes.chunks(PIECE) {
+        converted.clear();
+        all &= convert(piece, held.element, variable.element, &variable.fill, &mut converted);
+        write(at, &converted)?;
+        at += converted.len() as u64;
+    }
+    Ok(if all { NOERR } else { ERANGE })
+}
+
+/// Puts values of the file's type, those of the parts one behind the other, where the program wants them. Returns as
+/// [`in_file_type`].
+///
+/// # Safety
+/// The memory has room for what the function that the program called says.
+///
+/// # Errors
+/// `NC_ENULLBUF`, `NC_EIOMISMATCH`, and those of MPI datatypes.
+pub(crate) unsafe fn scatter(
+    ranks: &Ranks,
+    memory: &Memory,
+    held: &Held,
+    variable: &Variable,
+    parts: &[Part],
+    values: &[u8],
+) -> Result<c_int, c_int> {
+    let wanted: u64 = parts.iter().map(Part::len).sum();
+    if wanted == 0 {
+        return Ok(NOERR);
+    }
+    if memory.buffer.is_null() {
+        return Err(ENULLBUF);
+    }
+    let size = held.element.size();
+    let mut converted = Vec::new();
+    let mut code = NOERR;
+    let values = if held.as_is || held.element == variable.element {
+        values
+    } else {
+        // PnetCDF leaves what is out of range undefined when it reads.
+        if !convert(values, variable.element, held.element, &vec![0; size], &mut converted) {
+            code = ERANGE;
+        }
+        &converted
+    };
+    let imap = parts.first().map(|part| part.imap.as_slice()).unwrap_or_default();
+    let count = parts.first().map(|part| part.region.count.as_slice()).unwrap_or_default();
+    if let Kind::Flexible { count, datatype } = memory.kind
+        && let Some(found) = ranks.describe(datatype)?
+    {
+        if u64::try_from(count).unwrap_or(0).saturating_mul(found.elements) != wanted {
+            return Err(EIOMISMATCH);
+        }
+        if !found.is_plain {
+            // SAFETY: the program's own buffer, count and datatype.
+            return unsafe { ranks.unpack(values, memory.buffer, count, datatype) }.map(|()| code);
+        }
+    }
+    let base = memory.buffer.cast::<u8>();
+    if imap.is_empty() {
+        // SAFETY: the function that the program called has room for so many elements.
+        unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), base, values.len()) };
+    } else {
+        let mut elements = values.chunks_exact(size);
+        each_mapped(count, imap, |at| {
+            if let Some(element) = elements.next() {
+                // SAFETY: as above, at the distances that the program gave.
+                unsafe { std::ptr::copy_nonoverlapping(element.as_ptr(), base.add(at * size), size) };
+            }
+        });
+    }
+    Ok(code)
+}
