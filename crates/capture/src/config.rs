@@ -13,9 +13,9 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::goal::Goal;
 use knarr_array::libver::Release;
 use knarr_array::quality::Quality;
-use knarr_checkpoint::Scheme;
 use knarr_checkpoint::grouping::check_sizes;
 use knarr_checkpoint::similarity::{BUNDLE_BELOW, Similarity};
+use knarr_checkpoint::{PackOptions, Scheme};
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::ReaderLevel;
 use knarr_flow::energy::Site;
@@ -220,6 +220,22 @@ impl FileRule {
         Similarity::new(&self.similar, self.bundle_below.unwrap_or(BUNDLE_BELOW))
     }
 
+    /// How its files are merged and compressed into a set.
+    ///
+    /// # Errors
+    /// `Usage` for a goal or expressions that make no sense, which reading the configuration refuses.
+    pub fn pack_options(&self) -> Result<PackOptions> {
+        let mut options = PackOptions { similarity: self.similarity()?, attributes: true, ..PackOptions::default() };
+        if self.goal.is_some() {
+            options.goal = self.settings()?.goal;
+        }
+        options.scheme = self.scheme.unwrap_or(options.scheme);
+        options.group_size = self.group_size.unwrap_or(options.group_size);
+        options.copies = self.copies.unwrap_or(options.copies);
+        options.block_size = self.block_size.unwrap_or(options.block_size);
+        Ok(options)
+    }
+
     /// True if it asks for anything that could not be served.
     pub fn says_anything(&self) -> bool {
         let files = self.goal.is_some() || self.portable.is_some() || self.low.is_some() || self.high.is_some();
@@ -386,6 +402,17 @@ similar = ["Grid[0-9]+/(.*)"]
             assert_eq!(again, config);
             assert!(again.rule_for(Path::new("/a/out/r_1_2")).is_some());
         }
+    }
+
+    #[test]
+    fn a_rule_without_a_goal_has_that_of_checkpoints() {
+        let rule = |more: &str| {
+            let text = format!("[[file]]\npattern = \"*\"\nroute = \"checkpoint\"\n{more}");
+            Config::parse(&text).unwrap().file.remove(0)
+        };
+        assert_eq!(rule("").pack_options().unwrap().goal, PackOptions::default().goal);
+        let speed = rule("goal = \"speed\"\ngroup_size = 7").pack_options().unwrap();
+        assert_eq!((speed.goal, speed.group_size), ("speed".parse().unwrap(), 7));
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl<'a> Configured<'a> {
     pub(super) fn options(&self, first: Option<&Path>) -> Result<PackOptions> {
         let flags = self.flags;
         let rule = first.map(|first| self.rule(first)).transpose()?.flatten();
-        let mut options = rule.map_or_else(|| Ok(PackOptions::default()), options_of)?;
+        let mut options = rule.map_or_else(|| Ok(PackOptions::default()), FileRule::pack_options)?;
         options.verify = !flags.no_verify;
         options.attributes = true;
         if let Some(goal) = &flags.goal {
@@ -67,37 +67,5 @@ impl<'a> Configured<'a> {
             ),
             rule => Ok(rule),
         }
-    }
-}
-
-/// What a rule alone says.
-///
-/// # Errors
-/// `Usage` for a goal or expressions that make no sense, which reading the configuration refuses.
-pub(crate) fn options_of(rule: &FileRule) -> Result<PackOptions> {
-    let mut options = PackOptions { similarity: rule.similarity()?, attributes: true, ..PackOptions::default() };
-    if rule.goal.is_some() {
-        options.goal = rule.settings()?.goal;
-    }
-    options.scheme = rule.scheme.unwrap_or(options.scheme);
-    options.group_size = rule.group_size.unwrap_or(options.group_size);
-    options.copies = rule.copies.unwrap_or(options.copies);
-    options.block_size = rule.block_size.unwrap_or(options.block_size);
-    Ok(options)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rule_without_a_goal_has_that_of_checkpoints() {
-        let rule = |more: &str| {
-            let text = format!("[[file]]\npattern = \"*\"\nroute = \"checkpoint\"\n{more}");
-            Config::parse(&text).unwrap().file.remove(0)
-        };
-        assert_eq!(options_of(&rule("")).unwrap().goal, PackOptions::default().goal);
-        let speed = options_of(&rule("goal = \"speed\"\ngroup_size = 7")).unwrap();
-        assert_eq!((speed.goal, speed.group_size), ("speed".parse().unwrap(), 7));
     }
 }

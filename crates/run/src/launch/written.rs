@@ -184,7 +184,7 @@ impl Learnt {
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory).map_err(|error| Error::write(directory, &error))?;
         }
-        crate::output::replace(path, &text)
+        knarr_flow::output::replace(path, &text)
     }
 }
 
