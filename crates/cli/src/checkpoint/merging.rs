@@ -47,10 +47,10 @@ impl<'a> Configured<'a> {
         options.group_size = flags.group_size.unwrap_or(options.group_size);
         options.copies = flags.copies.unwrap_or(options.copies);
         options.block_size = flags.block_size.unwrap_or(options.block_size);
-        let none = Vec::new();
-        let (similar, bundle_below) = rule.map_or((&none, None), |rule| (&rule.similar, rule.bundle_below));
-        let similar = if flags.similar.is_empty() { similar } else { &flags.similar };
-        options.similarity = Similarity::new(similar, flags.bundle_below.or(bundle_below).unwrap_or(BUNDLE_BELOW))?;
+        let rule = rule.map(|rule| rule.checkpoint.clone()).unwrap_or_default();
+        let similar = if flags.similar.is_empty() { rule.similar() } else { &flags.similar };
+        options.similarity =
+            Similarity::new(similar, flags.bundle_below.or(rule.bundle_below).unwrap_or(BUNDLE_BELOW))?;
         Ok(options)
     }
 

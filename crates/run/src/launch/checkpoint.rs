@@ -67,7 +67,7 @@ pub(super) fn prepare(config: &Config, path: &Path, command: &[OsString], notice
     for (number, rule) in config.file.iter().enumerate().filter(|(_, rule)| rule.route == Route::Checkpoint) {
         let place =
             |error: Error| error.at(format!("[[file]] pattern '{}'", rule.pattern)).at(path.display().to_string());
-        let sets = beside.join(rule.sets.as_deref().unwrap_or(Path::new("sets")));
+        let sets = beside.join(rule.checkpoint.sets.as_deref().unwrap_or(Path::new("sets")));
         if let Some(other) = kept.iter().find(|other| other.sets == sets) {
             let error =
                 Error::new(ErrorKind::Config, format!("'{}' has the same directory for sets", other.rule.pattern));
@@ -168,7 +168,7 @@ fn ranks_of(
     if !in_names {
         return Ok(0..=0);
     }
-    if let Some(ranks) = &rule.ranks {
+    if let Some(ranks) = &rule.checkpoint.ranks {
         return Ok(ranks.0.clone());
     }
     let tasks = std::env::var("SLURM_NTASKS").ok();
@@ -227,7 +227,7 @@ impl Watches {
                 means: means.clone(),
                 notices: Arc::clone(notices),
                 news,
-                settle: kept.rule.settle.map_or(SETTLE, |time| time.0),
+                settle: kept.rule.checkpoint.settle.map_or(SETTLE, |time| time.0),
                 rows: Vec::new(),
                 rule: kept.rule.clone(),
             };
@@ -317,8 +317,8 @@ impl Watched {
             directory: kept.directory,
             steps: Steps::new(rules),
             sets: kept.sets,
-            remove: kept.rule.remove_originals,
-            keep: kept.rule.keep.map(std::num::NonZeroU32::get),
+            remove: kept.rule.checkpoint.remove_originals.unwrap_or_default(),
+            keep: kept.rule.checkpoint.keep.map(std::num::NonZeroU32::get),
             by: By::Run,
             writers: Writers::default(),
         };

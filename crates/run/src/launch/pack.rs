@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::Snapshot;
-use knarr_capture::config::{FileRule, When};
+use knarr_capture::config::FileRule;
 use knarr_codec::codec::{FilterSet, ReaderLevel};
 use knarr_flow::engine::Silent;
 use knarr_flow::output::take_access;
@@ -71,7 +71,7 @@ impl Job {
 
     fn attempt(&self) -> Result<Outcome> {
         if let Some((number, rule)) = self.snapshot.rule_for(&self.path)
-            && rule.when == When::Write
+            && rule.compresses_writes()
         {
             let begin = Instant::now();
             if let Some(process) = std::fs::metadata(&self.path).ok().and_then(|found| writer(Identity::of(&found))) {
@@ -152,7 +152,7 @@ impl Job {
     /// it has.
     fn known(&self, rule: &FileRule) -> Option<FilterSet> {
         let known = self.filters.unwrap_or_else(|| FilterSet::of(ReaderLevel::Core));
-        rule.portable.is_none().then_some(known)
+        rule.compress.portable.is_none().then_some(known)
     }
 
     /// Exchanges the original and the packed file. Returns the name they had: the program may have renamed its file.

@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::config::{FileRule, When};
 use knarr_capture::{Message, Prescription};
 
 use super::checkpoint::{self, Watches};
@@ -207,8 +206,8 @@ impl<'a> Work<'a> {
         let Some(Due { path, filters, identity }) = self.ledger.next(ended) else { return };
         let cancel = Arc::new(AtomicBool::new(false));
         let learn = match self.begun.snapshot.rule_for(&path) {
-            Some((rule, FileRule { when: When::Write, .. })) => {
-                let count = self.written.entry(rule).or_default();
+            Some((number, rule)) if rule.compresses_writes() => {
+                let count = self.written.entry(number).or_default();
                 *count += 1;
                 // Of the 1st, 2nd, 4th, 8th, …: data may change with time, and learning is not to take much of it.
                 count.is_power_of_two()
