@@ -182,6 +182,8 @@ def test_every_key_of_knarr_toml_is_documented(knarr, tmp_path):
         "[machine]\nnosuch = 1",
         '[[file]]\npattern = "*"\nnosuch = 1',
         '[[file]]\npattern = "*"\nvariables.T.nosuch = 1',
+        '[[file]]\npattern = "*"\n[file.compress]\nnosuch = 1',
+        '[[file]]\npattern = "*"\n[file.checkpoint]\nnosuch = 1',
     ):
         message = _configured(knarr, tmp_path, text).stderr
         keys = set(re.findall(r"`(\w+)`", message.split("expected", 1)[1]))
@@ -199,6 +201,9 @@ def test_every_key_of_knarr_toml_is_documented(knarr, tmp_path):
         ('[[file]]\npattern = "*"\ngoal = "fastest"', None, ("fastest", "balanced")),
         ('[[file]]\npattern = "*"\ngroup_size = 3', None, ("group_size", 'route "checkpoint"')),
         ('[[file]]\npattern = "*"\ngroup_sise = 3', 3, ("group_sise", "group_size")),
+        ('[[file]]\npattern = "*"\n[file.checkpoint]\nkeep = 3', None, ("[file.checkpoint]", 'route "checkpoint"')),
+        ('[[file]]\npattern = "*"\n[file.compress]\nkeep = 3', 4, ("keep", "portable")),
+        ('[[file]]\npattern = "*"\nlow = "v18"\n[file.compress]\nlow = "v18"', None, ("'low'", "[file.compress]")),
         ('[[file]]\nroute = "file"', 1, ("pattern",)),
         ("[machin]\nprofile = 'x'", 1, ("machin", "machine")),
         ('[[file]]\npattern = "*"\nvariables.T.chnks = "auto"', 3, ("chnks", "chunks")),

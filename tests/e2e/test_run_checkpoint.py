@@ -85,6 +85,12 @@ def test_several_processes_write(route):
     assert route.restored(20) == contents(20)
 
 
+def test_keys_stand_in_the_table_of_the_route(route):
+    config = rule(keep=1).replace('route = "checkpoint"', 'route = "checkpoint"\n\n[file.checkpoint]')
+    ran = route(*program("write_step(1)\nwait_for_set(1)\nwrite_step(2)"), config=config)
+    assert route.steps() == [2], ran.err
+
+
 @pytest.mark.skipif(
     shutil.which("mpirun") is None, reason="needs mpirun: run 'make setup' as root, or install openmpi-bin"
 )

@@ -1,38 +1,44 @@
 //! `knarr.toml`: the one configuration file. Unknown keys are errors that show the line.
 
+mod checkpoint;
+mod compress;
+mod keys;
 mod restart;
+mod rule;
 
+pub use checkpoint::CheckpointRule;
+pub use compress::{CompressRule, VariableRule, When};
 pub use restart::{NamePattern, Ranks, RestartFiles, Time};
+pub use rule::{FileRule, Route};
 
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_array::goal::Goal;
-use knarr_array::libver::Release;
-use knarr_array::quality::Quality;
-use knarr_checkpoint::Scheme;
-use knarr_checkpoint::grouping::check_sizes;
-use knarr_checkpoint::similarity::{BUNDLE_BELOW, Similarity};
-use knarr_codec::chain::ChainSpec;
-use knarr_codec::codec::ReaderLevel;
 use knarr_flow::energy::Site;
-use knarr_flow::settings::{Rule, Settings};
+use serde::{Deserialize, Serialize};
+
+use keys::FileKeys;
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Config {
     /// The machine.
-    #[serde(default)]
     pub machine: Machine,
     /// What the centre pays for stored bytes; without it, reports say nothing of that.
     pub site: Option<Site>,
     /// What matters for each family of files; the first match wins.
-    #[serde(default)]
     pub file: Vec<FileRule>,
+}
+
+/// The file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Keys {
+    #[serde(default)]
+    machine: Machine,
+    site: Option<Site>,
+    #[serde(default)]
+    file: Vec<FileKeys>,
 }
 
 /// `[machine]`
@@ -54,107 +60,6 @@ impl Machine {
     }
 }
 
-/// Where the values of a family of files go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Route {
-    /// A standard file with chosen chains.
-    #[default]
-    Compress,
-    /// Untouched.
-    File,
-    /// Packed with those of other ranks into a set.
-    Checkpoint,
-}
-
-/// When `knarr run` compresses what a program writes. Other commands take no notice of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum When {
-    /// The program writes as it always does; closed files are packed beside it and put in their place.
-    #[default]
-    Close,
-    /// New variables get lossless standard filters as the program creates them.
-    Write,
-}
-
-/// `[[file]]`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FileRule {
-    /// Pattern of file names with `*` and `?`; for the route `checkpoint` also with `{step}` and `{rank}`.
-    pub pattern: NamePattern,
-    /// Where the values go.
-    #[serde(default)]
-    pub route: Route,
-    /// When `knarr run` compresses.
-    #[serde(default)]
-    pub when: When,
-    /// Named goal, weights or limits, as on the command line.
-    pub goal: Option<String>,
-    /// Most demanding reader allowed: core, standard or knarr.
-    pub portable: Option<String>,
-    /// Oldest form of HDF5 objects that is written: see [`Release`].
-    pub low: Option<Release>,
-    /// Newest form of HDF5 objects that is allowed.
-    pub high: Option<Release>,
-    /// Per variable or pattern.
-    #[serde(default)]
-    pub variables: BTreeMap<String, VariableRule>,
-    /// Route `checkpoint`: ranks that share a file of frames.
-    pub group_size: Option<usize>,
-    /// Route `checkpoint`: how ranks' files are merged.
-    pub scheme: Option<Scheme>,
-    /// Route `checkpoint`: bytes of the blocks of schemes with blocks.
-    pub block_size: Option<u64>,
-    /// Route `checkpoint`: regular expressions that make names similar, see [`Similarity::new`].
-    #[serde(default)]
-    pub similar: Vec<String>,
-    /// Route `checkpoint`: variables of fewer bytes are bundled.
-    pub bundle_below: Option<u64>,
-    /// Route `checkpoint`: copies of what sets share, 1 or 2.
-    pub copies: Option<u8>,
-    /// Route `checkpoint` of `knarr run`: the ranks that write a file in each step.
-    pub ranks: Option<Ranks>,
-    /// Route `checkpoint` of `knarr run`: directory for sets, relative to the configuration file.
-    pub sets: Option<PathBuf>,
-    /// Route `checkpoint` of `knarr run`: how many of the newest sets stay.
-    pub keep: Option<NonZeroU32>,
-    /// Route `checkpoint` of `knarr run`: files are removed when their set is complete and safe on disk.
-    #[serde(default)]
-    pub remove_originals: bool,
-    /// Route `checkpoint` of `knarr run`: a file that was not written to for so long is finished.
-    pub settle: Option<Time>,
-}
-
-/// `variables.NAME`
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VariableRule {
-    /// `"lossless"`, or bounds in one line: `"max_abs_error=0.01, significant_digits=4"`.
-    pub quality: Option<String>,
-    /// See [`Quality::max_abs_error`].
-    pub max_abs_error: Option<f64>,
-    /// See [`Quality::max_range_error`].
-    pub max_range_error: Option<f64>,
-    /// See [`Quality::max_rel_error`].
-    pub max_rel_error: Option<f64>,
-    /// See [`Quality::finest_abs_error`].
-    pub finest_abs_error: Option<f64>,
-    /// See [`Quality::significant_bits`].
-    pub significant_bits: Option<u32>,
-    /// See [`Quality::significant_digits`].
-    pub significant_digits: Option<u32>,
-    /// See [`Quality::exact_up_to`].
-    pub exact_up_to: Option<f64>,
-    /// See [`Quality::exact_from`].
-    pub exact_from: Option<f64>,
-    /// Chain to use without choosing.
-    pub chain: Option<String>,
-    /// `auto`, `keep` or a shape such as `1x180x360`.
-    pub chunks: Option<String>,
-}
-
 impl Config {
     /// Reads a configuration file.
     ///
@@ -170,17 +75,17 @@ impl Config {
     /// # Errors
     /// `Config` with line and column.
     pub fn parse(text: &str) -> Result<Self> {
-        let config: Self = toml::from_str(text).map_err(|error| misread(&error))?;
-        if let Some(site) = &config.site {
+        let Keys { machine, site, file } = toml::from_str(text).map_err(|error| misread(&error))?;
+        if let Some(site) = &site {
             site.check()?;
         }
         // Every rule is resolved once now, so that a mistake shows before any work is done.
-        for rule in &config.file {
-            let place = |error: Error| error.at(format!("[[file]] pattern '{}'", rule.pattern));
-            rule.settings().map_err(place)?;
-            rule.check_route().map_err(place)?;
-        }
-        Ok(config)
+        let rule = |keys: FileKeys| {
+            let place = format!("[[file]] pattern '{}'", keys.pattern);
+            keys.into_rule().and_then(|rule| rule.check().map(|()| rule)).map_err(|error| error.at(place))
+        };
+        let file = file.into_iter().map(rule).collect::<Result<_>>()?;
+        Ok(Self { machine, site, file })
     }
 
     /// The first rule whose pattern matches `path`.
@@ -189,130 +94,13 @@ impl Config {
     }
 }
 
-impl FileRule {
-    /// The settings this rule stands for.
-    ///
-    /// # Errors
-    /// `Usage` for goals, chains, chunks or qualities that do not parse or contradict each other.
-    pub fn settings(&self) -> Result<Settings> {
-        let mut settings = Settings::default();
-        if let Some(goal) = &self.goal {
-            settings.goal = goal.parse::<Goal>()?;
-        }
-        if let Some(portable) = &self.portable {
-            settings.portable = Some(portable.parse::<ReaderLevel>()?);
-        }
-        settings.libver = settings.libver.with(self.low, self.high)?;
-        for (name, rule) in &self.variables {
-            settings.rules.push(rule.resolve(name).map_err(|error| error.at_variable(name))?);
-        }
-        settings.check_qualities()?;
-        Ok(settings)
-    }
-}
-
-impl FileRule {
-    /// What counts as similar in a checkpoint.
-    ///
-    /// # Errors
-    /// As for [`Similarity::new`].
-    pub fn similarity(&self) -> Result<Similarity> {
-        Similarity::new(&self.similar, self.bundle_below.unwrap_or(BUNDLE_BELOW))
-    }
-
-    /// True if it asks for anything that could not be served.
-    pub fn says_anything(&self) -> bool {
-        let files = self.goal.is_some() || self.portable.is_some() || self.low.is_some() || self.high.is_some();
-        files || !self.variables.is_empty()
-    }
-
-    /// Refuses keys that the route would not heed.
-    fn check_route(&self) -> Result<()> {
-        let error = |message: &str| Error::new(ErrorKind::Config, message);
-        if self.route == Route::Checkpoint {
-            if !self.variables.is_empty() {
-                return Err(error("checkpoints keep every byte: they take no settings of variables")
-                    .hint("remove 'variables', or choose the route \"compress\""));
-            }
-            let says_of_files = self.portable.is_some() || self.low.is_some() || self.high.is_some();
-            if self.when != When::Close || says_of_files {
-                return Err(error(
-                    "checkpoints are packed once they are written, into sets: 'when', 'portable', 'low' and 'high' say \
-                     nothing of them",
-                )
-                .hint("remove them, or choose the route \"compress\""));
-            }
-            if self.ranks.is_some() && self.pattern.restart_files().is_some_and(|files| !files.names.has_rank()) {
-                return Err(error("a pattern without {rank} stands for one file in each step: it takes no 'ranks'")
-                    .hint("remove 'ranks', or write where the rank stands: restart_{step}_{rank}.h5"));
-            }
-            let sizes = check_sizes(self.group_size.unwrap_or(1), self.block_size.unwrap_or(1));
-            sizes.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
-            if self.copies.is_some_and(|copies| !(1..=2).contains(&copies)) {
-                return Err(error("what sets share is there once or twice").hint("write copies = 1 or copies = 2"));
-            }
-            return self.similarity().map(drop);
-        }
-        if self.pattern.restart_files().is_some() {
-            return Err(error("{step} and {rank} are for route \"checkpoint\"").hint("write * in their place"));
-        }
-        let how = self.group_size.is_some() || self.scheme.is_some() || self.block_size.is_some();
-        let what = !self.similar.is_empty() || self.bundle_below.is_some();
-        let when = self.ranks.is_some() || self.sets.is_some() || self.keep.is_some() || self.settle.is_some();
-        let what = what || self.copies.is_some();
-        if how || what || when || self.remove_originals {
-            return Err(error(
-                "group_size, scheme, block_size, similar, bundle_below, copies, ranks, sets, keep, remove_originals and \
-                 settle are for route \"checkpoint\"",
-            )
-            .hint("add route = \"checkpoint\", or remove them"));
-        }
-        Ok(())
-    }
-}
-
-impl VariableRule {
-    /// The rule for variables that `pattern` matches. Its quality may need those of other rules to make sense, see
-    /// [`Settings::check_qualities`].
-    ///
-    /// # Errors
-    /// `Usage` for chains, chunks and qualities that do not parse, and for a quality beside bounds of its own.
-    pub fn resolve(&self, pattern: &str) -> Result<Rule> {
-        let mut quality = match &self.quality {
-            Some(text) => text.parse()?,
-            None => Quality::LOSSLESS,
-        };
-        let stated = Quality {
-            max_abs_error: self.max_abs_error,
-            max_range_error: self.max_range_error,
-            max_rel_error: self.max_rel_error,
-            finest_abs_error: self.finest_abs_error,
-            significant_bits: self.significant_bits,
-            significant_digits: self.significant_digits,
-            exact_up_to: self.exact_up_to,
-            exact_from: self.exact_from,
-        };
-        if stated != Quality::LOSSLESS {
-            if self.quality.is_some() {
-                return Err(
-                    Error::usage("'quality' and a bound of its own contradict each other").hint("keep one of them")
-                );
-            }
-            quality = stated;
-        }
-        Ok(Rule {
-            pattern: pattern.to_owned(),
-            quality: (self.quality.is_some() || stated != Quality::LOSSLESS).then_some(quality),
-            chain: self.chain.as_deref().map(str::parse::<ChainSpec>).transpose()?,
-            chunks: self.chunks.as_deref().map(str::parse).transpose()?,
-        })
-    }
-}
-
 /// An error of the parser, which speaks of the types of this program.
 fn misread(error: &toml::de::Error) -> Error {
-    const WORDS: [(&str, &str); 9] = [
+    const WORDS: [(&str, &str); 12] = [
         ("struct VariableRule", "a table of settings"),
+        ("struct CompressRule", "a table of keys"),
+        ("struct CheckpointRule", "a table of keys"),
+        ("struct FileKeys", "a table of keys"),
         ("unknown variant", "unknown value"),
         ("a sequence", "a list"),
         ("f64", "a number"),
@@ -334,6 +122,7 @@ fn misread(error: &toml::de::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use knarr_checkpoint::{PackOptions, Scheme};
 
     #[test]
     fn the_example_of_the_design_is_read() {
@@ -371,7 +160,10 @@ similar = ["Grid[0-9]+/(.*)"]
 "#,
         )
         .unwrap();
-        assert_eq!((config.file[0].scheme, config.file[0].group_size), (Some(Scheme::AwareBlock), Some(32)));
+        assert_eq!(
+            (config.file[0].checkpoint.scheme, config.file[0].checkpoint.group_size),
+            (Some(Scheme::AwareBlock), Some(32))
+        );
     }
 
     #[test]
@@ -381,11 +173,22 @@ similar = ["Grid[0-9]+/(.*)"]
             let more =
                 format!("ranks = {ranks}\nsets = \"s\"\nkeep = 2\nremove_originals = true\nsettle = \"1min 2s\"");
             let config = Config::parse(&format!("{text}{more}")).unwrap();
-            assert_eq!(config.file[0].ranks, Some(Ranks(expected)));
+            assert_eq!(config.file[0].checkpoint.ranks, Some(Ranks(expected)));
             let again: Config = serde_json::from_str(&serde_json::to_string(&config).unwrap()).unwrap();
             assert_eq!(again, config);
             assert!(again.rule_for(Path::new("/a/out/r_1_2")).is_some());
         }
+    }
+
+    #[test]
+    fn a_rule_without_a_goal_has_that_of_checkpoints() {
+        let rule = |more: &str| {
+            let text = format!("[[file]]\npattern = \"*\"\nroute = \"checkpoint\"\n{more}");
+            Config::parse(&text).unwrap().file.remove(0)
+        };
+        assert_eq!(rule("").pack_options().unwrap().goal, PackOptions::default().goal);
+        let speed = rule("goal = \"speed\"\ngroup_size = 7").pack_options().unwrap();
+        assert_eq!((speed.goal, speed.group_size), ("speed".parse().unwrap(), 7));
     }
 
     #[test]
@@ -447,6 +250,92 @@ similar = ["Grid[0-9]+/(.*)"]
             for word in ["struct", "f64", "usize", "u64", "variant"] {
                 assert!(!message.contains(word), "{line}: {message}");
             }
+        }
+    }
+
+    const CHECKPOINT: &str = "[[file]]\npattern = \"r_{step}_{rank}\"\nroute = \"checkpoint\"\n";
+
+    #[test]
+    fn a_table_says_what_flat_keys_say() {
+        let checkpoint = "group_size = 4\nscheme = \"aware\"\nblock_size = 512\nsimilar = [\"A[0-9]\"]\nbundle_below = 9\n\
+                          copies = 2\nranks = 3\nsets = \"s\"\nkeep = 3\nremove_originals = true\nsettle = \"1s\"\n\
+                          goal = \"speed\"\n";
+        let compress = "when = \"write\"\ngoal = \"ratio\"\nportable = \"standard\"\nlow = \"v18\"\nhigh = \"v114\"\n\
+                        variables.T.chain = \"zstd:9\"\n";
+        let any = "[[file]]\npattern = \"*\"\n";
+        for (rule, table, keys) in [(CHECKPOINT, "checkpoint", checkpoint), (any, "compress", compress)] {
+            let flat = Config::parse(&format!("{rule}{keys}")).unwrap();
+            assert_eq!(Config::parse(&format!("{rule}[file.{table}]\n{keys}")).unwrap(), flat);
+            // Some here, some there.
+            for (at, _) in keys.match_indices('\n') {
+                let (before, after) = keys.split_at(at + 1);
+                let mixed = Config::parse(&format!("{rule}{before}[file.{table}]\n{after}")).unwrap();
+                assert_eq!(mixed, flat, "{before}");
+            }
+            let again: Config = serde_json::from_str(&serde_json::to_string(&flat).unwrap()).unwrap();
+            assert_eq!(again, flat);
+        }
+    }
+
+    #[test]
+    fn a_rule_has_its_own_tables() {
+        let config = Config::parse(&format!(
+            "{CHECKPOINT}[file.checkpoint]\nkeep = 3\n\n[[file]]\npattern = \"*.nc\"\n[file.compress]\ngoal = \"ratio\"\n\
+             [file.compress.variables.T]\nmax_abs_error = 0.1\n"
+        ))
+        .unwrap();
+        let [restart, history] = config.file.as_slice() else { panic!("{config:?}") };
+        assert_eq!(restart.checkpoint.keep.map(std::num::NonZeroU32::get), Some(3));
+        assert_eq!(restart.compress, CompressRule::default());
+        assert_eq!(history.settings().unwrap().rules[0].quality.unwrap().max_abs_error, Some(0.1));
+        assert_eq!(history.checkpoint, CheckpointRule::default());
+    }
+
+    #[test]
+    fn a_key_that_is_given_twice_is_named() {
+        for (rule, table, key) in [
+            (CHECKPOINT, "checkpoint", "keep = 3"),
+            (CHECKPOINT, "checkpoint", "remove_originals = false"),
+            (CHECKPOINT, "checkpoint", "similar = []"),
+            (CHECKPOINT, "checkpoint", "goal = \"speed\""),
+            ("[[file]]\npattern = \"*\"\n", "compress", "when = \"close\""),
+            ("[[file]]\npattern = \"*\"\n", "compress", "goal = \"speed\""),
+            ("[[file]]\npattern = \"*\"\n", "compress", "variables.T.chunks = \"auto\""),
+        ] {
+            let error = Config::parse(&format!("{rule}{key}\n[file.{table}]\n{key}\n")).unwrap_err();
+            let name = key.split(['.', ' ']).next().unwrap();
+            let (kind, text) = (error.kind(), error.to_string());
+            assert!(kind == ErrorKind::Config && text.contains(&format!("'{name}'")), "{key}: {text}");
+            assert!(text.contains(&format!("[file.{table}]")) && text.contains("pattern '"), "{key}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_table_of_another_route_is_refused() {
+        let message = |text: &str| Config::parse(text).unwrap_err().to_string();
+        for route in ["", "route = \"compress\"\n", "route = \"file\"\n"] {
+            let text = format!("[[file]]\npattern = \"*\"\n{route}[file.checkpoint]\nkeep = 3\n");
+            assert!(message(&text).contains("[file.checkpoint] are for route \"checkpoint\""), "{text}");
+        }
+        let restart = message(&format!("{CHECKPOINT}[file.compress]\nportable = \"core\"\n"));
+        assert!(restart.contains("[file.compress] are for route \"compress\""), "{restart}");
+        let file = message("[[file]]\npattern = \"*\"\nroute = \"file\"\n[file.compress]\n");
+        assert!(file.contains("[file.compress] are for route \"compress\""), "{file}");
+    }
+
+    #[test]
+    fn mistakes_in_tables_show_the_line() {
+        for (text, line, word) in [
+            (format!("{CHECKPOINT}[file.checkpoint]\nkep = 3\n"), 5, "keep"),
+            (format!("{CHECKPOINT}[file.checkpoint]\nportable = \"core\"\n"), 5, "unknown field `portable`"),
+            (format!("{CHECKPOINT}[file.checkpoint]\nkeep = 0\n"), 5, "nonzero"),
+            (format!("{CHECKPOINT}checkpoint = 3\n"), 4, "a table of keys"),
+            ("[[file]]\npattern = \"*\"\n[file.compress]\nwhen = \"now\"\n".to_owned(), 4, "unknown value"),
+            ("[[file]]\npattern = \"*\"\n[file.compress.variables.T]\nchnks = 1\n".to_owned(), 4, "chunks"),
+            ("[[file]]\npattern = \"*\"\n[file.stage]\n".to_owned(), 3, "unknown field `stage`"),
+        ] {
+            let error = Config::parse(&text).unwrap_err().to_string();
+            assert!(error.contains(&format!("line {line}, column")) && error.contains(word), "{text}: {error}");
         }
     }
 }

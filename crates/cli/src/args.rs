@@ -76,7 +76,7 @@ pub(crate) enum Command {
     /// List the codecs that '--chain' accepts, with their options, in Markdown
     Chains,
     /// Works for another knarr, on a socket that is its standard input
-    #[command(hide = true)]
+    #[command(hide = true, name = knarr_run::worker::COMMAND)]
     Worker,
 }
 
@@ -111,7 +111,7 @@ pub(crate) struct Inputs {
 pub(crate) struct Wishes {
     /// Configuration file; the first [[file]] whose pattern matches the input sets the defaults
     #[arg(short, long, value_name = "FILE")]
-    #[serde(with = "crate::path_bytes::option")]
+    #[serde(with = "knarr_run::path_bytes::option")]
     pub(crate) config: Option<PathBuf>,
     /// What to optimise: speed, balanced, ratio, archive or energy; weights such as 'ratio=0.4,encode=0.3,decode=0.3'; limits such as 'encode>=300MB/s' [default: balanced]
     #[arg(long, value_name = "GOAL")]

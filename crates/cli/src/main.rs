@@ -21,9 +21,7 @@ mod inputs;
 mod inspect;
 mod misread;
 mod output;
-mod path_bytes;
 mod place;
-mod processes;
 mod profile;
 mod progress;
 mod repack;
@@ -33,13 +31,11 @@ mod request;
 mod resources;
 mod run;
 mod session;
-mod signals;
 mod tasks;
 mod terminal;
 mod totals;
 mod train;
 mod verify;
-mod worker;
 
 use knarr_array::table;
 
@@ -114,7 +110,7 @@ fn run() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Hdf5Filter(arguments) => hdf5_filter::run(arguments),
         Command::Chains => chains::run(),
-        Command::Worker => worker::run(tasks::run),
+        Command::Worker => knarr_run::worker::serve(&tasks::all()).map(|()| 0),
     };
     match result {
         Ok(code) => ExitCode::from(code),

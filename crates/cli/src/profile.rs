@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: &args::Profile) -> Result<u8> {
             Error::usage(format!("--seconds is {}", arguments.seconds)).hint("give a number above 0, such as 60")
         );
     }
-    let usual = crate::session::user_profile();
+    let usual = knarr_run::means::user_profile();
     let path = arguments.output.clone().or_else(|| usual.clone()).ok_or_else(|| {
         Error::usage("neither HOME nor XDG_CONFIG_HOME is set").hint("say where to write the profile with --output")
     })?;

@@ -11,25 +11,24 @@ use knarr_flow::engine::Engine;
 use knarr_flow::output::remove_abandoned;
 use knarr_routes::compress::{OutputFormat, Repacked, size_of};
 use knarr_routes::compress::{is_made_from, notes, plan_path};
+use knarr_run::processes::{Identity, writer_of_any};
+use knarr_run::worker::{Effort, Task, Worker};
 use serde_json::json;
 
 use crate::args::Repack;
 use crate::batch::{Failed, code_of, each, there};
 use crate::inputs::{Opener, find, is_elsewhere, refuse_raw};
 use crate::place::{self, Own};
-use crate::processes::{Identity, writer_of_any};
 use crate::progress::Bar;
 use crate::repack_tasks::{Lacking, One, Planning, Repacking};
 use crate::request::Request;
-use crate::session::Means;
 use crate::table::{self, Align};
 use crate::terminal::{copied, folded, print_table, tell};
 use crate::totals::Totals;
-use crate::worker::{Effort, Task, Worker};
 
 pub(crate) fn run(arguments: &Repack) -> Result<u8> {
     let request = Request::new(&arguments.wishes)?.by_plan(arguments.plan.as_deref())?;
-    let means = Means::new(&arguments.resources, &request.machine())?;
+    let means = arguments.resources.means(&request.machine())?;
     let engine = crate::session::engine_of(&means)?;
     Opener::new(&engine, &arguments.inputs)?;
     let (inputs, mut missing) = there(find(&arguments.files)?)?;

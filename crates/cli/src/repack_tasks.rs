@@ -8,25 +8,25 @@ use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::settings::{Name, Settings};
 use knarr_flow::store::Source;
 use knarr_routes::compress::{RepackOptions, Repacked, notes, plan_source, repack_source};
+use knarr_run::worker::Task;
 use serde::{Deserialize, Serialize};
 
 use crate::args::{Inputs, Repack, Wishes};
 use crate::inputs::Opener;
 use crate::request::Request;
 use crate::terminal::tell;
-use crate::worker::Task;
 
 /// One input and its output, with all that was asked for: what another process needs, too.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct One {
-    #[serde(with = "crate::path_bytes")]
+    #[serde(with = "knarr_run::path_bytes")]
     pub(crate) input: PathBuf,
-    #[serde(with = "crate::path_bytes")]
+    #[serde(with = "knarr_run::path_bytes")]
     pub(crate) output: PathBuf,
     inputs: Inputs,
     variable: Vec<String>,
     wishes: Wishes,
-    #[serde(with = "crate::path_bytes::option")]
+    #[serde(with = "knarr_run::path_bytes::option")]
     plan: Option<PathBuf>,
     force: bool,
     verify: bool,

@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use knarr_array::error::Result;
+use knarr_capture::config::Machine;
+use knarr_run::means::{self, Means};
 
 /// Threads, memory, profile and model, for every command that works on values.
 #[derive(Args, Debug, Clone)]
@@ -20,4 +23,17 @@ pub(crate) struct Resources {
     /// Model written by 'knarr train' [default: the user's, else the built-in one]
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Option<PathBuf>,
+}
+
+impl Resources {
+    /// What they ask for.
+    pub(crate) fn asked(&self) -> means::Resources {
+        let Self { jobs, max_mem, profile, model } = self.clone();
+        means::Resources { jobs, max_mem, profile, model }
+    }
+
+    /// What engines are made of, with what the configuration says of the machine.
+    pub(crate) fn means(&self, machine: &Machine) -> Result<Means> {
+        Means::new(&self.asked(), machine)
+    }
 }

@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &Train) -> Result<u8> {
             Error::usage(format!("--seconds is {}", arguments.seconds)).hint("give a number above 0, such as 300")
         );
     }
-    let usual = crate::session::user_model();
+    let usual = knarr_run::means::user_model();
     let path = arguments.output.clone().or_else(|| usual.clone()).ok_or_else(|| {
         Error::usage("neither HOME nor XDG_CONFIG_HOME is set").hint("say where to write the model with --output")
     })?;

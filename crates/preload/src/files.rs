@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use knarr_capture::Event;
-use knarr_capture::config::{Route, When};
+use knarr_capture::config::Route;
 use knarr_codec::codec::FilterSet;
 
 use crate::host::Hid;
@@ -99,7 +99,7 @@ impl Opening {
         let exists = found.is_ok();
         let path = found.unwrap_or(self.absolute);
         let Some((number, rule)) = self.run.rules().told_of(&path) else { return };
-        let rule = (exists && rule.route == Route::Compress && rule.when == When::Write).then_some(number);
+        let rule = (exists && rule.compresses_writes()).then_some(number);
         if exists {
             self.run.tell(Event::Opened { path: path.clone(), created: self.created });
         }

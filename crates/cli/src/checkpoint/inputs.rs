@@ -9,9 +9,8 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_checkpoint::pattern::Pattern;
 use knarr_checkpoint::set::is_set;
 use knarr_checkpoint::{Input, Tree, natural};
+use knarr_run::watch::ranks::{Expected, missing};
 use serde::Serialize;
-
-use super::ranks::{Expected, missing};
 
 /// What there is to pack.
 #[derive(Debug, Default)]

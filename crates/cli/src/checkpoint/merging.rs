@@ -35,7 +35,7 @@ impl<'a> Configured<'a> {
     pub(super) fn options(&self, first: Option<&Path>) -> Result<PackOptions> {
         let flags = self.flags;
         let rule = first.map(|first| self.rule(first)).transpose()?.flatten();
-        let mut options = rule.map_or_else(|| Ok(PackOptions::default()), options_of)?;
+        let mut options = rule.map_or_else(|| Ok(PackOptions::default()), FileRule::pack_options)?;
         options.verify = !flags.no_verify;
         options.attributes = true;
         if let Some(goal) = &flags.goal {
@@ -47,10 +47,10 @@ impl<'a> Configured<'a> {
         options.group_size = flags.group_size.unwrap_or(options.group_size);
         options.copies = flags.copies.unwrap_or(options.copies);
         options.block_size = flags.block_size.unwrap_or(options.block_size);
-        let none = Vec::new();
-        let (similar, bundle_below) = rule.map_or((&none, None), |rule| (&rule.similar, rule.bundle_below));
-        let similar = if flags.similar.is_empty() { similar } else { &flags.similar };
-        options.similarity = Similarity::new(similar, flags.bundle_below.or(bundle_below).unwrap_or(BUNDLE_BELOW))?;
+        let rule = rule.map(|rule| rule.checkpoint.clone()).unwrap_or_default();
+        let similar = if flags.similar.is_empty() { rule.similar() } else { &flags.similar };
+        options.similarity =
+            Similarity::new(similar, flags.bundle_below.or(rule.bundle_below).unwrap_or(BUNDLE_BELOW))?;
         Ok(options)
     }
 
@@ -67,37 +67,5 @@ impl<'a> Configured<'a> {
             ),
             rule => Ok(rule),
         }
-    }
-}
-
-/// What a rule alone says.
-///
-/// # Errors
-/// `Usage` for a goal or expressions that make no sense, which reading the configuration refuses.
-pub(crate) fn options_of(rule: &FileRule) -> Result<PackOptions> {
-    let mut options = PackOptions { similarity: rule.similarity()?, attributes: true, ..PackOptions::default() };
-    if rule.goal.is_some() {
-        options.goal = rule.settings()?.goal;
-    }
-    options.scheme = rule.scheme.unwrap_or(options.scheme);
-    options.group_size = rule.group_size.unwrap_or(options.group_size);
-    options.copies = rule.copies.unwrap_or(options.copies);
-    options.block_size = rule.block_size.unwrap_or(options.block_size);
-    Ok(options)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rule_without_a_goal_has_that_of_checkpoints() {
-        let rule = |more: &str| {
-            let text = format!("[[file]]\npattern = \"*\"\nroute = \"checkpoint\"\n{more}");
-            Config::parse(&text).unwrap().file.remove(0)
-        };
-        assert_eq!(options_of(&rule("")).unwrap().goal, PackOptions::default().goal);
-        let speed = options_of(&rule("goal = \"speed\"\ngroup_size = 7")).unwrap();
-        assert_eq!((speed.goal, speed.group_size), ("speed".parse().unwrap(), 7));
     }
 }

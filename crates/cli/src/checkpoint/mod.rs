@@ -3,21 +3,13 @@
 mod advise;
 pub(crate) mod args;
 mod inputs;
-pub(crate) mod look;
-pub(crate) mod merging;
+mod merging;
 mod pack;
-mod pack_set;
 mod processes;
 mod prune;
-mod ranks;
 mod restore;
 mod show;
-pub(crate) mod steps;
-mod stop;
-mod times;
 mod watch;
-pub(crate) mod watching;
-pub(crate) mod writers;
 
 use std::path::Path;
 
@@ -25,8 +17,8 @@ use knarr_array::error::{Error, Result};
 use knarr_checkpoint::{Damage, Set};
 use knarr_codec::codec::CodecList;
 
+use crate::stderr::Lines;
 use args::{Checkpoint, Command};
-pub(crate) use pack_set::PackSet;
 
 pub(crate) fn run(arguments: &Checkpoint) -> Result<u8> {
     match &arguments.command {
@@ -43,12 +35,8 @@ pub(crate) fn run(arguments: &Checkpoint) -> Result<u8> {
 }
 
 /// Opens a set, and tells if its manifest is damaged.
-pub(crate) fn open(path: &Path, codecs: &CodecList) -> Result<Set> {
-    let set = Set::open(path, codecs)?;
-    if let Some(damage) = set.manifest_damage() {
-        errln!("knarr: {damage}; its copy serves, but make a new set soon");
-    }
-    Ok(set)
+fn open(path: &Path, codecs: &CodecList) -> Result<Set> {
+    knarr_run::sets::open(path, codecs, &Lines { quiet: false })
 }
 
 /// Says that one of two copies is damaged.

@@ -30,7 +30,7 @@ pub(super) fn on_all(work: impl FnOnce(&dyn Comm) -> Result<u8>) -> Result<u8> {
 /// As for [`comm::gather`].
 pub(super) fn sharing(comm: &dyn Comm, engine: Engine, resources: &Resources) -> Result<Engine> {
     let here = comm::nodes(comm)?.into_iter().filter(|&node| node == comm.node()).count();
-    Ok(match crate::session::is_told_jobs(resources) {
+    Ok(match resources.asked().says_jobs() {
         true => engine,
         false => Engine { jobs: (engine.jobs / here.max(1)).max(1), ..engine },
     })

@@ -10,11 +10,11 @@ use knarr_checkpoint::tree::Growing;
 use knarr_checkpoint::{Damage, Set, extract, holders, refuse_existing_files, restore};
 use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::output::Vacant;
+use knarr_run::watch::ranks::{Ranges, listed};
 use serde::{Deserialize, Serialize};
 
 use super::args::Restore;
 use super::processes;
-use super::ranks::{Ranges, listed};
 use crate::table;
 
 pub(super) fn run(arguments: &Restore) -> Result<u8> {

@@ -11,16 +11,13 @@ use knarr_checkpoint::measured::By;
 use knarr_checkpoint::pattern::Pattern;
 use knarr_checkpoint::{Input, PackOptions};
 use knarr_flow::engine::{Engine, Progress};
+use knarr_run::means::Means;
+use knarr_run::watch::{Complete, Directory, End, Host, Made, Rules, Steps, Stop, Verdict, Watching, Writers};
+use knarr_run::watch::{are_written, readable, take};
 
 use super::args::Watch;
-use super::look::{Directory, are_written, readable};
 use super::merging::Configured;
-use super::steps::{Complete, Rules, Steps};
-use super::stop::Stop;
-use super::watching::{End, Host, Made, Verdict, Watching, take};
-use super::writers::Writers;
 use crate::progress::Bar;
-use crate::session::Means;
 
 pub(super) fn run(arguments: &Watch) -> Result<u8> {
     let pattern: Pattern = arguments.pattern.parse()?;
@@ -43,7 +40,7 @@ pub(super) fn run(arguments: &Watch) -> Result<u8> {
     // Before anything is made.
     readable(&arguments.directory)?;
     let configured = Configured::read(&arguments.merging)?;
-    let means = Means::new(&arguments.resources, &configured.machine())?;
+    let means = arguments.resources.means(&configured.machine())?;
     let engine = means.engine()?;
     let _lock = take(&arguments.output)?;
     let stop = Stop::listen(Arc::clone(&engine.cancel))?;

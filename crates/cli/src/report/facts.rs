@@ -8,12 +8,11 @@ use knarr_flow::pipeline::VariableReport;
 use knarr_formats::raw::RawLayout;
 use knarr_routes::compress::notes;
 use knarr_routes::compress::{OutputFormat, Repacked};
+use knarr_run::worker::{Effort, Task, Worker};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-
-use crate::worker::{Effort, Task, Worker};
 
 /// One repacked file.
 pub(super) struct File<'a> {
@@ -173,7 +172,7 @@ pub(crate) fn stored(path: &Path, codecs: &CodecList) -> Stored {
 
 /// [`stored`] for another process.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct LookInto(#[serde(with = "crate::path_bytes")] PathBuf);
+pub(crate) struct LookInto(#[serde(with = "knarr_run::path_bytes")] PathBuf);
 
 impl Task for LookInto {
     const NAME: &'static str = "look into";

@@ -15,11 +15,11 @@ use knarr_array::error::Result;
 use knarr_choose::plan::Action;
 use knarr_routes::compress::notes;
 use knarr_routes::compress::{OutputFormat, Repacked};
+use knarr_run::worker::Worker;
 use std::path::Path;
 
 use crate::batch::Failed;
 use crate::totals::Totals;
-use crate::worker::Worker;
 
 /// The result of one file as JSON.
 pub(crate) fn json(done: &Repacked) -> serde_json::Value {
@@ -106,7 +106,7 @@ pub(crate) fn write<'r>(
     };
     let files: Vec<_> = done.into_iter().map(|one| facts::File::new(one, &codecs, &mut look)).collect();
     let context = page::Context { verified, command: command_line(), when: today() };
-    crate::output::replace(path, page::render(&files, failed, &context).as_bytes())
+    knarr_flow::output::replace(path, page::render(&files, failed, &context).as_bytes())
 }
 
 #[cfg(test)]

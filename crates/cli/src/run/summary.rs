@@ -1,63 +1,24 @@
 //! What a run did, for people and for programs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use knarr_choose::plan::Action;
 use knarr_flow::energy::{Energy, Site};
 use knarr_routes::compress::Repacked;
+use knarr_run::launch::{Became, Done, Outcome, Row};
 
-use super::checkpoint::{Became, Row};
-use super::pack::Outcome;
 use crate::batch::Failed;
 use crate::table::{self, Align};
 
-/// One file, and what there is to say besides: for those that are compressed as they are written, what became of their
-/// datasets.
-struct Entry {
-    path: PathBuf,
-    outcome: Outcome,
-    note: String,
+/// Files in the order in which they were done, and time steps of route `checkpoint`.
+pub(super) struct Summary<'a> {
+    pub(super) files: &'a [Done],
+    pub(super) steps: &'a [Row],
 }
 
-/// Files in the order in which they were done.
-#[derive(Default)]
-pub(super) struct Summary {
-    files: Vec<Entry>,
-    /// Of route `checkpoint`.
-    steps: Vec<Row>,
-}
-
-impl Summary {
-    /// Notes an outcome, in place of an earlier one of the same file.
-    pub(super) fn add(&mut self, path: PathBuf, outcome: Outcome, note: String) {
-        self.files.retain(|other| other.path != path);
-        self.files.push(Entry { path, outcome, note });
-    }
-
-    /// Notes what became of time steps.
-    pub(super) fn add_steps(&mut self, steps: Vec<Row>) {
-        self.steps = steps;
-    }
-
+impl Summary<'_> {
     pub(super) fn is_empty(&self) -> bool {
         self.files.is_empty() && self.steps.is_empty()
-    }
-
-    /// The packed files.
-    pub(super) fn packed(&self) -> impl Iterator<Item = &Repacked> {
-        self.files.iter().filter_map(|entry| match &entry.outcome {
-            Outcome::Packed(repacked) => Some(repacked.as_ref()),
-            _ => None,
-        })
-    }
-
-    /// The exit code for files that the program has handed over and that are not there; 0 if there are none.
-    pub(super) fn undelivered(&self) -> u8 {
-        let code = |entry: &Entry| match &entry.outcome {
-            Outcome::Undelivered(error, _) => Some(error.kind().exit_code()),
-            _ => None,
-        };
-        self.files.iter().find_map(code).unwrap_or(0)
     }
 
     /// Lines for files that could not be packed.
@@ -68,7 +29,7 @@ impl Summary {
             }
             Outcome::Displaced(error) => Some(error.clone().at_once(&shown(&entry.path)).to_string()),
             Outcome::Undelivered(error, directory) => Some(format!(
-                "{}; what the program has handed over is kept: 'knarr run --recover {}' tries again",
+                "{}\n  what the program has handed over is kept: 'knarr run --recover {}' makes a file of it",
                 error.clone().at_once(&shown(&entry.path)),
                 directory.parent().unwrap_or(directory).display()
             )),
@@ -93,8 +54,8 @@ impl Summary {
         let mut rows: Vec<Vec<String>> = self
             .steps
             .iter()
-            .map(Row::cells)
-            .chain(self.files.iter().map(|Entry { path, outcome, note }| {
+            .map(cells)
+            .chain(self.files.iter().map(|Done { path, outcome, note }| {
                 let left = |why: &str| {
                     let size = size(path).map_or_else(none, table::bytes);
                     vec![shown(path), size.clone(), size, "-".to_owned(), "-".to_owned(), why.to_owned()]
@@ -141,7 +102,7 @@ impl Summary {
     /// Over all files and steps whose size before and after is known.
     fn totals(&self) -> Totals {
         let mut totals = Totals::default();
-        for entry in &self.files {
+        for entry in self.files {
             match &entry.outcome {
                 Outcome::Packed(done) => totals.add(done.input_bytes, done.output_bytes, done.seconds),
                 Outcome::Written(Ok(found), seconds) => {
@@ -150,7 +111,7 @@ impl Summary {
                 _ => size(&entry.path).into_iter().for_each(|size| totals.add(size, size, 0.0)),
             }
         }
-        for step in &self.steps {
+        for step in self.steps {
             if let Became::Packed { raw_bytes, packed_bytes, seconds, .. } = step.became {
                 totals.add(raw_bytes, packed_bytes, seconds);
             }
@@ -160,7 +121,7 @@ impl Summary {
 
     /// The machine-readable result: what `knarr repack` gives, and what only a run has.
     pub(super) fn json(&self, exit_code: u8, calls_seen: bool, site: Option<Site>) -> serde_json::Value {
-        let failed: Vec<Failed> = self.files.iter().filter_map(Entry::failed).collect();
+        let failed: Vec<Failed> = self.files.iter().filter_map(failed).collect();
         let Totals { before, after, seconds } = self.totals();
         let count = |is: fn(&Outcome) -> bool| self.files.iter().filter(|entry| is(&entry.outcome)).count();
         let totals = crate::totals::Totals {
@@ -176,7 +137,7 @@ impl Summary {
         let result = serde_json::json!({
             // Packing proves every chunk.
             "verified": failed.is_empty(), "saved_per_year": site.map(|site| site.yearly(saved)),
-            "hdf5_calls_seen": calls_seen, "files": self.files.iter().map(Entry::json).collect::<Vec<_>>(),
+            "hdf5_calls_seen": calls_seen, "files": self.files.iter().map(json).collect::<Vec<_>>(),
         });
         let mut all = crate::report::document(result, &failed, totals);
         if let Some(all) = all.as_object_mut() {
@@ -186,98 +147,93 @@ impl Summary {
                 totals.insert("seconds".to_owned(), seconds.into());
             }
             if !self.steps.is_empty() {
-                all.insert("checkpoints".to_owned(), self.steps.iter().map(Row::json).collect());
+                all.insert("checkpoints".to_owned(), self.steps.iter().map(step_json).collect());
             }
         }
         all
     }
 }
 
-impl Entry {
-    /// What there is to say of a file that could not be packed, or not be looked at.
-    fn failed(&self) -> Option<Failed> {
-        let error = match &self.outcome {
-            Outcome::Failed(error) | Outcome::Died(error) | Outcome::Displaced(error) => error,
-            Outcome::Written(Err(error), _) | Outcome::Undelivered(error, _) => error,
-            Outcome::Packed(_) | Outcome::Written(Ok(_), _) | Outcome::Left(_) | Outcome::Changed(_) => return None,
-        };
-        Some(Failed {
-            input: self.path.clone(),
-            output: self.path.clone(),
-            error: error.to_string(),
-            exit_code: error.kind().exit_code(),
-        })
-    }
+/// What there is to say of a file that could not be packed, or not be looked at.
+fn failed(file: &Done) -> Option<Failed> {
+    let error = match &file.outcome {
+        Outcome::Failed(error) | Outcome::Died(error) | Outcome::Displaced(error) => error,
+        Outcome::Written(Err(error), _) | Outcome::Undelivered(error, _) => error,
+        Outcome::Packed(_) | Outcome::Written(Ok(_), _) | Outcome::Left(_) | Outcome::Changed(_) => return None,
+    };
+    Some(Failed {
+        input: file.path.clone(),
+        output: file.path.clone(),
+        error: error.to_string(),
+        exit_code: error.kind().exit_code(),
+    })
+}
 
-    fn json(&self) -> serde_json::Value {
-        let Self { path, outcome, note } = self;
-        let (name, size) = (path.display().to_string(), size(path));
-        let as_it_was = |outcome: &str, reason: String| {
+fn json(file: &Done) -> serde_json::Value {
+    let Done { path, outcome, note } = file;
+    let (name, size) = (path.display().to_string(), size(path));
+    let as_it_was = |outcome: &str, reason: String| {
+        serde_json::json!({
+            "input": name, "output": name, "input_bytes": size, "output_bytes": size, "outcome": outcome,
+            "reason": reason,
+        })
+    };
+    match outcome {
+        Outcome::Written(found, seconds) => {
+            let encoded = found.as_ref().ok().map(|found| &found.encoded);
             serde_json::json!({
-                "input": name, "output": name, "input_bytes": size, "output_bytes": size, "outcome": outcome,
-                "reason": reason,
+                "input": name, "output": name, "outcome": "written", "reason": note, "seconds": seconds,
+                "input_bytes": encoded.map(|encoded| encoded.raw_bytes), "output_bytes": size,
+                "energy": encoded.map(|encoded| &encoded.energy),
             })
-        };
-        match outcome {
-            Outcome::Written(found, seconds) => {
-                let encoded = found.as_ref().ok().map(|found| &found.encoded);
-                serde_json::json!({
-                    "input": name, "output": name, "outcome": "written", "reason": note, "seconds": seconds,
-                    "input_bytes": encoded.map(|encoded| encoded.raw_bytes), "output_bytes": size,
-                    "energy": encoded.map(|encoded| &encoded.energy),
-                })
-            }
-            Outcome::Packed(done) => {
-                let mut file = crate::report::json(done);
-                if let Some(file) = file.as_object_mut() {
-                    file.insert("outcome".to_owned(), "packed".into());
-                    if !note.is_empty() {
-                        file.insert("note".to_owned(), note.as_str().into());
-                    }
+        }
+        Outcome::Packed(done) => {
+            let mut file = crate::report::json(done);
+            if let Some(file) = file.as_object_mut() {
+                file.insert("outcome".to_owned(), "packed".into());
+                if !note.is_empty() {
+                    file.insert("note".to_owned(), note.as_str().into());
                 }
-                file
             }
-            Outcome::Left(why) | Outcome::Changed(why) => as_it_was("left", why.clone()),
-            Outcome::Failed(error)
-            | Outcome::Died(error)
-            | Outcome::Displaced(error)
-            | Outcome::Undelivered(error, _) => as_it_was("failed", error.to_string()),
+            file
+        }
+        Outcome::Left(why) | Outcome::Changed(why) => as_it_was("left", why.clone()),
+        Outcome::Failed(error) | Outcome::Died(error) | Outcome::Displaced(error) | Outcome::Undelivered(error, _) => {
+            as_it_was("failed", error.to_string())
         }
     }
 }
 
-impl Row {
-    fn cells(&self) -> Vec<String> {
-        let name = self.step.map_or_else(|| self.pattern.clone(), |step| format!("{}, step {step}", self.pattern));
-        match &self.became {
-            Became::Packed { set, files, raw_bytes, packed_bytes, seconds, unproven } => vec![
-                name,
-                table::bytes(*raw_bytes),
-                table::bytes(*packed_bytes),
-                table::ratio(*raw_bytes, *packed_bytes),
-                format!("{seconds:.2}"),
-                match unproven {
-                    None => format!("{} in {}", table::count(*files, "file"), shown(set)),
-                    Some(why) => {
-                        let files = table::count(*files, "file");
-                        format!("{files} in {}, perhaps torn, and kept: {why}", shown(set))
-                    }
-                },
-            ],
-            Became::Left(why) => vec![name, none(), none(), none(), none(), why.clone()],
-        }
+fn cells(row: &Row) -> Vec<String> {
+    let name = row.step.map_or_else(|| row.pattern.clone(), |step| format!("{}, step {step}", row.pattern));
+    match &row.became {
+        Became::Packed { set, files, raw_bytes, packed_bytes, seconds, unproven } => vec![
+            name,
+            table::bytes(*raw_bytes),
+            table::bytes(*packed_bytes),
+            table::ratio(*raw_bytes, *packed_bytes),
+            format!("{seconds:.2}"),
+            match unproven {
+                None => format!("{} in {}", table::count(*files, "file"), shown(set)),
+                Some(why) => {
+                    let files = table::count(*files, "file");
+                    format!("{files} in {}, perhaps torn, and kept: {why}", shown(set))
+                }
+            },
+        ],
+        Became::Left(why) => vec![name, none(), none(), none(), none(), why.clone()],
     }
+}
 
-    fn json(&self) -> serde_json::Value {
-        let Self { pattern, step, became } = self;
-        match became {
-            Became::Packed { set, files, raw_bytes, packed_bytes, seconds, unproven } => serde_json::json!({
-                "pattern": pattern, "step": step, "outcome": "packed", "set": set, "files": files,
-                "raw_bytes": raw_bytes, "packed_bytes": packed_bytes, "seconds": seconds, "unproven": unproven,
-            }),
-            Became::Left(why) => {
-                serde_json::json!({ "pattern": pattern, "step": step, "outcome": "left", "reason": why })
-            }
+fn step_json(row: &Row) -> serde_json::Value {
+    let Row { pattern, step, became } = row;
+    match became {
+        Became::Packed { set, files, raw_bytes, packed_bytes, seconds, unproven } => serde_json::json!({
+            "pattern": pattern, "step": step, "outcome": "packed", "set": set, "files": files,
+            "raw_bytes": raw_bytes, "packed_bytes": packed_bytes, "seconds": seconds, "unproven": unproven,
+        }),
+        Became::Left(why) => {
+            serde_json::json!({ "pattern": pattern, "step": step, "outcome": "left", "reason": why })
         }
     }
 }

@@ -27,7 +27,8 @@ const ALLOWED: &[(&str, &str)] = &[
     ("h5filter", "array codec flow native caller"),
     ("capi", "array codec choose flow handover checkpoint native formats mpi"),
     ("python", "array codec choose flow checkpoint capture native formats routes"),
-    ("cli", "array codec choose flow checkpoint capture native formats routes mpi"),
+    ("run", "array codec choose flow checkpoint capture native formats routes"),
+    ("cli", "array codec choose flow checkpoint capture native formats routes mpi run"),
 ];
 
 /// Crates without unsafe code. They link no C library.

@@ -27,7 +27,7 @@ pub(crate) struct Found {
 
 /// What changes when a file is written to or replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct State {
+pub struct State {
     pub(crate) identity: Identity,
     pub(crate) length: u64,
     pub(crate) modified: FileTime,
@@ -35,31 +35,35 @@ pub(crate) struct State {
 
 /// All files of a time step, by rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Complete {
-    pub(crate) step: u64,
-    pub(crate) files: BTreeMap<u64, Finished>,
+pub struct Complete {
+    /// The step.
+    pub step: u64,
+    /// Its files, by rank.
+    pub files: BTreeMap<u64, Finished>,
     /// From the making of its first file until the last was written to for the last time, if that is known.
-    pub(crate) written_in: Option<Duration>,
+    pub written_in: Option<Duration>,
 }
 
 /// A file of a complete time step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Finished {
-    pub(crate) path: PathBuf,
-    pub(crate) state: State,
+pub struct Finished {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How it was found.
+    pub state: State,
     /// Since when it has been seen to have this state.
-    pub(crate) since: Instant,
+    pub since: Instant,
     /// Its rank has written the file of another step since: it was done with this one.
-    pub(crate) followed: bool,
+    pub followed: bool,
     /// What became of its writer, where that shows that it is not whole.
-    pub(crate) torn: Option<String>,
+    pub torn: Option<String>,
     /// Nothing on this machine can tell whether its writer was done with it.
-    pub(crate) unproven: bool,
+    pub unproven: bool,
 }
 
 impl Complete {
     /// Why nothing says that all of its files are whole, if so.
-    pub(crate) fn unproven(&self) -> Option<String> {
+    pub fn unproven(&self) -> Option<String> {
         let ranks: Vec<u64> = self.files.iter().filter(|(_, file)| file.unproven).map(|(rank, _)| *rank).collect();
         let why = "written on another node or by a process whose end nobody saw: that they rest is all that is known";
         (!ranks.is_empty()).then(|| format!("files of {} were {why}", Ranges::of(&ranks)))
@@ -68,26 +72,27 @@ impl Complete {
 
 /// What is asked of the files.
 #[derive(Debug, Clone)]
-pub(crate) struct Rules {
+pub struct Rules {
     /// The ranks that write.
-    pub(crate) ranks: RangeInclusive<u64>,
+    pub ranks: RangeInclusive<u64>,
     /// A file that was not written to for so long is finished.
-    pub(crate) settle: Duration,
+    pub settle: Duration,
     /// For how long a step waits for the next of its files, and after its set could not be written.
-    pub(crate) patience: Duration,
+    pub patience: Duration,
     /// Steps that are written again after they were packed are packed again.
-    pub(crate) force: bool,
+    pub force: bool,
     /// All files are written while this watches: sets of their steps are older, and a step whose set could not be written
     /// is given up when a later one has its set, so that the newest set is of the newest files.
-    pub(crate) live: bool,
-    /// What users call the request for ranks, and that for removing files.
-    pub(crate) ranks_key: &'static str,
-    pub(crate) remove_key: &'static str,
+    pub live: bool,
+    /// What users call the request for ranks.
+    pub ranks_key: &'static str,
+    /// What users call the request to remove files.
+    pub remove_key: &'static str,
 }
 
 /// The time steps that have files.
 #[derive(Debug)]
-pub(crate) struct Steps {
+pub struct Steps {
     rules: Rules,
     steps: BTreeMap<u64, Step>,
     /// Steps with two files of one rank: which of them counts is not ours to say.
@@ -158,7 +163,8 @@ impl Step {
 }
 
 impl Steps {
-    pub(crate) fn new(rules: Rules) -> Self {
+    /// None yet.
+    pub fn new(rules: Rules) -> Self {
         Self { rules, steps: BTreeMap::new(), doubled: BTreeSet::new(), told: BTreeSet::new() }
     }
 
@@ -167,7 +173,7 @@ impl Steps {
     }
 
     /// True if no file of any step has been there.
-    pub(super) fn saw_nothing(&self) -> bool {
+    pub fn saw_nothing(&self) -> bool {
         self.steps.is_empty() && self.told.is_empty()
     }
 
@@ -370,7 +376,7 @@ impl Steps {
     }
 
     /// Steps that are left undone: number, why, and whether their missing ranks were told.
-    pub(crate) fn unfinished(&self) -> Vec<(u64, String, bool)> {
+    pub fn unfinished(&self) -> Vec<(u64, String, bool)> {
         let waiting = self.steps.iter().filter(|(_, step)| step.is_open());
         waiting
             .map(|(number, step)| {

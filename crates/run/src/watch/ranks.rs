@@ -8,21 +8,22 @@ use knarr_capture::config::Ranks;
 
 /// The ranks that write a file in each step: `64` are ranks 0 to 63, `1-64` and `0-31,40` those that are named.
 #[derive(Debug)]
-pub(super) struct Expected(Vec<RangeInclusive<u64>>);
+pub struct Expected(Vec<RangeInclusive<u64>>);
 
 impl Expected {
-    pub(super) fn has(&self, rank: u64) -> bool {
+    /// True if it is one of them.
+    pub fn has(&self, rank: u64) -> bool {
         self.0.iter().any(|range| range.contains(&rank))
     }
 
     /// Those that are not among `found`, which are in order.
-    pub(super) fn missing(&self, found: &[u64]) -> Ranges {
+    pub fn missing(&self, found: &[u64]) -> Ranges {
         let of = |range: &RangeInclusive<u64>| missing(range, found.iter().filter(|rank| range.contains(rank))).0;
         Ranges(self.0.iter().flat_map(of).collect())
     }
 
     /// How ranks, which are in order, are written; `None` if that is long.
-    pub(super) fn of(ranks: &[u64]) -> Option<String> {
+    pub fn of(ranks: &[u64]) -> Option<String> {
         const MOST: usize = 8;
         let ranges = Ranges::of(ranks);
         (ranges.0.len() <= MOST).then(|| ranges.list())
@@ -41,7 +42,7 @@ impl FromStr for Expected {
 ///
 /// # Errors
 /// `Usage`.
-pub(super) fn listed(text: &str) -> Result<Vec<RangeInclusive<u64>>> {
+pub fn listed(text: &str) -> Result<Vec<RangeInclusive<u64>>> {
     let refuse = || Error::usage(format!("'{text}' names no ranks")).hint("write them like 0-31,40");
     let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
     for part in text.split(',') {
@@ -55,7 +56,7 @@ pub(super) fn listed(text: &str) -> Result<Vec<RangeInclusive<u64>>> {
 }
 
 /// Of `ranks`, those that are not `there`, which come in order and are all among them.
-pub(super) fn missing<'a>(ranks: &RangeInclusive<u64>, there: impl Iterator<Item = &'a u64>) -> Ranges {
+pub fn missing<'a>(ranks: &RangeInclusive<u64>, there: impl Iterator<Item = &'a u64>) -> Ranges {
     let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
     let mut next = *ranks.start();
     let mut last = None;
@@ -74,11 +75,11 @@ pub(super) fn missing<'a>(ranks: &RangeInclusive<u64>, there: impl Iterator<Item
 
 /// Ranks in words: `rank 3`, `ranks 3, 17-19`.
 #[derive(Debug)]
-pub(super) struct Ranges(Vec<RangeInclusive<u64>>);
+pub struct Ranges(Vec<RangeInclusive<u64>>);
 
 impl Ranges {
     /// Of ranks in order.
-    pub(super) fn of(ranks: &[u64]) -> Self {
+    pub fn of(ranks: &[u64]) -> Self {
         let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
         for &rank in ranks {
             match ranges.last_mut() {
@@ -89,12 +90,13 @@ impl Ranges {
         Self(ranges)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// As they are written, or `ranks 0 to 5` if none is missing between.
-    pub(super) fn in_words(&self) -> String {
+    pub fn in_words(&self) -> String {
         match self.0.as_slice() {
             [all] if all.start() < all.end() => format!("ranks {} to {}", all.start(), all.end()),
             _ => self.to_string(),

@@ -1,6 +1,6 @@
 //! Makes files of what a program has handed over, in another process, and takes it out of the spool.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,10 +14,7 @@ use knarr_formats::open_hdf5_unlocked;
 use knarr_routes::compress::{OutputFormat, RepackOptions, Repacked, write_source};
 use serde::{Deserialize, Serialize};
 
-use super::pack::Outcome;
-use super::spool;
-use crate::args::Run;
-use crate::session::Means;
+use super::outcome::Outcome;
 use crate::worker::{Effort, Failure, Task, Worker};
 
 /// Makes the file that lies in a directory of the spool.
@@ -83,6 +80,7 @@ pub(super) struct Delivery {
     pub(super) worker: Arc<Mutex<Worker>>,
     pub(super) effort: Effort,
     pub(super) cancel: Arc<AtomicBool>,
+    pub(super) command: String,
     pub(super) when: String,
 }
 
@@ -94,9 +92,9 @@ impl Delivery {
     pub(super) fn run(self) -> Outcome {
         let mut died = None;
         for _ in 0..ATTEMPTS {
-            let command = crate::report::command_line();
             let (directory, handed) = (self.directory.clone(), self.handed.clone());
-            let task = Deliver { directory, handed, command, when: self.when.clone() };
+            let (command, when) = (self.command.clone(), self.when.clone());
+            let task = Deliver { directory, handed, command, when };
             let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
             match worker.ask(&task, self.effort, &self.cancel, &Silent) {
                 Ok(repacked) => {
@@ -118,46 +116,4 @@ impl Delivery {
         let _ = HandedOver::set_aside(&self.directory);
         Outcome::Undelivered(error, self.directory.clone())
     }
-}
-
-/// `knarr run --recover`: finishes what runs that were killed have left in their spools.
-pub(super) fn recover(arguments: &Run, directory: &Path) -> Result<u8> {
-    let means = Means::new(&arguments.resources, &knarr_capture::config::Machine::default())?;
-    let jobs = means.engine()?.jobs;
-    let worker = Arc::new(Mutex::new(Worker::new(means)));
-    let mut summary = super::summary::Summary::default();
-    let mut code = 0;
-    for spool in spool::recoverable(directory)? {
-        for (directory, handed) in HandedOver::left(&spool) {
-            let outcome = match handed {
-                Ok(handed) => {
-                    let (target, cancel) = (handed.target.clone(), Arc::new(AtomicBool::new(false)));
-                    let effort = Effort { jobs, background: false };
-                    let (worker, when) = (Arc::clone(&worker), crate::report::today());
-                    let job = Delivery { directory, handed, worker, effort, cancel, when };
-                    Ok((target, job.run()))
-                }
-                Err(error) => Err((directory, Outcome::Failed(error))),
-            };
-            let (path, outcome) = outcome.unwrap_or_else(|failed| failed);
-            if let Outcome::Undelivered(error, _) | Outcome::Failed(error) = &outcome {
-                code = error.kind().exit_code();
-            }
-            summary.add(path, outcome, String::new());
-        }
-        if HandedOver::left(&spool).is_empty() {
-            let _ = std::fs::remove_dir_all(&spool);
-        }
-    }
-    for line in summary.failures() {
-        errln!("knarr: {line}");
-    }
-    if !arguments.quiet {
-        errln!("{}", summary.table().trim_end());
-    }
-    if let Some(path) = &arguments.json {
-        let text = format!("{}\n", summary.json(code, false, None));
-        crate::output::replace(path, text.as_bytes())?;
-    }
-    Ok(code)
 }

@@ -12,14 +12,17 @@ use signal_hook::iterator::Signals;
 use crate::signals::ignored_signals;
 
 /// Whether a signal came.
-pub(super) struct Stop {
+pub struct Stop {
     came: Arc<AtomicBool>,
     news: UnixStream,
 }
 
 impl Stop {
     /// Begins to listen. The second signal sets `cancel`. Signals that are ignored, as under `nohup`, stay so.
-    pub(super) fn listen(cancel: Arc<AtomicBool>) -> Result<Self> {
+    ///
+    /// # Errors
+    /// `Internal` if signals cannot be handled.
+    pub fn listen(cancel: Arc<AtomicBool>) -> Result<Self> {
         let internal = |error: std::io::Error| Error::internal(format!("cannot handle signals: {error}"));
         let ignored = ignored_signals();
         let wanted = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
@@ -43,12 +46,12 @@ impl Stop {
     }
 
     /// True once a signal came.
-    pub(super) fn came(&self) -> bool {
+    pub fn came(&self) -> bool {
         self.came.load(Ordering::Relaxed)
     }
 
     /// Becomes readable when a signal comes.
-    pub(super) fn news(&self) -> &UnixStream {
+    pub fn news(&self) -> &UnixStream {
         &self.news
     }
 }

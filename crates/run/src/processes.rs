@@ -9,13 +9,14 @@ use knarr_flow::output::is_temporary_name;
 
 /// A file, whatever its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Identity {
+pub struct Identity {
     device: u64,
     inode: u64,
 }
 
 impl Identity {
-    pub(crate) fn of(metadata: &Metadata) -> Self {
+    /// Of what was looked at.
+    pub fn of(metadata: &Metadata) -> Self {
         Self { device: metadata.dev(), inode: metadata.ino() }
     }
 }
@@ -47,7 +48,7 @@ pub(crate) fn writer(file: Identity) -> Option<u32> {
 }
 
 /// As [`writer`], for any of several files.
-pub(crate) fn writer_of_any(files: &HashSet<Identity>) -> Option<u32> {
+pub fn writer_of_any(files: &HashSet<Identity>) -> Option<u32> {
     let entries = std::fs::read_dir("/proc").ok()?;
     entries
         .flatten()

@@ -31,13 +31,13 @@ struct File {
 
 /// What is told of it.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct PackedSet {
+pub struct PackedSet {
     /// Bytes of the ranks' files.
-    pub(crate) raw_bytes: u64,
+    pub raw_bytes: u64,
     /// Bytes that were written.
-    pub(crate) packed_bytes: u64,
+    pub packed_bytes: u64,
     /// Wall time.
-    pub(crate) seconds: f64,
+    pub seconds: f64,
 }
 
 impl PackSet {

@@ -21,7 +21,7 @@ use super::pack_set::{PackSet, PackedSet};
 use super::steps::{Complete, Rules, State, Steps, again};
 use super::times::file_time;
 use super::writers::Writers;
-use crate::session::Means;
+use crate::means::Means;
 use crate::worker::{Effort, Failure, Worker};
 
 /// How often the directory is looked at when nothing is told of it: other machines' writing is not.
@@ -31,7 +31,7 @@ const TOGETHER: Duration = Duration::from_millis(100);
 
 /// When a watch ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub enum End {
     /// Not yet.
     Open,
     /// When no complete step is left to pack.
@@ -41,7 +41,8 @@ pub(crate) enum End {
 }
 
 /// What is to become of a complete step.
-pub(crate) enum Verdict {
+pub enum Verdict {
+    /// A set.
     Pack,
     /// Somebody still writes to its files.
     Wait,
@@ -50,22 +51,29 @@ pub(crate) enum Verdict {
 }
 
 /// A set that was made.
-pub(crate) struct Made<'a> {
-    pub(crate) step: u64,
-    pub(crate) set: &'a Path,
-    pub(crate) files: usize,
-    pub(crate) packed: &'a PackedSet,
+pub struct Made<'a> {
+    /// The step.
+    pub step: u64,
+    /// Where its set is.
+    pub set: &'a Path,
+    /// How many files the set holds.
+    pub files: usize,
+    /// What packing them came to.
+    pub packed: &'a PackedSet,
     /// Why nothing says that the files are whole, if so: they stay, whatever was asked.
-    pub(crate) unproven: Option<&'a str>,
+    pub unproven: Option<&'a str>,
 }
 
 /// Who has a directory watched.
-pub(crate) trait Host {
+pub trait Host {
     /// What packs the next set, and whether a program runs that it must not disturb.
     fn engine(&self) -> (Engine, bool);
     /// What the engine of another process needs.
     fn means(&self) -> &Means;
     /// How a set of these files is packed.
+    ///
+    /// # Errors
+    /// Why that is not known.
     fn options(&self, inputs: &[Input]) -> Result<PackOptions>;
     /// Hears how far the set of a step is.
     fn progress(&self, step: u64) -> Box<dyn Progress>;
@@ -86,19 +94,21 @@ pub(crate) trait Host {
 }
 
 /// What is watched, and what becomes of it.
-pub(crate) struct Watching {
-    pub(crate) directory: Directory,
-    pub(crate) steps: Steps,
+pub struct Watching {
+    /// Where files come.
+    pub directory: Directory,
+    /// What became of them.
+    pub steps: Steps,
     /// Directory of sets.
-    pub(crate) sets: PathBuf,
+    pub sets: PathBuf,
     /// Files are removed when their set is complete.
-    pub(crate) remove: bool,
+    pub remove: bool,
     /// How many of the newest sets stay; all if `None`.
-    pub(crate) keep: Option<u32>,
+    pub keep: Option<u32>,
     /// Who says what a checkpoint took.
-    pub(crate) by: By,
+    pub by: By,
     /// Who writes the files.
-    pub(crate) writers: Writers,
+    pub writers: Writers,
 }
 
 impl Watching {
@@ -106,7 +116,7 @@ impl Watching {
     ///
     /// # Errors
     /// If a directory cannot be read any more. What is wrong with a step alone is told, and others go on.
-    pub(crate) fn run(&mut self, host: &mut dyn Host) -> Result<()> {
+    pub fn run(&mut self, host: &mut dyn Host) -> Result<()> {
         let mut last = false;
         loop {
             // Before the look, so that the last look is one after the end.
@@ -258,7 +268,7 @@ impl Watching {
 ///
 /// # Errors
 /// `Exists` if somebody else has it, `Write` if it cannot be made.
-pub(crate) fn take(sets: &Path) -> Result<File> {
+pub fn take(sets: &Path) -> Result<File> {
     fs::create_dir_all(sets).map_err(|error| Error::write(sets, &error))?;
     let taken = lock(sets)?;
     remove_abandoned(sets);

@@ -13,7 +13,7 @@ use crate::processes::{Identity, Stage, end_of, stage, writers_of, writes};
 
 /// What became of the processes that were seen with a file open for writing.
 #[derive(Default)]
-pub(crate) struct Writers {
+pub struct Writers {
     open: Vec<Writer>,
     /// Files in their last state, with what their process did.
     ended: HashMap<Identity, (State, Ended)>,

@@ -17,7 +17,8 @@ use knarr_flow::engine::{Engine, Silent};
 use knarr_flow::output::{remove_abandoned, temporary_name};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::checkpoint::open;
+use crate::notices::Notices;
+use crate::sets::open;
 
 /// Where files come from and go to.
 pub(super) struct Places<'a> {
@@ -29,6 +30,8 @@ pub(super) struct Places<'a> {
     pub(super) pattern: &'a Pattern,
     /// Files that differ may be replaced.
     pub(super) force: bool,
+    /// Hears of copies that are damaged.
+    pub(super) notices: &'a dyn Notices,
 }
 
 /// What a restart found.
@@ -72,7 +75,7 @@ fn is_damage(kind: ErrorKind) -> bool {
 
 /// Brings the files of one set back, all or none. Returns how many were brought back, and how many were there.
 fn from_set(engine: &Engine, places: &Places<'_>, path: &Path, step: u64) -> Result<(usize, usize)> {
-    let set = open(path, &engine.codecs)?;
+    let set = open(path, &engine.codecs, places.notices)?;
     let files = &set.manifest().ranks;
     if let Some(other) = files.iter().find(|file| !places.is_of_step(&file.name, step)) {
         let what = format!("it holds '{}', which '{}' does not name for step {step}", other.display(), places.pattern);
@@ -100,7 +103,7 @@ fn from_set(engine: &Engine, places: &Places<'_>, path: &Path, step: u64) -> Res
         return Err(damage.error.at(damage.name));
     }
     for error in set.spared() {
-        errln!("knarr: {error}; the other copy serves");
+        places.notices.warn(&format!("{error}; the other copy serves"));
     }
     let target = |rank: usize| files.get(rank).map(|file| places.root.join(file.path())).unwrap_or_default();
     // Before anything is moved: a restart brings all files back or none.

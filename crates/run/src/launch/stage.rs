@@ -50,7 +50,7 @@ impl Stage {
 
 fn put_snapshot(directory: &Path, snapshot: &Snapshot) -> Result<()> {
     let text = serde_json::to_vec(snapshot).map_err(|error| Error::internal(error.to_string()))?;
-    crate::output::replace(&directory.join(knarr_capture::SNAPSHOT), &text)
+    knarr_flow::output::replace(&directory.join(knarr_capture::SNAPSHOT), &text)
 }
 
 impl Drop for Stage {

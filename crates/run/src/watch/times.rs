@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 /// Seconds, then nanoseconds of the next second.
-pub(crate) type FileTime = (i64, i64);
+pub(super) type FileTime = (i64, i64);
 
 pub(super) fn file_time(time: SystemTime) -> FileTime {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -1,9 +1,10 @@
 //! Work on files of others in a process of its own. The libraries that read them may crash on one that is damaged, or
 //! that its program is changing: then only that process ends.
 //!
-//! A [`Worker`] starts this program again as `knarr worker`, hands it one [`Task`] after the other over a socket, and hears
-//! its progress and its answers. When the process dies, the next task gets a new one. When the socket is closed, because
-//! the work was cancelled or whoever asked was killed, it stops at the next chunk, removes what it has begun, and ends.
+//! A [`Worker`] starts this program again as `knarr worker`, which calls [`serve`]. It hands that process one [`Task`]
+//! after the other over a socket, and hears its progress and its answers. When the process dies, the next task gets a new
+//! one. When the socket is closed, because the work was cancelled or whoever asked was killed, the process stops at the next
+//! chunk, removes what it has begun, and ends.
 
 mod serve;
 
@@ -27,9 +28,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use signal_hook::consts::SIGKILL;
 
-use crate::session::Means;
+use crate::means::Means;
 
-pub(crate) use serve::{Asker, run};
+pub use serve::{Tasks, serve};
+
+/// The command of the program that has to call [`serve`].
+pub const COMMAND: &str = "worker";
 
 /// How often a wait for an answer looks whether it was cancelled.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -37,7 +41,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a process can be asked to do.
-pub(crate) trait Task: Serialize + DeserializeOwned {
+pub trait Task: Serialize + DeserializeOwned {
     /// What it is called between the processes.
     const NAME: &'static str;
     /// What comes of it.
@@ -52,11 +56,11 @@ pub(crate) trait Task: Serialize + DeserializeOwned {
 
 /// What a task may take.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct Effort {
+pub struct Effort {
     /// Worker threads.
-    pub(crate) jobs: usize,
+    pub jobs: usize,
     /// At the lowest priority: a program runs that is not to be disturbed.
-    pub(crate) background: bool,
+    pub background: bool,
 }
 
 /// One task, and how it is done.
@@ -80,7 +84,7 @@ enum Word<A> {
 
 /// Why there is no result.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// The task failed, or was cancelled.
     Failed(Error),
     /// Its process died.
@@ -96,14 +100,14 @@ impl From<Failure> for Error {
 }
 
 /// A process for work, started when there is some.
-pub(crate) struct Worker {
+pub struct Worker {
     means: Means,
     running: Option<Running>,
 }
 
 impl Worker {
     /// For an engine with these means.
-    pub(crate) fn new(means: Means) -> Self {
+    pub fn new(means: Means) -> Self {
         Self { means, running: None }
     }
 
@@ -111,7 +115,7 @@ impl Worker {
     ///
     /// # Errors
     /// [`Failure`]; that of the task is `Interrupted` after `cancel` was set.
-    pub(crate) fn ask<T: Task>(
+    pub fn ask<T: Task>(
         &mut self,
         task: &T,
         effort: Effort,
@@ -150,7 +154,7 @@ impl Running {
         ours.set_read_timeout(Some(LOOK_EVERY)).map_err(internal)?;
         // Whatever became of the file of this program: the same code answers.
         let mut command = Command::new("/proc/self/exe");
-        command.arg0("knarr").arg("worker").env_remove(RUN_DIRECTORY);
+        command.arg0("knarr").arg(COMMAND).env_remove(RUN_DIRECTORY);
         match std::env::var_os("LD_PRELOAD").map(|all| without_own(&all)) {
             Some(rest) if rest.is_empty() => command.env_remove("LD_PRELOAD"),
             Some(rest) => command.env("LD_PRELOAD", rest),

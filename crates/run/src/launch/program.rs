@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::signals::ignored_signals;
 use knarr_array::error::{Error, Result};
@@ -17,10 +18,22 @@ use signal_hook::low_level::siginfo::Cause;
 /// Signals that are passed on while the program runs, and that stop Knarr after it.
 const SIGNALS: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
-/// Exit codes of shells, and of programs that run others.
-pub(super) const CANNOT_BEGIN: u8 = 125;
+/// Exit code of programs that run others, if something that they need is not in order.
+pub const CANNOT_BEGIN: u8 = 125;
+/// Exit codes of shells.
 const CANNOT_EXECUTE: u8 = 126;
 const NOT_FOUND: u8 = 127;
+/// How long processes that the program left behind may take to close their files.
+pub(super) const GRACE: Duration = Duration::from_secs(2);
+
+/// A program that could not be started.
+#[derive(Debug)]
+pub struct NotStarted {
+    /// The exit code that says so.
+    pub code: u8,
+    /// What went wrong.
+    pub why: String,
+}
 
 /// Where the program is, for the thread that passes signals on.
 #[derive(Default)]
@@ -70,9 +83,16 @@ impl Signals {
         u8::try_from(128 + signal).ok().filter(|_| signal > 0)
     }
 
-    /// Starts the program. What fails is the exit code, told on standard error.
-    pub(super) fn start(&self, command: &[OsString], directory: &Path, preload: &OsString) -> Result<Child, u8> {
-        let Some((program, arguments)) = command.split_first() else { return Err(CANNOT_BEGIN) };
+    /// Starts the program.
+    pub(super) fn start(
+        &self,
+        command: &[OsString],
+        directory: &Path,
+        preload: &OsString,
+    ) -> Result<Child, NotStarted> {
+        let Some((program, arguments)) = command.split_first() else {
+            return Err(NotStarted { code: CANNOT_BEGIN, why: "no program is named".to_owned() });
+        };
         let mut running = self.running.lock();
         let started = Command::new(program)
             .args(arguments)
@@ -85,8 +105,8 @@ impl Signals {
                 Ok(child)
             }
             Err(error) => {
-                errln!("knarr: {}: {error}", program.to_string_lossy());
-                Err(if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE })
+                let code = if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE };
+                Err(NotStarted { code, why: format!("{}: {error}", program.to_string_lossy()) })
             }
         }
     }

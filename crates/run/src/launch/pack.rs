@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::Snapshot;
-use knarr_capture::config::{FileRule, When};
+use knarr_capture::config::FileRule;
 use knarr_codec::codec::{FilterSet, ReaderLevel};
 use knarr_flow::engine::Silent;
 use knarr_flow::output::take_access;
@@ -23,6 +23,7 @@ use knarr_routes::compress::Repacked;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::beside::{Beside, is_temporary};
+use super::outcome::Outcome;
 use super::tasks::{Found, Look, PackFile};
 use crate::processes::{Identity, name_of, renamed, writer};
 use crate::worker::{Effort, Failure, Task, Worker};
@@ -43,32 +44,14 @@ pub(super) struct Job {
     /// Set to stop.
     pub(super) cancel: Arc<AtomicBool>,
     pub(super) snapshot: Snapshot,
+    /// The command as typed, and when: files that are packed say so.
+    pub(super) command: String,
     pub(super) when: String,
     pub(super) gate: PathBuf,
     /// Where packed files are made, if that is on their file system.
     pub(super) scratch: PathBuf,
     /// Whether to learn from a file that was compressed as it was written.
     pub(super) learn: bool,
-}
-
-/// What became of it.
-pub(super) enum Outcome {
-    /// The packed file is in place.
-    Packed(Box<Repacked>),
-    /// It was compressed as it was written: what was found in it, and in how many seconds.
-    Written(Result<Found>, f64),
-    /// The file stays as it is, for this reason.
-    Left(String),
-    /// It is being written again, or was: packing may be tried later.
-    Changed(String),
-    /// The process that was to pack it died: packing may be tried later.
-    Died(Error),
-    /// Packing failed; the file stays as it is.
-    Failed(Error),
-    /// What the program wrote has another name, which the error tells.
-    Displaced(Error),
-    /// No file could be made of what the program handed over, which stays in this directory.
-    Undelivered(Error, PathBuf),
 }
 
 /// How long to wait for programs that are opening files.
@@ -88,7 +71,7 @@ impl Job {
 
     fn attempt(&self) -> Result<Outcome> {
         if let Some((number, rule)) = self.snapshot.rule_for(&self.path)
-            && rule.when == When::Write
+            && rule.compresses_writes()
         {
             let begin = Instant::now();
             if let Some(process) = std::fs::metadata(&self.path).ok().and_then(|found| writer(Identity::of(&found))) {
@@ -118,7 +101,7 @@ impl Job {
             output: packed.path().to_owned(),
             rule: rule.clone(),
             filters,
-            command: crate::report::command_line(),
+            command: self.command.clone(),
             when: self.when.clone(),
         };
         let repacked: Repacked = match self.ask(&task) {
@@ -169,7 +152,7 @@ impl Job {
     /// it has.
     fn known(&self, rule: &FileRule) -> Option<FilterSet> {
         let known = self.filters.unwrap_or_else(|| FilterSet::of(ReaderLevel::Core));
-        rule.portable.is_none().then_some(known)
+        rule.compress.portable.is_none().then_some(known)
     }
 
     /// Exchanges the original and the packed file. Returns the name they had: the program may have renamed its file.

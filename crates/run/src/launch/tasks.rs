@@ -55,8 +55,9 @@ pub(crate) struct Look {
 
 /// What was found.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Found {
-    pub(super) encoded: Encoded,
+pub struct Found {
+    /// How its datasets are stored, and what that took.
+    pub encoded: Encoded,
     pub(super) learnt: Vec<Prescription>,
 }
 

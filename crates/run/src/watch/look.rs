@@ -20,7 +20,7 @@ use super::times::{FileTime, file_time};
 use crate::processes::Identity;
 
 /// A directory in which restart files come.
-pub(crate) struct Directory {
+pub struct Directory {
     path: PathBuf,
     pattern: Pattern,
     /// Where sets are written: not looked into.
@@ -46,7 +46,7 @@ impl Directory {
     ///
     /// # Errors
     /// `NotFound` or `Read` if it is no directory that can be read.
-    pub(super) fn open(path: &Path, pattern: Pattern, sets: &Path) -> Result<Self> {
+    pub fn open(path: &Path, pattern: Pattern, sets: &Path) -> Result<Self> {
         readable(path)?;
         Ok(Self { may_come: false, ..Self::expected(path, pattern, sets, Box::new(|_| true))? })
     }
@@ -227,12 +227,13 @@ fn is_local(file: &Path) -> bool {
 ///
 /// # Errors
 /// `NotFound` or `Read`.
-pub(super) fn readable(path: &Path) -> Result<()> {
+pub fn readable(path: &Path) -> Result<()> {
     let read = std::fs::read_dir(path).map(drop);
     read.map_err(|error| Error::read(path, &error).hint("name a directory that exists"))
 }
 
 impl State {
+    /// Of what was looked at.
     pub(crate) fn of(metadata: &std::fs::Metadata) -> Self {
         Self {
             identity: Identity::of(metadata),
@@ -243,7 +244,7 @@ impl State {
 }
 
 /// True if a process of this machine has one of the files open for writing.
-pub(crate) fn are_written<'a>(files: impl Iterator<Item = &'a State>) -> bool {
+pub fn are_written<'a>(files: impl Iterator<Item = &'a State>) -> bool {
     let files: HashSet<Identity> = files.map(|state| state.identity).collect();
     crate::processes::writer_of_any(&files).is_some()
 }

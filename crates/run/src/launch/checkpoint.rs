@@ -26,17 +26,16 @@ use knarr_checkpoint::sets;
 use knarr_checkpoint::{Input, PackOptions};
 use knarr_flow::engine::{Engine, Progress, Silent};
 
-use super::GRACE;
 use super::ledger::{Closing, Ledger};
+use super::outcome::{Became, Row};
+use super::program::GRACE;
 use super::ranks;
 use super::restart::{Places, Restarted, bring_back};
-use crate::checkpoint::look::{Directory, are_written};
-use crate::checkpoint::merging::options_of;
-use crate::checkpoint::steps::{Complete, Finished, Rules, Steps};
-use crate::checkpoint::watching::{End, Host, Made, Verdict, Watching, take};
-use crate::checkpoint::writers::Writers;
+use crate::means::Means;
+use crate::notices::Notices;
 use crate::processes::System;
-use crate::session::Means;
+use crate::watch::{Complete, Directory, End, Finished, Host, Made, Rules, Steps, Verdict, Watching, Writers};
+use crate::watch::{are_written, take};
 
 /// How long a file rests before it is taken for finished, if the rule does not say.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -56,32 +55,11 @@ pub(super) struct Kept {
     _lock: std::fs::File,
 }
 
-/// What became of a time step, or of a whole rule if it has none.
-pub(super) struct Row {
-    pub(super) pattern: String,
-    pub(super) step: Option<u64>,
-    pub(super) became: Became,
-}
-
-pub(super) enum Became {
-    Packed {
-        set: PathBuf,
-        files: usize,
-        raw_bytes: u64,
-        packed_bytes: u64,
-        seconds: f64,
-        /// Why nothing says that the files were whole.
-        unproven: Option<String>,
-    },
-    /// Its files are as the program wrote them, for this reason.
-    Left(String),
-}
-
-/// The rules of route `checkpoint`, with everything in order that they need. `say` hears what users should know.
+/// The rules of route `checkpoint`, with everything in order that they need.
 ///
 /// # Errors
 /// `Config` for rules that cannot be served, `Exists` if another watch writes to the same sets, `Write`.
-pub(super) fn prepare(config: &Config, path: &Path, command: &[OsString], say: &dyn Fn(&str)) -> Result<Vec<Kept>> {
+pub(super) fn prepare(config: &Config, path: &Path, command: &[OsString], notices: &dyn Notices) -> Result<Vec<Kept>> {
     let here = std::env::current_dir().map_err(|error| Error::read(Path::new("."), &error))?;
     let beside = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let beside = beside.parent().unwrap_or(Path::new("/"));
@@ -89,13 +67,13 @@ pub(super) fn prepare(config: &Config, path: &Path, command: &[OsString], say: &
     for (number, rule) in config.file.iter().enumerate().filter(|(_, rule)| rule.route == Route::Checkpoint) {
         let place =
             |error: Error| error.at(format!("[[file]] pattern '{}'", rule.pattern)).at(path.display().to_string());
-        let sets = beside.join(rule.sets.as_deref().unwrap_or(Path::new("sets")));
+        let sets = beside.join(rule.checkpoint.sets.as_deref().unwrap_or(Path::new("sets")));
         if let Some(other) = kept.iter().find(|other| other.sets == sets) {
             let error =
                 Error::new(ErrorKind::Config, format!("'{}' has the same directory for sets", other.rule.pattern));
             return Err(place(error.hint("write sets = \"…\" into each rule, with names of their own")));
         }
-        kept.push(Kept::new(config, number, rule, &here, sets, command, say).map_err(place)?);
+        kept.push(Kept::new(config, number, rule, &here, sets, command, notices).map_err(place)?);
     }
     Ok(kept)
 }
@@ -108,7 +86,7 @@ impl Kept {
         here: &Path,
         sets: PathBuf,
         command: &[OsString],
-        say: &dyn Fn(&str),
+        notices: &dyn Notices,
     ) -> Result<Self> {
         let files = rule.pattern.restart_files().filter(|files| files.names.has_step()).ok_or_else(|| {
             Error::new(ErrorKind::Config, "the pattern does not say where the time step stands in a name").hint(
@@ -116,7 +94,7 @@ impl Kept {
                  'knarr checkpoint pack'",
             )
         })?;
-        let ranks = ranks_of(rule, files.names.has_rank(), command, say)?;
+        let ranks = ranks_of(rule, files.names.has_rank(), command, notices)?;
         let lock = take(&sets)?;
         // Without the slash that joining nothing leaves.
         let root = here.join(&files.directory).components().collect::<PathBuf>();
@@ -131,8 +109,8 @@ impl Kept {
     ///
     /// # Errors
     /// As for [`bring_back`].
-    pub(super) fn restart(&self, engine: &Engine, force: bool) -> Result<Option<Restarted>> {
-        let places = Places { sets: &self.sets, root: &self.root, pattern: &self.names, force };
+    pub(super) fn restart(&self, engine: &Engine, force: bool, notices: &dyn Notices) -> Result<Option<Restarted>> {
+        let places = Places { sets: &self.sets, root: &self.root, pattern: &self.names, force, notices };
         let begin = Instant::now();
         let restarted = bring_back(engine, &places)?;
         if let Some(Restarted { set, there: 0, .. }) = &restarted {
@@ -181,11 +159,16 @@ impl Kept {
 }
 
 /// The ranks that write files: those of the rule, else as many as the command starts.
-fn ranks_of(rule: &FileRule, in_names: bool, command: &[OsString], say: &dyn Fn(&str)) -> Result<RangeInclusive<u64>> {
+fn ranks_of(
+    rule: &FileRule,
+    in_names: bool,
+    command: &[OsString],
+    notices: &dyn Notices,
+) -> Result<RangeInclusive<u64>> {
     if !in_names {
         return Ok(0..=0);
     }
-    if let Some(ranks) = &rule.ranks {
+    if let Some(ranks) = &rule.checkpoint.ranks {
         return Ok(ranks.0.clone());
     }
     let tasks = std::env::var("SLURM_NTASKS").ok();
@@ -194,7 +177,7 @@ fn ranks_of(rule: &FileRule, in_names: bool, command: &[OsString], say: &dyn Fn(
             .hint("write ranks = 64 into the rule, or start the program with mpirun -n 64 under 'knarr run'")
     })?;
     let last = told.ranks.saturating_sub(1);
-    say(&format!(
+    notices.tell(&format!(
         "'{}': ranks 0 to {last} write files, as {} says; else write ranks into the rule",
         rule.pattern, told.by
     ));
@@ -231,7 +214,7 @@ impl Watches {
     ///
     /// # Errors
     /// `Internal` if there are no threads to be had.
-    pub(super) fn start(kept: Vec<Kept>, engine: &Engine, means: &Means) -> Result<Self> {
+    pub(super) fn start(kept: Vec<Kept>, engine: &Engine, means: &Means, notices: &Arc<dyn Notices>) -> Result<Self> {
         let known =
             Arc::new(Known { ledger: Mutex::default(), ended: Mutex::default(), cancel: Arc::clone(&engine.cancel) });
         let mut threads = Vec::new();
@@ -242,8 +225,9 @@ impl Watches {
                 known: Arc::clone(&known),
                 engine: engine.clone(),
                 means: means.clone(),
+                notices: Arc::clone(notices),
                 news,
-                settle: kept.rule.settle.map_or(SETTLE, |time| time.0),
+                settle: kept.rule.checkpoint.settle.map_or(SETTLE, |time| time.0),
                 rows: Vec::new(),
                 rule: kept.rule.clone(),
             };
@@ -312,6 +296,7 @@ struct Watched {
     known: Arc<Known>,
     engine: Engine,
     means: Means,
+    notices: Arc<dyn Notices>,
     news: UnixStream,
     settle: Duration,
     rows: Vec<Row>,
@@ -333,8 +318,8 @@ impl Watched {
             directory: kept.directory,
             steps: Steps::new(rules),
             sets: kept.sets,
-            remove: kept.rule.remove_originals,
-            keep: kept.rule.keep.map(std::num::NonZeroU32::get),
+            remove: kept.rule.checkpoint.remove_originals.unwrap_or_default(),
+            keep: kept.rule.checkpoint.keep.map(std::num::NonZeroU32::get),
             by: By::Run,
             writers: Writers::default(),
         };
@@ -407,7 +392,7 @@ impl Host for Watched {
     }
 
     fn options(&self, _: &[Input]) -> Result<PackOptions> {
-        options_of(&self.rule)
+        self.rule.pack_options()
     }
 
     fn progress(&self, _: u64) -> Box<dyn Progress> {
@@ -463,7 +448,7 @@ impl Host for Watched {
     }
 
     fn tell(&mut self, error: &Error) {
-        errln!("knarr: {error}");
+        self.notices.warn(&error.to_string());
     }
 
     fn packed(&mut self, made: &Made<'_>) {

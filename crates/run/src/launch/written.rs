@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use knarr_array::array::{ArraySpec, DType};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::Prescription;
-use knarr_capture::config::{Config, FileRule, Route, When};
+use knarr_capture::config::{Config, FileRule};
 use knarr_codec::chain::{Chain, ChainSpec};
 use knarr_codec::client_data::{ClientData, Wishes};
 use knarr_codec::codec::{CodecList, FilterSet, Loss, REGISTERED, ReaderLevel};
@@ -24,7 +24,7 @@ const ANY_CHUNK: usize = 4096;
 pub(super) fn asked(config: &Config, codecs: &CodecList) -> Result<Vec<Prescription>> {
     let mut asked = Vec::new();
     for (number, rule) in config.file.iter().enumerate() {
-        if rule.route == Route::Compress && rule.when == When::Write {
+        if rule.compresses_writes() {
             check(rule, number, codecs, &mut asked)
                 .map_err(|error| error.at(format!("[[file]] pattern '{}'", rule.pattern)))?;
         }
@@ -121,7 +121,8 @@ struct Known {
 
 impl Known {
     fn is_for(&self, rule: &FileRule) -> bool {
-        (self.pattern.as_str(), &self.goal, &self.portable) == (rule.pattern.as_str(), &rule.goal, &rule.portable)
+        let FileRule { pattern, compress, .. } = rule;
+        (self.pattern.as_str(), &self.goal, &self.portable) == (pattern.as_str(), &compress.goal, &compress.portable)
     }
 }
 
@@ -145,7 +146,7 @@ impl Learnt {
 
     /// What holds for the rules of `config`, with their numbers now.
     pub(super) fn prescriptions(&self, config: &Config) -> Vec<Prescription> {
-        let writing = |rule: &&(usize, &FileRule)| rule.1.route == Route::Compress && rule.1.when == When::Write;
+        let writing = |rule: &&(usize, &FileRule)| rule.1.compresses_writes();
         let rules: Vec<(usize, &FileRule)> = config.file.iter().enumerate().collect();
         self.variables
             .iter()
@@ -167,8 +168,8 @@ impl Learnt {
             });
             self.variables.push(Known {
                 pattern: rule.pattern.as_str().to_owned(),
-                goal: rule.goal.clone(),
-                portable: rule.portable.clone(),
+                goal: rule.compress.goal.clone(),
+                portable: rule.compress.portable.clone(),
                 prescription: prescription.clone(),
             });
         }
@@ -184,7 +185,7 @@ impl Learnt {
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory).map_err(|error| Error::write(directory, &error))?;
         }
-        crate::output::replace(path, &text)
+        knarr_flow::output::replace(path, &text)
     }
 }
 

@@ -16,17 +16,42 @@ use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::{Effort, Order, PATIENCE, Task, Word};
-use crate::session::Means;
+use crate::means::Means;
 
 /// The lowest priority: the work takes no time from a program that runs.
 const BACKGROUND: i32 = 19;
 /// Progress is told this often.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
-/// Does the task of this name, and answers.
-pub(crate) type Tasks = fn(&str, Value, &Engine, &Asker);
+/// Does a task, and answers.
+type Answer = fn(Value, &Engine, &Asker);
 
-pub(crate) fn run(tasks: Tasks) -> Result<u8> {
+/// What a process can be asked to do. Those that ask have the same list.
+#[derive(Default)]
+pub struct Tasks(Vec<(&'static str, Answer)>);
+
+impl Tasks {
+    /// These and one more.
+    #[must_use]
+    pub fn with<T: Task>(mut self) -> Self {
+        self.0.push((T::NAME, |task, engine, asker| asker.answer::<T>(task, engine)));
+        self
+    }
+
+    /// Does the task of this name, and answers.
+    fn answer(&self, name: &str, task: Value, engine: &Engine, asker: &Asker) {
+        match self.0.iter().find(|(known, _)| *known == name) {
+            Some((_, answer)) => answer(task, engine, asker),
+            None => asker.refuse(name),
+        }
+    }
+}
+
+/// Does what is asked for on the socket that is standard input, until nobody asks any more.
+///
+/// # Errors
+/// `Usage` if nobody there asks for anything, `Internal`.
+pub fn serve(tasks: &Tasks) -> Result<()> {
     // What a terminal or a batch system sends to all processes is for the one that asks: it decides what stops.
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2] {
         let _ = signal_hook::flag::register(signal, Arc::default());
@@ -56,7 +81,7 @@ pub(crate) fn run(tasks: Tasks) -> Result<u8> {
             Err(error) => asker.say(&Word::<()>::Done(Err(error.clone()))),
         }
     }
-    Ok(0)
+    Ok(())
 }
 
 /// Hands on what is to be done. When nobody asks any more, what is under way has to stop.
@@ -78,7 +103,7 @@ fn listen(mut lines: BufReader<UnixStream>, orders: Sender<Order>, cancel: &Atom
 }
 
 /// Does the task in a thread of its own, whose priority can be lowered.
-fn work(tasks: Tasks, order: Order, engine: &Engine, asker: &Asker) {
+fn work(tasks: &Tasks, order: Order, engine: &Engine, asker: &Asker) {
     let Order { name, task, effort: Effort { jobs, background } } = order;
     let engine = &Engine { jobs, ..engine.clone() };
     let done = std::thread::scope(|scope| {
@@ -87,7 +112,7 @@ fn work(tasks: Tasks, order: Order, engine: &Engine, asker: &Asker) {
                 // Its threads inherit it; where it is refused the work is only less polite.
                 let _ = setpriority_process(None, BACKGROUND);
             }
-            tasks(&name, task, engine, asker);
+            tasks.answer(&name, task, engine, asker);
         });
         worker.map(|worker| worker.join())
     });
@@ -100,7 +125,7 @@ fn work(tasks: Tasks, order: Order, engine: &Engine, asker: &Asker) {
 }
 
 /// Who asked.
-pub(crate) struct Asker {
+struct Asker {
     socket: Mutex<UnixStream>,
     /// When progress was told last, and what was not told since.
     told: Mutex<(Instant, u64)>,
@@ -108,14 +133,14 @@ pub(crate) struct Asker {
 
 impl Asker {
     /// Does a task and says how it ended.
-    pub(crate) fn answer<T: Task>(&self, task: Value, engine: &Engine) {
+    fn answer<T: Task>(&self, task: Value, engine: &Engine) {
         let task = serde_json::from_value::<T>(task);
         let task = task.map_err(|error| Error::internal(format!("a task makes no sense: {error}")));
         self.say(&Word::Done(task.and_then(|task| task.run(engine, self))));
     }
 
     /// Says that there is no such task.
-    pub(crate) fn refuse(&self, name: &str) {
+    fn refuse(&self, name: &str) {
         self.say(&Word::<()>::Done(Err(Error::internal(format!("there is no task '{name}'")))));
     }
 

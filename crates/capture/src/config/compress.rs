@@ -1,0 +1,141 @@
+//! What the route `compress` can be asked for: `[file.compress]`.
+
+use std::collections::BTreeMap;
+
+use knarr_array::error::{Error, Result};
+use knarr_array::goal::Goal;
+use knarr_array::libver::Release;
+use knarr_array::quality::Quality;
+use knarr_codec::chain::ChainSpec;
+use knarr_codec::codec::ReaderLevel;
+use knarr_flow::settings::{Rule, Settings};
+use serde::{Deserialize, Serialize};
+
+/// When `knarr run` compresses what a program writes. Other commands take no notice of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum When {
+    /// The program writes as it always does; closed files are packed beside it and put in their place.
+    #[default]
+    Close,
+    /// New variables get lossless standard filters as the program creates them.
+    Write,
+}
+
+/// `[file.compress]`
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CompressRule {
+    /// When `knarr run` compresses.
+    pub when: Option<When>,
+    /// Named goal, weights or limits, as on the command line.
+    pub goal: Option<String>,
+    /// Most demanding reader allowed: core, standard or knarr.
+    pub portable: Option<String>,
+    /// Oldest form of HDF5 objects that is written: see [`Release`].
+    pub low: Option<Release>,
+    /// Newest form of HDF5 objects that is allowed.
+    pub high: Option<Release>,
+    /// Per variable or pattern.
+    pub variables: Option<BTreeMap<String, VariableRule>>,
+}
+
+/// `variables.NAME`
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VariableRule {
+    /// `"lossless"`, or bounds in one line: `"max_abs_error=0.01, significant_digits=4"`.
+    pub quality: Option<String>,
+    /// See [`Quality::max_abs_error`].
+    pub max_abs_error: Option<f64>,
+    /// See [`Quality::max_range_error`].
+    pub max_range_error: Option<f64>,
+    /// See [`Quality::max_rel_error`].
+    pub max_rel_error: Option<f64>,
+    /// See [`Quality::finest_abs_error`].
+    pub finest_abs_error: Option<f64>,
+    /// See [`Quality::significant_bits`].
+    pub significant_bits: Option<u32>,
+    /// See [`Quality::significant_digits`].
+    pub significant_digits: Option<u32>,
+    /// See [`Quality::exact_up_to`].
+    pub exact_up_to: Option<f64>,
+    /// See [`Quality::exact_from`].
+    pub exact_from: Option<f64>,
+    /// Chain to use without choosing.
+    pub chain: Option<String>,
+    /// `auto`, `keep` or a shape such as `1x180x360`.
+    pub chunks: Option<String>,
+}
+
+impl CompressRule {
+    /// When `knarr run` compresses.
+    pub fn when(&self) -> When {
+        self.when.unwrap_or_default()
+    }
+
+    /// The settings it stands for.
+    ///
+    /// # Errors
+    /// As for [`FileRule::settings`](super::FileRule::settings).
+    pub fn settings(&self) -> Result<Settings> {
+        let mut settings = Settings::default();
+        if let Some(goal) = &self.goal {
+            settings.goal = goal.parse::<Goal>()?;
+        }
+        if let Some(portable) = &self.portable {
+            settings.portable = Some(portable.parse::<ReaderLevel>()?);
+        }
+        settings.libver = settings.libver.with(self.low, self.high)?;
+        for (name, rule) in self.variables.iter().flatten() {
+            settings.rules.push(rule.resolve(name).map_err(|error| error.at_variable(name))?);
+        }
+        settings.check_qualities()?;
+        Ok(settings)
+    }
+
+    /// True if it asks for anything that could not be served.
+    pub(super) fn says_anything(&self) -> bool {
+        let Self { when: _, goal, portable, low, high, variables } = self;
+        let files = goal.is_some() || portable.is_some() || low.is_some() || high.is_some();
+        files || variables.as_ref().is_some_and(|variables| !variables.is_empty())
+    }
+}
+
+impl VariableRule {
+    /// The rule for variables that `pattern` matches. Its quality may need those of other rules to make sense, see
+    /// [`Settings::check_qualities`].
+    ///
+    /// # Errors
+    /// `Usage` for chains, chunks and qualities that do not parse, and for a quality beside bounds of its own.
+    pub fn resolve(&self, pattern: &str) -> Result<Rule> {
+        let mut quality = match &self.quality {
+            Some(text) => text.parse()?,
+            None => Quality::LOSSLESS,
+        };
+        let stated = Quality {
+            max_abs_error: self.max_abs_error,
+            max_range_error: self.max_range_error,
+            max_rel_error: self.max_rel_error,
+            finest_abs_error: self.finest_abs_error,
+            significant_bits: self.significant_bits,
+            significant_digits: self.significant_digits,
+            exact_up_to: self.exact_up_to,
+            exact_from: self.exact_from,
+        };
+        if stated != Quality::LOSSLESS {
+            if self.quality.is_some() {
+                return Err(
+                    Error::usage("'quality' and a bound of its own contradict each other").hint("keep one of them")
+                );
+            }
+            quality = stated;
+        }
+        Ok(Rule {
+            pattern: pattern.to_owned(),
+            quality: (self.quality.is_some() || stated != Quality::LOSSLESS).then_some(quality),
+            chain: self.chain.as_deref().map(str::parse::<ChainSpec>).transpose()?,
+            chunks: self.chunks.as_deref().map(str::parse).transpose()?,
+        })
+    }
+}

@@ -1,0 +1,99 @@
+//! The keys of a `[[file]]` as users write them. A key of a route stands in the table of the route, or in `[[file]]` itself,
+//! which means the same.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::libver::Release;
+use knarr_checkpoint::Scheme;
+use serde::Deserialize;
+
+use super::checkpoint::CheckpointRule;
+use super::compress::{CompressRule, VariableRule, When};
+use super::restart::{NamePattern, Ranks, Time};
+use super::rule::{FileRule, Route};
+
+/// All of them, under the names that users give them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileKeys {
+    pub(super) pattern: NamePattern,
+    #[serde(default)]
+    route: Route,
+    compress: Option<CompressRule>,
+    checkpoint: Option<CheckpointRule>,
+    // Of the route that the rule has.
+    goal: Option<String>,
+    // Of the route `compress`.
+    when: Option<When>,
+    portable: Option<String>,
+    low: Option<Release>,
+    high: Option<Release>,
+    variables: Option<BTreeMap<String, VariableRule>>,
+    // Of the route `checkpoint`.
+    group_size: Option<usize>,
+    scheme: Option<Scheme>,
+    block_size: Option<u64>,
+    similar: Option<Vec<String>>,
+    bundle_below: Option<u64>,
+    copies: Option<u8>,
+    ranks: Option<Ranks>,
+    sets: Option<PathBuf>,
+    keep: Option<NonZeroU32>,
+    remove_originals: Option<bool>,
+    settle: Option<Time>,
+}
+
+/// Moves keys that stand in `[[file]]` itself into the table of a route.
+macro_rules! move_into {
+    ($table:ident: $($keys:ident.$key:ident),*) => {
+        $(put(&mut $table.$key, $keys.$key, stringify!($key), stringify!($table))?;)*
+    };
+}
+
+impl FileKeys {
+    /// The rule that they stand for.
+    ///
+    /// # Errors
+    /// `Config` for keys that are given twice, and for the table of another route.
+    pub(super) fn into_rule(self) -> Result<FileRule> {
+        let keys = self;
+        for (there, table, route) in [
+            (keys.compress.is_some(), "compress", Route::Compress),
+            (keys.checkpoint.is_some(), "checkpoint", Route::Checkpoint),
+        ] {
+            if there && keys.route != route {
+                let what = format!("the keys of [file.{table}] are for route \"{table}\"");
+                return Err(
+                    Error::new(ErrorKind::Config, what).hint(format!("set route = \"{table}\", or remove the table"))
+                );
+            }
+        }
+        let mut compress = keys.compress.unwrap_or_default();
+        let mut checkpoint = keys.checkpoint.unwrap_or_default();
+        if keys.route == Route::Checkpoint {
+            move_into!(checkpoint: keys.goal);
+        } else {
+            move_into!(compress: keys.goal);
+        }
+        move_into!(compress: keys.when, keys.portable, keys.low, keys.high, keys.variables);
+        move_into!(checkpoint: keys.group_size, keys.scheme, keys.block_size, keys.similar, keys.bundle_below);
+        move_into!(checkpoint: keys.copies, keys.ranks, keys.sets, keys.keep, keys.remove_originals, keys.settle);
+        Ok(FileRule { pattern: keys.pattern, route: keys.route, compress, checkpoint })
+    }
+}
+
+/// Puts a value that is given into its place, which has to be free.
+fn put<T>(place: &mut Option<T>, given: Option<T>, key: &str, table: &str) -> Result<()> {
+    if given.is_none() {
+        return Ok(());
+    }
+    if place.is_some() {
+        let what = format!("'{key}' is there twice: in [[file]], and in [file.{table}]");
+        return Err(Error::new(ErrorKind::Config, what).hint("keep one of them"));
+    }
+    *place = given;
+    Ok(())
+}

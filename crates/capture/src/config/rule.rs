@@ -1,0 +1,110 @@
+//! A rule: what matters for a family of files.
+
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_checkpoint::PackOptions;
+use knarr_flow::settings::Settings;
+use serde::{Deserialize, Serialize};
+
+use super::checkpoint::CheckpointRule;
+use super::compress::{CompressRule, When};
+use super::restart::NamePattern;
+
+/// Where the values of a family of files go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Route {
+    /// A standard file with chosen chains.
+    #[default]
+    Compress,
+    /// Untouched.
+    File,
+    /// Packed with those of other ranks into a set.
+    Checkpoint,
+}
+
+/// `[[file]]`: what all routes have, and what each of them asks for. The keys of routes that are not this one's say nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileRule {
+    /// Pattern of file names with `*` and `?`; for the route `checkpoint` also with `{step}` and `{rank}`.
+    pub pattern: NamePattern,
+    /// Where the values go.
+    pub route: Route,
+    /// `[file.compress]`
+    pub compress: CompressRule,
+    /// `[file.checkpoint]`
+    pub checkpoint: CheckpointRule,
+}
+
+impl FileRule {
+    /// The settings for files that are compressed.
+    ///
+    /// # Errors
+    /// `Usage` for goals, chains, chunks or qualities that do not parse or contradict each other.
+    pub fn settings(&self) -> Result<Settings> {
+        self.compress.settings()
+    }
+
+    /// How restart files are merged and compressed into a set.
+    ///
+    /// # Errors
+    /// `Usage` for a goal or expressions that make no sense, which reading the configuration refuses.
+    pub fn pack_options(&self) -> Result<PackOptions> {
+        self.checkpoint.pack_options()
+    }
+
+    /// True if files that match are compressed as the program writes them.
+    pub fn compresses_writes(&self) -> bool {
+        self.route == Route::Compress && self.compress.when() == When::Write
+    }
+
+    /// True if it asks for anything that could not be served.
+    pub fn says_anything(&self) -> bool {
+        self.compress.says_anything()
+    }
+
+    /// Refuses values that make no sense, and keys that the route would not heed.
+    pub(super) fn check(&self) -> Result<()> {
+        self.settings()?;
+        if self.route == Route::Checkpoint { self.check_checkpoint() } else { self.check_other() }
+    }
+
+    fn check_checkpoint(&self) -> Result<()> {
+        let CompressRule { when, portable, low, high, variables, .. } = &self.compress;
+        if variables.as_ref().is_some_and(|variables| !variables.is_empty()) {
+            return Err(refuse("checkpoints keep every byte: they take no settings of variables")
+                .hint("remove 'variables', or choose the route \"compress\""));
+        }
+        let says_of_files = portable.is_some() || low.is_some() || high.is_some();
+        if when.is_some_and(|when| when != When::Close) || says_of_files {
+            return Err(refuse(
+                "checkpoints are packed once they are written, into sets: 'when', 'portable', 'low' and 'high' say \
+                 nothing of them",
+            )
+            .hint("remove them, or choose the route \"compress\""));
+        }
+        if self.checkpoint.ranks.is_some() && self.pattern.restart_files().is_some_and(|files| !files.names.has_rank())
+        {
+            return Err(refuse("a pattern without {rank} stands for one file in each step: it takes no 'ranks'")
+                .hint("remove 'ranks', or write where the rank stands: restart_{step}_{rank}.h5"));
+        }
+        self.checkpoint.check()
+    }
+
+    fn check_other(&self) -> Result<()> {
+        if self.pattern.restart_files().is_some() {
+            return Err(refuse("{step} and {rank} are for route \"checkpoint\"").hint("write * in their place"));
+        }
+        if self.checkpoint.says_anything() {
+            return Err(refuse(
+                "group_size, scheme, block_size, similar, bundle_below, copies, ranks, sets, keep, remove_originals and \
+                 settle are for route \"checkpoint\"",
+            )
+            .hint("add route = \"checkpoint\", or remove them"));
+        }
+        Ok(())
+    }
+}
+
+fn refuse(message: &str) -> Error {
+    Error::new(ErrorKind::Config, message)
+}

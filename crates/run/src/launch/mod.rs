@@ -1,0 +1,111 @@
+//! `knarr run`: a program is started with a library that tells which HDF5 and netCDF-4 files it writes; each is packed
+//! in the background once it is closed, and put in its place. Restart files become sets. What a program writes with PnetCDF
+//! it hands over in memory, and files are made of that.
+//!
+//! [`Launch::prepare`] gets everything in order, and [`Launch::run`] starts the program and stays until its files are done.
+//! [`recover`] finishes what a run that was killed has left.
+
+mod beside;
+mod checkpoint;
+mod deliver;
+mod ledger;
+mod options;
+mod outcome;
+mod pack;
+mod prepare;
+mod program;
+mod ranks;
+mod recover;
+mod restart;
+mod spool;
+mod stage;
+mod tasks;
+mod work;
+mod written;
+
+pub(crate) use deliver::{Deliver, Show};
+pub use options::Options;
+pub use outcome::{Became, Done, Outcome, Row, packed, undelivered};
+pub use program::{CANNOT_BEGIN, NotStarted};
+pub use recover::recover;
+pub use tasks::Found;
+pub(crate) use tasks::{Look, PackFile};
+
+use std::sync::Arc;
+
+use knarr_array::error::Result;
+use knarr_flow::energy::Site;
+use knarr_routes::compress::{refuse_other_plan, save_plan};
+
+use crate::means::Means;
+use crate::notices::Notices;
+use checkpoint::Watches;
+use prepare::Begun;
+use work::{Supervised, supervise};
+
+/// A program that may start.
+pub struct Launch(Begun);
+
+/// What a run did.
+pub struct Ran {
+    /// The exit code that tells what became of the program, or that a signal ended the run after it.
+    pub code: u8,
+    /// Some process of the program called HDF5.
+    pub calls_seen: bool,
+    /// Files in the order in which they were done.
+    pub files: Vec<Done>,
+    /// Time steps of route `checkpoint`.
+    pub steps: Vec<Row>,
+    /// What the centre pays for stored bytes, if the configuration says so.
+    pub site: Option<Site>,
+    /// What the engine was made of.
+    pub means: Means,
+}
+
+impl Launch {
+    /// Gets everything in order that a run needs.
+    ///
+    /// # Errors
+    /// Of what is not in order.
+    pub fn prepare(options: Options, notices: Arc<dyn Notices>) -> Result<Self> {
+        prepare::prepare(options, notices).map(Self)
+    }
+
+    /// Starts the program, and stays until it has ended and its files are done.
+    ///
+    /// # Errors
+    /// `Internal` if the system has no threads to give. A program that cannot be started is a result.
+    pub fn run(self) -> Result<Result<Ran, NotStarted>> {
+        let Self(mut begun) = self;
+        let kept = std::mem::take(&mut begun.kept);
+        let watches = Watches::start(kept, &begun.engine, &begun.means, &begun.notices)?;
+        let child = match begun.signals.start(&begun.program, &begun.stage.directory, &begun.preload) {
+            Ok(child) => child,
+            Err(not_started) => return Ok(Err(not_started)),
+        };
+        let Supervised { code, files, learnt, calls_seen } = supervise(&begun, &watches, child)?;
+        let (files, steps) = (files.into_list(), watches.finish());
+        if !learnt.is_empty() {
+            begun.learnt.take(&learnt, &begun.snapshot.config);
+            if let Err(error) = begun.learnt.save(&begun.learnt_path) {
+                begun.notices.warn(&format!("what was learnt of the files is not kept for the next run: {error}"));
+            }
+        }
+        // What a signal stopped is told by the exit code, unless the program has a failure of its own to tell.
+        let code = begun.signals.stopped_code().filter(|_| code == 0).unwrap_or(code);
+        // A program that has handed a file over counts on it.
+        let code = if code == 0 { undelivered(&files) } else { code };
+        // Plans come now: before, they could be in the way of a program that removes its directories.
+        for done in packed(&files).filter(|done| done.output.exists()) {
+            if let Err(error) =
+                refuse_other_plan(&done.output, false).and_then(|()| save_plan(&done.plan, &done.output))
+            {
+                begun.notices.warn(&format!("the plan of {} is not saved: {error}", done.output.display()));
+            }
+        }
+        // Only if nothing is kept there.
+        let _ = std::fs::remove_dir(&begun.scratch);
+        let site = begun.snapshot.config.site;
+        Ok(Ok(Ran { code, calls_seen, files, steps, site, means: begun.means }))
+    }
+}

@@ -1,0 +1,27 @@
+//! What is run, and how.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::means::Resources;
+
+/// What is asked of a run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Configuration file.
+    pub config: PathBuf,
+    /// What packing may take.
+    pub resources: Resources,
+    /// The program and its arguments.
+    pub program: Vec<OsString>,
+    /// The restart files of the newest whole set are brought back before the program starts.
+    pub restart: bool,
+    /// With `restart`: files that differ from those of the set are replaced.
+    pub force: bool,
+    /// The library with Knarr's HDF5 filter, if there is one.
+    pub filter: Option<PathBuf>,
+    /// The command as typed: plans and files that are packed say it.
+    pub command: String,
+    /// Date and time of it, ISO 8601.
+    pub when: String,
+}

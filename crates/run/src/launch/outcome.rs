@@ -1,0 +1,102 @@
+//! What became of files and time steps.
+
+use std::path::PathBuf;
+
+use knarr_array::error::{Error, Result};
+use knarr_routes::compress::Repacked;
+
+use super::tasks::Found;
+
+/// What became of a file.
+pub enum Outcome {
+    /// The packed file is in place.
+    Packed(Box<Repacked>),
+    /// It was compressed as it was written: what was found in it, and in how many seconds.
+    Written(Result<Found>, f64),
+    /// The file stays as it is, for this reason.
+    Left(String),
+    /// It is being written again, or was: packing may be tried later.
+    Changed(String),
+    /// The process that was to pack it died: packing may be tried later.
+    Died(Error),
+    /// Packing failed; the file stays as it is.
+    Failed(Error),
+    /// What the program wrote has another name, which the error tells.
+    Displaced(Error),
+    /// No file could be made of what the program handed over, which stays in this directory.
+    Undelivered(Error, PathBuf),
+}
+
+/// A file, and what became of it.
+pub struct Done {
+    /// Its name.
+    pub path: PathBuf,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// What there is to say besides: for files that are compressed as they are written, what became of their datasets.
+    pub note: String,
+}
+
+/// Files in the order in which they were done.
+#[derive(Default)]
+pub(super) struct Files(Vec<Done>);
+
+impl Files {
+    /// Notes an outcome, in place of an earlier one of the same file.
+    pub(super) fn add(&mut self, path: PathBuf, outcome: Outcome, note: String) {
+        self.0.retain(|other| other.path != path);
+        self.0.push(Done { path, outcome, note });
+    }
+
+    pub(super) fn into_list(self) -> Vec<Done> {
+        self.0
+    }
+}
+
+/// The exit code for files that a program has handed over and that are not there; 0 if there are none.
+pub fn undelivered(files: &[Done]) -> u8 {
+    let code = |done: &Done| match &done.outcome {
+        Outcome::Undelivered(error, _) => Some(error.kind().exit_code()),
+        _ => None,
+    };
+    files.iter().find_map(code).unwrap_or(0)
+}
+
+/// The packed ones of these files.
+pub fn packed(files: &[Done]) -> impl Iterator<Item = &Repacked> {
+    files.iter().filter_map(|done| match &done.outcome {
+        Outcome::Packed(repacked) => Some(repacked.as_ref()),
+        _ => None,
+    })
+}
+
+/// What became of a time step, or of a whole rule if it has none.
+pub struct Row {
+    /// The pattern of the rule.
+    pub pattern: String,
+    /// The step.
+    pub step: Option<u64>,
+    /// What became of it.
+    pub became: Became,
+}
+
+/// What can become of the files of a time step.
+pub enum Became {
+    /// They are in a set.
+    Packed {
+        /// Where it is.
+        set: PathBuf,
+        /// How many files it holds.
+        files: usize,
+        /// Bytes of the files.
+        raw_bytes: u64,
+        /// Bytes that were written for them.
+        packed_bytes: u64,
+        /// What packing took.
+        seconds: f64,
+        /// Why nothing says that the files were whole.
+        unproven: Option<String>,
+    },
+    /// Its files are as the program wrote them, for this reason.
+    Left(String),
+}

@@ -1,0 +1,194 @@
+//! Everything that must be in order before the program starts.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_capture::config::Config;
+use knarr_capture::{HandedOver, Snapshot};
+use knarr_flow::engine::Engine;
+use knarr_flow::output::remove_abandoned;
+
+use super::checkpoint::{self, Kept};
+use super::options::Options;
+use super::program::Signals;
+use super::ranks;
+use super::restart::Restarted;
+use super::spool::{self, SHARED_MEMORY, Spool};
+use super::stage::{self, Stage};
+use super::written::{self, Learnt};
+use crate::means::Means;
+use crate::notices::Notices;
+
+/// What a run has when its program may start.
+pub(super) struct Begun {
+    /// What processes that read files set up for themselves.
+    pub(super) means: Means,
+    pub(super) engine: Engine,
+    pub(super) snapshot: Snapshot,
+    pub(super) learnt: Learnt,
+    /// Where what is learnt is kept for the next run.
+    pub(super) learnt_path: PathBuf,
+    pub(super) stage: Stage,
+    /// Where programs hand values over; kept as long as the run lasts.
+    pub(super) spool: Option<Spool>,
+    /// `.knarr` beside the configuration.
+    pub(super) scratch: PathBuf,
+    pub(super) preload: OsString,
+    pub(super) signals: Signals,
+    /// The rules of route `checkpoint`; taken when the program starts.
+    pub(super) kept: Vec<Kept>,
+    pub(super) program: Vec<OsString>,
+    /// The command as typed, and when.
+    pub(super) command: String,
+    pub(super) when: String,
+    pub(super) notices: Arc<dyn Notices>,
+}
+
+/// Gets everything in order, and brings restart files back if that is asked for.
+///
+/// # Errors
+/// Of what is not in order.
+pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>) -> Result<Begun> {
+    ranks::refuse_many(|name| std::env::var(name).ok())?;
+    let mut config = Config::read(&options.config)
+        .map_err(|error| error.hint("write the file, or name another with --config; docs/run.md has an example"))?;
+    let machine = config.machine.beside(&options.config);
+    let means = Means::new(&options.resources, &machine)?;
+    let mut engine = means.engine()?;
+    engine.cancel = Arc::new(AtomicBool::new(false));
+    let learnt_path = written::path(&options.config);
+    // What was asked for stands last: it wins over what was learnt.
+    let learnt = Learnt::read(&learnt_path);
+    let mut prescriptions = learnt.prescriptions(&config);
+    let asked = written::asked(&config, &engine.codecs);
+    prescriptions.extend(asked.map_err(|error| error.at(options.config.display().to_string()))?);
+    let kept = restart_files(&options, &config, &*notices)?;
+    let here = std::env::current_dir().map_err(|error| Error::read(Path::new("."), &error))?;
+    for rule in &mut config.file {
+        rule.pattern = rule.pattern.below(&here);
+    }
+    let filters = written::filters(&engine.codecs);
+    let Options { restart, force, filter: library, program, command, when, .. } = options;
+    let inside = stage::library()?;
+    let adapters = inside.parent().unwrap_or(Path::new("")).to_owned();
+    let threads = engine.jobs;
+    let mut snapshot = Snapshot { config, prescriptions, library, filters, threads, spool: None, adapters };
+    if snapshot.library.is_none() && snapshot.uses_own_filter() {
+        return Err(Error::new(
+            ErrorKind::NotFound,
+            "Knarr's HDF5 filter, which portable = \"knarr\" needs, is missing",
+        )
+        .hint(
+            "install libknarr_h5.so in hdf5-plugins beside knarr ('make build' does), or set portable to \"standard\"",
+        ));
+    }
+    let preload = stage::preload(&inside)?;
+    let signals = Signals::listen(Arc::clone(&engine.cancel))?;
+    let scratch = written::directory(&options.config);
+    // Where it cannot be made, packed files are made beside the files.
+    let _ = std::fs::create_dir_all(&scratch);
+    for kept in remove_abandoned(&scratch) {
+        let was = "was written while a run that was killed packed it: put it where it belongs";
+        notices.warn(&format!("{}: {was}", kept.display()));
+    }
+    for spool in [Path::new(SHARED_MEMORY), &scratch].into_iter().flat_map(spool::abandoned) {
+        let left = HandedOver::left(&spool).len();
+        notices.warn(&format!(
+            "{left} files that a program has handed over were not delivered when their run was killed\n  hint: 'knarr run \
+             --recover {}' finishes them",
+            spool.display()
+        ));
+    }
+    // Without a place for values programs write them through their own library.
+    let spool = Spool::create(&scratch).ok();
+    snapshot.spool = spool.as_ref().map(|spool| spool.path().to_owned());
+    let stage = Stage::new(&snapshot)?;
+    let mut begun = Begun {
+        means,
+        engine,
+        snapshot,
+        learnt,
+        learnt_path,
+        stage,
+        spool,
+        scratch,
+        preload,
+        signals,
+        kept,
+        program,
+        command,
+        when,
+        notices,
+    };
+    if restart {
+        begun.bring_back(force)?;
+    }
+    begun.pass_over()?;
+    begun.engine.check_cancelled()?;
+    Ok(begun)
+}
+
+/// The rules of route `checkpoint`, ready to be watched.
+fn restart_files(options: &Options, config: &Config, notices: &dyn Notices) -> Result<Vec<Kept>> {
+    let kept = checkpoint::prepare(config, &options.config, &options.program, notices)?;
+    if options.restart && kept.is_empty() {
+        return Err(Error::usage("--restart, but no rule has route \"checkpoint\"")
+            .hint("add a rule for restart files, or leave --restart out")
+            .at(options.config.display().to_string()));
+    }
+    Ok(kept)
+}
+
+impl Begun {
+    /// `--restart`: brings the newest whole set of each rule back.
+    fn bring_back(&self, force: bool) -> Result<()> {
+        let notices = &*self.notices;
+        let mut steps = BTreeSet::new();
+        for kept in &self.kept {
+            let place = |error: Error| error.at(format!("--restart, '{}'", kept.pattern()));
+            let Some(found) = kept.restart(&self.engine, force, notices).map_err(place)? else {
+                notices.tell(&format!(
+                    "no set is in {} yet: the program starts from its beginning",
+                    kept.sets().display()
+                ));
+                continue;
+            };
+            for damage in &found.damaged {
+                notices.warn(&format!("{damage}; an earlier set is taken instead"));
+            }
+            let Restarted { step, set, restored, there, .. } = &found;
+            notices.tell(&format!(
+                "restart from step {step}: {restored} of {} files were brought back from {}, {there} were there already",
+                restored + there,
+                set.display()
+            ));
+            if (restored + there) as u64 != kept.count() {
+                notices.warn(&format!(
+                    "{} has {} files, and {} ranks write now",
+                    set.display(),
+                    restored + there,
+                    kept.count()
+                ));
+            }
+            steps.insert(*step);
+        }
+        if steps.len() > 1 {
+            notices.warn(&format!("not all rules restart from the same step: {steps:?}"));
+        }
+        Ok(())
+    }
+
+    /// Files that are there before the program starts are not its own.
+    fn pass_over(&mut self) -> Result<()> {
+        for kept in &mut self.kept {
+            if let Some(word) = kept.begin()? {
+                self.notices.tell(&word);
+            }
+        }
+        Ok(())
+    }
+}

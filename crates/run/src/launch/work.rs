@@ -1,0 +1,403 @@
+//! The main loop of a run: hears what the program does, has closed files packed one after the other, and ends when the
+//! program has ended and its files are done.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_capture::{Event, HandedOver, Message, Prescription, Shown};
+use knarr_flow::engine::Silent;
+
+use super::checkpoint::{self, Watches};
+use super::deliver::{Delivery, Show};
+use super::ledger::{Due, Ledger};
+use super::outcome::{Files, Outcome};
+use super::pack::Job;
+use super::prepare::Begun;
+use super::program::{self, GRACE};
+use crate::processes::System;
+use crate::worker::{Effort, Worker};
+
+/// How often files are looked after whose closing nobody tells of.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// What the main loop hears.
+enum News {
+    /// A process of the program did something.
+    Message(Message),
+    /// The program has ended, and all its messages have come before.
+    Ended(ExitStatus),
+    /// A file is done.
+    Done(PathBuf, Outcome),
+    /// A file is shown, or cannot be.
+    Shown,
+}
+
+/// What Knarr sends to its own socket when the program has ended, behind all messages of the program.
+const ENDED: &[u8] = b"ended";
+
+/// What came of the main loop.
+pub(super) struct Supervised {
+    /// The program's exit code.
+    pub(super) code: u8,
+    pub(super) files: Files,
+    /// What was learnt of files that were compressed as they were written, newest last.
+    pub(super) learnt: Vec<Prescription>,
+    /// Some process called HDF5.
+    pub(super) calls_seen: bool,
+}
+
+/// Waits for the program, and packs what it closes.
+///
+/// # Errors
+/// `Internal` if there is no thread to be had.
+pub(super) fn supervise(begun: &Begun, watches: &Watches, mut child: Child) -> Result<Supervised> {
+    let (send, receive) = channel();
+    let (ended, status) = channel();
+    let listener = begun.stage.socket.try_clone().map_err(|error| Error::internal(error.to_string()))?;
+    spawn("listener", {
+        let send = send.clone();
+        move || listen(&listener, &status, &send)
+    })?;
+    let mut work = Work::new(begun, watches, send, receive);
+    let signals = &begun.signals;
+    let socket = begun.stage.directory.join(knarr_capture::SOCKET);
+    let code = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let status = signals.wait(&mut child).unwrap_or_default();
+            let _ = ended.send(status);
+            if let Ok(own) = UnixDatagram::unbound() {
+                while own.send_to(ENDED, &socket).is_err_and(|error| error.kind() == std::io::ErrorKind::Interrupted) {}
+            }
+        });
+        work.until_done()
+    });
+    let files = work.finish();
+    Ok(Supervised { code, files, learnt: work.learnt, calls_seen: work.ledger.calls_seen })
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    started.map(drop).map_err(|error| Error::internal(format!("cannot start a thread: {error}")))
+}
+
+/// Hands on what comes to the socket, until the program has ended.
+fn listen(socket: &UnixDatagram, status: &Receiver<ExitStatus>, news: &Sender<News>) {
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let bytes = match socket.recv(&mut buffer) {
+            Ok(len) => buffer.get(..len).unwrap_or_default(),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(_) => return,
+        };
+        let heard = if bytes == ENDED {
+            status.recv().ok().map(News::Ended)
+        } else {
+            Message::from_bytes(bytes).map(News::Message)
+        };
+        let last = matches!(heard, Some(News::Ended(_)));
+        if heard.is_some_and(|heard| news.send(heard).is_err()) || last {
+            return;
+        }
+    }
+}
+
+/// A file that is being packed.
+struct UnderWay {
+    path: PathBuf,
+    /// Set to stop it.
+    cancel: Arc<AtomicBool>,
+    /// The program had ended when it began: nobody but others can change the file.
+    after_end: bool,
+}
+
+/// The main loop.
+struct Work<'a> {
+    begun: &'a Begun,
+    watches: &'a Watches,
+    worker: Arc<Mutex<Worker>>,
+    send: Sender<News>,
+    receive: Receiver<News>,
+    ledger: Ledger,
+    files: Files,
+    /// What was learnt of files that are compressed as they are written, newest last.
+    learnt: Vec<Prescription>,
+    /// How many files of each rule were compressed as they were written.
+    written: BTreeMap<usize, u64>,
+    /// Files whose packing was tried, and the process that did it died.
+    died: BTreeMap<PathBuf, Error>,
+    /// Directories of files that wait to be shown to PnetCDF.
+    shown: VecDeque<PathBuf>,
+    /// Directories of files that were handed over and wait for their delivery.
+    handed_over: VecDeque<PathBuf>,
+    /// Seconds that the program spent in calls for such files.
+    blocked: BTreeMap<PathBuf, f64>,
+    under_way: Option<UnderWay>,
+    ended: Option<(ExitStatus, Instant)>,
+}
+
+impl<'a> Work<'a> {
+    fn new(begun: &'a Begun, watches: &'a Watches, send: Sender<News>, receive: Receiver<News>) -> Self {
+        Self {
+            begun,
+            watches,
+            worker: Arc::new(Mutex::new(Worker::new(begun.means.clone()))),
+            send,
+            receive,
+            ledger: Ledger::default(),
+            files: Files::default(),
+            learnt: Vec::new(),
+            written: BTreeMap::new(),
+            died: BTreeMap::new(),
+            shown: VecDeque::new(),
+            handed_over: VecDeque::new(),
+            blocked: BTreeMap::new(),
+            under_way: None,
+            ended: None,
+        }
+    }
+
+    /// Until the program has ended and its files are done. Returns the program's exit code.
+    fn until_done(&mut self) -> u8 {
+        let mut last_look = Instant::now();
+        loop {
+            match self.receive.recv_timeout(LOOK_EVERY) {
+                Ok(News::Message(message)) => self.hear(message),
+                Ok(News::Ended(status)) => {
+                    self.ended = Some((status, Instant::now()));
+                    self.watches.ended(status.success());
+                }
+                Ok(News::Done(path, outcome)) => self.done(path, outcome),
+                Ok(News::Shown) => self.under_way = None,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+            if self.begun.engine.cancel.load(Ordering::Relaxed)
+                && let Some(under_way) = &self.under_way
+            {
+                under_way.cancel.store(true, Ordering::Relaxed);
+            }
+            if last_look.elapsed() >= LOOK_EVERY || self.ended.is_some() {
+                self.ledger.settle(&System);
+                self.watches.settle();
+                last_look = Instant::now();
+            }
+            self.begin_next();
+            if let Some((status, since)) = self.ended
+                && self.under_way.is_none()
+                && (self.handed_over.is_empty() || self.begun.engine.cancel.load(Ordering::Relaxed))
+                && (!self.ledger.is_open()
+                    || since.elapsed() > GRACE
+                    || self.begun.engine.cancel.load(Ordering::Relaxed))
+            {
+                return program::exit_code(status);
+            }
+        }
+    }
+
+    fn hear(&mut self, message: Message) {
+        if !self.watches.is_empty() {
+            self.watches.hear(message.clone());
+            if checkpoint::is_of_restart_file(&self.begun.snapshot.config, &message) {
+                return;
+            }
+        }
+        match &message.event {
+            Event::HandedOver { directory } => self.handed_over.push_back(directory.clone()),
+            Event::Shown { directory } => self.shown.push_back(directory.clone()),
+            Event::Passed { path, why } => {
+                self.files.add(path.clone(), Outcome::Left(why.clone()), String::new());
+            }
+            _ => {}
+        }
+        if let Some(useless) = self.ledger.hear(message) {
+            self.stop(&useless);
+        }
+    }
+
+    /// Begins to pack the next file if none is under way.
+    fn begin_next(&mut self) {
+        if self.under_way.is_some() || self.begun.engine.cancel.load(Ordering::Relaxed) {
+            return;
+        }
+        let ended = self.ended.is_some();
+        if let Some(directory) = self.shown.pop_front() {
+            return self.show(directory);
+        }
+        if let Some(directory) = self.handed_over.pop_front() {
+            return self.deliver(directory, ended);
+        }
+        let Some(Due { path, filters, identity }) = self.ledger.next(ended) else { return };
+        let cancel = Arc::new(AtomicBool::new(false));
+        let learn = match self.begun.snapshot.rule_for(&path) {
+            Some((number, rule)) if rule.compresses_writes() => {
+                let count = self.written.entry(number).or_default();
+                *count += 1;
+                // Of the 1st, 2nd, 4th, 8th, …: data may change with time, and learning is not to take much of it.
+                count.is_power_of_two()
+            }
+            _ => false,
+        };
+        let job = Job {
+            learn,
+            path: path.clone(),
+            identity,
+            filters,
+            worker: Arc::clone(&self.worker),
+            jobs: if ended { self.begun.engine.jobs } else { 1 },
+            background: !ended,
+            cancel: Arc::clone(&cancel),
+            snapshot: self.begun.snapshot.clone(),
+            command: self.begun.command.clone(),
+            when: self.begun.when.clone(),
+            gate: self.begun.stage.gate(),
+            scratch: self.begun.scratch.clone(),
+        };
+        let send = self.send.clone();
+        let started = spawn("packer", move || {
+            let path = job.path.clone();
+            let _ = send.send(News::Done(path, job.run()));
+        });
+        match started {
+            Ok(()) => self.under_way = Some(UnderWay { path, cancel, after_end: ended }),
+            Err(error) => self.done(path, Outcome::Failed(error)),
+        }
+    }
+
+    /// Begins to show a file. The program waits for it.
+    fn show(&mut self, directory: PathBuf) {
+        let cancel = Arc::new(AtomicBool::new(false));
+        let (worker, stop, send) = (Arc::clone(&self.worker), Arc::clone(&cancel), self.send.clone());
+        let (effort, place) = (Effort { jobs: self.begun.engine.jobs, background: false }, directory.clone());
+        let started = spawn("shower", move || {
+            let task = Show::new(place.clone());
+            let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
+            let shown = worker.ask(&task, effort, &stop, &Silent).map_err(Error::from);
+            // If that cannot be written the program hears nothing, and asks whether the launcher lives.
+            let _ = Shown::answer(&place, &shown);
+            let _ = send.send(News::Shown);
+        });
+        match started {
+            Ok(()) => self.under_way = Some(UnderWay { path: directory, cancel, after_end: false }),
+            Err(error) => drop(Shown::answer(&directory, &Err(error))),
+        }
+    }
+
+    /// Begins to make a file of what was handed over.
+    fn deliver(&mut self, directory: PathBuf, ended: bool) {
+        let handed = match HandedOver::read(&directory).and_then(|handed| {
+            handed.ok_or_else(|| Error::internal("nothing is handed over there").at(directory.display().to_string()))
+        }) {
+            Ok(handed) => handed,
+            Err(error) => return self.done(directory, Outcome::Failed(error)),
+        };
+        let cancel = Arc::new(AtomicBool::new(false));
+        let (path, target) = (handed.target.clone(), handed.target.clone());
+        let jobs = if ended { self.begun.engine.jobs } else { 1 };
+        self.blocked.insert(path.clone(), handed.blocked_s);
+        let job = Delivery {
+            directory,
+            handed,
+            worker: Arc::clone(&self.worker),
+            effort: Effort { jobs, background: !ended },
+            cancel: Arc::clone(&cancel),
+            command: self.begun.command.clone(),
+            when: self.begun.when.clone(),
+        };
+        let send = self.send.clone();
+        let started = spawn("deliverer", move || {
+            let _ = send.send(News::Done(target, job.run()));
+        });
+        match started {
+            Ok(()) => self.under_way = Some(UnderWay { path, cancel, after_end: ended }),
+            Err(error) => self.done(path, Outcome::Failed(error)),
+        }
+    }
+
+    fn stop(&self, path: &Path) {
+        if let Some(under_way) = self.under_way.as_ref().filter(|under_way| under_way.path == path) {
+            under_way.cancel.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn done(&mut self, path: PathBuf, outcome: Outcome) {
+        let under_way = self.under_way.take();
+        let stopped = under_way.as_ref().is_some_and(|under_way| under_way.cancel.load(Ordering::Relaxed));
+        let after_end = under_way.is_some_and(|under_way| under_way.after_end);
+        match &outcome {
+            // Stopped because the program writes it again: the ledger knows.
+            Outcome::Failed(_) if stopped && !self.begun.engine.cancel.load(Ordering::Relaxed) => return,
+            Outcome::Changed(_) if !after_end => return self.ledger.again(&path),
+            Outcome::Died(error) if !after_end => {
+                self.died.insert(path.clone(), error.clone());
+                return self.ledger.again(&path);
+            }
+            _ => self.ledger.done(&path),
+        }
+        if let Outcome::Written(Ok(found), _) = &outcome {
+            self.learn(&found.learnt);
+        }
+        let name = match &outcome {
+            Outcome::Packed(repacked) => repacked.output.clone(),
+            _ => path.clone(),
+        };
+        let note = match (&outcome, self.died.remove(&path)) {
+            (Outcome::Packed(_), Some(earlier)) => format!("at the second attempt: {}", earlier.message()),
+            (Outcome::Written(..), _) => self.ledger.datasets(&name),
+            (Outcome::Packed(_), None) => match self.blocked.get(&path) {
+                Some(blocked) => format!("handed over: the program waited {blocked:.2} s"),
+                None => String::new(),
+            },
+            _ => String::new(),
+        };
+        self.files.add(name, outcome, note);
+    }
+
+    /// Lets the program's next files have what was learnt.
+    fn learn(&mut self, learnt: &[Prescription]) {
+        if learnt.is_empty() {
+            return;
+        }
+        self.learnt.retain(|old| {
+            !learnt.iter().any(|new| (new.rule, &new.variable, new.dtype) == (old.rule, &old.variable, old.dtype))
+        });
+        self.learnt.extend_from_slice(learnt);
+        let mut snapshot = self.begun.snapshot.clone();
+        let (asked, known): (Vec<_>, Vec<_>) = snapshot.prescriptions.into_iter().partition(|one| one.asked);
+        snapshot.prescriptions = known.into_iter().chain(self.learnt.iter().cloned()).chain(asked).collect();
+        // Programs go on with what they know if this fails.
+        let _ = self.begun.stage.put_snapshot(&snapshot);
+    }
+
+    /// What became of all files.
+    fn finish(&mut self) -> Files {
+        let mut files = std::mem::take(&mut self.files);
+        for directory in std::mem::take(&mut self.handed_over) {
+            let target = HandedOver::read(&directory).ok().flatten().map(|handed| handed.target);
+            let outcome = Outcome::Undelivered(Error::new(ErrorKind::Interrupted, "interrupted"), directory.clone());
+            files.add(target.unwrap_or(directory), outcome, String::new());
+        }
+        for (directory, open) in self.begun.spool.iter().flat_map(|spool| HandedOver::open(spool.path())) {
+            let Ok(open) = open else { continue };
+            let _ = HandedOver::set_aside(&directory);
+            let error = Error::new(ErrorKind::Write, "the program has ended before it had closed the file");
+            files.add(open.target, Outcome::Undelivered(error, directory), String::new());
+        }
+        while let Some(Due { path, .. }) = self.ledger.next(true) {
+            let outcome = match self.died.remove(&path) {
+                Some(error) => Outcome::Failed(error),
+                None => Outcome::Left("interrupted before it was packed".to_owned()),
+            };
+            files.add(path, outcome, String::new());
+        }
+        for (path, why) in self.ledger.left() {
+            files.add(path.to_path_buf(), Outcome::Left(why), String::new());
+        }
+        files
+    }
+}

@@ -1,0 +1,22 @@
+//! Restart files become sets while the program that writes them runs: `knarr checkpoint watch`, and the route
+//! `checkpoint` of `knarr run`.
+//!
+//! [`Watching`] is the loop, and a [`Host`] is who has it run. [`Directory`] lists what is there; [`Steps`], which touches
+//! no file, decides what the listing means; [`Writers`] finds out what became of the processes that wrote.
+
+mod look;
+mod pack_set;
+pub mod ranks;
+mod steps;
+mod stop;
+mod times;
+mod watching;
+mod writers;
+
+pub use look::{Directory, are_written, readable};
+pub(crate) use pack_set::PackSet;
+pub use pack_set::PackedSet;
+pub use steps::{Complete, Finished, Rules, Steps};
+pub use stop::Stop;
+pub use watching::{End, Host, Made, Verdict, Watching, take};
+pub use writers::Writers;
