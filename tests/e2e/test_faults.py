@@ -20,6 +20,7 @@ import pytest
 
 from conftest import COSTS, KNARR
 from running import script
+from test_pnetcdf import AS_ROOT, RULE, built, ranks, spools
 from values import smooth_field
 
 UNWRITABLE = 4
@@ -305,3 +306,34 @@ def test_packed_files_of_a_program(faults, tmp_path):
         assert {path.name for path in work.iterdir()} - {"a.h5.knarr.json"} == {"a.h5", "field.npy"}, ran
         assert not list(tmp_path.glob("*knarr-run-*")), ran
     assert packed_files == {True, False}
+
+
+def test_files_that_are_handed_over(faults, knarr, run, tmp_path):
+    """What cannot be written is an error, and is kept until it can be."""
+    program = built(tmp_path, "blocks", Path(__file__).with_name("pnetcdf") / "blocks.c")
+    out, target, spool = tmp_path / "out", tmp_path / "out" / "hist.nc", tmp_path / "spool"
+    out.mkdir()
+    run(*ranks(program, target, 1, 16, "kill", count=2), config=RULE, env=AS_ROOT, ok=False)
+    (kept,) = spools()
+    shutil.move(kept, tmp_path / "kept")
+    command = [KNARR, "run", "--recover", spool]
+
+    def before() -> None:
+        for folder in (out, spool):
+            shutil.rmtree(folder, ignore_errors=True)
+        out.mkdir()
+        shutil.copytree(tmp_path / "kept", spool)
+
+    seen = set()
+    for ran in faults.each(command, "hist.nc", before):
+        seen.add(ran.call)
+        if not ran.failed or (ran.call in HARMLESS and ran.code == 0):
+            assert ran.code == 0 and target.exists() and not spool.exists(), ran
+            continue
+        if IN_PLACE in ran.err:
+            assert ran.code == UNWRITABLE and target.exists(), ran
+            continue
+        assert ran.code == UNWRITABLE and "--recover" in ran.err and not list(out.iterdir()), ran
+        knarr("run", "--recover", spool)
+        assert target.exists() and not spool.exists()
+    assert seen >= {"pwrite", "fsync"}, seen

@@ -133,7 +133,11 @@ fn begun(wanted: &Wanted, ranks: &Ranks, mode: c_int) -> Result<Begun> {
     let parent = target.parent().unwrap_or(Path::new("/"));
     let begun = if !are_together {
         Begun::Passed(Some("its ranks are on several nodes".to_owned()))
-    } else if mode & NOCLOBBER != 0 && target.exists() || !may_write(parent) || !wanted.run.is_alive() {
+    } else if mode & NOCLOBBER != 0 && target.exists()
+        || target.is_dir()
+        || !may_write(parent)
+        || !wanted.run.is_alive()
+    {
         // The library says what is wrong; or nobody would take the values.
         Begun::Passed(None)
     } else {

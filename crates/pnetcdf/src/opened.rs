@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use knarr_array::comm::{barrier, share};
 use knarr_array::error::{Error, Result};
-use knarr_capture::config::FileRule;
+use knarr_capture::config::{FileRule, Output, zarr_name};
 use knarr_capture::program::run;
 use knarr_capture::{Event, HandedOver, Shown};
 use serde::{Deserialize, Serialize};
@@ -93,12 +93,17 @@ pub(crate) unsafe fn open(
 
 /// Has the launcher show the file if it is a netCDF-4 file, and waits for it.
 fn show(wanted: &Wanted) -> Result<Found> {
-    if !is_hdf5(&wanted.target) {
+    let store = zarr_name(&wanted.target);
+    let source = if is_hdf5(&wanted.target) {
+        wanted.target.clone()
+    } else if wanted.rule.compress.output() == Output::Zarr && !wanted.target.exists() && store.is_dir() {
+        store
+    } else {
         return Ok(Found::Classic);
-    }
+    };
     let name = make_directory(wanted.spool)?;
     let directory = wanted.spool.join(&name);
-    let shown = Shown { source: wanted.target.clone(), rule: wanted.rule.clone() };
+    let shown = Shown { source, rule: wanted.rule.clone() };
     let outcome = shown.ask(&directory).and_then(|()| {
         wanted.run.tell(Event::Shown { directory: directory.clone() });
         loop {

@@ -1,6 +1,7 @@
 //! What the route `compress` can be asked for: `[file.compress]`.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
 use knarr_array::goal::Goal;
@@ -22,6 +23,24 @@ pub enum When {
     Write,
 }
 
+/// What becomes of files whose values a program hands over. Files that it writes by itself stay what they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Output {
+    /// netCDF-4, compressed.
+    #[default]
+    Netcdf4,
+    /// Classic netCDF, as the program's own library writes it.
+    Classic,
+    /// A Zarr v3 store, compressed, with [`zarr_name`].
+    Zarr,
+}
+
+/// The name of the store that is made in place of a file: `hist.zarr` of `hist.nc`.
+pub fn zarr_name(file: &Path) -> PathBuf {
+    file.with_extension("zarr")
+}
+
 /// `[file.compress]`
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,6 +55,8 @@ pub struct CompressRule {
     pub low: Option<Release>,
     /// Newest form of HDF5 objects that is allowed.
     pub high: Option<Release>,
+    /// Format of files whose values are handed over.
+    pub output: Option<Output>,
     /// Per variable or pattern.
     pub variables: Option<BTreeMap<String, VariableRule>>,
 }
@@ -74,6 +95,11 @@ impl CompressRule {
         self.when.unwrap_or_default()
     }
 
+    /// Format of files whose values are handed over.
+    pub fn output(&self) -> Output {
+        self.output.unwrap_or_default()
+    }
+
     /// The settings it stands for.
     ///
     /// # Errors
@@ -96,7 +122,7 @@ impl CompressRule {
 
     /// True if it asks for anything that could not be served.
     pub(super) fn says_anything(&self) -> bool {
-        let Self { when: _, goal, portable, low, high, variables } = self;
+        let Self { when: _, output: _, goal, portable, low, high, variables } = self;
         let files = goal.is_some() || portable.is_some() || low.is_some() || high.is_some();
         files || variables.as_ref().is_some_and(|variables| !variables.is_empty())
     }

@@ -11,7 +11,7 @@ use knarr_checkpoint::Scheme;
 use serde::Deserialize;
 
 use super::checkpoint::CheckpointRule;
-use super::compress::{CompressRule, VariableRule, When};
+use super::compress::{CompressRule, Output, VariableRule, When};
 use super::restart::{NamePattern, Ranks, Time};
 use super::rule::{FileRule, Route};
 
@@ -31,6 +31,7 @@ pub(super) struct FileKeys {
     portable: Option<String>,
     low: Option<Release>,
     high: Option<Release>,
+    output: Option<Output>,
     variables: Option<BTreeMap<String, VariableRule>>,
     // Of the route `checkpoint`.
     group_size: Option<usize>,
@@ -78,7 +79,7 @@ impl FileKeys {
         } else {
             move_into!(compress: keys.goal);
         }
-        move_into!(compress: keys.when, keys.portable, keys.low, keys.high, keys.variables);
+        move_into!(compress: keys.when, keys.portable, keys.low, keys.high, keys.output, keys.variables);
         move_into!(checkpoint: keys.group_size, keys.scheme, keys.block_size, keys.similar, keys.bundle_below);
         move_into!(checkpoint: keys.copies, keys.ranks, keys.sets, keys.keep, keys.remove_originals, keys.settle);
         Ok(FileRule { pattern: keys.pattern, route: keys.route, compress, checkpoint })

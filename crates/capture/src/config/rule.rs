@@ -6,7 +6,7 @@ use knarr_flow::settings::Settings;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::CheckpointRule;
-use super::compress::{CompressRule, When};
+use super::compress::{CompressRule, Output, When};
 use super::restart::NamePattern;
 
 /// Where the values of a family of files go.
@@ -69,16 +69,16 @@ impl FileRule {
     }
 
     fn check_checkpoint(&self) -> Result<()> {
-        let CompressRule { when, portable, low, high, variables, .. } = &self.compress;
+        let CompressRule { when, portable, low, high, output, variables, .. } = &self.compress;
         if variables.as_ref().is_some_and(|variables| !variables.is_empty()) {
             return Err(refuse("checkpoints keep every byte: they take no settings of variables")
                 .hint("remove 'variables', or choose the route \"compress\""));
         }
-        let says_of_files = portable.is_some() || low.is_some() || high.is_some();
+        let says_of_files = portable.is_some() || low.is_some() || high.is_some() || output.is_some();
         if when.is_some_and(|when| when != When::Close) || says_of_files {
             return Err(refuse(
-                "checkpoints are packed once they are written, into sets: 'when', 'portable', 'low' and 'high' say \
-                 nothing of them",
+                "checkpoints are packed once they are written, into sets: 'when', 'portable', 'low', 'high' and 'output' \
+                 say nothing of them",
             )
             .hint("remove them, or choose the route \"compress\""));
         }
@@ -91,6 +91,15 @@ impl FileRule {
     }
 
     fn check_other(&self) -> Result<()> {
+        let CompressRule { goal, portable, low, high, output, variables, .. } = &self.compress;
+        let asks = goal.is_some() || portable.is_some() || low.is_some() || high.is_some();
+        let asks = asks || variables.as_ref().is_some_and(|variables| !variables.is_empty());
+        if *output == Some(Output::Classic) && asks {
+            return Err(refuse(
+                "output = \"classic\" keeps values as they are: goals, bounds and readers say nothing of it",
+            )
+            .hint("remove them, or choose \"netcdf4\" or \"zarr\""));
+        }
         if self.pattern.restart_files().is_some() {
             return Err(refuse("{step} and {rank} are for route \"checkpoint\"").hint("write * in their place"));
         }

@@ -9,7 +9,7 @@ use knarr_array::model::{Attribute, AttributeValue};
 use knarr_array::{Error, Result};
 
 /// Which of the three classic formats a file has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub enum Version {
     /// 32-bit offsets (`CDF\x01`).
     Cdf1,

@@ -10,7 +10,7 @@ mod write;
 
 pub use header::{Dim, Header, NcType, Var, Version, parse_header};
 pub(crate) use pieces::layout;
-pub use write::write;
+pub use write::{check, write};
 
 use crate::fills;
 use header::Fault;
@@ -79,6 +79,17 @@ pub(crate) fn model_of_header(path: &Path, records: u64) -> Result<Model> {
     let header = Header { records: Some(records), ..read_header(&file, file_len, path)? };
     let (records, places) = layout::layout(&header, file_len).map_err(|error| error.at(path.display().to_string()))?;
     Ok(model(header, records, &places))
+}
+
+/// The version of the classic file, or header, at `path`.
+///
+/// # Errors
+/// As for [`ClassicSource::open`].
+pub fn version_of(path: &Path) -> Result<Version> {
+    let read_error = |error: std::io::Error| Error::read(path, &error);
+    let file = File::open(path).map_err(read_error)?;
+    let file_len = file.metadata().map_err(read_error)?.len();
+    Ok(read_header(&file, file_len, path)?.version)
 }
 
 fn read_header(file: &File, file_len: u64, path: &Path) -> Result<Header> {

@@ -2,12 +2,12 @@
 
 use super::header::{Dim, Header, NcType, Var, Version, encode_header};
 use super::layout;
+use crate::Clocks;
 use knarr_array::array::swap_bytes;
 use knarr_array::error::{Error, Result};
 use knarr_array::model::{Attribute, AttributeValue, Model, Variable};
 use knarr_array::region::{Region, chunk_count, chunk_position, chunk_region};
-use knarr_flow::engine::Engine;
-use knarr_flow::output::Temporary;
+use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::store::Source;
 use knarr_flow::strided::Place;
 use std::fs::File;
@@ -17,30 +17,42 @@ use std::path::Path;
 /// Bytes of values that are read and written at once.
 const BLOCK: u64 = 8 << 20;
 
-/// Writes all of `source` to `target` as a classic file of this version, which replaces what is there. Returns its bytes.
+/// Writes all of `source` to an empty file that will be called `name`, as a classic file of this version.
 ///
 /// # Errors
-/// `Unsupported` for what such files do not hold: groups, strings, several unlimited dimensions, types that the version
-/// lacks; what reading reports; `Write`.
-pub fn write(engine: &Engine, source: &dyn Source, target: &Path, version: Version) -> Result<u64> {
-    let place = |error: Error| error.at_once(&target.display().to_string());
+/// As for [`check`]; what reading reports; `Write`.
+pub fn write(
+    engine: &Engine,
+    source: &dyn Source,
+    (file, name): (&File, &Path),
+    version: Version,
+    clocks: &Clocks,
+    progress: &dyn Progress,
+) -> Result<()> {
+    let place = |error: Error| error.at_once(&name.display().to_string());
     let (header, places) = header(source.model(), version).map_err(place)?;
-    let temporary = Temporary::create(target, true)?;
     let bytes = encode_header(&header);
-    let write_error = |error: std::io::Error| Error::write(target, &error);
-    temporary.file().write_all_at(&bytes, 0).map_err(write_error)?;
+    let write_error = |error: std::io::Error| Error::write(name, &error);
+    progress.begin("writing", source.model().variables.iter().map(Variable::raw_bytes).sum());
+    file.write_all_at(&bytes, 0).map_err(write_error)?;
     for (index, (variable, place)) in source.model().variables.iter().zip(&places).enumerate() {
-        engine.check_cancelled()?;
-        write_values(engine, source, (index, variable), place, temporary.file())
-            .map_err(|error| error.at_variable_once(variable.name()).at_once(&target.display().to_string()))?;
+        write_values(engine, source, (index, variable), (file, place), clocks, progress)
+            .map_err(|error| error.at_variable_once(variable.name()).at_once(&name.display().to_string()))?;
     }
-    let length = temporary.file().metadata().map_err(write_error)?.len();
     let end = places.iter().zip(&header.vars).map(|(place, var)| end(place, var)).max().unwrap_or(0);
     let whole = end.max(bytes.len() as u64).next_multiple_of(4);
-    if length < whole {
-        temporary.file().set_len(whole).map_err(write_error)?;
+    if file.metadata().map_err(write_error)?.len() < whole {
+        file.set_len(whole).map_err(write_error)?;
     }
-    temporary.publish()
+    Ok(())
+}
+
+/// Whether such files can hold what the model says.
+///
+/// # Errors
+/// `Unsupported` for what they do not hold: groups, strings, several unlimited dimensions, types that the version lacks.
+pub fn check(model: &Model, version: Version) -> Result<()> {
+    header(model, version).map(drop)
 }
 
 /// First byte behind the last element.
@@ -56,8 +68,9 @@ fn write_values(
     engine: &Engine,
     source: &dyn Source,
     (index, variable): (usize, &Variable),
-    place: &Place,
-    file: &File,
+    (file, place): (&File, &Place),
+    clocks: &Clocks,
+    progress: &dyn Progress,
 ) -> Result<()> {
     if variable.is_empty() {
         return Ok(());
@@ -69,12 +82,14 @@ fn write_values(
         let position = chunk_position(&variable.shape, &block, number as u64);
         let region = chunk_region(&variable.shape, &block, &position);
         let mut values = Vec::new();
-        source.read_region(index, &region, &mut values)?;
+        clocks.read.time(|| source.read_region(index, &region, &mut values))?;
         // Regions come in stored byte order.
         if variable.endian == knarr_array::array::Endian::Little {
             swap_bytes(&mut values, size);
         }
-        put(file, place, size, &region, &values)
+        clocks.write.time(|| put(file, place, size, &region, &values))?;
+        progress.advance(values.len() as u64);
+        Ok(())
     })?;
     Ok(())
 }
@@ -209,6 +224,7 @@ mod tests {
     use knarr_array::array::DType;
     use knarr_array::model::{Dimension, Group};
     use knarr_codec::codec::CodecList;
+    use knarr_flow::engine::Silent;
 
     /// Values that are a function of variable and place.
     struct Made(Model);
@@ -287,8 +303,8 @@ mod tests {
         for version in [Version::Cdf1, Version::Cdf2, Version::Cdf5] {
             let path = std::env::temp_dir().join(format!("knarr-classic-{version:?}-{}.nc", std::process::id()));
             let made = made(version);
-            let bytes = write(&engine, &made, &path, version).unwrap();
-            assert_eq!(bytes, std::fs::metadata(&path).unwrap().len());
+            let file = File::create(&path).unwrap();
+            write(&engine, &made, (&file, &path), version, &Clocks::default(), &Silent).unwrap();
             let read = ClassicSource::open(&path).unwrap();
             assert_eq!(read.model().groups, made.0.groups);
             for (index, variable) in made.0.variables.iter().enumerate() {

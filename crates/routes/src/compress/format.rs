@@ -5,6 +5,7 @@ use std::path::Path;
 use knarr_array::error::{Error, Result};
 use knarr_choose::choose::FormatLimits;
 use knarr_codec::codec::ReaderLevel;
+use knarr_formats::classic::Version;
 use serde::Serialize;
 
 /// Format of an output, by its suffix.
@@ -21,6 +22,8 @@ pub enum OutputFormat {
     Csv,
     /// The bytes of one variable: `.bin`, `.raw`.
     Raw,
+    /// Classic netCDF, which no name asks for.
+    Classic(Version),
 }
 
 impl OutputFormat {
@@ -57,9 +60,9 @@ impl OutputFormat {
         }
     }
 
-    /// True for formats that hold nothing but values: no chunks, no chains.
+    /// True for formats without chunks and chains: values lie there as they are.
     pub fn is_plain(self) -> bool {
-        matches!(self, Self::Csv | Self::Raw)
+        matches!(self, Self::Csv | Self::Raw | Self::Classic(_))
     }
 
     /// What the format can hold for readers that have at most `portable`. Where that is not said, netCDF files and Zarr
@@ -75,8 +78,8 @@ impl OutputFormat {
             Self::NetCdf4 => FormatLimits::Hdf5(portable.unwrap_or(ReaderLevel::Core)),
             Self::Hdf5 => FormatLimits::Hdf5(portable.unwrap_or(ReaderLevel::Standard)),
             Self::Zarr => FormatLimits::Zarr(portable.unwrap_or(ReaderLevel::Core)),
-            Self::Csv | Self::Raw => {
-                return Err(Error::unsupported("CSV and raw files hold plain values: there is no chain to choose")
+            Self::Csv | Self::Raw | Self::Classic(_) => {
+                return Err(Error::unsupported("the format holds plain values: there is no chain to choose")
                     .hint("ask for nc, h5 or zarr"));
             }
         })

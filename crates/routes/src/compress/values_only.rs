@@ -1,4 +1,4 @@
-//! Outputs that hold nothing but values: CSV and raw. There is no chain to choose, and nothing to prove.
+//! Outputs that hold values as they are: CSV, raw, and classic netCDF. There is no chain to choose, and nothing to prove.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use knarr_flow::pipeline::{Execution, plan_of};
 use knarr_flow::settings::{ChunkRule, Settings};
 use knarr_flow::store::Source;
 
-use knarr_formats::{Clocks, csv, raw};
+use knarr_formats::{Clocks, classic, csv, raw};
 
 use super::format::OutputFormat;
 
@@ -38,6 +38,7 @@ pub(crate) fn write(
     let file = (temporary.file(), output);
     match format {
         OutputFormat::Csv => csv::write(engine, source, file, csv::separator_of(output), &clocks, progress)?,
+        OutputFormat::Classic(version) => classic::write(engine, source, file, version, &clocks, progress)?,
         _ => raw::write(engine, source, file, &clocks, progress)?,
     }
     engine.check_cancelled()?;
@@ -53,7 +54,11 @@ fn refuse_wishes(settings: &Settings, format: OutputFormat) -> Result<()> {
     let chains = settings.chain.iter().chain(settings.rules.iter().filter_map(|rule| rule.chain.as_ref()));
     let has_chunks = settings.chunks != ChunkRule::Auto || settings.rules.iter().any(|rule| rule.chunks.is_some());
     let refuse = |what: &str| {
-        let name = if format == OutputFormat::Csv { "CSV" } else { "a raw file" };
+        let name = match format {
+            OutputFormat::Csv => "CSV",
+            OutputFormat::Classic(_) => "classic netCDF",
+            _ => "a raw file",
+        };
         Error::unsupported(format!("{name} has no {what}")).hint("write .nc, .h5 or .zarr, or leave the option out")
     };
     if chains.into_iter().any(|chain| !chain.is_raw()) {
@@ -74,6 +79,7 @@ pub(crate) fn plan(engine: &Engine, source: &dyn Source, format: OutputFormat, s
     settings.check_names(source.model())?;
     match format {
         OutputFormat::Csv => csv::check(source)?,
+        OutputFormat::Classic(version) => classic::check(source.model(), version)?,
         _ => raw::only(source).map(drop)?,
     }
     let variables = source.model().variables.iter().map(|variable| VariablePlan {

@@ -1,16 +1,18 @@
 //! Makes files of what a program has handed over, in another process, and takes it out of the spool.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use knarr_array::error::{Error, Result};
+use knarr_capture::config::{Output, zarr_name};
 use knarr_capture::{HandedOver, Shown};
 use knarr_flow::engine::{Engine, Progress, Silent};
 use knarr_flow::store::Source;
 use knarr_formats::classic::{self, ClassicSource};
 use knarr_formats::handed_over::HandedOverSource;
-use knarr_formats::open_hdf5_unlocked;
+use knarr_formats::{Clocks, open_hdf5_unlocked};
 use knarr_routes::compress::{OutputFormat, RepackOptions, Repacked, write_source};
 use serde::{Deserialize, Serialize};
 
@@ -43,8 +45,15 @@ impl Task for Deliver {
         };
         // The plan is saved when the program has ended.
         let options = RepackOptions { force: true, command, when, save_plan: false };
-        let format = OutputFormat::NetCdf4;
-        write_source(engine, source, (&target, format), &rule.settings()?, &options, progress)
+        let (output, format) = match rule.compress.output() {
+            Output::Netcdf4 => (target, OutputFormat::NetCdf4),
+            Output::Classic => {
+                let header = if ranks == 0 { Shown::CLASSIC } else { HandedOver::HEADER };
+                (target, OutputFormat::Classic(classic::version_of(&directory.join(header))?))
+            }
+            Output::Zarr => (zarr_name(&target), OutputFormat::Zarr),
+        };
+        write_source(engine, source, (&output, format), &rule.settings()?, &options, progress)
     }
 }
 
@@ -65,11 +74,17 @@ impl Task for Show {
     const NAME: &'static str = "show";
     type Answer = ();
 
-    fn run(self, engine: &Engine, _progress: &dyn Progress) -> Result<()> {
+    fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<()> {
         let Shown { source, .. } = Shown::asked(&self.directory)?;
-        let source = open_hdf5_unlocked(&source, &engine.codecs)?;
+        let source: Box<dyn Source> = if source.is_dir() {
+            knarr_formats::open(&source, &engine.codecs)?
+        } else {
+            Box::new(open_hdf5_unlocked(&source, &engine.codecs)?)
+        };
         let target = self.directory.join(Shown::CLASSIC);
-        classic::write(engine, &source, &target, classic::Version::Cdf5).map(drop)
+        let file = File::create(&target).map_err(|error| Error::write(&target, &error))?;
+        let version = classic::Version::Cdf5;
+        classic::write(engine, &*source, (&file, &target), version, &Clocks::default(), progress)
     }
 }
 
@@ -99,7 +114,9 @@ impl Delivery {
             match worker.ask(&task, self.effort, &self.cancel, &Silent) {
                 Ok(repacked) => {
                     HandedOver::remove(&self.directory);
-                    let (input, output) = (self.handed.target.clone(), self.handed.target.clone());
+                    let input = self.handed.target.clone();
+                    let is_zarr = self.handed.rule.compress.output() == Output::Zarr;
+                    let output = if is_zarr { zarr_name(&input) } else { input.clone() };
                     let input_bytes = self.handed.bytes;
                     return Outcome::Packed(Box::new(Repacked { input, output, input_bytes, ..repacked }));
                 }

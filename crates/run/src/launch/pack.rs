@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::Snapshot;
-use knarr_capture::config::FileRule;
+use knarr_capture::config::{FileRule, Output};
 use knarr_codec::codec::{FilterSet, ReaderLevel};
 use knarr_flow::engine::Silent;
 use knarr_flow::output::take_access;
@@ -95,6 +95,10 @@ impl Job {
         let Some((rule, filters)) = self.rule(&self.path) else {
             return Ok(Outcome::Left("no rule matches it any more".to_owned()));
         };
+        if rule.compress.output() != Output::Netcdf4 {
+            let why = "'output' is for what programs write with PnetCDF: this file stays what it is";
+            return Ok(Outcome::Left(why.to_owned()));
+        }
         let mut packed = Beside::new(&self.path, &before, &self.scratch);
         let task = PackFile {
             input: self.path.clone(),

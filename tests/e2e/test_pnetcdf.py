@@ -1,0 +1,228 @@
+"""Programs that write with PnetCDF under `knarr run`: values are handed over, and a compressed file is made of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import netCDF4
+import numpy as np
+import pytest
+import xarray
+
+from running import Runner
+
+sys.path.insert(0, str(Path(__file__).with_name("pnetcdf")))
+import calls
+
+HERE = Path(__file__).with_name("pnetcdf")
+RULE = '[[file]]\npattern = "*.nc"\n'
+RANKS = 4
+STEPS, ROWS = 3, 64
+MPIRUN = ["mpirun", "--oversubscribe", "-n"]
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+LIBRARY = Path("/usr/lib/x86_64-linux-gnu/libpnetcdf.so")
+SHARED_MEMORY = Path("/dev/shm")
+
+
+def built(folder: Path, name: str, source: Path) -> Path:
+    """A program with PnetCDF; Debian's is for Open MPI."""
+    if not Path("/usr/include/pnetcdf.h").exists() or shutil.which("mpicc.openmpi") is None:
+        pytest.skip("needs PnetCDF and Open MPI: run 'make setup' as root, or install libpnetcdf-dev and libopenmpi-dev")
+    program = folder / name
+    subprocess.run(["mpicc.openmpi", "-O1", "-w", source, "-o", program, "-lpnetcdf", "-lm"], check=True)
+    return program
+
+
+@pytest.fixture(scope="module")
+def blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("blocks"), "blocks", HERE / "blocks.c")
+
+
+@pytest.fixture(scope="module")
+def every_call(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("calls")
+    (folder / "calls.c").write_text(calls.program())
+    return built(folder, "calls", folder / "calls.c")
+
+
+@pytest.fixture
+def plain(blocks: Path, tmp_path: Path) -> Path:
+    """What PnetCDF writes by itself."""
+    (tmp_path / "plain").mkdir()
+    command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(ROWS)]
+    subprocess.run(command, cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    return tmp_path / "plain" / "plain.nc"
+
+
+@pytest.fixture(autouse=True)
+def no_spools_stay() -> Iterator[None]:
+    yield
+    for spool in spools():
+        shutil.rmtree(spool)
+
+
+def spools() -> list[Path]:
+    return sorted(SHARED_MEMORY.glob("knarr-spool-*"))
+
+
+def ranks(program: Path, *arguments: object, count: int = RANKS) -> list[object]:
+    return [*MPIRUN, count, program, *arguments]
+
+
+def written(run: Runner, program: Path, *arguments: object, config: str = RULE, count: int = RANKS, **how: object):
+    return run(*ranks(program, *arguments, count=count), config=config, env=AS_ROOT, **how)
+
+
+def test_a_file_of_four_ranks(run, knarr, blocks, plain):
+    ran = written(run, blocks, "hist.nc", STEPS, ROWS)
+    hist = run.folder / "hist.nc"
+    knarr("verify", plain, hist)
+    told = ran.file("hist.nc")
+    assert told["outcome"] == "packed" and "handed over" in told["note"]
+    assert hist.stat().st_size < plain.stat().st_size / 2
+    with netCDF4.Dataset(hist) as file, netCDF4.Dataset(plain) as expected:
+        assert file.data_model == "NETCDF4" and file.dimensions["time"].isunlimited()
+        assert file.title == "tests" and file["T"].units == "K" and len(file.dimensions["time"]) == STEPS
+        assert list(file.variables) == list(expected.variables)
+        assert file["T"].filters()["zlib"]
+    assert np.isfinite(xarray.open_dataset(hist)["T"].values).all()
+    assert not spools()
+
+
+def test_every_function_that_moves_values(run, knarr, every_call, tmp_path):
+    (tmp_path / "plain").mkdir()
+    command = [*MPIRUN, "2", every_call, "plain.nc"]
+    subprocess.run(command, cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    written(run, every_call, "hist.nc", count=2)
+    knarr("verify", tmp_path / "plain" / "plain.nc", run.folder / "hist.nc")
+
+
+def test_no_function_is_missing(knarr):
+    """Every public function that moves values, or changes what they mean, is caught."""
+    if not LIBRARY.exists():
+        pytest.skip("needs PnetCDF: run 'make setup' as root, or install libpnetcdf-dev")
+
+    def exported(library: Path) -> set[str]:
+        lines = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True)
+        return {name for name in lines.stdout.split() if name.startswith("ncmpi_")}
+
+    here = exported(Path(knarr.program).with_name("libknarr_preload.so"))
+    there = exported(LIBRARY)
+    assert here <= there, here - there
+    # What is left to the library: definitions, attributes, and what is asked of the header.
+    families = ("put", "get", "iput", "iget", "bput", "mput", "mget")
+    moves = {name for name in there if name.split("_")[1] in families and "_att" not in name}
+    moves -= {"ncmpi_get_file_info"}
+    moves |= {f"ncmpi_{name}" for name in ("create", "open", "close", "abort", "delete", "enddef", "_enddef", "redef")}
+    moves |= {f"ncmpi_{name}" for name in ("begin_indep_data", "end_indep_data", "sync", "flush", "sync_numrecs")}
+    moves |= {f"ncmpi_{name}" for name in ("wait", "wait_all", "cancel", "set_fill", "def_var_fill", "fill_var_rec")}
+    moves |= {f"ncmpi_{name}" for name in ("buffer_attach", "buffer_detach", "inq_buffer_usage", "inq_buffer_size")}
+    moves |= {f"ncmpi_{name}" for name in ("inq_nreqs", "inq_put_size", "inq_dimlen", "inq_dim", "inq_path", "inq_var_fill")}
+    assert len(moves) > 800 and here == moves, (moves - here, here - moves)
+
+
+@pytest.mark.parametrize(
+    ("output", "what"),
+    # A Zarr store does not tell which dimension was unlimited.
+    [(output, what) for output in ("netcdf4", "classic", "zarr") for what in ("", "read", "twice")][:-2] + [("zarr", "twice")],
+)
+def test_what_a_program_opens_again_is_what_it_wrote(run, knarr, blocks, plain, output, what):
+    """PnetCDF reads classic files only, and the program does not know of others."""
+    written(run, blocks, "hist.nc", STEPS, ROWS, what, config=RULE + f'output = "{output}"\n')
+    hist = run.folder / ("hist.zarr" if output == "zarr" else "hist.nc")
+    assert hist.is_dir() == (output == "zarr")
+    if what == "twice":
+        with xarray.open_dataset(hist, **({"engine": "zarr"} if output == "zarr" else {})) as file:
+            assert abs(float(file["T"][0, 0, 0]) - 281) < 1e-4
+    else:
+        knarr("verify", plain, hist)
+    if output == "classic":
+        with netCDF4.Dataset(hist) as file:
+            assert file.data_model == "NETCDF3_64BIT_DATA"
+    assert not spools()
+
+
+def test_a_bound_holds(run, blocks, plain):
+    ran = written(run, blocks, "hist.nc", STEPS, ROWS, config=RULE + "variables.T.max_abs_error = 0.05\n")
+    with netCDF4.Dataset(run.folder / "hist.nc") as file, netCDF4.Dataset(plain) as expected:
+        difference = np.abs(file["T"][:] - expected["T"][:])
+        assert 0 < difference.max() <= 0.05
+        assert np.array_equal(file["count"][:], expected["count"][:])
+    assert ran.file("hist.nc")["outcome"] == "packed"
+
+
+def test_an_old_file_stays_until_the_new_one_is_whole(run, blocks, plain):
+    hist = run.folder / "hist.nc"
+    hist.write_bytes(b"precious")
+    ran = written(run, blocks, "hist.nc", STEPS, ROWS, "kill", ok=False)
+    assert ran.code != 0 and hist.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("what", ["kill", "forget"])
+def test_a_file_that_is_not_closed_is_kept_and_can_be_made(run, knarr, blocks, plain, what):
+    ran = written(run, blocks, "hist.nc", STEPS, ROWS, what, ok=False)
+    assert ran.code != 0 and not (run.folder / "hist.nc").exists()
+    assert "before it had closed the file" in ran.err and "knarr run --recover" in ran.err
+    (spool,) = spools()
+    knarr("run", "--recover", spool)
+    knarr("verify", plain, run.folder / "hist.nc")
+    assert not spools()
+
+
+def test_a_launcher_that_is_killed_leaves_what_can_be_finished(run, knarr, blocks, plain):
+    """Killed at any moment: the file is absent or whole, and afterwards it is there."""
+    hist, made, left = run.folder / "hist.nc", 0, 0
+    for delay in (0.05, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8):
+        hist.unlink(missing_ok=True)
+        launcher = run.start(*ranks(blocks, "hist.nc", STEPS, ROWS), config=RULE, env=AS_ROOT)
+        time.sleep(delay)
+        launcher.send_signal(signal.SIGKILL)
+        launcher.wait()
+        wait_for_the_end_of(blocks)
+        if hist.exists():
+            made += 1
+            knarr("verify", plain, hist)
+        for spool in spools():
+            left += 1
+            done = knarr("run", "--recover", spool, ok=False)
+            if done.returncode == 0:
+                knarr("verify", plain, hist)
+        for spool in spools():
+            # Of a file that was only begun nothing can be made.
+            shutil.rmtree(spool)
+        shutil.rmtree(run.scratch, ignore_errors=True)
+        for rest in run.top.glob("knarr-run-*"):
+            shutil.rmtree(rest)
+    assert made + left > 0
+
+
+def wait_for_the_end_of(program: Path) -> None:
+    end = time.monotonic() + 60
+    while subprocess.run(["pgrep", "-f", f"^{program}"], check=False, capture_output=True).returncode == 0:
+        assert time.monotonic() < end, "the program goes on"
+        time.sleep(0.05)
+
+
+def test_without_ranks_on_one_node_or_a_place_the_library_writes(run, knarr, blocks, plain):
+    """Nothing is captured where no rule matches, and the file is PnetCDF's own."""
+    written(run, blocks, "hist.nc", STEPS, ROWS, config='[[file]]\npattern = "*.h5"\n')
+    with netCDF4.Dataset(run.folder / "hist.nc") as file:
+        assert file.data_model == "NETCDF3_64BIT_DATA"
+    knarr("verify", plain, run.folder / "hist.nc")
+
+
+def test_a_directory_of_that_name_is_the_library_s_error(run, blocks):
+    (run.folder / "hist.nc" / "below").mkdir(parents=True)
+    ran = written(run, blocks, "hist.nc", STEPS, ROWS, ok=False)
+    assert ran.code != 0 and "ncmpi_create" in ran.err and (run.folder / "hist.nc" / "below").is_dir()
+
+
+def test_nothing_to_recover_is_said(knarr, tmp_path):
+    assert "nothing in it was handed over" in knarr.fails(2, "run", "--recover", tmp_path)
