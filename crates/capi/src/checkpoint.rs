@@ -35,7 +35,7 @@ pub struct knarr_comm {
 impl knarr_checkpoint {
     pub(crate) fn open(directory: &str, options: &str, ranks: Box<dyn Comm>) -> Result<Self> {
         let mut made = Options {
-            memory: knarr_native::map_file,
+            memory: knarr_mapped::map_file,
             #[cfg(feature = "layouts")]
             find: knarr_formats::layout::read,
             ..Options::default()

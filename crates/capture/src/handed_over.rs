@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::FileRule;
 use crate::document::{get, put};
 use crate::message::path_bytes;
+use crate::snapshot::free_of;
 use knarr_array::error::{Error, Result};
 
 /// What is to become of the values.
@@ -91,10 +92,26 @@ impl HandedOver {
         renamed.map_err(|error| Error::write(directory, &error))
     }
 
-    /// Takes out of the spool what was delivered. What cannot be removed goes with the spool.
-    pub fn remove(directory: &Path) {
+    /// Takes out of the spool what was delivered. Values leave their memory to files that come; what cannot be removed goes
+    /// with the spool.
+    pub fn remove(&self, directory: &Path) {
         for name in [Self::NAME, Self::SET_ASIDE, Self::OPEN] {
             let _ = fs::remove_file(directory.join(name));
+        }
+        let free = directory.parent().map(free_of).unwrap_or_default();
+        for rank in 0..self.ranks {
+            let mut name = directory.file_name().unwrap_or_default().to_owned();
+            name.push(format!(".{rank}"));
+            let _ = fs::rename(directory.join(Self::values(rank)), free.join(name));
+        }
+        Self::discard(directory);
+    }
+
+    /// Removes the directory of a file, with what lies on a disk because memory was short.
+    pub fn discard(directory: &Path) {
+        let links = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+        for more in links.filter_map(|path| fs::read_link(path).ok()) {
+            let _ = fs::remove_file(more);
         }
         let _ = fs::remove_dir_all(directory);
     }

@@ -22,7 +22,7 @@ pub use creation::{Change, Prescription};
 pub use handed_over::HandedOver;
 pub use message::{Event, Given, Message};
 pub use shown::Shown;
-pub use snapshot::Snapshot;
+pub use snapshot::{Snapshot, SpoolPlace, free_of};
 
 /// Environment variable with the directory of the run. Without it the library does nothing.
 pub const RUN_DIRECTORY: &str = "KNARR_RUN";

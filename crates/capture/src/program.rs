@@ -89,7 +89,7 @@ impl Run {
     /// True as long as the launcher lives; also if nobody can tell.
     pub fn is_alive(&self) -> bool {
         let Some(spool) = &self.first.spool else { return true };
-        File::open(spool.join(crate::ALIVE)).is_ok_and(|file| file.try_lock_shared().is_err())
+        File::open(spool.directory.join(crate::ALIVE)).is_ok_and(|file| file.try_lock_shared().is_err())
     }
 
     /// Tells the launcher.

@@ -23,9 +23,32 @@ pub struct Snapshot {
     /// Threads that may encode at most, in each process.
     pub threads: usize,
     /// Where programs hand values over, if there is a place.
-    pub spool: Option<PathBuf>,
+    pub spool: Option<SpoolPlace>,
     /// Directory of the adapters for MPI.
     pub adapters: PathBuf,
+}
+
+/// Where programs hand values over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SpoolPlace {
+    /// A directory in memory.
+    pub directory: PathBuf,
+    /// Bytes that values may take there.
+    pub most: u64,
+    /// A directory on a disk for values that find no room in memory.
+    pub disk: PathBuf,
+}
+
+impl SpoolPlace {
+    /// Files of values that were of use, whose memory is there already.
+    pub fn free(&self) -> PathBuf {
+        free_of(&self.directory)
+    }
+}
+
+/// As [`SpoolPlace::free`], of the spool at `directory`.
+pub fn free_of(directory: &Path) -> PathBuf {
+    directory.join("free")
 }
 
 impl Snapshot {

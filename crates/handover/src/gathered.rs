@@ -10,7 +10,7 @@ use knarr_array::error::{Error, Result};
 use knarr_array::region::{Placed, Region, copy_region, fill};
 use knarr_flow::strided::{self, Place};
 
-use crate::puts::{Put, read_puts};
+use crate::puts::{Put, name_of_more, read_puts};
 
 /// The puts of all ranks.
 #[derive(Debug, Default)]
@@ -23,8 +23,36 @@ pub struct Gathered {
 /// The values of one rank.
 #[derive(Debug)]
 struct Rank {
-    values: File,
+    values: Values,
+    /// Bytes of values in the first file, and what lies behind.
+    first: u64,
+    more: Option<Values>,
+}
+
+/// A file of values.
+#[derive(Debug)]
+struct Values {
+    file: File,
     length: u64,
+}
+
+impl Values {
+    fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|error| Error::read(path, &error))?;
+        let length = file.metadata().map_err(|error| Error::read(path, &error))?.len();
+        Ok(Self { file, length })
+    }
+}
+
+impl Rank {
+    /// The file with the values of a put, and where they begin in it.
+    fn place(&self, put: &Put) -> Option<(&Values, u64)> {
+        let (values, offset) = match put.offset.checked_sub(self.first) {
+            Some(behind) => (self.more.as_ref()?, behind),
+            None => (&self.values, put.offset),
+        };
+        (offset.saturating_add(put.byte_len()) <= values.length).then_some((values, offset))
+    }
 }
 
 /// The puts into one variable, sorted by their first element along the first axis.
@@ -66,10 +94,11 @@ impl Gathered {
     fn add(&mut self, rank: usize, path: &Path, log: &Path) -> Result<()> {
         // Values are there before their records, and the rank may go on putting.
         let found = read_puts(log)?;
-        let values = File::open(path).map_err(|error| Error::read(path, &error))?;
-        let length = values.metadata().map_err(|error| Error::read(path, &error))?.len();
-        for (number, put) in found.into_iter().enumerate() {
-            if put.offset.saturating_add(put.byte_len()) > length {
+        let more = name_of_more(path);
+        let more = if more.exists() { Some(Values::open(&more)?) } else { None };
+        let of = Rank { values: Values::open(path)?, first: found.first, more };
+        for (number, put) in found.puts.into_iter().enumerate() {
+            if of.place(&put).is_none() {
                 let what = "a put whose values are not all there";
                 return Err(Error::corrupt(what).at(log.display().to_string()));
             }
@@ -80,7 +109,7 @@ impl Gathered {
             let (extent, order) = (put.extent(), (put.order, rank, number));
             self.puts[variable].placed.push(Placement { rank, put, extent, order });
         }
-        self.ranks.push(Rank { values, length });
+        self.ranks.push(of);
         Ok(())
     }
 
@@ -169,12 +198,13 @@ impl Gathered {
 
     /// Copies what a put has of `region` to `out`, which holds the region.
     fn take(&self, placed: &Placement, region: &Region, part: &mut Vec<u8>, out: &mut [u8]) -> Result<()> {
-        let Some(rank) = self.ranks.get(placed.rank) else { return Err(Error::internal("values of no rank")) };
         let put = &placed.put;
+        let found = self.ranks.get(placed.rank).and_then(|rank| rank.place(put));
+        let (values, begin) = found.ok_or_else(|| Error::internal("values of no rank"))?;
         let size = put.dtype.size();
         let Some(met) = elements_in(put, region) else { return Ok(()) };
-        let place = Place::dense(put.offset, &put.region.count, size);
-        strided::read_region(&rank.values, rank.length, &place, size, &met, part)?;
+        let place = Place::dense(begin, &put.region.count, size);
+        strided::read_region(&values.file, values.length, &place, size, &met, part)?;
         if !put.stride.is_empty() {
             scatter(put, &met, part, region, out);
             return Ok(());
@@ -245,7 +275,8 @@ fn each_index(count: &[u64], mut f: impl FnMut(&[u64])) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::puts::PutLog;
+    use crate::memory::write_calls;
+    use crate::puts::{PutLog, Room};
     use knarr_array::array::DType;
 
     /// Numbers that are the same in every run.
@@ -258,6 +289,11 @@ mod tests {
         }
     }
 
+    fn room(folder: &Path, rank: usize, most: u64) -> Room {
+        let more = folder.join(format!("disk.{rank}"));
+        Room { directory: folder.to_owned(), free: folder.join("free"), most, more }
+    }
+
     /// Puts of random regions and strides by three ranks, into a plain array as well.
     #[test]
     fn any_region_reads_as_from_a_plain_array() {
@@ -267,8 +303,11 @@ mod tests {
             let folder = std::env::temp_dir().join(format!("knarr-gathered-{}-{seed}", std::process::id()));
             std::fs::create_dir_all(&folder).unwrap();
             let names = |rank: usize| (format!("values.{rank}"), format!("log.{rank}"));
-            let mut logs: Vec<PutLog> =
-                (0..3).map(|rank| PutLog::create(&folder, &names(rank).0, &names(rank).1).unwrap()).collect();
+            let mut logs: Vec<PutLog> = (0..3)
+                .map(|rank| {
+                    PutLog::create(room(&folder, rank, 300), &names(rank).0, &names(rank).1, write_calls).unwrap()
+                })
+                .collect();
             let mut plain = vec![9u8; 6 * 7 * 5 * 2];
             for order in 0..random.below(14) {
                 let rank = usize::try_from(random.below(3)).unwrap();
@@ -280,7 +319,7 @@ mod tests {
                 let region = Region::new(start, count);
                 let value = u16::try_from(order + 1).unwrap().to_le_bytes();
                 let mut put = Put { variable: 1, dtype: DType::U16, region, stride, order, offset: 0 };
-                put.offset = logs[rank].reserve(put.byte_len());
+                put.offset = logs[rank].reserve(put.byte_len()).unwrap();
                 let elements = usize::try_from(put.byte_len()).unwrap() / 2;
                 logs[rank].write(put.offset, &value.repeat(elements)).unwrap();
                 logs[rank].push(std::slice::from_ref(&put)).unwrap();
@@ -341,10 +380,18 @@ mod tests {
     fn values_that_are_cut_are_noticed() {
         let folder = std::env::temp_dir().join(format!("knarr-gathered-cut-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let mut log = PutLog::create(&folder, "values", "log").unwrap();
+        let mut log = PutLog::create(room(&folder, 0, u64::MAX), "values", "log", write_calls).unwrap();
         let region = Region::new([0], [10]);
-        let put = Put { variable: 0, dtype: DType::F64, region, stride: Vec::new(), order: 0, offset: log.reserve(80) };
+        let put = Put {
+            variable: 0,
+            dtype: DType::F64,
+            region,
+            stride: Vec::new(),
+            order: 0,
+            offset: log.reserve(80).unwrap(),
+        };
         log.write(0, &[1; 79]).unwrap();
+        File::options().write(true).open(folder.join("values")).unwrap().set_len(79).unwrap();
         log.push(&[put]).unwrap();
         let error = Gathered::open([(folder.join("values"), folder.join("log"))]).unwrap_err();
         assert!(error.to_string().contains("not all there"), "{error}");

@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::memory::{Memory, OpenMemory};
 use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
 use knarr_array::region::Region;
@@ -18,6 +19,8 @@ use knarr_codec::frame::{dtype_number, numbered_dtype};
 
 /// First bytes of a log; the last one is the version.
 const MAGIC: [u8; 8] = *b"KNARRPL\x01";
+/// Bytes before the first record: behind the magic, the number of bytes of values that lie in the first file.
+const BEGIN: usize = 16;
 /// Bytes before the payload of a record: its length and its CRC-32C.
 const HEAD: usize = 8;
 /// Longest payload that can be: three numbers an axis, and a few more.
@@ -99,11 +102,41 @@ impl Put {
     }
 }
 
+/// Where the values of a rank may lie.
+#[derive(Debug, Clone)]
+pub struct Room {
+    /// The files of the rank lie here, in memory.
+    pub directory: PathBuf,
+    /// Files of values that were of use before: one of them is taken, because its memory is there already.
+    pub free: PathBuf,
+    /// Bytes that the first file may have. Further values go to another one, which is on a disk.
+    pub most: u64,
+    /// Path of that other file.
+    pub more: PathBuf,
+}
+
+/// What a second file of values is called beside the first: a link to it.
+const MORE: &str = ".more";
+
+/// The name by which the second file of values is found.
+pub(crate) fn name_of_more(values: &Path) -> PathBuf {
+    let mut name = values.as_os_str().to_owned();
+    name.push(MORE);
+    name.into()
+}
+
 /// Writes the puts of one rank into one file.
-#[derive(Debug)]
 pub struct PutLog {
-    directory: PathBuf,
-    values: File,
+    room: Room,
+    path: PathBuf,
+    /// The first file of values, and how it is written.
+    file: File,
+    values: Box<dyn Memory>,
+    /// Bytes of the first file that have memory.
+    had: u64,
+    /// Bytes of values that lie in the first file, at most.
+    most: u64,
+    more: Option<File>,
     log: File,
     /// First byte of the values that no put has, and of the log.
     end: u64,
@@ -111,26 +144,77 @@ pub struct PutLog {
 }
 
 impl PutLog {
-    /// Makes the two files `values` and `log` in `directory`. A file of values that exists is used again: its memory is
-    /// there already.
+    /// Makes the two files `values` and `log` in the directory. The first one is written by what `open` gives.
     ///
     /// # Errors
     /// `Write`.
-    pub fn create(directory: &Path, values: &str, log: &str) -> Result<Self> {
-        let write_error = |error: io::Error| Error::write(directory, &error);
+    pub fn create(room: Room, values: &str, log: &str, open: OpenMemory) -> Result<Self> {
+        let write_error = |error: io::Error| Error::write(&room.directory, &error);
+        let path = room.directory.join(values);
+        take_free(&room.free, &path);
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let values = options.open(directory.join(values)).map_err(write_error)?;
-        let log = options.truncate(true).open(directory.join(log)).map_err(write_error)?;
-        log.write_all_at(&MAGIC, 0).map_err(write_error)?;
-        Ok(Self { directory: directory.to_owned(), values, log, end: 0, logged: MAGIC.len() as u64 })
+        let file = options.open(&path).map_err(write_error)?;
+        let had = file.metadata().map_err(write_error)?.len();
+        let values = file.try_clone().and_then(open).map_err(write_error)?;
+        let log = options.truncate(true).open(room.directory.join(log)).map_err(write_error)?;
+        let made =
+            Self { path, file, values, had, most: room.most, more: None, log, end: 0, logged: BEGIN as u64, room };
+        made.write_head()?;
+        Ok(made)
+    }
+
+    fn write_head(&self) -> Result<()> {
+        let head = [MAGIC, self.most.to_le_bytes()].concat();
+        self.log.write_all_at(&head, 0).map_err(|error| self.write_error(&error))
     }
 
     /// Room for `bytes` bytes of values. Returns the offset of the first one.
-    pub fn reserve(&mut self, bytes: u64) -> u64 {
-        let offset = self.end.next_multiple_of(ALIGNMENT);
+    ///
+    /// # Errors
+    /// `Write` if there is none, neither in memory nor on the disk.
+    pub fn reserve(&mut self, bytes: u64) -> Result<u64> {
+        let mut offset = self.end.next_multiple_of(ALIGNMENT);
+        let end = offset.saturating_add(bytes);
+        if self.more.is_none() && end > self.had.min(self.most) && bytes > 0 {
+            let fits = end <= self.most && self.allocate(end).map_err(|error| self.write_error(&error))?;
+            if !fits {
+                self.most = offset;
+                self.write_head()?;
+                self.begin_more()?;
+            }
+        }
+        if self.more.is_none() && end > self.most {
+            offset = self.most;
+        }
         self.end = offset.saturating_add(bytes);
-        offset
+        Ok(offset)
+    }
+
+    /// Gives the first file memory up to byte `end`. False if there is none.
+    fn allocate(&mut self, end: u64) -> io::Result<bool> {
+        let flags = rustix::fs::FallocateFlags::empty();
+        match rustix::fs::fallocate(&self.file, flags, self.had, end - self.had) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT | rustix::io::Errno::FBIG) => return Ok(false),
+            // Where nothing can be had ahead, writing tells.
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.had = end;
+        Ok(true)
+    }
+
+    fn begin_more(&mut self) -> Result<()> {
+        let more = &self.room.more;
+        let open = || {
+            let mut options = File::options();
+            let file = options.read(true).write(true).create_new(true).mode(0o600).open(more)?;
+            std::os::unix::fs::symlink(more, name_of_more(&self.path))?;
+            Ok(file)
+        };
+        self.more = Some(open().map_err(|error: io::Error| Error::write(more, &error))?);
+        Ok(())
     }
 
     /// Bytes of all values so far.
@@ -142,8 +226,13 @@ impl PutLog {
     ///
     /// # Errors
     /// `Write`, for a full file system among others.
-    pub fn write(&self, offset: u64, values: &[u8]) -> Result<()> {
-        self.values.write_all_at(values, offset).map_err(|error| self.write_error(&error))
+    pub fn write(&mut self, offset: u64, values: &[u8]) -> Result<()> {
+        match (&self.more, offset.checked_sub(self.most)) {
+            (Some(more), Some(behind)) => {
+                more.write_all_at(values, behind).map_err(|error| Error::write(&self.room.more, &error))
+            }
+            _ => self.values.write(offset, values).map_err(|error| Error::write(&self.room.directory, &error)),
+        }
     }
 
     /// Adds puts whose values are all there.
@@ -163,15 +252,38 @@ impl PutLog {
     }
 
     fn write_error(&self, error: &io::Error) -> Error {
-        Error::write(&self.directory, error)
+        Error::write(&self.room.directory, error)
     }
+}
+
+/// Takes the largest file of `free`, if there is one, as `path`.
+fn take_free(free: &Path, path: &Path) {
+    let entries = fs::read_dir(free).into_iter().flatten().flatten();
+    let mut found: Vec<(u64, PathBuf)> =
+        entries.filter_map(|entry| Some((entry.metadata().ok()?.len(), entry.path()))).collect();
+    found.sort_unstable();
+    // Others take them, too: each of them once.
+    while let Some((_, one)) = found.pop() {
+        if fs::rename(one, path).is_ok() {
+            return;
+        }
+    }
+}
+
+/// The puts of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Puts {
+    /// Bytes of values that lie in the first file; those behind lie in the second one.
+    pub first: u64,
+    /// In their order.
+    pub puts: Vec<Put>,
 }
 
 /// Reads the puts of a log, in their order. A last record that is not complete is left out: its writer was killed.
 ///
 /// # Errors
 /// `NotFound` or `Read`; `Corrupt` for what is no log, or a damaged one.
-pub fn read_puts(path: &Path) -> Result<Vec<Put>> {
+pub fn read_puts(path: &Path) -> Result<Puts> {
     let bytes = fs::read(path).map_err(|error| Error::read(path, &error))?;
     parse_puts(&bytes).map_err(|error| error.at(path.display().to_string()))
 }
@@ -180,8 +292,9 @@ pub fn read_puts(path: &Path) -> Result<Vec<Put>> {
 ///
 /// # Errors
 /// `Corrupt`.
-pub fn parse_puts(bytes: &[u8]) -> Result<Vec<Put>> {
-    let Some(mut rest) = bytes.strip_prefix(&MAGIC) else {
+pub fn parse_puts(bytes: &[u8]) -> Result<Puts> {
+    let head = bytes.strip_prefix(&MAGIC).and_then(|behind| behind.split_first_chunk::<8>());
+    let Some((first, mut rest)) = head else {
         return Err(Error::corrupt("not a log of puts, or one of another version"));
     };
     let mut puts = Vec::new();
@@ -198,12 +311,13 @@ pub fn parse_puts(bytes: &[u8]) -> Result<Vec<Put>> {
         puts.push(Put::parse(payload)?);
         rest = next;
     }
-    Ok(puts)
+    Ok(Puts { first: u64::from_le_bytes(*first), puts })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::write_calls;
     use knarr_array::error::ErrorKind;
 
     fn put(order: u64, stride: &[u64]) -> Put {
@@ -211,17 +325,40 @@ mod tests {
         Put { variable: 3, dtype: DType::F32, region, stride: stride.to_vec(), order, offset: 24 * order }
     }
 
+    fn room(folder: &Path, most: u64) -> Room {
+        Room { directory: folder.to_owned(), free: folder.join("free"), most, more: folder.join("disk") }
+    }
+
+    #[test]
+    fn values_beyond_the_limit_go_to_a_second_file_and_files_are_used_again() {
+        let folder = std::env::temp_dir().join(format!("knarr-puts-room-{}", std::process::id()));
+        fs::create_dir_all(folder.join("free")).unwrap();
+        for (name, length) in [("a", 10u64), ("b", 4000), ("c", 100)] {
+            File::create(folder.join("free").join(name)).unwrap().set_len(length).unwrap();
+        }
+        let mut log = PutLog::create(room(&folder, 100), "values", "log", write_calls).unwrap();
+        assert!(!folder.join("free/b").exists() && log.had == 4000);
+        let offsets: Vec<u64> = [40, 40, 40, 8].map(|bytes| log.reserve(bytes).unwrap()).to_vec();
+        assert_eq!(offsets, [0, 40, 80, 120]);
+        assert_eq!(read_puts(&folder.join("log")).unwrap().first, 80);
+        log.write(80, &[1; 40]).unwrap();
+        log.write(120, &[2; 8]).unwrap();
+        let more = fs::read(name_of_more(&folder.join("values"))).unwrap();
+        assert_eq!(more, [[1; 40].as_slice(), &[2; 8]].concat());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
     fn written(puts: &[Put]) -> Vec<u8> {
         let folder = std::env::temp_dir().join(format!("knarr-puts-{}-{:p}", std::process::id(), puts.as_ptr()));
         fs::create_dir_all(&folder).unwrap();
-        let mut log = PutLog::create(&folder, "values", "log").unwrap();
+        let mut log = PutLog::create(room(&folder, u64::MAX), "values", "log", write_calls).unwrap();
         for put in puts {
-            let offset = log.reserve(put.byte_len());
+            let offset = log.reserve(put.byte_len()).unwrap();
             log.write(offset, &[7; 24]).unwrap();
             assert_eq!(offset, put.offset);
             log.push(std::slice::from_ref(put)).unwrap();
         }
-        assert_eq!(read_puts(&folder.join("log")).unwrap(), puts);
+        assert_eq!(read_puts(&folder.join("log")).unwrap().puts, puts);
         let bytes = fs::read(folder.join("log")).unwrap();
         fs::remove_dir_all(folder).unwrap();
         bytes
@@ -232,8 +369,8 @@ mod tests {
         let puts = [put(0, &[]), put(1, &[1, 2]), put(2, &[])];
         let bytes = written(&puts);
         let mut complete = 0;
-        for end in MAGIC.len()..=bytes.len() {
-            let found = parse_puts(&bytes[..end]).unwrap();
+        for end in BEGIN..=bytes.len() {
+            let found = parse_puts(&bytes[..end]).unwrap().puts;
             assert!(puts.starts_with(&found) && found.len() >= complete, "{end}");
             complete = found.len();
         }
@@ -243,13 +380,14 @@ mod tests {
     #[test]
     fn damage_is_noticed() {
         let bytes = written(&[put(0, &[3, 2]), put(1, &[])]);
-        for place in 0..bytes.len() {
+        // A wrong number of bytes in the first file leads to values that are not there.
+        for place in (0..MAGIC.len()).chain(BEGIN..bytes.len()) {
             for bit in 0..8 {
                 let mut damaged = bytes.clone();
                 damaged[place] ^= 1 << bit;
                 // A length that leads beyond the end looks like a writer that was killed.
                 let found = parse_puts(&damaged);
-                assert!(found.is_err() || found.unwrap().len() < 2, "byte {place}");
+                assert!(found.is_err() || found.unwrap().puts.len() < 2, "byte {place}");
             }
         }
     }

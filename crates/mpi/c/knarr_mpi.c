@@ -175,6 +175,12 @@ int32_t knarr_mpi_table(MPI_Comm comm, struct knarr_comm *table) {
     return 0;
 }
 
+/* The largest of the numbers of all ranks of a table that knarr_mpi_table filled. Collective. Returns 0 or a code of MPI. */
+int32_t knarr_mpi_largest(void *opaque, uint64_t *number) {
+    struct context *context = opaque;
+    return MPI_Allreduce(MPI_IN_PLACE, number, 1, MPI_UINT64_T, MPI_MAX, context->comm);
+}
+
 /* The same for a communicator of Fortran, which is an integer: comm of mpif.h and mpi, comm%mpi_val of mpi_f08. */
 int32_t knarr_mpi_table_f(int32_t comm, struct knarr_comm *table) {
     return knarr_mpi_table(MPI_Comm_f2c((MPI_Fint)comm), table);

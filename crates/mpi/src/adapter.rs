@@ -32,6 +32,7 @@ type FillTable = unsafe extern "C" fn(usize, *mut Table) -> i32;
 type Describe = unsafe extern "C" fn(usize, *mut Described) -> i32;
 type Pack = unsafe extern "C" fn(*mut c_void, u64, *const c_void, i64, usize) -> i32;
 type Unpack = unsafe extern "C" fn(*const c_void, u64, *mut c_void, i64, usize) -> i32;
+type Largest = unsafe extern "C" fn(*mut c_void, *mut u64) -> i32;
 type Handle = unsafe extern "C" fn() -> i32;
 
 /// A loaded adapter. It stays loaded until the process ends.
@@ -41,6 +42,7 @@ pub struct Adapter {
     describe: Describe,
     pack: Pack,
     unpack: Unpack,
+    largest: Largest,
     /// Bytes of a handle of a datatype.
     handle: usize,
 }
@@ -63,6 +65,7 @@ impl Adapter {
                 describe: *library.get::<Describe>(b"knarr_datatype_describe\0").map_err(missing)?,
                 pack: *library.get::<Pack>(b"knarr_datatype_pack\0").map_err(missing)?,
                 unpack: *library.get::<Unpack>(b"knarr_datatype_unpack\0").map_err(missing)?,
+                largest: *library.get::<Largest>(b"knarr_mpi_largest\0").map_err(missing)?,
                 handle: match library.get::<Handle>(b"knarr_datatype_handle\0").map_err(missing)?() {
                     4 => 4,
                     _ => size_of::<usize>(),
@@ -89,6 +92,17 @@ impl Adapter {
         }
         // SAFETY: every field may be zero, so the table is initialised whatever the adapter wrote.
         Mpi::new(&unsafe { table.assume_init() }, false)
+    }
+
+    /// The largest of the numbers that the ranks have, found by MPI itself: a call of the program that is collective in its
+    /// library must not take longer here. Collective.
+    ///
+    /// # Errors
+    /// `Internal` for what MPI reports.
+    pub fn largest(&self, ranks: &Mpi, mut number: u64) -> Result<u64> {
+        // SAFETY: the context is one that this adapter made, and there is room for a number.
+        let code = unsafe { (self.largest)(ranks.context(), &raw mut number) };
+        if code == 0 { Ok(number) } else { Err(Error::internal(format!("MPI does not reduce (code {code})"))) }
     }
 
     /// What a datatype, an `MPI_Datatype`, is made of; `None` for `MPI_DATATYPE_NULL`.

@@ -128,6 +128,11 @@ impl Mpi {
         self.broken.get()
     }
 
+    /// What the adapter's functions are handed.
+    pub(crate) fn context(&self) -> *mut c_void {
+        self.context
+    }
+
     fn checked(&self, code: i32) -> Result<()> {
         if code == 0 {
             return Ok(());

@@ -12,7 +12,6 @@ mod entropy;
 mod lz4;
 mod lz4_sized;
 mod lzf;
-mod mapped;
 pub mod plugin;
 mod runs;
 mod support;
@@ -25,7 +24,6 @@ mod zstd;
 
 pub use allocator::give_back_freed;
 pub use ended::wait_status;
-pub use mapped::map_file;
 
 use knarr_array::{ErrorKind, Result};
 use knarr_codec::chain::Scratch;

@@ -1,15 +1,12 @@
 //! One access of a program to a variable, whatever function it called: which elements, and where they lie in memory.
 
-use std::ffi::{c_int, c_longlong, c_void};
+use std::ffi::{c_int, c_void};
 
 use knarr_array::region::Region;
 
-use crate::codes::{EEDGE, EINVALCOORDS, ENEGATIVECNT, ENULLCOUNT, ENULLSTART, ESTRIDE};
+use crate::codes::{EEDGE, EINVALCOORDS, ENEGATIVECNT, ENULLCOUNT, ENULLSTART, ESTRIDE, Offset};
 use crate::element::Element;
 use crate::variables::Variable;
-
-/// `MPI_Offset`.
-pub(crate) type Offset = c_longlong;
 
 /// The arguments that say which elements are meant, as the families of functions have them. Pointers are those of the
 /// caller, to as many numbers as the variable has axes.

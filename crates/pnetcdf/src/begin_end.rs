@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use knarr_array::comm::{agree, all_gather, nodes, read, share, written};
+use knarr_array::comm::{Comm, agree, all_gather, nodes, read, share, written};
 use knarr_array::error::{Error, Result};
 use knarr_capture::config::FileRule;
 use knarr_capture::program::{Run, run};
-use knarr_capture::{Event, HandedOver};
-use knarr_handover::PutLog;
+use knarr_capture::{Event, HandedOver, SpoolPlace};
+use knarr_handover::{PutLog, Room};
+use knarr_mapped::map_file;
 use serde::{Deserialize, Serialize};
 
 use crate::codes::{EPENDING, EWRITE, NOCLOBBER, NOERR};
@@ -30,7 +31,7 @@ type Create = unsafe extern "C" fn(usize, *const c_char, c_int, usize, *mut c_in
 /// A file that a rule wants handed over.
 pub(crate) struct Wanted {
     pub(crate) run: &'static Run,
-    pub(crate) spool: &'static Path,
+    pub(crate) spool: &'static SpoolPlace,
     pub(crate) target: PathBuf,
     pub(crate) rule: FileRule,
 }
@@ -38,7 +39,7 @@ pub(crate) struct Wanted {
 /// What the program's file of this name is to become, if anything.
 pub(crate) fn wanted(named: &[u8]) -> Option<Wanted> {
     let run = run()?;
-    let spool = run.rules().spool.as_deref()?;
+    let spool = run.rules().spool.as_ref()?;
     let named = Path::new(OsStr::from_bytes(named));
     let may_concern = named.file_name().is_some_and(|last| run.rules().may_concern(&last.to_string_lossy()));
     if !may_concern && !named.is_symlink() {
@@ -89,7 +90,7 @@ pub(crate) unsafe fn create(
         }
     };
     let directory = match begun(&wanted, &ranks, mode) {
-        Ok(Begun::In(name)) => wanted.spool.join(name),
+        Ok(Begun::In(name)) => wanted.spool.directory.join(name),
         Ok(Begun::Passed(why)) => {
             why.filter(|_| ranks.comm().rank() == 0).into_iter().for_each(passed);
             return None;
@@ -100,7 +101,12 @@ pub(crate) unsafe fn create(
         }
     };
     let rank = ranks.comm().rank();
-    let log = PutLog::create(&directory, &HandedOver::values(rank), &HandedOver::log(rank));
+    let log = PutLog::create(
+        room(&wanted, &directory, ranks.comm()),
+        &HandedOver::values(rank),
+        &HandedOver::log(rank),
+        map_file,
+    );
     let log = agree(ranks.comm(), log.map(Some));
     let header = CString::new(directory.join(HandedOver::HEADER).as_os_str().as_bytes());
     let (Ok(Some(log)), Ok(header)) = (log, header) else {
@@ -121,6 +127,32 @@ pub(crate) unsafe fn create(
     Some(NOERR)
 }
 
+/// Room for the values of this rank: half of the memory that values may take is for the file that is written, the other half
+/// for those that are delivered meanwhile.
+fn room(wanted: &Wanted, directory: &Path, comm: &dyn Comm) -> Room {
+    let SpoolPlace { most, disk, .. } = wanted.spool;
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let more = format!("{}-{}.{}", name(&wanted.spool.directory), name(directory), comm.rank());
+    Room {
+        directory: directory.to_owned(),
+        free: wanted.spool.free(),
+        most: most / 2 / comm.size().max(1) as u64,
+        more: disk.join(more),
+    }
+}
+
+/// Waits until values that are delivered leave half of the memory that values may take.
+fn await_room(wanted: &Wanted) {
+    let SpoolPlace { directory, most, .. } = wanted.spool;
+    let taken = || -> u64 {
+        let pending = HandedOver::pending(directory).into_iter().filter_map(|(_, handed)| handed.ok());
+        pending.map(|handed| handed.bytes).sum()
+    };
+    while taken() > most / 2 && wanted.run.is_alive() {
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
 /// Makes a directory for the file, on the first rank. Collective.
 fn begun(wanted: &Wanted, ranks: &Ranks, mode: c_int) -> Result<Begun> {
     let comm = ranks.comm();
@@ -130,6 +162,7 @@ fn begun(wanted: &Wanted, ranks: &Ranks, mode: c_int) -> Result<Begun> {
     }
     let target = &wanted.target;
     await_delivery(target);
+    await_room(wanted);
     let parent = target.parent().unwrap_or(Path::new("/"));
     let begun = if !are_together {
         Begun::Passed(Some("its ranks are on several nodes".to_owned()))
@@ -143,8 +176,8 @@ fn begun(wanted: &Wanted, ranks: &Ranks, mode: c_int) -> Result<Begun> {
     } else {
         let (target, rule, ranks) = (target.clone(), wanted.rule.clone(), comm.size());
         let open = HandedOver { target, rule, ranks, records: None, bytes: 0, blocked_s: 0.0 };
-        let made = make_directory(wanted.spool);
-        match made.and_then(|name| open.begin(&wanted.spool.join(&name)).map(|()| name)) {
+        let made = make_directory(&wanted.spool.directory);
+        match made.and_then(|name| open.begin(&wanted.spool.directory.join(&name)).map(|()| name)) {
             Ok(name) => Begun::In(name),
             Err(error) => Begun::Passed(Some(format!("its values have no place in the spool: {error}"))),
         }
@@ -168,15 +201,14 @@ pub(crate) fn make_directory(spool: &Path) -> Result<String> {
 /// Removes what was handed over of a file that nothing will be made of.
 pub(crate) fn forget(directory: &Path, rank: usize) {
     if rank == 0 {
-        // What stays goes with the spool.
-        let _ = std::fs::remove_dir_all(directory);
+        HandedOver::discard(directory);
     }
 }
 
 /// Waits until nothing handed over of earlier times is to become the file `target`.
 pub(crate) fn await_delivery(target: &Path) {
     let Some(run) = run() else { return };
-    let Some(spool) = run.rules().spool.as_deref() else { return };
+    let Some(SpoolPlace { directory: spool, .. }) = &run.rules().spool else { return };
     let is_pending = || {
         HandedOver::pending(spool).iter().any(|(_, handed)| handed.as_ref().is_ok_and(|handed| handed.target == target))
     };

@@ -1,7 +1,10 @@
 //! Codes that PnetCDF returns, and numbers that mean something to it. Source: pnetcdf.h of 1.12.3; they are the same up to
 //! 1.15.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_longlong};
+
+/// `MPI_Offset`.
+pub(crate) type Offset = c_longlong;
 
 pub(crate) const NOERR: c_int = 0;
 pub(crate) const EINVAL: c_int = -36;

@@ -6,15 +6,16 @@ use std::ffi::c_int;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use knarr_array::comm::{all_gather, barrier};
+use knarr_array::comm::barrier;
 use knarr_array::error::{Error, Result};
 use knarr_capture::HandedOver;
 use knarr_capture::config::FileRule;
 use knarr_handover::{Gathered, Put, PutLog};
 
-use crate::access::{Access, Offset, Part};
+use crate::access::{Access, Part};
 use crate::codes::{
     EINDEFINE, EINDEP, EINVAL_REQUEST, EINVALCOORDS, ENOTFILL, ENOTINDEP, ENOTRECVAR, ENOTVAR, EREAD, EWRITE, NOERR,
+    Offset,
 };
 use crate::ranks::Ranks;
 use crate::values::{gather, held, in_file_type, scatter};
@@ -224,8 +225,9 @@ impl Captured {
         let values = unsafe { gather(&self.ranks, &access.memory, &held, &parts) }?;
         let size = variable.element.size() as u64;
         let elements: u64 = parts.iter().map(Part::len).sum();
-        let first = self.log.reserve(elements.saturating_mul(size));
-        let log = &self.log;
+        let first =
+            self.log.reserve(elements.saturating_mul(size)).map_err(|error| self.fail(access.variable, error))?;
+        let log = &mut self.log;
         let written = in_file_type(&values, &held, &variable, |at, piece| log.write(first + at, piece));
         let code = written.map_err(|error| self.fail(access.variable, error))?;
         let records = if variable.is_record { parts.iter().map(Part::records).max().unwrap_or(0) } else { 0 };
@@ -260,11 +262,7 @@ impl Captured {
 
     /// All ranks take the largest number of records. Collective.
     pub(crate) fn agree_on_records(&mut self) -> c_int {
-        let all = all_gather(self.ranks.comm(), &self.records.to_le_bytes());
-        let largest = all.map(|all| {
-            let number = |bytes: Vec<u8>| bytes.try_into().map(u64::from_le_bytes).unwrap_or(0);
-            all.into_iter().map(number).max().unwrap_or(0)
-        });
+        let largest = self.ranks.largest(self.records);
         match largest {
             Ok(records) => {
                 self.records = records;
@@ -453,7 +451,7 @@ impl Captured {
         let region = knarr_array::region::Region::new(start, shape);
         let elements = region.volume().and_then(|n| usize::try_from(n).ok()).ok_or(EWRITE)?;
         let bytes = variable.fill.repeat(elements);
-        let offset = self.log.reserve(bytes.len() as u64);
+        let offset = self.log.reserve(bytes.len() as u64).map_err(|error| self.fail(number, error))?;
         self.log.write(offset, &bytes).map_err(|error| self.fail(number, error))?;
         let variable_number = u32::try_from(number).unwrap_or(0);
         let dtype = variable.element.dtype();

@@ -75,7 +75,7 @@ pub(crate) unsafe fn open(
         Found::Classic
     };
     let Ok(Found::In(name)) = share(ranks.comm(), &found) else { return None };
-    let directory = wanted.spool.join(name);
+    let directory = wanted.spool.directory.join(name);
     let classic = CString::new(directory.join(Shown::CLASSIC).as_os_str().as_bytes()).ok()?;
     // SAFETY: the program's own arguments but for the name.
     let code = unsafe { real(comm, classic.as_ptr(), mode, info, id) };
@@ -101,8 +101,8 @@ fn show(wanted: &Wanted) -> Result<Found> {
     } else {
         return Ok(Found::Classic);
     };
-    let name = make_directory(wanted.spool)?;
-    let directory = wanted.spool.join(&name);
+    let name = make_directory(&wanted.spool.directory)?;
+    let directory = wanted.spool.directory.join(&name);
     let shown = Shown { source, rule: wanted.rule.clone() };
     let outcome = shown.ask(&directory).and_then(|()| {
         wanted.run.tell(Event::Shown { directory: directory.clone() });

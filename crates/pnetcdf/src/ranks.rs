@@ -7,7 +7,7 @@ use knarr_array::comm::Comm;
 use knarr_array::error::Result;
 use knarr_mpi::{Adapter, Datatype, Mpi};
 
-use crate::access::Offset;
+use crate::codes::Offset;
 use crate::codes::{EINVAL, EUNSPTETYPE};
 
 /// The ranks of a file.
@@ -36,6 +36,14 @@ impl Ranks {
 
     pub(crate) fn comm(&self) -> &dyn Comm {
         &self.mpi
+    }
+
+    /// The largest of the numbers that the ranks have. Collective.
+    ///
+    /// # Errors
+    /// `Internal` for what MPI reports.
+    pub(crate) fn largest(&self, number: u64) -> Result<u64> {
+        self.adapter.largest(&self.mpi, number)
     }
 
     /// What a datatype of MPI holds; `None` for `MPI_DATATYPE_NULL`.

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crate::access::Offset;
+use crate::codes::Offset;
 use crate::codes::{FORMAT_CDF5, NOERR};
 use crate::element::Element;
 use crate::real::real;

@@ -55,7 +55,7 @@ impl CheckpointSession {
         };
         let open = || {
             let mut made =
-                Options { find: knarr_formats::layout::read, memory: knarr_native::map_file, ..Options::default() };
+                Options { find: knarr_formats::layout::read, memory: knarr_mapped::map_file, ..Options::default() };
             options.iter().try_for_each(|(key, value)| made.set(key, value))?;
             Session::open(&Engine::new(knarr_native::codecs()?), ranks, &directory, made)
         };

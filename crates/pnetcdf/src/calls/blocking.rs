@@ -4,8 +4,8 @@
 use std::ffi::{c_int, c_void};
 
 use super::{each_shape, each_type, export};
-use crate::access::{Access, Kind, Memory, Offset, Shape};
-use crate::codes::ENOTSUPPORT;
+use crate::access::{Access, Kind, Memory, Shape};
+use crate::codes::{ENOTSUPPORT, Offset};
 use crate::element::Element;
 use crate::file::How;
 use crate::files;

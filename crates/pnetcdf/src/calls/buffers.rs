@@ -3,8 +3,7 @@
 use std::ffi::c_int;
 
 use super::export;
-use crate::access::Offset;
-use crate::codes::{ENULLABUF, ENULLBUF, EPENDINGBPUT, EPREVATTACHBUF, NOERR};
+use crate::codes::{ENULLABUF, ENULLBUF, EPENDINGBPUT, EPREVATTACHBUF, NOERR, Offset};
 use crate::files;
 
 export!("ncmpi_buffer_attach", (file: c_int, size: Offset), real => {

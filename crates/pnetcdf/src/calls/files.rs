@@ -3,9 +3,8 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use super::export;
-use crate::access::Offset;
 use crate::begin_end;
-use crate::codes::{EINDEFINE, EINVAL, FILL, NOERR, NOFILL};
+use crate::codes::{EINDEFINE, EINVAL, FILL, NOERR, NOFILL, Offset};
 use crate::file::{Captured, Mode};
 use crate::files;
 use crate::opened;

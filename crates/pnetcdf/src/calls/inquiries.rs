@@ -3,8 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use super::export;
-use crate::access::Offset;
-use crate::codes::NOERR;
+use crate::codes::{NOERR, Offset};
 use crate::file::Mode;
 use crate::files;
 use crate::opened;

@@ -4,8 +4,8 @@
 use std::ffi::{c_int, c_void};
 
 use super::{each_type, export};
-use crate::access::{Access, Kind, Memory, Offset, Shape};
-use crate::codes::NOERR;
+use crate::access::{Access, Kind, Memory, Shape};
+use crate::codes::{NOERR, Offset};
 use crate::element::Element;
 use crate::file::{Captured, How};
 use crate::files;

@@ -4,8 +4,8 @@
 use std::ffi::{c_int, c_void};
 
 use super::{each_shape, each_type, export};
-use crate::access::{Access, Kind, Memory, Offset, Shape};
-use crate::codes::{EINVAL, GET_REQ_ALL, NOERR, PUT_REQ_ALL, REQ_ALL, REQ_NULL};
+use crate::access::{Access, Kind, Memory, Shape};
+use crate::codes::{EINVAL, GET_REQ_ALL, NOERR, Offset, PUT_REQ_ALL, REQ_ALL, REQ_NULL};
 use crate::element::Element;
 use crate::file::{Captured, Wanted};
 use crate::files;

@@ -113,7 +113,7 @@ impl Delivery {
             let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
             match worker.ask(&task, self.effort, &self.cancel, &Silent) {
                 Ok(repacked) => {
-                    HandedOver::remove(&self.directory);
+                    self.handed.remove(&self.directory);
                     let input = self.handed.target.clone();
                     let is_zarr = self.handed.rule.compress.output() == Output::Zarr;
                     let output = if is_zarr { zarr_name(&input) } else { input.clone() };

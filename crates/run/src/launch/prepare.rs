@@ -105,7 +105,7 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>) -> Result<Beg
     }
     // Without a place for values programs write them through their own library.
     let spool = Spool::create(&scratch).ok();
-    snapshot.spool = spool.as_ref().map(|spool| spool.path().to_owned());
+    snapshot.spool = spool.as_ref().map(|spool| spool.place(&scratch));
     let stage = Stage::new(&snapshot)?;
     let mut begun = Begun {
         means,

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::{ALIVE, HandedOver};
+use knarr_capture::{ALIVE, HandedOver, SpoolPlace, free_of};
 
 /// Memory that all processes of a node share.
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
@@ -37,6 +37,7 @@ impl Spool {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && number < 1000 => number += 1,
                 made => {
                     made.map_err(write_error)?;
+                    fs::create_dir(free_of(&directory)).map_err(write_error)?;
                     let alive = File::create(directory.join(ALIVE)).map_err(write_error)?;
                     alive.lock().map_err(write_error)?;
                     return Ok(Self { directory, _alive: alive });
@@ -48,6 +49,12 @@ impl Spool {
     pub(super) fn path(&self) -> &Path {
         &self.directory
     }
+
+    /// What programs are told of it. Values that find no room go to `disk`.
+    pub(super) fn place(&self, disk: &Path) -> SpoolPlace {
+        let most = available_memory().unwrap_or(LEAST_MEMORY) / SHARE;
+        SpoolPlace { directory: self.directory.clone(), most, disk: disk.to_owned() }
+    }
 }
 
 impl Drop for Spool {
@@ -57,6 +64,18 @@ impl Drop for Spool {
             let _ = fs::remove_dir_all(&self.directory);
         }
     }
+}
+
+/// The share of the memory that is available when a run begins which values may take.
+const SHARE: u64 = 4;
+/// What is available where the system does not say.
+const LEAST_MEMORY: u64 = 1 << 30;
+
+/// Bytes of memory that programs could have.
+fn available_memory() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// Spools in `parent` of runs that are gone, of this user. Those with nothing that could be delivered are removed, the
