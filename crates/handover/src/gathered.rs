@@ -47,6 +47,9 @@ impl Values {
 impl Rank {
     /// The file with the values of a put, and where they begin in it.
     fn place(&self, put: &Put) -> Option<(&Values, u64)> {
+        if put.byte_len() == 0 {
+            return Some((&self.values, 0));
+        }
         let (values, offset) = match put.offset.checked_sub(self.first) {
             Some(behind) => (self.more.as_ref()?, behind),
             None => (&self.values, put.offset),

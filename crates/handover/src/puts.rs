@@ -174,7 +174,7 @@ impl PutLog {
     /// # Errors
     /// `Write` if there is none, neither in memory nor on the disk.
     pub fn reserve(&mut self, bytes: u64) -> Result<u64> {
-        let mut offset = self.end.next_multiple_of(ALIGNMENT);
+        let offset = self.end.next_multiple_of(ALIGNMENT);
         let end = offset.saturating_add(bytes);
         if self.more.is_none() && end > self.had.min(self.most) && bytes > 0 {
             let fits = end <= self.most && self.allocate(end).map_err(|error| self.write_error(&error))?;
@@ -183,9 +183,6 @@ impl PutLog {
                 self.write_head()?;
                 self.begin_more()?;
             }
-        }
-        if self.more.is_none() && end > self.most {
-            offset = self.most;
         }
         self.end = offset.saturating_add(bytes);
         Ok(offset)
