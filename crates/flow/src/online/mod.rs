@@ -8,7 +8,6 @@
 //! Where a program writes many chunks at once, threads encode them ([`whole`]).
 
 mod block;
-mod line;
 mod memory;
 mod sketch;
 mod whole;
