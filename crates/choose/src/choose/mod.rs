@@ -6,6 +6,7 @@
 mod afar;
 mod candidates;
 mod look;
+mod parts;
 mod rounds;
 mod sample;
 mod trial;

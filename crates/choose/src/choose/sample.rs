@@ -96,15 +96,20 @@ fn bands(spec: &ArraySpec, bytes: &[u8], axis: usize, kept: usize) -> Vec<u8> {
     out
 }
 
-/// As much as choosing for a small variable may take, unless a program waits.
-pub const PATIENT: f64 = 2.0;
+/// As much as trials for a small variable may take, in times of its encoding, unless a program waits.
+pub const PATIENT: f64 = 4.0;
+/// Trials for variables below so many bytes may take longer in proportion, at most so many times, if that is within
+/// patience: what they are tried on is a larger part of them.
+const SMALL: f64 = 2.0 * 1024.0 * 1024.0;
+const LONGER: f64 = 2.0;
 
 /// Share of a variable's own encoding time that trials may take: 2 % for 64 MiB and more, growing for smaller
 /// variables, where a wrong choice costs little time and few bytes either way: up to `most`.
 pub fn trial_share(raw_bytes: u64, most: f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
     let size = raw_bytes.max(1) as f64;
-    (0.02 * (64.0 * 1024.0 * 1024.0) / size).clamp(0.02, most)
+    let longer = (SMALL / size).clamp(1.0, LONGER);
+    (longer * 0.02 * (64.0 * 1024.0 * 1024.0) / size).clamp(0.02, most)
 }
 
 #[cfg(test)]

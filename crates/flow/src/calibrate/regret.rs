@@ -35,7 +35,7 @@ pub fn regret(record: &Record, predictor: &Predictor, goal: &Goal, profile: &Pro
     let predicted = lost(candidates.first().map(|candidate| &candidate.chain));
     #[expect(clippy::cast_precision_loss, reason = "a constant far below 2^52")]
     let budget = trial_share(VARIABLE, PATIENT) * VARIABLE as f64 / 1e6 / expected_speed(&candidates, goal);
-    let trials = Trials { codecs, profile, goal, bound: None, budget, most: 0.0 };
+    let trials = Trials { codecs, profile, goal, bound: None, budget, most: 0.0, whole: 0.0 };
     let run = |chain: &ChainSpec| TrialSet {
         ratio: measured(chain).map_or(1.0, |measured| measured.ratio),
         observed: None,

@@ -298,7 +298,7 @@ impl Job<'_> {
             let least = if goal.weighs_size() { LEAST_TRIALS } else { 0.0 };
             (bytes / 1e6 / expected_speed(&predicted, goal)).clamp(least, MOST_TRIALS)
         });
-        let trials = Trials { codecs, profile, goal, bound, budget, most: 0.0 };
+        let trials = Trials { codecs, profile, goal, bound, budget, most: 0.0, whole: 0.0 };
         let samples = [sample];
         let (ranked, _) = run_rounds(trials, predicted, &mut outlook.beliefs, &samples);
         let usable = |best: &&Candidate| best.is_usable() && best.merits.ratio >= INCOMPRESSIBLE;

@@ -18,12 +18,16 @@ use knarr_codec::codec::{FilterSet, Loss, ReaderLevel, filter_name};
 
 /// A ratio that is not worth a decoder.
 const INCOMPRESSIBLE: f64 = 1.01;
-/// Seconds of one core that trials may take however small a variable is.
+/// Seconds of one core that trials may take however small a variable is, times patience.
 const LEAST_TRIALS: f64 = 0.0005;
 /// Trials of data that shrink very much, or repeat themselves far away, may take so many times as long as others, and so
 /// many seconds of one core, by a profile that knows little of data that fast.
 const PATIENCE: f64 = 4.0;
 const MOST_TRIALS: f64 = 0.03;
+/// Times the ordinary time that a last round on a whole sample may take, and for variables below so many bytes.
+const ON_WHOLE: f64 = 0.5;
+const ON_WHOLE_OF_SMALL: f64 = 1.5;
+const SMALL: u64 = 2 << 20;
 /// Full chunks looked at per variable, at most.
 pub(super) const SAMPLES: usize = 3;
 /// Bytes of the samples that features are computed from.
@@ -118,12 +122,14 @@ impl ChoiceJob<'_> {
         let speed = expected_speed(&predicted, self.goal);
         #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
         let encoding = self.raw_bytes as f64 / 1e6 / speed;
-        let budget = (trial_share(self.raw_bytes, self.engine.patience) * encoding).max(LEAST_TRIALS);
+        let budget =
+            (trial_share(self.raw_bytes, self.engine.patience) * encoding).max(LEAST_TRIALS * self.engine.patience);
         let most = (PATIENCE * self.engine.patience * encoding).min(MOST_TRIALS).max(budget);
+        let whole = if self.raw_bytes < SMALL { ON_WHOLE_OF_SMALL * budget } else { ON_WHOLE * budget };
         let (ranked, sample_bytes) = if self.is_believed() {
             (predicted, 0)
         } else {
-            let trials = Trials { codecs, profile, goal: self.goal, bound: self.bound.as_ref(), budget, most };
+            let trials = Trials { codecs, profile, goal: self.goal, bound: self.bound.as_ref(), budget, most, whole };
             run_rounds(trials, predicted, &mut outlook.beliefs, samples)
         };
         let Some(best) = ranked.first().cloned() else {
