@@ -27,8 +27,8 @@ use knarr_array::error::{Error, Result};
 use knarr_array::quality::Quality;
 use knarr_flow::cache::ChunkCache;
 use knarr_flow::engine::{Engine, Progress};
-use knarr_flow::output::WriteBehind;
 use knarr_flow::ordered::{Schedule, in_order};
+use knarr_flow::output::WriteBehind;
 use knarr_flow::pack::Packer;
 
 /// A program waits for a checkpoint, and its steps are packed one after the other.

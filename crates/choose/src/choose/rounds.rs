@@ -51,27 +51,27 @@ const UNKNOWN: f64 = 10.0;
 
 /// What trials need to know.
 #[derive(Clone, Copy)]
-pub struct Trials<'a> {
+pub(super) struct Trials<'a> {
     /// Codecs to try with.
-    pub codecs: &'a CodecList,
+    pub(super) codecs: &'a CodecList,
     /// Where speeds come from.
-    pub profile: &'a Profile,
+    pub(super) profile: &'a Profile,
     /// What scores.
-    pub goal: &'a Goal,
+    pub(super) goal: &'a Goal,
     /// Bound that lossy chains must keep.
-    pub bound: Option<&'a Bound>,
+    pub(super) bound: Option<&'a Bound>,
     /// Seconds of one core, by the profile, that trials may take together; two candidates are tried in any case.
-    pub budget: f64,
+    pub(super) budget: f64,
     /// The same for data that need a whole sample.
-    pub most: f64,
+    pub(super) most: f64,
     /// The same for a last round on a whole sample of other data; none without.
-    pub whole: f64,
+    pub(super) whole: f64,
 }
 
 /// Tries some of `predicted`, best first, on parts of `samples`; `beliefs` learn from each trial. Returns all
 /// candidates, best first, and the bytes of samples that the last round looked at. Depends on nothing but its
 /// arguments.
-pub fn run_rounds(
+pub(super) fn run_rounds(
     trials: Trials<'_>,
     predicted: Vec<Candidate>,
     beliefs: &mut Beliefs,
@@ -208,7 +208,7 @@ impl Trials<'_> {
 
     /// Tries, by `run`, the candidate that may be best, as long as it may be better than the best so far and there is
     /// time to encode `bytes`. What one reaches corrects what is believed of the others.
-    pub fn narrow(
+    pub(super) fn narrow(
         self,
         mut candidates: Vec<Candidate>,
         beliefs: &mut Beliefs,
@@ -288,7 +288,8 @@ fn affordable<'a>(candidates: impl Iterator<Item = &'a Candidate>, budget: f64) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::choose::{look, predict};
+    use crate::choose::look::look;
+    use crate::choose::predict;
     use crate::predictor::Predictor;
     use knarr_array::array::DType;
 
@@ -310,7 +311,7 @@ mod tests {
         let (codecs, profile, goal) = (CodecList::pure(), Profile::built_in(), goal.parse().unwrap());
         let chains = CHAINS.map(|chain| chain.parse().unwrap());
         let mut outlook = Predictor::built_in().outlook(&chains, &look(&codecs, &samples, None));
-        let predicted = predict(&chains, &outlook, &goal, &profile, &codecs);
+        let predicted = predict(&chains, &outlook.beliefs, &outlook.paces, &goal, &profile, &codecs);
         let trials =
             Trials { codecs: &codecs, profile: &profile, goal: &goal, bound: None, budget, most: 0.0, whole: 0.0 };
         let (ranked, bytes) = run_rounds(trials, predicted, &mut outlook.beliefs, &samples);
