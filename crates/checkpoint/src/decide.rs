@@ -10,7 +10,8 @@ use super::scheme::{LARGE, MIXED_FRAME, MergeOrder, Merged, Scheme, arrange, mer
 use super::similarity::Class;
 use knarr_array::array::{ArraySpec, ArrayView, DType};
 use knarr_array::error::{ErrorKind, Result};
-use knarr_choose::choose::{cut, trial};
+use knarr_choose::choose::{Chooser, cut};
+use knarr_choose::plan::Candidate;
 use knarr_codec::chain::ChainSpec;
 use knarr_flow::pack::Packer;
 
@@ -125,10 +126,10 @@ impl Decider<'_> {
             return Ok(None);
         };
         let sample = self.merger.merged(class, sample)?;
-        let found = trial(&self.packer.engine.codecs, chain, &[sample], None);
+        let found = self.score(chain, &[sample]);
         #[expect(clippy::cast_precision_loss, reason = "a ratio")]
         let before = (decision.raw_bytes as f64 / decision.packed_bytes.max(1) as f64).max(decision.best);
-        if found.failed.is_some() || found.ratio < STILL_GOOD * before {
+        if found.is_none_or(|(_, ratio)| ratio < STILL_GOOD * before) {
             return Ok(None);
         }
         let reason = decision.reason.trim_start_matches(REMEMBERED);
@@ -205,17 +206,15 @@ impl Decider<'_> {
                 }
             }
         }
-        let tried = chains.len();
-        let mut found: Vec<_> = chains
-            .into_iter()
-            .filter_map(|chain| self.score(&chain, samples).map(|(score, ratio)| (score, ratio, chain)))
-            .collect();
-        found.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
+        let found = self.usable(&chains, samples);
         let reason = match found.first() {
-            Some((_, ratio, _)) => format!("best of {tried} tried on {} of them: {ratio:.2}x", samples.len()),
+            Some(best) => {
+                let (tried, of, ratio) = (chains.len(), samples.len(), best.merits.ratio);
+                format!("best of {tried} tried on {of} of them: {ratio:.2}x")
+            }
             None => "no chain takes them".to_owned(),
         };
-        Ok((found.into_iter().map(|(.., chain)| chain).take(CHAINS).collect(), reason))
+        Ok((found.into_iter().map(|found| found.chain).take(CHAINS).collect(), reason))
     }
 
     /// The first pieces of each lane, of about [`RUNS_SAMPLE`] bytes together.
@@ -233,12 +232,21 @@ impl Decider<'_> {
         Merged { block: frame.block, lanes: frame.lanes.iter().map(short).collect() }
     }
 
+    fn chooser(&self) -> Chooser<'_> {
+        self.packer.engine.chooser(&self.packer.goal, None)
+    }
+
     /// Score under the goal and ratio of a chain on a sample; `None` if it cannot take it.
     pub(super) fn score(&self, chain: &ChainSpec, sample: &[(ArraySpec, Vec<u8>)]) -> Option<(f64, f64)> {
-        let engine = &self.packer.engine;
-        let tried = trial(&engine.codecs, chain, sample, None);
-        let score = self.packer.goal.score(&engine.profile.merits(&engine.codecs, chain, tried.ratio));
-        tried.failed.is_none().then_some((score, tried.ratio))
+        let tried = self.chooser().tried(chain, sample);
+        tried.is_usable().then_some((tried.score, tried.merits.ratio))
+    }
+
+    /// Those of `chains` that can take `samples`, best first.
+    fn usable(&self, chains: &[ChainSpec], samples: &[(ArraySpec, Vec<u8>)]) -> Vec<Candidate> {
+        let mut ranked = self.chooser().try_all(chains, samples);
+        ranked.retain(Candidate::is_usable);
+        ranked
     }
 
     /// Chains that the engine chooses, best first, and why. Bytes that are no numbers have candidates of their own: what
@@ -263,13 +271,11 @@ impl Decider<'_> {
 
     fn planned_bytes(&self, spec: &ArraySpec, bytes: &[u8]) -> (Vec<ChainSpec>, String) {
         let part = [(spec.clone(), bytes.to_vec())];
-        let chains = FOR_BYTES.iter().filter_map(|chain| chain.parse::<ChainSpec>().ok());
-        let mut found: Vec<_> =
-            chains.filter_map(|chain| self.score(&chain, &part).map(|(score, ratio)| (score, ratio, chain))).collect();
-        found.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
+        let chains: Vec<ChainSpec> = FOR_BYTES.iter().filter_map(|chain| chain.parse().ok()).collect();
+        let found = self.usable(&chains, &part);
         let reason =
-            found.first().map_or("stored".to_owned(), |(_, ratio, _)| format!("bytes: {ratio:.2}x on a sample"));
-        (found.into_iter().map(|(.., chain)| chain).filter(|chain| !chain.is_raw()).take(CHAINS).collect(), reason)
+            found.first().map_or("stored".to_owned(), |best| format!("bytes: {:.2}x on a sample", best.merits.ratio));
+        (found.into_iter().map(|found| found.chain).filter(|chain| !chain.is_raw()).take(CHAINS).collect(), reason)
     }
 }
 

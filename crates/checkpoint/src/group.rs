@@ -27,9 +27,9 @@ use knarr_array::error::{Error, Result};
 use knarr_array::quality::Quality;
 use knarr_flow::cache::ChunkCache;
 use knarr_flow::engine::{Engine, Progress};
+use knarr_flow::ordered::{Schedule, in_order};
 use knarr_flow::output::WriteBehind;
 use knarr_flow::pack::Packer;
-use knarr_flow::pipeline::{Schedule, in_order};
 
 /// A program waits for a checkpoint, and its steps are packed one after the other.
 const PATIENCE: f64 = 1.0;

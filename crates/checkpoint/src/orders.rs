@@ -11,7 +11,7 @@ use super::scheme::{LARGE, MOST_TOGETHER, MergeOrder, merged};
 use super::similarity::{Class, Unit};
 use knarr_array::array::DType;
 use knarr_array::error::Result;
-use knarr_choose::choose::{cut, trial};
+use knarr_choose::choose::cut;
 use knarr_codec::chain::ChainSpec;
 
 /// Ranks whose variables make a sample of orders: every second one with its neighbour.
@@ -120,8 +120,8 @@ impl Decider<'_> {
             let frames = frames.collect::<Result<Vec<_>>>()?;
             // What repeats does so within a variable.
             let chains = numeric.iter().chain(plain.iter().filter(|_| order.block == 0 || class.dtype == DType::U8));
-            let ratios = chains.map(|chain| trial(&self.packer.engine.codecs, chain, &frames, None));
-            let best = ratios.filter(|tried| tried.failed.is_none()).map(|tried| tried.ratio).fold(1.0, f64::max);
+            let ratios = chains.filter_map(|chain| self.score(chain, &frames)).map(|(_, ratio)| ratio);
+            let best = ratios.fold(1.0, f64::max);
             tried.push((order, best));
         }
         Ok((choose(&tried), tried))

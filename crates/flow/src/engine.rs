@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::memory::keep_freed;
 use crate::store::Source;
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_choose::choose::PATIENT;
+use knarr_array::goal::Goal;
+use knarr_array::quality::Bound;
+use knarr_choose::choose::{Chooser, PATIENT};
 use knarr_choose::predictor::Predictor;
 use knarr_choose::profile::Profile;
 use knarr_codec::codec::CodecList;
@@ -27,7 +29,7 @@ pub struct Engine {
     pub jobs: usize,
     /// Bytes that chunks, buffers and caches may take together.
     pub max_mem: u64,
-    /// How many times as long as writing a small variable choosing for it may take.
+    /// How many times as long as encoding a small variable the trials for it may take.
     pub patience: f64,
     /// Set from outside to stop at the next chunk.
     pub cancel: Arc<AtomicBool>,
@@ -47,6 +49,11 @@ impl Engine {
             patience: PATIENT,
             cancel: Arc::new(AtomicBool::new(false)),
         }
+    }
+
+    /// What chooses chains for `goal` under `bound`.
+    pub fn chooser<'a>(&'a self, goal: &'a Goal, bound: Option<&'a Bound>) -> Chooser<'a> {
+        Chooser { codecs: &self.codecs, profile: &self.profile, predictor: &self.predictor, goal, bound }
     }
 
     /// Lets a source keep its share of the memory: said before its values are read.

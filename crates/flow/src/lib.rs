@@ -1,7 +1,7 @@
 //! The flow of chunks from a source to a sink: read, chosen for, encoded, proven, written, in one order whatever the number
 //! of threads. No file format, no MPI, no foreign library.
 //!
-//! Reading order: [`store`] (sources and sinks), [`strided`] (regions of files without chunks), [`engine`], [`settings`], [`pipeline`], [`bands`], [`output`]; beside it
+//! Reading order: [`store`] (sources and sinks), [`strided`] (regions of files without chunks), [`engine`], [`settings`], [`ordered`] (work in threads), [`pipeline`], [`bands`], [`output`]; beside it
 //! [`online`] (chunk by chunk, inside of a program), [`pack`] (arrays in memory), [`content`] (hashes and comparisons),
 //! [`calibrate`] and [`energy`] (measuring), [`quantization`] and [`provenance`] (what readers are told of rounding),
 //! [`generate`] (made data).
@@ -16,6 +16,7 @@ pub mod engine;
 pub mod generate;
 mod memory;
 pub mod online;
+pub mod ordered;
 pub mod output;
 pub mod pack;
 pub mod pipeline;

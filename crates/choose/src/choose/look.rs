@@ -10,7 +10,7 @@ use knarr_codec::chain::{Chain, Scratch};
 use knarr_codec::codec::CodecList;
 
 /// Features of `samples`, together; with a bound also of what rounding leaves of them, if their type can be rounded.
-pub fn look(codecs: &CodecList, samples: &[(ArraySpec, Vec<u8>)], bound: Option<&Bound>) -> Subject {
+pub(super) fn look(codecs: &CodecList, samples: &[(ArraySpec, Vec<u8>)], bound: Option<&Bound>) -> Subject {
     let features = together(samples.iter().map(|(spec, bytes)| Features::of(spec, bytes))).unwrap_or_default();
     let rounded = bound.and_then(|bound| {
         let looks = samples.iter().map(|(spec, bytes)| Ok(Features::of(spec, &round(codecs, spec, bytes, bound)?)));

@@ -1,39 +1,46 @@
 //! Choice: predictor and profile narrow the candidates, trials on samples decide, the goal ranks.
 //!
-//! Decision is apart from execution: [`predict`] and [`rank`] are pure; [`trial`] runs chains on samples
-//! and returns numbers that depend only on the samples; [`run_rounds`] says which are run on which samples.
+//! There is one [`Chooser`]. Who asks it says which chains may serve (`candidates`), gives it samples (`sample`), and has a
+//! policy for what the choice may cost ([`Budget`]). Decision is apart from execution: `predict` and `rank` are pure;
+//! [`trial`] runs chains on samples and returns numbers that depend only on the samples; `rounds` says which are run on
+//! which samples.
 
 mod afar;
+mod budget;
 mod candidates;
+mod chooser;
 mod look;
+mod parts;
 mod rounds;
 mod sample;
 mod trial;
 
+pub use budget::{Budget, CHUNK_SAMPLE, PATIENT, PREDICTION_SAMPLE, chunk_trials};
 pub use candidates::{FormatLimits, all_chains, candidates, holdable, readable, with_bound};
-pub use look::look;
-pub use rounds::{Trials, run_rounds};
-pub use sample::{PATIENT, cut, cut_samples, middle, sample_regions, trial_share};
+pub use chooser::{Chooser, Question, Ranked};
+pub use sample::{cut, cut_samples, middle, sample_regions};
 pub use trial::{TrialSet, trial};
 
 use crate::features::Features;
 use crate::plan::Candidate;
-use crate::predictor::Outlook;
-use crate::profile::Profile;
+use crate::predictor::Beliefs;
+use crate::profile::{Pace, Profile};
 use knarr_array::goal::Goal;
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
 
-/// Candidates with the merits that `outlook` says, best first. Ties go to the earlier candidate. Pure.
-pub fn predict(
+/// Candidates with the merits that `beliefs` and `paces`, one for each of `chains`, say, best first. Ties go to the
+/// earlier candidate. Pure.
+fn predict(
     chains: &[ChainSpec],
-    outlook: &Outlook,
+    beliefs: &Beliefs,
+    paces: &[Pace],
     goal: &Goal,
     profile: &Profile,
     codecs: &CodecList,
 ) -> Vec<Candidate> {
-    let candidates = chains.iter().zip(&outlook.paces).map(|(chain, &pace)| {
-        let predicted_ratio = outlook.beliefs.ratio(chain);
+    let candidates = chains.iter().zip(paces).map(|(chain, &pace)| {
+        let predicted_ratio = beliefs.ratio(chain);
         let merits = profile.paced_merits(codecs, chain, predicted_ratio, pace);
         Candidate {
             chain: chain.clone(),
@@ -51,13 +58,13 @@ pub fn predict(
 
 /// Encoding speed in MB/s of what may be chosen from `predicted`, best first: where the time to encode does not count,
 /// that of the slowest.
-pub fn expected_speed(predicted: &[Candidate], goal: &Goal) -> f64 {
+fn expected_speed(predicted: &[Candidate], goal: &Goal) -> f64 {
     let speeds = predicted.iter().map(|candidate| candidate.merits.encode);
     if goal.weighs_encoding() { speeds.take(1).next() } else { speeds.reduce(f64::min) }.unwrap_or(1.0)
 }
 
 /// Puts tried ratios in place of predicted ones. Pure.
-pub fn score_trials(
+fn score_trials(
     candidate: Candidate,
     tried: TrialSet,
     goal: &Goal,
@@ -76,7 +83,7 @@ pub fn score_trials(
 }
 
 /// Best first: what was not dropped before what was, tried before untried, then by score; ties keep their order.
-pub fn rank(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+fn rank(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
     candidates.sort_by(|a, b| {
         let class = |c: &Candidate| (c.dropped.is_some(), c.tried_ratio.is_none());
         class(a).cmp(&class(b)).then(b.score.total_cmp(&a.score))

@@ -1,6 +1,7 @@
 //! Which candidates are tried on how much data: all that may win on little, those that are close on more.
 
 use super::afar::repeats_afar;
+use super::parts::{grows, hidden};
 use super::{TrialSet, cut_samples, rank, score_trials, trial};
 use crate::plan::Candidate;
 use crate::predictor::Beliefs;
@@ -39,7 +40,9 @@ const COMES_AGAIN: f64 = 0.1;
 /// Profiles are of data that hardly shrink. What shrinks more than `SHRINKS` is encoded faster in proportion, at most so
 /// many times.
 const FASTER: f64 = 8.0;
-/// Bytes of that sample, at most.
+/// Other data are tried on a whole sample if so many candidates can be in the time for that.
+const RIVALS: usize = 2;
+/// Bytes of a whole sample, at most.
 const WHOLE: usize = 1 << 20;
 /// Factors on the doubts of such data, which training knows little of: where time counts, and where it does not, so that
 /// nearly all are tried.
@@ -48,25 +51,27 @@ const UNKNOWN: f64 = 10.0;
 
 /// What trials need to know.
 #[derive(Clone, Copy)]
-pub struct Trials<'a> {
+pub(super) struct Trials<'a> {
     /// Codecs to try with.
-    pub codecs: &'a CodecList,
+    pub(super) codecs: &'a CodecList,
     /// Where speeds come from.
-    pub profile: &'a Profile,
+    pub(super) profile: &'a Profile,
     /// What scores.
-    pub goal: &'a Goal,
+    pub(super) goal: &'a Goal,
     /// Bound that lossy chains must keep.
-    pub bound: Option<&'a Bound>,
+    pub(super) bound: Option<&'a Bound>,
     /// Seconds of one core, by the profile, that trials may take together; two candidates are tried in any case.
-    pub budget: f64,
+    pub(super) budget: f64,
     /// The same for data that need a whole sample.
-    pub most: f64,
+    pub(super) most: f64,
+    /// The same for a last round on a whole sample of other data; none without.
+    pub(super) whole: f64,
 }
 
 /// Tries some of `predicted`, best first, on parts of `samples`; `beliefs` learn from each trial. Returns all
 /// candidates, best first, and the bytes of samples that the last round looked at. Depends on nothing but its
 /// arguments.
-pub fn run_rounds(
+pub(super) fn run_rounds(
     trials: Trials<'_>,
     predicted: Vec<Candidate>,
     beliefs: &mut Beliefs,
@@ -75,12 +80,23 @@ pub fn run_rounds(
     let available = length(samples);
     let quick = cut_samples(samples, affordable(predicted.iter().take(WANTED), trials.budget / 2.0), SMALLEST);
     let quick_bytes = length(&quick);
-    let try_quick = |chain: &ChainSpec| trial(trials.codecs, chain, &quick, trials.bound);
+    let piece = quick.first().map_or(0, |(_, bytes)| bytes.len());
+    let is_part = samples.first().is_some_and(|(_, bytes)| piece < bytes.len());
+    let try_quick = |chain: &ChainSpec| {
+        let tried = trial(trials.codecs, chain, &quick, trials.bound);
+        let factor = if is_part { grows(chain, piece) } else { 1.0 };
+        TrialSet { ratio: tried.ratio * factor, ..tried }
+    };
     let unusual = beliefs.doubted(if trials.goal.weighs_encoding() { UNUSUAL } else { UNKNOWN });
     let ranked = trials.narrow(predicted, beliefs, quick_bytes, &try_quick);
     if trials.most > 0.0 && available >= SMALLEST && needs_whole(&ranked, samples) {
         *beliefs = unusual;
-        return trials.try_whole(ranked, quick_bytes, beliefs, samples);
+        return trials.try_whole(ranked, quick, beliefs, samples);
+    }
+    let whole = cut_samples(samples, WHOLE, WHOLE);
+    let affords_whole = affordable(ranked.iter().take(RIVALS), trials.whole) >= length(&whole);
+    if affords_whole && length(&whole) > quick_bytes {
+        return trials.try_rivals(ranked, beliefs, &whole);
     }
     let budget = trials.budget / 2.0;
     let within = |score: f64, most: usize| {
@@ -124,11 +140,29 @@ fn needs_whole(ranked: &[Candidate], samples: &[(ArraySpec, Vec<u8>)]) -> bool {
 }
 
 impl Trials<'_> {
-    /// Tries candidates on a whole sample; those that were tried on `quick_bytes` again, unless that was as much.
+    /// Tries on `whole`, a whole sample, the best by what parts of it said, and all that may be better after all.
+    fn try_rivals(
+        self,
+        ranked: Vec<Candidate>,
+        beliefs: &mut Beliefs,
+        whole: &[(ArraySpec, Vec<u8>)],
+    ) -> (Vec<Candidate>, u64) {
+        *beliefs = beliefs.blurred(hidden);
+        let mut candidates = ranked;
+        for candidate in &mut candidates {
+            (candidate.tried_ratio, candidate.dropped, candidate.observed) = (None, None, None);
+            self.update(candidate, beliefs);
+        }
+        let run = |chain: &ChainSpec| trial(self.codecs, chain, whole, self.bound);
+        let again = Self { budget: 2.0 * self.whole, ..self };
+        (again.narrow(rank(candidates), beliefs, length(whole), &run), length(whole) as u64)
+    }
+
+    /// Tries candidates on a whole sample; those that were tried on `quick` again, unless that is as much.
     fn try_whole(
         self,
         ranked: Vec<Candidate>,
-        quick_bytes: usize,
+        quick: Vec<(ArraySpec, Vec<u8>)>,
         beliefs: &mut Beliefs,
         samples: &[(ArraySpec, Vec<u8>)],
     ) -> (Vec<Candidate>, u64) {
@@ -139,8 +173,11 @@ impl Trials<'_> {
         #[expect(clippy::cast_precision_loss, reason = "a few samples")]
         let faster = (shrinks / SHRINKS).clamp(1.0, FASTER) * count as f64;
         let whole = cut_samples(samples, count * WHOLE, WHOLE);
+        let is_more = length(&whole) > length(&quick);
+        // What was tried on as much stays: the others are tried on the same.
+        let whole = if is_more { whole } else { quick };
         for candidate in &mut candidates {
-            if length(&whole) > quick_bytes {
+            if is_more {
                 (candidate.tried_ratio, candidate.dropped, candidate.observed) = (None, None, None);
             } else if candidate.is_usable() {
                 beliefs.observe(&candidate.chain, candidate.merits.ratio);
@@ -171,7 +208,7 @@ impl Trials<'_> {
 
     /// Tries, by `run`, the candidate that may be best, as long as it may be better than the best so far and there is
     /// time to encode `bytes`. What one reaches corrects what is believed of the others.
-    pub fn narrow(
+    pub(super) fn narrow(
         self,
         mut candidates: Vec<Candidate>,
         beliefs: &mut Beliefs,
@@ -251,7 +288,8 @@ fn affordable<'a>(candidates: impl Iterator<Item = &'a Candidate>, budget: f64) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::choose::{look, predict};
+    use crate::choose::look::look;
+    use crate::choose::predict;
     use crate::predictor::Predictor;
     use knarr_array::array::DType;
 
@@ -273,8 +311,9 @@ mod tests {
         let (codecs, profile, goal) = (CodecList::pure(), Profile::built_in(), goal.parse().unwrap());
         let chains = CHAINS.map(|chain| chain.parse().unwrap());
         let mut outlook = Predictor::built_in().outlook(&chains, &look(&codecs, &samples, None));
-        let predicted = predict(&chains, &outlook, &goal, &profile, &codecs);
-        let trials = Trials { codecs: &codecs, profile: &profile, goal: &goal, bound: None, budget, most: 0.0 };
+        let predicted = predict(&chains, &outlook.beliefs, &outlook.paces, &goal, &profile, &codecs);
+        let trials =
+            Trials { codecs: &codecs, profile: &profile, goal: &goal, bound: None, budget, most: 0.0, whole: 0.0 };
         let (ranked, bytes) = run_rounds(trials, predicted, &mut outlook.beliefs, &samples);
         (ranked, bytes, profile)
     }

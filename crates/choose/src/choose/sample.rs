@@ -96,17 +96,6 @@ fn bands(spec: &ArraySpec, bytes: &[u8], axis: usize, kept: usize) -> Vec<u8> {
     out
 }
 
-/// As much as choosing for a small variable may take, unless a program waits.
-pub const PATIENT: f64 = 2.0;
-
-/// Share of a variable's own encoding time that trials may take: 2 % for 64 MiB and more, growing for smaller
-/// variables, where a wrong choice costs little time and few bytes either way: up to `most`.
-pub fn trial_share(raw_bytes: u64, most: f64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
-    let size = raw_bytes.max(1) as f64;
-    (0.02 * (64.0 * 1024.0 * 1024.0) / size).clamp(0.02, most)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,13 +141,5 @@ mod tests {
         assert_eq!(cut(&spec, &bytes, 5000).1, bytes);
         let (narrow, kept) = cut(&spec, &bytes, 10);
         assert_eq!((narrow.shape.as_ref(), kept), (&[1, 1, 10][..], vec![50; 10]));
-    }
-
-    #[test]
-    fn large_variables_give_little_time_to_trials() {
-        assert_eq!(trial_share(1 << 30, PATIENT), 0.02);
-        assert_eq!(trial_share(1 << 26, 0.5), 0.02);
-        assert_eq!(trial_share(1000, PATIENT), PATIENT);
-        assert_eq!(trial_share(1000, 0.5), 0.5);
     }
 }

@@ -63,6 +63,19 @@ impl Beliefs {
         Self { covariance, ..self.clone() }
     }
 
+    /// The same beliefs about other data of the same kind: the logarithm of the ratio of each chain may be off by a
+    /// standard deviation of `by`, independently of the others.
+    #[must_use]
+    pub fn blurred(&self, by: impl Fn(&ChainSpec) -> f64) -> Self {
+        let mut blurred = self.clone();
+        for (at, chain) in self.chains.iter().enumerate() {
+            if let Some(variance) = blurred.covariance.get_mut(at * (self.chains.len() + 1)) {
+                *variance += by(chain).powi(2);
+            }
+        }
+        blurred
+    }
+
     /// Takes over what `others`, of data of the same origin, were taught; `renamed` says what their chains are called
     /// here. Chains that they do not know stay as they are.
     pub fn learn_from(&mut self, others: &Self, renamed: impl Fn(&ChainSpec) -> ChainSpec) {
@@ -128,6 +141,17 @@ mod tests {
         let mut alone = beliefs();
         alone.learn_from(&Beliefs::new(Vec::new(), Vec::new(), Vec::new()), Clone::clone);
         assert_eq!(alone, beliefs());
+    }
+
+    #[test]
+    fn blurred_beliefs_expect_the_same_with_more_doubt() {
+        let mut told = beliefs();
+        told.observe(&chain("zstd:1"), 2.0);
+        let blurred = told.blurred(|chain| if chain.to_string() == "lz4" { 0.0 } else { 0.3 });
+        for name in ["zstd:1", "zstd:3", "lz4"] {
+            assert_eq!(blurred.ratio(&chain(name)), told.ratio(&chain(name)));
+        }
+        assert!(blurred.doubt(&chain("zstd:1")) > 0.29 && blurred.doubt(&chain("lz4")) == told.doubt(&chain("lz4")));
     }
 
     #[test]

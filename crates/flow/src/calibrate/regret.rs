@@ -1,7 +1,8 @@
 //! What choices lose against the best of all candidates, on recorded samples.
 
 use knarr_array::goal::Goal;
-use knarr_choose::choose::{PATIENT, TrialSet, Trials, expected_speed, predict, trial_share};
+use knarr_choose::choose::{Budget, Chooser, PATIENT, Question, TrialSet};
+use knarr_choose::plan::Candidate;
 use knarr_choose::predictor::{Measured, Predictor, Record, Subject};
 use knarr_choose::profile::Profile;
 use knarr_codec::chain::ChainSpec;
@@ -30,18 +31,18 @@ pub fn regret(record: &Record, predictor: &Predictor, goal: &Goal, profile: &Pro
     let best = record.chains.iter().map(score).fold(f64::NEG_INFINITY, f64::max);
     let lost = |chain: Option<&ChainSpec>| chain.and_then(measured).map_or(0.0, |measured| best - score(measured));
     let subject = Subject { features: record.features.clone(), rounded: None };
-    let mut outlook = predictor.outlook(&chains, &subject);
-    let candidates = predict(&chains, &outlook, goal, profile, codecs);
-    let predicted = lost(candidates.first().map(|candidate| &candidate.chain));
-    #[expect(clippy::cast_precision_loss, reason = "a constant far below 2^52")]
-    let budget = trial_share(VARIABLE, PATIENT) * VARIABLE as f64 / 1e6 / expected_speed(&candidates, goal);
-    let trials = Trials { codecs, profile, goal, bound: None, budget, most: 0.0 };
+    let chooser = Chooser { codecs, profile, predictor, goal, bound: None };
+    let question =
+        Question { chains: &chains, beyond: &[], subject: &subject, learnt: None, budget: Budget::Prediction };
+    let predicted = chooser.choose(question, &[]);
+    let question = Question { budget: Budget::Variable { bytes: VARIABLE, patience: PATIENT }, ..question };
     let run = |chain: &ChainSpec| TrialSet {
         ratio: measured(chain).map_or(1.0, |measured| measured.ratio),
         observed: None,
         failed: None,
     };
     let bytes = usize::try_from(record.bytes.min(TRIAL)).unwrap_or(0);
-    let ranked = trials.narrow(candidates, &mut outlook.beliefs, bytes, &run);
-    Regret { predicted, tried: lost(ranked.first().map(|candidate| &candidate.chain)) }
+    let tried = chooser.replay(question, bytes, &run);
+    let lost = |candidates: &[Candidate]| lost(candidates.first().map(|candidate| &candidate.chain));
+    Regret { predicted: lost(&predicted.candidates), tried: lost(&tried.candidates) }
 }

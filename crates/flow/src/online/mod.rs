@@ -8,7 +8,6 @@
 //! Where a program writes many chunks at once, threads encode them ([`whole`]).
 
 mod block;
-mod line;
 mod memory;
 mod sketch;
 mod whole;
@@ -25,7 +24,7 @@ use knarr_array::error::{Error, Result};
 use knarr_array::goal::Merits;
 use knarr_array::quality::Bound;
 use knarr_choose::choose::{
-    FormatLimits, Trials, all_chains, cut, expected_speed, holdable, look, predict, run_rounds, trial, with_bound,
+    Budget, CHUNK_SAMPLE, FormatLimits, Question, all_chains, chunk_trials, cut, holdable, trial, with_bound,
 };
 use knarr_choose::plan::Candidate;
 use knarr_choose::predictor::Beliefs;
@@ -42,20 +41,8 @@ const MOST_DATASETS: usize = 64;
 /// Buffers of chunks up to this size are kept for the next chunk, so many of them.
 const LARGEST_KEPT: usize = 32 << 20;
 const MOST_KEPT: usize = 4;
-/// Bytes of a chunk that a choice looks at, and that features are computed from: fewer where size counts for nothing.
-const SAMPLE: usize = 256 << 10;
-const FEATURES: usize = 64 << 10;
-const FEATURES_FOR_COST: usize = 8 << 10;
-/// Times that the sample may be encoded in a first choice, and where size counts for nothing: what trials take is a part
-/// of what is to be saved.
-const TRIALS: f64 = 6.0;
-const TRIALS_FOR_COST: f64 = 1.0;
 /// Seconds of one core that a choice takes beside its trials: features and predictions.
 const OVERHEAD: f64 = 0.002;
-/// Seconds of one core that trials of a first choice may take however small a chunk is, if size counts.
-const LEAST_TRIALS: f64 = 0.0005;
-/// The same however slow the candidates are: a dataset may have no more chunks than this one.
-const MOST_TRIALS: f64 = 0.06;
 /// Chains for chunks of one value, the first that the codecs serve.
 const CONSTANT: [&str; 2] = ["zstd:1", "snappy"];
 /// What is used where size counts for nothing and no other chain is expected to cost less or leaves less, and the ratio
@@ -233,7 +220,7 @@ impl Job<'_> {
         let state = &mut *lock(&dataset.state);
         let bound = self.bound();
         let sketch = Sketch::of(self.spec, self.raw);
-        let kind = match state.memory.decide(&sketch, OVERHEAD, self.trial_bytes()) {
+        let kind = match state.memory.decide(&sketch, OVERHEAD, chunk_trials(&self.wishes.goal, self.raw.len())) {
             Decision::Use(kind) => kind,
             Decision::Choose { kind, seconds } => {
                 let learnt = state.memory.beliefs(kind);
@@ -262,13 +249,6 @@ impl Job<'_> {
         Ok(Step { met, encoder })
     }
 
-    /// Bytes that a first choice may encode in trials.
-    #[expect(clippy::cast_precision_loss, reason = "sizes of chunks are far below 2^52")]
-    fn trial_bytes(&self) -> f64 {
-        let times = if self.wishes.goal.weighs_size() { TRIALS } else { TRIALS_FOR_COST };
-        times * self.raw.len().min(SAMPLE) as f64
-    }
-
     /// The quality resolved for this chunk. A fraction of the range is one of the chunk's own range, which keeps that
     /// of the variable's, too; `None` if nothing may change.
     fn bound(&self) -> Option<Bound> {
@@ -280,36 +260,27 @@ impl Job<'_> {
 
     /// The best chain for this chunk, found in about `seconds` of trials, given what earlier chunks taught.
     fn choose(&self, bound: Option<&Bound>, seconds: Option<f64>, learnt: Option<&Beliefs>) -> Chosen {
-        let (codecs, profile, goal) = (&self.engine.codecs, &*self.engine.profile, &self.wishes.goal);
-        let sample = cut(self.spec, self.raw, SAMPLE);
-        let looked_at = if goal.weighs_size() { FEATURES } else { FEATURES_FOR_COST };
-        let subject = look(codecs, &[cut(&sample.0, &sample.1, looked_at)], bound);
+        let (codecs, profile, goal) = (&self.engine.codecs, &self.engine.profile, &self.wishes.goal);
+        let chooser = self.engine.chooser(goal, bound);
+        let budget = match seconds {
+            Some(seconds) => Budget::Earned { seconds },
+            None => Budget::FirstChunk { bytes: self.raw.len() },
+        };
+        let samples = [cut(self.spec, self.raw, CHUNK_SAMPLE)];
+        let subject = chooser.look(&samples, budget);
         let mut chains = all_chains(bound);
         chains.retain(|chain| self.may_win(chain));
         let chains = holdable(chains, codecs, self.spec, TARGET);
-        let mut outlook = self.engine.predictor.outlook(&chains, &subject);
-        if let Some(learnt) = learnt {
-            let same_bound = |chain: &ChainSpec| bound.map_or_else(|| chain.clone(), |bound| with_bound(chain, bound));
-            outlook.beliefs.learn_from(learnt, same_bound);
-        }
-        let predicted = predict(&chains, &outlook, goal, profile, codecs);
-        let budget = seconds.unwrap_or_else(|| {
-            // No more than twice what the chunk itself takes.
-            let bytes = self.trial_bytes().min(2.0 * self.raw_bytes());
-            let least = if goal.weighs_size() { LEAST_TRIALS } else { 0.0 };
-            (bytes / 1e6 / expected_speed(&predicted, goal)).clamp(least, MOST_TRIALS)
-        });
-        let trials = Trials { codecs, profile, goal, bound, budget, most: 0.0 };
-        let samples = [sample];
-        let (ranked, _) = run_rounds(trials, predicted, &mut outlook.beliefs, &samples);
+        let question = Question { chains: &chains, beyond: &[], subject: &subject, learnt, budget };
+        let ranked = chooser.choose(question, &samples);
         let usable = |best: &&Candidate| best.is_usable() && best.merits.ratio >= INCOMPRESSIBLE;
-        let best = ranked.first().filter(usable);
+        let best = ranked.candidates.first().filter(usable);
         let plain = || (ChainSpec::raw(), profile.merits(codecs, &ChainSpec::raw(), 1.0));
         let (chain, merits) = self
             .unsearched(best, bound, &samples)
             .or_else(|| best.map(|best| (best.chain.clone(), best.merits)))
             .unwrap_or_else(plain);
-        Chosen { chain, speed: merits.encode * 1e6, seconds: budget + OVERHEAD, beliefs: outlook.beliefs }
+        Chosen { chain, speed: merits.encode * 1e6, seconds: ranked.seconds + OVERHEAD, beliefs: ranked.beliefs }
     }
 
     /// False for a chain that would be worse than none even if it left nothing, where size counts for nothing.
@@ -334,11 +305,6 @@ impl Job<'_> {
         let merits = profile.merits(codecs, &chain, own);
         let beats = |best: &Candidate| best.score <= self.wishes.goal.score(&merits) || ratio(&best.chain) <= own;
         (own >= LEAST_UNSEARCHED && best.is_none_or(beats)).then_some((chain, merits))
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "sizes of chunks are far below 2^52")]
-    fn raw_bytes(&self) -> f64 {
-        self.raw.len() as f64
     }
 
     /// An encoder for this chunk with a chain that was chosen for one of its kind.

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use super::line::Line;
 use super::{Dataset, Job, Online, Step, lock};
 use crate::online::Block;
+use crate::ordered::{Schedule, Turns, beside_caller};
 use crate::pipeline::{ChunkEncoder, Container};
 use knarr_array::array::ArraySpec;
 use knarr_array::error::{Error, Result};
 use knarr_array::filter::Hdf5Filter;
+use knarr_array::guard::guarded;
 use knarr_codec::chain::{Chain, Scratch};
 use knarr_codec::client_data::Chunks;
 use knarr_codec::codec::KNARR_FILTER;
@@ -73,16 +74,15 @@ impl Online {
         let chunks = block.chunks();
         let window = (BYTES_UNDER_WAY / spec.byte_len().max(1) as u64).clamp(FEWEST_UNDER_WAY, MOST_UNDER_WAY);
         let helpers = u64::try_from(block.threads).unwrap_or(1).min(chunks).min(window).saturating_sub(1);
-        let line = Line::new(chunks, window);
         // Buffers of chunks that were handed over, for the next ones: what is put together, and what is encoded.
         let rooms = Mutex::new(Vec::<(Vec<u8>, Vec<u8>)>::new());
-        let work = |index| {
+        let encode = |index, turns: &Turns| {
             let (mut room, mut bytes) = lock(&rooms).pop().unwrap_or_default();
             let (offset, raw) = block.chunk(index, values, &mut room);
             let (encoder, step) = match &way {
                 Way::Fixed(encoder) => (Arc::clone(encoder), None),
                 Way::Choosing(dataset, sizes) => {
-                    let step = line.in_turn(index, || {
+                    let step = turns.take(index, || {
                         // Exactly the chunks up to this one: more may be done already, on some machines.
                         if index >= window
                             && let Some((step, encoded)) = lock(sizes).pop_front()
@@ -106,7 +106,10 @@ impl Online {
             lock(&rooms).push((room, chunk.bytes));
             Ok(())
         };
-        line.run(usize::try_from(helpers).unwrap_or(0), started, work, hand_over)?;
+        let jobs = usize::try_from(helpers).unwrap_or(0);
+        let schedule = Schedule { engine: &self.engine, jobs, window, total: chunks };
+        // A panic of another thread is no more printed than one of the caller's.
+        beside_caller(schedule, started, |index, turns: &Turns| guarded(|| encode(index, turns)), hand_over)?;
         if let Way::Choosing(dataset, sizes) = &way {
             for (step, encoded) in lock(sizes).drain(..) {
                 dataset.learn(&step, spec.byte_len(), encoded);

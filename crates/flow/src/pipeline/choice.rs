@@ -6,10 +6,7 @@ use knarr_array::array::ArraySpec;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::filter::FilterId;
 use knarr_array::quality::Bound;
-use knarr_choose::choose::{
-    FormatLimits, Trials, all_chains, cut_samples, expected_speed, look, predict, readable, reason, run_rounds, trial,
-    trial_share,
-};
+use knarr_choose::choose::{Budget, FormatLimits, Question, Ranked, all_chains, cut_samples, readable, reason, trial};
 use knarr_choose::features::Features;
 use knarr_choose::plan::{Candidate, Choice, Wider};
 use knarr_choose::predictor::{Beliefs, Subject};
@@ -18,18 +15,8 @@ use knarr_codec::codec::{FilterSet, Loss, ReaderLevel, filter_name};
 
 /// A ratio that is not worth a decoder.
 const INCOMPRESSIBLE: f64 = 1.01;
-/// Seconds of one core that trials may take however small a variable is.
-const LEAST_TRIALS: f64 = 0.0005;
-/// Trials of data that shrink very much, or repeat themselves far away, may take so many times as long as others, and so
-/// many seconds of one core, by a profile that knows little of data that fast.
-const PATIENCE: f64 = 4.0;
-const MOST_TRIALS: f64 = 0.03;
 /// Full chunks looked at per variable, at most.
 pub(super) const SAMPLES: usize = 3;
-/// Bytes of the samples that features are computed from.
-const FEATURES: usize = 768 << 10;
-/// Fewer do where nothing is tried: they only tell what a given chain will meet.
-pub(super) const FEATURES_BELIEVED: usize = 8 << 10;
 /// Variables from this size on are looked at for readers that need more, too: that takes at most such a share of the time
 /// of encoding, for trials on so many bytes. Smaller ones say little of a file.
 const WORTH_COMPARING: u64 = 4 << 20;
@@ -93,39 +80,33 @@ impl ChoiceJob<'_> {
 
     /// What prediction needs to know of the samples.
     pub(super) fn look(&self, samples: &[(ArraySpec, Vec<u8>)]) -> Subject {
-        let looked_at = if self.is_believed() { FEATURES_BELIEVED } else { FEATURES };
-        let part = cut_samples(samples, looked_at, looked_at / SAMPLES);
-        look(&self.engine.codecs, &part, self.bound.as_ref())
+        self.engine.chooser(self.goal, self.bound.as_ref()).look(samples, self.budget())
+    }
+
+    fn budget(&self) -> Budget {
+        match self.is_believed() {
+            true => Budget::Prediction,
+            false => Budget::Variable { bytes: self.raw_bytes, patience: self.engine.patience },
+        }
     }
 
     /// The chain that serves the goal best, by trials on `samples`.
     pub(super) fn choose(self, samples: &[(ArraySpec, Vec<u8>)]) -> Result<Choice> {
-        let goal = self.goal;
-        let (codecs, profile) = (&self.engine.codecs, &self.engine.profile);
-        let subject = self.look(samples);
+        let (goal, codecs) = (self.goal, &self.engine.codecs);
+        let chooser = self.engine.chooser(goal, self.bound.as_ref());
+        let (budget, subject) = (self.budget(), self.look(samples));
         let held = match &self.settings.chain {
             Some(forced) => vec![(self.checked(forced)?, self.target.allowed())],
             None => self.chains(),
         };
-        let chains: Vec<ChainSpec> = held.iter().map(|(chain, _)| chain.clone()).collect();
-        let mut outlook = self.engine.predictor.outlook(&chains, &subject);
-        let features = subject.features;
-        let reader_of =
-            |candidate: &Candidate| held.iter().find(|(chain, _)| *chain == candidate.chain).map(|held| held.1);
-        let (predicted, beyond): (Vec<_>, Vec<_>) = predict(&chains, &outlook, self.goal, profile, codecs)
-            .into_iter()
-            .partition(|candidate| reader_of(candidate).is_some_and(|reader| reader <= self.target.allowed()));
-        let speed = expected_speed(&predicted, self.goal);
-        #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
-        let encoding = self.raw_bytes as f64 / 1e6 / speed;
-        let budget = (trial_share(self.raw_bytes, self.engine.patience) * encoding).max(LEAST_TRIALS);
-        let most = (PATIENCE * self.engine.patience * encoding).min(MOST_TRIALS).max(budget);
-        let (ranked, sample_bytes) = if self.is_believed() {
-            (predicted, 0)
-        } else {
-            let trials = Trials { codecs, profile, goal: self.goal, bound: self.bound.as_ref(), budget, most };
-            run_rounds(trials, predicted, &mut outlook.beliefs, samples)
+        let of = |allowed: bool| {
+            let chains = held.iter().filter(|(_, reader)| (*reader <= self.target.allowed()) == allowed);
+            chains.map(|(chain, _)| chain.clone()).collect::<Vec<_>>()
         };
+        let (chains, beyond) = (of(true), of(false));
+        let question = Question { chains: &chains, beyond: &beyond, subject: &subject, learnt: None, budget };
+        let Ranked { candidates: ranked, beyond, beliefs, sample_bytes, .. } = chooser.choose(question, samples);
+        let features = subject.features;
         let Some(best) = ranked.first().cloned() else {
             if self.filters.is_some() {
                 return Ok(self.raw(
@@ -138,9 +119,11 @@ impl ChoiceJob<'_> {
             return Err(Error::unsupported(format!("no chain serves type {} here", self.spec.dtype))
                 .hint("force one with --chain, or allow more with --portable"));
         };
+        let reader_of =
+            |candidate: &Candidate| held.iter().find(|(chain, _)| *chain == candidate.chain).map(|held| held.1);
         let beyond: Vec<_> =
             beyond.into_iter().filter_map(|candidate| Some((reader_of(&candidate)?, candidate))).collect();
-        let wider = self.wider(&best, &beyond, &outlook.beliefs, samples);
+        let wider = self.wider(&best, &beyond, &beliefs, samples);
         if let Some(why) = &best.dropped {
             let kind = if self.bound.is_some() { ErrorKind::Quality } else { ErrorKind::Unsupported };
             return Err(Error::new(kind, format!("chain '{}' cannot be used: {why}", best.chain))

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::encode::{Buffers, ChunkEncoder, ChunkOutcome};
-use super::ordered::{Schedule, in_order};
 use super::recipes::{Kept, Recipes};
 use super::spare::Spare;
 use crate::bands::Bands;
 use crate::energy::{Phases, thread_seconds};
 use crate::engine::{Engine, Progress};
+use crate::ordered::{Schedule, in_order};
 use crate::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_array::array::ArraySpec;
 use knarr_array::error::{Error, ErrorKind, Result};

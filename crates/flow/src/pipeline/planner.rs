@@ -1,6 +1,6 @@
 //! Planning of one variable: whether it is encoded at all, and what its choice depends on.
 
-use super::choice::{ChoiceJob, FEATURES_BELIEVED, Given, SAMPLES};
+use super::choice::{ChoiceJob, Given, SAMPLES};
 use super::planned::{self, Planned};
 use crate::energy::thread_seconds;
 use crate::engine::Engine;
@@ -13,7 +13,7 @@ use knarr_array::filter::FilterId;
 use knarr_array::model::{StorageLayout, Variable};
 use knarr_array::quality::Bound;
 use knarr_array::region::{chunk_count, chunk_position, chunk_region};
-use knarr_choose::choose::{FormatLimits, middle, sample_regions};
+use knarr_choose::choose::{FormatLimits, PREDICTION_SAMPLE, middle, sample_regions};
 use knarr_choose::features::Features;
 use knarr_choose::plan::{Action, Choice, VariablePlan};
 use knarr_choose::predictor::Subject;
@@ -192,7 +192,7 @@ impl Planner<'_> {
         // A part of a chunk that is compressed takes as long as the chunk, and the source would keep the rest.
         let is_plain = variable.chain == "raw";
         let samples = match job.is_believed() {
-            true if is_plain => self.samples(&open.chunk, SAMPLES, FEATURES_BELIEVED as u64)?,
+            true if is_plain => self.samples(&open.chunk, SAMPLES, PREDICTION_SAMPLE as u64)?,
             false if variable.raw_bytes() >= SEVERAL => self.samples(&open.chunk, SAMPLES, u64::MAX)?,
             _ => self.samples(&open.chunk, 1, u64::MAX)?,
         };
