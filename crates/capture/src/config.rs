@@ -7,7 +7,7 @@ mod restart;
 mod rule;
 
 pub use checkpoint::CheckpointRule;
-pub use compress::{CompressRule, Output, VariableRule, When, zarr_name};
+pub use compress::{CompressRule, Output, VariableRule, Wait, When, zarr_name};
 pub use restart::{NamePattern, Ranks, RestartFiles, Time};
 pub use rule::{FileRule, Route};
 

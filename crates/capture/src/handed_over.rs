@@ -92,6 +92,11 @@ impl HandedOver {
         renamed.map_err(|error| Error::write(directory, &error))
     }
 
+    /// True if delivery has failed.
+    pub fn is_set_aside(directory: &Path) -> bool {
+        directory.join(Self::SET_ASIDE).exists()
+    }
+
     /// Takes out of the spool what was delivered. Values leave their memory to files that come; what cannot be removed goes
     /// with the spool.
     pub fn remove(&self, directory: &Path) {

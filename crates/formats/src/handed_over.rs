@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
-use knarr_array::model::Model;
+use knarr_array::model::{AttributeValue, Model, Variable};
 use knarr_array::region::Region;
 use knarr_flow::store::{Source, Strings};
 use knarr_handover::Gathered;
@@ -48,7 +48,8 @@ impl HandedOverSource {
                 records
             }
         };
-        let model = classic::model_of_header(header, records)?;
+        let mut model = classic::model_of_header(header, records)?;
+        model.variables.iter_mut().for_each(fill_with_text);
         puts.check(|index, put| {
             let variable = model.variables.get(index).filter(|variable| variable.dtype == put.dtype);
             let variable = variable.ok_or_else(|| Error::corrupt("a put into no variable of the header"))?;
@@ -57,6 +58,16 @@ impl HandedOverSource {
         })
         .map_err(|error| error.at(target.display().to_string()))?;
         Ok(Self { target: target.to_owned(), model, puts })
+    }
+}
+
+/// Characters that were never put are those of `_FillValue`, which is text.
+fn fill_with_text(variable: &mut Variable) {
+    let fill = variable.attributes.iter().find(|attribute| attribute.name == "_FillValue");
+    if let (DType::Opaque(1), Some(AttributeValue::Text(text))) = (variable.dtype, fill.map(|fill| &fill.value))
+        && let [byte] = text.as_bytes()
+    {
+        variable.padding = u64::from(*byte);
     }
 }
 

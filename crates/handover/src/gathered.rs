@@ -80,11 +80,19 @@ impl Gathered {
     /// Opens the values and the log of each rank.
     ///
     /// # Errors
-    /// `NotFound` or `Read`; `Corrupt` for a log that makes no sense, and for puts whose values are not all there.
+    /// As for [`Gathered::until`].
     pub fn open(ranks: impl IntoIterator<Item = (PathBuf, PathBuf)>) -> Result<Self> {
+        Self::until(u64::MAX, ranks)
+    }
+
+    /// As [`Gathered::open`], without puts of later collective calls than number `last`: other ranks may be ahead.
+    ///
+    /// # Errors
+    /// `NotFound` or `Read`; `Corrupt` for a log that makes no sense, and for puts whose values are not all there.
+    pub fn until(last: u64, ranks: impl IntoIterator<Item = (PathBuf, PathBuf)>) -> Result<Self> {
         let mut gathered = Self::default();
         for (rank, (values, log)) in ranks.into_iter().enumerate() {
-            gathered.add(rank, &values, &log)?;
+            gathered.add(rank, last, &values, &log)?;
         }
         for puts in &mut gathered.puts {
             puts.placed.sort_by_key(|placed| first(&placed.extent));
@@ -94,13 +102,13 @@ impl Gathered {
         Ok(gathered)
     }
 
-    fn add(&mut self, rank: usize, path: &Path, log: &Path) -> Result<()> {
+    fn add(&mut self, rank: usize, last: u64, path: &Path, log: &Path) -> Result<()> {
         // Values are there before their records, and the rank may go on putting.
         let found = read_puts(log)?;
         let more = name_of_more(path);
         let more = if more.exists() { Some(Values::open(&more)?) } else { None };
         let of = Rank { values: Values::open(path)?, first: found.first, more };
-        for (number, put) in found.puts.into_iter().enumerate() {
+        for (number, put) in found.puts.into_iter().enumerate().filter(|(_, put)| put.order <= last) {
             if of.place(&put).is_none() {
                 let what = "a put whose values are not all there";
                 return Err(Error::corrupt(what).at(log.display().to_string()));

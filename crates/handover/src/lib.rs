@@ -23,5 +23,7 @@ pub use handover::{Delivery, Handover};
 pub use index::testing;
 pub use index::{Entry, Index, check_alike, open};
 pub use memory::{Memory, OpenMemory, write_calls};
+#[cfg(feature = "testing")]
+pub use puts::testing as puts_testing;
 pub use puts::{Put, PutLog, Puts, Room, parse_puts, read_puts};
 pub use spool::Spool;

@@ -311,6 +311,18 @@ pub fn parse_puts(bytes: &[u8]) -> Result<Puts> {
     Ok(Puts { first: u64::from_le_bytes(*first), puts })
 }
 
+/// For tests of every crate, and fuzzing.
+#[cfg(feature = "testing")]
+pub mod testing {
+    use super::Put;
+
+    /// Whether a put that the content of a record stands for comes back as the same content; `None` for what stands for none.
+    pub fn put_comes_back(content: &[u8]) -> Option<bool> {
+        let put = Put::parse(content).ok()?;
+        Some(Put::parse(&put.payload()).is_ok_and(|again| again == put))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -156,6 +156,18 @@ int32_t knarr_datatype_unpack(const void *packed, uint64_t length, void *buffer,
     return in_pieces(unpack, (char *)packed, length, buffer, count, type);
 }
 
+/* A copy of a datatype, or what needs none: MPI_DATATYPE_NULL and those that cannot be freed. */
+MPI_Datatype knarr_datatype_keep(MPI_Datatype type) {
+    MPI_Datatype copy = MPI_DATATYPE_NULL;
+    if (type == MPI_DATATYPE_NULL || is_named(type)) return type;
+    MPI_Type_dup(type, &copy);
+    return copy;
+}
+
+void knarr_datatype_give_back(MPI_Datatype type) {
+    if (type != MPI_DATATYPE_NULL && !is_named(type)) MPI_Type_free(&type);
+}
+
 /* Bytes of a handle in an array of datatypes. */
 int32_t knarr_datatype_handle(void) {
     return (int32_t)sizeof(MPI_Datatype);

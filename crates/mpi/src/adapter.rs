@@ -33,6 +33,8 @@ type Describe = unsafe extern "C" fn(usize, *mut Described) -> i32;
 type Pack = unsafe extern "C" fn(*mut c_void, u64, *const c_void, i64, usize) -> i32;
 type Unpack = unsafe extern "C" fn(*const c_void, u64, *mut c_void, i64, usize) -> i32;
 type Largest = unsafe extern "C" fn(*mut c_void, *mut u64) -> i32;
+type Keep = unsafe extern "C" fn(usize) -> usize;
+type GiveBack = unsafe extern "C" fn(usize);
 type Handle = unsafe extern "C" fn() -> i32;
 
 /// A loaded adapter. It stays loaded until the process ends.
@@ -43,6 +45,8 @@ pub struct Adapter {
     pack: Pack,
     unpack: Unpack,
     largest: Largest,
+    keep: Keep,
+    give_back: GiveBack,
     /// Bytes of a handle of a datatype.
     handle: usize,
 }
@@ -66,6 +70,8 @@ impl Adapter {
                 pack: *library.get::<Pack>(b"knarr_datatype_pack\0").map_err(missing)?,
                 unpack: *library.get::<Unpack>(b"knarr_datatype_unpack\0").map_err(missing)?,
                 largest: *library.get::<Largest>(b"knarr_mpi_largest\0").map_err(missing)?,
+                keep: *library.get::<Keep>(b"knarr_datatype_keep\0").map_err(missing)?,
+                give_back: *library.get::<GiveBack>(b"knarr_datatype_give_back\0").map_err(missing)?,
                 handle: match library.get::<Handle>(b"knarr_datatype_handle\0").map_err(missing)?() {
                     4 => 4,
                     _ => size_of::<usize>(),
@@ -118,6 +124,18 @@ impl Adapter {
         }
         let Described { element, is_plain, elements } = found;
         Ok((element != 0).then_some(Datatype { element, is_plain: is_plain != 0, elements }))
+    }
+
+    /// A copy of a datatype that stays when the program frees its own; the datatype itself if MPI gives none.
+    pub fn keep(&self, datatype: usize) -> usize {
+        // SAFETY: MPI answers for handles that are none, too.
+        unsafe { (self.keep)(datatype) }
+    }
+
+    /// Frees what [`Adapter::keep`] made.
+    pub fn give_back(&self, datatype: usize) {
+        // SAFETY: as above; what is no copy is left as it is.
+        unsafe { (self.give_back)(datatype) };
     }
 
     /// The elements of `count` of a datatype, one behind the other: `bytes` bytes.

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use knarr_array::region::Region;
 
-use crate::codes::{EEDGE, EINVALCOORDS, ENEGATIVECNT, ENULLCOUNT, ENULLSTART, ESTRIDE, Offset};
+use crate::codes::{EEDGE, EINVALCOORDS, ENEGATIVECNT, ENULLSTART, ESTRIDE, Offset};
 use crate::element::Element;
 use crate::variables::Variable;
 
@@ -159,7 +159,8 @@ impl Limits<'_> {
         if axes == 0 {
             return Ok(Part { region: Region::new([], []), stride: Vec::new(), imap: Vec::new() });
         }
-        let start = start.ok_or(ENULLSTART)?;
+        // PnetCDF tells those who give none of coordinates and edges that are wrong.
+        let start = start.ok_or(EINVALCOORDS)?;
         let extents = self.variable.shape_now(self.records);
         let first = |axis: usize, least: u64| {
             let begin = start.get(axis).and_then(|&begin| u64::try_from(begin).ok()).ok_or(EINVALCOORDS)?;
@@ -172,7 +173,7 @@ impl Limits<'_> {
         let starts = (0..axes)
             .map(|axis| first(axis, u64::try_from(counted(axis).unwrap_or(1)).unwrap_or(1)))
             .collect::<Result<Vec<u64>, c_int>>()?;
-        let count = count.ok_or(ENULLCOUNT)?;
+        let count = count.ok_or(EEDGE)?;
         let strides = stride.map_or_else(|| vec![1; axes], <[Offset]>::to_vec);
         let mut counts = Vec::with_capacity(axes);
         for axis in 0..axes {

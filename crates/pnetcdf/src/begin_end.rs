@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use knarr_array::comm::{Comm, agree, all_gather, nodes, read, share, written};
-use knarr_array::error::{Error, Result};
-use knarr_capture::config::FileRule;
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_capture::config::{FileRule, Wait};
 use knarr_capture::program::{Run, run};
 use knarr_capture::{Event, HandedOver, SpoolPlace};
 use knarr_handover::{PutLog, Room};
@@ -40,7 +40,9 @@ pub(crate) struct Wanted {
 pub(crate) fn wanted(named: &[u8]) -> Option<Wanted> {
     let run = run()?;
     let spool = run.rules().spool.as_ref()?;
-    let named = Path::new(OsStr::from_bytes(named));
+    // MPI-IO knows file systems by what stands before a colon: `lustre:/out/hist.nc`.
+    let prefix = named.iter().position(|&byte| byte == b':').filter(|&at| at > 0 && !named[..at].contains(&b'/'));
+    let named = Path::new(OsStr::from_bytes(prefix.map_or(named, |at| &named[at + 1..])));
     let may_concern = named.file_name().is_some_and(|last| run.rules().may_concern(&last.to_string_lossy()));
     if !may_concern && !named.is_symlink() {
         return None;
@@ -264,6 +266,8 @@ pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
     };
     let code = match finish(&file, &mine) {
         Ok(()) => code,
+        // What was not delivered is kept, and the launcher tells of it.
+        Err(_) if waits(&file) && HandedOver::is_set_aside(&file.directory) => EWRITE,
         Err(error) => {
             if rank == 0 {
                 let why = format!("its values could not be handed over: {error}");
@@ -289,7 +293,8 @@ fn finish(file: &Captured, mine: &Closed) -> Result<()> {
         return Err(Error::internal(format!("PnetCDF does not close its header: code {code}")));
     }
     if comm.rank() != 0 {
-        return agree(comm, Ok(()));
+        agree(comm, Ok(()))?;
+        return if waits(file) { agree(comm, Ok(())) } else { Ok(()) };
     }
     let handed = HandedOver {
         target: file.target.clone(),
@@ -301,7 +306,17 @@ fn finish(file: &Captured, mine: &Closed) -> Result<()> {
     };
     agree(comm, handed.save(&file.directory))?;
     tell(Event::HandedOver { directory: file.directory.clone() });
-    Ok(())
+    if !waits(file) {
+        return Ok(());
+    }
+    await_delivery(&file.target);
+    let failed = HandedOver::is_set_aside(&file.directory);
+    agree(comm, if failed { Err(Error::new(ErrorKind::Write, "it was not delivered")) } else { Ok(()) })
+}
+
+/// Closing the file waits until it is delivered.
+fn waits(file: &Captured) -> bool {
+    file.rule.compress.wait == Some(Wait::Close)
 }
 
 fn tell(event: Event) {

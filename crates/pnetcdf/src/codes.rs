@@ -35,7 +35,6 @@ pub(crate) const ENOTSUPPORT: c_int = -214;
 pub(crate) const EPENDINGBPUT: c_int = -218;
 pub(crate) const EINSUFFBUF: c_int = -219;
 pub(crate) const ENULLSTART: c_int = -226;
-pub(crate) const ENULLCOUNT: c_int = -227;
 pub(crate) const ENOTRECVAR: c_int = -233;
 pub(crate) const ENOTFILL: c_int = -234;
 

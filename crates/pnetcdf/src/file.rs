@@ -12,7 +12,7 @@ use knarr_capture::HandedOver;
 use knarr_capture::config::FileRule;
 use knarr_handover::{Gathered, Put, PutLog};
 
-use crate::access::{Access, Part};
+use crate::access::{Access, Kind, Memory, Part};
 use crate::codes::{
     EINDEFINE, EINDEP, EINVAL_REQUEST, EINVALCOORDS, ENOTFILL, ENOTINDEP, ENOTRECVAR, ENOTVAR, EREAD, EWRITE, NOERR,
     Offset,
@@ -55,6 +55,8 @@ pub(crate) struct Captured {
     /// What `ncmpi_set_fill` and `ncmpi_def_var_fill` asked for: all variables, or these, or not these.
     pub(crate) fills_all: bool,
     pub(crate) fills: BTreeMap<c_int, bool>,
+    /// An error of one rank in a collective call is that of all: PnetCDF's safe mode.
+    is_safe: bool,
     /// The first error of handing over.
     failed: Option<Error>,
     /// Variables with such errors.
@@ -82,10 +84,11 @@ enum Request {
         /// Bytes of the attached buffer that it takes.
         attached: u64,
     },
-    Get(Access),
+    /// Where the elements `parts` of a variable are wanted.
+    Get { variable: c_int, memory: Memory, parts: Vec<Part> },
 }
 
-// SAFETY: an access to read holds addresses of the program's memory, which are used by the thread that waits for it, as
+// SAFETY: a request to read holds addresses of the program's memory, which are used by the thread that waits for it, as
 // PnetCDF's own requests are.
 unsafe impl Send for Request {}
 
@@ -128,6 +131,7 @@ impl Captured {
             requests: Requests::default(),
             fills_all: false,
             fills: BTreeMap::new(),
+            is_safe: std::env::var_os("PNETCDF_SAFE_MODE").is_some_and(|mode| mode == "1"),
             failed: None,
             failed_variables: BTreeSet::new(),
             put_bytes: 0,
@@ -192,11 +196,20 @@ impl Captured {
             Ok((puts, records, code)) => self.add(puts, records).err().unwrap_or(code),
             Err(code) => code,
         };
-        if how == How::Collective && is_record {
-            let agreed = self.agree_on_records();
-            return if code == NOERR { agreed } else { code };
+        if how != How::Collective {
+            return code;
         }
-        code
+        let agreed = if is_record { self.agree_on_records() } else { NOERR };
+        self.agree_on(if code == NOERR { agreed } else { code })
+    }
+
+    /// In safe mode, the code of a rank that has an error; else that of this rank. Collective.
+    fn agree_on(&self, code: c_int) -> c_int {
+        if !self.is_safe {
+            return code;
+        }
+        let worst = self.ranks.largest(u64::from(code.unsigned_abs()));
+        worst.map_or(code, |worst| c_int::try_from(worst).map_or(code, |worst| -worst))
     }
 
     /// A call that puts into, or gets from, several variables begins. Each is [`How::Among`] the others.
@@ -319,10 +332,16 @@ impl Captured {
             // SAFETY: the caller's promise.
             unsafe { access.parts(&variable, self.records, false) }
         });
-        if let Err(code) = checked {
-            return code;
+        let parts = match checked {
+            Ok(parts) => parts,
+            Err(code) => return code,
+        };
+        let mut memory = access.memory;
+        if let Kind::Flexible { datatype, .. } = &mut memory.kind {
+            // The program may free its own meanwhile.
+            *datatype = self.ranks.kept(*datatype);
         }
-        let number = self.requests.add(Request::Get(*access));
+        let number = self.requests.add(Request::Get { variable: access.variable, memory, parts });
         if let Some(request) = request {
             *request = number;
         }
@@ -343,8 +362,8 @@ impl Captured {
         for (at, request) in taken.into_iter().enumerate() {
             codes.push(match request {
                 Some(Request::Put { puts, records, .. }) => self.add(puts, records).err().unwrap_or(NOERR),
-                Some(Request::Get(access)) => {
-                    gets.push((at, access));
+                Some(Request::Get { variable, memory, parts }) => {
+                    gets.push((at, variable, memory, parts));
                     NOERR
                 }
                 None => EINVAL_REQUEST,
@@ -356,10 +375,12 @@ impl Captured {
                 return (codes, agreed);
             }
         }
-        for (at, access) in gets {
-            let how = How::Among { collective };
+        for (at, variable, memory, parts) in gets {
             // SAFETY: the program promised that its memory is there until now.
-            let code = unsafe { self.get(&access, how) };
+            let code = unsafe { self.read_parts(variable, &memory, &parts) }.unwrap_or_else(|code| code);
+            if let Kind::Flexible { datatype, .. } = memory.kind {
+                self.ranks.give_back(datatype);
+            }
             if let Some(place) = codes.get_mut(at) {
                 *place = code;
             }
@@ -371,6 +392,11 @@ impl Captured {
     /// Forgets requests. Returns as [`Captured::wait`].
     pub(crate) fn cancel(&mut self, wanted: &Wanted) -> (Vec<c_int>, c_int) {
         let taken = self.requests.take(wanted);
+        for request in taken.iter().flatten() {
+            if let Request::Get { memory: Memory { kind: Kind::Flexible { datatype, .. }, .. }, .. } = request {
+                self.ranks.give_back(*datatype);
+            }
+        }
         let code = |request: &Option<Request>| if request.is_some() { NOERR } else { EINVAL_REQUEST };
         let codes: Vec<c_int> = taken.iter().map(code).collect();
         let first = codes.iter().copied().find(|&code| code != NOERR).unwrap_or(NOERR);
@@ -393,32 +419,48 @@ impl Captured {
             }
         }
         // SAFETY: the caller's promise.
-        unsafe { self.read(access) }.unwrap_or_else(|code| code)
+        let code = unsafe { self.read(access) }.unwrap_or_else(|code| code);
+        if how == How::Collective { self.agree_on(code) } else { code }
     }
 
     /// # Safety
     /// As for [`Captured::get`].
     unsafe fn read(&mut self, access: &Access) -> std::result::Result<c_int, c_int> {
-        let (variable, is_cdf5) = self.variable(access.variable)?;
-        let held = held(&self.ranks, &access.memory, &variable, is_cdf5)?;
+        let (variable, _) = self.variable(access.variable)?;
         // SAFETY: the caller's promise.
         let parts = unsafe { access.parts(&variable, self.records, false) }?;
-        let number = usize::try_from(access.variable).map_err(|_| ENOTVAR)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.read_parts(access.variable, &access.memory, &parts) }
+    }
+
+    /// Reads elements of a variable into the program's memory.
+    ///
+    /// # Safety
+    /// The memory has room for them, as the function says that the program called.
+    unsafe fn read_parts(
+        &mut self,
+        number: c_int,
+        memory: &Memory,
+        parts: &[Part],
+    ) -> std::result::Result<c_int, c_int> {
+        let (variable, is_cdf5) = self.variable(number)?;
+        let held = held(&self.ranks, memory, &variable, is_cdf5)?;
+        let number = usize::try_from(number).map_err(|_| ENOTVAR)?;
         let gathered = self.gathered().map_err(|_| EREAD)?;
         let (mut all, mut values) = (Vec::new(), Vec::new());
-        for part in &parts {
+        for part in parts {
             gathered
                 .read_strided(number, &part.region, &part.stride, &variable.fill, &mut values)
                 .map_err(|_| EREAD)?;
             all.extend_from_slice(&values);
         }
         // SAFETY: the caller's promise.
-        unsafe { scatter(&self.ranks, &access.memory, &held, &variable, &parts, &all) }
+        unsafe { scatter(&self.ranks, memory, &held, &variable, parts, &all) }
     }
 
     fn gathered(&self) -> Result<Gathered> {
         let files = |rank| (self.directory.join(HandedOver::values(rank)), self.directory.join(HandedOver::log(rank)));
-        Gathered::open((0..self.ranks.comm().size()).map(files))
+        Gathered::until(self.order, (0..self.ranks.comm().size()).map(files))
     }
 
     /// Fills a record of a variable. Collective.

@@ -54,6 +54,16 @@ impl Ranks {
         self.adapter.describe(datatype).map_err(|_| EUNSPTETYPE)
     }
 
+    /// A copy of a datatype that stays when the program frees its own; [`Ranks::give_back`] frees it.
+    pub(crate) fn kept(&self, datatype: usize) -> usize {
+        self.adapter.keep(datatype)
+    }
+
+    /// Frees what [`Ranks::kept`] made.
+    pub(crate) fn give_back(&self, datatype: usize) {
+        self.adapter.give_back(datatype);
+    }
+
     /// The elements of a buffer, one behind the other: `bytes` bytes.
     ///
     /// # Errors

@@ -182,7 +182,7 @@ pub(crate) unsafe fn scatter(
         &converted
     };
     let imap = parts.first().map(|part| part.imap.as_slice()).unwrap_or_default();
-    let count = parts.first().map(|part| part.region.count.as_slice()).unwrap_or_default();
+    let shape = parts.first().map(|part| part.region.count.as_slice()).unwrap_or_default();
     if let Kind::Flexible { count, datatype } = memory.kind
         && let Some(found) = ranks.describe(datatype)?
     {
@@ -190,8 +190,20 @@ pub(crate) unsafe fn scatter(
             return Err(EIOMISMATCH);
         }
         if !found.is_plain {
+            let mut mapped = Vec::new();
+            if !imap.is_empty() {
+                mapped = vec![0; values.len()];
+                let mut elements = values.chunks_exact(size);
+                each_mapped(shape, imap, |at| {
+                    if let (Some(element), Some(place)) = (elements.next(), mapped.get_mut(at * size..(at + 1) * size))
+                    {
+                        place.copy_from_slice(element);
+                    }
+                });
+            }
+            let packed = if imap.is_empty() { values } else { &mapped };
             // SAFETY: the program's own buffer, count and datatype.
-            return unsafe { ranks.unpack(values, memory.buffer, count, datatype) }.map(|()| code);
+            return unsafe { ranks.unpack(packed, memory.buffer, count, datatype) }.map(|()| code);
         }
     }
     let base = memory.buffer.cast::<u8>();
@@ -200,7 +212,7 @@ pub(crate) unsafe fn scatter(
         unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), base, values.len()) };
     } else {
         let mut elements = values.chunks_exact(size);
-        each_mapped(count, imap, |at| {
+        each_mapped(shape, imap, |at| {
             if let Some(element) = elements.next() {
                 // SAFETY: as above, at the distances that the program gave.
                 unsafe { std::ptr::copy_nonoverlapping(element.as_ptr(), base.add(at * size), size) };

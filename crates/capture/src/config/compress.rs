@@ -36,6 +36,14 @@ pub enum Output {
     Zarr,
 }
 
+/// What the call waits for that closes a file whose values are handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wait {
+    /// The file is made, safe on the disk, and has its name.
+    Close,
+}
+
 /// The name of the store that is made in place of a file: `hist.zarr` of `hist.nc`.
 pub fn zarr_name(file: &Path) -> PathBuf {
     file.with_extension("zarr")
@@ -57,6 +65,8 @@ pub struct CompressRule {
     pub high: Option<Release>,
     /// Format of files whose values are handed over.
     pub output: Option<Output>,
+    /// What closing such a file waits for; for nothing if it is not said.
+    pub wait: Option<Wait>,
     /// Per variable or pattern.
     pub variables: Option<BTreeMap<String, VariableRule>>,
 }
@@ -122,7 +132,7 @@ impl CompressRule {
 
     /// True if it asks for anything that could not be served.
     pub(super) fn says_anything(&self) -> bool {
-        let Self { when: _, output: _, goal, portable, low, high, variables } = self;
+        let Self { when: _, output: _, wait: _, goal, portable, low, high, variables } = self;
         let files = goal.is_some() || portable.is_some() || low.is_some() || high.is_some();
         files || variables.as_ref().is_some_and(|variables| !variables.is_empty())
     }

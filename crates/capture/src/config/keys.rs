@@ -11,7 +11,7 @@ use knarr_checkpoint::Scheme;
 use serde::Deserialize;
 
 use super::checkpoint::CheckpointRule;
-use super::compress::{CompressRule, Output, VariableRule, When};
+use super::compress::{CompressRule, Output, VariableRule, Wait, When};
 use super::restart::{NamePattern, Ranks, Time};
 use super::rule::{FileRule, Route};
 
@@ -32,6 +32,7 @@ pub(super) struct FileKeys {
     low: Option<Release>,
     high: Option<Release>,
     output: Option<Output>,
+    wait: Option<Wait>,
     variables: Option<BTreeMap<String, VariableRule>>,
     // Of the route `checkpoint`.
     group_size: Option<usize>,
@@ -79,7 +80,7 @@ impl FileKeys {
         } else {
             move_into!(compress: keys.goal);
         }
-        move_into!(compress: keys.when, keys.portable, keys.low, keys.high, keys.output, keys.variables);
+        move_into!(compress: keys.when, keys.portable, keys.low, keys.high, keys.output, keys.wait, keys.variables);
         move_into!(checkpoint: keys.group_size, keys.scheme, keys.block_size, keys.similar, keys.bundle_below);
         move_into!(checkpoint: keys.copies, keys.ranks, keys.sets, keys.keep, keys.remove_originals, keys.settle);
         Ok(FileRule { pattern: keys.pattern, route: keys.route, compress, checkpoint })

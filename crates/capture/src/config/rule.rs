@@ -69,16 +69,17 @@ impl FileRule {
     }
 
     fn check_checkpoint(&self) -> Result<()> {
-        let CompressRule { when, portable, low, high, output, variables, .. } = &self.compress;
+        let CompressRule { when, portable, low, high, output, wait, variables, .. } = &self.compress;
         if variables.as_ref().is_some_and(|variables| !variables.is_empty()) {
             return Err(refuse("checkpoints keep every byte: they take no settings of variables")
                 .hint("remove 'variables', or choose the route \"compress\""));
         }
-        let says_of_files = portable.is_some() || low.is_some() || high.is_some() || output.is_some();
+        let says_of_files = portable.is_some() || low.is_some() || high.is_some();
+        let says_of_files = says_of_files || output.is_some() || wait.is_some();
         if when.is_some_and(|when| when != When::Close) || says_of_files {
             return Err(refuse(
-                "checkpoints are packed once they are written, into sets: 'when', 'portable', 'low', 'high' and 'output' \
-                 say nothing of them",
+                "checkpoints are packed once they are written, into sets: 'when', 'portable', 'low', 'high', 'output' and \
+                 'wait' say nothing of them",
             )
             .hint("remove them, or choose the route \"compress\""));
         }

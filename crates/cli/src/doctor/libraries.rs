@@ -79,7 +79,7 @@ fn packaged(name: &str, packages: &[&str]) -> Option<Component> {
 }
 
 /// The first of these shared objects that the loader lists; its file name carries the version of its interface.
-fn shared(name: &str, loader: &str, objects: &[&str]) -> Option<Component> {
+pub(super) fn shared(name: &str, loader: &str, objects: &[&str]) -> Option<Component> {
     let line = |object: &&str| loader.lines().find(|line| line.trim_start().starts_with(*object));
     let path = objects.iter().find_map(line)?.split("=>").nth(1)?.trim().to_owned();
     let real = std::fs::canonicalize(&path).unwrap_or_else(|_| PathBuf::from(&path));

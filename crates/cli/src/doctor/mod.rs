@@ -6,6 +6,7 @@
 mod command;
 mod files;
 mod libraries;
+mod parallel;
 mod print;
 mod python;
 mod readers;
@@ -35,6 +36,8 @@ struct Diagnosis {
     own_plugin_mend: Option<String>,
     /// The kinds of readers, installed or not.
     readers: Vec<Reader>,
+    /// What MPI programs meet.
+    parallel: parallel::Parallel,
     /// One entry a file that was asked about.
     files: Vec<FileReport>,
     /// Files that cannot be read.
@@ -71,6 +74,7 @@ pub(crate) fn run(arguments: &Doctor) -> Result<u8> {
             .filter_map(|found| Some(Unusable { reason: found.usable.err()?, path: found.path }))
             .collect(),
         readers,
+        parallel: parallel::ask(&libraries::loader()),
         files,
         failed,
     };

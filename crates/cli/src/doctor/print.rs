@@ -16,6 +16,7 @@ pub(super) fn diagnosis(diagnosis: &Diagnosis) {
         (Some(_), None) => println!("{:17} found by C programs", "Knarr's filter"),
         (Some(_), Some(hint)) => println!("{:17} not found by C programs: {hint}", "Knarr's filter"),
     }
+    super::parallel::print(&diagnosis.parallel);
     println!();
     filters(diagnosis);
     for plugin in &diagnosis.unusable {

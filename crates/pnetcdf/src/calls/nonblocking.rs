@@ -25,7 +25,11 @@ enum Later {
 unsafe fn later(file: c_int, access: Access, later: Later, request: *mut c_int, real: &dyn Fn() -> c_int) -> c_int {
     let make = |captured: &mut Captured| {
         // SAFETY: the caller's promise.
-        let request = unsafe { request.as_mut() };
+        let mut request = unsafe { request.as_mut() };
+        // What fails leaves a request that stands for nothing.
+        if let Some(request) = &mut request {
+            **request = REQ_NULL;
+        }
         // SAFETY: the caller's promise.
         unsafe {
             match later {
