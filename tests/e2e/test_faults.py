@@ -310,7 +310,7 @@ def test_packed_files_of_a_program(faults, tmp_path):
 
 def test_files_that_are_handed_over(faults, knarr, run, tmp_path):
     """What cannot be written is an error, and is kept until it can be."""
-    program = built(tmp_path, "blocks", Path(__file__).with_name("pnetcdf") / "blocks.c")
+    program = built(tmp_path, "blocks", Path(__file__).with_name("pnetcdf_programs") / "blocks.c")
     out, target, spool = tmp_path / "out", tmp_path / "out" / "hist.nc", tmp_path / "spool"
     out.mkdir()
     run(*ranks(program, target, 1, 16, "kill", count=2), config=RULE, env=AS_ROOT, ok=False)

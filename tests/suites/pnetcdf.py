@@ -22,7 +22,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 KNARR = Path(os.environ.get("KNARR_BIN", ROOT / "target" / "release" / "knarr"))
-DIRECTORIES = ["testcases", "nonblocking", "nc_test", "C", "header", "cdf_format", "nf_test", "nf90_test", "F90", "fandc"]
+DIRECTORIES = [
+    "testcases",
+    "nonblocking",
+    "nc_test",
+    "C",
+    "header",
+    "cdf_format",
+    "nf_test",
+    "nf90_test",
+    "F90",
+    "fandc",
+]
 # They need arguments of their own, run for very long, or test what is not the library.
 LEFT_OUT = {"tst_redefine", "last_large_var", "high_dim_var", "large_var_cdf5", "bigrecords"}
 TIME_LIMIT_S = 60
@@ -74,9 +85,18 @@ def main() -> int:
         for ranks in options.ranks:
             with tempfile.TemporaryDirectory() as name:
                 folder = Path(name)
-                (folder / "knarr.toml").write_text(f'[[file]]\npattern = "*"\noutput = "{options.output}"\nwait = "close"\n')
+                (folder / "knarr.toml").write_text(
+                    f'[[file]]\npattern = "*"\noutput = "{options.output}"\nwait = "close"\n'
+                )
                 (folder / "out").mkdir()
-                mpirun = ["mpirun", "--oversubscribe", "-n", str(ranks), str(program), *arguments(program, folder / "out")]
+                mpirun = [
+                    "mpirun",
+                    "--oversubscribe",
+                    "-n",
+                    str(ranks),
+                    str(program),
+                    *arguments(program, folder / "out"),
+                ]
                 code, _ = run(mpirun, folder)
                 if code != 0:
                     counts["not counted"] += 1

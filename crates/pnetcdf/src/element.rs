@@ -168,8 +168,7 @@ macro_rules! whole {
             fn wide(self) -> Wide {
                 Wide::Whole(i128::from(self))
             }
-            #[expect(clippy::cast_precision_loss, clippy::allow_attributes, reason = "limits, as PnetCDF compares them")]
-            #[allow(clippy::cast_lossless, clippy::cast_possible_truncation, reason = "within the limits")]
+            #[allow(clippy::allow_attributes, clippy::cast_possible_truncation, reason = "within the limits")]
             fn of(wide: Wide) -> Option<Self> {
                 match wide {
                     Wide::Whole(whole) => Self::try_from(whole).ok(),
@@ -194,7 +193,7 @@ impl Number for f32 {
     fn wide(self) -> Wide {
         Wide::Real(f64::from(self))
     }
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "rounded as C does it")]
+    #[expect(clippy::cast_possible_truncation, reason = "rounded as C does it")]
     fn of(wide: Wide) -> Option<Self> {
         match wide {
             Wide::Whole(whole) => Some(whole as Self),
@@ -215,7 +214,6 @@ impl Number for f64 {
     fn wide(self) -> Wide {
         Wide::Real(self)
     }
-    #[expect(clippy::cast_precision_loss, reason = "rounded as C does it")]
     fn of(wide: Wide) -> Option<Self> {
         Some(match wide {
             Wide::Whole(whole) => whole as Self,

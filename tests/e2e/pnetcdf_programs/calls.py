@@ -1,7 +1,7 @@
 """Writes the C program that calls every function of PnetCDF which moves values, and reads back what each has put.
 
-Two ranks put their halves of a variable of 4 × 6 elements, one variable for each function. The values are those of their
-places, and elements that a function leaves out stay fill values.
+Two ranks put their halves of a variable of 4 by 6 elements, one variable for each function. The values are those of
+their places, and elements that a function leaves out stay fill values.
 """
 
 from __future__ import annotations
@@ -87,8 +87,15 @@ def call(verb: str, shape: str, kind: str, suffix: str) -> str:
     reader = name(verb.replace("put", "get").replace("bget", "iget"), shape, kind, suffix)
     c_type, _, mpi_type = TYPES[kind or "int"]
     arguments, count = SHAPES[shape]
-    lines = [f"static void do_{function}(int variable) {{", f"    {c_type} values[24], back[24];", "    int request = 0;"]
-    lines += [f"    for (int i = 0; i < {count}; i++) values[i] = ({c_type})(i + 1 + ('a' - 1) * {int(kind == 'text')} + 2 * rank);"]
+    lines = [
+        f"static void do_{function}(int variable) {{",
+        f"    {c_type} values[24], back[24];",
+        "    int request = 0;",
+    ]
+    lines += [
+        f"    for (int i = 0; i < {count}; i++)",
+        f"        values[i] = ({c_type})(i + {ord('a') if kind == 'text' else 1} + 2 * rank);",
+    ]
     if shape == "var":
         # All ranks put all of it.
         lines += [f"    for (int i = 0; i < 24; i++) values[i] = ({c_type})(i + 'a');"]
@@ -103,9 +110,8 @@ def call(verb: str, shape: str, kind: str, suffix: str) -> str:
                 lines += [f"    OK(ncmpi_{function_}(id, 1, &variable{many}, {buffers}));"]
             else:
                 lines += [f"    MPI_Offset n_{buffers}[1] = {{{count}}}; MPI_Datatype t_{buffers}[1] = {{{mpi_type}}};"]
-                lines += [
-                    f"    OK(ncmpi_{function_}(id, 1, &variable{many}, (void *const *){buffers}, n_{buffers}, t_{buffers}));"
-                ]
+                which = f"(void *const *){buffers}, n_{buffers}, t_{buffers}"
+                lines += [f"    OK(ncmpi_{function_}(id, 1, &variable{many}, {which}));"]
     else:
         shown = f", {arguments}" if arguments else ""
         for function_, buffer in ((function, "values"), (reader, "back")):
@@ -114,7 +120,7 @@ def call(verb: str, shape: str, kind: str, suffix: str) -> str:
             lines += [f"    OK(ncmpi_{function_}(id, variable{shown}, {buffer}{flexible}{later}));"]
             if later:
                 lines += ["    OK(ncmpi_wait_all(id, 1, &request, NULL));"]
-    lines += [f"    SAME(values, back, {count} * sizeof *values, \"{reader}\");", "}"]
+    lines += [f'    SAME(values, back, {count} * sizeof *values, "{reader}");', "}"]
     return "\n".join(lines)
 
 
@@ -122,20 +128,23 @@ def program() -> str:
     """The whole program."""
     all_functions = list(functions())
     parts = [HEAD, *(call(*function) for function in all_functions), MAIN]
-    parts += [
-        f'    int v_{name(*function)}; OK(ncmpi_def_var(id, "{name(*function)}", {TYPES[function[2] or "int"][1]}, 2, dims,'
-        f" &v_{name(*function)}));"
-        for function in all_functions
-    ]
+    for function in all_functions:
+        called, nc_type = name(*function), TYPES[function[2] or "int"][1]
+        parts += [f"    int v_{called};"]
+        parts += [f'    OK(ncmpi_def_var(id, "{called}", {nc_type}, 2, dims, &v_{called}));']
     parts += ["    OK(ncmpi_enddef(id));", "    OK(ncmpi_buffer_attach(id, 1 << 20));"]
 
     def is_independent(function: tuple[str, str, str, str]) -> bool:
         verb, _, _, suffix = function
         return verb in ("put", "mput") and not suffix
 
-    parts += [f"    do_{name(*function)}(v_{name(*function)});" for function in all_functions if not is_independent(function)]
+    parts += [
+        f"    do_{name(*function)}(v_{name(*function)});" for function in all_functions if not is_independent(function)
+    ]
     parts += ["    OK(ncmpi_begin_indep_data(id));"]
-    parts += [f"    do_{name(*function)}(v_{name(*function)});" for function in all_functions if is_independent(function)]
+    parts += [
+        f"    do_{name(*function)}(v_{name(*function)});" for function in all_functions if is_independent(function)
+    ]
     parts += ["    OK(ncmpi_end_indep_data(id));", "    OK(ncmpi_buffer_detach(id));", "    OK(ncmpi_close(id));"]
     parts += ["    MPI_Finalize();", "    return failures > 0;", "}"]
     return "\n".join(parts) + "\n"
