@@ -7,6 +7,7 @@
     run.py pipeline [--threads N] [--repeats N]
     run.py rechunk [--repeats N]
     run.py many [--repeats N] [--datasets N]
+    run.py io [--repeats N]
     run.py memory  [--max-mem 128M]
     run.py plugin
     run.py lossy
@@ -44,6 +45,7 @@ import lossy
 import many
 import model
 import overhead
+import parallel_output
 import pipeline
 import plugin
 import rechunk
@@ -174,6 +176,13 @@ def run_rechunk(options: argparse.Namespace, facts: dict[str, object]) -> None:
     print(header(facts))
     print(rechunk.table(results))
     save("rechunk", [asdict(result) for result in results], facts)
+
+
+def run_io(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    results = parallel_output.measure(options.repeats)
+    print("\n## Parallel output\n")
+    print(parallel_output.table(results))
+    save("io", results, facts)
 
 
 def run_many(options: argparse.Namespace, facts: dict[str, object]) -> None:
@@ -307,6 +316,9 @@ def main() -> None:
     across = kinds.add_parser("rechunk", help="maps to series and back, against the tools that change chunks")
     across.add_argument("--repeats", type=int, default=3)
     across.set_defaults(run=run_rechunk)
+    output = kinds.add_parser("io", help="how long output blocks an MPI program")
+    output.add_argument("--repeats", type=int, default=3)
+    output.set_defaults(run=run_io)
     numerous = kinds.add_parser("many", help="a file of very many small datasets")
     numerous.add_argument("--repeats", type=int, default=3)
     numerous.add_argument("--datasets", type=int, default=many.DATASETS)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the benchmarks need beside what builds and tests need (tools/setup.sh):
-#   system: two collections of real sample files (libncarg-data, ferret-datasets);
+#   system: two collections of real sample files (libncarg-data, ferret-datasets), parallel netCDF (libnetcdf-mpi-dev);
 #   Python: bench/requirements.txt into .venv/ of the repository.
 # Safe to run again.
 set -euo pipefail
@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 [ -x .venv/bin/python ] || tools/setup.sh
 .venv/bin/python -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt
 missing=()
-for package in libncarg-data ferret-datasets; do
+for package in libncarg-data ferret-datasets libnetcdf-mpi-dev; do
   [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
 done
 if [ ${#missing[@]} -gt 0 ]; then

@@ -1,0 +1,162 @@
+/* Writes steps of four variables from all ranks, as a model does, and says how long each step blocked the ranks.
+ *
+ * usage: steps MODE OUT STEPS SECONDS VALUES
+ *   MODE     memory    copies the values to memory that was used before
+ *            pnetcdf   PnetCDF, collective; CDF-5
+ *            netcdf4   parallel netCDF-4, collective, without filters
+ *            deflate   parallel netCDF-4, collective, shuffle and deflate 1, chunks within the block of a rank
+ *            gather    values go to rank 0, which writes netCDF-4 with shuffle and deflate 1
+ *   OUT      beginning of the names of files, one for each step
+ *   SECONDS  between steps, in which the ranks sleep
+ *   VALUES   raw floats, 4 x DEPTH x SIDE x SIDE, of which each rank takes its block; each step shifts them
+ *
+ * One line a step: seconds from create to close of the slowest rank. */
+#include <mpi.h>
+#include <netcdf.h>
+#include <netcdf_par.h>
+#include <pnetcdf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { VARIABLES = 4, DEPTH = 64, SIDE = 512, HALF = SIDE / 2, BLOCK = DEPTH * HALF * HALF };
+
+static int rank;
+static float *block[VARIABLES], *used[VARIABLES];
+static size_t start[3], count[3] = {DEPTH, HALF, HALF};
+
+static void check(int code, const char *what, const char *why) {
+    if (code == 0) return;
+    fprintf(stderr, "rank %d: %s: %s\n", rank, what, why);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+#define PN(call) do { int code = (call); check(code, #call, code ? ncmpi_strerror(code) : ""); } while (0)
+#define NC(call) do { int code = (call); check(code, #call, code ? nc_strerror(code) : ""); } while (0)
+
+static const char *name_of(int variable) {
+    static const char *NAMES[VARIABLES] = {"T", "U", "V", "Q"};
+    return NAMES[variable];
+}
+
+static void write_pnetcdf(const char *path) {
+    static const char *AXES[] = {"z", "y", "x"};
+    int id, axes[3], variables[VARIABLES];
+    MPI_Offset begin[3], n[3];
+    PN(ncmpi_create(MPI_COMM_WORLD, path, NC_CLOBBER | NC_64BIT_DATA, MPI_INFO_NULL, &id));
+    for (int axis = 0; axis < 3; axis++) {
+        PN(ncmpi_def_dim(id, AXES[axis], axis == 0 ? DEPTH : SIDE, &axes[axis]));
+        begin[axis] = (MPI_Offset)start[axis];
+        n[axis] = (MPI_Offset)count[axis];
+    }
+    for (int v = 0; v < VARIABLES; v++) PN(ncmpi_def_var(id, name_of(v), NC_FLOAT, 3, axes, &variables[v]));
+    PN(ncmpi_enddef(id));
+    for (int v = 0; v < VARIABLES; v++) PN(ncmpi_put_vara_float_all(id, variables[v], begin, n, block[v]));
+    PN(ncmpi_close(id));
+}
+
+static void define(int id, int *variables, int filtered) {
+    static const char *AXES[] = {"z", "y", "x"};
+    int axes[3];
+    for (int axis = 0; axis < 3; axis++) NC(nc_def_dim(id, AXES[axis], axis == 0 ? DEPTH : SIDE, &axes[axis]));
+    for (int v = 0; v < VARIABLES; v++) {
+        size_t chunk[3] = {DEPTH / 2, HALF, HALF};
+        NC(nc_def_var(id, name_of(v), NC_FLOAT, 3, axes, &variables[v]));
+        NC(nc_def_var_fill(id, variables[v], 1, NULL));
+        if (filtered) {
+            NC(nc_def_var_chunking(id, variables[v], NC_CHUNKED, chunk));
+            NC(nc_def_var_deflate(id, variables[v], 1, 1, 1));
+        }
+    }
+    NC(nc_enddef(id));
+}
+
+static void write_netcdf4(const char *path, int filtered) {
+    int id, variables[VARIABLES];
+    NC(nc_create_par(path, NC_CLOBBER | NC_NETCDF4, MPI_COMM_WORLD, MPI_INFO_NULL, &id));
+    define(id, variables, filtered);
+    for (int v = 0; v < VARIABLES; v++) {
+        NC(nc_var_par_access(id, variables[v], NC_COLLECTIVE));
+        NC(nc_put_vara_float(id, variables[v], start, count, block[v]));
+    }
+    NC(nc_close(id));
+}
+
+static void write_gathered(const char *path) {
+    static float *all;
+    int id = 0, variables[VARIABLES], size;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (rank == 0 && all == NULL) all = malloc(sizeof *all * BLOCK * (size_t)size);
+    if (rank == 0) {
+        NC(nc_create(path, NC_CLOBBER | NC_NETCDF4, &id));
+        define(id, variables, 1);
+    }
+    for (int v = 0; v < VARIABLES; v++) {
+        MPI_Gather(block[v], BLOCK, MPI_FLOAT, all, BLOCK, MPI_FLOAT, 0, MPI_COMM_WORLD);
+        for (int from = 0; rank == 0 && from < size; from++) {
+            size_t place[3] = {0, (size_t)(from / 2) * HALF, (size_t)(from % 2) * HALF};
+            NC(nc_put_vara_float(id, variables[v], place, count, all + (size_t)from * BLOCK));
+        }
+    }
+    if (rank == 0) NC(nc_close(id));
+}
+
+static void read_values(const char *path) {
+    FILE *file = fopen(path, "rb");
+    check(file == NULL, path, "cannot be read");
+    for (int v = 0; v < VARIABLES; v++) {
+        block[v] = malloc(sizeof(float) * BLOCK);
+        used[v] = calloc(BLOCK, sizeof(float));
+        memset(used[v], 1, sizeof(float) * BLOCK);
+        for (int z = 0; z < DEPTH; z++)
+            for (int y = 0; y < HALF; y++) {
+                long at = ((((long)v * DEPTH + z) * SIDE + (long)start[1] + y) * SIDE + (long)start[2]) * (long)sizeof(float);
+                check(fseek(file, at, SEEK_SET), path, "is too short");
+                check(fread(block[v] + ((size_t)z * HALF + (size_t)y) * HALF, sizeof(float), HALF, file) != HALF, path,
+                      "is too short");
+            }
+    }
+    fclose(file);
+}
+
+int main(int argc, char **argv) {
+    int size;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    check(argc != 6 || size != 4, "usage", "steps MODE OUT STEPS SECONDS VALUES, with 4 ranks");
+    start[1] = (size_t)(rank / 2) * HALF;
+    start[2] = (size_t)(rank % 2) * HALF;
+    read_values(argv[5]);
+    for (int step = 0; step < atoi(argv[3]); step++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s%d.nc", argv[2], step);
+        for (int v = 0; v < VARIABLES; v++) {
+            /* Values move by a row, so that no step is the one before. */
+            float first[HALF];
+            memcpy(first, block[v], sizeof first);
+            memmove(block[v], block[v] + HALF, sizeof(float) * (BLOCK - HALF));
+            memcpy(block[v] + BLOCK - HALF, first, sizeof first);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+        double begin = MPI_Wtime();
+        if (strcmp(argv[1], "memory") == 0)
+            for (int v = 0; v < VARIABLES; v++) memcpy(used[v], block[v], sizeof(float) * BLOCK);
+        else if (strcmp(argv[1], "pnetcdf") == 0)
+            write_pnetcdf(path);
+        else if (strcmp(argv[1], "gather") == 0)
+            write_gathered(path);
+        else
+            write_netcdf4(path, strcmp(argv[1], "deflate") == 0);
+        double mine = MPI_Wtime() - begin, slowest = 0;
+        MPI_Reduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+        if (rank == 0) {
+            printf("%.4f\n", slowest);
+            fflush(stdout);
+        }
+        usleep((useconds_t)(atof(argv[4]) * 1e6));
+    }
+    MPI_Finalize();
+    return 0;
+}
