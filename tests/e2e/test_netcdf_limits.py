@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -100,10 +101,18 @@ def repacked(knarr, tmp_path):
     return make
 
 
+MOST_MEMORY = 2 << 30
+"""Bytes. Of groups that contain themselves ncdump lists more and more until it has no memory."""
+
+
+def limited() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+
+
 def opens(path: Path) -> list[bool]:
     """Whether the programs of two releases of netCDF-C list what is in the file."""
     commands = (["ncdump", "-h", path], [sys.executable, "-c", READ, path])
-    return [subprocess.run(command, capture_output=True).returncode == 0 for command in commands]
+    return [subprocess.run(command, capture_output=True, preexec_fn=limited).returncode == 0 for command in commands]
 
 
 def shown(path: Path) -> str:
