@@ -1,4 +1,5 @@
 //! Files that were handed over, as sources: any regions that ranks put make the file that the program's own library writes.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests report by panicking")]
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

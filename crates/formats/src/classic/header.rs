@@ -226,7 +226,7 @@ pub(super) fn encode_header(header: &Header) -> Vec<u8> {
         var.dims.iter().for_each(|&dim| out.count(dim as u64));
         out.list(TAG_ATTRIBUTE, &var.attributes, Encoder::attribute);
         out.u32(u64::from(var.nc_type.tag()));
-        let size = super::write::vsize(header, var);
+        let size = vsize(header, var);
         // "If the size is larger than can be represented in 32 bits, 2^32 - 1 is used."
         if header.version == Version::Cdf5 {
             out.u64(size)
@@ -236,6 +236,14 @@ pub(super) fn encode_header(header: &Header) -> Vec<u8> {
         if header.version == Version::Cdf1 { out.u32(var.begin) } else { out.u64(var.begin) }
     });
     out.out
+}
+
+/// Bytes of a record of a record variable, or of all of another one, with padding.
+pub(super) fn vsize(header: &Header, var: &Var) -> u64 {
+    let inner = var.dims.iter().map(|&dim| header.dims[dim].len).filter(|&len| len > 0);
+    let bytes = inner.fold(var.nc_type.dtype().size() as u64, u64::saturating_mul);
+    // A fixed dimension of length 0 cannot be told from the unlimited one.
+    bytes.checked_next_multiple_of(4).unwrap_or(u64::MAX)
 }
 
 struct Encoder {

@@ -1,6 +1,6 @@
 //! Writes classic netCDF: header and values, uncompressed and big-endian, as netCDF-C and PnetCDF write it.
 
-use super::header::{Dim, Header, NcType, Var, Version, encode_header};
+use super::header::{Dim, Header, NcType, Var, Version, encode_header, vsize};
 use super::layout;
 use crate::Clocks;
 use knarr_array::array::swap_bytes;
@@ -165,14 +165,6 @@ fn header(model: &Model, version: Version) -> Result<(Header, Vec<Place>)> {
         return Err(Error::unsupported("more than 2 GiB before a variable, which CDF-1 does not hold"));
     }
     Ok((header, places))
-}
-
-/// Bytes of a record of a record variable, or of all of another one, with padding.
-pub(super) fn vsize(header: &Header, var: &Var) -> u64 {
-    let inner = var.dims.iter().map(|&dim| header.dims[dim].len).filter(|&len| len > 0);
-    let bytes = inner.fold(var.nc_type.dtype().size() as u64, u64::saturating_mul);
-    // A fixed dimension of length 0 cannot be told from the unlimited one.
-    bytes.checked_next_multiple_of(4).unwrap_or(u64::MAX)
 }
 
 fn var(variable: &Variable, dims: &[Dim], version: Version) -> Result<Var> {
