@@ -139,9 +139,9 @@ impl Captured {
         }
     }
 
-    /// The variables of a file that is not in define mode.
+    /// The variables as they are defined now.
     fn variables(&mut self) -> std::result::Result<&Variables, c_int> {
-        if self.variables.is_none() {
+        if self.variables.is_none() || self.mode == Mode::Define {
             self.variables = Some(Variables::of(self.id)?);
         }
         self.variables.as_ref().ok_or(EINDEFINE)
