@@ -132,11 +132,14 @@ pub struct EncodedChunk<'a> {
 
 /// An output being written beside its final place.
 ///
+/// A format makes its sink from a [`Model`] and the [`Storage`] of each variable that gets chunks. What is copied from a
+/// [`Source`] comes in a step of its own, `copy_from` of the format's sink; who writes all values as chunks needs no source.
+///
 /// Nothing appears under the final name before [`Sink::commit`] has synced and renamed; dropping a sink
 /// without commit removes what was written. Any thread may write to it, one at a time.
 pub trait Sink: Send {
-    /// Makes ready for chunks, if it is not so from the start. Called before anything else, while chunks are encoded
-    /// already; more calls do nothing.
+    /// Makes ready for chunks, if it is not so from the start. Called before anything but copying, while chunks are
+    /// encoded already; more calls do nothing.
     ///
     /// # Errors
     /// `Write`, or what is wrong with what is copied.
@@ -150,7 +153,7 @@ pub trait Sink: Send {
     /// `Write`.
     fn put(&mut self, chunk: EncodedChunk<'_>) -> Result<()>;
 
-    /// Removes attributes that a variable of the source has and the written one must not have, where they are there.
+    /// Removes attributes that a variable was made with and the written one must not have, where they are there.
     ///
     /// # Errors
     /// `Write`.

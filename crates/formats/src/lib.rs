@@ -2,10 +2,10 @@
 
 pub mod classic;
 pub mod csv;
+mod described;
 mod fills;
 pub mod handed_over;
 pub mod hdf5;
-mod labelled;
 pub mod layout;
 mod open;
 mod plain;
@@ -16,7 +16,6 @@ mod shown;
 mod unchanged;
 pub mod zarr;
 
-pub use labelled::Labelled;
 pub use open::{Inputs, open, open_hdf5_unlocked, open_watched, open_with, self_described};
 pub use plain::Clocks;
 pub use records::whole_records;

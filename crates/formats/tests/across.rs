@@ -57,11 +57,15 @@ fn values_and_names_survive_every_way() {
         let place = input.display().to_string();
         let source = open(input).unwrap();
         let nc = scratch.path().join(format!("{number}.nc"));
-        Box::new(Hdf5Sink::create(&nc, &*source, &[], SinkOptions::default()).unwrap()).commit().unwrap();
+        let mut sink = Hdf5Sink::create(&nc, source.model(), &[], SinkOptions::default()).unwrap();
+        sink.copy_from(&*source).unwrap();
+        Box::new(sink).commit().unwrap();
         let nc = open(&nc).unwrap();
         same(&*source, &*nc, &format!("{place} to netCDF-4"));
         let store = scratch.path().join(format!("{number}.zarr"));
-        Box::new(ZarrSink::create(&store, &*nc, &[], ZarrOptions::default()).unwrap()).commit().unwrap();
+        let mut sink = ZarrSink::create(&store, nc.model(), &[], ZarrOptions::default()).unwrap();
+        sink.copy_from(&*nc).unwrap();
+        Box::new(sink).commit().unwrap();
         same(&*nc, &*open(&store).unwrap(), &format!("{place} to netCDF-4 to Zarr"));
     }
 }

@@ -44,6 +44,13 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
+/// An output with all of `source` but the values of `storages`.
+fn copy(output: &Path, source: &Hdf5Source, storages: &[Storage]) -> knarr_array::Result<Hdf5Sink> {
+    let mut sink = Hdf5Sink::create(output, source.model(), storages, SinkOptions::default())?;
+    sink.copy_from(source)?;
+    Ok(sink)
+}
+
 /// Writes variable `index` of `source` in unfiltered form, chunk by chunk.
 fn put_all(source: &Hdf5Source, sink: &mut Hdf5Sink, storage: &Storage) {
     let variable = &source.model().variables[storage.variable];
@@ -112,7 +119,7 @@ fn rewrite(input: &Path, output: &Path, filters: &[Hdf5Filter]) {
         })
         .collect();
     assert!(!storages.is_empty());
-    let mut sink = Hdf5Sink::create(output, &source, &storages, SinkOptions::default()).unwrap();
+    let mut sink = copy(output, &source, &storages).unwrap();
     for storage in &storages {
         put_all(&source, &mut sink, storage);
     }
@@ -127,7 +134,7 @@ fn copies_with_the_same_storage_are_equal() {
     for name in FILES {
         let (input, output) = (fixtures().join(name), folder.file(name));
         let source = open(&input);
-        let sink = Hdf5Sink::create(&output, &source, &[], SinkOptions::default()).unwrap();
+        let sink = copy(&output, &source, &[]).unwrap();
         let size = Box::new(sink).commit().unwrap();
         assert_eq!(size, std::fs::metadata(&output).unwrap().len());
         script("hdf5/compare.py", &[text(&input), text(&output)]);
@@ -370,7 +377,7 @@ fn attributes_are_added_and_replaced() {
     let text = |name: &str, value: &str| Attribute { name: name.into(), value: AttributeValue::Text(value.into()) };
     let storage = Storage { variable: index, chunk: vec![33, 57], encoding: Encoding::Hdf5(Vec::new()) };
     let output = folder.file("out.nc");
-    let mut sink = Hdf5Sink::create(&output, &source, &[storage], SinkOptions::default()).unwrap();
+    let mut sink = copy(&output, &source, &[storage]).unwrap();
     sink.annotate(Some(index), &[text("quantization", "none")]).unwrap();
     sink.annotate(None, &[text("history", "made by a test; repacked"), text("more", "é")]).unwrap();
     let bytes = 0.5f64.to_le_bytes().to_vec();

@@ -28,6 +28,13 @@ fn open(path: &Path) -> Result<Hdf5Source, Error> {
     Hdf5Source::open(path, Box::new(through_library))
 }
 
+/// An output with all of `source` but the values of `storages`.
+fn copy(path: &Path, source: &Hdf5Source, storages: &[Storage], options: SinkOptions) -> Result<Hdf5Sink, Error> {
+    let mut sink = Hdf5Sink::create(path, source.model(), storages, options)?;
+    sink.copy_from(source)?;
+    Ok(sink)
+}
+
 fn refused(path: &Path) -> Error {
     open(path).err().unwrap()
 }
@@ -148,7 +155,7 @@ fn a_missing_filter_is_named_with_its_cure() {
     // Strings behind a filter cannot be copied chunk by chunk.
     let folder = Folder::new();
     let source = open(&fixtures().join("plugin-strings.h5")).unwrap();
-    let error = Hdf5Sink::create(&folder.file("out.h5"), &source, &[], SinkOptions::default()).err().unwrap();
+    let error = copy(&folder.file("out.h5"), &source, &[], SinkOptions::default()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::MissingFilter, "{error}");
     assert!(error.to_string().contains("variable 'words'"), "{error}");
     assert!(folder.names().is_empty(), "{:?}", folder.names());
@@ -158,8 +165,7 @@ fn a_missing_filter_is_named_with_its_cure() {
 fn outputs_are_all_or_nothing() {
     let folder = Folder::new();
     let source = open(&fixtures().join("model.nc")).unwrap();
-    let create =
-        |path: &Path, force| Hdf5Sink::create(path, &source, &[], SinkOptions { force, ..SinkOptions::default() });
+    let create = |path: &Path, force| copy(path, &source, &[], SinkOptions { force, ..SinkOptions::default() });
 
     let error = create(&folder.file("no/such/folder.nc"), false).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Write, "{error}");
@@ -202,7 +208,7 @@ fn wrong_storage_is_refused_before_anything_is_written() {
     let index = source.model().variables.iter().position(|found| found.name() == "plain").unwrap();
     for chunk in [vec![33], vec![0, 3], vec![34, 57]] {
         let storage = Storage { variable: index, chunk, encoding: Encoding::Hdf5(Vec::new()) };
-        let error = Hdf5Sink::create(&folder.file("a.nc"), &source, &[storage], SinkOptions::default()).err().unwrap();
+        let error = copy(&folder.file("a.nc"), &source, &[storage], SinkOptions::default()).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
         assert!(error.advice().is_some(), "{error}");
     }
@@ -250,7 +256,7 @@ fn a_full_disk_is_a_write_error() {
             })
             .chain([storage.clone()])
             .collect();
-        let mut sink = Hdf5Sink::create(&folder.join("out.h5"), &source, &storages, SinkOptions::default())?;
+        let mut sink = copy(&folder.join("out.h5"), &source, &storages, SinkOptions::default())?;
         for n in 0..shape[0] {
             sink.put(EncodedChunk { variable: index, position: &[n, 0, 0], bytes: &bytes, filter_mask: 0 })?;
         }

@@ -89,7 +89,8 @@ fn netcdf_readers_see_the_model() {
     let output = folder.file("built.nc");
     let source = source();
     let storage = Storage { variable: 1, chunk: vec![2, 2, 3], encoding: Encoding::Hdf5(Vec::new()) };
-    let mut sink = Hdf5Sink::create(&output, &source, &[storage], SinkOptions::default()).unwrap();
+    let mut sink = Hdf5Sink::create(&output, source.model(), &[storage], SinkOptions::default()).unwrap();
+    sink.copy_from(&source).unwrap();
     let mut bytes = Vec::new();
     source.read_region(1, &Region::new([0, 0, 0], [2, 2, 3]), &mut bytes).unwrap();
     // The second chunk is never written.
@@ -115,8 +116,12 @@ fn what_netcdf_cannot_say_is_refused_by_name() {
     source.model.variables[2]
         .attributes
         .push(attribute("odd", AttributeValue::Other { what: "compound".into(), content: "{x: 1}".into() }));
-    let error = Hdf5Sink::create(&folder.file("a.nc"), &source, &[], SinkOptions::default()).err().unwrap();
+    let mut sink = Hdf5Sink::create(&folder.file("a.nc"), source.model(), &[], SinkOptions::default()).unwrap();
+    let error = sink.begin().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("variable 'lat': attribute 'odd'"), "{error}");
+    // What could not be made was given up, and does not get the name.
+    assert!(folder.names().is_empty());
+    assert!(sink.copy_from(&source).is_err() && Box::new(sink).commit().is_err());
     assert!(folder.names().is_empty());
 }

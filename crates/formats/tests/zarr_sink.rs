@@ -4,11 +4,11 @@
 mod common;
 
 use common::{Folder, region, writers};
-use knarr_array::ErrorKind;
 use knarr_array::array::{DType, Endian};
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, StorageLayout, Variable};
 use knarr_array::region::{Region, chunk_region};
 use knarr_array::testing::data::Random;
+use knarr_array::{ErrorKind, Result};
 use knarr_codec::codec::CodecList;
 use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_flow::testing::memory::MemorySource;
@@ -90,9 +90,16 @@ fn store_all(source: &dyn Source, chunk: u64) -> Vec<Storage> {
         .collect()
 }
 
+/// An output with all of `source` but the values of `storages`.
+fn copy(path: &Path, source: &dyn Source, storages: &[Storage], options: ZarrOptions) -> Result<ZarrSink> {
+    let mut sink = ZarrSink::create(path, source.model(), storages, options)?;
+    sink.copy_from(source)?;
+    Ok(sink)
+}
+
 fn convert(source: &dyn Source, path: &Path, chunk: u64, options: ZarrOptions) -> u64 {
     let storages = store_all(source, chunk);
-    let mut sink = ZarrSink::create(path, source, &storages, options).unwrap();
+    let mut sink = copy(path, source, &storages, options).unwrap();
     fill(&mut sink, source, &storages);
     sink.annotate(None, &[attribute("history", AttributeValue::Text("written by a test".to_owned()))]).unwrap();
     Box::new(sink).commit().unwrap()
@@ -277,7 +284,7 @@ fn outputs_appear_whole_or_not_at_all() {
         names.sort();
         names
     };
-    let mut sink = ZarrSink::create(&path, &source, &storages, ZarrOptions::default()).unwrap();
+    let mut sink = copy(&path, &source, &storages, ZarrOptions::default()).unwrap();
     let chunk = EncodedChunk { variable: 0, position: &[0], bytes: &[9, 9], filter_mask: 1 };
     assert_eq!(sink.put(chunk).unwrap_err().kind(), ErrorKind::Internal);
     assert_eq!(
@@ -288,7 +295,7 @@ fn outputs_appear_whole_or_not_at_all() {
     assert!(names().is_empty());
 
     convert(&source, &path, 2, ZarrOptions::default());
-    let error = ZarrSink::create(&path, &source, &storages, ZarrOptions::default()).unwrap_err();
+    let error = copy(&path, &source, &storages, ZarrOptions::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exists);
     source.values[0] = vec![5, 6, 7, 8];
     convert(&source, &path, 2, ZarrOptions { force: true, ..ZarrOptions::default() });
@@ -300,15 +307,15 @@ fn outputs_appear_whole_or_not_at_all() {
     std::fs::create_dir(&home).unwrap();
     std::fs::write(home.join("thesis.tex"), "precious").unwrap();
     let options = ZarrOptions { force: true, ..ZarrOptions::default() };
-    assert_eq!(ZarrSink::create(&home, &source, &storages, options).unwrap_err().kind(), ErrorKind::Exists);
+    assert_eq!(copy(&home, &source, &storages, options).unwrap_err().kind(), ErrorKind::Exists);
     assert!(home.join("thesis.tex").exists());
 
     source.model.variables[0].copied_because = Some("variable-length strings".to_owned());
     source.model.variables[0].dtype = DType::Opaque(16);
-    let error = ZarrSink::create(&scratch.path().join("s.zarr"), &source, &[], ZarrOptions::default()).unwrap_err();
+    let error = copy(&scratch.path().join("s.zarr"), &source, &[], ZarrOptions::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("variable 'T'") && error.to_string().contains("strings"), "{error}");
     source.model.variables[0].path = "/../T".to_owned();
-    assert!(ZarrSink::create(&scratch.path().join("t.zarr"), &source, &storages, ZarrOptions::default()).is_err());
+    assert!(copy(&scratch.path().join("t.zarr"), &source, &storages, ZarrOptions::default()).is_err());
     assert_eq!(names(), ["home", "out.zarr"]);
 }

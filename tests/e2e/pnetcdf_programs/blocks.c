@@ -30,18 +30,7 @@ static void check(int holds, const char *what) {
 }
 
 static void write_file(const char *name, int steps, MPI_Offset rows, float more, const char *what) {
-    int id, dims[3], topo, temperature, count, time;
-    OK(ncmpi_create(MPI_COMM_WORLD, name, NC_CLOBBER | NC_64BIT_DATA, MPI_INFO_NULL, &id));
-    OK(ncmpi_def_dim(id, "time", NC_UNLIMITED, &dims[0]));
-    OK(ncmpi_def_dim(id, "y", rows, &dims[1]));
-    OK(ncmpi_def_dim(id, "x", 2 * rows, &dims[2]));
-    OK(ncmpi_def_var(id, "topo", NC_FLOAT, 2, dims + 1, &topo));
-    OK(ncmpi_def_var(id, "T", NC_FLOAT, 3, dims, &temperature));
-    OK(ncmpi_def_var(id, "time", NC_DOUBLE, 1, dims, &time));
-    OK(ncmpi_def_var(id, "count", NC_INT, 2, dims + 1, &count));
-    OK(ncmpi_put_att_text(id, temperature, "units", 1, "K"));
-    OK(ncmpi_put_att_text(id, NC_GLOBAL, "title", 5, "tests"));
-    OK(ncmpi_enddef(id));
+    int id, dims[3], topo, temperature, count, time, requests[2];
     int down = size % 2 == 0 ? 2 : 1, across = size / down;
     MPI_Offset y = rank / across, x = rank % across;
     MPI_Offset start[3] = {0, y * rows / down, x * 2 * rows / across};
@@ -55,8 +44,21 @@ static void write_file(const char *name, int steps, MPI_Offset rows, float more,
             height[i] = sinf((float)(start[1] + y) * 0.1f) * 100 + (float)(start[2] + x);
             numbers[i] = (int)((start[1] + y) * 1000 + start[2] + x);
         }
-    OK(ncmpi_put_vara_float_all(id, topo, start + 1, n + 1, height));
-    OK(ncmpi_put_vara_int_all(id, count, start + 1, n + 1, numbers));
+    OK(ncmpi_create(MPI_COMM_WORLD, name, NC_CLOBBER | NC_64BIT_DATA, MPI_INFO_NULL, &id));
+    OK(ncmpi_def_dim(id, "time", NC_UNLIMITED, &dims[0]));
+    OK(ncmpi_def_dim(id, "y", rows, &dims[1]));
+    OK(ncmpi_def_dim(id, "x", 2 * rows, &dims[2]));
+    OK(ncmpi_def_var(id, "topo", NC_FLOAT, 2, dims + 1, &topo));
+    /* Requests may be made for what is defined already. */
+    OK(ncmpi_iput_vara_float(id, topo, start + 1, n + 1, height, &requests[0]));
+    OK(ncmpi_def_var(id, "T", NC_FLOAT, 3, dims, &temperature));
+    OK(ncmpi_def_var(id, "time", NC_DOUBLE, 1, dims, &time));
+    OK(ncmpi_def_var(id, "count", NC_INT, 2, dims + 1, &count));
+    OK(ncmpi_iput_vara_int(id, count, start + 1, n + 1, numbers, &requests[1]));
+    OK(ncmpi_put_att_text(id, temperature, "units", 1, "K"));
+    OK(ncmpi_put_att_text(id, NC_GLOBAL, "title", 5, "tests"));
+    OK(ncmpi_enddef(id));
+    OK(ncmpi_wait_all(id, 2, requests, NULL));
     for (int step = 0; step < steps; step++) {
         for (i = 0; i < all; i++) values[i] = 280 + step + height[i] * 0.01 + more;
         start[0] = step;

@@ -9,8 +9,8 @@ use knarr_array::error::{ErrorKind, Result};
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
 use knarr_array::region::{Region, chunk_count, chunk_position, chunk_region, pad_chunk};
 
-/// Makes a sink at a path for these variables of a source.
-pub type Create<'a> = &'a dyn Fn(&Path, &dyn Source, &[Storage]) -> Result<Box<dyn Sink>>;
+/// Makes a sink at a path for these variables of a model.
+pub type Create<'a> = &'a dyn Fn(&Path, &Model, &[Storage]) -> Result<Box<dyn Sink>>;
 
 /// A format, or a wrapper around one, as the suite needs it.
 pub struct Format<'a> {
@@ -26,11 +26,16 @@ pub struct Format<'a> {
     pub name: &'a str,
 }
 
-/// Number of the variable that gets chunks, and its fill value.
+/// Numbers of the variables that get chunks, and of one that gets none.
 const FIELD: usize = 0;
+const OTHER: usize = 1;
+const BARE: usize = 2;
+/// Fill value of the field.
 const FILL: f32 = -9.0;
+/// Shapes of the chunks.
+const CHUNKS: [&[u64]; 2] = [&[2, 3], &[4]];
 
-/// A field in chunks that do not divide it, and a variable whose values the sink takes from the source.
+/// A field and another variable in chunks that do not divide them, and a variable for which no chunk ever comes.
 fn source() -> MemorySource {
     let dimension = |name: &str, len| Dimension { name: name.to_owned(), len, unlimited: false };
     let axes = |names: &[&str]| names.iter().map(|name| Some((*name).to_owned())).collect();
@@ -42,13 +47,15 @@ fn source() -> MemorySource {
         ..Variable::plain("/field", DType::F32, vec![5, 7])
     };
     let other = Variable { dimensions: axes(&["x"]), ..Variable::plain("/other", DType::I16, vec![7]) };
+    let bare = Variable { padding: 5, ..Variable::plain("/bare", DType::U8, vec![3]) };
     let root =
         Group { path: "/".to_owned(), dimensions: vec![dimension("y", 5), dimension("x", 7)], ..Group::default() };
     MemorySource {
-        model: Model { groups: vec![root], variables: vec![field, other] },
+        model: Model { groups: vec![root], variables: vec![field, other, bare] },
         values: vec![
             (0..35u16).flat_map(|n| f32::from(n).to_le_bytes()).collect(),
             (0..7i16).flat_map(i16::to_le_bytes).collect(),
+            vec![5; 3],
         ],
         damaged: None,
     }
@@ -59,9 +66,17 @@ impl Format<'_> {
         self.folder.join(self.name)
     }
 
+    fn storages(&self, source: &MemorySource) -> Vec<Storage> {
+        let encoding = |variable: usize| (self.plain)(source.model.variables[variable].dtype);
+        let chunks = CHUNKS.iter().enumerate();
+        chunks
+            .map(|(variable, chunk)| Storage { variable, chunk: chunk.to_vec(), encoding: encoding(variable) })
+            .collect()
+    }
+
     fn begun(&self, source: &MemorySource) -> Box<dyn Sink> {
-        let storage = Storage { variable: FIELD, chunk: vec![2, 3], encoding: (self.plain)(DType::F32) };
-        let mut sink = (self.create)(&self.path(), source, &[storage]).unwrap_or_else(|error| panic!("{error}"));
+        let made = (self.create)(&self.path(), &source.model, &self.storages(source));
+        let mut sink = made.unwrap_or_else(|error| panic!("{error}"));
         sink.begin().unwrap_or_else(|error| panic!("{error}"));
         sink
     }
@@ -91,13 +106,17 @@ impl Format<'_> {
 
 /// Writes chunk number `index` of the field.
 fn put(sink: &mut dyn Sink, source: &MemorySource, index: u64) -> Result<()> {
-    let (shape, chunk) = (&source.model.variables[FIELD].shape, [2, 3]);
-    let position = chunk_position(shape, &chunk, index);
-    let region = chunk_region(shape, &chunk, &position);
+    put_of(FIELD, sink, source, index)
+}
+
+fn put_of(variable: usize, sink: &mut dyn Sink, source: &MemorySource, index: u64) -> Result<()> {
+    let (info, chunk) = (&source.model.variables[variable], CHUNKS[variable]);
+    let position = chunk_position(&info.shape, chunk, index);
+    let region = chunk_region(&info.shape, chunk, &position);
     let (mut values, mut padded) = (Vec::new(), Vec::new());
-    source.read_region(FIELD, &region, &mut values)?;
-    pad_chunk(&values, &region.count, &chunk, &FILL.to_le_bytes(), &mut padded);
-    sink.put(EncodedChunk { variable: FIELD, position: &position, bytes: &padded, filter_mask: 0 })
+    source.read_region(variable, &region, &mut values)?;
+    pad_chunk(&values, &region.count, chunk, &info.padding_bytes(), &mut padded);
+    sink.put(EncodedChunk { variable, position: &position, bytes: &padded, filter_mask: 0 })
 }
 
 fn chunks() -> u64 {
@@ -128,16 +147,20 @@ fn whole_outputs_appear_at_once(format: &Format<'_>) {
         });
         assert!(!format.path().exists(), "it has its name before it is whole");
     }
+    [1, 0]
+        .into_iter()
+        .try_for_each(|index| put_of(OTHER, sink.as_mut(), &source, index))
+        .unwrap_or_else(|error| panic!("{error}"));
     let closed = sink.close().unwrap_or_else(|error| panic!("{error}"));
     assert!(!format.path().exists());
     let bytes = sink.commit().unwrap_or_else(|error| panic!("{error}"));
     assert!(bytes > 0 && closed.is_none_or(|closed| closed == bytes), "{closed:?}, {bytes}");
-    for variable in [FIELD, 1] {
+    for variable in [FIELD, OTHER, BARE] {
         assert_eq!(format.read(variable), source.values[variable]);
     }
     // It is there now, and nobody said that it may be replaced.
-    let storage = Storage { variable: FIELD, chunk: vec![2, 3], encoding: (format.plain)(DType::F32) };
-    let again = (format.create)(&format.path(), &source, &[storage]).and_then(|mut sink| sink.begin());
+    let again = (format.create)(&format.path(), &source.model, &format.storages(&source));
+    let again = again.and_then(|mut sink| sink.begin());
     assert_eq!(again.err().map(|error| error.kind()), Some(ErrorKind::Exists));
     assert_eq!(format.read(FIELD), source.values[FIELD]);
     format.remove();

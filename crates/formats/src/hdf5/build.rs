@@ -1,4 +1,4 @@
-//! Builds a netCDF-4 file from the model of another format.
+//! Builds a netCDF-4 file from a model.
 //!
 //! Follows what netCDF-C writes (`libhdf5/nc4hdf.c`, and 'NetCDF-4 file format' in its documentation): dimensions
 //! are dimension scales with `_Netcdf4Dimid`, groups and variables keep their creation order.
@@ -13,16 +13,20 @@ use super::sys::{Datatype, File, Group, Object, Plist, Space};
 use super::write_attribute::{put_attribute, put_terminated};
 use knarr_array::array::{DType, Endian};
 use knarr_array::error::{Error, Result};
-use knarr_array::model::{StorageLayout, Variable};
+use knarr_array::model::{Model, StorageLayout, Variable};
 use knarr_flow::store::{Source, Storage};
 
 /// Chunks of variables that can grow but are not encoded anew hold at most this.
 const DEFAULT_CHUNK: u64 = 1 << 20;
 
-/// Makes groups, dimensions, variables and attributes of `source` in `file`, and copies the values of variables
-/// that are not in `storages`. Returns the path of each variable.
-pub(super) fn build(source: &dyn Source, file: &File, storages: &[Storage]) -> Result<Vec<Vec<u8>>> {
-    let model = source.model();
+/// Makes groups, dimensions, variables and attributes of `model` in `file`. If there is a `source`, copies the values of
+/// its variables that are not in `storages`. Returns the path of each variable.
+pub(super) fn build(
+    model: &Model,
+    source: Option<&dyn Source>,
+    file: &File,
+    storages: &[Storage],
+) -> Result<Vec<Vec<u8>>> {
     let plan = DimensionPlan::new(model)?;
     let root = file.root()?;
     put_terminated(&root.0, "_NCProperties", concat!("version=2,knarr=", env!("CARGO_PKG_VERSION")))?;
@@ -54,7 +58,8 @@ pub(super) fn build(source: &dyn Source, file: &File, storages: &[Storage]) -> R
         let place = |error: Error| error.at_variable(variable.name());
         let object = file.object_at_path(path).map_err(place)?;
         variable.attributes.iter().try_for_each(|attribute| put_attribute(&object, attribute, true)).map_err(place)?;
-        if !by_variable.contains_key(&index) {
+        let source = source.filter(|source| index < source.model().variables.len());
+        if let Some(source) = source.filter(|_| !by_variable.contains_key(&index)) {
             copy_values(source, index, variable, object).map_err(place)?;
         }
     }

@@ -48,9 +48,8 @@ pub(super) fn of_copy(source: &Hdf5Source, labels: &[Variable], storages: &[Stor
     Ok(room + room / 16 + indices)
 }
 
-/// For a file that is made from the model of another format.
-pub(super) fn of_model(source: &dyn Source, indices: u64) -> u64 {
-    let model: &Model = source.model();
+/// For a file that is made from a model.
+pub(super) fn of_model(model: &Model, indices: u64) -> u64 {
     let groups = model.groups.iter().map(|group| {
         let names = group.dimensions.iter().map(|dimension| DATASET + dimension.name.len() as u64).sum::<u64>();
         GROUP + names + of_attributes(&group.attributes)
@@ -80,12 +79,18 @@ fn of_attributes(attributes: &[Attribute]) -> u64 {
     if attributes.len() > COMPACT { HEAP + room * 2 } else { room }
 }
 
-/// Of what comes with and after the chunks: their indices, and attributes. Not for who holds the lock of the HDF5 library: threads that read the source hold what they
-/// look up while they wait for it.
-pub(super) fn of_chunks(source: &dyn Source, storages: &[Storage], options: SinkOptions) -> Result<u64> {
+/// Of what comes with and after the chunks: their indices, and attributes. Chunks that `source` never wrote will not come;
+/// without a source every chunk may. Not for who holds the lock of the HDF5 library: threads that read the source hold
+/// what they look up while they wait for it.
+pub(super) fn of_chunks(
+    model: &Model,
+    source: Option<&dyn Source>,
+    storages: &[Storage],
+    options: SinkOptions,
+) -> Result<u64> {
     let mut room = LATE_ATTRIBUTES * options.annotated as u64;
     for storage in storages {
-        let shape = &source.model().variable(storage.variable)?.shape;
+        let shape = &model.variable(storage.variable)?.shape;
         let grid: Vec<u64> = shape.iter().zip(&storage.chunk).map(|(n, c)| n.div_ceil((*c).max(1))).collect();
         let chunks = volume(&grid).unwrap_or(u64::MAX);
         let sampled = chunks.min(SAMPLED);
@@ -96,7 +101,8 @@ pub(super) fn of_chunks(source: &dyn Source, storages: &[Storage], options: Sink
                 *at = u64::try_from(number % u128::from((*n).max(1))).unwrap_or(0);
                 number /= u128::from((*n).max(1));
             }
-            source.is_written(storage.variable, &chunk_region(shape, &storage.chunk, &position))
+            let region = chunk_region(shape, &storage.chunk, &position);
+            source.is_none_or(|source| source.is_written(storage.variable, &region))
         });
         let written = written.count() as u64;
         let chunks = u128::from(chunks) * u128::from(written) / u128::from(sampled.max(1));

@@ -1,7 +1,7 @@
 //! HDF5 and netCDF-4.
 //!
 //! [`Hdf5Source`] asks the HDF5 library where chunks lie and lets workers read and decode them without its
-//! lock. [`Hdf5Sink`] copies the structure of a file and takes finished chunks.
+//! lock. [`Hdf5Sink`] makes a file from a model, or copies the structure of one, and takes finished chunks.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -14,7 +14,7 @@
 //! | `metadata` | how much room everything but values takes |
 //! | `beside` | other files that a file names |
 //! | `for_netcdf` | what programs of netCDF-C do not open or show |
-//! | `build`, `dimensions`, `write_attribute` | netCDF-4 from the model of another format |
+//! | `build`, `dimensions`, `write_attribute` | netCDF-4 from a model |
 //! | `explain` | errors of the library in words that help |
 //! | `filters` | names of registered filters |
 

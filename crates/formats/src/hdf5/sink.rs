@@ -11,9 +11,10 @@ use super::source::Hdf5Source;
 use super::sys::{self, Object, Plist};
 use super::targets::Targets;
 use super::write_attribute::{put_attribute, remove_attribute};
+use crate::described;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::libver::{LibverBounds, Release};
-use knarr_array::model::{Attribute, Variable};
+use knarr_array::model::{Attribute, Model};
 use knarr_flow::output::Temporary;
 use knarr_flow::store::{EncodedChunk, Sink, Source, Storage};
 
@@ -24,44 +25,64 @@ pub struct Hdf5Sink {
     file: Option<sys::File>,
     temporary: Option<Temporary>,
     path: PathBuf,
+    /// What the file is made of, until it is made.
+    design: Option<Design>,
     /// Bytes in front of the file proper.
     user_block: Vec<u8>,
     is_netcdf: bool,
     references_lost: usize,
 }
 
+struct Design {
+    model: Model,
+    storages: Vec<Storage>,
+    options: SinkOptions,
+}
+
 impl Hdf5Sink {
-    /// Starts the output at `path`: everything of `source` but the values of the variables in `storages`, whose
-    /// chunks come through [`Sink::put`]. A source of another format gives a netCDF-4 file.
+    /// Starts the output at `path`: a netCDF-4 file with the groups, dimensions, attributes and variables of `model`.
+    /// Chunks of the variables in `storages` come through [`Sink::put`]. All other variables stay unwritten, unless
+    /// [`Hdf5Sink::copy_from`] copies their values.
+    ///
+    /// The file is made by `copy_from`, or by [`Sink::begin`] or the first chunk if nothing is copied. The properties of
+    /// an HDF5 file are fixed when it is made, and some of them come from the file that is copied.
+    ///
+    /// HDF5 stores no single values in chunks, so the values of scalars can only be copied.
     ///
     /// # Errors
-    /// `Exists` if the output exists and may not be replaced, `Write` if it cannot be written, `Corrupt` or
-    /// `MissingFilter` if the source cannot be read.
-    pub fn create(path: &Path, source: &dyn Source, storages: &[Storage], options: SinkOptions) -> Result<Self> {
+    /// `Exists` if the output exists and may not be replaced, `Write` if it cannot be written. [`Sink::begin`] gives
+    /// `Unsupported` for what netCDF-4 cannot express, such as elements that are neither numbers nor characters, and
+    /// `Usage` for chunks that do not fit their variable.
+    pub fn create(path: &Path, model: &Model, storages: &[Storage], options: SinkOptions) -> Result<Self> {
         let temporary = Temporary::create(path, options.force)?;
-        let mut sink = Self {
+        Ok(Self {
             targets: Targets::default(),
             file: None,
-            temporary: None,
+            temporary: Some(temporary),
             path: path.to_owned(),
+            design: Some(Design { model: model.clone(), storages: storages.to_vec(), options }),
             user_block: Vec::new(),
             is_netcdf: true,
             references_lost: 0,
-        };
-        let indices = metadata::of_chunks(source, storages, options)?;
-        let outcome = sys::locked(|| match source.as_any().downcast_ref::<Hdf5Source>() {
-            Some(hdf5) => {
-                // What `source` has beyond the file itself are labels to write beside it.
-                let labels = source.model().variables.get(hdf5.model().variables.len()..).unwrap_or_default();
-                sink.copy_structure(&temporary, hdf5, labels, storages, (options, indices))
-            }
-            None => sink.build_structure(&temporary, source, storages, (options, indices)),
-        });
-        sink.temporary = Some(temporary);
-        // All else is about what is copied.
-        let is_own = |error: &Error| matches!(error.kind(), ErrorKind::Write | ErrorKind::Exists);
-        outcome.map_err(|error| if is_own(&error) { error.at(path.display().to_string()) } else { error })?;
-        Ok(sink)
+        })
+    }
+
+    /// Copies from `source` what gets no chunks. The variables of the model begin with those of `source`; further ones stay
+    /// unwritten. This comes before [`Sink::begin`] and before any chunk.
+    ///
+    /// From another format, the values of variables are copied that are not encoded. From an HDF5 or netCDF-4 file the
+    /// whole structure is copied, and the model only adds variables behind those of the file. A [`Model`] has no place
+    /// for most of that structure: file properties and the user block, compound, named and other types beyond numbers,
+    /// references, links, the filters of datasets that are not encoded, attributes of several dimensions.
+    ///
+    /// # Errors
+    /// `Corrupt` or `MissingFilter` if the source cannot be read, and what [`Hdf5Sink::create`] says of
+    /// [`Sink::begin`]. The output is given up then.
+    pub fn copy_from(&mut self, source: &dyn Source) -> Result<()> {
+        match &self.design {
+            Some(design) => described::check(&design.model, source).and_then(|()| self.make(Some(source))),
+            None => Err(Error::internal("copying comes before chunks")),
+        }
     }
 
     /// References of the source whose objects are gone: in the output they are null.
@@ -69,14 +90,32 @@ impl Hdf5Sink {
         self.references_lost
     }
 
-    fn copy_structure(
-        &mut self,
-        temporary: &Temporary,
-        source: &Hdf5Source,
-        labels: &[Variable],
-        storages: &[Storage],
-        (options, indices): (SinkOptions, u64),
-    ) -> Result<()> {
+    /// Makes the file, if it is not made yet.
+    fn make(&mut self, source: Option<&dyn Source>) -> Result<()> {
+        let Some(design) = self.design.take() else { return Ok(()) };
+        let outcome = self.make_structure(&design, source);
+        if outcome.is_err() {
+            self.targets = Targets::default();
+            self.file = None;
+            self.temporary = None;
+        }
+        // All else is about what is copied.
+        let is_own = |error: &Error| matches!(error.kind(), ErrorKind::Write | ErrorKind::Exists);
+        outcome.map_err(|error| if is_own(&error) { error.at(self.path.display().to_string()) } else { error })
+    }
+
+    fn make_structure(&mut self, design: &Design, source: Option<&dyn Source>) -> Result<()> {
+        let indices = metadata::of_chunks(&design.model, source, &design.storages, design.options)?;
+        sys::locked(|| match source.and_then(|source| source.as_any().downcast_ref::<Hdf5Source>()) {
+            Some(hdf5) => self.copy_structure(design, hdf5, indices),
+            None => self.build_structure(design, source, indices),
+        })
+    }
+
+    fn copy_structure(&mut self, design: &Design, source: &Hdf5Source, indices: u64) -> Result<()> {
+        let Design { model, storages, options } = design;
+        // What the model has beyond the file are labels to write beside it.
+        let labels = model.variables.get(source.model().variables.len()..).unwrap_or_default();
         self.is_netcdf = source.format() == "netCDF-4";
         let fcpl = source.file().creation()?;
         fcpl.copy_group_settings(&source.file().root()?.0.creation()?)?;
@@ -88,7 +127,7 @@ impl Hdf5Sink {
         // Superblocks and headers of HDF5 1.8 take less room; whoever reads the source reads them.
         let least = if source.file().superblock_version()? >= 2 { Release::V18 } else { Release::Earliest };
         let metadata = metadata::of_copy(source, labels, storages, indices)?;
-        let file = create_file(temporary.path(), &fcpl, options.libver, least, metadata)?;
+        let file = self.create_file(&fcpl, options.libver, least, metadata)?;
         let file = self.file.insert(file);
         self.references_lost = Copier::run(source, file, storages, options.in_place)?;
         for label in labels {
@@ -98,27 +137,29 @@ impl Hdf5Sink {
         Ok(())
     }
 
-    fn build_structure(
-        &mut self,
-        temporary: &Temporary,
-        source: &dyn Source,
-        storages: &[Storage],
-        (options, indices): (SinkOptions, u64),
-    ) -> Result<()> {
+    fn build_structure(&mut self, design: &Design, source: Option<&dyn Source>, indices: u64) -> Result<()> {
+        let Design { model, storages, options } = design;
         let fcpl = Plist::for_file()?;
         fcpl.track_orders(true)?;
-        let metadata = metadata::of_model(source, indices);
+        let metadata = metadata::of_model(model, indices);
         // The order in which netCDF keeps names is new in HDF5 1.8.
-        let file = create_file(temporary.path(), &fcpl, options.libver, Release::V18, metadata)?;
+        let file = self.create_file(&fcpl, options.libver, Release::V18, metadata)?;
         let file = self.file.insert(file);
-        let paths = build(source, file, storages)?;
+        let paths = build(model, source, file, storages)?;
         let path = |variable: usize| Ok(paths.get(variable).cloned().unwrap_or_default());
-        self.targets = Targets::new(source.model(), storages, path)?;
+        self.targets = Targets::new(model, storages, path)?;
         Ok(())
+    }
+
+    fn create_file(&self, fcpl: &Plist, asked: LibverBounds, least: Release, metadata: u64) -> Result<sys::File> {
+        let bounds = LibverBounds { low: asked.low.max(least), ..asked };
+        let temporary = self.temporary.as_ref().ok_or_else(closed)?;
+        sys::File::create(temporary.path(), fcpl, bounds, metadata)
     }
 
     /// Applies `f` to a variable, or to the root group for `None`.
     fn change(&mut self, variable: Option<usize>, f: impl Fn(&Object) -> Result<()>) -> Result<()> {
+        self.make(None)?;
         let file = self.file.as_ref().ok_or_else(closed);
         let outcome = file.and_then(|file| match variable {
             None => f(&file.root()?.0),
@@ -129,6 +170,7 @@ impl Hdf5Sink {
 
     /// Closes the file, if it is not. It keeps its temporary name.
     fn finish(&mut self) -> Result<()> {
+        self.make(None)?;
         self.targets.close()?;
         let Some(file) = self.file.take() else { return Ok(()) };
         file.flush()?;
@@ -148,17 +190,17 @@ impl Hdf5Sink {
     }
 }
 
-fn create_file(path: &Path, fcpl: &Plist, asked: LibverBounds, least: Release, metadata: u64) -> Result<sys::File> {
-    let bounds = LibverBounds { low: asked.low.max(least), ..asked };
-    sys::File::create(path, fcpl, bounds, metadata)
-}
-
 fn closed() -> Error {
     Error::internal("the output is closed")
 }
 
 impl Sink for Hdf5Sink {
+    fn begin(&mut self) -> Result<()> {
+        self.make(None)
+    }
+
     fn put(&mut self, chunk: EncodedChunk<'_>) -> Result<()> {
+        self.make(None)?;
         let bytes = chunk.bytes.len() as u64;
         let file = self.file.as_ref().ok_or_else(closed);
         let put = file.and_then(|file| self.targets.put(file, &chunk));

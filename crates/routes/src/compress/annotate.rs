@@ -1,8 +1,10 @@
 //! What readers of lossy outputs are told: attributes and quantization variables.
 
+use std::borrow::Cow;
+
 use knarr_array::array::DType;
 use knarr_array::error::Result;
-use knarr_array::model::Variable;
+use knarr_array::model::{Attribute, Model, Variable};
 use knarr_choose::plan::{Action, Plan};
 use knarr_flow::pipeline::Execution;
 use knarr_flow::provenance;
@@ -22,10 +24,27 @@ pub(super) fn records(source: &dyn Source, plan: &Plan) -> Result<Records> {
     Ok(Records::of(source.model(), plan, &taken))
 }
 
-/// Quantization variables in a type that `format` has: CF leaves it open, and Zarr knows no characters.
-pub(super) fn labels(records: &Records, format: OutputFormat) -> Vec<Variable> {
-    let dtype = if format == OutputFormat::Zarr { DType::I8 } else { DType::Opaque(1) };
-    records.new.iter().map(|label| Variable { dtype, ..label.clone() }).collect()
+/// The model of the output: `model`, with `attributes` added to the variables of these numbers, and with quantization
+/// variables behind its own.
+pub(super) fn labelled<'a>(
+    model: &'a Model,
+    records: &Records,
+    format: OutputFormat,
+    attributes: Vec<(usize, Attribute)>,
+) -> Cow<'a, Model> {
+    let mut model = Cow::Borrowed(model);
+    for (index, attribute) in attributes {
+        if let Some(variable) = model.to_mut().variables.get_mut(index) {
+            variable.attributes.push(attribute);
+        }
+    }
+    if !records.new.is_empty() {
+        // CF leaves their type open, and Zarr knows no characters.
+        let dtype = if format == OutputFormat::Zarr { DType::I8 } else { DType::Opaque(1) };
+        let labels = records.new.iter().map(|label| Variable { dtype, ..label.clone() });
+        model.to_mut().variables.extend(labels);
+    }
+    model
 }
 
 /// Records what lossy variables were promised and what was measured.

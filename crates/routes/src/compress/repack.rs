@@ -20,9 +20,9 @@ use knarr_flow::settings::Settings;
 use knarr_flow::store::{Encoding, Sink, Source, Storage};
 use knarr_formats::hdf5::{self, Hdf5Sink, Hdf5Source, NetcdfLimits, SinkOptions};
 use knarr_formats::zarr::{ZarrOptions, ZarrSink};
-use knarr_formats::{Inputs, Labelled, open_watched, whole_records};
+use knarr_formats::{Inputs, open_watched, whole_records};
 
-use super::annotate::{annotate, labels, records};
+use super::annotate::{annotate, labelled, records};
 use super::blame::{blamed, in_file};
 use super::format::OutputFormat;
 use super::late_sink::LateSink;
@@ -178,7 +178,7 @@ impl Job<'_> {
         let blame = |error: Error| blamed(error, input);
         let records = records(source, &plan).map_err(blame)?;
         let flags = if format == OutputFormat::Zarr { zarr_fit::flags(source) } else { Vec::new() };
-        let written = Labelled::new(source, labels(&records, format), flags);
+        let written = labelled(source.model(), &records, format, flags);
         let saved = Mutex::new(None);
         let references_lost = AtomicUsize::new(0);
         let make = || -> Result<Box<dyn Sink>> {
@@ -186,13 +186,16 @@ impl Job<'_> {
                 OutputFormat::Zarr => {
                     let options =
                         ZarrOptions { force: options.force, codecs: engine.codecs.clone(), ..ZarrOptions::default() };
-                    Box::new(ZarrSink::create(output, &written, &storages, options)?)
+                    let mut sink = ZarrSink::create(output, &written, &storages, options)?;
+                    sink.copy_from(source)?;
+                    Box::new(sink)
                 }
                 _ => {
                     let (force, libver) = (options.force, settings.libver);
                     let annotated = plan.choices().filter(|choice| choice.bound.is_some()).count();
                     let options = SinkOptions { force, in_place, libver, annotated };
-                    let sink = Hdf5Sink::create(output, &written, &storages, options)?;
+                    let mut sink = Hdf5Sink::create(output, &written, &storages, options)?;
+                    sink.copy_from(source)?;
                     references_lost.store(sink.references_lost(), Ordering::Relaxed);
                     Box::new(sink)
                 }

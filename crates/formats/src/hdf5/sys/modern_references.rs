@@ -13,7 +13,7 @@ use crate::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
 use knarr_array::array::{DType, Endian};
 use knarr_array::libver::{LibverBounds, Release};
 use knarr_array::region::Region;
-use knarr_flow::store::Sink;
+use knarr_flow::store::{Sink, Source};
 
 /// A file with references to a dataset, a region of it, and an attribute of it, and one null reference.
 fn write(path: &std::path::Path) {
@@ -69,7 +69,8 @@ fn modern_references_are_translated() {
     std::fs::write(&input, "").unwrap();
     write(&input);
     let source = Hdf5Source::open(&input, Box::new(|_: &[_], _: &_| None)).unwrap();
-    let sink = Hdf5Sink::create(&output, &source, &[], SinkOptions::default()).unwrap();
+    let mut sink = Hdf5Sink::create(&output, source.model(), &[], SinkOptions::default()).unwrap();
+    sink.copy_from(&source).unwrap();
     Box::new(sink).commit().unwrap();
     drop(source);
     std::fs::remove_file(&input).unwrap();
