@@ -176,9 +176,34 @@ def test_a_file_that_is_not_closed_is_kept_and_can_be_made(run, knarr, blocks, p
     assert ran.code != 0 and not (run.folder / "hist.nc").exists()
     assert "before it had closed the file" in ran.err and "knarr run --recover" in ran.err
     (spool,) = spools()
+    # What somebody has put there since is not replaced.
+    (run.folder / "hist.nc").write_bytes(b"newer")
+    assert "newer than what was handed over" in knarr("run", "--recover", spool, ok=False).stderr
+    assert (run.folder / "hist.nc").read_bytes() == b"newer"
+    (run.folder / "hist.nc").unlink()
     knarr("run", "--recover", spool)
     knarr("verify", plain, run.folder / "hist.nc")
     assert not spools()
+
+
+def test_what_a_program_still_writes_is_not_taken(run, knarr, blocks):
+    """The launcher is killed, and the program goes on."""
+    launcher = run.start(*ranks(blocks, "hist.nc", STEPS, ROWS, "wait"), config=RULE, env=AS_ROOT)
+    end = time.monotonic() + 30
+    while not [path for spool in spools() for path in spool.glob("*/log.3")]:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    time.sleep(0.5)
+    launcher.send_signal(signal.SIGKILL)
+    launcher.wait()
+    (spool,) = spools()
+    assert "still writes the file" in knarr("run", "--recover", spool, ok=False).stderr
+    (run.folder / "go").touch()
+    wait_for_the_end_of(blocks)
+    knarr("run", "--recover", spool)
+    assert (run.folder / "hist.nc").exists()
+    for rest in run.top.glob("knarr-run-*"):
+        shutil.rmtree(rest)
 
 
 def test_a_launcher_that_is_killed_leaves_what_can_be_finished(run, knarr, blocks, plain):

@@ -1,7 +1,7 @@
 /* Writes steps of 2-D blocks with PnetCDF, as a model does: a fixed variable, a record variable in another type, a time.
  *
  * usage: blocks FILE STEPS ROWS [what]
- * what: "kill" ends rank 0 by SIGKILL before the file is closed, "forget" never closes it, "abort" calls ncmpi_abort,
+ * what: "wait" waits for a file "go" before the file is closed, "kill" ends rank 0 by SIGKILL before the file is closed, "forget" never closes it, "abort" calls ncmpi_abort,
  *       "twice" writes the file a second time, with values that are larger by 1, "read" opens it again and reads it */
 #include <math.h>
 #include <mpi.h>
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define OK(call)                                                                                                       \
     do {                                                                                                               \
@@ -73,6 +74,8 @@ static void write_file(const char *name, int steps, MPI_Offset rows, float more,
     MPI_Offset at[3] = {steps - 1, rows - 1, 2 * rows - 1};
     OK(ncmpi_get_var1_float_all(id, temperature, at, &last));
     check(last > 270, "a value of another rank, read back");
+    if (strcmp(what, "wait") == 0)
+        while (access("go", F_OK) != 0) usleep(10000);
     if (strcmp(what, "kill") == 0) {
         MPI_Barrier(MPI_COMM_WORLD);
         if (rank == 0) raise(SIGKILL);
