@@ -1,8 +1,9 @@
 /* Writes steps of 2-D blocks with PnetCDF, as a model does: a fixed variable, a record variable in another type, a time.
  *
  * usage: blocks FILE STEPS ROWS [what]
- * what: "wait" waits for a file "go" before the file is closed, "kill" ends rank 0 by SIGKILL before the file is closed, "forget" never closes it, "abort" calls ncmpi_abort,
- *       "twice" writes the file a second time, with values that are larger by 1, "read" opens it again and reads it */
+ * what: "wait" waits for a file "go" before the file is closed, "kill" ends rank 0 by SIGKILL then, "forget" never closes
+ *       it, "abort" calls ncmpi_abort, "twice" writes the file a second time, with values that are larger by 1, "read" opens
+ *       it again and reads it */
 #include <math.h>
 #include <mpi.h>
 #include <pnetcdf.h>
