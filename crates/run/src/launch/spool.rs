@@ -111,15 +111,15 @@ fn is_abandoned(spool: &Path) -> bool {
 /// `Usage` if there are none, or one is in use.
 pub(super) fn recoverable(directory: &Path) -> Result<Vec<PathBuf>> {
     let place = |error: Error| error.at(directory.display().to_string());
-    if directory.join(ALIVE).exists() {
-        if !is_abandoned(directory) {
-            return Err(place(
-                Error::usage("a run that goes on delivers from it").hint("wait until that run has ended"),
-            ));
-        }
-        return Ok(vec![directory.to_owned()]);
+    let is_spool = directory.join(ALIVE).exists();
+    if is_spool && !is_abandoned(directory) {
+        return Err(place(Error::usage("a run that goes on delivers from it").hint("wait until that run has ended")));
     }
-    let found = abandoned(directory);
+    let found = match is_spool {
+        true if HandedOver::left(directory).is_empty() => Vec::new(),
+        true => vec![directory.to_owned()],
+        false => abandoned(directory),
+    };
     if found.is_empty() {
         let hint = format!("name the directory that 'knarr run' has told of, or {SHARED_MEMORY} for all of them");
         return Err(place(Error::usage("nothing in it was handed over and not delivered").hint(hint)));
