@@ -78,7 +78,7 @@ impl Element {
         self.dtype().size()
     }
 
-    /// The smallest number of [`Element::Text`] and of the others that differ is enough: text and numbers do not mix.
+    /// False for text and numbers: PnetCDF does not convert one into the other.
     pub(crate) fn mixes_with(self, other: Self) -> bool {
         (self == Self::Text) == (other == Self::Text)
     }
