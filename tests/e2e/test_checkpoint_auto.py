@@ -81,3 +81,16 @@ def test_auto_is_hardly_behind_any_fixed_scheme(knarr, tmp_path, write):
     knarr("checkpoint", "restore", tmp_path / "auto", "-d", tmp_path / "again")
     for path in (tmp_path / "in").iterdir():
         assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+def test_rows_that_come_back_far_away_in_another_rank_are_stored_once(knarr, tmp_path):
+    # Every row is nearer to its twin than the end of the set, and farther than any sample or usual frame reaches.
+    rows = np.random.default_rng(6).standard_normal((5000, 160))
+    (tmp_path / "in").mkdir()
+    for rank, part in enumerate((rows, rows[::-1])):
+        (tmp_path / "in" / f"wave{rank}.dat").write_bytes(np.array([rank], "<i8").tobytes() + part.tobytes())
+    knarr("checkpoint", "pack", tmp_path / "in", "-o", tmp_path / "set", "--no-base")
+    assert sum(path.stat().st_size for path in (tmp_path / "set").iterdir()) < 0.55 * 2 * rows.nbytes
+    knarr("checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "again")
+    for path in (tmp_path / "in").iterdir():
+        assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes(), path.name

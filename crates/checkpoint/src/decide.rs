@@ -145,14 +145,14 @@ impl Decider<'_> {
 
     /// Chains for frames like `sample`, best first, and why.
     fn chains(&self, class: &Class, sample: &Merged) -> Result<(Vec<ChainSpec>, String)> {
+        // A cut would take runs apart that repeat: of bytes, those of all ranks in turn.
         let is_given = self.given(class).is_some();
-        let matches = is_given && sample.block > 0;
-        // A cut would take runs apart that repeat.
+        let matches = sample.block > 0 && (is_given || class.dtype == DType::U8);
         let (spec, bytes) = match matches {
             true => self.merger.merged(class, &self.shortened(sample))?,
             false => self.merger.merged(class, sample)?,
         };
-        let small = if matches { None } else { Some(cut(&spec, &bytes, SAMPLE_OF_CHAINS)) };
+        let small = if matches && is_given { None } else { Some(cut(&spec, &bytes, SAMPLE_OF_CHAINS)) };
         let (mut chains, mut reason) = match &small {
             Some((spec, bytes)) => self.planned(spec, bytes)?,
             None => self.planned(&spec, &bytes)?,
@@ -165,9 +165,9 @@ impl Decider<'_> {
         }
         // A part of many small arrays is like the whole; one of a large array hides what far parts have in common.
         let part = match small {
+            _ if matches => [(spec, bytes)],
             Some(small) if class.units.iter().all(|unit| unit.bytes < LARGE) || spec.dtype == DType::U8 => [small],
-            Some(_) => [cut(&spec, &bytes, WHOLE_SAMPLE)],
-            None => [(spec, bytes)],
+            _ => [cut(&spec, &bytes, WHOLE_SAMPLE)],
         };
         let mut best = chains.first().and_then(|chain| self.score(chain, &part));
         for (chain, why) in others {

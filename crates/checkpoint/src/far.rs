@@ -54,18 +54,28 @@ const ABOUT_AS_GOOD: f64 = 0.85;
 /// Chains that a decision keeps.
 const CHAINS: usize = 3;
 
-/// Pieces of a class that are encoded to compare, and whether its variables are large.
+/// Pieces of a class that are encoded to compare.
 struct Part {
     lanes: Vec<Vec<(usize, usize)>>,
-    is_large: bool,
+    /// True where little of each large variable is left: what shares a frame does so in one frame.
+    is_cut: bool,
 }
 
 /// A decision for long frames of all ranks, and what speaks for it.
 struct Far {
     decision: Decision,
     part: Part,
+    /// The whole frame, if the part is less.
+    whole: Option<Part>,
+    /// Share of the runs of numbers that come back far away.
+    share: f64,
     score: f64,
     ratio: f64,
+}
+
+/// Why a class has long frames.
+fn because(share: f64, ratio: f64) -> String {
+    format!("{:.0} % of the runs of numbers come back far away: {ratio:.2}x", share * 100.0)
 }
 
 impl Decider<'_> {
@@ -80,11 +90,38 @@ impl Decider<'_> {
         }
         let near = self.confirmed(class, order, tried)?;
         let frames = self.near_frames(class, &far.part, near.order)?;
-        let is_better = match near.chains.first().and_then(|chain| self.score(chain, &frames)) {
-            Some((score, ratio)) => far.score > score && far.ratio >= ratio * WORTH_SHARING,
-            None => true,
+        let Some(on_part) = near.chains.first().and_then(|chain| self.score(chain, &frames)) else {
+            return Ok(far.decision);
         };
-        Ok(if is_better { far.decision } else { near })
+        let is_better = |far: (f64, f64), near: (f64, f64)| far.0 > near.0 && far.1 >= near.1 * WORTH_SHARING;
+        if is_better((far.score, far.ratio), on_part) {
+            return Ok(far.decision);
+        }
+        // Long frames can save what comes back, and little more.
+        let may_gain = far.ratio >= on_part.1 * (1.0 - far.share);
+        let Some(whole) = far.whole.as_ref().filter(|_| may_gain) else { return Ok(near) };
+        let frames = self.near_frames(class, whole, near.order)?;
+        let near_on_whole = near.chains.first().and_then(|chain| self.score(chain, &frames));
+        drop(frames);
+        let Some((chain, on_whole)) = self.on_whole(class, &far.decision, whole)? else { return Ok(near) };
+        if near_on_whole.is_some_and(|near| !is_better(on_whole, near)) {
+            return Ok(near);
+        }
+        far.decision.chains.retain(|other| *other != chain);
+        far.decision.chains.insert(0, chain);
+        far.decision.reason = because(far.share, on_whole.1);
+        Ok(far.decision)
+    }
+
+    /// The best chain for the whole frame, and its score and ratio. What comes back beyond the part shows in the whole
+    /// frame alone, and where bytes are shuffled it may not be found.
+    fn on_whole(&self, class: &Class, decision: &Decision, whole: &Part) -> Result<Option<(ChainSpec, (f64, f64))>> {
+        let one = [self.merger.merged(class, &merged(decision.order.block, whole.lanes.clone()))?];
+        let first = decision.chains.first().map(ToString::to_string).unwrap_or_default();
+        let plain = first.split_once(" | ").filter(|(order, _)| order.starts_with("shuffle")).map(|(_, rest)| rest);
+        let chains = [Some(first.as_str()), plain].into_iter().flatten().filter_map(|chain| chain.parse().ok());
+        let tried = chains.filter_map(|chain: ChainSpec| self.score(&chain, &one).map(|found| (chain, found)));
+        Ok(tried.max_by(|(_, a), (_, b)| a.0.total_cmp(&b.0)))
     }
 
     /// The best decision for long frames; `None` where too little comes back far away for them to pay.
@@ -101,7 +138,10 @@ impl Decider<'_> {
         if share < WORTH_TRYING {
             return Ok(None);
         }
-        let part = Part { lanes: self.part(frame), is_large };
+        let lanes = self.part(frame);
+        let is_short = lanes != frame.lanes;
+        let part = Part { lanes, is_cut: is_large && is_short };
+        let whole = is_short.then(|| Part { lanes: frame.lanes.clone(), is_cut: false });
         let mut found = self.far_chains(class, &part)?;
         found.sort_by(|a, b| b.score.total_cmp(&a.score));
         let Some(&Found { score, ratio, block, .. }) = found.first() else { return Ok(None) };
@@ -118,13 +158,13 @@ impl Decider<'_> {
             class: class.key.clone(),
             order: MergeOrder { together: MOST_TOGETHER, block, span },
             chains,
-            reason: format!("{:.0} % of the runs of numbers come back far away: {ratio:.2}x", share * 100.0),
+            reason: because(share, ratio),
             tried: Vec::new(),
             raw_bytes: class.bytes(),
             packed_bytes: 0,
             best: 0.0,
         };
-        Ok(Some(Far { decision, part, score, ratio }))
+        Ok(Some(Far { decision, part, whole, share, score, ratio }))
     }
 
     /// Share of the runs of a frame that were there before, far away.
@@ -162,7 +202,7 @@ impl Decider<'_> {
 
     /// The part in frames of `order`.
     fn near_frames(&self, class: &Class, part: &Part, order: MergeOrder) -> Result<Vec<(ArraySpec, Vec<u8>)>> {
-        let frames: Vec<Merged> = if part.is_large {
+        let frames: Vec<Merged> = if part.is_cut {
             part.lanes.chunks(order.together.max(1)).map(|lanes| merged(order.block, lanes.to_vec())).collect()
         } else {
             let unit = |lane: &Vec<(usize, usize)>| Unit {

@@ -33,6 +33,9 @@ const PLAIN: i32 = 13;
 const LONG: usize = 8 << 20;
 /// Levels that search for those too: it would take the fastest ones twice as long.
 const LONG_LEVELS: std::ops::RangeFrom<i32> = 3..;
+/// Levels that search so where numbers are shuffled, too, and leave the whole input to libzstd for it: at lower ones the
+/// planes gain more by blocks of their own.
+const LONG_LEVELS_OF_PLANES: std::ops::RangeFrom<i32> = 10..;
 /// Log2 of the longest window: more than every decoder takes.
 const LONGEST_WINDOW: u32 = 27;
 /// Shortest repeat that is looked for at any distance, log2 of the share of places looked at, and of the places that
@@ -153,6 +156,8 @@ impl Encoder {
             checked(zstd_sys::ZSTD_CCtx_reset(context, zstd_sys::ZSTD_ResetDirective::ZSTD_reset_session_only))?;
             checked(zstd_sys::ZSTD_CCtx_setPledgedSrcSize(context, input.len() as u64))?;
         }
+        let is_long = input.len() > LONG && LONG_LEVELS_OF_PLANES.contains(&self.level);
+        let planes = planes.filter(|_| !is_long);
         self.look_back(if planes.is_none() { input.len() } else { 0 })?;
         let Some(planes) = planes.filter(|_| self.level < PLAIN && (1..LARGEST).contains(&input.len())) else {
             return write_to(input.len());
