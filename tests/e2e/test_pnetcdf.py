@@ -236,6 +236,25 @@ def test_a_launcher_that_is_killed_leaves_what_can_be_finished(run, knarr, block
     assert made + left > 0
 
 
+def test_what_is_left_at_the_end_of_a_batch_job_leaves_the_memory(run, knarr, blocks, plain):
+    """SIGTERM ends the program with its file open: the values lie on the disk, from where the file is made."""
+    launcher = run.start(*ranks(blocks, "hist.nc", STEPS, ROWS, "wait"), config=RULE, env=AS_ROOT)
+    end = time.monotonic() + 30
+    while not [path for spool in spools() for path in spool.glob("*/log.3")]:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    time.sleep(0.5)
+    launcher.send_signal(signal.SIGTERM)
+    ran = run.finish(launcher)
+    wait_for_the_end_of(blocks)
+    assert ran.code != 0 and not spools() and not (run.folder / "hist.nc").exists()
+    (spool,) = run.scratch.glob("knarr-spool-*")
+    assert f"knarr run --recover {spool}" in ran.err.replace("\n", " ")
+    knarr("run", "--recover", run.scratch)
+    knarr("verify", plain, run.folder / "hist.nc")
+    assert not list(run.scratch.glob("*"))
+
+
 def wait_for_the_end_of(program: Path) -> None:
     end = time.monotonic() + 60
     while subprocess.run(["pgrep", "-f", f"^{program}"], check=False, capture_output=True).returncode == 0:

@@ -8,6 +8,7 @@
 mod beside;
 mod checkpoint;
 mod deliver;
+mod drain;
 mod ledger;
 mod options;
 mod outcome;

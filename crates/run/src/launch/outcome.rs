@@ -1,6 +1,6 @@
 //! What became of files and time steps.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
 use knarr_routes::compress::Repacked;
@@ -46,6 +46,17 @@ impl Files {
     pub(super) fn add(&mut self, path: PathBuf, outcome: Outcome, note: String) {
         self.0.retain(|other| other.path != path);
         self.0.push(Done { path, outcome, note });
+    }
+
+    /// What could not be delivered lies elsewhere now.
+    pub(super) fn moved(&mut self, from: &Path, to: &Path) {
+        for done in &mut self.0 {
+            if let Outcome::Undelivered(_, directory) = &mut done.outcome
+                && directory == from
+            {
+                to.clone_into(directory);
+            }
+        }
     }
 
     pub(super) fn into_list(self) -> Vec<Done> {

@@ -47,6 +47,8 @@ pub(super) struct Signals {
     running: Arc<Running>,
     /// The signal that came after the program had ended; 0 if none did.
     stopped_by: Arc<AtomicI32>,
+    /// SIGTERM came, before or after.
+    terminated: Arc<AtomicBool>,
 }
 
 impl Signals {
@@ -59,11 +61,15 @@ impl Signals {
         let mut signals = SignalsInfo::<WithOrigin>::new(wanted).map_err(internal)?;
         let running = Arc::new(Running::default());
         let stopped_by = Arc::new(AtomicI32::new(0));
-        let (to, stopped) = (Arc::clone(&running), Arc::clone(&stopped_by));
+        let terminated = Arc::new(AtomicBool::new(false));
+        let (to, stopped, is_terminated) = (Arc::clone(&running), Arc::clone(&stopped_by), Arc::clone(&terminated));
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
                 for origin in signals.forever() {
+                    if origin.signal == SIGTERM {
+                        is_terminated.store(true, Ordering::Relaxed);
+                    }
                     // What is typed at the terminal goes to the program without us.
                     if !to.pass_on(origin.signal, origin.cause != Cause::Kernel)
                         && ![SIGUSR1, SIGUSR2].contains(&origin.signal)
@@ -74,13 +80,18 @@ impl Signals {
                 }
             })
             .map_err(internal)?;
-        Ok(Self { running, stopped_by })
+        Ok(Self { running, stopped_by, terminated })
     }
 
     /// Exit code after a signal that came when the program had ended.
     pub(super) fn stopped_code(&self) -> Option<u8> {
         let signal = self.stopped_by.load(Ordering::Relaxed);
         u8::try_from(128 + signal).ok().filter(|_| signal > 0)
+    }
+
+    /// True if SIGTERM came: batch systems kill some seconds later.
+    pub(super) fn is_terminated(&self) -> bool {
+        self.terminated.load(Ordering::Relaxed)
     }
 
     /// Starts the program.

@@ -28,7 +28,11 @@ impl Spool {
         Self::create_in(Path::new(SHARED_MEMORY)).or_else(|_| Self::create_in(otherwise))
     }
 
-    fn create_in(parent: &Path) -> Result<Self> {
+    /// Makes one in `parent`.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub(super) fn create_in(parent: &Path) -> Result<Self> {
         let write_error = |error: std::io::Error| Error::write(parent, &error);
         let mut number = 0;
         loop {

@@ -16,11 +16,13 @@ use knarr_flow::engine::Silent;
 
 use super::checkpoint::{self, Watches};
 use super::deliver::{Delivery, Show};
+use super::drain::Drained;
 use super::ledger::{Due, Ledger};
 use super::outcome::{Files, Outcome};
 use super::pack::Job;
 use super::prepare::Begun;
 use super::program::{self, GRACE};
+use super::spool::Spool;
 use crate::processes::System;
 use crate::worker::{Effort, Worker};
 
@@ -136,6 +138,8 @@ struct Work<'a> {
     shown: VecDeque<PathBuf>,
     /// Directories of files that were handed over and wait for their delivery.
     handed_over: VecDeque<PathBuf>,
+    /// Where those lie that were moved out of memory.
+    drained: Option<Drained>,
     /// Seconds that the program spent in calls for such files.
     blocked: BTreeMap<PathBuf, f64>,
     under_way: Option<UnderWay>,
@@ -157,6 +161,7 @@ impl<'a> Work<'a> {
             died: BTreeMap::new(),
             shown: VecDeque::new(),
             handed_over: VecDeque::new(),
+            drained: None,
             blocked: BTreeMap::new(),
             under_way: None,
             ended: None,
@@ -172,6 +177,9 @@ impl<'a> Work<'a> {
                 Ok(News::Ended(status)) => {
                     self.ended = Some((status, Instant::now()));
                     self.watches.ended(status.success());
+                    if self.begun.signals.is_terminated() {
+                        self.drain();
+                    }
                 }
                 Ok(News::Done(path, outcome)) => self.done(path, outcome),
                 Ok(News::Shown) => self.under_way = None,
@@ -319,6 +327,31 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Moves what waits for its delivery, and what was not closed, out of memory.
+    fn drain(&mut self) {
+        let Some(spool) = &self.begun.spool else { return };
+        let under_way = self.under_way.as_ref().map(|under_way| &under_way.path);
+        let left = HandedOver::left(spool.path()).into_iter();
+        let waiting: Vec<PathBuf> = left
+            .filter(|(_, handed)| handed.as_ref().ok().map(|handed| &handed.target) != under_way)
+            .map(|(directory, _)| directory)
+            .collect();
+        if waiting.is_empty() {
+            return;
+        }
+        if self.drained.is_none() {
+            self.drained = Drained::create(&self.begun.scratch).ok();
+        }
+        let Some(drained) = &self.drained else { return };
+        for from in waiting {
+            let to = drained.take(&from);
+            for directory in self.handed_over.iter_mut().filter(|directory| **directory == from) {
+                to.clone_into(directory);
+            }
+            self.files.moved(&from, &to);
+        }
+    }
+
     fn stop(&self, path: &Path) {
         if let Some(under_way) = self.under_way.as_ref().filter(|under_way| under_way.path == path) {
             under_way.cancel.store(true, Ordering::Relaxed);
@@ -376,13 +409,18 @@ impl<'a> Work<'a> {
 
     /// What became of all files.
     fn finish(&mut self) -> Files {
+        if self.begun.signals.is_terminated() {
+            self.drain();
+        }
         let mut files = std::mem::take(&mut self.files);
         for directory in std::mem::take(&mut self.handed_over) {
             let target = HandedOver::read(&directory).ok().flatten().map(|handed| handed.target);
             let outcome = Outcome::Undelivered(Error::new(ErrorKind::Interrupted, "interrupted"), directory.clone());
             files.add(target.unwrap_or(directory), outcome, String::new());
         }
-        for (directory, open) in self.begun.spool.iter().flat_map(|spool| HandedOver::open(spool.path())) {
+        let memory = self.begun.spool.as_ref().map(Spool::path);
+        let spools = memory.into_iter().chain(self.drained.as_ref().map(Drained::path));
+        for (directory, open) in spools.flat_map(HandedOver::open) {
             let Ok(open) = open else { continue };
             let _ = HandedOver::set_aside(&directory);
             let error = Error::new(ErrorKind::Write, "the program has ended before it had closed the file");
