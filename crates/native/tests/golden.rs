@@ -18,8 +18,8 @@ fn each(codecs: &CodecList, f: impl Fn(&dyn Codec, &Golden<'_>)) {
     for codec in codecs.iter().filter(|codec| pure.named(codec.name()).is_err()) {
         let second = if codec.supports(DType::I16) { DType::I16 } else { DType::F64 };
         for &chain in codec.examples() {
-            // Names of files: `blosc2.zstd.level-1.filter-no`.
-            let stem = chain.replace([':', ','], ".").replace('=', "-");
+            // Names of files: `blosc2.zstd.level-1.filter-no`, `shuffle+lz4`.
+            let stem = chain.replace(" | ", "+").replace([':', ','], ".").replace('=', "-");
             for array in [(DType::F32, &[4, 9, 11][..], Pattern::Decimal), (second, &[13, 17][..], Pattern::Decimal)] {
                 f(codec.as_ref(), &Golden { folder: &folder, stem: &stem, chain, array });
             }
