@@ -251,6 +251,10 @@ impl Codec for Shuffle {
         "bytes of equal significance together"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["shuffle"]
+    }
+
     fn prepare(&self, _: &Options, input: &Stage) -> Result<Box<dyn Step>> {
         Ok(Box::new(ShuffleStep(input.spec.dtype.size())))
     }

@@ -58,6 +58,18 @@ impl Codec for Bitshuffle {
         }
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        if self.is_zstd() {
+            &["bitshuffle-zstd", "bitshuffle-zstd:1,block=128"]
+        } else {
+            &["bitshuffle-lz4", "bitshuffle-lz4:-1"]
+        }
+    }
+
+    fn has_fixed_output(&self) -> bool {
+        false
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         if self.is_zstd() { ZSTD_OPTIONS } else { LZ4_OPTIONS }
     }

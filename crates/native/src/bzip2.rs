@@ -32,6 +32,10 @@ impl Codec for Bzip2 {
         "bzip2 (Burrows-Wheeler transform) by libbz2-rs: small for smooth bytes, slow both ways"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["bzip2", "bzip2:1"]
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
     }

@@ -46,6 +46,14 @@ impl Codec for Lz4 {
         "LZ4 and LZ4HC by liblz4 in the framing of the HDF5 filter: the fastest, at a small ratio"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["lz4", "lz4:9", "lz4:0,block=512"]
+    }
+
+    fn has_fixed_output(&self) -> bool {
+        false
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
     }

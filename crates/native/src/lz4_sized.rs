@@ -34,6 +34,14 @@ impl Codec for Lz4Sized {
         "LZ4 by liblz4 in the framing of numcodecs, for Zarr"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["lz4-sized", "lz4-sized:20"]
+    }
+
+    fn has_fixed_output(&self) -> bool {
+        false
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
     }

@@ -41,6 +41,10 @@ impl Codec for Lzf {
         "LZF, own implementation: for files that h5py wrote with compression='lzf'"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["lzf"]
+    }
+
     fn prepare(&self, _options: &Options, _input: &Stage) -> Result<Box<dyn Step>> {
         Ok(Box::new(Prepared))
     }

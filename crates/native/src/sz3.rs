@@ -55,6 +55,14 @@ impl Codec for Sz3 {
         "SZ3 (X. Liang et al., IEEE TBD 9, 2023) by the installed HDF5 filter plugin: prediction and quantisation"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["sz3:abs,bound=0.01", "sz3:rel,bound=0.001"]
+    }
+
+    fn has_fixed_output(&self) -> bool {
+        false
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
     }

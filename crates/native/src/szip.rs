@@ -73,6 +73,10 @@ impl Codec for Szip {
         "szip (CCSDS 121.0-B) by libaec: for files of NASA's archives; HDF5 and netCDF-C read it where they were built so"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["szip", "szip:8,coding=ec", "szip:32"]
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
     }

@@ -35,6 +35,14 @@ impl Codec for Xz {
         "LZMA2 in the xz container by liblzma: the smallest of the byte compressors, slow to encode"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["xz", "xz:0", "xz:9"]
+    }
+
+    fn has_fixed_output(&self) -> bool {
+        false
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
     }

@@ -36,6 +36,10 @@ impl Codec for Zlib {
         "DEFLATE (RFC 1951) by zlib itself: the very bytes that HDF5 and netCDF-C write; slower and larger than `deflate`"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["zlib", "zlib:0", "zlib:1", "zlib:9"]
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
     }

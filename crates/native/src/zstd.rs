@@ -33,6 +33,14 @@ impl Codec for Zstd {
         "Zstandard (RFC 8878) by libzstd: good ratio at every speed, fast decoding"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["zstd", "zstd:1", "zstd:19"]
+    }
+
+    fn has_fixed_output(&self) -> bool {
+        false
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
     }

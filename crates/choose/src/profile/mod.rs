@@ -80,7 +80,8 @@ impl Power {
 /// Version of the profile format that this program writes and reads.
 pub const VERSION: u32 = 1;
 
-/// Speed assumed for a step that no profile knows, MB/s.
+/// Speed assumed for a step of a codec that the profile does not know, MB/s: that of a slow encoder. Such a chain is chosen
+/// where its ratio counts for more than its time, until somebody measures it.
 const UNKNOWN: Cost = Cost { ratio: 2.0, encode: 50.0, decode: 200.0 };
 
 impl Profile {
@@ -199,6 +200,16 @@ mod tests {
         assert!(profile.steps.len() > 10);
         assert_eq!(Profile::parse(&serde_json::to_string(&profile).unwrap()).unwrap(), profile);
         assert!(Profile::parse("{}").is_err());
+    }
+
+    #[test]
+    fn a_step_that_no_profile_knows_costs_what_is_documented() {
+        let (profile, codecs) = (Profile::built_in(), CodecList::pure());
+        assert!(!profile.steps.contains_key("trailing"));
+        let merits = profile.merits(&codecs, &"trailing".parse().unwrap(), 2.0);
+        // A copy of 6000 MB/s and the step.
+        assert!((merits.encode - 1.0 / (1.0 / 6000.0 + 1.0 / 50.0)).abs() < 1e-6, "{merits:?}");
+        assert!((merits.decode - 1.0 / (1.0 / 6000.0 + 1.0 / 200.0)).abs() < 1e-6, "{merits:?}");
     }
 
     #[test]

@@ -351,6 +351,7 @@ mod tests {
             netcdf: Default::default(),
             not_kept: vec!["<i>names</i>".to_owned()],
             chunks_unheard: Vec::new(),
+            idle_steps: Vec::new(),
             copied: None,
         }
     }

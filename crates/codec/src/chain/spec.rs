@@ -96,13 +96,15 @@ impl ChainSpec {
         self.0.is_empty()
     }
 
-    /// A step that puts bytes in order for a compressor, and the compressor in front of it, behind which there is no order
-    /// to be found.
-    pub fn idle_step(&self) -> Option<(&str, &str)> {
+    /// A step that puts bytes in order for a compressor, and the step in front of it that leaves no order to be found.
+    pub fn idle_step(&self, codecs: &CodecList) -> Option<(&str, &str)> {
         let shuffles = |step: &&StepSpec| ["shuffle", "bitshuffle"].contains(&step.name.as_str());
-        let compresses = |step: &&StepSpec| COMPRESSORS.contains(&step.name.as_str());
+        let leaves_none = |step: &&StepSpec| {
+            let codec = codecs.named(&step.name).ok();
+            codec.is_some_and(|codec| !codec.leaves_order(&step.options))
+        };
         let idle = self.0.iter().rposition(|step| shuffles(&step))?;
-        let before = self.0.get(..idle)?.iter().rfind(compresses)?;
+        let before = self.0.get(..idle)?.iter().rfind(leaves_none)?;
         Some((&self.0.get(idle)?.name, &before.name))
     }
 
@@ -120,9 +122,6 @@ impl ChainSpec {
             .collect()
     }
 }
-
-/// Codecs whose output has no bytes of like significance any more.
-const COMPRESSORS: [&str; 10] = ["deflate", "gzip", "zstd", "lz4", "lzf", "snappy", "brotli", "bzip2", "xz", "blosc2"];
 
 /// Whose options those of a step are, for errors.
 pub(crate) fn owner(codec: &str) -> String {
@@ -202,6 +201,21 @@ mod tests {
             assert_eq!(chain.to_string().parse::<ChainSpec>().unwrap(), chain, "{text}");
         }
         assert_eq!("shuffle|deflate:5".parse::<ChainSpec>().unwrap().to_string(), "shuffle | deflate:5");
+    }
+
+    #[test]
+    fn a_shuffle_behind_a_compressor_is_idle() {
+        let codecs = CodecList::pure();
+        let idle = |text: &str| {
+            let chain: ChainSpec = text.parse().unwrap();
+            chain.idle_step(&codecs).map(|(step, before)| format!("{step} behind {before}"))
+        };
+        assert_eq!(idle("snappy | shuffle").as_deref(), Some("shuffle behind snappy"));
+        assert_eq!(idle("brotli:5 | bitshuffle | fletcher32").as_deref(), Some("bitshuffle behind brotli"));
+        for text in ["raw", "shuffle | snappy", "lorenzo | shuffle", "fletcher32 | shuffle", "runs | shuffle", "signs"]
+        {
+            assert_eq!(idle(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -23,6 +23,10 @@ impl Codec for BitRound {
         "rounds significands to a number of bits, ties to even (BitRound, Klöwer et al., 2021)"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["bitround:9", "bitround:7", "bitround:0 | shuffle", "bitround:23"]
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         &[OptionDoc {
             name: "keepbits",

@@ -8,9 +8,10 @@
 
 use pulp::Arch;
 
-use super::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step};
+use super::{Codec, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step};
 use super::{check_limit, planes, shuffle::element_size, sized};
 use knarr_array::error::{Error, Result};
+use knarr_array::filter::{FilterId, Hdf5Filter};
 
 /// Registered number of the filter.
 pub const FILTER: FilterId = knarr_array::filter::BITSHUFFLE;
@@ -56,6 +57,10 @@ impl Codec for Bitshuffle {
 
     fn summary(&self) -> &'static str {
         "bit shuffle: stores the lowest bits of all elements of a block, then the next ones (HDF5 filter 32008)"
+    }
+
+    fn examples(&self) -> &'static [&'static str] {
+        &["bitshuffle", "bitshuffle:8", "bitshuffle:-1", "bitshuffle:64,size=3", "snappy | bitshuffle"]
     }
 
     fn options(&self) -> &'static [OptionDoc] {

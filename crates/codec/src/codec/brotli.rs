@@ -26,6 +26,14 @@ impl Codec for Brotli {
         "Brotli stream of RFC 7932: dense, slow to encode (crate brotli)"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["brotli", "brotli:0", "brotli:1", "shuffle | brotli:2"]
+    }
+
+    fn has_fixed_output(&self) -> bool {
+        false
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         &[OptionDoc {
             name: "quality",

@@ -29,6 +29,10 @@ impl Codec for Delta {
         "difference to the previous element, modulo 2^n; numcodecs.delta for integers"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["delta", "delta:raw", "delta:rounded", "delta | delta | shuffle"]
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         &[OptionDoc {
             name: "floats",

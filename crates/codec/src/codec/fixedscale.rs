@@ -31,6 +31,10 @@ impl Codec for FixedScale {
         "finds scale and offset of packed or decimal numbers and stores whole numbers, exact for every element"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["fixedscale", "fixedscale:0", "fixedscale:1 | shuffle | snappy", "quantize:0.1,step=decimal | fixedscale:2"]
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         &[OptionDoc {
             name: "dims",

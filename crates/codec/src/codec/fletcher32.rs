@@ -1,8 +1,9 @@
 //! `fletcher32`: a checksum behind the bytes. HDF5 filter 3, `numcodecs.fletcher32` in Zarr.
 
-use super::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, Options, Stage, Step, ZarrCodec, ZarrKind};
+use super::{Codec, Hdf5Form, Kind, Options, Stage, Step, ZarrCodec, ZarrKind};
 use super::{check_limit, zarr_entry};
 use knarr_array::error::{Error, Result};
+use knarr_array::filter::{FilterId, Hdf5Filter};
 
 const FILTER: FilterId = 3;
 const CHECKSUM: usize = 4;
@@ -25,6 +26,10 @@ impl Codec for Fletcher32 {
 
     fn summary(&self) -> &'static str {
         "appends Fletcher's 32-bit checksum; reading verifies it (HDF5 filter 3)"
+    }
+
+    fn examples(&self) -> &'static [&'static str] {
+        &["fletcher32", "shuffle | fletcher32", "fletcher32 | bitshuffle | fletcher32"]
     }
 
     fn keeps_size(&self, _options: &Options) -> bool {

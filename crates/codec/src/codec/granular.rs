@@ -25,6 +25,10 @@ impl Codec for Granular {
         "rounds each value to significant decimal digits with the fewest bits (netCDF's Granular BitRound)"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["granular:3", "granular:1", "granular:3 | xor", "granular:7"]
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         &[OptionDoc {
             name: "digits",

@@ -25,6 +25,14 @@ impl Codec for Grid {
         "Knarr's own: finds lattices, masks and smoothness in N dimensions and codes residuals in context"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["grid", "grid | shuffle:1"]
+    }
+
+    fn has_fixed_output(&self) -> bool {
+        false
+    }
+
     fn supports(&self, dtype: DType) -> bool {
         dtype.is_number()
     }

@@ -1,13 +1,11 @@
-//! The ordered list of codecs: the only place that names them all.
+//! An ordered list of codecs, and how one is found in it.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::{
-    Codec, FilterId, bitround, bitshuffle, brotli, delta, fixedscale, fletcher32, granular, gridded, lorenzo, pcodec,
-    quantize, quantize_rel, round, runs, shuffle, signs, snappy, trailing, xor,
-};
+use super::Codec;
 use knarr_array::error::{Error, Result};
+use knarr_array::filter::FilterId;
 
 /// An ordered list of codecs. Order breaks ties in choices, so it is part of the result.
 #[derive(Clone, Default)]
@@ -20,29 +18,9 @@ impl fmt::Debug for CodecList {
 }
 
 impl CodecList {
-    /// The codecs of this crate: pure Rust, no foreign library.
-    pub fn pure() -> Self {
-        Self(vec![
-            Arc::new(bitround::BitRound),
-            Arc::new(granular::Granular),
-            Arc::new(quantize::Quantize),
-            Arc::new(quantize_rel::QuantizeRel),
-            Arc::new(delta::Delta),
-            Arc::new(lorenzo::Lorenzo),
-            Arc::new(xor::Xor),
-            Arc::new(shuffle::Shuffle),
-            Arc::new(bitshuffle::Bitshuffle),
-            Arc::new(fletcher32::Fletcher32),
-            Arc::new(pcodec::Pcodec),
-            Arc::new(fixedscale::FixedScale),
-            Arc::new(trailing::Trailing),
-            Arc::new(brotli::Brotli),
-            Arc::new(snappy::Snappy),
-            Arc::new(round::Round),
-            Arc::new(gridded::Grid),
-            Arc::new(signs::Signs),
-            Arc::new(runs::Runs),
-        ])
+    /// A list of codecs whose names and wire ids differ.
+    pub(super) fn in_order(codecs: Vec<Arc<dyn Codec>>) -> Self {
+        Self(codecs)
     }
 
     /// Appends a codec.

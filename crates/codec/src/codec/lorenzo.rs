@@ -32,6 +32,10 @@ impl Codec for Lorenzo {
         "Lorenzo prediction along the last axes, on order-preserving integers, zigzag-coded (Ibarria et al., 2003)"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["lorenzo", "lorenzo:1", "lorenzo:2,order=2", "lorenzo:4,order=2 | lorenzo:4", "lorenzo | pcodec:0"]
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         &[
             OptionDoc {

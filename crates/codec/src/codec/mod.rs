@@ -1,32 +1,23 @@
-//! Codecs: one reversible step each, in one file each, named by one ordered list.
+//! Codecs: one reversible step each, in one file each. This file lists them all.
 //!
-//! A codec is a static description ([`Codec`]) that prepares a [`Step`] for chunks of one
+//! A codec is a static description ([`Codec`], in `contract.rs`) that prepares a [`Step`] for chunks of one
 //! type and shape. Kinds are those of the Zarr v3 specification. A codec also says how it
 //! is written as a registered HDF5 filter and as Zarr v3 metadata, if it can be.
 
+// The codecs; their order in choices is that of `CodecList::pure`.
 mod bitround;
 pub mod bitshuffle;
 mod brotli;
-mod buffers;
 mod delta;
 mod fixedscale;
 mod fletcher32;
-mod forms;
 mod granular;
-pub mod grid;
 mod gridded;
-mod lattice;
-mod list;
 mod lorenzo;
-mod options;
-pub mod order;
 mod pcodec;
-pub mod planes;
 mod quantize;
 mod quantize_rel;
-mod registered;
 mod round;
-mod rounding;
 mod runs;
 mod shuffle;
 mod signs;
@@ -34,135 +25,51 @@ mod snappy;
 mod trailing;
 mod xor;
 
-pub use buffers::{check_limit, sized};
-pub use forms::{Hdf5Form, ReaderLevel, ZarrCodec, ZarrKind, zarr_entry};
+// What codecs are made of.
+mod buffers;
+mod contract;
+mod forms;
+pub mod grid;
+mod lattice;
+mod list;
+mod options;
+pub mod order;
+pub mod planes;
+mod registered;
+mod rounding;
 
-use knarr_array::filter::{FilterId, Hdf5Filter};
+pub use buffers::{check_limit, sized};
+pub use contract::{Codec, Kind, Loss, Stage, Step};
+pub use forms::{Hdf5Form, ReaderLevel, ZarrCodec, ZarrKind, zarr_entry};
 pub use list::CodecList;
 pub use options::{OptionDoc, OptionKind, OptionValue, Options};
 pub use registered::{FilterSet, KNARR_FILTER, Provider, REGISTERED, Registered, filter_name, registered};
 
-use knarr_array::array::{ArraySpec, DType};
-use knarr_array::error::Result;
+use std::sync::Arc;
 
-/// What goes in and out of a codec, as in the Zarr v3 specification.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Array to array of the same type and shape: a *filter*.
-    Filter,
-    /// Array to bytes.
-    ArrayToBytes,
-    /// Bytes to bytes: a *compressor*, or a byte rearrangement such as shuffle.
-    Compressor,
-}
-
-/// What a codec may change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Loss {
-    /// Decoding returns the bytes that went in.
-    Lossless,
-    /// With the given options, decoded values differ from the input. The pipeline checks them
-    /// against the promised quality and falls back to lossless where they fail.
-    Lossy,
-}
-
-/// What flows from one step to the next.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stage {
-    /// Type and shape of the chunk. After an array-to-bytes step it is what the bytes came from;
-    /// compressors use its element size.
-    pub spec: ArraySpec,
-    /// True while the bytes are still the elements of `spec`.
-    pub is_array: bool,
-}
-
-/// Static description of a codec. One implementation a file, one line in the list.
-pub trait Codec: Send + Sync {
-    /// Name in chains: lower case, stable.
-    fn name(&self) -> &'static str;
-
-    /// Number in frames. Pinned: never reused, never changed. Codecs of this crate have numbers below 100, those that wrap
-    /// a C library 100 to 255, and installed plugins from 256 on that of their HDF5 filter.
-    fn wire_id(&self) -> u16;
-
-    /// What goes in and out.
-    fn kind(&self) -> Kind;
-
-    /// One line for `docs/chains.md`: what it does, with its source (paper, specification, library).
-    fn summary(&self) -> &'static str;
-
-    /// Options in order; a bare value in a chain (`zstd:3`) is the first one.
-    fn options(&self) -> &'static [OptionDoc] {
-        &[]
+impl CodecList {
+    /// The codecs of this crate: pure Rust, no foreign library. The order breaks ties of choices: new ones come last.
+    pub fn pure() -> Self {
+        Self::in_order(vec![
+            Arc::new(bitround::BitRound),
+            Arc::new(granular::Granular),
+            Arc::new(quantize::Quantize),
+            Arc::new(quantize_rel::QuantizeRel),
+            Arc::new(delta::Delta),
+            Arc::new(lorenzo::Lorenzo),
+            Arc::new(xor::Xor),
+            Arc::new(shuffle::Shuffle),
+            Arc::new(bitshuffle::Bitshuffle),
+            Arc::new(fletcher32::Fletcher32),
+            Arc::new(pcodec::Pcodec),
+            Arc::new(fixedscale::FixedScale),
+            Arc::new(trailing::Trailing),
+            Arc::new(brotli::Brotli),
+            Arc::new(snappy::Snappy),
+            Arc::new(round::Round),
+            Arc::new(gridded::Grid),
+            Arc::new(signs::Signs),
+            Arc::new(runs::Runs),
+        ])
     }
-
-    /// Whether decoding returns the input bytes, given these options.
-    fn loss(&self, _options: &Options) -> Loss {
-        Loss::Lossless
-    }
-
-    /// Whether elements of this type are served. What works on bytes serves all.
-    fn supports(&self, _dtype: DType) -> bool {
-        true
-    }
-
-    /// True if the encoded form is about as long as the input: filters, shuffles, checksums. Later steps of a
-    /// chain then work on the full number of bytes, which their cost follows.
-    fn keeps_size(&self, _options: &Options) -> bool {
-        self.kind() == Kind::Filter
-    }
-
-    /// True if the step computes with values. The chain then hands it little-endian elements
-    /// whatever the stored byte order is.
-    fn needs_values(&self) -> bool {
-        false
-    }
-
-    /// A live step for chunks that arrive as `input`. Options are complete and checked
-    /// against [`Codec::options`]; `input.is_array` holds for filters and array-to-bytes codecs.
-    ///
-    /// # Errors
-    /// `Unsupported` or `Usage` if this type, shape or combination of options cannot be served.
-    fn prepare(&self, options: &Options, input: &Stage) -> Result<Box<dyn Step>>;
-
-    /// How this step is written in a standard HDF5 filter pipeline.
-    fn hdf5(&self, _options: &Options, _input: &Stage) -> Hdf5Form {
-        Hdf5Form::None
-    }
-
-    /// Filter ids (HDF5) that [`Codec::from_hdf5`] understands.
-    fn hdf5_ids(&self) -> &'static [FilterId] {
-        &[]
-    }
-
-    /// Options that decode what the HDF5 filter `filter` wrote; `None` if this setting is not understood,
-    /// in which case the chunk is read through the HDF5 library.
-    #[expect(clippy::wrong_self_convention, reason = "reads as the counterpart of `hdf5`")]
-    fn from_hdf5(&self, _filter: &Hdf5Filter, _input: &Stage) -> Option<Options> {
-        None
-    }
-
-    /// How this step is written as Zarr v3 codec metadata.
-    fn zarr(&self, _options: &Options, _input: &Stage) -> Option<ZarrCodec> {
-        None
-    }
-}
-
-/// A codec made ready for one type and shape. Shared by worker threads.
-pub trait Step: Send + Sync {
-    /// Upper bound of the encoded length for an input of `input_len` bytes. Used to reserve memory.
-    fn max_encoded_len(&self, input_len: usize) -> usize;
-
-    /// Replaces the contents of `out` by the encoded form of `input`.
-    ///
-    /// # Errors
-    /// If the library underneath fails or the values cannot be represented.
-    fn encode(&self, input: &[u8], out: &mut Vec<u8>) -> Result<()>;
-
-    /// Replaces the contents of `out` by the decoded form of `input`. The input is hostile: lengths in it
-    /// are checked before allocation, and no more than `limit` bytes are produced.
-    ///
-    /// # Errors
-    /// `Corrupt` if `input` is not a valid stream or decodes to more than `limit` bytes.
-    fn decode(&self, input: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()>;
 }

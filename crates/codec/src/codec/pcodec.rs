@@ -35,6 +35,14 @@ impl Codec for Pcodec {
         "Pcodec: finds multiples and trends in numbers, then bins and entropy-codes them (crate pco, arXiv:2502.06112)"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["pcodec", "pcodec:0", "pcodec:1 | shuffle | fletcher32"]
+    }
+
+    fn has_fixed_output(&self) -> bool {
+        false
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         &[OptionDoc {
             name: "level",

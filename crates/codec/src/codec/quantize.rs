@@ -22,6 +22,10 @@ impl Codec for Quantize {
         "rounds values to multiples of a step so that no absolute error exceeds the bound"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["quantize:0.01", "quantize:0.5,step=decimal | pcodec:1", "quantize:1e-3,step=full"]
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         &[
             OptionDoc { name: "abs", kind: OptionKind::Float, doc: "largest absolute error, in the unit of the data" },

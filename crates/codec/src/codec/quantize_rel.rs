@@ -22,6 +22,10 @@ impl Codec for QuantizeRel {
         "rounds significands so that no error relative to the value itself exceeds the bound"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["quantize-rel:0.01", "quantize-rel:1e-6 | shuffle"]
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         &[OptionDoc { name: "rel", kind: OptionKind::Float, doc: "largest error as a fraction of each value" }]
     }

@@ -1,12 +1,14 @@
-//! HDF5 filters by number: their names for people, the package a reader installs to decode them, and the readers that
+//! HDF5 filters by number: their names, the package a reader installs to decode them, and the readers that
 //! have them. Whoever asks which reader has which filter asks here.
 //!
 //! Numbers, names: the list of registered filters kept by The HDF Group (`RegisteredFilterPlugins`), and the
 //! filters of the HDF5 library itself.
 
 use serde::{Deserialize, Serialize};
+use std::ffi::CStr;
 
-use super::{FilterId, ReaderLevel};
+use super::ReaderLevel;
+use knarr_array::filter::FilterId;
 
 /// What a reader installs to decode a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,6 +54,8 @@ pub struct Registered {
     pub id: FilterId,
     /// Name, lower case, as used in reports.
     pub name: &'static str,
+    /// The same as HDF5 stores it with a dataset that has the filter.
+    pub label: &'static CStr,
     /// What a reader installs.
     pub provider: Provider,
     /// The least demanding kind of reader that has it.
@@ -67,54 +71,60 @@ pub const REGISTERED: &[Registered] = {
     // netCDF-C 4.9 and its wheels bring bzip2, Blosc and zstd.
     use ReaderLevel::{Core, NetCdf, Standard};
     &[
-        entry(1, "deflate", Hdf5, Core),
-        entry(2, "shuffle", Hdf5, Core),
-        entry(3, "fletcher32", Hdf5, Core),
-        entry(4, "szip", Hdf5WithSzip, Standard),
-        entry(5, "nbit", Hdf5, Standard),
-        entry(6, "scaleoffset", Hdf5, Standard),
-        entry(257, "hzip", Project, Standard),
-        entry(258, "fpzip (Silo)", Project, Standard),
-        entry(305, "lzo", PyTables, Standard),
-        entry(307, "bzip2", Hdf5Plugin, NetCdf),
-        entry(32000, "lzf", H5py, Standard),
-        entry(32001, "blosc", Hdf5Plugin, NetCdf),
-        entry(32002, "mafisc", Project, Standard),
-        entry(32003, "snappy", Project, Standard),
-        entry(32004, "lz4", Hdf5Plugin, Standard),
-        entry(32005, "apax", Project, Standard),
-        entry(32006, "cbf", Project, Standard),
-        entry(32007, "jpeg-xr", Project, Standard),
-        entry(32008, "bitshuffle", Hdf5Plugin, Standard),
-        entry(32009, "spdp", Project, Standard),
-        entry(32010, "lpc-rice", Project, Standard),
-        entry(32011, "ccsds-123", Project, Standard),
-        entry(32012, "jpeg-ls", Project, Standard),
-        entry(32013, "zfp", Hdf5Plugin, Standard),
-        entry(32014, "fpzip", Project, Standard),
-        entry(32015, "zstd", Hdf5Plugin, NetCdf),
-        entry(32016, "b3d", Project, Standard),
-        entry(32017, "sz", Hdf5Plugin, Standard),
-        entry(32018, "fcidecomp", Hdf5Plugin, Standard),
-        entry(32019, "jpeg", Project, Standard),
-        entry(32020, "vbz", Project, Standard),
-        entry(32021, "fapec", Project, Standard),
-        entry(32022, "bitgroom", Ccr, Standard),
-        entry(32023, "granular-bitround", Ccr, Standard),
-        entry(32024, "sz3", Hdf5Plugin, Standard),
-        entry(32025, "delta-rice", Project, Standard),
-        entry(32026, "blosc2", Hdf5Plugin, Standard),
-        entry(32027, "flac", Project, Standard),
-        entry(32028, "sperr", Hdf5Plugin, Standard),
-        entry(32029, "terse-prolix", Project, Standard),
-        entry(32030, "ffmpeg", Project, Standard),
-        entry(32033, "htj2k", Hdf5Plugin, Standard),
-        entry(KNARR_FILTER, "knarr", Knarr, ReaderLevel::Knarr),
+        entry(1, c"deflate", Hdf5, Core),
+        entry(2, c"shuffle", Hdf5, Core),
+        entry(3, c"fletcher32", Hdf5, Core),
+        entry(4, c"szip", Hdf5WithSzip, Standard),
+        entry(5, c"nbit", Hdf5, Standard),
+        entry(6, c"scaleoffset", Hdf5, Standard),
+        entry(257, c"hzip", Project, Standard),
+        entry(258, c"fpzip (Silo)", Project, Standard),
+        entry(305, c"lzo", PyTables, Standard),
+        entry(307, c"bzip2", Hdf5Plugin, NetCdf),
+        entry(32000, c"lzf", H5py, Standard),
+        entry(32001, c"blosc", Hdf5Plugin, NetCdf),
+        entry(32002, c"mafisc", Project, Standard),
+        entry(32003, c"snappy", Project, Standard),
+        entry(32004, c"lz4", Hdf5Plugin, Standard),
+        entry(32005, c"apax", Project, Standard),
+        entry(32006, c"cbf", Project, Standard),
+        entry(32007, c"jpeg-xr", Project, Standard),
+        entry(32008, c"bitshuffle", Hdf5Plugin, Standard),
+        entry(32009, c"spdp", Project, Standard),
+        entry(32010, c"lpc-rice", Project, Standard),
+        entry(32011, c"ccsds-123", Project, Standard),
+        entry(32012, c"jpeg-ls", Project, Standard),
+        entry(32013, c"zfp", Hdf5Plugin, Standard),
+        entry(32014, c"fpzip", Project, Standard),
+        entry(32015, c"zstd", Hdf5Plugin, NetCdf),
+        entry(32016, c"b3d", Project, Standard),
+        entry(32017, c"sz", Hdf5Plugin, Standard),
+        entry(32018, c"fcidecomp", Hdf5Plugin, Standard),
+        entry(32019, c"jpeg", Project, Standard),
+        entry(32020, c"vbz", Project, Standard),
+        entry(32021, c"fapec", Project, Standard),
+        entry(32022, c"bitgroom", Ccr, Standard),
+        entry(32023, c"granular-bitround", Ccr, Standard),
+        entry(32024, c"sz3", Hdf5Plugin, Standard),
+        entry(32025, c"delta-rice", Project, Standard),
+        entry(32026, c"blosc2", Hdf5Plugin, Standard),
+        entry(32027, c"flac", Project, Standard),
+        entry(32028, c"h5z-sperr", Hdf5Plugin, Standard),
+        entry(32029, c"terse-prolix", Project, Standard),
+        entry(32030, c"ffmpeg", Project, Standard),
+        entry(32031, c"pcodec", Project, Standard),
+        entry(32033, c"htj2k", Hdf5Plugin, Standard),
+        entry(KNARR_FILTER, c"knarr", Knarr, ReaderLevel::Knarr),
     ]
 };
 
-const fn entry(id: FilterId, name: &'static str, provider: Provider, reader: ReaderLevel) -> Registered {
-    Registered { id, name, provider, reader }
+const fn entry(id: FilterId, label: &'static CStr, provider: Provider, reader: ReaderLevel) -> Registered {
+    // All are ASCII.
+    let name = match label.to_str() {
+        Ok(name) => name,
+        Err(_) => "",
+    };
+    Registered { id, name, label, provider, reader }
 }
 
 /// The entry of filter `id`, if the number is known.
@@ -196,6 +206,7 @@ mod tests {
     fn numbers_are_sorted_and_names_unique() {
         assert!(REGISTERED.windows(2).all(|pair| pair[0].id < pair[1].id));
         for (index, filter) in REGISTERED.iter().enumerate() {
+            assert!(!filter.name.is_empty(), "{:?} is no text", filter.label);
             assert!(REGISTERED[..index].iter().all(|other| other.name != filter.name), "{}", filter.name);
         }
         assert_eq!(filter_name(32015), "zstd");

@@ -57,6 +57,10 @@ impl Codec for Round {
         "rounds each value to the fewest mantissa bits that keep the bound; readers need nothing"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["round:abs=0.01", "round:rel=0.001 | shuffle | snappy", "round:bits=9", "round:digits=3,abs=0.5"]
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
     }

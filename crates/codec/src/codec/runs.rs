@@ -42,6 +42,10 @@ impl Codec for Runs {
         "equal elements in a row, said once: at the speed of memory, for fields with large masks"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["runs", "runs | snappy", "lorenzo | runs | shuffle:2"]
+    }
+
     fn supports(&self, dtype: DType) -> bool {
         dtype.is_number()
     }

@@ -1,8 +1,9 @@
 //! `shuffle`: bytes of like significance together. HDF5 filter 2, `numcodecs.shuffle` in Zarr.
 
-use super::{Codec, FilterId, Hdf5Filter, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step, ZarrCodec};
+use super::{Codec, Hdf5Form, Kind, OptionDoc, OptionKind, Options, Stage, Step, ZarrCodec};
 use super::{ZarrKind, check_limit, planes, sized, zarr_entry};
 use knarr_array::error::{Error, Result};
+use knarr_array::filter::{FilterId, Hdf5Filter};
 
 const FILTER: FilterId = 2;
 
@@ -24,6 +25,10 @@ impl Codec for Shuffle {
 
     fn summary(&self) -> &'static str {
         "byte shuffle: stores the first bytes of all elements, then the second ones, and so on (HDF5 filter 2)"
+    }
+
+    fn examples(&self) -> &'static [&'static str] {
+        &["shuffle", "shuffle:2", "shuffle:3", "shuffle | snappy", "shuffle | shuffle | shuffle:8"]
     }
 
     fn options(&self) -> &'static [OptionDoc] {

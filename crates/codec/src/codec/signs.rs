@@ -26,6 +26,10 @@ impl Codec for Signs {
         "changes of sign instead of signs: numbers that come back negated are repeats for what follows"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["signs", "signs | shuffle | brotli:3"]
+    }
+
     fn supports(&self, dtype: DType) -> bool {
         dtype.is_float()
     }

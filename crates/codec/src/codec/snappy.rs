@@ -25,6 +25,14 @@ impl Codec for Snappy {
         "Snappy raw format: very fast, low ratio (crate snap)"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["snappy", "bitshuffle | snappy"]
+    }
+
+    fn has_fixed_output(&self) -> bool {
+        false
+    }
+
     fn prepare(&self, _options: &Options, _input: &Stage) -> Result<Box<dyn Step>> {
         Ok(Box::new(Prepared))
     }

@@ -28,6 +28,10 @@ impl Codec for Trailing {
         "shifts out the zero bits that every element ends in, as rounding leaves them"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["trailing", "bitround:5 | trailing | shuffle | snappy", "lorenzo | trailing"]
+    }
+
     fn keeps_size(&self, _options: &Options) -> bool {
         true
     }

@@ -25,6 +25,10 @@ impl Codec for Xor {
         "exclusive or with the previous element: repeated bits become zero (Gorilla, VLDB 2015)"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["xor", "xor | bitshuffle | snappy"]
+    }
+
     fn supports(&self, dtype: DType) -> bool {
         dtype.size() > 0
     }

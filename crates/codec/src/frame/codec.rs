@@ -35,6 +35,10 @@ impl Codec for Framed {
         "Knarr's frame (HDF5 filter 45223): a checksummed chunk that names the chain it was encoded with"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["frame"]
+    }
+
     fn prepare(&self, _options: &Options, input: &Stage) -> Result<Box<dyn Step>> {
         Ok(Box::new(Reader { codecs: self.codecs.clone(), spec: input.spec.clone() }))
     }

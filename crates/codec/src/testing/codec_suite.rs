@@ -18,7 +18,7 @@ pub fn check(codecs: &CodecList, name: &str, chains: &[&str]) {
 pub fn check_undamaged(codecs: &CodecList, name: &str, chains: &[&str]) {
     let codec = codecs.named(name).expect("the codec is in the list");
     describes_itself(codec.as_ref());
-    assert!(!chains.is_empty(), "{name}: no chain to test");
+    assert!(!chains.is_empty(), "{name}: no chain to test: give it examples");
     for text in chains {
         assert!(text.contains(name), "chain '{text}' does not exercise {name}");
         round_trips(codecs, codec.as_ref(), text);

@@ -30,20 +30,14 @@ pub fn run(codecs: &CodecList, print: impl Fn(String)) {
     }
 }
 
-/// Each codec alone, with a typical value where an option is required.
+/// Each codec alone; the first of its examples where it needs options.
 fn every_codec(codecs: &CodecList) -> Vec<String> {
-    codecs
-        .iter()
-        .map(|codec| {
-            let name = codec.name();
-            match ChainSpec(vec![StepSpec::new(name)]).complete(codecs) {
-                Ok(_) => name.to_owned(),
-                Err(_) if name == "bitround" => format!("{name}:12"),
-                Err(_) if name == "granular" => format!("{name}:3"),
-                Err(_) => format!("{name}:0.01"),
-            }
-        })
-        .collect()
+    let alone = |name: &str| ChainSpec(vec![StepSpec::new(name)]).complete(codecs).is_ok();
+    let chains = codecs.iter().map(|codec| match codec.examples().first() {
+        Some(example) if !alone(codec.name()) => (*example).to_owned(),
+        _ => codec.name().to_owned(),
+    });
+    chains.collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "sizes of a benchmark are small")]

@@ -11,7 +11,7 @@ use knarr_choose::features::Features;
 use knarr_choose::plan::{Candidate, Choice, Wider};
 use knarr_choose::predictor::{Beliefs, Subject};
 use knarr_codec::chain::{Chain, ChainSpec};
-use knarr_codec::codec::{FilterSet, Loss, ReaderLevel, filter_name};
+use knarr_codec::codec::{CodecList, FilterSet, Loss, ReaderLevel, filter_name};
 
 /// A ratio that is not worth a decoder.
 const INCOMPRESSIBLE: f64 = 1.01;
@@ -146,7 +146,7 @@ impl ChoiceJob<'_> {
             quality: self.settings.quality,
             expected: best.merits,
             reason: match &self.settings.chain {
-                Some(_) => as_asked(&best.chain),
+                Some(_) => as_asked(codecs, &best.chain),
                 None => reason(&ranked, &features, self.goal),
             },
             missed: None,
@@ -279,8 +279,8 @@ impl ChoiceJob<'_> {
 }
 
 /// Why a chain was taken that the user gave, with what is odd about it.
-fn as_asked(chain: &ChainSpec) -> String {
-    match chain.idle_step() {
+fn as_asked(codecs: &CodecList, chain: &ChainSpec) -> String {
+    match chain.idle_step(codecs) {
         Some((idle, compressor)) => format!(
             "{AS_ASKED}; '{idle}' behind '{compressor}' finds nothing to put in order: it belongs in front of it"
         ),

@@ -47,7 +47,7 @@ mod words;
 mod write_attribute;
 
 pub use beside::{lost, other_files};
-pub use filters::{filter_name, filter_title, pipeline_words};
+pub use filters::{filter_title, pipeline_words};
 pub use for_netcdf::{NetcdfLimits, netcdf_limits};
 pub(crate) use pieces::layout;
 pub use sink::Hdf5Sink;

@@ -55,6 +55,14 @@ impl Codec for Blosc {
         "Blosc 1 chunks, own implementation: shuffle and a fast compressor over blocks that fit a cache"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["blosc", "blosc:lz4hc,shuffle=no", "blosc:zlib,level=1,shuffle=bit", "blosc:zstd,level=3,shuffle=byte"]
+    }
+
+    fn has_fixed_output(&self) -> bool {
+        false
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
     }

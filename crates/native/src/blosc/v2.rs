@@ -65,6 +65,20 @@ impl Codec for Blosc2 {
         "Blosc 2 frames, own implementation: bytedelta with zstd is a strong fast chain that HDF5 readers open"
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &[
+            "blosc2",
+            "blosc2:zstd,level=1,filter=bytedelta",
+            "blosc2:zlib,filter=bitshuffle",
+            "blosc2:lz4hc,filter=delta",
+            "blosc2:zstd,filter=no",
+        ]
+    }
+
+    fn has_fixed_output(&self) -> bool {
+        false
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
     }

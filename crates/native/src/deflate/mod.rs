@@ -67,6 +67,17 @@ impl Codec for Deflate {
         }
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        match self.framing {
+            Framing::Zlib => &["deflate", "deflate:1", "deflate:12"],
+            Framing::Gzip => &["gzip:9"],
+        }
+    }
+
+    fn has_fixed_output(&self) -> bool {
+        false
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
     }

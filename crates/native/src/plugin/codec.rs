@@ -84,6 +84,20 @@ impl Codec for PluginCodec {
         self.summary
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        // What its client data may be only the plugin knows.
+        &[]
+    }
+
+    fn has_fixed_output(&self) -> bool {
+        false
+    }
+
+    fn leaves_order(&self, _options: &Options) -> bool {
+        // It may be a filter that rearranges bytes.
+        true
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
     }

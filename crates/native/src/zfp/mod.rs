@@ -64,6 +64,14 @@ impl Codec for Zfp {
         }
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        if self.headed {
+            &["zfpy", "zfpy:accuracy,value=0.01", "zfpy:precision,value=20"]
+        } else {
+            &["zfp", "zfp:accuracy,value=0.01", "zfp:precision,value=20"]
+        }
+    }
+
     fn options(&self) -> &'static [OptionDoc] {
         OPTIONS
     }

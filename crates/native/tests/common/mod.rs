@@ -2,8 +2,6 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test reports by panicking")]
 #![allow(dead_code, reason = "not every test uses all of it")]
 
-pub(crate) mod chains;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use knarr_array::table;
 use knarr_choose::plan::{Action, Plan};
-use knarr_codec::codec::ReaderLevel;
+use knarr_codec::codec::{CodecList, ReaderLevel};
 use knarr_flow::store::Source;
 use serde::Serialize;
 
@@ -124,19 +124,24 @@ pub fn wishes_without_effect(done: &Repacked) -> Vec<String> {
              /{name}, to have it otherwise), and what is copied as it is keeps its chunks"
         )
     });
-    let mut idle: BTreeMap<(String, String), String> = BTreeMap::new();
-    for variable in &done.plan.variables {
+    let idle = done.idle_steps.iter().map(|words| format!("{input}: {words}"));
+    chunks.chain(idle).collect()
+}
+
+/// Steps of a plan that have no use where they stand, each with the first of its variables.
+pub(super) fn idle_steps(codecs: &CodecList, plan: &Plan) -> Vec<String> {
+    let mut idle: BTreeMap<(&str, &str), &str> = BTreeMap::new();
+    for variable in &plan.variables {
         if let Action::Encode(choice) = &variable.action
-            && let Some((step, compressor)) = choice.chain.idle_step()
+            && let Some(step) = choice.chain.idle_step(codecs)
         {
-            let (step, compressor) = (step.to_owned(), compressor.to_owned());
-            idle.entry((step, compressor)).or_insert_with(|| variable.path.trim_start_matches('/').to_owned());
+            idle.entry(step).or_insert(variable.path.trim_start_matches('/'));
         }
     }
-    let idle = idle.into_iter().map(|((step, compressor), name)| {
-        format!("{input}: variable '{name}': '{step}' behind '{compressor}' has no use: write it in front of it")
+    let words = idle.into_iter().map(|((step, before), name)| {
+        format!("variable '{name}': '{step}' behind '{before}' has no use: write it in front of it")
     });
-    chunks.chain(idle).collect()
+    words.collect()
 }
 
 /// An output that is larger than its input.

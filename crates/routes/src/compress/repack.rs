@@ -107,6 +107,7 @@ pub fn write_source(
             netcdf: NetcdfLimits::default(),
             not_kept: Vec::new(),
             chunks_unheard: Vec::new(),
+            idle_steps: Vec::new(),
             copied: None,
         });
     }
@@ -246,6 +247,7 @@ impl Job<'_> {
             netcdf,
             not_kept: not_kept::of(source, format),
             chunks_unheard: chunks_unheard(source, settings, &plan),
+            idle_steps: notes::idle_steps(&engine.codecs, &plan),
             left_out: if format == OutputFormat::Zarr { source.model().links().cloned().collect() } else { Vec::new() },
             energy: energy(engine, &plan, &execution, (read, output_bytes), counted),
             plan,
@@ -298,6 +300,7 @@ impl Job<'_> {
             netcdf,
             not_kept: Vec::new(),
             chunks_unheard: Vec::new(),
+            idle_steps: Vec::new(),
             left_out: Vec::new(),
             energy,
             plan,

@@ -60,6 +60,8 @@ pub struct Repacked {
     pub not_kept: Vec<String>,
     /// Variables and dimensions whose chunks were asked for to no effect.
     pub chunks_unheard: Vec<String>,
+    /// Steps of chains that were asked for and have no use where they stand, in words.
+    pub idle_steps: Vec<String>,
     /// Why the output is the input byte for byte, if it is.
     pub copied: Option<String>,
 }
