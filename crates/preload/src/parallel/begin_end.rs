@@ -161,7 +161,9 @@ pub(crate) unsafe fn await_named(name: *const c_char) {
 pub(crate) fn ended(host: &CallerHdf5) -> bool {
     let process = std::process::id();
     let gone = file::take(|file| file.process == process && !is_open(file.header.path()));
-    gone.into_iter().fold(true, |all, file| end(host, &file) && all)
+    // Each is ended, whatever comes of the others.
+    let ended: Vec<bool> = gone.iter().map(|file| end(host, file)).collect();
+    !ended.contains(&false)
 }
 
 fn end(host: &CallerHdf5, file: &Shared) -> bool {

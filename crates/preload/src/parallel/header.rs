@@ -103,14 +103,11 @@ impl Header {
     /// # Errors
     /// `Write`.
     pub(super) fn closed(&self) -> Result<()> {
-        let done = if self.is_first {
+        if self.is_first {
             let placed = std::fs::rename(&self.path, self.directory.join(HandedOver::HEADER));
-            placed
-                .map_err(|error| Error::write(&self.directory, &error))
-                .and_then(|()| self.datasets.save(&self.directory))
-        } else {
-            std::fs::remove_file(&self.path).map_err(|error| Error::write(&self.path, &error))
-        };
-        done
+            placed.map_err(|error| Error::write(&self.directory, &error))?;
+            return self.datasets.save(&self.directory);
+        }
+        std::fs::remove_file(&self.path).map_err(|error| Error::write(&self.path, &error))
     }
 }
