@@ -143,6 +143,14 @@ def test_calls_that_fail_and_a_dataset_that_gets_smaller(run, hdf5, tmp_path):
         assert file["T"][0].any() and not file["T"][1:].any()
 
 
+def test_ranks_that_create_different_datasets_are_told(run, hdf5):
+    """Parallel HDF5 would wait for ever, or damage its file."""
+    (run.folder / "hist.h5").write_bytes(b"precious")
+    ran = written(run, hdf5, "hist.h5", "differ", ok=False)
+    assert ran.code != 0 and "have not created the same datasets" in ran.err
+    assert (run.folder / "hist.h5").read_bytes() == b"precious" and not spools()
+
+
 @pytest.mark.parametrize("what", ["read", "twice"])
 def test_hdf5_that_is_read_or_written_again(run, hdf5, tmp_path, what):
     written(run, hdf5, "hist.h5", what)

@@ -43,7 +43,7 @@ impl Ranks {
     ///
     /// # Errors
     /// `Internal` for what MPI reports.
-    pub(crate) fn largest(&self, number: u64) -> Result<u64> {
+    pub fn largest(&self, number: u64) -> Result<u64> {
         self.adapter.largest(&self.mpi, number)
     }
 

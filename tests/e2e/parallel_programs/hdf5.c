@@ -4,7 +4,8 @@
  * usage: hdf5 FILE STEPS ROWS [what]
  * what: "wait" waits for a file "go" before the file is closed, "kill" ends rank 0 by SIGKILL then, "forget" never closes
  *       it, "read" reads before and after it is closed, "twice" writes the file a second time, "odd" makes calls that
- *       are refused and makes a dataset smaller, "filters" has values converted and filtered, which parallel HDF5 refuses */
+ *       are refused and makes a dataset smaller, "filters" has values converted and filtered, which parallel HDF5 refuses,
+ *       "differ" has one rank create what the others do not */
 #include <hdf5.h>
 #include <math.h>
 #include <mpi.h>
@@ -182,6 +183,7 @@ static void write_file(const char *name, int steps, hsize_t rows, float more, co
         H5Sclose(moment);
         OK(H5Fflush(file, H5F_SCOPE_GLOBAL));
     }
+    if (strcmp(what, "differ") == 0 && rank == 1) H5Dclose(dataset(file, "extra", text, 1, &each, NULL, H5P_DEFAULT));
     if (strcmp(what, "odd") == 0) {
         hid_t loose = OK(H5Tcopy(H5T_C_S1));
         OK(H5Tset_size(loose, H5T_VARIABLE));

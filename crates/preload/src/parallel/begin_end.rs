@@ -179,11 +179,17 @@ fn end(host: &CallerHdf5, file: &Shared) -> bool {
         // The other ranks are not there any more. What was put is kept, as of a program that was killed.
         return false;
     }
+    // A put names its dataset by a number, which all ranks must give alike.
+    match file.ranks.largest(file.header.digest()) {
+        Ok(largest) if largest == file.header.digest() => {}
+        Ok(_) => file.fail(Error::usage("the ranks have not created the same datasets in the same order")),
+        Err(error) => file.fail(error),
+    }
     let blocked: Duration = file.blocked + start.elapsed();
     let mine = Closed {
         code: 0,
         failed: file.failed.clone(),
-        records: file.header.len() as u64,
+        records: 0,
         bytes: file.log.bytes(),
         blocked_s: blocked.as_secs_f64(),
     };

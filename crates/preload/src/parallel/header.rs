@@ -4,6 +4,7 @@
 //! and copied while the program runs: a program that is killed leaves a whole one.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,8 @@ pub(super) struct Header {
     /// Numbers of the datasets that exist, by their addresses here.
     numbers: HashMap<u64, u32>,
     datasets: Datasets,
+    /// What they are called.
+    names: DefaultHasher,
     /// There are datasets that the last copy has not.
     has_new: bool,
     copied: Option<Instant>,
@@ -41,6 +44,7 @@ impl Header {
             is_first: rank == 0,
             numbers: HashMap::new(),
             datasets: Datasets::default(),
+            names: DefaultHasher::new(),
             has_new: false,
             copied: None,
         }
@@ -52,7 +56,8 @@ impl Header {
     }
 
     /// Notes a dataset that was created. All ranks do so in the same order.
-    pub(super) fn created(&mut self, address: u64) {
+    pub(super) fn created(&mut self, address: u64, name: Option<&str>) {
+        name.hash(&mut self.names);
         let addresses = &mut self.datasets.addresses;
         let number = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
         addresses.push(Some(address));
@@ -69,9 +74,9 @@ impl Header {
         self.numbers.get(&address).copied()
     }
 
-    /// Number of datasets that were ever created.
-    pub(super) fn len(&self) -> usize {
-        self.datasets.addresses.len()
+    /// A number that is the same on ranks that have created the same datasets in the same order.
+    pub(super) fn digest(&self) -> u64 {
+        self.names.finish()
     }
 
     /// Has what a killed program would leave include what is there now, if that is due. `object` is one of the file.

@@ -12,7 +12,7 @@ use super::transfer::Refused;
 use super::write::{fill, put};
 use crate::guard::guard;
 use crate::host::{CallerHdf5, Herr, Hid};
-use crate::lists::{Close, Owned, address, copied};
+use crate::lists::{Close, Owned, address, copied, object_name};
 use crate::whole::Write;
 
 const FAILED: Herr = -1;
@@ -223,8 +223,9 @@ pub(crate) fn creation(host: &CallerHdf5, location: Hid, list: Hid, create: impl
     let id = create(late.as_ref().map_or(list, |late| late.id));
     if id >= 0 {
         let mut file = lock(&file);
-        match host.quietly(|host| address(host, id)).flatten() {
-            Some(found) => file.header.created(found[0]),
+        let found = host.quietly(|host| Some((address(host, id)?[0], object_name(host, id)))).flatten();
+        match found {
+            Some((address, name)) => file.header.created(address, name.as_deref()),
             None => file.fail(Error::internal("HDF5 does not tell where a dataset is")),
         }
     }
