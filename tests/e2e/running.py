@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -98,6 +99,16 @@ def is_packed(path: Path, name: str = "T") -> bool:
     """True if the variable has filters."""
     with h5py.File(path) as file:
         return file[name].chunks is not None and file[name].id.get_create_plist().get_nfilters() > 0
+
+
+def is_abandoned(spool: Path) -> bool:
+    """True if no launcher delivers from a spool."""
+    try:
+        with (spool / "launcher").open() as held:
+            fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (BlockingIOError, FileNotFoundError):
+        return False
+    return True
 
 
 def c_program(folder: Path, source: str, parallel: bool = False) -> Path:

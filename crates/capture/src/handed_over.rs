@@ -42,7 +42,8 @@ impl HandedOver {
     const OPEN: &'static str = "open.json";
     /// Its name when delivery has failed, and nobody waits for the file any more.
     const SET_ASIDE: &'static str = "set-aside.json";
-    /// Name of the header, a classic netCDF file without values.
+    /// Name of the header: a classic netCDF file without values, or an HDF5 file whose datasets have none if there are
+    /// [`Datasets`], too.
     pub const HEADER: &'static str = "header.nc";
 
     /// Name of the values of a rank.
@@ -146,6 +147,33 @@ impl HandedOver {
             Some((directory, found))
         };
         directories.into_iter().filter_map(read).collect()
+    }
+}
+
+/// The datasets of a header that is an HDF5 file. A put says which one it is for by a number.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Datasets {
+    /// Address in the header of each; `None` for one that was removed.
+    pub addresses: Vec<Option<u64>>,
+}
+
+impl Datasets {
+    const NAME: &'static str = "datasets.json";
+
+    /// Writes them into the directory of a file.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn save(&self, directory: &Path) -> Result<()> {
+        put(directory, Self::NAME, self)
+    }
+
+    /// Reads those of a directory; `None` if its header is no HDF5 file.
+    ///
+    /// # Errors
+    /// `Read`, `Corrupt`.
+    pub fn read(directory: &Path) -> Result<Option<Self>> {
+        get(directory, Self::NAME)
     }
 }
 

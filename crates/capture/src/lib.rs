@@ -19,7 +19,7 @@ mod snapshot;
 
 pub use chunks::{met, suited};
 pub use creation::{Change, Prescription};
-pub use handed_over::HandedOver;
+pub use handed_over::{Datasets, HandedOver};
 pub use message::{Event, Given, Message};
 pub use shown::Shown;
 pub use snapshot::{Snapshot, SpoolPlace, free_of};

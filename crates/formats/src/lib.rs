@@ -16,7 +16,7 @@ mod shown;
 mod unchanged;
 pub mod zarr;
 
-pub use open::{Inputs, open, open_hdf5_unlocked, open_watched, open_with, self_described};
+pub use open::{Inputs, open, open_handed_over, open_hdf5_unlocked, open_watched, open_with, self_described};
 pub use plain::Clocks;
 pub use records::whole_records;
 pub use selected::{Selected, select};

@@ -8,9 +8,10 @@ use knarr_checkpoint::layout::FileLayout;
 use knarr_codec::chain::Chain;
 use knarr_codec::codec::CodecList;
 use knarr_flow::store::Source;
+use knarr_handover::Gathered;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What is said about inputs besides their names.
 #[derive(Debug, Clone)]
@@ -70,6 +71,22 @@ fn open_hdf5(path: &Path, codecs: &CodecList, _inputs: &Inputs) -> Result<Box<dy
 /// As for [`open`].
 pub fn open_hdf5_unlocked(path: &Path, codecs: &CodecList) -> Result<hdf5::Hdf5Source> {
     hdf5::Hdf5Source::open_unlocked(path, resolver(codecs))
+}
+
+/// The HDF5 or netCDF-4 file that a program has handed over: a header, and the paths of values and log of each rank. The rest
+/// is as for [`hdf5::Hdf5Source::handed_over`].
+///
+/// # Errors
+/// As for [`open`], and those of [`Gathered::open`].
+pub fn open_handed_over(
+    header: &Path,
+    (ranks, addresses): (impl IntoIterator<Item = (PathBuf, PathBuf)>, &[Option<u64>]),
+    target: &Path,
+    is_closed: bool,
+    codecs: &CodecList,
+) -> Result<Box<dyn Source>> {
+    let puts = (Gathered::open(ranks)?, addresses);
+    Ok(Box::new(hdf5::Hdf5Source::handed_over(header, puts, target, is_closed, resolver(codecs))?))
 }
 
 fn resolver(codecs: &CodecList) -> Box<dyn hdf5::FilterResolver> {

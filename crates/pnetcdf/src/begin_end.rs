@@ -29,15 +29,19 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(2);
 type Create = unsafe extern "C" fn(usize, *const c_char, c_int, usize, *mut c_int) -> c_int;
 
 /// A file that a rule wants handed over.
-pub(crate) struct Wanted {
-    pub(crate) run: &'static Run,
-    pub(crate) spool: &'static SpoolPlace,
-    pub(crate) target: PathBuf,
-    pub(crate) rule: FileRule,
+pub struct Wanted {
+    /// The run that the program belongs to.
+    pub run: &'static Run,
+    /// Where values go.
+    pub spool: &'static SpoolPlace,
+    /// The file, in the eyes of the program.
+    pub target: PathBuf,
+    /// What is to become of it.
+    pub rule: FileRule,
 }
 
 /// What the program's file of this name is to become, if anything.
-pub(crate) fn wanted(named: &[u8]) -> Option<Wanted> {
+pub fn wanted(named: &[u8]) -> Option<Wanted> {
     let run = run()?;
     let spool = run.rules().spool.as_ref()?;
     // MPI-IO knows file systems by what stands before a colon: `lustre:/out/hist.nc`.
@@ -91,31 +95,15 @@ pub(crate) unsafe fn create(
             return None;
         }
     };
-    let directory = match begun(&wanted, &ranks, mode) {
-        Ok(Begun::In(name)) => wanted.spool.directory.join(name),
-        Ok(Begun::Passed(why)) => {
-            why.filter(|_| ranks.comm().rank() == 0).into_iter().for_each(passed);
-            return None;
-        }
-        Err(error) => {
-            passed(error.to_string());
+    let Agreed { directory, log } = match agree_on_place(&wanted, &ranks, mode & NOCLOBBER != 0) {
+        Ok(agreed) => agreed,
+        Err(why) => {
+            why.into_iter().for_each(passed);
             return None;
         }
     };
     let rank = ranks.comm().rank();
-    let log = PutLog::create(
-        room(&wanted, &directory, ranks.comm()),
-        &HandedOver::values(rank),
-        &HandedOver::log(rank),
-        map_file,
-    );
-    let log = agree(ranks.comm(), log.map(Some));
-    let header = CString::new(directory.join(HandedOver::HEADER).as_os_str().as_bytes());
-    let (Ok(Some(log)), Ok(header)) = (log, header) else {
-        forget(&directory, rank);
-        passed("its values have no place in the spool".to_owned());
-        return None;
-    };
+    let header = CString::new(directory.join(HandedOver::HEADER).as_os_str().as_bytes()).ok()?;
     // SAFETY: the program's own arguments but for the name.
     let code = unsafe { real(comm, header.as_ptr(), mode, info, id) };
     if code != NOERR {
@@ -127,6 +115,38 @@ pub(crate) unsafe fn create(
     let Wanted { target, rule, .. } = wanted;
     files::add(Captured::new(number, named.to_vec(), target, rule, directory, ranks, log, start.elapsed()));
     Some(NOERR)
+}
+
+/// Where the ranks hand a file over.
+pub struct Agreed {
+    /// A directory in the spool.
+    pub directory: PathBuf,
+    /// For the values of this rank.
+    pub log: PutLog,
+}
+
+/// The ranks agree on a directory for a file, and each begins its log there. With `is_new` a file of that name must not
+/// exist. Collective.
+///
+/// # Errors
+/// The file is left to the library: why, if anybody should know.
+pub fn agree_on_place(wanted: &Wanted, ranks: &Ranks, is_new: bool) -> std::result::Result<Agreed, Option<String>> {
+    let comm = ranks.comm();
+    let directory = match begun(wanted, ranks, is_new) {
+        Ok(Begun::In(name)) => wanted.spool.directory.join(name),
+        Ok(Begun::Passed(why)) => return Err(why.filter(|_| comm.rank() == 0)),
+        Err(error) => return Err(Some(error.to_string())),
+    };
+    let rank = comm.rank();
+    let (values, log) = (HandedOver::values(rank), HandedOver::log(rank));
+    let log = PutLog::create(room(wanted, &directory, comm), &values, &log, map_file);
+    match agree(comm, log.map(Some)) {
+        Ok(Some(log)) => Ok(Agreed { directory, log }),
+        _ => {
+            forget(&directory, rank);
+            Err(Some("its values have no place in the spool".to_owned()))
+        }
+    }
 }
 
 /// Room for the values of this rank: half of the memory that values may take is for the file that is written, the other half
@@ -156,7 +176,7 @@ fn await_room(wanted: &Wanted) {
 }
 
 /// Makes a directory for the file, on the first rank. Collective.
-fn begun(wanted: &Wanted, ranks: &Ranks, mode: c_int) -> Result<Begun> {
+fn begun(wanted: &Wanted, ranks: &Ranks, is_new: bool) -> Result<Begun> {
     let comm = ranks.comm();
     let are_together = nodes(comm)?.iter().all(|&node| node == 0);
     if comm.rank() != 0 {
@@ -168,11 +188,7 @@ fn begun(wanted: &Wanted, ranks: &Ranks, mode: c_int) -> Result<Begun> {
     let parent = target.parent().unwrap_or(Path::new("/"));
     let begun = if !are_together {
         Begun::Passed(Some("its ranks are on several nodes".to_owned()))
-    } else if mode & NOCLOBBER != 0 && target.exists()
-        || target.is_dir()
-        || !may_write(parent)
-        || !wanted.run.is_alive()
-    {
+    } else if is_new && target.exists() || target.is_dir() || !may_write(parent) || !wanted.run.is_alive() {
         // The library says what is wrong; or nobody would take the values.
         Begun::Passed(None)
     } else {
@@ -201,14 +217,14 @@ pub(crate) fn make_directory(spool: &Path) -> Result<String> {
 }
 
 /// Removes what was handed over of a file that nothing will be made of.
-pub(crate) fn forget(directory: &Path, rank: usize) {
+pub fn forget(directory: &Path, rank: usize) {
     if rank == 0 {
         HandedOver::discard(directory);
     }
 }
 
 /// Waits until nothing handed over of earlier times is to become the file `target`.
-pub(crate) fn await_delivery(target: &Path) {
+pub fn await_delivery(target: &Path) {
     let Some(run) = run() else { return };
     let Some(SpoolPlace { directory: spool, .. }) = &run.rules().spool else { return };
     let is_pending = || {
@@ -223,7 +239,7 @@ pub(crate) fn await_delivery(target: &Path) {
 ///
 /// # Safety
 /// `path` is null or NUL-terminated.
-pub(crate) unsafe fn await_named(path: *const c_char) {
+pub unsafe fn await_named(path: *const c_char) {
     if path.is_null() {
         return;
     }
@@ -236,12 +252,29 @@ pub(crate) unsafe fn await_named(path: *const c_char) {
 
 /// What a rank says of a file that it has closed.
 #[derive(Serialize, Deserialize)]
-struct Closed {
-    code: c_int,
-    failed: Option<Error>,
-    records: u64,
-    bytes: u64,
-    blocked_s: f64,
+pub struct Closed {
+    /// 0, or the code with which the library does not close the header.
+    pub code: c_int,
+    /// The first error of handing over.
+    pub failed: Option<Error>,
+    /// Along the unlimited dimension, where a file has one for all variables.
+    pub records: u64,
+    /// Bytes of values.
+    pub bytes: u64,
+    /// Seconds that the program spent in its calls.
+    pub blocked_s: f64,
+}
+
+/// A file that all ranks are closing.
+pub struct Ending<'f> {
+    /// Its ranks.
+    pub ranks: &'f Ranks,
+    /// The file, in the eyes of the program.
+    pub target: &'f Path,
+    /// What is to become of it.
+    pub rule: &'f FileRule,
+    /// In the spool.
+    pub directory: &'f Path,
 }
 
 /// Closes a captured file, or ends it by `ncmpi_abort`. `None` if `id` is none. Collective.
@@ -264,24 +297,36 @@ pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
         bytes: file.log.bytes(),
         blocked_s: (file.blocked + start.elapsed()).as_secs_f64(),
     };
-    let code = match finish(&file, &mine) {
+    let (ranks, target, rule, directory) = (&file.ranks, &*file.target, &file.rule, &*file.directory);
+    let code = match finish(&Ending { ranks, target, rule, directory }, &mine) {
         Ok(()) => code,
-        // What was not delivered is kept, and the launcher tells of it.
-        Err(_) if waits(&file) && HandedOver::is_set_aside(&file.directory) => EWRITE,
-        Err(error) => {
-            if rank == 0 {
-                let why = format!("its values could not be handed over: {error}");
-                tell(Event::Passed { path: file.target.clone(), why });
-            }
-            forget(&file.directory, rank);
-            if code == NOERR { EWRITE } else { code }
-        }
+        Err(_) if code == NOERR => EWRITE,
+        Err(_) => code,
     };
     Some(if code == NOERR && pending > 0 { EPENDING } else { code })
 }
 
-/// The ranks agree that the file is complete, and one of them says so. Collective.
-fn finish(file: &Captured, mine: &Closed) -> Result<()> {
+/// The ranks agree that the file is complete, and one of them says so. If it is not, it is forgotten, and the launcher is
+/// told why. Collective.
+///
+/// # Errors
+/// That of the first rank that has one; `Write` if the rule has closing wait for the file, and it was not delivered.
+pub fn finish(file: &Ending<'_>, mine: &Closed) -> Result<()> {
+    let finished = hand_over(file, mine);
+    // What was not delivered is kept, and the launcher tells of it.
+    let is_kept = waits(file) && HandedOver::is_set_aside(file.directory);
+    if let (Err(error), false) = (&finished, is_kept) {
+        let rank = file.ranks.comm().rank();
+        if rank == 0 {
+            let why = format!("its values could not be handed over: {error}");
+            tell(Event::Passed { path: file.target.to_owned(), why });
+        }
+        forget(file.directory, rank);
+    }
+    finished
+}
+
+fn hand_over(file: &Ending<'_>, mine: &Closed) -> Result<()> {
     let comm = file.ranks.comm();
     let all = all_gather(comm, &written(mine)?)?;
     let all = all.iter().map(|bytes| read::<Closed>(bytes)).collect::<Result<Vec<_>>>()?;
@@ -290,32 +335,32 @@ fn finish(file: &Captured, mine: &Closed) -> Result<()> {
         return Err(error.at(format!("rank {rank}")));
     }
     if let Some(code) = all.iter().map(|closed| closed.code).find(|&code| code != NOERR) {
-        return Err(Error::internal(format!("PnetCDF does not close its header: code {code}")));
+        return Err(Error::internal(format!("the program's library does not close its header: code {code}")));
     }
     if comm.rank() != 0 {
         agree(comm, Ok(()))?;
         return if waits(file) { agree(comm, Ok(())) } else { Ok(()) };
     }
     let handed = HandedOver {
-        target: file.target.clone(),
+        target: file.target.to_owned(),
         rule: file.rule.clone(),
         ranks: comm.size(),
         records: all.iter().map(|closed| closed.records).max(),
         bytes: all.iter().map(|closed| closed.bytes).sum(),
         blocked_s: all.iter().map(|closed| closed.blocked_s).fold(0.0, f64::max),
     };
-    agree(comm, handed.save(&file.directory))?;
-    tell(Event::HandedOver { directory: file.directory.clone() });
+    agree(comm, handed.save(file.directory))?;
+    tell(Event::HandedOver { directory: file.directory.to_owned() });
     if !waits(file) {
         return Ok(());
     }
-    await_delivery(&file.target);
-    let failed = HandedOver::is_set_aside(&file.directory);
+    await_delivery(file.target);
+    let failed = HandedOver::is_set_aside(file.directory);
     agree(comm, if failed { Err(Error::new(ErrorKind::Write, "it was not delivered")) } else { Ok(()) })
 }
 
 /// Closing the file waits until it is delivered.
-fn waits(file: &Captured) -> bool {
+fn waits(file: &Ending<'_>) -> bool {
     file.rule.compress.wait == Some(Wait::Close)
 }
 

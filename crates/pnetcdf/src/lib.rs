@@ -9,6 +9,8 @@
 //! All functions with MPI's types take them as numbers, so one library serves every MPI; `knarr-mpi`'s adapter does what
 //! depends on the MPI.
 //!
+//! Parallel HDF5 hands its files over in the same way: what is exported here is how a file begins and ends among its ranks.
+//!
 //! Reading order: [`calls`] (the exported names), [`access`] (which elements, and where they are in memory), [`values`] and
 //! [`element`] (their types), [`file`] (one captured file), [`begin_end`] (how it begins and ends), [`opened`] (files that
 //! the program opens), [`files`], [`ranks`],
@@ -26,3 +28,8 @@ mod ranks;
 mod real;
 mod values;
 mod variables;
+
+pub use begin_end::{
+    Agreed, Closed, Ending, Wanted, agree_on_place, await_delivery, await_named, finish, forget, wanted,
+};
+pub use ranks::Ranks;

@@ -11,13 +11,13 @@ use crate::codes::Offset;
 use crate::codes::{EINVAL, EUNSPTETYPE};
 
 /// The ranks of a file.
-pub(crate) struct Ranks {
+pub struct Ranks {
     mpi: Mpi,
     adapter: &'static Adapter,
 }
 
-// SAFETY: PnetCDF's functions may only be called by threads that may call MPI, one at a time for each file. A file is
-// locked while one of its functions runs.
+// SAFETY: functions of parallel libraries may only be called by threads that may call MPI, one at a time for each file. A
+// file is locked while one of its functions runs.
 unsafe impl Send for Ranks {}
 
 impl Ranks {
@@ -28,13 +28,14 @@ impl Ranks {
     ///
     /// # Safety
     /// `comm` is a communicator of the MPI of this process.
-    pub(crate) unsafe fn of(comm: usize, directory: &Path) -> Result<Self> {
+    pub unsafe fn of(comm: usize, directory: &Path) -> Result<Self> {
         let adapter = adapter(directory)?;
         // SAFETY: the caller's promise.
         Ok(Self { mpi: unsafe { adapter.comm(comm) }?, adapter })
     }
 
-    pub(crate) fn comm(&self) -> &dyn Comm {
+    /// What they do together.
+    pub fn comm(&self) -> &dyn Comm {
         &self.mpi
     }
 
@@ -42,7 +43,7 @@ impl Ranks {
     ///
     /// # Errors
     /// `Internal` for what MPI reports.
-    pub(crate) fn largest(&self, number: u64) -> Result<u64> {
+    pub fn largest(&self, number: u64) -> Result<u64> {
         self.adapter.largest(&self.mpi, number)
     }
 

@@ -183,7 +183,7 @@ fn parts(path: &Path) -> [PathBuf; 2] {
 }
 
 /// True if this process has the file at `path` open: HDF5 keeps it so while objects in it are.
-fn is_open(path: &Path) -> bool {
+pub(crate) fn is_open(path: &Path) -> bool {
     let Ok(wanted) = std::fs::metadata(path) else { return false };
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return true };
     entries

@@ -13,7 +13,7 @@ use crate::host::{CallerHdf5, Herr, Hid, Visit};
 use crate::lists::{Lists, Request};
 use crate::shown::{Reading, Visitor};
 use crate::whole::Write;
-use crate::{across, files, given, lists, shown};
+use crate::{across, files, given, lists, parallel, shown};
 use knarr_capture::program::{self as run, Run};
 
 /// `H5F_ACC_RDWR`: without it a file is only read.
@@ -44,6 +44,10 @@ pub(crate) unsafe extern "C" fn file_create(
 ) -> Hid {
     let host = CallerHdf5::of(caller);
     let Some(real) = host.file_create else { return NOTHING };
+    // SAFETY: the caller's own arguments.
+    if let Some(id) = guard(None, || unsafe { parallel::create(host, real, name, flags, creation, access) }) {
+        return id;
+    }
     guard((), || host.prepare());
     // SAFETY: HDF5 wants a NUL-terminated name.
     let opening = guard(None, || files::opening(unsafe { bytes(name) }, true));
@@ -62,6 +66,12 @@ pub(crate) unsafe extern "C" fn file_create(
 pub(crate) unsafe extern "C" fn file_open(name: *const c_char, flags: c_uint, access: Hid, caller: usize) -> Hid {
     let host = CallerHdf5::of(caller);
     let Some(real) = host.file_open else { return NOTHING };
+    // SAFETY: the caller's own arguments.
+    if let Some(id) = guard(None, || unsafe { parallel::reopened(real, name, flags) }) {
+        return id;
+    }
+    // SAFETY: HDF5 wants a NUL-terminated name.
+    guard((), || unsafe { parallel::await_named(name) });
     guard((), || host.prepare());
     let writes = flags & FOR_WRITING != 0;
     // SAFETY: HDF5 wants a NUL-terminated name.
@@ -114,11 +124,15 @@ fn closing(host: &CallerHdf5, id: Option<Hid>, closed: impl Fn(c_int) -> bool, c
     let ours = guard(false, || id.map_or_else(files::any, files::has));
     // Its filters are asked for before: afterwards its errors must be those of its own call.
     let filters = guard(None, || ours.then(|| host.filters()));
+    let may_end = parallel::any() && guard(false, || id.is_none_or(|id| host.is_file(id)));
     let result = call();
     if let Some(filters) = filters
         && closed(result)
     {
         guard((), || files::closed(id, filters));
+    }
+    if may_end && result >= 0 && !guard(false, || parallel::ended(host)) {
+        return -1;
     }
     result
 }
@@ -146,7 +160,7 @@ pub(crate) unsafe extern "C" fn create_1(
             modern.map_or(NOTHING, |f| unsafe { f(location, name, datatype, space, 0, lists.creation, lists.access) })
         },
         // SAFETY: the caller's own arguments.
-        || unsafe { real(location, name, datatype, space, creation) },
+        |creation| unsafe { real(location, name, datatype, space, creation) },
     )
 }
 
@@ -171,7 +185,7 @@ pub(crate) unsafe extern "C" fn create_2(
         // SAFETY: the caller's own arguments but for lists that were made for this call.
         |lists| unsafe { real(location, name, datatype, space, links, lists.creation, lists.access) },
         // SAFETY: the caller's own arguments.
-        || unsafe { real(location, name, datatype, space, links, creation, access) },
+        |creation| unsafe { real(location, name, datatype, space, links, creation, access) },
     )
 }
 
@@ -194,7 +208,7 @@ pub(crate) unsafe extern "C" fn create_unnamed(
         // SAFETY: the caller's own arguments but for lists that were made for this call.
         |lists| unsafe { real(location, datatype, space, lists.creation, lists.access) },
         // SAFETY: the caller's own arguments.
-        || unsafe { real(location, datatype, space, creation, access) },
+        |creation| unsafe { real(location, datatype, space, creation, access) },
     )
 }
 
@@ -211,6 +225,15 @@ pub(crate) unsafe extern "C" fn write(
 ) -> Herr {
     let host = CallerHdf5::of(caller);
     let Some(real) = host.write else { return -1 };
+    if parallel::any() {
+        let write = Write { dataset, memory_type, memory, file, transfer, values };
+        // SAFETY: the caller's own arguments.
+        let plain = || unsafe { real(dataset, memory_type, memory, file, transfer, values) };
+        // SAFETY: as above.
+        if let Some(result) = guard(Some(-1), || unsafe { parallel::wrote(host, &write, plain) }) {
+            return result;
+        }
+    }
     if given::any() {
         let write = Write { dataset, memory_type, memory, file, transfer, values };
         guard((), || across::look(host, &write));
@@ -235,6 +258,9 @@ pub(crate) unsafe extern "C" fn write_chunk(
 ) -> Herr {
     let host = CallerHdf5::of(caller);
     let Some(real) = host.write_chunk else { return -1 };
+    if let Some(refused) = guard(None, || parallel::refuses_chunks(host, dataset)) {
+        return refused;
+    }
     let chunk = Chunk { dataset, mask, offset, size, bytes };
     let unknown = if run::run().is_some() { guard(None, || chunk.unknown_filters(host)) } else { None };
     if unknown.is_some() && guard(false, || chunk.run(host)) {
@@ -269,6 +295,9 @@ pub(crate) unsafe extern "C" fn read_chunk(
 ) -> Herr {
     let host = CallerHdf5::of(caller);
     let Some(real) = host.read_chunk else { return -1 };
+    if let Some(refused) = guard(None, || parallel::refuses_chunks(host, dataset)) {
+        return refused;
+    }
     let reading = Reading { dataset, offset, mask, values, room: std::ptr::null_mut() };
     // SAFETY: the caller's own arguments.
     guard(None, || unsafe { reading.run(host) })
@@ -287,6 +316,9 @@ pub(crate) unsafe extern "C" fn read_chunk_1(
 ) -> Herr {
     let host = CallerHdf5::of(caller);
     let Some(real) = host.read_chunk_1 else { return -1 };
+    if let Some(refused) = guard(None, || parallel::refuses_chunks(host, dataset)) {
+        return refused;
+    }
     let reading = Reading { dataset, offset, mask, values, room: std::ptr::null_mut() };
     // SAFETY: the caller's own arguments.
     guard(None, || unsafe { reading.run(host) })
@@ -306,6 +338,9 @@ pub(crate) unsafe extern "C" fn read_chunk_2(
 ) -> Herr {
     let host = CallerHdf5::of(caller);
     let Some(real) = host.read_chunk_2 else { return -1 };
+    if let Some(refused) = guard(None, || parallel::refuses_chunks(host, dataset)) {
+        return refused;
+    }
     let reading = Reading { dataset, offset, mask, values, room };
     // SAFETY: the caller's own arguments.
     guard(None, || unsafe { reading.run(host) })
@@ -411,16 +446,24 @@ pub(crate) unsafe extern "C" fn each_chunk(
 }
 
 /// Creates a dataset: with filters where its file is compressed as it is written, and else, or where that fails, by the
-/// plain call, which shows its own errors.
-fn create(host: &CallerHdf5, request: &Request, changed: impl Fn(&Lists<'_>) -> Hid, plain: impl Fn() -> Hid) -> Hid {
+/// plain call, which takes the program's creation list and shows its own errors.
+fn create(
+    host: &CallerHdf5,
+    request: &Request,
+    changed: impl Fn(&Lists<'_>) -> Hid,
+    plain: impl Fn(Hid) -> Hid,
+) -> Hid {
+    if let Some(id) = guard(None, || parallel::creation(host, request.location, request.creation, &plain)) {
+        return id;
+    }
     if !files::any_compressed() {
-        return plain();
+        return plain(request.creation);
     }
     let attempt = guard(None, || host.quietly(|host| Attempt::make(host, request, changed)).flatten());
-    let Some(Attempt { run, path, created }) = attempt else { return plain() };
+    let Some(Attempt { run, path, created }) = attempt else { return plain(request.creation) };
     let (id, gift, given) = match created {
         Ok(Created { id, gift, given }) => (id, Some(gift), given),
-        Err(why) => (plain(), None, Given::Nothing(why)),
+        Err(why) => (plain(request.creation), None, Given::Nothing(why)),
     };
     // What HDF5 refuses either way is the program's own affair.
     if id >= 0 {

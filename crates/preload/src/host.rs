@@ -81,16 +81,33 @@ functions! {
     write_chunk = c"H5Dwrite_chunk" (Hid, Hid, u32, *const u64, usize, *const c_void) -> Herr;
     chunk_size = c"H5Dget_chunk_storage_size" (Hid, *const u64, *mut u64) -> Herr;
     chunk_state = c"H5Dget_chunk_info_by_coord" (Hid, *const u64, *mut c_uint, *mut u64, *mut u64) -> Herr;
+    gather = c"H5Dgather" (Hid, *const c_void, Hid, usize, *mut c_void, Option<TakeGathered>, *mut c_void) -> Herr;
+    scatter = c"H5Dscatter" (Option<GiveScattered>, *mut c_void, Hid, Hid, *mut c_void) -> Herr;
+    set_extent = c"H5Dset_extent" (Hid, *const u64) -> Herr;
+    write_many = c"H5Dwrite_multi"
+        (usize, *const Hid, *const Hid, *const Hid, *const Hid, Hid, *const *const c_void) -> Herr;
+    read_many = c"H5Dread_multi"
+        (usize, *const Hid, *const Hid, *const Hid, *const Hid, Hid, *const *mut c_void) -> Herr;
     space_of = c"H5Dget_space" (Hid) -> Hid;
     type_of = c"H5Dget_type" (Hid) -> Hid;
     creation_of = c"H5Dget_create_plist" (Hid) -> Hid;
     file_name = c"H5Fget_name" (Hid, *mut c_char, usize) -> isize;
+    kind_of = c"H5Iget_type" (Hid) -> c_int;
+    flush = c"H5Fflush" (Hid, c_int) -> Herr;
+    atomicity = c"H5Fget_mpi_atomicity" (Hid, *mut u8) -> Herr;
+    set_atomicity = c"H5Fset_mpi_atomicity" (Hid, c_uint) -> Herr;
+    copy_object = c"H5Ocopy" (Hid, *const c_char, Hid, *const c_char, Hid, Hid) -> Herr;
     object_name = c"H5Iget_name" (Hid, *mut c_char, usize) -> isize;
     object_info = c"H5Gget_objinfo" (Hid, *const c_char, c_int, *mut c_void) -> Herr;
     file_of = c"H5Iget_file_id" (Hid) -> Hid;
     file_intent = c"H5Fget_intent" (Hid, *mut c_uint) -> Herr;
     file_access = c"H5Fget_access_plist" (Hid) -> Hid;
     is_parallel = c"H5Pget_fapl_mpio" (Hid, *mut c_void, *mut c_void) -> Herr;
+    is_collective = c"H5Pget_dxpl_mpio" (Hid, *mut c_int) -> Herr;
+    set_serial = c"H5Pset_fapl_sec2" (Hid) -> Herr;
+    close_degree = c"H5Pget_fclose_degree" (Hid, *mut c_int) -> Herr;
+    set_close_degree = c"H5Pset_fclose_degree" (Hid, c_int) -> Herr;
+    set_alignment = c"H5Pset_alignment" (Hid, u64, u64) -> Herr;
     is_in_memory = c"H5Pget_fapl_core" (Hid, *mut c_void, *mut c_void) -> Herr;
     type_class = c"H5Tget_class" (Hid) -> c_int;
     type_size = c"H5Tget_size" (Hid) -> usize;
@@ -99,6 +116,15 @@ functions! {
     type_holds = c"H5Tdetect_class" (Hid, c_int) -> c_int;
     is_variable_string = c"H5Tis_variable_str" (Hid) -> c_int;
     types_equal = c"H5Tequal" (Hid, Hid) -> c_int;
+    member_count = c"H5Tget_nmembers" (Hid) -> c_int;
+    member_type = c"H5Tget_member_type" (Hid, c_uint) -> Hid;
+    base_type = c"H5Tget_super" (Hid) -> Hid;
+    convert = c"H5Tconvert" (Hid, Hid, usize, *mut c_void, *mut c_void, Hid) -> Herr;
+    is_regular = c"H5Sis_regular_hyperslab" (Hid) -> c_int;
+    regular = c"H5Sget_regular_hyperslab" (Hid, *mut u64, *mut u64, *mut u64, *mut u64) -> Herr;
+    block_count = c"H5Sget_select_hyper_nblocks" (Hid) -> i64;
+    blocks = c"H5Sget_select_hyper_blocklist" (Hid, u64, u64, *mut u64) -> Herr;
+    points = c"H5Sget_select_elem_pointlist" (Hid, u64, u64, *mut u64) -> Herr;
     selection_kind = c"H5Sget_select_type" (Hid) -> c_int;
     selection_bounds = c"H5Sget_select_bounds" (Hid, *mut u64, *mut u64) -> Herr;
     selection_count = c"H5Sget_select_npoints" (Hid) -> i64;
@@ -133,6 +159,12 @@ functions! {
 /// What `H5Dchunk_iter` calls for each chunk: offset, filter mask, address, bytes and the program's data.
 pub(crate) type Visit = unsafe extern "C" fn(*const u64, c_uint, u64, u64, *mut c_void) -> c_int;
 
+/// What `H5Dgather` calls for the elements it has gathered: where they are, their bytes, and the caller's data.
+pub(crate) type TakeGathered = unsafe extern "C" fn(*const c_void, usize, *mut c_void) -> Herr;
+
+/// What `H5Dscatter` calls for elements: a place for where they are, one for their bytes, and the caller's data.
+pub(crate) type GiveScattered = unsafe extern "C" fn(*mut *const c_void, *mut usize, *mut c_void) -> Herr;
+
 // SAFETY: addresses of functions and of variables that HDF5 sets while it opens, before a program has a file open.
 unsafe impl Sync for CallerHdf5 {}
 
@@ -159,6 +191,16 @@ impl CallerHdf5 {
             guard((), knarr_capture::program::calls);
         }
         host
+    }
+}
+
+impl CallerHdf5 {
+    /// True for the identifier of a file.
+    pub(crate) fn is_file(&self, id: Hid) -> bool {
+        /// `H5I_FILE`.
+        const FILE: c_int = 1;
+        // SAFETY: any number may be asked about.
+        self.kind_of.is_some_and(|kind| unsafe { kind(id) } == FILE)
     }
 }
 

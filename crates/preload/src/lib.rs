@@ -16,6 +16,7 @@
 //! - [`shown`]: what the program is told of such datasets;
 //! - [`transfer`]: what of all these HDF5 is to encode or decode;
 //! - [`files`]: the files that this process has open for writing;
+//! - [`parallel`]: files of MPI-IO, whose values are handed over;
 //! - [`quiet`]: calls of HDF5 that are Knarr's own.
 //!
 //! The functions of PnetCDF are `knarr_pnetcdf`. What the launcher asked for, and messages to it, are `knarr_capture::program`.
@@ -32,6 +33,7 @@ mod hooks;
 mod host;
 mod library;
 mod lists;
+mod parallel;
 mod quiet;
 mod shown;
 mod trampolines;

@@ -362,7 +362,7 @@ impl Drop for Lists<'_> {
 ///
 /// # Errors
 /// In words, why there is none.
-fn copied(host: &CallerHdf5, list: Hid, class: &Identifier) -> Result<Hid, &'static str> {
+pub(crate) fn copied(host: &CallerHdf5, list: Hid, class: &Identifier) -> Result<Hid, &'static str> {
     let id = if list == code::DEFAULT_LIST {
         let (make, class) =
             (host.new_list.ok_or(UNKNOWN)?, class.id().ok_or("HDF5 shows no classes of property lists")?);

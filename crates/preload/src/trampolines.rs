@@ -5,7 +5,7 @@
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("knarr-preload has trampolines for x86-64 and 64-bit ARM only: write them in trampolines.rs");
 
-use crate::hooks;
+use crate::{hooks, parallel};
 
 /// Defines the function `$symbol`, which calls `$hook` with the caller's address in the register for the argument
 /// behind its own: `$x86` or `$arm`.
@@ -43,6 +43,15 @@ trampoline!(H5Dread_chunk1, hooks::read_chunk_1, "r9", "x5");
 trampoline!(H5Dget_chunk_storage_size, hooks::chunk_size, "rcx", "x3");
 trampoline!(H5Dget_chunk_info_by_coord, hooks::chunk_state, "r9", "x5");
 trampoline!(H5Dchunk_iter, hooks::each_chunk, "r8", "x4");
+trampoline!(nc_open, parallel::opening::open, "rcx", "x3");
+trampoline!(nc__open, parallel::opening::open_with_hint, "r8", "x4");
+trampoline!(nc_open_par, parallel::opening::open_together, "r9", "x5");
+trampoline!(nc_open_par_fortran, parallel::opening::open_together_in_fortran, "r9", "x5");
+trampoline!(H5Dset_extent, parallel::hooks::set_extent, "rdx", "x2");
+trampoline!(H5Fget_name, parallel::hooks::file_name, "rcx", "x3");
+trampoline!(H5Fget_access_plist, parallel::hooks::access_list, "rsi", "x1");
+trampoline!(H5Fget_mpi_atomicity, parallel::hooks::atomicity, "rdx", "x2");
+trampoline!(H5Fset_mpi_atomicity, parallel::hooks::set_atomicity, "rdx", "x2");
 
 /// The same for six arguments, which take all registers on x86-64: the caller's address goes over the stack.
 macro_rules! trampoline_of_six {
@@ -72,6 +81,8 @@ macro_rules! trampoline_of_six {
 trampoline_of_six!(H5Dwrite, hooks::write);
 trampoline_of_six!(H5Dwrite_chunk, hooks::write_chunk);
 trampoline_of_six!(H5Dread_chunk2, hooks::read_chunk_2);
+trampoline_of_six!(H5Dread, parallel::hooks::read);
+trampoline_of_six!(H5Ocopy, parallel::hooks::copy_object);
 
 /// The same for seven arguments: the seventh, and so the caller's address as the eighth, go over the stack on x86-64.
 macro_rules! trampoline_of_seven {
@@ -103,3 +114,5 @@ macro_rules! trampoline_of_seven {
 
 trampoline_of_seven!(H5Dcreate2, hooks::create_2);
 trampoline_of_seven!(H5Dget_chunk_info, hooks::chunk_number);
+trampoline_of_seven!(H5Dwrite_multi, parallel::hooks::write_many);
+trampoline_of_seven!(H5Dread_multi, parallel::hooks::read_many);

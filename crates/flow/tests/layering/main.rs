@@ -24,7 +24,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("formats", "array codec flow checkpoint handover"),
     ("capture", "array codec flow checkpoint"),
     ("pnetcdf", "array handover mapped capture mpi"),
-    ("preload", "array codec flow capture caller pnetcdf"),
+    ("preload", "array codec flow handover capture caller pnetcdf"),
     ("routes", "array codec choose flow formats"),
     ("h5filter", "array codec flow native caller"),
     ("capi", "array codec choose flow handover mapped checkpoint native formats mpi"),

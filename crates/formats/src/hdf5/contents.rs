@@ -33,6 +33,9 @@ pub(super) fn copy_values(
         Extent::Simple { shape, .. } => shape.clone(),
     };
     let datatype = dataset.datatype()?;
+    if let Some(variable) = source.put_variable(address) {
+        return copy_puts(source, variable, &shape, target);
+    }
     let has_pointers = datatype.indirections()? != (false, false);
     let size = datatype.size()? as u64;
     let creation = dataset.0.creation()?;
@@ -82,6 +85,19 @@ pub(super) fn copy_values(
             })
         }
     }
+}
+
+/// Copies the values of a variable that were put.
+fn copy_puts(source: &Hdf5Source, variable: usize, shape: &[u64], target: &Dataset) -> Result<()> {
+    let size = source.model().variable(variable)?.dtype.size() as u64;
+    let mut values = Vec::new();
+    each_piece(shape, size, &mut |region| {
+        if !source.is_written(variable, region) {
+            return Ok(());
+        }
+        source.read_region(variable, region, &mut values)?;
+        target.write_bytes(region, &values)
+    })
 }
 
 fn copy_pointers(from: &Dataset, to: &Dataset, region: &Region, references: &dyn References) -> Result<()> {

@@ -154,7 +154,13 @@ impl<'a> Copier<'a> {
                         return Err(Error::usage("values with pointers cannot be encoded, only copied"));
                     }
                     Some(storage) => create_encoded(&site, &datatype, &space, &dcpl, storage)?,
-                    None => create_same(&site, &datatype, &space, &dcpl)?,
+                    None => {
+                        if self.source.put_variable(address).is_some() {
+                            // What is so small needs none of the program's filters.
+                            dcpl.set_filters(&[])?;
+                        }
+                        create_same(&site, &datatype, &space, &dcpl)?
+                    }
                 };
                 self.remember(address, ObjectKind::Dataset, path.to_vec(), &new.0)?;
                 new.close()?;

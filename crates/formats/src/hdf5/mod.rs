@@ -12,6 +12,7 @@
 //! | `sink` | writing chunks |
 //! | `copy`, `create`, `contents` | copying what is not encoded anew |
 //! | `metadata` | how much room everything but values takes |
+//! | `handed_over` | files that a program has handed over: their values are puts |
 //! | `beside` | other files that a file names |
 //! | `for_netcdf` | what programs of netCDF-C do not open or show |
 //! | `build`, `dimensions`, `write_attribute` | netCDF-4 from a model |
@@ -30,6 +31,7 @@ mod explain;
 mod external_files;
 mod filters;
 mod for_netcdf;
+mod handed_over;
 mod metadata;
 mod names;
 mod paths;

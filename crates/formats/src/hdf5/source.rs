@@ -24,6 +24,7 @@ use knarr_codec::frame;
 use knarr_flow::cache::ChunkCache;
 use knarr_flow::energy::Stopwatch;
 use knarr_flow::store::{Source, Strings};
+use knarr_handover::Gathered;
 
 /// Finds the chain that decodes chunks of `input` written through an HDF5 pipeline. `None` sends the chunks
 /// through the HDF5 library. Usually `|filters, input| Chain::from_hdf5(&codecs, filters, input)`.
@@ -49,12 +50,14 @@ const LARGEST_CHUNK: u64 = 8 << 30;
 
 /// An open HDF5 or netCDF-4 file.
 pub struct Hdf5Source {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     file: sys::File,
     raw: std::fs::File,
     raw_len: u64,
-    model: Model,
-    stored: Vec<Stored>,
+    pub(super) model: Model,
+    pub(super) stored: Vec<Stored>,
+    /// Of a file that was handed over.
+    pub(super) puts: Gathered,
     tables: Vec<OnceLock<Result<ChunkTable>>>,
     chains: Vec<OnceLock<Option<Chain>>>,
     resolver: Box<dyn FilterResolver>,
@@ -133,6 +136,7 @@ impl Hdf5Source {
                 raw_len,
                 model: found.model,
                 stored: found.stored,
+                puts: Gathered::default(),
                 tables: (0..count).map(|_| OnceLock::new()).collect(),
                 chains: (0..count).map(|_| OnceLock::new()).collect(),
                 resolver,
@@ -252,6 +256,7 @@ impl Hdf5Source {
             }
             Place::Run(Some(offset)) => self.read_run(*offset, variable, region, out),
             Place::Chunks { shape, edges_unfiltered } => self.read_chunks(index, shape, *edges_unfiltered, region, out),
+            Place::Puts(number) => self.puts.read(*number, region, &stored.padding, out),
             Place::Library => self.read_through_library(stored, variable, region, out),
             Place::Pointers(what) => {
                 Err(Error::unsupported(format!("its values ({what}) have no fixed bytes; they can only be copied")))
@@ -482,6 +487,7 @@ impl Source for Hdf5Source {
         }
         match &stored.place {
             Place::Run(offset) => offset.is_some(),
+            Place::Puts(number) => self.puts.is_written(*number, region),
             Place::Library | Place::Pointers(_) => true,
             // A damaged index is reported by reading.
             Place::Chunks { shape, .. } => match self.table(variable, shape) {

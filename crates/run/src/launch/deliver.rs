@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::config::{Output, zarr_name};
-use knarr_capture::{HandedOver, Shown};
+use knarr_capture::{Datasets, HandedOver, Shown};
 use knarr_flow::engine::{Engine, Progress, Silent};
 use knarr_flow::store::Source;
 use knarr_formats::classic::{self, ClassicSource};
 use knarr_formats::handed_over::HandedOverSource;
-use knarr_formats::{Clocks, open_hdf5_unlocked};
+use knarr_formats::{Clocks, open_handed_over, open_hdf5_unlocked};
 use knarr_routes::compress::{OutputFormat, RepackOptions, Repacked, write_source};
 use serde::{Deserialize, Serialize};
 
@@ -36,20 +36,27 @@ impl Task for Deliver {
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Repacked> {
         let Self { directory, handed, command, when } = self;
         let HandedOver { target, rule, ranks, records, .. } = handed;
-        let source: Box<dyn Source> = if ranks == 0 {
-            Box::new(ClassicSource::open(&directory.join(Shown::CLASSIC))?)
-        } else {
-            let files = (0..ranks)
-                .map(|rank| (directory.join(HandedOver::values(rank)), directory.join(HandedOver::log(rank))));
-            Box::new(HandedOverSource::open(&directory.join(HandedOver::HEADER), files, records, &target)?)
+        let files =
+            (0..ranks).map(|rank| (directory.join(HandedOver::values(rank)), directory.join(HandedOver::log(rank))));
+        let header = directory.join(HandedOver::HEADER);
+        let datasets = Datasets::read(&directory)?;
+        let is_hdf5 = datasets.is_some();
+        let source: Box<dyn Source> = match datasets {
+            Some(Datasets { addresses }) => {
+                open_handed_over(&header, (files, &addresses), &target, records.is_some(), &engine.codecs)?
+            }
+            None if ranks == 0 => Box::new(ClassicSource::open(&directory.join(Shown::CLASSIC))?),
+            None => Box::new(HandedOverSource::open(&header, files, records, &target)?),
         };
         // The plan is saved when the program has ended.
         let options = RepackOptions { force: true, command, when, save_plan: false };
         let (output, format) = match rule.compress.output() {
             Output::Netcdf4 => (target, OutputFormat::NetCdf4),
+            // The format that the program chose.
+            Output::Classic if is_hdf5 => (target, OutputFormat::NetCdf4),
             Output::Classic => {
-                let header = if ranks == 0 { Shown::CLASSIC } else { HandedOver::HEADER };
-                (target, OutputFormat::Classic(classic::version_of(&directory.join(header))?))
+                let header = if ranks == 0 { directory.join(Shown::CLASSIC) } else { header };
+                (target, OutputFormat::Classic(classic::version_of(&header)?))
             }
             Output::Zarr => (zarr_name(&target), OutputFormat::Zarr),
         };

@@ -1,0 +1,132 @@
+//! One file that a program writes with parallel HDF5, and whose values are handed over; and those of this process.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use knarr_array::error::Error;
+use knarr_capture::HandedOver;
+use knarr_capture::config::FileRule;
+use knarr_handover::{Gathered, PutLog};
+use knarr_pnetcdf::Ranks;
+
+use super::header::Header;
+use crate::host::{CallerHdf5, Hid};
+use crate::lists::{address, file_name};
+
+/// A captured file.
+pub(super) struct Captured {
+    /// The name that the program gave it, and where that leads.
+    pub(super) named: Vec<u8>,
+    pub(super) target: PathBuf,
+    pub(super) rule: FileRule,
+    /// In the spool.
+    pub(super) directory: PathBuf,
+    pub(super) header: Header,
+    pub(super) ranks: Ranks,
+    pub(super) log: PutLog,
+    /// The list by which the program opened it, and that by which its header was opened.
+    pub(super) access: Hid,
+    pub(super) serial: Hid,
+    /// What the program asked for by `H5Fset_mpi_atomicity`.
+    pub(super) is_atomic: bool,
+    /// The first error of handing over.
+    pub(super) failed: Option<Error>,
+    pub(super) blocked: Duration,
+    /// A forked child is none of the ranks.
+    pub(super) process: u32,
+}
+
+/// Shared by the threads of the program.
+pub(super) type Shared = Arc<Mutex<Captured>>;
+
+/// By the names that their headers have for HDF5.
+static FILES: Mutex<Vec<(Vec<u8>, Shared)>> = Mutex::new(Vec::new());
+/// How many there are: most programs have none.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+fn files() -> MutexGuard<'static, Vec<(Vec<u8>, Shared)>> {
+    FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The file, for one thread.
+pub(super) fn lock(file: &Shared) -> MutexGuard<'_, Captured> {
+    file.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// True if some file is captured.
+pub(crate) fn any() -> bool {
+    COUNT.load(Ordering::Relaxed) > 0
+}
+
+/// Adds a file whose header has this name for HDF5.
+pub(super) fn add(name: Vec<u8>, file: Captured) {
+    let mut files = files();
+    files.push((name, Arc::new(Mutex::new(file))));
+    COUNT.store(files.len(), Ordering::Relaxed);
+}
+
+/// Takes out the files that `is_gone` says are closed.
+pub(super) fn take(is_gone: impl Fn(&Captured) -> bool) -> Vec<Shared> {
+    let mut files = files();
+    let (gone, kept) = std::mem::take(&mut *files).into_iter().partition(|(_, file)| is_gone(&lock(file)));
+    *files = kept;
+    COUNT.store(files.len(), Ordering::Relaxed);
+    let gone: Vec<(Vec<u8>, Shared)> = gone;
+    gone.into_iter().map(|(_, file)| file).collect()
+}
+
+/// The captured file that holds `object`: a file, group, dataset or attribute.
+pub(super) fn of(host: &CallerHdf5, object: Hid) -> Option<Shared> {
+    if !any() {
+        return None;
+    }
+    let name = host.quietly(|host| file_name(host, object)).flatten()?;
+    files().iter().find(|(known, _)| *known == name).map(|(_, file)| Arc::clone(file))
+}
+
+/// The captured file that is to become `target`.
+pub(super) fn becoming(target: &std::path::Path) -> Option<Shared> {
+    if !any() {
+        return None;
+    }
+    files().iter().find(|(_, file)| lock(file).target == target).map(|(_, file)| Arc::clone(file))
+}
+
+impl Captured {
+    /// Makes a call and counts the time that it takes.
+    pub(super) fn timed<T>(&mut self, call: impl FnOnce(&mut Self) -> T) -> T {
+        let start = Instant::now();
+        let result = call(self);
+        self.blocked += start.elapsed();
+        result
+    }
+
+    /// The number of a dataset. `None` if it was not created by a call that Knarr sees. To be asked quietly.
+    pub(super) fn number(&self, host: &CallerHdf5, dataset: Hid) -> Option<u32> {
+        self.header.number(address(host, dataset)?[0])
+    }
+
+    /// What all ranks have put until now.
+    ///
+    /// # Errors
+    /// As for [`Gathered::open`].
+    pub(super) fn gathered(&self) -> Result<Gathered, Error> {
+        let files = |rank| (self.directory.join(HandedOver::values(rank)), self.directory.join(HandedOver::log(rank)));
+        Gathered::open((0..self.ranks.comm().size()).map(files))
+    }
+
+    /// Notes an error of handing over, which no later call makes good, and says so.
+    pub(super) fn fail(&mut self, error: Error) {
+        if self.failed.is_none() {
+            self.refuse(&error);
+            self.failed = Some(error);
+        }
+    }
+
+    /// Says why a call fails, which does nothing else.
+    pub(super) fn refuse(&self, error: &Error) {
+        eprintln!("knarr: {}: {error}", self.target.display());
+    }
+}

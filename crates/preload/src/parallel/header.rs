@@ -1,0 +1,118 @@
+//! The header of a captured file on this rank: an HDF5 file without values, which the program's HDF5 writes.
+//!
+//! That of the first rank is what the launcher gets. HDF5 keeps much of it in memory until it is closed, so it is written out
+//! and copied while the program runs: a program that is killed leaves a whole one.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use knarr_array::error::{Error, Result};
+use knarr_capture::{Datasets, HandedOver};
+
+use crate::host::{CallerHdf5, Hid};
+
+/// Copies without new datasets are at least so far apart.
+const COPY_EVERY: Duration = Duration::from_secs(1);
+/// `H5F_SCOPE_LOCAL`.
+const THIS_FILE: i32 = 0;
+
+/// The header of one rank.
+pub(super) struct Header {
+    directory: PathBuf,
+    /// The file that HDF5 writes.
+    path: PathBuf,
+    /// This rank's is the one that the launcher gets.
+    is_first: bool,
+    /// Numbers of the datasets that exist, by their addresses here.
+    numbers: HashMap<u64, u32>,
+    datasets: Datasets,
+    /// What they are called.
+    names: DefaultHasher,
+    /// There are datasets that the last copy has not.
+    has_new: bool,
+    copied: Option<Instant>,
+}
+
+impl Header {
+    /// That of a rank in the directory of the file.
+    pub(super) fn new(directory: &Path, rank: usize) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            path: directory.join(format!("header.{rank}.h5")),
+            is_first: rank == 0,
+            numbers: HashMap::new(),
+            datasets: Datasets::default(),
+            names: DefaultHasher::new(),
+            has_new: false,
+            copied: None,
+        }
+    }
+
+    /// The file that HDF5 writes.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Notes a dataset that was created. All ranks do so in the same order.
+    pub(super) fn created(&mut self, address: u64, name: Option<&str>) {
+        name.hash(&mut self.names);
+        let addresses = &mut self.datasets.addresses;
+        let number = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+        addresses.push(Some(address));
+        if let Some(gone) = self.numbers.insert(address, number)
+            && let Some(place) = addresses.get_mut(gone as usize)
+        {
+            *place = None;
+        }
+        self.has_new = true;
+    }
+
+    /// The number of the dataset at an address.
+    pub(super) fn number(&self, address: u64) -> Option<u32> {
+        self.numbers.get(&address).copied()
+    }
+
+    /// A number that is the same on ranks that have created the same datasets in the same order.
+    pub(super) fn digest(&self) -> u64 {
+        self.names.finish()
+    }
+
+    /// Has what a killed program would leave include what is there now, if that is due. `object` is one of the file.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub(super) fn keep(&mut self, host: &CallerHdf5, object: Hid) -> Result<()> {
+        let is_due = self.has_new || self.copied.is_none_or(|copied| copied.elapsed() > COPY_EVERY);
+        if !self.is_first || !is_due {
+            return Ok(());
+        }
+        // SAFETY: the object is the program's own, of a file that only this process has.
+        let flushed = host.quietly(|host| host.flush.is_some_and(|flush| unsafe { flush(object, THIS_FILE) } >= 0));
+        if flushed != Some(true) {
+            return Err(Error::internal("HDF5 does not write its header").at(self.path.display().to_string()));
+        }
+        let beside = self.directory.join("header.new");
+        let copied = std::fs::copy(&self.path, &beside).map(drop);
+        let copied = copied.and_then(|()| std::fs::rename(&beside, self.directory.join(HandedOver::HEADER)));
+        copied.map_err(|error| Error::write(&self.directory, &error))?;
+        self.datasets.save(&self.directory)?;
+        self.has_new = false;
+        self.copied = Some(Instant::now());
+        Ok(())
+    }
+
+    /// HDF5 has closed it: the first rank's gets its place.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub(super) fn closed(&self) -> Result<()> {
+        if self.is_first {
+            let placed = std::fs::rename(&self.path, self.directory.join(HandedOver::HEADER));
+            placed.map_err(|error| Error::write(&self.directory, &error))?;
+            return self.datasets.save(&self.directory);
+        }
+        std::fs::remove_file(&self.path).map_err(|error| Error::write(&self.path, &error))
+    }
+}

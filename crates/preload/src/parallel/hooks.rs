@@ -1,0 +1,396 @@
+//! What happens around calls of HDF5 on captured files. Arguments and results are those of the function, and `caller` the
+//! address it returns to.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+use knarr_array::comm::barrier;
+use knarr_array::error::{Error, ErrorKind};
+
+use super::file::{self, Captured, any, lock};
+use super::read::get;
+use super::transfer::Refused;
+use super::write::{fill, put};
+use crate::guard::guard;
+use crate::host::{CallerHdf5, Herr, Hid};
+use crate::lists::{Close, Owned, address, copied, object_name};
+use crate::whole::Write;
+
+const FAILED: Herr = -1;
+/// For what is not handed over.
+const LEAVE_OUT: &str = "leave the file out of the rules, or give its rule when = \"write\"";
+
+/// Codes of HDF5's C headers.
+mod code {
+    pub(super) const DEFAULT_LIST: i64 = 0;
+    pub(super) const COLLECTIVE: i32 = 1;
+    pub(super) const ALLOCATE_EARLY: i32 = 1;
+    pub(super) const ALLOCATE_LATE: i32 = 2;
+    pub(super) const ALLOCATE_INCREMENTALLY: i32 = 3;
+    pub(super) const CONTIGUOUS: i32 = 1;
+    pub(super) const CHUNKED: i32 = 2;
+}
+
+/// What comes of a transfer. `None` if HDF5 is to be called, for its own error.
+fn outcome(file: &mut Captured, made: Option<Result<(), Refused>>) -> Option<Herr> {
+    match made {
+        Some(Ok(())) => Some(0),
+        Some(Err(Refused::ByHdf5)) | None => None,
+        Some(Err(Refused::ByUs(error))) => {
+            // HDF5, too, fails a call that it does not serve, and the file is what it was.
+            if error.kind() == ErrorKind::Unsupported {
+                file.refuse(&error)
+            } else {
+                file.fail(error)
+            }
+            Some(FAILED)
+        }
+    }
+}
+
+/// Calls HDF5 for its own error. What it takes anyway would be lost.
+fn refused(host: &CallerHdf5, object: Hid, real: impl FnOnce() -> Herr) -> Herr {
+    if real() >= 0
+        && let Some(file) = file::of(host, object)
+    {
+        lock(&file).fail(Error::internal("HDF5 takes values that Knarr does not understand"));
+    }
+    FAILED
+}
+
+/// Writes to a captured file. `None` if the dataset is in none.
+///
+/// # Safety
+/// The arguments are those of `H5Dwrite`; `real` is that function.
+pub(crate) unsafe fn wrote(host: &CallerHdf5, asked: &Write, real: impl FnOnce() -> Herr) -> Option<Herr> {
+    let file = file::of(host, asked.dataset)?;
+    let done = lock(&file).timed(|file| {
+        // SAFETY: the caller's promise.
+        let made = host.quietly(|host| unsafe { put(host, file, asked) });
+        outcome(file, made)
+    });
+    Some(done.unwrap_or_else(|| refused(host, asked.dataset, real)))
+}
+
+/// # Safety
+/// As for `H5Dread`.
+pub(crate) unsafe extern "C" fn read(
+    dataset: Hid,
+    memory_type: Hid,
+    memory: Hid,
+    file: Hid,
+    transfer: Hid,
+    values: *mut c_void,
+    caller: usize,
+) -> Herr {
+    let host = CallerHdf5::of(caller);
+    let Some(real) = host.read else { return FAILED };
+    // SAFETY: the caller's own arguments.
+    let plain = || unsafe { real(dataset, memory_type, memory, file, transfer, values) };
+    if !any() {
+        return plain();
+    }
+    let asked = Write { dataset, memory_type, memory, file, transfer, values };
+    // SAFETY: as above.
+    guard(Some(FAILED), || unsafe { fetched(host, &asked, values) }).unwrap_or_else(plain)
+}
+
+/// Reads from a captured file. `None` if the dataset is in none.
+///
+/// # Safety
+/// The arguments are those of `H5Dread`.
+unsafe fn fetched(host: &CallerHdf5, asked: &Write, values: *mut c_void) -> Option<Herr> {
+    let file = file::of(host, asked.dataset)?;
+    let done = lock(&file).timed(|file| {
+        // What others have put before is there when they are here.
+        if is_collective(host, asked.transfer)
+            && let Err(error) = barrier(file.ranks.comm())
+        {
+            file.fail(error);
+            return Some(FAILED);
+        }
+        // SAFETY: the caller's promise.
+        let made = host.quietly(|host| unsafe { get(host, file, asked, values) });
+        match made {
+            // Nothing that was put is lost by that.
+            Some(Err(Refused::ByUs(error))) => {
+                file.refuse(&error);
+                Some(FAILED)
+            }
+            made => outcome(file, made),
+        }
+    });
+    let real = host.read?;
+    let Write { dataset, memory_type, memory, file: selected, transfer, .. } = *asked;
+    // SAFETY: the caller's promise.
+    let plain = || unsafe { real(dataset, memory_type, memory, selected, transfer, values) };
+    Some(done.unwrap_or_else(|| {
+        plain();
+        FAILED
+    }))
+}
+
+fn is_collective(host: &CallerHdf5, transfer: Hid) -> bool {
+    let mut mode: c_int = 0;
+    // SAFETY: the list is the program's own, and `mode` a valid place for the result.
+    let mut asked = || host.quietly(|host| host.is_collective.map(|get| unsafe { get(transfer, &raw mut mode) }));
+    transfer != code::DEFAULT_LIST && asked().is_some() && mode == code::COLLECTIVE
+}
+
+/// # Safety
+/// As for `H5Dwrite_multi`.
+pub(crate) unsafe extern "C" fn write_many(
+    count: usize,
+    datasets: *const Hid,
+    types: *const Hid,
+    memory: *const Hid,
+    files: *const Hid,
+    transfer: Hid,
+    values: *const *const c_void,
+    caller: usize,
+) -> Herr {
+    let host = CallerHdf5::of(caller);
+    let Some(real) = host.write_many else { return FAILED };
+    // SAFETY: the caller's own arguments.
+    let plain = || unsafe { real(count, datasets, types, memory, files, transfer, values) };
+    if !any() || datasets.is_null() {
+        return plain();
+    }
+    let each = (0..count).map(|at| {
+        // SAFETY: as above: each array has as many entries as are said.
+        unsafe {
+            let asked = Write {
+                dataset: *datasets.add(at),
+                memory_type: *types.add(at),
+                memory: *memory.add(at),
+                file: *files.add(at),
+                transfer,
+                values: *values.add(at),
+            };
+            guard(Some(FAILED), || wrote(host, &asked, || FAILED))
+        }
+    });
+    together(each, plain)
+}
+
+/// # Safety
+/// As for `H5Dread_multi`.
+pub(crate) unsafe extern "C" fn read_many(
+    count: usize,
+    datasets: *const Hid,
+    types: *const Hid,
+    memory: *const Hid,
+    files: *const Hid,
+    transfer: Hid,
+    values: *const *mut c_void,
+    caller: usize,
+) -> Herr {
+    let host = CallerHdf5::of(caller);
+    let Some(real) = host.read_many else { return FAILED };
+    // SAFETY: the caller's own arguments.
+    let plain = || unsafe { real(count, datasets, types, memory, files, transfer, values) };
+    if !any() || datasets.is_null() {
+        return plain();
+    }
+    let each = (0..count).map(|at| {
+        // SAFETY: as above: each array has as many entries as are said.
+        unsafe {
+            let buffer = *values.add(at);
+            let asked = Write {
+                dataset: *datasets.add(at),
+                memory_type: *types.add(at),
+                memory: *memory.add(at),
+                file: *files.add(at),
+                transfer,
+                values: buffer,
+            };
+            guard(Some(FAILED), || fetched(host, &asked, buffer))
+        }
+    });
+    together(each, plain)
+}
+
+/// A call for several datasets, which HDF5 wants in one file: `plain` if that is not captured.
+fn together(mut each: impl Iterator<Item = Option<Herr>>, plain: impl FnOnce() -> Herr) -> Herr {
+    let Some(Some(first)) = each.next() else { return plain() };
+    each.fold(first, |worst, next| worst.min(next.unwrap_or(FAILED)))
+}
+
+/// Creates a dataset in a captured file. `None` if it is in none.
+pub(crate) fn creation(host: &CallerHdf5, location: Hid, list: Hid, create: impl Fn(Hid) -> Hid) -> Option<Hid> {
+    let file = file::of(host, location)?;
+    // Parallel HDF5 has room for all values early, and the program may ask for it. The header has none.
+    let late = host.quietly(|_| without_room(host, list)).flatten();
+    let id = create(late.as_ref().map_or(list, |late| late.id));
+    if id >= 0 {
+        let mut file = lock(&file);
+        let found = host.quietly(|host| Some((address(host, id)?[0], object_name(host, id)))).flatten();
+        match found {
+            Some((address, name)) => file.header.created(address, name.as_deref()),
+            None => file.fail(Error::internal("HDF5 does not tell where a dataset is")),
+        }
+    }
+    Some(id)
+}
+
+/// A creation list with which room is made late, if `list` would make it early.
+fn without_room<'h>(host: &'h CallerHdf5, list: Hid) -> Option<Owned<'h>> {
+    if list == code::DEFAULT_LIST {
+        return None;
+    }
+    let mut time: c_int = 0;
+    // SAFETY: the list is the program's own, and `time` a valid place for the result.
+    let (layout, done) = unsafe { (host.layout?(list), host.allocation_time?(list, &raw mut time)) };
+    let later = match layout {
+        code::CONTIGUOUS => code::ALLOCATE_LATE,
+        code::CHUNKED => code::ALLOCATE_INCREMENTALLY,
+        _ => return None,
+    };
+    if done < 0 || time != code::ALLOCATE_EARLY {
+        return None;
+    }
+    let copy = Owned::new(host, copied(host, list, &host.creation_class).ok()?, Close::List)?;
+    // SAFETY: the list is ours.
+    (unsafe { host.set_allocation_time?(copy.id, later) } >= 0).then_some(copy)
+}
+
+/// Refuses encoded chunks of a captured file, which nobody could read. `None` if the dataset is in none.
+pub(crate) fn refuses_chunks(host: &CallerHdf5, dataset: Hid) -> Option<Herr> {
+    let file = file::of(host, dataset)?;
+    let what = "chunks that the program encodes itself (H5Dwrite_chunk, H5Dread_chunk) are not handed over";
+    lock(&file).refuse(&Error::unsupported(what).hint(LEAVE_OUT));
+    Some(FAILED)
+}
+
+/// # Safety
+/// As for `H5Dset_extent`.
+pub(crate) unsafe extern "C" fn set_extent(dataset: Hid, shape: *const u64, caller: usize) -> Herr {
+    let host = CallerHdf5::of(caller);
+    let Some(real) = host.set_extent else { return FAILED };
+    let file = if any() { guard(None, || file::of(host, dataset)) } else { None };
+    let Some(file) = file else {
+        // SAFETY: the caller's own arguments.
+        return unsafe { real(dataset, shape) };
+    };
+    let before = guard(None, || extent(host, dataset));
+    // SAFETY: as above.
+    let result = unsafe { real(dataset, shape) };
+    let after = guard(None, || extent(host, dataset));
+    if result >= 0
+        && let (Some(before), Some(after)) = (before, after)
+        && before.iter().zip(&after).any(|(before, after)| after < before)
+    {
+        guard((), || cut(host, &mut lock(&file), dataset, &before, &after));
+    }
+    result
+}
+
+/// A dataset was made smaller. What was cut off is not there if it grows again: fill values are.
+fn cut(host: &CallerHdf5, file: &mut Captured, dataset: Hid, before: &[u64], after: &[u64]) {
+    // What other ranks have put before comes before, and what they put then comes then.
+    let done = barrier(file.ranks.comm()).and_then(|()| match file.ranks.comm().rank() {
+        0 => host.quietly(|host| fill(host, file, dataset, before, after)).unwrap_or(Ok(())),
+        _ => Ok(()),
+    });
+    if let Err(error) = done.and_then(|()| barrier(file.ranks.comm())) {
+        file.fail(error);
+    }
+}
+
+fn extent(host: &CallerHdf5, dataset: Hid) -> Option<Vec<u64>> {
+    host.quietly(|host| {
+        // SAFETY: the dataset is the program's own; the dataspace is closed when dropped.
+        let space = Owned::new(host, unsafe { host.space_of?(dataset) }, Close::Reference)?;
+        super::selection::shape(host, space.id)
+    })
+    .flatten()
+}
+
+/// # Safety
+/// As for `H5Fget_name`.
+pub(crate) unsafe extern "C" fn file_name(object: Hid, name: *mut c_char, room: usize, caller: usize) -> isize {
+    let host = CallerHdf5::of(caller);
+    let Some(real) = host.file_name else { return -1 };
+    let named = guard(None, || file::of(host, object).map(|file| lock(&file).named.clone()));
+    let Some(named) = named else {
+        // SAFETY: the caller's own arguments.
+        return unsafe { real(object, name, room) };
+    };
+    if !name.is_null() && room > 0 {
+        let len = named.len().min(room - 1);
+        // SAFETY: the program has so much room.
+        unsafe {
+            std::ptr::copy_nonoverlapping(named.as_ptr().cast(), name, len);
+            name.add(len).write(0);
+        }
+    }
+    named.len().try_into().unwrap_or(-1)
+}
+
+/// # Safety
+/// As for `H5Fget_access_plist`.
+pub(crate) unsafe extern "C" fn access_list(file: Hid, caller: usize) -> Hid {
+    let host = CallerHdf5::of(caller);
+    let Some(real) = host.file_access else { return -1 };
+    let shown = guard(None, || {
+        let kept = file::of(host, file).map(|file| lock(&file).access)?;
+        // SAFETY: the list is ours.
+        Some(unsafe { host.copy_list?(kept) })
+    });
+    // SAFETY: the caller's own argument.
+    shown.unwrap_or_else(|| unsafe { real(file) })
+}
+
+/// # Safety
+/// As for `H5Fget_mpi_atomicity`.
+pub(crate) unsafe extern "C" fn atomicity(file: Hid, is_atomic: *mut u8, caller: usize) -> Herr {
+    let host = CallerHdf5::of(caller);
+    let Some(real) = host.atomicity else { return FAILED };
+    let known = guard(None, || file::of(host, file).map(|file| lock(&file).is_atomic));
+    // SAFETY: the program's place for the result.
+    match (known, unsafe { is_atomic.as_mut() }) {
+        (Some(known), Some(place)) => {
+            *place = u8::from(known);
+            0
+        }
+        // SAFETY: the caller's own arguments.
+        _ => unsafe { real(file, is_atomic) },
+    }
+}
+
+/// # Safety
+/// As for `H5Fset_mpi_atomicity`.
+pub(crate) unsafe extern "C" fn set_atomicity(file: Hid, is_atomic: c_uint, caller: usize) -> Herr {
+    let host = CallerHdf5::of(caller);
+    let Some(real) = host.set_atomicity else { return FAILED };
+    let captured = guard(None, || file::of(host, file));
+    let Some(captured) = captured else {
+        // SAFETY: the caller's own arguments.
+        return unsafe { real(file, is_atomic) };
+    };
+    // What was written is seen by all ranks at once.
+    lock(&captured).is_atomic = is_atomic & 1 != 0;
+    0
+}
+
+/// # Safety
+/// As for `H5Ocopy`.
+pub(crate) unsafe extern "C" fn copy_object(
+    from: Hid,
+    from_name: *const c_char,
+    to: Hid,
+    to_name: *const c_char,
+    copying: Hid,
+    links: Hid,
+    caller: usize,
+) -> Herr {
+    let host = CallerHdf5::of(caller);
+    let Some(real) = host.copy_object else { return FAILED };
+    let captured = if any() { guard(None, || file::of(host, from).or_else(|| file::of(host, to))) } else { None };
+    if let Some(file) = captured {
+        let what = "objects are copied from or to the file (H5Ocopy), and with them values that are not there";
+        guard((), || lock(&file).refuse(&Error::unsupported(what).hint(LEAVE_OUT)));
+        return FAILED;
+    }
+    // SAFETY: the caller's own arguments.
+    unsafe { real(from, from_name, to, to_name, copying, links) }
+}

@@ -1,0 +1,29 @@
+//! Files that a program writes with parallel HDF5: values are handed over, and the program goes on.
+//!
+//! netCDF-C's parallel netCDF-4 files come the same way. If a rule wants such a file compressed, each rank gets a *header*:
+//! a file of its own in the spool, written by its own HDF5 without MPI. Calls that change groups, datasets or attributes are
+//! collective and the same on all ranks, so the headers are alike. Values never get there: what `H5Dwrite` is given is copied
+//! into the spool, in the type of the dataset, and `H5Dread` reads it from there. When all ranks have closed the file, the
+//! header of the first rank and the values of all of them make the compressed file.
+//!
+//! Reading order: [`hooks`] (what the program calls), [`file`] (one captured file), [`header`], [`begin_end`] (how it begins
+//! and ends), [`write`] and [`read`], [`transfer`], [`selection`], [`shape`] (which elements, in which order), [`convert`] (their types), [`memory`]
+//! (where they lie), [`mpi`], and [`opening`] (netCDF-C).
+
+mod begin_end;
+mod convert;
+mod file;
+mod header;
+pub(crate) mod hooks;
+mod memory;
+mod mpi;
+pub(crate) mod opening;
+mod read;
+mod selection;
+mod shape;
+mod transfer;
+mod write;
+
+pub(crate) use begin_end::{await_named, create, ended, reopened};
+pub(crate) use file::any;
+pub(crate) use hooks::{creation, refuses_chunks, wrote};

@@ -1,0 +1,57 @@
+//! `H5Dread` of a captured file: values come from the spool.
+
+use std::ffi::c_void;
+
+use super::file::Captured;
+use super::transfer::{Refused, Transfer, fill_of, told};
+use crate::host::CallerHdf5;
+use crate::whole::Write;
+
+/// Reads what all ranks have put. To be done quietly.
+///
+/// # Errors
+/// [`Refused`].
+///
+/// # Safety
+/// The arguments are those of `H5Dread`.
+pub(super) unsafe fn get(
+    host: &CallerHdf5,
+    file: &Captured,
+    asked: &Write,
+    buffer: *mut c_void,
+) -> Result<(), Refused> {
+    let transfer = Transfer::of(host, file, asked)?;
+    let conversion = transfer.conversion(host, false)?;
+    if transfer.count == 0 {
+        return Ok(());
+    }
+    if buffer.is_null() {
+        return Err(Refused::ByHdf5);
+    }
+    let mut found = values(host, file, &transfer)?;
+    if let Some(conversion) = conversion {
+        let mut kept = Vec::new();
+        if conversion.keeps_members() {
+            // SAFETY: the caller's promise.
+            told(unsafe { transfer.memory.each(buffer, &mut |values| kept.extend_from_slice(values)) })?;
+        }
+        found = told(conversion.run(&found, &kept))?;
+    }
+    // SAFETY: the caller's promise.
+    told(unsafe { transfer.memory.fill(buffer, &found) })
+}
+
+/// The elements of a transfer as the dataset has them now, one behind the other.
+///
+/// # Errors
+/// [`Refused`].
+pub(super) fn values(host: &CallerHdf5, file: &Captured, transfer: &Transfer<'_>) -> Result<Vec<u8>, Refused> {
+    let fill = told(fill_of(host, transfer.dataset))?;
+    let gathered = file.gathered()?;
+    let (mut all, mut part) = (Vec::with_capacity(transfer.count * transfer.size), Vec::new());
+    for piece in &transfer.pieces {
+        gathered.read_strided(transfer.number as usize, &piece.region, &piece.stride, &fill, &mut part)?;
+        all.extend_from_slice(&part);
+    }
+    Ok(all)
+}

@@ -1,0 +1,134 @@
+//! `H5Dwrite` of a captured file: values are copied into the spool.
+
+use std::ffi::c_int;
+
+use knarr_array::array::DType;
+use knarr_array::error::{Error, Result};
+use knarr_array::region::Region;
+use knarr_handover::{Put, PutLog};
+
+use super::convert::Conversion;
+use super::file::Captured;
+use super::read::values;
+use super::shape::Piece;
+use super::transfer::{Refused, Transfer, fill_of, told};
+use crate::host::{CallerHdf5, Hid};
+use crate::whole::Write;
+
+/// Copies values into the spool. To be done quietly.
+///
+/// # Errors
+/// [`Refused`].
+///
+/// # Safety
+/// The arguments are those of `H5Dwrite`.
+pub(super) unsafe fn put(host: &CallerHdf5, file: &mut Captured, asked: &Write) -> std::result::Result<(), Refused> {
+    let transfer = Transfer::of(host, file, asked)?;
+    let conversion = transfer.conversion(host, true)?;
+    if transfer.count == 0 {
+        return Ok(());
+    }
+    if asked.values.is_null() {
+        return Err(Refused::ByHdf5);
+    }
+    file.header.keep(host, asked.dataset)?;
+    let kept = match &conversion {
+        Some(conversion) if conversion.keeps_members() => values(host, file, &transfer)?,
+        _ => Vec::new(),
+    };
+    let bytes = (transfer.count * transfer.size) as u64;
+    let first = file.log.reserve(bytes)?;
+    let (mut at, mut outcome) = (0u64, Ok(()));
+    let mut add = |log: &mut PutLog, values: &[u8]| {
+        let written = log.write(first + at, values);
+        at += values.len() as u64;
+        written
+    };
+    let log = &mut file.log;
+    let mut taken = 0usize;
+    let mut take = |values: &[u8]| {
+        if outcome.is_err() {
+            return;
+        }
+        outcome = match &conversion {
+            None => add(log, values).map_err(Refused::from),
+            Some(conversion) => {
+                convert(conversion, values, &transfer, &kept, &mut taken, &mut |values| add(log, values))
+            }
+        };
+    };
+    // SAFETY: the caller's promise.
+    told(unsafe { transfer.memory.each(asked.values, &mut take) })?;
+    outcome?;
+    if at != bytes {
+        return Err(Error::internal(format!("{at} bytes were copied in place of {bytes}")).into());
+    }
+    let order = now();
+    let mut offset = first;
+    let dtype = DType::Opaque(u32::try_from(transfer.size).map_err(|_| Error::unsupported("elements of 4 GiB"))?);
+    let puts = transfer.pieces.into_iter().map(|Piece { region, stride }| {
+        let put = Put { variable: transfer.number, dtype, region, stride, order, offset };
+        offset += put.byte_len();
+        put
+    });
+    let puts: Vec<Put> = puts.collect();
+    file.log.push(&puts)?;
+    Ok(())
+}
+
+/// Puts fill values where a dataset of the shape `before` has been cut to `after`. To be done quietly.
+///
+/// # Errors
+/// `Write`; `Internal` if HDF5 does not tell what is to be known.
+pub(super) fn fill(host: &CallerHdf5, file: &mut Captured, dataset: Hid, before: &[u64], after: &[u64]) -> Result<()> {
+    let unknown = || Error::internal("HDF5 does not tell what a dataset is");
+    let number = file.number(host, dataset).ok_or_else(unknown)?;
+    let value = fill_of(host, dataset).ok_or_else(unknown)?;
+    for axis in (0..before.len()).filter(|&axis| after[axis] < before[axis]) {
+        let mut region = Region::whole(before);
+        region.start[axis] = after[axis];
+        region.count[axis] = before[axis] - after[axis];
+        let elements = region.volume().ok_or_else(unknown)?;
+        let offset = file.log.reserve(elements.saturating_mul(value.len() as u64))?;
+        let most = AT_ONCE as u64;
+        for first in (0..elements).step_by(AT_ONCE) {
+            let count = usize::try_from((elements - first).min(most)).unwrap_or(AT_ONCE);
+            file.log.write(offset + first * value.len() as u64, &value.repeat(count))?;
+        }
+        let dtype = DType::Opaque(u32::try_from(value.len()).map_err(|_| unknown())?);
+        file.log.push(&[Put { variable: number, dtype, region, stride: Vec::new(), order: now(), offset }])?;
+    }
+    Ok(())
+}
+
+/// Elements that are converted at once.
+const AT_ONCE: usize = 64 << 10;
+
+/// Converts values, and gives them to `add`. `taken` elements came before.
+fn convert(
+    conversion: &Conversion<'_>,
+    values: &[u8],
+    transfer: &Transfer<'_>,
+    kept: &[u8],
+    taken: &mut usize,
+    add: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> std::result::Result<(), Refused> {
+    for values in values.chunks(AT_ONCE * transfer.memory.size) {
+        let count = values.len() / transfer.memory.size;
+        let there = *taken * transfer.size..(*taken + count) * transfer.size;
+        let converted = told(conversion.run(values, kept.get(there).unwrap_or_default()))?;
+        add(&converted)?;
+        *taken += count;
+    }
+    Ok(())
+}
+
+/// The time by a clock that all processes of a node share, in nanoseconds: of writes that overlap, the later one counts, as
+/// it would in a file.
+pub(super) fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: there is a place for the result.
+    let code: c_int = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    debug_assert_eq!(code, 0);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}

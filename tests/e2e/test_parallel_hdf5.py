@@ -1,0 +1,327 @@
+"""Programs that write with parallel HDF5 or netCDF-4 under `knarr run`: values are handed over, and a compressed file
+is made of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import h5py
+import netCDF4
+import numpy as np
+import pytest
+import xarray
+
+from running import Runner, is_abandoned
+
+HERE = Path(__file__).with_name("parallel_programs")
+RULE = '[[file]]\npattern = "hist.*"\n'
+RANKS = 4
+STEPS, ROWS = 3, 64
+MPIRUN = ["mpirun", "--oversubscribe", "-n"]
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+SHARED_MEMORY = Path("/dev/shm")
+BEFORE = set(SHARED_MEMORY.glob("knarr-spool-*"))
+"""What other runs have left there is theirs."""
+
+
+def built(folder: Path, name: str) -> Path:
+    """A program with Debian's HDF5 or netCDF for Open MPI."""
+    places = {"hdf5": "hdf5/openmpi", "netcdf": "netcdf/mpi"}
+    libraries = next(Path("/usr/lib").glob(f"*/{places[name]}"), Path("/"))
+    headers = [Path("/usr/include/hdf5/openmpi"), libraries / "include"]
+    if shutil.which("mpicc.openmpi") is None or libraries == Path("/"):
+        pytest.skip(
+            "needs parallel HDF5 and netCDF: run 'make setup' as root, or install libhdf5-openmpi-dev, "
+            "libnetcdf-mpi-dev and libopenmpi-dev"
+        )
+    program = folder / name
+    options = [f"-I{header}" for header in headers] + [f"-L{libraries}", f"-Wl,-rpath,{libraries}", f"-l{name}", "-lm"]
+    subprocess.run(["mpicc.openmpi", "-O1", "-w", HERE / f"{name}.c", "-o", program, *options], check=True)
+    return program
+
+
+@pytest.fixture(scope="module")
+def hdf5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("hdf5"), "hdf5")
+
+
+@pytest.fixture(scope="module")
+def netcdf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("netcdf"), "netcdf")
+
+
+def plain(folder: Path, program: Path, name: str, *arguments: object, count: int = RANKS) -> Path:
+    """What the program's library writes by itself."""
+    (folder / "plain").mkdir()
+    command = [*MPIRUN, str(count), program, name, str(STEPS), str(ROWS), *map(str, arguments)]
+    subprocess.run(command, cwd=folder / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    return folder / "plain" / name
+
+
+@pytest.fixture(autouse=True)
+def no_spools_stay() -> Iterator[None]:
+    yield
+    for spool in spools():
+        shutil.rmtree(spool)
+
+
+def spools() -> list[Path]:
+    """Those that tests have left. Runs that go on beside the tests keep theirs."""
+    return sorted(filter(is_abandoned, set(SHARED_MEMORY.glob("knarr-spool-*")) - BEFORE))
+
+
+def ranks(program: Path, name: str, *arguments: object, count: int = RANKS) -> list[object]:
+    return [*MPIRUN, count, program, name, STEPS, ROWS, *arguments]
+
+
+def written(run: Runner, program: Path, name: str, *arguments: object, config: str = RULE, count: int = RANKS, **how):
+    return run(*ranks(program, name, *arguments, count=count), config=config, env=AS_ROOT, **how)
+
+
+def objects(path: Path) -> dict[str, object]:
+    """Everything in a file: values, types, shapes, fill values, attributes."""
+    found: dict[str, object] = {}
+
+    def visit(name: str, thing: h5py.HLObject) -> None:
+        found[f"{name}@"] = sorted((key, str(value)) for key, value in thing.attrs.items() if "REFERENCE" not in key)
+        if isinstance(thing, h5py.Dataset):
+            # What lies between the members of compounds is nobody's.
+            values = thing[()].tolist() if thing.dtype.names else thing[()].tobytes()
+            found[name] = (thing.dtype.str, thing.shape, thing.maxshape, str(thing.fillvalue), values)
+
+    with h5py.File(path) as file:
+        visit("/", file)
+        file.visititems(visit)
+    return found
+
+
+def was_handed_over(ran, name: str) -> None:
+    told = ran.file(name)
+    assert told["outcome"] == "packed" and "handed over" in told["note"], (told, ran.err)
+
+
+def test_hdf5_of_four_ranks(run, knarr, hdf5, tmp_path):
+    """Blocks, strides, unions, points, conversions, compounds, scalars: as HDF5 writes them by itself."""
+    ran = written(run, hdf5, "hist.h5")
+    hist = run.folder / "hist.h5"
+    expected = plain(tmp_path, hdf5, "hist.h5")
+    assert objects(hist) == objects(expected)
+    knarr("verify", expected, hist)
+    was_handed_over(ran, "hist.h5")
+    with h5py.File(hist) as file:
+        assert file["T"].id.get_create_plist().get_nfilters() > 0 and file["T"].maxshape[0] is None
+        assert file["pairs"]["value"].tolist() == [0, 0.25, 0.5, 0.75] and file["answer"][()] == 42
+        assert (file["never"][:] == -99).all()
+    assert hist.stat().st_size < expected.stat().st_size / 2
+    assert not spools()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_other_numbers_of_ranks(run, hdf5, tmp_path, count):
+    written(run, hdf5, "hist.h5", count=count)
+    assert objects(run.folder / "hist.h5") == objects(plain(tmp_path, hdf5, "hist.h5", count=count))
+
+
+def test_what_parallel_hdf5_refuses_because_of_filters_is_written(run, hdf5, tmp_path):
+    """HDF5 writes no values here, so it need not convert and filter them together."""
+    written(run, hdf5, "hist.h5", "filters")
+    assert objects(run.folder / "hist.h5") == objects(plain(tmp_path, hdf5, "hist.h5"))
+
+
+def test_calls_that_fail_and_a_dataset_that_gets_smaller(run, hdf5, tmp_path):
+    ran = written(run, hdf5, "hist.h5", "odd")
+    assert "strings of variable length" in ran.err
+    expected = plain(tmp_path, hdf5, "hist.h5", "odd")
+    assert objects(run.folder / "hist.h5") == objects(expected)
+    with h5py.File(run.folder / "hist.h5") as file:
+        assert file["T"][0].any() and not file["T"][1:].any()
+
+
+def test_ranks_that_create_different_datasets_are_told(run, hdf5):
+    """Parallel HDF5 would wait for ever, or damage its file."""
+    (run.folder / "hist.h5").write_bytes(b"precious")
+    ran = written(run, hdf5, "hist.h5", "differ", ok=False)
+    assert ran.code != 0 and "have not created the same datasets" in ran.err
+    assert (run.folder / "hist.h5").read_bytes() == b"precious" and not spools()
+
+
+@pytest.mark.parametrize("what", ["read", "twice"])
+def test_hdf5_that_is_read_or_written_again(run, hdf5, tmp_path, what):
+    written(run, hdf5, "hist.h5", what)
+    assert objects(run.folder / "hist.h5") == objects(plain(tmp_path, hdf5, "hist.h5", what))
+    assert not spools()
+
+
+@pytest.mark.parametrize("what", ["", "read"])
+def test_netcdf_of_four_ranks(run, knarr, netcdf, tmp_path, what):
+    ran = written(run, netcdf, "hist.nc", what)
+    hist = run.folder / "hist.nc"
+    expected = plain(tmp_path, netcdf, "hist.nc")
+    knarr("verify", expected, hist)
+    was_handed_over(ran, "hist.nc")
+    with netCDF4.Dataset(hist) as file, netCDF4.Dataset(expected) as other:
+        assert file.data_model == "NETCDF4" and file.dimensions["time"].isunlimited()
+        assert list(file.variables) == list(other.variables) and list(file.groups) == ["masks"]
+        assert len(file.dimensions["time"]) == STEPS and file.title == "tests" and file["T"].units == "K"
+        assert file["S"][1:].mask.all() and file["topo"].endian() == "big"
+        for name in (*file.variables, "masks/land"):
+            assert np.array_equal(np.ma.filled(file[name][:]), np.ma.filled(other[name][:])), name
+    with xarray.open_dataset(hist) as file:
+        assert file["T"].sizes == {"time": STEPS, "y": ROWS, "x": 2 * ROWS}
+    assert hist.stat().st_size < expected.stat().st_size
+    assert not spools()
+
+
+def test_netcdf_that_grows_when_it_is_opened_again_is_left_with_write(run, knarr, netcdf, tmp_path):
+    ran = written(run, netcdf, "hist.nc", "append", config=RULE + 'when = "write"\n')
+    knarr("verify", plain(tmp_path, netcdf, "hist.nc", "append"), run.folder / "hist.nc")
+    assert ran.file("hist.nc")["outcome"] == "written"
+
+
+def test_zarr(run, netcdf, tmp_path):
+    written(run, netcdf, "hist.nc", config=RULE + 'output = "zarr"\n')
+    expected = plain(tmp_path, netcdf, "hist.nc")
+    with xarray.open_zarr(run.folder / "hist.zarr") as store, xarray.open_dataset(expected) as file:
+        assert np.array_equal(store["T"].values, file["T"].values) and store["T"].units == "K"
+    assert not (run.folder / "hist.nc").exists()
+
+
+def test_a_bound_holds(run, netcdf, tmp_path):
+    written(run, netcdf, "hist.nc", config=RULE + "variables.T.max_abs_error = 0.05\n")
+    expected = plain(tmp_path, netcdf, "hist.nc")
+    with netCDF4.Dataset(run.folder / "hist.nc") as file, netCDF4.Dataset(expected) as other:
+        assert 0 < np.abs(file["T"][:] - other["T"][:]).max() <= 0.05
+        assert np.array_equal(file["topo"][:], other["topo"][:])
+
+
+def test_an_old_file_stays_until_the_new_one_is_whole(run, hdf5):
+    hist = run.folder / "hist.h5"
+    hist.write_bytes(b"precious")
+    ran = written(run, hdf5, "hist.h5", "kill", ok=False)
+    assert ran.code != 0 and hist.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize(("what", "name"), [("kill", "hist.h5"), ("forget", "hist.h5"), ("forget", "hist.nc")])
+def test_a_file_that_is_not_closed_is_kept_and_can_be_made(run, knarr, hdf5, netcdf, tmp_path, what, name):
+    program = hdf5 if name.endswith("h5") else netcdf
+    ran = written(run, program, name, what, ok=False)
+    assert ran.code != 0 and not (run.folder / name).exists()
+    assert "before it had closed the file" in ran.err and "knarr run --recover" in ran.err
+    (spool,) = spools()
+    knarr("run", "--recover", spool)
+    expected = plain(tmp_path, program, name)
+    assert objects(run.folder / name) == objects(expected)
+    assert not spools()
+
+
+def test_what_a_program_still_writes_is_not_taken(run, knarr, hdf5, tmp_path):
+    """The launcher is killed, and the program goes on."""
+    launcher = run.start(*ranks(hdf5, "hist.h5", "wait"), config=RULE, env=AS_ROOT)
+    end = time.monotonic() + 30
+    while not list(SHARED_MEMORY.glob(f"knarr-spool-{launcher.pid}-*/*/datasets.json")):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    time.sleep(0.5)
+    launcher.send_signal(signal.SIGKILL)
+    launcher.wait()
+    (spool,) = spools()
+    assert "still writes the file" in knarr("run", "--recover", spool, ok=False).stderr
+    (run.folder / "go").touch()
+    wait_for_the_end_of(hdf5)
+    knarr("run", "--recover", spool)
+    assert objects(run.folder / "hist.h5") == objects(plain(tmp_path, hdf5, "hist.h5"))
+    for rest in run.top.glob("knarr-run-*"):
+        shutil.rmtree(rest)
+
+
+def test_a_launcher_that_is_killed_leaves_what_can_be_finished(run, knarr, hdf5, tmp_path):
+    """Killed at any moment: the file is absent or whole, and afterwards it is there."""
+    expected, hist, made, left = plain(tmp_path, hdf5, "hist.h5"), run.folder / "hist.h5", 0, 0
+    for delay in (0.05, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8):
+        hist.unlink(missing_ok=True)
+        launcher = run.start(*ranks(hdf5, "hist.h5"), config=RULE, env=AS_ROOT)
+        time.sleep(delay)
+        launcher.send_signal(signal.SIGKILL)
+        launcher.wait()
+        wait_for_the_end_of(hdf5)
+        if hist.exists():
+            made += 1
+            knarr("verify", expected, hist)
+        for spool in spools():
+            left += 1
+            if knarr("run", "--recover", spool, ok=False).returncode == 0:
+                knarr("verify", expected, hist)
+        for spool in spools():
+            # Of a file that was only begun nothing can be made.
+            shutil.rmtree(spool)
+        shutil.rmtree(run.scratch, ignore_errors=True)
+        for rest in run.top.glob("knarr-run-*"):
+            shutil.rmtree(rest)
+    assert made + left > 0
+
+
+def wait_for_the_end_of(program: Path) -> None:
+    end = time.monotonic() + 60
+    while subprocess.run(["pgrep", "-f", f"^{program}"], check=False, capture_output=True).returncode == 0:
+        assert time.monotonic() < end, "the program goes on"
+        time.sleep(0.05)
+
+
+def test_where_no_rule_matches_the_library_writes(run, hdf5, tmp_path):
+    ran = written(run, hdf5, "hist.h5", config='[[file]]\npattern = "*.nc"\n')
+    assert not ran.result["files"]
+    assert objects(run.folder / "hist.h5") == objects(plain(tmp_path, hdf5, "hist.h5"))
+
+
+H5PY = """
+import sys
+from mpi4py import MPI
+import h5py
+import numpy as np
+
+comm = MPI.COMM_WORLD
+rank, size = comm.rank, comm.size
+rows = np.arange(8 * 300, dtype="f4").reshape(8, 300) + rank * 1000
+with h5py.File("hist.h5", "w", driver="mpio", comm=comm) as file:
+    assert file.driver == "mpio" and file.filename == "hist.h5" and not file.atomic
+    file.atomic = True
+    assert file.atomic
+    file.attrs["title"] = "tests"
+    T = file.create_dataset("T", (8 * size, 300), dtype="f4", maxshape=(None, 300), chunks=(8, 100))
+    T.attrs["units"] = "K"
+    with T.collective:
+        T[rank * 8 : rank * 8 + 8] = rows
+    T.resize(8 * size + 1, axis=0)
+    if rank == 0:
+        T[-1, ::3] = -1
+    some = file.create_dataset("group/some", (size, 10), dtype="i8", fillvalue=7)
+    some[rank, 1:4] = rank
+    whole = file.create_dataset("whole", (size,), dtype=[("a", "i4"), ("b", "f8")])
+    whole[rank : rank + 1] = np.array([(rank, rank / 2)], dtype=whole.dtype)
+    comm.Barrier()
+    assert (T[:8] == np.arange(8 * 300, dtype="f4").reshape(8, 300)).all() and T[8 * size, 3] == -1
+    assert some[size - 1, 3] == size - 1 and some[size - 1, 4] == 7
+with h5py.File("hist.h5", "r", driver="mpio", comm=comm) as file:
+    assert (file["T"][rank * 8 : rank * 8 + 8] == rows).all()
+"""
+
+
+def test_h5py(run, tmp_path):
+    """The Python of the system, which may have h5py for MPI."""
+    python = Path("/usr/bin/python3")
+    has = subprocess.run([python, "-c", "import h5py, mpi4py, h5py._debian_h5py_mpi"], check=False, capture_output=True)
+    if has.returncode != 0:
+        pytest.skip("needs h5py for MPI: install python3-h5py-mpi")
+    (tmp_path / "plain").mkdir()
+    command = [*MPIRUN, str(RANKS), python, "-c", H5PY]
+    subprocess.run(command, cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    ran = run(*MPIRUN, RANKS, python, "-c", H5PY, config=RULE, env=AS_ROOT)
+    was_handed_over(ran, "hist.h5")
+    assert objects(run.folder / "hist.h5") == objects(tmp_path / "plain" / "hist.h5")
+    assert not spools()
