@@ -41,7 +41,7 @@ def test_stores_are_read(knarr, web, folder, field, out):
     [told] = knarr.json("inspect", url)["files"]
     assert told["path"] == url and told["format"] == "Zarr v3"
     knarr("repack", url, "-o", out / "back.nc")
-    knarr("verify", field, out / "back.nc")
+    knarr("verify", field, out / "back.nc", "--values-only")
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -71,7 +71,7 @@ def test_shards_are_read_by_ranges(knarr, web, folder):
     assert any("bytes=-" in one for one in web.ranges), "indices are read from the end"
 
 
-@pytest.mark.parametrize("name", ["climate_history", "cdf2_all_types"])
+@pytest.mark.parametrize("name", ["climate_history", "cdf2_all"])
 def test_files_are_read(knarr, web, folder, made, out, name):
     path = made("netcdf", name)
     (folder / "a b.nc").write_bytes(path.read_bytes())

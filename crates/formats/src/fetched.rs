@@ -22,9 +22,9 @@ pub(crate) fn open(
     path: &Path,
     open: impl FnOnce(&Path) -> Result<Box<dyn Source>>,
 ) -> Result<Box<dyn Source>> {
-    let here = copy.path();
-    let names = Names { here: here.display().to_string(), name: path.display().to_string(), copy };
-    let source = open(&here).map_err(|error| names.tell(error))?;
+    let names = Names { here: copy.path().display().to_string(), name: path.display().to_string(), copy };
+    let source = open(names.copy.path()).map_err(|error| names.tell(error))?;
+    names.copy.unname();
     Ok(Box::new(Fetched { source, path: path.to_owned(), names }))
 }
 

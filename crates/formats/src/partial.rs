@@ -1,15 +1,15 @@
 //! Files that lie elsewhere, read through a copy on this machine that has, of their bytes, those that were asked for.
 //!
-//! The copy is sparse and has no name: it goes with the process. Formats, and HDF5 through its driver, open it by a
-//! path of `/proc` and read it as any file; before they do, [`fetch`] sees to it that the bytes are there.
+//! The copy is sparse. It loses its name when it is open, so that it goes with the process. Formats, and HDF5 through its
+//! driver, read it as any file; before they do, [`Partial::fetch`] sees to it that the bytes are there.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::FileExt;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use knarr_array::error::{Error, ErrorKind, Result};
@@ -35,6 +35,9 @@ pub(crate) struct Partial {
     store: Arc<dyn ReadStore>,
     key: String,
     file: File,
+    /// Its name, and whether it still has it: another file may get it then.
+    path: PathBuf,
+    named: AtomicBool,
     length: u64,
     blocks: Mutex<Vec<Block>>,
     changed: Condvar,
@@ -75,22 +78,34 @@ impl Partial {
     pub(crate) fn of(store: Arc<dyn ReadStore>, key: String) -> Result<Option<Arc<Self>>> {
         let held = store.get(&key, Part::At { offset: 0, length: 0 }, &mut Vec::new())?;
         let Some(length) = held else { return Ok(None) };
-        let (file, directory) = nameless()?;
-        let write_error = |error: io::Error| Error::write(&directory, &error);
-        file.set_len(length).map_err(write_error)?;
-        let identity = identity(&file).map_err(write_error)?;
+        let (file, path) = temporary()?;
+        let unnamed = |error: io::Error| {
+            let _ = std::fs::remove_file(&path);
+            Error::write(&path, &error)
+        };
+        file.set_len(length).map_err(unnamed)?;
+        let identity = identity(&file).map_err(unnamed)?;
         let count = usize::try_from(length.div_ceil(BLOCK)).unwrap_or(usize::MAX);
         let blocks = Mutex::new(vec![Block::Absent; count]);
         let (changed, failure) = (Condvar::new(), Mutex::default());
-        let copy = Arc::new(Self { store, key, file, length, blocks, changed, failure });
+        let copy =
+            Arc::new(Self { store, key, file, path, named: AtomicBool::new(true), length, blocks, changed, failure });
         open_copies().get_or_insert_default().insert(identity, Arc::downgrade(&copy));
         COUNT.fetch_add(1, Ordering::Relaxed);
         Ok(Some(copy))
     }
 
-    /// A path that opens the copy as long as it is there.
-    pub(crate) fn path(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
+    /// A path that opens the copy until it loses its name.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes its name away.
+    pub(crate) fn unname(&self) {
+        if self.named.swap(false, Ordering::Relaxed) {
+            // Who has lost the file has no use for the name.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 
     /// Why bytes could not be fetched, if that happened. Formats and libraries put it in words of their own.
@@ -160,19 +175,17 @@ impl Drop for Partial {
             open_copies().as_mut().and_then(|open| open.remove(&identity));
         }
         COUNT.fetch_sub(1, Ordering::Relaxed);
+        self.unname();
     }
 }
 
-/// A file that is gone when it is closed, and the directory that it is in.
-fn nameless() -> Result<(File, PathBuf)> {
+/// A new file of one's own, and its name.
+fn temporary() -> Result<(File, PathBuf)> {
     let directory = std::env::temp_dir();
     for number in 0u32.. {
         let path = directory.join(format!(".knarr-fetched-{}-{number}", std::process::id()));
-        match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
-            Ok(file) => {
-                std::fs::remove_file(&path).map_err(|error| Error::write(&path, &error))?;
-                return Ok((file, directory));
-            }
+        match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(file) => return Ok((file, path)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(Error::write(&directory, &error).hint("name another directory: TMPDIR")),
         }
@@ -230,7 +243,7 @@ mod tests {
         let store = Arc::new(MemoryObjects([("a".to_owned(), bytes.clone())].into()));
         assert!(Partial::of(Arc::clone(&store) as _, "b".to_owned()).unwrap().is_none());
         let copy = Partial::of(store, "a".to_owned()).unwrap().unwrap();
-        let input = Input::open(&copy.path()).unwrap();
+        let input = Input::open(copy.path()).unwrap();
         assert_eq!(input.metadata().unwrap().len(), bytes.len() as u64);
         let mut out = vec![0; 100];
         input.read_exact_at(&mut out, BLOCK - 50).unwrap();
