@@ -233,6 +233,7 @@ impl ReadAt for Input {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "test files are small")]
 mod tests {
     use super::*;
     use knarr_flow::testing::store_suite::MemoryObjects;
