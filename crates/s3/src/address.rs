@@ -26,8 +26,8 @@ impl Address {
     /// # Errors
     /// `Unsupported` for an unknown scheme, `Usage` if a bucket or a server is missing, or the path is none.
     pub(crate) fn of(url: &str) -> Result<Self> {
-        let url = url.trim_end_matches('/');
         let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
+        let rest = rest.trim_end_matches('/');
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         let invalid = |error: object_store::path::Error| {
             Error::usage(format!("no path of objects: {error}")).hint("write the URL without empty parts, '.' and '..'")
@@ -46,7 +46,7 @@ impl Address {
                 Error::usage(format!("the URL names no {what}")).hint("write s3://BUCKET/NAME or https://HOST/NAME")
             );
         }
-        Ok(Self { url: url.to_owned(), server, prefix: prefix.map_err(invalid)? })
+        Ok(Self { url: format!("{scheme}://{rest}"), server, prefix: prefix.map_err(invalid)? })
     }
 
     pub(crate) fn is_s3(&self) -> bool {

@@ -61,10 +61,11 @@ fn found<T>(result: object_store::Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// True if the server has the object, but not this part of it.
-fn is_outside(error: &object_store::Error) -> bool {
+/// True if the server may have the object, but not this part of it. Of empty objects some send all.
+fn may_be_outside(error: &object_store::Error) -> bool {
     let text = error.to_string();
-    text.contains("status code: 416") || text.contains("Wanted range starting at")
+    let said = ["status code: 416", "Wanted range starting at", "Received non-partial response"];
+    matches!(error, object_store::Error::NotSupported { .. }) || said.iter().any(|said| text.contains(said))
 }
 
 impl ReadStore for Remote {
@@ -91,7 +92,13 @@ impl ReadStore for Remote {
             Ok((held, bytes))
         };
         let answer = match self.client.runtime.wait(fetch) {
-            Err(error) if is_outside(&error) => return self.length(&path).map_err(place),
+            Err(error) if may_be_outside(&error) => {
+                let held = self.length(&path).map_err(place)?;
+                return match held.and_then(|held| part.within(held)) {
+                    Some(_) => Err(place(told(&error, ErrorKind::Read))),
+                    None => Ok(held),
+                };
+            }
             answer => found(answer).map_err(place)?,
         };
         let Some((held, bytes)) = answer else { return Ok(None) };

@@ -34,7 +34,9 @@ pub(crate) fn told(error: &object_store::Error, kind: ErrorKind) -> Error {
         object_store::Error::NotFound { .. } => {
             Error::new(ErrorKind::NotFound, "there is no such object").hint("check the name")
         }
-        object_store::Error::NotSupported { .. } => {
+        _ if text.contains("Received non-partial response")
+            || matches!(error, object_store::Error::NotSupported { .. }) =>
+        {
             Error::new(kind, "the server does not serve parts of files").hint("copy it here first")
         }
         _ if text.contains("incorrectly configured region") => {

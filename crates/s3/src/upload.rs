@@ -40,6 +40,8 @@ pub(crate) struct Upload {
     sending: Sending,
     /// What the mark says if the place is ours; `None` before anything is written.
     begun: Option<String>,
+    /// Nothing is there that is not to be replaced: what is there may be removed.
+    is_ours: bool,
     /// Key and length of every object that was sent, or whose sending was begun.
     sent: BTreeMap<String, u64>,
     growing: BTreeMap<String, Growing>,
@@ -59,6 +61,7 @@ impl Upload {
             force,
             sending,
             begun: None,
+            is_ours: false,
             sent: BTreeMap::new(),
             growing: BTreeMap::new(),
             unfinished: Vec::new(),
@@ -84,12 +87,12 @@ impl Upload {
             return Ok(Vec::new());
         }
         if !self.force {
-            let hint = "give another name, or --force to replace it";
-            if found.contains_key(descriptions) || (is_store && !is_left) {
-                return exists("the output exists".to_owned(), hint);
+            if is_left && !found.contains_key(descriptions) {
+                // Whether somebody still writes there, the mark tells when something is to be written.
+                return Ok(Vec::new());
             }
-            if is_left {
-                return exists("another program writes there, or was killed while it did".to_owned(), hint);
+            if is_store {
+                return exists("the output exists".to_owned(), "give another name, or --force to replace it");
             }
         }
         if !is_store && !is_left {
@@ -128,14 +131,15 @@ impl Upload {
             // A repeated attempt may meet the first.
             Err(object_store::Error::AlreadyExists { .. }) if self.marked_by(&name)? => {}
             Err(object_store::Error::AlreadyExists { .. }) => {
-                return Err(Error::new(ErrorKind::Exists, "another program writes there")
-                    .hint("give another name, or --force to replace what it writes"));
+                return Err(Error::new(ErrorKind::Exists, "another program writes there, or was killed while it did")
+                    .hint("give another name, or --force to replace what it wrote"));
             }
             Err(error) => return Err(told(&error, ErrorKind::Write)),
             Ok(_) => {}
         }
         self.begun = Some(name);
         let mut old = self.replaceable_but_mark()?;
+        self.is_ours = true;
         // Without its description it is no store any more, whenever this is interrupted.
         if let Some(at) = old.iter().position(|key| key == self.contents.descriptions) {
             let description = self.client.path(&old.swap_remove(at))?;
@@ -262,13 +266,13 @@ impl Upload {
         if found != self.sent { changed("objects were removed or changed while it was written") } else { Ok(()) }
     }
 
-    /// Removes everything that is there, what makes a store of it first, and the mark last.
+    /// Removes everything that is there if it is ours, what makes a store of it first, and the mark last.
     fn remove(&mut self) {
         let Some(name) = self.begun.take() else { return };
         // What a server has got whole it may keep after the connection is closed.
         self.sending.stop(ENDING);
         let (client, unfinished) = (self.client.clone(), std::mem::take(&mut self.unfinished));
-        let descriptions = self.contents.descriptions;
+        let (descriptions, is_ours) = (self.contents.descriptions, self.is_ours);
         let removing = async {
             // What another program has taken is its own.
             if !is_marked_by(&client, &name).await? {
@@ -279,9 +283,11 @@ impl Upload {
                     let _ = upload.abort().await;
                 }
             }
-            remove(&client, vec![descriptions.to_owned()]).await?;
-            let left = client.listed().await?.into_keys();
-            remove(&client, left.filter(|key| key != MARK && key != descriptions).collect()).await?;
+            if is_ours {
+                remove(&client, vec![descriptions.to_owned()]).await?;
+                let left = client.listed().await?.into_keys();
+                remove(&client, left.filter(|key| key != MARK && key != descriptions).collect()).await?;
+            }
             remove(&client, vec![MARK.to_owned()]).await
         };
         // Nothing is left to report a failure to. What stays has a mark and is no store.

@@ -146,17 +146,17 @@ fn bytes_come_in_any_pieces() {
         let mut store = internet.create(&url, contents, true).unwrap();
         let mut at = 0;
         for length in &lengths {
-            assert_eq!(store.append("grown", &bytes[at..at + length]).unwrap(), at as u64);
+            assert_eq!(store.append("a/grown", &bytes[at..at + length]).unwrap(), at as u64);
             at += length;
         }
-        store.finish("grown").unwrap();
-        assert!(store.append("grown", b"more").is_err(), "a finished object does not grow");
-        store.write("whole", &bytes[..at]).unwrap();
+        store.finish("a/grown").unwrap();
+        assert!(store.append("a/grown", b"more").is_err(), "a finished object does not grow");
+        store.write("a/whole", &bytes[..at]).unwrap();
         store.write("zarr.json", b"{}").unwrap();
         assert_eq!(store.publish().unwrap(), 2 * at as u64 + 2);
         let mut found = Vec::new();
         let read = internet.read(&url).unwrap();
-        for key in ["grown", "whole"] {
+        for key in ["a/grown", "a/whole"] {
             let whole = knarr_flow::read_store::Part::Whole { most: u64::MAX };
             assert_eq!(read.get(key, whole, &mut found).unwrap(), Some(at as u64));
             assert!(found == bytes[..at], "{key} in {lengths:?}");
