@@ -6,6 +6,7 @@
     run.py model [--write]
     run.py pipeline [--threads N] [--repeats N]
     run.py rechunk [--repeats N]
+    run.py s3 [--repeats N]
     run.py many [--repeats N] [--datasets N]
     run.py io [--repeats N]
     run.py memory  [--max-mem 128M]
@@ -44,6 +45,7 @@ import green_plots
 import lossy
 import many
 import model
+import object_store
 import overhead
 import parallel_output
 import pipeline
@@ -114,6 +116,13 @@ def run_repack(options: argparse.Namespace, facts: dict[str, object]) -> None:
     print(repack.table(results))
     if not options.peers_only:
         save("repack", [asdict(result) for result in results], facts)
+
+
+def run_s3(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    results = object_store.compare(INPUTS / "real.nc", options.repeats, lambda line: print(line, file=sys.stderr))
+    print(header(facts))
+    print(object_store.table(results))
+    save("s3", [asdict(result) for result in results], facts)
 
 
 def pool_results(jobs: int, tools: dict[str, str]) -> dict[str, dict[str, float]]:
@@ -319,6 +328,9 @@ def main() -> None:
     output = kinds.add_parser("io", help="how long output blocks an MPI program")
     output.add_argument("--repeats", type=int, default=3)
     output.set_defaults(run=run_io)
+    remote = kinds.add_parser("s3", help="repacks to and from S3 on the loopback, against a plain upload")
+    remote.add_argument("--repeats", type=int, default=3)
+    remote.set_defaults(run=run_s3)
     numerous = kinds.add_parser("many", help="a file of very many small datasets")
     numerous.add_argument("--repeats", type=int, default=3)
     numerous.add_argument("--datasets", type=int, default=many.DATASETS)

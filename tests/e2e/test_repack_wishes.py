@@ -108,7 +108,7 @@ def test_text_without_numbers_is_no_table(knarr, tmp_path, out, text):
     knarr("repack", tmp_path / "h.csv", "-o", out / "h.nc")
 
 
-@pytest.mark.parametrize("name", ["s3://bucket/a.nc", "https://host/a.nc", "file:///a.nc", "-"])
+@pytest.mark.parametrize("name", ["gs://bucket/a.nc", "abfs://host/a.nc", "file:///a.nc", "-"])
 def test_only_local_files_are_read(knarr, monthly, out, name):
     options = ["--", name] if name == "-" else [name]
     knarr.fails(3, "inspect", *options, names=("only files and directories of this machine",))

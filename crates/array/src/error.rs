@@ -160,6 +160,13 @@ impl Error {
         self.at(directory)
     }
 
+    /// Calls a place by another name.
+    #[must_use]
+    pub fn renamed(mut self, place: &str, name: &str) -> Self {
+        self.places.iter_mut().filter(|known| *known == place).for_each(|known| name.clone_into(known));
+        self
+    }
+
     /// Adds the variable the error belongs to.
     #[must_use]
     pub fn at_variable(self, name: &str) -> Self {
@@ -262,6 +269,12 @@ mod tests {
         let error = || Error::corrupt("no JSON").at("z/a.zarr/v/zarr.json").at_variable("v");
         assert_eq!(error().within("z/a.zarr/").to_string(), "z/a.zarr: variable 'v': v/zarr.json: no JSON");
         assert_eq!(error().within("z/a").to_string(), "z/a: variable 'v': z/a.zarr/v/zarr.json: no JSON");
+    }
+
+    #[test]
+    fn a_place_is_called_by_another_name() {
+        let error = Error::corrupt("too short").at_variable("T").at("/tmp/1").renamed("/tmp/1", "s3://b/a.nc");
+        assert_eq!(error.to_string(), "s3://b/a.nc: variable 'T': too short");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use knarr_choose::plan::{Action, Plan};
 use knarr_flow::settings::Settings;
 use knarr_flow::store::Source;
 use knarr_routes::compress::notes;
-use knarr_routes::compress::{OutputFormat, opened_by, size_of};
+use knarr_routes::compress::{OutputFormat, opened_by, read_bytes};
 
 use crate::args::Advise;
 use crate::batch::{code_of, each_alone, there};
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Advise) -> Result<u8> {
         let plan = knarr_flow::pipeline::advise(&engine, source.as_ref(), &settings, target, &progress)
             .map_err(|error| request.blame(error.at_once(&path.display().to_string()), path))?;
         drop(progress);
-        totals.add(size_of(path), expected(&plan, &stored(source.as_ref())));
+        totals.add(read_bytes(source.as_ref()), expected(&plan, &stored(source.as_ref())));
         if !arguments.json {
             print(&plan, Some(format));
         }

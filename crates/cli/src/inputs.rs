@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_codec::codec::CodecList;
 use knarr_flow::engine::Engine;
+use knarr_flow::network::url_of;
 use knarr_flow::store::Source;
 
 use crate::args::Inputs;
@@ -38,9 +39,15 @@ pub(crate) fn find(names: &[String]) -> Result<Found> {
             continue;
         }
         let missing = |what: &str, hint: &str| Some(Error::new(ErrorKind::NotFound, what).hint(hint).at(name.clone()));
-        if is_elsewhere(name) {
-            let error = missing("only files and directories of this machine are read", "copy it here, or mount it");
-            paths.push((path, error));
+        let url = url_of(&path);
+        if url.is_some_and(|url| ["s3://", "https://", "http://"].iter().any(|scheme| url.starts_with(scheme))) {
+            // Whether something is there, opening it tells.
+            paths.push((path, None));
+            continue;
+        }
+        if url.is_some() || name == "-" {
+            let what = "only files and directories of this machine, s3://, https:// and http:// are read";
+            paths.push((path, missing(what, "copy it here, or mount it")));
             continue;
         }
         if !name.contains(['*', '?', '[']) {
@@ -55,12 +62,6 @@ pub(crate) fn find(names: &[String]) -> Result<Found> {
         }
     }
     Ok(paths)
-}
-
-/// True for addresses such as `s3://bucket/key`, and for `-`.
-pub(crate) fn is_elsewhere(name: &str) -> bool {
-    let scheme = name.split_once("://").map(|(scheme, _)| scheme);
-    name == "-" || scheme.is_some_and(|scheme| !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
 /// Opens inputs, with what the command line says of them.
@@ -88,7 +89,8 @@ impl Opener {
     pub(crate) fn with_codecs(codecs: CodecList, said: &Inputs) -> Result<Self> {
         let raw = said.raw.as_ref().map(|text| text.parse()).transpose();
         let raw = raw.map_err(|error: Error| error.at("--raw"))?;
-        Ok(Self { codecs, inputs: knarr_formats::Inputs { raw, ..knarr_formats::Inputs::default() } })
+        let network = Some(knarr_s3::network());
+        Ok(Self { codecs, inputs: knarr_formats::Inputs { raw, network, ..knarr_formats::Inputs::default() } })
     }
 
     /// Opens `path`, whatever format it has.

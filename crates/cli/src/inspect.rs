@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Inspect) -> Result<u8> {
 
 fn print(path: &Path, source: &dyn Source, codecs: &CodecList) -> Result<()> {
     let model = source.model();
-    let size = knarr_routes::compress::size_of(path);
+    let size = knarr_routes::compress::read_bytes(source);
     let raw: u64 = model.variables.iter().map(Variable::raw_bytes).sum();
     println!("{}: {}, {}, values {}", path.display(), source.format(), table::bytes(size), table::bytes(raw));
     let variables = model.variables.iter().enumerate();

@@ -8,8 +8,9 @@ use knarr_choose::plan::{Action, Choice};
 use knarr_codec::codec::CodecList;
 use knarr_flow::energy::Energy;
 use knarr_flow::engine::Engine;
+use knarr_flow::network::url_of;
 use knarr_flow::output::remove_abandoned;
-use knarr_routes::compress::{OutputFormat, Repacked, size_of};
+use knarr_routes::compress::{OutputFormat, Repacked};
 use knarr_routes::compress::{is_made_from, notes, plan_path};
 use knarr_run::processes::{Identity, writer_of_any};
 use knarr_run::worker::{Effort, Task, Worker};
@@ -17,7 +18,7 @@ use serde_json::json;
 
 use crate::args::Repack;
 use crate::batch::{Failed, code_of, each, there};
-use crate::inputs::{Opener, find, is_elsewhere, refuse_raw};
+use crate::inputs::{Opener, find, refuse_raw};
 use crate::place::{self, Own};
 use crate::progress::Bar;
 use crate::repack_tasks::{Lacking, One, Planning, Repacking};
@@ -153,10 +154,17 @@ fn worth(kwh: f64, eur: f64) -> String {
 /// Each input with its output. A directory, or a name that ends in a slash, takes outputs of the same names. A store is
 /// an output itself, whatever its name ends in: shells add the slash.
 fn pairs(inputs: &[PathBuf], output: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
-    if is_elsewhere(&output.to_string_lossy()) {
-        return Err(Error::new(ErrorKind::Write, "only files and directories of this machine are written")
+    if output == Path::new("-") || url_of(output).is_some_and(|url| !url.starts_with("s3://")) {
+        return Err(Error::new(ErrorKind::Write, "only files and directories of this machine and s3:// are written")
             .hint("write here and copy it, or mount the place")
             .at(output.display().to_string()));
+    }
+    if url_of(output).is_some() {
+        let [input] = inputs else {
+            return Err(Error::usage(format!("{} inputs, one output '{}'", inputs.len(), output.display()))
+                .hint("repack them one at a time"));
+        };
+        return OutputFormat::of(output).map(|_| vec![(input.clone(), output.to_owned())]);
     }
     let named = OutputFormat::of(output).ok();
     let is_store = named == Some(OutputFormat::Zarr) || knarr_formats::zarr::sniff(output);
@@ -235,8 +243,7 @@ fn dry_run(
     let mut totals = Totals { skipped, ..Totals::default() };
     let (plans, failed) = each(jobs, |input, output| {
         missing.remove(input).map_or(Ok(()), Err)?;
-        let (plan, expected) = doer.does(doer.one(input, output), Planning)?;
-        let before = size_of(input);
+        let (plan, before, expected) = doer.does(doer.one(input, output), Planning)?;
         totals.add(before, expected);
         match arguments.quiet {
             0 if !arguments.json => crate::advise::print(&plan, OutputFormat::of(output).ok()),

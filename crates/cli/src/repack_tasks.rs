@@ -7,7 +7,7 @@ use knarr_choose::plan::Plan;
 use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::settings::{Name, Settings};
 use knarr_flow::store::Source;
-use knarr_routes::compress::{RepackOptions, Repacked, notes, plan_source, repack_source};
+use knarr_routes::compress::{RepackOptions, Repacked, notes, plan_source, read_bytes, repack_source};
 use knarr_run::worker::Task;
 use serde::{Deserialize, Serialize};
 
@@ -85,16 +85,16 @@ impl One {
             .map_err(|error| request.blame(error, &self.input))
     }
 
-    /// The plan, and the bytes that are expected of it.
-    fn plan(&self, engine: &Engine, progress: &dyn Progress) -> Result<(Plan, u64)> {
+    /// The plan, the bytes of the input, and those that are expected of the output.
+    fn plan(&self, engine: &Engine, progress: &dyn Progress) -> Result<(Plan, u64, u64)> {
         let source = self.open(engine)?;
         tell(notes::names_lost(source.as_ref(), &self.output));
-        let stored = crate::advise::stored(source.as_ref());
+        let (stored, before) = (crate::advise::stored(source.as_ref()), read_bytes(source.as_ref()));
         let request = self.request()?;
         let plan = plan_source(engine, source, &self.output, &self.settings(&request)?, progress)
             .map_err(|error| request.blame(error, &self.input))?;
         let bytes = crate::advise::expected(&plan, &stored);
-        Ok((plan, bytes))
+        Ok((plan, before, bytes))
     }
 
     /// Names in its settings that it has not.
@@ -117,15 +117,15 @@ impl Task for Repacking {
     }
 }
 
-/// Plans it; with the bytes that are expected of the plan.
+/// Plans it; with the bytes of the input and those that are expected of the output.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Planning(pub(crate) One);
 
 impl Task for Planning {
     const NAME: &'static str = "plan";
-    type Answer = (Plan, u64);
+    type Answer = (Plan, u64, u64);
 
-    fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<(Plan, u64)> {
+    fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<(Plan, u64, u64)> {
         self.0.plan(engine, progress)
     }
 }

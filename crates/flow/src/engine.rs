@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::memory::keep_freed;
+use crate::network::Network;
 use crate::store::Source;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::goal::Goal;
@@ -31,6 +32,8 @@ pub struct Engine {
     pub max_mem: u64,
     /// How many times as long as encoding a small variable the trials for it may take.
     pub patience: f64,
+    /// Opens what lies elsewhere; `None` if all inputs and outputs are files of this machine.
+    pub network: Option<Arc<dyn Network>>,
     /// Set from outside to stop at the next chunk.
     pub cancel: Arc<AtomicBool>,
 }
@@ -47,6 +50,7 @@ impl Engine {
             jobs: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             max_mem: 1 << 30,
             patience: PATIENT,
+            network: None,
             cancel: Arc::new(AtomicBool::new(false)),
         }
     }

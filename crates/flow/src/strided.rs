@@ -6,6 +6,21 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+/// Bytes that are read at any place, from many threads.
+pub trait ReadAt: Sync {
+    /// Fills `out` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// As for [`FileExt::read_exact_at`].
+    fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()>;
+}
+
+impl ReadAt for File {
+    fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        FileExt::read_exact_at(self, out, offset)
+    }
+}
+
 /// Where the elements of an array lie. Element `(i, j, …)` starts at `begin + i * strides[0] + j * strides[1] + …`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
@@ -27,7 +42,7 @@ const WINDOW: u64 = 1 << 20;
 /// # Errors
 /// `Usage` for a region outside of the array; `Corrupt` if the file has less than `place` says; `Read`.
 pub fn read_region(
-    file: &File,
+    file: &dyn ReadAt,
     file_len: u64,
     place: &Place,
     size: usize,
@@ -89,7 +104,7 @@ fn collapse(place: &Place, size: u64, count: &[u64]) -> (Vec<(u64, u64)>, u64) {
 }
 
 struct Reader<'a> {
-    file: &'a File,
+    file: &'a dyn ReadAt,
     axes: &'a [(u64, u64)],
     run: u64,
 }

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use knarr_array::error::Result;
+use knarr_flow::directory::Directory;
 use knarr_flow::output::{Kind, Staging, Store};
-use knarr_flow::testing::store_suite::{MemoryStore, Objects, Stores, check};
+use knarr_flow::testing::store_suite::{MemoryObjects, MemoryStore, Objects, Stores, check};
 
 const ANYTHING: Kind = Kind { noun: "directory", is: Path::is_dir, foreign: |_| None, many_files: true };
 
@@ -49,6 +50,7 @@ fn check_directory(name: &str, wrap: fn(Box<dyn Store>) -> Box<dyn Store>) {
             target.exists().then(|| objects(&target, "", &mut found))?;
             Some(found)
         },
+        read: &|| Some(Arc::new(Directory::new(&target))),
         overhead: &|| 0,
         remove: &|| std::fs::remove_dir_all(&target).unwrap(),
         file: &folder.0.join("file"),
@@ -68,6 +70,7 @@ fn memory() {
     check(&Stores {
         create: &|| Ok(Box::new(MemoryStore::new(Arc::clone(&published)))),
         published: &|| published.lock().unwrap().clone(),
+        read: &|| Some(Arc::new(MemoryObjects(published.lock().unwrap().clone().unwrap_or_default()))),
         overhead: &|| 0,
         remove: &|| *published.lock().unwrap() = None,
         file: &folder.0.join("file"),
@@ -91,6 +94,10 @@ impl Store for Counted {
     fn append(&mut self, key: &str, bytes: &[u8]) -> Result<u64> {
         self.1 += bytes.len() as u64;
         self.0.append(key, bytes)
+    }
+
+    fn finish(&mut self, key: &str) -> Result<()> {
+        self.0.finish(key)
     }
 
     fn copy(&mut self, from: &Path, key: &str) -> Result<()> {

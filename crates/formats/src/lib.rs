@@ -3,14 +3,17 @@
 pub mod classic;
 pub mod csv;
 mod described;
+mod fetched;
 mod fills;
 pub mod handed_over;
 pub mod hdf5;
 pub mod layout;
 mod open;
+mod partial;
 mod plain;
 pub mod raw;
 mod records;
+mod remote;
 mod selected;
 mod shown;
 mod unchanged;

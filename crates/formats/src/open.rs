@@ -1,30 +1,35 @@
 //! Which format a path holds: one line a format.
 
+use crate::partial::Input;
 use crate::raw::{RawLayout, RawSource};
 use crate::unchanged::Watched;
-use crate::{classic, csv, hdf5, zarr};
+use crate::{classic, csv, hdf5, remote, zarr};
 use knarr_array::{Error, ErrorKind, Result};
 use knarr_checkpoint::layout::FileLayout;
 use knarr_codec::chain::Chain;
 use knarr_codec::codec::CodecList;
+use knarr_flow::network::{Network, url_of};
 use knarr_flow::store::Source;
+use knarr_flow::strided::ReadAt;
 use knarr_handover::Gathered;
-use std::fs::File;
-use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What is said about inputs besides their names.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Inputs {
     /// What the bytes of files mean that are of no format that describes itself.
     pub raw: Option<RawLayout>,
     /// Bytes that an input of a format without random access may take in memory.
     pub max_mem: u64,
+    /// Opens inputs that lie elsewhere; `None` if there are none.
+    pub network: Option<Arc<dyn Network>>,
 }
 
 impl Default for Inputs {
     fn default() -> Self {
-        Self { raw: None, max_mem: 512 << 20 }
+        Self { raw: None, max_mem: 512 << 20, network: None }
     }
 }
 
@@ -132,6 +137,13 @@ pub fn open(path: &Path, codecs: &CodecList) -> Result<Box<dyn Source>> {
 /// # Errors
 /// As for [`open`].
 pub fn open_with(path: &Path, codecs: &CodecList, inputs: &Inputs) -> Result<Box<dyn Source>> {
+    if let Some(url) = url_of(path) {
+        return remote::open((path, url), codecs, inputs.network.as_deref(), |copy| open_here(copy, codecs, inputs));
+    }
+    open_here(path, codecs, inputs)
+}
+
+fn open_here(path: &Path, codecs: &CodecList, inputs: &Inputs) -> Result<Box<dyn Source>> {
     let probe = Probe::new(path)?;
     // Text does not describe itself: what the user says about the bytes counts more than a suffix.
     let described = if inputs.raw.is_some() { &FORMATS[..FORMATS.len() - 1] } else { FORMATS };
@@ -177,7 +189,7 @@ pub fn open_watched(path: &Path, codecs: &CodecList, inputs: &Inputs) -> Result<
 /// The beginning of a file, or a directory.
 pub(crate) struct Probe<'a> {
     path: &'a Path,
-    file: Option<(File, u64)>,
+    file: Option<(Input, u64)>,
     head: Vec<u8>,
 }
 
@@ -198,7 +210,7 @@ impl<'a> Probe<'a> {
             };
             return Err(Error::new(ErrorKind::Read, what).hint(hint).at(path.display().to_string()));
         }
-        let file = File::open(path).map_err(read_error)?;
+        let file = Input::open(path).map_err(read_error)?;
         let mut probe = Self { path, file: Some((file, metadata.len())), head: Vec::new() };
         probe.head = probe.bytes_at(0, 8)?;
         Ok(probe)

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use crate::partial::Input;
 use knarr_array::array::{DType, Endian, swap_bytes};
 use knarr_array::model::{Dimension, Group, Model, Variable};
 use knarr_array::region::{Region, chunk_count};
@@ -103,7 +104,7 @@ impl RawLayout {
 #[derive(Debug)]
 pub struct RawSource {
     path: PathBuf,
-    file: File,
+    file: Input,
     file_len: u64,
     order: Endian,
     place: Place,
@@ -118,7 +119,7 @@ impl RawSource {
     pub fn open(path: &Path, layout: &RawLayout) -> Result<Self> {
         let place = |error: Error| error.at(path.display().to_string());
         let read_error = |error: std::io::Error| Error::read(path, &error);
-        let file = File::open(path).map_err(read_error)?;
+        let file = Input::open(path).map_err(read_error)?;
         let file_len = file.metadata().map_err(read_error)?.len();
         let size = layout.dtype.size() as u64;
         // An extent of 0 must not hide the others.

@@ -3,6 +3,8 @@
 use knarr_array::error::Result;
 use knarr_flow::content;
 use knarr_flow::engine::{Engine, Progress, Silent};
+use knarr_flow::store::Source;
+use knarr_formats::Inputs;
 use knarr_routes::compress::{OutputFormat, RepackOptions};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
@@ -22,10 +24,16 @@ pub(crate) fn advise_file(py: Python<'_>, path: PathBuf, suffix: &str, request: 
 fn advise(path: &Path, suffix: &str, request: &str) -> Result<String> {
     let request = Request::parse(request)?;
     let (engine, settings) = (request.engine()?, request.settings()?);
-    let source = knarr_formats::open(path, &engine.codecs)?;
+    let source = open(&engine, path)?;
     let target = OutputFormat::of_suffix(suffix)?.target(settings.portable)?;
     let plan = knarr_flow::pipeline::advise(&engine, source.as_ref(), &settings, target, &Silent)?;
     json(&plan)
+}
+
+/// Opens a file, a directory or a URL.
+fn open(engine: &Engine, path: &Path) -> Result<Box<dyn Source>> {
+    let inputs = Inputs { network: engine.network.clone(), ..Inputs::default() };
+    knarr_formats::open_with(path, &engine.codecs, &inputs)
 }
 
 /// Repacks `input` into `output`; returns what was done as JSON. `progress(phase, done, total)` is called now and
@@ -60,7 +68,7 @@ pub(crate) fn repack(
 pub(crate) fn content_hash(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     py.detach(move || {
         let engine = Request::default().engine()?;
-        let source = knarr_formats::whole_records(knarr_formats::open(&path, &engine.codecs)?);
+        let source = knarr_formats::whole_records(open(&engine, &path)?);
         json(&content::hash(&engine, source.as_ref(), &Silent)?)
     })
     .map_err(raise)
@@ -71,7 +79,7 @@ pub(crate) fn content_hash(py: Python<'_>, path: PathBuf) -> PyResult<String> {
 pub(crate) fn verify(py: Python<'_>, original: PathBuf, copy: PathBuf, values_only: bool) -> PyResult<String> {
     py.detach(move || {
         let engine = Request::default().engine()?;
-        let open = |path| knarr_formats::open(path, &engine.codecs).map(knarr_formats::whole_records);
+        let open = |path: &Path| open(&engine, path).map(knarr_formats::whole_records);
         let (a, b) = (open(&original)?, open(&copy)?);
         json(&content::verify(&engine, a.as_ref(), b.as_ref(), values_only, &Silent)?)
     })

@@ -79,6 +79,7 @@ impl Request {
     pub(crate) fn engine(&self) -> Result<Engine> {
         let mut engine = Engine::new(knarr_native::codecs()?);
         engine.jobs = self.jobs.unwrap_or(engine.jobs).max(1);
+        engine.network = Some(knarr_s3::network());
         if let Some(size) = &self.max_mem {
             engine.max_mem = parse_size(size).map_err(|error| error.at("max_mem"))?;
         }

@@ -83,6 +83,7 @@ impl Means {
         let mut engine = Engine::new(knarr_native::codecs()?);
         engine.jobs = self.jobs.unwrap_or(engine.jobs);
         engine.max_mem = self.max_mem;
+        engine.network = Some(knarr_s3::network());
         if engine.max_mem < AMPLE {
             knarr_native::give_back_freed();
         }

@@ -172,6 +172,10 @@ impl Store for Staging {
         Ok(offset)
     }
 
+    fn finish(&mut self, _key: &str) -> Result<()> {
+        Ok(())
+    }
+
     fn copy(&mut self, from: &Path, key: &str) -> Result<()> {
         let to = self.dir.join(key);
         self.make_parents(key).map_err(|error| Error::write(&self.target, &error))?;

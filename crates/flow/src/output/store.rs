@@ -24,6 +24,13 @@ pub trait Store: Send + Debug {
     /// `Write`.
     fn append(&mut self, key: &str, bytes: &[u8]) -> Result<u64>;
 
+    /// Says that no more bytes come to an object: a store that sends it in parts can let go of it. Objects that are never
+    /// finished are so when the output is published.
+    ///
+    /// # Errors
+    /// `Write`.
+    fn finish(&mut self, key: &str) -> Result<()>;
+
     /// Makes a new object of the bytes of a file.
     ///
     /// # Errors

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::read_store_suite;
 use crate::output::Store;
+use crate::read_store::{Entry, Part, ReadStore, entries_of};
 use knarr_array::error::{Error, ErrorKind, Result};
 
 /// Objects that were published, by key.
@@ -43,6 +45,10 @@ impl Store for MemoryStore {
         Ok(offset)
     }
 
+    fn finish(&mut self, _key: &str) -> Result<()> {
+        Ok(())
+    }
+
     fn copy(&mut self, from: &Path, key: &str) -> Result<()> {
         let bytes = std::fs::read(from).map_err(|error| Error::read(from, &error))?;
         self.write(key, &bytes)
@@ -59,12 +65,44 @@ impl Store for MemoryStore {
     }
 }
 
+/// What a [`MemoryStore`] published, as a store that is read.
+#[derive(Debug)]
+pub struct MemoryObjects(pub Objects);
+
+impl ReadStore for MemoryObjects {
+    fn place(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn get(&self, key: &str, part: Part, out: &mut Vec<u8>) -> Result<Option<u64>> {
+        let Some(object) = self.0.get(key) else { return Ok(None) };
+        out.clear();
+        let held = object.len() as u64;
+        if let Some((offset, length)) = part.within(held) {
+            let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+            out.extend_from_slice(&object[place(offset)..place(offset + length)]);
+        }
+        Ok(Some(held))
+    }
+
+    fn has(&self, key: &str) -> Result<bool> {
+        Ok(self.0.contains_key(key))
+    }
+
+    fn list(&self, folder: &str) -> Result<Option<Vec<Entry>>> {
+        let objects = self.0.iter().map(|(key, object)| (key.as_str(), object.len() as u64));
+        Ok(Some(entries_of(objects, folder)))
+    }
+}
+
 /// A kind of store, as the suite needs it.
 pub struct Stores<'a> {
     /// An empty store, which does not replace an output. All of them have one place.
     pub create: &'a dyn Fn() -> Result<Box<dyn Store>>,
     /// All objects that are there; `None` if there is no output.
     pub published: &'a dyn Fn() -> Option<Objects>,
+    /// Reads what is there, if a reader is there for it.
+    pub read: &'a dyn Fn() -> Option<Arc<dyn ReadStore>>,
     /// Bytes that the output takes beside those of its objects, such as an index.
     pub overhead: &'a dyn Fn() -> u64,
     /// Removes the output.
@@ -88,6 +126,7 @@ pub fn check(stores: &Stores<'_>) {
         assert_eq!(store.append("a/shard", b"first")?, 0);
         assert_eq!(store.append("b/shard", b"other")?, 0);
         assert_eq!(store.append("a/shard", b" second")?, 5);
+        store.finish("a/shard")?;
         store.copy(stores.file, "copies/file")
     };
     fill(store.as_mut()).unwrap_or_else(|error| panic!("{error}"));
@@ -117,6 +156,9 @@ pub fn check(stores: &Stores<'_>) {
     let objects: u64 = expected.values().map(|object| object.len() as u64).sum();
     assert_eq!(bytes, objects + (stores.overhead)());
     assert_eq!((stores.published)().as_ref(), Some(&expected));
+    if let Some(read) = (stores.read)() {
+        read_store_suite::check(read.as_ref(), &expected);
+    }
     let replaced = late.publish().map_err(|error| error.kind());
     assert_eq!(replaced, Err(ErrorKind::Exists), "an output that appeared meanwhile is replaced");
     assert_eq!((stores.published)(), Some(expected));

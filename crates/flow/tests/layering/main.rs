@@ -26,11 +26,12 @@ const ALLOWED: &[(&str, &str)] = &[
     ("pnetcdf", "array handover mapped capture mpi"),
     ("preload", "array codec flow handover capture caller pnetcdf"),
     ("routes", "array codec choose flow formats"),
+    ("s3", "array flow"),
     ("h5filter", "array codec flow native caller"),
     ("capi", "array codec choose flow handover mapped checkpoint native formats mpi"),
-    ("python", "array codec choose flow mapped checkpoint capture native formats routes"),
-    ("run", "array codec choose flow checkpoint capture native formats routes"),
-    ("cli", "array codec choose flow checkpoint capture native formats routes mpi run"),
+    ("python", "array codec choose flow mapped checkpoint capture native formats routes s3"),
+    ("run", "array codec choose flow checkpoint capture native formats routes s3"),
+    ("cli", "array codec choose flow checkpoint capture native formats routes s3 mpi run"),
 ];
 
 /// Crates without unsafe code. They link no C library.

@@ -13,16 +13,15 @@ pub(crate) use pieces::layout;
 pub use write::{check, write};
 
 use crate::fills;
+use crate::partial::Input;
 use header::Fault;
 use knarr_array::array::{DType, swap_bytes};
 use knarr_array::model::{Dimension, Group, Model, Variable};
 use knarr_array::region::Region;
 use knarr_array::{Error, Result};
 use knarr_flow::store::{Source, Strings};
-use knarr_flow::strided::{self, Place};
+use knarr_flow::strided::{self, Place, ReadAt};
 use std::any::Any;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// First read of a header; doubled until the header is complete.
@@ -34,7 +33,7 @@ const LONGEST_HEADER: u64 = 256 << 20;
 #[derive(Debug)]
 pub struct ClassicSource {
     path: PathBuf,
-    file: File,
+    file: Input,
     file_len: u64,
     format: &'static str,
     model: Model,
@@ -53,7 +52,7 @@ impl ClassicSource {
     /// `NotFound` or `Read` if the file cannot be read, `Corrupt` if its header makes no sense.
     pub fn open(path: &Path) -> Result<Self> {
         let read_error = |error: std::io::Error| Error::read(path, &error);
-        let file = File::open(path).map_err(read_error)?;
+        let file = Input::open(path).map_err(read_error)?;
         let file_len = file.metadata().map_err(read_error)?.len();
         let place = |error: Error| error.at(path.display().to_string());
         let header = read_header(&file, file_len, path)?;
@@ -74,7 +73,7 @@ impl ClassicSource {
 /// As for [`ClassicSource::open`].
 pub(crate) fn model_of_header(path: &Path, records: u64) -> Result<Model> {
     let read_error = |error: std::io::Error| Error::read(path, &error);
-    let file = File::open(path).map_err(read_error)?;
+    let file = Input::open(path).map_err(read_error)?;
     let file_len = file.metadata().map_err(read_error)?.len();
     let header = Header { records: Some(records), ..read_header(&file, file_len, path)? };
     let (records, places) = layout::layout(&header, file_len).map_err(|error| error.at(path.display().to_string()))?;
@@ -87,12 +86,12 @@ pub(crate) fn model_of_header(path: &Path, records: u64) -> Result<Model> {
 /// As for [`ClassicSource::open`].
 pub fn version_of(path: &Path) -> Result<Version> {
     let read_error = |error: std::io::Error| Error::read(path, &error);
-    let file = File::open(path).map_err(read_error)?;
+    let file = Input::open(path).map_err(read_error)?;
     let file_len = file.metadata().map_err(read_error)?.len();
     Ok(read_header(&file, file_len, path)?.version)
 }
 
-fn read_header(file: &File, file_len: u64, path: &Path) -> Result<Header> {
+fn read_header(file: &Input, file_len: u64, path: &Path) -> Result<Header> {
     let limit = usize::try_from(file_len.min(LONGEST_HEADER)).unwrap_or(usize::MAX);
     let mut prefix = vec![0; FIRST_READ.min(limit)];
     let place = |error: Error| error.at(path.display().to_string());

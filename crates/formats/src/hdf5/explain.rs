@@ -1,16 +1,16 @@
 //! What the library says about files and values that it cannot read, in words that help.
 
-use std::os::unix::fs::FileExt;
-
 use super::filters::{SZIP, filter_title};
 use super::sys;
+use crate::partial::Input;
 use knarr_array::error::{Error, ErrorKind};
 use knarr_array::filter::Hdf5Filter;
+use knarr_flow::strided::ReadAt;
 
 const DAMAGED: &str = "the file is damaged: restore it from a copy";
 
 /// Why a file without the mark of HDF5 cannot be read.
-pub(super) fn not_hdf5(file: &std::fs::File, len: u64) -> Error {
+pub(super) fn not_hdf5(file: &Input, len: u64) -> Error {
     let mut start = [0u8; 4];
     if len == 0 {
         return Error::corrupt("the file is empty");
@@ -22,7 +22,7 @@ pub(super) fn not_hdf5(file: &std::fs::File, len: u64) -> Error {
 }
 
 /// Why it cannot be opened. `raw` is the file.
-pub(super) fn explain_open(error: Error, raw: &std::fs::File) -> Error {
+pub(super) fn explain_open(error: Error, raw: &Input) -> Error {
     if let Some(driver) = driver_of_members(raw) {
         return Error::unsupported(format!("it is one of several files that HDF5's {driver} driver made as one"))
             .hint("write them as one file with a program that opens them with that driver, such as h5repart or h5py");
@@ -41,7 +41,7 @@ pub(super) fn explain_open(error: Error, raw: &std::fs::File) -> Error {
 }
 
 /// The driver that divided a file into several, of which this is the first. It leaves its mark behind the superblock.
-fn driver_of_members(raw: &std::fs::File) -> Option<&'static str> {
+fn driver_of_members(raw: &Input) -> Option<&'static str> {
     let mut head = [0; 512];
     let count = raw.read_at(&mut head, 0).ok()?;
     let marks = [(b"NCSAfami", "family"), (b"NCSAmult", "multi or split")];

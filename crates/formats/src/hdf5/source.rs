@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -11,6 +10,7 @@ use super::explain::{explain_open, explain_read, explain_scan, not_hdf5};
 use super::external_files::with_external_files;
 use super::scan::{Place, Stored, scan};
 use super::sys::{self, Dataset};
+use crate::partial::Input;
 use knarr_array::array::ArraySpec;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::filter::Hdf5Filter;
@@ -24,6 +24,7 @@ use knarr_codec::frame;
 use knarr_flow::cache::ChunkCache;
 use knarr_flow::energy::Stopwatch;
 use knarr_flow::store::{Source, Strings};
+use knarr_flow::strided::ReadAt;
 use knarr_handover::Gathered;
 
 /// Finds the chain that decodes chunks of `input` written through an HDF5 pipeline. `None` sends the chunks
@@ -52,7 +53,7 @@ const LARGEST_CHUNK: u64 = 8 << 30;
 pub struct Hdf5Source {
     pub(super) path: PathBuf,
     file: sys::File,
-    raw: std::fs::File,
+    raw: Input,
     raw_len: u64,
     pub(super) model: Model,
     pub(super) stored: Vec<Stored>,
@@ -116,7 +117,7 @@ impl Hdf5Source {
 
     fn open_with(path: &Path, resolver: Box<dyn FilterResolver>, lock: bool) -> Result<Self> {
         let place = |error: Error| error.at(path.display().to_string());
-        let raw = std::fs::File::open(path).map_err(|error| Error::read(path, &error))?;
+        let raw = Input::open(path).map_err(|error| Error::read(path, &error))?;
         let metadata = raw.metadata().map_err(|error| Error::read(path, &error))?;
         if metadata.is_dir() {
             return Err(place(Error::new(ErrorKind::Read, "it is a directory")));
@@ -532,7 +533,7 @@ fn resize(out: &mut Vec<u8>, bytes: usize) -> Result<()> {
 }
 
 /// The signature is at byte 0, or after a user block of 512 bytes or a larger power of two.
-fn find_signature(file: &std::fs::File, len: u64) -> Option<u64> {
+fn find_signature(file: &Input, len: u64) -> Option<u64> {
     const SIGNATURE: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
     let mut at = 0;
     while at < len {

@@ -1,10 +1,12 @@
 //! One array of a store: its description, and its elements. Chunks are decoded by Knarr's codecs; by the `zarrs` crate
 //! where Knarr has no codec for one that was used.
 
-use super::chunks::{Chunks, FileOf, Wanted, as_plain};
+use super::chunks::{Chunks, Objects, Wanted, as_plain};
 use super::decode::NATIVE;
 use super::fixed;
-use super::hierarchy::{Node, Version, chunk_bytes};
+use super::hierarchy::chunk_bytes;
+use super::keys::Keys;
+use super::stored::{Node, Version};
 use super::types::{self, ZarrType};
 use super::{attributes, json, scaled};
 use crate::fills;
@@ -14,22 +16,22 @@ use knarr_array::region::{Region, in_chunk};
 use knarr_array::{Error, ErrorKind, Result};
 use knarr_codec::codec::CodecList;
 use knarr_flow::cache::ChunkCache;
+use knarr_flow::read_store::ReadStore;
 use serde_json::{Map, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::Arc;
 use zarrs::array::{
     Array, ArrayBytes, ArrayCreateError, ArrayError, ArrayMetadata, ArrayShardedExt, ArraySubset, CodecError,
     CodecOptions,
 };
-use zarrs::filesystem::FilesystemStore;
 use zarrs::plugin::PluginCreateError;
 
 /// An array that can be read, or the reason why it cannot.
 pub(super) struct ZarrArray {
     pub(super) node: Node,
     pub(super) zarr_type: ZarrType,
-    opened: Result<Array<FilesystemStore>>,
+    store: Arc<Keys>,
+    opened: Result<Array<Keys>>,
     /// What Knarr decodes itself.
     chunks: Option<Chunks>,
     element_type: Option<ElementType>,
@@ -42,14 +44,9 @@ const LARGEST_CHUNK: u64 = 1 << 40;
 
 impl ZarrArray {
     /// Reads the description of an array; `key` is its path within `store`.
-    pub(super) fn open(
-        store: &Arc<FilesystemStore>,
-        key: &str,
-        node: Node,
-        codecs: &CodecList,
-    ) -> Result<(Self, Variable)> {
+    pub(super) fn open(store: &Arc<Keys>, key: &str, node: Node, codecs: &CodecList) -> Result<(Self, Variable)> {
         let zarr_type = type_of(&node);
-        let mut variable = describe(&node, &zarr_type)?;
+        let mut variable = describe(store.0.as_ref(), &node, &zarr_type)?;
         let chunks = match (&zarr_type, &variable.layout) {
             (ZarrType::Number(dtype), StorageLayout::Chunked(chunk)) => Chunks::of(codecs, &node, *dtype, chunk),
             (ZarrType::Bool | ZarrType::Bytes(_), StorageLayout::Chunked(chunk)) => {
@@ -102,7 +99,7 @@ impl ZarrArray {
             ZarrType::Fixed(fixed) => Some(ElementType::Other(fixed.name())),
             _ => None,
         };
-        Ok((Self { node, zarr_type, opened, chunks, element_type }, variable))
+        Ok((Self { node, zarr_type, store: Arc::clone(store), opened, chunks, element_type }, variable))
     }
 
     /// Names of its dimensions as they are stored, if there is one, or null, for each axis.
@@ -118,7 +115,7 @@ impl ZarrArray {
         names_of(&self.node, extents(self.node.metadata.get("shape")).map_or(0, |shape| shape.len()))
     }
 
-    pub(super) fn array(&self) -> Result<&Array<FilesystemStore>> {
+    pub(super) fn array(&self) -> Result<&Array<Keys>> {
         self.opened.as_ref().map_err(Clone::clone)
     }
 
@@ -142,26 +139,30 @@ impl ZarrArray {
         self.chunks.as_ref().map_or(0.0, Chunks::decode_seconds)
     }
 
-    /// The chunks that Knarr decodes itself, and what finds their files.
-    fn own(&self) -> Option<(&Chunks, impl Fn(&[u64]) -> PathBuf)> {
+    /// The store that it lies in.
+    pub(super) fn store(&self) -> &dyn ReadStore {
+        self.store.0.as_ref()
+    }
+
+    /// The chunks that Knarr decodes itself, and what finds their objects.
+    fn own(&self) -> Option<(&Chunks, impl Fn(&[u64]) -> String)> {
         let (Some(chunks), Ok(array)) = (&self.chunks, &self.opened) else { return None };
-        Some((chunks, |position: &[u64]| array.storage().key_to_fspath(&array.chunk_key(position))))
+        Some((chunks, |position: &[u64]| array.chunk_key(position).to_string()))
     }
 
     /// Replaces the contents of `out` by the stored bytes of the chunk at `position`; false if it was never written.
     pub(super) fn stored_chunk(&self, position: &[u64], out: &mut Vec<u8>) -> Result<bool> {
         self.array()?;
         match self.own() {
-            Some((chunks, file_of)) => chunks.stored(&file_of, position, out),
+            Some((chunks, key_of)) => chunks.stored(Objects { store: self.store(), key_of: &key_of }, position, out),
             None => Err(Error::unsupported("its chunks are not decoded by Knarr's own codecs")),
         }
     }
 
     /// Decodes a region that lies within the shape.
     pub(super) fn read(&self, cache: &ChunkCache, wanted: &Wanted<'_>, out: &mut Vec<u8>) -> Result<()> {
-        if let Some((chunks, file_of)) = self.own() {
-            let file_of: &FileOf<'_> = &file_of;
-            return chunks.read(file_of, cache, wanted, out);
+        if let Some((chunks, key_of)) = self.own() {
+            return chunks.read(Objects { store: self.store(), key_of: &key_of }, cache, wanted, out);
         }
         if let Some(what) = self.zarr_type.words() {
             return Err(Error::unsupported(format!("{what} are copied, not decoded"))
@@ -203,22 +204,19 @@ impl ZarrArray {
             .map_err(|error| name_chunk(array, &subset, error))
     }
 
-    /// True if a file exists for any chunk that the region touches.
+    /// True if an object exists for any chunk that the region touches.
     pub(super) fn is_written(&self, region: &Region) -> bool {
         let Ok(array) = self.array() else { return true };
         if region.is_empty() {
             return false;
         }
-        if let Some((chunks, file_of)) = self.own() {
-            return chunks.is_written(&file_of, region);
+        if let Some((chunks, key_of)) = self.own() {
+            return chunks.is_written(Objects { store: self.store(), key_of: &key_of }, region);
         }
         let subset = subset(region);
         let Ok(Some(chunks)) = array.chunks_in_array_subset(&subset) else { return true };
-        let root = array.storage();
-        chunks
-            .indices()
-            .into_iter()
-            .any(|chunk| root.key_to_fspath(&array.chunk_key(&chunk)).symlink_metadata().is_ok())
+        // What cannot be looked for is said by reading.
+        chunks.indices().into_iter().any(|chunk| self.store().has(array.chunk_key(&chunk).as_str()).unwrap_or(true))
     }
 }
 
@@ -248,7 +246,7 @@ fn type_of(node: &Node) -> ZarrType {
 }
 
 /// The chunk (or whole shard) that is exactly this region, if there is one.
-fn single_chunk(array: &Array<FilesystemStore>, subset: &ArraySubset) -> Result<Option<Vec<u64>>, ArrayError> {
+fn single_chunk(array: &Array<Keys>, subset: &ArraySubset) -> Result<Option<Vec<u64>>, ArrayError> {
     let Some(chunks) = array.chunks_in_array_subset(subset)? else { return Ok(None) };
     if chunks.num_elements() != 1 {
         return Ok(None);
@@ -257,12 +255,7 @@ fn single_chunk(array: &Array<FilesystemStore>, subset: &ArraySubset) -> Result<
     Ok((array.chunk_subset(&index)? == *subset).then_some(index))
 }
 
-fn create(
-    store: &Arc<FilesystemStore>,
-    key: &str,
-    version: Version,
-    metadata: &Map<String, Value>,
-) -> Result<Array<FilesystemStore>> {
+fn create(store: &Arc<Keys>, key: &str, version: Version, metadata: &Map<String, Value>) -> Result<Array<Keys>> {
     let mut document = Value::Object(metadata.clone());
     if scaled::is_in(&document) {
         return Err(Error::new(
@@ -298,7 +291,7 @@ fn create(
 }
 
 /// Names the first chunk of a region that `zarrs` cannot decode as the place of `error`.
-fn name_chunk(array: &Array<FilesystemStore>, subset: &ArraySubset, error: Error) -> Error {
+fn name_chunk(array: &Array<Keys>, subset: &ArraySubset, error: Error) -> Error {
     let Ok(Some(chunks)) = array.chunks_in_array_subset(subset) else { return error };
     let is_damaged = |chunk: &[u64]| {
         let retrieve = || array.retrieve_chunk::<ArrayBytes<'static>>(chunk).is_err();
@@ -322,7 +315,7 @@ fn read_error(error: &ArrayError) -> Error {
     Error::new(kind, error.to_string())
 }
 
-fn describe(node: &Node, zarr_type: &ZarrType) -> Result<Variable> {
+fn describe(store: &dyn ReadStore, node: &Node, zarr_type: &ZarrType) -> Result<Variable> {
     let wrong = |what: &str| Error::corrupt(format!("array metadata: {what}"));
     let shape = extents(node.metadata.get("shape")).ok_or_else(|| wrong("'shape' is no list of lengths"))?;
     let dtype = zarr_type.dtype();
@@ -367,7 +360,7 @@ fn describe(node: &Node, zarr_type: &ZarrType) -> Result<Variable> {
         layout: chunk.map_or(StorageLayout::Elsewhere, StorageLayout::Chunked),
         filters: Vec::new(),
         chain: chain(node),
-        stored_bytes: Some(chunk_bytes(&node.dir)),
+        stored_bytes: chunk_bytes(store, &node.folder),
         copied_because: None,
         shape,
     })

@@ -1,19 +1,16 @@
-//! Where the chunks of an array lie: each in its own file, or many in a shard; and their elements.
+//! Where the chunks of an array lie: each in its own object, or many in a shard; and their elements.
 
 use super::decode::{DecodeBuffers, Decoder};
-use super::hierarchy::{Node, Version};
+use super::stored::{Node, Version};
 use knarr_array::array::DType;
 use knarr_array::region::{Placed, Region, chunk_region, copy_region, each_chunk, fill_region, in_chunk};
-use knarr_array::{Error, ErrorKind, Result};
+use knarr_array::{Error, Result};
 use knarr_codec::codec::CodecList;
 use knarr_flow::cache::ChunkCache;
 use knarr_flow::energy::Stopwatch;
+use knarr_flow::read_store::{Part, ReadStore};
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Indices of shards that are kept.
@@ -31,26 +28,31 @@ pub(super) struct Chunks {
     pub(super) shape: Vec<u64>,
     decoder: Decoder,
     shards: Option<Shards>,
-    /// Directory of the array, below which its keys are.
-    dir: PathBuf,
+    /// Folder of the array, below which its keys are.
+    folder: String,
     decoding: Stopwatch,
 }
 
-/// Chunks that share files.
+/// Chunks that share objects.
 struct Shards {
     /// Chunks per shard along each axis.
     extents: Vec<u64>,
     count: u64,
     at_end: bool,
     has_checksum: bool,
-    kept: Mutex<Vec<(PathBuf, Index)>>,
+    kept: Mutex<Vec<(String, Index)>>,
 }
 
-/// Offset and length of each chunk of a shard, row-major; `None` if there is no such file.
+/// Offset and length of each chunk of a shard, row-major; `None` if there is no such object.
 type Index = Option<Arc<Vec<(u64, u64)>>>;
 
-/// Finds the file of the chunk or shard at a position of its grid.
-pub(super) type FileOf<'a> = dyn Fn(&[u64]) -> PathBuf + 'a;
+/// The objects of an array.
+#[derive(Clone, Copy)]
+pub(super) struct Objects<'a> {
+    pub(super) store: &'a dyn ReadStore,
+    /// Finds the key of the chunk or shard at a position of its grid.
+    pub(super) key_of: &'a dyn Fn(&[u64]) -> String,
+}
 
 /// A region that is asked for, and the array it is a part of.
 pub(super) struct Wanted<'a> {
@@ -78,7 +80,7 @@ impl Chunks {
                 if let [only] = codecs.as_slice()
                     && only.get("name").and_then(Value::as_str) == Some("sharding_indexed")
                 {
-                    return Self::in_shards(list, only.get("configuration")?.as_object()?, dtype, chunk, &node.dir);
+                    return Self::in_shards(list, only.get("configuration")?.as_object()?, dtype, chunk, &node.folder);
                 }
                 Decoder::v3(list, codecs, dtype, chunk)?
             }
@@ -87,7 +89,7 @@ impl Chunks {
             shape: chunk.to_vec(),
             decoder,
             shards: None,
-            dir: node.dir.clone(),
+            folder: node.folder.clone(),
             decoding: Stopwatch::default(),
         })
     }
@@ -103,7 +105,7 @@ impl Chunks {
         configuration: &Map<String, Value>,
         dtype: DType,
         shard: &[u64],
-        dir: &Path,
+        folder: &str,
     ) -> Option<Self> {
         let chunk: Vec<u64> =
             configuration.get("chunk_shape")?.as_array()?.iter().map(Value::as_u64).collect::<Option<_>>()?;
@@ -135,14 +137,14 @@ impl Chunks {
         let extents: Vec<u64> = shard.iter().zip(&chunk).map(|(shard, chunk)| shard / chunk).collect();
         let count = extents.iter().try_fold(1u64, |count, &n| count.checked_mul(n))?;
         let shards = Shards { extents, count, at_end, has_checksum, kept: Mutex::default() };
-        let dir = dir.to_owned();
-        Some(Self { shape: chunk, decoder, shards: Some(shards), dir, decoding: Stopwatch::default() })
+        let folder = folder.to_owned();
+        Some(Self { shape: chunk, decoder, shards: Some(shards), folder, decoding: Stopwatch::default() })
     }
 
     /// Replaces the contents of `out` by the elements of a region that lies inside the array.
     pub(super) fn read(
         &self,
-        file_of: &FileOf<'_>,
+        objects: Objects<'_>,
         cache: &ChunkCache,
         wanted: &Wanted<'_>,
         out: &mut Vec<u8>,
@@ -157,7 +159,7 @@ impl Chunks {
             .ok_or_else(|| Error::unsupported("the region is too large for memory").hint("choose smaller chunks"))?;
         out.resize(bytes, 0);
         each_chunk(region, &self.shape, |position| {
-            let place = |error: Error| self.place(file_of, position, error);
+            let place = |error: Error| self.place(objects, position, error);
             let inside = chunk_region(shape, &self.shape, position);
             // What the region has of this chunk, seen from both sides.
             let Some(part) = region.intersection(&inside) else { return Ok(()) };
@@ -165,7 +167,7 @@ impl Chunks {
             let to = Placed { shape: &region.count, start: &part.start_in(region) };
             // The region is this chunk and nothing else: decoded where it is wanted.
             if part == *region && part.count == self.shape {
-                if !self.decode(file_of, position, out).map_err(place)? {
+                if !self.decode(objects, position, out).map_err(place)? {
                     out.resize(bytes, 0);
                     fill_region(out, to, &part.count, padding);
                 }
@@ -174,7 +176,7 @@ impl Chunks {
             let decode = || {
                 let mut chunk = Vec::new();
                 // An empty vector stands for a chunk that does not exist.
-                self.decode(file_of, position, &mut chunk).map(|_| chunk)
+                self.decode(objects, position, &mut chunk).map(|_| chunk)
             };
             let key = (wanted.variable, linear(position, &self.shape, shape));
             cache
@@ -190,11 +192,12 @@ impl Chunks {
     }
 
     /// True if any chunk that the region touches was written. Damage is reported by reading.
-    pub(super) fn is_written(&self, file_of: &FileOf<'_>, region: &Region) -> bool {
+    pub(super) fn is_written(&self, objects: Objects<'_>, region: &Region) -> bool {
         each_chunk(region, &self.shape, |position| {
             let exists = match &self.shards {
-                None => file_of(position).symlink_metadata().is_ok(),
-                Some(shards) => !matches!(shards.find(file_of, position), Ok(None)),
+                // What cannot be looked for is said by reading.
+                None => objects.store.has(&(objects.key_of)(position)).unwrap_or(true),
+                Some(shards) => !matches!(shards.find(objects, position), Ok(None)),
             };
             if exists { Err(()) } else { Ok(()) }
         })
@@ -202,42 +205,36 @@ impl Chunks {
     }
 
     /// Names a chunk as the place of an error: position, first element, and the key that it has in its array.
-    fn place(&self, file_of: &FileOf<'_>, position: &[u64], error: Error) -> Error {
-        let file = self.shards.as_ref().map_or_else(|| file_of(position), |shards| file_of(&shards.position(position)));
-        let key = file.strip_prefix(&self.dir).unwrap_or(&file).display().to_string();
+    fn place(&self, objects: Objects<'_>, position: &[u64], error: Error) -> Error {
+        let key_of = objects.key_of;
+        let key = self.shards.as_ref().map_or_else(|| key_of(position), |shards| key_of(&shards.position(position)));
+        let key = key.strip_prefix(&self.folder).unwrap_or(&key).trim_start_matches('/');
         let start: Vec<u64> = position.iter().zip(&self.shape).map(|(at, n)| at.saturating_mul(*n)).collect();
         in_chunk(error.at(format!("key '{key}'")), position, &start)
     }
 
     /// Replaces the contents of `out` by the bytes of a chunk as they are stored; false if it was never written.
-    pub(super) fn stored(&self, file_of: &FileOf<'_>, position: &[u64], out: &mut Vec<u8>) -> Result<bool> {
-        self.load(file_of, position, out).map_err(|error| self.place(file_of, position, error))
+    pub(super) fn stored(&self, objects: Objects<'_>, position: &[u64], out: &mut Vec<u8>) -> Result<bool> {
+        self.load(objects, position, out).map_err(|error| self.place(objects, position, error))
     }
 
-    fn load(&self, file_of: &FileOf<'_>, position: &[u64], out: &mut Vec<u8>) -> Result<bool> {
+    fn load(&self, objects: Objects<'_>, position: &[u64], out: &mut Vec<u8>) -> Result<bool> {
         let Some(shards) = &self.shards else {
-            let path = file_of(position);
-            let Some(file) = open(&path)? else { return Ok(false) };
-            let read_error = |error: std::io::Error| Error::read(&path, &error);
-            let length = file.metadata().map_err(read_error)?.len();
-            self.check_length(length)?;
-            out.clear();
-            (&file).take(length).read_to_end(out).map_err(read_error)?;
-            return Ok(true);
+            let most = self.decoder.largest();
+            let held = objects.store.get(&(objects.key_of)(position), Part::Whole { most }, out)?;
+            return held.map_or(Ok(false), |held| self.check_length(held).map(|()| true));
         };
-        let Some((path, offset, length)) = shards.find(file_of, position)? else { return Ok(false) };
+        let Some((key, offset, length)) = shards.find(objects, position)? else { return Ok(false) };
         self.check_length(length)?;
-        let Some(file) = open(&path)? else { return Ok(false) };
-        let held = file.metadata().map_err(|error| Error::read(&path, &error))?.len();
-        if offset.checked_add(length).is_none_or(|end| end > held) {
-            return Err(Error::corrupt(format!(
+        let part = Part::At { offset, length };
+        match objects.store.get(&key, part, out)? {
+            None => Ok(false),
+            Some(held) if part.within(held).is_some() => Ok(true),
+            Some(held) => Err(Error::corrupt(format!(
                 "the index places it at {length} bytes from {offset}, the shard has {held} bytes"
             ))
-            .hint("the shard is truncated or damaged: restore it from a copy"));
+            .hint("the shard is truncated or damaged: restore it from a copy")),
         }
-        out.resize(usize::try_from(length).unwrap_or(usize::MAX), 0);
-        file.read_exact_at(out, offset).map_err(|error| Error::read(&path, &error))?;
-        Ok(true)
     }
 
     fn check_length(&self, length: u64) -> Result<()> {
@@ -253,9 +250,9 @@ impl Chunks {
         self.decoding.seconds()
     }
 
-    fn decode(&self, file_of: &FileOf<'_>, position: &[u64], out: &mut Vec<u8>) -> Result<bool> {
+    fn decode(&self, objects: Objects<'_>, position: &[u64], out: &mut Vec<u8>) -> Result<bool> {
         BUFFERS.with_borrow_mut(|(stored, buffers)| {
-            if !self.load(file_of, position, stored)? {
+            if !self.load(objects, position, stored)? {
                 return Ok(false);
             }
             self.decoding.time(|| self.decoder.decode(stored, buffers, out))?;
@@ -270,65 +267,51 @@ fn linear(position: &[u64], chunk: &[u64], shape: &[u64]) -> u64 {
     position.iter().zip(grid).fold(0, |linear: u64, (at, n)| linear.wrapping_mul(n).wrapping_add(*at))
 }
 
-/// The file, if there is one. A link that leads nowhere is no absent chunk: its contents are elsewhere.
-fn open(path: &Path) -> Result<Option<File>> {
-    match File::open(path) {
-        Ok(file) => Ok(Some(file)),
-        Err(_) if path.symlink_metadata().is_ok_and(|found| found.is_symlink()) && !path.exists() => {
-            Err(Error::new(ErrorKind::Read, "is a symbolic link that leads nowhere")
-                .hint("fetch the contents it stands for (git annex get, datalad get)")
-                .at(path.display().to_string()))
-        }
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
-            Ok(None)
-        }
-        Err(error) => Err(Error::read(path, &error)),
-    }
-}
-
 impl Shards {
     /// Position of the shard that holds the chunk at `position`.
     fn position(&self, position: &[u64]) -> Vec<u64> {
         position.iter().zip(&self.extents).map(|(at, n)| at / n).collect()
     }
 
-    /// File, offset and length of a chunk; `None` if it was never written.
-    fn find(&self, file_of: &FileOf<'_>, position: &[u64]) -> Result<Option<(PathBuf, u64, u64)>> {
+    /// Key, offset and length of a chunk; `None` if it was never written.
+    fn find(&self, objects: Objects<'_>, position: &[u64]) -> Result<Option<(String, u64, u64)>> {
         let slot = position.iter().zip(&self.extents).fold(0, |slot, (at, n)| slot * n + at % n);
-        let path = file_of(&self.position(position));
-        let Some(index) = self.index(&path)? else { return Ok(None) };
+        let key = (objects.key_of)(&self.position(position));
+        let Some(index) = self.index(objects.store, &key)? else { return Ok(None) };
         let entry = usize::try_from(slot).ok().and_then(|slot| index.get(slot).copied());
         let (offset, length) = entry.ok_or_else(|| Error::internal("a shard's index has too few entries"))?;
-        Ok((offset != ABSENT || length != ABSENT).then_some((path, offset, length)))
+        Ok((offset != ABSENT || length != ABSENT).then_some((key, offset, length)))
     }
 
-    fn index(&self, path: &Path) -> Result<Index> {
+    fn index(&self, store: &dyn ReadStore, key: &str) -> Result<Index> {
         let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, index)) = lock().iter().find(|(kept, _)| kept == path) {
+        if let Some((_, index)) = lock().iter().find(|(kept, _)| kept == key) {
             return Ok(index.clone());
         }
-        let index = self.read_index(path)?.map(Arc::new);
+        let index = self.read_index(store, key)?.map(Arc::new);
         let mut kept = lock();
         if kept.len() >= KEPT_INDICES {
             kept.remove(0);
         }
-        kept.push((path.to_owned(), index.clone()));
+        kept.push((key.to_owned(), index.clone()));
         Ok(index)
     }
 
-    fn read_index(&self, path: &Path) -> Result<Option<Vec<(u64, u64)>>> {
-        let Some(file) = open(path)? else { return Ok(None) };
-        let read_error = |error: std::io::Error| Error::read(path, &error);
-        let held = file.metadata().map_err(read_error)?.len();
-        let checksum = if self.has_checksum { CHECKSUM as u64 } else { 0 };
-        // A damaged shape must not make the index longer than its file.
-        let length = self.count.checked_mul(ENTRY).and_then(|bytes| bytes.checked_add(checksum));
-        let Some(length) = length.filter(|&length| length <= held) else {
-            return Err(Error::corrupt(format!("{held} bytes are too few for the index of {} chunks", self.count))
-                .hint("the shard is truncated or damaged: restore it from a copy"));
+    fn read_index(&self, store: &dyn ReadStore, key: &str) -> Result<Option<Vec<(u64, u64)>>> {
+        let few = |held: &str| {
+            Error::corrupt(format!("{held} bytes are too few for the index of {} chunks", self.count))
+                .hint("the shard is truncated or damaged: restore it from a copy")
         };
-        let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-        file.read_exact_at(&mut bytes, if self.at_end { held - length } else { 0 }).map_err(read_error)?;
+        let checksum = if self.has_checksum { CHECKSUM as u64 } else { 0 };
+        let length = self.count.checked_mul(ENTRY).and_then(|bytes| bytes.checked_add(checksum));
+        let length = length.ok_or_else(|| few("all its"))?;
+        // A damaged shape must not make the index longer than its object.
+        let part = if self.at_end { Part::Last { length } } else { Part::At { offset: 0, length } };
+        let mut bytes = Vec::new();
+        let Some(held) = store.get(key, part, &mut bytes)? else { return Ok(None) };
+        if part.within(held).is_none() {
+            return Err(few(&held.to_string()));
+        }
         let mut entries = bytes.as_slice();
         if self.has_checksum {
             let wrong = || {

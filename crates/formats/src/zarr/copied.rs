@@ -2,18 +2,18 @@
 
 use super::array::ZarrArray;
 use super::fixed::FixedType;
-use super::hierarchy::Version;
 use super::json;
 use super::node::{Array, Node, dimension_names, node_key, object, stored_attributes};
+use super::stored::{Version, below};
 use super::types::{self, ZarrType};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use knarr_array::model::Variable;
-use knarr_array::{Error, Result};
+use knarr_array::{Error, ErrorKind, Result};
 use knarr_flow::output::Store;
+use knarr_flow::read_store::{Part, ReadStore};
 use knarr_flow::store::Strings;
 use serde_json::{Map, Value, json};
-use std::path::Path;
 use zarrs::array::{ArrayMetadataV2, ArrayMetadataV3};
 use zarrs::convert::{ArrayMetadataV2ToV3Error, array_metadata_v2_to_v3, codec_metadata_v2_to_v3};
 use zarrs::metadata::v3::MetadataV3;
@@ -69,7 +69,7 @@ pub(super) fn copied_node(store: &mut dyn Store, variable: &Variable, stored: &Z
             metadata
         }
     };
-    copy_chunks(store, &stored.node.dir, &key)?;
+    copy_chunks(store, stored.store(), &stored.node.folder, &key)?;
     let attributes = stored_attributes(variable, stored)?;
     let array = Array {
         name: variable.name().to_owned(),
@@ -162,19 +162,25 @@ fn byte(value: &Value) -> Option<u8> {
     value.as_u64().and_then(|byte| u8::try_from(byte).ok())
 }
 
-fn copy_chunks(store: &mut dyn Store, dir: &Path, key: &str) -> Result<()> {
-    for entry in std::fs::read_dir(dir).map_err(|error| Error::read(dir, &error))? {
-        let entry = entry.map_err(|error| Error::read(dir, &error))?;
-        let name = entry.file_name();
-        let Some(name) = name.to_str() else { continue };
-        if name == "zarr.json" || name.starts_with(".z") {
+fn copy_chunks(store: &mut dyn Store, from: &dyn ReadStore, folder: &str, key: &str) -> Result<()> {
+    let entries = from.list(folder)?.ok_or_else(|| {
+        Error::unsupported("its chunks are copied as they are, and nobody can list them at this address")
+            .hint("copy the store here first")
+    })?;
+    for entry in entries {
+        if entry.name == "zarr.json" || entry.name.starts_with(".z") {
             continue;
         }
-        let key = format!("{key}/{name}");
-        if entry.path().is_dir() {
-            copy_chunks(store, &entry.path(), &key)?;
-        } else {
-            store.copy(&entry.path(), &key)?;
+        let (found, key) = (below(folder, &entry.name), format!("{key}/{}", entry.name));
+        match from.file(&found) {
+            _ if entry.is_folder => copy_chunks(store, from, &found, &key)?,
+            Some(path) => store.copy(&path, &key)?,
+            None => {
+                let mut bytes = Vec::new();
+                let held = from.get(&found, Part::Whole { most: u64::MAX }, &mut bytes)?;
+                held.ok_or_else(|| Error::new(ErrorKind::Read, "it was removed meanwhile").at(found))?;
+                store.write(&key, &bytes)?;
+            }
         }
     }
     Ok(())

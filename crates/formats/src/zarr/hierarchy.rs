@@ -1,44 +1,49 @@
-//! Groups and arrays of a store, found by walking its directories.
+//! Groups and arrays of a store, found by walking its folders.
 
-use super::{json, types};
-use knarr_array::{Error, ErrorKind, Result};
+use super::stored::{Node, below, is_metadata, object, v2_node, v3_node};
+use super::{consolidated, json};
+use knarr_array::{Error, Result};
+use knarr_flow::directory::Directory;
+use knarr_flow::read_store::{Entry, ReadStore};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// Deepest nesting of groups that is followed; symbolic links can make a directory endless.
 const DEEPEST: usize = 64;
 
-/// Version of the format of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Version {
-    V2,
-    V3,
+/// True if `folder` of `store` is a Zarr group or array.
+///
+/// # Errors
+/// Why the first of its objects could not be looked for, if none was found.
+pub(super) fn is_node(store: &dyn ReadStore, folder: &str) -> Result<bool> {
+    let mut failed = None;
+    for name in NODES {
+        match store.has(&below(folder, name)) {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            // Servers may forbid to look for what is not there.
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    failed.map_or(Ok(false), Err)
 }
 
-/// A group or an array.
-#[derive(Debug, Clone)]
-pub(super) struct Node {
-    /// `/` or `/group/T`.
-    pub(super) path: String,
-    pub(super) dir: PathBuf,
-    pub(super) version: Version,
-    /// `zarr.json`, `.zarray` or `.zgroup` without attributes.
-    pub(super) metadata: Map<String, Value>,
-    pub(super) attributes: Map<String, Value>,
-    pub(super) is_array: bool,
+/// True if directory `dir` is a Zarr group or array.
+pub(super) fn is_node_at(dir: &Path) -> bool {
+    is_node(&Directory::new(dir), "").unwrap_or(false)
 }
 
-/// True if `dir` is a Zarr group or array.
-pub(super) fn is_node(dir: &Path) -> bool {
-    ["zarr.json", ".zgroup", ".zarray"].iter().any(|name| dir.join(name).is_file())
-}
+/// Names of the objects that make a folder a node.
+const NODES: [&str; 3] = ["zarr.json", ".zgroup", ".zarray"];
 
 /// A file in the groups of the store `dir` that is none of Zarr. Arrays may hold any: names of chunks are up to who made
 /// them.
 pub(super) fn foreign(dir: &Path) -> Option<PathBuf> {
-    const METADATA: [&str; 5] = ["zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata"];
     let is_array = dir.join(".zarray").is_file()
-        || json::read(&dir.join("zarr.json")).ok().flatten().is_some_and(|node| node["node_type"] == "array");
+        || json::read(&Directory::new(dir), "zarr.json")
+            .ok()
+            .flatten()
+            .is_some_and(|node| node["node_type"] == "array");
     if is_array {
         return None;
     }
@@ -46,149 +51,119 @@ pub(super) fn foreign(dir: &Path) -> Option<PathBuf> {
     paths.sort();
     paths.into_iter().find_map(|path| {
         let is_directory = path.symlink_metadata().is_ok_and(|found| found.is_dir());
-        let is_metadata = path.file_name().is_some_and(|name| METADATA.iter().any(|known| name == *known));
-        if is_directory { foreign(&path) } else { (!is_metadata).then_some(path) }
+        let is_known = path.file_name().and_then(|name| name.to_str()).is_some_and(is_metadata);
+        if is_directory { foreign(&path) } else { (!is_known).then_some(path) }
     })
 }
 
-/// All nodes below and at `root`, parents first, siblings in order of their names.
-pub(super) fn walk(root: &Path) -> Result<Vec<Node>> {
-    let mut nodes = Vec::new();
-    let Some(top) = read_node(root, "/")? else {
-        return Err(Error::corrupt("the directory holds no zarr.json, .zgroup or .zarray")
-            .hint("give the directory of a Zarr group or array"));
+/// All nodes of `store`, parents first, siblings in order of their names.
+pub(super) fn walk(store: &dyn ReadStore) -> Result<Vec<Node>> {
+    let Some(top) = read_node(store, "")? else {
+        return Err(Error::corrupt(format!("the {} holds no zarr.json, .zgroup or .zarray", kind_of(store)))
+            .hint(format!("give the {} of a Zarr group or array", kind_of(store))));
     };
-    let is_array = top.is_array;
-    nodes.push(top);
-    if !is_array {
-        children(root, "/", 0, &mut nodes)?;
+    if top.is_array {
+        return Ok(vec![top]);
+    }
+    let mut nodes = vec![top];
+    match store.list("")? {
+        Some(entries) => children(store, ("", entries), 0, &mut nodes)?,
+        None => nodes = consolidated::nodes(store)?,
     }
     Ok(nodes)
 }
 
-fn children(dir: &Path, path: &str, depth: usize, nodes: &mut Vec<Node>) -> Result<()> {
+/// In words, what a store is.
+fn kind_of(store: &dyn ReadStore) -> &'static str {
+    if store.file("").is_some() { "directory" } else { "address" }
+}
+
+fn children(
+    store: &dyn ReadStore,
+    (folder, entries): (&str, Vec<Entry>),
+    depth: usize,
+    nodes: &mut Vec<Node>,
+) -> Result<()> {
     if depth > DEEPEST {
         return Err(Error::corrupt(format!("groups are nested deeper than {DEEPEST}"))
             .hint("look for a symbolic link that leads back up")
-            .at(dir.display().to_string()));
+            .at(folder));
     }
-    let read_error = |error: std::io::Error| Error::read(dir, &error);
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(read_error)? {
-        let entry = entry.map_err(read_error)?;
-        if let Ok(name) = entry.file_name().into_string() {
-            names.push(name);
-        }
-    }
-    names.sort_unstable();
-    for name in names {
-        let child_dir = dir.join(&name);
-        let child_path = if path == "/" { format!("/{name}") } else { format!("{path}/{name}") };
-        if !child_dir.is_dir() {
-            continue;
-        }
-        if let Some(node) = read_node(&child_dir, &child_path)? {
+    for entry in entries.into_iter().filter(|entry| entry.is_folder) {
+        let child = below(folder, &entry.name);
+        if let Some(node) = read_node(store, &child)? {
             let is_array = node.is_array;
             nodes.push(node);
             if !is_array {
-                children(&child_dir, &child_path, depth + 1, nodes)?;
+                let entries = store.list(&child)?.unwrap_or_default();
+                children(store, (&child, entries), depth + 1, nodes)?;
             }
-        } else if !name.starts_with('.') && !name.starts_with("__") {
-            refuse_hidden(&child_dir, &child_path)?;
+        } else if !entry.name.starts_with('.') && !entry.name.starts_with("__") {
+            refuse_hidden(store, &child)?;
         }
     }
     Ok(())
 }
 
-/// Directories below one that is no node, down to which nodes are looked for.
+/// Folders below one that is no node, down to which nodes are looked for.
 const HIDDEN: usize = 8;
 
-/// Refuses a directory that is no node and holds some: no reader would find them, and nobody would miss them.
-fn refuse_hidden(dir: &Path, path: &str) -> Result<()> {
-    let Some(hidden) = node_below(dir, HIDDEN) else { return Ok(()) };
-    let (file, text) = match hidden.join("zarr.json").is_file() {
-        true => ("zarr.json", r#"{"zarr_format": 3, "node_type": "group"}"#),
-        false => (".zgroup", r#"{"zarr_format": 2}"#),
+/// Refuses a folder that is no node and holds some: no reader would find them, and nobody would miss them.
+fn refuse_hidden(store: &dyn ReadStore, folder: &str) -> Result<()> {
+    let Some(hidden) = node_below(store, folder, HIDDEN) else { return Ok(()) };
+    let (file, text) = match store.has(&below(&hidden, "zarr.json")) {
+        Ok(true) => ("zarr.json", r#"{"zarr_format": 3, "node_type": "group"}"#),
+        _ => (".zgroup", r#"{"zarr_format": 2}"#),
     };
-    let hidden = hidden.strip_prefix(dir).unwrap_or(&hidden);
-    Err(Error::corrupt(format!("'{}' lies below it, and it is no group: it has no {file}", hidden.display()))
+    let hidden = hidden.strip_prefix(folder).map_or(hidden.as_str(), |hidden| hidden.trim_start_matches('/'));
+    Err(Error::corrupt(format!("'{hidden}' lies below it, and it is no group: it has no {file}"))
         .hint(format!("make it a group by a file {file} in it that holds {text}, or move it out of the store"))
-        .at(format!("directory '{}'", &path[1..])))
+        .at(format!("directory '{folder}'")))
 }
 
-/// The first node below `dir`, by name; links are not followed.
-fn node_below(dir: &Path, depth: usize) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(dir).ok()?.flatten();
-    let mut inner: Vec<PathBuf> =
-        entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect();
-    inner.sort_unstable();
-    let below = |dir: &PathBuf| if is_node(dir) { Some(dir.clone()) } else { node_below(dir, depth.checked_sub(1)?) };
-    inner.iter().find_map(below)
+/// The first node below `folder`, by name; links are not followed.
+fn node_below(store: &dyn ReadStore, folder: &str, depth: usize) -> Option<String> {
+    let entries = store.list(folder).ok()??;
+    let inner = entries.into_iter().filter(|entry| entry.is_folder && !entry.is_link);
+    inner.map(|entry| below(folder, &entry.name)).find_map(|inner| {
+        if is_node(store, &inner).unwrap_or(false) {
+            Some(inner)
+        } else {
+            node_below(store, &inner, depth.checked_sub(1)?)
+        }
+    })
 }
 
-fn read_node(dir: &Path, path: &str) -> Result<Option<Node>> {
-    let node = |version, metadata, attributes, is_array| {
-        Some(Node { path: path.to_owned(), dir: dir.to_owned(), version, metadata, attributes, is_array })
-    };
-    let wrong = |name: &str, what: &str| Error::corrupt(what).at(dir.join(name).display().to_string());
-    if let Some(document) = json::read(&dir.join("zarr.json"))? {
-        let mut metadata = object(document).ok_or_else(|| wrong("zarr.json", "no JSON object"))?;
-        check_version(&metadata, 3, &dir.join("zarr.json"))?;
-        let attributes = metadata.remove("attributes").and_then(object).unwrap_or_default();
-        metadata.remove("consolidated_metadata");
-        metadata.values_mut().for_each(json::round_wide);
-        types::make_fill_whole(&mut metadata);
-        return match metadata.get("node_type").and_then(Value::as_str) {
-            Some("group") => Ok(node(Version::V3, metadata, attributes, false)),
-            Some("array") => Ok(node(Version::V3, metadata, attributes, true)),
-            _ => Err(wrong("zarr.json", "'node_type' is neither 'group' nor 'array'")),
-        };
+fn read_node(store: &dyn ReadStore, folder: &str) -> Result<Option<Node>> {
+    let key = below(folder, "zarr.json");
+    if let Some(document) = json::read(store, &key)? {
+        return v3_node(folder, object_at(document, &key)?).map(Some);
     }
     for (name, is_array) in [(".zarray", true), (".zgroup", false)] {
-        if let Some(document) = json::read(&dir.join(name))? {
-            let mut metadata = object(document).ok_or_else(|| wrong(name, "no JSON object"))?;
-            check_version(&metadata, 2, &dir.join(name))?;
-            metadata.values_mut().for_each(json::round_wide);
-            types::make_fill_whole(&mut metadata);
-            let attributes = json::read(&dir.join(".zattrs"))?.and_then(object).unwrap_or_default();
-            return Ok(node(Version::V2, metadata, attributes, is_array));
+        let key = below(folder, name);
+        if let Some(document) = json::read(store, &key)? {
+            let document = object_at(document, &key)?;
+            let attributes = json::read(store, &below(folder, ".zattrs"))?;
+            return v2_node(folder, (name, is_array), document, attributes).map(Some);
         }
     }
     Ok(None)
 }
 
-/// Refuses metadata that says it is of another version than files of this name are.
-fn check_version(metadata: &Map<String, Value>, known: u64, path: &Path) -> Result<()> {
-    match metadata.get("zarr_format") {
-        Some(other) if other.as_u64() != Some(known) => {
-            Err(Error::new(ErrorKind::Read, format!("'zarr_format' is {other}, Knarr knows {known} in such a file"))
-                .hint("write the store again as version 3, with a program that reads it")
-                .at(path.display().to_string()))
+fn object_at(document: Value, key: &str) -> Result<Map<String, Value>> {
+    object(document).ok_or_else(|| Error::corrupt("no JSON object").at(key))
+}
+
+/// Bytes of all objects below `folder` but metadata: what the chunks of an array take; `None` if the store cannot tell.
+pub(super) fn chunk_bytes(store: &dyn ReadStore, folder: &str) -> Option<u64> {
+    let Ok(entries) = store.list(folder) else { return Some(0) };
+    let bytes = entries?.into_iter().filter(|entry| !entry.is_link).map(|entry| {
+        let is_metadata = entry.name == "zarr.json" || entry.name.starts_with(".z");
+        match entry.is_folder {
+            true => chunk_bytes(store, &below(folder, &entry.name)).unwrap_or(0),
+            false if is_metadata => 0,
+            false => entry.length,
         }
-        _ => Ok(()),
-    }
-}
-
-fn object(value: Value) -> Option<Map<String, Value>> {
-    match value {
-        Value::Object(map) => Some(map),
-        _ => None,
-    }
-}
-
-/// Bytes of all files below `dir` but metadata: what the chunks of an array take.
-pub(super) fn chunk_bytes(dir: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
-    entries
-        .flatten()
-        .map(|entry| match entry.file_type() {
-            Ok(kind) if kind.is_dir() => chunk_bytes(&entry.path()),
-            Ok(kind) if kind.is_file() => {
-                let name = entry.file_name();
-                let is_metadata = name == "zarr.json" || name.to_string_lossy().starts_with(".z");
-                if is_metadata { 0 } else { entry.metadata().map_or(0, |metadata| metadata.len()) }
-            }
-            _ => 0,
-        })
-        .sum()
+    });
+    Some(bytes.sum())
 }

@@ -2,10 +2,8 @@
 //! of any length.
 
 use knarr_array::{Error, ErrorKind, Result};
+use knarr_flow::read_store::{Part, ReadStore};
 use serde_json::{Map, Value};
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
 
 /// Longest metadata document that is read.
 const LONGEST: u64 = 256 << 20;
@@ -14,25 +12,15 @@ const LONGEST: u64 = 256 << 20;
 /// with this.
 const BARE: char = '\0';
 
-/// Reads and parses a document; `None` if there is no such file.
-pub(super) fn read(path: &Path) -> Result<Option<Value>> {
-    let read_error = |error: std::io::Error| Error::read(path, &error);
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
-        Err(error) => return Err(read_error(error)),
-    };
+/// Reads and parses a document; `None` if there is no such object.
+pub(super) fn read(store: &dyn ReadStore, key: &str) -> Result<Option<Value>> {
     let mut text = Vec::new();
-    file.take(LONGEST + 1).read_to_end(&mut text).map_err(read_error)?;
-    if text.len() as u64 > LONGEST {
-        return Err(Error::new(ErrorKind::Corrupt, "metadata of more than 256 MiB").at(path.display().to_string()));
+    let Some(held) = store.get(key, Part::Whole { most: LONGEST }, &mut text)? else { return Ok(None) };
+    if held > LONGEST {
+        return Err(Error::new(ErrorKind::Corrupt, "metadata of more than 256 MiB").at(key));
     }
     parse(&text).map(Some).map_err(|error| {
-        Error::corrupt(format!("no valid JSON: {error}"))
-            .hint("restore the store from a copy")
-            .at(path.display().to_string())
+        Error::corrupt(format!("no valid JSON: {error}")).hint("restore the store from a copy").at(key)
     })
 }
 

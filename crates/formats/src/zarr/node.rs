@@ -2,8 +2,8 @@
 
 use super::array::ZarrArray;
 use super::attributes;
-use super::hierarchy::Version;
 use super::shard::{self, Sharding, Shards};
+use super::stored::Version;
 use super::types::{self, ZarrType};
 use knarr_array::array::DType;
 use knarr_array::model::{Attribute, StorageLayout, Variable};
@@ -147,8 +147,8 @@ pub(super) fn encoded_node(
     let array = Array {
         name: variable.name().to_owned(),
         dtype: variable.dtype,
+        shards: shard.map(|shape| Shards::new(shape, grid.clone())),
         grid,
-        shards: shard.map(Shards::new),
         takes_chunks: true,
     };
     Ok(Node { key, metadata, attributes, array: Some(array) })

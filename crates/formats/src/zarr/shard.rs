@@ -1,7 +1,8 @@
 //! Many chunks in one file: the `sharding_indexed` codec, written as chunks arrive.
 //!
 //! Specification: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html>. Encoded
-//! chunks follow each other in order of arrival; the index at the end says where each one lies.
+//! chunks follow each other in order of arrival; the index at the end says where each one lies. It is written when all
+//! chunks of the shard are there.
 
 use knarr_array::{Error, Result};
 use knarr_flow::output::Store;
@@ -70,13 +71,31 @@ pub(super) fn codecs(chunk: &[u64], inner: &[Value]) -> Vec<Value> {
 pub(super) struct Shards {
     /// Chunks per shard along each axis.
     shape: Vec<u64>,
-    /// Per shard file: offset and length of each of its chunks, row-major.
-    indices: BTreeMap<String, Vec<(u64, u64)>>,
+    /// Chunks along each axis of the array.
+    grid: Vec<u64>,
+    /// Per shard: what is known of its chunks.
+    open: BTreeMap<String, Open>,
+}
+
+/// The chunks that a shard has got so far.
+#[derive(Debug)]
+struct Open {
+    /// Offset and length of each, row-major. Empty once the index is written.
+    index: Vec<(u64, u64)>,
+    /// How many are still to come if none is left out.
+    left: u64,
 }
 
 impl Shards {
-    pub(super) fn new(shape: Vec<u64>) -> Self {
-        Self { shape, indices: BTreeMap::new() }
+    pub(super) fn new(shape: Vec<u64>, grid: Vec<u64>) -> Self {
+        Self { shape, grid, open: BTreeMap::new() }
+    }
+
+    /// Number of chunks of the array that lie in the shard of the chunk at `position`.
+    fn members(&self, position: &[u64]) -> u64 {
+        let shard = self.position(position);
+        let along = shard.iter().zip(&self.shape).zip(&self.grid);
+        along.map(|((at, extent), n)| (*extent).min(n.saturating_sub(at * extent))).product()
     }
 
     /// Position of the shard that holds the chunk at `position`.
@@ -89,34 +108,40 @@ impl Shards {
         let slot =
             position.iter().zip(&self.shape).fold(0, |slot, (position, extent)| slot * extent + position % extent);
         let chunks: u64 = self.shape.iter().product();
-        let offset = store.append(&key, bytes)?;
-        let index = self
-            .indices
-            .entry(key)
-            .or_insert_with(|| vec![(ABSENT, ABSENT); usize::try_from(chunks).unwrap_or(usize::MAX)]);
-        match usize::try_from(slot).ok().and_then(|slot| index.get_mut(slot)) {
-            Some(entry) if entry.0 == ABSENT => {
-                *entry = (offset, bytes.len() as u64);
-                Ok(())
-            }
-            Some(_) => Err(Error::internal(format!("chunk {position:?} was written twice"))),
-            None => Err(Error::internal(format!("chunk {position:?} has no place in its shard"))),
+        let written_twice = || Err(Error::internal(format!("chunk {position:?} was written twice")));
+        let members = self.members(position);
+        let absent = || vec![(ABSENT, ABSENT); usize::try_from(chunks).unwrap_or(usize::MAX)];
+        let open = self.open.entry(key.clone()).or_insert_with(|| Open { index: absent(), left: members });
+        if open.left == 0 {
+            return written_twice();
         }
+        let offset = store.append(&key, bytes)?;
+        match usize::try_from(slot).ok().and_then(|slot| open.index.get_mut(slot)) {
+            Some(entry) if entry.0 == ABSENT => *entry = (offset, bytes.len() as u64),
+            Some(_) => return written_twice(),
+            None => return Err(Error::internal(format!("chunk {position:?} has no place in its shard"))),
+        }
+        open.left -= 1;
+        if open.left == 0 { finish(store, &key, &std::mem::take(&mut open.index)) } else { Ok(()) }
     }
 
-    /// Ends every shard with its index.
+    /// Ends every shard that lacks chunks with its index.
     pub(super) fn finish(&self, store: &mut dyn Store) -> Result<()> {
-        for (key, index) in &self.indices {
-            let mut bytes = Vec::with_capacity(index.len() * 16 + 4);
-            for (offset, len) in index {
-                bytes.extend_from_slice(&offset.to_le_bytes());
-                bytes.extend_from_slice(&len.to_le_bytes());
-            }
-            bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
-            store.append(key, &bytes)?;
-        }
-        Ok(())
+        let short = self.open.iter().filter(|(_, open)| open.left > 0);
+        short.into_iter().try_for_each(|(key, open)| finish(store, key, &open.index))
     }
+}
+
+/// Ends a shard with its index.
+fn finish(store: &mut dyn Store, key: &str, index: &[(u64, u64)]) -> Result<()> {
+    let mut bytes = Vec::with_capacity(index.len() * 16 + 4);
+    for (offset, len) in index {
+        bytes.extend_from_slice(&offset.to_le_bytes());
+        bytes.extend_from_slice(&len.to_le_bytes());
+    }
+    bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+    store.append(key, &bytes)?;
+    store.finish(key)
 }
 
 #[cfg(test)]

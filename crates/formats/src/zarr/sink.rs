@@ -11,6 +11,7 @@ use knarr_array::array::DType;
 use knarr_array::model::{Attribute, Group, Model};
 use knarr_array::{Error, Result};
 use knarr_codec::codec::CodecList;
+use knarr_flow::network::Contents;
 use knarr_flow::output::{Kind, Staging, Store};
 use knarr_flow::store::{EncodedChunk, Sink, Source, Storage, Strings};
 use serde_json::{Map, Value, json};
@@ -51,7 +52,11 @@ struct Design {
 
 /// What is staged.
 const STORE: Kind =
-    Kind { noun: "Zarr store", is: super::hierarchy::is_node, foreign: super::hierarchy::foreign, many_files: true };
+    Kind { noun: "Zarr store", is: super::hierarchy::is_node_at, foreign: super::hierarchy::foreign, many_files: true };
+
+/// What a Zarr store holds, for stores that are no directories.
+pub const CONTENTS: Contents =
+    Contents { noun: "Zarr store", descriptions: "zarr.json", is_mark: super::stored::is_metadata };
 
 impl ZarrSink {
     fn node_of(&mut self, variable: usize) -> Result<&mut Node> {

@@ -1,22 +1,25 @@
-//! A Zarr store on a local disk as a source.
+//! A Zarr store as a source.
 
 use super::array::ZarrArray;
 use super::attributes;
 use super::chunks::Wanted;
-use super::hierarchy::{self, Version};
+use super::hierarchy;
+use super::keys::Keys;
+use super::stored::Version;
 use super::types::ZarrType;
 use knarr_array::model::{Dimension, ElementType, Group, Model, StorageLayout, Variable};
 use knarr_array::region::Region;
 use knarr_array::{Error, Result};
 use knarr_codec::codec::CodecList;
 use knarr_flow::cache::ChunkCache;
+use knarr_flow::directory::Directory;
+use knarr_flow::read_store::ReadStore;
 use knarr_flow::store::{Source, Strings};
 use serde_json::{Map, Value};
 use std::any::Any;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use zarrs::filesystem::FilesystemStore;
 
 /// An open Zarr v2 or v3 store.
 pub struct ZarrSource {
@@ -39,13 +42,21 @@ impl ZarrSource {
     /// `NotFound`, `Read`, or `Corrupt` if metadata makes no sense. Arrays with unknown codecs open; reading
     /// them gives `MissingFilter`.
     pub fn open(path: &Path, codecs: &CodecList) -> Result<Self> {
+        Self::open_in(Arc::new(Directory::new(path)), path, codecs)
+    }
+
+    /// The same in any store. `path` is its name, of which messages and a lone array have theirs.
+    ///
+    /// # Errors
+    /// As for [`ZarrSource::open`].
+    pub fn open_in(store: Arc<dyn ReadStore>, path: &Path, codecs: &CodecList) -> Result<Self> {
         let place = |error: Error| error.hint_damage("store").within(&path.display().to_string());
-        let nodes = hierarchy::walk(path).map_err(place)?;
+        let nodes = hierarchy::walk(store.as_ref()).map_err(place)?;
         let format = match nodes.first().map(|node| node.version) {
             Some(Version::V2) => "Zarr v2",
             _ => "Zarr v3",
         };
-        let store = Arc::new(FilesystemStore::new(path).map_err(|error| place(Error::unsupported(error.to_string())))?);
+        let store = Arc::new(Keys(store));
         let mut model = Model::default();
         let (mut arrays, mut group_attributes) = (Vec::new(), Vec::new());
         for mut node in nodes {

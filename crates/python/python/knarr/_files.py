@@ -57,6 +57,8 @@ def repack(
 ) -> Repacked:
     """Writes the data of ``source`` smaller to ``output`` (.nc, .h5 or .zarr).
 
+    Either may be a URL: ``s3://``, ``https://`` and ``http://`` are read, Zarr stores are written to ``s3://``.
+
     Lossless unless a quality is stated: ``max_abs_error``, ``max_range_error``, ``max_rel_error``,
     ``finest_abs_error``, ``significant_bits``, ``significant_digits``; all that are stated hold for every element.
     ``exact_up_to`` and ``exact_from`` are limits beyond which values stay exact whatever the bounds allow.

@@ -5,6 +5,7 @@ use std::path::Path;
 use knarr_array::error::{Error, Result};
 use knarr_choose::choose::FormatLimits;
 use knarr_codec::codec::ReaderLevel;
+use knarr_flow::network::url_of;
 use knarr_formats::classic::Version;
 use serde::Serialize;
 
@@ -27,12 +28,21 @@ pub enum OutputFormat {
 }
 
 impl OutputFormat {
-    /// The format that the suffix of `path` stands for.
+    /// The format that the suffix of `path` stands for. What has a URL is a Zarr store: a file cannot be written piece by
+    /// piece there.
     ///
     /// # Errors
-    /// `Usage` for other suffixes.
+    /// `Usage` for other suffixes, `Unsupported` for other formats with a URL.
     pub fn of(path: &Path) -> Result<Self> {
         let suffix = path.extension().map(|suffix| suffix.to_string_lossy().into_owned()).unwrap_or_default();
+        if let Some(url) = url_of(path) {
+            return match Self::known(suffix.trim_end_matches('/')) {
+                None | Some(Self::Zarr) => Ok(Self::Zarr),
+                Some(_) => Err(Error::unsupported("only Zarr stores are written to a URL")
+                    .hint("end the name in .zarr, or write the file here and copy it")
+                    .at(url)),
+            };
+        }
         Self::known(&suffix).ok_or_else(|| {
             Error::usage(format!("'{}' does not say which format to write", path.display()))
                 .hint("end the name in .nc (netCDF-4), .h5 (HDF5), .zarr (Zarr v3), .csv, or .bin (raw)")

@@ -14,12 +14,13 @@ use knarr_choose::plan::{Action, Plan};
 use knarr_codec::codec::ReaderLevel;
 use knarr_flow::energy::{Counter, Energy};
 use knarr_flow::engine::{Engine, Progress};
+use knarr_flow::network::{Network, url_of};
 use knarr_flow::output::Temporary;
 use knarr_flow::pipeline::{Execution, advise, execute, most_demanding, plan, prove_copies, storages};
 use knarr_flow::settings::Settings;
 use knarr_flow::store::{Encoding, Sink, Source, Storage};
 use knarr_formats::hdf5::{self, Hdf5Sink, Hdf5Source, NetcdfLimits, SinkOptions};
-use knarr_formats::zarr::{ZarrOptions, ZarrSink};
+use knarr_formats::zarr::{self, ZarrOptions, ZarrSink};
 use knarr_formats::{Inputs, open_watched, whole_records};
 
 use super::annotate::{annotate, labelled, records};
@@ -45,7 +46,8 @@ pub fn repack(
     progress: &dyn Progress,
 ) -> Result<Repacked> {
     refuse_existing(input, output, options)?;
-    let source = open_watched(input, &engine.codecs, &Inputs::default())?;
+    let inputs = Inputs { network: engine.network.clone(), ..Inputs::default() };
+    let source = open_watched(input, &engine.codecs, &inputs)?;
     repack_source(engine, source, output, settings, options, progress)
 }
 
@@ -187,7 +189,13 @@ impl Job<'_> {
                 OutputFormat::Zarr => {
                     let options =
                         ZarrOptions { force: options.force, codecs: engine.codecs.clone(), ..ZarrOptions::default() };
-                    let mut sink = ZarrSink::create(output, &written, &storages, options)?;
+                    let mut sink = match url_of(output) {
+                        Some(url) => {
+                            let store = elsewhere(engine, url)?.create(url, zarr::CONTENTS, options.force)?;
+                            ZarrSink::over(store, &written, &storages, options)
+                        }
+                        None => ZarrSink::create(output, &written, &storages, options)?,
+                    };
                     sink.copy_from(source)?;
                     Box::new(sink)
                 }
@@ -202,7 +210,7 @@ impl Job<'_> {
                 }
             };
             *saved.lock().unwrap_or_else(PoisonError::into_inner) =
-                options.save_plan.then(|| PlanFile::start(&plan, output)).transpose()?;
+                saves_plan(options, output).then(|| PlanFile::start(&plan, output)).transpose()?;
             Ok(sink)
         };
         let mut sink = LateSink::new(make);
@@ -217,7 +225,8 @@ impl Job<'_> {
         let netcdf = netcdf_limits(source, format).map_err(blame)?;
         // The output may take the place of the input.
         let (input_bytes, read) = (input_bytes(source), read_bytes(source));
-        let may_copy = !self.in_place && as_it_is::may_copy(source, settings, target, &other_files);
+        let may_copy =
+            !self.in_place && url_of(input).is_none() && as_it_is::may_copy(source, settings, target, &other_files);
         if let Some(bytes) = sink.close()?.filter(|bytes| *bytes > input_bytes && may_copy) {
             drop(sink);
             drop(saved);
@@ -359,12 +368,30 @@ fn filters(source: &dyn Source, plan: &Plan, storages: &[Storage], format: Outpu
     encoded.chain(copied.flat_map(|variable| &variable.filters)).map(|filter| filter.id).collect()
 }
 
+/// What reaches the place of an output that lies elsewhere.
+fn elsewhere<'a>(engine: &'a Engine, url: &str) -> Result<&'a dyn Network> {
+    engine.network.as_deref().ok_or_else(|| {
+        Error::unsupported("only files and directories of this machine are written here")
+            .hint("write here and copy it")
+            .at(url)
+    })
+}
+
+/// A plan lies beside an output on this machine only.
+fn saves_plan(options: &RepackOptions, output: &Path) -> bool {
+    options.save_plan && url_of(output).is_none()
+}
+
 /// Refuses to replace what was not to be replaced: the output, and what lies where its plan goes.
 fn refuse_existing(input: &Path, output: &Path, options: &RepackOptions) -> Result<()> {
-    if options.save_plan && !OutputFormat::of(output)?.is_plain() {
+    if let (Some(input), Some(output)) = (url_of(input), url_of(output)) {
+        return refuse_inside(input, output);
+    }
+    if saves_plan(options, output) && !OutputFormat::of(output)?.is_plain() {
         refuse_other_plan(output, options.force)?;
     }
-    if !output.exists() {
+    // What is at a URL is looked at when the output is made.
+    if url_of(output).is_some() || !output.exists() {
         return Ok(());
     }
     let (a, b) = (input.canonicalize().ok(), output.canonicalize().ok());
@@ -384,4 +411,15 @@ fn refuse_existing(input: &Path, output: &Path, options: &RepackOptions) -> Resu
     Err(Error::new(ErrorKind::Exists, "exists already")
         .hint("choose another name or replace it with --force")
         .at(output.display().to_string()))
+}
+
+/// Refuses an output that would remove its input.
+fn refuse_inside(input: &str, output: &str) -> Result<()> {
+    let (input, output) = (input.trim_end_matches('/'), output.trim_end_matches('/'));
+    let what = match input.strip_prefix(output) {
+        Some("") => "input and output are the same store",
+        Some(below) if below.starts_with('/') => "the input lies inside it and would go with it",
+        _ => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::Exists, what).hint("write to another name").at(output))
 }

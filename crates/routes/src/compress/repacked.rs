@@ -10,6 +10,7 @@ use knarr_codec::codec::ReaderLevel;
 use knarr_flow::energy::{Energy, Moved, Phases};
 use knarr_flow::engine::Engine;
 use knarr_flow::generate::Generated;
+use knarr_flow::network::url_of;
 use knarr_flow::pipeline::Execution;
 use knarr_flow::store::Source;
 use knarr_formats::Selected;
@@ -100,9 +101,9 @@ pub(super) fn input_bytes(source: &dyn Source) -> u64 {
     read_bytes(source)
 }
 
-/// Bytes of the files, or of what they hold of the variables that were selected.
-pub(super) fn read_bytes(source: &dyn Source) -> u64 {
-    if !source.as_any().is::<Selected>() {
+/// Bytes of the files; of what they hold of their variables, if some were selected or the files lie elsewhere.
+pub fn read_bytes(source: &dyn Source) -> u64 {
+    if !source.as_any().is::<Selected>() && url_of(source.path()).is_none() {
         return size_of(source.path());
     }
     let variables = source.model().variables.iter();

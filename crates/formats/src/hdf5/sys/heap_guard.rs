@@ -1,4 +1,5 @@
-//! A file driver that reads as HDF5's own does, and refuses damaged heaps that the library would not come back from.
+//! A file driver that reads as HDF5's own does, fetches what is not there yet of a file that lies elsewhere, and refuses
+//! damaged heaps that the library would not come back from.
 //!
 //! Values of variable length lie in *global heaps*: collections of objects, each with its length. The library walks over
 //! them when it loads one, and stands still at one that takes no room: for ever, holding its lock, in any call that
@@ -7,7 +8,8 @@
 //! Format: HDF5 File Format Specification 3.0, section III.E.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::sync::OnceLock;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, OnceLock};
 
 use hdf5_metno_sys::h5::{haddr_t, herr_t};
 use hdf5_metno_sys::h5e::{H5E_BADVALUE, H5E_DEFAULT, H5E_ERR_CLS, H5E_HEAP, H5Epush2};
@@ -16,6 +18,7 @@ use hdf5_metno_sys::h5i::hid_t;
 use hdf5_metno_sys::h5p::{H5Pset_driver, H5Pset_fapl_sec2};
 
 use super::{Id, call};
+use crate::partial::{self, Partial};
 use knarr_array::error::{Error, Result};
 use knarr_codec::codec::KNARR_FILTER;
 
@@ -28,14 +31,16 @@ struct Class {
     name: *const c_char,
     maxaddr: haddr_t,
     fc_degree: c_int,
-    /// `terminate` to `get_handle`.
-    before_read: [*const c_void; 22],
+    /// `terminate` to `get_eof`.
+    before_handle: [*const c_void; 21],
+    get_handle: Option<Handle>,
     read: Option<Read>,
     /// `write` to `ctl`.
     after_read: [*const c_void; 11],
     fl_map: [c_int; 7],
 }
 
+type Handle = unsafe extern "C" fn(*mut Opened, hid_t, *mut *mut c_void) -> herr_t;
 type Read = unsafe extern "C" fn(*mut Opened, c_int, hid_t, haddr_t, usize, *mut c_void) -> herr_t;
 
 // SAFETY: it is never changed, and what it points to is the library's for ever.
@@ -123,9 +128,16 @@ unsafe extern "C" fn read(
     size: usize,
     buffer: *mut c_void,
 ) -> herr_t {
-    let Some(plain) = PLAIN.get().and_then(|plain| plain.read) else { return -1 };
+    let Some(plain) = PLAIN.get() else { return -1 };
+    let Some(read) = plain.read else { return -1 };
+    // SAFETY: the library passes an open file of this driver, which begins as those of its own.
+    let copy = unsafe { copy_of(plain, file) };
+    let is_there = |addr: haddr_t, size: usize| copy.as_ref().is_none_or(|copy| copy.fetch(addr, size as u64).is_ok());
+    if !is_there(addr, size) {
+        return -1;
+    }
     // SAFETY: passed on from the library.
-    let status = unsafe { plain(file, kind, dxpl, addr, size, buffer) };
+    let status = unsafe { read(file, kind, dxpl, addr, size, buffer) };
     let may_be_heap = kind == H5F_mem_t::H5FD_MEM_DRAW as c_int || kind == H5F_mem_t::H5FD_MEM_GHEAP as c_int;
     if status < 0 || !may_be_heap || size < SIGNATURE.len() {
         return status;
@@ -137,7 +149,7 @@ unsafe extern "C" fn read(
     }
     let at_file = |addr: haddr_t, out: &mut [u8]| {
         // SAFETY: `out` has the room that it says. What lies behind the end of the file is read as zeros.
-        unsafe { plain(file, kind, dxpl, addr, out.len(), out.as_mut_ptr().cast()) >= 0 }
+        is_there(addr, out.len()) && unsafe { read(file, kind, dxpl, addr, out.len(), out.as_mut_ptr().cast()) >= 0 }
     };
     let mut superblock = [0; 16];
     // SAFETY: the library passes an open file.
@@ -166,6 +178,21 @@ unsafe extern "C" fn read(
             -1
         }
     }
+}
+
+/// The copy that an open file is, if it lies elsewhere.
+///
+/// # Safety
+/// `file` is open, and of the class `plain` but for its reading.
+unsafe fn copy_of(plain: &Class, file: *mut Opened) -> Option<Arc<Partial>> {
+    let mut handle = std::ptr::null_mut();
+    // SAFETY: the file is open; 0 is the default list.
+    let status = unsafe { plain.get_handle?(file, 0, &raw mut handle) };
+    if status < 0 || handle.is_null() {
+        return None;
+    }
+    // SAFETY: HDF5's own driver gives the place of a descriptor, which is open as long as the file.
+    partial::copy_of(unsafe { BorrowedFd::borrow_raw(*handle.cast::<c_int>()) })
 }
 
 /// Bytes of a heap that were read last.

@@ -1,0 +1,95 @@
+//! Groups and arrays as they are stored: what the objects that describe them say.
+
+use super::{json, types};
+use knarr_array::{Error, ErrorKind, Result};
+use serde_json::{Map, Value};
+
+/// Version of the format of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    V2,
+    V3,
+}
+
+/// A group or an array.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    /// `/` or `/group/T`.
+    pub(super) path: String,
+    /// Where its objects are: `""` or `group/T`.
+    pub(super) folder: String,
+    pub(super) version: Version,
+    /// `zarr.json`, `.zarray` or `.zgroup` without attributes.
+    pub(super) metadata: Map<String, Value>,
+    pub(super) attributes: Map<String, Value>,
+    pub(super) is_array: bool,
+}
+
+/// Names of the objects that describe nodes.
+const METADATA: [&str; 5] = ["zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata"];
+
+/// True for the name of an object that describes a node.
+pub(super) fn is_metadata(name: &str) -> bool {
+    METADATA.contains(&name)
+}
+
+/// The key of what is called `name` in `folder`.
+pub(super) fn below(folder: &str, name: &str) -> String {
+    if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
+}
+
+/// The node in `folder` whose `zarr.json` this is.
+pub(super) fn v3_node(folder: &str, mut metadata: Map<String, Value>) -> Result<Node> {
+    let key = below(folder, "zarr.json");
+    check_version(&metadata, 3, &key)?;
+    let attributes = metadata.remove("attributes").and_then(object).unwrap_or_default();
+    metadata.remove("consolidated_metadata");
+    let is_array = match metadata.get("node_type").and_then(Value::as_str) {
+        Some("group") => false,
+        Some("array") => true,
+        _ => return Err(Error::corrupt("'node_type' is neither 'group' nor 'array'").at(key)),
+    };
+    Ok(node(folder, Version::V3, metadata, attributes, is_array))
+}
+
+/// The node in `folder` whose `.zarray` or `.zgroup` this is.
+pub(super) fn v2_node(
+    folder: &str,
+    (name, is_array): (&str, bool),
+    metadata: Map<String, Value>,
+    attributes: Option<Value>,
+) -> Result<Node> {
+    check_version(&metadata, 2, &below(folder, name))?;
+    Ok(node(folder, Version::V2, metadata, attributes.and_then(object).unwrap_or_default(), is_array))
+}
+
+fn node(
+    folder: &str,
+    version: Version,
+    mut metadata: Map<String, Value>,
+    attributes: Map<String, Value>,
+    is_array: bool,
+) -> Node {
+    metadata.values_mut().for_each(json::round_wide);
+    types::make_fill_whole(&mut metadata);
+    Node { path: format!("/{folder}"), folder: folder.to_owned(), version, metadata, attributes, is_array }
+}
+
+/// Refuses metadata that says it is of another version than files of this name are.
+fn check_version(metadata: &Map<String, Value>, known: u64, key: &str) -> Result<()> {
+    match metadata.get("zarr_format") {
+        Some(other) if other.as_u64() != Some(known) => {
+            Err(Error::new(ErrorKind::Read, format!("'zarr_format' is {other}, Knarr knows {known} in such a file"))
+                .hint("write the store again as version 3, with a program that reads it")
+                .at(key))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn object(value: Value) -> Option<Map<String, Value>> {
+    match value {
+        Value::Object(map) => Some(map),
+        _ => None,
+    }
+}
