@@ -8,6 +8,7 @@
     run.py rechunk [--repeats N]
     run.py many [--repeats N] [--datasets N]
     run.py io [--repeats N]
+    run.py transfer [--repeats N]
     run.py memory  [--max-mem 128M]
     run.py plugin
     run.py lossy
@@ -50,6 +51,7 @@ import pipeline
 import plugin
 import rechunk
 import repack
+import transfer
 import writing
 from data import INPUTS, write_inputs
 from equality import require_equal
@@ -183,6 +185,13 @@ def run_io(options: argparse.Namespace, facts: dict[str, object]) -> None:
     print("\n## Parallel output\n")
     print(parallel_output.table(results))
     save("io", results, facts)
+
+
+def run_transfer(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    rows = transfer.measure(options.repeats)
+    print(header(facts))
+    print(transfer.table(rows))
+    save("transfer", rows, facts)
 
 
 def run_many(options: argparse.Namespace, facts: dict[str, object]) -> None:
@@ -319,6 +328,9 @@ def main() -> None:
     output = kinds.add_parser("io", help="how long output blocks an MPI program")
     output.add_argument("--repeats", type=int, default=3)
     output.set_defaults(run=run_io)
+    coupled = kinds.add_parser("transfer", help="two programs coupled by a file")
+    coupled.add_argument("--repeats", type=int, default=3)
+    coupled.set_defaults(run=run_transfer)
     numerous = kinds.add_parser("many", help="a file of very many small datasets")
     numerous.add_argument("--repeats", type=int, default=3)
     numerous.add_argument("--datasets", type=int, default=many.DATASETS)

@@ -21,11 +21,15 @@ use super::outcome::{Files, Outcome};
 use super::pack::Job;
 use super::prepare::Begun;
 use super::program::{self, GRACE};
+use super::transfer::Transfers;
 use crate::processes::System;
 use crate::worker::{Effort, Worker};
 
 /// How often files are looked after whose closing nobody tells of.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The same while other components are to take what the program has written.
+const LOOK_OFTEN: Duration = Duration::from_millis(20);
 
 /// What the main loop hears.
 enum News {
@@ -138,6 +142,8 @@ struct Work<'a> {
     handed_over: VecDeque<PathBuf>,
     /// Seconds that the program spent in calls for such files.
     blocked: BTreeMap<PathBuf, f64>,
+    /// What goes to other components, and comes from them.
+    transfers: Transfers<'a>,
     under_way: Option<UnderWay>,
     ended: Option<(ExitStatus, Instant)>,
 }
@@ -158,6 +164,7 @@ impl<'a> Work<'a> {
             shown: VecDeque::new(),
             handed_over: VecDeque::new(),
             blocked: BTreeMap::new(),
+            transfers: Transfers::new(&begun.components, &begun.notices),
             under_way: None,
             ended: None,
         }
@@ -167,11 +174,13 @@ impl<'a> Work<'a> {
     fn until_done(&mut self) -> u8 {
         let mut last_look = Instant::now();
         loop {
-            match self.receive.recv_timeout(LOOK_EVERY) {
+            let most = if self.transfers.are_open() { LOOK_OFTEN } else { LOOK_EVERY };
+            match self.receive.recv_timeout(most) {
                 Ok(News::Message(message)) => self.hear(message),
                 Ok(News::Ended(status)) => {
                     self.ended = Some((status, Instant::now()));
                     self.watches.ended(status.success());
+                    self.transfers.ended();
                 }
                 Ok(News::Done(path, outcome)) => self.done(path, outcome),
                 Ok(News::Shown) => self.under_way = None,
@@ -187,10 +196,12 @@ impl<'a> Work<'a> {
                 self.watches.settle();
                 last_look = Instant::now();
             }
+            self.handed_over.extend(self.transfers.settle());
             self.begin_next();
             if let Some((status, since)) = self.ended
                 && self.under_way.is_none()
-                && (self.handed_over.is_empty() || self.begun.engine.cancel.load(Ordering::Relaxed))
+                && (self.handed_over.is_empty() && !self.transfers.are_open()
+                    || self.begun.engine.cancel.load(Ordering::Relaxed))
                 && (!self.ledger.is_open()
                     || since.elapsed() > GRACE
                     || self.begun.engine.cancel.load(Ordering::Relaxed))
@@ -208,12 +219,13 @@ impl<'a> Work<'a> {
             }
         }
         match &message.event {
+            Event::HandedOver { directory } if self.transfers.close(directory) => {}
             Event::HandedOver { directory } => self.handed_over.push_back(directory.clone()),
             Event::Shown { directory } => self.shown.push_back(directory.clone()),
             Event::Passed { path, why } => {
                 self.files.add(path.clone(), Outcome::Left(why.clone()), String::new());
             }
-            _ => {}
+            event => self.transfers.hear(event),
         }
         if let Some(useless) = self.ledger.hear(message) {
             self.stop(&useless);
@@ -377,6 +389,14 @@ impl<'a> Work<'a> {
     /// What became of all files.
     fn finish(&mut self) -> Files {
         let mut files = std::mem::take(&mut self.files);
+        for (directory, open) in self.begun.spool.iter().flat_map(|spool| HandedOver::open(spool.path())) {
+            if let Ok(open) = open
+                && open.session > 0
+            {
+                self.transfers.break_off(&directory, &open);
+            }
+        }
+        self.handed_over.extend(self.transfers.finish(&mut files));
         for directory in std::mem::take(&mut self.handed_over) {
             let target = HandedOver::read(&directory).ok().flatten().map(|handed| handed.target);
             let outcome = Outcome::Undelivered(Error::new(ErrorKind::Interrupted, "interrupted"), directory.clone());

@@ -1,0 +1,135 @@
+//! Gets: what this program has put, or another component.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use knarr_array::comm::barrier;
+use knarr_array::error::Error;
+use knarr_capture::HandedOver;
+use knarr_handover::{Beneath, Gathered};
+
+use super::{Captured, How, Values};
+use crate::access::{Access, Memory, Part};
+use crate::codes::{ENOTVAR, EREAD, NOERR};
+use crate::incoming::shown;
+use crate::values::{held, room, scatter};
+use crate::variables::{Variable, name};
+
+impl Captured {
+    /// What other ranks have put in the calls before is there then. Collective.
+    pub(super) fn await_ranks(&self) -> std::result::Result<(), c_int> {
+        match self.values {
+            Values::Own(_) => barrier(self.ranks.comm()).map_err(|_| EREAD),
+            // They put nothing.
+            Values::Incoming(_) => Ok(()),
+        }
+    }
+
+    /// Reads what ranks have put.
+    ///
+    /// # Safety
+    /// The access is as the function says that the program called.
+    pub(crate) unsafe fn get(&mut self, access: &Access, how: How) -> c_int {
+        if let Err(code) = self.check(how) {
+            return code;
+        }
+        if how == How::Collective {
+            self.order += 1;
+            if let Err(code) = self.await_ranks() {
+                return code;
+            }
+        }
+        // SAFETY: the caller's promise.
+        let code = unsafe { self.read(access) }.unwrap_or_else(|code| code);
+        if how == How::Collective { self.agree_on(code) } else { code }
+    }
+
+    /// # Safety
+    /// As for [`Captured::get`].
+    unsafe fn read(&mut self, access: &Access) -> std::result::Result<c_int, c_int> {
+        let (variable, _) = self.variable(access.variable)?;
+        self.know_records(&variable)?;
+        // SAFETY: the caller's promise.
+        let parts = unsafe { access.parts(&variable, self.records, false) }?;
+        // SAFETY: the caller's promise.
+        unsafe { self.read_parts(access.variable, &access.memory, &parts) }
+    }
+
+    /// Reads elements of a variable into the program's memory.
+    ///
+    /// # Safety
+    /// The memory has room for them, as the function says that the program called.
+    pub(super) unsafe fn read_parts(
+        &mut self,
+        number: c_int,
+        memory: &Memory,
+        parts: &[Part],
+    ) -> std::result::Result<c_int, c_int> {
+        let (variable, is_cdf5) = self.variable(number)?;
+        let held = held(&self.ranks, memory, &variable, is_cdf5)?;
+        if parts.iter().all(|part| part.len() == 0) {
+            return Ok(NOERR);
+        }
+        let place = usize::try_from(number).map_err(|_| ENOTVAR)?;
+        let (gathered, is_filled) = self.gathered(number, parts)?;
+        let size = variable.element.size();
+        let beneath = if is_filled { Beneath::Fill(&variable.fill) } else { Beneath::Nothing(size) };
+        let read = |out: &mut [u8]| {
+            let mut rest = out;
+            parts.iter().try_for_each(|part| {
+                let bytes = usize::try_from(part.len()).unwrap_or(usize::MAX).saturating_mul(size);
+                let (here, behind) = std::mem::take(&mut rest)
+                    .split_at_mut_checked(bytes)
+                    .ok_or_else(|| Error::internal("too little memory for a part"))?;
+                rest = behind;
+                gathered.read_strided(place, &part.region, &part.stride, beneath, here)
+            })
+        };
+        // SAFETY: the caller's promise.
+        if let Some(out) = unsafe { room(&self.ranks, memory, &held, &variable, parts) }? {
+            return read(out).map(|()| NOERR).map_err(|error| self.missed(number, &error));
+        }
+        let bytes = parts.iter().map(Part::len).sum::<u64>().saturating_mul(size as u64);
+        let mut all = Vec::new();
+        usize::try_from(bytes).ok().and_then(|bytes| all.try_reserve_exact(bytes).ok().map(|()| all.resize(bytes, 0)));
+        read(&mut all).map_err(|error| self.missed(number, &error))?;
+        // SAFETY: the caller's promise.
+        unsafe { scatter(&self.ranks, memory, &held, &variable, parts, &all) }
+    }
+
+    /// What was put, and whether a variable has fill values where nothing was. Waits for another component, if that puts.
+    fn gathered(&mut self, number: c_int, parts: &[Part]) -> std::result::Result<(Arc<Gathered>, bool), c_int> {
+        let directory = &self.directory;
+        if let Values::Incoming(incoming) = &mut self.values {
+            let first = parts.iter().find(|part| part.len() > 0).map(|part| &part.region);
+            let wanted = || format!("variable '{}', {}", name(self.id, number), shown(first));
+            let whole = incoming.whole(wanted)?;
+            return Ok((Arc::clone(&whole.puts), whole.filled.contains(&number)));
+        }
+        let files = |rank| (directory.join(HandedOver::values(rank)), directory.join(HandedOver::log(rank)));
+        let gathered = Gathered::until(self.order, (0..self.ranks.comm().size()).map(files));
+        Ok((Arc::new(gathered.map_err(|_| EREAD)?), true))
+    }
+
+    /// Waits until the number of records is known, if another component writes them.
+    pub(crate) fn know_records(&mut self, variable: &Variable) -> std::result::Result<(), c_int> {
+        if variable.is_record { self.know_all_records() } else { Ok(()) }
+    }
+
+    /// As [`Captured::know_records`], for the unlimited dimension.
+    pub(crate) fn know_all_records(&mut self) -> std::result::Result<(), c_int> {
+        if let Values::Incoming(incoming) = &mut self.values {
+            self.records = incoming.whole(|| "the number of records".to_owned())?.records;
+        }
+        Ok(())
+    }
+
+    /// The code for values that cannot be read.
+    fn missed(&mut self, number: c_int, error: &Error) -> c_int {
+        let name = name(self.id, number);
+        if let Values::Incoming(incoming) = &mut self.values {
+            incoming.tell(&format!("variable '{name}': {error}"));
+        }
+        EREAD
+    }
+}
