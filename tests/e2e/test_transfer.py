@@ -143,6 +143,16 @@ def test_ranks_without_requests_strides_and_fill_values(components, coupled, wha
     )
 
 
+def test_many_small_requests(components, coupled):
+    """16,000 of 64 bytes on each rank that writes, 32,000 on each that reads."""
+    size = {"rows": 32000, "columns": 8}
+    both(
+        components,
+        command(coupled, "write", "a.nc", "2x1", 1, "many", **size),
+        command(coupled, "read", "a.nc", "1x2", 1, "many", **size),
+    )
+
+
 def test_every_function_that_reads(components, every_call):
     program = [*MPIRUN, 2, every_call, "a.nc"]
     both(components, [*program, "write"], [*program, "read"])

@@ -294,13 +294,14 @@ impl Gathered {
             runs(to, to, &met.count, |_, at, length| seen.put(at, length));
         }
         let from = Placed { shape: &put.region.count, start: &met.start };
-        if run_length(from, to, &met.count).saturating_mul(size as u64) < LONG_RUN {
+        let run = run_length(from, to, &met.count);
+        if run.saturating_mul(size as u64) < LONG_RUN && met.volume() != Some(run) {
             read(part)?;
             let zero = vec![0; at.len()];
             copy_region(part, Placed { shape: &met.count, start: &zero }, out, to, &met.count, size);
             return Ok(());
         }
-        // Long runs are read to where they belong.
+        // Long runs, and a single one, are read to where they belong.
         let mut done = Ok(());
         runs(from, to, &met.count, |a, b, length| {
             if done.is_ok() {

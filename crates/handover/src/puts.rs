@@ -25,6 +25,8 @@ const BEGIN: usize = 16;
 const HEAD: usize = 8;
 /// Longest payload that can be: three numbers an axis, and a few more.
 const LONGEST: usize = 10 * (3 * AXES + 6);
+/// Memory is taken in such steps: programs put many small values.
+const STEP: u64 = 1 << 20;
 /// Values begin at multiples of this.
 const ALIGNMENT: u64 = 8;
 
@@ -184,7 +186,9 @@ impl PutLog {
         let offset = self.end.next_multiple_of(ALIGNMENT);
         let end = offset.saturating_add(bytes);
         if self.more.is_none() && end > self.had.min(self.most) && bytes > 0 {
-            let fits = end <= self.most && self.allocate(end).map_err(|error| self.write_error(&error))?;
+            let ahead = end.checked_next_multiple_of(STEP).unwrap_or(end).min(self.most);
+            // Where there is no memory ahead there may be enough for these.
+            let fits = end <= self.most && (self.has(ahead)? || self.has(end)?);
             if !fits {
                 self.most = offset;
                 self.write_head()?;
@@ -196,6 +200,10 @@ impl PutLog {
     }
 
     /// Gives the first file memory up to byte `end`. False if there is none.
+    fn has(&mut self, end: u64) -> Result<bool> {
+        self.allocate(end).map_err(|error| self.write_error(&error))
+    }
+
     fn allocate(&mut self, end: u64) -> io::Result<bool> {
         let flags = rustix::fs::FallocateFlags::empty();
         match rustix::fs::fallocate(&self.file, flags, self.had, end - self.had) {

@@ -3,7 +3,8 @@
  * usage: coupled write|read FILE ROWS COLUMNS DOWNxACROSS STEPS SESSIONS [what]
  * The ranks have the blocks of a grid of DOWN by ACROSS. Each session creates, or opens, the file anew, with other values.
  * what: "zero" gives the last rank nothing to put or get, "none" lets it make no call, "strided" puts and gets every second
- *       column and then the others, "partly" leaves the last row out, "fill" does the same in fill mode.
+ *       column and then the others, "partly" leaves the last row out, "fill" does the same in fill mode,
+ *       "many" puts and gets each row by a request of its own.
  *       The writer: "kill" ends rank 0 by SIGKILL before it closes the file, "exit" ends without closing it, "hang" waits for
  *       a minute before that. The reader: "late" waits for two seconds before it opens the file, "unread" opens and closes it,
  *       "fails" expects that reading fails, "absent" that opening fails, "die" ends rank 0 by SIGKILL when it has the file
@@ -72,6 +73,12 @@ static void write_session(const char *name, int session) {
                 values[i] = value(session, 0, from[0] + i / half[1], from[1] + i % half[1] * 2);
             OK(ncmpi_put_vars_double_all(id, field, from, half, stride, values));
         }
+    } else if (is("many")) {
+        for (MPI_Offset row = 0; row < n[1]; row++) {
+            MPI_Offset from[2] = {start[1] + row, start[2]}, one[2] = {1, n[2]};
+            OK(ncmpi_iput_vara_double(id, field, from, one, values + row * n[2], NULL));
+        }
+        OK(ncmpi_wait_all(id, NC_REQ_ALL, NULL, NULL));
     } else {
         OK(ncmpi_put_vara_double_all(id, field, start + 1, n + 1, values));
     }
@@ -144,6 +151,12 @@ static void read_session(const char *name, int session) {
                 memcpy(values + (2 * i + odd) * n[2], part + i * half[1], (size_t)half[1] * sizeof *part);
             free(part);
         }
+    } else if (is("many")) {
+        for (MPI_Offset row = 0; row < n[1]; row++) {
+            MPI_Offset from[2] = {start[1] + row, start[2]}, one[2] = {1, n[2]};
+            OK(ncmpi_iget_vara_double(id, field, from, one, values + row * n[2], NULL));
+        }
+        OK(ncmpi_wait_all(id, NC_REQ_ALL, NULL, NULL));
     } else {
         code = ncmpi_get_vara_double_all(id, field, start + 1, n + 1, values);
     }

@@ -7,6 +7,7 @@ mod reading;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
@@ -159,7 +160,7 @@ impl Captured {
     }
 
     /// A variable, and whether the file is a CDF-5.
-    fn variable(&mut self, number: c_int) -> std::result::Result<(Variable, bool), c_int> {
+    fn variable(&mut self, number: c_int) -> std::result::Result<(Arc<Variable>, bool), c_int> {
         let variables = self.variables()?;
         let found = usize::try_from(number).ok().and_then(|number| variables.all.get(number));
         found.cloned().map(|variable| (variable, variables.is_cdf5)).ok_or(ENOTVAR)
@@ -385,17 +386,21 @@ impl Captured {
         }
         self.order += u64::from(collective);
         let taken = self.requests.take(wanted);
-        let mut codes = Vec::with_capacity(taken.len());
-        let mut gets = Vec::new();
-        for (at, request) in taken.into_iter().enumerate() {
-            codes.push(match request {
-                Some(Request::Put { puts, records, .. }) => self.add(puts, records).err().unwrap_or(NOERR),
-                Some(Request::Get { variable, memory, parts }) => {
-                    gets.push((at, variable, memory, parts));
-                    NOERR
+        let mut codes = vec![NOERR; taken.len()];
+        let (mut gets, mut all, mut most) = (Vec::new(), Vec::new(), 0);
+        for (code, request) in codes.iter_mut().zip(taken.into_iter().enumerate()) {
+            match request {
+                (_, Some(Request::Put { puts, records, .. })) => {
+                    all.extend(puts);
+                    most = most.max(records);
                 }
-                None => EINVAL_REQUEST,
-            });
+                (at, Some(Request::Get { variable, memory, parts })) => gets.push((at, variable, memory, parts)),
+                (_, None) => *code = EINVAL_REQUEST,
+            }
+        }
+        // In one piece: there may be very many of them. What fails fails for all.
+        if let Err(failed) = if all.is_empty() { Ok(()) } else { self.add(all, most) } {
+            codes.iter_mut().filter(|code| **code == NOERR).for_each(|code| *code = failed);
         }
         if collective {
             let agreed = self.agree_on_records();
