@@ -16,7 +16,7 @@ import netCDF4
 import pytest
 
 from running import Ran
-from test_pnetcdf import AS_ROOT, HERE, MPIRUN, built, spools, wait_for_the_end_of
+from test_pnetcdf import AS_ROOT, HERE, MPIRUN, SHARED_MEMORY, built, wait_for_the_end_of
 
 sys.path.insert(0, str(HERE))
 import calls
@@ -54,6 +54,7 @@ class Components:
         self.folder = folder / "work"
         self.folder.mkdir()
         self.config = RULE
+        self.launchers: list[int] = []
 
     def start(self, name: str | None, *command: object, options: tuple = ()) -> subprocess.Popen[str]:
         config = self.top / "knarr.toml"
@@ -62,16 +63,24 @@ class Components:
             config.write_text(self.config)
         who = ["--as", name] if name else []
         arguments = ["run", "-c", config, *who, "--json", self.top / f"{name}.json", *options, "--"]
+        # Two mpirun that start at once may fail to make the same directory there.
+        temporary = self.top / f"tmp-{name}"
+        temporary.mkdir(exist_ok=True)
         process = subprocess.Popen(
             [self.program, *map(str, [*arguments, *command])],
             text=True,
-            env={**self.environment, **AS_ROOT, "TMPDIR": str(self.top)},
+            env={**self.environment, **AS_ROOT, "TMPDIR": str(temporary)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=self.folder,
         )
         process.name = name
+        self.launchers.append(process.pid)
         return process
+
+    def spools(self) -> list[Path]:
+        """Those of these launchers: other tests may run on this machine."""
+        return [path for pid in self.launchers for path in SHARED_MEMORY.glob(f"knarr-spool-{pid}-*")]
 
     def finish(self, process: subprocess.Popen[str], ok: bool = True) -> Ran:
         out, err = process.communicate(timeout=TIME_LIMIT_S)
@@ -85,12 +94,12 @@ class Components:
 def components(knarr, tmp_path: Path) -> Iterator[Components]:
     made = Components(knarr.program, knarr.environment, tmp_path)
     yield made
-    left = spools()
+    left = made.spools()
     for spool in left:
         shutil.rmtree(spool)
     assert not left, "shared memory stays behind"
     assert not (tmp_path / ".knarr-transfer").exists(), "the directory in which components meet stays behind"
-    assert not list(tmp_path.glob("knarr-run-*")), "the directory of a run stays behind"
+    assert not list(tmp_path.glob("*/knarr-run-*")), "the directory of a run stays behind"
 
 
 def command(program: Path, way: str, file: str, grid: str, sessions: int = 1, what: str = "", **size: int) -> list:
@@ -150,6 +159,16 @@ def test_many_small_requests(components, coupled):
         components,
         command(coupled, "write", "a.nc", "2x1", 1, "many", **size),
         command(coupled, "read", "a.nc", "1x2", 1, "many", **size),
+    )
+
+
+@pytest.mark.parametrize("publish", ["sync", "wait"])
+def test_values_may_be_seen_before_the_file_is_closed(components, coupled, publish):
+    components.config = RULE + f'publish = "{publish}"\n'
+    both(
+        components,
+        command(coupled, "write", "a.nc", "2x1", 2, publish),
+        command(coupled, "read", "a.nc", "1x2", 2, publish),
     )
 
 
@@ -335,8 +354,8 @@ def test_what_a_killed_launcher_leaves_goes_with_the_next_run(components, couple
     os.kill(model.pid, signal.SIGKILL)
     model.wait()
     wait_for_the_end_of(coupled)
-    assert len(spools()) == 1
+    assert len(components.spools()) == 1
     again = components.finish(components.start("model", "true"))
     assert "not delivered" not in again.err
-    for rest in components.top.glob("knarr-run-*"):
+    for rest in components.top.glob("*/knarr-run-*"):
         shutil.rmtree(rest)

@@ -11,7 +11,7 @@ pub use checkpoint::CheckpointRule;
 pub use compress::{CompressRule, Output, VariableRule, Wait, When, zarr_name};
 pub use restart::{NamePattern, Ranks, RestartFiles, Time};
 pub use rule::{FileRule, Route};
-pub use transfer::{Keep, TransferRule};
+pub use transfer::{Keep, Publish, TransferRule};
 
 use std::path::{Path, PathBuf};
 
@@ -293,7 +293,7 @@ similar = ["Grid[0-9]+/(.*)"]
         let compress = "when = \"write\"\ngoal = \"ratio\"\nportable = \"standard\"\nlow = \"v18\"\nhigh = \"v114\"\n\
                         variables.T.chain = \"zstd:9\"\n";
         let any = "[[file]]\npattern = \"*\"\n";
-        let transfer = "from = \"a\"\nto = [\"b\", \"c d\"]\nkeep = \"late\"\ntimeout = \"2s\"\nrendezvous = \"r\"\n";
+        let transfer = "from = \"a\"\nto = [\"b\", \"c d\"]\nkeep = \"late\"\npublish = \"sync\"\ntimeout = \"2s\"\nrendezvous = \"r\"\n";
         for (rule, table, keys) in
             [(CHECKPOINT, "checkpoint", checkpoint), (any, "compress", compress), (TRANSFER, "transfer", transfer)]
         {

@@ -36,6 +36,35 @@ impl Reading {
     }
 }
 
+/// What of a file that is open readers may see already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Published {
+    /// Puts of later collective calls are not to be seen.
+    pub order: u64,
+    /// Records along the unlimited dimension.
+    pub records: u64,
+}
+
+impl Published {
+    const NAME: &'static str = "published.json";
+
+    /// Writes it into the directory of the file.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn save(&self, directory: &Path) -> Result<()> {
+        put(directory, Self::NAME, self)
+    }
+
+    /// Reads that of a directory; `None` if nothing may be seen yet.
+    ///
+    /// # Errors
+    /// `Read`, `Corrupt`.
+    pub fn read(directory: &Path) -> Result<Option<Self>> {
+        get(directory, Self::NAME)
+    }
+}
+
 /// What is to become of the values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HandedOver {

@@ -20,7 +20,7 @@ mod snapshot;
 
 pub use chunks::{met, suited};
 pub use creation::{Change, Prescription};
-pub use handed_over::{HandedOver, Reading};
+pub use handed_over::{HandedOver, Published, Reading};
 pub use message::{Event, Given, Message};
 pub use shown::Shown;
 pub use snapshot::{Part, Snapshot, SpoolPlace, free_of};

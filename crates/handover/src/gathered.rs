@@ -88,7 +88,8 @@ pub enum Beneath<'a> {
 }
 
 impl Beneath<'_> {
-    fn size(&self) -> usize {
+    /// Bytes of an element.
+    pub fn size(&self) -> usize {
         match self {
             Self::Fill(element) => element.len(),
             Self::Nothing(size) => *size,

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::Region;
-use knarr_capture::config::{Keep, TransferRule};
+use knarr_capture::config::{Keep, Publish, TransferRule};
 use knarr_capture::meeting::{Offers, Presence, Watch};
 use knarr_capture::program::run;
-use knarr_capture::{Event, HandedOver, Reading};
+use knarr_capture::{Event, HandedOver, Published, Reading};
 use knarr_handover::{Gathered, PutLog};
 
 use crate::codes::EREAD;
@@ -88,18 +88,20 @@ pub(crate) struct Incoming {
     rule: TransferRule,
     /// How many ranks write.
     ranks: usize,
-    whole: Option<Whole>,
+    seen: Option<Seen>,
     /// Waiting has failed once: nobody waits again.
     is_lost: bool,
 }
 
-/// A session that the writer has closed.
-pub(crate) struct Whole {
+/// What the writer lets others see of a session.
+pub(crate) struct Seen {
     pub(crate) puts: Arc<Gathered>,
     /// Records along the unlimited dimension.
-    pub(crate) records: u64,
-    /// Variables that have fill values where nothing was put.
+    records: u64,
+    /// Variables that have fill values where nothing was put: known when the writer has closed the file.
     pub(crate) filled: BTreeSet<c_int>,
+    /// Number of the last collective call that is to be seen; `None` when the writer has closed the file.
+    pub(crate) point: Option<u64>,
 }
 
 impl Incoming {
@@ -107,33 +109,63 @@ impl Incoming {
     pub(crate) fn new(offered: &Offered, target: &Path, rule: TransferRule, ranks: usize) -> Self {
         let Offered { session, directory } = offered;
         let (directory, target) = (directory.clone(), target.to_owned());
-        Self { directory, target, session: *session, rule, ranks, whole: None, is_lost: false }
+        Self { directory, target, session: *session, rule, ranks, seen: None, is_lost: false }
     }
 
-    /// All of it, when the writer has closed the file. `wanted` says what is waited for.
+    /// What is to be seen: more than at the point `known`, or all of it. `wanted` says what is waited for.
     ///
     /// # Errors
     /// `NC_EREAD` if that does not come about; the launcher is told why.
-    pub(crate) fn whole(&mut self, wanted: impl FnOnce() -> String) -> std::result::Result<&Whole, c_int> {
-        if self.whole.is_none() && !self.is_lost {
-            match self.await_whole() {
-                Ok(whole) => self.whole = Some(whole),
+    pub(crate) fn beyond(
+        &mut self,
+        known: Option<u64>,
+        wanted: impl FnOnce() -> String,
+    ) -> std::result::Result<&Seen, c_int> {
+        let is_newest = |seen: &Seen| {
+            let is_more =
+                || Published::read(&self.directory).ok().flatten().is_some_and(|at| Some(at.order) > seen.point);
+            seen.point.is_none() || seen.point > known && !HandedOver::is_closed(&self.directory) && !is_more()
+        };
+        if !self.is_lost && !self.seen.as_ref().is_some_and(is_newest) {
+            match self.await_more(known) {
+                Ok(seen) => self.seen = Some(seen),
                 Err(error) => {
                     self.is_lost = true;
                     self.tell(&format!("{}: {error}", wanted()));
                 }
             }
         }
-        self.whole.as_ref().ok_or(EREAD)
+        self.seen.as_ref().filter(|_| !self.is_lost).ok_or(EREAD)
     }
 
-    fn await_whole(&self) -> Result<Whole> {
+    /// The number of records, and whether it may yet grow.
+    ///
+    /// # Errors
+    /// As for [`Incoming::beyond`].
+    pub(crate) fn records(&mut self) -> std::result::Result<(u64, bool), c_int> {
+        let is_closed = self.seen.as_ref().is_some_and(|seen| seen.point.is_none());
+        if self.rule.publish() != Publish::Close && !is_closed && !HandedOver::is_closed(&self.directory) {
+            let published = Published::read(&self.directory).ok().flatten();
+            return Ok((published.map_or(0, |published| published.records), true));
+        }
+        self.beyond(Some(u64::MAX), || "the number of records".to_owned()).map(|seen| (seen.records, false))
+    }
+
+    /// Waits until more is to be seen than at the point `known`.
+    fn await_more(&self, known: Option<u64>) -> Result<Seen> {
         let (begin, from) = (Instant::now(), self.rule.from());
         let (mut watch, mut looked) = (Watch::new(), None::<Instant>);
         loop {
             watch.on(&self.directory);
             if HandedOver::is_closed(&self.directory) {
-                return self.load();
+                return self.whole();
+            }
+            if self.rule.publish() != Publish::Close
+                && let Some(published) = Published::read(&self.directory)?.filter(|found| Some(found.order) > known)
+            {
+                let Published { order, records } = published;
+                let puts = Arc::new(Gathered::until(order, (0..self.ranks).map(|rank| self.files(rank)))?);
+                return Ok(Seen { puts, records, filled: BTreeSet::new(), point: Some(order) });
             }
             if looked.is_none_or(|looked| looked.elapsed() > LIVES_EVERY) {
                 let gone = (0..self.ranks).find(|&rank| !PutLog::is_held(&self.directory.join(HandedOver::log(rank))));
@@ -155,12 +187,18 @@ impl Incoming {
         }
     }
 
-    fn load(&self) -> Result<Whole> {
+    /// All of it, when the writer has closed the file.
+    fn whole(&self) -> Result<Seen> {
         let handed = HandedOver::read(&self.directory)?;
         let handed = handed.ok_or_else(|| Error::new(ErrorKind::Read, "its values are gone"))?;
-        let files = |rank| (self.directory.join(HandedOver::values(rank)), self.directory.join(HandedOver::log(rank)));
-        let puts = Arc::new(Gathered::open((0..handed.ranks).map(files))?);
-        Ok(Whole { puts, records: handed.records.unwrap_or(0), filled: handed.filled.into_iter().collect() })
+        let puts = Arc::new(Gathered::open((0..handed.ranks).map(|rank| self.files(rank)))?);
+        let filled = handed.filled.into_iter().collect();
+        Ok(Seen { puts, records: handed.records.unwrap_or(0), filled, point: None })
+    }
+
+    /// Values and log of a rank.
+    fn files(&self, rank: usize) -> (PathBuf, PathBuf) {
+        (self.directory.join(HandedOver::values(rank)), self.directory.join(HandedOver::log(rank)))
     }
 
     /// Tells the launcher what did not come.

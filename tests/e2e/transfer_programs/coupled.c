@@ -4,7 +4,8 @@
  * The ranks have the blocks of a grid of DOWN by ACROSS. Each session creates, or opens, the file anew, with other values.
  * what: "zero" gives the last rank nothing to put or get, "none" lets it make no call, "strided" puts and gets every second
  *       column and then the others, "partly" leaves the last row out, "fill" does the same in fill mode,
- *       "many" puts and gets each row by a request of its own.
+ *       "many" puts and gets each row by a request of its own; with "sync" and "wait" the writer puts a step, syncs the file
+ *       or waits for its requests, and goes on when the reader has had it.
  *       The writer: "kill" ends rank 0 by SIGKILL before it closes the file, "exit" ends without closing it, "hang" waits for
  *       a minute before that. The reader: "late" waits for two seconds before it opens the file, "unread" opens and closes it,
  *       "fails" expects that reading fails, "absent" that opening fails, "die" ends rank 0 by SIGKILL when it has the file
@@ -41,6 +42,19 @@ static void check(int holds, const char *whatever) {
         fprintf(stderr, "rank %d: %s\n", rank, whatever);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
+}
+
+static const char *mark(int session, int step) {
+    static char path[64];
+    snprintf(path, sizeof path, "seen.%d.%d", session, step);
+    return path;
+}
+
+static void await_reader(int session, int step) {
+    int left = 2000;
+    while (rank == 0 && access(mark(session, step), F_OK) != 0 && left-- > 0) usleep(10000);
+    check(left > 0, "the reader does not see a step before the file is closed");
+    MPI_Barrier(MPI_COMM_WORLD);
 }
 
 static void write_session(const char *name, int session) {
@@ -88,7 +102,14 @@ static void write_session(const char *name, int session) {
         start[0] = step;
         for (MPI_Offset i = 0; i < count[1] * count[2]; i++)
             values[i] = value(0, step, start[1] + i / count[2], start[2] + i % count[2]);
-        OK(ncmpi_put_vara_double_all(id, series, start, count, values));
+        if (is("wait")) {
+            OK(ncmpi_iput_vara_double(id, series, start, count, values, NULL));
+            OK(ncmpi_wait_all(id, NC_REQ_ALL, NULL, NULL));
+        } else {
+            OK(ncmpi_put_vara_double_all(id, series, start, count, values));
+        }
+        if (is("sync")) OK(ncmpi_sync(id));
+        if (is("sync") || is("wait")) await_reader(session, step);
     }
     int request, one = 41 + session;
     OK(ncmpi_iput_var_int(id, number, &one, &request));
@@ -174,13 +195,16 @@ static void read_session(const char *name, int session) {
         check(values[i] == expected, "a value of 'field' is wrong");
     }
     OK(ncmpi_inq_dimlen(id, dims[0], &length));
-    check(length == steps + session, "the number of records is wrong");
-    for (int step = 0; step < length; step++) {
+    int comes = is("sync") || is("wait");
+    check(comes ? length == 1 : length == steps + session, "the number of records is wrong");
+    for (int step = 0; step < steps + session; step++) {
         start[0] = step;
         OK(ncmpi_get_vara_double_all(id, series, start, count, values));
         for (MPI_Offset i = 0; i < count[1] * count[2]; i++)
             check(values[i] == (double)(float)value(0, step, start[1] + i / count[2], start[2] + i % count[2]),
                   "a value of 'series' is wrong");
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (comes && rank == 0) fclose(fopen(mark(session, step), "w"));
     }
     int one = 0, requests[2];
     char *text = malloc((size_t)rows + 1);

@@ -14,7 +14,7 @@ use super::checkpoint::CheckpointRule;
 use super::compress::{CompressRule, Output, VariableRule, Wait, When};
 use super::restart::{NamePattern, Ranks, Time};
 use super::rule::{FileRule, Route};
-use super::transfer::{Keep, TransferRule};
+use super::transfer::{Keep, Publish, TransferRule};
 
 /// All of them, under the names that users give them.
 #[derive(Deserialize)]
@@ -51,6 +51,7 @@ pub(super) struct FileKeys {
     // Of the route `transfer`.
     from: Option<String>,
     to: Option<Vec<String>>,
+    publish: Option<Publish>,
     timeout: Option<Time>,
     rendezvous: Option<PathBuf>,
 }
@@ -105,7 +106,7 @@ impl FileKeys {
         move_into!(compress: keys.when, keys.portable, keys.low, keys.high, keys.output, keys.wait, keys.variables);
         move_into!(checkpoint: keys.group_size, keys.scheme, keys.block_size, keys.similar, keys.bundle_below);
         move_into!(checkpoint: keys.copies, keys.ranks, keys.sets, keys.remove_originals, keys.settle);
-        move_into!(transfer: keys.from, keys.to, keys.timeout, keys.rendezvous);
+        move_into!(transfer: keys.from, keys.to, keys.publish, keys.timeout, keys.rendezvous);
         match keys.keep {
             Some(KeepKey::Sets(sets)) => put(&mut checkpoint.keep, Some(sets), "keep", "checkpoint")?,
             Some(KeepKey::File(keep)) => put(&mut transfer.keep, Some(keep), "keep", "transfer")?,

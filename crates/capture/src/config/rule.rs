@@ -91,7 +91,7 @@ impl FileRule {
 
     fn check_checkpoint(&self) -> Result<()> {
         if self.transfer.says_anything() {
-            return Err(refuse("from, to, timeout, rendezvous and keep = true are for route \"transfer\"")
+            return Err(refuse("from, to, publish, timeout, rendezvous and keep = true are for route \"transfer\"")
                 .hint("remove them; 'keep' is the number of sets that stay"));
         }
         let CompressRule { when, portable, low, high, output, wait, variables, .. } = &self.compress;
@@ -130,7 +130,7 @@ impl FileRule {
             return Err(refuse("{step} and {rank} are for route \"checkpoint\"").hint("write * in their place"));
         }
         if self.route != Route::Transfer && self.transfer.says_anything() {
-            return Err(refuse("from, to, timeout, rendezvous and keep = true are for route \"transfer\"")
+            return Err(refuse("from, to, publish, timeout, rendezvous and keep = true are for route \"transfer\"")
                 .hint("add route = \"transfer\", or remove them"));
         }
         if self.checkpoint.says_anything() {

@@ -55,6 +55,19 @@ impl From<Keep> for KeepText {
     }
 }
 
+/// When values become visible to the components that read them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Publish {
+    /// When the writer closes the file.
+    #[default]
+    Close,
+    /// Also at each collective call that syncs the file.
+    Sync,
+    /// Also at each collective call that waits for requests.
+    Wait,
+}
+
 /// Directory beside the configuration file in which components meet.
 const RENDEZVOUS: &str = ".knarr-transfer";
 /// How long one side waits for the other.
@@ -72,6 +85,8 @@ pub struct TransferRule {
     pub to: Option<Vec<String>>,
     /// Whether a file is made, too.
     pub keep: Option<Keep>,
+    /// When values become visible.
+    pub publish: Option<Publish>,
     /// How long one side waits for the other.
     pub timeout: Option<Time>,
     /// Directory in which components meet, relative to the configuration file.
@@ -92,6 +107,11 @@ impl TransferRule {
     /// Whether a file is made, too.
     pub fn keep(&self) -> Keep {
         self.keep.unwrap_or_default()
+    }
+
+    /// When values become visible.
+    pub fn publish(&self) -> Publish {
+        self.publish.unwrap_or_default()
     }
 
     /// How long one side waits for the other.

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::config::FileRule;
+use knarr_capture::Published;
+use knarr_capture::config::{FileRule, Publish};
 use knarr_handover::{Put, PutLog};
 
 use crate::access::{Access, Kind, Memory, Part};
@@ -313,7 +314,28 @@ impl Captured {
     /// A collective call by which puts before and after it are in order.
     pub(crate) fn synced(&mut self) -> c_int {
         self.order += 1;
-        if self.mode == Mode::Define { NOERR } else { self.agree_on_records() }
+        if self.mode == Mode::Define {
+            return NOERR;
+        }
+        let agreed = self.agree_on_records();
+        // What comes after this call has its order.
+        if agreed == NOERR { self.show_values(Publish::Sync, self.order - 1) } else { agreed }
+    }
+
+    /// Lets the components that read the file see the puts up to number `order`, if the rule says so. All ranks have made
+    /// them.
+    fn show_values(&mut self, at: Publish, order: u64) -> c_int {
+        let is_shown = at <= self.rule.transfer.publish() && matches!(self.values, Values::Own(_));
+        if self.session == 0 || !is_shown || self.ranks.comm().rank() != 0 {
+            return NOERR;
+        }
+        match (Published { order, records: self.records }).save(&self.directory) {
+            Ok(()) => NOERR,
+            Err(error) => {
+                self.failed.get_or_insert(error);
+                EWRITE
+            }
+        }
     }
 
     /// A nonblocking put. Its number comes back through `request`. With `attached` its values go through the buffer that the
@@ -357,9 +379,9 @@ impl Captured {
     pub(crate) unsafe fn get_later(&mut self, access: &Access, request: Option<&mut c_int>) -> c_int {
         let checked = self.variable(access.variable).and_then(|(variable, is_cdf5)| {
             held(&self.ranks, &access.memory, &variable, is_cdf5)?;
-            self.know_records(&variable)?;
+            let grows = self.know_records(&variable)?;
             // SAFETY: the caller's promise.
-            unsafe { access.parts(&variable, self.records, false) }
+            unsafe { access.parts(&variable, self.records, grows) }
         });
         let parts = match checked {
             Ok(parts) => parts,
@@ -403,7 +425,12 @@ impl Captured {
             codes.iter_mut().filter(|code| **code == NOERR).for_each(|code| *code = failed);
         }
         if collective {
-            let agreed = self.agree_on_records();
+            let mut agreed = self.agree_on_records();
+            if agreed == NOERR && self.rule.transfer.publish() == Publish::Wait {
+                agreed = self.show_values(Publish::Wait, self.order);
+                // What comes after this call is not seen.
+                self.order += 1;
+            }
             if agreed != NOERR {
                 return (codes, agreed);
             }

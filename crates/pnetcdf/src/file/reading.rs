@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use knarr_array::comm::barrier;
-use knarr_array::error::Error;
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::HandedOver;
 use knarr_handover::{Beneath, Gathered};
 
@@ -48,9 +48,9 @@ impl Captured {
     /// As for [`Captured::get`].
     unsafe fn read(&mut self, access: &Access) -> std::result::Result<c_int, c_int> {
         let (variable, _) = self.variable(access.variable)?;
-        self.know_records(&variable)?;
+        let grows = self.know_records(&variable)?;
         // SAFETY: the caller's promise.
-        let parts = unsafe { access.parts(&variable, self.records, false) }?;
+        let parts = unsafe { access.parts(&variable, self.records, grows) }?;
         // SAFETY: the caller's promise.
         unsafe { self.read_parts(access.variable, &access.memory, &parts) }
     }
@@ -71,57 +71,66 @@ impl Captured {
             return Ok(NOERR);
         }
         let place = usize::try_from(number).map_err(|_| ENOTVAR)?;
-        let (gathered, is_filled) = self.gathered(number, parts)?;
         let size = variable.element.size();
-        let beneath = if is_filled { Beneath::Fill(&variable.fill) } else { Beneath::Nothing(size) };
-        let read = |out: &mut [u8]| {
-            let mut rest = out;
-            parts.iter().try_for_each(|part| {
-                let bytes = usize::try_from(part.len()).unwrap_or(usize::MAX).saturating_mul(size);
-                let (here, behind) = std::mem::take(&mut rest)
-                    .split_at_mut_checked(bytes)
-                    .ok_or_else(|| Error::internal("too little memory for a part"))?;
-                rest = behind;
-                gathered.read_strided(place, &part.region, &part.stride, beneath, here)
-            })
-        };
-        // SAFETY: the caller's promise.
-        if let Some(out) = unsafe { room(&self.ranks, memory, &held, &variable, parts) }? {
-            return read(out).map(|()| NOERR).map_err(|error| self.missed(number, &error));
-        }
         let bytes = parts.iter().map(Part::len).sum::<u64>().saturating_mul(size as u64);
         let mut all = Vec::new();
-        usize::try_from(bytes).ok().and_then(|bytes| all.try_reserve_exact(bytes).ok().map(|()| all.resize(bytes, 0)));
-        read(&mut all).map_err(|error| self.missed(number, &error))?;
+        // SAFETY: the caller's promise.
+        let direct = unsafe { room(&self.ranks, memory, &held, &variable, parts) }?;
+        let is_direct = direct.is_some();
+        let out = match direct {
+            Some(out) => out,
+            None => {
+                let bytes = usize::try_from(bytes).map_err(|_| EREAD)?;
+                all.try_reserve_exact(bytes).map_err(|_| EREAD)?;
+                all.resize(bytes, 0);
+                all.as_mut_slice()
+            }
+        };
+        let mut known = None;
+        loop {
+            let Seen { puts, is_filled, newer } = self.seen(number, parts, known)?;
+            let beneath = if is_filled { Beneath::Fill(&variable.fill) } else { Beneath::Nothing(size) };
+            match read(&puts, place, parts, beneath, out) {
+                Ok(()) => break,
+                // It may yet come.
+                Err(error) if error.kind() == ErrorKind::NotFound && newer.is_some() => known = newer,
+                Err(error) => return Err(self.missed(number, &error)),
+            }
+        }
+        if is_direct {
+            return Ok(NOERR);
+        }
         // SAFETY: the caller's promise.
         unsafe { scatter(&self.ranks, memory, &held, &variable, parts, &all) }
     }
 
-    /// What was put, and whether a variable has fill values where nothing was. Waits for another component, if that puts.
-    fn gathered(&mut self, number: c_int, parts: &[Part]) -> std::result::Result<(Arc<Gathered>, bool), c_int> {
+    /// What was put. Waits for another component, if that puts, until more is there than at the point `known`.
+    fn seen(&mut self, number: c_int, parts: &[Part], known: Option<u64>) -> std::result::Result<Seen, c_int> {
         let directory = &self.directory;
         if let Values::Incoming(incoming) = &mut self.values {
             let first = parts.iter().find(|part| part.len() > 0).map(|part| &part.region);
             let wanted = || format!("variable '{}', {}", name(self.id, number), shown(first));
-            let whole = incoming.whole(wanted)?;
-            return Ok((Arc::clone(&whole.puts), whole.filled.contains(&number)));
+            let seen = incoming.beyond(known, wanted)?;
+            let (puts, is_filled) = (Arc::clone(&seen.puts), seen.filled.contains(&number));
+            return Ok(Seen { puts, is_filled, newer: seen.point });
         }
         let files = |rank| (directory.join(HandedOver::values(rank)), directory.join(HandedOver::log(rank)));
-        let gathered = Gathered::until(self.order, (0..self.ranks.comm().size()).map(files));
-        Ok((Arc::new(gathered.map_err(|_| EREAD)?), true))
+        let gathered = Gathered::until(self.order, (0..self.ranks.comm().size()).map(files)).map_err(|_| EREAD)?;
+        Ok(Seen { puts: Arc::new(gathered), is_filled: true, newer: None })
     }
 
-    /// Waits until the number of records is known, if another component writes them.
-    pub(crate) fn know_records(&mut self, variable: &Variable) -> std::result::Result<(), c_int> {
-        if variable.is_record { self.know_all_records() } else { Ok(()) }
+    /// Takes notice of the number of records, if another component writes them. True if there may be more of them later.
+    pub(crate) fn know_records(&mut self, variable: &Variable) -> std::result::Result<bool, c_int> {
+        if variable.is_record { self.know_all_records() } else { Ok(false) }
     }
 
-    /// As [`Captured::know_records`], for the unlimited dimension.
-    pub(crate) fn know_all_records(&mut self) -> std::result::Result<(), c_int> {
-        if let Values::Incoming(incoming) = &mut self.values {
-            self.records = incoming.whole(|| "the number of records".to_owned())?.records;
-        }
-        Ok(())
+    /// As [`Captured::know_records`], for the unlimited dimension. If nothing is to be seen before the file is closed, this
+    /// waits until then.
+    pub(crate) fn know_all_records(&mut self) -> std::result::Result<bool, c_int> {
+        let Values::Incoming(incoming) = &mut self.values else { return Ok(false) };
+        let (records, may_grow) = incoming.records()?;
+        self.records = records;
+        Ok(may_grow)
     }
 
     /// The code for values that cannot be read.
@@ -132,4 +141,27 @@ impl Captured {
         }
         EREAD
     }
+}
+
+/// What may be read.
+struct Seen {
+    puts: Arc<Gathered>,
+    /// The variable has fill values where nothing was put.
+    is_filled: bool,
+    /// How far the writer was, if it goes on.
+    newer: Option<u64>,
+}
+
+/// Reads the elements of the parts, one behind the other.
+fn read(puts: &Gathered, variable: usize, parts: &[Part], beneath: Beneath<'_>, out: &mut [u8]) -> Result<()> {
+    let size = beneath.size();
+    let mut rest = out;
+    parts.iter().try_for_each(|part| {
+        let bytes = usize::try_from(part.len()).unwrap_or(usize::MAX).saturating_mul(size);
+        let (here, behind) = std::mem::take(&mut rest)
+            .split_at_mut_checked(bytes)
+            .ok_or_else(|| Error::internal("too little memory for a part"))?;
+        rest = behind;
+        puts.read_strided(variable, &part.region, &part.stride, beneath, here)
+    })
 }
