@@ -9,6 +9,7 @@
     run.py s3 [--repeats N]
     run.py many [--repeats N] [--datasets N]
     run.py io [--repeats N]
+    run.py transfer [--repeats N]
     run.py memory  [--max-mem 128M]
     run.py plugin
     run.py lossy
@@ -52,6 +53,7 @@ import pipeline
 import plugin
 import rechunk
 import repack
+import transfer
 import writing
 from data import INPUTS, write_inputs
 from equality import require_equal
@@ -194,6 +196,13 @@ def run_io(options: argparse.Namespace, facts: dict[str, object]) -> None:
     save("io", results, facts)
 
 
+def run_transfer(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    rows = transfer.measure(options.repeats)
+    print(header(facts))
+    print(transfer.table(rows))
+    save("transfer", rows, facts)
+
+
 def run_many(options: argparse.Namespace, facts: dict[str, object]) -> None:
     rows = many.measure_many(options.repeats, options.datasets)
     print(header(facts))
@@ -331,6 +340,9 @@ def main() -> None:
     remote = kinds.add_parser("s3", help="repacks to and from S3 on the loopback, against a plain upload")
     remote.add_argument("--repeats", type=int, default=3)
     remote.set_defaults(run=run_s3)
+    coupled = kinds.add_parser("transfer", help="two programs coupled by a file")
+    coupled.add_argument("--repeats", type=int, default=3)
+    coupled.set_defaults(run=run_transfer)
     numerous = kinds.add_parser("many", help="a file of very many small datasets")
     numerous.add_argument("--repeats", type=int, default=3)
     numerous.add_argument("--datasets", type=int, default=many.DATASETS)

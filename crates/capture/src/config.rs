@@ -5,11 +5,13 @@ mod compress;
 mod keys;
 mod restart;
 mod rule;
+mod transfer;
 
 pub use checkpoint::CheckpointRule;
 pub use compress::{CompressRule, Output, VariableRule, Wait, When, zarr_name};
 pub use restart::{NamePattern, Ranks, RestartFiles, Time};
 pub use rule::{FileRule, Route};
+pub use transfer::{Keep, Publish, TransferRule};
 
 use std::path::{Path, PathBuf};
 
@@ -96,10 +98,11 @@ impl Config {
 
 /// An error of the parser, which speaks of the types of this program.
 fn misread(error: &toml::de::Error) -> Error {
-    const WORDS: [(&str, &str); 12] = [
+    const WORDS: [(&str, &str); 13] = [
         ("struct VariableRule", "a table of settings"),
         ("struct CompressRule", "a table of keys"),
         ("struct CheckpointRule", "a table of keys"),
+        ("struct TransferRule", "a table of keys"),
         ("struct FileKeys", "a table of keys"),
         ("unknown variant", "unknown value"),
         ("a sequence", "a list"),
@@ -255,6 +258,33 @@ similar = ["Grid[0-9]+/(.*)"]
 
     const CHECKPOINT: &str = "[[file]]\npattern = \"r_{step}_{rank}\"\nroute = \"checkpoint\"\n";
 
+    const TRANSFER: &str = "[[file]]\npattern = \"*.nc\"\nroute = \"transfer\"\n";
+
+    #[test]
+    fn a_transfer_has_two_sides_and_may_keep_a_file() {
+        let rule = |more: &str| Config::parse(&format!("{TRANSFER}from = \"a\"\nto = [\"b\"]\n{more}"));
+        for (more, keep) in [("", Keep::No), ("keep = false", Keep::No), ("keep = true", Keep::Yes)] {
+            assert_eq!(rule(more).unwrap().file[0].transfer.keep(), keep);
+        }
+        let kept = rule("keep = true\ngoal = \"ratio\"\n[file.compress]\nvariables.T.max_abs_error = 0.1\n").unwrap();
+        assert_eq!((kept.file[0].settings().unwrap().rules.len(), kept.file[0].compress.goal.is_some()), (1, true));
+        for more in
+            ["goal = \"ratio\"", "keep = true\nwait = \"close\"", "keep = 3", "keep = \"never\"", "group_size = 2"]
+        {
+            assert!(rule(more).is_err(), "{more}");
+        }
+        for text in [
+            format!("{CHECKPOINT}keep = true\n"),
+            format!("{CHECKPOINT}from = \"a\"\n"),
+            "[[file]]\npattern = \"*\"\nkeep = true\n".to_owned(),
+            TRANSFER.to_owned(),
+            format!("{TRANSFER}from = \"a\"\nto = [\"b\", \"b\"]\n"),
+            format!("{TRANSFER}from = \"..\"\nto = [\"b\"]\n"),
+        ] {
+            assert!(Config::parse(&text).is_err(), "{text}");
+        }
+    }
+
     #[test]
     fn a_table_says_what_flat_keys_say() {
         let checkpoint = "group_size = 4\nscheme = \"aware\"\nblock_size = 512\nsimilar = [\"A[0-9]\"]\nbundle_below = 9\n\
@@ -263,7 +293,10 @@ similar = ["Grid[0-9]+/(.*)"]
         let compress = "when = \"write\"\ngoal = \"ratio\"\nportable = \"standard\"\nlow = \"v18\"\nhigh = \"v114\"\n\
                         variables.T.chain = \"zstd:9\"\n";
         let any = "[[file]]\npattern = \"*\"\n";
-        for (rule, table, keys) in [(CHECKPOINT, "checkpoint", checkpoint), (any, "compress", compress)] {
+        let transfer = "from = \"a\"\nto = [\"b\", \"c d\"]\nkeep = \"late\"\npublish = \"sync\"\ntimeout = \"2s\"\nrendezvous = \"r\"\n";
+        for (rule, table, keys) in
+            [(CHECKPOINT, "checkpoint", checkpoint), (any, "compress", compress), (TRANSFER, "transfer", transfer)]
+        {
             let flat = Config::parse(&format!("{rule}{keys}")).unwrap();
             assert_eq!(Config::parse(&format!("{rule}[file.{table}]\n{keys}")).unwrap(), flat);
             // Some here, some there.

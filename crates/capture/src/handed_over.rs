@@ -11,11 +11,59 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::FileRule;
+use crate::config::{FileRule, Keep, Route};
 use crate::document::{get, put};
 use crate::message::path_bytes;
 use crate::snapshot::free_of;
 use knarr_array::error::{Error, Result};
+
+/// How far a component is with a file that is transferred to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// It has opened it.
+    Begun,
+    /// It has all it wants of it.
+    Done,
+}
+
+impl Reading {
+    fn name(self, component: &str) -> String {
+        let name = match self {
+            Self::Begun => "reading",
+            Self::Done => "taken",
+        };
+        format!("{name}.{component}")
+    }
+}
+
+/// What of a file that is open readers may see already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Published {
+    /// Puts of later collective calls are not to be seen.
+    pub order: u64,
+    /// Records along the unlimited dimension.
+    pub records: u64,
+}
+
+impl Published {
+    const NAME: &'static str = "published.json";
+
+    /// Writes it into the directory of the file.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn save(&self, directory: &Path) -> Result<()> {
+        put(directory, Self::NAME, self)
+    }
+
+    /// Reads that of a directory; `None` if nothing may be seen yet.
+    ///
+    /// # Errors
+    /// `Read`, `Corrupt`.
+    pub fn read(directory: &Path) -> Result<Option<Self>> {
+        get(directory, Self::NAME)
+    }
+}
 
 /// What is to become of the values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +81,10 @@ pub struct HandedOver {
     pub bytes: u64,
     /// The longest time that one of the ranks spent in calls that hand values over, and to open and close the file. Seconds.
     pub blocked_s: f64,
+    /// Of a transfer: how often the program has created the file until now, this time included; else 0.
+    pub session: u64,
+    /// Of a transfer: numbers of the variables that have fill values where nothing was put.
+    pub filled: Vec<i32>,
 }
 
 impl HandedOver {
@@ -46,6 +98,9 @@ impl HandedOver {
     /// [`Datasets`], too.
     pub const HEADER: &'static str = "header.nc";
 
+    /// Name of the header as components that read the file see it: that of the last time when definitions ended.
+    pub const PUBLISHED: &'static str = "published.nc";
+
     /// Name of the values of a rank.
     pub fn values(rank: usize) -> String {
         format!("values.{rank}")
@@ -54,6 +109,35 @@ impl HandedOver {
     /// Name of the log of a rank.
     pub fn log(rank: usize) -> String {
         format!("log.{rank}")
+    }
+
+    /// A file that `ranks` ranks begin.
+    pub fn new(target: PathBuf, rule: FileRule, ranks: usize) -> Self {
+        Self { target, rule, ranks, records: None, bytes: 0, blocked_s: 0.0, session: 0, filled: Vec::new() }
+    }
+
+    /// True if a file may have to be made of it.
+    pub fn may_be_kept(&self) -> bool {
+        self.rule.route != Route::Transfer || self.rule.transfer.keep() != Keep::No
+    }
+
+    /// Notes in the directory of a transfer how far a component is with reading it.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn note(directory: &Path, component: &str, reading: Reading) -> Result<()> {
+        let path = directory.join(reading.name(component));
+        fs::write(&path, b"").map_err(|error| Error::write(&path, &error))
+    }
+
+    /// True if a component has come so far with the transfer in the directory.
+    pub fn is_noted(directory: &Path, component: &str, reading: Reading) -> bool {
+        directory.join(reading.name(component)).exists()
+    }
+
+    /// True if the writer has closed the file: all of its values are there.
+    pub fn is_closed(directory: &Path) -> bool {
+        directory.join(Self::NAME).exists()
     }
 
     /// Writes it into the directory: from then on the file is handed over.
@@ -81,6 +165,20 @@ impl HandedOver {
     /// `Read`, `Corrupt`.
     pub fn read(directory: &Path) -> Result<Option<Self>> {
         get(directory, Self::NAME)
+    }
+
+    /// That of a directory, whether the file there is complete or not; `None` if nothing is known of it.
+    ///
+    /// # Errors
+    /// `Read`, `Corrupt`.
+    pub fn find(directory: &Path) -> Result<Option<Self>> {
+        // The file may be closed at this moment.
+        for name in [Self::NAME, Self::OPEN, Self::NAME] {
+            if let Some(found) = get(directory, name)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     /// Notes that delivery has failed: the values stay, and nobody waits for the file.
@@ -120,6 +218,13 @@ impl HandedOver {
             let _ = fs::remove_file(more);
         }
         let _ = fs::remove_dir_all(directory);
+    }
+
+    /// As [`HandedOver::left`], but for transfers of which no file is kept.
+    pub fn to_be_made(spool: &Path) -> Vec<(PathBuf, Result<Self>)> {
+        let mut left = Self::left(spool);
+        left.retain(|(_, handed)| handed.as_ref().map_or(true, Self::may_be_kept));
+        left
     }
 
     /// All that is handed over in a spool and not set aside, with its directory, in the order of the names of the
@@ -190,13 +295,24 @@ mod tests {
         }
         let rule = Config::parse("[[file]]\npattern = \"*\"\ngoal = \"ratio\"\n").unwrap().file.remove(0);
         let target = PathBuf::from("/out/hist 1.nc");
-        let handed = HandedOver { target, rule, ranks: 4, records: Some(12), bytes: 1 << 40, blocked_s: 0.25 };
+        let handed = HandedOver {
+            records: Some(12),
+            bytes: 1 << 40,
+            blocked_s: 0.25,
+            session: 2,
+            filled: vec![1],
+            ..HandedOver::new(target, rule, 4)
+        };
         handed.save(&spool.join("b")).unwrap();
         fs::write(spool.join("c").join(HandedOver::NAME), "{").unwrap();
         let mut all = HandedOver::pending(&spool).into_iter();
         let (directory, read) = all.next().unwrap();
         assert_eq!((directory, read.unwrap()), (spool.join("b"), handed));
         assert!(all.next().unwrap().1.is_err() && all.next().is_none());
+        assert!(!HandedOver::is_noted(&spool.join("b"), "x", Reading::Begun));
+        HandedOver::note(&spool.join("b"), "x", Reading::Begun).unwrap();
+        let noted = |component: &str, reading| HandedOver::is_noted(&spool.join("b"), component, reading);
+        assert!(noted("x", Reading::Begun) && !noted("x", Reading::Done) && !noted("y", Reading::Begun));
         HandedOver::set_aside(&spool.join("b")).unwrap();
         assert_eq!((HandedOver::pending(&spool).len(), HandedOver::left(&spool).len()), (1, 2));
         fs::remove_dir_all(spool).unwrap();

@@ -12,6 +12,7 @@ pub mod config;
 mod creation;
 mod document;
 mod handed_over;
+pub mod meeting;
 mod message;
 pub mod program;
 mod shown;
@@ -19,10 +20,10 @@ mod snapshot;
 
 pub use chunks::{met, suited};
 pub use creation::{Change, Prescription};
-pub use handed_over::{Datasets, HandedOver};
+pub use handed_over::{Datasets, HandedOver, Published, Reading};
 pub use message::{Event, Given, Message};
 pub use shown::Shown;
-pub use snapshot::{Snapshot, SpoolPlace, free_of};
+pub use snapshot::{Part, Snapshot, SpoolPlace, free_of};
 
 /// Environment variable with the directory of the run. Without it the library does nothing.
 pub const RUN_DIRECTORY: &str = "KNARR_RUN";

@@ -87,6 +87,24 @@ pub enum Event {
         /// Why.
         why: String,
     },
+    /// All ranks have read a session of a file from another component.
+    Received {
+        /// The file.
+        #[serde(with = "path_bytes")]
+        path: PathBuf,
+        /// The component that has written it.
+        from: String,
+        /// Number of the session.
+        session: u64,
+    },
+    /// A file did not come from another component, or did not come whole.
+    Missed {
+        /// The file.
+        #[serde(with = "path_bytes")]
+        path: PathBuf,
+        /// What was waited for, and why it did not come.
+        why: String,
+    },
     /// The process ends in order; its HDF5 has closed, or will close, what is open.
     Exiting,
 }
@@ -150,6 +168,8 @@ mod tests {
             Event::HandedOver { directory: path.clone() },
             Event::Shown { directory: path.clone() },
             Event::Passed { path: path.clone(), why: "a reason".to_owned() },
+            Event::Received { path: path.clone(), from: "a".to_owned(), session: 3 },
+            Event::Missed { path: path.clone(), why: "a reason".to_owned() },
             Event::Across { path: path.clone(), variable: "/T".to_owned(), chunk: vec![3000, 43] },
             Event::Closed { path, still_open: true, filters: FilterSet::from_iter([1, 32015]), identity: Some((1, 2)) },
         ] {

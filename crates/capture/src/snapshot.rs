@@ -26,6 +26,17 @@ pub struct Snapshot {
     pub spool: Option<SpoolPlace>,
     /// Directory of the adapters for MPI.
     pub adapters: PathBuf,
+    /// The name of the program among those that transfer files to each other.
+    pub component: Option<String>,
+}
+
+/// What a program does with files of route `transfer`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// It writes them.
+    Writes,
+    /// It reads them.
+    Reads,
 }
 
 /// Where programs hand values over.
@@ -55,7 +66,8 @@ impl Snapshot {
     /// What `config` alone says: nothing learnt, no library, one thread.
     pub fn new(config: Config) -> Self {
         let (prescriptions, filters) = (Vec::new(), FilterSet::default());
-        Self { config, prescriptions, filters, library: None, threads: 1, spool: None, adapters: PathBuf::new() }
+        let (library, spool, adapters) = (None, None, PathBuf::new());
+        Self { config, prescriptions, filters, library, threads: 1, spool, adapters, component: None }
     }
 
     /// True if some file may have chunks that only Knarr's filter reads.
@@ -84,10 +96,20 @@ impl Snapshot {
         self.told_of(path).filter(|(_, rule)| rule.route == Route::Compress)
     }
 
+    /// What this program has to do with files of the rule, if the rule is for transfers and the program has a part in them.
+    pub fn part(&self, rule: &FileRule) -> Option<Part> {
+        let component = self.component.as_deref().filter(|_| rule.route == Route::Transfer)?;
+        if rule.transfer.from() == component {
+            return Some(Part::Writes);
+        }
+        rule.transfer.to().iter().any(|name| name == component).then_some(Part::Reads)
+    }
+
     /// The rule for the file at the absolute path `path`, with its number, if the launcher wants to know when it is
     /// opened and closed: files to be compressed, and restart files, which are not touched.
     pub fn told_of(&self, path: &Path) -> Option<(usize, &FileRule)> {
-        let rule = self.config.rule_for(path).filter(|rule| rule.route != Route::File)?;
+        let is_told = |rule: &&FileRule| matches!(rule.route, Route::Compress | Route::Checkpoint);
+        let rule = self.config.rule_for(path).filter(is_told)?;
         let number = self.config.file.iter().position(|other| std::ptr::eq(other, rule))?;
         Some((number, rule))
     }
@@ -113,6 +135,15 @@ mod tests {
                 assert!(!matches || snapshot.may_concern(name), "{pattern} {path}");
             }
         }
+        let text = "[[file]]\npattern = \"*\"\nroute = \"transfer\"\nfrom = \"a\"\nto = [\"b\"]\n";
+        let mut snapshot = Snapshot::new(Config::parse(text).unwrap());
+        for (component, part) in
+            [(None, None), (Some("a"), Some(Part::Writes)), (Some("b"), Some(Part::Reads)), (Some("c"), None)]
+        {
+            snapshot.component = component.map(ToOwned::to_owned);
+            assert_eq!(snapshot.part(&snapshot.config.file[0]), part);
+        }
+        assert_eq!(snapshot.told_of(Path::new("/a.nc")), None);
         let config = Config::parse("[[file]]\npattern = \"a*.nc\"\n").unwrap();
         assert!(!Snapshot::new(config).may_concern("a.h5"));
     }

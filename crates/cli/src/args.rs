@@ -215,6 +215,10 @@ pub(crate) struct Run {
     /// Configuration file; the first [[file]] whose pattern matches a file decides how it is handled
     #[arg(short, long, value_name = "FILE", default_value = "knarr.toml")]
     pub(crate) config: PathBuf,
+    /// The name of the program among those that transfer files to each other: 'from' or 'to' of rules with route
+    /// "transfer"
+    #[arg(long = "as", value_name = "NAME")]
+    pub(crate) component: Option<String>,
     #[command(flatten)]
     pub(crate) resources: Resources,
     /// Write a self-contained HTML page with plots to FILE

@@ -70,6 +70,7 @@ impl Request {
                 Route::Compress => None,
                 Route::File => Some("\"file\": it is to stay untouched"),
                 Route::Checkpoint => Some("\"checkpoint\": it is for 'knarr checkpoint pack' and 'knarr run'"),
+                Route::Transfer => Some("\"transfer\": it is for 'knarr run'"),
             };
             if let Some(meant) = meant {
                 return Err(Error::usage(format!("'{}' has route {meant}", input.display()))

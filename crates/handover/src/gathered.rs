@@ -4,13 +4,16 @@
 //! collective call counts, as it would in a file.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use knarr_array::error::{Error, Result};
-use knarr_array::region::{Placed, Region, copy_region, fill};
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::region::{Placed, Region, copy_region, fill, run_length, runs};
 use knarr_flow::strided::{self, Place};
 
+use crate::boxes::Boxes;
 use crate::puts::{Put, name_of_more, read_puts};
+use crate::seen::Seen;
 
 /// The puts of all ranks.
 #[derive(Debug, Default)]
@@ -58,12 +61,12 @@ impl Rank {
     }
 }
 
-/// The puts into one variable, sorted by their first element along the first axis.
+/// The puts into one variable.
 #[derive(Debug, Default)]
 struct Puts {
     placed: Vec<Placement>,
-    /// The longest extent of a put along the first axis.
-    longest: u64,
+    /// The extents of the puts.
+    boxes: Boxes,
 }
 
 /// A put of a rank.
@@ -71,9 +74,27 @@ struct Puts {
 struct Placement {
     rank: usize,
     put: Put,
-    extent: Region,
     /// Later ones count: by collective call, then rank, then the order of the rank.
     order: (u64, usize, usize),
+}
+
+/// What elements are that were not put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beneath<'a> {
+    /// This element.
+    Fill(&'a [u8]),
+    /// An error. Elements have so many bytes.
+    Nothing(usize),
+}
+
+impl Beneath<'_> {
+    /// Bytes of an element.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Fill(element) => element.len(),
+            Self::Nothing(size) => *size,
+        }
+    }
 }
 
 impl Gathered {
@@ -94,11 +115,7 @@ impl Gathered {
         for (rank, (values, log)) in ranks.into_iter().enumerate() {
             gathered.add(rank, last, &values, &log)?;
         }
-        for puts in &mut gathered.puts {
-            puts.placed.sort_by_key(|placed| first(&placed.extent));
-            let extents = puts.placed.iter().filter_map(|placed| placed.extent.count.first());
-            puts.longest = extents.max().copied().unwrap_or(1);
-        }
+        gathered.puts.iter_mut().for_each(Puts::index);
         Ok(gathered)
     }
 
@@ -117,8 +134,10 @@ impl Gathered {
             if self.puts.len() <= variable {
                 self.puts.resize_with(variable + 1, Puts::default);
             }
-            let (extent, order) = (put.extent(), (put.order, rank, number));
-            self.puts[variable].placed.push(Placement { rank, put, extent, order });
+            if !put.region.is_empty() {
+                let order = (put.order, rank, number);
+                self.puts[variable].placed.push(Placement { rank, put, order });
+            }
         }
         self.ranks.push(of);
         Ok(())
@@ -134,23 +153,19 @@ impl Gathered {
             .try_for_each(|(variable, put)| check(variable, put))
     }
 
-    /// Puts into a variable that may meet a region.
-    fn near(&self, variable: usize, region: &Region) -> impl Iterator<Item = &Placement> {
-        let (begin, end) = match (region.start.first(), region.count.first()) {
-            (Some(&start), Some(&count)) => (start, start.saturating_add(count)),
-            _ => (0, 1),
-        };
-        let near = self.puts.get(variable).and_then(|puts| {
-            let from = puts.placed.partition_point(|placed| first(&placed.extent) < begin.saturating_sub(puts.longest));
-            let to = puts.placed.partition_point(|placed| first(&placed.extent) < end);
-            puts.placed.get(from..to)
-        });
-        near.unwrap_or_default().iter().filter(|placed| placed.extent.intersection(region).is_some())
+    /// Puts into a variable whose extents meet a region, the earliest first.
+    fn near(&self, variable: usize, region: &Region) -> Vec<&Placement> {
+        let Some(puts) = self.puts.get(variable).filter(|_| !region.is_empty()) else { return Vec::new() };
+        let end: Vec<u64> = region.start.iter().zip(&region.count).map(|(at, n)| at.saturating_add(*n)).collect();
+        let mut near = Vec::new();
+        puts.boxes.meeting(&region.start, &end, |number| near.extend(puts.placed.get(number)));
+        near.sort_unstable_by_key(|placed| placed.order);
+        near
     }
 
     /// True if some element of the region was put.
     pub fn is_written(&self, variable: usize, region: &Region) -> bool {
-        self.near(variable, region).any(|placed| elements_in(&placed.put, region).is_some())
+        self.near(variable, region).iter().any(|placed| elements_in(&placed.put, region).is_some())
     }
 
     /// Replaces the contents of `out` with the elements of a region, row-major; elements that were not put are `padding`.
@@ -158,79 +173,185 @@ impl Gathered {
     /// # Errors
     /// `Read`; `Corrupt` if the values became shorter; `Unsupported` if there are too many.
     pub fn read(&self, variable: usize, region: &Region, padding: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        let elements = region.volume().and_then(|n| usize::try_from(n).ok()?.checked_mul(padding.len()));
-        let bytes = elements.ok_or_else(|| Error::unsupported("the region has too many elements"))?;
-        let mut puts: Vec<&Placement> = self.near(variable, region).collect();
-        puts.sort_by_key(|placed| placed.order);
-        let covers = |placed: &&Placement| {
-            placed.put.stride.is_empty() && placed.extent.intersection(region).as_ref() == Some(region)
-        };
-        // What lies beneath a put that covers the region is not seen.
-        let covering = puts.iter().rposition(covers);
-        out.resize(bytes, 0);
-        if covering.is_none() {
-            fill(out, padding);
-        }
-        let mut part = Vec::new();
-        puts.into_iter().skip(covering.unwrap_or(0)).try_for_each(|placed| self.take(placed, region, &mut part, out))
+        out.resize(byte_count(region, padding.len())?, 0);
+        self.read_into(variable, region, Beneath::Fill(padding), out)
     }
 
-    /// As [`Gathered::read`], of every `stride`-th element along each axis; the region's count is that of the elements wanted.
+    /// As [`Gathered::read`], into memory that has just the room for them.
     ///
     /// # Errors
-    /// As for [`Gathered::read`].
+    /// As for [`Gathered::read`]; `NotFound` for elements that were not put, if those are no fill values.
+    pub fn read_into(&self, variable: usize, region: &Region, beneath: Beneath<'_>, out: &mut [u8]) -> Result<()> {
+        if out.len() != byte_count(region, beneath.size())? {
+            return Err(Error::internal("memory of another size than the region"));
+        }
+        let missing = |element| not_put(&region.start, &element_of(&region.count, element));
+        self.gather(variable, region, beneath, out)?
+            .and_then(|seen| seen.first_missing())
+            .map_or(Ok(()), |at| Err(missing(at)))
+    }
+
+    /// As [`Gathered::read_into`], of every `stride`-th element along each axis; the region's count is that of the elements
+    /// wanted.
+    ///
+    /// # Errors
+    /// As for [`Gathered::read_into`].
     pub fn read_strided(
         &self,
         variable: usize,
         region: &Region,
         stride: &[u64],
-        padding: &[u8],
-        out: &mut Vec<u8>,
+        beneath: Beneath<'_>,
+        out: &mut [u8],
     ) -> Result<()> {
         if stride.is_empty() {
-            return self.read(variable, region, padding, out);
+            return self.read_into(variable, region, beneath, out);
         }
         let spans = region.count.iter().zip(stride);
         let count: Vec<u64> = spans.map(|(&n, &step)| if n == 0 { 0 } else { (n - 1) * step + 1 }).collect();
         let extent = Region::new(region.start.clone(), count);
-        let mut between = Vec::new();
-        self.read(variable, &extent, padding, &mut between)?;
-        let size = padding.len();
-        let distances = Place::dense(0, &extent.count, size).strides;
-        let steps: Vec<u64> = distances.iter().zip(stride).map(|(distance, step)| distance * step).collect();
-        out.clear();
+        let size = beneath.size();
+        let mut between = vec![0; byte_count(&extent, size)?];
+        let seen = self.gather(variable, &extent, beneath, &mut between)?;
+        let steps: Vec<u64> =
+            Place::dense(0, &extent.count, 1).strides.iter().zip(stride).map(|(d, s)| d * s).collect();
+        let mut places = out.chunks_exact_mut(size);
+        let mut missing = None;
         each_index(&region.count, |index| {
-            let at = index.iter().zip(&steps).map(|(n, step)| n * step).sum::<u64>();
-            let at = usize::try_from(at).unwrap_or(usize::MAX);
-            out.extend_from_slice(at.checked_add(size).and_then(|end| between.get(at..end)).unwrap_or_default());
+            let element = index.iter().zip(&steps).map(|(n, step)| n * step).sum::<u64>();
+            let at = usize::try_from(element).unwrap_or(usize::MAX).saturating_mul(size);
+            if let (Some(place), Some(value)) = (places.next(), between.get(at..at.saturating_add(size))) {
+                place.copy_from_slice(value);
+            }
+            if missing.is_none() && seen.as_ref().is_some_and(|seen| !seen.has(element)) {
+                missing = Some(element_of(&extent.count, element));
+            }
         });
-        Ok(())
+        missing.map_or(Ok(()), |at| Err(not_put(&region.start, &at)))
+    }
+
+    /// Fills `out` with the elements of a region. Returns which of them were put, if there is no fill value and not all were.
+    fn gather(&self, variable: usize, region: &Region, beneath: Beneath<'_>, out: &mut [u8]) -> Result<Option<Seen>> {
+        let puts = self.near(variable, region);
+        let covers = |placed: &&Placement| {
+            let extent = placed.put.extent();
+            placed.put.stride.is_empty() && extent.intersection(region).as_ref() == Some(region)
+        };
+        // What lies beneath a put that covers the region is not seen.
+        let covering = puts.iter().rposition(covers);
+        let mut seen = None;
+        match (covering, beneath) {
+            (Some(_), _) => {}
+            (None, Beneath::Fill(element)) => fill(out, element),
+            (None, Beneath::Nothing(_)) => seen = Some(Seen::none_of(region.volume().unwrap_or(0))),
+        }
+        let mut part = Vec::new();
+        for placed in puts.into_iter().skip(covering.unwrap_or(0)) {
+            if placed.put.dtype.size() != beneath.size() {
+                return Err(Error::corrupt("a put of elements of another size"));
+            }
+            self.take(placed, region, &mut part, seen.as_mut(), out)?;
+        }
+        Ok(seen)
     }
 
     /// Copies what a put has of `region` to `out`, which holds the region.
-    fn take(&self, placed: &Placement, region: &Region, part: &mut Vec<u8>, out: &mut [u8]) -> Result<()> {
+    fn take(
+        &self,
+        placed: &Placement,
+        region: &Region,
+        part: &mut Vec<u8>,
+        mut seen: Option<&mut Seen>,
+        out: &mut [u8],
+    ) -> Result<()> {
         let put = &placed.put;
         let found = self.ranks.get(placed.rank).and_then(|rank| rank.place(put));
         let (values, begin) = found.ok_or_else(|| Error::internal("values of no rank"))?;
         let size = put.dtype.size();
         let Some(met) = elements_in(put, region) else { return Ok(()) };
-        let place = Place::dense(begin, &put.region.count, size);
-        strided::read_region(&values.file, values.length, &place, size, &met, part)?;
+        let read = |part: &mut Vec<u8>| {
+            let place = Place::dense(begin, &put.region.count, size);
+            strided::read_region(&values.file, values.length, &place, size, &met, part)
+        };
         if !put.stride.is_empty() {
-            scatter(put, &met, part, region, out);
+            read(part)?;
+            each_place(put, &met, region, |number, at| {
+                let bytes = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).saturating_mul(size);
+                let (from, to) = (bytes(number), bytes(at));
+                let value = part.get(from..from.saturating_add(size));
+                if let (Some(value), Some(place)) = (value, out.get_mut(to..to.saturating_add(size))) {
+                    place.copy_from_slice(value);
+                }
+                if let Some(seen) = &mut seen {
+                    seen.put(at, 1);
+                }
+            });
             return Ok(());
         }
         let axes = 0..met.start.len();
         let at: Vec<u64> = axes.map(|axis| put.region.start[axis] + met.start[axis] - region.start[axis]).collect();
-        let zero = vec![0; at.len()];
-        let (from, to) = (Placed { shape: &met.count, start: &zero }, Placed { shape: &region.count, start: &at });
-        copy_region(part, from, out, to, &met.count, size);
-        Ok(())
+        let to = Placed { shape: &region.count, start: &at };
+        if let Some(seen) = seen {
+            runs(to, to, &met.count, |_, at, length| seen.put(at, length));
+        }
+        let from = Placed { shape: &put.region.count, start: &met.start };
+        let run = run_length(from, to, &met.count);
+        if run.saturating_mul(size as u64) < LONG_RUN && met.volume() != Some(run) {
+            read(part)?;
+            let zero = vec![0; at.len()];
+            copy_region(part, Placed { shape: &met.count, start: &zero }, out, to, &met.count, size);
+            return Ok(());
+        }
+        // Long runs, and a single one, are read to where they belong.
+        let mut done = Ok(());
+        runs(from, to, &met.count, |a, b, length| {
+            if done.is_ok() {
+                let bytes = |elements: u64| usize::try_from(elements).unwrap_or(usize::MAX).saturating_mul(size);
+                let place = out.get_mut(bytes(b)..bytes(b).saturating_add(bytes(length))).unwrap_or_default();
+                done = values.file.read_exact_at(place, begin + a * size as u64);
+            }
+        });
+        done.map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => Error::corrupt("the file became shorter while it was read"),
+            _ => Error::new(ErrorKind::Read, error.to_string()),
+        })
     }
 }
 
-fn first(extent: &Region) -> u64 {
-    extent.start.first().copied().unwrap_or(0)
+impl Puts {
+    /// Makes the index, when all puts are there.
+    fn index(&mut self) {
+        let axes = self.placed.iter().map(|placed| placed.put.region.start.len()).max().unwrap_or(0);
+        let mut bounds = Vec::with_capacity(2 * axes * self.placed.len());
+        for Placement { put, .. } in &self.placed {
+            let Region { start, count } = put.extent();
+            // Puts of other axes than the variable has are refused elsewhere.
+            bounds.extend((0..axes).map(|axis| start.get(axis).copied().unwrap_or(0)));
+            bounds
+                .extend((0..axes).map(|axis| start.get(axis).zip(count.get(axis)).map_or(u64::MAX, |(at, n)| at + n)));
+        }
+        self.boxes = Boxes::new(axes, bounds, self.placed.len());
+    }
+}
+
+/// Runs of so many bytes are worth a call of their own.
+const LONG_RUN: u64 = 4096;
+
+/// Bytes of the elements of a region.
+fn byte_count(region: &Region, size: usize) -> Result<usize> {
+    let elements = region.volume().and_then(|n| usize::try_from(n).ok()?.checked_mul(size));
+    elements.ok_or_else(|| Error::unsupported("the region has too many elements"))
+}
+
+/// Index of an element of an array, by its number.
+fn element_of(count: &[u64], number: u64) -> Vec<u64> {
+    let distances = Place::dense(0, count, 1).strides;
+    distances.iter().zip(count).map(|(distance, n)| number / distance.max(&1) % n.max(&1)).collect()
+}
+
+fn not_put(start: &[u64], index: &[u64]) -> Error {
+    let element: Vec<u64> = start.iter().zip(index).map(|(start, index)| start + index).collect();
+    Error::new(ErrorKind::NotFound, format!("element {element:?} was never put"))
 }
 
 /// Elements of a put that lie in `region`, as a region of the put's own array; none if there are none.
@@ -250,21 +371,17 @@ fn elements_in(put: &Put, region: &Region) -> Option<Region> {
     Some(met)
 }
 
-/// Copies the elements `met` of a put with strides, which are in `part`, to their places in `out`, which holds `region`.
-fn scatter(put: &Put, met: &Region, part: &[u8], region: &Region, out: &mut [u8]) {
-    let size = put.dtype.size();
-    let strides = Place::dense(0, &region.count, size).strides;
-    let mut elements = part.chunks_exact(size);
+/// Calls `f` with the number of each of the elements `met` of a put with strides, and its number in `region`.
+fn each_place(put: &Put, met: &Region, region: &Region, mut f: impl FnMut(u64, u64)) {
+    let strides = Place::dense(0, &region.count, 1).strides;
+    let mut number = 0;
     each_index(&met.count, |index| {
-        let Some(element) = elements.next() else { return };
         let at = (0..index.len()).map(|axis| {
-            let number = met.start[axis] + index[axis];
-            (put.region.start[axis] + number * put.stride[axis] - region.start[axis]) * strides[axis]
+            let element = met.start[axis] + index[axis];
+            (put.region.start[axis] + element * put.stride[axis] - region.start[axis]) * strides[axis]
         });
-        let at = usize::try_from(at.sum::<u64>()).unwrap_or(usize::MAX);
-        if let Some(place) = at.checked_add(size).and_then(|end| out.get_mut(at..end)) {
-            place.copy_from_slice(element);
-        }
+        f(number, at.sum());
+        number += 1;
     });
 }
 
@@ -373,7 +490,8 @@ mod tests {
                 let stride: Vec<u64> = region.count.iter().map(|_| 1 + random.below(3)).collect();
                 let wide: Vec<u64> = region.count.iter().zip(&stride).map(|(n, step)| n.div_ceil(*step)).collect();
                 let wanted = Region::new(region.start.clone(), wide.clone());
-                gathered.read_strided(1, &wanted, &stride, &[9, 9], &mut out).unwrap();
+                out.resize(usize::try_from(wanted.volume().unwrap()).unwrap() * 2, 0);
+                gathered.read_strided(1, &wanted, &stride, Beneath::Fill(&[9, 9]), &mut out).unwrap();
                 let mut picked = Vec::new();
                 each_index(&wide, |index| {
                     let at =
@@ -382,6 +500,20 @@ mod tests {
                     picked.extend_from_slice(&plain[at..at + 2]);
                 });
                 assert_eq!(out, picked, "seed {seed} {wanted:?} {stride:?}");
+                // Without a fill value all has to be there, and the first element that is not is named.
+                for (region, stride, expected) in [(&region, Vec::new(), &expected), (&wanted, stride, &picked)] {
+                    let mut out = vec![0; expected.len()];
+                    let read = gathered.read_strided(1, region, &stride, Beneath::Nothing(2), &mut out);
+                    let Some(number) = expected.chunks_exact(2).position(|value| value == [9, 9]) else {
+                        read.unwrap();
+                        assert_eq!(out, *expected, "seed {seed} {region:?} {stride:?}");
+                        continue;
+                    };
+                    let index = element_of(&region.count, number as u64);
+                    let at = |axis: usize| region.start[axis] + index[axis] * stride.get(axis).unwrap_or(&1);
+                    let element: Vec<u64> = (0..3).map(at).collect();
+                    assert!(read.unwrap_err().to_string().contains(&format!("element {element:?} ")), "seed {seed}");
+                }
             }
             std::fs::remove_dir_all(folder).unwrap();
         }

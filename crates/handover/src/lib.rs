@@ -4,20 +4,23 @@
 //!
 //! Reading order: [`Spool`] (where values lie, with `memory` beneath), [`Index`] (what they are), `calls` (what all ranks do
 //! together), `blocked` (what calls cost the program), [`Handover`]. `puts` is for files that a program writes through a
-//! library of its own: values with a log instead of an index, which `gathered` reads.
+//! library of its own: values with a log instead of an index, which `gathered` reads (with `boxes`, which puts
+//! meet a region, and `seen`, which elements have been put).
 #![forbid(unsafe_code)]
 
 mod blocked;
+mod boxes;
 mod calls;
 mod gathered;
 mod handover;
 mod index;
 mod memory;
 mod puts;
+mod seen;
 mod spool;
 
 pub use blocked::{Blocked, Inside};
-pub use gathered::Gathered;
+pub use gathered::{Beneath, Gathered};
 pub use handover::{Delivery, Handover};
 #[cfg(feature = "testing")]
 pub use index::testing;

@@ -25,6 +25,8 @@ const BEGIN: usize = 16;
 const HEAD: usize = 8;
 /// Longest payload that can be: three numbers an axis, and a few more.
 const LONGEST: usize = 10 * (3 * AXES + 6);
+/// Memory is taken in such steps: programs put many small values.
+const STEP: u64 = 1 << 20;
 /// Values begin at multiples of this.
 const ALIGNMENT: u64 = 8;
 
@@ -158,10 +160,17 @@ impl PutLog {
         let had = file.metadata().map_err(write_error)?.len();
         let values = file.try_clone().and_then(open).map_err(write_error)?;
         let log = options.truncate(true).open(room.directory.join(log)).map_err(write_error)?;
+        // Whoever waits for this rank knows by the lock that it lives.
+        log.lock().map_err(write_error)?;
         let made =
             Self { path, file, values, had, most: room.most, more: None, log, end: 0, logged: BEGIN as u64, room };
         made.write_head()?;
         Ok(made)
+    }
+
+    /// True as long as the rank that writes the log at `path` lives and has the file open.
+    pub fn is_held(path: &Path) -> bool {
+        File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
     }
 
     fn write_head(&self) -> Result<()> {
@@ -177,7 +186,9 @@ impl PutLog {
         let offset = self.end.next_multiple_of(ALIGNMENT);
         let end = offset.saturating_add(bytes);
         if self.more.is_none() && end > self.had.min(self.most) && bytes > 0 {
-            let fits = end <= self.most && self.allocate(end).map_err(|error| self.write_error(&error))?;
+            let ahead = end.checked_next_multiple_of(STEP).unwrap_or(end).min(self.most);
+            // Where there is no memory ahead there may be enough for these.
+            let fits = end <= self.most && (self.has(ahead)? || self.has(end)?);
             if !fits {
                 self.most = offset;
                 self.write_head()?;
@@ -189,6 +200,10 @@ impl PutLog {
     }
 
     /// Gives the first file memory up to byte `end`. False if there is none.
+    fn has(&mut self, end: u64) -> Result<bool> {
+        self.allocate(end).map_err(|error| self.write_error(&error))
+    }
+
     fn allocate(&mut self, end: u64) -> io::Result<bool> {
         let flags = rustix::fs::FallocateFlags::empty();
         match rustix::fs::fallocate(&self.file, flags, self.had, end - self.had) {
@@ -347,6 +362,7 @@ mod tests {
         }
         let mut log = PutLog::create(room(&folder, 100), "values", "log", write_calls).unwrap();
         assert!(!folder.join("free/b").exists() && log.had == 4000);
+        assert!(PutLog::is_held(&folder.join("log")) && !PutLog::is_held(&folder.join("values")));
         let offsets: Vec<u64> = [40, 40, 40, 8].map(|bytes| log.reserve(bytes).unwrap()).to_vec();
         assert_eq!(offsets, [0, 40, 80, 120]);
         assert_eq!(read_puts(&folder.join("log")).unwrap().first, 80);
@@ -354,6 +370,8 @@ mod tests {
         log.write(120, &[2; 8]).unwrap();
         let more = fs::read(name_of_more(&folder.join("values"))).unwrap();
         assert_eq!(more, [[1; 40].as_slice(), &[2; 8]].concat());
+        drop(log);
+        assert!(!PutLog::is_held(&folder.join("log")));
         fs::remove_dir_all(folder).unwrap();
     }
 

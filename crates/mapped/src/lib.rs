@@ -63,6 +63,11 @@ impl Mapped {
         if end <= self.reserved {
             return Ok(true);
         }
+        // Whoever has the file may have set them aside.
+        self.reserved = self.reserved.max(self.file.metadata()?.len());
+        if end <= self.reserved {
+            return Ok(true);
+        }
         let wide =
             |number: u64| libc::off_t::try_from(number).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge));
         let (from, count) = (wide(self.reserved)?, wide(end - self.reserved)?);

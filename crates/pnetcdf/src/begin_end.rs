@@ -8,17 +8,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use knarr_array::comm::{Comm, agree, all_gather, nodes, read, share, written};
+use knarr_array::comm::{Comm, agree, all_gather, barrier, nodes, read, share, written};
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::{FileRule, Wait};
+use knarr_capture::config::{FileRule, Route, Wait};
+use knarr_capture::meeting::Offers;
 use knarr_capture::program::{Run, run};
-use knarr_capture::{Event, HandedOver, SpoolPlace};
+use knarr_capture::{Event, HandedOver, Part, SpoolPlace};
 use knarr_handover::{PutLog, Room};
 use knarr_mapped::map_file;
 use serde::{Deserialize, Serialize};
 
 use crate::codes::{EPENDING, EWRITE, NOCLOBBER, NOERR};
-use crate::file::Captured;
+use crate::file::{Captured, Values};
 use crate::files;
 use crate::ranks::Ranks;
 use crate::real::real;
@@ -38,6 +39,8 @@ pub struct Wanted {
     pub target: PathBuf,
     /// What is to become of it.
     pub rule: FileRule,
+    /// What the program does with it, if it is transferred between components.
+    pub part: Option<Part>,
 }
 
 /// What the program's file of this name is to become, if anything.
@@ -52,16 +55,24 @@ pub fn wanted(named: &[u8]) -> Option<Wanted> {
         return None;
     }
     let absolute = std::path::absolute(named).ok()?;
-    let target = std::fs::canonicalize(&absolute).unwrap_or(absolute);
-    let (_, rule) = run.rules().rule_for(&target)?;
-    Some(Wanted { run, spool, rule: rule.clone(), target })
+    let target = std::fs::canonicalize(&absolute).unwrap_or_else(|_| in_directory(absolute));
+    let rule = run.rules().config.rule_for(&target)?;
+    let part = run.rules().part(rule);
+    let is_captured = rule.route == Route::Compress || part.is_some();
+    is_captured.then(|| Wanted { run, spool, rule: rule.clone(), target, part })
+}
+
+/// The path of a file that is not there, without links to its directory.
+fn in_directory(path: PathBuf) -> PathBuf {
+    let found = path.parent().and_then(|parent| std::fs::canonicalize(parent).ok()).zip(path.file_name());
+    found.map(|(parent, name)| parent.join(name)).unwrap_or(path)
 }
 
 /// What the first rank found before the file is created.
 #[derive(Serialize, Deserialize)]
 enum Begun {
-    /// Its name in the spool.
-    In(String),
+    /// Its name in the spool, and the number of its session.
+    In(String, u64),
     /// It is left to the library, and why, if anybody should know.
     Passed(Option<String>),
 }
@@ -87,6 +98,10 @@ pub(crate) unsafe fn create(
     let wanted = wanted(named)?;
     wanted.run.tell(Event::Calls);
     let passed = |why: String| wanted.run.tell(Event::Passed { path: wanted.target.clone(), why });
+    if wanted.part == Some(Part::Reads) {
+        passed("this component only reads it".to_owned());
+        return None;
+    }
     // SAFETY: the program's own communicator.
     let ranks = match unsafe { Ranks::of(comm, &wanted.run.rules().adapters) } {
         Ok(ranks) => ranks,
@@ -95,7 +110,7 @@ pub(crate) unsafe fn create(
             return None;
         }
     };
-    let Agreed { directory, log } = match agree_on_place(&wanted, &ranks, mode & NOCLOBBER != 0) {
+    let Agreed { directory, log, session } = match agree_on_place(&wanted, &ranks, mode & NOCLOBBER != 0) {
         Ok(agreed) => agreed,
         Err(why) => {
             why.into_iter().for_each(passed);
@@ -113,7 +128,8 @@ pub(crate) unsafe fn create(
     // SAFETY: the library has put the number there.
     let number = unsafe { *id };
     let Wanted { target, rule, .. } = wanted;
-    files::add(Captured::new(number, named.to_vec(), target, rule, directory, ranks, log, start.elapsed()));
+    let values = Values::Own(log);
+    files::add(Captured::new(number, named.to_vec(), target, rule, directory, session, ranks, values, start.elapsed()));
     Some(NOERR)
 }
 
@@ -123,6 +139,8 @@ pub struct Agreed {
     pub directory: PathBuf,
     /// For the values of this rank.
     pub log: PutLog,
+    /// Number of the session if the file is transferred, else 0.
+    pub session: u64,
 }
 
 /// The ranks agree on a directory for a file, and each begins its log there. With `is_new` a file of that name must not
@@ -132,8 +150,8 @@ pub struct Agreed {
 /// The file is left to the library: why, if anybody should know.
 pub fn agree_on_place(wanted: &Wanted, ranks: &Ranks, is_new: bool) -> std::result::Result<Agreed, Option<String>> {
     let comm = ranks.comm();
-    let directory = match begun(wanted, ranks, is_new) {
-        Ok(Begun::In(name)) => wanted.spool.directory.join(name),
+    let (directory, session) = match begun(wanted, ranks, is_new) {
+        Ok(Begun::In(name, session)) => (wanted.spool.directory.join(name), session),
         Ok(Begun::Passed(why)) => return Err(why.filter(|_| comm.rank() == 0)),
         Err(error) => return Err(Some(error.to_string())),
     };
@@ -141,7 +159,7 @@ pub fn agree_on_place(wanted: &Wanted, ranks: &Ranks, is_new: bool) -> std::resu
     let (values, log) = (HandedOver::values(rank), HandedOver::log(rank));
     let log = PutLog::create(room(wanted, &directory, comm), &values, &log, map_file);
     match agree(comm, log.map(Some)) {
-        Ok(Some(log)) => Ok(Agreed { directory, log }),
+        Ok(Some(log)) => Ok(Agreed { directory, log, session }),
         _ => {
             forget(&directory, rank);
             Err(Some("its values have no place in the spool".to_owned()))
@@ -183,24 +201,38 @@ fn begun(wanted: &Wanted, ranks: &Ranks, is_new: bool) -> Result<Begun> {
         return share(comm, &Begun::Passed(None));
     }
     let target = &wanted.target;
-    await_delivery(target);
+    // Sessions of a transfer follow each other without waiting.
+    let is_transfer = wanted.part.is_some();
+    if !is_transfer {
+        await_delivery(target);
+    }
     await_room(wanted);
     let parent = target.parent().unwrap_or(Path::new("/"));
     let begun = if !are_together {
         Begun::Passed(Some("its ranks are on several nodes".to_owned()))
-    } else if is_new && target.exists() || target.is_dir() || !may_write(parent) || !wanted.run.is_alive() {
+    } else if is_new && target.exists()
+        || target.is_dir()
+        || !is_transfer && !may_write(parent)
+        || !wanted.run.is_alive()
+    {
         // The library says what is wrong; or nobody would take the values.
         Begun::Passed(None)
     } else {
-        let (target, rule, ranks) = (target.clone(), wanted.rule.clone(), comm.size());
-        let open = HandedOver { target, rule, ranks, records: None, bytes: 0, blocked_s: 0.0 };
-        let made = make_directory(&wanted.spool.directory);
-        match made.and_then(|name| open.begin(&wanted.spool.directory.join(&name)).map(|()| name)) {
-            Ok(name) => Begun::In(name),
+        match place(wanted, comm.size()) {
+            Ok((name, session)) => Begun::In(name, session),
             Err(error) => Begun::Passed(Some(format!("its values have no place in the spool: {error}"))),
         }
     };
     share(comm, &begun)
+}
+
+/// Makes a directory in the spool for what `ranks` ranks put into the file. Returns its name, and the number of the session.
+fn place(wanted: &Wanted, ranks: usize) -> Result<(String, u64)> {
+    let Wanted { target, rule, spool, .. } = wanted;
+    let session = if wanted.part.is_some() { Offers::of(&rule.transfer, target).begin()? } else { 0 };
+    let name = make_directory(&spool.directory)?;
+    let open = HandedOver { session, ..HandedOver::new(target.clone(), rule.clone(), ranks) };
+    open.begin(&spool.directory.join(&name)).map(|()| (name, session))
 }
 
 fn may_write(directory: &Path) -> bool {
@@ -223,12 +255,27 @@ pub fn forget(directory: &Path, rank: usize) {
     }
 }
 
+/// Removes what was put into a file of which nothing will be made.
+fn give_up(file: &Ending<'_>) {
+    let rank = file.ranks.comm().rank();
+    if rank == 0 && file.session > 0 {
+        Offers::of(&file.rule.transfer, file.target).withdraw(file.session);
+    }
+    forget(file.directory, rank);
+}
+
+fn ending(file: &Captured) -> Ending<'_> {
+    let Captured { ranks, target, rule, directory, session, .. } = file;
+    Ending { ranks, target, rule, directory, session: *session }
+}
+
 /// Waits until nothing handed over of earlier times is to become the file `target`.
 pub fn await_delivery(target: &Path) {
     let Some(run) = run() else { return };
     let Some(SpoolPlace { directory: spool, .. }) = &run.rules().spool else { return };
     let is_pending = || {
-        HandedOver::pending(spool).iter().any(|(_, handed)| handed.as_ref().is_ok_and(|handed| handed.target == target))
+        let becomes = |handed: &HandedOver| handed.target == target && handed.may_be_kept();
+        HandedOver::pending(spool).iter().any(|(_, handed)| handed.as_ref().is_ok_and(becomes))
     };
     while is_pending() && run.is_alive() {
         std::thread::sleep(LOOK_EVERY);
@@ -259,6 +306,8 @@ pub struct Closed {
     pub failed: Option<Error>,
     /// Along the unlimited dimension, where a file has one for all variables.
     pub records: u64,
+    /// Variables whose elements have a fill value where nobody has put one, if the file is transferred.
+    pub filled: Vec<c_int>,
     /// Bytes of values.
     pub bytes: u64,
     /// Seconds that the program spent in its calls.
@@ -275,30 +324,41 @@ pub struct Ending<'f> {
     pub rule: &'f FileRule,
     /// In the spool.
     pub directory: &'f Path,
+    /// Number of the session if the file is transferred, else 0.
+    pub session: u64,
 }
 
 /// Closes a captured file, or ends it by `ncmpi_abort`. `None` if `id` is none. Collective.
 pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
     let file = files::take(id)?;
     let start = Instant::now();
-    let file = file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut file = file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let pending = file.requests.len();
+    let filled = if file.session > 0 { file.filled() } else { Vec::new() };
     // SAFETY: PnetCDF's functions for a file that it knows.
     let code = unsafe { if aborts { real!(ncmpi_abort(c_int))(id) } else { real!(ncmpi_close(c_int))(id) } };
-    let rank = file.ranks.comm().rank();
+    if let Values::Incoming(incoming) = &file.values {
+        let comm = file.ranks.comm();
+        // All ranks have what they want, and all know it before one opens the next session.
+        if barrier(comm).is_ok() && comm.rank() == 0 {
+            incoming.end();
+        }
+        let _ = barrier(comm);
+        return Some(if code == NOERR && pending > 0 { EPENDING } else { code });
+    }
     if aborts && file.is_new {
-        forget(&file.directory, rank);
+        give_up(&ending(&file));
         return Some(code);
     }
     let mine = Closed {
         code,
-        failed: file.failure(),
+        failed: file.failure().or_else(|| file.publish().err()),
         records: file.records,
-        bytes: file.log.bytes(),
+        filled,
+        bytes: file.bytes(),
         blocked_s: (file.blocked + start.elapsed()).as_secs_f64(),
     };
-    let (ranks, target, rule, directory) = (&file.ranks, &*file.target, &file.rule, &*file.directory);
-    let code = match finish(&Ending { ranks, target, rule, directory }, &mine) {
+    let code = match finish(&ending(&file), &mine) {
         Ok(()) => code,
         Err(_) if code == NOERR => EWRITE,
         Err(_) => code,
@@ -316,12 +376,11 @@ pub fn finish(file: &Ending<'_>, mine: &Closed) -> Result<()> {
     // What was not delivered is kept, and the launcher tells of it.
     let is_kept = waits(file) && HandedOver::is_set_aside(file.directory);
     if let (Err(error), false) = (&finished, is_kept) {
-        let rank = file.ranks.comm().rank();
-        if rank == 0 {
+        if file.ranks.comm().rank() == 0 {
             let why = format!("its values could not be handed over: {error}");
             tell(Event::Passed { path: file.target.to_owned(), why });
         }
-        forget(file.directory, rank);
+        give_up(file);
     }
     finished
 }
@@ -342,12 +401,12 @@ fn hand_over(file: &Ending<'_>, mine: &Closed) -> Result<()> {
         return if waits(file) { agree(comm, Ok(())) } else { Ok(()) };
     }
     let handed = HandedOver {
-        target: file.target.to_owned(),
-        rule: file.rule.clone(),
-        ranks: comm.size(),
+        session: file.session,
+        filled: mine.filled.clone(),
         records: all.iter().map(|closed| closed.records).max(),
         bytes: all.iter().map(|closed| closed.bytes).sum(),
         blocked_s: all.iter().map(|closed| closed.blocked_s).fold(0.0, f64::max),
+        ..HandedOver::new(file.target.to_owned(), file.rule.clone(), comm.size())
     };
     agree(comm, handed.save(file.directory))?;
     tell(Event::HandedOver { directory: file.directory.to_owned() });

@@ -8,6 +8,8 @@ pub(crate) type Offset = c_longlong;
 
 pub(crate) const NOERR: c_int = 0;
 pub(crate) const EINVAL: c_int = -36;
+/// A put into a file that was opened for reading.
+pub(crate) const EPERM: c_int = -37;
 /// Only in define mode, and only outside of it.
 pub(crate) const ENOTINDEFINE: c_int = -38;
 pub(crate) const EINDEFINE: c_int = -39;
@@ -34,6 +36,8 @@ pub(crate) const ENULLABUF: c_int = -217;
 pub(crate) const ENOTSUPPORT: c_int = -214;
 pub(crate) const EPENDINGBPUT: c_int = -218;
 pub(crate) const EINSUFFBUF: c_int = -219;
+/// There is no such file.
+pub(crate) const ENOENT: c_int = -220;
 pub(crate) const ENULLSTART: c_int = -226;
 pub(crate) const ENOTRECVAR: c_int = -233;
 pub(crate) const ENOTFILL: c_int = -234;

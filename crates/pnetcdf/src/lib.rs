@@ -12,20 +12,24 @@
 //! Parallel HDF5 hands its files over in the same way: what is exported here is how a file begins and ends among its ranks.
 //!
 //! Reading order: [`calls`] (the exported names), [`access`] (which elements, and where they are in memory), [`values`] and
-//! [`element`] (their types), [`file`] (one captured file), [`begin_end`] (how it begins and ends), [`opened`] (files that
-//! the program opens), [`files`], [`ranks`],
-//! [`variables`], [`real`] (the program's library), [`codes`].
+//! [`element`] (their types), [`file`] (one captured file, with [`requests`]), [`begin_end`] (how it begins and ends),
+//! [`offered`] (files that are transferred to other components), [`incoming`] and [`arriving`] (files that come from one),
+//! [`opened`] (other files that the program opens), [`files`], [`ranks`], [`variables`], [`real`] (the program's library), [`codes`].
 
 mod access;
+mod arriving;
 mod begin_end;
 mod calls;
 mod codes;
 mod element;
 mod file;
 mod files;
+mod incoming;
+mod offered;
 mod opened;
 mod ranks;
 mod real;
+mod requests;
 mod values;
 mod variables;
 

@@ -11,15 +11,14 @@ use knarr_array::comm::{barrier, share};
 use knarr_array::error::{Error, Result};
 use knarr_capture::config::{FileRule, Output, zarr_name};
 use knarr_capture::program::run;
-use knarr_capture::{Event, HandedOver, Shown};
+use knarr_capture::{Event, HandedOver, Part, Shown};
 use serde::{Deserialize, Serialize};
 
+use crate::arriving;
 use crate::begin_end::{LOOK_EVERY, Wanted, await_delivery, forget, make_directory, wanted};
 use crate::codes::{NOERR, WRITE};
 use crate::ranks::Ranks;
-use crate::real::real;
-
-type Open = unsafe extern "C" fn(usize, *const c_char, c_int, usize, *mut c_int) -> c_int;
+use crate::real::{Open, real};
 
 /// A file that is shown.
 struct Opened {
@@ -63,7 +62,14 @@ pub(crate) unsafe fn open(
     let named = unsafe { std::ffi::CStr::from_ptr(path) }.to_bytes();
     let wanted = wanted(named)?;
     // SAFETY: the program's own communicator.
-    let ranks = unsafe { Ranks::of(comm, &wanted.run.rules().adapters) }.ok()?;
+    let mut ranks = unsafe { Ranks::of(comm, &wanted.run.rules().adapters) }.ok()?;
+    if wanted.part == Some(Part::Reads) {
+        // SAFETY: the program's own arguments.
+        match unsafe { arriving::open(real, (comm, mode, info, id), named, &wanted, ranks) } {
+            Ok(code) => return Some(code),
+            Err(back) => ranks = back,
+        }
+    }
     let found = if ranks.comm().rank() == 0 {
         await_delivery(&wanted.target);
         show(&wanted).unwrap_or_else(|error| {
@@ -157,7 +163,7 @@ fn hand_over(opened: &Opened) -> Result<bool> {
     let classic = opened.directory.join(Shown::CLASSIC);
     let bytes = std::fs::metadata(&classic).map_err(|error| Error::read(&classic, &error))?.len();
     let (target, rule) = (opened.target.clone(), opened.rule.clone());
-    HandedOver { target, rule, ranks: 0, records: None, bytes, blocked_s: 0.0 }.save(&opened.directory)?;
+    HandedOver { bytes, ..HandedOver::new(target, rule, 0) }.save(&opened.directory)?;
     tell(Event::HandedOver { directory: opened.directory.clone() });
     Ok(true)
 }

@@ -1,9 +1,12 @@
 //! The program's own PnetCDF.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::codes::ENOTSUPPORT;
+
+/// `ncmpi_open`.
+pub(crate) type Open = unsafe extern "C" fn(usize, *const c_char, c_int, usize, *mut c_int) -> c_int;
 
 /// The function of PnetCDF with this name and these arguments. The program calls it, so it is there.
 macro_rules! real {

@@ -146,6 +146,42 @@ pub(crate) fn in_file_type<E>(
     Ok(if all { NOERR } else { ERANGE })
 }
 
+/// The memory for the values of the parts, if they can be read to where the program wants them: it takes them as they are
+/// in the file, one behind the other.
+///
+/// # Safety
+/// The memory has room for what the function that the program called says, and nothing else refers to it.
+///
+/// # Errors
+/// Those of MPI datatypes.
+pub(crate) unsafe fn room<'a>(
+    ranks: &Ranks,
+    memory: &Memory,
+    held: &Held,
+    variable: &Variable,
+    parts: &[Part],
+) -> Result<Option<&'a mut [u8]>, c_int> {
+    let wanted: u64 = parts.iter().map(Part::len).sum();
+    let is_dense = match memory.kind {
+        Kind::Typed(_) => true,
+        Kind::Flexible { count, datatype } => match ranks.describe(datatype)? {
+            None => true,
+            Some(found) => {
+                let elements = u64::try_from(count).unwrap_or(0).saturating_mul(found.elements);
+                found.is_plain && elements == wanted
+            }
+        },
+    };
+    let is_as_in_file = held.as_is || held.element == variable.element;
+    let is_mapped = parts.iter().any(|part| !part.imap.is_empty());
+    if !is_dense || !is_as_in_file || is_mapped || memory.buffer.is_null() {
+        return Ok(None);
+    }
+    let bytes = usize::try_from(wanted).ok().and_then(|wanted| wanted.checked_mul(held.element.size()));
+    // SAFETY: the caller's promise. Whatever is there, it is bytes.
+    Ok(bytes.map(|bytes| unsafe { std::slice::from_raw_parts_mut(memory.buffer.cast::<u8>(), bytes) }))
+}
+
 /// Puts values of the file's type, those of the parts one behind the other, where the program wants them. Returns as
 /// [`in_file_type`].
 ///

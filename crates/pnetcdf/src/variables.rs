@@ -1,6 +1,7 @@
 //! What the program's own library says of the variables of a file.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
 
 use crate::codes::Offset;
 use crate::codes::{FORMAT_CDF5, NOERR};
@@ -35,7 +36,7 @@ impl Variable {
 /// All variables of a file, and what else is to be known of it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Variables {
-    pub(crate) all: Vec<Variable>,
+    pub(crate) all: Vec<Arc<Variable>>,
     /// Number of the unlimited dimension, or -1.
     pub(crate) unlimited: c_int,
     /// CDF-5. In older formats bytes have no sign that would be checked.
@@ -55,7 +56,7 @@ impl Variables {
             check(real!(ncmpi_inq_unlimdim(c_int, *mut c_int))(file, &raw mut unlimited))?;
             check(real!(ncmpi_inq_format(c_int, *mut c_int))(file, &raw mut format))?;
         }
-        let all = (0..count).map(|number| variable(file, number, unlimited)).collect::<Result<_, _>>()?;
+        let all = (0..count).map(|number| variable(file, number, unlimited).map(Arc::new)).collect::<Result<_, _>>()?;
         Ok(Self { all, unlimited, is_cdf5: format == FORMAT_CDF5 })
     }
 }

@@ -1,7 +1,8 @@
 """Writes the C program that calls every function of PnetCDF which moves values, and reads back what each has put.
 
 Two ranks put their halves of a variable of 4 by 6 elements, one variable for each function. The values are those of
-their places, and elements that a function leaves out stay fill values.
+their places, and elements that a function leaves out stay fill values. With a second argument "write" the program only
+puts, and with "read" it only reads what another one has put.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ static int rank, id;
 #define SAME(a, b, bytes, what) do { if (memcmp(a, b, bytes)) { \
     fprintf(stderr, "rank %d: %s reads other values\n", rank, what); failures++; } } while (0)
 
-static int failures;
+static int failures, puts_values = 1, gets_values = 1;
 static MPI_Offset at[2], start[2], half[2] = {2, 6}, half_strided[2] = {2, 3}, stride[2] = {1, 2}, one[2] = {1, 1};
 static MPI_Offset map[2] = {1, 2}, first[2], second[2], row[2] = {1, 6};
 static MPI_Offset *starts[2] = {first, second}, *counts[2] = {row, row};
@@ -60,10 +61,15 @@ int main(int argc, char **argv) {
     at[0] = start[0] = first[0] = 2 * rank;
     at[1] = 3;
     second[0] = 2 * rank + 1;
-    OK(ncmpi_create(MPI_COMM_WORLD, argv[1], NC_CLOBBER | NC_64BIT_DATA, MPI_INFO_NULL, &id));
-    OK(ncmpi_set_fill(id, NC_FILL, NULL));
-    OK(ncmpi_def_dim(id, "y", 4, &dims[0]));
-    OK(ncmpi_def_dim(id, "x", 6, &dims[1]));
+    if (argc > 2) puts_values = strcmp(argv[2], "write") == 0, gets_values = !puts_values;
+    if (puts_values) {
+        OK(ncmpi_create(MPI_COMM_WORLD, argv[1], NC_CLOBBER | NC_64BIT_DATA, MPI_INFO_NULL, &id));
+        OK(ncmpi_set_fill(id, NC_FILL, NULL));
+        OK(ncmpi_def_dim(id, "y", 4, &dims[0]));
+        OK(ncmpi_def_dim(id, "x", 6, &dims[1]));
+    } else {
+        OK(ncmpi_open(MPI_COMM_WORLD, argv[1], NC_NOWRITE, MPI_INFO_NULL, &id));
+    }
 """
 
 
@@ -105,22 +111,22 @@ def call(verb: str, shape: str, kind: str, suffix: str) -> str:
         names = arguments.split(", ") if arguments else []
         lines += [f"    MPI_Offset *m_{each}[1] = {{{each}}};" for each in names]
         many = "".join(f", m_{each}" for each in names)
-        for function_, buffers in ((function, "buffers"), (reader, "backs")):
+        for function_, buffers, when in ((function, "buffers", "puts"), (reader, "backs", "gets")):
             if kind:
-                lines += [f"    OK(ncmpi_{function_}(id, 1, &variable{many}, {buffers}));"]
+                lines += [f"    if ({when}_values) OK(ncmpi_{function_}(id, 1, &variable{many}, {buffers}));"]
             else:
                 lines += [f"    MPI_Offset n_{buffers}[1] = {{{count}}}; MPI_Datatype t_{buffers}[1] = {{{mpi_type}}};"]
                 which = f"(void *const *){buffers}, n_{buffers}, t_{buffers}"
-                lines += [f"    OK(ncmpi_{function_}(id, 1, &variable{many}, {which}));"]
+                lines += [f"    if ({when}_values) OK(ncmpi_{function_}(id, 1, &variable{many}, {which}));"]
     else:
         shown = f", {arguments}" if arguments else ""
-        for function_, buffer in ((function, "values"), (reader, "back")):
+        for function_, buffer, when in ((function, "values", "puts"), (reader, "back", "gets")):
             flexible = "" if kind else f", {count}, {mpi_type}"
             later = ", &request" if verb in ("iput", "bput") else ""
-            lines += [f"    OK(ncmpi_{function_}(id, variable{shown}, {buffer}{flexible}{later}));"]
+            lines += [f"    if ({when}_values) OK(ncmpi_{function_}(id, variable{shown}, {buffer}{flexible}{later}));"]
             if later:
-                lines += ["    OK(ncmpi_wait_all(id, 1, &request, NULL));"]
-    lines += [f'    SAME(values, back, {count} * sizeof *values, "{reader}");', "}"]
+                lines += [f"    if ({when}_values) OK(ncmpi_wait_all(id, 1, &request, NULL));"]
+    lines += [f'    if (gets_values) SAME(values, back, {count} * sizeof *values, "{reader}");', "}"]
     return "\n".join(lines)
 
 
@@ -131,8 +137,12 @@ def program() -> str:
     for function in all_functions:
         called, nc_type = name(*function), TYPES[function[2] or "int"][1]
         parts += [f"    int v_{called};"]
-        parts += [f'    OK(ncmpi_def_var(id, "{called}", {nc_type}, 2, dims, &v_{called}));']
-    parts += ["    OK(ncmpi_enddef(id));", "    OK(ncmpi_buffer_attach(id, 1 << 20));"]
+        parts += [f'    if (puts_values) OK(ncmpi_def_var(id, "{called}", {nc_type}, 2, dims, &v_{called}));']
+        parts += [f'    else OK(ncmpi_inq_varid(id, "{called}", &v_{called}));']
+    parts += [
+        "    if (puts_values) OK(ncmpi_enddef(id));",
+        "    if (puts_values) OK(ncmpi_buffer_attach(id, 1 << 20));",
+    ]
 
     def is_independent(function: tuple[str, str, str, str]) -> bool:
         verb, _, _, suffix = function
@@ -145,6 +155,7 @@ def program() -> str:
     parts += [
         f"    do_{name(*function)}(v_{name(*function)});" for function in all_functions if is_independent(function)
     ]
-    parts += ["    OK(ncmpi_end_indep_data(id));", "    OK(ncmpi_buffer_detach(id));", "    OK(ncmpi_close(id));"]
+    parts += ["    OK(ncmpi_end_indep_data(id));", "    if (puts_values) OK(ncmpi_buffer_detach(id));"]
+    parts += ["    OK(ncmpi_close(id));"]
     parts += ["    MPI_Finalize();", "    return failures > 0;", "}"]
     return "\n".join(parts) + "\n"

@@ -18,15 +18,10 @@ pub fn one_run(place: Placed<'_>, count: &[u64]) -> Option<u64> {
     is_run.then(|| start.iter().zip(shape).fold(0, |at, (start, extent)| at * extent + start))
 }
 
-/// Calls `f` with element offsets in `a` and `b` and a length for each run that is contiguous in both.
-pub fn runs(a: Placed<'_>, b: Placed<'_>, count: &[u64], mut f: impl FnMut(u64, u64, u64)) {
-    if count.contains(&0) {
-        return;
-    }
-    let rank = count.len();
+/// How many of the leading axes [`runs`] goes through, and the length of each of its runs.
+fn run_of(a: Placed<'_>, b: Placed<'_>, count: &[u64]) -> (usize, u64) {
     // Trailing axes that are whole in both arrays, and one more, make one run.
-    let mut split = rank;
-    let mut run = 1;
+    let (mut split, mut run) = (count.len(), 1);
     while split > 0 {
         split -= 1;
         run *= count[split];
@@ -34,6 +29,21 @@ pub fn runs(a: Placed<'_>, b: Placed<'_>, count: &[u64], mut f: impl FnMut(u64, 
             break;
         }
     }
+    (split, run)
+}
+
+/// Length of the runs of [`runs`], in elements; all have the same one.
+pub fn run_length(a: Placed<'_>, b: Placed<'_>, count: &[u64]) -> u64 {
+    run_of(a, b, count).1
+}
+
+/// Calls `f` with element offsets in `a` and `b` and a length for each run that is contiguous in both.
+pub fn runs(a: Placed<'_>, b: Placed<'_>, count: &[u64], mut f: impl FnMut(u64, u64, u64)) {
+    if count.contains(&0) {
+        return;
+    }
+    let rank = count.len();
+    let (split, run) = run_of(a, b, count);
     let strides = |shape: &[u64]| {
         let mut strides = vec![1u64; rank];
         for axis in (0..rank.saturating_sub(1)).rev() {

@@ -13,5 +13,5 @@ mod testing;
 
 pub use assign::assign;
 pub use chunks::{chunk_count, chunk_position, chunk_region, each_chunk, in_chunk, pad_chunk};
-pub use copy::{Placed, copy_region, fill, fill_region, one_run, runs};
+pub use copy::{Placed, copy_region, fill, fill_region, one_run, run_length, runs};
 pub use hyperslab::{Region, volume};

@@ -14,6 +14,7 @@ use super::checkpoint::CheckpointRule;
 use super::compress::{CompressRule, Output, VariableRule, Wait, When};
 use super::restart::{NamePattern, Ranks, Time};
 use super::rule::{FileRule, Route};
+use super::transfer::{Keep, Publish, TransferRule};
 
 /// All of them, under the names that users give them.
 #[derive(Deserialize)]
@@ -24,8 +25,10 @@ pub(super) struct FileKeys {
     route: Route,
     compress: Option<CompressRule>,
     checkpoint: Option<CheckpointRule>,
+    transfer: Option<TransferRule>,
     // Of the route that the rule has.
     goal: Option<String>,
+    keep: Option<KeepKey>,
     // Of the route `compress`.
     when: Option<When>,
     portable: Option<String>,
@@ -43,9 +46,25 @@ pub(super) struct FileKeys {
     copies: Option<u8>,
     ranks: Option<Ranks>,
     sets: Option<PathBuf>,
-    keep: Option<NonZeroU32>,
     remove_originals: Option<bool>,
     settle: Option<Time>,
+    // Of the route `transfer`.
+    from: Option<String>,
+    to: Option<Vec<String>>,
+    publish: Option<Publish>,
+    timeout: Option<Time>,
+    rendezvous: Option<PathBuf>,
+}
+
+/// `keep`, which two routes have.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "how many of the newest sets stay, from 1 on; for route \"transfer\": true, false or \"late\""
+)]
+enum KeepKey {
+    Sets(NonZeroU32),
+    File(Keep),
 }
 
 /// Moves keys that stand in `[[file]]` itself into the table of a route.
@@ -65,8 +84,11 @@ impl FileKeys {
         for (there, table, route) in [
             (keys.compress.is_some(), "compress", Route::Compress),
             (keys.checkpoint.is_some(), "checkpoint", Route::Checkpoint),
+            (keys.transfer.is_some(), "transfer", Route::Transfer),
         ] {
-            if there && keys.route != route {
+            // A file that is kept of a transfer is compressed.
+            let is_of_route = keys.route == route || (keys.route, route) == (Route::Transfer, Route::Compress);
+            if there && !is_of_route {
                 let what = format!("the keys of [file.{table}] are for route \"{table}\"");
                 return Err(
                     Error::new(ErrorKind::Config, what).hint(format!("set route = \"{table}\", or remove the table"))
@@ -75,6 +97,7 @@ impl FileKeys {
         }
         let mut compress = keys.compress.unwrap_or_default();
         let mut checkpoint = keys.checkpoint.unwrap_or_default();
+        let mut transfer = keys.transfer.unwrap_or_default();
         if keys.route == Route::Checkpoint {
             move_into!(checkpoint: keys.goal);
         } else {
@@ -82,8 +105,14 @@ impl FileKeys {
         }
         move_into!(compress: keys.when, keys.portable, keys.low, keys.high, keys.output, keys.wait, keys.variables);
         move_into!(checkpoint: keys.group_size, keys.scheme, keys.block_size, keys.similar, keys.bundle_below);
-        move_into!(checkpoint: keys.copies, keys.ranks, keys.sets, keys.keep, keys.remove_originals, keys.settle);
-        Ok(FileRule { pattern: keys.pattern, route: keys.route, compress, checkpoint })
+        move_into!(checkpoint: keys.copies, keys.ranks, keys.sets, keys.remove_originals, keys.settle);
+        move_into!(transfer: keys.from, keys.to, keys.publish, keys.timeout, keys.rendezvous);
+        match keys.keep {
+            Some(KeepKey::Sets(sets)) => put(&mut checkpoint.keep, Some(sets), "keep", "checkpoint")?,
+            Some(KeepKey::File(keep)) => put(&mut transfer.keep, Some(keep), "keep", "transfer")?,
+            None => {}
+        }
+        Ok(FileRule { pattern: keys.pattern, route: keys.route, compress, checkpoint, transfer })
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::checkpoint::CheckpointRule;
 use super::compress::{CompressRule, Output, When};
 use super::restart::NamePattern;
+use super::transfer::{Keep, TransferRule};
 
 /// Where the values of a family of files go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -20,6 +21,8 @@ pub enum Route {
     File,
     /// Packed with those of other ranks into a set.
     Checkpoint,
+    /// Into the memory of programs that read the file.
+    Transfer,
 }
 
 /// `[[file]]`: what all routes have, and what each of them asks for. The keys of routes that are not this one's say nothing.
@@ -33,6 +36,8 @@ pub struct FileRule {
     pub compress: CompressRule,
     /// `[file.checkpoint]`
     pub checkpoint: CheckpointRule,
+    /// `[file.transfer]`
+    pub transfer: TransferRule,
 }
 
 impl FileRule {
@@ -65,10 +70,30 @@ impl FileRule {
     /// Refuses values that make no sense, and keys that the route would not heed.
     pub(super) fn check(&self) -> Result<()> {
         self.settings()?;
-        if self.route == Route::Checkpoint { self.check_checkpoint() } else { self.check_other() }
+        if self.route == Route::Checkpoint {
+            return self.check_checkpoint();
+        }
+        self.check_other()?;
+        if self.route == Route::Transfer { self.check_transfer() } else { Ok(()) }
+    }
+
+    fn check_transfer(&self) -> Result<()> {
+        if self.compresses_writes() || self.compress.when.is_some() || self.compress.wait.is_some() {
+            return Err(refuse("'when' and 'wait' say nothing of transfers").hint("remove them"));
+        }
+        let asks = self.compress.says_anything() || self.compress.output.is_some();
+        if self.transfer.keep() == Keep::No && asks {
+            return Err(refuse("no file is kept of the transfer: goals, bounds and formats say nothing of it")
+                .hint("remove them, or set keep = true or keep = \"late\""));
+        }
+        self.transfer.check()
     }
 
     fn check_checkpoint(&self) -> Result<()> {
+        if self.transfer.says_anything() {
+            return Err(refuse("from, to, publish, timeout, rendezvous and keep = true are for route \"transfer\"")
+                .hint("remove them; 'keep' is the number of sets that stay"));
+        }
         let CompressRule { when, portable, low, high, output, wait, variables, .. } = &self.compress;
         if variables.as_ref().is_some_and(|variables| !variables.is_empty()) {
             return Err(refuse("checkpoints keep every byte: they take no settings of variables")
@@ -103,6 +128,10 @@ impl FileRule {
         }
         if self.pattern.restart_files().is_some() {
             return Err(refuse("{step} and {rank} are for route \"checkpoint\"").hint("write * in their place"));
+        }
+        if self.route != Route::Transfer && self.transfer.says_anything() {
+            return Err(refuse("from, to, publish, timeout, rendezvous and keep = true are for route \"transfer\"")
+                .hint("add route = \"transfer\", or remove them"));
         }
         if self.checkpoint.says_anything() {
             return Err(refuse(

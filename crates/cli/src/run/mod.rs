@@ -65,6 +65,7 @@ fn prepare(arguments: &Run) -> Result<Launch> {
         config: arguments.config.clone(),
         resources: arguments.resources.asked(),
         program: arguments.program.clone(),
+        component: arguments.component.clone(),
         restart: arguments.restart,
         force: arguments.force,
         filter: crate::hdf5_filter::plugin(),

@@ -87,6 +87,12 @@ impl Summary<'_> {
                     Outcome::Failed(_) | Outcome::Died(_) => left("packing failed, see above"),
                     Outcome::Displaced(_) => left("it has another name, see above"),
                     Outcome::Undelivered(..) => left("not delivered, see above"),
+                    Outcome::Transferred { bytes, words } => {
+                        let bytes = if *bytes > 0 { table::bytes(*bytes) } else { none() };
+                        vec![shown(path), bytes, none(), none(), none(), words.clone()]
+                    }
+                    // It was told as it happened.
+                    Outcome::Missed(error) => left(&format!("not transferred whole: {}", error.message())),
                 }
             }))
             .collect();
@@ -108,6 +114,8 @@ impl Summary<'_> {
                 Outcome::Written(Ok(found), seconds) => {
                     size(&entry.path).into_iter().for_each(|size| totals.add(found.encoded.raw_bytes, size, *seconds));
                 }
+                // No file is made of it.
+                Outcome::Transferred { .. } | Outcome::Missed(_) => {}
                 _ => size(&entry.path).into_iter().for_each(|size| totals.add(size, size, 0.0)),
             }
         }
@@ -158,8 +166,9 @@ impl Summary<'_> {
 fn failed(file: &Done) -> Option<Failed> {
     let error = match &file.outcome {
         Outcome::Failed(error) | Outcome::Died(error) | Outcome::Displaced(error) => error,
-        Outcome::Written(Err(error), _) | Outcome::Undelivered(error, _) => error,
+        Outcome::Written(Err(error), _) | Outcome::Undelivered(error, _) | Outcome::Missed(error) => error,
         Outcome::Packed(_) | Outcome::Written(Ok(_), _) | Outcome::Left(_) | Outcome::Changed(_) => return None,
+        Outcome::Transferred { .. } => return None,
     };
     Some(Failed {
         input: file.path.clone(),
@@ -197,6 +206,11 @@ fn json(file: &Done) -> serde_json::Value {
             }
             file
         }
+        Outcome::Transferred { bytes, words } => serde_json::json!({
+            "input": name, "output": name, "input_bytes": bytes, "output_bytes": null, "outcome": "transferred",
+            "reason": words,
+        }),
+        Outcome::Missed(error) => as_it_was("missed", error.to_string()),
         Outcome::Left(why) | Outcome::Changed(why) => as_it_was("left", why.clone()),
         Outcome::Failed(error) | Outcome::Died(error) | Outcome::Displaced(error) | Outcome::Undelivered(error, _) => {
             as_it_was("failed", error.to_string())

@@ -18,15 +18,17 @@ unsafe fn correct(file: c_int, dimension: c_int, length: *mut Offset, real: &dyn
         return code;
     }
     files::with(file, |captured| {
-        if captured.mode == Mode::Define && captured.records == 0 {
-            return;
+        if captured.mode == Mode::Define && captured.records == 0 || captured.unlimited() != dimension {
+            return NOERR;
         }
-        if captured.unlimited() == dimension {
-            // SAFETY: the caller's promise.
-            unsafe { length.write(Offset::try_from(captured.records).unwrap_or(Offset::MAX)) };
+        if let Err(code) = captured.know_all_records() {
+            return code;
         }
-    });
-    code
+        // SAFETY: the caller's promise.
+        unsafe { length.write(Offset::try_from(captured.records).unwrap_or(Offset::MAX)) };
+        NOERR
+    })
+    .unwrap_or(code)
 }
 
 export!("ncmpi_inq_dimlen", (file: c_int, dimension: c_int, length: *mut Offset), real => {

@@ -7,8 +7,9 @@ use super::{each_shape, each_type, export};
 use crate::access::{Access, Kind, Memory, Shape};
 use crate::codes::{EINVAL, GET_REQ_ALL, NOERR, Offset, PUT_REQ_ALL, REQ_ALL, REQ_NULL};
 use crate::element::Element;
-use crate::file::{Captured, Wanted};
+use crate::file::Captured;
 use crate::files;
+use crate::requests::Wanted;
 
 /// What kind of request a function makes.
 #[derive(Clone, Copy)]

@@ -72,7 +72,7 @@ pub(crate) unsafe fn create(
     let start = Instant::now();
     // SAFETY: HDF5 wants a NUL-terminated name.
     let named = unsafe { std::ffi::CStr::from_ptr(name) }.to_bytes();
-    let wanted = wanted(named).filter(|wanted| !wanted.rule.compresses_writes())?;
+    let wanted = wanted(named).filter(|wanted| !wanted.rule.compresses_writes() && wanted.part.is_none())?;
     if !is_parallel(host, access) {
         return None;
     }
@@ -88,7 +88,7 @@ pub(crate) unsafe fn create(
     // SAFETY: the program's own communicator.
     let ranks = unsafe { Ranks::of(comm.0, &wanted.run.rules().adapters) }.ok()?;
     drop(comm);
-    let Agreed { directory, log } = agree_on_place(&wanted, &ranks, flags & code::EMPTIES == 0).ok()?;
+    let Agreed { directory, log, .. } = agree_on_place(&wanted, &ranks, flags & code::EMPTIES == 0).ok()?;
     let rank = ranks.comm().rank();
     let header = Header::new(&directory, rank);
     let path = CString::new(header.path().as_os_str().as_bytes()).ok()?;
@@ -190,11 +190,12 @@ fn end(host: &CallerHdf5, file: &Shared) -> bool {
         code: 0,
         failed: file.failed.clone(),
         records: 0,
+        filled: Vec::new(),
         bytes: file.log.bytes(),
         blocked_s: blocked.as_secs_f64(),
     };
     let Captured { ranks, target, rule, directory, .. } = &*file;
-    let finished: Result<()> = finish(&Ending { ranks, target, rule, directory }, &mine);
+    let finished: Result<()> = finish(&Ending { ranks, target, rule, directory, session: 0 }, &mine);
     finished
         .map_err(|error: Error| {
             if file.failed.is_none() {

@@ -6,6 +6,8 @@ use super::file::Captured;
 use super::transfer::{Refused, Transfer, fill_of, told};
 use crate::host::CallerHdf5;
 use crate::whole::Write;
+use knarr_array::error::Error;
+use knarr_handover::Beneath;
 
 /// Reads what all ranks have put. To be done quietly.
 ///
@@ -48,10 +50,15 @@ pub(super) unsafe fn get(
 pub(super) fn values(host: &CallerHdf5, file: &Captured, transfer: &Transfer<'_>) -> Result<Vec<u8>, Refused> {
     let fill = told(fill_of(host, transfer.dataset))?;
     let gathered = file.gathered()?;
-    let (mut all, mut part) = (Vec::with_capacity(transfer.count * transfer.size), Vec::new());
+    let mut all = vec![0; transfer.count * transfer.size];
+    let mut left = all.as_mut_slice();
     for piece in &transfer.pieces {
-        gathered.read_strided(transfer.number as usize, &piece.region, &piece.stride, &fill, &mut part)?;
-        all.extend_from_slice(&part);
+        let count = piece.region.count.iter().product::<u64>();
+        let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(transfer.size));
+        let split = bytes.and_then(|bytes| left.split_at_mut_checked(bytes));
+        let (part, rest) = split.ok_or_else(|| Error::internal("a selection of more elements than it has"))?;
+        gathered.read_strided(transfer.number as usize, &piece.region, &piece.stride, Beneath::Fill(&fill), part)?;
+        left = rest;
     }
     Ok(all)
 }

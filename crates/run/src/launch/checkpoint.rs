@@ -287,7 +287,13 @@ pub(super) fn is_of_restart_file(config: &Config, message: &Message) -> bool {
         | Event::InParts { path }
         | Event::Passed { path, .. }
         | Event::Closed { path, .. } => config.rule_for(path).is_some_and(|rule| rule.route == Route::Checkpoint),
-        Event::Calls | Event::Started | Event::HandedOver { .. } | Event::Shown { .. } | Event::Exiting => false,
+        Event::Calls
+        | Event::Started
+        | Event::HandedOver { .. }
+        | Event::Shown { .. }
+        | Event::Received { .. }
+        | Event::Missed { .. }
+        | Event::Exiting => false,
     }
 }
 

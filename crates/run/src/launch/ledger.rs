@@ -92,9 +92,12 @@ impl Ledger {
     pub(super) fn hear(&mut self, message: Message) -> Option<PathBuf> {
         let Message { process, event } = message;
         match event {
-            Event::Calls | Event::HandedOver { .. } | Event::Shown { .. } | Event::Passed { .. } => {
-                self.calls_seen = true
-            }
+            Event::Calls
+            | Event::HandedOver { .. }
+            | Event::Shown { .. }
+            | Event::Passed { .. }
+            | Event::Received { .. }
+            | Event::Missed { .. } => self.calls_seen = true,
             Event::Started => {
                 // The same process with another program: what it had open was not closed.
                 self.ending.remove(&process);

@@ -21,6 +21,7 @@ mod restart;
 mod spool;
 mod stage;
 mod tasks;
+mod transfer;
 mod work;
 mod written;
 

@@ -14,6 +14,8 @@ pub struct Options {
     pub resources: Resources,
     /// The program and its arguments.
     pub program: Vec<OsString>,
+    /// The name of the program among those that transfer files to each other.
+    pub component: Option<String>,
     /// The restart files of the newest whole set are brought back before the program starts.
     pub restart: bool,
     /// With `restart`: files that differ from those of the set are replaced.

@@ -23,6 +23,15 @@ pub enum Outcome {
     Failed(Error),
     /// What the program wrote has another name, which the error tells.
     Displaced(Error),
+    /// It was transferred between components.
+    Transferred {
+        /// Bytes of all sessions; 0 on the side that reads.
+        bytes: u64,
+        /// Which way, and how often.
+        words: String,
+    },
+    /// Something of it did not come from another component, or did not go there.
+    Missed(Error),
     /// No file could be made of what the program handed over, which stays in this directory.
     Undelivered(Error, PathBuf),
 }
@@ -56,6 +65,13 @@ impl Files {
             {
                 to.clone_into(directory);
             }
+        }
+    }
+
+    /// Notes an outcome, unless more is known of the file.
+    pub(super) fn add_beside(&mut self, path: PathBuf, outcome: Outcome) {
+        if self.0.iter().all(|other| other.path != path) {
+            self.0.push(Done { path, outcome, note: String::new() });
         }
     }
 

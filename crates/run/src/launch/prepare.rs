@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::Config;
+use knarr_capture::meeting::Component;
 use knarr_capture::{HandedOver, Snapshot};
 use knarr_flow::engine::Engine;
 use knarr_flow::output::remove_abandoned;
@@ -19,6 +20,7 @@ use super::ranks;
 use super::restart::Restarted;
 use super::spool::{self, SHARED_MEMORY, Spool};
 use super::stage::{self, Stage};
+use super::transfer;
 use super::written::{self, Learnt};
 use crate::means::Means;
 use crate::notices::Notices;
@@ -35,6 +37,8 @@ pub(super) struct Begun {
     pub(super) stage: Stage,
     /// Where programs hand values over; kept as long as the run lasts.
     pub(super) spool: Option<Spool>,
+    /// The program as others know it that it transfers files to, in each directory in which they meet.
+    pub(super) components: Vec<Component>,
     /// `.knarr` beside the configuration.
     pub(super) scratch: PathBuf,
     pub(super) preload: OsString,
@@ -71,12 +75,16 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>) -> Result<Beg
     for rule in &mut config.file {
         rule.pattern = rule.pattern.below(&here);
     }
+    let beside = std::path::absolute(&options.config).map_err(|error| Error::read(&options.config, &error))?;
+    let beside = beside.parent().unwrap_or(Path::new("/")).to_owned();
+    let components = transfer::enter(&mut config, options.component.as_deref(), &beside)
+        .map_err(|error| error.at(options.config.display().to_string()))?;
     let filters = written::filters(&engine.codecs);
-    let Options { restart, force, filter: library, program, command, when, .. } = options;
+    let Options { restart, force, filter: library, program, component, command, when, .. } = options;
     let inside = stage::library()?;
     let adapters = inside.parent().unwrap_or(Path::new("")).to_owned();
     let threads = engine.jobs;
-    let mut snapshot = Snapshot { config, prescriptions, library, filters, threads, spool: None, adapters };
+    let mut snapshot = Snapshot { config, prescriptions, library, filters, threads, spool: None, adapters, component };
     if snapshot.library.is_none() && snapshot.uses_own_filter() {
         return Err(Error::new(
             ErrorKind::NotFound,
@@ -96,7 +104,7 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>) -> Result<Beg
         notices.warn(&format!("{}: {was}", kept.display()));
     }
     for spool in [Path::new(SHARED_MEMORY), &scratch].into_iter().flat_map(spool::abandoned) {
-        let left = HandedOver::left(&spool).len();
+        let left = HandedOver::to_be_made(&spool).len();
         notices.warn(&format!(
             "{left} files that a program has handed over were not delivered when their run was killed\n  hint: 'knarr run \
              --recover {}' finishes them",
@@ -115,6 +123,7 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>) -> Result<Beg
         learnt_path,
         stage,
         spool,
+        components,
         scratch,
         preload,
         signals,

@@ -25,7 +25,7 @@ pub fn recover(means: &Means, directory: &Path, (command, when): (&str, &str)) -
     let worker = Arc::new(Mutex::new(Worker::new(means.clone())));
     let mut files = Files::default();
     for spool in spool::recoverable(directory)? {
-        for (directory, handed) in HandedOver::left(&spool) {
+        for (directory, handed) in HandedOver::to_be_made(&spool) {
             let (path, outcome) = match handed {
                 Ok(handed) if let Some(error) = refused(&directory, &handed) => {
                     (handed.target, Outcome::Undelivered(error, directory))
@@ -47,7 +47,7 @@ pub fn recover(means: &Means, directory: &Path, (command, when): (&str, &str)) -
             };
             files.add(path, outcome, String::new());
         }
-        if HandedOver::left(&spool).is_empty() {
+        if HandedOver::to_be_made(&spool).is_empty() {
             // It is found and tried again next time.
             let _ = std::fs::remove_dir_all(&spool);
         }

@@ -63,7 +63,7 @@ impl Spool {
 
 impl Drop for Spool {
     fn drop(&mut self) {
-        if HandedOver::left(&self.directory).is_empty() {
+        if HandedOver::to_be_made(&self.directory).is_empty() {
             // Nothing is left to report a failure to; the next run tries again.
             let _ = fs::remove_dir_all(&self.directory);
         }
@@ -95,7 +95,7 @@ pub(super) fn abandoned(parent: &Path) -> Vec<PathBuf> {
     found.sort();
     found.retain(|spool| is_abandoned(spool));
     found.retain(|spool| {
-        let is_kept = !HandedOver::left(spool).is_empty();
+        let is_kept = !HandedOver::to_be_made(spool).is_empty();
         if !is_kept {
             let _ = fs::remove_dir_all(spool);
         }
@@ -120,7 +120,7 @@ pub(super) fn recoverable(directory: &Path) -> Result<Vec<PathBuf>> {
         return Err(place(Error::usage("a run that goes on delivers from it").hint("wait until that run has ended")));
     }
     let found = match is_spool {
-        true if HandedOver::left(directory).is_empty() => Vec::new(),
+        true if HandedOver::to_be_made(directory).is_empty() => Vec::new(),
         true => vec![directory.to_owned()],
         false => abandoned(directory),
     };

@@ -23,11 +23,15 @@ use super::pack::Job;
 use super::prepare::Begun;
 use super::program::{self, GRACE};
 use super::spool::Spool;
+use super::transfer::Transfers;
 use crate::processes::System;
 use crate::worker::{Effort, Worker};
 
 /// How often files are looked after whose closing nobody tells of.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The same while other components are to take what the program has written.
+const LOOK_OFTEN: Duration = Duration::from_millis(20);
 
 /// What the main loop hears.
 enum News {
@@ -142,6 +146,8 @@ struct Work<'a> {
     drained: Option<Drained>,
     /// Seconds that the program spent in calls for such files.
     blocked: BTreeMap<PathBuf, f64>,
+    /// What goes to other components, and comes from them.
+    transfers: Transfers<'a>,
     under_way: Option<UnderWay>,
     ended: Option<(ExitStatus, Instant)>,
 }
@@ -163,6 +169,7 @@ impl<'a> Work<'a> {
             handed_over: VecDeque::new(),
             drained: None,
             blocked: BTreeMap::new(),
+            transfers: Transfers::new(&begun.components, &begun.notices),
             under_way: None,
             ended: None,
         }
@@ -172,7 +179,8 @@ impl<'a> Work<'a> {
     fn until_done(&mut self) -> u8 {
         let mut last_look = Instant::now();
         loop {
-            match self.receive.recv_timeout(LOOK_EVERY) {
+            let most = if self.transfers.are_open() { LOOK_OFTEN } else { LOOK_EVERY };
+            match self.receive.recv_timeout(most) {
                 Ok(News::Message(message)) => self.hear(message),
                 Ok(News::Ended(status)) => {
                     self.ended = Some((status, Instant::now()));
@@ -180,6 +188,7 @@ impl<'a> Work<'a> {
                     if self.begun.signals.is_terminated() {
                         self.drain();
                     }
+                    self.transfers.ended();
                 }
                 Ok(News::Done(path, outcome)) => self.done(path, outcome),
                 Ok(News::Shown) => self.under_way = None,
@@ -195,10 +204,12 @@ impl<'a> Work<'a> {
                 self.watches.settle();
                 last_look = Instant::now();
             }
+            self.handed_over.extend(self.transfers.settle());
             self.begin_next();
             if let Some((status, since)) = self.ended
                 && self.under_way.is_none()
-                && (self.handed_over.is_empty() || self.begun.engine.cancel.load(Ordering::Relaxed))
+                && (self.handed_over.is_empty() && !self.transfers.are_open()
+                    || self.begun.engine.cancel.load(Ordering::Relaxed))
                 && (!self.ledger.is_open()
                     || since.elapsed() > GRACE
                     || self.begun.engine.cancel.load(Ordering::Relaxed))
@@ -216,12 +227,13 @@ impl<'a> Work<'a> {
             }
         }
         match &message.event {
+            Event::HandedOver { directory } if self.transfers.close(directory) => {}
             Event::HandedOver { directory } => self.handed_over.push_back(directory.clone()),
             Event::Shown { directory } => self.shown.push_back(directory.clone()),
             Event::Passed { path, why } => {
                 self.files.add(path.clone(), Outcome::Left(why.clone()), String::new());
             }
-            _ => {}
+            event => self.transfers.hear(event),
         }
         if let Some(useless) = self.ledger.hear(message) {
             self.stop(&useless);
@@ -327,13 +339,15 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Moves what waits for its delivery, and what was not closed, out of memory.
+    /// Moves what waits for its delivery, and what was not closed, out of memory. What other components read stays.
     fn drain(&mut self) {
         let Some(spool) = &self.begun.spool else { return };
         let under_way = self.under_way.as_ref().map(|under_way| &under_way.path);
         let left = HandedOver::left(spool.path()).into_iter();
         let waiting: Vec<PathBuf> = left
-            .filter(|(_, handed)| handed.as_ref().ok().map(|handed| &handed.target) != under_way)
+            .filter(|(_, handed)| {
+                handed.as_ref().is_ok_and(|handed| Some(&handed.target) != under_way && handed.session == 0)
+            })
             .map(|(directory, _)| directory)
             .collect();
         if waiting.is_empty() {
@@ -413,6 +427,14 @@ impl<'a> Work<'a> {
             self.drain();
         }
         let mut files = std::mem::take(&mut self.files);
+        for (directory, open) in self.begun.spool.iter().flat_map(|spool| HandedOver::open(spool.path())) {
+            if let Ok(open) = open
+                && open.session > 0
+            {
+                self.transfers.break_off(&directory, &open);
+            }
+        }
+        self.handed_over.extend(self.transfers.finish(&mut files));
         for directory in std::mem::take(&mut self.handed_over) {
             let target = HandedOver::read(&directory).ok().flatten().map(|handed| handed.target);
             let outcome = Outcome::Undelivered(Error::new(ErrorKind::Interrupted, "interrupted"), directory.clone());

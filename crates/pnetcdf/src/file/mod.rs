@@ -1,24 +1,30 @@
-//! One file that a program writes with PnetCDF, and whose values are handed over. The program's own library has a file of the
-//! same definitions and no values, the header; all that is asked of it and of its codes goes there.
+//! One file that a program writes with PnetCDF, and whose values are handed over, or that it reads from another component.
+//! The program's own library has a file of the same definitions and no values, the header; all that is asked of it and of its
+//! codes goes there.
+
+mod reading;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use knarr_array::comm::barrier;
 use knarr_array::error::{Error, Result};
-use knarr_capture::HandedOver;
-use knarr_capture::config::FileRule;
-use knarr_handover::{Gathered, Put, PutLog};
+use knarr_capture::Published;
+use knarr_capture::config::{FileRule, Publish};
+use knarr_handover::{Put, PutLog};
 
 use crate::access::{Access, Kind, Memory, Part};
 use crate::codes::{
-    EINDEFINE, EINDEP, EINVAL_REQUEST, EINVALCOORDS, ENOTFILL, ENOTINDEP, ENOTRECVAR, ENOTVAR, EREAD, EWRITE, NOERR,
+    EINDEFINE, EINDEP, EINVAL_REQUEST, EINVALCOORDS, ENOTFILL, ENOTINDEP, ENOTRECVAR, ENOTVAR, EPERM, EWRITE, NOERR,
     Offset,
 };
+use crate::incoming::Incoming;
+use crate::offered::publish;
 use crate::ranks::Ranks;
-use crate::values::{gather, held, in_file_type, scatter};
+use crate::requests::{Request, Requests, Wanted};
+use crate::values::{gather, held, in_file_type};
 use crate::variables::{Variable, Variables, name};
 
 /// What may be done with a file at the moment.
@@ -27,6 +33,14 @@ pub(crate) enum Mode {
     Define,
     Collective,
     Independent,
+}
+
+/// Where the values of a file are.
+pub(crate) enum Values {
+    /// In the spool of this run: the program writes the file.
+    Own(PutLog),
+    /// In that of another one: the program reads the file.
+    Incoming(Incoming),
 }
 
 /// A captured file.
@@ -39,8 +53,11 @@ pub(crate) struct Captured {
     pub(crate) rule: FileRule,
     /// In the spool.
     pub(crate) directory: PathBuf,
+    /// Of a transfer: its number.
+    pub(crate) session: u64,
     pub(crate) ranks: Ranks,
-    pub(crate) log: PutLog,
+    /// Where values go, or come from.
+    pub(crate) values: Values,
     pub(crate) mode: Mode,
     /// Definitions that nothing was ever put into: `ncmpi_abort` forgets the file.
     pub(crate) is_new: bool,
@@ -66,32 +83,6 @@ pub(crate) struct Captured {
     pub(crate) blocked: Duration,
 }
 
-/// Nonblocking puts.
-#[derive(Debug, Default)]
-pub(crate) struct Requests {
-    pending: BTreeMap<c_int, Request>,
-    next: c_int,
-    /// Buffer for `bput`: its size and what is used of it.
-    pub(crate) attached: Option<(u64, u64)>,
-}
-
-/// A nonblocking access. What is put was copied when the program asked for it.
-#[derive(Debug)]
-enum Request {
-    Put {
-        puts: Vec<Put>,
-        records: u64,
-        /// Bytes of the attached buffer that it takes.
-        attached: u64,
-    },
-    /// Where the elements `parts` of a variable are wanted.
-    Get { variable: c_int, memory: Memory, parts: Vec<Part> },
-}
-
-// SAFETY: a request to read holds addresses of the program's memory, which are used by the thread that waits for it, as
-// PnetCDF's own requests are.
-unsafe impl Send for Request {}
-
 /// How an access was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
@@ -111,20 +102,23 @@ impl Captured {
         target: PathBuf,
         rule: FileRule,
         directory: PathBuf,
+        session: u64,
         ranks: Ranks,
-        log: PutLog,
+        values: Values,
         blocked: Duration,
     ) -> Self {
+        let is_new = matches!(values, Values::Own(_));
         Self {
             id,
             named,
             target,
             rule,
             directory,
+            session,
             ranks,
-            log,
-            mode: Mode::Define,
-            is_new: true,
+            values,
+            mode: if is_new { Mode::Define } else { Mode::Collective },
+            is_new,
             variables: None,
             records: 0,
             order: 0,
@@ -139,6 +133,25 @@ impl Captured {
         }
     }
 
+    /// Where values go.
+    ///
+    /// # Errors
+    /// `NC_EPERM` if the program only reads the file.
+    fn log(&mut self) -> std::result::Result<&mut PutLog, c_int> {
+        match &mut self.values {
+            Values::Own(log) => Ok(log),
+            Values::Incoming(_) => Err(EPERM),
+        }
+    }
+
+    /// Bytes of the values that this rank has put.
+    pub(crate) fn bytes(&self) -> u64 {
+        match &self.values {
+            Values::Own(log) => log.bytes(),
+            Values::Incoming(_) => 0,
+        }
+    }
+
     /// The variables as they are defined now.
     fn variables(&mut self) -> std::result::Result<&Variables, c_int> {
         if self.variables.is_none() || self.mode == Mode::Define {
@@ -148,7 +161,7 @@ impl Captured {
     }
 
     /// A variable, and whether the file is a CDF-5.
-    fn variable(&mut self, number: c_int) -> std::result::Result<(Variable, bool), c_int> {
+    fn variable(&mut self, number: c_int) -> std::result::Result<(Arc<Variable>, bool), c_int> {
         let variables = self.variables()?;
         let found = usize::try_from(number).ok().and_then(|number| variables.all.get(number));
         found.cloned().map(|variable| (variable, variables.is_cdf5)).ok_or(ENOTVAR)
@@ -166,7 +179,23 @@ impl Captured {
             self.variables = None;
         }
         self.is_new &= mode == Mode::Define;
+        let is_defined = self.mode == Mode::Define && mode == Mode::Collective;
         self.mode = mode;
+        if is_defined && let Err(error) = self.publish() {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    /// Shows the header, as it is now, to the components that read the file, if it is transferred.
+    ///
+    /// # Errors
+    /// `Write`, `Read`.
+    pub(crate) fn publish(&self) -> Result<()> {
+        let is_first = self.ranks.comm().rank() == 0 && matches!(self.values, Values::Own(_));
+        if is_first && self.session > 0 {
+            return publish(&self.rule.transfer, &self.target, self.session, &self.directory);
+        }
+        Ok(())
     }
 
     /// Whether a blocking access may be made now.
@@ -184,7 +213,7 @@ impl Captured {
     /// # Safety
     /// The access is as the function says that the program called.
     pub(crate) unsafe fn put(&mut self, access: &Access, how: How) -> c_int {
-        if let Err(code) = self.check(how) {
+        if let Err(code) = self.log().map(drop).and_then(|()| self.check(how)) {
             return code;
         }
         if how == How::Collective {
@@ -218,10 +247,7 @@ impl Captured {
             return code;
         }
         self.order += u64::from(collective);
-        if collective && !puts && barrier(self.ranks.comm()).is_err() {
-            return EREAD;
-        }
-        NOERR
+        if collective && !puts { self.await_ranks().err().unwrap_or(NOERR) } else { NOERR }
     }
 
     /// Copies values into the spool. Returns what is to be logged, the records that there are then, and `NC_ERANGE` or
@@ -238,9 +264,9 @@ impl Captured {
         let values = unsafe { gather(&self.ranks, &access.memory, &held, &parts) }?;
         let size = variable.element.size() as u64;
         let elements: u64 = parts.iter().map(Part::len).sum();
-        let first =
-            self.log.reserve(elements.saturating_mul(size)).map_err(|error| self.fail(access.variable, error))?;
-        let log = &mut self.log;
+        let reserved = self.log()?.reserve(elements.saturating_mul(size));
+        let first = reserved.map_err(|error| self.fail(access.variable, error))?;
+        let log = self.log()?;
         let written = in_file_type(&values, &held, &variable, |at, piece| log.write(first + at, piece));
         let code = written.map_err(|error| self.fail(access.variable, error))?;
         let records = if variable.is_record { parts.iter().map(Part::records).max().unwrap_or(0) } else { 0 };
@@ -261,7 +287,7 @@ impl Captured {
         puts.iter_mut().for_each(|put| put.order = self.order);
         let number = puts.first().map_or(0, |put| put.variable);
         let number = c_int::try_from(number).unwrap_or(0);
-        self.log.push(&puts).map_err(|error| self.fail(number, error))?;
+        self.log()?.push(&puts).map_err(|error| self.fail(number, error))?;
         self.records = self.records.max(records);
         Ok(())
     }
@@ -288,7 +314,28 @@ impl Captured {
     /// A collective call by which puts before and after it are in order.
     pub(crate) fn synced(&mut self) -> c_int {
         self.order += 1;
-        if self.mode == Mode::Define { NOERR } else { self.agree_on_records() }
+        if self.mode == Mode::Define {
+            return NOERR;
+        }
+        let agreed = self.agree_on_records();
+        // What comes after this call has its order.
+        if agreed == NOERR { self.show_values(Publish::Sync, self.order - 1) } else { agreed }
+    }
+
+    /// Lets the components that read the file see the puts up to number `order`, if the rule says so. All ranks have made
+    /// them.
+    fn show_values(&mut self, at: Publish, order: u64) -> c_int {
+        let is_shown = at <= self.rule.transfer.publish() && matches!(self.values, Values::Own(_));
+        if self.session == 0 || !is_shown || self.ranks.comm().rank() != 0 {
+            return NOERR;
+        }
+        match (Published { order, records: self.records }).save(&self.directory) {
+            Ok(()) => NOERR,
+            Err(error) => {
+                self.failed.get_or_insert(error);
+                EWRITE
+            }
+        }
     }
 
     /// A nonblocking put. Its number comes back through `request`. With `attached` its values go through the buffer that the
@@ -299,6 +346,9 @@ impl Captured {
     pub(crate) unsafe fn put_later(&mut self, access: &Access, request: Option<&mut c_int>, attached: bool) -> c_int {
         if attached && self.requests.attached.is_none() {
             return crate::codes::ENULLABUF;
+        }
+        if let Err(code) = self.log() {
+            return code;
         }
         let before = self.put_bytes;
         // PnetCDF takes requests in define mode, too, for variables that are defined.
@@ -329,8 +379,9 @@ impl Captured {
     pub(crate) unsafe fn get_later(&mut self, access: &Access, request: Option<&mut c_int>) -> c_int {
         let checked = self.variable(access.variable).and_then(|(variable, is_cdf5)| {
             held(&self.ranks, &access.memory, &variable, is_cdf5)?;
+            let grows = self.know_records(&variable)?;
             // SAFETY: the caller's promise.
-            unsafe { access.parts(&variable, self.records, false) }
+            unsafe { access.parts(&variable, self.records, grows) }
         });
         let parts = match checked {
             Ok(parts) => parts,
@@ -357,20 +408,29 @@ impl Captured {
         }
         self.order += u64::from(collective);
         let taken = self.requests.take(wanted);
-        let mut codes = Vec::with_capacity(taken.len());
-        let mut gets = Vec::new();
-        for (at, request) in taken.into_iter().enumerate() {
-            codes.push(match request {
-                Some(Request::Put { puts, records, .. }) => self.add(puts, records).err().unwrap_or(NOERR),
-                Some(Request::Get { variable, memory, parts }) => {
-                    gets.push((at, variable, memory, parts));
-                    NOERR
+        let mut codes = vec![NOERR; taken.len()];
+        let (mut gets, mut all, mut most) = (Vec::new(), Vec::new(), 0);
+        for (code, request) in codes.iter_mut().zip(taken.into_iter().enumerate()) {
+            match request {
+                (_, Some(Request::Put { puts, records, .. })) => {
+                    all.extend(puts);
+                    most = most.max(records);
                 }
-                None => EINVAL_REQUEST,
-            });
+                (at, Some(Request::Get { variable, memory, parts })) => gets.push((at, variable, memory, parts)),
+                (_, None) => *code = EINVAL_REQUEST,
+            }
+        }
+        // In one piece: there may be very many of them. What fails fails for all.
+        if let Err(failed) = if all.is_empty() { Ok(()) } else { self.add(all, most) } {
+            codes.iter_mut().filter(|code| **code == NOERR).for_each(|code| *code = failed);
         }
         if collective {
-            let agreed = self.agree_on_records();
+            let mut agreed = self.agree_on_records();
+            if agreed == NOERR && self.rule.transfer.publish() == Publish::Wait {
+                agreed = self.show_values(Publish::Wait, self.order);
+                // What comes after this call is not seen.
+                self.order += 1;
+            }
             if agreed != NOERR {
                 return (codes, agreed);
             }
@@ -403,69 +463,9 @@ impl Captured {
         (codes, first)
     }
 
-    /// Reads what ranks have put.
-    ///
-    /// # Safety
-    /// The access is as the function says that the program called.
-    pub(crate) unsafe fn get(&mut self, access: &Access, how: How) -> c_int {
-        if let Err(code) = self.check(how) {
-            return code;
-        }
-        if how == How::Collective {
-            self.order += 1;
-            // What others have put in the calls before is there when they are here.
-            if barrier(self.ranks.comm()).is_err() {
-                return EREAD;
-            }
-        }
-        // SAFETY: the caller's promise.
-        let code = unsafe { self.read(access) }.unwrap_or_else(|code| code);
-        if how == How::Collective { self.agree_on(code) } else { code }
-    }
-
-    /// # Safety
-    /// As for [`Captured::get`].
-    unsafe fn read(&mut self, access: &Access) -> std::result::Result<c_int, c_int> {
-        let (variable, _) = self.variable(access.variable)?;
-        // SAFETY: the caller's promise.
-        let parts = unsafe { access.parts(&variable, self.records, false) }?;
-        // SAFETY: the caller's promise.
-        unsafe { self.read_parts(access.variable, &access.memory, &parts) }
-    }
-
-    /// Reads elements of a variable into the program's memory.
-    ///
-    /// # Safety
-    /// The memory has room for them, as the function says that the program called.
-    unsafe fn read_parts(
-        &mut self,
-        number: c_int,
-        memory: &Memory,
-        parts: &[Part],
-    ) -> std::result::Result<c_int, c_int> {
-        let (variable, is_cdf5) = self.variable(number)?;
-        let held = held(&self.ranks, memory, &variable, is_cdf5)?;
-        let number = usize::try_from(number).map_err(|_| ENOTVAR)?;
-        let gathered = self.gathered().map_err(|_| EREAD)?;
-        let (mut all, mut values) = (Vec::new(), Vec::new());
-        for part in parts {
-            gathered
-                .read_strided(number, &part.region, &part.stride, &variable.fill, &mut values)
-                .map_err(|_| EREAD)?;
-            all.extend_from_slice(&values);
-        }
-        // SAFETY: the caller's promise.
-        unsafe { scatter(&self.ranks, memory, &held, &variable, parts, &all) }
-    }
-
-    fn gathered(&self) -> Result<Gathered> {
-        let files = |rank| (self.directory.join(HandedOver::values(rank)), self.directory.join(HandedOver::log(rank)));
-        Gathered::until(self.order, (0..self.ranks.comm().size()).map(files))
-    }
-
     /// Fills a record of a variable. Collective.
     pub(crate) fn fill_record(&mut self, number: c_int, record: Offset) -> c_int {
-        if let Err(code) = self.check(How::Collective) {
+        if let Err(code) = self.log().map(drop).and_then(|()| self.check(How::Collective)) {
             return code;
         }
         self.order += 1;
@@ -479,7 +479,7 @@ impl Captured {
         if !variable.is_record {
             return Err(ENOTRECVAR);
         }
-        if !self.fills.get(&number).copied().unwrap_or(self.fills_all) && !variable.may_fill {
+        if !self.fills(number, &variable) {
             return Err(ENOTFILL);
         }
         let record = u64::try_from(record).map_err(|_| EINVALCOORDS)?;
@@ -493,12 +493,24 @@ impl Captured {
         let region = knarr_array::region::Region::new(start, shape);
         let elements = region.volume().and_then(|n| usize::try_from(n).ok()).ok_or(EWRITE)?;
         let bytes = variable.fill.repeat(elements);
-        let offset = self.log.reserve(bytes.len() as u64).map_err(|error| self.fail(number, error))?;
-        self.log.write(offset, &bytes).map_err(|error| self.fail(number, error))?;
+        let offset = self.log()?.reserve(bytes.len() as u64).map_err(|error| self.fail(number, error))?;
+        self.log()?.write(offset, &bytes).map_err(|error| self.fail(number, error))?;
         let variable_number = u32::try_from(number).unwrap_or(0);
         let dtype = variable.element.dtype();
         let put = Put { variable: variable_number, dtype, region, stride: Vec::new(), order: 0, offset };
         self.add(vec![put], record + 1)
+    }
+
+    /// Whether the program wants fill values where it puts nothing.
+    fn fills(&self, number: c_int, variable: &Variable) -> bool {
+        self.fills.get(&number).copied().unwrap_or(self.fills_all) || variable.may_fill
+    }
+
+    /// The variables that have fill values where nothing was put.
+    pub(crate) fn filled(&mut self) -> Vec<c_int> {
+        let all = self.variables().map(|variables| variables.all.clone()).unwrap_or_default();
+        let numbered = (0..).zip(&all);
+        numbered.filter(|(number, variable)| self.fills(*number, variable)).map(|(number, _)| number).collect()
     }
 
     /// What became of the file on this rank, for the others: the error, if there was one.
@@ -514,64 +526,5 @@ impl Captured {
         let result = call(self);
         self.blocked += begin.elapsed();
         result
-    }
-}
-
-/// Which requests are meant.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    All,
-    Puts,
-    Gets,
-    /// Numbers; one that is negative stands for nothing.
-    Numbers(Vec<c_int>),
-}
-
-impl Requests {
-    fn add(&mut self, request: Request) -> c_int {
-        let number = self.next;
-        self.next = self.next.wrapping_add(1).max(0);
-        self.pending.insert(number, request);
-        number
-    }
-
-    /// Requests that are not done.
-    pub(crate) fn len(&self) -> usize {
-        self.pending.len()
-    }
-
-    /// True if values wait that went through the attached buffer.
-    pub(crate) fn use_buffer(&self) -> bool {
-        self.pending.values().any(|request| matches!(request, Request::Put { attached: 1.., .. }))
-    }
-
-    /// Takes requests out; `None` for numbers that are none. Those that stand for nothing are left out of the list only if
-    /// all of a kind are meant.
-    fn take(&mut self, wanted: &Wanted) -> Vec<Option<Request>> {
-        let numbers: Vec<c_int> = match wanted {
-            Wanted::Numbers(numbers) => numbers.clone(),
-            Wanted::All => self.pending.keys().copied().collect(),
-            Wanted::Puts | Wanted::Gets => {
-                let is_put = |request: &Request| matches!(request, Request::Put { .. });
-                let meant = self.pending.iter().filter(|(_, request)| is_put(request) == (*wanted == Wanted::Puts));
-                meant.map(|(&number, _)| number).collect()
-            }
-        };
-        let mut taken = Vec::with_capacity(numbers.len());
-        for number in numbers {
-            let request = if number < 0 { Some(Request::nothing()) } else { self.pending.remove(&number) };
-            if let (Some(Request::Put { attached, .. }), Some((_, used))) = (&request, &mut self.attached) {
-                *used = used.saturating_sub(*attached);
-            }
-            taken.push(request);
-        }
-        taken
-    }
-}
-
-impl Request {
-    /// `NC_REQ_NULL`.
-    fn nothing() -> Self {
-        Self::Put { puts: Vec::new(), records: 0, attached: 0 }
     }
 }

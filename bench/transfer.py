@@ -1,0 +1,104 @@
+"""Two programs coupled by a file: under `knarr run` with route transfer, through a file in memory, and by MPI messages.
+
+Two ranks write an array by blocks of rows, two read it by blocks of rows or of columns, on one node, and check every
+value. The time of a session goes from the writer's create to the last value at the last reader. The first session of
+each run finds memory that nobody has used; it is shown apart.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+KNARR = ROOT / "target" / "release" / "knarr"
+SOURCE = Path(__file__).with_name("io") / "coupling.c"
+WAYS = ("messages", "transfer", "file")
+SESSIONS, PAUSE_S = 5, 0.5
+SIZES = {"64 MiB": (2048, 4096), "256 MiB": (4096, 8192)}
+REQUESTS = (64000, 8)
+"""Rows of 64 bytes: 32,000 requests a rank."""
+RULE = '[[file]]\npattern = "*.nc"\nroute = "transfer"\nfrom = "writer"\nto = ["reader"]\ntimeout = "60s"\n'
+
+
+@dataclass
+class Result:
+    """Of one run: seconds of each session."""
+
+    way: str
+    what: str
+    cut: str
+    seconds: list[float]
+
+
+def build(folder: Path) -> Path:
+    program = folder / "coupling"
+    subprocess.run(["mpicc.openmpi", "-O2", "-o", program, SOURCE, "-lpnetcdf"], check=True)
+    return program
+
+
+def run(program: Path, way: str, what: str, shape: tuple[int, int], cut: str) -> Result:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        out = Path(name)
+
+        def command(ranks: int, way: str) -> list[object]:
+            arguments = [program, way, out / "a.nc", *shape, cut, SESSIONS, PAUSE_S]
+            return ["mpirun", "--oversubscribe", "-n", ranks, *arguments]
+
+        def start(words: list[object]) -> subprocess.Popen[str]:
+            environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+            return subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True, env=environment, cwd=out)
+
+        def times(process: subprocess.Popen[str]) -> list[tuple[float, float]]:
+            text, _ = process.communicate(timeout=600)
+            if process.returncode != 0:
+                raise SystemExit(f"{way}, {what}, {cut}: exit code {process.returncode}")
+            return [(float(begin), float(end)) for _, begin, end in map(str.split, text.splitlines())]
+
+        if way == "transfer":
+            (out / "knarr.toml").write_text(RULE)
+            launch = [KNARR, "run", "-q", "-c", out / "knarr.toml", "--as"]
+            reader = start([*launch, "reader", "--", *command(2, "read")])
+            writer = start([*launch, "writer", "--", *command(2, "write")])
+            begun, ended = times(writer), times(reader)
+            seconds = [end - begin for (begin, _), (_, end) in zip(begun, ended, strict=True)]
+        else:
+            seconds = [end - begin for begin, end in times(start(command(4, way)))]
+        return Result(way, what, cut, seconds)
+
+
+def measure(repeats: int) -> list[dict]:
+    """Every way in turn, `repeats` times."""
+    results = []
+    cases = [(what, shape, cut) for what, shape in SIZES.items() for cut in ("rows", "columns")]
+    cases.append(("32,000 requests of 64 bytes a rank", REQUESTS, "requests"))
+    with tempfile.TemporaryDirectory() as name:
+        program = build(Path(name))
+        for _ in range(repeats):
+            for what, shape, cut in cases:
+                ways = WAYS if cut != "requests" else WAYS[1:]
+                results += [asdict(run(program, way, what, shape, cut)) for way in ways]
+    return results
+
+
+def table(results: list[dict]) -> str:
+    lines = [
+        "| values | read by | way | first session, s | later ones, median s | least to most | of messages |",
+        "|---|---|---|---:|---:|---|---:|",
+    ]
+    medians: dict[tuple[str, str, str], float] = {}
+    for key in dict.fromkeys((one["what"], one["cut"], one["way"]) for one in results):
+        runs = [one["seconds"] for one in results if (one["what"], one["cut"], one["way"]) == key]
+        first, later = [run[0] for run in runs], [s for run in runs for s in run[1:]]
+        what, cut, way = key
+        medians[key] = statistics.median(later)
+        messages = medians.get((what, cut, "messages"))
+        of = f"{medians[key] / messages:.2f}" if messages else "-"
+        spread = f"{min(later):.3f} to {max(later):.3f}"
+        numbers = f"{statistics.median(first):.3f} | {medians[key]:.3f} | {spread} | {of}"
+        lines.append(f"| {what} | {cut} | {way} | {numbers} |")
+    return "\n".join(lines)

@@ -1,0 +1,171 @@
+//! What the route `transfer` can be asked for: `[file.transfer]`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use knarr_array::error::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+use super::restart::Time;
+
+/// Whether a file is made of what is transferred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "KeepText", into = "KeepText")]
+pub enum Keep {
+    /// No.
+    #[default]
+    No,
+    /// Yes, after the readers have had it.
+    Yes,
+    /// If some reader has not come in time.
+    Late,
+}
+
+/// How that is written.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged, expecting = "true, false or \"late\"")]
+enum KeepText {
+    Word(bool),
+    Late(Late),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Late {
+    Late,
+}
+
+impl From<KeepText> for Keep {
+    fn from(text: KeepText) -> Self {
+        match text {
+            KeepText::Word(false) => Self::No,
+            KeepText::Word(true) => Self::Yes,
+            KeepText::Late(Late::Late) => Self::Late,
+        }
+    }
+}
+
+impl From<Keep> for KeepText {
+    fn from(keep: Keep) -> Self {
+        match keep {
+            Keep::No => Self::Word(false),
+            Keep::Yes => Self::Word(true),
+            Keep::Late => Self::Late(Late::Late),
+        }
+    }
+}
+
+/// When values become visible to the components that read them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Publish {
+    /// When the writer closes the file.
+    #[default]
+    Close,
+    /// Also at each collective call that syncs the file.
+    Sync,
+    /// Also at each collective call that waits for requests.
+    Wait,
+}
+
+/// Directory beside the configuration file in which components meet.
+const RENDEZVOUS: &str = ".knarr-transfer";
+/// How long one side waits for the other.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// Names of components are short: they are names of directories.
+const LONGEST_NAME: usize = 64;
+
+/// `[file.transfer]`
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransferRule {
+    /// The component that writes the file.
+    pub from: Option<String>,
+    /// The components that read it.
+    pub to: Option<Vec<String>>,
+    /// Whether a file is made, too.
+    pub keep: Option<Keep>,
+    /// When values become visible.
+    pub publish: Option<Publish>,
+    /// How long one side waits for the other.
+    pub timeout: Option<Time>,
+    /// Directory in which components meet, relative to the configuration file.
+    pub rendezvous: Option<PathBuf>,
+}
+
+impl TransferRule {
+    /// The component that writes the file.
+    pub fn from(&self) -> &str {
+        self.from.as_deref().unwrap_or_default()
+    }
+
+    /// The components that read it.
+    pub fn to(&self) -> &[String] {
+        self.to.as_deref().unwrap_or_default()
+    }
+
+    /// Whether a file is made, too.
+    pub fn keep(&self) -> Keep {
+        self.keep.unwrap_or_default()
+    }
+
+    /// When values become visible.
+    pub fn publish(&self) -> Publish {
+        self.publish.unwrap_or_default()
+    }
+
+    /// How long one side waits for the other.
+    pub fn timeout(&self) -> Duration {
+        self.timeout.map_or(PATIENCE, |time| time.0)
+    }
+
+    /// Directory in which components meet; absolute once [`TransferRule::beside`] has made it so.
+    pub fn rendezvous(&self) -> &Path {
+        self.rendezvous.as_deref().unwrap_or(Path::new(RENDEZVOUS))
+    }
+
+    /// Makes the directory in which components meet an absolute one; `directory` holds the configuration file.
+    pub fn beside(&mut self, directory: &Path) {
+        self.rendezvous = Some(directory.join(self.rendezvous()));
+    }
+
+    /// All components.
+    pub fn components(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.from()).chain(self.to().iter().map(String::as_str))
+    }
+
+    /// True if it asks for anything.
+    pub(super) fn says_anything(&self) -> bool {
+        *self != Self::default()
+    }
+
+    /// Refuses values that make no sense.
+    pub(super) fn check(&self) -> Result<()> {
+        let refuse = |what: &str, hint: &str| Err(Error::new(ErrorKind::Config, what).hint(hint));
+        if self.from.is_none() || self.to().is_empty() {
+            return refuse(
+                "a transfer needs the component that writes and those that read",
+                "write from = \"model\" and to = [\"analysis\"]; 'knarr run --as model' names a component",
+            );
+        }
+        let is_name = |name: &str| {
+            let is_short = !name.is_empty() && name.len() <= LONGEST_NAME;
+            is_short && !name.starts_with('.') && !name.contains(['/', '\0'])
+        };
+        if let Some(name) = self.components().find(|name| !is_name(name)) {
+            return refuse(
+                &format!("'{name}' is no name of a component"),
+                "write up to 64 characters, none of them '/', that do not begin with '.'",
+            );
+        }
+        let mut names: Vec<&str> = self.components().collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return refuse(
+                &format!("component '{}' is there twice", pair[0]),
+                "name each component once in 'from' and 'to'",
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! A program opens a file that another component writes.
+
+use std::ffi::{CString, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use knarr_array::comm::share;
+use knarr_array::error::{Error, Result};
+use knarr_capture::{Event, HandedOver, Reading};
+use serde::{Deserialize, Serialize};
+
+use crate::begin_end::Wanted;
+use crate::codes::{ENOENT, NOERR, WRITE};
+use crate::file::{Captured, Values};
+use crate::files;
+use crate::incoming::{Incoming, Offered, await_session};
+use crate::ranks::Ranks;
+use crate::real::Open;
+
+/// What the first rank found.
+#[derive(Serialize, Deserialize)]
+enum Found {
+    /// A session that so many ranks write.
+    Session { session: u64, directory: PathBuf, ranks: usize },
+    /// There is a file.
+    File,
+    /// Neither comes.
+    Nothing,
+}
+
+/// Opens the next session of a file that was not read yet, when it is there. `Err` if there is a file instead, which was not
+/// opened. Collective.
+///
+/// # Safety
+/// The arguments are those of `ncmpi_open`, and `real` is that function.
+pub(crate) unsafe fn open(
+    real: Open,
+    (comm, mode, info, id): (usize, c_int, usize, *mut c_int),
+    named: &[u8],
+    wanted: &Wanted,
+    ranks: Ranks,
+) -> std::result::Result<c_int, Ranks> {
+    let start = Instant::now();
+    wanted.run.tell(Event::Calls);
+    // All ranks wait here, and not for each other in MPI, which takes a core for that. What the first one finds counts.
+    let reader = wanted.run.rules().component.as_deref().unwrap_or_default();
+    let offered = await_session(&wanted.rule.transfer, &wanted.target, reader);
+    let found = if ranks.comm().rank() == 0 {
+        offered.and_then(|offered| begin(offered, reader)).unwrap_or_else(|error| {
+            wanted.run.tell(Event::Missed { path: wanted.target.clone(), why: error.message().to_owned() });
+            Found::Nothing
+        })
+    } else {
+        Found::Nothing
+    };
+    let (offered, writers) = match share(ranks.comm(), &found) {
+        Ok(Found::Session { session, directory, ranks }) => (Offered { session, directory }, ranks),
+        Ok(Found::File) => return Err(ranks),
+        Ok(Found::Nothing) | Err(_) => return Ok(ENOENT),
+    };
+    let header = offered.directory.join(HandedOver::PUBLISHED);
+    let Ok(header) = CString::new(header.as_os_str().as_bytes()) else { return Ok(ENOENT) };
+    // Puts are refused as for any file that is opened for reading.
+    // SAFETY: the program's own arguments but for name and mode.
+    let code = unsafe { real(comm, header.as_ptr(), mode & !WRITE, info, id) };
+    if code != NOERR {
+        return Ok(code);
+    }
+    // SAFETY: the library has put the number there.
+    let number = unsafe { *id };
+    let (target, rule) = (wanted.target.clone(), wanted.rule.clone());
+    let values = Values::Incoming(Incoming::new(&offered, &target, rule.transfer.clone(), writers));
+    let Offered { session, directory } = offered;
+    files::add(Captured::new(number, named.to_vec(), target, rule, directory, session, ranks, values, start.elapsed()));
+    Ok(NOERR)
+}
+
+/// Notes that this component reads a session.
+fn begin(offered: Option<Offered>, reader: &str) -> Result<Found> {
+    let Some(Offered { session, directory }) = offered else { return Ok(Found::File) };
+    let begun = HandedOver::find(&directory)?.ok_or_else(|| Error::internal("nothing is known of the session"))?;
+    HandedOver::note(&directory, reader, Reading::Begun)?;
+    Ok(Found::Session { session, directory, ranks: begun.ranks })
+}

@@ -1,0 +1,167 @@
+//! Gets: what this program has put, or another component.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use knarr_array::comm::barrier;
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_capture::HandedOver;
+use knarr_handover::{Beneath, Gathered};
+
+use super::{Captured, How, Values};
+use crate::access::{Access, Memory, Part};
+use crate::codes::{ENOTVAR, EREAD, NOERR};
+use crate::incoming::shown;
+use crate::values::{held, room, scatter};
+use crate::variables::{Variable, name};
+
+impl Captured {
+    /// What other ranks have put in the calls before is there then. Collective.
+    pub(super) fn await_ranks(&self) -> std::result::Result<(), c_int> {
+        match self.values {
+            Values::Own(_) => barrier(self.ranks.comm()).map_err(|_| EREAD),
+            // They put nothing.
+            Values::Incoming(_) => Ok(()),
+        }
+    }
+
+    /// Reads what ranks have put.
+    ///
+    /// # Safety
+    /// The access is as the function says that the program called.
+    pub(crate) unsafe fn get(&mut self, access: &Access, how: How) -> c_int {
+        if let Err(code) = self.check(how) {
+            return code;
+        }
+        if how == How::Collective {
+            self.order += 1;
+            if let Err(code) = self.await_ranks() {
+                return code;
+            }
+        }
+        // SAFETY: the caller's promise.
+        let code = unsafe { self.read(access) }.unwrap_or_else(|code| code);
+        if how == How::Collective { self.agree_on(code) } else { code }
+    }
+
+    /// # Safety
+    /// As for [`Captured::get`].
+    unsafe fn read(&mut self, access: &Access) -> std::result::Result<c_int, c_int> {
+        let (variable, _) = self.variable(access.variable)?;
+        let grows = self.know_records(&variable)?;
+        // SAFETY: the caller's promise.
+        let parts = unsafe { access.parts(&variable, self.records, grows) }?;
+        // SAFETY: the caller's promise.
+        unsafe { self.read_parts(access.variable, &access.memory, &parts) }
+    }
+
+    /// Reads elements of a variable into the program's memory.
+    ///
+    /// # Safety
+    /// The memory has room for them, as the function says that the program called.
+    pub(super) unsafe fn read_parts(
+        &mut self,
+        number: c_int,
+        memory: &Memory,
+        parts: &[Part],
+    ) -> std::result::Result<c_int, c_int> {
+        let (variable, is_cdf5) = self.variable(number)?;
+        let held = held(&self.ranks, memory, &variable, is_cdf5)?;
+        if parts.iter().all(|part| part.len() == 0) {
+            return Ok(NOERR);
+        }
+        let place = usize::try_from(number).map_err(|_| ENOTVAR)?;
+        let size = variable.element.size();
+        let bytes = parts.iter().map(Part::len).sum::<u64>().saturating_mul(size as u64);
+        let mut all = Vec::new();
+        // SAFETY: the caller's promise.
+        let direct = unsafe { room(&self.ranks, memory, &held, &variable, parts) }?;
+        let is_direct = direct.is_some();
+        let out = match direct {
+            Some(out) => out,
+            None => {
+                let bytes = usize::try_from(bytes).map_err(|_| EREAD)?;
+                all.try_reserve_exact(bytes).map_err(|_| EREAD)?;
+                all.resize(bytes, 0);
+                all.as_mut_slice()
+            }
+        };
+        let mut known = None;
+        loop {
+            let Seen { puts, is_filled, newer } = self.seen(number, parts, known)?;
+            let beneath = if is_filled { Beneath::Fill(&variable.fill) } else { Beneath::Nothing(size) };
+            match read(&puts, place, parts, beneath, out) {
+                Ok(()) => break,
+                // It may yet come.
+                Err(error) if error.kind() == ErrorKind::NotFound && newer.is_some() => known = newer,
+                Err(error) => return Err(self.missed(number, &error)),
+            }
+        }
+        if is_direct {
+            return Ok(NOERR);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { scatter(&self.ranks, memory, &held, &variable, parts, &all) }
+    }
+
+    /// What was put. Waits for another component, if that puts, until more is there than at the point `known`.
+    fn seen(&mut self, number: c_int, parts: &[Part], known: Option<u64>) -> std::result::Result<Seen, c_int> {
+        let directory = &self.directory;
+        if let Values::Incoming(incoming) = &mut self.values {
+            let first = parts.iter().find(|part| part.len() > 0).map(|part| &part.region);
+            let wanted = || format!("variable '{}', {}", name(self.id, number), shown(first));
+            let seen = incoming.beyond(known, wanted)?;
+            let (puts, is_filled) = (Arc::clone(&seen.puts), seen.filled.contains(&number));
+            return Ok(Seen { puts, is_filled, newer: seen.point });
+        }
+        let files = |rank| (directory.join(HandedOver::values(rank)), directory.join(HandedOver::log(rank)));
+        let gathered = Gathered::until(self.order, (0..self.ranks.comm().size()).map(files)).map_err(|_| EREAD)?;
+        Ok(Seen { puts: Arc::new(gathered), is_filled: true, newer: None })
+    }
+
+    /// Takes notice of the number of records, if another component writes them. True if there may be more of them later.
+    pub(crate) fn know_records(&mut self, variable: &Variable) -> std::result::Result<bool, c_int> {
+        if variable.is_record { self.know_all_records() } else { Ok(false) }
+    }
+
+    /// As [`Captured::know_records`], for the unlimited dimension. If nothing is to be seen before the file is closed, this
+    /// waits until then.
+    pub(crate) fn know_all_records(&mut self) -> std::result::Result<bool, c_int> {
+        let Values::Incoming(incoming) = &mut self.values else { return Ok(false) };
+        let (records, may_grow) = incoming.records()?;
+        self.records = records;
+        Ok(may_grow)
+    }
+
+    /// The code for values that cannot be read.
+    fn missed(&mut self, number: c_int, error: &Error) -> c_int {
+        let name = name(self.id, number);
+        if let Values::Incoming(incoming) = &mut self.values {
+            incoming.tell(&format!("variable '{name}': {error}"));
+        }
+        EREAD
+    }
+}
+
+/// What may be read.
+struct Seen {
+    puts: Arc<Gathered>,
+    /// The variable has fill values where nothing was put.
+    is_filled: bool,
+    /// How far the writer was, if it goes on.
+    newer: Option<u64>,
+}
+
+/// Reads the elements of the parts, one behind the other.
+fn read(puts: &Gathered, variable: usize, parts: &[Part], beneath: Beneath<'_>, out: &mut [u8]) -> Result<()> {
+    let size = beneath.size();
+    let mut rest = out;
+    parts.iter().try_for_each(|part| {
+        let bytes = usize::try_from(part.len()).unwrap_or(usize::MAX).saturating_mul(size);
+        let (here, behind) = std::mem::take(&mut rest)
+            .split_at_mut_checked(bytes)
+            .ok_or_else(|| Error::internal("too little memory for a part"))?;
+        rest = behind;
+        puts.read_strided(variable, &part.region, &part.stride, beneath, here)
+    })
+}

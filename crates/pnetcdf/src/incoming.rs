@@ -1,0 +1,231 @@
+//! A session of a file that another component writes: waiting for it, and for its values.
+
+use std::collections::BTreeSet;
+use std::ffi::c_int;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::region::Region;
+use knarr_capture::config::{Keep, Publish, TransferRule};
+use knarr_capture::meeting::{Offers, Presence, Watch};
+use knarr_capture::program::run;
+use knarr_capture::{Event, HandedOver, Published, Reading};
+use knarr_handover::{Gathered, PutLog};
+
+use crate::codes::EREAD;
+
+/// How often those that wait look whether the other side lives.
+const LIVES_EVERY: Duration = Duration::from_millis(250);
+
+/// A session that is offered.
+pub(crate) struct Offered {
+    pub(crate) session: u64,
+    /// In the spool of the component that writes.
+    pub(crate) directory: PathBuf,
+}
+
+/// Waits for the oldest session of the file `target` that the component `reader` has not taken. `None` if there is a file
+/// instead.
+///
+/// # Errors
+/// `NotFound` if none comes: which, and why.
+pub(crate) fn await_session(rule: &TransferRule, target: &Path, reader: &str) -> Result<Option<Offered>> {
+    let (offers, begin, from) = (Offers::of(rule, target), Instant::now(), rule.from());
+    let mut watch = Watch::new();
+    loop {
+        watch.on(offers.directory());
+        watch.on(&rule.rendezvous().join(from));
+        // In this order: what was offered before the end is there.
+        let presence = Presence::of(rule.rendezvous(), from);
+        let was_seen = note_seen(from, presence != Presence::Absent);
+        let is_new = |(_, directory): &(u64, PathBuf)| {
+            directory.join(HandedOver::PUBLISHED).exists() && !HandedOver::is_noted(directory, reader, Reading::Done)
+        };
+        if let Some((session, directory)) = offers.all().into_iter().find(is_new) {
+            return Ok(Some(Offered { session, directory }));
+        }
+        let (will_come, is_late) = (presence == Presence::Running, begin.elapsed() > rule.timeout());
+        // A file that is there before the writer has come may be of an earlier run.
+        let is_over = !will_come && (was_seen || is_late);
+        if is_over && rule.keep() != Keep::No && target.exists() {
+            return Ok(None);
+        }
+        let missing = |why: String| Err(Error::new(ErrorKind::NotFound, why).at(target.display().to_string()));
+        if !will_come && was_seen {
+            return missing(format!(
+                "component '{from}' has ended, and there is no session of the file that was not read"
+            ));
+        }
+        if is_late {
+            let state = if will_come { "runs and has not begun" } else { "was not started: it has not begun" };
+            return missing(format!(
+                "component '{from}' {state} a session of the file that was not read, for {} s (timeout)",
+                rule.timeout().as_secs_f64()
+            ));
+        }
+        watch.wait();
+    }
+}
+
+/// Whether the component was there at any time in the life of this process.
+fn note_seen(component: &str, is_there: bool) -> bool {
+    static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if is_there {
+        seen.insert(component.to_owned());
+    }
+    seen.contains(component)
+}
+
+/// Values of a session.
+pub(crate) struct Incoming {
+    /// In the spool of the component that writes.
+    directory: PathBuf,
+    target: PathBuf,
+    session: u64,
+    rule: TransferRule,
+    /// How many ranks write.
+    ranks: usize,
+    seen: Option<Seen>,
+    /// Waiting has failed once: nobody waits again.
+    is_lost: bool,
+}
+
+/// What the writer lets others see of a session.
+pub(crate) struct Seen {
+    pub(crate) puts: Arc<Gathered>,
+    /// Records along the unlimited dimension.
+    records: u64,
+    /// Variables that have fill values where nothing was put: known when the writer has closed the file.
+    pub(crate) filled: BTreeSet<c_int>,
+    /// Number of the last collective call that is to be seen; `None` when the writer has closed the file.
+    pub(crate) point: Option<u64>,
+}
+
+impl Incoming {
+    /// Values of a session that `ranks` ranks write.
+    pub(crate) fn new(offered: &Offered, target: &Path, rule: TransferRule, ranks: usize) -> Self {
+        let Offered { session, directory } = offered;
+        let (directory, target) = (directory.clone(), target.to_owned());
+        Self { directory, target, session: *session, rule, ranks, seen: None, is_lost: false }
+    }
+
+    /// What is to be seen: more than at the point `known`, or all of it. `wanted` says what is waited for.
+    ///
+    /// # Errors
+    /// `NC_EREAD` if that does not come about; the launcher is told why.
+    pub(crate) fn beyond(
+        &mut self,
+        known: Option<u64>,
+        wanted: impl FnOnce() -> String,
+    ) -> std::result::Result<&Seen, c_int> {
+        let is_newest = |seen: &Seen| {
+            let is_more =
+                || Published::read(&self.directory).ok().flatten().is_some_and(|at| Some(at.order) > seen.point);
+            seen.point.is_none() || seen.point > known && !HandedOver::is_closed(&self.directory) && !is_more()
+        };
+        if !self.is_lost && !self.seen.as_ref().is_some_and(is_newest) {
+            match self.await_more(known) {
+                Ok(seen) => self.seen = Some(seen),
+                Err(error) => {
+                    self.is_lost = true;
+                    self.tell(&format!("{}: {error}", wanted()));
+                }
+            }
+        }
+        self.seen.as_ref().filter(|_| !self.is_lost).ok_or(EREAD)
+    }
+
+    /// The number of records, and whether it may yet grow.
+    ///
+    /// # Errors
+    /// As for [`Incoming::beyond`].
+    pub(crate) fn records(&mut self) -> std::result::Result<(u64, bool), c_int> {
+        let is_closed = self.seen.as_ref().is_some_and(|seen| seen.point.is_none());
+        if self.rule.publish() != Publish::Close && !is_closed && !HandedOver::is_closed(&self.directory) {
+            let published = Published::read(&self.directory).ok().flatten();
+            return Ok((published.map_or(0, |published| published.records), true));
+        }
+        self.beyond(Some(u64::MAX), || "the number of records".to_owned()).map(|seen| (seen.records, false))
+    }
+
+    /// Waits until more is to be seen than at the point `known`.
+    fn await_more(&self, known: Option<u64>) -> Result<Seen> {
+        let (begin, from) = (Instant::now(), self.rule.from());
+        let (mut watch, mut looked) = (Watch::new(), None::<Instant>);
+        loop {
+            watch.on(&self.directory);
+            if HandedOver::is_closed(&self.directory) {
+                return self.whole();
+            }
+            if self.rule.publish() != Publish::Close
+                && let Some(published) = Published::read(&self.directory)?.filter(|found| Some(found.order) > known)
+            {
+                let Published { order, records } = published;
+                let puts = Arc::new(Gathered::until(order, (0..self.ranks).map(|rank| self.files(rank)))?);
+                return Ok(Seen { puts, records, filled: BTreeSet::new(), point: Some(order) });
+            }
+            if looked.is_none_or(|looked| looked.elapsed() > LIVES_EVERY) {
+                let gone = (0..self.ranks).find(|&rank| !PutLog::is_held(&self.directory.join(HandedOver::log(rank))));
+                // A rank that has closed the file does not hold its log, either.
+                if let Some(rank) = gone.filter(|_| !HandedOver::is_closed(&self.directory)) {
+                    return Err(Error::new(
+                        ErrorKind::Read,
+                        format!("rank {rank} of component '{from}' has ended before it had closed the file"),
+                    ));
+                }
+                looked = Some(Instant::now());
+            }
+            if begin.elapsed() > self.rule.timeout() {
+                let waited = self.rule.timeout().as_secs_f64();
+                let what = format!("component '{from}' runs and has not closed the file for {waited} s (timeout)");
+                return Err(Error::new(ErrorKind::Read, what));
+            }
+            watch.wait();
+        }
+    }
+
+    /// All of it, when the writer has closed the file.
+    fn whole(&self) -> Result<Seen> {
+        let handed = HandedOver::read(&self.directory)?;
+        let handed = handed.ok_or_else(|| Error::new(ErrorKind::Read, "its values are gone"))?;
+        let puts = Arc::new(Gathered::open((0..handed.ranks).map(|rank| self.files(rank)))?);
+        let filled = handed.filled.into_iter().collect();
+        Ok(Seen { puts, records: handed.records.unwrap_or(0), filled, point: None })
+    }
+
+    /// Values and log of a rank.
+    fn files(&self, rank: usize) -> (PathBuf, PathBuf) {
+        (self.directory.join(HandedOver::values(rank)), self.directory.join(HandedOver::log(rank)))
+    }
+
+    /// Tells the launcher what did not come.
+    pub(crate) fn tell(&self, what: &str) {
+        let why = format!("session {} from component '{}': {what}", self.session, self.rule.from());
+        if let Some(run) = run() {
+            run.tell(Event::Missed { path: self.target.clone(), why });
+        }
+    }
+
+    /// This component has all it wants.
+    pub(crate) fn end(&self) {
+        let Some(run) = run() else { return };
+        if let Some(reader) = &run.rules().component
+            && let Err(error) = HandedOver::note(&self.directory, reader, Reading::Done)
+            && self.directory.exists()
+        {
+            self.tell(&format!("cannot say that it was read: {error}"));
+        }
+        if !self.is_lost {
+            let (from, session) = (self.rule.from().to_owned(), self.session);
+            run.tell(Event::Received { path: self.target.clone(), from, session });
+        }
+    }
+}
+
+/// A region in words, for messages.
+pub(crate) fn shown(region: Option<&Region>) -> String {
+    region.map_or_else(String::new, |Region { start, count }| format!("from element {start:?}, {count:?} elements"))
+}

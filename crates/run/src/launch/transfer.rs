@@ -1,0 +1,241 @@
+//! Files that are transferred between components: who is there, which sessions readers have yet to take, and what came of
+//! them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_capture::config::{Config, Keep, Route, TransferRule};
+use knarr_capture::meeting::{Component, Offers, Presence};
+use knarr_capture::{Event, HandedOver, Reading};
+
+use super::outcome::{Files, Outcome};
+use crate::notices::Notices;
+
+/// Enters the directories in which the program meets others, as the component `name`.
+///
+/// # Errors
+/// `Usage` if the rules and the name do not go together; as for [`Component::enter`].
+pub(super) fn enter(config: &mut Config, name: Option<&str>, beside: &Path) -> Result<Vec<Component>> {
+    let transfers = config.file.iter_mut().filter(|rule| rule.route == Route::Transfer);
+    let rules: Vec<&mut TransferRule> = transfers.map(|rule| &mut rule.transfer).collect();
+    let known: BTreeSet<String> = rules.iter().flat_map(|rule| rule.components()).map(ToOwned::to_owned).collect();
+    let names = known.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let name = match name {
+        None if known.is_empty() => return Ok(Vec::new()),
+        None => {
+            return Err(Error::usage("rules have route \"transfer\", and nothing says which component the program is")
+                .hint(format!("add --as NAME; the components are {names}")));
+        }
+        Some(name) if known.is_empty() => {
+            return Err(Error::usage(format!("--as {name}, but no rule has route \"transfer\""))
+                .hint("add a rule for the files that programs transfer to each other, or leave --as out"));
+        }
+        Some(name) if !known.contains(name) => {
+            return Err(Error::usage(format!("no rule knows a component '{name}'"))
+                .hint(format!("the components are {names}: correct --as, or 'from' and 'to'")));
+        }
+        Some(name) => name,
+    };
+    let mut places = BTreeSet::new();
+    for rule in rules {
+        rule.beside(beside);
+        if rule.components().any(|component| component == name) {
+            places.insert(rule.rendezvous().to_owned());
+        }
+    }
+    places.iter().map(|rendezvous| Component::enter(rendezvous, name)).collect()
+}
+
+/// A session that the program has closed.
+struct Session {
+    directory: PathBuf,
+    handed: HandedOver,
+    since: Instant,
+}
+
+impl Session {
+    /// The readers that have not taken it.
+    fn missing(&self) -> Vec<&str> {
+        let readers = self.handed.rule.transfer.to().iter().map(String::as_str);
+        readers.filter(|reader| !HandedOver::is_noted(&self.directory, reader, Reading::Done)).collect()
+    }
+}
+
+/// What came of a file.
+#[derive(Default)]
+struct Row {
+    sessions: u64,
+    bytes: u64,
+    /// `to letkf` or `from scale`.
+    way: String,
+    failures: Vec<String>,
+}
+
+/// The transfers of a run.
+pub(super) struct Transfers<'a> {
+    components: &'a [Component],
+    notices: &'a Arc<dyn Notices>,
+    waiting: Vec<Session>,
+    /// Readers that were there at any time, with the directory in which they meet.
+    seen: BTreeSet<(PathBuf, String)>,
+    rows: BTreeMap<PathBuf, Row>,
+}
+
+impl<'a> Transfers<'a> {
+    pub(super) fn new(components: &'a [Component], notices: &'a Arc<dyn Notices>) -> Self {
+        Self { components, notices, waiting: Vec::new(), seen: BTreeSet::new(), rows: BTreeMap::new() }
+    }
+
+    /// True if sessions wait for readers.
+    pub(super) fn are_open(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// The program has ended: it offers and takes nothing more.
+    pub(super) fn ended(&self) {
+        for component in self.components {
+            if let Err(error) = component.ended() {
+                self.notices.warn(&format!("the other components do not hear that the program has ended: {error}"));
+            }
+        }
+    }
+
+    /// The program has closed a file. False if it is not transferred.
+    pub(super) fn close(&mut self, directory: &Path) -> bool {
+        let Ok(Some(handed)) = HandedOver::read(directory) else { return false };
+        if handed.rule.route != Route::Transfer {
+            return false;
+        }
+        let row = self.rows.entry(handed.target.clone()).or_default();
+        row.sessions += 1;
+        row.bytes += handed.bytes;
+        row.way = format!("to {}", handed.rule.transfer.to().join(", "));
+        self.waiting.push(Session { directory: directory.to_owned(), handed, since: Instant::now() });
+        true
+    }
+
+    /// What a process of the program tells of files from other components.
+    pub(super) fn hear(&mut self, event: &Event) {
+        match event {
+            Event::Received { path, from, .. } => {
+                let row = self.rows.entry(path.clone()).or_default();
+                row.sessions += 1;
+                row.way = format!("from {from}");
+            }
+            Event::Missed { path, why } => self.failed(path, why),
+            _ => {}
+        }
+    }
+
+    fn failed(&mut self, path: &Path, why: &str) {
+        let row = self.rows.entry(path.to_owned()).or_default();
+        // Every rank tells of it.
+        if !row.failures.iter().any(|known| known == why) {
+            self.notices.warn(&format!("{}: {why}", path.display()));
+            row.failures.push(why.to_owned());
+        }
+    }
+
+    /// Looks which sessions readers have taken, and which nobody will take. What is not kept leaves the spool. Returns the
+    /// directories of those of which files are to be made.
+    pub(super) fn settle(&mut self) -> Vec<PathBuf> {
+        let mut kept = Vec::new();
+        for session in std::mem::take(&mut self.waiting) {
+            let (rule, missing) = (&session.handed.rule.transfer, session.missing());
+            let is_late = session.since.elapsed() > rule.timeout();
+            // Nobody takes memory away from a reader that is at work.
+            let comes = |reader: &str| !is_late || HandedOver::is_noted(&session.directory, reader, Reading::Begun);
+            let absent: Vec<(&str, bool)> =
+                missing.iter().map(|reader| (*reader, self.is_gone(&session, reader))).collect();
+            if absent.iter().any(|(reader, is_gone)| !is_gone && comes(reader)) {
+                self.waiting.push(session);
+                continue;
+            }
+            if let Some(keeps) = self.end(&session, &absent) {
+                kept.push(keeps);
+            }
+        }
+        kept
+    }
+
+    /// True if a reader was there and will take nothing more.
+    fn is_gone(&mut self, session: &Session, reader: &str) -> bool {
+        let rendezvous = session.handed.rule.transfer.rendezvous();
+        let presence = Presence::of(rendezvous, reader);
+        let key = (rendezvous.to_owned(), reader.to_owned());
+        if presence != Presence::Absent || HandedOver::is_noted(&session.directory, reader, Reading::Begun) {
+            self.seen.insert(key.clone());
+        }
+        presence != Presence::Running && self.seen.contains(&key)
+    }
+
+    /// A session goes. `missing` are those that have not taken it, and whether they have ended.
+    fn end(&mut self, session: &Session, missing: &[(&str, bool)]) -> Option<PathBuf> {
+        let HandedOver { rule, target, session: number, .. } = &session.handed;
+        Offers::of(&rule.transfer, target).withdraw(*number);
+        let is_kept = match rule.transfer.keep() {
+            Keep::No => false,
+            Keep::Yes => true,
+            Keep::Late => !missing.is_empty(),
+        };
+        for (reader, is_gone) in missing {
+            let why = if *is_gone {
+                "has ended without it".to_owned()
+            } else {
+                format!("did not come for it within {} s", rule.transfer.timeout().as_secs_f64())
+            };
+            let then = if is_kept { "a file is made of it" } else { "its values are discarded" };
+            let said = format!("session {number}: component '{reader}' {why}; {then}");
+            self.failed(&target.clone(), &said);
+        }
+        if is_kept {
+            return Some(session.directory.clone());
+        }
+        if missing.is_empty() {
+            session.handed.remove(&session.directory);
+        } else {
+            // Its memory is not used again: a reader may yet have it open.
+            HandedOver::discard(&session.directory);
+        }
+        None
+    }
+
+    /// A session that the program has not closed goes, because the program has ended.
+    pub(super) fn break_off(&mut self, directory: &Path, open: &HandedOver) {
+        Offers::of(&open.rule.transfer, &open.target).withdraw(open.session);
+        let said = format!("session {}: the program has ended before it had closed the file", open.session);
+        self.failed(&open.target.clone(), &said);
+        if !open.may_be_kept() {
+            HandedOver::discard(directory);
+        }
+    }
+
+    /// What came of all files. Sessions that still wait are discarded, or returned if files may be made of them: the run was
+    /// interrupted.
+    pub(super) fn finish(&mut self, files: &mut Files) -> Vec<PathBuf> {
+        let mut kept = Vec::new();
+        for session in std::mem::take(&mut self.waiting) {
+            let HandedOver { rule, target, session: number, .. } = &session.handed;
+            Offers::of(&rule.transfer, target).withdraw(*number);
+            if session.handed.may_be_kept() {
+                kept.push(session.directory.clone());
+                continue;
+            }
+            let said = format!("session {number}: interrupted before {} had it", session.missing().join(", "));
+            self.failed(&target.clone(), &said);
+            HandedOver::discard(&session.directory);
+        }
+        for (path, Row { sessions, bytes, way, failures }) in std::mem::take(&mut self.rows) {
+            let times = if sessions == 1 { "once".to_owned() } else { format!("{sessions} times") };
+            let outcome = match failures.len() {
+                0 => Outcome::Transferred { bytes, words: format!("transferred {way}, {times}") },
+                _ => Outcome::Missed(Error::new(ErrorKind::Read, failures.join("; "))),
+            };
+            files.add_beside(path, outcome);
+        }
+        kept
+    }
+}

@@ -1,0 +1,361 @@
+"""Two programs that are coupled by netCDF files under `knarr run`: values go through memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import netCDF4
+import pytest
+
+from running import Ran
+from test_pnetcdf import AS_ROOT, HERE, MPIRUN, SHARED_MEMORY, built, wait_for_the_end_of
+
+sys.path.insert(0, str(HERE))
+import calls
+
+PROGRAMS = Path(__file__).with_name("transfer_programs")
+TIME_LIMIT_S = 100
+RULE = """
+[[file]]
+pattern = "*.nc"
+route = "transfer"
+from = "model"
+to = ["analysis"]
+timeout = "60s"
+"""
+ROWS, COLUMNS, STEPS = 24, 36, 2
+
+
+@pytest.fixture(scope="module")
+def coupled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("coupled"), "coupled", PROGRAMS / "coupled.c")
+
+
+@pytest.fixture(scope="module")
+def every_call(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("calls")
+    (folder / "calls.c").write_text(calls.program())
+    return built(folder, "calls", folder / "calls.c")
+
+
+class Components:
+    """Programs under `knarr run --as NAME`, in one folder and with one configuration."""
+
+    def __init__(self, program: Path, environment: dict[str, str], folder: Path):
+        self.program, self.environment, self.top = program, environment, folder
+        self.folder = folder / "work"
+        self.folder.mkdir()
+        self.config = RULE
+        self.launchers: list[int] = []
+
+    def start(self, name: str | None, *command: object, options: tuple = ()) -> subprocess.Popen[str]:
+        config = self.top / "knarr.toml"
+        # Another component may be reading it.
+        if not config.exists() or config.read_text() != self.config:
+            config.write_text(self.config)
+        who = ["--as", name] if name else []
+        arguments = ["run", "-c", config, *who, "--json", self.top / f"{name}.json", *options, "--"]
+        # Two mpirun that start at once may fail to make the same directory there.
+        temporary = self.top / f"tmp-{name}"
+        temporary.mkdir(exist_ok=True)
+        process = subprocess.Popen(
+            [self.program, *map(str, [*arguments, *command])],
+            text=True,
+            env={**self.environment, **AS_ROOT, "TMPDIR": str(temporary)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.folder,
+        )
+        process.name = name
+        self.launchers.append(process.pid)
+        return process
+
+    def spools(self) -> list[Path]:
+        """Those of these launchers: other tests may run on this machine."""
+        return [path for pid in self.launchers for path in SHARED_MEMORY.glob(f"knarr-spool-{pid}-*")]
+
+    def finish(self, process: subprocess.Popen[str], ok: bool = True) -> Ran:
+        out, err = process.communicate(timeout=TIME_LIMIT_S)
+        assert "panicked" not in err, err
+        assert not ok or process.returncode == 0, f"{process.name}: exit {process.returncode}\n{out}\n{err}"
+        result = self.top / f"{process.name}.json"
+        return Ran(process.returncode, out, err, json.loads(result.read_text()) if result.exists() else {})
+
+
+@pytest.fixture
+def components(knarr, tmp_path: Path) -> Iterator[Components]:
+    made = Components(knarr.program, knarr.environment, tmp_path)
+    yield made
+    left = made.spools()
+    for spool in left:
+        shutil.rmtree(spool)
+    assert not left, "shared memory stays behind"
+    assert not (tmp_path / ".knarr-transfer").exists(), "the directory in which components meet stays behind"
+    assert not list(tmp_path.glob("*/knarr-run-*")), "the directory of a run stays behind"
+
+
+def command(program: Path, way: str, file: str, grid: str, sessions: int = 1, what: str = "", **size: int) -> list:
+    down, across = map(int, grid.split("x"))
+    shape = [size.get("rows", ROWS), size.get("columns", COLUMNS)]
+    return [*MPIRUN, down * across, program, way, file, *shape, grid, STEPS, sessions, what]
+
+
+def both(components: Components, writer: list, reader: list, reader_first: bool = False) -> tuple[Ran, Ran]:
+    sides = [("model", writer), ("analysis", reader)]
+    started = {name: components.start(name, *program) for name, program in (sides[::-1] if reader_first else sides)}
+    return components.finish(started["model"]), components.finish(started["analysis"])
+
+
+@pytest.mark.parametrize(
+    ("writers", "readers"),
+    [("2x1", "2x1"), ("2x1", "1x2"), ("2x2", "1x1"), ("2x2", "1x3"), ("1x3", "2x2"), ("1x1", "2x1"), ("3x1", "1x1")],
+)
+def test_blocks_to_blocks(components, coupled, writers, readers):
+    """Every value is checked by the reader, whichever way the two sides cut the array."""
+    model, analysis = both(
+        components, command(coupled, "write", "a.nc", writers), command(coupled, "read", "a.nc", readers)
+    )
+    assert model.file("a.nc")["outcome"] == "transferred" and "to analysis, once" in model.file("a.nc")["reason"]
+    assert analysis.file("a.nc")["outcome"] == "transferred" and "from model" in analysis.file("a.nc")["reason"]
+    assert not (components.folder / "a.nc").exists()
+
+
+@pytest.mark.parametrize("first", ["model", "analysis", "model alone"])
+def test_the_sides_may_start_in_any_order(components, coupled, first):
+    writer, reader = command(coupled, "write", "a.nc", "2x1", 3), command(coupled, "read", "a.nc", "1x2", 3)
+    sides = {"model": writer, "analysis": reader}
+    order = ["analysis", "model"] if first == "analysis" else ["model", "analysis"]
+    started = [components.start(order[0], *sides[order[0]])]
+    # Long enough for the model to have written all of it.
+    time.sleep(3 if first == "model alone" else 0.3)
+    started.append(components.start(order[1], *sides[order[1]]))
+    for process in started:
+        assert "3 times" in components.finish(process).file("a.nc")["reason"]
+
+
+@pytest.mark.parametrize("what", ["zero", "none", "strided", "fill"])
+def test_ranks_without_requests_strides_and_fill_values(components, coupled, what):
+    # A rank that puts nothing leaves a part that its fellow in the other program does not read.
+    both(
+        components,
+        command(coupled, "write", "a.nc", "2x1", 2, what),
+        command(coupled, "read", "a.nc", "2x1" if what in ("zero", "none") else "1x2", 2, what),
+        reader_first=True,
+    )
+
+
+def test_many_small_requests(components, coupled):
+    """16,000 of 64 bytes on each rank that writes, 32,000 on each that reads."""
+    size = {"rows": 32000, "columns": 8}
+    both(
+        components,
+        command(coupled, "write", "a.nc", "2x1", 1, "many", **size),
+        command(coupled, "read", "a.nc", "1x2", 1, "many", **size),
+    )
+
+
+@pytest.mark.parametrize("publish", ["sync", "wait"])
+def test_values_may_be_seen_before_the_file_is_closed(components, coupled, publish):
+    components.config = RULE + f'publish = "{publish}"\n'
+    both(
+        components,
+        command(coupled, "write", "a.nc", "2x1", 2, publish),
+        command(coupled, "read", "a.nc", "1x2", 2, publish),
+    )
+
+
+def test_every_function_that_reads(components, every_call):
+    program = [*MPIRUN, 2, every_call, "a.nc"]
+    both(components, [*program, "write"], [*program, "read"])
+
+
+def test_names_that_look_alike_are_different_files(components, coupled):
+    names = ["a b.nc", "A b.nc", "b.nc", "a b.nc.nc"]
+    (components.folder / "below").mkdir()
+
+    def all_of(way: str, grid: str, names: list[str]) -> list[str]:
+        lines = []
+        for name in names:
+            words = command(coupled, way, name, grid, rows=ROWS + len(name), columns=COLUMNS + ord(name[0]))
+            lines.append(" ".join(f"'{word}'" for word in words))
+        return ["sh", "-ec", "\n".join(lines)]
+
+    both(components, all_of("write", "2x1", names), all_of("read", "1x2", [*names[2:], *names[:2]]))
+
+
+def test_several_readers_get_all_of_it(components, coupled):
+    components.config = RULE.replace('["analysis"]', '["analysis", "plots"]')
+    model = components.start("model", *command(coupled, "write", "a.nc", "2x1", 2))
+    readers = [
+        components.start(name, *command(coupled, "read", "a.nc", grid, 2, what))
+        for name, grid, what in (("analysis", "1x2", ""), ("plots", "1x1", "late"))
+    ]
+    for process in (model, *readers):
+        components.finish(process)
+
+
+@pytest.mark.parametrize("keep", ["true", '"late"'])
+def test_a_file_is_kept(components, coupled, keep):
+    components.config = RULE + f"keep = {keep}\n"
+    model, _ = both(components, command(coupled, "write", "a.nc", "2x1"), command(coupled, "read", "a.nc", "1x2"))
+    kept = components.folder / "a.nc"
+    assert kept.exists() == (keep == "true")
+    if kept.exists():
+        assert model.file("a.nc")["outcome"] == "packed"
+        with netCDF4.Dataset(kept) as file:
+            assert file.data_model == "NETCDF4" and file["field"][1, 2] == 4096 + 2
+            assert file["series"].shape == (STEPS, ROWS, COLUMNS)
+
+
+def test_a_reader_that_does_not_come_finds_a_file(components, coupled):
+    components.config = RULE.replace("60s", "1s") + 'keep = "late"\n'
+    model = components.finish(components.start("model", *command(coupled, "write", "a.nc", "2x1")))
+    assert model.file("a.nc")["outcome"] == "packed"
+    assert "component 'analysis' did not come for it within 1 s; a file is made of it" in model.err
+    components.finish(components.start("analysis", *command(coupled, "read", "a.nc", "1x2")))
+
+
+def test_without_a_reader_values_are_discarded(components, coupled):
+    components.config = RULE.replace("60s", "1s")
+    model = components.finish(components.start("model", *command(coupled, "write", "a.nc", "2x1", 2)))
+    assert model.file("a.nc")["outcome"] == "missed"
+    assert "session 2: component 'analysis' did not come for it within 1 s; its values are discarded" in model.err
+    assert not (components.folder / "a.nc").exists()
+
+
+def fails(components: Components, writer: list, reader: list, limit_s: float) -> tuple[Ran, Ran, float]:
+    """Both sides run, and the reader ends within a time. Exit codes are theirs."""
+    model = components.start("model", *writer)
+    analysis = components.start("analysis", *reader)
+    begin = time.monotonic()
+    read = components.finish(analysis, ok=False)
+    seconds = time.monotonic() - begin
+    assert seconds < limit_s, read.err
+    return components.finish(model, ok=False), read, seconds
+
+
+@pytest.mark.parametrize("what", ["kill", "exit"])
+def test_a_writer_that_does_not_close_the_file_is_noticed(components, coupled, what):
+    model, analysis, _ = fails(
+        components,
+        command(coupled, "write", "a.nc", "2x1", 1, what),
+        command(coupled, "read", "a.nc", "1x2", 1, "fails"),
+        12,
+    )
+    assert analysis.code == 0, analysis.err
+    assert "of component 'model' has ended before it had closed the file" in analysis.err
+    assert "variable 'field', from element [0, 0]" in analysis.err and "session 1" in analysis.err
+    assert analysis.file("a.nc")["outcome"] == "missed"
+    assert model.code != 0 or what == "exit"
+    assert "the program has ended before it had closed the file" in model.err
+
+
+def test_what_nobody_wrote_is_named(components, coupled):
+    _, analysis, _ = fails(
+        components,
+        command(coupled, "write", "a.nc", "2x1", 1, "partly"),
+        command(coupled, "read", "a.nc", "2x1", 1, "fails"),
+        12,
+    )
+    assert analysis.code == 0, analysis.err
+    assert f"variable 'field': element [{ROWS - 1}, 0] was never put" in analysis.err
+
+
+def test_a_component_that_ends_without_the_file_is_noticed(components, coupled):
+    _, analysis, _ = fails(components, ["sleep", "1"], command(coupled, "read", "a.nc", "1x2", 1, "absent"), 12)
+    assert analysis.code == 0, analysis.err
+    assert "component 'model' has ended, and there is no session of the file that was not read" in analysis.err
+
+
+def test_waiting_ends(components, coupled):
+    components.config = RULE.replace("60s", "1s")
+    analysis = components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "absent"))
+    ran = components.finish(analysis)
+    assert "component 'model' was not started" in ran.err and "for 1 s (timeout)" in ran.err
+    model = components.start("model", *command(coupled, "write", "a.nc", "2x1", 1, "hang"))
+    analysis = components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "fails"))
+    ran = components.finish(analysis)
+    assert "runs and has not closed the file for 1 s (timeout)" in ran.err and "variable 'field'" in ran.err
+    model.send_signal(signal.SIGTERM)
+    components.finish(model, ok=False)
+
+
+def test_a_reader_that_dies_is_noticed(components, coupled):
+    model, analysis, _ = fails(
+        components,
+        command(coupled, "write", "a.nc", "2x1"),
+        command(coupled, "read", "a.nc", "1x2", 1, "die"),
+        20,
+    )
+    assert model.code == 0 and analysis.code != 0
+    assert "component 'analysis' has ended without it; its values are discarded" in model.err
+
+
+def test_a_reader_may_leave_the_file_unread(components, coupled):
+    model, _ = both(
+        components, command(coupled, "write", "a.nc", "2x1"), command(coupled, "read", "a.nc", "1x2", 1, "unread")
+    )
+    assert model.file("a.nc")["outcome"] == "transferred"
+
+
+def test_two_runs_of_one_name_are_refused(components, coupled):
+    model = components.start("model", "sleep", "2")
+    end = time.monotonic() + 10
+    while not (components.top / ".knarr-transfer" / "model").exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    second = components.finish(components.start("model", "true"), ok=False)
+    assert second.code == 125 and "a program runs as component 'model' already" in second.err
+    components.finish(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "words"),
+    [
+        ("modle", RULE, "the components are analysis, model"),
+        (None, RULE, "add --as NAME; the components are analysis, model"),
+        ("model", '[[file]]\npattern = "*"\n', "no rule has route"),
+        ("model", RULE.replace('from = "model"', ""), "needs the component that writes"),
+        ("model", RULE.replace('["analysis"]', '["model"]'), "is there twice"),
+        ("model", RULE.replace('["analysis"]', '["a/b"]'), "no name of a component"),
+        ("model", RULE + 'goal = "ratio"\n', "no file is kept"),
+        ("model", RULE + "keep = 3\n", "for route"),
+        ("model", RULE + 'keep = "never"\n', "line 8"),
+    ],
+)
+def test_names_and_keys_that_make_no_sense_are_refused_at_the_start(components, name, config, words):
+    components.config = config
+    ran = components.finish(components.start(name, "touch", "began"), ok=False)
+    assert ran.code == 125 and words in ran.err, ran.err
+    assert not (components.folder / "began").exists()
+
+
+def test_the_first_rule_that_matches_counts(components, coupled):
+    other = RULE.replace("*.nc", "a*").replace('["analysis"]', '["plots"]')
+    components.config = RULE.replace("*.nc", "a.nc") + other
+    both(components, command(coupled, "write", "a.nc", "2x1"), command(coupled, "read", "a.nc", "1x2"))
+
+
+def test_what_a_killed_launcher_leaves_goes_with_the_next_run(components, coupled):
+    """Its program goes on."""
+    model = components.start("model", *command(coupled, "write", "a.nc", "2x1"))
+    end = time.monotonic() + 20
+    while not list((components.top / ".knarr-transfer" / "model").glob("files/**/1")):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    os.kill(model.pid, signal.SIGKILL)
+    model.wait()
+    wait_for_the_end_of(coupled)
+    assert len(components.spools()) == 1
+    again = components.finish(components.start("model", "true"))
+    assert "not delivered" not in again.err
+    for rest in components.top.glob("*/knarr-run-*"):
+        shutil.rmtree(rest)
