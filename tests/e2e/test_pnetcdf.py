@@ -240,7 +240,7 @@ def test_what_is_left_at_the_end_of_a_batch_job_leaves_the_memory(run, knarr, bl
     """SIGTERM ends the program with its file open: the values lie on the disk, from where the file is made."""
     launcher = run.start(*ranks(blocks, "hist.nc", STEPS, ROWS, "wait"), config=RULE, env=AS_ROOT)
     end = time.monotonic() + 30
-    while not [path for spool in spools() for path in spool.glob("*/log.3")]:
+    while not list(SHARED_MEMORY.glob(f"knarr-spool-{launcher.pid}-*/*/log.3")):
         assert time.monotonic() < end
         time.sleep(0.01)
     time.sleep(0.5)

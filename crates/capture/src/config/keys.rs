@@ -60,7 +60,7 @@ pub(super) struct FileKeys {
 #[derive(Deserialize)]
 #[serde(
     untagged,
-    expecting = "how many of the newest sets stay, from 1 on; for route \"transfer\": true, false or \"late\""
+    expecting = "a nonzero number, of the newest sets that stay; for route \"transfer\": true, false or \"late\""
 )]
 enum KeepKey {
     Sets(NonZeroU32),
