@@ -57,7 +57,7 @@ python: build
 
 # What a change must pass besides the tests.
 check: lint
-	tools/fuzz.sh 20
+	tools/fuzz.sh 10
 
 # Format and lints.
 lint: setup
