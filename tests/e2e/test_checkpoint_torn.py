@@ -119,6 +119,31 @@ def test_a_rank_of_a_run_that_is_killed_leaves_no_set(route):  # noqa: F811
     assert set(route.files()) == {name(2, rank) for rank in range(4)}
 
 
+def test_a_rank_that_is_killed_while_another_step_is_packed_leaves_no_set(route):  # noqa: F811
+    """Nobody can be asked later who had the file open."""
+    ran = route(
+        *program("""
+        import os, time
+        for rank in range(4):
+            np.random.default_rng(rank).integers(1000, size=1_000_000).tofile(f"restart_0001_{rank}.dat")
+        time.sleep(0.8)
+        write(2, 0); write(2, 1); write(2, 2)
+        if os.fork() == 0:
+            file = open("restart_0002_3.dat", "wb", buffering=0)
+            file.write(content(2, 3)[:1000])
+            time.sleep(0.4)
+            os.kill(os.getpid(), 9)
+        os.wait()
+        assert not os.path.exists("../sets/step_1"), "packed too fast for this test"
+        wait_for_set(1)
+        time.sleep(1)
+        """),
+        config=rule(goal='"archive"'),
+    )
+    assert route.steps() == [1], ran.err
+    assert "was killed by signal 9 while it had the file open" in outcome(ran, 2)["reason"]
+
+
 def test_an_hdf5_process_that_closes_files_behind_the_back_of_hdf5_leaves_no_set(route: Route):  # noqa: F811
     """Its file rests, nobody has it open, and HDF5 has not said that it is whole."""
     for pause in (0.0, 0.5, 1.5):

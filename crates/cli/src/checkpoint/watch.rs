@@ -12,7 +12,7 @@ use knarr_checkpoint::pattern::Pattern;
 use knarr_checkpoint::{Input, PackOptions};
 use knarr_flow::engine::{Engine, Progress};
 use knarr_run::means::Means;
-use knarr_run::watch::{Complete, Directory, End, Host, Made, Rules, Steps, Stop, Verdict, Watching, Writers};
+use knarr_run::watch::{Complete, Directory, End, Host, Made, Packing, Rules, Steps, Stop, Verdict, Watching, Writers};
 use knarr_run::watch::{are_written, readable, take};
 
 use super::args::Watch;
@@ -44,18 +44,18 @@ pub(super) fn run(arguments: &Watch) -> Result<u8> {
     let engine = means.engine()?;
     let _lock = take(&arguments.output)?;
     let stop = Stop::listen(Arc::clone(&engine.cancel))?;
-    let mut watching = Watching {
-        directory: Directory::open(&arguments.directory, pattern, &arguments.output)?,
+    let directory = Directory::open(&arguments.directory, pattern, &arguments.output)?;
+    let packing = Packing {
         steps: Steps::new(rules),
         sets: arguments.output.clone(),
         remove: arguments.remove,
         keep: arguments.keep,
         by: By::Watch,
-        writers: Writers::default(),
     };
+    let mut watching = Watching { directory, writers: Writers::default(), packing };
     let mut command = Command { arguments, configured, means, engine, stop, sets: Vec::new(), worst: None };
     watching.run(&mut command)?;
-    if arguments.once && watching.steps.saw_nothing() && !command.stop.came() {
+    if arguments.once && watching.packing.steps.saw_nothing() && !command.stop.came() {
         let error = nothing_there(arguments);
         if arguments.remove {
             // Earlier ones may have packed and removed all there was.
@@ -64,7 +64,7 @@ pub(super) fn run(arguments: &Watch) -> Result<u8> {
             command.tell(&error);
         }
     }
-    Ok(command.exit_code(&watching.steps))
+    Ok(command.exit_code(&watching.packing.steps))
 }
 
 /// A watch that was to pack what is there has found no file.

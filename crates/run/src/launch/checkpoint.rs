@@ -34,7 +34,7 @@ use super::restart::{Places, Restarted, bring_back};
 use crate::means::Means;
 use crate::notices::Notices;
 use crate::processes::System;
-use crate::watch::{Complete, Directory, End, Finished, Host, Made, Rules, Steps, Verdict, Watching, Writers};
+use crate::watch::{Complete, Directory, End, Finished, Host, Made, Packing, Rules, Steps, Verdict, Watching, Writers};
 use crate::watch::{are_written, take};
 
 /// How long a file rests before it is taken for finished, if the rule does not say.
@@ -320,15 +320,14 @@ impl Watched {
             ranks_key: "ranks in knarr.toml",
             remove_key: "remove_originals = true",
         };
-        let mut watching = Watching {
-            directory: kept.directory,
+        let packing = Packing {
             steps: Steps::new(rules),
             sets: kept.sets,
             remove: kept.rule.checkpoint.remove_originals.unwrap_or_default(),
             keep: kept.rule.checkpoint.keep.map(std::num::NonZeroU32::get),
             by: By::Run,
-            writers: Writers::default(),
         };
+        let mut watching = Watching { directory: kept.directory, writers: Writers::default(), packing };
         let mut told = String::new();
         while let Err(error) = watching.run(&mut self) {
             // A file system that does not answer may do so again.
@@ -341,7 +340,7 @@ impl Watched {
             }
             std::thread::sleep(SETTLE);
         }
-        for (step, why, _) in watching.steps.unfinished() {
+        for (step, why, _) in watching.packing.steps.unfinished() {
             self.row(Some(step), Became::Left(format!("it {why}; its files stay")));
         }
         if self.rows.is_empty() {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -39,6 +39,24 @@ pub struct Directory {
     since: FileTime,
     /// Of the files that the pattern names, those that count.
     counts: Box<dyn Fn(&Path) -> bool + Send>,
+}
+
+/// What ended a wait.
+#[derive(PartialEq, Eq)]
+enum Polled {
+    /// The kernel has something to tell.
+    Events,
+    /// Something else, or nothing.
+    Nothing,
+}
+
+/// What was told.
+#[derive(Default)]
+struct Heard {
+    /// Of any file, or of a directory that came or went.
+    any: bool,
+    /// That a file was closed that was open for writing.
+    closed: bool,
 }
 
 impl Directory {
@@ -138,7 +156,9 @@ impl Directory {
 
     fn watch(&self, directory: &Path) {
         use inotify::WatchFlags as Flags;
-        let flags = Flags::CLOSE_WRITE | Flags::MOVED_TO | Flags::MOVED_FROM | Flags::CREATE | Flags::DELETE;
+        // Opening, because a file that is there already may be written anew.
+        let begin = Flags::CREATE | Flags::OPEN;
+        let flags = begin | Flags::CLOSE_WRITE | Flags::MOVED_TO | Flags::MOVED_FROM | Flags::DELETE;
         if let Some(events) = &self.events {
             // A directory that is watched already stays so. Where it fails, looking now and then has to do.
             if let Ok(number) = inotify::add_watch(events, directory, flags | Flags::ONLYDIR) {
@@ -149,51 +169,58 @@ impl Directory {
 
     /// Returns when something happened to the files, when `news` can be read, or after `most`.
     pub(super) fn wait(&self, news: impl AsFd, most: Duration) {
-        let Ok(timeout) = Timespec::try_from(most) else { return };
-        let mut waiting = vec![PollFd::new(&news, PollFlags::IN)];
-        waiting.extend(self.events.iter().map(|events| PollFd::new(events, PollFlags::IN)));
-        if poll(&mut waiting, Some(&timeout)).is_ok_and(|ready| ready > 0) {
-            self.hear();
-        }
+        let end = Instant::now() + most;
+        while self.poll(Some(news.as_fd()), end) == Polled::Events && !self.hear().any {}
     }
 
-    /// Returns after `time`. Meanwhile `closed` is called whenever a file was heard to be closed.
-    pub(super) fn rest(&self, time: Duration, mut closed: impl FnMut()) {
+    /// Returns after `time`, or when `news` can be read. Meanwhile `closed` is called whenever a file was heard to be
+    /// closed.
+    pub(super) fn rest(&self, time: Duration, news: Option<BorrowedFd<'_>>, mut closed: impl FnMut()) {
         let end = Instant::now() + time;
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let (Some(events), Ok(timeout), false) = (&self.events, Timespec::try_from(left), left.is_zero()) else {
-                return std::thread::sleep(left);
-            };
-            let ready = poll(&mut [PollFd::new(events, PollFlags::IN)], Some(&timeout));
-            if ready.is_ok_and(|ready| ready > 0) && self.hear() {
+        while self.poll(news, end) == Polled::Events {
+            if self.hear().closed {
                 closed();
             }
         }
     }
 
-    /// Takes note of what the kernel tells, and says whether a file was closed. What is there is seen by looking; but only
-    /// events say who closed a file.
-    fn hear(&self) -> bool {
+    /// Waits for events until `end`, or until `news` can be read.
+    fn poll(&self, news: Option<BorrowedFd<'_>>, end: Instant) -> Polled {
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let (Ok(timeout), false) = (Timespec::try_from(left), left.is_zero()) else { return Polled::Nothing };
+            let both = news.iter().copied().chain(self.events.iter().map(AsFd::as_fd));
+            let mut both: Vec<PollFd<'_>> = both.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+            // A signal ends a wait too early.
+            if poll(&mut both, Some(&timeout)).is_ok_and(|ready| ready > 0) {
+                let is_news = news.is_some() && both.first().is_some_and(|news| !news.revents().is_empty());
+                return if is_news { Polled::Nothing } else { Polled::Events };
+            }
+        }
+    }
+
+    /// Takes note of what the kernel tells. What is there is seen by looking; but only events say who closed a file.
+    fn hear(&self) -> Heard {
         use inotify::ReadFlags as Read;
-        let Some(events) = &self.events else { return false };
-        let mut any = false;
+        let mut heard = Heard::default();
+        let Some(events) = &self.events else { return heard };
         let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
         let mut events = inotify::Reader::new(events, &mut buffer);
         let (watched, mut closed) = (self.watched.borrow(), self.closed.borrow_mut());
         while let Ok(event) = events.next() {
+            let of = event.events();
+            // Directories are opened by looking.
+            heard.any |= !of.contains(Read::OPEN | Read::ISDIR);
+            heard.closed |= of.contains(Read::CLOSE_WRITE);
             let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
             let Some((directory, name)) = watched.get(&event.wd()).zip(name) else { continue };
-            let is_done = event.events().intersects(Read::CLOSE_WRITE | Read::MOVED_TO);
-            let is_begun = event.events().intersects(Read::CREATE | Read::DELETE | Read::MOVED_FROM);
-            any |= event.events().contains(Read::CLOSE_WRITE);
-            if is_done {
+            if of.intersects(Read::CLOSE_WRITE | Read::MOVED_TO) {
                 closed.insert(directory.join(name));
-            } else if is_begun {
+            } else if of.intersects(Read::CREATE | Read::DELETE | Read::MOVED_FROM) {
                 closed.remove(&directory.join(name));
             }
         }
-        any
+        heard
     }
 
     /// True if nobody but processes of this machine can have written the file, or one of them was heard to close it.
@@ -263,13 +290,13 @@ mod tests {
         let path = folder.join("r1");
         let mut file = Some(std::fs::File::create(&path).unwrap());
         let mut heard = 0;
-        directory.rest(Duration::from_millis(50), || heard += 1);
+        directory.rest(Duration::from_millis(50), None, || heard += 1);
         assert_eq!(heard, 0, "it is open");
         let writer = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(20));
             drop(file.take());
         });
-        directory.rest(Duration::from_millis(500), || heard += 1);
+        directory.rest(Duration::from_millis(500), None, || heard += 1);
         writer.join().unwrap();
         assert_eq!((heard, directory.look().unwrap().len()), (1, 1));
         std::fs::remove_dir_all(folder).unwrap();

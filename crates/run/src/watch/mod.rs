@@ -1,11 +1,13 @@
 //! Restart files become sets while the program that writes them runs: `knarr checkpoint watch`, and the route
 //! `checkpoint` of `knarr run`.
 //!
-//! [`Watching`] is the loop, and a [`Host`] is who has it run. [`Directory`] lists what is there; [`Steps`], which touches
+//! [`Watching`] is the loop, and a [`Host`] is who has it run. [`Packing`] makes sets of complete steps. [`Directory`] lists what is there; [`Steps`], which touches
 //! no file, decides what the listing means; [`Writers`] finds out what became of the processes that wrote.
 
+mod host;
 mod look;
 mod pack_set;
+mod packing;
 pub mod ranks;
 mod steps;
 mod stop;
@@ -13,10 +15,12 @@ mod times;
 mod watching;
 mod writers;
 
+pub use host::{End, Host, Made, Verdict};
 pub use look::{Directory, are_written, readable};
 pub(crate) use pack_set::PackSet;
 pub use pack_set::PackedSet;
+pub use packing::Packing;
 pub use steps::{Complete, Finished, Rules, Steps};
 pub use stop::Stop;
-pub use watching::{End, Host, Made, Verdict, Watching, take};
+pub use watching::{Watching, take};
 pub use writers::Writers;
