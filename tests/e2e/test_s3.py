@@ -223,16 +223,21 @@ def test_a_killed_program_leaves_no_store(s3, bucket, field, proxy, tmp_path, fo
     assert MARK not in bucket.keys("b.zarr/")
 
 
-def test_an_interrupted_program_leaves_nothing(bucket, tmp_path, proxy):
+@pytest.mark.parametrize("force", [False, True])
+def test_an_interrupted_program_leaves_nothing(s3, bucket, tmp_path, proxy, force):
     source = noise(tmp_path / "n.zarr", mebibytes=4, chunks=256)
+    if force:
+        s3("repack", source, "-o", bucket.url("b.zarr"))
     proxy.answer = lambda one: 0.5 if is_chunk(one) else None
-    running = at(proxy.endpoint).start("repack", source, "-o", bucket.url("b.zarr"), "--chunks", "keep")
+    options = ["--chunks", "keep", *(["--force"] if force else [])]
+    running = at(proxy.endpoint).start("repack", source, "-o", bucket.url("b.zarr"), *options)
     while len(proxy.puts()) < 2:
         assert running.poll() is None
         time.sleep(0.01)
     running.send_signal(signal.SIGTERM)
-    running.communicate()
+    _, err = running.communicate()
     assert running.returncode != 0
+    assert ("may be gone already" if force else "nothing was changed") in err
     assert not bucket.keys()
 
 

@@ -124,15 +124,27 @@ impl Doer<'_> {
         let (input, output) = (one.input.display().to_string(), one.output.clone());
         let progress = Bar::new(&input);
         let task = task(one);
-        let Some(worker) = &mut self.worker else { return task.run(self.engine, &progress) };
+        let replaces = self.arguments.force && !self.arguments.dry_run && url_of(&output).is_some();
+        let told = |error| if replaces { at_url(error, &output) } else { error };
+        let Some(worker) = &mut self.worker else { return task.run(self.engine, &progress).map_err(told) };
         let effort = Effort { jobs: self.engine.jobs, background: false };
         worker.ask(&task, effort, &self.engine.cancel, &progress).map_err(|failure| {
             if !self.arguments.dry_run {
                 remove_abandoned(output.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new(".")));
             }
-            Error::from(failure).at_once(&input)
+            told(Error::from(failure)).at_once(&input)
         })
     }
+}
+
+/// The error where a store at a URL is replaced: the old one goes before the new one comes.
+fn at_url(error: Error, output: &Path) -> Error {
+    if error.kind() != ErrorKind::Interrupted {
+        return error;
+    }
+    let output = output.display();
+    Error::new(ErrorKind::Interrupted, format!("interrupted; what was at {output} may be gone already"))
+        .hint("repeat the command")
 }
 
 /// The sum of all files.
