@@ -3,7 +3,7 @@
  * usage: blocks FILE STEPS ROWS [what]
  * what: "wait" waits for a file "go" before the file is closed, "kill" ends rank 0 by SIGKILL then, "forget" never closes
  *       it, "abort" calls ncmpi_abort, "twice" writes the file a second time, with values that are larger by 1, "read" opens
- *       it again and reads it */
+ *       it again and reads it, "tell" prints a line when all ranks have written a step, and rests then */
 #include <math.h>
 #include <mpi.h>
 #include <pnetcdf.h>
@@ -70,6 +70,11 @@ static void write_file(const char *name, int steps, MPI_Offset rows, float more,
         OK(ncmpi_put_vara_double_all(id, time, &at, &one, &now));
         OK(ncmpi_inq_dimlen(id, dims[0], &length));
         check(length == step + 1, "number of records");
+        if (strcmp(what, "tell") == 0) {
+            MPI_Barrier(MPI_COMM_WORLD);
+            if (rank == 0) printf("step %d\n", step), fflush(stdout);
+            usleep(20000);
+        }
     }
     float last = -1;
     MPI_Offset at[3] = {steps - 1, rows - 1, 2 * rows - 1};

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Kills processes of a parallel program under `knarr run` at random moments, many times.
+
+    .venv/bin/python tests/suites/output_kills.py                          # 200 times each
+    .venv/bin/python tests/suites/output_kills.py --times 20 --victim rank
+
+Four ranks write steps with PnetCDF. One process is ended by SIGKILL: a rank, mpirun, what packs the file (the
+aggregator), or the launcher. Then the file must be absent, as it was before, or whole, nothing may hang, and
+`knarr run --recover` must bring back each step that all ranks had written. Said at the end: what was found of each.
+Exit code 1 if anything was lost or wrong.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import netCDF4
+import numpy as np
+from killing import (
+    ENVIRONMENT,
+    KNARR,
+    REPOSITORY,
+    WrongError,
+    built,
+    has_ended,
+    kill_after,
+    ranks_left,
+    repeat,
+    spools,
+    until,
+)
+
+sys.path.insert(0, str(REPOSITORY / "tests" / "e2e"))
+from running import is_abandoned
+
+PROGRAM = REPOSITORY / "tests" / "e2e" / "pnetcdf_programs" / "blocks.c"
+VICTIMS = ("rank", "mpirun", "aggregator", "launcher")
+RANKS, STEPS, ROWS = 4, 20, 256
+OLD = b"what was there before"
+
+
+def steps_of(path: Path, plain: Path, told: int) -> int:
+    """How many steps are in the file. What all ranks have written must be there, and nothing else but fill values."""
+    with netCDF4.Dataset(path) as file, netCDF4.Dataset(plain) as expected:
+        count = len(file.dimensions["time"])
+        if count < told:
+            raise WrongError(f"{told} steps were written, {path.name} has {count}")
+        for name in ("T", "time", "topo", "count"):
+            values, whole = file[name][:], expected[name][:]
+            known = whole.size if told else 0
+            if name in ("T", "time"):
+                whole, known = whole[:count], whole[:told].size
+            right = np.ma.filled(values == whole, False).ravel()
+            if not right[:known].all() or not (right | np.ma.getmaskarray(values).ravel()).all():
+                raise WrongError(f"{name} of {path.name} has other values")
+        return count
+
+
+def once(folder: Path, program: Path, plain: Path, kind: str, longest: float) -> str:
+    """One kill. Returns what was found."""
+    hist = folder / "hist.nc"
+    has_old = random.random() < 0.5
+    if has_old:
+        hist.write_bytes(OLD)
+    (folder / "knarr.toml").write_text('[[file]]\npattern = "*.nc"\n')
+    command = [KNARR, "run", "-q", "-c", "knarr.toml", "--", "mpirun", "--oversubscribe", "-n", str(RANKS), program]
+    with (folder / "output").open("w+") as output:
+        launcher = subprocess.Popen(
+            [*command, hist.name, str(STEPS), str(ROWS), "tell"],
+            cwd=folder,
+            env=ENVIRONMENT,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        has_hit = kill_after(random.uniform(0, longest), launcher, kind, program)
+        until(lambda: has_ended(launcher, program), f"launcher {launcher.pid}")
+        until(lambda: not ranks_left(program), "ranks")
+        output.seek(0)
+        text = output.read()
+    told = 1 + max((int(step) for step in re.findall(r"^step (\d+)$", text, re.MULTILINE)), default=-1)
+    return judge(hist, plain, launcher.pid, launcher.returncode, told, text, has_old, has_hit)
+
+
+def judge(hist: Path, plain: Path, launcher: int, code: int, told: int, text: str, has_old: bool, has_hit: bool) -> str:
+    """Whether all is as it should be after the end of the launcher, and after `--recover`."""
+    if hist.exists() and hist.read_bytes() != OLD:
+        steps_of(hist, plain, STEPS)
+        if left := [spool for spool in spools(launcher) if any(spool.rglob("log.*"))]:
+            raise WrongError(f"{left} stays beside the file that was made of it")
+        found = "published" if has_hit else "missed"
+    else:
+        if code == 0:
+            raise WrongError(f"exit code 0, and no file:\n{text}")
+        if has_old and not hist.exists():
+            raise WrongError("the old file is gone")
+        found = recovered(hist, plain, launcher, told, text)
+    for spool in spools(launcher):
+        # A launcher that was killed before the program began has nothing to finish.
+        if not is_abandoned(spool) or any(spool.rglob("log.*")):
+            raise WrongError(f"{spool} stays")
+        shutil.rmtree(spool)
+    # A launcher that is killed leaves an empty directory, which the next one takes over.
+    expected = ("hist.nc", "hist.nc.knarr.json", "knarr.toml", "output", ".knarr")
+    debris = [str(path.relative_to(hist.parent)) for path in hist.parent.rglob("*") if path.name not in expected]
+    if debris := [name for name in debris if not name.startswith("core")]:
+        raise WrongError(f"left in the folder: {debris}")
+    return found
+
+
+def recovered(hist: Path, plain: Path, launcher: int, told: int, text: str) -> str:
+    left = spools(launcher)
+    if not left:
+        if told:
+            raise WrongError(f"{told} steps were written, and nothing is left of them:\n{text}")
+        return "nothing written"
+    # What the killed run would have replaced is not in the way.
+    hist.unlink(missing_ok=True)
+    done = subprocess.run([KNARR, "run", "--recover", *left[:1]], capture_output=True, text=True, check=False)
+    if not hist.exists():
+        if told:
+            raise WrongError(f"{told} steps were written, and --recover makes no file of them:\n{text}\n{done.stderr}")
+        for spool in spools(launcher):
+            shutil.rmtree(spool)
+        return "nothing written"
+    return "recovered whole" if steps_of(hist, plain, told) == STEPS else "recovered in part"
+
+
+def prepare(top: Path) -> Callable[[Path, str], str]:
+    program, plain = built(PROGRAM, top), top / "plain.nc"
+    writes = ["mpirun", "--oversubscribe", "-n", str(RANKS), program, plain, str(STEPS), str(ROWS)]
+    begin = time.monotonic()
+    subprocess.run([*writes, "tell"], env=ENVIRONMENT, check=True, capture_output=True)
+    # Some kills fall into the packing after the last step.
+    longest = 1.5 * (time.monotonic() - begin)
+    return lambda folder, kind: once(folder, program, plain, kind, longest)
+
+
+if __name__ == "__main__":
+    sys.exit(repeat(__doc__, VICTIMS, prepare))

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Kills processes of two coupled programs under `knarr run` at random moments, many times.
+
+    .venv/bin/python tests/suites/transfer_kills.py                          # 200 times each
+    .venv/bin/python tests/suites/transfer_kills.py --times 20 --victim reader-rank
+
+Two ranks write a file in three sessions, two others read it and check every value. One process of one side is ended by
+SIGKILL: a rank, mpirun, or the launcher. Then nothing may hang longer than the rule's timeout, no value that is read
+may be wrong, and after the next run of both components no shared memory and no meeting place may be left. Exit code 1
+if anything was wrong.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from killing import (
+    ENVIRONMENT,
+    KNARR,
+    REPOSITORY,
+    WrongError,
+    built,
+    has_ended,
+    kill_after,
+    ranks_left,
+    repeat,
+    spools,
+    until,
+)
+
+PROGRAM = REPOSITORY / "tests" / "e2e" / "transfer_programs" / "coupled.c"
+SIDES = {"writer": "model", "reader": "analysis"}
+VICTIMS = tuple(f"{side}-{kind}" for side in SIDES for kind in ("rank", "mpirun", "launcher"))
+TIMEOUT_S = 5
+RULE = f"""
+[[file]]
+pattern = "*.nc"
+route = "transfer"
+from = "model"
+to = ["analysis"]
+timeout = "{TIMEOUT_S}s"
+"""
+ROWS, COLUMNS, STEPS, SESSIONS = 400, 300, 3, 3
+
+
+class Side:
+    """One of the two programs."""
+
+    def __init__(self, name: str, folder: Path, *command: object):
+        self.name, self.output = name, folder / f"output-{name}"
+        (folder / f"tmp-{name}").mkdir(exist_ok=True)
+        with self.output.open("w") as output:
+            self.launcher = subprocess.Popen(
+                list(map(str, [KNARR, "run", "-q", "--as", name, "-c", folder / "knarr.toml", "--", *command])),
+                cwd=folder,
+                env=ENVIRONMENT | {"TMPDIR": str(folder / f"tmp-{name}")},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+
+def sides(folder: Path, program: Path) -> dict[str, Side]:
+    def command(way: str, grid: str) -> list[object]:
+        return ["mpirun", "--oversubscribe", "-n", 2, program, way, "a.nc", ROWS, COLUMNS, grid, STEPS, SESSIONS]
+
+    return {
+        "writer": Side(SIDES["writer"], folder, *command("write", "2x1")),
+        "reader": Side(SIDES["reader"], folder, *command("read", "1x2")),
+    }
+
+
+def both_end(started: dict[str, Side], program: Path) -> None:
+    for name, side in started.items():
+        until(lambda side=side: has_ended(side.launcher, program), f"launcher of the {name}")
+    until(lambda: not ranks_left(program), "ranks")
+
+
+def once(folder: Path, program: Path, kind: str, longest: float) -> str:
+    """One kill. Returns what was found."""
+    (folder / "knarr.toml").write_text(RULE)
+    side, victim = kind.split("-")
+    started = sides(folder, program)
+    has_hit = kill_after(random.uniform(0, longest), started[side].launcher, victim, program)
+    begin = time.monotonic()
+    both_end(started, program)
+    took = time.monotonic() - begin
+    texts = {name: side.output.read_text() for name, side in started.items()}
+    whole = "\n".join(texts.values())
+    if "is wrong" in whole or "another session" in whole or "panicked" in whole:
+        raise WrongError(whole)
+    # Each open may wait once, and mpirun takes its time.
+    if took > TIMEOUT_S + 10:
+        raise WrongError(f"the other side ended {took:.0f} s after the kill:\n{whole}")
+    codes = [side.launcher.returncode for side in started.values()]
+    # The next run of both has to work, and takes away what is left.
+    again = sides(folder, program)
+    both_end(again, program)
+    if failed := [side.output.read_text() for side in again.values() if side.launcher.returncode != 0]:
+        raise WrongError("the run after that fails:\n" + "\n".join(failed))
+    launchers = [side.launcher.pid for side in [*started.values(), *again.values()]]
+    if left := [spool for launcher in launchers for spool in spools(launcher)]:
+        raise WrongError(f"{left} stays")
+    if (folder / ".knarr-transfer").exists():
+        raise WrongError(".knarr-transfer stays")
+    if not has_hit:
+        return "missed"
+    return "both ended well" if codes == [0, 0] else "the other side was told" if all(codes) else "one side ended well"
+
+
+def prepare(top: Path) -> Callable[[Path, str], str]:
+    program = built(PROGRAM, top)
+    (top / "first").mkdir()
+    (top / "first" / "knarr.toml").write_text(RULE)
+    begin = time.monotonic()
+    both_end(sides(top / "first", program), program)
+    longest = time.monotonic() - begin
+    return lambda folder, kind: once(folder, program, kind, longest)
+
+
+if __name__ == "__main__":
+    sys.exit(repeat(__doc__, VICTIMS, prepare))
