@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -286,6 +287,18 @@ def test_waiting_ends(components, coupled):
     assert "runs and has not closed the file for 1 s (timeout)" in ran.err and "variable 'field'" in ran.err
     model.send_signal(signal.SIGTERM)
     components.finish(model, ok=False)
+
+
+def test_the_members_of_an_ensemble_are_files_of_one_rule(components, coupled):
+    """Two of each program at once, whose files have names that contain each other."""
+    components.config = RULE.replace("*.nc", "{member}.nc")
+
+    def members(way: str, grid: str) -> list[str]:
+        one = [shlex.join(map(str, command(coupled, way, name, grid))) for name in ("a.nc", "a a.nc")]
+        return ["sh", "-c", f"{one[0]} & first=$!; {one[1]} && wait $first"]
+
+    model, _ = both(components, members("write", "2x1"), members("read", "1x2"))
+    assert {model.file(name)["outcome"] for name in ("a.nc", "a a.nc")} == {"transferred"}
 
 
 def test_a_reader_that_dies_is_noticed(components, coupled):

@@ -12,11 +12,13 @@ use knarr_array::error::{Error, Result};
 use knarr_checkpoint::pattern::Pattern;
 use knarr_flow::settings::glob_matches;
 
-/// Which files a rule is for: a pattern with `*` and `?`, or names of restart files with `{step}` and `{rank}`.
+/// Which files a rule is for: a pattern with `*`, `?` and `{member}`, or names of restart files with `{step}` and `{rank}`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NamePattern {
     text: String,
+    /// The text with `*` for `{member}`.
+    glob: String,
     restart: Option<RestartFiles>,
 }
 
@@ -47,7 +49,7 @@ impl NamePattern {
             Some(files) => files.match_path(path),
             None => {
                 let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-                glob_matches(&self.text, &name) || glob_matches(&self.text, &path.to_string_lossy())
+                glob_matches(&self.glob, &name) || glob_matches(&self.glob, &path.to_string_lossy())
             }
         }
     }
@@ -96,7 +98,7 @@ impl FromStr for NamePattern {
 
     fn from_str(text: &str) -> Result<Self> {
         let restart = if text.contains("{step}") || text.contains("{rank}") { Some(text.parse()?) } else { None };
-        Ok(Self { text: text.to_owned(), restart })
+        Ok(Self { text: text.to_owned(), glob: text.replace("{member}", "*"), restart })
     }
 }
 
@@ -252,6 +254,7 @@ mod tests {
         assert!(matches("out/r{step}", "/a/out/r2") && !matches("out/r{step}", "/a/about/r2"));
         assert!(matches("./r{step}", "r2"));
         assert!(matches("/a/out/*{step}", "/a/out/r2") && !matches("/a/out/*{step}", "/b/a/out/r2"));
+        assert!(matches("hist_{member}.nc", "/a/hist_07.nc") && !matches("hist_{member}.nc", "/a/anal_07.nc"));
         assert!(!matches("r_{step}_{rank}.h5", "/a/r_10.h5") && !matches("a/b/c/r{step}", "r1"));
         // Others are patterns as they always were, braces and all.
         assert!(matches("a{1}*", "/x/a{1}b") && matches("/data/*", "/data/x/y"));

@@ -28,7 +28,7 @@ pub enum Route {
 /// `[[file]]`: what all routes have, and what each of them asks for. The keys of routes that are not this one's say nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileRule {
-    /// Pattern of file names with `*` and `?`; for the route `checkpoint` also with `{step}` and `{rank}`.
+    /// Pattern of file names with `*`, `?` and `{member}`; for the route `checkpoint` also with `{step}` and `{rank}`.
     pub pattern: NamePattern,
     /// Where the values go.
     pub route: Route,

@@ -435,12 +435,22 @@ impl<'a> Work<'a> {
             }
         }
         self.handed_over.extend(self.transfers.finish(&mut files));
-        for directory in std::mem::take(&mut self.handed_over) {
+        let waiting = std::mem::take(&mut self.handed_over);
+        for directory in waiting.iter().cloned() {
             let target = HandedOver::read(&directory).ok().flatten().map(|handed| handed.target);
             let outcome = Outcome::Undelivered(Error::new(ErrorKind::Interrupted, "interrupted"), directory.clone());
             files.add(target.unwrap_or(directory), outcome, String::new());
         }
         let memory = self.begun.spool.as_ref().map(Spool::path);
+        for (directory, closed) in memory.into_iter().flat_map(HandedOver::pending) {
+            // By ranks that outlived the command: it was gone, and nobody listened any more.
+            if let (Ok(closed), false) = (closed, waiting.contains(&directory))
+                && closed.session == 0
+            {
+                let error = Error::new(ErrorKind::Write, "it was closed after the program had ended");
+                files.add(closed.target, Outcome::Undelivered(error, directory), String::new());
+            }
+        }
         let spools = memory.into_iter().chain(self.drained.as_ref().map(Drained::path));
         for (directory, open) in spools.flat_map(HandedOver::open) {
             let Ok(open) = open else { continue };

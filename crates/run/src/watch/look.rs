@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
 
 use super::steps::{Found, State};
-use super::times::{FileTime, file_time};
+use super::times::{FileTime, file_time, now};
 use crate::processes::Identity;
 
 /// A directory in which restart files come.
@@ -84,7 +84,7 @@ impl Directory {
         let sets = std::fs::canonicalize(sets).map_err(|error| Error::read(sets, &error))?;
         let (path, events, passed_over) = (path.to_owned(), inotify::init(flags).ok(), HashMap::new());
         let (watched, closed) = Default::default();
-        let since = file_time(SystemTime::now());
+        let since = now();
         Ok(Self { path, pattern, sets, events, watched, closed, may_come: true, passed_over, since, counts })
     }
 
