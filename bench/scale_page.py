@@ -16,7 +16,7 @@ from scale_sources import Check
 from scale_tables import Table
 from transfer_scale import Cycle, Point
 
-COLOURS = ("#4878a8", "#8a99a8", "#d8a848", "#6a9a6a", "#9a6a9a")
+COLOURS = ("#4878a8", "#8a99a8", "#d8a848", "#6a9a6a", "#9a6a9a", "#5a4a3a")
 STYLE = """
 body { max-width: 52rem; margin: 2rem auto; padding: 0 1rem; font: 16px/1.5 sans-serif; color: #222; }
 h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; }
@@ -104,7 +104,8 @@ def stacked(axis: Any, names: list[str], columns: list[dict[str, float]]) -> Non
     """Horizontal bars of terms, of which each has its colour."""
     terms = list(dict.fromkeys(term for column in columns for term in column))
     begin = [0.0] * len(names)
-    for term, colour in zip(terms, (KNARR, *COLOURS), strict=False):
+    for place, term in enumerate(terms):
+        colour = (KNARR, *COLOURS)[place]
         lengths = [column.get(term, 0.0) for column in columns]
         axis.barh(names, lengths, left=begin, label=term, color=colour)
         begin = [one + other for one, other in zip(begin, lengths, strict=True)]
@@ -136,6 +137,8 @@ def scaling(points: list[Point]) -> Figure:
             axis.set_xscale("log")
             axis.set_yscale("log")
             axis.set_xticks(processes, [f"{n:,}" for n in processes])
+            ticks = (0.05, 0.1, 0.2, 0.5, 1) if name == "strong" else (1, 2, 4, 8)
+            axis.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
             axis.minorticks_off()
             axis.legend(fontsize=8)
             framed(axis, f"{site}, {name} scaling", "processes", "time, first point = 1")

@@ -23,8 +23,8 @@ OUTPUT_ASSUMPTIONS = [
     "variables (FESOM/fesom2#967). More ranks write more.",
     "A shared file takes bytes at one rate, whatever the number of ranks and of ranks that write. PIO's benchmark "
     "has 1.8 to 2.3 s for 10 GB from 128 to 4,096 ranks (NCAR/ParallelIO#1390, #1409). NCAR's slides say the "
-    "opposite of collective MPI-IO: a tenth of the throughput on several nodes. If they are right, all ways but one "
-    "are slower here.",
+    "opposite of collective MPI-IO: a tenth of the throughput on several nodes. If they are right, every way but "
+    "'gather' is slower.",
     "HDF5's collective calls of a step cost the same at any number of ranks, as in PIO's benchmark from 128 to 4,096.",
     "Deflate runs as fast on a core as here, on values that shrink to a fifth. FESOM2's did 41 MB/s and shrank to 57 "
     "%: with its values all ways that deflate are slower, and so is Knarr.",
@@ -82,8 +82,8 @@ def output(path: Path) -> tuple[str, dict]:
             "Rows of the first table that are better than Knarr's, in one of the two.",
             output_scale.table_of_better(costs),
             "Behind the ranks nothing scales: the time to write one shared file grows with the ranks, and Knarr has "
-            "one core of a node to encode. A store of several files is not modelled. Without an idle core Knarr "
-            "blocks longer than dedicated I/O ranks do.",
+            "one core of a node to encode. A store of several files is not modelled. If no core is idle, the ranks "
+            "wait for the encoding, too: the rows 'no idle core'.",
         ],
         "How far the model is off": [
             "Each row was left out of the fit of its site. The last one has nothing of its site but the volume: so far "

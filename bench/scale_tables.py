@@ -37,7 +37,7 @@ def number(value: float) -> str:
 
 
 def percent(part: float) -> str:
-    return f"{100 * part:+.0f} %"
+    return f"{round(100 * part):+d} %"
 
 
 def table_of_checks(rows: list[Check]) -> Table:

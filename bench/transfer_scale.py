@@ -158,8 +158,8 @@ def fitted_relative(volumes: Volumes) -> Relative:
     barrier = (whole - gain * last) / (gain * levels(many, members) - levels(few, members))
     gain = known.DTF_FILE_STRONG_GAIN
     whole, last = filed(few, members, volumes), filed(many, members, volumes)
-    served = (whole - gain * last) / (gain - 1)
-    return Relative(barrier, few / 2 * whole / served)
+    servers = (few / 2 * whole - gain * many / 2 * last) / (gain * last - whole)
+    return Relative(barrier, servers)
 
 
 def dtf_time(mib: float, processes: int, members: int, relative: Relative) -> float:
@@ -416,7 +416,7 @@ def statements_table(rows: list[Statement]) -> Table:
         return "fitted" if row.is_fitted else "holds" if row.holds else "does not hold"
 
     cells = [[row.site, row.says, row.model, state(row)] for row in rows]
-    return Table(["where", "the text says", "the model", "so it"], cells)
+    return Table(["where", "the text says", "the model", "status"], cells)
 
 
 def points_table(rows: list[Point]) -> Table:
