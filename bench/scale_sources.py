@@ -44,9 +44,14 @@ class Check:
         """Of the model, as a part of the known number."""
         return self.model / self.known - 1
 
+    @property
+    def factor(self) -> float:
+        """How many times too small or too large."""
+        return max(self.model / self.known, self.known / self.model)
+
 
 def worst(checks: list[Check]) -> Check:
-    return max(checks, key=lambda check: abs(check.error))
+    return max(checks, key=lambda check: check.factor)
 
 
 def newest(kind: str) -> tuple[Path, dict]:
@@ -122,7 +127,7 @@ def measured_encoding() -> Quantity:
 
 # NCAR: Xu and Dennis, "I/O Performance with Compression Enabled", 2019, "Enabled Parallel Compression in CESM/PIO".
 # 288 processes of 3 threads, 8 I/O processes. Seconds of history I/O. Two columns have the same name, and neither the
-# volume nor the length of the run is stated.
+# volume nor the length of the run is stated, nor what is timed in the asynchronous column.
 CESM = "NCAR slides of 2019, CESM table"
 CESM_PNETCDF_S, CESM_SERIAL_S, CESM_NETCDF4_S = 2.78, 10.36, 12.68
 CESM_DEFLATE_S, CESM_DEFLATE_AGAIN_S, CESM_ASYNC_S = 23.98, 13.09, 14.78
@@ -135,8 +140,8 @@ FESOM_RANKS, FESOM_NODES, FESOM_STREAMS = 8192, 64, 31
 FESOM_RAW_BYTES, FESOM_STORED_BYTES = 134e9, 76e9
 FESOM_PLAIN_S, FESOM_DEFLATE_S = 577.0, 3610.0
 FESOM_968 = "thread FESOM/fesom2#968"
-"""1,024 ranks, other streams: without shuffle, then with shuffle. Only the bytes stored are stated."""
-FESOM_968_STORED_BYTES, FESOM_968_S, FESOM_968_SHUFFLE_S = 19.23e9, 1172.0, 812.0
+"""1,024 ranks, other streams, without shuffle. Only the bytes stored are stated."""
+FESOM_968_STORED_BYTES, FESOM_968_S = 19.23e9, 1172.0
 FESOM_969 = "thread FESOM/fesom2#969"
 """Whole runs of one job on 1,024 and 8,192 ranks; how much faster collective writing is by the timer of writing
 (18 to 24 times); how much slower the ocean part is with threads at 8,192 ranks (14 to 23 %)."""

@@ -50,7 +50,8 @@ def table_of_checks(rows: list[Check]) -> Table:
 
 def worst_line(rows: list[Check]) -> str:
     far = worst(rows)
-    return f"Worst error: {percent(far.error)} ({far.site}, {far.what}, fitted on {far.fitted_on})."
+    off = f"{percent(far.error)}, {far.factor:.3g} times off"
+    return f"Worst error: {off} ({far.site}, {far.what}, fitted on {far.fitted_on})."
 
 
 def scaled(value: float, unit: str) -> str:

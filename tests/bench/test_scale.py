@@ -15,7 +15,6 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
 import output_scale
-import scale_page
 import scale_sources
 import scale_tables
 import transfer_scale
@@ -97,6 +96,22 @@ def test_more_ranks_and_slower_parts_never_take_less_time(way: str) -> None:
         assert other.complete >= base.complete, name
 
 
+def test_every_quantity_counts_somewhere() -> None:
+    base = [cost(way, 8192, MACHINE) for way in WAYS]
+    for name, value in asdict(MACHINE).items():
+        changed = replace(MACHINE, **{name: 2 * value})
+        assert [cost(way, 8192, changed) for way in WAYS] != base, name
+
+
+@pytest.mark.parametrize("name", ["CESM_DEFLATE_S", "CESM_DEFLATE_AGAIN_S", "CESM_ASYNC_S", "FESOM_968_S"])
+def test_published_numbers_are_predicted_without_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = output_scale.checks(MEASURED)
+    monkeypatch.setattr(scale_sources, name, 10 * getattr(scale_sources, name))
+    after = output_scale.checks(MEASURED)
+    assert [row.model for row in before] == [row.model for row in after]
+    assert sum(one.known != other.known for one, other in zip(before, after, strict=True)) == 1
+
+
 def test_what_is_predicted_was_not_fitted() -> None:
     """The known number of a row may be anything: the model of the same row stays as it is."""
     held_out = [("memory", "deflate"), ("disk", "deflate"), ("disk", "knarr"), ("memory", "knarr4"), ("disk", "knarr4")]
@@ -108,13 +123,11 @@ def test_what_is_predicted_was_not_fitted() -> None:
 
 
 def test_errors_are_within_what_the_documents_say() -> None:
-    *own, cold = output_scale.checks(MEASURED)
-    assert cold.fitted_on == "here and PIO"
-    assert abs(cold.error) < 0.8
-    assert abs(scale_sources.worst(own).error) < 0.55
+    assert scale_sources.worst(output_scale.checks(MEASURED)).factor < 2.5
+    assert scale_sources.worst(output_scale.checks_elsewhere(MEASURED)).factor < 20
     volumes = transfer_scale.fitted_volumes()
-    assert abs(scale_sources.worst(transfer_scale.checks_bytes(volumes)).error) < 0.02
-    assert abs(scale_sources.worst(transfer_scale.checks_knarr(FOUND.knarr)).error) < 0.3
+    assert scale_sources.worst(transfer_scale.checks_bytes(volumes)).factor < 1.02
+    assert scale_sources.worst(transfer_scale.checks_knarr(FOUND.knarr)).factor < 1.4
 
 
 def test_what_the_dtf_paper_says_holds() -> None:
@@ -132,17 +145,6 @@ def test_index_and_logs_of_today_grow_with_the_ranks_of_a_file() -> None:
     assert len({one.records for one in FOUND.cycles if one.layout == "divided"}) == 1
 
 
-def test_bars_show_all_terms() -> None:
-    costs = output_scale.costs(MACHINE)
-    for ranks in (8192, 100_000):
-        (axis,) = scale_page.until_complete(costs, ranks).axes
-        own = [one for one in costs if one.ranks == ranks and one.way != "gather, deflate"]
-        lengths = [0.0] * len(own)
-        for bar in axis.patches:
-            lengths[round(bar.get_y() + bar.get_height() / 2)] += bar.get_width()
-        assert lengths == pytest.approx([one.complete for one in own])
-
-
 def test_the_newest_results_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scale_sources, "RUNS", tmp_path)
     for name in ("2026-01-02-x-io", "2026-03-01-y-io", "2026-09-09-x-io-scale", "2026-09-09-x-audio"):
@@ -155,7 +157,7 @@ def test_the_newest_results_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_tables_fit_a_terminal_and_name_every_quantity() -> None:
-    checks = [*output_scale.checks(MEASURED), *FOUND.checks]
+    checks = [*output_scale.checks(MEASURED), *output_scale.checks_elsewhere(MEASURED), *FOUND.checks]
     tables = [
         output_scale.table(output_scale.costs(MACHINE)),
         scale_tables.table_of_checks(checks),
