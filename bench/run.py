@@ -10,6 +10,8 @@
     run.py many [--repeats N] [--datasets N]
     run.py io [--repeats N]
     run.py transfer [--repeats N]
+    run.py io-scale
+    run.py transfer-scale
     run.py memory  [--max-mem 128M]
     run.py plugin
     run.py lossy
@@ -53,6 +55,7 @@ import pipeline
 import plugin
 import rechunk
 import repack
+import scale_reports
 import transfer
 import writing
 from data import INPUTS, write_inputs
@@ -96,9 +99,13 @@ def versions() -> dict[str, str]:
     return found
 
 
-def save(kind: str, results: object, facts: dict[str, object]) -> Path:
+def results_path(kind: str, suffix: str) -> Path:
     RUNS.mkdir(exist_ok=True)
-    path = RUNS / f"{datetime.date.today().isoformat()}-{host_class()}-{kind}.json"
+    return RUNS / f"{datetime.date.today().isoformat()}-{host_class()}-{kind}.{suffix}"
+
+
+def save(kind: str, results: object, facts: dict[str, object]) -> Path:
+    path = results_path(kind, "json")
     path.write_text(json.dumps({**facts, "kind": kind, "results": results}, indent=1) + "\n")
     print(f"\nraw results: bench/runs/{path.name}")
     return path
@@ -201,6 +208,14 @@ def run_transfer(options: argparse.Namespace, facts: dict[str, object]) -> None:
     print(header(facts))
     print(transfer.table(rows))
     save("transfer", rows, facts)
+
+
+def run_scale(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    page = results_path(options.kind, "html")
+    text, results = options.report(page)
+    print(text)
+    save(options.kind, results, facts)
+    print(f"page: bench/runs/{page.name}")
 
 
 def run_many(options: argparse.Namespace, facts: dict[str, object]) -> None:
@@ -343,6 +358,10 @@ def main() -> None:
     coupled = kinds.add_parser("transfer", help="two programs coupled by a file")
     coupled.add_argument("--repeats", type=int, default=3)
     coupled.set_defaults(run=run_transfer)
+    larger = kinds.add_parser("io-scale", help="a model of output at 288, 8,192 and 100,000 ranks")
+    larger.set_defaults(run=run_scale, kind="io-scale", report=scale_reports.output)
+    wider = kinds.add_parser("transfer-scale", help="a model of coupled programs on up to 100,000 nodes")
+    wider.set_defaults(run=run_scale, kind="transfer-scale", report=scale_reports.transfer)
     numerous = kinds.add_parser("many", help="a file of very many small datasets")
     numerous.add_argument("--repeats", type=int, default=3)
     numerous.add_argument("--datasets", type=int, default=many.DATASETS)
@@ -372,7 +391,7 @@ def main() -> None:
     nine.add_argument("--max-mem", default="96M", help="memory of the packer of a group ten times that large")
     nine.set_defaults(run=run_checkpoint)
     options = parser.parse_args()
-    if options.run not in (run_auto, run_checkpoint, run_library, run_write, run_overhead):
+    if options.run not in (run_auto, run_checkpoint, run_library, run_write, run_overhead, run_scale):
         write_inputs()
     options.run(options, {"machine": machine(), "versions": versions()})
 
