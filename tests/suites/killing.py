@@ -71,9 +71,8 @@ def victim_of(launcher: int, kind: str, program: Path) -> int | None:
     return random.choice(found) if found else None
 
 
-def kill_after(seconds: float, launcher: subprocess.Popen, kind: str, program: Path) -> bool:
-    """Kills a process of this kind as soon as there is one after so long. False if none came."""
-    time.sleep(seconds)
+def kill(launcher: subprocess.Popen, kind: str, program: Path) -> bool:
+    """Kills a process of this kind as soon as there is one. False if none came."""
     process = victim_of(launcher.pid, kind, program)
     while process is None and launcher.poll() is None:
         process = victim_of(launcher.pid, kind, program)

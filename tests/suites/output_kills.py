@@ -30,7 +30,7 @@ from killing import (
     WrongError,
     built,
     has_ended,
-    kill_after,
+    kill,
     ranks_left,
     repeat,
     spools,
@@ -79,13 +79,25 @@ def once(folder: Path, program: Path, plain: Path, kind: str, longest: float) ->
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-        has_hit = kill_after(random.uniform(0, longest), launcher, kind, program)
+        await_moment(launcher, Path(output.name), longest)
+        has_hit = kill(launcher, kind, program)
         until(lambda: has_ended(launcher, program), f"launcher {launcher.pid}")
         until(lambda: not ranks_left(program), "ranks")
         output.seek(0)
         text = output.read()
     told = 1 + max((int(step) for step in re.findall(r"^step (\d+)$", text, re.MULTILINE)), default=-1)
     return judge(hist, plain, launcher.pid, launcher.returncode, told, text, has_old, has_hit)
+
+
+def await_moment(launcher: subprocess.Popen, output: Path, longest: float) -> None:
+    """Some kills fall into the start, most between steps, and some into the packing after the last one."""
+    step = random.randint(-5, STEPS + 4)
+    if step < 0:
+        time.sleep(random.uniform(0, longest))
+        return
+    line = f"step {min(step, STEPS - 1)}\n"
+    until(lambda: line in output.read_text() or launcher.poll() is not None, line.strip())
+    time.sleep(random.uniform(0, 0.05 if step < STEPS else longest))
 
 
 def judge(hist: Path, plain: Path, launcher: int, code: int, told: int, text: str, has_old: bool, has_hit: bool) -> str:
@@ -142,8 +154,7 @@ def prepare(top: Path) -> Callable[[Path, str], str]:
     writes = ["mpirun", "--oversubscribe", "-n", str(RANKS), program, plain, str(STEPS), str(ROWS)]
     begin = time.monotonic()
     subprocess.run([*writes, "tell"], env=ENVIRONMENT, check=True, capture_output=True)
-    # Some kills fall into the packing after the last step.
-    longest = 1.5 * (time.monotonic() - begin)
+    longest = time.monotonic() - begin
     return lambda folder, kind: once(folder, program, plain, kind, longest)
 
 

@@ -26,7 +26,7 @@ from killing import (
     WrongError,
     built,
     has_ended,
-    kill_after,
+    kill,
     ranks_left,
     repeat,
     spools,
@@ -85,7 +85,8 @@ def once(folder: Path, program: Path, kind: str, longest: float) -> str:
     (folder / "knarr.toml").write_text(RULE)
     side, victim = kind.split("-")
     started = sides(folder, program)
-    has_hit = kill_after(random.uniform(0, longest), started[side].launcher, victim, program)
+    time.sleep(random.uniform(0, longest))
+    has_hit = kill(started[side].launcher, victim, program)
     begin = time.monotonic()
     both_end(started, program)
     took = time.monotonic() - begin

@@ -4,10 +4,11 @@
 //!
 //! Reading order: [`Spool`] (where values lie, with `memory` beneath), [`Index`] (what they are), `calls` (what all ranks do
 //! together), `blocked` (what calls cost the program), [`Handover`]. `puts` is for files that a program writes through a
-//! library of its own: values with a log instead of an index, which `gathered` reads (with `boxes`, which puts
-//! meet a region, and `seen`, which elements have been put).
+//! library of its own: values with a log instead of an index (with `adjoining`, which puts become one), which `gathered`
+//! reads (with `boxes`, which puts meet a region, and `seen`, which elements have been put).
 #![forbid(unsafe_code)]
 
+mod adjoining;
 mod blocked;
 mod boxes;
 mod calls;

@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::adjoining::joined;
 use crate::memory::{Memory, OpenMemory};
 use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
@@ -65,18 +66,16 @@ impl Put {
         Region::new(self.region.start.clone(), count)
     }
 
-    fn payload(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(64);
-        put_number(&mut out, u64::from(self.variable));
+    fn payload(&self, out: &mut Vec<u8>) {
+        put_number(out, u64::from(self.variable));
         out.push(dtype_number(self.dtype));
-        put_number(&mut out, self.dtype.size() as u64);
-        put_number(&mut out, self.order);
-        put_number(&mut out, self.offset);
-        put_number(&mut out, self.region.start.len() as u64);
+        put_number(out, self.dtype.size() as u64);
+        put_number(out, self.order);
+        put_number(out, self.offset);
+        put_number(out, self.region.start.len() as u64);
         out.push(u8::from(!self.stride.is_empty()));
         let numbers = self.region.start.iter().chain(&self.region.count).chain(&self.stride);
-        numbers.for_each(|&n| put_number(&mut out, n));
-        out
+        numbers.for_each(|&n| put_number(out, n));
     }
 
     fn parse(bytes: &[u8]) -> Result<Self> {
@@ -247,13 +246,16 @@ impl PutLog {
         }
     }
 
-    /// Adds puts whose values are all there.
+    /// Adds puts whose values are all there. Those that adjoin become one.
     ///
     /// # Errors
     /// `Write`.
     pub fn push(&mut self, puts: &[Put]) -> Result<()> {
-        let mut records = Vec::with_capacity(64 * puts.len());
-        for payload in puts.iter().map(Put::payload) {
+        let puts = joined(puts, self.more.as_ref().map(|_| self.most));
+        let (mut records, mut payload) = (Vec::with_capacity(64 * puts.len()), Vec::with_capacity(64));
+        for put in puts {
+            payload.clear();
+            put.payload(&mut payload);
             records.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes());
             records.extend_from_slice(&crc32c::crc32c(&payload).to_le_bytes());
             records.extend_from_slice(&payload);
@@ -333,8 +335,9 @@ pub mod testing {
 
     /// Whether a put that the content of a record stands for comes back as the same content; `None` for what stands for none.
     pub fn put_comes_back(content: &[u8]) -> Option<bool> {
-        let put = Put::parse(content).ok()?;
-        Some(Put::parse(&put.payload()).is_ok_and(|again| again == put))
+        let (put, mut payload) = (Put::parse(content).ok()?, Vec::new());
+        put.payload(&mut payload);
+        Some(Put::parse(&payload).is_ok_and(|again| again == put))
     }
 }
 
@@ -424,7 +427,9 @@ mod tests {
         let refuse = |change: fn(&mut Put)| {
             let mut put = put(0, &[2, 2]);
             change(&mut put);
-            assert_eq!(Put::parse(&put.payload()).unwrap_err().kind(), ErrorKind::Corrupt, "{put:?}");
+            let mut payload = Vec::new();
+            put.payload(&mut payload);
+            assert_eq!(Put::parse(&payload).unwrap_err().kind(), ErrorKind::Corrupt, "{put:?}");
         };
         refuse(|put| put.stride[0] = 0);
         refuse(|put| put.region.start[0] = u64::MAX);
