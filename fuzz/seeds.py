@@ -46,6 +46,12 @@ def zarr_seed(directory, version, dtype, shape, **options):
         return head + metadata + chunk.read_bytes()
 
 
+def zipped(path, version):
+    with zarr.storage.ZipStore(path, mode="w") as store:
+        array = zarr.create_array(store, shape=(3, 5), chunks=(2, 5), dtype="f4", zarr_format=version)
+        array[...] = np.arange(15.0).reshape(3, 5)
+
+
 # With the first byte that the target `csv` reads: 0 for .csv, 1 for .tsv, 2 for .txt.
 TABLES = {
     "named": b"\0time,t2m,count\n0,271.35,-3\n1,-1e-3,4\n2,nan,18446744073709551615\n",
@@ -64,6 +70,8 @@ def main():
         (out / "csv" / name).write_bytes(table)
     for version in ("NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"):
         classic(out / "file" / f"{version}.nc", version)
+    for version in (2, 3):
+        zipped(out / "file" / f"zarr-v{version}.zip", version)
     codecs = {2: [None, "auto"], 3: [None, "auto"]}
     kinds = itertools.product((2, 3), ("u1", "<f4", ">i2", "f8"), ((4,), (3, 5)))
     for number, (version, dtype, shape) in enumerate(kinds):

@@ -78,9 +78,10 @@ def test_interrupt_leaves_no_debris(knarr, slow_input, out, stop, old):
     assert old is None or target.read_bytes() == old
 
 
+@pytest.mark.parametrize("target_name", ["a.zarr", "a.zarr.zip"])
 @pytest.mark.parametrize("stop", STOPPED)
-def test_interrupt_of_zarr_output_leaves_no_debris(knarr, slow_input, out, stop):
-    process = start(knarr, "repack", slow_input, "-o", out / "a.zarr", *SLOW)
+def test_interrupt_of_zarr_output_leaves_no_debris(knarr, slow_input, out, stop, target_name):
+    process = start(knarr, "repack", slow_input, "-o", out / target_name, *SLOW)
     wait_until_writing(process, out, set())
     process.send_signal(stop)
     process.communicate(timeout=30)
@@ -88,7 +89,7 @@ def test_interrupt_of_zarr_output_leaves_no_debris(knarr, slow_input, out, stop)
     assert not list(out.iterdir())
 
 
-@pytest.mark.parametrize("target_name", ["a.h5", "a.zarr"])
+@pytest.mark.parametrize("target_name", ["a.h5", "a.zarr", "a.zarr.zip"])
 @pytest.mark.parametrize("after_s", [0.0, 0.4])
 def test_kill_never_leaves_a_partial_output(knarr, slow_input, out, target_name, after_s):
     target = out / target_name
@@ -164,7 +165,7 @@ mounting = pytest.mark.skipif(not may_mount(), reason="needs the right to mount 
 
 
 @mounting
-@pytest.mark.parametrize("suffix", [".h5", ".nc", ".zarr"])
+@pytest.mark.parametrize("suffix", [".h5", ".nc", ".zarr", ".zarr.zip"])
 def test_full_disk_is_reported_and_cleaned_up(knarr, incompressible, small_disk, suffix):
     target = small_disk / f"a{suffix}"
     knarr.fails(UNWRITABLE, "repack", incompressible, "-o", target, names=(target.name, "space"))

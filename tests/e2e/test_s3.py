@@ -363,6 +363,12 @@ def test_files_are_read(s3, bucket, made, out, family, name):
     s3("verify", path, bucket.url("a.zarr"))
 
 
+def test_stores_in_a_zip_file_are_read(s3, bucket, field, out):
+    s3("repack", field, "-o", out / "a.zarr.zip")
+    bucket.put("d/a.zarr.zip", (out / "a.zarr.zip").read_bytes())
+    s3("verify", field, bucket.url("d/a.zarr.zip"))
+
+
 def test_damage_names_the_url(s3, bucket, field):
     content = field.read_bytes()
     bucket.put("short.nc", content[: len(content) // 2])

@@ -81,6 +81,11 @@ def test_files_are_read(knarr, web, folder, made, out, name):
     knarr("verify", path, out / "a.nc")
 
 
+def test_stores_in_a_zip_file_are_read(knarr, web, folder, field):
+    knarr("repack", field, "-o", folder / "a b.zarr.zip")
+    knarr("verify", field, f"{web.url}/a%20b.zarr.zip")
+
+
 def test_failures_are_told(knarr, web, folder, field):
     knarr.fails(3, "inspect", f"{web.url}/none.nc", names=(f"{web.url}/none.nc", "neither a Zarr store nor a file"))
     knarr.fails(3, "inspect", f"{web.url}/", names=("neither a Zarr store nor a file",))

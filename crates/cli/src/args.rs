@@ -168,10 +168,10 @@ pub(crate) struct Advise {
 
 #[derive(Args, Debug)]
 pub(crate) struct Repack {
-    /// Files or glob patterns: HDF5, netCDF-4, netCDF-3 (CDF-1, 2, 5), Zarr v2 and v3, CSV; raw with --raw
+    /// Files or glob patterns: HDF5, netCDF-4, netCDF-3 (CDF-1, 2, 5), Zarr v2 and v3 (.zarr, .zip), CSV; raw with --raw
     #[arg(required = true, value_name = "IN")]
     pub(crate) files: Vec<String>,
-    /// Output file (.nc, .h5, .zarr, .csv, .tsv, .bin), or an existing directory for outputs of the same names
+    /// Output file (.nc, .h5, .zarr, .zarr.zip, .csv, .tsv, .bin), or an existing directory for outputs of the same names
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: PathBuf,
     #[command(flatten)]
@@ -302,7 +302,7 @@ pub(crate) struct Generate {
     /// Variables: 'simplex', 'T=fractal:octaves=5'
     #[arg(required_unless_present = "list", value_name = "[VAR=]PATTERN[:OPTIONS]")]
     pub(crate) fields: Vec<String>,
-    /// Output file (.nc, .h5, .zarr, .csv, .tsv, .bin)
+    /// Output file (.nc, .h5, .zarr, .zarr.zip, .csv, .tsv, .bin)
     #[arg(short, long, value_name = "OUT", required_unless_present = "list")]
     pub(crate) output: Option<PathBuf>,
     /// Print the patterns and their options

@@ -12,6 +12,7 @@ use knarr_flow::network::{Network, url_of};
 use knarr_flow::store::Source;
 use knarr_flow::strided::ReadAt;
 use knarr_handover::Gathered;
+use knarr_zip::{ZipObjects, is_zip};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,6 +57,7 @@ const FORMATS: &[Format] = &[
         layout: Some(("netCDF-3", classic::layout)),
     },
     Format { name: "Zarr v2 and v3", sniff: is_zarr, open: open_zarr, layout: None },
+    Format { name: "the same in a ZIP file", sniff: is_zipped_zarr, open: open_zipped_zarr, layout: None },
     Format { name: "CSV (.csv, .tsv, .txt, .dat, .asc)", sniff: is_csv, open: open_csv, layout: None },
 ];
 
@@ -113,6 +115,22 @@ fn is_zarr(probe: &Probe<'_>) -> Result<bool> {
 
 fn open_zarr(path: &Path, codecs: &CodecList, _inputs: &Inputs) -> Result<Box<dyn Source>> {
     Ok(Box::new(zarr::ZarrSource::open(path, codecs)?))
+}
+
+fn is_zipped_zarr(probe: &Probe<'_>) -> Result<bool> {
+    Ok(is_zip(probe.head()) && zarr::is_store(&members(probe.path)?)?)
+}
+
+fn open_zipped_zarr(path: &Path, codecs: &CodecList, _inputs: &Inputs) -> Result<Box<dyn Source>> {
+    Ok(Box::new(zarr::ZarrSource::open_in(Arc::new(members(path)?), path, codecs)?))
+}
+
+/// The members of the ZIP file at `path`.
+fn members(path: &Path) -> Result<ZipObjects<Input>> {
+    let read_error = |error: std::io::Error| Error::read(path, &error);
+    let file = Input::open(path).map_err(read_error)?;
+    let length = file.metadata().map_err(read_error)?.len();
+    ZipObjects::open(file, length, path)
 }
 
 fn is_csv(probe: &Probe<'_>) -> Result<bool> {
@@ -266,7 +284,9 @@ impl<'a> Probe<'a> {
             Some(_) => {
                 let guess = match self.head() {
                     [0x1F, 0x8B, ..] => " (gzip: unpack it first)",
-                    [b'P', b'K', 3, 4, ..] => " (zip: unpack it first)",
+                    [b'P', b'K', 3, 4, ..] => {
+                        " (zip, with no zarr.json, .zgroup or .zarray at its top: unpack it first)"
+                    }
                     [0x28, 0xB5, 0x2F, 0xFD, ..] => " (zstd: unpack it first)",
                     [b'B', b'Z', b'h', ..] => " (bzip2: unpack it first)",
                     [0xFD, b'7', b'z', b'X', b'Z', ..] => " (xz: unpack it first)",

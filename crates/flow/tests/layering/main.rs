@@ -21,11 +21,12 @@ const ALLOWED: &[(&str, &str)] = &[
     ("checkpoint", "array codec choose flow handover"),
     ("mapped", "handover"),
     ("native", "array codec"),
-    ("formats", "array codec flow checkpoint handover"),
+    ("zip", "array flow"),
+    ("formats", "array codec flow checkpoint handover zip"),
     ("capture", "array codec flow checkpoint"),
     ("pnetcdf", "array handover mapped capture mpi"),
     ("preload", "array codec flow handover capture caller pnetcdf"),
-    ("routes", "array codec choose flow formats"),
+    ("routes", "array codec choose flow formats zip"),
     ("s3", "array flow"),
     ("h5filter", "array codec flow native caller"),
     ("capi", "array codec choose flow handover mapped checkpoint native formats mpi"),
@@ -35,7 +36,7 @@ const ALLOWED: &[(&str, &str)] = &[
 ];
 
 /// Crates without unsafe code. They link no C library.
-const SAFE: &[&str] = &["array", "codec", "choose", "flow", "handover", "checkpoint", "capture"];
+const SAFE: &[&str] = &["array", "codec", "choose", "flow", "handover", "checkpoint", "capture", "zip"];
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

@@ -55,7 +55,7 @@ def repack(
     progress: Callable[[str, int, int], None] | None = None,
     **quality: Unpack[Quality],
 ) -> Repacked:
-    """Writes the data of ``source`` smaller to ``output`` (.nc, .h5 or .zarr).
+    """Writes the data of ``source`` smaller to ``output`` (.nc, .h5, .zarr or .zarr.zip).
 
     Either may be a URL: ``s3://``, ``https://`` and ``http://`` are read, Zarr stores are written to ``s3://``.
 

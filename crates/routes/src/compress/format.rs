@@ -17,7 +17,7 @@ pub enum OutputFormat {
     NetCdf4,
     /// HDF5: `.h5`, `.hdf5`, `.hdf`, `.he5`.
     Hdf5,
-    /// Zarr v3 directory: `.zarr`.
+    /// Zarr v3, a directory or a ZIP file: `.zarr`, `.zarr.zip`.
     Zarr,
     /// Text: `.csv`, and `.tsv` with tabs.
     Csv,
@@ -34,9 +34,12 @@ impl OutputFormat {
     /// # Errors
     /// `Usage` for other suffixes, `Unsupported` for other formats with a URL.
     pub fn of(path: &Path) -> Result<Self> {
-        let suffix = path.extension().map(|suffix| suffix.to_string_lossy().into_owned()).unwrap_or_default();
+        let suffix = suffix_of(path);
         if let Some(url) = url_of(path) {
-            return match Self::known(suffix.trim_end_matches('/')) {
+            return match Self::known(&suffix) {
+                _ if suffix == ZIPPED => Err(Error::unsupported("ZIP files are not written to a URL")
+                    .hint("end the name in .zarr, or write the file here and copy it")
+                    .at(url)),
                 None | Some(Self::Zarr) => Ok(Self::Zarr),
                 Some(_) => Err(Error::unsupported("only Zarr stores are written to a URL")
                     .hint("end the name in .zarr, or write the file here and copy it")
@@ -45,7 +48,7 @@ impl OutputFormat {
         }
         Self::known(&suffix).ok_or_else(|| {
             Error::usage(format!("'{}' does not say which format to write", path.display()))
-                .hint("end the name in .nc (netCDF-4), .h5 (HDF5), .zarr (Zarr v3), .csv, or .bin (raw)")
+                .hint("end the name in .nc (netCDF-4), .h5 (HDF5), .zarr or .zarr.zip (Zarr v3), .csv, or .bin (raw)")
         })
     }
 
@@ -63,7 +66,7 @@ impl OutputFormat {
         match suffix.to_lowercase().as_str() {
             "nc" | "nc4" | "cdf" | "netcdf" => Some(Self::NetCdf4),
             "h5" | "hdf5" | "hdf" | "he5" => Some(Self::Hdf5),
-            "zarr" => Some(Self::Zarr),
+            "zarr" | ZIPPED => Some(Self::Zarr),
             "csv" | "tsv" => Some(Self::Csv),
             "bin" | "raw" => Some(Self::Raw),
             _ => None,
@@ -94,6 +97,23 @@ impl OutputFormat {
             }
         })
     }
+}
+
+/// Suffix of Zarr stores that are one ZIP file.
+const ZIPPED: &str = "zarr.zip";
+
+/// True if the Zarr store that is called so is one ZIP file.
+pub(super) fn is_zipped(path: &Path) -> bool {
+    suffix_of(path) == ZIPPED
+}
+
+/// Suffix of a name, in small letters: the last part, or the two of [`ZIPPED`]. Shells add a slash to what is a directory.
+fn suffix_of(path: &Path) -> String {
+    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    if name.strip_suffix(ZIPPED).is_some_and(|stem| stem.len() > 1 && stem.ends_with('.')) {
+        return ZIPPED.to_owned();
+    }
+    path.extension().map(|suffix| suffix.to_string_lossy().to_lowercase()).unwrap_or_default()
 }
 
 /// What opens an output of this format that needs `reader`, in words.

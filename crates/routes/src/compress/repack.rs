@@ -22,10 +22,11 @@ use knarr_flow::store::{Encoding, Sink, Source, Storage};
 use knarr_formats::hdf5::{self, Hdf5Sink, Hdf5Source, NetcdfLimits, SinkOptions};
 use knarr_formats::zarr::{self, ZarrOptions, ZarrSink};
 use knarr_formats::{Inputs, open_watched, whole_records};
+use knarr_zip::ZipStore;
 
 use super::annotate::{annotate, labelled, records};
 use super::blame::{blamed, in_file};
-use super::format::OutputFormat;
+use super::format::{OutputFormat, is_zipped};
 use super::late_sink::LateSink;
 use super::options::RepackOptions;
 use super::plan_file::{PlanFile, refuse_other_plan};
@@ -193,6 +194,10 @@ impl Job<'_> {
                         Some(url) => {
                             let store = elsewhere(engine, url)?.create(url, zarr::CONTENTS, options.force)?;
                             ZarrSink::over(store, &written, &storages, options)
+                        }
+                        None if is_zipped(output) => {
+                            let store = ZipStore::create(output, options.force)?;
+                            ZarrSink::over(Box::new(store), &written, &storages, options)
                         }
                         None => ZarrSink::create(output, &written, &storages, options)?,
                     };
