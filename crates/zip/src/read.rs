@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use knarr_array::error::{Error, Result};
 use knarr_flow::read_store::{Entry, Part, ReadStore, entries_of};
@@ -30,6 +31,10 @@ pub struct ZipObjects<R> {
     archive: ZipArchive<Bounded<R>>,
     /// By key.
     members: BTreeMap<String, Member>,
+    /// Names and headers of what else is in the directory: folders, and members that later ones replace.
+    others: Vec<(Vec<u8>, u64)>,
+    /// Whether all members have the names that the directory says, once that was looked at.
+    named: OnceLock<Result<()>>,
 }
 
 #[derive(Debug)]
@@ -71,13 +76,16 @@ impl<R: ReadAt> ZipObjects<R> {
         let archive = locator
             .locate_in_reader(Bounded { file, length }, &mut buffer, length)
             .map_err(|(_, error)| place(error))?;
-        let mut members = BTreeMap::new();
+        let (mut members, mut others) = (BTreeMap::new(), Vec::new());
         let (mut entries, mut count) = (archive.entries(&mut buffer), 0);
         while let Some(entry) = entries.next_entry().map_err(place)? {
             count += 1;
             let raw = entry.file_path();
             // Names in other encodings than UTF-8 are none of Zarr.
-            let Some(key) = str::from_utf8(raw.as_bytes()).ok().filter(|_| !entry.is_dir()) else { continue };
+            let Some(key) = str::from_utf8(raw.as_bytes()).ok().filter(|_| !entry.is_dir()) else {
+                others.push((raw.as_bytes().to_vec(), entry.local_header_offset()));
+                continue;
+            };
             let method = entry.compression_method();
             let hidden = if entry.flags().is_encrypted() {
                 Some("is encrypted".to_owned())
@@ -87,13 +95,15 @@ impl<R: ReadAt> ZipObjects<R> {
             let length = entry.uncompressed_size_hint();
             let (place, header) = (entry.wayfinder(), entry.local_header_offset());
             let member = Member { place, header, length, checksum: entry.crc32(), hidden };
-            members.insert(key.to_owned(), member);
+            if let Some(Member { header, .. }) = members.insert(key.to_owned(), member) {
+                others.push((key.as_bytes().to_vec(), header));
+            }
         }
         if count != archive.entries_hint() {
             let what = format!("the directory of the ZIP file has {count} of {} members", archive.entries_hint());
             return Err(Error::corrupt(what).hint_damage("ZIP file").at(path.display().to_string()));
         }
-        Ok(Self { path: path.to_owned(), archive, members })
+        Ok(Self { path: path.to_owned(), archive, members, others, named: OnceLock::new() })
     }
 
     /// Where the bytes of a member begin. Its name stands there, too: the directory has no checksum.
@@ -104,14 +114,30 @@ impl<R: ReadAt> ZipObjects<R> {
         }
         let found = self.archive.get_entry(member.place).map_err(|error| failed(&self.path, error))?;
         let (begin, end) = found.compressed_data_range();
-        let mut name = vec![0; key.len()];
-        let bounded = self.archive.get_ref();
-        let named = bounded.file.read_exact_at(&mut name, member.header.saturating_add(LOCAL_HEADER));
-        named.map_err(|error| Error::read(Path::new(key), &error))?;
-        if name != key.as_bytes() || end - begin != member.length || end > bounded.length {
-            return Err(Error::corrupt("the member of the ZIP file is not where its directory says"));
+        self.check_name(key.as_bytes(), member.header)?;
+        if end - begin != member.length || end > self.archive.get_ref().length {
+            return Err(misplaced());
         }
         Ok(begin)
+    }
+
+    fn check_name(&self, name: &[u8], header: u64) -> Result<()> {
+        let mut found = vec![0; name.len()];
+        let read = self.archive.get_ref().file.read_exact_at(&mut found, header.saturating_add(LOCAL_HEADER));
+        read.map_err(|error| Error::read(&self.path, &error))?;
+        if found == name { Ok(()) } else { Err(misplaced()) }
+    }
+
+    /// A chunk that is not there has fill values, so damage to the name of one would change values without a word. The names
+    /// of all members are compared before anything is said to be missing.
+    fn missing(&self) -> Result<()> {
+        let check = || {
+            let members = self.members.iter().map(|(key, member)| (key.as_bytes(), member.header));
+            let mut all = members.chain(self.others.iter().map(|(name, header)| (name.as_slice(), *header)));
+            all.try_for_each(|(name, header)| self.check_name(name, header))
+                .map_err(|error| error.hint_damage("ZIP file").at(self.path.display().to_string()))
+        };
+        self.named.get_or_init(check).clone()
     }
 
     fn read(&self, key: &str, member: &Member, part: Part, out: &mut Vec<u8>) -> Result<()> {
@@ -128,6 +154,10 @@ impl<R: ReadAt> ZipObjects<R> {
     }
 }
 
+fn misplaced() -> Error {
+    Error::corrupt("the member of the ZIP file is not where its directory says")
+}
+
 fn failed(path: &Path, error: rawzip::Error) -> Error {
     match error.into_kind() {
         ErrorKind::IO(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => Error::read(path, &error),
@@ -142,13 +172,13 @@ impl<R: ReadAt + Send + Debug> ReadStore for ZipObjects<R> {
     }
 
     fn get(&self, key: &str, part: Part, out: &mut Vec<u8>) -> Result<Option<u64>> {
-        let Some(member) = self.members.get(key) else { return Ok(None) };
+        let Some(member) = self.members.get(key) else { return self.missing().map(|()| None) };
         self.read(key, member, part, out).map_err(|error| error.at_once(key))?;
         Ok(Some(member.length))
     }
 
     fn has(&self, key: &str) -> Result<bool> {
-        Ok(self.members.contains_key(key))
+        if self.members.contains_key(key) { Ok(true) } else { self.missing().map(|()| false) }
     }
 
     fn list(&self, folder: &str) -> Result<Option<Vec<Entry>>> {

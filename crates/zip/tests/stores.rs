@@ -118,7 +118,8 @@ fn damage_is_an_error_and_never_other_bytes() {
         let Ok(objects) = open(&damaged) else { return };
         let mut out = Vec::new();
         for (key, expected) in &whole {
-            if let Ok(Some(_)) = objects.get(key, Part::Whole { most: u64::MAX }, &mut out) {
+            if let Ok(found) = objects.get(key, Part::Whole { most: u64::MAX }, &mut out) {
+                assert!(found.is_some() && objects.has(key).unwrap(), "{key} is lost");
                 assert_eq!(&out, expected, "{key}");
             }
         }
