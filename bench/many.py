@@ -59,28 +59,29 @@ def peer(source: Path, folder: Path) -> list[str]:
     return ["h5repack", "-f", "SHUF", "-f", "GZIP=5", str(source), str(folder / "peer.h5")]
 
 
-def measure_many(repeats: int, datasets: int) -> list[Row]:
-    """Each command, and h5repack, on a tenth of the datasets and on all: what grows faster than the file shows."""
+def measure_many(repeats: int, datasets: int, wanted: list[str]) -> list[Row]:
+    """The commands of these names, or all, on a tenth of the datasets and on all: what grows too fast shows."""
     rows = []
     with tempfile.TemporaryDirectory() as place:
         for side in SIDES:
             for count in (datasets // 10, datasets):
-                rows += measure_file(Path(place) / f"{side}-{count}", repeats, count, side)
+                rows += measure_file(Path(place) / f"{side}-{count}", repeats, count, side, wanted)
     return rows
 
 
-def measure_file(folder: Path, repeats: int, count: int, side: int) -> list[Row]:
+def measure_file(folder: Path, repeats: int, count: int, side: int, wanted: list[str]) -> list[Row]:
     folder.mkdir()
     source = folder / "in.h5"
     write_input(source, count, side)
     programs = {name: [str(KNARR), *rest] for name, rest in commands(source, folder).items()}
     programs["h5repack"] = peer(source, folder)
+    programs = {name: command for name, command in programs.items() if not wanted or name in wanted}
     runs = {name: [] for name in programs}
     for _ in range(repeats):
         for name, command in programs.items():
             runs[name].append(run_measured(command))
     outputs = {"repack to HDF5": folder / "copy.h5", "h5repack": folder / "peer.h5"}
-    sizes = {name: output.stat().st_size / 1e6 for name, output in outputs.items()}
+    sizes = {name: output.stat().st_size / 1e6 for name, output in outputs.items() if output.exists()}
     shutil.rmtree(folder)
     return [Row(name, count, side, sizes.get(name), measured) for name, measured in runs.items()]
 

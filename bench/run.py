@@ -7,7 +7,7 @@
     run.py pipeline [--threads N] [--repeats N]
     run.py rechunk [--repeats N]
     run.py s3 [--repeats N]
-    run.py many [--repeats N] [--datasets N]
+    run.py many [--repeats N] [--datasets N] [--commands h5repack,...]
     run.py io [--repeats N]
     run.py transfer [--repeats N]
     run.py io-scale
@@ -219,7 +219,8 @@ def run_scale(options: argparse.Namespace, facts: dict[str, object]) -> None:
 
 
 def run_many(options: argparse.Namespace, facts: dict[str, object]) -> None:
-    rows = many.measure_many(options.repeats, options.datasets)
+    wanted = [name for name in options.commands.split(",") if name]
+    rows = many.measure_many(options.repeats, options.datasets, wanted)
     print(header(facts))
     print(many.table(rows))
     save("many", many.raw(rows), facts)
@@ -365,6 +366,7 @@ def main() -> None:
     numerous = kinds.add_parser("many", help="a file of very many small datasets")
     numerous.add_argument("--repeats", type=int, default=3)
     numerous.add_argument("--datasets", type=int, default=many.DATASETS)
+    numerous.add_argument("--commands", default="", help="only these, separated by commas")
     numerous.set_defaults(run=run_many)
     ten = kinds.add_parser("library", help="what a checkpoint costs the program that hands over its arrays")
     ten.set_defaults(run=run_library)

@@ -1,5 +1,6 @@
 //! A file that a program has handed over with HDF5: a header whose datasets have no values, and the puts of all ranks.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use super::scan::Place;
@@ -27,12 +28,15 @@ impl Hdf5Source {
         }
         let mut source = Self::open_unlocked(header, resolver)?;
         let mut indices = vec![None; addresses.len()];
+        let numbers = addresses.iter().enumerate().filter_map(|(number, address)| Some(((*address)?, number)));
+        let numbers: HashMap<u64, usize> = numbers.collect();
         for (index, stored) in source.stored.iter_mut().enumerate() {
-            let number = addresses.iter().position(|&address| address == Some(stored.address.0));
+            let number = numbers.get(&stored.address.0).copied();
             let has_values = source.model.variables[index].layout != knarr_array::model::StorageLayout::Null;
             if let Some(number) = number.filter(|_| has_values && !matches!(stored.place, Place::Pointers(_))) {
                 stored.place = Place::Puts(number);
                 indices[number] = Some(index);
+                source.put_variables.insert(stored.address, index);
             }
         }
         let checked = puts.check(|number, put| {
@@ -58,12 +62,12 @@ impl Hdf5Source {
 
     /// True if values are not in the file but among the puts of a program.
     pub fn is_handed_over(&self) -> bool {
-        self.stored.iter().any(|stored| matches!(stored.place, Place::Puts(_)))
+        !self.put_variables.is_empty()
     }
 
     /// The number of the variable at an address, if its values were put.
     pub(super) fn put_variable(&self, address: Address) -> Option<usize> {
-        self.stored.iter().position(|stored| stored.address == address && matches!(stored.place, Place::Puts(_)))
+        self.put_variables.get(&address).copied()
     }
 }
 

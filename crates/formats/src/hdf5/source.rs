@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -9,7 +10,7 @@ use super::chunks::{ChunkTable, StoredChunk};
 use super::explain::{explain_open, explain_read, explain_scan, not_hdf5};
 use super::external_files::with_external_files;
 use super::scan::{Place, Stored, scan};
-use super::sys::{self, Dataset};
+use super::sys::{self, Address, Dataset};
 use crate::partial::Input;
 use knarr_array::array::ArraySpec;
 use knarr_array::error::{Error, ErrorKind, Result};
@@ -59,6 +60,8 @@ pub struct Hdf5Source {
     pub(super) stored: Vec<Stored>,
     /// Of a file that was handed over.
     pub(super) puts: Gathered,
+    /// Numbers of the variables whose values are among them, by the addresses of their datasets.
+    pub(super) put_variables: HashMap<Address, usize>,
     tables: Vec<OnceLock<Result<ChunkTable>>>,
     chains: Vec<OnceLock<Option<Chain>>>,
     resolver: Box<dyn FilterResolver>,
@@ -138,6 +141,7 @@ impl Hdf5Source {
                 model: found.model,
                 stored: found.stored,
                 puts: Gathered::default(),
+                put_variables: HashMap::new(),
                 tables: (0..count).map(|_| OnceLock::new()).collect(),
                 chains: (0..count).map(|_| OnceLock::new()).collect(),
                 resolver,
