@@ -10,14 +10,18 @@ use std::ptr::NonNull;
 /// Addresses that are taken at least: more than the file has, so that it can grow without a new mapping.
 const SMALLEST: u64 = 64 << 20;
 
-/// Bytes of `file`, written through a mapping where its file system can set bytes aside, and by calls where not. The
+/// What is at least as long is written by a call the first time: the first touch of a page through a mapping costs more
+/// than the call does, and later ones cost nothing.
+const PAGE: usize = 4096;
+
+/// Bytes of `file`, written through a mapping where its file system can set bytes aside, unless a call is faster. The
 /// caller keeps others from making the file shorter.
 ///
 /// # Errors
 /// Those of asking for the file's length.
 pub fn map_file(file: File) -> io::Result<Box<dyn Memory>> {
     let reserved = file.metadata()?.len();
-    Ok(Box::new(Mapped { file, map: None, reserved, is_mappable: true }))
+    Ok(Box::new(Mapped { file, map: None, reserved, written: 0, is_mappable: true }))
 }
 
 struct Mapped {
@@ -25,6 +29,8 @@ struct Mapped {
     map: Option<Map>,
     /// Bytes of the file that exist, so that touching them cannot fail.
     reserved: u64,
+    /// End of what was written by now.
+    written: u64,
     is_mappable: bool,
 }
 
@@ -101,6 +107,11 @@ impl Memory for Mapped {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let end = offset.checked_add(bytes.len() as u64).ok_or(io::ErrorKind::FileTooLarge)?;
         self.is_mappable = self.is_mappable && self.reserve(end)?;
+        let is_new = offset >= self.written;
+        self.written = self.written.max(end);
+        if self.is_mappable && is_new && bytes.len() >= PAGE {
+            return self.file.write_all_at(bytes, offset);
+        }
         if self.is_mappable
             && let (Ok(from), Ok(end)) = (usize::try_from(offset), usize::try_from(end))
             && let Some(map) = self.addresses(end)
@@ -118,6 +129,7 @@ impl Memory for Mapped {
     fn end(&mut self, length: u64) -> io::Result<()> {
         self.file.set_len(length)?;
         self.reserved = self.reserved.min(length);
+        self.written = self.written.min(length);
         Ok(())
     }
 }
@@ -160,7 +172,8 @@ mod tests {
     #[test]
     fn a_file_system_that_cannot_set_bytes_aside_is_written_by_calls() {
         let file = file(&std::env::temp_dir());
-        let mut memory = Mapped { file: file.try_clone().unwrap(), map: None, reserved: 0, is_mappable: false };
+        let mut memory =
+            Mapped { file: file.try_clone().unwrap(), map: None, reserved: 0, written: 0, is_mappable: false };
         memory.write(5, b"hello").unwrap();
         memory.end(10).unwrap();
         let mut found = [0; 10];
