@@ -111,7 +111,7 @@ def checks_here(output: MeasuredOutput) -> list[Check]:
     blocked = output.seconds["memory", "knarr"]
     for place, way in (("disk", "knarr"), ("memory", "knarr4"), ("disk", "knarr4")):
         library = "netCDF-4" if way == "knarr4" else "PnetCDF"
-        name = f"Knarr under {library}"
+        name = f"Knarr, {library}"
         rows.append(Check(f"here, {place}", name, "Knarr, memory", output.seconds[place, way], blocked))
     return rows
 
