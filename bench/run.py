@@ -7,6 +7,7 @@
     run.py pipeline [--threads N] [--repeats N]
     run.py rechunk [--repeats N]
     run.py s3 [--repeats N]
+    run.py dataset [--repeats N]
     run.py many [--repeats N] [--datasets N]
     run.py io [--repeats N]
     run.py transfer [--repeats N]
@@ -41,6 +42,7 @@ import checkpoint_limits
 import checkpoint_model
 import choices
 import codecs_pool
+import dataset
 import green
 import green_plots
 import lossy
@@ -66,6 +68,9 @@ PACKAGES = (
     "netCDF4",
     "cmip7-repack",
     "numpy",
+    "xarray",
+    "dask",
+    "zarr",
     "pcodec",
     "fpzip",
     "zstandard",
@@ -201,6 +206,13 @@ def run_transfer(options: argparse.Namespace, facts: dict[str, object]) -> None:
     print(header(facts))
     print(transfer.table(rows))
     save("transfer", rows, facts)
+
+
+def run_dataset(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    results = dataset.compare(INPUTS / "real.nc", options.repeats, lambda line: print(line, file=sys.stderr))
+    print(header(facts))
+    print(dataset.table(results))
+    save("dataset", [asdict(result) for result in results], facts)
 
 
 def run_many(options: argparse.Namespace, facts: dict[str, object]) -> None:
@@ -343,6 +355,9 @@ def main() -> None:
     coupled = kinds.add_parser("transfer", help="two programs coupled by a file")
     coupled.add_argument("--repeats", type=int, default=3)
     coupled.set_defaults(run=run_transfer)
+    written = kinds.add_parser("dataset", help="knarr.write against xarray's to_netcdf and to_zarr")
+    written.add_argument("--repeats", type=int, default=3)
+    written.set_defaults(run=run_dataset)
     numerous = kinds.add_parser("many", help="a file of very many small datasets")
     numerous.add_argument("--repeats", type=int, default=3)
     numerous.add_argument("--datasets", type=int, default=many.DATASETS)

@@ -320,6 +320,17 @@ def test_blocks_are_computed_about_once_and_several_at_a_time(tmp_path, rows, me
         xarray.testing.assert_equal(back["v"], ds["v"].compute())
 
 
+@pytest.mark.parametrize("memory", ["1G", "24M"])
+@pytest.mark.parametrize("chunks", ["800x20", "13x1000", "1x300"])
+def test_chunks_may_lie_across_blocks(tmp_path, chunks, memory):
+    blocks = dask.array.random.default_rng(1).integers(0, 9, size=(800, 3000), chunks=(200, (1000, 700, 1300)))
+    ds = xarray.Dataset({"v": (("y", "x"), blocks.astype("f8"))})
+    knarr.write(ds, tmp_path / "out.nc", chunks=chunks, max_mem=memory)
+    with xarray.open_dataset(tmp_path / "out.nc") as back:
+        assert back["v"].encoding["chunksizes"] == tuple(map(int, chunks.split("x")))
+        xarray.testing.assert_identical(back.load(), ds.compute())
+
+
 def test_the_scheduler_is_that_of_dask(tmp_path):
     blocks = dask.array.random.default_rng(1).normal(size=(400, 1000), chunks=(100, 1000))
     expected = blocks.compute()
@@ -450,15 +461,25 @@ def test_trees_become_groups(ds, tmp_path, suffix):
     fine = ds[["counts"]].chunk({"y": 10}).drop_vars(["x", "area"]).rename(x="u", y="v")
     tree = xarray.DataTree.from_dict({"/": ds[["T"]], "/fine": fine, "/fine/deep": ds[["scalar"]]})
     tree["fine"].attrs["level"] = 2
-    knarr.write(tree, tmp_path / f"ours.{suffix}", portable="core")
-    if suffix == "zarr":
-        tree.to_zarr(tmp_path / "plain.zarr", zarr_format=3)
-    else:
-        tree.to_netcdf(tmp_path / f"plain.{suffix}", engine="netcdf4")
-    engine = READERS[suffix][0]
-    with (
-        xarray.open_datatree(tmp_path / f"ours.{suffix}", engine=engine) as ours,
-        xarray.open_datatree(tmp_path / f"plain.{suffix}", engine=engine) as plain,
-    ):
-        xarray.testing.assert_identical(ours.load(), plain.load())
-        assert set(ours["fine"].data_vars) == {"counts"}
+    for name, given in (("whole", tree), ("branch", tree["fine"])):
+        ours, plain = tmp_path / f"{name}.{suffix}", tmp_path / f"{name}_plain.{suffix}"
+        knarr.write(given, ours, portable="core")
+        if suffix == "zarr":
+            given.copy().to_zarr(plain, zarr_format=3)
+        else:
+            given.copy().to_netcdf(plain, engine="netcdf4")
+        engine = READERS[suffix][0]
+        with xarray.open_datatree(ours, engine=engine) as a, xarray.open_datatree(plain, engine=engine) as b:
+            xarray.testing.assert_identical(a.load(), b.load())
+
+
+@pytest.mark.parametrize("suffix", OUTPUTS)
+def test_a_dataset_may_replace_the_file_it_is_read_from(ds, tmp_path, suffix):
+    out = tmp_path / f"out.{suffix}"
+    knarr.write(ds[["T", "counts"]], out, portable="core")
+    for chunks in ({}, None):
+        with xarray.open_dataset(out, engine=READERS[suffix][0], chunks=chunks) as opened:
+            expected = opened.compute()
+            knarr.write(opened.assign_attrs(title="again"), out, portable="core", force=True)
+        with xarray.open_dataset(out, engine=READERS[suffix][0]) as back:
+            xarray.testing.assert_identical(back.load(), expected.assign_attrs(title="again"))

@@ -158,7 +158,7 @@ pub fn execute(
         }
         let chunk = &choice.chunk;
         let grid = variable.shape.iter().zip(chunk).map(|(extent, chunk)| extent.div_ceil((*chunk).max(1))).collect();
-        // Without blocks, any number of chunks that is one along all axes gives the order of the elements.
+        // Blocks of one chunk each give the order of the elements.
         let block = source.block(index).map_or_else(
             || vec![1; chunk.len()],
             |block| block.iter().zip(chunk).map(|(block, chunk)| (block / (*chunk).max(1)).max(1)).collect(),
@@ -323,7 +323,11 @@ impl Lane {
         spare: &Spare,
     ) -> Result<Done> {
         let (source, shape) = (bands.source(), &work.variable.shape);
-        let position = grouped_position(&work.grid, &work.block, number);
+        let position = if bands.is_banded() {
+            chunk_position(shape, work.chunk, number)
+        } else {
+            grouped_position(&work.grid, &work.block, number)
+        };
         let number = position.iter().zip(&work.grid).fold(0, |at, (position, chunks)| at * chunks + position);
         let region = chunk_region(shape, work.chunk, &position);
         let raw = region.count.iter().product::<u64>() * work.variable.dtype.size() as u64;

@@ -29,7 +29,7 @@ STORAGE = frozenset({
     "preferred_chunks", "quantize_mode", "serializer", "shards", "shuffle", "significant_digits", "source", "szip",
     "szip_coding", "szip_pixels_per_block", "zlib",
 })  # fmt: skip
-# Arrays in memory of at most so many bytes are written with the header.
+# Arrays of at most so many bytes are written with the header.
 SMALL = 64 << 10
 # Blocks of more are cut into chunks of about so many bytes.
 LARGEST_CHUNK, CHUNK = 16 << 20, 1 << 20
@@ -73,7 +73,8 @@ def write(
     The dataset may be larger than memory if it is made of Dask arrays. Their blocks are computed while others are
     encoded, by the scheduler that Dask is configured to use, at most ``jobs`` at a time. Blocks that wait to be encoded
     take a quarter of ``max_mem``, or two blocks. A few blocks are computed twice, because the choice needs samples.
-    Variables that are no numbers are computed as a whole. Other arrays that are not in memory yet are loaded.
+    Small variables, and those that are no numbers, are computed as a whole. Other arrays that are not in memory yet are
+    loaded.
 
     ``progress(phase, done_bytes, total_bytes)`` is called now and then from a worker thread. If it raises, if a block
     cannot be computed, or at Ctrl-C, the work stops when the blocks under way are computed, and nothing is left behind.
@@ -110,7 +111,7 @@ def write(
 
 
 class Values:
-    """The writer that xarray gives encoded arrays to. Large ones, and what Dask computes, it keeps for later."""
+    """The writer that xarray gives encoded arrays to. It keeps large ones of numbers for later."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -123,8 +124,7 @@ class Values:
     def add(self, source: Any, target: Any, region: object = None) -> None:
         """Takes the values of a variable of the header, as xarray's writers do."""
         is_number = source.dtype.kind in "iufb" and source.dtype.newbyteorder("=").name in (*NAMES, "bool")
-        is_large = _blocks(source) is not None or source.size * source.dtype.itemsize > SMALL
-        if not (is_number and is_large and source.ndim > 0 and source.size > 0):
+        if not is_number or source.size * source.dtype.itemsize <= SMALL:
             target[...] = np.asarray(source)
             return
         name = getattr(target, "variable_name", None)
@@ -204,7 +204,11 @@ def _groups(ds: Any) -> dict[str, xarray.Dataset]:
     if isinstance(ds, xarray.Dataset):
         return {"/": ds}
     if isinstance(ds, xarray.DataTree):
-        return {node.path: node.to_dataset(inherit=node is ds) for node in ds.subtree}
+        # A branch of a tree becomes the root, with the coordinates that it inherits.
+        branches = [node for node in ds.subtree if node is not ds]
+        return {"/": ds.to_dataset()} | {
+            f"/{node.relative_to(ds)}": node.to_dataset(inherit=False) for node in branches
+        }
     raise TypeError(f"{type(ds).__name__} is no Dataset: give one, of a DataArray da.to_dataset(name='values')")
 
 
