@@ -320,6 +320,19 @@ def test_blocks_are_computed_about_once_and_several_at_a_time(tmp_path, rows, me
         xarray.testing.assert_equal(back["v"], ds["v"].compute())
 
 
+@pytest.mark.parametrize("suffix", OUTPUTS)
+def test_the_bytes_do_not_depend_on_threads(tmp_path, suffix):
+    blocks = dask.array.random.default_rng(1).normal(size=(5000, 1000), chunks=(2500, 500)).round(1)
+    ds = xarray.Dataset({"large": (("y", "x"), blocks), "small": (("y", "x"), blocks.rechunk((300, 300)))})
+    written = []
+    for jobs in (1, 4):
+        out = tmp_path / f"{jobs}.{suffix}"
+        knarr.write(ds, out, jobs=jobs, max_mem="64M")
+        files = [out] if out.is_file() else sorted(path for path in out.rglob("*") if path.is_file())
+        written.append([(path.relative_to(out), path.read_bytes()) for path in files])
+    assert written[0] == written[1]
+
+
 @pytest.mark.parametrize("memory", ["1G", "24M"])
 @pytest.mark.parametrize("chunks", ["800x20", "13x1000", "1x300"])
 def test_chunks_may_lie_across_blocks(tmp_path, chunks, memory):
