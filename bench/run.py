@@ -7,6 +7,7 @@
     run.py pipeline [--threads N] [--repeats N]
     run.py rechunk [--repeats N]
     run.py s3 [--repeats N]
+    run.py dataset [--repeats N]
     run.py many [--repeats N] [--datasets N] [--commands h5repack,...]
     run.py io [--repeats N]
     run.py transfer [--repeats N]
@@ -43,6 +44,7 @@ import checkpoint_limits
 import checkpoint_model
 import choices
 import codecs_pool
+import dataset
 import green
 import green_plots
 import lossy
@@ -69,6 +71,9 @@ PACKAGES = (
     "netCDF4",
     "cmip7-repack",
     "numpy",
+    "xarray",
+    "dask",
+    "zarr",
     "pcodec",
     "fpzip",
     "zstandard",
@@ -218,6 +223,13 @@ def run_scale(options: argparse.Namespace, facts: dict[str, object]) -> None:
     print(f"page: bench/runs/{page.name}")
 
 
+def run_dataset(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    results = dataset.compare(INPUTS / "real.nc", options.repeats, lambda line: print(line, file=sys.stderr))
+    print(header(facts))
+    print(dataset.table(results))
+    save("dataset", [asdict(result) for result in results], facts)
+
+
 def run_many(options: argparse.Namespace, facts: dict[str, object]) -> None:
     wanted = [name for name in options.commands.split(",") if name]
     rows = many.measure_many(options.repeats, options.datasets, wanted)
@@ -363,6 +375,9 @@ def main() -> None:
     larger.set_defaults(run=run_scale, kind="io-scale", report=scale_reports.output)
     wider = kinds.add_parser("transfer-scale", help="a model of coupled programs on up to 100,000 nodes")
     wider.set_defaults(run=run_scale, kind="transfer-scale", report=scale_reports.transfer)
+    written = kinds.add_parser("dataset", help="knarr.write against xarray's to_netcdf and to_zarr")
+    written.add_argument("--repeats", type=int, default=3)
+    written.set_defaults(run=run_dataset)
     numerous = kinds.add_parser("many", help="a file of very many small datasets")
     numerous.add_argument("--repeats", type=int, default=3)
     numerous.add_argument("--datasets", type=int, default=many.DATASETS)

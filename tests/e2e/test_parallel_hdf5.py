@@ -312,12 +312,17 @@ with h5py.File("hist.h5", "r", driver="mpio", comm=comm) as file:
 """
 
 
-def test_h5py(run, tmp_path):
+def system_python() -> Path:
     """The Python of the system, which may have h5py for MPI."""
     python = Path("/usr/bin/python3")
     has = subprocess.run([python, "-c", "import h5py, mpi4py, h5py._debian_h5py_mpi"], check=False, capture_output=True)
     if has.returncode != 0:
         pytest.skip("needs h5py for MPI: install python3-h5py-mpi")
+    return python
+
+
+def test_h5py(run, tmp_path):
+    python = system_python()
     (tmp_path / "plain").mkdir()
     command = [*MPIRUN, str(RANKS), python, "-c", H5PY]
     subprocess.run(command, cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
@@ -325,3 +330,23 @@ def test_h5py(run, tmp_path):
     was_handed_over(ran, "hist.h5")
     assert objects(run.folder / "hist.h5") == objects(tmp_path / "plain" / "hist.h5")
     assert not spools()
+
+
+ATTRIBUTES = """
+from mpi4py import MPI
+import h5py
+
+with h5py.File("hist.h5", "w", driver="mpio", comm=MPI.COMM_WORLD) as file:
+    file.attrs["title"] = "new"
+    file.attrs["notes"] = "long " * 1000
+"""
+
+
+def test_a_file_without_datasets_takes_the_place_of_a_smaller_one(run):
+    python = system_python()
+    with h5py.File(run.folder / "hist.h5", "w") as old:
+        old.attrs["title"] = "old"
+    ran = run(*MPIRUN, RANKS, python, "-c", ATTRIBUTES, config=RULE, env=AS_ROOT)
+    was_handed_over(ran, "hist.h5")
+    with h5py.File(run.folder / "hist.h5") as file:
+        assert file.attrs["title"] == "new"

@@ -395,3 +395,39 @@ def test_python_reads_and_writes(server, bucket, field):
     command = [sys.executable, "-c", textwrap.dedent(program)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_python_writes_datasets(server, bucket, tmp_path):
+    program = f"""
+        import dask.array, numpy, xarray, knarr
+
+        def fail(block, block_info=None):
+            if block_info[0]["chunk-location"] == (7, 0):
+                raise ZeroDivisionError("block 7")
+            return block
+
+        values = dask.array.random.default_rng(1).integers(0, 99, size=(1000, 500), chunks=(100, 500))
+        ds = xarray.Dataset({{"v": (("y", "x"), values)}}, {{"x": numpy.arange(500.0)}}, {{"title": "one"}})
+        knarr.write(ds, {bucket.url("d.zarr")!r})
+        knarr.write(ds, "here.zarr")
+        assert knarr.verify("here.zarr", {bucket.url("d.zarr")!r})
+        try:
+            knarr.write(ds, {bucket.url("d.zarr")!r})
+        except FileExistsError as error:
+            assert "exists" in str(error), error
+        else:
+            raise AssertionError("it was replaced")
+        try:
+            broken = values.map_blocks(fail, dtype=values.dtype)
+            knarr.write(xarray.Dataset({{"v": (("y", "x"), broken)}}), {bucket.url("e.zarr")!r})
+        except ZeroDivisionError:
+            pass
+        else:
+            raise AssertionError("it was written")
+    """
+    environment = {**os.environ, **CREDENTIALS, "AWS_ENDPOINT_URL": server.endpoint}
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    where = {"cwd": tmp_path, "env": environment}
+    done = subprocess.run(command, **where, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert bucket.keys("e.zarr") == {}

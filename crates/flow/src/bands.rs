@@ -119,6 +119,11 @@ impl<'a> Bands<'a> {
         self.variable
     }
 
+    /// True if many blocks are read at once: other orders than that of the numbers would have many of them wait.
+    pub fn is_banded(&self) -> bool {
+        self.plan.is_some()
+    }
+
     /// The elements of a block, clipped to the variable.
     pub fn region(&self, number: u64) -> Region {
         let shape = &self.variable.shape;

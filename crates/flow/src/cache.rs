@@ -48,33 +48,71 @@ impl ChunkCache {
         decode: impl FnOnce() -> Result<Vec<u8>>,
         f: impl FnOnce(&[u8]),
     ) -> Result<()> {
-        let slot = self.slot(key, bytes);
-        match slot.get_or_init(decode) {
-            Ok(chunk) => {
-                f(chunk);
-                Ok(())
-            }
-            Err(error) => Err(error.clone()),
-        }
+        hand_over(&self.slot(key, bytes).0, decode, f)
     }
 
-    fn slot(&self, key: Key, bytes: usize) -> Slot {
+    /// As [`ChunkCache::get`]. If another thread is decoding the chunk, this one does not merely wait: it decodes the first of
+    /// the chunks `next` that is not there, as large as this one, while there is room for it beside this one and those before
+    /// it. Its errors come to those who ask for that chunk.
+    ///
+    /// # Errors
+    /// As for [`ChunkCache::get`].
+    pub fn get_or_help(
+        &self,
+        key: Key,
+        bytes: usize,
+        next: impl Iterator<Item = Key>,
+        decode: impl Fn(Key) -> Result<Vec<u8>>,
+        f: impl FnOnce(&[u8]),
+    ) -> Result<()> {
+        let (slot, is_new) = self.slot(key, bytes);
+        if !is_new && slot.get().is_none() {
+            let claimed = {
+                let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let room = (inner.limit / bytes.max(1)).saturating_sub(1);
+                let free = next.take(room).find(|next| !inner.slots.contains_key(next));
+                free.map(|next| (next, inner.insert(next, bytes)))
+            };
+            if let Some((next, slot)) = claimed {
+                slot.get_or_init(|| decode(next));
+            }
+        }
+        hand_over(&slot, || decode(key), f)
+    }
+
+    /// The place of a chunk, and whether it was not there before.
+    fn slot(&self, key: Key, bytes: usize) -> (Slot, bool) {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         inner.clock += 1;
         let now = inner.clock;
         if let Some((slot, _, used)) = inner.slots.get_mut(&key) {
             *used = now;
-            return Arc::clone(slot);
+            return (Arc::clone(slot), false);
         }
-        let slot = Slot::default();
-        inner.evict(bytes);
-        inner.bytes += bytes;
-        inner.slots.insert(key, (Arc::clone(&slot), bytes, now));
-        slot
+        (inner.insert(key, bytes), true)
+    }
+}
+
+fn hand_over(slot: &Slot, decode: impl FnOnce() -> Result<Vec<u8>>, f: impl FnOnce(&[u8])) -> Result<()> {
+    match slot.get_or_init(decode) {
+        Ok(chunk) => {
+            f(chunk);
+            Ok(())
+        }
+        Err(error) => Err(error.clone()),
     }
 }
 
 impl Inner {
+    fn insert(&mut self, key: Key, bytes: usize) -> Slot {
+        self.evict(bytes);
+        self.clock += 1;
+        self.bytes += bytes;
+        let slot = Slot::default();
+        self.slots.insert(key, (Arc::clone(&slot), bytes, self.clock));
+        slot
+    }
+
     /// Makes room for `needed` bytes, as far as there is something to drop.
     fn evict(&mut self, needed: usize) {
         while self.bytes.saturating_add(needed) > self.limit {
@@ -117,6 +155,34 @@ mod tests {
         cache.set_limit(0);
         read(2);
         assert_eq!(decoded.get(), 5);
+    }
+
+    #[test]
+    fn who_would_wait_decodes_what_comes_next() {
+        let cache = ChunkCache::new(12);
+        let decoded = Mutex::new(Vec::new());
+        let note = |(_, number): Key| {
+            decoded.lock().unwrap().push(number);
+            Ok(vec![7; 4])
+        };
+        let read = |decode: &dyn Fn(Key) -> Result<Vec<u8>>| {
+            let next = (2..9).map(|number| (0, number));
+            cache.get_or_help((0, 1), 4, next, decode, |chunk| assert_eq!(chunk, [7; 4])).unwrap();
+        };
+        // Number 1 takes until two others are decoded: for more there is no room beside it.
+        let slow = |key: Key| {
+            while key.1 == 1 && decoded.lock().unwrap().len() < 2 {
+                std::thread::yield_now();
+            }
+            note(key)
+        };
+        std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(|| read(&slow)))));
+        assert_eq!(decoded.lock().unwrap().len(), 3);
+        decoded.lock().unwrap().sort_unstable();
+        assert_eq!(*decoded.lock().unwrap(), [1, 2, 3]);
+        // Nobody decodes it any more.
+        read(&|_| unreachable!("it is there"));
+        cache.get((0, 3), 4, || unreachable!("it is there"), |_| ()).unwrap();
     }
 
     #[test]

@@ -41,6 +41,12 @@ pub trait Source: Send + Sync {
     /// False if no element of the region was ever written, so that reading it gives the variable's padding.
     fn is_written(&self, variable: usize, region: &Region) -> bool;
 
+    /// Shape of the blocks in which the values of a variable come, if they are better asked for block by block, each to its
+    /// end, than in the order of the elements: a block is dear to make, and memory may hold few.
+    fn block(&self, _variable: usize) -> Option<&[u64]> {
+        None
+    }
+
     /// Keeps at most so many bytes of decoded chunks for regions that do not follow the grid of chunks, or one chunk if
     /// that is larger.
     fn limit_cache(&self, _bytes: usize) {}
@@ -95,6 +101,28 @@ pub trait Source: Send + Sync {
 
     /// For sinks of the same format, which copy what only that format can carry.
     fn as_any(&self) -> &dyn Any;
+}
+
+/// Values that do not lie in the file that describes their variables: a program has handed them over, or computes them
+/// when it is asked. They are read from many threads at once.
+pub trait Values: Send + Sync {
+    /// Replaces the contents of `out` with the elements of a region of variable `number`, row-major, in the byte order in
+    /// which the file would store them. Elements that have no value are `padding`.
+    ///
+    /// # Errors
+    /// What reading or computing them reports.
+    fn read(&self, number: usize, region: &Region, padding: &[u8], out: &mut Vec<u8>) -> Result<()>;
+
+    /// False if no element of the region has a value.
+    fn is_written(&self, number: usize, region: &Region) -> bool;
+
+    /// As [`Source::block`], of variable `number`.
+    fn block(&self, _number: usize) -> Option<&[u64]> {
+        None
+    }
+
+    /// As [`Source::limit_cache`], of what was read or computed.
+    fn limit_cache(&self, _bytes: usize) {}
 }
 
 /// How the values of one variable are to be stored.

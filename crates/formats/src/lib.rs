@@ -7,6 +7,7 @@ mod fetched;
 mod fills;
 pub mod handed_over;
 pub mod hdf5;
+mod header;
 pub mod layout;
 mod open;
 mod partial;
@@ -19,7 +20,10 @@ mod shown;
 mod unchanged;
 pub mod zarr;
 
-pub use open::{Inputs, open, open_handed_over, open_hdf5_unlocked, open_watched, open_with, self_described};
+pub use header::Apart;
+pub use open::{
+    Inputs, open, open_handed_over, open_hdf5_unlocked, open_header, open_watched, open_with, self_described,
+};
 pub use plain::Clocks;
 pub use records::whole_records;
 pub use selected::{Selected, select};

@@ -1,5 +1,6 @@
 //! Which format a path holds: one line a format.
 
+use crate::header::Apart;
 use crate::partial::Input;
 use crate::raw::{RawLayout, RawSource};
 use crate::unchanged::Watched;
@@ -9,7 +10,7 @@ use knarr_checkpoint::layout::FileLayout;
 use knarr_codec::chain::Chain;
 use knarr_codec::codec::CodecList;
 use knarr_flow::network::{Network, url_of};
-use knarr_flow::store::Source;
+use knarr_flow::store::{Source, Values};
 use knarr_flow::strided::ReadAt;
 use knarr_handover::Gathered;
 use knarr_zip::{ZipObjects, is_zip};
@@ -94,6 +95,23 @@ pub fn open_handed_over(
 ) -> Result<Box<dyn Source>> {
     let puts = (Gathered::open(ranks)?, addresses);
     Ok(Box::new(hdf5::Hdf5Source::handed_over(header, puts, target, is_closed, resolver(codecs))?))
+}
+
+/// A header: an HDF5 or netCDF-4 file, or a Zarr store, whose variables `apart` have their values in `values`, by their places
+/// in that list. In messages it is called `name`.
+///
+/// # Errors
+/// As for [`open`]; `Internal` if the header lacks one of the variables.
+pub fn open_header(
+    header: &Path,
+    name: &Path,
+    (apart, values): (&[Apart], Box<dyn Values>),
+    codecs: &CodecList,
+) -> Result<Box<dyn Source>> {
+    if header.is_dir() {
+        return Ok(Box::new(zarr::ZarrSource::header(header, name, (apart, values), codecs)?));
+    }
+    Ok(Box::new(hdf5::Hdf5Source::header(header, name, (apart, values), resolver(codecs))?))
 }
 
 fn resolver(codecs: &CodecList) -> Box<dyn hdf5::FilterResolver> {

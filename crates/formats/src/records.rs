@@ -160,6 +160,10 @@ impl Source for WholeRecords {
         inside(&stored.shape, region).is_some_and(|part| self.source.is_written(variable, &part))
     }
 
+    fn block(&self, variable: usize) -> Option<&[u64]> {
+        self.source.block(variable)
+    }
+
     fn strings(&self, variable: usize) -> Option<Strings> {
         self.source.strings(variable)
     }

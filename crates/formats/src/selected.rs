@@ -56,6 +56,10 @@ impl Source for Selected {
         self.index(variable).map_or(true, |index| self.source.is_written(index, region))
     }
 
+    fn block(&self, variable: usize) -> Option<&[u64]> {
+        self.source.block(self.index(variable).ok()?)
+    }
+
     fn axis_names(&self, variable: usize) -> Vec<Option<String>> {
         self.index(variable).map_or_else(|_| Vec::new(), |index| self.source.axis_names(index))
     }

@@ -158,6 +158,10 @@ impl Source for Watched {
         self.source.element_type(variable)
     }
 
+    fn block(&self, variable: usize) -> Option<&[u64]> {
+        self.source.block(variable)
+    }
+
     fn strings(&self, variable: usize) -> Option<Strings> {
         self.source.strings(variable)
     }

@@ -97,6 +97,16 @@ impl Beneath<'_> {
     }
 }
 
+impl knarr_flow::store::Values for Gathered {
+    fn read(&self, number: usize, region: &Region, padding: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        Self::read(self, number, region, padding, out)
+    }
+
+    fn is_written(&self, number: usize, region: &Region) -> bool {
+        Self::is_written(self, number, region)
+    }
+}
+
 impl Gathered {
     /// Opens the values and the log of each rank.
     ///

@@ -2,16 +2,15 @@
 
 use knarr_array::error::Result;
 use knarr_flow::content;
-use knarr_flow::engine::{Engine, Progress, Silent};
+use knarr_flow::engine::{Engine, Silent};
 use knarr_flow::store::Source;
 use knarr_formats::Inputs;
-use knarr_routes::compress::{OutputFormat, RepackOptions};
+use knarr_routes::compress::{OutputFormat, RepackOptions, Repacked};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use crate::errors::raise;
+use crate::relay::{Raised, Relay};
 use crate::request::Request;
 
 /// The plan for `path` as JSON. `suffix` says for which format.
@@ -52,12 +51,13 @@ pub(crate) fn repack(
     let engine = request.engine().map_err(raise)?;
     let settings = request.settings().map_err(raise)?;
     let options = RepackOptions { force: request.force, command, when, save_plan: true };
-    let relay = Relay::new(&engine, progress);
+    let raised = Raised::new(&engine);
+    let relay = Relay::new(&raised, progress);
     let result = py.detach(|| {
         let done = knarr_routes::compress::repack(&engine, &input, &output, &settings, &options, &relay)?;
-        json(&serde_json::json!({ "result": done, "plan": done.plan, "notes": knarr_routes::compress::notes::all(&done) }))
+        report(&done)
     });
-    match relay.raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    match raised.take() {
         Some(error) => Err(error),
         None => result.map_err(raise),
     }
@@ -86,63 +86,11 @@ pub(crate) fn verify(py: Python<'_>, original: PathBuf, copy: PathBuf, values_on
     .map_err(raise)
 }
 
+/// What was done, as JSON.
+pub(crate) fn report(done: &Repacked) -> Result<String> {
+    json(&serde_json::json!({ "result": done, "plan": done.plan, "notes": knarr_routes::compress::notes::all(done) }))
+}
+
 fn json(value: &impl serde::Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|error| knarr_array::Error::internal(error.to_string()))
-}
-
-/// Hands progress to Python at most ten times a second, and looks for Ctrl-C as often.
-struct Relay {
-    callback: Option<Py<PyAny>>,
-    cancel: std::sync::Arc<AtomicBool>,
-    phase: Mutex<(String, u64)>,
-    done: AtomicU64,
-    last: Mutex<std::time::Instant>,
-    raised: Mutex<Option<PyErr>>,
-}
-
-impl Relay {
-    fn new(engine: &Engine, callback: Option<Py<PyAny>>) -> Self {
-        Self {
-            callback,
-            cancel: engine.cancel.clone(),
-            phase: Mutex::new((String::new(), 0)),
-            done: AtomicU64::new(0),
-            last: Mutex::new(std::time::Instant::now()),
-            raised: Mutex::new(None),
-        }
-    }
-
-    fn call(&self, done: u64) {
-        let (phase, total) = self.phase.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let outcome = Python::attach(|py| {
-            py.check_signals()?;
-            match &self.callback {
-                Some(callback) => callback.call1(py, (phase, done, total)).map(|_| ()),
-                None => Ok(()),
-            }
-        });
-        if let Err(error) = outcome {
-            self.cancel.store(true, Ordering::Relaxed);
-            self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        }
-    }
-}
-
-impl Progress for Relay {
-    fn begin(&self, phase: &str, bytes: u64) {
-        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = (phase.to_owned(), bytes);
-        self.done.store(0, Ordering::Relaxed);
-        self.call(0);
-    }
-
-    fn advance(&self, bytes: u64) {
-        let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let total = self.phase.lock().unwrap_or_else(PoisonError::into_inner).1;
-        // A worker that finds another one reporting goes on working.
-        let Ok(mut last) = self.last.try_lock() else { return };
-        if done >= total || last.elapsed().as_millis() >= 100 {
-            *last = std::time::Instant::now();
-            self.call(done);
-        }
-    }
 }

@@ -2,11 +2,14 @@
 
 mod arrays;
 mod checkpoint;
+mod computed;
 mod errors;
 mod files;
 mod filter;
 mod ranks;
+mod relay;
 mod request;
+mod write;
 
 use pyo3::prelude::*;
 
@@ -19,6 +22,8 @@ fn _knarr(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(files::repack, module)?)?;
     module.add_function(wrap_pyfunction!(files::content_hash, module)?)?;
     module.add_function(wrap_pyfunction!(files::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(write::output_kind, module)?)?;
+    module.add_function(wrap_pyfunction!(write::write, module)?)?;
     module.add_function(wrap_pyfunction!(arrays::advise_array, module)?)?;
     module.add_function(wrap_pyfunction!(arrays::chain_forms, module)?)?;
     module.add_function(wrap_pyfunction!(arrays::compress, module)?)?;

@@ -20,6 +20,25 @@ pub fn chunk_position(shape: &[u64], chunk: &[u64], index: u64) -> Vec<u64> {
     position
 }
 
+/// The `index`-th position in a grid of this many positions along each axis, group by group: a group has `group` of them
+/// along each axis, fewer at the edge. Groups, and positions in a group, are in row-major order.
+pub fn grouped_position(grid: &[u64], group: &[u64], index: u64) -> Vec<u64> {
+    let mut rest = index;
+    // The groups of a row are those that have the same place along all axes so far.
+    let (mut first, mut extent) = (Vec::new(), Vec::new());
+    for axis in 0..grid.len() {
+        let behind: u64 = grid[axis + 1..].iter().product();
+        let row = extent.iter().product::<u64>() * behind;
+        let group = group[axis].max(1);
+        let number = rest / (row * group).max(1);
+        rest -= number * row * group;
+        first.push(number * group);
+        extent.push(group.min(grid[axis] - number * group));
+    }
+    let within = chunk_position(&extent, &vec![1; extent.len()], rest);
+    first.iter().zip(within).map(|(first, within)| first + within).collect()
+}
+
 /// What the chunk at `position` of the grid has of a variable of this shape: its elements, clipped to the variable.
 pub fn chunk_region(shape: &[u64], chunk: &[u64], position: &[u64]) -> Region {
     let start: Vec<u64> = position.iter().zip(chunk).map(|(&p, &c)| p * c).collect();
@@ -109,6 +128,34 @@ mod tests {
         assert_eq!(chunk_region(&shape, &chunk, &chunk_position(&shape, &chunk, 8)), Region::new([4, 6], [1, 1]));
         assert_eq!(chunk_count(&[], &[]), 1);
         assert_eq!(chunk_count(&[0, 4], &[1, 4]), 0);
+    }
+
+    #[test]
+    fn groups_are_gone_through_one_after_another() {
+        let positions: Vec<Vec<u64>> = (0..15).map(|index| grouped_position(&[3, 5], &[2, 2], index)).collect();
+        let expected: [[u64; 2]; 15] = [
+            [0, 0],
+            [0, 1],
+            [1, 0],
+            [1, 1],
+            [0, 2],
+            [0, 3],
+            [1, 2],
+            [1, 3],
+            [0, 4],
+            [1, 4],
+            [2, 0],
+            [2, 1],
+            [2, 2],
+            [2, 3],
+            [2, 4],
+        ];
+        assert_eq!(positions, expected);
+        for index in 0..24 {
+            assert_eq!(grouped_position(&[2, 3, 4], &[1, 1, 1], index), chunk_position(&[2, 3, 4], &[1, 1, 1], index));
+            assert_eq!(grouped_position(&[2, 3, 4], &[9, 9, 9], index), chunk_position(&[2, 3, 4], &[1, 1, 1], index));
+        }
+        assert_eq!(grouped_position(&[], &[], 0), [0u64; 0]);
     }
 
     #[test]

@@ -12,6 +12,6 @@ mod hyperslab;
 mod testing;
 
 pub use assign::assign;
-pub use chunks::{chunk_count, chunk_position, chunk_region, each_chunk, in_chunk, pad_chunk};
+pub use chunks::{chunk_count, chunk_position, chunk_region, each_chunk, grouped_position, in_chunk, pad_chunk};
 pub use copy::{Placed, copy_region, fill, fill_region, one_run, run_length, runs};
 pub use hyperslab::{Region, volume};

@@ -17,7 +17,7 @@ use knarr_array::filter::Hdf5Filter;
 use knarr_array::model::Variable;
 use knarr_array::quality::Observed;
 use knarr_array::region::in_chunk;
-use knarr_array::region::{chunk_count, chunk_position, chunk_region, pad_chunk};
+use knarr_array::region::{chunk_count, chunk_position, chunk_region, grouped_position, pad_chunk};
 use knarr_choose::choose::FormatLimits;
 use knarr_choose::plan::{Action, Choice, Plan};
 use knarr_codec::chain::Chain;
@@ -107,6 +107,9 @@ struct Work<'a> {
     index: usize,
     variable: &'a Variable,
     chunk: &'a [u64],
+    /// How many chunks there are along each axis, and how many of them make up a block of the source.
+    grid: Vec<u64>,
+    block: Vec<u64>,
     /// What encodes its chunks, as an index into recipes.
     recipe: usize,
     /// Number of the first chunk of this variable among all chunks.
@@ -153,7 +156,14 @@ pub fn execute(
                 .hint("choose larger chunks with --chunks, if the shape is not a sign of damage")
                 .at_variable(variable.name()));
         }
-        works.push(Work { index, variable, chunk: &choice.chunk, recipe, first, chunks, chunk_bytes });
+        let chunk = &choice.chunk;
+        let grid = variable.shape.iter().zip(chunk).map(|(extent, chunk)| extent.div_ceil((*chunk).max(1))).collect();
+        // Blocks of one chunk each give the order of the elements.
+        let block = source.block(index).map_or_else(
+            || vec![1; chunk.len()],
+            |block| block.iter().zip(chunk).map(|(block, chunk)| (block / (*chunk).max(1)).max(1)).collect(),
+        );
+        works.push(Work { index, variable, chunk, grid, block, recipe, first, chunks, chunk_bytes });
         first += chunks;
     }
     let total: u64 = works.iter().map(|work| work.variable.raw_bytes()).sum();
@@ -303,7 +313,7 @@ struct Lane {
 }
 
 impl Lane {
-    /// Reads and encodes a chunk of `work`, given as its place among the works and its number in the variable.
+    /// Reads and encodes a chunk of `work`, given as its place among the works and its turn in the variable.
     fn chunk(
         &mut self,
         encoder: &ChunkEncoder,
@@ -313,7 +323,12 @@ impl Lane {
         spare: &Spare,
     ) -> Result<Done> {
         let (source, shape) = (bands.source(), &work.variable.shape);
-        let position = chunk_position(shape, work.chunk, number);
+        let position = if bands.is_banded() {
+            chunk_position(shape, work.chunk, number)
+        } else {
+            grouped_position(&work.grid, &work.block, number)
+        };
+        let number = position.iter().zip(&work.grid).fold(0, |at, (position, chunks)| at * chunks + position);
         let region = chunk_region(shape, work.chunk, &position);
         let raw = region.count.iter().product::<u64>() * work.variable.dtype.size() as u64;
         if !source.is_written(work.index, &region) {

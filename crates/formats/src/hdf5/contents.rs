@@ -33,8 +33,8 @@ pub(super) fn copy_values(
         Extent::Simple { shape, .. } => shape.clone(),
     };
     let datatype = dataset.datatype()?;
-    if let Some(variable) = source.put_variable(address) {
-        return copy_puts(source, variable, &shape, target);
+    if let Some(variable) = source.variable_apart(address) {
+        return copy_apart(source, variable, &shape, target);
     }
     let has_pointers = datatype.indirections()? != (false, false);
     let size = datatype.size()? as u64;
@@ -87,8 +87,8 @@ pub(super) fn copy_values(
     }
 }
 
-/// Copies the values of a variable that were put.
-fn copy_puts(source: &Hdf5Source, variable: usize, shape: &[u64], target: &Dataset) -> Result<()> {
+/// Copies the values of a variable that come beside the file.
+fn copy_apart(source: &Hdf5Source, variable: usize, shape: &[u64], target: &Dataset) -> Result<()> {
     let size = source.model().variable(variable)?.dtype.size() as u64;
     let mut values = Vec::new();
     each_piece(shape, size, &mut |region| {

@@ -155,7 +155,7 @@ impl<'a> Copier<'a> {
                     }
                     Some(storage) => create_encoded(&site, &datatype, &space, &dcpl, storage)?,
                     None => {
-                        if self.source.put_variable(address).is_some() {
+                        if self.source.variable_apart(address).is_some() {
                             // What is so small needs none of the program's filters.
                             dcpl.set_filters(&[])?;
                         }

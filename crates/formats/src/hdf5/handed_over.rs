@@ -1,4 +1,5 @@
-//! A file that a program has handed over with HDF5: a header whose datasets have no values, and the puts of all ranks.
+//! Headers whose datasets have no values: those come beside it, from the puts of all ranks of a program, or as they are
+//! computed.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,7 +7,9 @@ use std::path::Path;
 use super::scan::Place;
 use super::source::{FilterResolver, Hdf5Source};
 use super::sys::{Address, grow};
+use crate::header::{Apart, set_apart};
 use knarr_array::error::{Error, Result};
+use knarr_flow::store::Values;
 use knarr_handover::Gathered;
 
 impl Hdf5Source {
@@ -34,9 +37,9 @@ impl Hdf5Source {
             let number = numbers.get(&stored.address.0).copied();
             let has_values = source.model.variables[index].layout != knarr_array::model::StorageLayout::Null;
             if let Some(number) = number.filter(|_| has_values && !matches!(stored.place, Place::Pointers(_))) {
-                stored.place = Place::Puts(number);
+                stored.place = Place::Apart(number);
                 indices[number] = Some(index);
-                source.put_variables.insert(stored.address, index);
+                source.variables_apart.insert(stored.address, index);
             }
         }
         let checked = puts.check(|number, put| {
@@ -56,18 +59,42 @@ impl Hdf5Source {
         });
         checked.map_err(|error| error.at(target.display().to_string()))?;
         target.clone_into(&mut source.path);
-        source.puts = puts;
+        source.apart = Box::new(puts);
+        source.is_header = true;
         Ok(source)
     }
 
-    /// True if values are not in the file but among the puts of a program.
-    pub fn is_handed_over(&self) -> bool {
-        !self.put_variables.is_empty()
+    /// Opens a header. The values of the variables `apart` come from `values`, by their places in that list. In messages the
+    /// file is called `name`.
+    ///
+    /// # Errors
+    /// As for [`Hdf5Source::open`]; `Internal` if the header lacks one of the variables.
+    pub fn header(
+        header: &Path,
+        name: &Path,
+        (apart, values): (&[Apart], Box<dyn Values>),
+        resolver: Box<dyn FilterResolver>,
+    ) -> Result<Self> {
+        let mut source = Self::open(header, resolver)?;
+        for (number, index) in set_apart(&mut source.model, apart)?.into_iter().enumerate() {
+            source.stored[index].place = Place::Apart(number);
+            source.variables_apart.insert(source.stored[index].address, index);
+        }
+        name.clone_into(&mut source.path);
+        source.apart = values;
+        source.is_header = true;
+        Ok(source)
     }
 
-    /// The number of the variable at an address, if its values were put.
-    pub(super) fn put_variable(&self, address: Address) -> Option<usize> {
-        self.put_variables.get(&address).copied()
+    /// True if it only describes values that come beside it. Its bytes are no copy of anything then, though it may have no
+    /// variable at all.
+    pub fn is_header(&self) -> bool {
+        self.is_header
+    }
+
+    /// The number of the variable at an address, if its values come beside the file.
+    pub(super) fn variable_apart(&self, address: Address) -> Option<usize> {
+        self.variables_apart.get(&address).copied()
     }
 }
 

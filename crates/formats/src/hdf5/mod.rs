@@ -12,7 +12,7 @@
 //! | `sink` | writing chunks |
 //! | `copy`, `create`, `contents` | copying what is not encoded anew |
 //! | `metadata` | how much room everything but values takes |
-//! | `handed_over` | files that a program has handed over: their values are puts |
+//! | `handed_over` | headers whose values come beside them: those of a program, or computed ones |
 //! | `beside` | other files that a file names |
 //! | `for_netcdf` | what programs of netCDF-C do not open or show |
 //! | `build`, `dimensions`, `write_attribute` | netCDF-4 from a model |

@@ -36,8 +36,8 @@ pub(super) enum Place {
     Run(Option<u64>),
     /// In chunks.
     Chunks { shape: Vec<u64>, edges_unfiltered: bool },
-    /// Among the puts of a file that was handed over, under this number.
-    Puts(usize),
+    /// Not in the file, but among the values that come beside it, under this number.
+    Apart(usize),
     /// Through the library.
     Library,
     /// Values with pointers: not as bytes.

@@ -24,7 +24,7 @@ use knarr_codec::codec::{CodecList, KNARR_FILTER};
 use knarr_codec::frame;
 use knarr_flow::cache::ChunkCache;
 use knarr_flow::energy::Stopwatch;
-use knarr_flow::store::{Source, Strings};
+use knarr_flow::store::{Source, Strings, Values};
 use knarr_flow::strided::ReadAt;
 use knarr_handover::Gathered;
 
@@ -58,10 +58,12 @@ pub struct Hdf5Source {
     raw_len: u64,
     pub(super) model: Model,
     pub(super) stored: Vec<Stored>,
-    /// Of a file that was handed over.
-    pub(super) puts: Gathered,
-    /// Numbers of the variables whose values are among them, by the addresses of their datasets.
-    pub(super) put_variables: HashMap<Address, usize>,
+    /// What does not lie in the file.
+    pub(super) apart: Box<dyn Values>,
+    /// Numbers of the variables whose values are there, by the addresses of their datasets.
+    pub(super) variables_apart: HashMap<Address, usize>,
+    /// It describes what comes beside it, and is not what was asked for.
+    pub(super) is_header: bool,
     tables: Vec<OnceLock<Result<ChunkTable>>>,
     chains: Vec<OnceLock<Option<Chain>>>,
     resolver: Box<dyn FilterResolver>,
@@ -140,8 +142,9 @@ impl Hdf5Source {
                 raw_len,
                 model: found.model,
                 stored: found.stored,
-                puts: Gathered::default(),
-                put_variables: HashMap::new(),
+                apart: Box::new(Gathered::default()),
+                variables_apart: HashMap::new(),
+                is_header: false,
                 tables: (0..count).map(|_| OnceLock::new()).collect(),
                 chains: (0..count).map(|_| OnceLock::new()).collect(),
                 resolver,
@@ -261,7 +264,7 @@ impl Hdf5Source {
             }
             Place::Run(Some(offset)) => self.read_run(*offset, variable, region, out),
             Place::Chunks { shape, edges_unfiltered } => self.read_chunks(index, shape, *edges_unfiltered, region, out),
-            Place::Puts(number) => self.puts.read(*number, region, &stored.padding, out),
+            Place::Apart(number) => self.apart.read(*number, region, &stored.padding, out),
             Place::Library => self.read_through_library(stored, variable, region, out),
             Place::Pointers(what) => {
                 Err(Error::unsupported(format!("its values ({what}) have no fixed bytes; they can only be copied")))
@@ -460,8 +463,16 @@ impl Hdf5Source {
 }
 
 impl Source for Hdf5Source {
+    fn block(&self, variable: usize) -> Option<&[u64]> {
+        match self.stored.get(variable)?.place {
+            Place::Apart(number) => self.apart.block(number),
+            _ => None,
+        }
+    }
+
     fn limit_cache(&self, bytes: usize) {
         self.cache.set_limit(bytes);
+        self.apart.limit_cache(bytes);
     }
 
     fn decode_seconds(&self) -> f64 {
@@ -492,7 +503,7 @@ impl Source for Hdf5Source {
         }
         match &stored.place {
             Place::Run(offset) => offset.is_some(),
-            Place::Puts(number) => self.puts.is_written(*number, region),
+            Place::Apart(number) => self.apart.is_written(*number, region),
             Place::Library | Place::Pointers(_) => true,
             // A damaged index is reported by reading.
             Place::Chunks { shape, .. } => match self.table(variable, shape) {

@@ -7,6 +7,7 @@ use super::hierarchy;
 use super::keys::Keys;
 use super::stored::Version;
 use super::types::ZarrType;
+use crate::header::{Apart, set_apart};
 use knarr_array::model::{Dimension, ElementType, Group, Model, StorageLayout, Variable};
 use knarr_array::region::Region;
 use knarr_array::{Error, Result};
@@ -14,7 +15,7 @@ use knarr_codec::codec::CodecList;
 use knarr_flow::cache::ChunkCache;
 use knarr_flow::directory::Directory;
 use knarr_flow::read_store::ReadStore;
-use knarr_flow::store::{Source, Strings};
+use knarr_flow::store::{Source, Strings, Values};
 use serde_json::{Map, Value};
 use std::any::Any;
 use std::collections::HashMap;
@@ -30,6 +31,10 @@ pub struct ZarrSource {
     /// Attributes of each group as they are stored.
     group_attributes: Vec<Map<String, Value>>,
     cache: ChunkCache,
+    /// What does not lie in the store.
+    values: Option<Box<dyn Values>>,
+    /// The number there of each variable that has its values there.
+    apart: HashMap<usize, usize>,
 }
 
 /// Bytes of decoded chunks kept for regions that do not follow the chunk grid, when nothing else is asked for.
@@ -82,7 +87,40 @@ impl ZarrSource {
         }
         define_dimensions(&mut model);
         let_grow(&mut model, &group_attributes);
-        Ok(Self { path: path.to_owned(), format, model, arrays, group_attributes, cache: ChunkCache::new(CACHE) })
+        Ok(Self {
+            path: path.to_owned(),
+            format,
+            model,
+            arrays,
+            group_attributes,
+            cache: ChunkCache::new(CACHE),
+            values: None,
+            apart: HashMap::new(),
+        })
+    }
+
+    /// Opens a header. The values of the variables `apart` come from `values`, by their places in that list. In messages the
+    /// store is called `name`.
+    ///
+    /// # Errors
+    /// As for [`ZarrSource::open`]; `Internal` if the header lacks one of the variables.
+    pub fn header(
+        header: &Path,
+        name: &Path,
+        (apart, values): (&[Apart], Box<dyn Values>),
+        codecs: &CodecList,
+    ) -> Result<Self> {
+        let mut source = Self::open(header, codecs)?;
+        let indices = set_apart(&mut source.model, apart)?;
+        source.apart = indices.into_iter().enumerate().map(|(number, index)| (index, number)).collect();
+        name.clone_into(&mut source.path);
+        source.values = Some(values);
+        Ok(source)
+    }
+
+    /// The values of a variable that do not lie in the store, and its number there.
+    fn apart(&self, variable: usize) -> Option<(usize, &dyn Values)> {
+        self.values.as_deref().zip(self.apart.get(&variable).copied()).map(|(values, number)| (number, values))
     }
 
     /// Replaces the contents of `out` by the bytes of a chunk as they are stored: encoded by the codecs that the
@@ -195,8 +233,15 @@ fn above(group: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Source for ZarrSource {
+    fn block(&self, variable: usize) -> Option<&[u64]> {
+        self.apart(variable).and_then(|(number, values)| values.block(number))
+    }
+
     fn limit_cache(&self, bytes: usize) {
         self.cache.set_limit(bytes);
+        if let Some(values) = &self.values {
+            values.limit_cache(bytes);
+        }
     }
 
     fn decode_seconds(&self) -> f64 {
@@ -220,14 +265,19 @@ impl Source for ZarrSource {
         out.clear();
         let padding = info.padding_bytes();
         let wanted = Wanted { variable, shape: &info.shape, region, padding: &padding };
-        let read = region
-            .check_inside(&info.shape)
-            .and_then(|()| if region.is_empty() { Ok(()) } else { array.read(&self.cache, &wanted, out) });
+        let read = region.check_inside(&info.shape).and_then(|()| match self.apart(variable) {
+            _ if region.is_empty() => Ok(()),
+            Some((number, values)) => values.read(number, region, &padding, out),
+            None => array.read(&self.cache, &wanted, out),
+        });
         read.map_err(|error| self.place(error, info))
     }
 
     fn is_written(&self, variable: usize, region: &Region) -> bool {
-        self.arrays.get(variable).is_none_or(|array| array.is_written(region))
+        match self.apart(variable) {
+            Some((number, values)) => values.is_written(number, region),
+            None => self.arrays.get(variable).is_none_or(|array| array.is_written(region)),
+        }
     }
 
     fn axis_names(&self, variable: usize) -> Vec<Option<String>> {

@@ -7,6 +7,7 @@ from ._files import Repacked, Verified, content_hash, repack, verify
 from ._filter import hdf5, plugin_path, register
 from ._frames import compress, decompress
 from ._knarr import KnarrError, __version__
+from ._write import write
 
 __all__ = [
     "Advice",
@@ -28,6 +29,7 @@ __all__ = [
     "register",
     "repack",
     "verify",
+    "write",
 ]
 
 register()

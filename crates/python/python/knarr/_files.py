@@ -88,6 +88,43 @@ def repack(
 
     Warns of every one of the result's ``notes``.
     """
+    wishes = repack_request(
+        goal=goal,
+        portable=portable,
+        chain=chain,
+        chunks=chunks,
+        variables=variables,
+        plan=plan,
+        jobs=jobs,
+        max_mem=max_mem,
+        model=model,
+        force=force,
+        verify=verify,
+        quality=quality,
+    )
+    command = f"knarr.repack({fspath(source)!r}, {fspath(output)!r}, **{wishes})"
+    return repacked(_knarr.repack(source, output, wishes, command, now(), progress))
+
+
+def repack_request(
+    *,
+    goal: str | None,
+    portable: Portable | None,
+    chain: str | None,
+    chunks: str | Mapping[str, int] | None,
+    variables: Mapping[str, VariableWish] | None,
+    plan: Path | None,
+    jobs: int | None,
+    max_mem: int | str | None,
+    model: Path | None,
+    force: bool,
+    verify: bool,
+    quality: Quality,
+) -> str:
+    """The request of a call that writes a file.
+
+    Raises ``ValueError`` if a plan is named together with what it says itself.
+    """
     if plan is not None:
         asked = {
             "goal": goal,
@@ -99,7 +136,7 @@ def repack(
         }
         if others := [name for name, value in asked.items() if value is not None]:
             raise ValueError(f"plan and {others[0]} exclude each other: a plan says that, too")
-    wishes = request(
+    return request(
         goal=goal,
         portable=portable,
         quality=quality,
@@ -113,11 +150,18 @@ def repack(
         force=force,
         verify=verify,
     )
-    when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    command = f"knarr.repack({fspath(source)!r}, {fspath(output)!r}, **{wishes})"
-    found = json.loads(_knarr.repack(source, output, wishes, command, when, progress))
+
+
+def now() -> str:
+    """The time for ``history``."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def repacked(report: str) -> Repacked:
+    """What the native half reports. Warns the caller's caller of every note."""
+    found = json.loads(report)
     for note in found["notes"]:
-        warnings.warn(note, stacklevel=2)
+        warnings.warn(note, stacklevel=3)
     result = found["result"]
     return Repacked(
         input_bytes=result["input_bytes"],

@@ -17,6 +17,17 @@ def repack(
     when: str,
     progress: Callable[[str, int, int], None] | None,
 ) -> str: ...
+def output_kind(output: str | PathLike[str], force: bool) -> str: ...
+def write(
+    header: str | PathLike[str],
+    output: str | PathLike[str],
+    variables: list[tuple[str, str, list[int], tuple[list[list[int]], list[int]] | None]],
+    compute: Callable[[int, list[int], list[int]], np.ndarray[Any, Any]],
+    request: str,
+    command: str,
+    when: str,
+    progress: Callable[[str, int, int], None] | None,
+) -> str: ...
 def content_hash(path: str | PathLike[str]) -> str: ...
 def verify(original: str | PathLike[str], copy: str | PathLike[str], values_only: bool) -> str: ...
 def advise_array(

@@ -25,7 +25,7 @@ pub(crate) fn may_copy(
     // What lies in other files is not among the bytes of this one.
     let is_all_here = other_files.is_empty() && !variables.iter().any(|v| matches!(v.layout, StorageLayout::Elsewhere));
     let coordinates = Coordinates::of(source.model());
-    source.as_any().downcast_ref::<Hdf5Source>().is_some_and(|file| !file.is_handed_over())
+    source.as_any().downcast_ref::<Hdf5Source>().is_some_and(|file| !file.is_header())
         && is_all_here
         && settings.leave_all_open()
         && variables.iter().all(|variable| has_asked_chunks(variable, &coordinates))

@@ -413,9 +413,27 @@ fn refuse_existing(input: &Path, output: &Path, options: &RepackOptions) -> Resu
             .hint("write to another name, or replace the input with --force")
             .at(output.display().to_string()));
     }
-    Err(Error::new(ErrorKind::Exists, "exists already")
+    Err(exists(output))
+}
+
+fn exists(output: &Path) -> Error {
+    Error::new(ErrorKind::Exists, "exists already")
         .hint("choose another name or replace it with --force")
-        .at(output.display().to_string()))
+        .at(output.display().to_string())
+}
+
+/// The format that the name of an output says, if nothing is there that is not to be replaced. [`write_source`] looks again:
+/// this is for who has much to do before.
+///
+/// # Errors
+/// `Usage` or `Unsupported` as for [`OutputFormat::of`]; `Exists`.
+pub fn vacant_format(output: &Path, options: &RepackOptions) -> Result<OutputFormat> {
+    let format = OutputFormat::of(output)?;
+    if saves_plan(options, output) && !format.is_plain() {
+        refuse_other_plan(output, options.force)?;
+    }
+    let is_taken = url_of(output).is_none() && output.exists() && !options.force;
+    if is_taken { Err(exists(output)) } else { Ok(format) }
 }
 
 /// Refuses an output that would remove its input.
