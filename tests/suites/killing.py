@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import os
 import random
 import shutil
@@ -89,10 +90,15 @@ def has_ended(launcher: subprocess.Popen, program: Path) -> bool:
     launcher waits for such an mpirun, as a shell would, and it is ended here."""
     if launcher.poll() is None and not ranks_left(program):
         mpirun = victim_of(launcher.pid, "mpirun", program)
-        stack = Path(f"/proc/{mpirun}/syscall").read_text() if mpirun else ""
-        if stack.startswith(f"{FUTEX} ") and age_of(mpirun) > PATIENCE_S / 3:
-            os.kill(mpirun, signal.SIGKILL)
+        with contextlib.suppress(OSError):  # It may end at any moment.
+            if mpirun and waits(mpirun) and age_of(mpirun) > PATIENCE_S / 3:
+                os.kill(mpirun, signal.SIGKILL)
     return launcher.poll() is not None
+
+
+def waits(process: int) -> bool:
+    """True if a process waits for a lock."""
+    return Path(f"/proc/{process}/syscall").read_text().startswith(f"{FUTEX} ")
 
 
 def age_of(process: int) -> float:

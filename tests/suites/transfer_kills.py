@@ -22,6 +22,7 @@ from pathlib import Path
 from killing import (
     ENVIRONMENT,
     KNARR,
+    PATIENCE_S,
     REPOSITORY,
     WrongError,
     built,
@@ -94,8 +95,8 @@ def once(folder: Path, program: Path, kind: str, longest: float) -> str:
     whole = "\n".join(texts.values())
     if "is wrong" in whole or "another session" in whole or "panicked" in whole:
         raise WrongError(whole)
-    # Each open may wait once, and mpirun takes its time.
-    if took > TIMEOUT_S + 10:
+    # Each open may wait once, and an mpirun that waits for ever is ended.
+    if took > TIMEOUT_S + PATIENCE_S / 3 + 5:
         raise WrongError(f"the other side ended {took:.0f} s after the kill:\n{whole}")
     codes = [side.launcher.returncode for side in started.values()]
     # The next run of both has to work, and takes away what is left.

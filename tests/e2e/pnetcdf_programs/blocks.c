@@ -15,9 +15,9 @@
 
 #define OK(call)                                                                                                       \
     do {                                                                                                               \
-        int code = (call);                                                                                             \
-        if (code != NC_NOERR) {                                                                                        \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, ncmpi_strerror(code));                               \
+        int told = (call);                                                                                             \
+        if (told != NC_NOERR) {                                                                                        \
+            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, ncmpi_strerror(told));                               \
             MPI_Abort(MPI_COMM_WORLD, 1);                                                                              \
         }                                                                                                              \
     } while (0)

@@ -20,9 +20,9 @@
 
 #define OK(call)                                                                                                       \
     do {                                                                                                               \
-        int code = (call);                                                                                             \
-        if (code != NC_NOERR) {                                                                                        \
-            fprintf(stderr, "rank %d: line %d: %s: %s\n", rank, __LINE__, #call, ncmpi_strerror(code));                \
+        int told = (call);                                                                                             \
+        if (told != NC_NOERR) {                                                                                        \
+            fprintf(stderr, "rank %d: line %d: %s: %s\n", rank, __LINE__, #call, ncmpi_strerror(told));                \
             MPI_Abort(MPI_COMM_WORLD, 1);                                                                              \
         }                                                                                                              \
     } while (0)

@@ -209,15 +209,18 @@ impl Directory {
         let (watched, mut closed) = (self.watched.borrow(), self.closed.borrow_mut());
         while let Ok(event) = events.next() {
             let of = event.events();
-            // Directories are opened by looking.
-            heard.any |= !of.contains(Read::OPEN | Read::ISDIR);
-            heard.closed |= of.contains(Read::CLOSE_WRITE);
             let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
-            let Some((directory, name)) = watched.get(&event.wd()).zip(name) else { continue };
+            let path = watched.get(&event.wd()).zip(name).map(|(directory, name)| directory.join(name));
+            // Directories are opened by looking, and other files by whatever the program reads.
+            let is_restart_file = |path: &PathBuf| self.pattern.parse(self.name(path)).is_some();
+            let is_news = !of.contains(Read::OPEN) || path.as_ref().is_some_and(is_restart_file);
+            heard.any |= is_news && !of.contains(Read::OPEN | Read::ISDIR);
+            heard.closed |= of.contains(Read::CLOSE_WRITE);
+            let Some(path) = path else { continue };
             if of.intersects(Read::CLOSE_WRITE | Read::MOVED_TO) {
-                closed.insert(directory.join(name));
+                closed.insert(path);
             } else if of.intersects(Read::CREATE | Read::DELETE | Read::MOVED_FROM) {
-                closed.remove(&directory.join(name));
+                closed.remove(&path);
             }
         }
         heard
