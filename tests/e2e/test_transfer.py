@@ -357,6 +357,21 @@ def test_the_first_rule_that_matches_counts(components, coupled):
     both(components, command(coupled, "write", "a.nc", "2x1"), command(coupled, "read", "a.nc", "1x2"))
 
 
+def test_a_reader_without_its_launcher_is_given_no_later_session(components, coupled):
+    """What it was to read is discarded when the launcher is gone, and the program asks for it two seconds later."""
+    reader = components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 2, "late"))
+    time.sleep(0.7)
+    model = components.start("model", *command(coupled, "write", "a.nc", "2x1", 2))
+    os.kill(reader.pid, signal.SIGKILL)
+    _, err = reader.communicate(timeout=TIME_LIMIT_S)
+    wait_for_the_end_of(coupled)
+    assert "Specified netCDF file does not exist" in err and "another session" not in err, err
+    components.finish(model)
+    components.finish(components.start("analysis", "true"))
+    for rest in components.top.glob("*/knarr-run-*"):
+        shutil.rmtree(rest)
+
+
 def test_what_a_killed_launcher_leaves_goes_with_the_next_run(components, coupled):
     """Its program goes on."""
     model = components.start("model", *command(coupled, "write", "a.nc", "2x1"))

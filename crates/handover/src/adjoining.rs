@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::puts::Put;
+use crate::put::Put;
 
 /// The puts, where one goes on where the one before it ends, in its variable and in the file of values, as one. The values
 /// behind `boundary` lie in another file.

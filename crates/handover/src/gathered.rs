@@ -12,7 +12,8 @@ use knarr_array::region::{Placed, Region, copy_region, fill, run_length, runs};
 use knarr_flow::strided::{self, Place};
 
 use crate::boxes::Boxes;
-use crate::puts::{Put, name_of_more, read_puts};
+use crate::put::Put;
+use crate::puts::{name_of_more, read_puts};
 use crate::seen::Seen;
 
 /// The puts of all ranks.

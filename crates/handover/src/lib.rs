@@ -4,8 +4,8 @@
 //!
 //! Reading order: [`Spool`] (where values lie, with `memory` beneath), [`Index`] (what they are), `calls` (what all ranks do
 //! together), `blocked` (what calls cost the program), [`Handover`]. `puts` is for files that a program writes through a
-//! library of its own: values with a log instead of an index (with `adjoining`, which puts become one), which `gathered`
-//! reads (with `boxes`, which puts meet a region, and `seen`, which elements have been put).
+//! library of its own: values with a log of each `put` instead of an index (with `adjoining`, which puts become one), which
+//! `gathered` reads (with `boxes`, which puts meet a region, and `seen`, which elements have been put).
 #![forbid(unsafe_code)]
 
 mod adjoining;
@@ -16,6 +16,7 @@ mod gathered;
 mod handover;
 mod index;
 mod memory;
+mod put;
 mod puts;
 mod seen;
 mod spool;
@@ -27,7 +28,8 @@ pub use handover::{Delivery, Handover};
 pub use index::testing;
 pub use index::{Entry, Index, check_alike, open};
 pub use memory::{Memory, OpenMemory, write_calls};
+pub use put::Put;
 #[cfg(feature = "testing")]
 pub use puts::testing as puts_testing;
-pub use puts::{Put, PutLog, Puts, Room, parse_puts, read_puts};
+pub use puts::{PutLog, Puts, Room, parse_puts, read_puts};
 pub use spool::Spool;

@@ -43,7 +43,15 @@ pub(crate) fn await_session(rule: &TransferRule, target: &Path, reader: &str) ->
         let is_new = |(_, directory): &(u64, PathBuf)| {
             directory.join(HandedOver::PUBLISHED).exists() && !HandedOver::is_noted(directory, reader, Reading::Done)
         };
-        if let Some((session, directory)) = offers.all().into_iter().find(is_new) {
+        let offered = offers.all().into_iter().find(is_new);
+        let missing = |why: String| Err(Error::new(ErrorKind::NotFound, why).at(target.display().to_string()));
+        // Sessions are discarded when the launcher of a reader is gone: the next that is there need not be the next one due.
+        if Presence::of(rule.rendezvous(), reader) == Presence::Absent {
+            return missing(format!(
+                "the launcher of component '{reader}' is gone, and with it what the program was to read"
+            ));
+        }
+        if let Some((session, directory)) = offered {
             return Ok(Some(Offered { session, directory }));
         }
         let (will_come, is_late) = (presence == Presence::Running, begin.elapsed() > rule.timeout());
@@ -52,7 +60,6 @@ pub(crate) fn await_session(rule: &TransferRule, target: &Path, reader: &str) ->
         if is_over && rule.keep() != Keep::No && target.exists() {
             return Ok(None);
         }
-        let missing = |why: String| Err(Error::new(ErrorKind::NotFound, why).at(target.display().to_string()));
         if !will_come && was_seen {
             return missing(format!(
                 "component '{from}' has ended, and there is no session of the file that was not read"
