@@ -5,7 +5,6 @@ Programs are those of `test_run_checkpoint.py`.
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import shutil
@@ -25,9 +24,6 @@ from checkpoint_route import (
 )
 from conftest import sets_in
 from running import Ran, group_ends
-
-KILLS = int(os.environ.get("KNARR_TEST_KILLS", "25"))
-"""Each takes two seconds."""
 
 
 @pytest.fixture
@@ -154,7 +150,7 @@ def test_kills_of_the_launcher_lose_no_set_and_no_file(route):
     kills, chance = 0, random.Random(5)
     whole: set[int] = set()
     last = 0
-    while kills < KILLS:
+    while kills < 55:
         begin = chance.choice([last, max(last - 2, 0)])
         (route.folder / "begin").write_text(str(begin))
         removes = chance.random() < 0.5

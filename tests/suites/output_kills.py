@@ -15,6 +15,7 @@ from __future__ import annotations
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -104,11 +105,15 @@ def judge(hist: Path, plain: Path, launcher: int, code: int, told: int, text: st
     """Whether all is as it should be after the end of the launcher, and after `--recover`."""
     if hist.exists() and hist.read_bytes().startswith(b"CDF"):
         # Ranks that outlive mpirun, and create the file when the launcher is gone, write it themselves.
+        if code == 0:
+            raise WrongError("the file was written past the launcher")
         found = "without a launcher"
     elif hist.exists() and hist.read_bytes() != OLD:
         steps_of(hist, plain, STEPS)
         if any(any(spool.rglob("log.*")) for spool in spools(launcher)):
             # The launcher was killed in the moment between. --recover does not replace the file.
+            if code != -signal.SIGKILL:
+                raise WrongError(f"{spools(launcher)} stays beside the file that was made of it")
             done = subprocess.run(
                 [KNARR, "run", "--recover", *spools(launcher)], capture_output=True, text=True, check=False
             )

@@ -37,9 +37,9 @@ pub(crate) fn output_kind(output: PathBuf, force: bool) -> PyResult<&'static str
 }
 
 /// Writes what `header` describes to `output`; returns what was done as JSON. `variables` are those whose values are not in
-/// the header: path, type, shape, and of Dask's blocks the lengths and the shape of chunks that they are made of. `compute(number, start, stop)` gives the little-endian bytes of
-/// a region. It is called from several threads at once. An exception that it raises, and Ctrl-C, stop the work and leave
-/// nothing behind.
+/// the header: path, type, shape, and of Dask's blocks the lengths and the shape of chunks that they are made of.
+/// `compute(number, start, stop)` gives the little-endian bytes of a region. It is called from several threads at once. An
+/// exception that it raises, and Ctrl-C, stop the work and leave nothing behind.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, clippy::type_complexity, reason = "each is one of the call in Python")]
 pub(crate) fn write(

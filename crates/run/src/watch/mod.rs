@@ -1,8 +1,9 @@
 //! Restart files become sets while the program that writes them runs: `knarr checkpoint watch`, and the route
 //! `checkpoint` of `knarr run`.
 //!
-//! [`Watching`] is the loop, and a [`Host`] is who has it run. [`Packing`] makes sets of complete steps. [`Directory`] lists what is there; [`Steps`], which touches
-//! no file, decides what the listing means; [`Writers`] finds out what became of the processes that wrote.
+//! [`Watching`] is the loop, and a [`Host`] is who has it run. [`Packing`] makes sets of complete steps.
+//! [`Directory`] lists what is there; [`Steps`], which touches no file, decides what the listing means; [`Writers`]
+//! finds out what became of the processes that wrote.
 
 mod host;
 mod look;
