@@ -5,21 +5,26 @@
 //! Reading order: [`Spool`] (where values lie, with `memory` beneath), [`Index`] (what they are), `calls` (what all ranks do
 //! together), `blocked` (what calls cost the program), [`Handover`]. `puts` is for files that a program writes through a
 //! library of its own: values with a log of each `put` instead of an index (with `adjoining`, which puts become one), which
-//! `gathered` reads (with `boxes`, which puts meet a region, and `seen`, which elements have been put).
+//! `gathered` reads (with `pattern`, what was put, `variable_puts` and `boxes`, which puts meet a region, and `copying`,
+//! `window` and `seen`, which copy what they have of it).
 #![forbid(unsafe_code)]
 
 mod adjoining;
 mod blocked;
 mod boxes;
 mod calls;
+mod copying;
 mod gathered;
 mod handover;
 mod index;
 mod memory;
+mod pattern;
 mod put;
 mod puts;
 mod seen;
 mod spool;
+mod variable_puts;
+mod window;
 
 pub use blocked::{Blocked, Inside};
 pub use gathered::{Beneath, Gathered};
@@ -28,6 +33,7 @@ pub use handover::{Delivery, Handover};
 pub use index::testing;
 pub use index::{Entry, Index, check_alike, open};
 pub use memory::{Memory, OpenMemory, write_calls};
+pub use pattern::Pattern;
 pub use put::Put;
 #[cfg(feature = "testing")]
 pub use puts::testing as puts_testing;

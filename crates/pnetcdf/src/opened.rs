@@ -15,7 +15,7 @@ use knarr_capture::{Event, HandedOver, Part, Shown};
 use serde::{Deserialize, Serialize};
 
 use crate::arriving;
-use crate::begin_end::{LOOK_EVERY, Wanted, await_delivery, forget, make_directory, wanted};
+use crate::begin_end::{LOOK_EVERY, Wanted, await_delivery, forget, make_directory, wanted_to};
 use crate::codes::{NOERR, WRITE};
 use crate::ranks::Ranks;
 use crate::real::{Open, real};
@@ -60,7 +60,7 @@ pub(crate) unsafe fn open(
     }
     // SAFETY: PnetCDF wants a NUL-terminated name.
     let named = unsafe { std::ffi::CStr::from_ptr(path) }.to_bytes();
-    let wanted = wanted(named)?;
+    let wanted = wanted_to(named, Some(Part::Reads))?;
     // SAFETY: the program's own communicator.
     let mut ranks = unsafe { Ranks::of(comm, &wanted.run.rules().adapters) }.ok()?;
     if wanted.part == Some(Part::Reads) {

@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("array", ""),
     ("mpi", "array"),
     ("caller", ""),
+    ("dtf", ""),
     ("codec", "array"),
     ("choose", "array codec"),
     ("flow", "array codec choose"),
