@@ -71,7 +71,8 @@ impl Config {
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|error| Error::read(path, &error))?;
         let is_dtf = path.extension().is_some_and(|extension| extension == "ini");
-        let config = if is_dtf { dtf::parse(&text) } else { Self::parse(&text) };
+        let dtf = |text: &str| dtf::parse(text).map(|file| Self { file, ..Self::default() });
+        let config = if is_dtf { dtf(&text) } else { Self::parse(&text) };
         config.map_err(|error| error.at(path.display().to_string()))
     }
 

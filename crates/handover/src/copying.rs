@@ -2,17 +2,14 @@
 //! so nothing here takes memory of its own for each.
 
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
-use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::error::{Error, Result};
 use knarr_array::region::fill;
 
-use crate::gathered::{Beneath, Rank};
-use crate::pattern::Answer;
+use crate::moves::{Answer, Beneath, Move, Rank, Source};
 use crate::put::{elements, span};
 use crate::seen::Seen;
 use crate::variable_puts::VariablePuts;
-use crate::window::Window;
 
 /// Elements that are wanted: from the first one along each axis on so many, at a distance.
 #[derive(Clone, Copy)]
@@ -91,115 +88,6 @@ struct Outer {
     to: u64,
     from: u64,
     at: u64,
-}
-
-/// Runs of bytes that are copied. They are alike, and equally far apart.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Move {
-    /// Twice the number of the rank, and 1 more for its second file of values.
-    file: usize,
-    /// The first byte of the first run there, and where it is wanted.
-    from: u64,
-    to: usize,
-    /// Bytes of a run.
-    len: usize,
-    runs: u64,
-    /// How far the next run is.
-    from_step: u64,
-    to_step: usize,
-}
-
-/// The files of values of all ranks.
-pub(crate) struct Source<'g> {
-    ranks: &'g [Rank],
-    /// Of each file.
-    windows: Vec<Window>,
-    /// Runs that lie close together, with what is between them.
-    close: Vec<u8>,
-}
-
-/// Runs with gaps of so many bytes, at most, are read together.
-const CLOSE: u64 = 4096;
-/// Bytes that are read together then.
-const AT_ONCE: u64 = 1 << 18;
-
-/// Copies runs of `len` bytes that are `from_step` bytes apart to places that are `to_step` bytes apart.
-fn spread(from: &[u8], from_step: usize, to: &mut [u8], to_step: usize, len: usize) {
-    /// Of a length that the compiler knows.
-    fn of<const N: usize>(from: &[u8], from_step: usize, to: &mut [u8], to_step: usize) {
-        for (from, to) in from.chunks(from_step).zip(to.chunks_mut(to_step)) {
-            if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {
-                *to = *from;
-            }
-        }
-    }
-    match len {
-        1 => of::<1>(from, from_step, to, to_step),
-        2 => of::<2>(from, from_step, to, to_step),
-        4 => of::<4>(from, from_step, to, to_step),
-        8 => of::<8>(from, from_step, to, to_step),
-        _ => {
-            for (from, to) in from.chunks(from_step).zip(to.chunks_mut(to_step)) {
-                if let (Some(from), Some(to)) = (from.get(..len), to.get_mut(..len)) {
-                    to.copy_from_slice(from);
-                }
-            }
-        }
-    }
-}
-
-impl<'g> Source<'g> {
-    pub(crate) fn new(ranks: &'g [Rank]) -> Self {
-        let mut windows = Vec::new();
-        windows.resize_with(2 * ranks.len(), Window::default);
-        Self { ranks, windows, close: Vec::new() }
-    }
-
-    fn read(&mut self, one: Move, out: &mut [u8]) -> Result<()> {
-        let Move { file, from, to, len, runs, from_step, to_step } = one;
-        let values = self.ranks.get(file / 2).and_then(|rank| rank.values(file % 2));
-        let (values, window) =
-            values.zip(self.windows.get_mut(file)).ok_or_else(|| Error::internal("values in no file"))?;
-        // Runs that lie close together come with what is between them.
-        let gap = from_step.saturating_sub(len as u64);
-        let at_once = if runs > 1 && gap <= CLOSE { (AT_ONCE / from_step.max(1)).max(1) } else { 1 };
-        let (mut from, mut to, mut left) = (from, to, runs);
-        while left > 0 {
-            let here = left.min(at_once);
-            let place = out.get_mut(to..).ok_or_else(|| Error::internal("a region of more elements than it has"))?;
-            let read = if here == 1 {
-                let place = place.get_mut(..len).unwrap_or_default();
-                window.read(&values.file, values.length, from, place)
-            } else {
-                let bytes = usize::try_from((here - 1) * from_step).unwrap_or(usize::MAX).saturating_add(len);
-                self.close.resize(bytes, 0);
-                let read = FileExt::read_exact_at(&values.file, &mut self.close, from);
-                let from_step = usize::try_from(from_step).unwrap_or(usize::MAX);
-                spread(&self.close, from_step, place, to_step, len);
-                read
-            };
-            read.map_err(|error| match error.kind() {
-                std::io::ErrorKind::UnexpectedEof => Error::corrupt("the file became shorter while it was read"),
-                _ => Error::new(ErrorKind::Read, error.to_string()),
-            })?;
-            left -= here;
-            from += here * from_step;
-            to = to.saturating_add(usize::try_from(here).unwrap_or(usize::MAX).saturating_mul(to_step));
-        }
-        Ok(())
-    }
-
-    /// Fills `out` with what the same question had as its answer before.
-    ///
-    /// # Errors
-    /// `Read`; `Corrupt` if the values became shorter.
-    pub(crate) fn replay(&mut self, answer: &Answer, beneath: Beneath<'_>, out: &mut [u8]) -> Result<()> {
-        match beneath {
-            Beneath::Fill(element) if answer.fills => fill(out, element),
-            _ => {}
-        }
-        answer.moves.iter().try_for_each(|&one| self.read(one, out))
-    }
 }
 
 /// Copies regions of one variable.
@@ -326,9 +214,7 @@ impl<'g> Copying<'g> {
         if put.size != size {
             return Err(Error::corrupt("a put of elements of another size"));
         }
-        let rank = source.ranks.get(put.rank).ok_or_else(|| Error::internal("values of no rank"))?;
-        let (file, begin) = rank.place(offset);
-        let file = 2 * put.rank + file;
+        let (file, begin) = source.place(put.rank, offset).ok_or_else(|| Error::internal("values of no rank"))?;
         // In elements: how far one along an axis is from the next, where it is wanted and in the box, from the last axis on.
         let (mut far_to, mut far_from, mut run) = (1, 1, 1);
         let (mut to, mut from) = (0, 0);

@@ -4,17 +4,17 @@
 //! collective call counts, as it would in a file. Logs are read when the file is opened; the puts into a variable are looked at
 //! when it is read first.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::{Region, Regions};
 
-use crate::copying::{Copying, Lattice, Source};
-use crate::pattern::{Answer, Log, Pattern, Question};
+use crate::copying::{Copying, Lattice};
+use crate::moves::{Answer, Beneath, Rank, Source};
+use crate::pattern::{Log, Pattern, Question};
 use crate::put::Put;
-use crate::puts::name_of_more;
 use crate::variable_puts::VariablePuts;
 
 /// The puts of all ranks.
@@ -24,71 +24,6 @@ pub struct Gathered {
     pattern: Arc<Pattern>,
     /// How regions are read is remembered in the pattern.
     remembers: bool,
-}
-
-/// The values of one rank.
-#[derive(Debug)]
-pub(crate) struct Rank {
-    values: Values,
-    /// Bytes of values in the first file, and what lies behind.
-    first: u64,
-    more: Option<Values>,
-}
-
-/// A file of values.
-#[derive(Debug)]
-pub(crate) struct Values {
-    pub(crate) file: File,
-    /// Bytes that it had when it was opened.
-    pub(crate) length: u64,
-}
-
-impl Values {
-    fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|error| Error::read(path, &error))?;
-        let length = file.metadata().map_err(|error| Error::read(path, &error))?.len();
-        Ok(Self { file, length })
-    }
-}
-
-impl Rank {
-    fn open(path: &Path, log: &Log) -> Result<Self> {
-        let more = name_of_more(path);
-        let more = if more.exists() { Some(Values::open(&more)?) } else { None };
-        let rank = Self { values: Values::open(path)?, first: log.first, more };
-        let has = [rank.values.length, rank.more.as_ref().map_or(0, |more| more.length)];
-        let is_there = log.ends.iter().zip(has).all(|(end, has)| *end <= has);
-        if is_there { Ok(rank) } else { Err(Error::corrupt("a put whose values are not all there")) }
-    }
-
-    /// Where the values lie that begin at an offset: in the first file or the second (0 or 1), and at which byte.
-    pub(crate) fn place(&self, offset: u64) -> (usize, u64) {
-        offset.checked_sub(self.first).map_or((0, offset), |behind| (1, behind))
-    }
-
-    /// The first file of values or the second.
-    pub(crate) fn values(&self, file: usize) -> Option<&Values> {
-        if file == 0 { Some(&self.values) } else { self.more.as_ref() }
-    }
-}
-
-/// What elements are that were not put.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beneath<'a> {
-    /// This element.
-    Fill(&'a [u8]),
-    /// An error. Elements have so many bytes.
-    Nothing(usize),
-}
-
-impl Beneath<'_> {
-    /// Bytes of an element.
-    pub fn size(&self) -> usize {
-        match self {
-            Self::Fill(element) => element.len(),
-            Self::Nothing(size) => *size,
-        }
-    }
 }
 
 impl knarr_flow::store::Values for Gathered {
@@ -145,8 +80,9 @@ impl Gathered {
             Some(log) => error.at(place(log)),
             None => error,
         })?;
-        let open =
-            |(path, log): (&PathBuf, &Log)| Rank::open(path, log).map_err(|error| error.at(path.display().to_string()));
+        let open = |(path, log): (&PathBuf, &Log)| {
+            Rank::open(path, log.first, log.ends).map_err(|error| error.at(path.display().to_string()))
+        };
         let ranks = values.iter().zip(pattern.logs()).map(open).collect::<Result<Vec<_>>>()?;
         Ok(Self { ranks, pattern, remembers: false })
     }
@@ -264,6 +200,8 @@ fn byte_count(elements: Option<u64>, size: usize) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
+
     use crate::memory::write_calls;
     use crate::puts::{PutLog, Room};
     use knarr_array::array::DType;

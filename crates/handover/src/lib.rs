@@ -6,7 +6,7 @@
 //! together), `blocked` (what calls cost the program), [`Handover`]. `puts` is for files that a program writes through a
 //! library of its own: values with a log of each `put` instead of an index (with `adjoining`, which puts become one), which
 //! `gathered` reads (with `pattern`, what was put, `variable_puts` and `boxes`, which puts meet a region, and `copying`,
-//! `window` and `seen`, which copy what they have of it).
+//! `moves`, `window` and `seen`, which copy what they have of it).
 #![forbid(unsafe_code)]
 
 mod adjoining;
@@ -18,6 +18,7 @@ mod gathered;
 mod handover;
 mod index;
 mod memory;
+mod moves;
 mod pattern;
 mod put;
 mod puts;
@@ -27,12 +28,13 @@ mod variable_puts;
 mod window;
 
 pub use blocked::{Blocked, Inside};
-pub use gathered::{Beneath, Gathered};
+pub use gathered::Gathered;
 pub use handover::{Delivery, Handover};
 #[cfg(feature = "testing")]
 pub use index::testing;
 pub use index::{Entry, Index, check_alike, open};
 pub use memory::{Memory, OpenMemory, write_calls};
+pub use moves::Beneath;
 pub use pattern::Pattern;
 pub use put::Put;
 #[cfg(feature = "testing")]

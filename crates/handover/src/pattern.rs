@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use knarr_array::error::Result;
 use knarr_array::region::Regions;
 
-use crate::copying::Move;
+use crate::moves::Answer;
 use crate::put::{Head, Put};
 use crate::puts::records;
 use crate::variable_puts::VariablePuts;
@@ -62,14 +62,6 @@ pub(crate) struct Question {
     pub(crate) stride: Vec<u64>,
     /// Bytes of an element.
     pub(crate) size: usize,
-}
-
-/// Where its values came from.
-#[derive(Debug, Default)]
-pub(crate) struct Answer {
-    pub(crate) moves: Vec<Move>,
-    /// Some elements are fill values.
-    pub(crate) fills: bool,
 }
 
 #[derive(Debug, Default)]

@@ -6,8 +6,10 @@
 use knarr_array::error::{Error, ErrorKind, Result};
 
 use super::checkpoint::CheckpointRule;
+use super::compress::CompressRule;
+use super::restart::NamePattern;
+use super::rule::{FileRule, Route};
 use super::transfer::{Keep, Publish, TransferRule};
-use super::{CompressRule, Config, FileRule, Machine, NamePattern, Route};
 
 /// Keys of `[INFO]` and `[FILE]` that say how DTF works inside. Knarr has no need of them.
 const NOT_NEEDED: [&str; 7] =
@@ -24,11 +26,11 @@ struct Section {
     replay: Option<bool>,
 }
 
-/// Reads the text of such a file.
+/// The rules that the text of such a file stands for.
 ///
 /// # Errors
 /// `Config` with the line.
-pub(super) fn parse(text: &str) -> Result<Config> {
+pub(super) fn parse(text: &str) -> Result<Vec<FileRule>> {
     let (mut names, mut sections) = (Vec::new(), Vec::<Section>::new());
     let mut count = None;
     for (number, line) in (1..).zip(text.lines()) {
@@ -106,7 +108,7 @@ pub(super) fn parse(text: &str) -> Result<Config> {
         let line = section.line;
         file.extend(section.rules().map_err(|error| error.at(format!("[FILE] in line {line}")))?);
     }
-    Ok(Config { machine: Machine::default(), site: None, file })
+    Ok(file)
 }
 
 impl Section {
@@ -173,9 +175,8 @@ mod tests {
 
     #[test]
     fn rules_are_those_of_the_file_in_both_directions() {
-        let config = parse(INI).unwrap();
-        let said: Vec<(&str, &str, &[String], Keep)> = config
-            .file
+        let rules = parse(INI).unwrap();
+        let said: Vec<(&str, &str, &[String], Keep)> = rules
             .iter()
             .map(|rule| (rule.pattern.as_str(), rule.transfer.from(), rule.transfer.to(), rule.transfer.keep()))
             .collect();
@@ -189,13 +190,17 @@ mod tests {
                 ("*anal*", "scale", letkf.as_slice(), Keep::Yes),
             ]
         );
-        let of = |path: &str| config.rule_for(Path::new(path)).map(|rule| rule.pattern.as_str());
+        let of = |path: &str| {
+            let is_for =
+                |rule: &&FileRule| rule.pattern.matches(Path::new(path)) && !rule.transfer.excludes(Path::new(path));
+            rules.iter().find(is_for).map(|rule| rule.pattern.as_str())
+        };
         // Names keep their case.
         assert_eq!((of("/run/Hist.d01.nc"), of("/run/hist.d01.nc")), (Some("*Hist.d*.nc*"), None));
         assert_eq!((of("/run/Hist.d02.nc"), of("/run/Hist.d01.nc.tmp")), (None, None));
         assert_eq!(of("/run/anal.d02.nc"), Some("*anal*"));
-        assert!(config.file.iter().all(|rule| rule.transfer.publish() == Publish::Transfer));
-        assert!(config.file[1].transfer.replay() && !config.file[2].transfer.replay());
+        assert!(rules.iter().all(|rule| rule.transfer.publish() == Publish::Transfer));
+        assert!(rules[1].transfer.replay() && !rules[2].transfer.replay());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::path::Path;
 use knarr_capture::Event;
 use knarr_capture::program::run;
 
+use crate::begin_end::wanted;
 use crate::codes::NOERR;
 use crate::file::Captured;
 use crate::files;
@@ -24,7 +25,7 @@ unsafe fn transfer(path: *const c_char, file: c_int) -> c_int {
     let named = || {
         // SAFETY: the caller's promise.
         let named = (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) }.to_bytes())?;
-        files::named(named, &crate::wanted(named)?.target)
+        files::named(named, &wanted(named)?.target)
     };
     let file = if file < 0 { named() } else { Some(file) };
     file.and_then(|file| files::with(file, Captured::transferred)).unwrap_or(NOERR)
