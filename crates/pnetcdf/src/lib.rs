@@ -13,10 +13,11 @@
 //!
 //! Reading order: [`calls`] (the exported names), [`access`] (which elements, and where they are in memory), [`values`] and
 //! [`element`] (their types), [`file`] (one captured file, with [`requests`]), [`begin_end`] (how it begins and ends),
-//! [`offered`] (files that are transferred to other components), [`incoming`] and [`arriving`] (files that come from one),
+//! [`apart`] (files whose ranks are on several nodes), [`offered`] (files that are transferred to other components), [`incoming`] and [`arriving`] (files that come from one),
 //! [`opened`] (other files that the program opens), [`files`], [`ranks`], [`variables`], [`real`] (the program's library), [`codes`].
 
 mod access;
+mod apart;
 mod arriving;
 mod begin_end;
 mod calls;
@@ -34,6 +35,6 @@ mod values;
 mod variables;
 
 pub use begin_end::{
-    Agreed, Closed, Ending, Wanted, agree_on_place, await_delivery, await_named, finish, forget, wanted,
+    APART, Agreed, Closed, Ending, Wanted, agree_on_place, await_delivery, await_named, finish, forget, wanted,
 };
 pub use ranks::Ranks;

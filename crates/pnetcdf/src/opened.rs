@@ -14,6 +14,7 @@ use knarr_capture::program::run;
 use knarr_capture::{Event, HandedOver, Part, Shown};
 use serde::{Deserialize, Serialize};
 
+use crate::apart::Homes;
 use crate::arriving;
 use crate::begin_end::{LOOK_EVERY, Wanted, await_delivery, forget, make_directory, wanted};
 use crate::codes::{NOERR, WRITE};
@@ -38,8 +39,8 @@ static OPENED: Mutex<BTreeMap<c_int, Opened>> = Mutex::new(BTreeMap::new());
 enum Found {
     /// The library opens the file itself.
     Classic,
-    /// The directory where it is shown.
-    In(String),
+    /// Name of the directory where it is shown, and path of the classic file.
+    In(String, Vec<u8>),
 }
 
 /// Opens a file, after what was handed over under its name has been delivered. `None` if the library is to open the file
@@ -70,9 +71,10 @@ pub(crate) unsafe fn open(
             Err(back) => ranks = back,
         }
     }
+    let homes = Homes::meet(ranks.comm(), wanted.spool).ok()?;
     let found = if ranks.comm().rank() == 0 {
         await_delivery(&wanted.target);
-        show(&wanted).unwrap_or_else(|error| {
+        show(&wanted, homes.are_apart()).unwrap_or_else(|error| {
             // The library's own error comes next.
             wanted.run.tell(Event::Passed { path: wanted.target.clone(), why: error.to_string() });
             Found::Classic
@@ -80,13 +82,13 @@ pub(crate) unsafe fn open(
     } else {
         Found::Classic
     };
-    let Ok(Found::In(name)) = share(ranks.comm(), &found) else { return None };
+    let Ok(Found::In(name, classic)) = share(ranks.comm(), &found) else { return None };
     let directory = wanted.spool.directory.join(name);
-    let classic = CString::new(directory.join(Shown::CLASSIC).as_os_str().as_bytes()).ok()?;
+    let classic = CString::new(classic).ok()?;
     // SAFETY: the program's own arguments but for the name.
     let code = unsafe { real(comm, classic.as_ptr(), mode, info, id) };
     if code != NOERR {
-        forget(&directory, ranks.comm().rank());
+        forget(&directory, &ranks);
         return Some(code);
     }
     let Wanted { target, rule, .. } = wanted;
@@ -97,8 +99,9 @@ pub(crate) unsafe fn open(
     Some(code)
 }
 
-/// Has the launcher show the file if it is a netCDF-4 file, and waits for it.
-fn show(wanted: &Wanted) -> Result<Found> {
+/// Has the launcher show the file if it is a netCDF-4 file, and waits for it. If the ranks are on several nodes, the classic
+/// file lies where all of them reach it.
+fn show(wanted: &Wanted, are_apart: bool) -> Result<Found> {
     let store = zarr_name(&wanted.target);
     let source = if is_hdf5(&wanted.target) {
         wanted.target.clone()
@@ -109,6 +112,13 @@ fn show(wanted: &Wanted) -> Result<Found> {
     };
     let name = make_directory(&wanted.spool.directory)?;
     let directory = wanted.spool.directory.join(&name);
+    let mut classic = directory.join(Shown::CLASSIC);
+    if are_apart {
+        let there = wanted.spool.disk.join(format!("classic-{}-{name}.nc", wanted.spool.token));
+        // It goes with the directory.
+        std::os::unix::fs::symlink(&there, &classic).map_err(|error| Error::write(&classic, &error))?;
+        classic = there;
+    }
     let shown = Shown { source, rule: wanted.rule.clone() };
     let outcome = shown.ask(&directory).and_then(|()| {
         wanted.run.tell(Event::Shown { directory: directory.clone() });
@@ -121,9 +131,9 @@ fn show(wanted: &Wanted) -> Result<Found> {
         }
     });
     if outcome.is_err() {
-        forget(&directory, 0);
+        HandedOver::discard(&directory);
     }
-    outcome.map(|()| Found::In(name))
+    outcome.map(|()| Found::In(name, classic.as_os_str().as_bytes().to_vec()))
 }
 
 fn is_hdf5(path: &Path) -> bool {
@@ -153,7 +163,7 @@ pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
     let handed = if opened.writes && code == NOERR { together.and_then(|()| hand_over(&opened)) } else { Ok(false) };
     match handed {
         Ok(true) => {}
-        Ok(false) => forget(&opened.directory, rank),
+        Ok(false) => forget(&opened.directory, &opened.ranks),
         Err(error) => tell(Event::Passed { path: opened.target, why: format!("changes are lost: {error}") }),
     }
     Some(code)

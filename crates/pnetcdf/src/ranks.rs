@@ -2,11 +2,15 @@
 
 use std::ffi::{c_int, c_void};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use knarr_array::comm::Comm;
 use knarr_array::error::Result;
+use knarr_capture::HandedOver;
+use knarr_handover::Held;
 use knarr_mpi::{Adapter, Datatype, Mpi};
 
+use crate::apart::{Apart, here};
 use crate::codes::Offset;
 use crate::codes::{EINVAL, EUNSPTETYPE};
 
@@ -14,6 +18,8 @@ use crate::codes::{EINVAL, EUNSPTETYPE};
 pub struct Ranks {
     mpi: Mpi,
     adapter: &'static Adapter,
+    /// Set when a file has begun whose ranks are on several nodes.
+    apart: OnceLock<Apart>,
 }
 
 // SAFETY: functions of parallel libraries may only be called by threads that may call MPI, one at a time for each file. A
@@ -31,7 +37,40 @@ impl Ranks {
     pub unsafe fn of(comm: usize, directory: &Path) -> Result<Self> {
         let adapter = adapter(directory)?;
         // SAFETY: the caller's promise.
-        Ok(Self { mpi: unsafe { adapter.comm(comm) }?, adapter })
+        Ok(Self { mpi: unsafe { adapter.comm(comm) }?, adapter, apart: OnceLock::new() })
+    }
+
+    /// The file that they share is in several spools.
+    pub(crate) fn set_apart(&self, apart: Apart) {
+        let _ = self.apart.set(apart);
+    }
+
+    /// True on the lowest rank of each spool that has a part of the file, which speaks for the others.
+    pub(crate) fn is_first(&self) -> bool {
+        let rank = self.mpi.rank();
+        self.apart.get().map_or(rank == 0, |apart| apart.is_first(rank))
+    }
+
+    /// The header of the file that is handed over in `directory`.
+    pub(crate) fn header(&self, directory: &Path) -> PathBuf {
+        self.apart.get().map_or_else(|| directory.join(HandedOver::HEADER), |apart| apart.header().to_owned())
+    }
+
+    /// What is said of the file, with that part of it which is in this spool.
+    pub(crate) fn note(&self, handed: HandedOver) -> HandedOver {
+        match self.apart.get() {
+            Some(apart) => apart.note(handed),
+            None => handed,
+        }
+    }
+
+    /// Where the values of each rank are that are handed over in `directory`.
+    pub(crate) fn held(&self, directory: &Path) -> Vec<Held> {
+        let size = self.mpi.size();
+        match self.apart.get() {
+            Some(apart) => apart.held(size).collect(),
+            None => (0..size).map(|rank| here(directory, rank)).collect(),
+        }
     }
 
     /// What they do together.

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
-use knarr_pnetcdf::{Agreed, Closed, Ending, Ranks, agree_on_place, finish, forget, wanted};
+use knarr_capture::Event;
+use knarr_pnetcdf::{APART, Agreed, Closed, Ending, Ranks, agree_on_place, finish, forget, wanted};
 
 use super::file::{self, Captured, Shared, lock};
 use super::header::Header;
@@ -88,7 +89,15 @@ pub(crate) unsafe fn create(
     // SAFETY: the program's own communicator.
     let ranks = unsafe { Ranks::of(comm.0, &wanted.run.rules().adapters) }.ok()?;
     drop(comm);
-    let Agreed { directory, log, .. } = agree_on_place(&wanted, &ranks, flags & code::EMPTIES == 0).ok()?;
+    let Agreed { directory, log, .. } = match agree_on_place(&wanted, &ranks, flags & code::EMPTIES == 0) {
+        Ok(agreed) => agreed,
+        Err(why) => {
+            if why.is_some_and(|why| why == APART) {
+                wanted.run.tell(Event::Apart { path: wanted.target });
+            }
+            return None;
+        }
+    };
     let rank = ranks.comm().rank();
     let header = Header::new(&directory, rank);
     let path = CString::new(header.path().as_os_str().as_bytes()).ok()?;
@@ -104,7 +113,7 @@ pub(crate) unsafe fn create(
     // SAFETY: the program's own arguments but for the name and the list.
     let id = unsafe { real(path.as_ptr(), flags, creation, serial) };
     if id < 0 {
-        forget(&directory, rank);
+        forget(&directory, &ranks);
         return Some(id);
     }
     let captured = Captured {

@@ -1,7 +1,8 @@
 //! Makes files of what a program has handed over, in another process, and takes it out of the spool.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +14,8 @@ use knarr_flow::store::Source;
 use knarr_formats::classic::{self, ClassicSource};
 use knarr_formats::handed_over::HandedOverSource;
 use knarr_formats::{Clocks, open_handed_over, open_hdf5_unlocked};
+use knarr_handover::{Far, Gathered, Held};
+use knarr_link::{Link, TcpLink};
 use knarr_routes::compress::{OutputFormat, RepackOptions, Repacked, write_source};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +28,8 @@ pub(crate) struct Deliver {
     #[serde(with = "crate::path_bytes")]
     directory: PathBuf,
     handed: HandedOver,
+    /// Directories of the parts that are on this machine, by their numbers; links lead to the others.
+    found: BTreeMap<usize, PathBuf>,
     command: String,
     when: String,
 }
@@ -34,19 +39,18 @@ impl Task for Deliver {
     type Answer = Repacked;
 
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Repacked> {
-        let Self { directory, handed, command, when } = self;
+        let Self { directory, handed, found, command, when } = self;
+        let puts = Gathered::of(u64::MAX, held(&handed, &directory, &found))?;
         let HandedOver { target, rule, ranks, records, .. } = handed;
-        let files =
-            (0..ranks).map(|rank| (directory.join(HandedOver::values(rank)), directory.join(HandedOver::log(rank))));
         let header = directory.join(HandedOver::HEADER);
         let datasets = Datasets::read(&directory)?;
         let is_hdf5 = datasets.is_some();
         let source: Box<dyn Source> = match datasets {
             Some(Datasets { addresses }) => {
-                open_handed_over(&header, (files, &addresses), &target, records.is_some(), &engine.codecs)?
+                open_handed_over(&header, (puts, &addresses), &target, records.is_some(), &engine.codecs)?
             }
             None if ranks == 0 => Box::new(ClassicSource::open(&directory.join(Shown::CLASSIC))?),
-            None => Box::new(HandedOverSource::open(&header, files, records, &target)?),
+            None => Box::new(HandedOverSource::open(&header, puts, records, &target)?),
         };
         // The plan is saved when the program has ended.
         let options = RepackOptions { force: true, command, when, save_plan: false };
@@ -62,6 +66,26 @@ impl Task for Deliver {
         };
         write_source(engine, source, (&output, format), &rule.settings()?, &options, progress)
     }
+}
+
+/// Where the values of each rank are.
+fn held(handed: &HandedOver, directory: &Path, found: &BTreeMap<usize, PathBuf>) -> Vec<Held> {
+    let links: Vec<Arc<dyn Link>> =
+        handed.parts.iter().map(|part| Arc::new(TcpLink::new(part.peer.clone())) as Arc<dyn Link>).collect();
+    let of = |rank| {
+        let number = handed.parts.iter().position(|part| part.ranks.contains(&rank)).unwrap_or(handed.part);
+        let here = if number == handed.part { Some(directory) } else { found.get(&number).map(PathBuf::as_path) };
+        match (here, handed.parts.get(number), links.get(number)) {
+            (None, Some(part), Some(link)) => {
+                Held::There(Far { link: Arc::clone(link), file: part.file.clone(), rank })
+            }
+            (here, ..) => {
+                let here = here.unwrap_or(directory);
+                Held::Here { values: here.join(HandedOver::values(rank)), log: here.join(HandedOver::log(rank)) }
+            }
+        }
+    };
+    (0..handed.ranks).map(of).collect()
 }
 
 /// Writes what a netCDF-4 file holds as a classic one, for a program that opens it with PnetCDF.
@@ -99,6 +123,8 @@ impl Task for Show {
 pub(super) struct Delivery {
     pub(super) directory: PathBuf,
     pub(super) handed: HandedOver,
+    /// Directories of parts of other nodes that are on this machine.
+    pub(super) found: BTreeMap<usize, PathBuf>,
     pub(super) worker: Arc<Mutex<Worker>>,
     pub(super) effort: Effort,
     pub(super) cancel: Arc<AtomicBool>,
@@ -115,8 +141,8 @@ impl Delivery {
         let mut died = None;
         for _ in 0..ATTEMPTS {
             let (directory, handed) = (self.directory.clone(), self.handed.clone());
-            let (command, when) = (self.command.clone(), self.when.clone());
-            let task = Deliver { directory, handed, command, when };
+            let (found, command, when) = (self.found.clone(), self.command.clone(), self.when.clone());
+            let task = Deliver { directory, handed, found, command, when };
             let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
             match worker.ask(&task, self.effort, &self.cancel, &Silent) {
                 Ok(repacked) => {

@@ -1,0 +1,280 @@
+"""One `knarr run` for each rank, on one node and on several.
+
+Nodes are names here (KNARR_NODE): each has a launcher, a spool and an aggregator of its own, and those reach each other by
+TCP only. The processes share a machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import netCDF4
+import pytest
+
+from running import is_abandoned
+from test_pnetcdf import AS_ROOT, HERE, MPIRUN, RULE, built
+
+RANKS = 4
+STEPS, ROWS = 3, 64
+SHARED_MEMORY = Path("/dev/shm")
+TIME_LIMIT_S = 120
+BEFORE = {path for name in ("knarr-spool-*", "knarr-node-*") for path in SHARED_MEMORY.glob(name)}
+
+
+def left() -> list[Path]:
+    """Spools that nobody delivers from any more, and that these tests have left."""
+    return sorted(spool for spool in set(SHARED_MEMORY.glob("knarr-spool-*")) - BEFORE if is_abandoned(spool))
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays() -> Iterator[None]:
+    yield
+    for spool in left():
+        shutil.rmtree(spool)
+
+
+@pytest.fixture(scope="module")
+def blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("blocks"), "blocks", HERE / "blocks.c")
+
+
+@dataclass
+class Job:
+    """What mpirun gave, and what each node has said."""
+
+    code: int
+    err: str
+    results: list[dict] = field(default_factory=list)
+
+    def outcomes(self, name: str) -> list[str]:
+        files = [file for result in self.results for file in result["files"]]
+        return sorted(file["outcome"] for file in files if Path(file["input"]).name == name)
+
+
+class Launcher:
+    """Runs a program under mpirun, with a `knarr run` for each rank; rank r is on node `nodes[r]`."""
+
+    def __init__(self, program: Path, environment: dict[str, str], folder: Path):
+        self.program, self.environment, self.top = program, environment, folder
+        self.folder = folder / "work"
+        self.folder.mkdir()
+
+    def start(self, *command: object, nodes: str | None, config: str = RULE, **env: str) -> subprocess.Popen[str]:
+        (self.top / "knarr.toml").write_text(config)
+        arguments = [self.program, "run", "-c", self.top / "knarr.toml", "--json", self.top / "result.json", "--"]
+        each = ["sh", "-c", 'n=$(echo $NODES | cut -d, -f$((OMPI_COMM_WORLD_RANK + 1))); KNARR_NODE=$n exec "$@"', "sh"]
+        if nodes is None:
+            each = []
+        else:
+            env["NODES"] = ",".join(nodes)
+        return subprocess.Popen(
+            [str(word) for word in [*MPIRUN, len(nodes or "") or RANKS, *each, *arguments, *command]],
+            text=True,
+            env={**self.environment, **AS_ROOT, "TMPDIR": str(self.top), **env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.folder,
+        )
+
+    def finish(self, process: subprocess.Popen[str]) -> Job:
+        _, err = process.communicate(timeout=TIME_LIMIT_S)
+        assert "panicked" not in err, err
+        return Job(process.returncode, err, [json.loads(path.read_text()) for path in self.top.glob("result*.json")])
+
+    def __call__(self, *command: object, ok: bool = True, **how: object) -> Job:
+        for old in self.top.glob("result*.json"):
+            old.unlink()
+        ran = self.finish(self.start(*command, **how))
+        assert not ok or ran.code == 0, f"exit {ran.code}\n{ran.err}"
+        if ok:
+            self.check_clean()
+        return ran
+
+    def check_clean(self) -> None:
+        assert not left() and not set(SHARED_MEMORY.glob("knarr-node-*")) - BEFORE
+        assert not list(self.top.glob("knarr-run-*")), "the directory of a run stays behind"
+        scratch = self.top / ".knarr"
+        assert not scratch.exists() or not list(scratch.iterdir()), list(scratch.iterdir())
+
+
+@pytest.fixture
+def job(knarr, tmp_path) -> Launcher:
+    return Launcher(Path(knarr.program), dict(os.environ), tmp_path)
+
+
+@pytest.fixture
+def plain(blocks: Path, tmp_path: Path) -> Path:
+    """What PnetCDF writes by itself."""
+    (tmp_path / "plain").mkdir()
+    command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(ROWS)]
+    subprocess.run(command, cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    return tmp_path / "plain" / "plain.nc"
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """The bytes of a file, or of a store."""
+    if path.is_file():
+        return {"": path.read_bytes()}
+    return {str(found.relative_to(path)): found.read_bytes() for found in path.rglob("*") if found.is_file()}
+
+
+def test_a_launcher_for_each_rank_on_one_node(job, knarr, blocks, plain):
+    ran = job(blocks, "hist.nc", STEPS, ROWS, nodes=None)
+    knarr("verify", plain, job.folder / "hist.nc")
+    assert ran.outcomes("hist.nc") == ["packed"] and len(ran.results) == 1
+    with netCDF4.Dataset(job.folder / "hist.nc") as file:
+        assert file.data_model == "NETCDF4"
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_each_rank_gets_the_exit_code_of_its_program(job, tmp_path, code):
+    ran = job("sh", "-c", f"exit $((OMPI_COMM_WORLD_RANK == 2 ? {code} : 0))", nodes=None, ok=False)
+    assert ran.code == code
+
+
+@pytest.mark.parametrize("output", ["netcdf4", "zarr", "classic"])
+@pytest.mark.parametrize("nodes", ["aabb", "abab", "abcc", "baab"])
+def test_several_nodes_write_the_same_bytes_as_one(job, knarr, blocks, plain, output, nodes):
+    config = RULE + f'output = "{output}"\n'
+    name = "hist.zarr" if output == "zarr" else "hist.nc"
+    job(blocks, "hist.nc", STEPS, ROWS, nodes="aaaa", config=config)
+    one = contents(job.folder / name)
+    shutil.move(job.folder / name, job.top / f"one-{name}")
+    ran = job(blocks, "hist.nc", STEPS, ROWS, nodes=nodes, config=config)
+    assert contents(job.folder / name) == one
+    knarr("verify", plain, job.folder / name)
+    assert ran.outcomes("hist.nc") + ran.outcomes(name) >= ["gathered"] and len(ran.results) == len(set(nodes))
+
+
+@pytest.mark.parametrize("what", ["read", "twice"])
+def test_a_file_that_is_opened_or_made_again(job, knarr, blocks, plain, what):
+    job(blocks, "hist.nc", STEPS, ROWS, what, nodes="abab")
+    if what == "read":
+        knarr("verify", plain, job.folder / "hist.nc")
+    else:
+        with netCDF4.Dataset(job.folder / "hist.nc") as file:
+            assert abs(float(file["T"][0, 0, 0]) - 281) < 1e-4
+
+
+def test_closing_may_wait_for_the_file(job, knarr, blocks, plain):
+    job(blocks, "hist.nc", STEPS, ROWS, nodes="abab", config=RULE + 'wait = "close"\n')
+    knarr("verify", plain, job.folder / "hist.nc")
+
+
+def test_a_file_that_the_program_gives_up_leaves_nothing(job, blocks):
+    job(blocks, "hist.nc", STEPS, ROWS, "abort", nodes="abab")
+    assert (job.folder / "hist.nc").exists(), "definitions have ended, so PnetCDF keeps the file"
+
+
+def test_values_that_find_no_room_in_memory(job, knarr, blocks, plain, tmp_path):
+    """A file that is larger than memory: its values are read from the disks of the nodes."""
+    rows = 2048
+    command = [*MPIRUN, str(RANKS), blocks, "large.nc", "2", str(rows)]
+    subprocess.run(command, cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    job(blocks, "hist.nc", 2, rows, nodes="abab")
+    knarr("verify", tmp_path / "plain" / "large.nc", job.folder / "hist.nc")
+
+
+def part(number: int) -> tuple[int, Path]:
+    """The launcher that has a part of the file that is open, and its directory."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        for record in SHARED_MEMORY.glob("knarr-spool-*/*/open.json"):
+            try:
+                found = json.loads(record.read_text())
+            except (FileNotFoundError, json.JSONDecodeError):
+                continue
+            if found["parts"] and found["part"] == number:
+                return int(record.parent.parent.name.split("-")[2]), record.parent
+        time.sleep(0.02)
+    raise AssertionError("no file was begun")
+
+
+def waiting(job: Launcher, blocks: Path, nodes: str = "aabb") -> subprocess.Popen[str]:
+    """A job whose file is open, with all its values, until there is a file 'go'."""
+    process = job.start(blocks, "hist.nc", STEPS, ROWS, "wait", nodes=nodes)
+    part(1)
+    time.sleep(1.5)
+    return process
+
+
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_an_aggregator_that_is_stopped_is_named_and_values_are_kept(job, knarr, blocks, plain, stopped):
+    (job.folder / "hist.nc").write_bytes(b"precious")
+    process = waiting(job, blocks)
+    launcher, _ = part(stopped)
+    os.kill(launcher, signal.SIGSTOP)
+    (job.folder / "go").touch()
+    begin = time.monotonic()
+    other = job.top / ("result.b.json" if stopped == 0 else "result.json")
+    while not other.exists():
+        assert time.monotonic() - begin < 40, "the other node waits"
+        time.sleep(0.1)
+    os.kill(launcher, signal.SIGCONT)
+    ran = job.finish(process)
+    assert ran.code != 0 and (job.folder / "hist.nc").read_bytes() == b"precious"
+    told = json.loads(other.read_text())
+    (file,) = told["files"]
+    assert file["outcome"] == "failed" and f"node '{'ab'[stopped]}'" in file["reason"], file
+    assert told["exit_code"] != 0 and "knarr run --recover" in ran.err
+    (job.folder / "hist.nc").unlink()
+    knarr("run", "--recover", collected(job))
+    knarr("verify", plain, job.folder / "hist.nc")
+
+
+def collected(job: Launcher) -> Path:
+    """A directory with the spools of all nodes. SIGTERM makes launchers move theirs out of memory."""
+    together = job.top / "together"
+    together.mkdir()
+    spools = left() + sorted((job.top / ".knarr").glob("knarr-spool-*"))
+    assert len(spools) == 2, spools
+    for number, spool in enumerate(spools):
+        shutil.copytree(spool, together / f"knarr-spool-{number}-0", symlinks=True)
+        shutil.rmtree(spool)
+    return together
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_launcher_that_is_killed_leaves_what_can_be_finished(job, knarr, blocks, plain, killed):
+    process = waiting(job, blocks)
+    launcher, directory = part(killed)
+    os.kill(launcher, signal.SIGKILL)
+    ran = job.finish(process)
+    assert ran.code != 0 and not (job.folder / "hist.nc").exists()
+    together = collected(job)
+    # One alone is not the file, and the error says what is missing.
+    for spool in together.iterdir():
+        alone = job.top / f"alone-{spool.name}"
+        shutil.copytree(spool, alone / spool.name, symlinks=True)
+        said = knarr("run", "--recover", alone, ok=False).stderr
+        assert "the part of node" in said and not (job.folder / "hist.nc").exists()
+        shutil.rmtree(alone)
+    knarr("run", "--recover", together)
+    knarr("verify", plain, job.folder / "hist.nc")
+    assert not list(together.iterdir())
+    for rest in job.top.glob("knarr-run-*"):
+        shutil.rmtree(rest)
+
+
+def test_a_launcher_of_another_rank_that_is_killed_ends_the_job(job, blocks):
+    process = job.start(blocks, "hist.nc", STEPS, ROWS, "wait", nodes=None)
+    end = time.monotonic() + 60
+    while len(list(SHARED_MEMORY.glob("knarr-spool-*/*/log.3"))) == 0:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    first = {int(spool.name.split("-")[2]) for spool in set(SHARED_MEMORY.glob("knarr-spool-*")) - BEFORE}
+    found = subprocess.run(["pgrep", "-f", f"{job.top}/knarr.toml"], check=True, capture_output=True, text=True)
+    others = [int(pid) for pid in found.stdout.split() if int(pid) not in first | {process.pid}]
+    others = [pid for pid in others if Path(f"/proc/{pid}/exe").resolve().name == "knarr"]
+    assert len(others) == RANKS - 1
+    os.kill(others[0], signal.SIGKILL)
+    ran = job.finish(process)
+    assert ran.code != 0 and not (job.folder / "hist.nc").exists() and "--recover" in ran.err
