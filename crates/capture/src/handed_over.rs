@@ -101,6 +101,8 @@ impl HandedOver {
     const OPEN: &'static str = "open.json";
     /// Its name when delivery has failed, and nobody waits for the file any more.
     const SET_ASIDE: &'static str = "set-aside.json";
+    /// Names of files that make a directory one in which something is handed over.
+    pub const RECORDS: [&'static str; 3] = [Self::NAME, Self::SET_ASIDE, Self::OPEN];
     /// Name of the header: a classic netCDF file without values, or an HDF5 file whose datasets have none if there are
     /// [`Datasets`], too.
     pub const HEADER: &'static str = "header.nc";
@@ -201,7 +203,7 @@ impl HandedOver {
 
     /// That of a directory, whatever became of it; `None` if it cannot be read.
     pub fn left_in(directory: &Path) -> Option<Self> {
-        [Self::NAME, Self::SET_ASIDE, Self::OPEN].iter().find_map(|name| get(directory, name).ok().flatten())
+        Self::RECORDS.iter().find_map(|name| get(directory, name).ok().flatten())
     }
 
     /// Notes that delivery has failed: the values stay, and nobody waits for the file.
@@ -222,7 +224,7 @@ impl HandedOver {
     /// Takes out of the spool what was delivered. Values leave their memory to files that come; what cannot be removed goes
     /// with the spool.
     pub fn remove(&self, directory: &Path) {
-        for name in [Self::NAME, Self::SET_ASIDE, Self::OPEN] {
+        for name in Self::RECORDS {
             let _ = fs::remove_file(directory.join(name));
         }
         let free = directory.parent().map(free_of).unwrap_or_default();
@@ -263,7 +265,7 @@ impl HandedOver {
 
     /// As [`HandedOver::pending`], with what was set aside and what was not closed.
     pub fn left(spool: &Path) -> Vec<(PathBuf, Result<Self>)> {
-        Self::all(spool, &[Self::NAME, Self::SET_ASIDE, Self::OPEN])
+        Self::all(spool, &Self::RECORDS)
     }
 
     fn all(spool: &Path, names: &[&str]) -> Vec<(PathBuf, Result<Self>)> {

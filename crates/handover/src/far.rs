@@ -263,8 +263,7 @@ mod tests {
         for rank in 0..3u64 {
             let more = folder.join(format!("disk.{rank}"));
             let room = Room { directory: folder.to_owned(), free: folder.join("free"), most: 700, more };
-            let mut log =
-                PutLog::create(room, &format!("values.{rank}"), &format!("log.{rank}"), write_calls).unwrap();
+            let mut log = PutLog::create(room, &format!("values.{rank}"), &format!("log.{rank}"), write_calls).unwrap();
             for order in 0..6u64 {
                 let region = Region::new([(order * 5 + rank * 3) % 8, (order * 7 + rank) % 9], [4, 6]);
                 let stride = if order % 2 == 0 { Vec::new() } else { vec![2, 1] };

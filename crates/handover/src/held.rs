@@ -108,12 +108,7 @@ impl Values {
     }
 
     /// Calls `read` with what gives the bytes from `begin` to `end`, or some of them: from another node they come at once.
-    pub(crate) fn with<T>(
-        &self,
-        begin: u64,
-        end: u64,
-        read: impl FnOnce(&dyn ReadAt) -> Result<T>,
-    ) -> Result<T> {
+    pub(crate) fn with<T>(&self, begin: u64, end: u64, read: impl FnOnce(&dyn ReadAt) -> Result<T>) -> Result<T> {
         match &self.file {
             Stored::Here(file) => read(file),
             Stored::There(values) if end.saturating_sub(begin) <= AT_ONCE => read(&values.ahead(begin, end)?),

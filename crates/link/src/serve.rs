@@ -37,9 +37,8 @@ impl Server {
     /// # Errors
     /// `Write` if the system gives no port, `Internal` without threads.
     pub fn start(node: &str, answers: Arc<dyn Answers>) -> Result<Self> {
-        let refused = |error: io::Error| {
-            Error::new(ErrorKind::Write, format!("no port can be had for other nodes: {error}"))
-        };
+        let refused =
+            |error: io::Error| Error::new(ErrorKind::Write, format!("no port can be had for other nodes: {error}"));
         // One that takes both kinds of addresses, where there are both.
         let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0))
             .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))

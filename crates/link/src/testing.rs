@@ -12,7 +12,8 @@ struct Backwards;
 
 impl Answers for Backwards {
     fn answer(&self, question: &[u8]) -> Result<Vec<u8>> {
-        if let Some(length) = question.strip_prefix(b"len ").and_then(|text| std::str::from_utf8(text).ok()?.parse().ok())
+        if let Some(length) =
+            question.strip_prefix(b"len ").and_then(|text| std::str::from_utf8(text).ok()?.parse().ok())
         {
             return Ok(vec![7; length]);
         }

@@ -242,7 +242,9 @@ fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool, may_be_a
     let begun = if homes.are_apart() && (!may_be_apart || is_transfer) {
         Begun::Passed(Some(APART.to_owned()))
     } else if let Some(node) = homes.closed().filter(|_| homes.are_apart()) {
-        Begun::Passed(Some(format!("its ranks are on several nodes, and the 'knarr run' of node '{node}' answers nobody")))
+        Begun::Passed(Some(format!(
+            "its ranks are on several nodes, and the 'knarr run' of node '{node}' answers nobody"
+        )))
     } else if is_new && target.exists()
         || target.is_dir()
         || !is_transfer && !may_write(parent)

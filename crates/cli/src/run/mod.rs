@@ -100,7 +100,13 @@ fn say(arguments: &Run, ran: &Ran) -> Result<()> {
         knarr_flow::output::replace(&beside(path, ran.node.as_deref()), text.as_bytes())?;
     }
     if let Some(path) = &arguments.report {
-        crate::report::write(&beside(path, ran.node.as_deref()), packed(&ran.files), &[], true, Some(&mut Worker::new(ran.means.clone())))?;
+        crate::report::write(
+            &beside(path, ran.node.as_deref()),
+            packed(&ran.files),
+            &[],
+            true,
+            Some(&mut Worker::new(ran.means.clone())),
+        )?;
     }
     Ok(())
 }

@@ -28,6 +28,8 @@ use crate::processes::{Processes, System};
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How long the first launcher may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the others may take to end when the job is terminated: it is killed soon.
+const HURRY: Duration = Duration::from_millis(500);
 const LOCK: &str = "lock";
 const READY: &str = "ready.json";
 const DOOR: &str = "first.sock";
@@ -197,14 +199,15 @@ impl First {
         knarr_flow::output::replace(&self.directory.join(READY), &text)
     }
 
-    /// Waits, after this launcher's own program has ended, until those of all others have.
-    pub(super) fn await_others(&self) {
+    /// Waits, after this launcher's own program has ended, until those of all others have; when `is_terminated`, not for long.
+    pub(super) fn await_others(&self, is_terminated: impl Fn() -> bool) {
         let (state, changed) = &*self.state;
         let since = Instant::now();
         let mut now = lock(state);
         loop {
             let all_came = self.job.here.is_some_and(|here| now.came + 1 >= here) && std::env::var_os(NODE).is_none();
-            if now.present == 0 && (all_came || since.elapsed() > GRACE) {
+            let is_done = now.present == 0 && (all_came || since.elapsed() > GRACE);
+            if is_done || is_terminated() && (now.present == 0 || since.elapsed() > HURRY) {
                 now.is_closed = true;
                 return;
             }

@@ -95,7 +95,11 @@ impl Nodes {
 
     /// Waits for the node that makes the file of which `file`, a directory in the spool, holds a part. To be called in a
     /// thread. Returns what became of it.
-    pub(super) fn await_maker(&self, handed: HandedOver, cancel: Arc<AtomicBool>) -> impl FnOnce() -> Outcome + Send + 'static {
+    pub(super) fn await_maker(
+        &self,
+        handed: HandedOver,
+        cancel: Arc<AtomicBool>,
+    ) -> impl FnOnce() -> Outcome + Send + 'static {
         let (shared, node) = (Arc::clone(&self.shared), self.node.clone());
         move || {
             let (Some(maker), Some(own)) = (handed.maker().cloned(), handed.own_part().cloned()) else {

@@ -1,13 +1,13 @@
 //! Finishes what runs that were killed have left in their spools.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::{HandedOver, NodePart};
 use knarr_capture::config::{Output, zarr_name};
+use knarr_capture::{HandedOver, NodePart};
 
 use super::deliver::Delivery;
 use super::outcome::{Done, Files, Outcome};
@@ -27,17 +27,26 @@ pub fn recover(means: &Means, directory: &Path, (command, when): (&str, &str)) -
     let mut files = Files::default();
     let mut spools = spool::recoverable(directory)?;
     let all: Vec<_> = spools.iter().flat_map(|spool| HandedOver::to_be_made(spool)).collect();
+    let mut tried = BTreeSet::new();
     for (directory, handed) in all {
-        let (path, outcome) = match handed {
-            // With the part of the node that makes the file.
-            Ok(handed) if handed.maker().is_some() && parts(&handed, &spools).0.contains_key(&0) => continue,
-            Ok(handed) if let Some(error) = refused(&directory, &handed, &spools) => {
-                (handed.target, Outcome::Undelivered(error, directory))
+        let (directory, handed) = match handed {
+            Ok(handed) => with_maker(directory, handed, &spools),
+            Err(error) => {
+                files.add(directory.clone(), Outcome::Undelivered(error, directory), String::new());
+                continue;
             }
-            Ok(handed) => {
-                let (target, found) = (handed.target.clone(), parts(&handed, &spools).0);
+        };
+        // Several parts lead to the same one, which takes them along.
+        if !tried.insert(directory.clone()) || !directory.exists() {
+            continue;
+        }
+        let target = handed.target.clone();
+        let (found, _) = parts(&handed, &spools);
+        let outcome = match refused(&directory, &handed, &spools) {
+            Some(error) => Outcome::Undelivered(error, directory.clone()),
+            None => {
                 let job = Delivery {
-                    directory,
+                    directory: directory.clone(),
                     handed: handed.clone(),
                     found: found.clone(),
                     worker: Arc::clone(&worker),
@@ -46,24 +55,29 @@ pub fn recover(means: &Means, directory: &Path, (command, when): (&str, &str)) -
                     command: command.to_owned(),
                     when: when.to_owned(),
                 };
-                let outcome = job.run();
-                if let Outcome::Packed(_) = outcome {
-                    for part in found.values() {
-                        handed.remove(part);
-                        spools.extend(part.parent().map(Path::to_path_buf));
-                    }
-                }
-                (target, outcome)
+                job.run()
             }
-            Err(error) => (directory.clone(), Outcome::Undelivered(error, directory)),
         };
-        files.add(path, outcome, String::new());
+        if let Outcome::Packed(_) = outcome {
+            found.values().for_each(|part| handed.remove(part));
+            spools.extend(found.values().chain([&directory]).filter_map(|part| Some(part.parent()?.to_owned())));
+        }
+        files.add(target, outcome, String::new());
     }
     for spool in spools.iter().filter(|spool| HandedOver::to_be_made(spool).is_empty()) {
         // It is found and tried again next time.
         let _ = std::fs::remove_dir_all(spool);
     }
     Ok(files.into_list())
+}
+
+/// What lies in `directory`, or the part of the node that makes the file, if that can be read here.
+fn with_maker(directory: PathBuf, handed: HandedOver, spools: &[PathBuf]) -> (PathBuf, HandedOver) {
+    let maker = parts(&handed, spools).0.remove(&0);
+    match maker.and_then(|maker| Some((HandedOver::left_in(&maker)?, maker))) {
+        Some((handed, maker)) => (maker, handed),
+        None => (directory, handed),
+    }
 }
 
 /// The parts of a file that other nodes hold and that can be read here, by their numbers, and the others. They lie where they
@@ -96,7 +110,12 @@ fn refused(directory: &Path, handed: &HandedOver, spools: &[PathBuf]) -> Option<
                     nodes into one directory, and name that";
         return Some(Error::new(ErrorKind::NotFound, what).hint(hint).at(part.directory().display().to_string()));
     }
-    if let Some(busy) = found.values().find(|part| part.parent().is_some_and(|spool| !spool::is_abandoned(spool))) {
+    if let Some(busy) = found
+        .values()
+        .map(PathBuf::as_path)
+        .chain([directory])
+        .find(|part| part.parent().is_some_and(|spool| !spool::is_abandoned(spool)))
+    {
         let error = Error::usage("a run that goes on delivers from it").hint("wait until that run has ended");
         return Some(error.at(busy.display().to_string()));
     }
