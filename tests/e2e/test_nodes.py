@@ -20,7 +20,7 @@ import netCDF4
 import pytest
 
 from running import is_abandoned
-from test_pnetcdf import AS_ROOT, HERE, MPIRUN, RULE, built
+from test_pnetcdf import AS_ROOT, HERE, MPIRUN, RULE, built, calls
 
 RANKS = 4
 STEPS, ROWS = 3, 64
@@ -164,6 +164,17 @@ def test_several_nodes_write_the_same_bytes_as_one(job, knarr, blocks, plain, ou
     assert contents(job.folder / name) == one
     knarr("verify", plain, job.folder / name)
     assert ran.outcomes("hist.nc").count("gathered") == len(set(nodes)) - 1 and len(ran.results) == len(set(nodes))
+
+
+def test_every_function_that_moves_values(job, knarr, tmp_path):
+    """Puts that overlap among them: which one counts does not depend on nodes."""
+    (tmp_path / "calls.c").write_text(calls.program())
+    program = built(tmp_path, "calls", tmp_path / "calls.c")
+    (tmp_path / "plain").mkdir()
+    command = [*MPIRUN, "2", program, "plain.nc"]
+    subprocess.run(command, cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    job(program, "hist.nc", nodes="ab")
+    knarr("verify", tmp_path / "plain" / "plain.nc", job.folder / "hist.nc")
 
 
 @pytest.mark.parametrize("what", ["read", "twice"])

@@ -1,5 +1,4 @@
 //! The links that there are, and sides that are not what they should be.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

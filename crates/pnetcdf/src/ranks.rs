@@ -19,7 +19,7 @@ pub struct Ranks {
     mpi: Mpi,
     adapter: &'static Adapter,
     /// Set when a file has begun whose ranks are on several nodes.
-    apart: OnceLock<Apart>,
+    apart: OnceLock<Box<Apart>>,
 }
 
 // SAFETY: functions of parallel libraries may only be called by threads that may call MPI, one at a time for each file. A
@@ -42,7 +42,7 @@ impl Ranks {
 
     /// The file that they share is in several spools.
     pub(crate) fn set_apart(&self, apart: Apart) {
-        let _ = self.apart.set(apart);
+        let _ = self.apart.set(Box::new(apart));
     }
 
     /// True on the lowest rank of each spool that has a part of the file, which speaks for the others.
