@@ -19,6 +19,7 @@ from pathlib import Path
 import netCDF4
 import pytest
 
+import test_parallel_hdf5
 from running import is_abandoned
 from test_pnetcdf import AS_ROOT, HERE, MPIRUN, RULE, built, calls
 
@@ -309,3 +310,24 @@ def test_a_launcher_of_another_rank_that_is_killed_ends_the_job(job, knarr, bloc
     assert ran.code != 0 and not (job.folder / "hist.nc").exists()
     knarr("run", "--recover", collected(job, 1))
     knarr("verify", plain, job.folder / "hist.nc")
+
+
+def test_parallel_hdf5_on_several_nodes_is_left_as_it_is(job, knarr, tmp_path):
+    """Several launchers see the file closed: none of them may pack it under the eyes of the others."""
+    program = test_parallel_hdf5.built(tmp_path, "netcdf")
+    expected = test_parallel_hdf5.plain(tmp_path, program, "hist.nc")
+    ran = job(program, "hist.nc", STEPS, ROWS, nodes="abab")
+    assert ran.outcomes("hist.nc") == ["left", "left"]
+    knarr("verify", expected, job.folder / "hist.nc")
+
+    def filters(path: Path) -> list[object]:
+        with netCDF4.Dataset(path) as file:
+            return [variable.filters() for variable in file.variables.values()]
+
+    assert filters(job.folder / "hist.nc") == filters(expected)
+
+
+def test_one_launcher_for_each_rank_and_restart_files_do_not_go_together(job):
+    config = '[[file]]\npattern = "restart_{step}_{rank}.nc"\nroute = "checkpoint"\n'
+    ran = job("true", nodes=None, config=config, ok=False)
+    assert ran.code != 0 and "one serves all ranks" in ran.err
