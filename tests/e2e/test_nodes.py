@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -79,8 +79,12 @@ class Launcher:
         self.program, self.environment, self.top = program, environment, folder
         self.folder = folder / "work"
         self.folder.mkdir()
+        self.started: list[subprocess.Popen[str]] = []
 
-    def start(self, *command: object, nodes: str | None, config: str = RULE, **env: str) -> subprocess.Popen[str]:
+    def start(
+        self, *command: object, nodes: str | None, config: str = RULE, within: Sequence[object] = (), **env: str
+    ) -> subprocess.Popen[str]:
+        """With `within`, launchers are started by that command."""
         (self.top / "knarr.toml").write_text(config)
         arguments = [self.program, "run", "-c", self.top / "knarr.toml", "--json", self.top / "result.json", "--"]
         each = ["sh", "-c", 'n=$(echo $NODES | cut -d, -f$((OMPI_COMM_WORLD_RANK + 1))); KNARR_NODE=$n exec "$@"', "sh"]
@@ -88,14 +92,16 @@ class Launcher:
             each = []
         else:
             env["NODES"] = ",".join(nodes)
-        return subprocess.Popen(
-            [str(word) for word in [*MPIRUN, len(nodes or "") or RANKS, *each, *arguments, *command]],
+        process = subprocess.Popen(
+            [str(word) for word in [*MPIRUN, len(nodes or "") or RANKS, *each, *within, *arguments, *command]],
             text=True,
             env={**self.environment, **AS_ROOT, "TMPDIR": str(self.top), **env},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=self.folder,
         )
+        self.started.append(process)
+        return process
 
     def finish(self, process: subprocess.Popen[str]) -> Job:
         _, err = process.communicate(timeout=TIME_LIMIT_S)
@@ -119,8 +125,14 @@ class Launcher:
 
 
 @pytest.fixture
-def job(knarr, tmp_path) -> Launcher:
-    return Launcher(Path(knarr.program), dict(os.environ), tmp_path)
+def job(knarr, tmp_path) -> Iterator[Launcher]:
+    launcher = Launcher(Path(knarr.program), dict(os.environ), tmp_path)
+    yield launcher
+    for process in launcher.started:
+        # A test that has failed may leave it waiting.
+        if process.poll() is None:
+            process.terminate()
+            process.communicate(timeout=TIME_LIMIT_S)
 
 
 @pytest.fixture
@@ -331,3 +343,103 @@ def test_one_launcher_for_each_rank_and_restart_files_do_not_go_together(job):
     config = '[[file]]\npattern = "restart_{step}_{rank}.nc"\nroute = "checkpoint"\n'
     ran = job("true", nodes=None, config=config, ok=False)
     assert ran.code != 0 and "one serves all ranks" in ran.err
+
+
+@pytest.fixture
+def networks() -> Iterator[dict[str, str]]:
+    """Two nodes with networks of their own, joined by a bridge: the name of the device that leads to each."""
+    mark = f"k{os.getpid() % 100000}"
+    nodes, commands = ("a", "b"), [["link", "add", mark, "type", "bridge"]]
+    commands += [["addr", "add", "10.213.77.254/24", "dev", mark], ["link", "set", mark, "up"]]
+    for number, node in enumerate(nodes, start=1):
+        name, device = f"{mark}{node}", f"{mark}{node}"
+        commands += [
+            ["netns", "add", name],
+            ["link", "add", device, "type", "veth", "peer", "name", "eth0", "netns", name],
+            ["link", "set", device, "master", mark],
+            ["link", "set", device, "up"],
+            ["-n", name, "addr", "add", f"10.213.77.{number}/24", "dev", "eth0"],
+            ["-n", name, "link", "set", "eth0", "up"],
+            ["-n", name, "link", "set", "lo", "up"],
+        ]
+    try:
+        for command in commands:
+            if shutil.which("ip") is None or subprocess.run(["ip", *command], capture_output=True).returncode != 0:
+                pytest.skip("needs the right to make network namespaces: run it as root")
+        yield {node: f"{mark}{node}" for node in nodes}
+    finally:
+        if shutil.which("ip") is not None:
+            for command in [["netns", "del", f"{mark}{node}"] for node in nodes] + [["link", "del", mark]]:
+                subprocess.run(["ip", *command], capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_nodes_with_networks_of_their_own(job, knarr, blocks, plain, networks, is_cut):
+    """The launchers are in two network namespaces; the ranks stay together, as the MPI of one machine wants it."""
+    # What a rank starts: its launcher in the network of the node, and the program in that of the machine again.
+    enter = job.top / "enter.sh"
+    enter.write_text(f'exec ip netns exec "{networks["a"][:-1]}$KNARR_NODE" "$@"\n')
+    back = ["nsenter", f"--net=/proc/{os.getpid()}/ns/net", blocks, "hist.nc", STEPS, ROWS]
+    process = job.start(*back, "wait" if is_cut else "", nodes="aabb", within=["sh", enter])
+    if is_cut:
+        part(job, 1)
+        time.sleep(1.5)
+        subprocess.run(["ip", "link", "set", networks["b"], "down"], check=True)
+        (job.folder / "go").touch()
+    begin = time.monotonic()
+    ran = job.finish(process)
+    if not is_cut:
+        assert ran.code == 0, ran.err
+        assert ran.outcomes("hist.nc") == ["gathered", "packed"]
+    else:
+        assert ran.code != 0 and time.monotonic() - begin < 30 and not (job.folder / "hist.nc").exists()
+        assert "is gone" in ran.err and "knarr run --recover" in ran.err
+        knarr("run", "--recover", collected(job))
+    knarr("verify", plain, job.folder / "hist.nc")
+
+
+TWO_FILES = """
+#include <mpi.h>
+#include <pnetcdf.h>
+#include <stdlib.h>
+#define OK(call) if ((call) != NC_NOERR) MPI_Abort(MPI_COMM_WORLD, 1)
+/* Two files are open at once: one is put by rows, the other by columns. */
+int main(int argc, char **argv) {
+    const char *names[2] = {"rows.nc", "columns.nc"};
+    int rank, size, ids[2], dims[2], variables[2];
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (int file = 0; file < 2; file++) {
+        OK(ncmpi_create(MPI_COMM_WORLD, names[file], NC_CLOBBER | NC_64BIT_DATA, MPI_INFO_NULL, &ids[file]));
+        OK(ncmpi_def_dim(ids[file], "y", 64, &dims[0]));
+        OK(ncmpi_def_dim(ids[file], "x", 64, &dims[1]));
+        OK(ncmpi_def_var(ids[file], "v", NC_INT, 2, dims, &variables[file]));
+        OK(ncmpi_enddef(ids[file]));
+    }
+    for (int line = rank; line < 64; line += size) {
+        int values[64];
+        for (int i = 0; i < 64; i++) values[i] = line * 64 + i;
+        MPI_Offset start[2] = {line, 0}, count[2] = {1, 64}, across[2] = {0, line}, down[2] = {64, 1};
+        OK(ncmpi_iput_vara_int(ids[0], variables[0], start, count, values, NULL));
+        OK(ncmpi_put_vara_int_all(ids[1], variables[1], across, down, values));
+        OK(ncmpi_wait_all(ids[0], NC_REQ_ALL, NULL, NULL));
+    }
+    OK(ncmpi_close(ids[1]));
+    OK(ncmpi_close(ids[0]));
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("output", ["netcdf4", "zarr"])
+def test_two_files_at_once_by_rows_and_by_columns(job, knarr, tmp_path, output):
+    (tmp_path / "two.c").write_text(TWO_FILES)
+    program = built(tmp_path, "two", tmp_path / "two.c")
+    (tmp_path / "plain").mkdir()
+    subprocess.run([*MPIRUN, str(RANKS), program], cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    job(program, nodes="abca", config=RULE + f'output = "{output}"\n')
+    for name in ("rows", "columns"):
+        made = job.folder / (f"{name}.zarr" if output == "zarr" else f"{name}.nc")
+        knarr("verify", tmp_path / "plain" / f"{name}.nc", made)

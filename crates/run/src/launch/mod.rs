@@ -3,14 +3,16 @@
 //! it hands over in memory, and files are made of that.
 //!
 //! [`Launch::prepare`] gets everything in order, and [`Launch::run`] starts the program and stays until its files are done.
+//! If every rank is started by a launcher, one on each node does that (`first`), and those of several nodes make files
+//! together (`nodes`).
 //! [`recover`] finishes what a run that was killed has left.
 
 mod beside;
 mod checkpoint;
 mod deliver;
 mod drain;
+mod first;
 mod ledger;
-mod node;
 mod nodes;
 mod options;
 mod outcome;
@@ -45,7 +47,7 @@ use knarr_routes::compress::{refuse_other_plan, save_plan};
 use crate::means::Means;
 use crate::notices::Notices;
 use checkpoint::Watches;
-use node::{Other, Role};
+use first::{Other, Role};
 use prepare::Begun;
 use work::{Supervised, supervise};
 
@@ -92,7 +94,7 @@ impl Launch {
     /// # Errors
     /// Of what is not in order.
     pub fn prepare(options: Options, notices: Arc<dyn Notices>) -> Result<Self> {
-        let first = match node::join(&options.config, options.component.as_deref())? {
+        let first = match first::join(&options.config, options.component.as_deref())? {
             Role::Alone => None,
             Role::First(first) => Some(first),
             Role::Other(other) => return Ok(Self(Launcher::Other { other, program: options.program, notices })),

@@ -14,7 +14,7 @@ use knarr_flow::engine::Engine;
 use knarr_flow::output::remove_abandoned;
 
 use super::checkpoint::{self, Kept};
-use super::node::{self, First};
+use super::first::{self, First};
 use super::nodes::Nodes;
 use super::options::Options;
 use super::program::Signals;
@@ -121,7 +121,7 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     }
     // Without a place for values programs write them through their own library.
     let spool = Spool::create(&scratch).ok();
-    let nodes = Nodes::new(node::name(), first.as_ref().is_some_and(First::may_have_others))?;
+    let nodes = Nodes::new(first::name(), first.as_ref().is_some_and(First::may_have_others))?;
     if let Some(spool) = &spool {
         nodes.add(spool.path());
         snapshot.spool = Some(spool.place(&scratch, &nodes)?);

@@ -30,6 +30,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the others may take to end when the job is terminated: it is killed soon.
 const HURRY: Duration = Duration::from_millis(500);
+/// What the names of places begin with where launchers meet.
+const NAME: &str = "knarr-node-";
 const LOCK: &str = "lock";
 const READY: &str = "ready.json";
 const DOOR: &str = "first.sock";
@@ -97,7 +99,7 @@ pub(super) fn join(config: &Path, component: Option<&str>) -> Result<Role> {
     (&job.id, name(), std::path::absolute(config).ok(), component).hash(&mut hasher);
     let user = rustix::process::geteuid().as_raw();
     let parent = if Path::new(SHARED_MEMORY).is_dir() { PathBuf::from(SHARED_MEMORY) } else { std::env::temp_dir() };
-    let directory = parent.join(format!("knarr-node-{user}-{:x}", hasher.finish()));
+    let directory = parent.join(format!("{NAME}{user}-{:x}", hasher.finish()));
     loop {
         make(&directory, user)?;
         let lock = match File::create(directory.join(LOCK)) {
@@ -112,12 +114,27 @@ pub(super) fn join(config: &Path, component: Option<&str>) -> Result<Role> {
                 for left in [READY, DOOR] {
                     let _ = fs::remove_file(directory.join(left));
                 }
+                sweep(&parent, user);
                 return Ok(Role::First(First { directory, _lock: lock, job, state: Arc::default() }));
             }
         } else if let Some(other) = Other::enter(&directory)? {
             return Ok(Role::Other(other));
         }
         std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Removes the places of jobs whose first launcher was killed.
+fn sweep(parent: &Path, user: u32) {
+    let prefix = format!("{NAME}{user}-");
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    for place in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix)) {
+        // Who has made it and not locked it yet finds it gone, and makes it again.
+        if let Ok(lock) = File::open(place.path().join(LOCK))
+            && lock.try_lock().is_ok()
+        {
+            let _ = fs::remove_dir_all(place.path());
+        }
     }
 }
 
@@ -344,6 +361,20 @@ mod tests {
             ("SLURM_PROCID", "3"),
         ];
         assert_eq!(job(&slurm), Some(Job { id: "slurm 9.1".to_owned(), ranks: 6, here: None, rank: Some(3) }));
+    }
+
+    #[test]
+    fn places_of_the_dead_are_removed_and_those_of_the_living_are_not() {
+        let parent = std::env::temp_dir().join(format!("knarr-places-{}", std::process::id()));
+        let place = |name: &str| parent.join(format!("{NAME}{name}"));
+        let made = ["7-a", "7-b", "8-a"].map(|name| {
+            fs::create_dir_all(place(name)).unwrap();
+            File::create(place(name).join(LOCK)).unwrap()
+        });
+        made[1].lock().unwrap();
+        sweep(&parent, 7);
+        assert!(!place("7-a").exists() && place("7-b").exists() && place("8-a").exists());
+        fs::remove_dir_all(parent).unwrap();
     }
 
     #[test]
