@@ -29,6 +29,36 @@ enum Found {
     Nothing,
 }
 
+/// What comes of a file that another component writes.
+pub enum Arrived {
+    /// The next session that was not read yet, and how many ranks write it.
+    Session(Offered, usize),
+    /// There is a file instead.
+    File,
+    /// Neither; the launcher was told why.
+    Nothing,
+}
+
+/// Waits for the next session of a file. All ranks wait here, and not for each other in MPI, which takes a core for that. What
+/// the first one finds counts. Collective.
+pub fn arrive(wanted: &Wanted, ranks: &Ranks) -> Arrived {
+    let reader = wanted.run.rules().component.as_deref().unwrap_or_default();
+    let offered = await_session(&wanted.rule.transfer, &wanted.target, reader);
+    let found = if ranks.comm().rank() == 0 {
+        offered.and_then(|offered| begin(offered, reader)).unwrap_or_else(|error| {
+            wanted.run.tell(Event::Missed { path: wanted.target.clone(), why: error.message().to_owned() });
+            Found::Nothing
+        })
+    } else {
+        Found::Nothing
+    };
+    match share(ranks.comm(), &found) {
+        Ok(Found::Session { session, directory, ranks }) => Arrived::Session(Offered { session, directory }, ranks),
+        Ok(Found::File) => Arrived::File,
+        Ok(Found::Nothing) | Err(_) => Arrived::Nothing,
+    }
+}
+
 /// Opens the next session of a file that was not read yet, when it is there. `Err` if there is a file instead, which was not
 /// opened. Collective.
 ///
@@ -43,21 +73,10 @@ pub(crate) unsafe fn open(
 ) -> std::result::Result<c_int, Ranks> {
     let start = Instant::now();
     wanted.run.tell(Event::Calls);
-    // All ranks wait here, and not for each other in MPI, which takes a core for that. What the first one finds counts.
-    let reader = wanted.run.rules().component.as_deref().unwrap_or_default();
-    let offered = await_session(&wanted.rule.transfer, &wanted.target, reader);
-    let found = if ranks.comm().rank() == 0 {
-        offered.and_then(|offered| begin(offered, reader)).unwrap_or_else(|error| {
-            wanted.run.tell(Event::Missed { path: wanted.target.clone(), why: error.message().to_owned() });
-            Found::Nothing
-        })
-    } else {
-        Found::Nothing
-    };
-    let (offered, writers) = match share(ranks.comm(), &found) {
-        Ok(Found::Session { session, directory, ranks }) => (Offered { session, directory }, ranks),
-        Ok(Found::File) => return Err(ranks),
-        Ok(Found::Nothing) | Err(_) => return Ok(ENOENT),
+    let (offered, writers) = match arrive(wanted, &ranks) {
+        Arrived::Session(offered, writers) => (offered, writers),
+        Arrived::File => return Err(ranks),
+        Arrived::Nothing => return Ok(ENOENT),
     };
     let header = offered.directory.join(HandedOver::PUBLISHED);
     let Ok(header) = CString::new(header.as_os_str().as_bytes()) else { return Ok(ENOENT) };

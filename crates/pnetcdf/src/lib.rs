@@ -9,7 +9,8 @@
 //! All functions with MPI's types take them as numbers, so one library serves every MPI; `knarr-mpi`'s adapter does what
 //! depends on the MPI.
 //!
-//! Parallel HDF5 hands its files over in the same way: what is exported here is how a file begins and ends among its ranks.
+//! HDF5 hands its files over in the same way: what is exported here is how a file begins and ends among its ranks, and how it
+//! comes from another component.
 //!
 //! Reading order: [`calls`] (the exported names), [`access`] (which elements, and where they are in memory), [`values`] and
 //! [`element`] (their types), [`file`] (one captured file, with [`requests`]), [`begin_end`] (how it begins and ends),
@@ -33,7 +34,10 @@ mod requests;
 mod values;
 mod variables;
 
+pub use arriving::{Arrived, arrive};
 pub use begin_end::{
     Agreed, Closed, Ending, Wanted, agree_on_place, await_delivery, await_named, finish, forget, wanted,
 };
+pub use incoming::{Incoming, Offered, Seen, await_session};
+pub use offered::publish_closed;
 pub use ranks::Ranks;

@@ -159,6 +159,19 @@ static void write_file(const char *name, int steps, hsize_t rows, float more, co
     char called[8] = "";
     snprintf(called, sizeof called, "r%d", rank);
     OK(H5Dwrite(names, text, single, row, H5P_DEFAULT, called));
+    /* A selection that was moved, and a dataset that is removed. */
+    hid_t moved = dataset(file, "moved", H5T_NATIVE_INT, 1, &each, NULL, H5P_DEFAULT);
+    hid_t gone = dataset(file, "gone", H5T_NATIVE_INT, 1, &each, NULL, H5P_DEFAULT);
+    hssize_t offset = rank, still = 0;
+    OK(H5Sselect_hyperslab(row, H5S_SELECT_SET, zero, NULL, &one, NULL));
+    OK(H5Soffset_simple(row, &offset));
+    OK(H5Dwrite(moved, H5T_NATIVE_INT, single, row, H5P_DEFAULT, &rank));
+    OK(H5Dwrite(gone, H5T_NATIVE_INT, single, row, H5P_DEFAULT, &rank));
+    OK(H5Soffset_simple(row, &still));
+    OK(H5Sselect_hyperslab(row, H5S_SELECT_SET, &mine, NULL, &one, NULL));
+    H5Dclose(moved);
+    H5Dclose(gone);
+    OK(H5Ldelete(file, "gone", H5P_DEFAULT));
 
     for (int step = 0; step < steps; step++) {
         hsize_t now[3] = {(hsize_t)step + 1, rows, 2 * rows};

@@ -21,7 +21,7 @@ const THIS_FILE: i32 = 0;
 /// The header of one rank.
 pub(super) struct Header {
     directory: PathBuf,
-    /// The file that HDF5 writes.
+    /// The file that HDF5 has open.
     path: PathBuf,
     /// This rank's is the one that the launcher gets.
     is_first: bool,
@@ -50,7 +50,20 @@ impl Header {
         }
     }
 
-    /// The file that HDF5 writes.
+    /// That of a session in `directory`, which another component has written.
+    ///
+    /// # Errors
+    /// `Read`, `Corrupt`.
+    pub(super) fn arrived(directory: &Path) -> Result<Self> {
+        let missing = || Error::corrupt("nothing says which datasets it has").at(directory.display().to_string());
+        let datasets = Datasets::read(directory)?.ok_or_else(missing)?;
+        let numbers = (0..).zip(&datasets.addresses).filter_map(|(number, address)| Some(((*address)?, number)));
+        let numbers = numbers.collect();
+        let path = directory.join(HandedOver::PUBLISHED);
+        Ok(Self { path, is_first: false, numbers, datasets, ..Self::new(directory, 0) })
+    }
+
+    /// The file that HDF5 has open.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

@@ -1,0 +1,183 @@
+//! A program opens a file that another component writes: its own HDF5 opens the header, and values come from the spool.
+//!
+//! HDF5 has no end of definitions, so a session arrives when the writer has closed the file.
+
+use std::ffi::{CString, OsStr, c_char, c_uint};
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use knarr_array::error::{Error, Result};
+use knarr_capture::{Event, HandedOver, Part};
+use knarr_pnetcdf::{Arrived, Incoming, Offered, Ranks, Wanted, arrive, wanted};
+
+use super::begin_end::{Open, is_parallel};
+use super::file::{self, Captured, Shared, Values};
+use super::header::Header;
+use super::mpi::Communicator;
+use super::taking::Taking;
+use crate::host::{CallerHdf5, Hid};
+
+/// What comes of a file that the program opens.
+pub(super) enum Comes {
+    /// A session, and the path of its header. As long as this is held the file counts as open.
+    Session(CString, Held),
+    /// A session whose header is a classic file.
+    Classic,
+    /// There is a file instead.
+    File,
+    /// Nothing, and why was told.
+    Nothing,
+}
+
+/// Keeps a header open that HDF5 has not opened yet. If it does not, the file is closed by [`ended`](super::ended).
+pub(super) struct Held(#[expect(dead_code, reason = "a file is open as long as it is held")] File);
+
+/// What this program has to do with a file of this name, if it is to read it from another component.
+pub(super) fn read_here(named: &[u8]) -> Option<Wanted> {
+    wanted(named).filter(|wanted| wanted.part == Some(Part::Reads))
+}
+
+/// Waits for the next session, and captures the file. Collective.
+pub(super) fn await_session(wanted: &Wanted, named: &[u8], ranks: Ranks) -> Comes {
+    let start = Instant::now();
+    let reader = wanted.run.rules().component.as_deref().unwrap_or_default();
+    loop {
+        let (offered, writers) = match arrive(wanted, &ranks) {
+            Arrived::Session(offered, writers) => (offered, writers),
+            Arrived::File => return Comes::File,
+            Arrived::Nothing => return Comes::Nothing,
+        };
+        // Ranks of MPI are one reader, and have one end.
+        let taking = if ranks.is_alone() { Taking::begin(&offered.directory, reader) } else { None };
+        if taking.is_none() && ranks.is_alone() {
+            continue;
+        }
+        let incoming = Incoming::new(&offered, &wanted.target, wanted.rule.transfer.clone(), writers);
+        return capture(wanted, named, ranks, (incoming, taking), &offered, start).unwrap_or_else(|error| {
+            wanted.run.tell(Event::Missed { path: wanted.target.clone(), why: error.to_string() });
+            Comes::Nothing
+        });
+    }
+}
+
+/// Captures a file that is to be opened.
+fn capture(
+    wanted: &Wanted,
+    named: &[u8],
+    ranks: Ranks,
+    (mut incoming, taking): (Incoming, Option<Taking>),
+    offered: &Offered,
+    start: Instant,
+) -> Result<Comes> {
+    let directory = &offered.directory;
+    if !is_hdf5(&directory.join(HandedOver::PUBLISHED))? {
+        return Ok(Comes::Classic);
+    }
+    // Offered just before the ranks agree that they have closed it.
+    let Ok(seen) = incoming.beyond(Some(u64::MAX), || "its values".to_owned()) else { return Ok(Comes::Nothing) };
+    let puts = Arc::clone(&seen.puts);
+    let header = Header::arrived(directory)?;
+    let path = header.path().to_owned();
+    let held = Held(File::open(&path).map_err(|error| Error::read(&path, &error))?);
+    let path = path.into_os_string().into_encoded_bytes();
+    let name = CString::new(path.clone()).map_err(|_| Error::internal("a name with a zero in it"))?;
+    let captured = Captured {
+        named: named.to_vec(),
+        target: wanted.target.clone(),
+        rule: wanted.rule.clone(),
+        directory: directory.clone(),
+        session: offered.session,
+        header,
+        ranks,
+        values: Values::Incoming { incoming, puts, taking },
+        access: -1,
+        serial: -1,
+        is_atomic: false,
+        failed: None,
+        blocked: start.elapsed(),
+        process: std::process::id(),
+    };
+    file::add(path, captured);
+    Ok(Comes::Session(name, held))
+}
+
+fn is_hdf5(path: &Path) -> Result<bool> {
+    use std::io::Read;
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(4).read_to_end(&mut head));
+    read.map_err(|error| Error::read(path, &error))?;
+    // A user block may come before the signature of HDF5.
+    Ok(!head.starts_with(b"CDF"))
+}
+
+/// Opens a file that another component writes. `None` if the file is to be opened as it is.
+///
+/// # Safety
+/// The arguments are those of `H5Fopen`; `real` is that function.
+pub(crate) unsafe fn opened(
+    host: &CallerHdf5,
+    real: Open,
+    name: *const c_char,
+    flags: c_uint,
+    access: Hid,
+) -> Option<Hid> {
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: HDF5 wants a NUL-terminated name.
+    let named = unsafe { std::ffi::CStr::from_ptr(name) }.to_bytes();
+    let wanted = read_here(named)?;
+    let ranks = if is_parallel(host, access) {
+        let comm = Communicator::of(host, access)?;
+        // SAFETY: the program's own communicator.
+        unsafe { Ranks::of(comm.0, &wanted.run.rules().adapters) }.ok()?
+    } else {
+        Ranks::Alone(Default::default())
+    };
+    match await_session(&wanted, named, ranks) {
+        // SAFETY: the program's own flags and list.
+        Comes::Session(header, _held) => unsafe { super::reopened(host, real, header.as_ptr(), flags, access) },
+        Comes::File => None,
+        Comes::Classic => {
+            let why = "it is a classic netCDF file, written with PnetCDF, which HDF5 does not read";
+            wanted.run.tell(Event::Missed { path: wanted.target.clone(), why: why.to_owned() });
+            // SAFETY: as below.
+            Some(unsafe { missing(real, &wanted, flags, access) })
+        }
+        // SAFETY: the program's own flags and list.
+        Comes::Nothing => Some(unsafe { missing(real, &wanted, flags, access) }),
+    }
+}
+
+/// HDF5's own error for a file that is not there. A file of an earlier run may be, which must not be opened.
+///
+/// # Safety
+/// As for [`opened`].
+unsafe fn missing(real: Open, wanted: &Wanted, flags: c_uint, access: Hid) -> Hid {
+    let name = wanted.target.file_name().unwrap_or(OsStr::new("file"));
+    let absent = wanted.spool.directory.join("not-transferred").join(name);
+    let Ok(absent) = CString::new(absent.as_os_str().as_bytes()) else { return -1 };
+    // SAFETY: the caller's promise.
+    unsafe { real(absent.as_ptr(), flags, access) }
+}
+
+/// The component has what it wants of a session. Collective.
+pub(super) fn end(file: &Shared) {
+    use knarr_array::comm::barrier;
+    let mut file = file::lock(file);
+    let Captured { ranks, values, .. } = &mut *file;
+    let Values::Incoming { incoming, taking, .. } = values else { return };
+    match taking.take() {
+        Some(taking) => taking.end(|| incoming.end()),
+        None => {
+            // All ranks have what they want, and all know it before one opens the next session.
+            if barrier(ranks.comm()).is_ok() && ranks.comm().rank() == 0 {
+                incoming.end();
+            }
+            let _ = barrier(ranks.comm());
+        }
+    }
+}
