@@ -125,11 +125,7 @@ impl Incoming {
     ///
     /// # Errors
     /// `NC_EREAD` if that does not come about; the launcher is told why.
-    pub fn beyond(
-        &mut self,
-        known: Option<u64>,
-        wanted: impl FnOnce() -> String,
-    ) -> std::result::Result<&Seen, c_int> {
+    pub fn beyond(&mut self, known: Option<u64>, wanted: impl FnOnce() -> String) -> std::result::Result<&Seen, c_int> {
         let is_newest = |seen: &Seen| {
             let is_more =
                 || Published::read(&self.directory).ok().flatten().is_some_and(|at| Some(at.order) > seen.point);

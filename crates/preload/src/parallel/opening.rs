@@ -37,7 +37,11 @@ enum Opens {
 ///
 /// # Safety
 /// `path` is null or NUL-terminated.
-unsafe fn ready(path: *const c_char, ranks: impl FnOnce(&std::path::Path) -> Option<Ranks>, is_parallel: bool) -> Opens {
+unsafe fn ready(
+    path: *const c_char,
+    ranks: impl FnOnce(&std::path::Path) -> Option<Ranks>,
+    is_parallel: bool,
+) -> Opens {
     // SAFETY: the caller's promise.
     unsafe { await_named(path) };
     if path.is_null() {

@@ -31,9 +31,8 @@ pub(super) unsafe fn get(
         return Err(Refused::ByHdf5);
     }
     // SAFETY: the caller's promise.
-    if conversion.is_none()
-        && let Some(room) = unsafe { transfer.memory.room(buffer) }
-    {
+    let direct = if conversion.is_none() { unsafe { transfer.memory.room(buffer) } } else { None };
+    if let Some(room) = direct {
         return read(host, file, &transfer, room);
     }
     let mut found = values(host, file, &transfer)?;

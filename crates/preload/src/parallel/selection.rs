@@ -49,10 +49,10 @@ fn moved(host: &CallerHdf5, space: Hid, mut pieces: Vec<Piece>) -> Option<Vec<Pi
     if unsafe { host.selection_bounds?(space, first.as_mut_ptr(), last.as_mut_ptr()) } < 0 {
         return None;
     }
-    for axis in 0..axes {
+    for (axis, first) in first.iter().enumerate() {
         let least = pieces.iter().map(|piece| piece.region.start[axis]).min()?;
         for piece in &mut pieces {
-            piece.region.start[axis] = piece.region.start[axis] - least + first[axis];
+            piece.region.start[axis] = piece.region.start[axis] - least + first;
         }
     }
     Some(pieces)
