@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
 import subprocess
 import sys
 import textwrap
@@ -12,13 +9,13 @@ import time
 from pathlib import Path
 
 import h5py
-import netCDF4
 import pytest
-import test_parallel_hdf5 as parallel
-from test_parallel_hdf5 import AS_ROOT, MPIRUN
-from test_transfer import RULE, Components, both, components
 
-__all__ = ["components"]
+import test_parallel_hdf5 as parallel
+from test_parallel_hdf5 import MPIRUN
+from test_transfer import COLUMNS, ROWS, RULE, STEPS, both, command, components, coupled
+
+__all__ = ["components", "coupled"]
 
 PROGRAMS = Path(__file__).with_name("transfer_programs")
 ANY = RULE.replace('"*.nc"', '"a*.*"')
@@ -39,7 +36,9 @@ def values(session):
     return whole
 """
 
-H5PY_WRITES = EVERYTHING + """
+H5PY_WRITES = (
+    EVERYTHING
+    + """
 import sys
 for session in range(int(sys.argv[2])):
     with h5py.File(sys.argv[1], "w") as file:
@@ -73,8 +72,11 @@ for session in range(int(sys.argv[2])):
         file.create_dataset("gone", data=[1, 2])
         del file["gone"]
 """
+)
 
-H5PY_READS = EVERYTHING + """
+H5PY_READS = (
+    EVERYTHING
+    + """
 import os, sys
 for session in range(int(sys.argv[2])):
     with h5py.File(sys.argv[1], "r") as file:
@@ -118,6 +120,7 @@ for session in range(int(sys.argv[2])):
             pass
     assert not os.path.exists(sys.argv[1])
 """
+)
 
 
 def python(text: str, *arguments: object) -> list[str]:
@@ -289,6 +292,73 @@ for session in range(int(sys.argv[1])):
 """
 
 
+COUPLED = f"""
+import netCDF4, numpy as np
+rows, columns = {ROWS}, {COLUMNS}
+def field(session, step):
+    return session * 1e9 + step * 1e7 + np.arange(rows)[:, None] * 4096.0 + np.arange(columns)
+def series(session):
+    return np.stack([field(0, step) for step in range({STEPS} + session)]).astype("f4")
+"""
+"""What `coupled.c` writes and expects."""
+
+
+@pytest.mark.parametrize("library", ["netCDF4", "h5py"])
+def test_python_reads_what_pnetcdf_writes(components, coupled, library):
+    reads = {
+        "netCDF4": """
+            for session in range(2):
+                with netCDF4.Dataset("a.nc") as file:
+                    assert file.session == session and file.dimensions["time"].isunlimited()
+                    assert (file["field"][:] == field(session, 0)).all()
+                    assert (file["series"][:] == series(session)).all()
+                    assert file["number"][...] == 41 + session
+                    assert file["label"][:].tobytes() == bytes([97 + session]) * rows
+        """,
+        "h5py": """
+            import h5py
+            for session in range(2):
+                with h5py.File("a.nc") as file:
+                    assert (file["series"][1:, ::5] == series(session)[1:, ::5]).all()
+                    assert (file["field"][:] == field(session, 0)).all()
+        """,
+    }
+    reader = COUPLED + textwrap.dedent(reads[library])
+    both(components, command(coupled, "write", "a.nc", "2x1", 2), python(reader))
+    assert not list(components.folder.iterdir())
+
+
+def test_pnetcdf_reads_what_python_writes(components, coupled):
+    writes = """
+        for session in range(2):
+            with netCDF4.Dataset("a.nc", "w") as file:
+                file.session = np.int32(session)
+                for name, length in [("time", None), ("y", rows), ("x", columns)]:
+                    file.createDimension(name, length)
+                file.createVariable("field", "f8", ("y", "x"))[:] = field(session, 0)
+                file.createVariable("series", "f4", ("time", "y", "x"))[:] = series(session)
+                file.createVariable("number", "i4")[...] = 41 + session
+                file.createVariable("label", "S1", ("y",))[:] = np.full(rows, chr(97 + session), "S1")
+    """
+    writer = COUPLED + textwrap.dedent(writes)
+    both(components, python(writer), command(coupled, "read", "a.nc", "1x2", 2))
+    assert not list(components.folder.iterdir())
+
+
+def test_pnetcdf_is_told_what_classic_files_cannot_hold(components, coupled):
+    writes = """
+        import h5py
+        with h5py.File("a.nc", "w") as file:
+            file["words"] = ["of", "any", "length"]
+    """
+    model = components.start("model", *python(writes))
+    reader = components.finish(
+        components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "absent")), ok=False
+    )
+    assert "it cannot be read with PnetCDF" in reader.err, reader.err
+    components.finish(model, ok=False)
+
+
 def test_several_readers_have_all_sessions_each(components):
     components.config = ANY.replace('["analysis"]', '["analysis", "plots"]')
     model = components.start("model", *python(WRITES, 4))
@@ -400,6 +470,22 @@ def test_what_is_not_closed_is_handed_over_at_the_end(components):
         file["x"] = [0] * 1000
     """
     both(components, python(writes), python(READS, 1))
+
+
+def test_a_file_may_be_closed_before_its_datasets(components):
+    """HDF5 closes it then with the last of them."""
+    components.config = ANY
+    writes = """
+        import numpy as np
+        from h5py import h5d, h5f, h5p, h5s, h5t
+        for session in range(3):
+            file = h5f.create(b"a.h5", fapl=h5p.create(h5p.FILE_ACCESS))
+            data = h5d.create(file, b"x", h5t.NATIVE_INT64, h5s.create_simple((1000,)))
+            file.close()
+            data.write(h5s.ALL, h5s.ALL, np.full(1000, session))
+            del data
+    """
+    both(components, python(writes), python(READS, 3))
 
 
 def test_an_old_file_is_not_taken_for_a_session(components):

@@ -15,7 +15,7 @@
 //! Reading order: [`calls`] (the exported names), [`access`] (which elements, and where they are in memory), [`values`] and
 //! [`element`] (their types), [`file`] (one captured file, with [`requests`]), [`begin_end`] (how it begins and ends),
 //! [`offered`] (files that are transferred to other components), [`incoming`] and [`arriving`] (files that come from one),
-//! [`opened`] (other files that the program opens), [`files`], [`ranks`], [`variables`], [`real`] (the program's library), [`codes`].
+//! [`opened`] and [`shown`] (other files that the program opens), [`files`], [`ranks`], [`variables`], [`real`] (the program's library), [`codes`].
 
 mod access;
 mod arriving;
@@ -31,6 +31,7 @@ mod opened;
 mod ranks;
 mod real;
 mod requests;
+mod shown;
 mod values;
 mod variables;
 
@@ -41,3 +42,4 @@ pub use begin_end::{
 pub use incoming::{Incoming, Offered, Seen, await_session};
 pub use offered::publish_closed;
 pub use ranks::Ranks;
+pub use shown::show;

@@ -1,6 +1,7 @@
 //! A program opens a file that another component writes: its own HDF5 opens the header, and values come from the spool.
 //!
-//! HDF5 has no end of definitions, so a session arrives when the writer has closed the file.
+//! HDF5 has no end of definitions, so a session arrives when the writer has closed the file. One that PnetCDF has written is
+//! shown as a netCDF-4 file, which has the values in it.
 
 use std::ffi::{CString, OsStr, c_char, c_uint};
 use std::fs::File;
@@ -10,8 +11,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::{Event, HandedOver, Part};
-use knarr_pnetcdf::{Arrived, Incoming, Offered, Ranks, Wanted, arrive, wanted};
+use knarr_capture::{Datasets, Event, Form, Part};
+use knarr_pnetcdf::{Arrived, Incoming, Offered, Ranks, Wanted, arrive, forget, show, wanted};
 
 use super::begin_end::{Open, is_parallel};
 use super::file::{self, Captured, Shared, Values};
@@ -24,7 +25,7 @@ use crate::host::{CallerHdf5, Hid};
 pub(super) enum Comes {
     /// A session, and the path of its header. As long as this is held the file counts as open.
     Session(CString, Held),
-    /// A session whose header is a classic file.
+    /// A session whose header is a classic file, which PnetCDF opens.
     Classic,
     /// There is a file instead.
     File,
@@ -40,8 +41,8 @@ pub(super) fn read_here(named: &[u8]) -> Option<Wanted> {
     wanted(named).filter(|wanted| wanted.part == Some(Part::Reads))
 }
 
-/// Waits for the next session, and captures the file. Collective.
-pub(super) fn await_session(wanted: &Wanted, named: &[u8], ranks: Ranks) -> Comes {
+/// Waits for the next session, and captures the file. With `has_pnetcdf` a classic one is left to that. Collective.
+pub(super) fn await_session(wanted: &Wanted, named: &[u8], ranks: Ranks, has_pnetcdf: bool) -> Comes {
     let start = Instant::now();
     let reader = wanted.run.rules().component.as_deref().unwrap_or_default();
     loop {
@@ -54,6 +55,9 @@ pub(super) fn await_session(wanted: &Wanted, named: &[u8], ranks: Ranks) -> Come
         let taking = if ranks.is_alone() { Taking::begin(&offered.directory, reader) } else { None };
         if taking.is_none() && ranks.is_alone() {
             continue;
+        }
+        if has_pnetcdf && !is_hdf5(&offered.directory) {
+            return Comes::Classic;
         }
         let incoming = Incoming::new(&offered, &wanted.target, wanted.rule.transfer.clone(), writers);
         return capture(wanted, named, ranks, (incoming, taking), &offered, start).unwrap_or_else(|error| {
@@ -73,13 +77,15 @@ fn capture(
     start: Instant,
 ) -> Result<Comes> {
     let directory = &offered.directory;
-    if !is_hdf5(&directory.join(HandedOver::PUBLISHED))? {
-        return Ok(Comes::Classic);
-    }
-    // Offered just before the ranks agree that they have closed it.
+    // Offered before the ranks agree that they have closed it.
     let Ok(seen) = incoming.beyond(Some(u64::MAX), || "its values".to_owned()) else { return Ok(Comes::Nothing) };
     let puts = Arc::clone(&seen.puts);
-    let header = Header::arrived(directory)?;
+    let (header, shown) = if is_hdf5(directory) {
+        (Header::arrived(directory)?, None)
+    } else {
+        let shown = show(wanted, &ranks, directory.clone(), Form::NetCdf4)?;
+        (Header::with_values(&shown), Some(shown))
+    };
     let path = header.path().to_owned();
     let held = Held(File::open(&path).map_err(|error| Error::read(&path, &error))?);
     let path = path.into_os_string().into_encoded_bytes();
@@ -92,7 +98,7 @@ fn capture(
         session: offered.session,
         header,
         ranks,
-        values: Values::Incoming { incoming, puts, taking },
+        values: Values::Incoming { incoming, puts, taking, shown },
         access: -1,
         serial: -1,
         is_atomic: false,
@@ -104,13 +110,9 @@ fn capture(
     Ok(Comes::Session(name, held))
 }
 
-fn is_hdf5(path: &Path) -> Result<bool> {
-    use std::io::Read;
-    let mut head = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(4).read_to_end(&mut head));
-    read.map_err(|error| Error::read(path, &error))?;
-    // A user block may come before the signature of HDF5.
-    Ok(!head.starts_with(b"CDF"))
+/// True if HDF5 has written the session in this directory.
+fn is_hdf5(directory: &Path) -> bool {
+    matches!(Datasets::read(directory), Ok(Some(_)))
 }
 
 /// Opens a file that another component writes. `None` if the file is to be opened as it is.
@@ -137,16 +139,10 @@ pub(crate) unsafe fn opened(
     } else {
         Ranks::Alone(Default::default())
     };
-    match await_session(&wanted, named, ranks) {
+    match await_session(&wanted, named, ranks, false) {
         // SAFETY: the program's own flags and list.
         Comes::Session(header, _held) => unsafe { super::reopened(host, real, header.as_ptr(), flags, access) },
-        Comes::File => None,
-        Comes::Classic => {
-            let why = "it is a classic netCDF file, written with PnetCDF, which HDF5 does not read";
-            wanted.run.tell(Event::Missed { path: wanted.target.clone(), why: why.to_owned() });
-            // SAFETY: as below.
-            Some(unsafe { missing(real, &wanted, flags, access) })
-        }
+        Comes::File | Comes::Classic => None,
         // SAFETY: the program's own flags and list.
         Comes::Nothing => Some(unsafe { missing(real, &wanted, flags, access) }),
     }
@@ -169,7 +165,7 @@ pub(super) fn end(file: &Shared) {
     use knarr_array::comm::barrier;
     let mut file = file::lock(file);
     let Captured { ranks, values, .. } = &mut *file;
-    let Values::Incoming { incoming, taking, .. } = values else { return };
+    let Values::Incoming { incoming, taking, shown, .. } = values else { return };
     match taking.take() {
         Some(taking) => taking.end(|| incoming.end()),
         None => {
@@ -179,5 +175,8 @@ pub(super) fn end(file: &Shared) {
             }
             let _ = barrier(ranks.comm());
         }
+    }
+    if let Some(shown) = shown {
+        forget(shown, ranks.comm().rank());
     }
 }

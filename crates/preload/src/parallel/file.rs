@@ -21,8 +21,8 @@ use crate::lists::{Close, Owned, address, file_name};
 pub(super) enum Values {
     /// What this program puts.
     Own(PutLog),
-    /// What another component has put.
-    Incoming { incoming: Incoming, puts: Arc<Gathered>, taking: Option<Taking> },
+    /// What another component has put. If another library than HDF5 has written the file, it is shown in a directory.
+    Incoming { incoming: Incoming, puts: Arc<Gathered>, taking: Option<Taking>, shown: Option<PathBuf> },
 }
 
 /// A captured file.
@@ -146,9 +146,12 @@ impl Captured {
         matches!(self.values, Values::Incoming { .. })
     }
 
-    /// True if the values of a dataset are in the header: places in the file, which would mean nothing elsewhere. Parallel HDF5
-    /// does not write them. To be asked quietly.
+    /// True if the values of a dataset are in the header: all of a file that is shown, or places in the file, which would mean
+    /// nothing elsewhere. Parallel HDF5 does not write those. To be asked quietly.
     pub(super) fn is_in_header(&self, host: &CallerHdf5, dataset: Hid) -> bool {
+        if matches!(self.values, Values::Incoming { shown: Some(_), .. }) {
+            return true;
+        }
         // SAFETY: the dataset is the program's own; the type is closed when dropped.
         let datatype = || Owned::new(host, unsafe { host.type_of?(dataset) }, Close::Reference);
         (self.ranks.is_alone() || self.is_incoming())

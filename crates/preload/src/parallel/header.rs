@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::{Datasets, HandedOver};
+use knarr_capture::{Datasets, Form, HandedOver, Shown};
 
 use crate::host::{CallerHdf5, Hid};
 
@@ -61,6 +61,12 @@ impl Header {
         let numbers = numbers.collect();
         let path = directory.join(HandedOver::PUBLISHED);
         Ok(Self { path, is_first: false, numbers, datasets, ..Self::new(directory, 0) })
+    }
+
+    /// That of a file which is shown in `directory`, with its values.
+    pub(super) fn with_values(directory: &Path) -> Self {
+        let path = directory.join(Shown::file(Form::NetCdf4));
+        Self { path, is_first: false, ..Self::new(directory, 0) }
     }
 
     /// The file that HDF5 has open.

@@ -5,7 +5,6 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use knarr_caller::{Object, forget_failures};
-use knarr_capture::Event;
 use knarr_pnetcdf::Ranks;
 
 use super::arriving::{Comes, Held, await_session, read_here};
@@ -55,16 +54,10 @@ unsafe fn ready(
         return CString::new(header).map_or(Opens::Named, |header| Opens::Header(header, None));
     }
     let Some(ranks) = ranks(&wanted.run.rules().adapters) else { return Opens::Named };
-    match await_session(&wanted, named, ranks) {
+    match await_session(&wanted, named, ranks, is_parallel) {
         Comes::Session(header, held) => Opens::Header(header, Some(held)),
-        Comes::File => Opens::Named,
-        // PnetCDF opens it, and has functions of its own here.
-        Comes::Classic if is_parallel => Opens::Named,
-        Comes::Classic => {
-            let why = "it is a classic file, written with PnetCDF: open it with PnetCDF, or with nc_open_par";
-            wanted.run.tell(Event::Missed { path: wanted.target.clone(), why: why.to_owned() });
-            Opens::Nothing
-        }
+        // PnetCDF, on which netCDF-C is built, has functions of its own here.
+        Comes::File | Comes::Classic => Opens::Named,
         Comes::Nothing => Opens::Nothing,
     }
 }
