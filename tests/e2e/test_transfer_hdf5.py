@@ -426,13 +426,17 @@ def test_a_session_that_nobody_takes_becomes_a_file(components):
 def test_a_killed_writer_is_named_and_nobody_waits(components):
     components.config = ANY
     writes = """
-        import h5py, os, signal
+        import h5py, os, signal, time
         with h5py.File("a.h5", "w") as file:
             file["x"] = range(10)
+            while not os.path.exists("waits"):
+                time.sleep(0.01)
+            time.sleep(0.5)
             os.kill(os.getpid(), signal.SIGKILL)
     """
     reads = """
         import h5py
+        open("waits", "w").close()
         try:
             h5py.File("a.h5")
         except FileNotFoundError:
@@ -447,16 +451,65 @@ def test_a_killed_writer_is_named_and_nobody_waits(components):
     assert "the program has ended before it had closed the file" in model.err
 
 
+def test_a_reader_that_is_killed_is_missed(components):
+    components.config = ANY
+    reads = """
+        import h5py, os, signal
+        with h5py.File("a.h5") as file:
+            assert file["x"][0] == 0
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    reader = components.start("analysis", *python(reads))
+    model = components.finish(components.start("model", *python(WRITES, 2)), ok=False)
+    components.finish(reader, ok=False)
+    assert "session 1: component 'analysis' has ended without it" in model.err, model.err
+
+
+def test_a_reader_may_want_the_file_in_memory_or_change_it_or_fork(components):
+    """HDF5 would hold no file then; the file is opened for reading; a child has what its parent has."""
+    components.config = ANY
+    reads = """
+        import h5py, os, time
+        with h5py.File("a.h5", "r", driver="core") as file:
+            other = h5py.File("a.h5", "r", driver="core")
+            other.close()
+            time.sleep(1)
+            assert (file["x"][:] == 0).all()
+        with h5py.File("a.h5", "a") as file:
+            try:
+                file["x"][0] = 5
+                raise SystemExit("was written")
+            except OSError:
+                pass
+            assert (file["x"][:] == 1).all()
+        file = h5py.File("a.h5")
+        child = os.fork()
+        if child == 0:
+            time.sleep(2)
+            os._exit(0)
+        assert (file["x"][:] == 2).all()
+        file.close()
+        with h5py.File("a.h5") as file:
+            assert (file["x"][:] == 3).all()
+        os.waitpid(child, 0)
+    """
+    # Memory that is free is used again.
+    writes = WRITES.replace("    with", "    time.sleep(0.5)\n    with")
+    both(components, python(writes, 4), python(reads))
+
+
 def test_netcdf_says_that_nothing_came(components):
     reads = """
         import netCDF4
+        open("waits", "w").close()
         try:
             netCDF4.Dataset("a.nc")
         except FileNotFoundError:
             raise SystemExit(3)
     """
-    model = components.start("model", "sleep", "1")
-    analysis = components.finish(components.start("analysis", *python(reads)), ok=False)
+    analysis = components.start("analysis", *python(reads))
+    model = components.start("model", "sh", "-c", "while [ ! -e waits ]; do sleep 0.1; done; sleep 0.5")
+    analysis = components.finish(analysis, ok=False)
     assert analysis.code == 3 and "component 'model' has ended" in analysis.err
     components.finish(model)
 

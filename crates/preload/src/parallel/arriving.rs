@@ -12,10 +12,10 @@ use std::time::Instant;
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::{Datasets, Event, Form, Part};
-use knarr_pnetcdf::{Arrived, Incoming, Offered, Ranks, Wanted, arrive, forget, show, wanted};
+use knarr_pnetcdf::{Arrived, Incoming, Offered, Ranks, Wanted, arrive, show, wanted};
 
 use super::begin_end::{Open, is_parallel};
-use super::file::{self, Captured, Shared, Values};
+use super::file::{self, Captured, Values};
 use super::header::Header;
 use super::mpi::Communicator;
 use super::taking::Taking;
@@ -158,25 +158,4 @@ unsafe fn missing(real: Open, wanted: &Wanted, flags: c_uint, access: Hid) -> Hi
     let Ok(absent) = CString::new(absent.as_os_str().as_bytes()) else { return -1 };
     // SAFETY: the caller's promise.
     unsafe { real(absent.as_ptr(), flags, access) }
-}
-
-/// The component has what it wants of a session. Collective.
-pub(super) fn end(file: &Shared) {
-    use knarr_array::comm::barrier;
-    let mut file = file::lock(file);
-    let Captured { ranks, values, .. } = &mut *file;
-    let Values::Incoming { incoming, taking, shown, .. } = values else { return };
-    match taking.take() {
-        Some(taking) => taking.end(|| incoming.end()),
-        None => {
-            // All ranks have what they want, and all know it before one opens the next session.
-            if barrier(ranks.comm()).is_ok() && ranks.comm().rank() == 0 {
-                incoming.end();
-            }
-            let _ = barrier(ranks.comm());
-        }
-    }
-    if let Some(shown) = shown {
-        forget(shown, ranks.comm().rank());
-    }
 }

@@ -5,11 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use knarr_array::comm::barrier;
 use knarr_array::error::{Error, Result};
 use knarr_capture::{Event, Part};
 use knarr_pnetcdf::{Agreed, Closed, Ending, Ranks, Wanted, agree_on_place, finish, forget, publish_closed, wanted};
 
-use super::arriving;
 use super::file::{self, Captured, Shared, Values, lock};
 use super::header::Header;
 use super::mpi::{Communicator, is_over};
@@ -196,10 +196,11 @@ pub(crate) unsafe fn reopened(
     let file = file::becoming(&target)?;
     let (path, serial, flags) = {
         let mut file = lock(&file);
-        if file.serial < 0 && !file.ranks.is_alone() {
+        // Only a file that HDF5 has open is known to be in use.
+        if file.serial < 0 && (!file.ranks.is_alone() || is_in_memory(host, access)) {
             (file.access, file.serial) = lists(host, access, false);
         }
-        let serial = if file.ranks.is_alone() { access } else { file.serial };
+        let serial = if file.serial < 0 { access } else { file.serial };
         let flags = if file.is_incoming() { flags & !code::FOR_WRITING } else { flags };
         (CString::new(file.header.path().as_os_str().as_bytes()).ok()?, serial, flags)
     };
@@ -247,14 +248,14 @@ fn gone(is_asked: impl Fn(&Captured) -> bool) -> Vec<Shared> {
 }
 
 fn end(host: Option<&CallerHdf5>, file: &Shared) -> bool {
-    if lock(file).is_incoming() {
-        arriving::end(file);
-        return true;
-    }
     let start = Instant::now();
     let mut file = lock(file);
     for list in [file.access, file.serial] {
         drop(host.and_then(|host| Owned::new(host, list, Close::List)));
+    }
+    if file.is_incoming() {
+        end_incoming(&mut file);
+        return true;
     }
     if let Err(error) = file.header.closed() {
         file.fail(error);
@@ -295,4 +296,23 @@ fn end(host: Option<&CallerHdf5>, file: &Shared) -> bool {
             }
         })
         .is_ok()
+}
+
+/// The component has what it wants of a session. Collective.
+fn end_incoming(file: &mut Captured) {
+    let Captured { ranks, values, .. } = file;
+    let Values::Incoming { incoming, taking, shown, .. } = values else { return };
+    match taking.take() {
+        Some(taking) => taking.end(|| incoming.end()),
+        None => {
+            // All ranks have what they want, and all know it before one opens the next session.
+            if barrier(ranks.comm()).is_ok() && ranks.comm().rank() == 0 {
+                incoming.end();
+            }
+            let _ = barrier(ranks.comm());
+        }
+    }
+    if let Some(shown) = shown {
+        forget(shown, ranks.comm().rank());
+    }
 }

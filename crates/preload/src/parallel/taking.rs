@@ -9,7 +9,7 @@ use knarr_capture::{HandedOver, Reading};
 /// A process that has a session open. The lock goes with the process, however that ends.
 pub(super) struct Taking {
     path: PathBuf,
-    _open: File,
+    open: File,
 }
 
 impl Taking {
@@ -20,13 +20,14 @@ impl Taking {
         // Whoever ends the session holds the lock for a moment.
         open.lock_shared().ok()?;
         let is_over = HandedOver::is_noted(directory, reader, Reading::Done) || !path.exists();
-        (!is_over).then_some(Self { path, _open: open })
+        (!is_over).then_some(Self { path, open })
     }
 
     /// This process has what it wants. `end` is called if no other one has the session open.
     pub(super) fn end(self, end: impl FnOnce()) {
-        let Self { path, _open: open } = self;
-        drop(open);
+        let Self { path, open } = self;
+        // Children that were forked meanwhile have the lock, too.
+        let _ = open.unlock();
         let Ok(last) = File::options().write(true).open(&path) else { return };
         if last.try_lock().is_ok() {
             end();
