@@ -41,8 +41,22 @@ pub(super) fn read_here(named: &[u8]) -> Option<Wanted> {
     wanted(named).filter(|wanted| wanted.part == Some(Part::Reads))
 }
 
+/// As [`await_session`], among ranks that may not be known: then nothing comes.
+pub(super) fn comes(wanted: &Wanted, named: &[u8], ranks: Result<Ranks>, has_pnetcdf: bool) -> Comes {
+    match ranks {
+        Ok(ranks) => await_session(wanted, named, ranks, has_pnetcdf),
+        Err(error) => missed(wanted, &error),
+    }
+}
+
+/// Tells the launcher why nothing comes.
+fn missed(wanted: &Wanted, error: &Error) -> Comes {
+    wanted.run.tell(Event::Missed { path: wanted.target.clone(), why: error.to_string() });
+    Comes::Nothing
+}
+
 /// Waits for the next session, and captures the file. With `has_pnetcdf` a classic one is left to that. Collective.
-pub(super) fn await_session(wanted: &Wanted, named: &[u8], ranks: Ranks, has_pnetcdf: bool) -> Comes {
+fn await_session(wanted: &Wanted, named: &[u8], ranks: Ranks, has_pnetcdf: bool) -> Comes {
     let start = Instant::now();
     let reader = wanted.run.rules().component.as_deref().unwrap_or_default();
     loop {
@@ -52,18 +66,18 @@ pub(super) fn await_session(wanted: &Wanted, named: &[u8], ranks: Ranks, has_pne
             Arrived::Nothing => return Comes::Nothing,
         };
         // Ranks of MPI are one reader, and have one end.
-        let taking = if ranks.is_alone() { Taking::begin(&offered.directory, reader) } else { None };
-        if taking.is_none() && ranks.is_alone() {
-            continue;
-        }
+        let taking = if ranks.is_alone() { Taking::begin(&offered.directory, reader) } else { Ok(None) };
+        let taking = match taking {
+            Ok(None) if ranks.is_alone() => continue,
+            Ok(taking) => taking,
+            Err(error) => return missed(wanted, &error),
+        };
         if has_pnetcdf && !is_hdf5(&offered.directory) {
             return Comes::Classic;
         }
         let incoming = Incoming::new(&offered, &wanted.target, wanted.rule.transfer.clone(), writers);
-        return capture(wanted, named, ranks, (incoming, taking), &offered, start).unwrap_or_else(|error| {
-            wanted.run.tell(Event::Missed { path: wanted.target.clone(), why: error.to_string() });
-            Comes::Nothing
-        });
+        return capture(wanted, named, ranks, (incoming, taking), &offered, start)
+            .unwrap_or_else(|error| missed(wanted, &error));
     }
 }
 
@@ -135,11 +149,11 @@ pub(crate) unsafe fn opened(
     let ranks = if is_parallel(host, access) {
         let comm = Communicator::of(host, access)?;
         // SAFETY: the program's own communicator.
-        unsafe { Ranks::of(comm.0, &wanted.run.rules().adapters) }.ok()?
+        unsafe { Ranks::of(comm.0, &wanted.run.rules().adapters) }
     } else {
-        Ranks::Alone(Default::default())
+        Ok(Ranks::Alone(Default::default()))
     };
-    match await_session(&wanted, named, ranks, false) {
+    match comes(&wanted, named, ranks, false) {
         // SAFETY: the program's own flags and list.
         Comes::Session(header, _held) => unsafe { super::reopened(host, real, header.as_ptr(), flags, access) },
         Comes::File | Comes::Classic => None,

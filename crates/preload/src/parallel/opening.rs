@@ -3,11 +3,13 @@
 //! the address it returns to.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::Path;
 
+use knarr_array::error::Result;
 use knarr_caller::{Object, forget_failures};
 use knarr_pnetcdf::Ranks;
 
-use super::arriving::{Comes, Held, await_session, read_here};
+use super::arriving::{Comes, Held, comes, read_here};
 use super::begin_end::await_named;
 use super::file::becoming;
 use crate::guard::guard;
@@ -36,11 +38,7 @@ enum Opens {
 ///
 /// # Safety
 /// `path` is null or NUL-terminated.
-unsafe fn ready(
-    path: *const c_char,
-    ranks: impl FnOnce(&std::path::Path) -> Option<Ranks>,
-    is_parallel: bool,
-) -> Opens {
+unsafe fn ready(path: *const c_char, ranks: impl FnOnce(&Path) -> Result<Ranks>, is_parallel: bool) -> Opens {
     // SAFETY: the caller's promise.
     unsafe { await_named(path) };
     if path.is_null() {
@@ -53,8 +51,7 @@ unsafe fn ready(
         let header = super::file::lock(&open).header.path().as_os_str().as_encoded_bytes().to_vec();
         return CString::new(header).map_or(Opens::Named, |header| Opens::Header(header, None));
     }
-    let Some(ranks) = ranks(&wanted.run.rules().adapters) else { return Opens::Named };
-    match await_session(&wanted, named, ranks, is_parallel) {
+    match comes(&wanted, named, ranks(&wanted.run.rules().adapters), is_parallel) {
         Comes::Session(header, held) => Opens::Header(header, Some(held)),
         // PnetCDF, on which netCDF-C is built, has functions of its own here.
         Comes::File | Comes::Classic => Opens::Named,
@@ -104,15 +101,15 @@ macro_rules! opens {
     };
 }
 
-fn alone(_: &std::path::Path) -> Option<Ranks> {
-    Some(Ranks::Alone(Default::default()))
+fn alone(_: &Path) -> Result<Ranks> {
+    Ok(Ranks::Alone(Default::default()))
 }
 
 opens!(open, c"nc_open", false, (id: *mut c_int), alone);
 opens!(open_with_hint, c"nc__open", false, (chunk: *mut usize, id: *mut c_int), alone);
-opens!(open_together, c"nc_open_par", true, (comm: usize, info: usize, id: *mut c_int), |adapters: &std::path::Path| {
+opens!(open_together, c"nc_open_par", true, (comm: usize, info: usize, id: *mut c_int), |adapters: &Path| {
     // SAFETY: the program's own communicator.
-    unsafe { Ranks::of(comm, adapters) }.ok()
+    unsafe { Ranks::of(comm, adapters) }
 });
 
 /// Its communicator is a number of Fortran: it calls `nc_open_par` with one of C.

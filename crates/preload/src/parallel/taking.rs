@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use knarr_array::error::{Error, Result};
 use knarr_capture::{HandedOver, Reading};
 
 /// A process that has a session open. The lock goes with the process, however that ends.
@@ -14,13 +15,20 @@ pub(super) struct Taking {
 
 impl Taking {
     /// Begins to take the session in `directory` for the component `reader`. `None` if that has taken it to the end meanwhile.
-    pub(super) fn begin(directory: &Path, reader: &str) -> Option<Self> {
+    ///
+    /// # Errors
+    /// `Write`.
+    pub(super) fn begin(directory: &Path, reader: &str) -> Result<Option<Self>> {
         let path = directory.join(format!("open.{reader}"));
-        let open = File::options().create(true).truncate(false).write(true).open(&path).ok()?;
+        let open = match File::options().create(true).truncate(false).write(true).open(&path) {
+            // It went with the directory.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(|error| Error::write(&path, &error))?,
+        };
         // Whoever ends the session holds the lock for a moment.
-        open.lock_shared().ok()?;
+        open.lock_shared().map_err(|error| Error::write(&path, &error))?;
         let is_over = HandedOver::is_noted(directory, reader, Reading::Done) || !path.exists();
-        (!is_over).then_some(Self { path, open })
+        Ok((!is_over).then_some(Self { path, open }))
     }
 
     /// This process has what it wants. `end` is called if no other one has the session open.
@@ -43,8 +51,8 @@ mod tests {
     fn the_last_of_those_that_have_it_open_ends_a_session() {
         let directory = std::env::temp_dir().join(format!("knarr-taking-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
-        let [first, second] = [(); 2].map(|()| Taking::begin(&directory, "a").unwrap());
-        let other = Taking::begin(&directory, "b").unwrap();
+        let [first, second] = [(); 2].map(|()| Taking::begin(&directory, "a").unwrap().unwrap());
+        let other = Taking::begin(&directory, "b").unwrap().unwrap();
         let mut ended = 0;
         first.end(|| ended += 1);
         assert_eq!(ended, 0);
@@ -53,10 +61,10 @@ mod tests {
             ended += 1;
         });
         assert_eq!(ended, 1);
-        assert!(Taking::begin(&directory, "a").is_none());
+        assert!(Taking::begin(&directory, "a").unwrap().is_none());
         other.end(|| ended += 1);
         assert_eq!(ended, 2);
         std::fs::remove_dir_all(&directory).unwrap();
-        assert!(Taking::begin(&directory, "b").is_none());
+        assert!(Taking::begin(&directory, "b").unwrap().is_none());
     }
 }
