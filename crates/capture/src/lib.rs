@@ -22,7 +22,7 @@ pub use chunks::{met, suited};
 pub use creation::{Change, Prescription};
 pub use handed_over::{Datasets, HandedOver, Published, Reading};
 pub use message::{Event, Given, Message};
-pub use shown::Shown;
+pub use shown::{Form, Shown};
 pub use snapshot::{Part, Snapshot, SpoolPlace, free_of};
 
 /// Environment variable with the directory of the run. Without it the library does nothing.

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::path::{Path, PathBuf};
 
-use knarr_array::comm::Comm;
+use knarr_array::comm::{Comm, Solo};
 use knarr_array::error::Result;
 use knarr_mpi::{Adapter, Datatype, Mpi};
 
@@ -11,9 +11,16 @@ use crate::codes::Offset;
 use crate::codes::{EINVAL, EUNSPTETYPE};
 
 /// The ranks of a file.
-pub struct Ranks {
-    mpi: Mpi,
-    adapter: &'static Adapter,
+pub enum Ranks {
+    /// Those of a communicator.
+    Mpi {
+        /// What they do together.
+        mpi: Mpi,
+        /// For the MPI of this process.
+        adapter: &'static Adapter,
+    },
+    /// One process, which needs no MPI.
+    Alone(Solo),
 }
 
 // SAFETY: functions of parallel libraries may only be called by threads that may call MPI, one at a time for each file. A
@@ -31,12 +38,28 @@ impl Ranks {
     pub unsafe fn of(comm: usize, directory: &Path) -> Result<Self> {
         let adapter = adapter(directory)?;
         // SAFETY: the caller's promise.
-        Ok(Self { mpi: unsafe { adapter.comm(comm) }?, adapter })
+        Ok(Self::Mpi { mpi: unsafe { adapter.comm(comm) }?, adapter })
     }
 
     /// What they do together.
     pub fn comm(&self) -> &dyn Comm {
-        &self.mpi
+        match self {
+            Self::Mpi { mpi, .. } => mpi,
+            Self::Alone(alone) => alone,
+        }
+    }
+
+    /// True for one process without MPI.
+    pub fn is_alone(&self) -> bool {
+        matches!(self, Self::Alone(_))
+    }
+
+    /// What knows datatypes; `None` without MPI, where there are none.
+    fn adapter(&self) -> Option<&'static Adapter> {
+        match self {
+            Self::Mpi { adapter, .. } => Some(adapter),
+            Self::Alone(_) => None,
+        }
     }
 
     /// The largest of the numbers that the ranks have. Collective.
@@ -44,7 +67,10 @@ impl Ranks {
     /// # Errors
     /// `Internal` for what MPI reports.
     pub fn largest(&self, number: u64) -> Result<u64> {
-        self.adapter.largest(&self.mpi, number)
+        match self {
+            Self::Mpi { mpi, adapter } => adapter.largest(mpi, number),
+            Self::Alone(_) => Ok(number),
+        }
     }
 
     /// What a datatype of MPI holds; `None` for `MPI_DATATYPE_NULL`.
@@ -52,17 +78,19 @@ impl Ranks {
     /// # Errors
     /// `NC_EUNSPTETYPE` for datatypes of several kinds of elements.
     pub(crate) fn describe(&self, datatype: usize) -> std::result::Result<Option<Datatype>, c_int> {
-        self.adapter.describe(datatype).map_err(|_| EUNSPTETYPE)
+        self.adapter().ok_or(EUNSPTETYPE)?.describe(datatype).map_err(|_| EUNSPTETYPE)
     }
 
     /// A copy of a datatype that stays when the program frees its own; [`Ranks::give_back`] frees it.
     pub(crate) fn kept(&self, datatype: usize) -> usize {
-        self.adapter.keep(datatype)
+        self.adapter().map_or(datatype, |adapter| adapter.keep(datatype))
     }
 
     /// Frees what [`Ranks::kept`] made.
     pub(crate) fn give_back(&self, datatype: usize) {
-        self.adapter.give_back(datatype);
+        if let Some(adapter) = self.adapter() {
+            adapter.give_back(datatype);
+        }
     }
 
     /// The elements of a buffer, one behind the other: `bytes` bytes.
@@ -80,7 +108,7 @@ impl Ranks {
         bytes: usize,
     ) -> std::result::Result<Vec<u8>, c_int> {
         // SAFETY: the caller's promise.
-        unsafe { self.adapter.pack(buffer, count, datatype, bytes) }.map_err(|_| EINVAL)
+        unsafe { self.adapter().ok_or(EINVAL)?.pack(buffer, count, datatype, bytes) }.map_err(|_| EINVAL)
     }
 
     /// The reverse of [`Ranks::pack`].
@@ -98,7 +126,7 @@ impl Ranks {
         datatype: usize,
     ) -> std::result::Result<(), c_int> {
         // SAFETY: the caller's promise.
-        unsafe { self.adapter.unpack(values, buffer, count, datatype) }.map_err(|_| EINVAL)
+        unsafe { self.adapter().ok_or(EINVAL)?.unpack(values, buffer, count, datatype) }.map_err(|_| EINVAL)
     }
 
     /// The datatype at a place of an array of datatypes.
@@ -107,7 +135,7 @@ impl Ranks {
     /// There are more than `at` of them.
     pub(crate) unsafe fn datatype_at(&self, datatypes: *const c_void, at: usize) -> usize {
         // SAFETY: the caller's promise.
-        unsafe { self.adapter.datatype_at(datatypes, at) }
+        self.adapter().map_or(0, |adapter| unsafe { adapter.datatype_at(datatypes, at) })
     }
 }
 
