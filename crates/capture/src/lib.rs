@@ -24,7 +24,7 @@ pub use creation::{Change, Prescription};
 pub use handed_over::{Datasets, HandedOver, Published, Reading};
 pub use message::{Event, Given, Message};
 pub use parts::NodePart;
-pub use shown::Shown;
+pub use shown::{Form, Shown};
 pub use snapshot::{Part, Snapshot, SpoolPlace, free_of};
 
 /// Environment variable with the directory of the run. Without it the library does nothing.

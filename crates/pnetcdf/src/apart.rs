@@ -82,7 +82,7 @@ impl Homes {
 }
 
 /// A file that is in several spools.
-pub(crate) struct Apart {
+pub struct Apart {
     parts: Vec<NodePart>,
     /// Number of that of this rank.
     part: usize,

@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::config::{Output, zarr_name};
-use knarr_capture::{Datasets, HandedOver, Shown};
+use knarr_capture::{Datasets, Form, HandedOver, Shown};
+use knarr_codec::chain::ChainSpec;
 use knarr_flow::engine::{Engine, Progress, Silent};
+use knarr_flow::settings::Settings;
 use knarr_flow::store::Source;
 use knarr_formats::classic::{self, ClassicSource};
 use knarr_formats::handed_over::HandedOverSource;
@@ -40,18 +42,9 @@ impl Task for Deliver {
 
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Repacked> {
         let Self { directory, handed, found, command, when } = self;
-        let puts = Gathered::of(u64::MAX, held(&handed, &directory, &found))?;
-        let HandedOver { target, rule, ranks, records, .. } = handed;
-        let header = directory.join(HandedOver::HEADER);
-        let datasets = Datasets::read(&directory)?;
-        let is_hdf5 = datasets.is_some();
-        let source: Box<dyn Source> = match datasets {
-            Some(Datasets { addresses }) => {
-                open_handed_over(&header, (puts, &addresses), &target, records.is_some(), &engine.codecs)?
-            }
-            None if ranks == 0 => Box::new(ClassicSource::open(&directory.join(Shown::CLASSIC))?),
-            None => Box::new(HandedOverSource::open(&header, puts, records, &target)?),
-        };
+        let source = source_of(&directory, &handed, &found, engine)?;
+        let is_hdf5 = Datasets::read(&directory)?.is_some();
+        let HandedOver { target, rule, ranks, .. } = handed;
         // The plan is saved when the program has ended.
         let options = RepackOptions { force: true, command, when, save_plan: false };
         let (output, format) = match rule.compress.output() {
@@ -59,7 +52,7 @@ impl Task for Deliver {
             // The format that the program chose.
             Output::Classic if is_hdf5 => (target, OutputFormat::NetCdf4),
             Output::Classic => {
-                let header = if ranks == 0 { directory.join(Shown::CLASSIC) } else { header };
+                let header = directory.join(if ranks == 0 { Shown::CLASSIC } else { HandedOver::HEADER });
                 (target, OutputFormat::Classic(classic::version_of(&header)?))
             }
             Output::Zarr => (zarr_name(&target), OutputFormat::Zarr),
@@ -88,7 +81,26 @@ fn held(handed: &HandedOver, directory: &Path, found: &BTreeMap<usize, PathBuf>)
     (0..handed.ranks).map(of).collect()
 }
 
-/// Writes what a netCDF-4 file holds as a classic one, for a program that opens it with PnetCDF.
+/// What was handed over in a directory.
+fn source_of(
+    directory: &Path,
+    handed: &HandedOver,
+    found: &BTreeMap<usize, PathBuf>,
+    engine: &Engine,
+) -> Result<Box<dyn Source>> {
+    let HandedOver { target, ranks, records, .. } = handed;
+    let puts = Gathered::of(u64::MAX, held(handed, directory, found))?;
+    let header = directory.join(HandedOver::HEADER);
+    Ok(match Datasets::read(directory)? {
+        Some(Datasets { addresses }) => {
+            open_handed_over(&header, (puts, &addresses), target, records.is_some(), &engine.codecs)?
+        }
+        None if *ranks == 0 => Box::new(ClassicSource::open(&directory.join(Shown::CLASSIC))?),
+        None => Box::new(HandedOverSource::open(&header, puts, *records, target)?),
+    })
+}
+
+/// Writes what a file or a session holds in another format, for a program whose library does not read that.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Show {
     #[serde(with = "crate::path_bytes")]
@@ -106,16 +118,25 @@ impl Task for Show {
     type Answer = ();
 
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<()> {
-        let Shown { source, .. } = Shown::asked(&self.directory)?;
-        let source: Box<dyn Source> = if source.is_dir() {
-            knarr_formats::open(&source, &engine.codecs)?
-        } else {
-            Box::new(open_hdf5_unlocked(&source, &engine.codecs)?)
+        let Shown { source, form, .. } = Shown::asked(&self.directory)?;
+        let source: Box<dyn Source> = match HandedOver::read(&source) {
+            Ok(Some(handed)) => source_of(&source, &handed, &BTreeMap::new(), engine)?,
+            _ if source.is_dir() => knarr_formats::open(&source, &engine.codecs)?,
+            _ => Box::new(open_hdf5_unlocked(&source, &engine.codecs)?),
         };
-        let target = self.directory.join(Shown::CLASSIC);
-        let file = File::create(&target).map_err(|error| Error::write(&target, &error))?;
-        let version = classic::Version::Cdf5;
-        classic::write(engine, &*source, (&file, &target), version, &Clocks::default(), progress)
+        let target = self.directory.join(Shown::file(form));
+        match form {
+            Form::Classic => {
+                let file = File::create(&target).map_err(|error| Error::write(&target, &error))?;
+                let version = classic::Version::Cdf5;
+                classic::write(engine, &*source, (&file, &target), version, &Clocks::default(), progress)
+            }
+            Form::NetCdf4 => {
+                let settings = Settings { chain: Some(ChainSpec::raw()), verify: false, ..Settings::default() };
+                let options = RepackOptions { save_plan: false, ..RepackOptions::default() };
+                write_source(engine, source, (&target, OutputFormat::NetCdf4), &settings, &options, progress).map(drop)
+            }
+        }
     }
 }
 
