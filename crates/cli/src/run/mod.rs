@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Run) -> Result<u8> {
 /// `--recover`: no program is started.
 fn recover(arguments: &Run, directory: &Path) -> Result<u8> {
     let means = Means::new(&arguments.resources.asked(), &Machine::default())?;
-    let words = (crate::report::command_line(), crate::report::today());
+    let words = (crate::report::command_line(), knarr_flow::provenance::today());
     let files = knarr_run::launch::recover(&means, directory, (&words.0, &words.1))?;
     let code = undelivered(&files);
     say(arguments, &Ran { code, calls_seen: true, files, steps: Vec::new(), site: None, means, node: None })?;
@@ -71,7 +71,7 @@ fn prepare(arguments: &Run) -> Result<Launch> {
         force: arguments.force,
         filter: crate::hdf5_filter::plugin(),
         command: crate::report::command_line(),
-        when: crate::report::today(),
+        when: knarr_flow::provenance::today(),
     };
     Launch::prepare(options, Arc::new(Lines { quiet: arguments.quiet }))
 }
