@@ -24,18 +24,12 @@ pub struct HandedOverSource {
 }
 
 impl HandedOverSource {
-    /// Opens a header, and the paths of values and log of each rank. `records` is the length of the unlimited dimension; if
+    /// Opens a header, with the puts of all ranks. `records` is the length of the unlimited dimension; if
     /// nobody knows it, it is as long as the puts are. In the eyes of the program the file is `target`.
     ///
     /// # Errors
-    /// `NotFound` or `Read`; `Corrupt` for a header, log or put that makes no sense.
-    pub fn open(
-        header: &Path,
-        ranks: impl IntoIterator<Item = (PathBuf, PathBuf)>,
-        records: Option<u64>,
-        target: &Path,
-    ) -> Result<Self> {
-        let puts = Gathered::open(ranks)?;
+    /// `NotFound` or `Read`; `Corrupt` for a header or a put that makes no sense.
+    pub fn open(header: &Path, puts: Gathered, records: Option<u64>, target: &Path) -> Result<Self> {
         let records = match records {
             Some(records) => records,
             None => {

@@ -3,17 +3,15 @@
 //! Ranks put regions of any shape, so a region is gathered from all puts that meet it. Where puts overlap, that of the later
 //! collective call counts, as it would in a file.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::{Placed, Region, copy_region, fill, run_length, runs};
 use knarr_flow::strided::{self, Place};
 
 use crate::boxes::Boxes;
+use crate::held::{Held, Rank, read_error};
 use crate::put::Put;
-use crate::puts::{name_of_more, read_puts};
 use crate::seen::Seen;
 
 /// The puts of all ranks.
@@ -22,44 +20,6 @@ pub struct Gathered {
     ranks: Vec<Rank>,
     /// Per variable.
     puts: Vec<Puts>,
-}
-
-/// The values of one rank.
-#[derive(Debug)]
-struct Rank {
-    values: Values,
-    /// Bytes of values in the first file, and what lies behind.
-    first: u64,
-    more: Option<Values>,
-}
-
-/// A file of values.
-#[derive(Debug)]
-struct Values {
-    file: File,
-    length: u64,
-}
-
-impl Values {
-    fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|error| Error::read(path, &error))?;
-        let length = file.metadata().map_err(|error| Error::read(path, &error))?.len();
-        Ok(Self { file, length })
-    }
-}
-
-impl Rank {
-    /// The file with the values of a put, and where they begin in it.
-    fn place(&self, put: &Put) -> Option<(&Values, u64)> {
-        if put.byte_len() == 0 {
-            return Some((&self.values, 0));
-        }
-        let (values, offset) = match put.offset.checked_sub(self.first) {
-            Some(behind) => (self.more.as_ref()?, behind),
-            None => (&self.values, put.offset),
-        };
-        (offset.saturating_add(put.byte_len()) <= values.length).then_some((values, offset))
-    }
 }
 
 /// The puts into one variable.
@@ -122,24 +82,28 @@ impl Gathered {
     /// # Errors
     /// `NotFound` or `Read`; `Corrupt` for a log that makes no sense, and for puts whose values are not all there.
     pub fn until(last: u64, ranks: impl IntoIterator<Item = (PathBuf, PathBuf)>) -> Result<Self> {
+        Self::of(last, ranks.into_iter().map(|(values, log)| Held::Here { values, log }))
+    }
+
+    /// As [`Gathered::until`], from wherever values and logs are.
+    ///
+    /// # Errors
+    /// As for [`Gathered::until`]; those of links.
+    pub fn of(last: u64, ranks: impl IntoIterator<Item = Held>) -> Result<Self> {
         let mut gathered = Self::default();
-        for (rank, (values, log)) in ranks.into_iter().enumerate() {
-            gathered.add(rank, last, &values, &log)?;
+        for (rank, held) in ranks.into_iter().enumerate() {
+            gathered.add(rank, last, &held)?;
         }
         gathered.puts.iter_mut().for_each(Puts::index);
         Ok(gathered)
     }
 
-    fn add(&mut self, rank: usize, last: u64, path: &Path, log: &Path) -> Result<()> {
+    fn add(&mut self, rank: usize, last: u64, held: &Held) -> Result<()> {
         // Values are there before their records, and the rank may go on putting.
-        let found = read_puts(log)?;
-        let more = name_of_more(path);
-        let more = if more.exists() { Some(Values::open(&more)?) } else { None };
-        let of = Rank { values: Values::open(path)?, first: found.first, more };
-        for (number, put) in found.puts.into_iter().enumerate().filter(|(_, put)| put.order <= last) {
+        let (puts, of) = Rank::open(held)?;
+        for (number, put) in puts.into_iter().enumerate().filter(|(_, put)| put.order <= last) {
             if of.place(&put).is_none() {
-                let what = "a put whose values are not all there";
-                return Err(Error::corrupt(what).at(log.display().to_string()));
+                return Err(Error::corrupt("a put whose values are not all there").at(held.place()));
             }
             let variable = put.variable as usize;
             if self.puts.len() <= variable {
@@ -280,9 +244,10 @@ impl Gathered {
         let (values, begin) = found.ok_or_else(|| Error::internal("values of no rank"))?;
         let size = put.dtype.size();
         let Some(met) = elements_in(put, region) else { return Ok(()) };
+        let place = Place::dense(begin, &put.region.count, size);
+        let (first, end) = span(&place, &met, size);
         let read = |part: &mut Vec<u8>| {
-            let place = Place::dense(begin, &put.region.count, size);
-            strided::read_region(&values.file, values.length, &place, size, &met, part)
+            values.with(first, end, |file| strided::read_region(file, values.length, &place, size, &met, part))
         };
         if !put.stride.is_empty() {
             read(part)?;
@@ -314,17 +279,16 @@ impl Gathered {
             return Ok(());
         }
         // Long runs, and a single one, are read to where they belong.
-        let mut done = Ok(());
-        runs(from, to, &met.count, |a, b, length| {
-            if done.is_ok() {
-                let bytes = |elements: u64| usize::try_from(elements).unwrap_or(usize::MAX).saturating_mul(size);
-                let place = out.get_mut(bytes(b)..bytes(b).saturating_add(bytes(length))).unwrap_or_default();
-                done = values.file.read_exact_at(place, begin + a * size as u64);
-            }
-        });
-        done.map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => Error::corrupt("the file became shorter while it was read"),
-            _ => Error::new(ErrorKind::Read, error.to_string()),
+        values.with(first, end, |file| {
+            let mut done = Ok(());
+            runs(from, to, &met.count, |a, b, length| {
+                if done.is_ok() {
+                    let bytes = |elements: u64| usize::try_from(elements).unwrap_or(usize::MAX).saturating_mul(size);
+                    let place = out.get_mut(bytes(b)..bytes(b).saturating_add(bytes(length))).unwrap_or_default();
+                    done = file.read_exact_at(place, begin + a * size as u64);
+                }
+            });
+            done.map_err(|error| read_error(&error))
         })
     }
 }
@@ -347,6 +311,15 @@ impl Puts {
 
 /// Runs of so many bytes are worth a call of their own.
 const LONG_RUN: u64 = 4096;
+
+/// The first byte of the elements of a region, and the end of the last one.
+fn span(place: &Place, region: &Region, size: usize) -> (u64, u64) {
+    let at = |axis: usize, index: u64| place.strides[axis] * index;
+    let axes = 0..region.start.len();
+    let first = place.begin + axes.clone().map(|axis| at(axis, region.start[axis])).sum::<u64>();
+    let last = place.begin + axes.map(|axis| at(axis, region.end(axis).saturating_sub(1))).sum::<u64>();
+    (first, last + size as u64)
+}
 
 /// Bytes of the elements of a region.
 fn byte_count(region: &Region, size: usize) -> Result<usize> {
@@ -417,6 +390,8 @@ mod tests {
     use crate::memory::write_calls;
     use crate::puts::{PutLog, Room};
     use knarr_array::array::DType;
+    use std::fs::File;
+    use std::path::Path;
 
     /// Numbers that are the same in every run.
     struct Random(u64);

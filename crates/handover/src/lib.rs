@@ -5,17 +5,19 @@
 //! Reading order: [`Spool`] (where values lie, with `folder` and `memory` beneath), [`Index`] (what they are), `calls` (what
 //! all ranks do together), `blocked` (what calls cost the program), [`Handover`]. `puts` is for files that a program writes,
 //! through a library of its own or, with `put_spool`, through one of Knarr's: values with a log of each `put` instead of an
-//! index (with `adjoining`, which puts become one), which `gathered` reads (with `boxes`, which puts meet a region, and
-//! `seen`, which elements have been put).
+//! index (with `adjoining`, which puts become one), which `gathered` reads (with `boxes`, which puts meet a region, `seen`,
+//! which elements have been put, `held`, where a rank's values are, and `far`, what lies on other nodes).
 #![forbid(unsafe_code)]
 
 mod adjoining;
 mod blocked;
 mod boxes;
 mod calls;
+mod far;
 mod folder;
 mod gathered;
 mod handover;
+mod held;
 mod index;
 mod memory;
 mod put;
@@ -25,9 +27,11 @@ mod seen;
 mod spool;
 
 pub use blocked::{Blocked, Inside};
+pub use far::{Far, Question, answer};
 pub use folder::Spooled;
 pub use gathered::{Beneath, Gathered};
 pub use handover::{Delivery, Handover};
+pub use held::Held;
 #[cfg(feature = "testing")]
 pub use index::testing;
 pub use index::{Entry, Index, check_alike, open};

@@ -118,8 +118,8 @@ unsafe fn open_other(
 ) -> c_int {
     match show(wanted, &ranks, offered.directory, Form::Classic) {
         // SAFETY: the caller's promise.
-        Ok(directory) => unsafe {
-            open_shown(real, arguments, named, wanted, (ranks, directory, Some(incoming))).unwrap_or(ENOENT)
+        Ok(shown) => unsafe {
+            open_shown(real, arguments, named, wanted, (ranks, shown, Some(incoming))).unwrap_or(ENOENT)
         },
         Err(error) => {
             incoming.tell(&format!("it cannot be read with PnetCDF: {error}"));

@@ -51,8 +51,8 @@ pub(crate) unsafe fn open(
     if !share(ranks.comm(), &source.is_some()).ok()? {
         return None;
     }
-    let directory = match show(&wanted, &ranks, source.unwrap_or_default(), Form::Classic) {
-        Ok(directory) => directory,
+    let shown = match show(&wanted, &ranks, source.unwrap_or_default(), Form::Classic) {
+        Ok(shown) => shown,
         Err(error) => {
             // The library's own error comes next.
             if ranks.comm().rank() == 0 {
@@ -62,7 +62,7 @@ pub(crate) unsafe fn open(
         }
     };
     // SAFETY: the program's own arguments.
-    unsafe { open_shown(real, (comm, mode, info, id), named, &wanted, (ranks, directory, None)) }
+    unsafe { open_shown(real, (comm, mode, info, id), named, &wanted, (ranks, shown, None)) }
 }
 
 /// What is to be shown in place of the file; `None` if PnetCDF reads that itself.

@@ -2,11 +2,15 @@
 
 use std::ffi::{c_int, c_void};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use knarr_array::comm::{Comm, Solo};
 use knarr_array::error::Result;
+use knarr_capture::HandedOver;
+use knarr_handover::Held;
 use knarr_mpi::{Adapter, Datatype, Mpi};
 
+use crate::apart::{Apart, here};
 use crate::codes::Offset;
 use crate::codes::{EINVAL, EUNSPTETYPE};
 
@@ -18,6 +22,8 @@ pub enum Ranks {
         mpi: Mpi,
         /// For the MPI of this process.
         adapter: &'static Adapter,
+        /// Set when a file has begun whose ranks are on several nodes.
+        apart: OnceLock<Box<Apart>>,
     },
     /// One process, which needs no MPI.
     Alone(Solo),
@@ -38,7 +44,49 @@ impl Ranks {
     pub unsafe fn of(comm: usize, directory: &Path) -> Result<Self> {
         let adapter = adapter(directory)?;
         // SAFETY: the caller's promise.
-        Ok(Self::Mpi { mpi: unsafe { adapter.comm(comm) }?, adapter })
+        Ok(Self::Mpi { mpi: unsafe { adapter.comm(comm) }?, adapter, apart: OnceLock::new() })
+    }
+
+    fn apart(&self) -> Option<&Apart> {
+        match self {
+            Self::Mpi { apart, .. } => apart.get().map(Box::as_ref),
+            Self::Alone(_) => None,
+        }
+    }
+
+    /// The file that they share is in several spools.
+    pub(crate) fn set_apart(&self, apart: Apart) {
+        if let Self::Mpi { apart: place, .. } = self {
+            let _ = place.set(Box::new(apart));
+        }
+    }
+
+    /// True on the lowest rank of each spool that has a part of the file, which speaks for the others.
+    pub(crate) fn is_first(&self) -> bool {
+        let rank = self.comm().rank();
+        self.apart().map_or(rank == 0, |apart| apart.is_first(rank))
+    }
+
+    /// The header of the file that is handed over in `directory`.
+    pub(crate) fn header(&self, directory: &Path) -> PathBuf {
+        self.apart().map_or_else(|| directory.join(HandedOver::HEADER), |apart| apart.header().to_owned())
+    }
+
+    /// What is said of the file, with that part of it which is in this spool.
+    pub(crate) fn note(&self, handed: HandedOver) -> HandedOver {
+        match self.apart() {
+            Some(apart) => apart.note(handed),
+            None => handed,
+        }
+    }
+
+    /// Where the values of each rank are that are handed over in `directory`.
+    pub(crate) fn held(&self, directory: &Path) -> Vec<Held> {
+        let size = self.comm().size();
+        match self.apart() {
+            Some(apart) => apart.held(size).collect(),
+            None => (0..size).map(|rank| here(directory, rank)).collect(),
+        }
     }
 
     /// What they do together.
@@ -68,7 +116,7 @@ impl Ranks {
     /// `Internal` for what MPI reports.
     pub fn largest(&self, number: u64) -> Result<u64> {
         match self {
-            Self::Mpi { mpi, adapter } => adapter.largest(mpi, number),
+            Self::Mpi { mpi, adapter, .. } => adapter.largest(mpi, number),
             Self::Alone(_) => Ok(number),
         }
     }

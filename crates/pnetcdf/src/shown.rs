@@ -11,7 +11,9 @@ use knarr_array::error::{Error, Result};
 use knarr_capture::config::FileRule;
 use knarr_capture::program::run;
 use knarr_capture::{Event, Form, HandedOver, Shown};
+use serde::{Deserialize, Serialize};
 
+use crate::apart::Homes;
 use crate::begin_end::{LOOK_EVERY, Wanted, forget, make_directory};
 use crate::codes::{NOERR, WRITE};
 use crate::incoming::Incoming;
@@ -33,21 +35,39 @@ struct Opened {
 
 static OPENED: Mutex<BTreeMap<c_int, Opened>> = Mutex::new(BTreeMap::new());
 
-/// Has the launcher show what is at `source`, which the first rank knows, and waits for it. Returns the directory in the spool where it is. Collective.
+/// Where something is shown.
+#[derive(Serialize, Deserialize)]
+pub struct Place {
+    /// What goes when the program has closed it: in the spool of the first rank.
+    pub directory: PathBuf,
+    /// The file, where all ranks reach it.
+    pub file: PathBuf,
+}
+
+/// Has the launcher show what is at `source`, which the first rank knows, and waits for it. Collective.
 ///
 /// # Errors
 /// That of the launcher; `Internal` if it is gone.
-pub fn show(wanted: &Wanted, ranks: &Ranks, source: PathBuf, form: Form) -> Result<PathBuf> {
+pub fn show(wanted: &Wanted, ranks: &Ranks, source: PathBuf, form: Form) -> Result<Place> {
+    let homes = Homes::meet(ranks.comm(), wanted.spool)?;
     let asked = match ranks.comm().rank() {
-        0 => ask(wanted, source, form),
-        _ => Ok(String::new()),
+        0 => ask(wanted, source, form, homes.are_apart()),
+        _ => Err(Error::internal("the first rank asks")),
     };
-    share(ranks.comm(), &asked)?.map(|name| wanted.spool.directory.join(name))
+    share(ranks.comm(), &asked)?
 }
 
-fn ask(wanted: &Wanted, source: PathBuf, form: Form) -> Result<String> {
+/// Asks for it. If the ranks are on several nodes, the file lies on the disk that they share.
+fn ask(wanted: &Wanted, source: PathBuf, form: Form, are_apart: bool) -> Result<Place> {
     let name = make_directory(&wanted.spool.directory)?;
     let directory = wanted.spool.directory.join(&name);
+    let mut file = directory.join(Shown::file(form));
+    if are_apart {
+        let there = wanted.spool.disk.join(format!("shown-{}-{name}.nc", wanted.spool.token));
+        // It goes with the directory.
+        std::os::unix::fs::symlink(&there, &file).map_err(|error| Error::write(&file, &error))?;
+        file = there;
+    }
     let shown = Shown { source, rule: wanted.rule.clone(), form };
     let outcome = shown.ask(&directory).and_then(|()| {
         wanted.run.tell(Event::Shown { directory: directory.clone() });
@@ -60,9 +80,9 @@ fn ask(wanted: &Wanted, source: PathBuf, form: Form) -> Result<String> {
         }
     });
     if outcome.is_err() {
-        forget(&directory, 0);
+        HandedOver::discard(&directory);
     }
-    outcome.map(|()| name)
+    outcome.map(|()| Place { directory, file })
 }
 
 /// Opens the classic file that is shown in a directory, by the name that the program gave it. `None` if that cannot be.
@@ -75,13 +95,13 @@ pub(crate) unsafe fn open_shown(
     (comm, mode, info, id): (usize, c_int, usize, *mut c_int),
     named: &[u8],
     wanted: &Wanted,
-    (ranks, directory, incoming): (Ranks, PathBuf, Option<Incoming>),
+    (ranks, Place { directory, file }, incoming): (Ranks, Place, Option<Incoming>),
 ) -> Option<c_int> {
-    let classic = CString::new(directory.join(Shown::CLASSIC).as_os_str().as_bytes()).ok()?;
+    let classic = CString::new(file.as_os_str().as_bytes()).ok()?;
     // SAFETY: the program's own arguments but for the name.
     let code = unsafe { real(comm, classic.as_ptr(), mode, info, id) };
     if code != NOERR {
-        forget(&directory, ranks.comm().rank());
+        forget(&directory, &ranks);
         return Some(code);
     }
     let (target, rule) = (wanted.target.clone(), wanted.rule.clone());
@@ -109,7 +129,7 @@ pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
     if let Some(incoming) = &opened.incoming {
         if rank == 0 {
             incoming.end();
-            forget(&opened.directory, rank);
+            forget(&opened.directory, &opened.ranks);
         }
         // All know it before one opens the next session.
         let _ = barrier(opened.ranks.comm());
@@ -121,7 +141,7 @@ pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
     let handed = if opened.writes && code == NOERR { together.and_then(|()| hand_over(&opened)) } else { Ok(false) };
     match handed {
         Ok(true) => {}
-        Ok(false) => forget(&opened.directory, rank),
+        Ok(false) => forget(&opened.directory, &opened.ranks),
         Err(error) => tell(Event::Passed { path: opened.target, why: format!("changes are lost: {error}") }),
     }
     Some(code)

@@ -97,7 +97,7 @@ fn capture(
     let (header, shown) = if is_hdf5(directory) {
         (Header::arrived(directory)?, None)
     } else {
-        let shown = show(wanted, &ranks, directory.clone(), Form::NetCdf4)?;
+        let shown = show(wanted, &ranks, directory.clone(), Form::NetCdf4)?.directory;
         (Header::with_values(&shown), Some(shown))
     };
     let path = header.path().to_owned();

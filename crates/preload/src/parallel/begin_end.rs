@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use knarr_array::comm::barrier;
 use knarr_array::error::{Error, Result};
 use knarr_capture::{Event, Part};
-use knarr_pnetcdf::{Agreed, Closed, Ending, Ranks, Wanted, agree_on_place, finish, forget, publish_closed, wanted};
+use knarr_pnetcdf::{
+    APART, Agreed, Closed, Ending, Ranks, Wanted, agree_on_place, finish, forget, publish_closed, wanted,
+};
 
 use super::file::{self, Captured, Shared, Values, lock};
 use super::header::Header;
@@ -141,8 +143,18 @@ pub(crate) unsafe fn create(
     let is_transfer = wanted.part.is_some();
     let ranks = ranks.map_err(|error| is_transfer.then(|| passed(error.to_string()))).ok()?;
     let agreed = agree_on_place(&wanted, &ranks, flags & code::EMPTIES == 0);
-    let Agreed { directory, log, session } =
-        agreed.map_err(|why| why.filter(|_| is_transfer).into_iter().for_each(passed)).ok()?;
+    let Agreed { directory, log, session } = match agreed {
+        Ok(agreed) => agreed,
+        Err(why) => {
+            match why {
+                Some(why) if is_transfer => passed(why),
+                Some(why) if why == APART => wanted.run.tell(Event::Apart { path: wanted.target.clone() }),
+                // A file that is not handed over is packed when it is closed, so nobody is told.
+                _ => {}
+            }
+            return None;
+        }
+    };
     let rank = ranks.comm().rank();
     let header = Header::new(&directory, rank);
     let path = CString::new(header.path().as_os_str().as_bytes()).ok()?;
@@ -151,7 +163,7 @@ pub(crate) unsafe fn create(
     // SAFETY: the program's own arguments but for the name and the list.
     let id = unsafe { real(path.as_ptr(), flags, creation, if is_parallel { serial } else { access }) };
     if id < 0 {
-        forget(&directory, rank);
+        forget(&directory, &ranks);
         return Some(id);
     }
     let captured = Captured {
@@ -313,6 +325,6 @@ fn end_incoming(file: &mut Captured) {
         }
     }
     if let Some(shown) = shown {
-        forget(shown, ranks.comm().rank());
+        forget(shown, ranks);
     }
 }
