@@ -10,6 +10,7 @@ install -D -m 644 crates/capi/include/knarr.h "$prefix/include/knarr.h"
 # Several modules, one file to compile.
 fortran=crates/capi/fortran
 cat $fortran/knarr_c.f90 $fortran/knarr_support.f90 $fortran/knarr.f90 $fortran/knarr_checkpoints.f90 \
+  $fortran/knarr_outputs.f90 \
   > "$prefix/include/knarr.f90"
 chmod 644 "$prefix/include/knarr.f90"
 # Programs with MPI compile these with it, because MPIs differ in their ABI.

@@ -30,8 +30,8 @@ BEFORE = set(SHARED_MEMORY.glob("knarr-spool-*"))
 """What other runs have left there is theirs."""
 
 
-def built(folder: Path, name: str) -> Path:
-    """A program with Debian's HDF5 or netCDF for Open MPI."""
+def built(folder: Path, name: str, source: Path | None = None) -> Path:
+    """A program with Debian's HDF5 or netCDF for Open MPI: of this source, or that of the same name."""
     places = {"hdf5": "hdf5/openmpi", "netcdf": "netcdf/mpi"}
     libraries = next(Path("/usr/lib").glob(f"*/{places[name]}"), Path("/"))
     headers = [Path("/usr/include/hdf5/openmpi"), libraries / "include"]
@@ -42,7 +42,7 @@ def built(folder: Path, name: str) -> Path:
         )
     program = folder / name
     options = [f"-I{header}" for header in headers] + [f"-L{libraries}", f"-Wl,-rpath,{libraries}", f"-l{name}", "-lm"]
-    subprocess.run(["mpicc.openmpi", "-O1", "-w", HERE / f"{name}.c", "-o", program, *options], check=True)
+    subprocess.run(["mpicc.openmpi", "-O1", "-w", source or HERE / f"{name}.c", "-o", program, *options], check=True)
     return program
 
 

@@ -18,7 +18,7 @@ module knarr
       knarr_corrupt, knarr_missing_filter, knarr_unsupported, knarr_quality, knarr_differs, knarr_interrupted, &
       knarr_internal, knarr_int8, knarr_int16, knarr_int32, knarr_int64, knarr_uint8, knarr_uint16, knarr_uint32, &
       knarr_uint64, knarr_float16, knarr_float32, knarr_float64, knarr_mb_per_second, knarr_times_network, &
-      knarr_times_storage, knarr_max_rank, knarr_hdf5_filter, knarr_unset, knarr_latest
+      knarr_times_storage, knarr_max_rank, knarr_hdf5_filter, knarr_unset, knarr_latest, knarr_unlimited
    public :: knarr_hints, knarr_info, knarr_validation
 
    ! What was asked for, and the means to do it; threads may share one. Make it with knarr_create, end it with knarr_free.

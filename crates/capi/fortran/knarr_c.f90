@@ -14,6 +14,8 @@ module knarr_c
    integer(c_int32_t), parameter :: knarr_max_rank = 32, knarr_hdf5_filter = 45223, knarr_unset = -1
    ! For knarr_open_restart: the newest checkpoint that is whole.
    integer(c_int64_t), parameter :: knarr_latest = -1
+   ! For knarr_def_dim: it can grow.
+   integer, parameter :: knarr_unlimited = 0
 
    ! The fields are described in knarr.h. Make one with knarr_new_hints().
    type, bind(c) :: knarr_hints

@@ -1,4 +1,4 @@
-/* Knarr: compresses arrays in memory under a stated quality, and makes checkpoints. Link with -lknarr.
+/* Knarr: compresses arrays in memory under a stated quality, makes checkpoints, and writes files. Link with -lknarr.
  *
  * Generated from the sources of libknarr: do not edit.
  *
@@ -18,6 +18,11 @@
  The newest checkpoint that is whole, for knarr_checkpoint_restart().
  */
 #define KNARR_LATEST -1
+
+/*
+ Length of a dimension that can grow, for knarr_output_def_dim().
+ */
+#define KNARR_UNLIMITED 0
 
 /*
  Dimensions that an array may have.
@@ -180,6 +185,12 @@ typedef struct knarr_comm knarr_comm;
  of threads may use one at once.
  */
 typedef struct knarr_context knarr_context;
+
+/*
+ A file that a program writes from all its ranks. Made by knarr_output_create(), freed by knarr_output_close(). One thread
+ at a time may use it: the one that calls MPI.
+ */
+typedef struct knarr_output knarr_output;
 
 /*
  A checkpoint to restart from. Made by knarr_checkpoint_restart(), freed by knarr_restart_free(). Any number of threads
@@ -685,6 +696,146 @@ knarr_status knarr_restart_files(const knarr_restart *restart, const char *direc
  `restart` is null, or came from knarr_checkpoint_restart and was not freed.
  */
 void knarr_restart_free(knarr_restart *restart);
+
+/*
+ Begins a file that all ranks of a program write together: netCDF-4 (.nc), HDF5 (.h5) or a Zarr v3 store (.zarr).
+ 'options' are words such as "goal=ratio replace=yes", or null: goal, portable, chain, chunks and bounds as for knarr
+ repack, verify (no: chunks are not proven), replace (yes: a file that is there is replaced), spool (directory where values
+ lie until the file is made; memory), jobs (threads that make it), max_mem. 'comm' is a table of the program's ranks, which
+ belongs to Knarr from then on whatever this returns, or null for one process; the ranks are on one node. Collective, as
+ are end_step, commit, test, wait and close: all ranks call them in the same order. An error of one rank is an error on
+ all. The file appears under its name when it is complete and on the disk, or not at all.
+
+ libknarr.a is without the functions knarr_output_...: they bring an HDF5 of their own.
+
+ Pointers:
+ `path` and `options` are NUL-terminated; `comm` is null or a struct knarr_comm; `output` is null or writable.
+ */
+knarr_status knarr_output_create(const char *path,
+                                 const char *options,
+                                 const knarr_comm *comm,
+                                 knarr_output **output);
+
+/*
+ Defines a dimension. With the length KNARR_UNLIMITED it can grow, and is as long as what is put along it. Not collective,
+ but all ranks define the same things in the same order; they may do so until the commit. After an error of a function
+ that is not collective the file is not written: what is collective then fails on all ranks.
+
+ Pointers:
+ `output` is null or an output; `name` is NUL-terminated.
+ */
+knarr_status knarr_output_def_dim(knarr_output *output,
+                                  const char *name,
+                                  size_t length);
+
+/*
+ Defines a variable of a knarr_dtype along 'rank' dimensions that are defined, the slowest first. 'wishes' are words such
+ as "max_abs_error=0.01 chunks=1x90x180", or null: bounds, quality, chain and chunks of this variable as in knarr.toml. As
+ for knarr_output_def_dim().
+
+ Pointers:
+ `output` is null or an output; `name` and, unless null, `wishes` are NUL-terminated; `dimensions` is readable for `rank`
+ pointers to NUL-terminated names.
+ */
+knarr_status knarr_output_def_var(knarr_output *output,
+                                  const char *name,
+                                  int32_t dtype,
+                                  int32_t rank,
+                                  const char *const *dimensions,
+                                  const char *wishes);
+
+/*
+ Sets an attribute that is text, of a variable, or with a null 'variable' of the file. As for knarr_output_def_dim().
+
+ Pointers:
+ `output` is null or an output; `name`, `value` and, unless null, `variable` are NUL-terminated.
+ */
+knarr_status knarr_output_put_att_text(knarr_output *output, const char *variable, const char *name, const char *value);
+
+/*
+ Sets an attribute of 'count' numbers of a knarr_dtype, of a variable, or with a null 'variable' of the file. '_FillValue'
+ of a variable, one number of its type, is what elements are that nobody puts; without it they are netCDF's fill values. As
+ for knarr_output_def_dim().
+
+ Pointers:
+ `output` is null or an output; `name` and, unless null, `variable` are NUL-terminated; `values` is readable for all
+ numbers.
+ */
+knarr_status knarr_output_put_att(knarr_output *output,
+                                  const char *variable,
+                                  const char *name,
+                                  int32_t dtype,
+                                  size_t count,
+                                  const void *values);
+
+/*
+ Copies an array of this rank, which may be changed at once: the region of the variable 'name' that begins at 'start'
+ (null: at the first element) and has the extents 'count'. Where regions overlap, what was put in a later step counts, in
+ one step what the higher rank put, and of one rank the last. Not collective. After an error the file is not written.
+
+ Pointers:
+ `output` is null or an output; `name` is NUL-terminated; `count` and, unless null, `start` are readable for `rank`
+ numbers; `source` is readable for the whole region.
+ */
+knarr_status knarr_output_put(knarr_output *output,
+                              const char *name,
+                              const void *source,
+                              int32_t dtype,
+                              int32_t rank,
+                              const size_t *count,
+                              const size_t *start);
+
+/*
+ Ends a step: what is put afterwards counts where it overlaps with what was put before. The ranks compare what they
+ defined, and learn of each other's errors.
+
+ Pointers:
+ `output` is null or an output.
+ */
+knarr_status knarr_output_end_step(knarr_output *output);
+
+/*
+ Hands all values over and returns as soon as the file is being made, in a thread of rank 0 that calls no MPI. Nothing can
+ be defined or put afterwards.
+
+ Pointers:
+ `output` is null or an output.
+ */
+knarr_status knarr_output_commit(knarr_output *output);
+
+/*
+ 'done' becomes 1 if the file is complete, else 0. Fails if there is no file, and before the commit.
+
+ Pointers:
+ `output` is null or an output; `done` is null or writable.
+ */
+knarr_status knarr_output_test(knarr_output *output, int32_t *done);
+
+/*
+ Waits until the file is complete. Fails as knarr_output_test() does.
+
+ Pointers:
+ `output` is null or an output.
+ */
+knarr_status knarr_output_wait(knarr_output *output);
+
+/*
+ Writes notes on the file that is complete, one a line: wishes that were not met, and what readers do not find. 'text',
+ 'capacity' and 'length' as for knarr_hints_print().
+
+ Pointers:
+ `output` is null or an output; the others as for knarr_hints_print.
+ */
+knarr_status knarr_output_notes(const knarr_output *output, char *text, size_t capacity, size_t *length);
+
+/*
+ Commits the file unless that was done, waits until it is complete, and frees the output, whatever it returns. Null is
+ allowed.
+
+ Pointers:
+ `output` is null, or came from knarr_output_create and was not closed.
+ */
+knarr_status knarr_output_close(knarr_output *output);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -36,7 +36,7 @@ impl knarr_checkpoint {
     pub(crate) fn open(directory: &str, options: &str, ranks: Box<dyn Comm>) -> Result<Self> {
         let mut made = Options {
             memory: knarr_mapped::map_file,
-            #[cfg(feature = "layouts")]
+            #[cfg(feature = "files")]
             find: knarr_formats::layout::read,
             ..Options::default()
         };

@@ -1,8 +1,7 @@
 //! `libknarr`: arrays in memory become frames and come back, for programs in C and Fortran.
 //!
-//! [`abi`] and [`checkpoint_abi`] have the functions of `knarr.h`, [`types`] its types, [`checkpoint`] what is behind the
-//! latter. [`memory`] turns pointers into slices, [`hints`] the
-//! plain structure into wishes, [`text`] text into hints, [`context`] does the work, [`errors`] is the one guard.
+//! [`abi`], [`checkpoint_abi`] and [`output_abi`] have the functions of `knarr.h`, [`types`] its types, [`checkpoint`] and
+//! [`output`] what is behind the latter two. [`memory`] turns pointers into slices, [`hints`] the plain structure into wishes, [`text`] text into hints, [`context`] does the work, [`errors`] is the one guard.
 
 pub mod abi;
 mod checkpoint;
@@ -11,8 +10,14 @@ mod context;
 mod errors;
 mod hints;
 mod memory;
+#[cfg(feature = "files")]
+mod output;
+#[cfg(feature = "files")]
+pub mod output_abi;
 mod text;
 pub mod types;
 
 pub use checkpoint::{KNARR_LATEST, knarr_checkpoint, knarr_comm, knarr_restart};
 pub use context::knarr_context;
+#[cfg(feature = "files")]
+pub use output::{KNARR_UNLIMITED, knarr_output};

@@ -153,6 +153,39 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a 
     text.to_str().map_err(|_| Error::usage(format!("'{what}' is not UTF-8")))
 }
 
+/// As [`text`], for what may be left out; `None` for a null pointer.
+///
+/// # Safety
+/// As for [`text`].
+///
+/// # Errors
+/// `Usage` for text that is not UTF-8.
+#[cfg(feature = "files")]
+pub(crate) unsafe fn optional_text<'a>(pointer: *const c_char, what: &str) -> Result<Option<&'a str>> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { text(pointer, what) }.map(Some)
+}
+
+/// Several texts of the caller.
+///
+/// # Safety
+/// If it is not null, `pointer` is readable for `count` pointers, each as for [`text`].
+///
+/// # Errors
+/// `Usage` for a null pointer, a number that cannot be, and for text that is not UTF-8.
+#[cfg(feature = "files")]
+pub(crate) unsafe fn texts<'a>(pointer: *const *const c_char, count: i32, what: &str) -> Result<Vec<&'a str>> {
+    let count = usize::try_from(count).map_err(|_| Error::usage(format!("'{what}' of number {count}")))?;
+    if pointer.is_null() && count > 0 {
+        return Err(null(what));
+    }
+    // SAFETY: not null if there are any, and readable by the caller's promise.
+    (0..count).map(|place| unsafe { text(pointer.add(place).read_unaligned(), what) }).collect()
+}
+
 /// Writes text for the caller as `snprintf` does: cut to `capacity` bytes with its NUL, its whole length in `length`.
 ///
 /// # Safety

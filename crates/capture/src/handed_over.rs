@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{FileRule, Keep, Route};
 use crate::document::{get, put};
 use crate::message::path_bytes;
+use crate::parts::NodePart;
 use crate::snapshot::free_of;
 use knarr_array::error::{Error, Result};
 
@@ -85,6 +86,12 @@ pub struct HandedOver {
     pub session: u64,
     /// Of a transfer: numbers of the variables that have fill values where nothing was put.
     pub filled: Vec<i32>,
+    /// If its ranks are on several nodes, what each of them holds; the first one makes the file. Else nothing.
+    #[serde(default)]
+    pub parts: Vec<NodePart>,
+    /// Number of the part that is in this directory.
+    #[serde(default)]
+    pub part: usize,
 }
 
 impl HandedOver {
@@ -94,6 +101,8 @@ impl HandedOver {
     const OPEN: &'static str = "open.json";
     /// Its name when delivery has failed, and nobody waits for the file any more.
     const SET_ASIDE: &'static str = "set-aside.json";
+    /// Names of files that make a directory one in which something is handed over.
+    pub const RECORDS: [&'static str; 3] = [Self::NAME, Self::SET_ASIDE, Self::OPEN];
     /// Name of the header: a classic netCDF file without values, or an HDF5 file whose datasets have none if there are
     /// [`Datasets`], too.
     pub const HEADER: &'static str = "header.nc";
@@ -113,7 +122,18 @@ impl HandedOver {
 
     /// A file that `ranks` ranks begin.
     pub fn new(target: PathBuf, rule: FileRule, ranks: usize) -> Self {
-        Self { target, rule, ranks, records: None, bytes: 0, blocked_s: 0.0, session: 0, filled: Vec::new() }
+        let (records, filled, parts) = (None, Vec::new(), Vec::new());
+        Self { target, rule, ranks, records, bytes: 0, blocked_s: 0.0, session: 0, filled, parts, part: 0 }
+    }
+
+    /// The node that makes the file, if it is another one.
+    pub fn maker(&self) -> Option<&NodePart> {
+        self.parts.first().filter(|_| self.part > 0)
+    }
+
+    /// The part that is in this directory, if its ranks are on several nodes.
+    pub fn own_part(&self) -> Option<&NodePart> {
+        self.parts.get(self.part)
     }
 
     /// True if a file may have to be made of it.
@@ -181,6 +201,11 @@ impl HandedOver {
         Ok(None)
     }
 
+    /// That of a directory, whatever became of it; `None` if it cannot be read.
+    pub fn left_in(directory: &Path) -> Option<Self> {
+        Self::RECORDS.iter().find_map(|name| get(directory, name).ok().flatten())
+    }
+
     /// Notes that delivery has failed: the values stay, and nobody waits for the file.
     ///
     /// # Errors
@@ -199,7 +224,7 @@ impl HandedOver {
     /// Takes out of the spool what was delivered. Values leave their memory to files that come; what cannot be removed goes
     /// with the spool.
     pub fn remove(&self, directory: &Path) {
-        for name in [Self::NAME, Self::SET_ASIDE, Self::OPEN] {
+        for name in Self::RECORDS {
             let _ = fs::remove_file(directory.join(name));
         }
         let free = directory.parent().map(free_of).unwrap_or_default();
@@ -240,7 +265,7 @@ impl HandedOver {
 
     /// As [`HandedOver::pending`], with what was set aside and what was not closed.
     pub fn left(spool: &Path) -> Vec<(PathBuf, Result<Self>)> {
-        Self::all(spool, &[Self::NAME, Self::SET_ASIDE, Self::OPEN])
+        Self::all(spool, &Self::RECORDS)
     }
 
     fn all(spool: &Path, names: &[&str]) -> Vec<(PathBuf, Result<Self>)> {

@@ -14,6 +14,7 @@ mod document;
 mod handed_over;
 pub mod meeting;
 mod message;
+mod parts;
 pub mod program;
 mod shown;
 mod snapshot;
@@ -22,11 +23,15 @@ pub use chunks::{met, suited};
 pub use creation::{Change, Prescription};
 pub use handed_over::{Datasets, HandedOver, Published, Reading};
 pub use message::{Event, Given, Message};
-pub use shown::Shown;
+pub use parts::NodePart;
+pub use shown::{Form, Shown};
 pub use snapshot::{Part, Snapshot, SpoolPlace, free_of};
 
 /// Environment variable with the directory of the run. Without it the library does nothing.
 pub const RUN_DIRECTORY: &str = "KNARR_RUN";
+/// Environment variable with the name of the node, where it is not that of the machine: for tests, and for containers that
+/// share a host name.
+pub const NODE: &str = "KNARR_NODE";
 /// The library inside the program, as it is called in every installation.
 pub const PRELOAD: &str = "libknarr_preload.so";
 /// The [`Snapshot`], as JSON. The launcher replaces it when it has learnt more.

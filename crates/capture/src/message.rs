@@ -87,6 +87,12 @@ pub enum Event {
         /// Why.
         why: String,
     },
+    /// Ranks on several nodes write a file with parallel HDF5 themselves: no launcher can tell when all have closed it.
+    Apart {
+        /// The file.
+        #[serde(with = "path_bytes")]
+        path: PathBuf,
+    },
     /// All ranks have read a session of a file from another component.
     Received {
         /// The file.
@@ -168,6 +174,7 @@ mod tests {
             Event::HandedOver { directory: path.clone() },
             Event::Shown { directory: path.clone() },
             Event::Passed { path: path.clone(), why: "a reason".to_owned() },
+            Event::Apart { path: path.clone() },
             Event::Received { path: path.clone(), from: "a".to_owned(), session: 3 },
             Event::Missed { path: path.clone(), why: "a reason".to_owned() },
             Event::Across { path: path.clone(), variable: "/T".to_owned(), chunk: vec![3000, 43] },

@@ -1,7 +1,8 @@
-//! A netCDF-4 file that a program opens with PnetCDF, which reads classic files only.
+//! A file in a format that the library of the program does not read: a netCDF-4 file or a Zarr store for PnetCDF, which reads
+//! classic files only, or a session of a transfer that another library has written.
 //!
 //! One rank makes a directory in the spool with what is in this module, and tells the launcher. The launcher writes the same
-//! content there as a classic file, and then what became of it. The program's own library opens that.
+//! content there in another form, and then what became of it. The program's own library opens that.
 
 use std::path::{Path, PathBuf};
 
@@ -12,21 +13,42 @@ use crate::document::{get, put};
 use crate::message::path_bytes;
 use knarr_array::error::{Error, Result};
 
+/// Formats in which files are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Form {
+    /// Classic netCDF.
+    Classic,
+    /// netCDF-4, not compressed.
+    NetCdf4,
+}
+
 /// What is to be shown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Shown {
-    /// The file.
+    /// The file, or the directory of a session.
     #[serde(with = "path_bytes")]
     pub source: PathBuf,
     /// The rule for it, by which it is written again if the program changes it.
     pub rule: FileRule,
+    /// What the program reads.
+    pub form: Form,
 }
 
 impl Shown {
     /// Name of the classic file.
     pub const CLASSIC: &'static str = "classic.nc";
+    /// Name of the netCDF-4 file.
+    const NETCDF4: &'static str = "netcdf4.nc";
     const NAME: &'static str = "shown.json";
     const OUTCOME: &'static str = "outcome.json";
+
+    /// Name of the file that is shown.
+    pub fn file(form: Form) -> &'static str {
+        match form {
+            Form::Classic => Self::CLASSIC,
+            Form::NetCdf4 => Self::NETCDF4,
+        }
+    }
 
     /// Asks for it in a directory.
     ///
@@ -72,7 +94,7 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("knarr-shown-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let rule = Config::parse("[[file]]\npattern = \"*\"\n").unwrap().file.remove(0);
-        let shown = Shown { source: PathBuf::from("/out/a.nc"), rule };
+        let shown = Shown { source: PathBuf::from("/out/a.nc"), rule, form: Form::NetCdf4 };
         shown.ask(&directory).unwrap();
         assert_eq!(Shown::asked(&directory).unwrap(), shown);
         assert!(Shown::outcome(&directory).unwrap().is_none());

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, FileRule, Route};
 use knarr_codec::codec::{FilterSet, ReaderLevel};
+use knarr_link::Peer;
 
 use super::Prescription;
 
@@ -48,6 +49,12 @@ pub struct SpoolPlace {
     pub most: u64,
     /// A directory on a disk for values that find no room in memory.
     pub disk: PathBuf,
+    /// The node, as users know it.
+    pub node: String,
+    /// No other spool has this, on whatever node: ranks with equal ones share the spool.
+    pub token: String,
+    /// The aggregator, as those of other nodes reach it; `None` if it answers nobody.
+    pub peer: Option<Peer>,
 }
 
 impl SpoolPlace {

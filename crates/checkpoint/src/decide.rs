@@ -22,6 +22,9 @@ const RIVALS: usize = 8;
 /// Short frames that propose chains, and that chains are tried on.
 const PROPOSERS: usize = 3;
 const SHORT_FRAMES: usize = 48;
+/// Long frames that the best chains of one of them are compared on, and how many chains.
+const SPREAD: usize = 3;
+const FINALISTS: usize = 4;
 /// Bytes of a frame that chains are tried on.
 pub(super) const SAMPLE_OF_CHAINS: usize = 384 << 10;
 /// As many where chains are compared that find what far parts of an array have in common.
@@ -30,8 +33,6 @@ const WHOLE_SAMPLE: usize = 1 << 20;
 const RUNS_SAMPLE: u64 = 2 << 20;
 /// What an order gains on a sample for it to be certain.
 const CLEAR: f64 = 1.1;
-/// Most axes that are predicted along.
-pub(super) const AXES: usize = 3;
 /// A remembered decision is kept as long as it reaches this part of the ratio that it reached.
 const STILL_GOOD: f64 = 0.9;
 
@@ -75,41 +76,46 @@ impl Decider<'_> {
 
     pub(super) fn with_order(&self, class: &Class, order: MergeOrder, tried: Tried) -> Result<Decision> {
         let frames = arrange(&class.units, order, |rank, piece| self.merger.length(rank, piece));
-        let (chains, reason) = match middle(&frames) {
+        let (mut chains, reason) = match middle(&frames) {
             Some(sample) => match self.short(class, &frames)?.as_slice() {
-                [] => self.chains(class, sample)?,
+                [] => self.chains_of_long(class, &frames, sample)?,
                 short => self.chains_of_short(short)?,
             },
             None => (Vec::new(), "nothing to store".to_owned()),
         };
+        chains.truncate(CHAINS);
         let span = self.span(class, order);
         let (class, raw_bytes, order) = (class.key.clone(), class.bytes(), MergeOrder { span, ..order });
         Ok(Decision { group: self.group, class, order, chains, reason, tried, raw_bytes, packed_bytes: 0, best: 0.0 })
     }
 
     /// As [`Self::with_order`], unless a part of a real frame is smaller with its pieces apart: samples of orders are too
-    /// short to show by a little what is better.
+    /// short to show by a little what is better, and have equal lanes where those of frames may differ in length.
     pub(super) fn confirmed(&self, class: &Class, order: MergeOrder, tried: Tried) -> Result<Decision> {
         let reached =
             |order: MergeOrder| tried.iter().find(|(other, _)| *other == order).map_or(1.0, |(_, ratio)| *ratio);
-        let is_clear = order.block == 0 || reached(order) > CLEAR * reached(APART);
+        let clear = CLEAR * reached(APART);
+        let is_clear_on_sample = reached(order) > clear;
         let decision = self.with_order(class, order, tried.clone())?;
         let frames = arrange(&class.units, decision.order, |rank, piece| self.merger.length(rank, piece));
-        let (Some(frame), Some(chain), false) = (middle(&frames), decision.chains.first(), is_clear) else {
+        let (Some(frame), Some(chain), true) = (middle(&frames), decision.chains.first(), order.block > 0) else {
             return Ok(decision);
         };
         let part = self.shortened(frame);
         let joined = self.score(chain, &[self.merger.merged(class, &part)?]);
+        if is_clear_on_sample && joined.is_some_and(|(_, ratio)| ratio > clear) {
+            return Ok(decision);
+        }
         let is_small = class.units.iter().all(|unit| unit.bytes < LARGE);
         let lanes = part.lanes.chunks(if is_small { part.lanes.len() } else { 1 });
-        let apart =
+        let parts =
             lanes.map(|lanes| self.merger.merged(class, &merged(0, lanes.to_vec()))).collect::<Result<Vec<_>>>()?;
-        let axes = apart.first().map_or(1, |(spec, _)| spec.shape.len().clamp(1, AXES));
-        let others = ["shuffle", "bitshuffle:-1"].map(|order| format!("lorenzo:{axes} | {order} | zstd:1"));
-        let mut others = others.iter().filter_map(|other| other.parse().ok()).chain([chain.clone()]);
-        let is_better =
-            |other: &ChainSpec| self.score(other, &apart).map(|(score, _)| score) > joined.map(|(score, _)| score);
-        if others.any(|other| is_better(&other)) { self.with_order(class, APART, tried) } else { Ok(decision) }
+        let apart = self.with_order(class, APART, tried)?;
+        // Bytes begin with headers, which another chain may suit better than all that follows.
+        let own = apart.chains.first().filter(|_| class.dtype != DType::U8);
+        let score = [Some(chain), own].into_iter().flatten().filter_map(|chain| self.score(chain, &parts));
+        let score = score.map(|(score, _)| score).reduce(f64::max);
+        Ok(if score > joined.map(|(score, _)| score) { apart } else { decision })
     }
 
     /// What was decided for the same class of an earlier set, if it still does as well.
@@ -160,7 +166,6 @@ impl Decider<'_> {
         let mut others = others(&spec, &bytes, matches);
         others.retain(|(chain, _)| chains.first() != Some(chain));
         if others.is_empty() {
-            chains.truncate(CHAINS);
             return Ok((chains, reason));
         }
         // A part of many small arrays is like the whole; one of a large array hides what far parts have in common.
@@ -176,10 +181,35 @@ impl Decider<'_> {
                 reason = format!("{why}: {:.2}x on a sample", found.1);
                 chains.retain(|other| *other != chain);
                 chains.insert(0, chain);
+            } else if !chains.contains(&chain) {
+                chains.insert(1.min(chains.len()), chain);
             }
         }
-        chains.truncate(CHAINS);
         Ok((chains, reason))
+    }
+
+    /// As [`Self::chains`], for frames of which `sample` is the one in the middle: where there are several, its best are
+    /// compared on others, too, since one rank may see what others don't.
+    fn chains_of_long(&self, class: &Class, frames: &[Merged], sample: &Merged) -> Result<(Vec<ChainSpec>, String)> {
+        let (mut chains, reason) = self.chains(class, sample)?;
+        // A cut would take runs apart that repeat.
+        if frames.len() < SPREAD || sample.block > 0 && class.dtype == DType::U8 {
+            return Ok((chains, reason));
+        }
+        let spread = (0..SPREAD).filter_map(|number| frames.get((2 * number + 1) * frames.len() / (2 * SPREAD)));
+        let cut_frame = |frame: &Merged| {
+            let (spec, bytes) = self.merger.merged(class, frame)?;
+            Ok(cut(&spec, &bytes, SAMPLE_OF_CHAINS))
+        };
+        let samples = spread.map(cut_frame).collect::<Result<Vec<_>>>()?;
+        let rest = chains.split_off(chains.len().min(FINALISTS));
+        let found = self.usable(&chains, &samples);
+        let (Some(best), Some(first)) = (found.first(), chains.first()) else { return Ok((chains, reason)) };
+        let reason = match best.chain == *first {
+            true => reason,
+            false => format!("best of {} on {SPREAD} frames: {:.2}x", chains.len(), best.merits.ratio),
+        };
+        Ok((found.into_iter().map(|found| found.chain).chain(rest).collect(), reason))
     }
 
     /// Frames that are too short for one to speak for all, evenly spread; none where they are not.

@@ -10,6 +10,7 @@ use super::decide::Decider;
 use super::decision::{Decision, Tried};
 use super::frame_sizes::TARGET_FRAME;
 use super::lengths::longest;
+use super::pieces::PIECE;
 use super::records::record_length;
 use super::scheme::{LARGE, MOST_TOGETHER, MergeOrder, Merged, arrange, merged};
 use super::similarity::{Class, Unit};
@@ -130,7 +131,9 @@ impl Decider<'_> {
             return Ok(None);
         }
         let span = longest(self.packer.engine.max_mem);
-        let lanes = MergeOrder { together: MOST_TOGETHER, block: self.block_size, span };
+        // A frame has at least a piece of each.
+        let together = usize::try_from(span / PIECE).unwrap_or(MOST_TOGETHER).min(MOST_TOGETHER);
+        let lanes = MergeOrder { together, block: self.block_size, span };
         let frames = arrange(&class.units, lanes, |rank, piece| self.merger.length(rank, piece));
         let Some(frame) = frames.get(frames.len().saturating_sub(1) / 2) else { return Ok(None) };
         let is_large = class.units.iter().filter(|unit| unit.bytes >= LARGE).count() * 2 > class.units.len();
@@ -156,7 +159,7 @@ impl Decider<'_> {
         let decision = Decision {
             group: self.group,
             class: class.key.clone(),
-            order: MergeOrder { together: MOST_TOGETHER, block, span },
+            order: MergeOrder { together, block, span },
             chains,
             reason: because(share, ratio),
             tried: Vec::new(),

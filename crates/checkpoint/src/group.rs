@@ -80,8 +80,10 @@ impl GroupPacker<'_> {
         let chunk = COPIES * files.iter().map(|file| file.recipe.largest()).max().unwrap_or(0);
         let cache = ChunkCache::new(usize::try_from(engine.max_mem / CACHED).unwrap_or(usize::MAX));
         let merger = Merger { files: &files, values: Values { codecs: &engine.codecs, cache } };
+        // While chains are compared on a long frame as much is there as while it is encoded.
+        let engine = engine.fitting(2 * WORKER + chunk);
         let packer = Packer {
-            engine: Engine { patience: PATIENCE, ..engine.fitting(WORKER + chunk) },
+            engine: Engine { patience: PATIENCE, ..engine.clone() },
             goal: options.goal.clone(),
             quality: Quality::LOSSLESS,
             chain: None,
@@ -102,7 +104,6 @@ impl GroupPacker<'_> {
         };
         progress.begin("choosing", classes.len() as u64);
         let mut decisions = decider.decide(&classes, &|| progress.advance(1))?;
-        let engine = engine.fitting(2 * WORKER + chunk);
         packed.counts.written =
             self.write(&engine, &mut packed.manifest, &classes, &mut decisions, &merger, &repeats)?;
         packed.counts.repeated = repeats.repeated(&files);

@@ -4,7 +4,7 @@
 //! encoded. What classes look like from outside says nothing of their values, so each is tried for itself. What ranks have
 //! in common far away shows in no sample: [`super::far`] looks for it.
 
-use super::decide::{AXES, Decider, SAMPLE_OF_CHAINS, others};
+use super::decide::{Decider, SAMPLE_OF_CHAINS, others};
 use super::decision::{APART, Decision, Tried};
 use super::pieces::PIECE;
 use super::scheme::{LARGE, MOST_TOGETHER, MergeOrder, merged};
@@ -24,6 +24,8 @@ const SAMPLE: std::ops::RangeInclusive<u64> = 256 << 10..=4 << 20;
 const WHOLE: u64 = 8 << 20;
 /// More than two ranks in a frame make partial restores read more than twice what they need. They have to gain this.
 const WORTH_SHARING: f64 = 1.01;
+/// Most axes that are predicted along.
+const AXES: usize = 3;
 /// What an order has to gain to be taken instead of a simpler one.
 const WORTH_MERGING: f64 = 1.01;
 
@@ -68,12 +70,18 @@ impl Decider<'_> {
         let mut rows = self.rows(class, &lanes);
         rows.retain(|&block| equal && block < each);
         // The simplest come first.
-        let together = if is_large { vec![2, MOST_TOGETHER] } else { vec![1] };
+        let together = match is_large {
+            true if lanes.len() > 2 => vec![2, MOST_TOGETHER],
+            true => vec![2],
+            false => vec![1],
+        };
         let joined = together.into_iter().flat_map(|together| rows.iter().map(of(together)));
         // Of bytes it is not known what they are: those at about the same place may be alike in all ranks.
         let bytes = (class.dtype == DType::U8 && self.block_size < each).then_some(&self.block_size);
         let bytes = bytes.into_iter().map(of(if is_large { MOST_TOGETHER } else { 1 }));
-        let orders: Vec<MergeOrder> = std::iter::once(APART).chain(joined).chain(bytes).collect();
+        // Longer frames, of one variable after the other.
+        let longer = is_large.then(|| of(2)(&0));
+        let orders: Vec<MergeOrder> = std::iter::once(APART).chain(longer).chain(joined).chain(bytes).collect();
         (orders.len() > 1).then_some(Sample { lanes, orders })
     }
 

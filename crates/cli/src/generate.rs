@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8> {
     let options = RepackOptions {
         force: arguments.force,
         command: crate::report::command_line(),
-        when: crate::report::today(),
+        when: knarr_flow::provenance::today(),
         save_plan: !is_plain,
     };
     let progress = Bar::new(output.display().to_string());

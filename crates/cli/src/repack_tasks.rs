@@ -49,7 +49,7 @@ impl One {
             verify: !arguments.no_verify,
             is_of_many,
             command: crate::report::command_line(),
-            when: crate::report::today(),
+            when: knarr_flow::provenance::today(),
         }
     }
 

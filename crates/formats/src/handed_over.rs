@@ -1,38 +1,35 @@
-//! A file that a program has handed over in memory: a classic header without values, and the puts of all ranks.
+//! A file that a program has handed over in memory: the puts of all ranks, and a classic header without values or what
+//! the program said of its variables.
 
 use std::any::Any;
 use std::path::{Path, PathBuf};
 
 use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
-use knarr_array::model::{AttributeValue, Model, Variable};
+use knarr_array::model::{Attribute, AttributeValue, Dimension, Model, Variable};
 use knarr_array::region::Region;
 use knarr_flow::store::{Source, Strings};
 use knarr_handover::Gathered;
 
-use crate::classic;
+use crate::classic::{self, NcType, Version};
+use crate::fills;
 
 /// A file that was handed over.
 #[derive(Debug)]
 pub struct HandedOverSource {
     target: PathBuf,
+    format: &'static str,
     model: Model,
     puts: Gathered,
 }
 
 impl HandedOverSource {
-    /// Opens a header, and the paths of values and log of each rank. `records` is the length of the unlimited dimension; if
+    /// Opens a header, with the puts of all ranks. `records` is the length of the unlimited dimension; if
     /// nobody knows it, it is as long as the puts are. In the eyes of the program the file is `target`.
     ///
     /// # Errors
-    /// `NotFound` or `Read`; `Corrupt` for a header, log or put that makes no sense.
-    pub fn open(
-        header: &Path,
-        ranks: impl IntoIterator<Item = (PathBuf, PathBuf)>,
-        records: Option<u64>,
-        target: &Path,
-    ) -> Result<Self> {
-        let puts = Gathered::open(ranks)?;
+    /// `NotFound` or `Read`; `Corrupt` for a header or a put that makes no sense.
+    pub fn open(header: &Path, puts: Gathered, records: Option<u64>, target: &Path) -> Result<Self> {
         let records = match records {
             Some(records) => records,
             None => {
@@ -50,6 +47,42 @@ impl HandedOverSource {
         };
         let mut model = classic::model_of_header(header, records)?;
         model.variables.iter_mut().for_each(fill_with_text);
+        Self::checked(target, "netCDF-3 (handed over)", model, puts)
+    }
+
+    /// As [`HandedOverSource::open`], of the root group that a program describes by `model`. Dimensions that can grow are as
+    /// long as the puts along them are.
+    ///
+    /// # Errors
+    /// As for [`HandedOverSource::open`].
+    pub fn of_model(
+        mut model: Model,
+        ranks: impl IntoIterator<Item = (PathBuf, PathBuf)>,
+        target: &Path,
+    ) -> Result<Self> {
+        let puts = Gathered::open(ranks)?;
+        let Model { groups, variables } = &mut model;
+        let dimensions = groups.first_mut().map(|root| root.dimensions.as_mut_slice()).unwrap_or_default();
+        let mut grown = dimensions.iter_mut().filter(|dimension| dimension.unlimited).collect::<Vec<_>>();
+        puts.check(|index, put| {
+            let names = variables.get(index).map(|variable| variable.dimensions.as_slice()).unwrap_or_default();
+            let extent = put.extent();
+            for (axis, name) in names.iter().enumerate().take(extent.count.len()) {
+                let named = grown.iter_mut().filter(|dimension| Some(&dimension.name) == name.as_ref());
+                named.for_each(|dimension| dimension.len = dimension.len.max(extent.end(axis)));
+            }
+            Ok(())
+        })?;
+        for variable in variables {
+            for (length, name) in variable.shape.iter_mut().zip(&variable.dimensions) {
+                let dimension = dimensions.iter().find(|dimension| Some(&dimension.name) == name.as_ref());
+                *length = dimension.map_or(*length, |dimension| dimension.len);
+            }
+        }
+        Self::checked(target, "arrays (handed over)", model, puts)
+    }
+
+    fn checked(target: &Path, format: &'static str, model: Model, puts: Gathered) -> Result<Self> {
         puts.check(|index, put| {
             let variable = model.variables.get(index).filter(|variable| variable.dtype == put.dtype);
             let variable = variable.ok_or_else(|| Error::corrupt("a put into no variable of the header"))?;
@@ -57,7 +90,24 @@ impl HandedOverSource {
             inside.map_err(|error| Error::corrupt(error.message()).at_variable(variable.name()))
         })
         .map_err(|error| error.at(target.display().to_string()))?;
-        Ok(Self { target: target.to_owned(), model, puts })
+        Ok(Self { target: target.to_owned(), format, model, puts })
+    }
+}
+
+/// A variable of the root group that a program describes itself, along `dimensions`. Elements that nobody puts are those of
+/// its attribute `_FillValue`, or else netCDF's own fill values.
+pub fn described_variable(name: &str, dtype: DType, dimensions: &[&Dimension], attributes: Vec<Attribute>) -> Variable {
+    let given = fills::attribute_bits(dtype, &attributes, "_FillValue").first().copied();
+    let padding = given.unwrap_or_else(|| NcType::of(dtype, Version::Cdf5).map_or(0, NcType::default_fill));
+    // Every value of a byte is data unless an attribute says otherwise (netCDF conventions).
+    let own = (dtype.size() > 1).then_some(padding);
+    Variable {
+        fills: fills::collect(dtype, &attributes, own),
+        padding,
+        attributes,
+        max_shape: dimensions.iter().map(|dimension| (!dimension.unlimited).then_some(dimension.len)).collect(),
+        dimensions: dimensions.iter().map(|dimension| Some(dimension.name.clone())).collect(),
+        ..Variable::plain(format!("/{name}"), dtype, dimensions.iter().map(|dimension| dimension.len).collect())
     }
 }
 
@@ -81,7 +131,7 @@ impl Source for HandedOverSource {
     }
 
     fn format(&self) -> &str {
-        "netCDF-3 (handed over)"
+        self.format
     }
 
     fn read_region(&self, variable: usize, region: &Region, out: &mut Vec<u8>) -> Result<()> {

@@ -15,7 +15,7 @@ use knarr_flow::strided::ReadAt;
 use knarr_handover::Gathered;
 use knarr_zip::{ZipObjects, is_zip};
 use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// What is said about inputs besides their names.
@@ -81,19 +81,18 @@ pub fn open_hdf5_unlocked(path: &Path, codecs: &CodecList) -> Result<hdf5::Hdf5S
     hdf5::Hdf5Source::open_unlocked(path, resolver(codecs))
 }
 
-/// The HDF5 or netCDF-4 file that a program has handed over: a header, and the paths of values and log of each rank. The rest
-/// is as for [`hdf5::Hdf5Source::handed_over`].
+/// The HDF5 or netCDF-4 file that a program has handed over: a header, and the puts of all ranks. The rest is as
+/// for [`hdf5::Hdf5Source::handed_over`].
 ///
 /// # Errors
-/// As for [`open`], and those of [`Gathered::open`].
+/// As for [`open`].
 pub fn open_handed_over(
     header: &Path,
-    (ranks, addresses): (impl IntoIterator<Item = (PathBuf, PathBuf)>, &[Option<u64>]),
+    puts: (Gathered, &[Option<u64>]),
     target: &Path,
     is_closed: bool,
     codecs: &CodecList,
 ) -> Result<Box<dyn Source>> {
-    let puts = (Gathered::open(ranks)?, addresses);
     Ok(Box::new(hdf5::Hdf5Source::handed_over(header, puts, target, is_closed, resolver(codecs))?))
 }
 

@@ -16,7 +16,7 @@ use knarr_flow::testing::source_suite::{self, part};
 use knarr_formats::Clocks;
 use knarr_formats::classic::{self, ClassicSource, Version};
 use knarr_formats::handed_over::HandedOverSource;
-use knarr_handover::{Put, PutLog, Room, write_calls};
+use knarr_handover::{Gathered, Put, PutLog, Room, write_calls};
 
 const RANKS: usize = 3;
 
@@ -122,7 +122,9 @@ fn what_ranks_put_is_what_a_file_would_hold() {
         let expected = ClassicSource::open(&plain).unwrap();
         // The header of a whole file serves as one without values. Nobody needs to know how many records there are.
         for records in [Some(4), None] {
-            let handed = HandedOverSource::open(&plain, files(&folder.0), records, Path::new("out.nc")).unwrap();
+            let handed =
+                HandedOverSource::open(&plain, Gathered::open(files(&folder.0)).unwrap(), records, Path::new("out.nc"))
+                    .unwrap();
             assert_eq!(handed.model().variables, expected.model().variables);
             assert_eq!(source_suite::check(&handed), 4);
             for (index, variable) in handed.model().variables.iter().enumerate() {
@@ -166,7 +168,9 @@ fn puts_that_the_header_does_not_allow_are_refused() {
         log.reserve(8).unwrap();
         log.write(0, &[0; 8]).unwrap();
         log.push(&[bad]).unwrap();
-        let error = HandedOverSource::open(&header, files(&folder.0), Some(4), Path::new("out.nc")).unwrap_err();
+        let error =
+            HandedOverSource::open(&header, Gathered::open(files(&folder.0)).unwrap(), Some(4), Path::new("out.nc"))
+                .unwrap_err();
         assert!(error.to_string().contains("out.nc"), "{why}: {error}");
         assert_eq!(error.kind(), knarr_array::ErrorKind::Corrupt, "{why}: {error}");
     }

@@ -6,7 +6,8 @@ use std::ops::Range;
 use knarr_array::error::{Error, Result};
 use knarr_array::region::fill;
 
-use crate::moves::{Answer, Beneath, Move, Rank, Source};
+use crate::held::Rank;
+use crate::moves::{Answer, Beneath, Move, Source};
 use crate::put::{elements, span};
 use crate::seen::Seen;
 use crate::variable_puts::VariablePuts;

@@ -4,15 +4,15 @@
 //! collective call counts, as it would in a file. Logs are read when the file is opened; the puts into a variable are looked at
 //! when it is read first.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::{Region, Regions};
 
 use crate::copying::{Copying, Lattice};
-use crate::moves::{Answer, Beneath, Rank, Source};
+use crate::held::{Held, Rank};
+use crate::moves::{Answer, Beneath, Source};
 use crate::pattern::{Log, Pattern, Question};
 use crate::put::Put;
 use crate::variable_puts::VariablePuts;
@@ -50,6 +50,14 @@ impl Gathered {
     /// # Errors
     /// `NotFound` or `Read`; `Corrupt` for a log that makes no sense, and for puts whose values are not all there.
     pub fn until(last: u64, ranks: impl IntoIterator<Item = (PathBuf, PathBuf)>) -> Result<Self> {
+        Self::of(last, here(ranks))
+    }
+
+    /// As [`Gathered::until`], from wherever values and logs are.
+    ///
+    /// # Errors
+    /// As for [`Gathered::until`]; those of links.
+    pub fn of(last: u64, ranks: impl IntoIterator<Item = Held>) -> Result<Self> {
         Self::with_pattern(last, ranks, None)
     }
 
@@ -63,27 +71,22 @@ impl Gathered {
         ranks: impl IntoIterator<Item = (PathBuf, PathBuf)>,
         before: Option<Arc<Pattern>>,
     ) -> Result<Self> {
-        Self::with_pattern(last, ranks, before).map(|gathered| Self { remembers: true, ..gathered })
+        Self::with_pattern(last, here(ranks), before).map(|gathered| Self { remembers: true, ..gathered })
     }
 
-    fn with_pattern(
-        last: u64,
-        ranks: impl IntoIterator<Item = (PathBuf, PathBuf)>,
-        before: Option<Arc<Pattern>>,
-    ) -> Result<Self> {
-        let (values, logs): (Vec<PathBuf>, Vec<PathBuf>) = ranks.into_iter().unzip();
-        let place = |path: &Path| path.parent().unwrap_or(path).display().to_string();
+    fn with_pattern(last: u64, ranks: impl IntoIterator<Item = Held>, before: Option<Arc<Pattern>>) -> Result<Self> {
+        let held: Vec<Held> = ranks.into_iter().collect();
         // Values are there before their records, and the rank may go on putting.
-        let read = |log: &PathBuf| fs::read(log).map_err(|error| Error::read(log, &error));
-        let bytes = logs.iter().map(read).collect::<Result<Vec<_>>>()?;
-        let pattern = Pattern::of(last, bytes, before).map_err(|error| match logs.first() {
-            Some(log) => error.at(place(log)),
+        let read = held.iter().map(Held::read).collect::<Result<Vec<_>>>()?;
+        let (logs, values): (Vec<_>, Vec<_>) = read.into_iter().unzip();
+        let pattern = Pattern::of(last, logs, before).map_err(|error| match held.first() {
+            Some(held) => error.at(held.place()),
             None => error,
         })?;
-        let open = |(path, log): (&PathBuf, &Log)| {
-            Rank::open(path, log.first, log.ends).map_err(|error| error.at(path.display().to_string()))
+        let open = |((held, values), log): ((&Held, _), &Log)| {
+            Rank::open(values, log.first, log.ends).map_err(|error| error.at(held.place()))
         };
-        let ranks = values.iter().zip(pattern.logs()).map(open).collect::<Result<Vec<_>>>()?;
+        let ranks = held.iter().zip(values).zip(pattern.logs()).map(open).collect::<Result<Vec<_>>>()?;
         Ok(Self { ranks, pattern, remembers: false })
     }
 
@@ -191,6 +194,10 @@ impl Gathered {
     }
 }
 
+fn here(ranks: impl IntoIterator<Item = (PathBuf, PathBuf)>) -> impl Iterator<Item = Held> {
+    ranks.into_iter().map(|(values, log)| Held::Here { values, log })
+}
+
 /// Bytes of so many elements.
 fn byte_count(elements: Option<u64>, size: usize) -> Result<usize> {
     let bytes = elements.and_then(|n| usize::try_from(n).ok()?.checked_mul(size));
@@ -201,6 +208,7 @@ fn byte_count(elements: Option<u64>, size: usize) -> Result<usize> {
 mod tests {
     use super::*;
     use std::fs::File;
+    use std::path::Path;
 
     use crate::memory::write_calls;
     use crate::puts::{PutLog, Room};

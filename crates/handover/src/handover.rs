@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::blocked::{Blocked, Inside};
 use crate::calls::{Call, Calls};
+use crate::folder::Spooled;
 use crate::index::{Index, check_alike};
 use crate::spool::Spool;
 use knarr_array::array::ArrayView;
@@ -43,9 +44,9 @@ pub trait Delivery: Send + 'static {
 /// One rank of a program that hands over steps. At most one step is under way: its values lie in the spool, and the next
 /// step waits for it. All functions but those for values are collective, and only the thread that calls them calls the
 /// [`Comm`].
-pub struct Handover<C: Comm, D: Delivery> {
+pub struct Handover<C: Comm, D: Delivery, S: Spooled = Spool> {
     calls: Calls<C>,
-    spool: Spool,
+    spool: S,
     open: Option<Open>,
     pending: Option<Pending<D>>,
     blocked: Blocked,
@@ -70,9 +71,9 @@ fn no_step() -> Error {
     Error::usage("no step was begun").hint("call begin first")
 }
 
-impl<C: Comm, D: Delivery> Handover<C, D> {
+impl<C: Comm, D: Delivery, S: Spooled> Handover<C, D, S> {
     /// Hands over by way of `spool`. What is delivered stops soon when `cancel` is set.
-    pub fn new(comm: C, spool: Spool, cancel: Arc<AtomicBool>) -> Self {
+    pub fn new(comm: C, spool: S, cancel: Arc<AtomicBool>) -> Self {
         Self { calls: Calls::new(comm), spool, open: None, pending: None, blocked: Blocked::default(), cancel }
     }
 
@@ -82,8 +83,18 @@ impl<C: Comm, D: Delivery> Handover<C, D> {
     }
 
     /// The values of this rank.
-    pub fn spool(&self) -> &Spool {
+    pub fn spool(&self) -> &S {
         &self.spool
+    }
+
+    /// As [`Handover::spool`], for who puts values there.
+    pub fn spool_mut(&mut self) -> &mut S {
+        &mut self.spool
+    }
+
+    /// True in the process that opened the spool.
+    pub fn is_own(&self) -> bool {
+        self.spool.is_own()
     }
 
     /// Counts the time that the program spends in calls: a call is one as long as the result is kept.
@@ -111,10 +122,8 @@ impl<C: Comm, D: Delivery> Handover<C, D> {
         self.calls.meet(&Call::new(call, step), mine)
     }
 
-    /// Opens a step. What was handed over since a step was opened and not closed is forgotten. The step before must be
-    /// settled. Not collective.
-    pub fn open(&mut self, step: u64) {
-        self.spool.begin();
+    /// Opens a step whose values are to come. The step before must be settled. Not collective.
+    pub fn expect(&mut self, step: u64) {
         self.open = Some(Open { step, failed: None });
     }
 
@@ -142,24 +151,14 @@ impl<C: Comm, D: Delivery> Handover<C, D> {
 
     /// Forked processes share the memory that values are copied to, and have no thread that delivers.
     fn check_process(&self) -> Result<()> {
-        match self.spool.is_own() {
+        match self.is_own() {
             true => Ok(()),
             false => Err(Error::usage("a process that was forked cannot go on with what its parent hands over")
                 .hint("hand over and read in the process that opened it, or open it in the forked one")),
         }
     }
 
-    /// Copies an array of this rank; the program may change it at once. Not collective.
-    ///
-    /// # Errors
-    /// `Usage` if no step is open; as for [`Spool::put`]. After an error the step cannot be closed: [`Handover::close`]
-    /// then returns it.
-    pub fn put(&mut self, name: &str, array: &ArrayView<'_>, share: Share) -> Result<()> {
-        self.check_open()?;
-        self.spool.put(name, array, share).inspect_err(|error| self.fail(error))
-    }
-
-    /// Notes that something which belongs to the step could not be handed over: [`Handover::close`] returns the first such
+    /// Notes that something which belongs to the step could not be handed over: [`Handover::end`] returns the first such
     /// error. Not collective.
     pub fn fail(&mut self, error: &Error) {
         if let Some(open) = &mut self.open {
@@ -167,31 +166,18 @@ impl<C: Comm, D: Delivery> Handover<C, D> {
         }
     }
 
-    /// Closes the step that is open: the spool is complete, and nothing can be put. Returns the step, with what this rank
-    /// handed over. Not collective.
+    /// Ends the step that is open: nothing can be put. Returns it. Not collective.
     ///
     /// # Errors
-    /// `Usage` if no step is open; what was noted by [`Handover::fail`]; `Write`.
-    pub fn close(&mut self) -> Result<(u64, Index)> {
+    /// `Usage` if no step is open; what was noted by [`Handover::fail`].
+    pub fn end(&mut self) -> Result<u64> {
         let Open { step, failed } = self.open.take().ok_or_else(no_step)?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        let (rank, ranks) = (self.calls.comm.rank() as u64, self.calls.comm.size() as u64);
-        Ok((step, self.spool.finish(step, rank, ranks)?))
+        failed.map_or(Ok(step), Err)
     }
 
-    /// Compares what the ranks say of their arrays. Collective.
-    ///
-    /// # Errors
-    /// On all ranks: `Usage` if ranks mean different things by one name.
-    pub fn check_alike(&self, index: &Index) -> Result<()> {
-        let gathered = comm::gather(&self.calls.comm, ROOT, &index.to_message())?;
-        let compared = gathered.map_or(Ok(()), |all| {
-            let all = all.iter().map(|bytes| Index::from_message(bytes)).collect::<Result<Vec<_>>>()?;
-            check_alike(all.iter())
-        });
-        agree(&self.calls.comm, compared)
+    /// What the step that is open cannot be delivered for. Not collective.
+    pub fn failed(&self) -> Option<&Error> {
+        self.open.as_ref()?.failed.as_ref()
     }
 
     /// Begins to deliver a step in a thread of its own. Collective.
@@ -227,9 +213,52 @@ impl<C: Comm, D: Delivery> Handover<C, D> {
     }
 }
 
-impl<C: Comm, D: Delivery> Drop for Handover<C, D> {
+impl<C: Comm, D: Delivery> Handover<C, D> {
+    /// Opens a step. What was handed over since a step was opened and not closed is forgotten. The step before must be
+    /// settled. Not collective.
+    pub fn open(&mut self, step: u64) {
+        self.spool.begin();
+        self.expect(step);
+    }
+
+    /// Copies an array of this rank; the program may change it at once. Not collective.
+    ///
+    /// # Errors
+    /// `Usage` if no step is open; as for [`Spool::put`]. After an error the step cannot be closed: [`Handover::close`]
+    /// then returns it.
+    pub fn put(&mut self, name: &str, array: &ArrayView<'_>, share: Share) -> Result<()> {
+        self.check_open()?;
+        self.spool.put(name, array, share).inspect_err(|error| self.fail(error))
+    }
+
+    /// Closes the step that is open: the spool is complete, and nothing can be put. Returns the step, with what this rank
+    /// handed over. Not collective.
+    ///
+    /// # Errors
+    /// `Usage` if no step is open; what was noted by [`Handover::fail`]; `Write`.
+    pub fn close(&mut self) -> Result<(u64, Index)> {
+        let step = self.end()?;
+        let (rank, ranks) = (self.calls.comm.rank() as u64, self.calls.comm.size() as u64);
+        Ok((step, self.spool.finish(step, rank, ranks)?))
+    }
+
+    /// Compares what the ranks say of their arrays. Collective.
+    ///
+    /// # Errors
+    /// On all ranks: `Usage` if ranks mean different things by one name.
+    pub fn check_alike(&self, index: &Index) -> Result<()> {
+        let gathered = comm::gather(&self.calls.comm, ROOT, &index.to_message())?;
+        let compared = gathered.map_or(Ok(()), |all| {
+            let all = all.iter().map(|bytes| Index::from_message(bytes)).collect::<Result<Vec<_>>>()?;
+            check_alike(all.iter())
+        });
+        agree(&self.calls.comm, compared)
+    }
+}
+
+impl<C: Comm, D: Delivery, S: Spooled> Drop for Handover<C, D, S> {
     fn drop(&mut self) {
-        if !self.spool.is_own() {
+        if !self.is_own() {
             // The thread is the parent's.
             std::mem::forget(self.pending.take());
         } else if let Some(pending) = self.pending.take() {

@@ -2,11 +2,12 @@
 //!
 //! Nothing here knows what becomes of the values: that is a route's [`Delivery`].
 //!
-//! Reading order: [`Spool`] (where values lie, with `memory` beneath), [`Index`] (what they are), `calls` (what all ranks do
-//! together), `blocked` (what calls cost the program), [`Handover`]. `puts` is for files that a program writes through a
-//! library of its own: values with a log of each `put` instead of an index (with `adjoining`, which puts become one), which
-//! `gathered` reads (with `pattern`, what was put, `variable_puts` and `boxes`, which puts meet a region, and `copying`,
-//! `moves`, `window` and `seen`, which copy what they have of it).
+//! Reading order: [`Spool`] (where values lie, with `folder` and `memory` beneath), [`Index`] (what they are), `calls` (what
+//! all ranks do together), `blocked` (what calls cost the program), [`Handover`]. `puts` is for files that a program writes,
+//! through a library of its own or, with `put_spool`, through one of Knarr's: values with a log of each `put` instead of an
+//! index (with `adjoining`, which puts become one), which `gathered` reads (with `pattern`, what was put, `variable_puts` and
+//! `boxes`, which puts meet a region, and `copying`, `moves`, `window` and `seen`, which copy what they have of it). `held` is
+//! where a rank's values are, and `far` what lies on other nodes.
 #![forbid(unsafe_code)]
 
 mod adjoining;
@@ -14,13 +15,17 @@ mod blocked;
 mod boxes;
 mod calls;
 mod copying;
+mod far;
+mod folder;
 mod gathered;
 mod handover;
+mod held;
 mod index;
 mod memory;
 mod moves;
 mod pattern;
 mod put;
+mod put_spool;
 mod puts;
 mod seen;
 mod spool;
@@ -28,8 +33,11 @@ mod variable_puts;
 mod window;
 
 pub use blocked::{Blocked, Inside};
+pub use far::{Far, Question, answer};
+pub use folder::Spooled;
 pub use gathered::Gathered;
 pub use handover::{Delivery, Handover};
+pub use held::Held;
 #[cfg(feature = "testing")]
 pub use index::testing;
 pub use index::{Entry, Index, check_alike, open};
@@ -37,6 +45,7 @@ pub use memory::{Memory, OpenMemory, write_calls};
 pub use moves::Beneath;
 pub use pattern::Pattern;
 pub use put::Put;
+pub use put_spool::PutSpool;
 #[cfg(feature = "testing")]
 pub use puts::testing as puts_testing;
 pub use puts::{PutLog, Puts, Room, parse_puts, read_puts};

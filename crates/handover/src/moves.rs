@@ -1,65 +1,10 @@
-//! The files of values of all ranks, and how bytes are copied from them.
+//! How bytes are copied from the files of values of all ranks.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
-
-use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::error::{Error, Result};
 use knarr_array::region::fill;
 
-use crate::puts::name_of_more;
+use crate::held::{Rank, read_error};
 use crate::window::Window;
-
-/// The values of one rank.
-#[derive(Debug)]
-pub(crate) struct Rank {
-    values: Values,
-    /// Bytes of values in the first file, and what lies behind.
-    first: u64,
-    more: Option<Values>,
-}
-
-/// A file of values.
-#[derive(Debug)]
-struct Values {
-    file: File,
-    /// Bytes that it had when it was opened.
-    length: u64,
-}
-
-impl Values {
-    fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|error| Error::read(path, &error))?;
-        let length = file.metadata().map_err(|error| Error::read(path, &error))?.len();
-        Ok(Self { file, length })
-    }
-}
-
-impl Rank {
-    /// Opens the values of a rank, of which so many bytes lie in the first file. The two files have to have as many bytes as
-    /// `ends` says.
-    ///
-    /// # Errors
-    /// `NotFound` or `Read`; `Corrupt` if they are shorter.
-    pub(crate) fn open(path: &Path, first: u64, ends: [u64; 2]) -> Result<Self> {
-        let more = name_of_more(path);
-        let more = if more.exists() { Some(Values::open(&more)?) } else { None };
-        let rank = Self { values: Values::open(path)?, first, more };
-        let has = [rank.values.length, rank.more.as_ref().map_or(0, |more| more.length)];
-        let is_there = ends.iter().zip(has).all(|(end, has)| *end <= has);
-        if is_there { Ok(rank) } else { Err(Error::corrupt("a put whose values are not all there")) }
-    }
-
-    /// Where the values lie that begin at an offset: in the first file or the second (0 or 1), and at which byte.
-    fn place(&self, offset: u64) -> (usize, u64) {
-        offset.checked_sub(self.first).map_or((0, offset), |behind| (1, behind))
-    }
-
-    /// The first file of values or the second.
-    fn values(&self, file: usize) -> Option<&Values> {
-        if file == 0 { Some(&self.values) } else { self.more.as_ref() }
-    }
-}
 
 /// What elements are that were not put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,11 +49,6 @@ pub(crate) struct Source<'g> {
     /// Runs that lie close together, with what is between them.
     close: Vec<u8>,
 }
-
-/// Runs with gaps of so many bytes, at most, are read together.
-const CLOSE: u64 = 4096;
-/// Bytes that are read together then.
-const AT_ONCE: u64 = 1 << 18;
 
 /// Copies runs of `len` bytes that are `from_step` bytes apart to places that are `to_step` bytes apart.
 fn spread(from: &[u8], from_step: usize, to: &mut [u8], to_step: usize, len: usize) {
@@ -159,7 +99,8 @@ impl<'g> Source<'g> {
             values.zip(self.windows.get_mut(file)).ok_or_else(|| Error::internal("values in no file"))?;
         // Runs that lie close together come with what is between them.
         let gap = from_step.saturating_sub(len as u64);
-        let at_once = if runs > 1 && gap <= CLOSE { (AT_ONCE / from_step.max(1)).max(1) } else { 1 };
+        let pieces = values.pieces();
+        let at_once = if runs > 1 && gap <= pieces.gap { (pieces.at_once / from_step.max(1)).max(1) } else { 1 };
         let (mut from, mut to, mut left) = (from, to, runs);
         while left > 0 {
             let here = left.min(at_once);
@@ -168,19 +109,16 @@ impl<'g> Source<'g> {
             let end = to.saturating_add(apart.saturating_mul(to_step)).saturating_add(len);
             let place = out.get_mut(to..end).ok_or_else(|| Error::internal("a region of more elements than it has"))?;
             let read = if here == 1 {
-                window.read(&values.file, values.length, from, place)
+                window.read(values, from, place)
             } else {
                 let bytes = usize::try_from((here - 1) * from_step).unwrap_or(usize::MAX).saturating_add(len);
                 self.close.resize(bytes, 0);
-                let read = FileExt::read_exact_at(&values.file, &mut self.close, from);
+                let read = values.read_exact_at(&mut self.close, from);
                 let from_step = usize::try_from(from_step).unwrap_or(usize::MAX);
                 spread(&self.close, from_step, place, to_step, len);
                 read
             };
-            read.map_err(|error| match error.kind() {
-                std::io::ErrorKind::UnexpectedEof => Error::corrupt("the file became shorter while it was read"),
-                _ => Error::new(ErrorKind::Read, error.to_string()),
-            })?;
+            read.map_err(|error| read_error(&error))?;
             left -= here;
             from += here * from_step;
             to = to.saturating_add(usize::try_from(here).unwrap_or(usize::MAX).saturating_mul(to_step));

@@ -1,38 +1,27 @@
 //! Where a rank's arrays lie until they are packed: one array file in a directory that is gone when the program is.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use crate::folder::{Folder, Spooled};
 use crate::index::{ALIGNMENT, Entry, HEAD, Index};
 use crate::memory::{Memory, OpenMemory};
 use knarr_array::array::ArrayView;
 use knarr_array::error::{Error, Result};
 use knarr_array::request::{Request, Share};
-use knarr_flow::output::{remove_abandoned, temporary_name};
-
-/// Where spools lie unless another directory is named: memory, or else a directory that the route names.
-const SHARED_MEMORY: &str = "/dev/shm";
-/// What the names of spools begin with, behind a dot.
-const NAME: &str = "knarr-spool";
 
 /// A directory of this process with the array file of a rank. Removed when it is dropped; if the process is killed,
 /// by the next one that opens a spool there.
 pub struct Spool {
-    directory: PathBuf,
-    /// The process that made it: those that it forks share the directory, and must leave it alone.
-    process: u32,
-    /// Locked as long as the process lives, or one that it forked; `None` where the file system has no locks.
-    _lock: Option<File>,
     memory: Box<dyn Memory>,
     /// First byte that no array has.
     end: u64,
     entries: Vec<Entry>,
     /// The first entry of each name.
     names: HashMap<String, usize>,
+    folder: Folder,
 }
 
 impl Spool {
@@ -41,43 +30,17 @@ impl Spool {
     /// # Errors
     /// `Write`.
     pub fn open(parent: Option<&Path>, otherwise: &Path, open: OpenMemory) -> Result<Self> {
-        match parent {
-            Some(parent) => Self::create(parent, open),
-            None => Self::create(Path::new(SHARED_MEMORY), open).or_else(|_| Self::create(otherwise, open)),
-        }
-    }
-
-    fn create(parent: &Path, open: OpenMemory) -> Result<Self> {
-        let write_error = |error: io::Error| Error::write(parent, &error);
-        remove_abandoned(parent);
-        let directory = parent.join(temporary_name(OsStr::new(NAME)));
-        DirBuilder::new().mode(0o700).create(&directory).map_err(write_error)?;
-        let lock = File::open(&directory).ok().filter(|lock| lock.try_lock().is_ok());
-        let make = || {
-            let path = directory.join(IMAGE);
-            let file = File::options().read(true).write(true).create_new(true).open(path)?;
-            open(file)
+        let make = |directory: &Path| {
+            let options = || File::options().read(true).write(true).create_new(true).open(directory.join(IMAGE));
+            options().and_then(open).map_err(|error| Error::write(directory, &error))
         };
-        match make() {
-            Ok(memory) => {
-                let (process, entries, names) = (std::process::id(), Vec::new(), HashMap::new());
-                Ok(Self { directory, process, _lock: lock, memory, end: HEAD, entries, names })
-            }
-            Err(error) => {
-                let _ = fs::remove_dir_all(&directory);
-                Err(write_error(error))
-            }
-        }
-    }
-
-    /// True in the process that made it.
-    pub fn is_own(&self) -> bool {
-        self.process == std::process::id()
+        let (folder, memory) = Folder::open(parent, otherwise, make)?;
+        Ok(Self { memory, end: HEAD, entries: Vec::new(), names: HashMap::new(), folder })
     }
 
     /// Path of the array file.
     pub fn path(&self) -> PathBuf {
-        self.directory.join(IMAGE)
+        self.folder.path().join(IMAGE)
     }
 
     /// Forgets the arrays of the step before. Their bytes stay where they are, so that the next ones find memory.
@@ -133,19 +96,16 @@ impl Spool {
 
     fn write_error(&self, error: &io::Error) -> Error {
         match error.kind() {
-            io::ErrorKind::StorageFull => Error::write(&self.directory, error)
+            io::ErrorKind::StorageFull => Error::write(self.folder.path(), error)
                 .hint("free memory, or name another directory to hand arrays over in"),
-            _ => Error::write(&self.directory, error),
+            _ => Error::write(self.folder.path(), error),
         }
     }
 }
 
-impl Drop for Spool {
-    fn drop(&mut self) {
-        if self.is_own() {
-            // Nothing is left to report a failure to; the next spool removes what stays.
-            let _ = fs::remove_dir_all(&self.directory);
-        }
+impl Spooled for Spool {
+    fn is_own(&self) -> bool {
+        self.folder.is_own()
     }
 }
 
@@ -155,11 +115,13 @@ const IMAGE: &str = "arrays";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::folder::NAME;
     use crate::memory::write_calls;
     use knarr_array::array::{ArraySpec, DType};
     use knarr_array::error::ErrorKind;
     use knarr_array::region::Region;
     use knarr_flow::output::abandoned_name;
+    use std::fs;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("knarr-spool-test-{name}-{}", std::process::id()));

@@ -1,15 +1,8 @@
 //! Reading many small pieces of a file of values. Pieces that follow each other, or nearly, come in one call of the system.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
-/// Pieces of so many bytes are worth a call of their own.
-const LONG: usize = 4096;
-/// A piece that begins so many bytes behind the last one, at most, goes on where that ended.
-const NEAR: u64 = 4096;
-/// Bytes that are read ahead: each time it goes on twice as many, up to the second number.
-const AHEAD: (usize, usize) = (4096, 1 << 18);
+use crate::held::{Pieces, Values};
 
 /// The part of a file that was read last.
 #[derive(Debug, Default)]
@@ -20,22 +13,23 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Fills `out` with the bytes of the file from `at` on. Nothing behind byte `length` is read.
+    /// Fills `out` with the bytes of the file from `at` on.
     ///
     /// # Errors
-    /// As for [`FileExt::read_exact_at`].
-    pub(crate) fn read(&mut self, file: &File, length: u64, at: u64, out: &mut [u8]) -> io::Result<()> {
-        if out.len() >= LONG {
-            return file.read_exact_at(out, at);
+    /// As for [`Values::read_exact_at`].
+    pub(crate) fn read(&mut self, values: &Values, at: u64, out: &mut [u8]) -> io::Result<()> {
+        let Pieces { long, gap, ahead, .. } = *values.pieces();
+        if out.len() >= long {
+            return values.read_exact_at(out, at);
         }
         if !self.holds(at, out.len()) {
-            let goes_on = (self.start..=self.start.saturating_add(self.bytes.len() as u64 + NEAR)).contains(&at);
-            self.ahead = if goes_on { (2 * self.ahead).clamp(AHEAD.0, AHEAD.1) } else { 0 };
-            let left = usize::try_from(length.saturating_sub(at)).unwrap_or(usize::MAX);
+            let goes_on = (self.start..=self.start.saturating_add(self.bytes.len() as u64 + gap)).contains(&at);
+            self.ahead = if goes_on { (2 * self.ahead).clamp(ahead.0, ahead.1) } else { 0 };
+            let left = usize::try_from(values.length.saturating_sub(at)).unwrap_or(usize::MAX);
             let wanted = self.ahead.min(left).max(out.len());
             self.bytes.resize(wanted, 0);
             self.start = at;
-            if let Err(error) = file.read_exact_at(&mut self.bytes, at) {
+            if let Err(error) = values.read_exact_at(&mut self.bytes, at) {
                 self.bytes.clear();
                 return Err(error);
             }
@@ -62,16 +56,16 @@ mod tests {
         let bytes: Vec<u8> = (0..300_000u32).flat_map(|n| n.to_le_bytes()).collect();
         let path = std::env::temp_dir().join(format!("knarr-window-{}", std::process::id()));
         std::fs::write(&path, &bytes).unwrap();
-        let file = File::open(&path).unwrap();
+        let file = Values::open(&path).unwrap();
         let mut window = Window::default();
         let steps = [(0, 16), (16, 16), (40, 0), (40, 5000), (9000, 3), (9001, 100), (8000, 9), (1_199_999, 1), (0, 4)];
         let all = (0..20_000).map(|n| (n * 60, 24)).chain(steps).chain((0..300).rev().map(|n| (n * 3000, 7)));
         for (at, len) in all {
             let mut out = vec![9; len];
-            window.read(&file, bytes.len() as u64, at as u64, &mut out).unwrap();
+            window.read(&file, at as u64, &mut out).unwrap();
             assert_eq!(out, bytes[at..at + len], "{at} {len}");
         }
-        assert!(window.read(&file, bytes.len() as u64, bytes.len() as u64 - 3, &mut [0; 4]).is_err());
+        assert!(window.read(&file, bytes.len() as u64 - 3, &mut [0; 4]).is_err());
         std::fs::remove_file(path).unwrap();
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use knarr_array::comm::share;
 use knarr_array::error::{Error, Result};
-use knarr_capture::{Event, HandedOver, Reading};
+use knarr_capture::{Datasets, Event, Form, HandedOver, Reading};
 use serde::{Deserialize, Serialize};
 
 use crate::begin_end::Wanted;
@@ -17,6 +17,7 @@ use crate::files;
 use crate::incoming::{Incoming, Offered, await_session};
 use crate::ranks::Ranks;
 use crate::real::Open;
+use crate::shown::{open_shown, show};
 
 /// What the first rank found.
 #[derive(Serialize, Deserialize)]
@@ -27,6 +28,36 @@ enum Found {
     File,
     /// Neither comes.
     Nothing,
+}
+
+/// What comes of a file that another component writes.
+pub enum Arrived {
+    /// The next session that was not read yet, and how many ranks write it.
+    Session(Offered, usize),
+    /// There is a file instead.
+    File,
+    /// Neither; the launcher was told why.
+    Nothing,
+}
+
+/// Waits for the next session of a file. All ranks wait here, and not for each other in MPI, which takes a core for that. What
+/// the first one finds counts. Collective.
+pub fn arrive(wanted: &Wanted, ranks: &Ranks) -> Arrived {
+    let reader = wanted.run.rules().component.as_deref().unwrap_or_default();
+    let offered = await_session(&wanted.rule.transfer, &wanted.target, reader);
+    let found = if ranks.comm().rank() == 0 {
+        offered.and_then(|offered| begin(offered, reader)).unwrap_or_else(|error| {
+            wanted.run.tell(Event::Missed { path: wanted.target.clone(), why: error.message().to_owned() });
+            Found::Nothing
+        })
+    } else {
+        Found::Nothing
+    };
+    match share(ranks.comm(), &found) {
+        Ok(Found::Session { session, directory, ranks }) => Arrived::Session(Offered { session, directory }, ranks),
+        Ok(Found::File) => Arrived::File,
+        Ok(Found::Nothing) | Err(_) => Arrived::Nothing,
+    }
 }
 
 /// Opens the next session of a file that was not read yet, when it is there. `Err` if there is a file instead, which was not
@@ -43,22 +74,20 @@ pub(crate) unsafe fn open(
 ) -> std::result::Result<c_int, Ranks> {
     let start = Instant::now();
     wanted.run.tell(Event::Calls);
-    // All ranks wait here, and not for each other in MPI, which takes a core for that. What the first one finds counts.
-    let reader = wanted.run.rules().component.as_deref().unwrap_or_default();
-    let offered = await_session(&wanted.rule.transfer, &wanted.target, reader);
-    let found = if ranks.comm().rank() == 0 {
-        offered.and_then(|offered| begin(offered, reader)).unwrap_or_else(|error| {
-            wanted.run.tell(Event::Missed { path: wanted.target.clone(), why: error.message().to_owned() });
-            Found::Nothing
-        })
-    } else {
-        Found::Nothing
+    let (offered, writers) = match arrive(wanted, &ranks) {
+        Arrived::Session(offered, writers) => (offered, writers),
+        Arrived::File => return Err(ranks),
+        Arrived::Nothing => return Ok(ENOENT),
     };
-    let (offered, writers) = match share(ranks.comm(), &found) {
-        Ok(Found::Session { session, directory, ranks }) => (Offered { session, directory }, ranks),
-        Ok(Found::File) => return Err(ranks),
-        Ok(Found::Nothing) | Err(_) => return Ok(ENOENT),
-    };
+    let mut incoming = Incoming::new(&offered, &wanted.target, wanted.rule.transfer.clone(), writers);
+    if matches!(Datasets::read(&offered.directory), Ok(Some(_))) {
+        if incoming.beyond(Some(u64::MAX), || "its values".to_owned()).is_err() {
+            return Ok(ENOENT);
+        }
+        let arguments = (comm, mode & !WRITE, info, id);
+        // SAFETY: the caller's promise.
+        return Ok(unsafe { open_other(real, arguments, named, wanted, (ranks, offered, incoming)) });
+    }
     let header = offered.directory.join(HandedOver::PUBLISHED);
     let Ok(header) = CString::new(header.as_os_str().as_bytes()) else { return Ok(ENOENT) };
     // Puts are refused as for any file that is opened for reading.
@@ -70,10 +99,33 @@ pub(crate) unsafe fn open(
     // SAFETY: the library has put the number there.
     let number = unsafe { *id };
     let (target, rule) = (wanted.target.clone(), wanted.rule.clone());
-    let values = Values::Incoming(Incoming::new(&offered, &target, rule.transfer.clone(), writers));
+    let values = Values::Incoming(incoming);
     let Offered { session, directory } = offered;
     files::add(Captured::new(number, named.to_vec(), target, rule, directory, session, ranks, values, start.elapsed()));
     Ok(NOERR)
+}
+
+/// Opens a session that HDF5 has written, as the classic file that the launcher makes of it. Collective.
+///
+/// # Safety
+/// As for [`open`].
+unsafe fn open_other(
+    real: Open,
+    arguments: (usize, c_int, usize, *mut c_int),
+    named: &[u8],
+    wanted: &Wanted,
+    (ranks, offered, incoming): (Ranks, Offered, Incoming),
+) -> c_int {
+    match show(wanted, &ranks, offered.directory, Form::Classic) {
+        // SAFETY: the caller's promise.
+        Ok(shown) => unsafe {
+            open_shown(real, arguments, named, wanted, (ranks, shown, Some(incoming))).unwrap_or(ENOENT)
+        },
+        Err(error) => {
+            incoming.tell(&format!("it cannot be read with PnetCDF: {error}"));
+            ENOENT
+        }
+    }
 }
 
 /// Notes that this component reads a session.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use knarr_array::comm::{Comm, agree, all_gather, barrier, nodes, read, share, written};
+use knarr_array::comm::{Comm, agree, all_gather, barrier, read, share, written};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::{FileRule, Route, Wait};
 use knarr_capture::meeting::Offers;
@@ -18,6 +18,7 @@ use knarr_handover::{PutLog, Room};
 use knarr_mapped::map_file;
 use serde::{Deserialize, Serialize};
 
+use crate::apart::{Apart, Homes};
 use crate::codes::{EPENDING, EWRITE, NOCLOBBER, NOERR};
 use crate::file::{Captured, Values};
 use crate::files;
@@ -116,19 +117,18 @@ pub(crate) unsafe fn create(
             return None;
         }
     };
-    let Agreed { directory, log, session } = match agree_on_place(&wanted, &ranks, mode & NOCLOBBER != 0) {
+    let Agreed { directory, log, session } = match place_of(&wanted, &ranks, mode & NOCLOBBER != 0, true) {
         Ok(agreed) => agreed,
         Err(why) => {
             why.into_iter().for_each(passed);
             return None;
         }
     };
-    let rank = ranks.comm().rank();
-    let header = CString::new(directory.join(HandedOver::HEADER).as_os_str().as_bytes()).ok()?;
+    let header = CString::new(ranks.header(&directory).as_os_str().as_bytes()).ok()?;
     // SAFETY: the program's own arguments but for the name.
     let code = unsafe { real(comm, header.as_ptr(), mode, info, id) };
     if code != NOERR {
-        forget(&directory, rank);
+        forget(&directory, &ranks);
         return Some(code);
     }
     // SAFETY: the library has put the number there.
@@ -138,6 +138,9 @@ pub(crate) unsafe fn create(
     files::add(Captured::new(number, named.to_vec(), target, rule, directory, session, ranks, values, start.elapsed()));
     Some(NOERR)
 }
+
+/// Why [`agree_on_place`] finds no place for ranks on several nodes.
+pub const APART: &str = "its ranks are on several nodes";
 
 /// Where the ranks hand a file over.
 pub struct Agreed {
@@ -155,19 +158,47 @@ pub struct Agreed {
 /// # Errors
 /// The file is left to the library: why, if anybody should know.
 pub fn agree_on_place(wanted: &Wanted, ranks: &Ranks, is_new: bool) -> std::result::Result<Agreed, Option<String>> {
+    place_of(wanted, ranks, is_new, false)
+}
+
+/// As [`agree_on_place`]. With `may_be_apart` the ranks may be on several nodes.
+fn place_of(
+    wanted: &Wanted,
+    ranks: &Ranks,
+    is_new: bool,
+    may_be_apart: bool,
+) -> std::result::Result<Agreed, Option<String>> {
     let comm = ranks.comm();
-    let (directory, session) = match begun(wanted, ranks, is_new) {
+    let homes = Homes::meet(comm, wanted.spool).map_err(|error| Some(error.to_string()))?;
+    let (mut directory, session) = match begun(wanted, comm, &homes, is_new, may_be_apart) {
         Ok(Begun::In(name, session)) => (wanted.spool.directory.join(name), session),
-        Ok(Begun::Passed(why)) => return Err(why.filter(|_| comm.rank() == 0)),
+        Ok(Begun::Passed(why)) => return Err(why.filter(|_| homes.is_first())),
         Err(error) => return Err(Some(error.to_string())),
     };
+    if homes.are_apart() {
+        let open = HandedOver::new(wanted.target.clone(), wanted.rule.clone(), comm.size());
+        let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        match Apart::begin(comm, &homes, &name, &open, || make_directory(&wanted.spool.directory)) {
+            Ok(apart) => {
+                directory = apart.directory();
+                ranks.set_apart(apart);
+            }
+            Err(error) => {
+                if comm.rank() == 0 {
+                    HandedOver::discard(&directory);
+                }
+                let why = || format!("its ranks are on several nodes, whose parts have no place: {error}");
+                return Err(homes.is_first().then(why));
+            }
+        }
+    }
     let rank = comm.rank();
     let (values, log) = (HandedOver::values(rank), HandedOver::log(rank));
     let log = PutLog::create(room(wanted, &directory, comm), &values, &log, map_file);
     match agree(comm, log.map(Some)) {
         Ok(Some(log)) => Ok(Agreed { directory, log, session }),
         _ => {
-            forget(&directory, rank);
+            forget(&directory, ranks);
             Err(Some("its values have no place in the spool".to_owned()))
         }
     }
@@ -176,9 +207,9 @@ pub fn agree_on_place(wanted: &Wanted, ranks: &Ranks, is_new: bool) -> std::resu
 /// Room for the values of this rank: half of the memory that values may take is for the file that is written, the other half
 /// for those that are delivered meanwhile.
 fn room(wanted: &Wanted, directory: &Path, comm: &dyn Comm) -> Room {
-    let SpoolPlace { most, disk, .. } = wanted.spool;
+    let SpoolPlace { most, disk, token, .. } = wanted.spool;
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let more = format!("{}-{}.{}", name(&wanted.spool.directory), name(directory), comm.rank());
+    let more = format!("{}-{token}-{}.{}", name(&wanted.spool.directory), name(directory), comm.rank());
     Room {
         directory: directory.to_owned(),
         free: wanted.spool.free(),
@@ -200,22 +231,26 @@ fn await_room(wanted: &Wanted) {
 }
 
 /// Makes a directory for the file, on the first rank. Collective.
-fn begun(wanted: &Wanted, ranks: &Ranks, is_new: bool) -> Result<Begun> {
-    let comm = ranks.comm();
-    let are_together = nodes(comm)?.iter().all(|&node| node == 0);
-    if comm.rank() != 0 {
-        return share(comm, &Begun::Passed(None));
-    }
+fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool, may_be_apart: bool) -> Result<Begun> {
     let target = &wanted.target;
     // Sessions of a transfer follow each other without waiting.
     let is_transfer = wanted.part.is_some();
-    if !is_transfer {
-        await_delivery(target);
+    if homes.is_first() {
+        if !is_transfer {
+            await_delivery(target);
+        }
+        await_room(wanted);
     }
-    await_room(wanted);
+    if comm.rank() != 0 {
+        return share(comm, &Begun::Passed(None));
+    }
     let parent = target.parent().unwrap_or(Path::new("/"));
-    let begun = if !are_together {
-        Begun::Passed(Some("its ranks are on several nodes".to_owned()))
+    let begun = if homes.are_apart() && (!may_be_apart || is_transfer) {
+        Begun::Passed(Some(APART.to_owned()))
+    } else if let Some(node) = homes.closed().filter(|_| homes.are_apart()) {
+        Begun::Passed(Some(format!(
+            "its ranks are on several nodes, and the 'knarr run' of node '{node}' answers nobody"
+        )))
     } else if is_new && target.exists()
         || target.is_dir()
         || !is_transfer && !may_write(parent)
@@ -255,19 +290,18 @@ pub(crate) fn make_directory(spool: &Path) -> Result<String> {
 }
 
 /// Removes what was handed over of a file that nothing will be made of.
-pub fn forget(directory: &Path, rank: usize) {
-    if rank == 0 {
+pub fn forget(directory: &Path, ranks: &Ranks) {
+    if ranks.is_first() {
         HandedOver::discard(directory);
     }
 }
 
 /// Removes what was put into a file of which nothing will be made.
 fn give_up(file: &Ending<'_>) {
-    let rank = file.ranks.comm().rank();
-    if rank == 0 && file.session > 0 {
+    if file.ranks.comm().rank() == 0 && file.session > 0 {
         Offers::of(&file.rule.transfer, file.target).withdraw(file.session);
     }
-    forget(file.directory, rank);
+    forget(file.directory, file.ranks);
 }
 
 fn ending(file: &Captured) -> Ending<'_> {
@@ -402,25 +436,26 @@ fn hand_over(file: &Ending<'_>, mine: &Closed) -> Result<()> {
     if let Some(code) = all.iter().map(|closed| closed.code).find(|&code| code != NOERR) {
         return Err(Error::internal(format!("the program's library does not close its header: code {code}")));
     }
-    if comm.rank() != 0 {
-        agree(comm, Ok(()))?;
-        return if waits(file) { agree(comm, Ok(())) } else { Ok(()) };
-    }
-    let handed = HandedOver {
+    let handed = file.ranks.note(HandedOver {
         session: file.session,
         filled: mine.filled.clone(),
         records: all.iter().map(|closed| closed.records).max(),
         bytes: all.iter().map(|closed| closed.bytes).sum(),
         blocked_s: all.iter().map(|closed| closed.blocked_s).fold(0.0, f64::max),
         ..HandedOver::new(file.target.to_owned(), file.rule.clone(), comm.size())
-    };
-    agree(comm, handed.save(file.directory))?;
-    tell(Event::HandedOver { directory: file.directory.to_owned() });
+    });
+    let is_first = file.ranks.is_first();
+    agree(comm, if is_first { handed.save(file.directory) } else { Ok(()) })?;
+    if is_first {
+        tell(Event::HandedOver { directory: file.directory.to_owned() });
+    }
     if !waits(file) {
         return Ok(());
     }
-    await_delivery(file.target);
-    let failed = HandedOver::is_set_aside(file.directory);
+    if comm.rank() == 0 {
+        await_delivery(file.target);
+    }
+    let failed = comm.rank() == 0 && HandedOver::is_set_aside(file.directory);
     agree(comm, if failed { Err(Error::new(ErrorKind::Write, "it was not delivered")) } else { Ok(()) })
 }
 

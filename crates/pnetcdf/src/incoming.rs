@@ -19,10 +19,11 @@ use crate::codes::EREAD;
 const LIVES_EVERY: Duration = Duration::from_millis(250);
 
 /// A session that is offered.
-pub(crate) struct Offered {
-    pub(crate) session: u64,
+pub struct Offered {
+    /// Its number.
+    pub session: u64,
     /// In the spool of the component that writes.
-    pub(crate) directory: PathBuf,
+    pub directory: PathBuf,
 }
 
 /// Waits for the oldest session of the file `target` that the component `reader` has not taken. `None` if there is a file
@@ -30,7 +31,7 @@ pub(crate) struct Offered {
 ///
 /// # Errors
 /// `NotFound` if none comes: which, and why.
-pub(crate) fn await_session(rule: &TransferRule, target: &Path, reader: &str) -> Result<Option<Offered>> {
+pub fn await_session(rule: &TransferRule, target: &Path, reader: &str) -> Result<Option<Offered>> {
     let (offers, begin, from) = (Offers::of(rule, target), Instant::now(), rule.from());
     let mut watch = Watch::new();
     loop {
@@ -86,7 +87,7 @@ fn note_seen(component: &str, is_there: bool) -> bool {
 }
 
 /// Values of a session.
-pub(crate) struct Incoming {
+pub struct Incoming {
     /// In the spool of the component that writes.
     directory: PathBuf,
     target: PathBuf,
@@ -100,19 +101,20 @@ pub(crate) struct Incoming {
 }
 
 /// What the writer lets others see of a session.
-pub(crate) struct Seen {
-    pub(crate) puts: Arc<Gathered>,
+pub struct Seen {
+    /// What was put.
+    pub puts: Arc<Gathered>,
     /// Records along the unlimited dimension.
     records: u64,
     /// Variables that have fill values where nothing was put: known when the writer has closed the file.
-    pub(crate) filled: BTreeSet<c_int>,
+    pub filled: BTreeSet<c_int>,
     /// Number of the last collective call that is to be seen; `None` when the writer has closed the file.
-    pub(crate) point: Option<u64>,
+    pub point: Option<u64>,
 }
 
 impl Incoming {
     /// Values of a session that `ranks` ranks write.
-    pub(crate) fn new(offered: &Offered, target: &Path, rule: TransferRule, ranks: usize) -> Self {
+    pub fn new(offered: &Offered, target: &Path, rule: TransferRule, ranks: usize) -> Self {
         let Offered { session, directory } = offered;
         let (directory, target) = (directory.clone(), target.to_owned());
         Self { directory, target, session: *session, rule, ranks, seen: None, is_lost: false }
@@ -122,11 +124,7 @@ impl Incoming {
     ///
     /// # Errors
     /// `NC_EREAD` if that does not come about; the launcher is told why.
-    pub(crate) fn beyond(
-        &mut self,
-        known: Option<u64>,
-        wanted: impl FnOnce() -> String,
-    ) -> std::result::Result<&Seen, c_int> {
+    pub fn beyond(&mut self, known: Option<u64>, wanted: impl FnOnce() -> String) -> std::result::Result<&Seen, c_int> {
         let is_newest = |seen: &Seen| {
             let is_more =
                 || Published::read(&self.directory).ok().flatten().is_some_and(|at| Some(at.order) > seen.point);
@@ -230,7 +228,7 @@ impl Incoming {
     }
 
     /// Tells the launcher what did not come.
-    pub(crate) fn tell(&self, what: &str) {
+    pub fn tell(&self, what: &str) {
         let why = format!("session {} from component '{}': {what}", self.session, self.rule.from());
         if let Some(run) = run() {
             run.tell(Event::Missed { path: self.target.clone(), why });
@@ -238,7 +236,7 @@ impl Incoming {
     }
 
     /// This component has all it wants.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         let Some(run) = run() else { return };
         if let Some(reader) = &run.rules().component
             && let Err(error) = HandedOver::note(&self.directory, reader, Reading::Done)

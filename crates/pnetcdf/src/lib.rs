@@ -9,14 +9,17 @@
 //! All functions with MPI's types take them as numbers, so one library serves every MPI; `knarr-mpi`'s adapter does what
 //! depends on the MPI.
 //!
-//! Parallel HDF5 hands its files over in the same way: what is exported here is how a file begins and ends among its ranks.
+//! HDF5 hands its files over in the same way: what is exported here is how a file begins and ends among its ranks, and how it
+//! comes from another component.
 //!
 //! Reading order: [`calls`] (the exported names), [`access`] (which elements, and where they are in memory), [`values`] and
 //! [`element`] (their types), [`file`] (one captured file, with [`requests`]), [`begin_end`] (how it begins and ends),
-//! [`offered`] (files that are transferred to other components), [`incoming`] and [`arriving`] (files that come from one),
-//! [`opened`] (other files that the program opens), [`files`], [`ranks`], [`variables`], [`real`] (the program's library), [`codes`].
+//! [`apart`] (files whose ranks are on several nodes), [`offered`] (files that are transferred to other components),
+//! [`incoming`] and [`arriving`] (files that come from one), [`opened`] and [`shown`] (other files that the program opens),
+//! [`files`], [`ranks`], [`variables`], [`real`] (the program's library), [`codes`].
 
 mod access;
+mod apart;
 mod arriving;
 mod begin_end;
 mod calls;
@@ -30,10 +33,15 @@ mod opened;
 mod ranks;
 mod real;
 mod requests;
+mod shown;
 mod values;
 mod variables;
 
+pub use arriving::{Arrived, arrive};
 pub use begin_end::{
-    Agreed, Closed, Ending, Wanted, agree_on_place, await_delivery, await_named, finish, forget, wanted,
+    APART, Agreed, Closed, Ending, Wanted, agree_on_place, await_delivery, await_named, finish, forget, wanted,
 };
+pub use incoming::{Incoming, Offered, Seen, await_session};
+pub use offered::publish_closed;
 pub use ranks::Ranks;
+pub use shown::show;

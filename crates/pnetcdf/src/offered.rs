@@ -26,3 +26,14 @@ pub(crate) fn publish(rule: &TransferRule, target: &Path, session: u64, director
     written.map_err(|error| Error::write(&published, &error))?;
     Offers::of(rule, target).offer(session, directory)
 }
+
+/// Offers a session whose header in `directory` the program has closed.
+///
+/// # Errors
+/// `Write`.
+pub fn publish_closed(rule: &TransferRule, target: &Path, session: u64, directory: &Path) -> Result<()> {
+    let published = directory.join(HandedOver::PUBLISHED);
+    let linked = fs::hard_link(directory.join(HandedOver::HEADER), &published);
+    linked.map_err(|error| Error::write(&published, &error))?;
+    Offers::of(rule, target).offer(session, directory)
+}

@@ -1,46 +1,18 @@
 //! Files that a program opens. PnetCDF reads classic files only; a netCDF-4 file, as Knarr makes them of what was handed over,
 //! is shown to it as a classic one in the spool.
 
-use std::collections::BTreeMap;
-use std::ffi::{CString, c_char, c_int};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{c_char, c_int};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
-use knarr_array::comm::{barrier, share};
-use knarr_array::error::{Error, Result};
-use knarr_capture::config::{FileRule, Output, zarr_name};
-use knarr_capture::program::run;
-use knarr_capture::{Event, HandedOver, Part, Shown};
-use serde::{Deserialize, Serialize};
+use knarr_array::comm::share;
+use knarr_capture::config::{Output, zarr_name};
+use knarr_capture::{Event, Form, Part};
 
 use crate::arriving;
-use crate::begin_end::{LOOK_EVERY, Wanted, await_delivery, forget, make_directory, wanted_to};
-use crate::codes::{NOERR, WRITE};
+use crate::begin_end::{Wanted, await_delivery, wanted_to};
 use crate::ranks::Ranks;
-use crate::real::{Open, real};
-
-/// A file that is shown.
-struct Opened {
-    named: Vec<u8>,
-    target: PathBuf,
-    rule: FileRule,
-    directory: PathBuf,
-    ranks: Ranks,
-    /// The program may change it: it is delivered again.
-    writes: bool,
-}
-
-static OPENED: Mutex<BTreeMap<c_int, Opened>> = Mutex::new(BTreeMap::new());
-
-/// What the first rank found.
-#[derive(Serialize, Deserialize)]
-enum Found {
-    /// The library opens the file itself.
-    Classic,
-    /// The directory where it is shown.
-    In(String),
-}
+use crate::real::Open;
+use crate::shown::{open_shown, show};
 
 /// Opens a file, after what was handed over under its name has been delivered. `None` if the library is to open the file
 /// itself.
@@ -70,60 +42,37 @@ pub(crate) unsafe fn open(
             Err(back) => ranks = back,
         }
     }
-    let found = if ranks.comm().rank() == 0 {
+    let source = if ranks.comm().rank() == 0 {
         await_delivery(&wanted.target);
-        show(&wanted).unwrap_or_else(|error| {
-            // The library's own error comes next.
-            wanted.run.tell(Event::Passed { path: wanted.target.clone(), why: error.to_string() });
-            Found::Classic
-        })
+        shown_source(&wanted)
     } else {
-        Found::Classic
+        None
     };
-    let Ok(Found::In(name)) = share(ranks.comm(), &found) else { return None };
-    let directory = wanted.spool.directory.join(name);
-    let classic = CString::new(directory.join(Shown::CLASSIC).as_os_str().as_bytes()).ok()?;
-    // SAFETY: the program's own arguments but for the name.
-    let code = unsafe { real(comm, classic.as_ptr(), mode, info, id) };
-    if code != NOERR {
-        forget(&directory, ranks.comm().rank());
-        return Some(code);
+    if !share(ranks.comm(), &source.is_some()).ok()? {
+        return None;
     }
-    let Wanted { target, rule, .. } = wanted;
-    let opened = Opened { named: named.to_vec(), target, rule, directory, ranks, writes: mode & WRITE != 0 };
-    // SAFETY: the library has put the number there.
-    let number = unsafe { *id };
-    OPENED.lock().unwrap_or_else(PoisonError::into_inner).insert(number, opened);
-    Some(code)
+    let shown = match show(&wanted, &ranks, source.unwrap_or_default(), Form::Classic) {
+        Ok(shown) => shown,
+        Err(error) => {
+            // The library's own error comes next.
+            if ranks.comm().rank() == 0 {
+                wanted.run.tell(Event::Passed { path: wanted.target.clone(), why: error.to_string() });
+            }
+            return None;
+        }
+    };
+    // SAFETY: the program's own arguments.
+    unsafe { open_shown(real, (comm, mode, info, id), named, &wanted, (ranks, shown, None)) }
 }
 
-/// Has the launcher show the file if it is a netCDF-4 file, and waits for it.
-fn show(wanted: &Wanted) -> Result<Found> {
+/// What is to be shown in place of the file; `None` if PnetCDF reads that itself.
+fn shown_source(wanted: &Wanted) -> Option<PathBuf> {
     let store = zarr_name(&wanted.target);
-    let source = if is_hdf5(&wanted.target) {
-        wanted.target.clone()
-    } else if wanted.rule.compress.output() == Output::Zarr && !wanted.target.exists() && store.is_dir() {
-        store
-    } else {
-        return Ok(Found::Classic);
-    };
-    let name = make_directory(&wanted.spool.directory)?;
-    let directory = wanted.spool.directory.join(&name);
-    let shown = Shown { source, rule: wanted.rule.clone() };
-    let outcome = shown.ask(&directory).and_then(|()| {
-        wanted.run.tell(Event::Shown { directory: directory.clone() });
-        loop {
-            match Shown::outcome(&directory)? {
-                Some(outcome) => return outcome,
-                None if wanted.run.is_alive() => std::thread::sleep(LOOK_EVERY),
-                None => return Err(Error::internal("the launcher is gone")),
-            }
-        }
-    });
-    if outcome.is_err() {
-        forget(&directory, 0);
+    if is_hdf5(&wanted.target) {
+        return Some(wanted.target.clone());
     }
-    outcome.map(|()| Found::In(name))
+    let is_zarr = wanted.rule.compress.output() == Output::Zarr && !wanted.target.exists() && store.is_dir();
+    is_zarr.then_some(store)
 }
 
 fn is_hdf5(path: &Path) -> bool {
@@ -131,45 +80,4 @@ fn is_hdf5(path: &Path) -> bool {
     let mut head = [0; 8];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
     read.is_ok() && head == *b"\x89HDF\r\n\x1a\n"
-}
-
-/// The name that the program gave a file that is shown.
-pub(crate) fn named(id: c_int) -> Option<Vec<u8>> {
-    let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-    opened.get(&id).map(|opened| opened.named.clone())
-}
-
-/// Closes a file that is shown. `None` if `id` is none. Collective.
-pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
-    let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)?;
-    // SAFETY: PnetCDF's functions for a file that it knows.
-    let code = unsafe { if aborts { real!(ncmpi_abort(c_int))(id) } else { real!(ncmpi_close(c_int))(id) } };
-    let rank = opened.ranks.comm().rank();
-    // All ranks have closed it.
-    let together = barrier(opened.ranks.comm());
-    if rank != 0 {
-        return Some(code);
-    }
-    let handed = if opened.writes && code == NOERR { together.and_then(|()| hand_over(&opened)) } else { Ok(false) };
-    match handed {
-        Ok(true) => {}
-        Ok(false) => forget(&opened.directory, rank),
-        Err(error) => tell(Event::Passed { path: opened.target, why: format!("changes are lost: {error}") }),
-    }
-    Some(code)
-}
-
-fn hand_over(opened: &Opened) -> Result<bool> {
-    let classic = opened.directory.join(Shown::CLASSIC);
-    let bytes = std::fs::metadata(&classic).map_err(|error| Error::read(&classic, &error))?.len();
-    let (target, rule) = (opened.target.clone(), opened.rule.clone());
-    HandedOver { bytes, ..HandedOver::new(target, rule, 0) }.save(&opened.directory)?;
-    tell(Event::HandedOver { directory: opened.directory.clone() });
-    Ok(true)
-}
-
-fn tell(event: Event) {
-    if let Some(run) = run() {
-        run.tell(event);
-    }
 }

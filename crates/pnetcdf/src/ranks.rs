@@ -2,18 +2,31 @@
 
 use std::ffi::{c_int, c_void};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-use knarr_array::comm::Comm;
+use knarr_array::comm::{Comm, Solo};
 use knarr_array::error::Result;
+use knarr_capture::HandedOver;
+use knarr_handover::Held;
 use knarr_mpi::{Adapter, Datatype, Mpi};
 
+use crate::apart::{Apart, here};
 use crate::codes::Offset;
 use crate::codes::{EINVAL, EUNSPTETYPE};
 
 /// The ranks of a file.
-pub struct Ranks {
-    mpi: Mpi,
-    adapter: &'static Adapter,
+pub enum Ranks {
+    /// Those of a communicator.
+    Mpi {
+        /// What they do together.
+        mpi: Mpi,
+        /// For the MPI of this process.
+        adapter: &'static Adapter,
+        /// Set when a file has begun whose ranks are on several nodes.
+        apart: OnceLock<Box<Apart>>,
+    },
+    /// One process, which needs no MPI.
+    Alone(Solo),
 }
 
 // SAFETY: functions of parallel libraries may only be called by threads that may call MPI, one at a time for each file. A
@@ -31,12 +44,70 @@ impl Ranks {
     pub unsafe fn of(comm: usize, directory: &Path) -> Result<Self> {
         let adapter = adapter(directory)?;
         // SAFETY: the caller's promise.
-        Ok(Self { mpi: unsafe { adapter.comm(comm) }?, adapter })
+        Ok(Self::Mpi { mpi: unsafe { adapter.comm(comm) }?, adapter, apart: OnceLock::new() })
+    }
+
+    fn apart(&self) -> Option<&Apart> {
+        match self {
+            Self::Mpi { apart, .. } => apart.get().map(Box::as_ref),
+            Self::Alone(_) => None,
+        }
+    }
+
+    /// The file that they share is in several spools.
+    pub(crate) fn set_apart(&self, apart: Apart) {
+        if let Self::Mpi { apart: place, .. } = self {
+            let _ = place.set(Box::new(apart));
+        }
+    }
+
+    /// True on the lowest rank of each spool that has a part of the file, which speaks for the others.
+    pub(crate) fn is_first(&self) -> bool {
+        let rank = self.comm().rank();
+        self.apart().map_or(rank == 0, |apart| apart.is_first(rank))
+    }
+
+    /// The header of the file that is handed over in `directory`.
+    pub(crate) fn header(&self, directory: &Path) -> PathBuf {
+        self.apart().map_or_else(|| directory.join(HandedOver::HEADER), |apart| apart.header().to_owned())
+    }
+
+    /// What is said of the file, with that part of it which is in this spool.
+    pub(crate) fn note(&self, handed: HandedOver) -> HandedOver {
+        match self.apart() {
+            Some(apart) => apart.note(handed),
+            None => handed,
+        }
+    }
+
+    /// Where the values of each rank are that are handed over in `directory`.
+    pub(crate) fn held(&self, directory: &Path) -> Vec<Held> {
+        let size = self.comm().size();
+        match self.apart() {
+            Some(apart) => apart.held(size).collect(),
+            None => (0..size).map(|rank| here(directory, rank)).collect(),
+        }
     }
 
     /// What they do together.
     pub fn comm(&self) -> &dyn Comm {
-        &self.mpi
+        match self {
+            Self::Mpi { mpi, .. } => mpi,
+            Self::Alone(alone) => alone,
+        }
+    }
+
+    /// True for one process without MPI.
+    pub fn is_alone(&self) -> bool {
+        matches!(self, Self::Alone(_))
+    }
+
+    /// What knows datatypes; `None` without MPI, where there are none.
+    fn adapter(&self) -> Option<&'static Adapter> {
+        match self {
+            Self::Mpi { adapter, .. } => Some(adapter),
+            Self::Alone(_) => None,
+        }
     }
 
     /// The largest of the numbers that the ranks have. Collective.
@@ -44,7 +115,10 @@ impl Ranks {
     /// # Errors
     /// `Internal` for what MPI reports.
     pub fn largest(&self, number: u64) -> Result<u64> {
-        self.adapter.largest(&self.mpi, number)
+        match self {
+            Self::Mpi { mpi, adapter, .. } => adapter.largest(mpi, number),
+            Self::Alone(_) => Ok(number),
+        }
     }
 
     /// What a datatype of MPI holds; `None` for `MPI_DATATYPE_NULL`.
@@ -52,17 +126,19 @@ impl Ranks {
     /// # Errors
     /// `NC_EUNSPTETYPE` for datatypes of several kinds of elements.
     pub(crate) fn describe(&self, datatype: usize) -> std::result::Result<Option<Datatype>, c_int> {
-        self.adapter.describe(datatype).map_err(|_| EUNSPTETYPE)
+        self.adapter().ok_or(EUNSPTETYPE)?.describe(datatype).map_err(|_| EUNSPTETYPE)
     }
 
     /// A copy of a datatype that stays when the program frees its own; [`Ranks::give_back`] frees it.
     pub(crate) fn kept(&self, datatype: usize) -> usize {
-        self.adapter.keep(datatype)
+        self.adapter().map_or(datatype, |adapter| adapter.keep(datatype))
     }
 
     /// Frees what [`Ranks::kept`] made.
     pub(crate) fn give_back(&self, datatype: usize) {
-        self.adapter.give_back(datatype);
+        if let Some(adapter) = self.adapter() {
+            adapter.give_back(datatype);
+        }
     }
 
     /// The elements of a buffer, one behind the other: `bytes` bytes.
@@ -80,7 +156,7 @@ impl Ranks {
         bytes: usize,
     ) -> std::result::Result<Vec<u8>, c_int> {
         // SAFETY: the caller's promise.
-        unsafe { self.adapter.pack(buffer, count, datatype, bytes) }.map_err(|_| EINVAL)
+        unsafe { self.adapter().ok_or(EINVAL)?.pack(buffer, count, datatype, bytes) }.map_err(|_| EINVAL)
     }
 
     /// The reverse of [`Ranks::pack`].
@@ -98,7 +174,7 @@ impl Ranks {
         datatype: usize,
     ) -> std::result::Result<(), c_int> {
         // SAFETY: the caller's promise.
-        unsafe { self.adapter.unpack(values, buffer, count, datatype) }.map_err(|_| EINVAL)
+        unsafe { self.adapter().ok_or(EINVAL)?.unpack(values, buffer, count, datatype) }.map_err(|_| EINVAL)
     }
 
     /// The datatype at a place of an array of datatypes.
@@ -107,7 +183,7 @@ impl Ranks {
     /// There are more than `at` of them.
     pub(crate) unsafe fn datatype_at(&self, datatypes: *const c_void, at: usize) -> usize {
         // SAFETY: the caller's promise.
-        unsafe { self.adapter.datatype_at(datatypes, at) }
+        self.adapter().map_or(0, |adapter| unsafe { adapter.datatype_at(datatypes, at) })
     }
 }
 

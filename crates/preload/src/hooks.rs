@@ -67,7 +67,11 @@ pub(crate) unsafe extern "C" fn file_open(name: *const c_char, flags: c_uint, ac
     let host = CallerHdf5::of(caller);
     let Some(real) = host.file_open else { return NOTHING };
     // SAFETY: the caller's own arguments.
-    if let Some(id) = guard(None, || unsafe { parallel::reopened(real, name, flags) }) {
+    let captured = guard(None, || unsafe {
+        parallel::reopened(host, real, name, flags, access)
+            .or_else(|| parallel::opened(host, real, name, flags, access))
+    });
+    if let Some(id) = captured {
         return id;
     }
     // SAFETY: HDF5 wants a NUL-terminated name.

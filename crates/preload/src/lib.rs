@@ -16,7 +16,7 @@
 //! - [`shown`]: what the program is told of such datasets;
 //! - [`transfer`]: what of all these HDF5 is to encode or decode;
 //! - [`files`]: the files that this process has open for writing;
-//! - [`parallel`]: files of MPI-IO, whose values are handed over;
+//! - [`parallel`]: files whose values are handed over, of MPI-IO or to other components;
 //! - [`quiet`]: calls of HDF5 that are Knarr's own.
 //!
 //! The functions of PnetCDF are `knarr_pnetcdf`. What the launcher asked for, and messages to it, are `knarr_capture::program`.
@@ -50,6 +50,7 @@ extern "C" fn loaded() {
 
 /// Runs when the process ends in order, after the handlers that HDF5 has for that moment.
 extern "C" fn unloaded() {
+    guard::guard((), parallel::exiting);
     guard::guard((), knarr_capture::program::exiting);
 }
 

@@ -6,6 +6,7 @@ mod computed;
 mod errors;
 mod files;
 mod filter;
+mod output;
 mod ranks;
 mod relay;
 mod request;
@@ -32,5 +33,6 @@ fn _knarr(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(ranks::check_ranks, module)?)?;
     module.add_class::<checkpoint::CheckpointSession>()?;
     module.add_class::<checkpoint::CheckpointRestart>()?;
+    module.add_class::<output::OutputSession>()?;
     Ok(())
 }

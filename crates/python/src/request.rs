@@ -25,7 +25,7 @@ pub(crate) struct Request {
     chain: Option<String>,
     chunks: Option<String>,
     variables: BTreeMap<String, VariableRule>,
-    jobs: Option<usize>,
+    pub(crate) jobs: Option<usize>,
     max_mem: Option<String>,
     model: Option<PathBuf>,
     plan: Option<PathBuf>,

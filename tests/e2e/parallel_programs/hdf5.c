@@ -159,6 +159,15 @@ static void write_file(const char *name, int steps, hsize_t rows, float more, co
     char called[8] = "";
     snprintf(called, sizeof called, "r%d", rank);
     OK(H5Dwrite(names, text, single, row, H5P_DEFAULT, called));
+    /* A selection that was moved. */
+    hid_t moved = dataset(file, "moved", H5T_NATIVE_INT, 1, &each, NULL, H5P_DEFAULT);
+    hssize_t offset = rank, still = 0;
+    OK(H5Sselect_hyperslab(row, H5S_SELECT_SET, zero, NULL, &one, NULL));
+    OK(H5Soffset_simple(row, &offset));
+    OK(H5Dwrite(moved, H5T_NATIVE_INT, single, row, H5P_DEFAULT, &rank));
+    OK(H5Soffset_simple(row, &still));
+    OK(H5Sselect_hyperslab(row, H5S_SELECT_SET, &mine, NULL, &one, NULL));
+    H5Dclose(moved);
 
     for (int step = 0; step < steps; step++) {
         hsize_t now[3] = {(hsize_t)step + 1, rows, 2 * rows};
@@ -195,6 +204,11 @@ static void write_file(const char *name, int steps, hsize_t rows, float more, co
         OK(H5Sselect_hyperslab(memory, H5S_SELECT_SET, zero, NULL, half, NULL));
         check(H5Dwrite(some, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, halves) < 0, "more than there is was written");
         check(H5Dwrite(some, text, memory, memory, H5P_DEFAULT, halves) < 0, "text was written as numbers");
+        /* A dataset that is removed. */
+        hid_t gone = dataset(file, "gone", H5T_NATIVE_INT, 1, &each, NULL, H5P_DEFAULT);
+        OK(H5Dwrite(gone, H5T_NATIVE_INT, single, row, H5P_DEFAULT, &rank));
+        H5Dclose(gone);
+        OK(H5Ldelete(file, "gone", H5P_DEFAULT));
         /* Smaller, and larger again: what was cut off is gone. */
         hsize_t less[3] = {1, rows, 2 * rows}, again[3] = {(hsize_t)steps, rows, 2 * rows};
         OK(H5Dset_extent(temperature, less));

@@ -320,7 +320,7 @@ impl<C: Comm> Session<C> {
     /// # Errors
     /// What became of the step; `Usage` if one was begun and not committed, which is not stored.
     pub fn close(mut self) -> Result<()> {
-        if !self.handover.spool().is_own() {
+        if !self.handover.is_own() {
             return Ok(());
         }
         self.note_restart();

@@ -71,25 +71,6 @@ pub(crate) fn command_line() -> String {
     format!("knarr {}", words.join(" "))
 }
 
-/// Today's date and time, UTC, ISO 8601.
-pub(crate) fn today() -> String {
-    let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = civil(days);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
-}
-
-/// Gregorian date of a day count since 1970-01-01 (Howard Hinnant, 'chrono-Compatible Low-Level Date Algorithms').
-fn civil(days: u64) -> (u64, u64, u64) {
-    let z = days + 719_468;
-    let (era, doe) = (z / 146_097, z % 146_097);
-    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let month = if mp < 10 { mp + 3 } else { mp - 9 };
-    (yoe + era * 400 + u64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
-}
-
 /// Writes the page beside its place and renames it, so that an interrupted run leaves no half of it. Files are opened in
 /// `worker` if there is one.
 pub(crate) fn write<'r>(
@@ -105,16 +86,6 @@ pub(crate) fn write<'r>(
         None => facts::stored(path, &codecs),
     };
     let files: Vec<_> = done.into_iter().map(|one| facts::File::new(one, &codecs, &mut look)).collect();
-    let context = page::Context { verified, command: command_line(), when: today() };
+    let context = page::Context { verified, command: command_line(), when: knarr_flow::provenance::today() };
     knarr_flow::output::replace(path, page::render(&files, failed, &context).as_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn dates_are_civil() {
-        assert_eq!(super::civil(0), (1970, 1, 1));
-        assert_eq!(super::civil(11_016), (2000, 2, 29));
-        assert_eq!(super::civil(20_778), (2026, 11, 21));
-    }
 }

@@ -2,13 +2,13 @@
 
 mod summary;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use knarr_array::error::Result;
 use knarr_capture::config::Machine;
 use knarr_routes::compress::notes;
-use knarr_run::launch::{CANNOT_BEGIN, Launch, Options, Ran, packed, undelivered};
+use knarr_run::launch::{CANNOT_BEGIN, Ended, Launch, Options, Ran, packed, undelivered};
 use knarr_run::means::Means;
 use knarr_run::worker::Worker;
 
@@ -30,7 +30,8 @@ pub(crate) fn run(arguments: &Run) -> Result<u8> {
         }
     };
     let ran = match launch.run()? {
-        Ok(ran) => ran,
+        Ok(Ended::Ran(ran)) => ran,
+        Ok(Ended::Served(code)) => return Ok(code),
         Err(not_started) => {
             errln!("knarr: {}", not_started.why);
             return Ok(not_started.code);
@@ -47,10 +48,10 @@ pub(crate) fn run(arguments: &Run) -> Result<u8> {
 /// `--recover`: no program is started.
 fn recover(arguments: &Run, directory: &Path) -> Result<u8> {
     let means = Means::new(&arguments.resources.asked(), &Machine::default())?;
-    let words = (crate::report::command_line(), crate::report::today());
+    let words = (crate::report::command_line(), knarr_flow::provenance::today());
     let files = knarr_run::launch::recover(&means, directory, (&words.0, &words.1))?;
     let code = undelivered(&files);
-    say(arguments, &Ran { code, calls_seen: true, files, steps: Vec::new(), site: None, means })?;
+    say(arguments, &Ran { code, calls_seen: true, files, steps: Vec::new(), site: None, means, node: None })?;
     Ok(code)
 }
 
@@ -70,7 +71,7 @@ fn prepare(arguments: &Run) -> Result<Launch> {
         force: arguments.force,
         filter: crate::hdf5_filter::plugin(),
         command: crate::report::command_line(),
-        when: crate::report::today(),
+        when: knarr_flow::provenance::today(),
     };
     Launch::prepare(options, Arc::new(Lines { quiet: arguments.quiet }))
 }
@@ -96,10 +97,29 @@ fn say(arguments: &Run, ran: &Ran) -> Result<()> {
     }
     if let Some(path) = &arguments.json {
         let text = format!("{}\n", summary.json(ran.code, ran.calls_seen, ran.site));
-        knarr_flow::output::replace(path, text.as_bytes())?;
+        knarr_flow::output::replace(&beside(path, ran.node.as_deref()), text.as_bytes())?;
     }
     if let Some(path) = &arguments.report {
-        crate::report::write(path, packed(&ran.files), &[], true, Some(&mut Worker::new(ran.means.clone())))?;
+        crate::report::write(
+            &beside(path, ran.node.as_deref()),
+            packed(&ran.files),
+            &[],
+            true,
+            Some(&mut Worker::new(ran.means.clone())),
+        )?;
     }
     Ok(())
+}
+
+/// The name of a page of which each node has its own: `result.json` is `result.n2.json` on node `n2`.
+fn beside(path: &Path, node: Option<&str>) -> PathBuf {
+    let Some(node) = node else { return path.to_owned() };
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(".");
+    name.push(node.replace('/', "-"));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
 }

@@ -91,6 +91,10 @@ impl Summary<'_> {
                         let bytes = if *bytes > 0 { table::bytes(*bytes) } else { none() };
                         vec![shown(path), bytes, none(), none(), none(), words.clone()]
                     }
+                    // Its sizes are in the table of the other node.
+                    Outcome::Gathered { node } => {
+                        vec![shown(path), none(), none(), none(), none(), made_by(node)]
+                    }
                     // It was told as it happened.
                     Outcome::Missed(error) => left(&format!("not transferred whole: {}", error.message())),
                 }
@@ -115,7 +119,7 @@ impl Summary<'_> {
                     size(&entry.path).into_iter().for_each(|size| totals.add(found.encoded.raw_bytes, size, *seconds));
                 }
                 // No file is made of it.
-                Outcome::Transferred { .. } | Outcome::Missed(_) => {}
+                Outcome::Transferred { .. } | Outcome::Missed(_) | Outcome::Gathered { .. } => {}
                 _ => size(&entry.path).into_iter().for_each(|size| totals.add(size, size, 0.0)),
             }
         }
@@ -168,7 +172,7 @@ fn failed(file: &Done) -> Option<Failed> {
         Outcome::Failed(error) | Outcome::Died(error) | Outcome::Displaced(error) => error,
         Outcome::Written(Err(error), _) | Outcome::Undelivered(error, _) | Outcome::Missed(error) => error,
         Outcome::Packed(_) | Outcome::Written(Ok(_), _) | Outcome::Left(_) | Outcome::Changed(_) => return None,
-        Outcome::Transferred { .. } => return None,
+        Outcome::Transferred { .. } | Outcome::Gathered { .. } => return None,
     };
     Some(Failed {
         input: file.path.clone(),
@@ -209,6 +213,10 @@ fn json(file: &Done) -> serde_json::Value {
         Outcome::Transferred { bytes, words } => serde_json::json!({
             "input": name, "output": name, "input_bytes": bytes, "output_bytes": null, "outcome": "transferred",
             "reason": words,
+        }),
+        Outcome::Gathered { node } => serde_json::json!({
+            "input": name, "output": name, "input_bytes": null, "output_bytes": null, "outcome": "gathered",
+            "reason": made_by(node),
         }),
         Outcome::Missed(error) => as_it_was("missed", error.to_string()),
         Outcome::Left(why) | Outcome::Changed(why) => as_it_was("left", why.clone()),
@@ -273,6 +281,10 @@ impl Totals {
 fn took(energy: &Energy) -> String {
     let Energy { source, joules, seconds, .. } = energy;
     format!("encoding took it {:.2} s of one core and {joules:.2} J ({source})", seconds.encode)
+}
+
+fn made_by(node: &str) -> String {
+    format!("made by node '{node}'")
 }
 
 fn none() -> String {

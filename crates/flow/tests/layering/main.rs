@@ -13,31 +13,32 @@ use imports::{arrows, circle};
 const ALLOWED: &[(&str, &str)] = &[
     ("array", ""),
     ("mpi", "array"),
+    ("link", "array"),
     ("caller", ""),
     ("dtf", ""),
     ("codec", "array"),
     ("choose", "array codec"),
     ("flow", "array codec choose"),
-    ("handover", "array codec flow"),
+    ("handover", "array codec flow link"),
     ("checkpoint", "array codec choose flow handover"),
     ("mapped", "handover"),
     ("native", "array codec"),
     ("zip", "array flow"),
     ("formats", "array codec flow checkpoint handover zip"),
-    ("capture", "array codec flow checkpoint"),
-    ("pnetcdf", "array handover mapped capture mpi"),
+    ("capture", "array codec flow checkpoint link"),
+    ("pnetcdf", "array handover link mapped capture mpi"),
     ("preload", "array codec flow handover capture caller pnetcdf"),
-    ("routes", "array codec choose flow formats zip"),
+    ("routes", "array codec choose flow handover formats zip"),
     ("s3", "array flow"),
     ("h5filter", "array codec flow native caller"),
-    ("capi", "array codec choose flow handover mapped checkpoint native formats mpi"),
+    ("capi", "array codec choose flow handover mapped checkpoint native formats routes mpi"),
     ("python", "array codec choose flow mapped checkpoint capture native formats routes s3"),
-    ("run", "array codec choose flow checkpoint capture native formats routes s3"),
+    ("run", "array codec choose flow handover link checkpoint capture native formats routes s3"),
     ("cli", "array codec choose flow checkpoint capture native formats routes s3 mpi run"),
 ];
 
 /// Crates without unsafe code. They link no C library.
-const SAFE: &[&str] = &["array", "codec", "choose", "flow", "handover", "checkpoint", "capture", "zip"];
+const SAFE: &[&str] = &["array", "codec", "choose", "flow", "handover", "checkpoint", "capture", "zip", "link"];
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

@@ -48,7 +48,7 @@ pub enum NcType {
 
 impl NcType {
     /// The type of this version that holds elements of `dtype`, if there is one.
-    pub(super) fn of(dtype: DType, version: Version) -> Option<Self> {
+    pub(crate) fn of(dtype: DType, version: Version) -> Option<Self> {
         (1..=11).filter_map(|tag| Self::from_tag(tag, version)).find(|nc_type| nc_type.dtype() == dtype)
     }
 

@@ -33,10 +33,16 @@ impl Hdf5Source {
         let mut indices = vec![None; addresses.len()];
         let numbers = addresses.iter().enumerate().filter_map(|(number, address)| Some(((*address)?, number)));
         let numbers: HashMap<u64, usize> = numbers.collect();
+        // All datasets of the header are known: one that is not there was removed, and what was put into it with it.
+        let mut are_known = true;
         for (index, stored) in source.stored.iter_mut().enumerate() {
             let number = numbers.get(&stored.address.0).copied();
             let has_values = source.model.variables[index].layout != knarr_array::model::StorageLayout::Null;
-            if let Some(number) = number.filter(|_| has_values && !matches!(stored.place, Place::Pointers(_))) {
+            if !has_values || matches!(stored.place, Place::Pointers(_)) {
+                continue;
+            }
+            are_known &= number.is_some();
+            if let Some(number) = number {
                 stored.place = Place::Apart(number);
                 indices[number] = Some(index);
                 source.variables_apart.insert(stored.address, index);
@@ -46,9 +52,11 @@ impl Hdf5Source {
             let index = match addresses.get(number) {
                 None if is_closed => return Err(Error::corrupt("a put into no dataset of the header")),
                 None | Some(None) => return Ok(()),
-                Some(Some(_)) => {
-                    indices[number].ok_or_else(|| Error::corrupt("a put into a dataset that is not there"))?
-                }
+                Some(Some(_)) => match indices[number] {
+                    Some(index) => index,
+                    None if are_known => return Ok(()),
+                    None => return Err(Error::corrupt("a put into a dataset that is not there")),
+                },
             };
             let variable = &source.model.variables[index];
             if put.dtype.size() != variable.dtype.size() || put.boxes.axes() != variable.shape.len() {

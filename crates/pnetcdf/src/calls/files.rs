@@ -9,6 +9,7 @@ use crate::file::{Captured, Mode};
 use crate::files;
 use crate::opened;
 use crate::real::real;
+use crate::shown;
 
 export!("ncmpi_create", (comm: usize, path: *const c_char, mode: c_int, info: usize, id: *mut c_int), real => {
     // SAFETY: the program's own arguments.
@@ -36,7 +37,7 @@ export!("ncmpi_delete", (path: *const c_char, info: usize), real => {
 
 /// Ends a file that is captured or shown, or calls `real`.
 fn end(file: c_int, aborts: bool, real: &dyn Fn() -> c_int) -> c_int {
-    begin_end::end(file, aborts).or_else(|| opened::end(file, aborts)).unwrap_or_else(real)
+    begin_end::end(file, aborts).or_else(|| shown::end(file, aborts)).unwrap_or_else(real)
 }
 
 export!("ncmpi_close", (file: c_int), real => end(file, false, &real));

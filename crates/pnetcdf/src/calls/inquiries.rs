@@ -6,7 +6,7 @@ use super::export;
 use crate::codes::{NOERR, Offset};
 use crate::file::Mode;
 use crate::files;
-use crate::opened;
+use crate::shown;
 
 /// Puts the number of records in the place of the length that the header has for the unlimited dimension.
 ///
@@ -42,7 +42,7 @@ export!("ncmpi_inq_dim", (file: c_int, dimension: c_int, name: *mut c_char, leng
 });
 
 export!("ncmpi_inq_path", (file: c_int, length: *mut c_int, path: *mut c_char), real => {
-    let Some(named) = files::with(file, |captured| captured.named.clone()).or_else(|| opened::named(file)) else {
+    let Some(named) = files::with(file, |captured| captured.named.clone()).or_else(|| shown::named(file)) else {
         return real();
     };
     // SAFETY: the program's own arguments: null, or room for what they are for; a name with its zero.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use knarr_array::comm::barrier;
 use knarr_array::error::{Error, ErrorKind};
-use knarr_capture::HandedOver;
 use knarr_handover::{Beneath, Gathered};
 
 use super::{Captured, How, Values};
@@ -116,8 +115,7 @@ impl Captured {
             let (puts, is_filled) = (Arc::clone(&seen.puts), seen.filled.contains(&number));
             return Ok(Seen { puts, is_filled, newer: seen.point });
         }
-        let files = |rank| (directory.join(HandedOver::values(rank)), directory.join(HandedOver::log(rank)));
-        let gathered = Gathered::until(self.order, (0..self.ranks.comm().size()).map(files)).map_err(|_| EREAD)?;
+        let gathered = Gathered::of(self.order, self.ranks.held(directory)).map_err(|_| EREAD)?;
         Ok(Seen { puts: Arc::new(gathered), is_filled: true, newer: None })
     }
 

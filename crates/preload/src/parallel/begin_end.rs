@@ -1,14 +1,18 @@
 //! How a captured file begins and ends.
 
-use std::ffi::{CString, OsStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use knarr_array::comm::barrier;
 use knarr_array::error::{Error, Result};
-use knarr_pnetcdf::{Agreed, Closed, Ending, Ranks, agree_on_place, finish, forget, wanted};
+use knarr_capture::{Event, Part};
+use knarr_pnetcdf::{
+    APART, Agreed, Closed, Ending, Ranks, Wanted, agree_on_place, finish, forget, publish_closed, wanted,
+};
 
-use super::file::{self, Captured, Shared, lock};
+use super::file::{self, Captured, Shared, Values, lock};
 use super::header::Header;
 use super::mpi::{Communicator, is_over};
 use crate::files::is_open;
@@ -18,6 +22,8 @@ use crate::lists::{Close, Owned};
 /// Codes of HDF5's C headers.
 mod code {
     pub(super) const DEFAULT_LIST: i64 = 0;
+    /// `H5F_ACC_RDWR`.
+    pub(super) const FOR_WRITING: u32 = 1;
     /// `H5F_ACC_TRUNC`.
     pub(super) const EMPTIES: u32 = 2;
     /// `H5F_CLOSE_DEFAULT` and `H5F_CLOSE_SEMI`, which is what MPI-IO has for it.
@@ -29,7 +35,7 @@ pub(super) type Create = unsafe extern "C" fn(*const c_char, c_uint, Hid, Hid) -
 pub(super) type Open = unsafe extern "C" fn(*const c_char, c_uint, Hid) -> Hid;
 
 /// True if the access list is one of MPI-IO.
-fn is_parallel(host: &CallerHdf5, access: Hid) -> bool {
+pub(super) fn is_parallel(host: &CallerHdf5, access: Hid) -> bool {
     let null = std::ptr::null_mut::<c_void>();
     access != code::DEFAULT_LIST
         && host
@@ -38,8 +44,18 @@ fn is_parallel(host: &CallerHdf5, access: Hid) -> bool {
             .unwrap_or(false)
 }
 
-/// A list with all that `access` says, for a file without MPI that ranks have for themselves.
-fn serial_list<'h>(host: &'h CallerHdf5, access: Hid) -> Option<Owned<'h>> {
+/// A list with all that `access` says, for a file without MPI that ranks have for themselves; -1 if it cannot be had.
+fn serial_list(host: &CallerHdf5, access: Hid) -> Hid {
+    let list = host.quietly(|_| without_mpi(host, access)).flatten();
+    // It is closed with the file.
+    list.map_or(-1, |list| {
+        let id = list.id;
+        std::mem::forget(list);
+        id
+    })
+}
+
+fn without_mpi<'h>(host: &'h CallerHdf5, access: Hid) -> Option<Owned<'h>> {
     // SAFETY: the list is the program's own; the copy is closed when dropped.
     let list = Owned::new(host, unsafe { host.copy_list?(access) }, Close::List)?;
     let mut degree: c_int = code::CLOSE_DEFAULT;
@@ -51,6 +67,41 @@ fn serial_list<'h>(host: &'h CallerHdf5, access: Hid) -> Option<Owned<'h>> {
         let degree = if degree == code::CLOSE_DEFAULT { code::CLOSE_SEMI } else { degree };
         // Gaps would only make the header longer.
         (host.set_close_degree?(list.id, degree) >= 0 && host.set_alignment?(list.id, 1, 1) >= 0).then_some(list)
+    }
+}
+
+/// What the program has of its own access list, and that by which the header is opened: both -1 if it has no MPI-IO.
+fn lists(host: &CallerHdf5, access: Hid, is_alone: bool) -> (Hid, Hid) {
+    if is_alone {
+        return (-1, -1);
+    }
+    // SAFETY: the list is the program's own.
+    let kept = host.copy_list.map_or(-1, |copy| unsafe { copy(access) });
+    (kept, serial_list(host, access))
+}
+
+/// True if the list is one for files in memory.
+fn is_in_memory(host: &CallerHdf5, access: Hid) -> bool {
+    let null = std::ptr::null_mut::<c_void>();
+    // SAFETY: the list is the program's own; HDF5 leaves out results that have no place.
+    let asked = || host.quietly(|host| host.is_in_memory.is_some_and(|get| unsafe { get(access, null, null) } >= 0));
+    access != code::DEFAULT_LIST && asked().unwrap_or(false)
+}
+
+/// What is to become of a file that the program creates, if its values are to be handed over.
+fn wanted_of(host: &CallerHdf5, named: &[u8], access: Hid) -> Option<(Wanted, bool)> {
+    let wanted = wanted(named)?;
+    let is_parallel = is_parallel(host, access);
+    let passed = |why: &str| {
+        wanted.run.tell(Event::Passed { path: wanted.target.clone(), why: why.to_owned() });
+        None
+    };
+    match wanted.part {
+        // A file that is not handed over is packed when it is closed, so nobody is told.
+        None => (is_parallel && !wanted.rule.compresses_writes()).then_some((wanted, is_parallel)),
+        Some(Part::Reads) => passed("this component only reads it"),
+        Some(Part::Writes) if is_in_memory(host, access) => passed("HDF5 keeps it in memory until it is closed"),
+        Some(Part::Writes) => Some((wanted, is_parallel)),
     }
 }
 
@@ -66,45 +117,53 @@ pub(crate) unsafe fn create(
     creation: Hid,
     access: Hid,
 ) -> Option<Hid> {
-    if name.is_null() || access == code::DEFAULT_LIST {
+    if name.is_null() {
         return None;
     }
     let start = Instant::now();
     // SAFETY: HDF5 wants a NUL-terminated name.
-    let named = unsafe { std::ffi::CStr::from_ptr(name) }.to_bytes();
-    let wanted = wanted(named).filter(|wanted| !wanted.rule.compresses_writes() && wanted.part.is_none())?;
-    if !is_parallel(host, access) {
-        return None;
-    }
+    let named = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let (wanted, is_parallel) = wanted_of(host, named, access)?;
+    end_late(host);
     if let Some(open) = file::becoming(&wanted.target) {
         // HDF5 refuses to empty a file that is open.
         let path = CString::new(lock(&open).header.path().as_os_str().as_bytes()).ok()?;
         let serial = lock(&open).serial;
         // SAFETY: the program's own flags and list, with the name and the list of the header.
-        return Some(unsafe { real(path.as_ptr(), flags, creation, serial) });
+        return Some(unsafe { real(path.as_ptr(), flags, creation, if is_parallel { serial } else { access }) });
     }
-    let comm = Communicator::of(host, access)?;
-    // A file that is not handed over is packed when it is closed, so nobody is told.
-    // SAFETY: the program's own communicator.
-    let ranks = unsafe { Ranks::of(comm.0, &wanted.run.rules().adapters) }.ok()?;
-    drop(comm);
-    let Agreed { directory, log, .. } = agree_on_place(&wanted, &ranks, flags & code::EMPTIES == 0).ok()?;
+    let ranks = if is_parallel {
+        let comm = Communicator::of(host, access)?;
+        // SAFETY: the program's own communicator.
+        unsafe { Ranks::of(comm.0, &wanted.run.rules().adapters) }
+    } else {
+        Ok(Ranks::Alone(Default::default()))
+    };
+    let passed = |why: String| wanted.run.tell(Event::Passed { path: wanted.target.clone(), why });
+    let is_transfer = wanted.part.is_some();
+    let ranks = ranks.map_err(|error| is_transfer.then(|| passed(error.to_string()))).ok()?;
+    let agreed = agree_on_place(&wanted, &ranks, flags & code::EMPTIES == 0);
+    let Agreed { directory, log, session } = match agreed {
+        Ok(agreed) => agreed,
+        Err(why) => {
+            match why {
+                Some(why) if is_transfer => passed(why),
+                Some(why) if why == APART => wanted.run.tell(Event::Apart { path: wanted.target.clone() }),
+                // A file that is not handed over is packed when it is closed, so nobody is told.
+                _ => {}
+            }
+            return None;
+        }
+    };
     let rank = ranks.comm().rank();
     let header = Header::new(&directory, rank);
     let path = CString::new(header.path().as_os_str().as_bytes()).ok()?;
-    // SAFETY: the list is the program's own.
-    let kept = host.copy_list.map_or(-1, |copy| unsafe { copy(access) });
-    let serial = host.quietly(|_| serial_list(host, access)).flatten();
+    let (kept, serial) = lists(host, access, ranks.is_alone());
     // A list that cannot be had fails here with HDF5's own words.
-    let serial = serial.map_or(-1, |list| {
-        let id = list.id;
-        std::mem::forget(list);
-        id
-    });
     // SAFETY: the program's own arguments but for the name and the list.
-    let id = unsafe { real(path.as_ptr(), flags, creation, serial) };
+    let id = unsafe { real(path.as_ptr(), flags, creation, if is_parallel { serial } else { access }) };
     if id < 0 {
-        forget(&directory, rank);
+        forget(&directory, &ranks);
         return Some(id);
     }
     let captured = Captured {
@@ -112,9 +171,10 @@ pub(crate) unsafe fn create(
         target: wanted.target,
         rule: wanted.rule,
         directory,
+        session,
         header,
         ranks,
-        log,
+        values: Values::Own(log),
         access: kept,
         serial,
         is_atomic: false,
@@ -126,22 +186,35 @@ pub(crate) unsafe fn create(
     Some(id)
 }
 
-/// Opens a captured file that this process has open. `None` if it has not.
+/// Opens a captured file that this process has open, by its own name or that of its header. `None` if it has not.
 ///
 /// # Safety
 /// The arguments are those of `H5Fopen`; `real` is that function.
-pub(crate) unsafe fn reopened(real: Open, name: *const c_char, flags: c_uint) -> Option<Hid> {
+pub(crate) unsafe fn reopened(
+    host: &CallerHdf5,
+    real: Open,
+    name: *const c_char,
+    flags: c_uint,
+    access: Hid,
+) -> Option<Hid> {
     if !file::any() || name.is_null() {
         return None;
     }
+    end_late(host);
     // SAFETY: HDF5 wants a NUL-terminated name.
-    let named = PathBuf::from(OsStr::from_bytes(unsafe { std::ffi::CStr::from_ptr(name) }.to_bytes()));
+    let named = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(name) }.to_bytes()));
     let absolute = std::path::absolute(named).ok()?;
     let target = std::fs::canonicalize(&absolute).unwrap_or(absolute);
     let file = file::becoming(&target)?;
-    let (path, serial) = {
-        let file = lock(&file);
-        (CString::new(file.header.path().as_os_str().as_bytes()).ok()?, file.serial)
+    let (path, serial, flags) = {
+        let mut file = lock(&file);
+        // Only a file that HDF5 has open is known to be in use.
+        if file.serial < 0 && (!file.ranks.is_alone() || is_in_memory(host, access)) {
+            (file.access, file.serial) = lists(host, access, false);
+        }
+        let serial = if file.serial < 0 { access } else { file.serial };
+        let flags = if file.is_incoming() { flags & !code::FOR_WRITING } else { flags };
+        (CString::new(file.header.path().as_os_str().as_bytes()).ok()?, serial, flags)
     };
     // SAFETY: the program's own flags, with the name and the list of its header.
     Some(unsafe { real(path.as_ptr(), flags, serial) })
@@ -159,23 +232,47 @@ pub(crate) unsafe fn await_named(name: *const c_char) {
 /// To be called after a call that may have closed captured files. Returns false if the values of one could not be handed
 /// over. Collective if one was closed.
 pub(crate) fn ended(host: &CallerHdf5) -> bool {
-    let process = std::process::id();
-    let gone = file::take(|file| file.process == process && !is_open(file.header.path()));
     // Each is ended, whatever comes of the others.
-    let ended: Vec<bool> = gone.iter().map(|file| end(host, file)).collect();
+    let ended: Vec<bool> = gone(|_| true).iter().map(|file| end(Some(host), file)).collect();
     !ended.contains(&false)
 }
 
-fn end(host: &CallerHdf5, file: &Shared) -> bool {
+/// Ends what HDF5 has closed later than the program: objects in the file were open, and the last of them is closed now.
+fn end_late(host: &CallerHdf5) {
+    if file::any() {
+        ended(host);
+    }
+}
+
+/// To be called when the process ends: HDF5 has closed what the program has not. Ranks of MPI do not meet any more.
+pub(crate) fn exiting() {
+    if file::any() {
+        for file in gone(|file| file.ranks.is_alone()) {
+            end(None, &file);
+        }
+    }
+}
+
+/// Takes out the files that this process has open no more, of those that are asked for.
+fn gone(is_asked: impl Fn(&Captured) -> bool) -> Vec<Shared> {
+    let process = std::process::id();
+    file::take(|file| file.process == process && is_asked(file) && !is_open(file.header.path()))
+}
+
+fn end(host: Option<&CallerHdf5>, file: &Shared) -> bool {
     let start = Instant::now();
     let mut file = lock(file);
     for list in [file.access, file.serial] {
-        drop(Owned::new(host, list, Close::List));
+        drop(host.and_then(|host| Owned::new(host, list, Close::List)));
+    }
+    if file.is_incoming() {
+        end_incoming(&mut file);
+        return true;
     }
     if let Err(error) = file.header.closed() {
         file.fail(error);
     }
-    if is_over() {
+    if !file.ranks.is_alone() && is_over() {
         // The other ranks are not there any more. What was put is kept, as of a program that was killed.
         return false;
     }
@@ -185,17 +282,25 @@ fn end(host: &CallerHdf5, file: &Shared) -> bool {
         Ok(_) => file.fail(Error::usage("the ranks have not created the same datasets in the same order")),
         Err(error) => file.fail(error),
     }
+    if file.session > 0
+        && file.failed.is_none()
+        && file.ranks.comm().rank() == 0
+        && let Err(error) = publish_closed(&file.rule.transfer, &file.target, file.session, &file.directory)
+    {
+        file.fail(error);
+    }
     let blocked: Duration = file.blocked + start.elapsed();
+    let bytes = file.log().map_or(0, |log| log.bytes());
     let mine = Closed {
         code: 0,
         failed: file.failed.clone(),
         records: 0,
         filled: Vec::new(),
-        bytes: file.log.bytes(),
+        bytes,
         blocked_s: blocked.as_secs_f64(),
     };
-    let Captured { ranks, target, rule, directory, .. } = &*file;
-    let finished: Result<()> = finish(&Ending { ranks, target, rule, directory, session: 0 }, &mine);
+    let Captured { ranks, target, rule, directory, session, .. } = &*file;
+    let finished: Result<()> = finish(&Ending { ranks, target, rule, directory, session: *session }, &mine);
     finished
         .map_err(|error: Error| {
             if file.failed.is_none() {
@@ -203,4 +308,23 @@ fn end(host: &CallerHdf5, file: &Shared) -> bool {
             }
         })
         .is_ok()
+}
+
+/// The component has what it wants of a session. Collective.
+fn end_incoming(file: &mut Captured) {
+    let Captured { ranks, values, .. } = file;
+    let Values::Incoming { incoming, taking, shown, .. } = values else { return };
+    match taking.take() {
+        Some(taking) => taking.end(|| incoming.end()),
+        None => {
+            // All ranks have what they want, and all know it before one opens the next session.
+            if barrier(ranks.comm()).is_ok() && ranks.comm().rank() == 0 {
+                incoming.end();
+            }
+            let _ = barrier(ranks.comm());
+        }
+    }
+    if let Some(shown) = shown {
+        forget(shown, ranks);
+    }
 }

@@ -1,19 +1,29 @@
-//! One file that a program writes with parallel HDF5, and whose values are handed over; and those of this process.
+//! One file whose values are handed over to Knarr, or by it to the program; and those of this process.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::Error;
 use knarr_capture::HandedOver;
-use knarr_capture::config::FileRule;
+use knarr_capture::config::{FileRule, Keep, Route};
 use knarr_handover::{Gathered, PutLog};
-use knarr_pnetcdf::Ranks;
+use knarr_pnetcdf::{Incoming, Ranks};
 
+use super::convert::pointers;
 use super::header::Header;
+use super::taking::Taking;
 use crate::host::{CallerHdf5, Hid};
-use crate::lists::{address, file_name};
+use crate::lists::{Close, Owned, address, file_name};
+
+/// Where the values of a file are.
+pub(super) enum Values {
+    /// What this program puts.
+    Own(PutLog),
+    /// What another component has put. If another library than HDF5 has written the file, it is shown in a directory.
+    Incoming { incoming: Incoming, puts: Arc<Gathered>, taking: Option<Taking>, shown: Option<PathBuf> },
+}
 
 /// A captured file.
 pub(super) struct Captured {
@@ -23,10 +33,12 @@ pub(super) struct Captured {
     pub(super) rule: FileRule,
     /// In the spool.
     pub(super) directory: PathBuf,
+    /// Number of the session if the file is transferred, else 0.
+    pub(super) session: u64,
     pub(super) header: Header,
     pub(super) ranks: Ranks,
-    pub(super) log: PutLog,
-    /// The list by which the program opened it, and that by which its header was opened.
+    pub(super) values: Values,
+    /// With MPI-IO, the list by which the program opened the file, and that by which its header was opened; else -1.
     pub(super) access: Hid,
     pub(super) serial: Hid,
     /// What the program asked for by `H5Fset_mpi_atomicity`.
@@ -86,12 +98,13 @@ pub(super) fn of(host: &CallerHdf5, object: Hid) -> Option<Shared> {
     files().iter().find(|(known, _)| *known == name).map(|(_, file)| Arc::clone(file))
 }
 
-/// The captured file that is to become `target`.
-pub(super) fn becoming(target: &std::path::Path) -> Option<Shared> {
+/// The captured file that is to become `path`, or whose header that is.
+pub(super) fn becoming(path: &Path) -> Option<Shared> {
     if !any() {
         return None;
     }
-    files().iter().find(|(_, file)| lock(file).target == target).map(|(_, file)| Arc::clone(file))
+    let is_it = |file: &Captured| file.target == path || file.header.path() == path;
+    files().iter().find(|(_, file)| is_it(&lock(file))).map(|(_, file)| Arc::clone(file))
 }
 
 impl Captured {
@@ -112,9 +125,42 @@ impl Captured {
     ///
     /// # Errors
     /// As for [`Gathered::open`].
-    pub(super) fn gathered(&self) -> Result<Gathered, Error> {
+    pub(super) fn gathered(&self) -> Result<Arc<Gathered>, Error> {
+        if let Values::Incoming { puts, .. } = &self.values {
+            return Ok(Arc::clone(puts));
+        }
         let files = |rank| (self.directory.join(HandedOver::values(rank)), self.directory.join(HandedOver::log(rank)));
-        Gathered::open((0..self.ranks.comm().size()).map(files))
+        Gathered::open((0..self.ranks.comm().size()).map(files)).map(Arc::new)
+    }
+
+    /// Where this program's puts go; `None` if it only reads.
+    pub(super) fn log(&mut self) -> Option<&mut PutLog> {
+        match &mut self.values {
+            Values::Own(log) => Some(log),
+            Values::Incoming { .. } => None,
+        }
+    }
+
+    /// True if the program reads what another component has put.
+    pub(super) fn is_incoming(&self) -> bool {
+        matches!(self.values, Values::Incoming { .. })
+    }
+
+    /// True if the values of a dataset are in the header: all of a file that is shown, or places in the file, which would mean
+    /// nothing elsewhere. Parallel HDF5 does not write those. To be asked quietly.
+    pub(super) fn is_in_header(&self, host: &CallerHdf5, dataset: Hid) -> bool {
+        if matches!(self.values, Values::Incoming { shown: Some(_), .. }) {
+            return true;
+        }
+        // SAFETY: the dataset is the program's own; the type is closed when dropped.
+        let datatype = || Owned::new(host, unsafe { host.type_of?(dataset) }, Close::Reference);
+        (self.ranks.is_alone() || self.is_incoming())
+            && datatype().is_some_and(|datatype| pointers(host, datatype.id).is_some())
+    }
+
+    /// True if a file may have to be made of it.
+    pub(super) fn may_be_kept(&self) -> bool {
+        self.rule.route != Route::Transfer || self.rule.transfer.keep() != Keep::No
     }
 
     /// Notes an error of handing over, which no later call makes good, and says so.

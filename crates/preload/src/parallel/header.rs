@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::{Datasets, HandedOver};
+use knarr_capture::{Datasets, Form, HandedOver, Shown};
 
 use crate::host::{CallerHdf5, Hid};
 
@@ -21,7 +21,7 @@ const THIS_FILE: i32 = 0;
 /// The header of one rank.
 pub(super) struct Header {
     directory: PathBuf,
-    /// The file that HDF5 writes.
+    /// The file that HDF5 has open.
     path: PathBuf,
     /// This rank's is the one that the launcher gets.
     is_first: bool,
@@ -50,7 +50,26 @@ impl Header {
         }
     }
 
-    /// The file that HDF5 writes.
+    /// That of a session in `directory`, which another component has written.
+    ///
+    /// # Errors
+    /// `Read`, `Corrupt`.
+    pub(super) fn arrived(directory: &Path) -> Result<Self> {
+        let missing = || Error::corrupt("nothing says which datasets it has").at(directory.display().to_string());
+        let datasets = Datasets::read(directory)?.ok_or_else(missing)?;
+        let numbers = (0..).zip(&datasets.addresses).filter_map(|(number, address)| Some(((*address)?, number)));
+        let numbers = numbers.collect();
+        let path = directory.join(HandedOver::PUBLISHED);
+        Ok(Self { path, is_first: false, numbers, datasets, ..Self::new(directory, 0) })
+    }
+
+    /// That of a file which is shown in `directory`, with its values.
+    pub(super) fn with_values(directory: &Path) -> Self {
+        let path = directory.join(Shown::file(Form::NetCdf4));
+        Self { path, is_first: false, ..Self::new(directory, 0) }
+    }
+
+    /// The file that HDF5 has open.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

@@ -28,6 +28,7 @@ mod code {
     pub(super) const ALLOCATE_INCREMENTALLY: i32 = 3;
     pub(super) const CONTIGUOUS: i32 = 1;
     pub(super) const CHUNKED: i32 = 2;
+    pub(super) const VIRTUAL: i32 = 3;
 }
 
 /// What comes of a transfer. `None` if HDF5 is to be called, for its own error.
@@ -47,6 +48,12 @@ fn outcome(file: &mut Captured, made: Option<Result<(), Refused>>) -> Option<Her
     }
 }
 
+/// True if HDF5 itself writes and reads the values of a dataset.
+fn is_in_header(host: &CallerHdf5, file: &file::Shared, dataset: Hid) -> bool {
+    let file = lock(file);
+    host.quietly(|host| file.is_in_header(host, dataset)).unwrap_or(false)
+}
+
 /// Calls HDF5 for its own error. What it takes anyway would be lost.
 fn refused(host: &CallerHdf5, object: Hid, real: impl FnOnce() -> Herr) -> Herr {
     if real() >= 0
@@ -63,6 +70,9 @@ fn refused(host: &CallerHdf5, object: Hid, real: impl FnOnce() -> Herr) -> Herr 
 /// The arguments are those of `H5Dwrite`; `real` is that function.
 pub(crate) unsafe fn wrote(host: &CallerHdf5, asked: &Write, real: impl FnOnce() -> Herr) -> Option<Herr> {
     let file = file::of(host, asked.dataset)?;
+    if is_in_header(host, &file, asked.dataset) {
+        return Some(real());
+    }
     let done = lock(&file).timed(|file| {
         // SAFETY: the caller's promise.
         let made = host.quietly(|host| unsafe { put(host, file, asked) });
@@ -100,9 +110,17 @@ pub(crate) unsafe extern "C" fn read(
 /// The arguments are those of `H5Dread`.
 unsafe fn fetched(host: &CallerHdf5, asked: &Write, values: *mut c_void) -> Option<Herr> {
     let file = file::of(host, asked.dataset)?;
+    let real = host.read?;
+    let Write { dataset, memory_type, memory, file: selected, transfer, .. } = *asked;
+    // SAFETY: the caller's promise.
+    let plain = || unsafe { real(dataset, memory_type, memory, selected, transfer, values) };
+    if is_in_header(host, &file, dataset) {
+        return Some(plain());
+    }
     let done = lock(&file).timed(|file| {
         // What others have put before is there when they are here.
-        if is_collective(host, asked.transfer)
+        if !file.is_incoming()
+            && is_collective(host, asked.transfer)
             && let Err(error) = barrier(file.ranks.comm())
         {
             file.fail(error);
@@ -119,10 +137,6 @@ unsafe fn fetched(host: &CallerHdf5, asked: &Write, values: *mut c_void) -> Opti
             made => outcome(file, made),
         }
     });
-    let real = host.read?;
-    let Write { dataset, memory_type, memory, file: selected, transfer, .. } = *asked;
-    // SAFETY: the caller's promise.
-    let plain = || unsafe { real(dataset, memory_type, memory, selected, transfer, values) };
     Some(done.unwrap_or_else(|| {
         plain();
         FAILED
@@ -166,7 +180,11 @@ pub(crate) unsafe extern "C" fn write_many(
                 transfer,
                 values: *values.add(at),
             };
-            guard(Some(FAILED), || wrote(host, &asked, || FAILED))
+            let one = || {
+                let Write { dataset, memory_type, memory, file, transfer, values } = asked;
+                host.write.map_or(FAILED, |write| write(dataset, memory_type, memory, file, transfer, values))
+            };
+            guard(Some(FAILED), || wrote(host, &asked, one))
         }
     });
     together(each, plain)
@@ -218,6 +236,11 @@ fn together(mut each: impl Iterator<Item = Option<Herr>>, plain: impl FnOnce() -
 /// Creates a dataset in a captured file. `None` if it is in none.
 pub(crate) fn creation(host: &CallerHdf5, location: Hid, list: Hid, create: impl Fn(Hid) -> Hid) -> Option<Hid> {
     let file = file::of(host, location)?;
+    if is_virtual(host, list) {
+        let what = "a virtual dataset, whose values are those of other datasets";
+        lock(&file).refuse(&Error::unsupported(what).hint(LEAVE_OUT));
+        return Some(-1);
+    }
     // Parallel HDF5 has room for all values early, and the program may ask for it. The header has none.
     let late = host.quietly(|_| without_room(host, list)).flatten();
     let id = create(late.as_ref().map_or(list, |late| late.id));
@@ -230,6 +253,12 @@ pub(crate) fn creation(host: &CallerHdf5, location: Hid, list: Hid, create: impl
         }
     }
     Some(id)
+}
+
+fn is_virtual(host: &CallerHdf5, list: Hid) -> bool {
+    // SAFETY: the list is the program's own.
+    let layout = || host.quietly(|host| host.layout.map(|layout| unsafe { layout(list) })).flatten();
+    list != code::DEFAULT_LIST && layout() == Some(code::VIRTUAL)
 }
 
 /// A creation list with which room is made late, if `list` would make it early.
@@ -332,7 +361,7 @@ pub(crate) unsafe extern "C" fn access_list(file: Hid, caller: usize) -> Hid {
     let host = CallerHdf5::of(caller);
     let Some(real) = host.file_access else { return -1 };
     let shown = guard(None, || {
-        let kept = file::of(host, file).map(|file| lock(&file).access)?;
+        let kept = file::of(host, file).map(|file| lock(&file).access).filter(|kept| *kept >= 0)?;
         // SAFETY: the list is ours.
         Some(unsafe { host.copy_list?(kept) })
     });

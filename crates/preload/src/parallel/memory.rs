@@ -33,6 +33,16 @@ impl<'h> Memory<'h> {
         }
     }
 
+    /// The room for the elements in the buffer, if they lie there one behind the other.
+    ///
+    /// # Safety
+    /// The buffer has room for what is selected in it, and nobody else uses it as long as the result is used.
+    pub(super) unsafe fn room<'b>(&self, buffer: *mut c_void) -> Option<&'b mut [u8]> {
+        let skipped = self.run()?;
+        // SAFETY: the caller's promise.
+        Some(unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>().add(skipped), self.count * self.size) })
+    }
+
     /// Gives all elements to `take`, in pieces of whole elements. `None` if HDF5 does not gather them.
     ///
     /// # Safety
@@ -60,10 +70,10 @@ impl<'h> Memory<'h> {
     /// # Safety
     /// The buffer has room for what is selected in it.
     pub(super) unsafe fn fill(&self, buffer: *mut c_void, values: &[u8]) -> Option<()> {
-        if let Some(skipped) = self.run() {
-            // SAFETY: the caller's promise.
-            let all = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>().add(skipped), values.len()) };
-            all.copy_from_slice(values);
+        // SAFETY: the caller's promise.
+        if let Some(all) = unsafe { self.room(buffer) } {
+            // A result of another length is none of these elements.
+            (all.len() == values.len()).then(|| all.copy_from_slice(values))?;
             return Some(());
         }
         let mut given = values;

@@ -30,6 +30,11 @@ pub(super) unsafe fn get(
     if buffer.is_null() {
         return Err(Refused::ByHdf5);
     }
+    // SAFETY: the caller's promise.
+    let direct = if conversion.is_none() { unsafe { transfer.memory.room(buffer) } } else { None };
+    if let Some(room) = direct {
+        return read(host, file, &transfer, room);
+    }
     let mut found = values(host, file, &transfer)?;
     if let Some(conversion) = conversion {
         let mut kept = Vec::new();
@@ -48,10 +53,15 @@ pub(super) unsafe fn get(
 /// # Errors
 /// [`Refused`].
 pub(super) fn values(host: &CallerHdf5, file: &Captured, transfer: &Transfer<'_>) -> Result<Vec<u8>, Refused> {
+    let mut all = vec![0; transfer.count * transfer.size];
+    read(host, file, transfer, &mut all).map(|()| all)
+}
+
+/// The same, into memory with room for them.
+fn read(host: &CallerHdf5, file: &Captured, transfer: &Transfer<'_>, room: &mut [u8]) -> Result<(), Refused> {
     let fill = told(fill_of(host, transfer.dataset))?;
     let gathered = file.gathered()?;
-    let mut all = vec![0; transfer.count * transfer.size];
-    let mut left = all.as_mut_slice();
+    let mut left = room;
     for piece in &transfer.pieces {
         let count = piece.region.count.iter().product::<u64>();
         let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(transfer.size));
@@ -60,5 +70,5 @@ pub(super) fn values(host: &CallerHdf5, file: &Captured, transfer: &Transfer<'_>
         gathered.read_strided(transfer.number as usize, &piece.region, &piece.stride, Beneath::Fill(&fill), part)?;
         left = rest;
     }
-    Ok(all)
+    Ok(())
 }

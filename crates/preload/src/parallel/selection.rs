@@ -31,13 +31,31 @@ pub(super) fn shape(host: &CallerHdf5, space: Hid) -> Option<Vec<u64>> {
 pub(super) fn pieces(host: &CallerHdf5, space: Hid) -> Option<Vec<Piece>> {
     let shape = shape(host, space)?;
     // SAFETY: the dataspace is open, here and below.
-    match unsafe { host.selection_kind?(space) } {
+    let found = match unsafe { host.selection_kind?(space) } {
         code::NONE => Some(Vec::new()),
-        code::ALL => Some(vec![Piece::plain(Region::whole(&shape))]),
+        code::ALL => return Some(vec![Piece::plain(Region::whole(&shape))]),
         code::HYPERSLABS => hyperslabs(host, space, shape.len()),
         code::POINTS => points(host, space, shape.len()),
         _ => None,
+    };
+    found.and_then(|pieces| moved(host, space, pieces))
+}
+
+/// Pieces where `H5Soffset_simple` has moved the selection to. Only its bounds tell of that.
+fn moved(host: &CallerHdf5, space: Hid, mut pieces: Vec<Piece>) -> Option<Vec<Piece>> {
+    let Some(axes) = pieces.first().map(|piece| piece.region.start.len()) else { return Some(pieces) };
+    let [mut first, mut last] = [(); 2].map(|()| vec![0u64; axes]);
+    // SAFETY: the dataspace is open, and there is a place for each axis. HDF5 refuses a selection that was moved out of it.
+    if unsafe { host.selection_bounds?(space, first.as_mut_ptr(), last.as_mut_ptr()) } < 0 {
+        return None;
     }
+    for (axis, first) in first.iter().enumerate() {
+        let least = pieces.iter().map(|piece| piece.region.start[axis]).min()?;
+        for piece in &mut pieces {
+            piece.region.start[axis] = piece.region.start[axis] - least + first;
+        }
+    }
+    Some(pieces)
 }
 
 fn hyperslabs(host: &CallerHdf5, space: Hid, axes: usize) -> Option<Vec<Piece>> {

@@ -31,20 +31,22 @@ pub(super) unsafe fn put(host: &CallerHdf5, file: &mut Captured, asked: &Write) 
     if asked.values.is_null() {
         return Err(Refused::ByHdf5);
     }
-    file.header.keep(host, asked.dataset)?;
+    if file.may_be_kept() {
+        file.header.keep(host, asked.dataset)?;
+    }
     let kept = match &conversion {
         Some(conversion) if conversion.keeps_members() => values(host, file, &transfer)?,
         _ => Vec::new(),
     };
     let bytes = (transfer.count * transfer.size) as u64;
-    let first = file.log.reserve(bytes)?;
+    let log = told(file.log())?;
+    let first = log.reserve(bytes)?;
     let (mut at, mut outcome) = (0u64, Ok(()));
     let mut add = |log: &mut PutLog, values: &[u8]| {
         let written = log.write(first + at, values);
         at += values.len() as u64;
         written
     };
-    let log = &mut file.log;
     let mut taken = 0usize;
     let mut take = |values: &[u8]| {
         if outcome.is_err() {
@@ -73,7 +75,7 @@ pub(super) unsafe fn put(host: &CallerHdf5, file: &mut Captured, asked: &Write) 
         put
     });
     let puts: Vec<Put> = puts.collect();
-    file.log.push(&puts)?;
+    log.push(&puts)?;
     Ok(())
 }
 
@@ -90,15 +92,16 @@ pub(super) fn fill(host: &CallerHdf5, file: &mut Captured, dataset: Hid, before:
         region.start[axis] = after[axis];
         region.count[axis] = before[axis] - after[axis];
         let elements = region.volume().ok_or_else(unknown)?;
-        let offset = file.log.reserve(elements.saturating_mul(value.len() as u64))?;
+        let log = file.log().ok_or_else(unknown)?;
+        let offset = log.reserve(elements.saturating_mul(value.len() as u64))?;
         let most = AT_ONCE as u64;
         for first in (0..elements).step_by(AT_ONCE) {
             let count = usize::try_from((elements - first).min(most)).unwrap_or(AT_ONCE);
-            file.log.write(offset + first * value.len() as u64, &value.repeat(count))?;
+            log.write(offset + first * value.len() as u64, &value.repeat(count))?;
         }
         let dtype = DType::Opaque(u32::try_from(value.len()).map_err(|_| unknown())?);
         let boxes = Regions::from(&region);
-        file.log.push(&[Put { variable: number, dtype, boxes, stride: Vec::new(), order: now(), offset }])?;
+        log.push(&[Put { variable: number, dtype, boxes, stride: Vec::new(), order: now(), offset }])?;
     }
     Ok(())
 }

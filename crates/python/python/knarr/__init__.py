@@ -7,6 +7,7 @@ from ._files import Repacked, Verified, content_hash, repack, verify
 from ._filter import hdf5, plugin_path, register
 from ._frames import compress, decompress
 from ._knarr import KnarrError, __version__
+from ._output import Output, Written
 from ._write import write
 
 __all__ = [
@@ -14,10 +15,12 @@ __all__ = [
     "Checkpoint",
     "Committed",
     "KnarrError",
+    "Output",
     "Repacked",
     "Restart",
     "StoredArray",
     "Verified",
+    "Written",
     "__version__",
     "advise",
     "compress",

@@ -89,7 +89,7 @@ class Checkpoint:
         self._ranks = 1 if comm is None else comm.Get_size()
         self._comm = None if comm is None else comm.Dup()
         self._process = os.getpid()
-        self._session = _knarr.CheckpointSession(fspath(directory), options, _ranks(self._comm))
+        self._session = _knarr.CheckpointSession(fspath(directory), options, ranks_of(self._comm))
 
     def begin(self, step: int) -> None:
         """Begins a step, after waiting for the one before.
@@ -330,7 +330,7 @@ def _array(name: str, out: Array | None, wanted: np.dtype[Any], stored: Sequence
     return out
 
 
-def _ranks(comm: Any) -> tuple[Any, int, int, int] | None:
+def ranks_of(comm: Any) -> tuple[Any, int, int, int] | None:
     """The communicator, this rank, how many there are, and the lowest rank on the same node."""
     if comm is None:
         return None

@@ -1,18 +1,23 @@
 //! Makes files of what a program has handed over, in another process, and takes it out of the spool.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::config::{Output, zarr_name};
-use knarr_capture::{Datasets, HandedOver, Shown};
+use knarr_capture::{Datasets, Form, HandedOver, Shown};
+use knarr_codec::chain::ChainSpec;
 use knarr_flow::engine::{Engine, Progress, Silent};
+use knarr_flow::settings::Settings;
 use knarr_flow::store::Source;
 use knarr_formats::classic::{self, ClassicSource};
 use knarr_formats::handed_over::HandedOverSource;
 use knarr_formats::{Clocks, open_handed_over, open_hdf5_unlocked};
+use knarr_handover::{Far, Gathered, Held};
+use knarr_link::{Link, TcpLink};
 use knarr_routes::compress::{OutputFormat, RepackOptions, Repacked, write_source};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +30,8 @@ pub(crate) struct Deliver {
     #[serde(with = "crate::path_bytes")]
     directory: PathBuf,
     handed: HandedOver,
+    /// Directories of the parts that are on this machine, by their numbers; links lead to the others.
+    found: BTreeMap<usize, PathBuf>,
     command: String,
     when: String,
 }
@@ -34,20 +41,10 @@ impl Task for Deliver {
     type Answer = Repacked;
 
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Repacked> {
-        let Self { directory, handed, command, when } = self;
-        let HandedOver { target, rule, ranks, records, .. } = handed;
-        let files =
-            (0..ranks).map(|rank| (directory.join(HandedOver::values(rank)), directory.join(HandedOver::log(rank))));
-        let header = directory.join(HandedOver::HEADER);
-        let datasets = Datasets::read(&directory)?;
-        let is_hdf5 = datasets.is_some();
-        let source: Box<dyn Source> = match datasets {
-            Some(Datasets { addresses }) => {
-                open_handed_over(&header, (files, &addresses), &target, records.is_some(), &engine.codecs)?
-            }
-            None if ranks == 0 => Box::new(ClassicSource::open(&directory.join(Shown::CLASSIC))?),
-            None => Box::new(HandedOverSource::open(&header, files, records, &target)?),
-        };
+        let Self { directory, handed, found, command, when } = self;
+        let source = source_of(&directory, &handed, &found, engine)?;
+        let is_hdf5 = Datasets::read(&directory)?.is_some();
+        let HandedOver { target, rule, ranks, .. } = handed;
         // The plan is saved when the program has ended.
         let options = RepackOptions { force: true, command, when, save_plan: false };
         let (output, format) = match rule.compress.output() {
@@ -55,7 +52,7 @@ impl Task for Deliver {
             // The format that the program chose.
             Output::Classic if is_hdf5 => (target, OutputFormat::NetCdf4),
             Output::Classic => {
-                let header = if ranks == 0 { directory.join(Shown::CLASSIC) } else { header };
+                let header = directory.join(if ranks == 0 { Shown::CLASSIC } else { HandedOver::HEADER });
                 (target, OutputFormat::Classic(classic::version_of(&header)?))
             }
             Output::Zarr => (zarr_name(&target), OutputFormat::Zarr),
@@ -64,7 +61,46 @@ impl Task for Deliver {
     }
 }
 
-/// Writes what a netCDF-4 file holds as a classic one, for a program that opens it with PnetCDF.
+/// Where the values of each rank are.
+fn held(handed: &HandedOver, directory: &Path, found: &BTreeMap<usize, PathBuf>) -> Vec<Held> {
+    let links: Vec<Arc<dyn Link>> =
+        handed.parts.iter().map(|part| Arc::new(TcpLink::new(part.peer.clone())) as Arc<dyn Link>).collect();
+    let of = |rank| {
+        let number = handed.parts.iter().position(|part| part.ranks.contains(&rank)).unwrap_or(handed.part);
+        let here = if number == handed.part { Some(directory) } else { found.get(&number).map(PathBuf::as_path) };
+        match (here, handed.parts.get(number), links.get(number)) {
+            (None, Some(part), Some(link)) => {
+                Held::There(Far { link: Arc::clone(link), file: part.file.clone(), rank })
+            }
+            (here, ..) => {
+                let here = here.unwrap_or(directory);
+                Held::Here { values: here.join(HandedOver::values(rank)), log: here.join(HandedOver::log(rank)) }
+            }
+        }
+    };
+    (0..handed.ranks).map(of).collect()
+}
+
+/// What was handed over in a directory.
+fn source_of(
+    directory: &Path,
+    handed: &HandedOver,
+    found: &BTreeMap<usize, PathBuf>,
+    engine: &Engine,
+) -> Result<Box<dyn Source>> {
+    let HandedOver { target, ranks, records, .. } = handed;
+    let puts = Gathered::of(u64::MAX, held(handed, directory, found))?;
+    let header = directory.join(HandedOver::HEADER);
+    Ok(match Datasets::read(directory)? {
+        Some(Datasets { addresses }) => {
+            open_handed_over(&header, (puts, &addresses), target, records.is_some(), &engine.codecs)?
+        }
+        None if *ranks == 0 => Box::new(ClassicSource::open(&directory.join(Shown::CLASSIC))?),
+        None => Box::new(HandedOverSource::open(&header, puts, *records, target)?),
+    })
+}
+
+/// Writes what a file or a session holds in another format, for a program whose library does not read that.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Show {
     #[serde(with = "crate::path_bytes")]
@@ -82,16 +118,25 @@ impl Task for Show {
     type Answer = ();
 
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<()> {
-        let Shown { source, .. } = Shown::asked(&self.directory)?;
-        let source: Box<dyn Source> = if source.is_dir() {
-            knarr_formats::open(&source, &engine.codecs)?
-        } else {
-            Box::new(open_hdf5_unlocked(&source, &engine.codecs)?)
+        let Shown { source, form, .. } = Shown::asked(&self.directory)?;
+        let source: Box<dyn Source> = match HandedOver::read(&source) {
+            Ok(Some(handed)) => source_of(&source, &handed, &BTreeMap::new(), engine)?,
+            _ if source.is_dir() => knarr_formats::open(&source, &engine.codecs)?,
+            _ => Box::new(open_hdf5_unlocked(&source, &engine.codecs)?),
         };
-        let target = self.directory.join(Shown::CLASSIC);
-        let file = File::create(&target).map_err(|error| Error::write(&target, &error))?;
-        let version = classic::Version::Cdf5;
-        classic::write(engine, &*source, (&file, &target), version, &Clocks::default(), progress)
+        let target = self.directory.join(Shown::file(form));
+        match form {
+            Form::Classic => {
+                let file = File::create(&target).map_err(|error| Error::write(&target, &error))?;
+                let version = classic::Version::Cdf5;
+                classic::write(engine, &*source, (&file, &target), version, &Clocks::default(), progress)
+            }
+            Form::NetCdf4 => {
+                let settings = Settings { chain: Some(ChainSpec::raw()), verify: false, ..Settings::default() };
+                let options = RepackOptions { save_plan: false, ..RepackOptions::default() };
+                write_source(engine, source, (&target, OutputFormat::NetCdf4), &settings, &options, progress).map(drop)
+            }
+        }
     }
 }
 
@@ -99,6 +144,8 @@ impl Task for Show {
 pub(super) struct Delivery {
     pub(super) directory: PathBuf,
     pub(super) handed: HandedOver,
+    /// Directories of parts of other nodes that are on this machine.
+    pub(super) found: BTreeMap<usize, PathBuf>,
     pub(super) worker: Arc<Mutex<Worker>>,
     pub(super) effort: Effort,
     pub(super) cancel: Arc<AtomicBool>,
@@ -115,8 +162,8 @@ impl Delivery {
         let mut died = None;
         for _ in 0..ATTEMPTS {
             let (directory, handed) = (self.directory.clone(), self.handed.clone());
-            let (command, when) = (self.command.clone(), self.when.clone());
-            let task = Deliver { directory, handed, command, when };
+            let (found, command, when) = (self.found.clone(), self.command.clone(), self.when.clone());
+            let task = Deliver { directory, handed, found, command, when };
             let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
             match worker.ask(&task, self.effort, &self.cancel, &Silent) {
                 Ok(repacked) => {

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::Result;
+use knarr_capture::HandedOver;
 
 use super::spool::Spool;
 
@@ -43,11 +44,14 @@ impl Drained {
     }
 }
 
-/// Copies the files and links of a directory that has no others, and syncs them.
+/// Copies the files and links of a directory that has no others, and syncs them. What makes it one that is handed over comes
+/// last, in one step: a copy that is broken off is none.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
+    let entries = fs::read_dir(from)?.collect::<io::Result<Vec<_>>>()?;
+    let is_record = |entry: &fs::DirEntry| HandedOver::RECORDS.iter().any(|name| entry.file_name() == *name);
+    let (records, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_record);
+    for entry in others {
         let (old, new) = (entry.path(), to.join(entry.file_name()));
         if entry.file_type()?.is_symlink() {
             std::os::unix::fs::symlink(fs::read_link(old)?, new)?;
@@ -56,12 +60,31 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
             File::open(new)?.sync_all()?;
         }
     }
+    for entry in records {
+        let new = to.join("record");
+        fs::copy(entry.path(), &new)?;
+        File::open(&new)?.sync_all()?;
+        fs::rename(new, to.join(entry.file_name()))?;
+    }
     File::open(to)?.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_that_is_broken_off_is_not_taken_for_what_was_handed_over() {
+        let place = std::env::temp_dir().join(format!("knarr-drained-broken-{}", std::process::id()));
+        let (from, to) = (place.join("from"), place.join("to"));
+        fs::create_dir_all(from.join("no file can be copied from this")).unwrap();
+        for name in HandedOver::RECORDS {
+            fs::write(from.join(name), "{}").unwrap();
+        }
+        copy(&from, &to).unwrap_err();
+        assert!(HandedOver::RECORDS.iter().all(|name| !to.join(name).exists()));
+        fs::remove_dir_all(place).unwrap();
+    }
 
     #[test]
     fn files_and_links_move_and_stay_where_there_is_no_place() {

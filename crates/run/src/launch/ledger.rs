@@ -81,6 +81,8 @@ pub(super) enum Closing {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     files: BTreeMap<PathBuf, Entry>,
+    /// Files that are left as they are, because ranks on other nodes write them, too.
+    apart: BTreeSet<PathBuf>,
     /// Processes that said that they end in order.
     ending: BTreeSet<u32>,
     /// Some process called HDF5.
@@ -98,6 +100,7 @@ impl Ledger {
             | Event::Passed { .. }
             | Event::Received { .. }
             | Event::Missed { .. } => self.calls_seen = true,
+            Event::Apart { path } => drop(self.apart.insert(path)),
             Event::Started => {
                 // The same process with another program: what it had open was not closed.
                 self.ending.remove(&process);
@@ -109,6 +112,7 @@ impl Ledger {
             Event::Exiting => {
                 self.ending.insert(process);
             }
+            Event::Opened { path, .. } if self.apart.contains(&path) => {}
             Event::Opened { path, created } => {
                 let entry = self.files.entry(path.clone()).or_default();
                 let useless = entry.state == State::Packing;

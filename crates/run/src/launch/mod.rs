@@ -3,13 +3,17 @@
 //! it hands over in memory, and files are made of that.
 //!
 //! [`Launch::prepare`] gets everything in order, and [`Launch::run`] starts the program and stays until its files are done.
+//! If every rank is started by a launcher, one on each node does that (`first`), and those of several nodes make files
+//! together (`nodes`).
 //! [`recover`] finishes what a run that was killed has left.
 
 mod beside;
 mod checkpoint;
 mod deliver;
 mod drain;
+mod first;
 mod ledger;
+mod nodes;
 mod options;
 mod outcome;
 mod pack;
@@ -33,6 +37,7 @@ pub use recover::recover;
 pub use tasks::Found;
 pub(crate) use tasks::{Look, PackFile};
 
+use std::ffi::OsString;
 use std::sync::Arc;
 
 use knarr_array::error::Result;
@@ -42,11 +47,28 @@ use knarr_routes::compress::{refuse_other_plan, save_plan};
 use crate::means::Means;
 use crate::notices::Notices;
 use checkpoint::Watches;
+use first::{Other, Role};
 use prepare::Begun;
 use work::{Supervised, supervise};
 
 /// A program that may start.
-pub struct Launch(Begun);
+pub struct Launch(Launcher);
+
+/// Who looks after it.
+enum Launcher {
+    /// This process.
+    First(Box<Begun>),
+    /// Another `knarr run` on this node, which serves all ranks that are there.
+    Other { other: Other, program: Vec<OsString>, notices: Arc<dyn Notices> },
+}
+
+/// How a run ended.
+pub enum Ended {
+    /// With files of which this process knows what became.
+    Ran(Box<Ran>),
+    /// With this exit code; another `knarr run` on this node tells what became of files.
+    Served(u8),
+}
 
 /// What a run did.
 pub struct Ran {
@@ -62,6 +84,8 @@ pub struct Ran {
     pub site: Option<Site>,
     /// What the engine was made of.
     pub means: Means,
+    /// Of a job on several nodes, all but the first of which have reports of their own: the node.
+    pub node: Option<String>,
 }
 
 impl Launch {
@@ -70,15 +94,25 @@ impl Launch {
     /// # Errors
     /// Of what is not in order.
     pub fn prepare(options: Options, notices: Arc<dyn Notices>) -> Result<Self> {
-        prepare::prepare(options, notices).map(Self)
+        let first = match first::join(&options.config, options.component.as_deref())? {
+            Role::Alone => None,
+            Role::First(first) => Some(first),
+            Role::Other(other) => return Ok(Self(Launcher::Other { other, program: options.program, notices })),
+        };
+        Ok(Self(Launcher::First(Box::new(prepare::prepare(options, notices, first)?))))
     }
 
     /// Starts the program, and stays until it has ended and its files are done.
     ///
     /// # Errors
     /// `Internal` if the system has no threads to give. A program that cannot be started is a result.
-    pub fn run(self) -> Result<Result<Ran, NotStarted>> {
-        let Self(mut begun) = self;
+    pub fn run(self) -> Result<Result<Ended, NotStarted>> {
+        let mut begun = match self.0 {
+            Launcher::First(begun) => begun,
+            Launcher::Other { other, program, notices } => {
+                return Ok(other.run(&program, &*notices)?.map(Ended::Served));
+            }
+        };
         let kept = std::mem::take(&mut begun.kept);
         let watches = Watches::start(kept, &begun.engine, &begun.means, &begun.notices)?;
         let child = match begun.signals.start(&begun.program, &begun.stage.directory, &begun.preload) {
@@ -108,6 +142,8 @@ impl Launch {
         // Only if nothing is kept there.
         let _ = std::fs::remove_dir(&begun.scratch);
         let site = begun.snapshot.config.site;
-        Ok(Ok(Ran { code, calls_seen, files, steps, site, means: begun.means }))
+        let is_beside = begun.first.as_ref().is_some_and(|first| first.may_have_others() && !first.has_root());
+        let node = is_beside.then(|| begun.nodes.node().to_owned());
+        Ok(Ok(Ended::Ran(Box::new(Ran { code, calls_seen, files, steps, site, means: begun.means, node }))))
     }
 }

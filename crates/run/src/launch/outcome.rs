@@ -32,6 +32,11 @@ pub enum Outcome {
     },
     /// Something of it did not come from another component, or did not go there.
     Missed(Error),
+    /// It is in a file that another node has made.
+    Gathered {
+        /// That node.
+        node: String,
+    },
     /// No file could be made of what the program handed over, which stays in this directory.
     Undelivered(Error, PathBuf),
 }

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::Config;
+use knarr_capture::config::{Config, Route};
 use knarr_capture::meeting::Component;
 use knarr_capture::{HandedOver, Snapshot};
 use knarr_flow::engine::Engine;
 use knarr_flow::output::remove_abandoned;
 
 use super::checkpoint::{self, Kept};
+use super::first::{self, First};
+use super::nodes::Nodes;
 use super::options::Options;
 use super::program::Signals;
 use super::ranks;
@@ -37,6 +39,10 @@ pub(super) struct Begun {
     pub(super) stage: Stage,
     /// Where programs hand values over; kept as long as the run lasts.
     pub(super) spool: Option<Spool>,
+    /// What is to do with other nodes.
+    pub(super) nodes: Nodes,
+    /// The launchers of other ranks on this node, if there are any.
+    pub(super) first: Option<First>,
     /// The program as others know it that it transfers files to, in each directory in which they meet.
     pub(super) components: Vec<Component>,
     /// `.knarr` beside the configuration.
@@ -52,14 +58,16 @@ pub(super) struct Begun {
     pub(super) notices: Arc<dyn Notices>,
 }
 
-/// Gets everything in order, and brings restart files back if that is asked for.
+/// Gets everything in order, and brings restart files back if that is asked for. `first` lets the launchers of other ranks in.
 ///
 /// # Errors
 /// Of what is not in order.
-pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>) -> Result<Begun> {
-    ranks::refuse_many(|name| std::env::var(name).ok())?;
+pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option<First>) -> Result<Begun> {
     let mut config = Config::read(&options.config)
         .map_err(|error| error.hint("write the file, or name another with --config; docs/run.md has an example"))?;
+    if config.file.iter().any(|rule| rule.route == Route::Checkpoint) {
+        ranks::refuse_many(|name| std::env::var(name).ok())?;
+    }
     let machine = config.machine.beside(&options.config);
     let means = Means::new(&options.resources, &machine)?;
     let mut engine = means.engine()?;
@@ -113,8 +121,15 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>) -> Result<Beg
     }
     // Without a place for values programs write them through their own library.
     let spool = Spool::create(&scratch).ok();
-    snapshot.spool = spool.as_ref().map(|spool| spool.place(&scratch));
+    let nodes = Nodes::new(first::name(), first.as_ref().is_some_and(First::may_have_others))?;
+    if let Some(spool) = &spool {
+        nodes.add(spool.path());
+        snapshot.spool = Some(spool.place(&scratch, &nodes)?);
+    }
     let stage = Stage::new(&snapshot)?;
+    if let Some(first) = &first {
+        first.open(&stage.directory, &preload)?;
+    }
     let mut begun = Begun {
         means,
         engine,
@@ -123,6 +138,8 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>) -> Result<Beg
         learnt_path,
         stage,
         spool,
+        nodes,
+        first,
         components,
         scratch,
         preload,

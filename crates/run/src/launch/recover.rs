@@ -1,12 +1,13 @@
 //! Finishes what runs that were killed have left in their spools.
 
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::HandedOver;
 use knarr_capture::config::{Output, zarr_name};
+use knarr_capture::{HandedOver, NodePart};
 
 use super::deliver::Delivery;
 use super::outcome::{Done, Files, Outcome};
@@ -24,40 +25,102 @@ pub fn recover(means: &Means, directory: &Path, (command, when): (&str, &str)) -
     let jobs = means.engine()?.jobs;
     let worker = Arc::new(Mutex::new(Worker::new(means.clone())));
     let mut files = Files::default();
-    for spool in spool::recoverable(directory)? {
-        for (directory, handed) in HandedOver::to_be_made(&spool) {
-            let (path, outcome) = match handed {
-                Ok(handed) if let Some(error) = refused(&directory, &handed) => {
-                    (handed.target, Outcome::Undelivered(error, directory))
-                }
-                Ok(handed) => {
-                    let target = handed.target.clone();
-                    let job = Delivery {
-                        directory,
-                        handed,
-                        worker: Arc::clone(&worker),
-                        effort: Effort { jobs, background: false },
-                        cancel: Arc::new(AtomicBool::new(false)),
-                        command: command.to_owned(),
-                        when: when.to_owned(),
-                    };
-                    (target, job.run())
-                }
-                Err(error) => (directory.clone(), Outcome::Undelivered(error, directory)),
-            };
-            files.add(path, outcome, String::new());
+    let mut spools = spool::recoverable(directory)?;
+    let all: Vec<_> = spools.iter().flat_map(|spool| HandedOver::to_be_made(spool)).collect();
+    let mut tried = BTreeSet::new();
+    for (directory, handed) in all {
+        let (directory, handed) = match handed {
+            Ok(handed) => with_maker(directory, handed, &spools),
+            Err(error) => {
+                files.add(directory.clone(), Outcome::Undelivered(error, directory), String::new());
+                continue;
+            }
+        };
+        // Several parts lead to the same one, which takes them along.
+        if !tried.insert(directory.clone()) || !directory.exists() {
+            continue;
         }
-        if HandedOver::to_be_made(&spool).is_empty() {
-            // It is found and tried again next time.
-            let _ = std::fs::remove_dir_all(&spool);
+        let target = handed.target.clone();
+        let (found, _) = parts(&handed, &spools);
+        let outcome = match refused(&directory, &handed, &spools) {
+            Some(error) => Outcome::Undelivered(error, directory.clone()),
+            None => {
+                let job = Delivery {
+                    directory: directory.clone(),
+                    handed: handed.clone(),
+                    found: found.clone(),
+                    worker: Arc::clone(&worker),
+                    effort: Effort { jobs, background: false },
+                    cancel: Arc::new(AtomicBool::new(false)),
+                    command: command.to_owned(),
+                    when: when.to_owned(),
+                };
+                job.run()
+            }
+        };
+        if let Outcome::Packed(_) = outcome {
+            found.values().for_each(|part| handed.remove(part));
+            spools.extend(found.values().chain([&directory]).filter_map(|part| Some(part.parent()?.to_owned())));
         }
+        files.add(target, outcome, String::new());
+    }
+    for spool in spools.iter().filter(|spool| HandedOver::to_be_made(spool).is_empty()) {
+        // It is found and tried again next time.
+        let _ = std::fs::remove_dir_all(spool);
     }
     Ok(files.into_list())
 }
 
-/// Why nothing is made of what lies in `directory`: a program still writes it, or what has its name is newer.
-fn refused(directory: &Path, handed: &HandedOver) -> Option<Error> {
-    let logs = (0..handed.ranks).map(|rank| directory.join(HandedOver::log(rank)));
+/// What lies in `directory`, or the part of the node that makes the file, if that can be read here.
+fn with_maker(directory: PathBuf, handed: HandedOver, spools: &[PathBuf]) -> (PathBuf, HandedOver) {
+    let maker = parts(&handed, spools).0.remove(&0);
+    match maker.and_then(|maker| Some((HandedOver::left_in(&maker)?, maker))) {
+        Some((handed, maker)) => (maker, handed),
+        None => (directory, handed),
+    }
+}
+
+/// The parts of a file that other nodes hold and that can be read here, by their numbers, and the others. They lie where they
+/// were, or in one of `spools`.
+fn parts<'h>(handed: &'h HandedOver, spools: &[PathBuf]) -> (BTreeMap<usize, PathBuf>, Vec<&'h NodePart>) {
+    let (mut found, mut missing) = (BTreeMap::new(), Vec::new());
+    for (number, part) in handed.parts.iter().enumerate().filter(|(number, _)| *number != handed.part) {
+        let is_it = |directory: &PathBuf| {
+            HandedOver::left_in(directory).is_some_and(|other| other.part == number && other.parts == handed.parts)
+        };
+        let places = spools.iter().map(|spool| spool.join(&part.file));
+        let here = std::iter::once(part.directory()).chain(places).find(is_it);
+        match here {
+            Some(directory) => drop(found.insert(number, directory)),
+            None => missing.push(part),
+        }
+    }
+    (found, missing)
+}
+
+/// Why nothing is made of what lies in `directory`: parts of other nodes are missing, a program still writes it, or what has
+/// its name is newer.
+fn refused(directory: &Path, handed: &HandedOver, spools: &[PathBuf]) -> Option<Error> {
+    let (found, missing) = parts(handed, spools);
+    let missing = if handed.part == 0 { missing.first().copied() } else { handed.maker() };
+    if let Some(part) = missing {
+        let ranks = part.ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        let what = format!("the part of node '{}' is not here: that of rank {ranks}", part.node());
+        let hint = "it lies there in the directory that is named, or in .knarr beside knarr.toml: copy the spools of all \
+                    nodes into one directory, and name that";
+        return Some(Error::new(ErrorKind::NotFound, what).hint(hint).at(part.directory().display().to_string()));
+    }
+    if let Some(busy) = found
+        .values()
+        .map(PathBuf::as_path)
+        .chain([directory])
+        .find(|part| part.parent().is_some_and(|spool| !spool::is_abandoned(spool)))
+    {
+        let error = Error::usage("a run that goes on delivers from it").hint("wait until that run has ended");
+        return Some(error.at(busy.display().to_string()));
+    }
+    let directories = std::iter::once(directory).chain(found.values().map(PathBuf::as_path));
+    let logs = directories.flat_map(|part| (0..handed.ranks).map(|rank| part.join(HandedOver::log(rank))));
     let identities = logs.filter_map(|log| std::fs::metadata(log).ok()).map(|found| Identity::of(&found));
     if let Some(process) = identities.into_iter().find_map(writer) {
         let what = format!("process {process} still writes the file");

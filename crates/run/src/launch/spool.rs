@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::{ALIVE, HandedOver, SpoolPlace, free_of};
+use knarr_link::Secret;
+
+use super::nodes::Nodes;
 
 /// Memory that all processes of a node share.
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
@@ -55,9 +58,13 @@ impl Spool {
     }
 
     /// What programs are told of it. Values that find no room go to `disk`.
-    pub(super) fn place(&self, disk: &Path) -> SpoolPlace {
+    ///
+    /// # Errors
+    /// `Read` if the system has no random numbers.
+    pub(super) fn place(&self, disk: &Path, nodes: &Nodes) -> Result<SpoolPlace> {
         let most = available_memory().unwrap_or(LEAST_MEMORY) / SHARE;
-        SpoolPlace { directory: self.directory.clone(), most, disk: disk.to_owned() }
+        let (node, peer, token) = (nodes.node().to_owned(), nodes.peer().cloned(), Secret::new()?.token());
+        Ok(SpoolPlace { directory: self.directory.clone(), most, disk: disk.to_owned(), node, token, peer })
     }
 }
 
@@ -105,7 +112,7 @@ pub(super) fn abandoned(parent: &Path) -> Vec<PathBuf> {
 }
 
 /// True if nobody delivers from a spool.
-fn is_abandoned(spool: &Path) -> bool {
+pub(super) fn is_abandoned(spool: &Path) -> bool {
     File::open(spool.join(ALIVE)).is_ok_and(|file| file.try_lock_shared().is_ok())
 }
 

@@ -43,6 +43,8 @@ enum News {
     Done(PathBuf, Outcome),
     /// A file is shown, or cannot be.
     Shown,
+    /// The node that makes a file knows what became of it, or is gone.
+    Gathered(PathBuf, Outcome),
 }
 
 /// What Knarr sends to its own socket when the program has ended, behind all messages of the program.
@@ -72,11 +74,14 @@ pub(super) fn supervise(begun: &Begun, watches: &Watches, mut child: Child) -> R
         move || listen(&listener, &status, &send)
     })?;
     let mut work = Work::new(begun, watches, send, receive);
-    let signals = &begun.signals;
+    let (signals, first) = (&begun.signals, begun.first.as_ref());
     let socket = begun.stage.directory.join(knarr_capture::SOCKET);
     let code = std::thread::scope(|scope| {
         scope.spawn(move || {
             let status = signals.wait(&mut child).unwrap_or_default();
+            if let Some(first) = first {
+                first.await_others(|| signals.is_terminated());
+            }
             let _ = ended.send(status);
             if let Ok(own) = UnixDatagram::unbound() {
                 while own.send_to(ENDED, &socket).is_err_and(|error| error.kind() == std::io::ErrorKind::Interrupted) {}
@@ -85,6 +90,7 @@ pub(super) fn supervise(begun: &Begun, watches: &Watches, mut child: Child) -> R
         work.until_done()
     });
     let files = work.finish();
+    begun.nodes.linger();
     Ok(Supervised { code, files, learnt: work.learnt, calls_seen: work.ledger.calls_seen })
 }
 
@@ -144,6 +150,10 @@ struct Work<'a> {
     handed_over: VecDeque<PathBuf>,
     /// Where those lie that were moved out of memory.
     drained: Option<Drained>,
+    /// Files that are made of what several nodes hold.
+    apart: BTreeMap<PathBuf, HandedOver>,
+    /// Number of files of which this node holds a part, and that others make.
+    awaited: usize,
     /// Seconds that the program spent in calls for such files.
     blocked: BTreeMap<PathBuf, f64>,
     /// What goes to other components, and comes from them.
@@ -168,6 +178,8 @@ impl<'a> Work<'a> {
             shown: VecDeque::new(),
             handed_over: VecDeque::new(),
             drained: None,
+            apart: BTreeMap::new(),
+            awaited: 0,
             blocked: BTreeMap::new(),
             transfers: Transfers::new(&begun.components, &begun.notices),
             under_way: None,
@@ -192,6 +204,10 @@ impl<'a> Work<'a> {
                 }
                 Ok(News::Done(path, outcome)) => self.done(path, outcome),
                 Ok(News::Shown) => self.under_way = None,
+                Ok(News::Gathered(path, outcome)) => {
+                    self.awaited -= 1;
+                    self.files.add(path, outcome, String::new());
+                }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
             if self.begun.engine.cancel.load(Ordering::Relaxed)
@@ -208,6 +224,7 @@ impl<'a> Work<'a> {
             self.begin_next();
             if let Some((status, since)) = self.ended
                 && self.under_way.is_none()
+                && self.awaited == 0
                 && (self.handed_over.is_empty() && !self.transfers.are_open()
                     || self.begun.engine.cancel.load(Ordering::Relaxed))
                 && (!self.ledger.is_open()
@@ -228,15 +245,32 @@ impl<'a> Work<'a> {
         }
         match &message.event {
             Event::HandedOver { directory } if self.transfers.close(directory) => {}
-            Event::HandedOver { directory } => self.handed_over.push_back(directory.clone()),
+            Event::HandedOver { directory } => self.take(directory.clone()),
             Event::Shown { directory } => self.shown.push_back(directory.clone()),
             Event::Passed { path, why } => {
                 self.files.add(path.clone(), Outcome::Left(why.clone()), String::new());
+            }
+            Event::Apart { path } => {
+                let why = "ranks on several nodes wrote it with HDF5".to_owned();
+                self.files.add(path.clone(), Outcome::Left(why), String::new());
             }
             event => self.transfers.hear(event),
         }
         if let Some(useless) = self.ledger.hear(message) {
             self.stop(&useless);
+        }
+    }
+
+    /// Takes what was handed over: a file is made of it here, or it is a part of one that another node makes.
+    fn take(&mut self, directory: PathBuf) {
+        let handed = HandedOver::read(&directory).ok().flatten().filter(|handed| handed.maker().is_some());
+        let Some(handed) = handed else { return self.handed_over.push_back(directory) };
+        let path = handed.target.clone();
+        let ask = self.begun.nodes.await_maker(handed, Arc::clone(&self.begun.engine.cancel));
+        let (send, target) = (self.send.clone(), path.clone());
+        match spawn("gathered", move || drop(send.send(News::Gathered(target, ask())))) {
+            Ok(()) => self.awaited += 1,
+            Err(error) => self.files.add(path, Outcome::Undelivered(error, directory), String::new()),
         }
     }
 
@@ -320,8 +354,12 @@ impl<'a> Work<'a> {
         let (path, target) = (handed.target.clone(), handed.target.clone());
         let jobs = if ended { self.begun.engine.jobs } else { 1 };
         self.blocked.insert(path.clone(), handed.blocked_s);
+        if !handed.parts.is_empty() {
+            self.apart.insert(path.clone(), handed.clone());
+        }
         let job = Delivery {
             directory,
+            found: BTreeMap::new(),
             handed,
             worker: Arc::clone(&self.worker),
             effort: Effort { jobs, background: !ended },
@@ -357,6 +395,7 @@ impl<'a> Work<'a> {
             self.drained = Drained::create(&self.begun.scratch).ok();
         }
         let Some(drained) = &self.drained else { return };
+        self.begun.nodes.add(drained.path());
         for from in waiting {
             let to = drained.take(&from);
             for directory in self.handed_over.iter_mut().filter(|directory| **directory == from) {
@@ -385,6 +424,9 @@ impl<'a> Work<'a> {
                 return self.ledger.again(&path);
             }
             _ => self.ledger.done(&path),
+        }
+        if let Some(handed) = self.apart.remove(&path) {
+            self.begun.nodes.tell(&handed, delivered(&outcome));
         }
         if let Outcome::Written(Ok(found), _) = &outcome {
             self.learn(&found.learnt);
@@ -437,7 +479,11 @@ impl<'a> Work<'a> {
         self.handed_over.extend(self.transfers.finish(&mut files));
         let waiting = std::mem::take(&mut self.handed_over);
         for directory in waiting.iter().cloned() {
-            let target = HandedOver::read(&directory).ok().flatten().map(|handed| handed.target);
+            let handed = HandedOver::read(&directory).ok().flatten();
+            if let Some(handed) = &handed {
+                self.begun.nodes.tell(handed, Err(Error::new(ErrorKind::Interrupted, "interrupted")));
+            }
+            let target = handed.map(|handed| handed.target);
             let outcome = Outcome::Undelivered(Error::new(ErrorKind::Interrupted, "interrupted"), directory.clone());
             files.add(target.unwrap_or(directory), outcome, String::new());
         }
@@ -469,5 +515,14 @@ impl<'a> Work<'a> {
             files.add(path.to_path_buf(), Outcome::Left(why), String::new());
         }
         files
+    }
+}
+
+/// What other nodes are told of a file.
+fn delivered(outcome: &Outcome) -> Result<()> {
+    match outcome {
+        Outcome::Packed(_) => Ok(()),
+        Outcome::Undelivered(error, _) | Outcome::Failed(error) => Err(error.clone()),
+        _ => Err(Error::internal("it was not made")),
     }
 }

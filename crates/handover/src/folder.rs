@@ -1,0 +1,79 @@
+//! The directory of a spool: it is gone when its process is.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use knarr_array::error::{Error, Result};
+use knarr_flow::output::{remove_abandoned, temporary_name};
+
+/// Where spools lie unless another directory is named: memory, or else a directory that the route names.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// What the names of spools begin with, behind a dot.
+pub(crate) const NAME: &str = "knarr-spool";
+
+/// Where the values of a rank lie until they are delivered.
+pub trait Spooled {
+    /// True in the process that made it. Forked ones share its memory, and have no thread that delivers.
+    fn is_own(&self) -> bool;
+}
+
+/// A directory of this process. Removed when it is dropped; if the process is killed, by the next one that opens a spool
+/// there.
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// The process that made it: those that it forks share the directory, and must leave it alone.
+    process: u32,
+    /// Locked as long as the process lives, or one that it forked; `None` where the file system has no locks.
+    _lock: Option<File>,
+}
+
+impl Folder {
+    /// Makes a directory in `parent`, or where nothing is named, in memory or else in `otherwise`. It has to hold what
+    /// `make` puts there.
+    ///
+    /// # Errors
+    /// `Write`; those of `make`.
+    pub(crate) fn open<T>(
+        parent: Option<&Path>,
+        otherwise: &Path,
+        make: impl Fn(&Path) -> Result<T>,
+    ) -> Result<(Self, T)> {
+        match parent {
+            Some(parent) => Self::create(parent, make),
+            None => Self::create(Path::new(SHARED_MEMORY), &make).or_else(|_| Self::create(otherwise, &make)),
+        }
+    }
+
+    fn create<T>(parent: &Path, make: impl Fn(&Path) -> Result<T>) -> Result<(Self, T)> {
+        let write_error = |error: io::Error| Error::write(parent, &error);
+        remove_abandoned(parent);
+        let path = parent.join(temporary_name(OsStr::new(NAME)));
+        DirBuilder::new().mode(0o700).create(&path).map_err(write_error)?;
+        let lock = File::open(&path).ok().filter(|lock| lock.try_lock().is_ok());
+        let folder = Self { path, process: std::process::id(), _lock: lock };
+        // What cannot be made leaves no directory.
+        let made = make(&folder.path)?;
+        Ok((folder, made))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// True in the process that made it.
+    pub(crate) fn is_own(&self) -> bool {
+        self.process == std::process::id()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.is_own() {
+            // Nothing is left to report a failure to; the next spool removes what stays.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Links between processes that share no MPI: one side asks, the other answers.
+//!
+//! A question and its answer are bytes of a bounded length. The other side is known by a secret that only processes of the
+//! same user have; both prove that they know it, and neither sends it. Who does not answer for [`SILENCE`] is gone: errors
+//! name the node.
+//!
+//! Reading order: [`Link`] and [`Answers`], [`Peer`], [`Server`] and [`TcpLink`]; below them `frame` (bytes of a message),
+//! `handshake` (who is there) and `places` (where this node is reached).
+#![forbid(unsafe_code)]
+
+mod frame;
+mod handshake;
+#[cfg(feature = "testing")]
+mod memory;
+mod peer;
+mod places;
+mod serve;
+mod tcp;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+use std::time::Duration;
+
+use knarr_array::error::Result;
+
+#[cfg(feature = "testing")]
+pub use memory::MemoryLink;
+pub use peer::{Peer, Secret};
+pub use serve::Server;
+pub use tcp::TcpLink;
+
+/// Bytes of a question, at most.
+pub const LONGEST_QUESTION: usize = 1 << 16;
+/// Bytes of an answer, at most.
+pub const LONGEST_ANSWER: usize = 1 << 25;
+/// Who sends nothing for so long is gone.
+pub const SILENCE: Duration = Duration::from_secs(5);
+
+/// The other side, which answers. Threads may ask at the same time.
+pub trait Link: Send + Sync {
+    /// The node of the other side, as errors name it.
+    fn node(&self) -> &str;
+
+    /// Asks, and waits for the answer. A question may be asked twice if a connection breaks, so it must change nothing that
+    /// the second one would find changed.
+    ///
+    /// # Errors
+    /// That of the answer; `Read` if the other side is gone or is somebody else; `Usage` for a question that is too long.
+    fn ask(&self, question: &[u8]) -> Result<Vec<u8>>;
+}
+
+/// What answers.
+pub trait Answers: Send + Sync + 'static {
+    /// The answer to a question. Questions are hostile.
+    ///
+    /// # Errors
+    /// The other side gets them.
+    fn answer(&self, question: &[u8]) -> Result<Vec<u8>>;
+}

@@ -1,0 +1,55 @@
+//! Who answers, and how to reach them.
+
+use std::fmt;
+use std::io::Read;
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use knarr_array::error::{Error, Result};
+
+/// Bytes of a secret.
+const LENGTH: usize = 32;
+
+/// What both sides of a link know, and nobody else.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret([u8; LENGTH]);
+
+impl Secret {
+    /// A new one, from the random numbers of the system.
+    ///
+    /// # Errors
+    /// `Read` if it has none.
+    pub fn new() -> Result<Self> {
+        let path = std::path::Path::new("/dev/urandom");
+        let mut bytes = [0; LENGTH];
+        let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
+        read.map(|()| Self(bytes)).map_err(|error| Error::read(path, &error))
+    }
+
+    /// Text that tells it from others, and that others may know.
+    pub fn token(&self) -> String {
+        blake3::hash(&self.0).to_hex().chars().take(16).collect()
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; LENGTH] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Secret")
+    }
+}
+
+/// Somebody who answers. It holds a secret, so it is told only to processes of the same user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peer {
+    /// The node, as errors name it.
+    pub node: String,
+    /// Where it may be reached; the first place that answers counts.
+    pub places: Vec<SocketAddr>,
+    /// By which both sides know each other.
+    pub secret: Secret,
+}

@@ -1,0 +1,112 @@
+//! The side that asks, over TCP. Connections are kept for the next question: as many as threads ask at the same time.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use knarr_array::error::{Error, ErrorKind, Result};
+
+use crate::peer::Peer;
+use crate::{LONGEST_ANSWER, LONGEST_QUESTION, Link, SILENCE, frame, handshake};
+
+/// How long a place may take to be reached: there may be others.
+const CONNECT: Duration = Duration::from_secs(2);
+/// First byte of an answer that is bytes, and of one that is an error.
+pub(crate) const BYTES: u8 = 0;
+pub(crate) const ERROR: u8 = 1;
+
+/// A link to a [`Server`](crate::Server). Nothing is connected before the first question.
+#[derive(Debug)]
+pub struct TcpLink {
+    peer: Peer,
+    idle: Mutex<Vec<TcpStream>>,
+    /// Number of the place that answered last.
+    place: AtomicUsize,
+}
+
+impl TcpLink {
+    /// To `peer`.
+    pub fn new(peer: Peer) -> Self {
+        Self { peer, idle: Mutex::default(), place: AtomicUsize::new(0) }
+    }
+
+    fn gone(&self, error: &io::Error) -> Error {
+        let what = match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                format!("it has not answered for {} s", SILENCE.as_secs())
+            }
+            io::ErrorKind::UnexpectedEof => "it has ended the connection".to_owned(),
+            _ => error.to_string(),
+        };
+        Error::new(ErrorKind::Read, format!("the aggregator of node '{}' is gone: {what}", self.peer.node))
+            .hint("its own 'knarr run' says why, if it was not killed; what was handed over there is kept")
+    }
+
+    fn connect(&self) -> io::Result<TcpStream> {
+        let known = self.place.load(Ordering::Relaxed);
+        let mut failed = io::Error::new(io::ErrorKind::AddrNotAvailable, "nobody knows where it can be reached");
+        let order = (0..self.peer.places.len()).map(|step| (known + step) % self.peer.places.len());
+        for (number, place) in order.filter_map(|number| Some((number, self.peer.places.get(number)?))) {
+            match self.connect_to(place) {
+                Ok(stream) => {
+                    self.place.store(number, Ordering::Relaxed);
+                    return Ok(stream);
+                }
+                // What is said of the first one says most.
+                Err(error) if number == known => failed = error,
+                Err(_) => {}
+            }
+        }
+        Err(failed)
+    }
+
+    fn connect_to(&self, place: &SocketAddr) -> io::Result<TcpStream> {
+        let mut stream = TcpStream::connect_timeout(place, CONNECT)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(SILENCE))?;
+        stream.set_write_timeout(Some(SILENCE))?;
+        handshake::ask(&mut stream, &self.peer.secret)?;
+        Ok(stream)
+    }
+
+    fn exchange(stream: &mut TcpStream, question: &[u8]) -> io::Result<Vec<u8>> {
+        frame::write(stream, question)?;
+        frame::read(stream, LONGEST_ANSWER + 1)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<TcpStream>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Link for TcpLink {
+    fn node(&self) -> &str {
+        &self.peer.node
+    }
+
+    fn ask(&self, question: &[u8]) -> Result<Vec<u8>> {
+        if question.len() > LONGEST_QUESTION {
+            return Err(Error::usage("a question that is too long for a link"));
+        }
+        let kept = self.idle().pop();
+        // A connection that was kept may have been ended meanwhile; one that is new says what is the matter.
+        let again = kept.and_then(|mut stream| Some((Self::exchange(&mut stream, question).ok()?, stream)));
+        let (answer, stream) = match again {
+            Some(answered) => answered,
+            None => {
+                let mut stream = self.connect().map_err(|error| self.gone(&error))?;
+                (Self::exchange(&mut stream, question).map_err(|error| self.gone(&error))?, stream)
+            }
+        };
+        self.idle().push(stream);
+        match answer.split_first() {
+            Some((&BYTES, bytes)) => Ok(bytes.to_vec()),
+            Some((&ERROR, error)) => Err(serde_json::from_slice(error)
+                .unwrap_or_else(|_| Error::corrupt("an error that makes no sense"))
+                .at(format!("node '{}'", self.peer.node))),
+            _ => Err(Error::corrupt("an answer that makes no sense").at(format!("node '{}'", self.peer.node))),
+        }
+    }
+}

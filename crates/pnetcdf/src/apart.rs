@@ -1,0 +1,208 @@
+//! Files whose ranks are on several nodes. Ranks are *together* if they hand over to the same spool. Each spool has a part of
+//! the file, the values and logs of its ranks; the aggregator of the first one makes the file.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use knarr_array::comm::{Comm, agree, all_gather, read, written};
+use knarr_array::error::{Error, Result};
+use knarr_capture::{HandedOver, NodePart, SpoolPlace};
+use knarr_handover::{Far, Held};
+use knarr_link::{Link, Peer, TcpLink};
+use serde::{Deserialize, Serialize};
+
+/// Where a rank hands over, as it tells the others.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct Home {
+    token: String,
+    node: String,
+    peer: Option<Peer>,
+    spool: Vec<u8>,
+    disk: Vec<u8>,
+}
+
+fn path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes.to_vec()))
+}
+
+/// The spools of the ranks.
+pub(crate) struct Homes {
+    /// In the order of their lowest ranks.
+    all: Vec<Home>,
+    /// The ranks of each.
+    ranks: Vec<Vec<usize>>,
+    rank: usize,
+}
+
+impl Homes {
+    /// All ranks tell where they hand over. Collective.
+    ///
+    /// # Errors
+    /// As for [`all_gather`].
+    pub(crate) fn meet(comm: &dyn Comm, spool: &SpoolPlace) -> Result<Self> {
+        let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
+        let SpoolPlace { directory, disk, node, token, peer, .. } = spool;
+        let (spool, disk) = (bytes(directory), bytes(disk));
+        let mine = Home { token: token.clone(), node: node.clone(), peer: peer.clone(), spool, disk };
+        let (mut all, mut ranks): (Vec<Home>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
+        for (rank, bytes) in all_gather(comm, &written(&mine)?)?.iter().enumerate() {
+            let home: Home = read(bytes)?;
+            match all.iter().position(|known| known.token == home.token) {
+                Some(known) => ranks[known].push(rank),
+                None => {
+                    all.push(home);
+                    ranks.push(vec![rank]);
+                }
+            }
+        }
+        Ok(Self { all, ranks, rank: comm.rank() })
+    }
+
+    /// True if there are several.
+    pub(crate) fn are_apart(&self) -> bool {
+        self.all.len() > 1
+    }
+
+    /// True on the lowest rank of each.
+    pub(crate) fn is_first(&self) -> bool {
+        self.ranks.iter().any(|ranks| ranks.first() == Some(&self.rank))
+    }
+
+    /// The node of one whose aggregator answers nobody.
+    pub(crate) fn closed(&self) -> Option<&str> {
+        self.all.iter().find(|home| home.peer.is_none()).map(|home| home.node.as_str())
+    }
+
+    fn mine(&self) -> usize {
+        self.ranks.iter().position(|ranks| ranks.contains(&self.rank)).unwrap_or(0)
+    }
+}
+
+/// A file that is in several spools.
+pub struct Apart {
+    parts: Vec<NodePart>,
+    /// Number of that of this rank.
+    part: usize,
+    /// To the aggregator of each.
+    links: Vec<Arc<dyn Link>>,
+    /// The header, which the ranks of all nodes reach.
+    header: PathBuf,
+}
+
+impl Apart {
+    /// Makes the directories of the parts. That of the first one has the name `first`, which rank 0 has made in its spool;
+    /// `open` is what is known of the file. Collective.
+    ///
+    /// # Errors
+    /// On all ranks that of one of them; nothing stays but the directory of rank 0.
+    pub(crate) fn begin(
+        comm: &dyn Comm,
+        homes: &Homes,
+        first: &str,
+        open: &HandedOver,
+        make: impl FnOnce() -> Result<String>,
+    ) -> Result<Self> {
+        let home = homes.all.first().ok_or_else(|| Error::internal("no ranks"))?;
+        let disk = path(&home.disk);
+        let header = disk.join(format!("header-{}-{first}.nc", home.token));
+        let mark = disk.join(format!("header-{}-{first}.begin", home.token));
+        let is_first = homes.is_first();
+        let mine = if comm.rank() == 0 {
+            File::create(&mark).map(|_| first.to_owned()).map_err(|error| Error::write(&mark, &error))
+        } else {
+            Ok(String::new())
+        };
+        let made = agree(comm, mine).and_then(|mine| {
+            let name = if !is_first || comm.rank() == 0 {
+                Ok(mine)
+            } else if mark.exists() {
+                make()
+            } else {
+                let what = format!("node '{}' does not see the directory", homes.all[homes.mine()].node);
+                Err(Error::unsupported(what).at(disk.display().to_string()))
+            };
+            let names = all_gather(comm, &written(&name)?)?;
+            let names = names.iter().map(|bytes| read::<Result<String>>(bytes)).collect::<Result<Vec<_>>>()?;
+            match names.iter().find_map(|name| name.as_ref().err()) {
+                None => Ok(names.into_iter().flatten().collect::<Vec<_>>()),
+                Some(error) => {
+                    if let (Ok(name), true) = (&name, is_first && comm.rank() > 0) {
+                        HandedOver::discard(&path(&homes.all[homes.mine()].spool).join(name));
+                    }
+                    Err(error.clone())
+                }
+            }
+        });
+        if comm.rank() == 0 {
+            let _ = fs::remove_file(&mark);
+        }
+        let names = made?;
+        let part = |(home, ranks): (&Home, &Vec<usize>)| {
+            let (first, peer) = (ranks.first()?, home.peer.clone()?);
+            let (spool, file) = (path(&home.spool), names.get(*first)?.clone());
+            Some(NodePart { peer, spool, file, ranks: ranks.clone() })
+        };
+        let parts: Vec<NodePart> = homes.all.iter().zip(&homes.ranks).filter_map(part).collect();
+        let links = parts.iter().map(|part| Arc::new(TcpLink::new(part.peer.clone())) as Arc<dyn Link>).collect();
+        let apart = Self { parts, part: homes.mine(), links, header };
+        let begun = if is_first { apart.begin_here(open) } else { Ok(()) };
+        agree(comm, begun).inspect_err(|_| {
+            if is_first && comm.rank() > 0 {
+                HandedOver::discard(&apart.directory());
+            }
+        })?;
+        Ok(apart)
+    }
+
+    fn begin_here(&self, open: &HandedOver) -> Result<()> {
+        let directory = self.directory();
+        self.note(open.clone()).begin(&directory)?;
+        if self.part > 0 {
+            return Ok(());
+        }
+        // What links in it lead to goes with the directory.
+        let link = directory.join(HandedOver::HEADER);
+        std::os::unix::fs::symlink(&self.header, &link).map_err(|error| Error::write(&link, &error))
+    }
+
+    /// That of this rank, in its spool.
+    pub(crate) fn directory(&self) -> PathBuf {
+        self.parts.get(self.part).map(NodePart::directory).unwrap_or_default()
+    }
+
+    /// Path of the header.
+    pub(crate) fn header(&self) -> &Path {
+        &self.header
+    }
+
+    /// True on the lowest rank of each part.
+    pub(crate) fn is_first(&self, rank: usize) -> bool {
+        self.parts.iter().any(|part| part.ranks.first() == Some(&rank))
+    }
+
+    /// What is said of the file, with that part of it which is here.
+    pub(crate) fn note(&self, handed: HandedOver) -> HandedOver {
+        HandedOver { parts: self.parts.clone(), part: self.part, ..handed }
+    }
+
+    /// Where the values of each of `ranks` ranks are.
+    pub(crate) fn held(&self, ranks: usize) -> impl Iterator<Item = Held> + '_ {
+        (0..ranks).map(|rank| {
+            let number = self.parts.iter().position(|part| part.ranks.contains(&rank)).unwrap_or(0);
+            match (self.parts.get(number), self.links.get(number)) {
+                (Some(part), Some(link)) if number != self.part => {
+                    Held::There(Far { link: Arc::clone(link), file: part.file.clone(), rank })
+                }
+                _ => here(&self.directory(), rank),
+            }
+        })
+    }
+}
+
+/// The values of a rank that has them in a directory of this node.
+pub(crate) fn here(directory: &Path, rank: usize) -> Held {
+    Held::Here { values: directory.join(HandedOver::values(rank)), log: directory.join(HandedOver::log(rank)) }
+}

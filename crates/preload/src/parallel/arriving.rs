@@ -1,0 +1,175 @@
+//! A program opens a file that another component writes: its own HDF5 opens the header, and values come from the spool.
+//!
+//! HDF5 has no end of definitions, so a session arrives when the writer has closed the file. One that PnetCDF has written is
+//! shown as a netCDF-4 file, which has the values in it.
+
+use std::ffi::{CString, OsStr, c_char, c_uint};
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use knarr_array::error::{Error, Result};
+use knarr_capture::{Datasets, Event, Form, Part};
+use knarr_pnetcdf::{Arrived, Incoming, Offered, Ranks, Wanted, arrive, show, wanted};
+
+use super::begin_end::{Open, is_parallel};
+use super::file::{self, Captured, Values};
+use super::header::Header;
+use super::mpi::Communicator;
+use super::taking::Taking;
+use crate::host::{CallerHdf5, Hid};
+
+/// What comes of a file that the program opens.
+pub(super) enum Comes {
+    /// A session, and the path of its header. As long as this is held the file counts as open.
+    Session(CString, Held),
+    /// A session whose header is a classic file, which PnetCDF opens.
+    Classic,
+    /// There is a file instead.
+    File,
+    /// Nothing, and why was told.
+    Nothing,
+}
+
+/// Keeps a header open that HDF5 has not opened yet. If it does not, the file is closed by [`ended`](super::ended).
+pub(super) struct Held(#[expect(dead_code, reason = "a file is open as long as it is held")] File);
+
+/// What this program has to do with a file of this name, if it is to read it from another component.
+pub(super) fn read_here(named: &[u8]) -> Option<Wanted> {
+    wanted(named).filter(|wanted| wanted.part == Some(Part::Reads))
+}
+
+/// As [`await_session`], among ranks that may not be known: then nothing comes.
+pub(super) fn comes(wanted: &Wanted, named: &[u8], ranks: Result<Ranks>, has_pnetcdf: bool) -> Comes {
+    match ranks {
+        Ok(ranks) => await_session(wanted, named, ranks, has_pnetcdf),
+        Err(error) => missed(wanted, &error),
+    }
+}
+
+/// Tells the launcher why nothing comes.
+fn missed(wanted: &Wanted, error: &Error) -> Comes {
+    wanted.run.tell(Event::Missed { path: wanted.target.clone(), why: error.to_string() });
+    Comes::Nothing
+}
+
+/// Waits for the next session, and captures the file. With `has_pnetcdf` a classic one is left to that. Collective.
+fn await_session(wanted: &Wanted, named: &[u8], ranks: Ranks, has_pnetcdf: bool) -> Comes {
+    let start = Instant::now();
+    let reader = wanted.run.rules().component.as_deref().unwrap_or_default();
+    loop {
+        let (offered, writers) = match arrive(wanted, &ranks) {
+            Arrived::Session(offered, writers) => (offered, writers),
+            Arrived::File => return Comes::File,
+            Arrived::Nothing => return Comes::Nothing,
+        };
+        // Ranks of MPI are one reader, and have one end.
+        let taking = if ranks.is_alone() { Taking::begin(&offered.directory, reader) } else { Ok(None) };
+        let taking = match taking {
+            Ok(None) if ranks.is_alone() => continue,
+            Ok(taking) => taking,
+            Err(error) => return missed(wanted, &error),
+        };
+        if has_pnetcdf && !is_hdf5(&offered.directory) {
+            return Comes::Classic;
+        }
+        let incoming = Incoming::new(&offered, &wanted.target, wanted.rule.transfer.clone(), writers);
+        return capture(wanted, named, ranks, (incoming, taking), &offered, start)
+            .unwrap_or_else(|error| missed(wanted, &error));
+    }
+}
+
+/// Captures a file that is to be opened.
+fn capture(
+    wanted: &Wanted,
+    named: &[u8],
+    ranks: Ranks,
+    (mut incoming, taking): (Incoming, Option<Taking>),
+    offered: &Offered,
+    start: Instant,
+) -> Result<Comes> {
+    let directory = &offered.directory;
+    // Offered before the ranks agree that they have closed it.
+    let Ok(seen) = incoming.beyond(Some(u64::MAX), || "its values".to_owned()) else { return Ok(Comes::Nothing) };
+    let puts = Arc::clone(&seen.puts);
+    let (header, shown) = if is_hdf5(directory) {
+        (Header::arrived(directory)?, None)
+    } else {
+        let shown = show(wanted, &ranks, directory.clone(), Form::NetCdf4)?.directory;
+        (Header::with_values(&shown), Some(shown))
+    };
+    let path = header.path().to_owned();
+    let held = Held(File::open(&path).map_err(|error| Error::read(&path, &error))?);
+    let path = path.into_os_string().into_encoded_bytes();
+    let name = CString::new(path.clone()).map_err(|_| Error::internal("a name with a zero in it"))?;
+    let captured = Captured {
+        named: named.to_vec(),
+        target: wanted.target.clone(),
+        rule: wanted.rule.clone(),
+        directory: directory.clone(),
+        session: offered.session,
+        header,
+        ranks,
+        values: Values::Incoming { incoming, puts, taking, shown },
+        access: -1,
+        serial: -1,
+        is_atomic: false,
+        failed: None,
+        blocked: start.elapsed(),
+        process: std::process::id(),
+    };
+    file::add(path, captured);
+    Ok(Comes::Session(name, held))
+}
+
+/// True if HDF5 has written the session in this directory.
+fn is_hdf5(directory: &Path) -> bool {
+    matches!(Datasets::read(directory), Ok(Some(_)))
+}
+
+/// Opens a file that another component writes. `None` if the file is to be opened as it is.
+///
+/// # Safety
+/// The arguments are those of `H5Fopen`; `real` is that function.
+pub(crate) unsafe fn opened(
+    host: &CallerHdf5,
+    real: Open,
+    name: *const c_char,
+    flags: c_uint,
+    access: Hid,
+) -> Option<Hid> {
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: HDF5 wants a NUL-terminated name.
+    let named = unsafe { std::ffi::CStr::from_ptr(name) }.to_bytes();
+    let wanted = read_here(named)?;
+    let ranks = if is_parallel(host, access) {
+        let comm = Communicator::of(host, access)?;
+        // SAFETY: the program's own communicator.
+        unsafe { Ranks::of(comm.0, &wanted.run.rules().adapters) }
+    } else {
+        Ok(Ranks::Alone(Default::default()))
+    };
+    match comes(&wanted, named, ranks, false) {
+        // SAFETY: the program's own flags and list.
+        Comes::Session(header, _held) => unsafe { super::reopened(host, real, header.as_ptr(), flags, access) },
+        Comes::File | Comes::Classic => None,
+        // SAFETY: the program's own flags and list.
+        Comes::Nothing => Some(unsafe { missing(real, &wanted, flags, access) }),
+    }
+}
+
+/// HDF5's own error for a file that is not there. A file of an earlier run may be, which must not be opened.
+///
+/// # Safety
+/// As for [`opened`].
+unsafe fn missing(real: Open, wanted: &Wanted, flags: c_uint, access: Hid) -> Hid {
+    let name = wanted.target.file_name().unwrap_or(OsStr::new("file"));
+    let absent = wanted.spool.directory.join("not-transferred").join(name);
+    let Ok(absent) = CString::new(absent.as_os_str().as_bytes()) else { return -1 };
+    // SAFETY: the caller's promise.
+    unsafe { real(absent.as_ptr(), flags, access) }
+}

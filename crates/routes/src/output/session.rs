@@ -1,0 +1,359 @@
+//! What a program calls, on all its ranks: define, put, go on computing, learn what became of the file.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use knarr_array::array::{ArrayView, DType};
+use knarr_array::comm::{self, Comm, ROOT, agree, all_gather};
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::region::{Region, Regions};
+use knarr_flow::engine::Engine;
+use knarr_flow::network::url_of;
+use knarr_handover::{Handover, Put, PutSpool};
+use serde::{Deserialize, Serialize};
+
+use super::definitions::{Definition, Definitions, Value};
+use super::delivery::{MadeByOne, Making, Written};
+use super::options::{Options, rule};
+use crate::compress::{OutputFormat, RepackOptions, vacant_format};
+
+/// A file that a program writes from all its ranks, which are on one node.
+///
+/// [`Output::create`], [`Output::end_step`], [`Output::commit`], [`Output::test`], [`Output::wait`] and [`Output::close`] are
+/// collective, and the thread that calls them is the only one that calls the [`Comm`]. The others send no messages. The file
+/// appears under its name when it is complete, proven and on the disk, or not at all.
+///
+/// After an error of a definition or a put the file is not written: what is collective returns it, on all ranks.
+pub struct Output<C: Comm> {
+    engine: Engine,
+    path: PathBuf,
+    format: OutputFormat,
+    options: Options,
+    handover: Handover<C, MadeByOne, PutSpool>,
+    definitions: Definitions,
+    /// Steps that have ended.
+    steps: u64,
+    outcome: Option<Result<Written>>,
+}
+
+/// What a rank says when it hands its values over.
+#[derive(Serialize, Deserialize)]
+struct Handed {
+    defined: Vec<Definition>,
+    values: PathBuf,
+    log: PathBuf,
+    blocked_seconds: f64,
+}
+
+impl<C: Comm> Output<C> {
+    /// Begins a file, whose format its suffix says. `made` are its options and what does the work, if this rank has them.
+    /// Collective.
+    ///
+    /// # Errors
+    /// On all ranks: `Exists` if the file is there and may not be replaced; `Usage` or `Unsupported` for a suffix that stands
+    /// for no format with variables, and for options that contradict each other; `NotFound` without a directory for the file;
+    /// `Unsupported` for ranks on several nodes; `Write` if a rank has no room for values.
+    pub fn create(comm: C, path: &Path, made: Result<(Engine, Options)>) -> Result<Self> {
+        let made = made.and_then(|(engine, options)| {
+            options.settings.check_qualities()?;
+            // The others would only see what rank 0 sees, later.
+            let format = match comm.rank() {
+                ROOT => {
+                    let wanted = RepackOptions { force: options.replace, ..RepackOptions::default() };
+                    let format = vacant_format(path, &wanted)?;
+                    check_directory(path)?;
+                    format
+                }
+                _ => OutputFormat::of(path)?,
+            };
+            format.target(options.settings.portable).map_err(|error| error.at(path.display().to_string()))?;
+            Ok((engine, options, format))
+        });
+        let (engine, options, format) = agree(&comm, made)?;
+        check_place(&comm, path)?;
+        let disk = if url_of(path).is_some() { std::env::temp_dir() } else { directory_of(path) };
+        let spool = PutSpool::open(options.spool.as_deref(), &disk, comm.size(), options.memory);
+        let spool = agree(&comm, spool)?;
+        let engine = options.engine(&engine);
+        let mut handover = Handover::new(comm, spool, std::sync::Arc::clone(&engine.cancel));
+        handover.expect(0);
+        let (definitions, path) = (Definitions::default(), path.to_owned());
+        Ok(Self { engine, path, format, options, handover, definitions, steps: 0, outcome: None })
+    }
+
+    /// Defines a dimension; without a length it can grow, and is as long as what is put along it. Not collective, but all
+    /// ranks define the same things in the same order.
+    ///
+    /// # Errors
+    /// `Usage` for a name that cannot be or is taken, for a length of 0, and after the commit.
+    pub fn define_dimension(&mut self, name: &str, length: Option<u64>) -> Result<()> {
+        self.not_collective(|output| {
+            output.definitions.dimension(name, length).map_err(|error| error.at(format!("dimension '{name}'")))
+        })
+    }
+
+    /// Defines a variable along dimensions that are defined, the slowest first. `wishes` are its bounds, chain and chunks in
+    /// words of `knarr.toml`, such as `max_abs_error` and `0.01`. Not collective, as [`Output::define_dimension`].
+    ///
+    /// # Errors
+    /// `Usage` for a name that cannot be or is taken, dimensions that are not defined, wishes that mean nothing, and after
+    /// the commit; `Quality` for bounds that the type cannot keep; `Unsupported` for elements that are no numbers.
+    pub fn define_variable(
+        &mut self,
+        name: &str,
+        dtype: DType,
+        dimensions: &[&str],
+        wishes: &[(String, String)],
+    ) -> Result<()> {
+        self.not_collective(|output| {
+            let quality = rule(name, wishes).map(|rule| rule.quality.unwrap_or_default());
+            quality
+                .and_then(|quality| quality.validate(dtype))
+                .and_then(|()| output.definitions.variable(name, dtype, dimensions, wishes.to_vec()))
+                .map_err(|error| error.at_variable(name))
+        })
+    }
+
+    /// Sets an attribute of a variable, or of the file. `_FillValue` is what elements are that nobody puts; without it they
+    /// are netCDF's fill values. Not collective, as [`Output::define_dimension`].
+    ///
+    /// # Errors
+    /// `Usage` for a name that cannot be or is taken, an unknown variable, a fill value of another type, and after the commit.
+    pub fn set_attribute(&mut self, variable: Option<&str>, name: &str, value: Value) -> Result<()> {
+        self.not_collective(|output| {
+            let set = output.definitions.attribute(variable, name, value);
+            let set = set.map_err(|error| error.at(format!("attribute '{name}'")));
+            set.map_err(|error| match variable {
+                Some(variable) => error.at_variable(variable),
+                None => error,
+            })
+        })
+    }
+
+    /// Copies an array, in the byte order of this machine, which the program may change at once: the region of a variable
+    /// that begins at `start`, or at the first element. Where regions overlap, what was put in a later step counts, in one
+    /// step what the higher rank put, and of one rank the last. Not collective.
+    ///
+    /// # Errors
+    /// `Usage` for an unknown variable, another type, a region that is not inside, and after the commit; `Write` if there is
+    /// no room.
+    pub fn put(&mut self, name: &str, array: &ArrayView<'_>, start: Option<Vec<u64>>) -> Result<()> {
+        let _inside = self.handover.enter();
+        self.not_collective(|output| {
+            let spec = array.spec();
+            let Some(variable) = output.definitions.find(name) else { return Err(output.definitions.unknown(name)) };
+            let count: Vec<u64> = spec.shape.iter().map(|&n| n as u64).collect();
+            let region = Region { start: start.unwrap_or_else(|| vec![0; count.len()]), count };
+            variable.check(spec.dtype, &region)?;
+            if region.is_empty() {
+                return Ok(());
+            }
+            let (number, dtype, order) = (variable.number, spec.dtype, output.steps);
+            let boxes = Regions::from(&region);
+            let put = Put { variable: number, dtype, boxes, stride: Vec::new(), order, offset: 0 };
+            output.handover.spool_mut().put(put, array.bytes()).map_err(|error| error.at_variable(name))
+        })
+    }
+
+    /// Does what is not collective, unless the file was committed. Notes its error: the file would lack something.
+    fn not_collective(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let open = match self.handover.opened() {
+            Some(_) => self.handover.check_open(),
+            None => Err(Error::usage("the file was committed: nothing can be added to it")),
+        };
+        let done = open.and_then(|()| work(self)).map_err(|error| error.at(self.path.display().to_string()));
+        done.inspect_err(|error| self.handover.fail(error))
+    }
+
+    /// Notes that something which belongs to the file could not be handed over: what is collective returns the first such
+    /// error on all ranks.
+    pub fn fail(&mut self, error: &Error) {
+        self.handover.fail(error);
+    }
+
+    /// Ends a step: what is put afterwards counts where it overlaps with what was put before. The ranks learn of each
+    /// other's errors. Collective.
+    ///
+    /// # Errors
+    /// On all ranks: the first error of a definition or put of one of them; `Usage` if they define different things, or if
+    /// the file was committed.
+    pub fn end_step(&mut self) -> Result<()> {
+        let _inside = self.handover.enter();
+        let mine = self.state().map(|()| self.definitions.news().to_vec());
+        let all = self.handover.meet("end_step", Some(self.steps), mine)?;
+        self.agree(&all)?;
+        self.steps += 1;
+        Ok(())
+    }
+
+    /// Whether this rank can go on.
+    fn state(&self) -> Result<()> {
+        if self.handover.opened().is_none() {
+            return Err(Error::usage("the file was committed already").at(self.path.display().to_string()));
+        }
+        self.handover.failed().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Compares what the ranks have defined.
+    fn agree(&mut self, defined: &[Vec<Definition>]) -> Result<()> {
+        let agreed = self.definitions.agree(defined).map_err(|error| error.at(self.path.display().to_string()));
+        agreed.inspect_err(|error| self.handover.fail(error))
+    }
+
+    /// Hands all values over and returns as soon as the file is being made, in a thread of rank 0 that sends no messages.
+    /// Collective.
+    ///
+    /// # Errors
+    /// As for [`Output::end_step`]. Nothing is written then.
+    pub fn commit(&mut self) -> Result<()> {
+        let inside = self.handover.enter();
+        let (values, log) = self.handover.spool().paths();
+        let blocked_seconds = self.handover.take_blocked().as_secs_f64();
+        let defined = self.definitions.news().to_vec();
+        let mine = self.state().map(|()| Handed { defined, values, log, blocked_seconds });
+        let all = self.handover.meet("commit", None, mine)?;
+        drop(inside);
+        let (mut defined, mut ranks, mut blocked_seconds) = (Vec::new(), Vec::new(), 0.0f64);
+        for handed in all {
+            defined.push(handed.defined);
+            ranks.push((handed.values, handed.log));
+            blocked_seconds = blocked_seconds.max(handed.blocked_seconds);
+        }
+        self.agree(&defined)?;
+        self.handover.end()?;
+        let started = self.start(ranks, blocked_seconds);
+        // Nobody else knows why there is no file.
+        started.inspect_err(|error| self.outcome = Some(Err(error.clone())))
+    }
+
+    /// Begins to make the file. Collective.
+    fn start(&mut self, ranks: Vec<(PathBuf, PathBuf)>, blocked_seconds: f64) -> Result<()> {
+        let is_maker = self.handover.comm().rank() == ROOT;
+        let making = is_maker.then(|| self.making(ranks, blocked_seconds)).transpose();
+        let making = agree(self.handover.comm(), making)?;
+        self.handover.start(0, MadeByOne(making))
+    }
+
+    fn making(&self, ranks: Vec<(PathBuf, PathBuf)>, blocked_seconds: f64) -> Result<Making> {
+        let mut settings = self.options.settings.clone();
+        for (variable, wishes) in self.definitions.wishes() {
+            settings.rules.push(rule(variable, wishes)?);
+        }
+        settings.check_qualities()?;
+        Ok(Making {
+            engine: self.engine.clone(),
+            model: self.definitions.model(),
+            settings,
+            ranks,
+            path: self.path.clone(),
+            format: self.format,
+            replace: self.options.replace,
+            command: self.options.command.clone(),
+            blocked_seconds,
+            since: Instant::now(),
+        })
+    }
+
+    /// True if the file is complete. Does not wait. Collective.
+    ///
+    /// # Errors
+    /// On all ranks, why there is no file; `Usage` if it was not committed.
+    pub fn test(&mut self) -> Result<bool> {
+        let is_done = self.check_committed().map(|()| self.handover.is_delivered());
+        let all = self.handover.meet("test", None, is_done)?;
+        match all.iter().all(|&done| done) {
+            true => self.settle().map(|()| true),
+            false => Ok(false),
+        }
+    }
+
+    /// Waits until the file is complete. Collective.
+    ///
+    /// # Errors
+    /// As for [`Output::test`].
+    pub fn wait(&mut self) -> Result<()> {
+        let committed = self.check_committed();
+        self.handover.meet("wait", None, committed)?;
+        self.settle()
+    }
+
+    fn check_committed(&self) -> Result<()> {
+        match self.handover.opened() {
+            None => Ok(()),
+            Some(_) => Err(Error::usage("the file was not committed").at(self.path.display().to_string())),
+        }
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        if self.handover.pending().is_some() {
+            let settled = self.handover.settle();
+            let settled = settled.and_then(|written| written.ok_or_else(|| Error::internal("nothing was delivered")));
+            self.outcome = Some(settled);
+        }
+        match &self.outcome {
+            Some(Err(error)) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// What became of the file, once [`Output::wait`] or [`Output::test`] has said that it is complete.
+    pub fn written(&self) -> Option<&Written> {
+        self.outcome.as_ref()?.as_ref().ok()
+    }
+
+    /// Commits the file unless that was done, waits until it is complete, and ends the session. Collective. In a process that
+    /// was forked it does nothing and returns nothing.
+    ///
+    /// # Errors
+    /// Why there is no file, on all ranks.
+    pub fn close(mut self) -> Result<Option<Written>> {
+        if !self.handover.is_own() {
+            return Ok(None);
+        }
+        if self.handover.opened().is_some() {
+            self.commit()?;
+        }
+        self.wait()?;
+        self.outcome.take().transpose()
+    }
+}
+
+/// Checks that all ranks begin the same file, on one node. Collective.
+fn check_place(comm: &dyn Comm, path: &Path) -> Result<()> {
+    let all = all_gather(comm, &comm::written(&(path, comm.node()))?)?;
+    let all = all.iter().map(|bytes| comm::read(bytes)).collect::<Result<Vec<(PathBuf, usize)>>>()?;
+    let place = |error: Error| error.at(path.display().to_string());
+    if let Some((rank, (other, _))) = all.iter().enumerate().find(|(_, (other, _))| other.as_path() != path) {
+        return Err(place(
+            Error::usage(format!("rank {rank} creates '{}'", other.display()))
+                .hint("create the same file on all ranks"),
+        ));
+    }
+    let mut nodes: Vec<usize> = all.into_iter().map(|(_, node)| node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    if nodes.len() > 1 {
+        return Err(place(Error::unsupported(format!("the ranks are on {} nodes", nodes.len())).hint(
+            "a file is written by ranks of one node: give a communicator of those, and write one file for each",
+        )));
+    }
+    Ok(())
+}
+
+/// A program learns at the beginning, not at the end of its work, that there is no place for its file.
+fn check_directory(path: &Path) -> Result<()> {
+    let directory = directory_of(path);
+    if url_of(path).is_some() || directory.is_dir() {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::NotFound, "the directory of the file does not exist")
+        .hint("make it before")
+        .at(path.display().to_string()))
+}
+
+fn directory_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}

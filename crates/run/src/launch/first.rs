@@ -1,0 +1,388 @@
+//! `mpirun -n 64 knarr run -- ./model`: every rank has a launcher. The first one on a node serves all of them: it is the
+//! aggregator of the node. The others start the program so that it finds the first one, and give its exit code back.
+//!
+//! They meet in a directory in the memory of the node, named after the job. Who holds its lock is the first. The others keep a
+//! connection to it as long as their programs run; when all have ended, nobody is let in any more.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{BufRead, BufReader, ErrorKind as IoErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_capture::{HandedOver, NODE, Snapshot};
+use serde::{Deserialize, Serialize};
+
+use super::program::{GRACE, NotStarted, Signals, exit_code};
+use super::spool::SHARED_MEMORY;
+use crate::notices::Notices;
+use crate::processes::{Processes, System};
+
+/// Between two looks at what the first launcher does.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How long the first launcher may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the others may take to end when the job is terminated: it is killed soon.
+const HURRY: Duration = Duration::from_millis(500);
+/// What the names of places begin with where launchers meet.
+const NAME: &str = "knarr-node-";
+const LOCK: &str = "lock";
+const READY: &str = "ready.json";
+const DOOR: &str = "first.sock";
+/// What the launchers say to each other.
+const WELCOME: &str = "welcome\n";
+const DONE: &str = "done\n";
+
+/// The program's name for this node: that of the machine, if the variable does not say another one.
+pub(super) fn name() -> String {
+    let named = std::env::var(NODE).ok().filter(|name| !name.is_empty());
+    named.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
+}
+
+/// A job in which every rank has a launcher, as the program says that started them.
+#[derive(Debug, PartialEq, Eq)]
+struct Job {
+    id: String,
+    ranks: u64,
+    /// The number of them on this node, if it is known.
+    here: Option<u64>,
+    rank: Option<u64>,
+}
+
+impl Job {
+    fn of(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let number = |name: &str| variable(name).and_then(|text| text.parse::<u64>().ok());
+        let several = |name: &str| number(name).filter(|&count| count > 1);
+        // Of Hydra's processes nothing else says which job they belong to.
+        let parent = || rustix::process::Pid::as_raw(rustix::process::getppid());
+        if let Some(ranks) = several("OMPI_COMM_WORLD_SIZE") {
+            let id = ["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"].iter().find_map(|name| variable(name));
+            let id = id.unwrap_or_else(|| format!("parent {}", parent()));
+            let (here, rank) = (number("OMPI_COMM_WORLD_LOCAL_SIZE"), number("OMPI_COMM_WORLD_RANK"));
+            return Some(Self { id, ranks, here, rank });
+        }
+        if let Some(ranks) = several("PMI_SIZE") {
+            let id = format!("parent {}", parent());
+            return Some(Self { id, ranks, here: number("MPI_LOCALNRANKS"), rank: number("PMI_RANK") });
+        }
+        let ranks = several("SLURM_STEP_NUM_TASKS")?;
+        let word = |name: &str| variable(name).unwrap_or_default();
+        let id = format!("slurm {}.{}", word("SLURM_JOB_ID"), word("SLURM_STEP_ID"));
+        let here = number("SLURM_STEP_NUM_NODES").filter(|&nodes| nodes == 1).map(|_| ranks);
+        Some(Self { id, ranks, here, rank: number("SLURM_PROCID") })
+    }
+}
+
+/// What this launcher is.
+pub(super) enum Role {
+    /// The only one.
+    Alone,
+    /// It serves the others on the node.
+    First(First),
+    /// Another one serves it.
+    Other(Other),
+}
+
+/// Finds out what this launcher is; `config` and `component` are those of the command.
+///
+/// # Errors
+/// `Write` without a place to meet; `Internal` if the first one does not answer.
+pub(super) fn join(config: &Path, component: Option<&str>) -> Result<Role> {
+    let Some(job) = Job::of(|name| std::env::var(name).ok()) else { return Ok(Role::Alone) };
+    let mut hasher = DefaultHasher::new();
+    (&job.id, name(), std::path::absolute(config).ok(), component).hash(&mut hasher);
+    let user = rustix::process::geteuid().as_raw();
+    let parent = if Path::new(SHARED_MEMORY).is_dir() { PathBuf::from(SHARED_MEMORY) } else { std::env::temp_dir() };
+    let directory = parent.join(format!("{NAME}{user}-{:x}", hasher.finish()));
+    loop {
+        make(&directory, user)?;
+        let lock = match File::create(directory.join(LOCK)) {
+            Ok(lock) => lock,
+            // The first one has gone, and taken it along.
+            Err(error) if error.kind() == IoErrorKind::NotFound => continue,
+            Err(error) => return Err(Error::write(&directory, &error)),
+        };
+        if lock.try_lock().is_ok() {
+            let inode = |found: std::io::Result<fs::Metadata>| found.map(|found| found.ino()).ok();
+            if inode(lock.metadata()) == inode(fs::metadata(directory.join(LOCK))) {
+                for left in [READY, DOOR] {
+                    let _ = fs::remove_file(directory.join(left));
+                }
+                sweep(&parent, user);
+                return Ok(Role::First(First { directory, _lock: lock, job, state: Arc::default() }));
+            }
+        } else if let Some(other) = Other::enter(&directory)? {
+            return Ok(Role::Other(other));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Removes the places of jobs whose first launcher was killed.
+fn sweep(parent: &Path, user: u32) {
+    let prefix = format!("{NAME}{user}-");
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    for place in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix)) {
+        // Who has made it and not locked it yet finds it gone, and makes it again.
+        if let Ok(lock) = File::open(place.path().join(LOCK))
+            && lock.try_lock().is_ok()
+        {
+            let _ = fs::remove_dir_all(place.path());
+        }
+    }
+}
+
+fn make(directory: &Path, user: u32) -> Result<()> {
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() != IoErrorKind::AlreadyExists => return Err(Error::write(directory, &error)),
+        _ => {}
+    }
+    match fs::symlink_metadata(directory) {
+        Ok(found) if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 => {
+            let what = "it belongs to somebody else, or others may change it";
+            Err(Error::new(ErrorKind::Write, what).hint("remove it").at(directory.display().to_string()))
+        }
+        // It is made again if it has gone meanwhile.
+        _ => Ok(()),
+    }
+}
+
+/// What the others need to start the program.
+#[derive(Serialize, Deserialize)]
+struct Ready {
+    #[serde(with = "crate::path_bytes")]
+    run: PathBuf,
+    #[serde(with = "crate::path_bytes")]
+    preload: PathBuf,
+}
+
+/// The launcher that serves the others.
+pub(super) struct First {
+    directory: PathBuf,
+    _lock: File,
+    job: Job,
+    state: Arc<(Mutex<State>, Condvar)>,
+}
+
+/// The others.
+#[derive(Default)]
+struct State {
+    came: u64,
+    present: u64,
+    /// Rank 0 is among them.
+    has_root: bool,
+    /// Nobody is let in any more.
+    is_closed: bool,
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl First {
+    /// True if ranks of the job may be on other nodes.
+    pub(super) fn may_have_others(&self) -> bool {
+        std::env::var_os(NODE).is_some() || self.job.here != Some(self.job.ranks)
+    }
+
+    /// Lets the others in: `run` is the directory of the run, `preload` what their programs load.
+    ///
+    /// # Errors
+    /// `Write`, `Internal`.
+    pub(super) fn open(&self, run: &Path, preload: &OsString) -> Result<()> {
+        let door = self.directory.join(DOOR);
+        let listener = UnixListener::bind(&door).map_err(|error| Error::write(&door, &error))?;
+        let state = Arc::clone(&self.state);
+        let accept = move || {
+            for stream in listener.incoming().flatten() {
+                let state = Arc::clone(&state);
+                let attend = move || {
+                    let _ = attend(&stream, &state);
+                };
+                // Who is not attended to finds the door closed, and asks again.
+                let _ = std::thread::Builder::new().name("rank".to_owned()).stack_size(1 << 17).spawn(attend);
+            }
+        };
+        let started = std::thread::Builder::new().name("door".to_owned()).spawn(accept);
+        started.map_err(|error| Error::internal(format!("cannot start a thread: {error}")))?;
+        let ready = Ready { run: run.to_owned(), preload: PathBuf::from(preload) };
+        let text = serde_json::to_vec(&ready).map_err(|error| Error::internal(error.to_string()))?;
+        knarr_flow::output::replace(&self.directory.join(READY), &text)
+    }
+
+    /// Waits, after this launcher's own program has ended, until those of all others have; when `is_terminated`, not for long.
+    pub(super) fn await_others(&self, is_terminated: impl Fn() -> bool) {
+        let (state, changed) = &*self.state;
+        let since = Instant::now();
+        let mut now = lock(state);
+        loop {
+            let all_came = self.job.here.is_some_and(|here| now.came + 1 >= here) && std::env::var_os(NODE).is_none();
+            let is_done = now.present == 0 && (all_came || since.elapsed() > GRACE);
+            if is_done || is_terminated() && (now.present == 0 || since.elapsed() > HURRY) {
+                now.is_closed = true;
+                return;
+            }
+            now = changed.wait_timeout(now, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// True if rank 0 of the job is on this node.
+    pub(super) fn has_root(&self) -> bool {
+        self.job.rank.is_none_or(|rank| rank == 0) || lock(&self.state.0).has_root
+    }
+}
+
+impl Drop for First {
+    fn drop(&mut self) {
+        lock(&self.state.0).is_closed = true;
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Serves one of the others until its program has ended.
+fn attend(mut stream: &UnixStream, (state, changed): &(Mutex<State>, Condvar)) -> std::io::Result<()> {
+    let mut words = BufReader::new(stream);
+    let mut line = String::new();
+    // Its rank, if it knows it.
+    words.read_line(&mut line)?;
+    {
+        let mut state = lock(state);
+        if state.is_closed {
+            return Ok(());
+        }
+        state.came += 1;
+        state.present += 1;
+        state.has_root |= line.trim() == "0";
+    }
+    let heard = stream.write_all(WELCOME.as_bytes()).and_then(|()| {
+        let (mut process, mut last) = (String::new(), String::new());
+        words.read_line(&mut process)?;
+        words.read_line(&mut last)?;
+        Ok((process.trim().parse::<u32>().ok(), last == DONE))
+    });
+    // A launcher that was killed leaves its program running.
+    if let Ok((Some(process), false)) = heard {
+        while System.alive(process) {
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+    lock(state).present -= 1;
+    changed.notify_all();
+    Ok(())
+}
+
+/// A launcher that another one serves.
+pub(super) struct Other {
+    first: UnixStream,
+    run: PathBuf,
+    preload: OsString,
+}
+
+impl Other {
+    /// `None` if the first one lets nobody in: not yet, or no more.
+    fn enter(directory: &Path) -> Result<Option<Self>> {
+        let Ok(text) = fs::read(directory.join(READY)) else { return Ok(None) };
+        let Ok(Ready { run, preload }) = serde_json::from_slice(&text) else { return Ok(None) };
+        let Ok(mut first) = UnixStream::connect(directory.join(DOOR)) else { return Ok(None) };
+        let rank = Job::of(|name| std::env::var(name).ok()).and_then(|job| job.rank);
+        let rank = rank.map_or_else(String::new, |rank| rank.to_string());
+        let mut word = [0; WELCOME.len()];
+        let asked = first
+            .set_read_timeout(Some(PATIENCE))
+            .and_then(|()| first.write_all(format!("{rank}\n").as_bytes()))
+            .and_then(|()| first.read_exact(&mut word));
+        match asked {
+            Ok(()) => Ok(Some(Self { first, run, preload: preload.into_os_string() })),
+            Err(error) if matches!(error.kind(), IoErrorKind::WouldBlock | IoErrorKind::TimedOut) => {
+                let what = "the first 'knarr run' of this node does not answer";
+                Err(Error::internal(what).hint("it may be stopped: look for it with 'ps'"))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Runs the program. Returns its exit code, or one that says that the first launcher is gone.
+    ///
+    /// # Errors
+    /// `Internal`. A program that cannot be started is a result.
+    pub(super) fn run(mut self, program: &[OsString], notices: &dyn Notices) -> Result<Result<u8, NotStarted>> {
+        let signals = Signals::listen(Arc::new(AtomicBool::new(false)))?;
+        let spool = Snapshot::read(&self.run).and_then(|snapshot| snapshot.spool);
+        let mut child = match signals.start(program, &self.run, &self.preload) {
+            Ok(child) => child,
+            Err(not_started) => return Ok(Err(not_started)),
+        };
+        // If the first one is gone, that is told at the end.
+        let _ = self.first.write_all(format!("{}\n", child.id()).as_bytes());
+        let status = signals.wait(&mut child);
+        let code = status.map_or(super::CANNOT_BEGIN, exit_code);
+        let is_there = self.first.write_all(DONE.as_bytes()).is_ok();
+        let left = spool.map(|spool| spool.directory).filter(|spool| !is_there && !HandedOver::left(spool).is_empty());
+        let Some(spool) = left else { return Ok(Ok(code)) };
+        notices.warn(&format!(
+            "the 'knarr run' that serves this node was killed: what its programs have handed over is kept\n  hint: 'knarr \
+             run --recover {}' makes files of it",
+            spool.display()
+        ));
+        Ok(Ok(if code == 0 { ErrorKind::Write.exit_code() } else { code }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(variables: &[(&str, &str)]) -> Option<Job> {
+        Job::of(|asked| variables.iter().find(|(name, _)| *name == asked).map(|(_, value)| (*value).to_owned()))
+    }
+
+    #[test]
+    fn jobs_of_several_ranks_are_known() {
+        let open = [
+            ("OMPI_COMM_WORLD_SIZE", "8"),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "4"),
+            ("OMPI_COMM_WORLD_RANK", "5"),
+            ("PMIX_NAMESPACE", "123"),
+        ];
+        assert_eq!(job(&open), Some(Job { id: "123".to_owned(), ranks: 8, here: Some(4), rank: Some(5) }));
+        let hydra = job(&[("PMI_SIZE", "2"), ("MPI_LOCALNRANKS", "2"), ("PMI_RANK", "0")]).unwrap();
+        assert_eq!((hydra.ranks, hydra.here, hydra.rank), (2, Some(2), Some(0)));
+        let slurm = [
+            ("SLURM_STEP_NUM_TASKS", "6"),
+            ("SLURM_JOB_ID", "9"),
+            ("SLURM_STEP_ID", "1"),
+            ("SLURM_STEP_NUM_NODES", "2"),
+            ("SLURM_PROCID", "3"),
+        ];
+        assert_eq!(job(&slurm), Some(Job { id: "slurm 9.1".to_owned(), ranks: 6, here: None, rank: Some(3) }));
+    }
+
+    #[test]
+    fn places_of_the_dead_are_removed_and_those_of_the_living_are_not() {
+        let parent = std::env::temp_dir().join(format!("knarr-places-{}", std::process::id()));
+        let place = |name: &str| parent.join(format!("{NAME}{name}"));
+        let made = ["7-a", "7-b", "8-a"].map(|name| {
+            fs::create_dir_all(place(name)).unwrap();
+            File::create(place(name).join(LOCK)).unwrap()
+        });
+        made[1].lock().unwrap();
+        sweep(&parent, 7);
+        assert!(!place("7-a").exists() && place("7-b").exists() && place("8-a").exists());
+        fs::remove_dir_all(parent).unwrap();
+    }
+
+    #[test]
+    fn a_single_rank_is_alone() {
+        for name in ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"] {
+            assert_eq!(job(&[(name, "1")]), None);
+            assert_eq!(job(&[(name, "")]), None);
+        }
+        assert_eq!(job(&[]), None);
+    }
+}

@@ -1,0 +1,187 @@
+//! Files whose ranks are on several nodes. The aggregator of the first node makes such a file. Those of the others answer its
+//! questions about what lies in their spools, and ask it what became of the file: when it is there, their part goes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_capture::{HandedOver, NodePart};
+use knarr_handover::{Question, answer};
+use knarr_link::{Answers, Link, Peer, Server, TcpLink};
+
+use super::outcome::Outcome;
+
+/// Between two questions what became of a file.
+const ASK_EVERY: Duration = Duration::from_millis(300);
+/// How often in a row the node that makes a file may be out of reach before it is gone.
+const TRIES: u32 = 2;
+/// How long this launcher stays for other nodes to ask what became of a file.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What this launcher has to do with other nodes.
+pub(super) struct Nodes {
+    node: String,
+    /// Answers those of other nodes, if there may be any.
+    server: Option<Server>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Directories with those of files: the spool, and where it was moved.
+    spools: Mutex<Vec<PathBuf>>,
+    /// Files that this node makes.
+    made: Mutex<BTreeMap<String, Made>>,
+}
+
+/// A file that is made, or cannot be.
+struct Made {
+    outcome: Result<()>,
+    /// Nodes that do not know it yet.
+    untold: BTreeSet<String>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Nodes {
+    /// Those of a launcher on node `node`, which answers others if `is_open`.
+    ///
+    /// # Errors
+    /// As for [`Server::start`].
+    pub(super) fn new(node: String, is_open: bool) -> Result<Self> {
+        let shared = Arc::<Shared>::default();
+        let answers: Arc<dyn Answers> = Arc::<Shared>::clone(&shared);
+        let server = if is_open { Some(Server::start(&node, answers)?) } else { None };
+        Ok(Self { node, server, shared })
+    }
+
+    /// What other nodes need to ask this one, if it answers.
+    pub(super) fn peer(&self) -> Option<&Peer> {
+        self.server.as_ref().map(Server::peer)
+    }
+
+    /// This node, as users know it.
+    pub(super) fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// Files of `spool` are answered for, too.
+    pub(super) fn add(&self, spool: &Path) {
+        let mut spools = lock(&self.shared.spools);
+        if !spools.iter().any(|known| known == spool) {
+            spools.push(spool.to_owned());
+        }
+    }
+
+    /// Tells the other nodes what became of a file that this one makes, as soon as they ask.
+    pub(super) fn tell(&self, handed: &HandedOver, outcome: Result<()>) {
+        let Some((own, others)) = handed.parts.split_first() else { return };
+        let untold = others.iter().map(|part| part.node().to_owned()).collect();
+        lock(&self.shared.made).insert(own.file.clone(), Made { outcome, untold });
+    }
+
+    /// Stays until other nodes know what became of files, for some seconds at most.
+    pub(super) fn linger(&self) {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end && lock(&self.shared.made).values().any(|made| !made.untold.is_empty()) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits for the node that makes the file of which `file`, a directory in the spool, holds a part. To be called in a
+    /// thread. Returns what became of it.
+    pub(super) fn await_maker(
+        &self,
+        handed: HandedOver,
+        cancel: Arc<AtomicBool>,
+    ) -> impl FnOnce() -> Outcome + Send + 'static {
+        let (shared, node) = (Arc::clone(&self.shared), self.node.clone());
+        move || {
+            let (Some(maker), Some(own)) = (handed.maker().cloned(), handed.own_part().cloned()) else {
+                return Outcome::Failed(Error::internal("no part of a file"));
+            };
+            let outcome = outcome_of(&maker, &node, &cancel);
+            let directory = shared.find(&own.file).unwrap_or_else(|| own.directory());
+            match outcome {
+                Ok(()) => {
+                    handed.remove(&directory);
+                    Outcome::Gathered { node: maker.peer.node }
+                }
+                Err(error) => {
+                    let _ = HandedOver::set_aside(&directory);
+                    Outcome::Undelivered(error, directory)
+                }
+            }
+        }
+    }
+}
+
+/// Asks the node that makes a file until it knows what became of it.
+fn outcome_of(maker: &NodePart, node: &str, cancel: &AtomicBool) -> Result<()> {
+    let link = TcpLink::new(maker.peer.clone());
+    let question = Question::Outcome { file: maker.file.clone(), node: node.to_owned() }.to_bytes()?;
+    let mut failed = 0;
+    loop {
+        match link.ask(&question) {
+            Ok(answer) => {
+                failed = 0;
+                let known = serde_json::from_slice::<Option<Result<()>>>(&answer);
+                let known = known.map_err(|error| Error::corrupt(format!("an answer makes no sense: {error}")))?;
+                if let Some(outcome) = known {
+                    return outcome.map_err(|error| error.at(format!("node '{}'", maker.node())));
+                }
+            }
+            Err(error) => {
+                failed += 1;
+                if failed >= TRIES {
+                    return Err(error);
+                }
+            }
+        }
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Interrupted, "interrupted"));
+        }
+        std::thread::sleep(ASK_EVERY);
+    }
+}
+
+impl Shared {
+    fn find(&self, file: &str) -> Option<PathBuf> {
+        let found = |spool: &PathBuf| Some(spool.join(file)).filter(|directory| directory.is_dir());
+        lock(&self.spools).iter().rev().find_map(found).filter(|_| NodePart::is_name(file))
+    }
+
+    fn directory(&self, file: &str) -> Result<PathBuf> {
+        let missing = || Error::new(ErrorKind::NotFound, format!("nothing is handed over as '{file}'"));
+        self.find(file).ok_or_else(missing)
+    }
+}
+
+impl Answers for Shared {
+    fn answer(&self, question: &[u8]) -> Result<Vec<u8>> {
+        let question = Question::from_bytes(question)?;
+        match &question {
+            Question::Log { file, rank, .. } | Question::Values { file, rank, .. } => {
+                let directory = self.directory(file)?;
+                let (values, log) = (HandedOver::values(*rank), HandedOver::log(*rank));
+                answer(&question, &directory.join(values), &directory.join(log))
+            }
+            Question::Outcome { file, node } => {
+                let mut made = lock(&self.made);
+                let known: Option<Result<()>> = match made.get_mut(file) {
+                    Some(made) => {
+                        made.untold.remove(node);
+                        Some(made.outcome.clone())
+                    }
+                    None => self.directory(file).err().map(Err),
+                };
+                serde_json::to_vec(&known).map_err(|error| Error::internal(error.to_string()))
+            }
+        }
+    }
+}

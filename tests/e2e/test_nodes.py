@@ -1,0 +1,445 @@
+"""One `knarr run` for each rank, on one node and on several.
+
+Nodes are names here (KNARR_NODE): each has a launcher, a spool and an aggregator of its own, and those reach each other
+by TCP only. The processes share a machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import netCDF4
+import pytest
+
+import test_parallel_hdf5
+from running import is_abandoned
+from test_pnetcdf import AS_ROOT, HERE, MPIRUN, RULE, built, calls
+
+RANKS = 4
+STEPS, ROWS = 3, 64
+SHARED_MEMORY = Path("/dev/shm")
+TIME_LIMIT_S = 120
+BEFORE = set(SHARED_MEMORY.glob("knarr-node-*"))
+
+
+def records(folder: Path) -> Iterator[tuple[Path, dict]]:
+    """What is handed over, closed or not, of files below a folder; other tests have spools of their own."""
+    for name in ("open.json", "handed-over.json", "set-aside.json"):
+        for place in SHARED_MEMORY.glob(f"knarr-spool-*/*/{name}"):
+            try:
+                record = json.loads(place.read_text())
+            except (FileNotFoundError, json.JSONDecodeError):
+                continue
+            if bytes(record["target"]).startswith(bytes(folder)):
+                yield place.parent, record
+
+
+def left(folder: Path) -> list[Path]:
+    """Spools with files below a folder that nobody delivers from any more."""
+    return sorted({place.parent for place, _ in records(folder) if is_abandoned(place.parent)})
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays(tmp_path: Path) -> Iterator[None]:
+    yield
+    for spool in left(tmp_path):
+        shutil.rmtree(spool)
+
+
+@pytest.fixture(scope="module")
+def blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("blocks"), "blocks", HERE / "blocks.c")
+
+
+@dataclass
+class Job:
+    """What mpirun gave, and what each node has said."""
+
+    code: int
+    err: str
+    results: list[dict] = field(default_factory=list)
+
+    def outcomes(self, name: str) -> list[str]:
+        files = [file for result in self.results for file in result["files"]]
+        return sorted(file["outcome"] for file in files if Path(file["input"]).name == name)
+
+
+class Launcher:
+    """Runs a program under mpirun, with a `knarr run` for each rank; rank r is on node `nodes[r]`."""
+
+    def __init__(self, program: Path, environment: dict[str, str], folder: Path):
+        self.program, self.environment, self.top = program, environment, folder
+        self.folder = folder / "work"
+        self.folder.mkdir()
+        self.started: list[subprocess.Popen[str]] = []
+
+    def start(
+        self, *command: object, nodes: str | None, config: str = RULE, within: Sequence[object] = (), **env: str
+    ) -> subprocess.Popen[str]:
+        """With `within`, launchers are started by that command."""
+        (self.top / "knarr.toml").write_text(config)
+        arguments = [self.program, "run", "-c", self.top / "knarr.toml", "--json", self.top / "result.json", "--"]
+        each = ["sh", "-c", 'n=$(echo $NODES | cut -d, -f$((OMPI_COMM_WORLD_RANK + 1))); KNARR_NODE=$n exec "$@"', "sh"]
+        if nodes is None:
+            each = []
+        else:
+            env["NODES"] = ",".join(nodes)
+        process = subprocess.Popen(
+            [str(word) for word in [*MPIRUN, len(nodes or "") or RANKS, *each, *within, *arguments, *command]],
+            text=True,
+            env={**self.environment, **AS_ROOT, "TMPDIR": str(self.top), **env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.folder,
+        )
+        self.started.append(process)
+        return process
+
+    def finish(self, process: subprocess.Popen[str]) -> Job:
+        _, err = process.communicate(timeout=TIME_LIMIT_S)
+        assert "panicked" not in err, err
+        return Job(process.returncode, err, [json.loads(path.read_text()) for path in self.top.glob("result*.json")])
+
+    def __call__(self, *command: object, ok: bool = True, **how: object) -> Job:
+        for old in self.top.glob("result*.json"):
+            old.unlink()
+        ran = self.finish(self.start(*command, **how))
+        assert not ok or ran.code == 0, f"exit {ran.code}\n{ran.err}"
+        if ok:
+            self.check_clean()
+        return ran
+
+    def check_clean(self) -> None:
+        assert not list(records(self.folder)) and not set(SHARED_MEMORY.glob("knarr-node-*")) - BEFORE
+        assert not list(self.top.glob("knarr-run-*")), "the directory of a run stays behind"
+        scratch = self.top / ".knarr"
+        assert not scratch.exists() or not list(scratch.iterdir()), list(scratch.iterdir())
+
+
+@pytest.fixture
+def job(knarr, tmp_path) -> Iterator[Launcher]:
+    launcher = Launcher(Path(knarr.program), dict(os.environ), tmp_path)
+    yield launcher
+    for process in launcher.started:
+        # A test that has failed may leave it waiting.
+        if process.poll() is None:
+            process.terminate()
+            process.communicate(timeout=TIME_LIMIT_S)
+
+
+@pytest.fixture
+def plain(blocks: Path, tmp_path: Path) -> Path:
+    """What PnetCDF writes by itself."""
+    (tmp_path / "plain").mkdir()
+    command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(ROWS)]
+    subprocess.run(command, cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    return tmp_path / "plain" / "plain.nc"
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """The bytes of a file, or of a store."""
+    if path.is_file():
+        return {"": path.read_bytes()}
+    return {str(found.relative_to(path)): found.read_bytes() for found in path.rglob("*") if found.is_file()}
+
+
+def test_a_launcher_for_each_rank_on_one_node(job, knarr, blocks, plain):
+    ran = job(blocks, "hist.nc", STEPS, ROWS, nodes=None)
+    knarr("verify", plain, job.folder / "hist.nc")
+    assert ran.outcomes("hist.nc") == ["packed"] and len(ran.results) == 1
+    with netCDF4.Dataset(job.folder / "hist.nc") as file:
+        assert file.data_model == "NETCDF4"
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_each_rank_gets_the_exit_code_of_its_program(job, tmp_path, code):
+    ran = job("sh", "-c", f"exit $((OMPI_COMM_WORLD_RANK == 2 ? {code} : 0))", nodes=None, ok=False)
+    assert ran.code == code
+
+
+@pytest.mark.parametrize("output", ["netcdf4", "zarr", "classic"])
+@pytest.mark.parametrize("nodes", ["aabb", "abab", "abcc", "baab"])
+def test_several_nodes_write_the_same_bytes_as_one(job, knarr, blocks, plain, output, nodes):
+    config = RULE + f'output = "{output}"\n'
+    name = "hist.zarr" if output == "zarr" else "hist.nc"
+    job(blocks, "hist.nc", STEPS, ROWS, nodes="aaaa", config=config)
+    one = contents(job.folder / name)
+    shutil.move(job.folder / name, job.top / f"one-{name}")
+    ran = job(blocks, "hist.nc", STEPS, ROWS, nodes=nodes, config=config)
+    assert contents(job.folder / name) == one
+    knarr("verify", plain, job.folder / name)
+    assert ran.outcomes("hist.nc").count("gathered") == len(set(nodes)) - 1 and len(ran.results) == len(set(nodes))
+
+
+def test_every_function_that_moves_values(job, knarr, tmp_path):
+    """Puts that overlap among them: which one counts does not depend on nodes."""
+    (tmp_path / "calls.c").write_text(calls.program())
+    program = built(tmp_path, "calls", tmp_path / "calls.c")
+    (tmp_path / "plain").mkdir()
+    command = [*MPIRUN, "2", program, "plain.nc"]
+    subprocess.run(command, cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    job(program, "hist.nc", nodes="ab")
+    knarr("verify", tmp_path / "plain" / "plain.nc", job.folder / "hist.nc")
+
+
+@pytest.mark.parametrize("what", ["read", "twice"])
+def test_a_file_that_is_opened_or_made_again(job, knarr, blocks, plain, what):
+    job(blocks, "hist.nc", STEPS, ROWS, what, nodes="abab")
+    if what == "read":
+        knarr("verify", plain, job.folder / "hist.nc")
+    else:
+        with netCDF4.Dataset(job.folder / "hist.nc") as file:
+            assert abs(float(file["T"][0, 0, 0]) - 281) < 1e-4
+
+
+def test_closing_may_wait_for_the_file(job, knarr, blocks, plain):
+    job(blocks, "hist.nc", STEPS, ROWS, nodes="abab", config=RULE + 'wait = "close"\n')
+    knarr("verify", plain, job.folder / "hist.nc")
+
+
+def test_a_file_that_the_program_gives_up_leaves_nothing(job, blocks):
+    job(blocks, "hist.nc", STEPS, ROWS, "abort", nodes="abab")
+    assert (job.folder / "hist.nc").exists(), "definitions have ended, so PnetCDF keeps the file"
+
+
+def test_values_that_find_no_room_in_memory(job, knarr, blocks, plain, tmp_path):
+    """A file that is larger than memory: its values are read from the disks of the nodes."""
+    rows = 2048
+    command = [*MPIRUN, str(RANKS), blocks, "large.nc", "2", str(rows)]
+    subprocess.run(command, cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    job(blocks, "hist.nc", 2, rows, nodes="abab")
+    knarr("verify", tmp_path / "plain" / "large.nc", job.folder / "hist.nc")
+
+
+def part(job: Launcher, number: int) -> int:
+    """The launcher that has a part of the file that is open."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        for place, record in records(job.folder):
+            if record["parts"] and record["part"] == number:
+                return launcher_of(place)
+        time.sleep(0.02)
+    raise AssertionError("no file was begun")
+
+
+def launcher_of(place: Path) -> int:
+    return int(place.parent.name.split("-")[2])
+
+
+def waiting(job: Launcher, blocks: Path, nodes: str = "aabb") -> subprocess.Popen[str]:
+    """A job whose file is open, with all its values, until there is a file 'go'."""
+    process = job.start(blocks, "hist.nc", STEPS, ROWS, "wait", nodes=nodes)
+    part(job, 1)
+    time.sleep(1.5)
+    return process
+
+
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_an_aggregator_that_is_stopped_is_named_and_values_are_kept(job, knarr, blocks, plain, stopped):
+    (job.folder / "hist.nc").write_bytes(b"precious")
+    process = waiting(job, blocks)
+    launcher = part(job, stopped)
+    os.kill(launcher, signal.SIGSTOP)
+    (job.folder / "go").touch()
+    begin = time.monotonic()
+    other = job.top / ("result.b.json" if stopped == 0 else "result.json")
+    while not other.exists():
+        assert time.monotonic() - begin < 40, "the other node waits"
+        time.sleep(0.1)
+    os.kill(launcher, signal.SIGCONT)
+    ran = job.finish(process)
+    assert ran.code != 0 and (job.folder / "hist.nc").read_bytes() == b"precious"
+    told = json.loads(other.read_text())
+    (file,) = told["files"]
+    assert file["outcome"] == "failed" and f"node '{'ab'[stopped]}'" in file["reason"], file
+    assert told["exit_code"] != 0 and "knarr run --recover" in ran.err
+    (job.folder / "hist.nc").unlink()
+    knarr("run", "--recover", collected(job))
+    knarr("verify", plain, job.folder / "hist.nc")
+
+
+def collected(job: Launcher, nodes: int = 2) -> Path:
+    """A directory with the spools of all nodes. SIGTERM makes launchers move theirs out of memory."""
+    together = job.top / "together"
+    together.mkdir()
+    spools = left(job.folder) + sorted((job.top / ".knarr").glob("knarr-spool-*"))
+    parts = {}
+    for spool in spools:
+        # A launcher that is killed as it moves its spool may leave two of them: either has all, or says nothing.
+        for name in ("open.json", "handed-over.json", "set-aside.json"):
+            parts |= {json.loads(place.read_text())["part"]: spool for place in spool.glob(f"*/{name}")}
+    assert sorted(parts) == list(range(nodes)), spools
+    for number, spool in parts.items():
+        shutil.copytree(spool, together / f"knarr-spool-{number}-0", symlinks=True)
+    for spool in spools:
+        shutil.rmtree(spool)
+    return together
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_launcher_that_is_killed_leaves_what_can_be_finished(job, knarr, blocks, plain, killed):
+    process = waiting(job, blocks)
+    launcher = part(job, killed)
+    os.kill(launcher, signal.SIGKILL)
+    ran = job.finish(process)
+    assert ran.code != 0 and not (job.folder / "hist.nc").exists()
+    together = collected(job)
+    # One alone is not the file, and the error says what is missing.
+    for spool in together.iterdir():
+        alone = job.top / f"alone-{spool.name}"
+        shutil.copytree(spool, alone / spool.name, symlinks=True)
+        said = knarr("run", "--recover", alone, ok=False).stderr
+        assert "the part of node" in said and not (job.folder / "hist.nc").exists()
+        shutil.rmtree(alone)
+    knarr("run", "--recover", together)
+    knarr("verify", plain, job.folder / "hist.nc")
+    assert not list(together.iterdir())
+    for rest in job.top.glob("knarr-run-*"):
+        shutil.rmtree(rest)
+
+
+def test_a_launcher_of_another_rank_that_is_killed_ends_the_job(job, knarr, blocks, plain):
+    process = job.start(blocks, "hist.nc", STEPS, ROWS, "wait", nodes=None)
+    end = time.monotonic() + 60
+    while not (places := [place for place, _ in records(job.folder) if (place / "log.3").exists()]):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    first = {launcher_of(place) for place in places}
+    found = subprocess.run(["pgrep", "-f", f"{job.top}/knarr.toml"], check=True, capture_output=True, text=True)
+    others = [int(pid) for pid in found.stdout.split() if int(pid) not in first | {process.pid}]
+    others = [pid for pid in others if Path(f"/proc/{pid}/exe").resolve().name == "knarr"]
+    assert len(others) == RANKS - 1
+    os.kill(others[0], signal.SIGKILL)
+    ran = job.finish(process)
+    assert ran.code != 0 and not (job.folder / "hist.nc").exists()
+    knarr("run", "--recover", collected(job, 1))
+    knarr("verify", plain, job.folder / "hist.nc")
+
+
+def test_parallel_hdf5_on_several_nodes_is_left_as_it_is(job, knarr, tmp_path):
+    """Several launchers see the file closed: none of them may pack it under the eyes of the others."""
+    program = test_parallel_hdf5.built(tmp_path, "netcdf")
+    expected = test_parallel_hdf5.plain(tmp_path, program, "hist.nc")
+    ran = job(program, "hist.nc", STEPS, ROWS, nodes="abab")
+    assert ran.outcomes("hist.nc") == ["left", "left"]
+    knarr("verify", expected, job.folder / "hist.nc")
+
+    def filters(path: Path) -> list[object]:
+        with netCDF4.Dataset(path) as file:
+            return [variable.filters() for variable in file.variables.values()]
+
+    assert filters(job.folder / "hist.nc") == filters(expected)
+
+
+def test_one_launcher_for_each_rank_and_restart_files_do_not_go_together(job):
+    config = '[[file]]\npattern = "restart_{step}_{rank}.nc"\nroute = "checkpoint"\n'
+    ran = job("true", nodes=None, config=config, ok=False)
+    assert ran.code != 0 and "one serves all ranks" in ran.err
+
+
+@pytest.fixture
+def networks() -> Iterator[dict[str, str]]:
+    """Two nodes with networks of their own, joined by a bridge: the name of the device that leads to each."""
+    mark = f"k{os.getpid() % 100000}"
+    nodes, commands = ("a", "b"), [["link", "add", mark, "type", "bridge"]]
+    commands += [["addr", "add", "10.213.77.254/24", "dev", mark], ["link", "set", mark, "up"]]
+    for number, node in enumerate(nodes, start=1):
+        name, device = f"{mark}{node}", f"{mark}{node}"
+        commands += [
+            ["netns", "add", name],
+            ["link", "add", device, "type", "veth", "peer", "name", "eth0", "netns", name],
+            ["link", "set", device, "master", mark],
+            ["link", "set", device, "up"],
+            ["-n", name, "addr", "add", f"10.213.77.{number}/24", "dev", "eth0"],
+            ["-n", name, "link", "set", "eth0", "up"],
+            ["-n", name, "link", "set", "lo", "up"],
+        ]
+    try:
+        for command in commands:
+            if shutil.which("ip") is None or subprocess.run(["ip", *command], capture_output=True).returncode != 0:
+                pytest.skip("needs the right to make network namespaces: run it as root")
+        yield {node: f"{mark}{node}" for node in nodes}
+    finally:
+        if shutil.which("ip") is not None:
+            for command in [["netns", "del", f"{mark}{node}"] for node in nodes] + [["link", "del", mark]]:
+                subprocess.run(["ip", *command], capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_nodes_with_networks_of_their_own(job, knarr, blocks, plain, networks, is_cut):
+    """The launchers are in two network namespaces; the ranks stay together, as the MPI of one machine wants it."""
+    # What a rank starts: its launcher in the network of the node, and the program in that of the machine again.
+    enter = job.top / "enter.sh"
+    enter.write_text(f'exec ip netns exec "{networks["a"][:-1]}$KNARR_NODE" "$@"\n')
+    back = ["nsenter", f"--net=/proc/{os.getpid()}/ns/net", blocks, "hist.nc", STEPS, ROWS]
+    process = job.start(*back, "wait" if is_cut else "", nodes="aabb", within=["sh", enter])
+    if is_cut:
+        part(job, 1)
+        time.sleep(1.5)
+        subprocess.run(["ip", "link", "set", networks["b"], "down"], check=True)
+        (job.folder / "go").touch()
+    begin = time.monotonic()
+    ran = job.finish(process)
+    if not is_cut:
+        assert ran.code == 0, ran.err
+        assert ran.outcomes("hist.nc") == ["gathered", "packed"]
+    else:
+        assert ran.code != 0 and time.monotonic() - begin < 30 and not (job.folder / "hist.nc").exists()
+        assert "is gone" in ran.err and "knarr run --recover" in ran.err
+        knarr("run", "--recover", collected(job))
+    knarr("verify", plain, job.folder / "hist.nc")
+
+
+TWO_FILES = """
+#include <mpi.h>
+#include <pnetcdf.h>
+#include <stdlib.h>
+#define OK(call) if ((call) != NC_NOERR) MPI_Abort(MPI_COMM_WORLD, 1)
+/* Two files are open at once: one is put by rows, the other by columns. */
+int main(int argc, char **argv) {
+    const char *names[2] = {"rows.nc", "columns.nc"};
+    int rank, size, ids[2], dims[2], variables[2];
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (int file = 0; file < 2; file++) {
+        OK(ncmpi_create(MPI_COMM_WORLD, names[file], NC_CLOBBER | NC_64BIT_DATA, MPI_INFO_NULL, &ids[file]));
+        OK(ncmpi_def_dim(ids[file], "y", 64, &dims[0]));
+        OK(ncmpi_def_dim(ids[file], "x", 64, &dims[1]));
+        OK(ncmpi_def_var(ids[file], "v", NC_INT, 2, dims, &variables[file]));
+        OK(ncmpi_enddef(ids[file]));
+    }
+    for (int line = rank; line < 64; line += size) {
+        int values[64];
+        for (int i = 0; i < 64; i++) values[i] = line * 64 + i;
+        MPI_Offset start[2] = {line, 0}, count[2] = {1, 64}, across[2] = {0, line}, down[2] = {64, 1};
+        OK(ncmpi_iput_vara_int(ids[0], variables[0], start, count, values, NULL));
+        OK(ncmpi_put_vara_int_all(ids[1], variables[1], across, down, values));
+        OK(ncmpi_wait_all(ids[0], NC_REQ_ALL, NULL, NULL));
+    }
+    OK(ncmpi_close(ids[1]));
+    OK(ncmpi_close(ids[0]));
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("output", ["netcdf4", "zarr"])
+def test_two_files_at_once_by_rows_and_by_columns(job, knarr, tmp_path, output):
+    (tmp_path / "two.c").write_text(TWO_FILES)
+    program = built(tmp_path, "two", tmp_path / "two.c")
+    (tmp_path / "plain").mkdir()
+    subprocess.run([*MPIRUN, str(RANKS), program], cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    job(program, nodes="abca", config=RULE + f'output = "{output}"\n')
+    for name in ("rows", "columns"):
+        made = job.folder / (f"{name}.zarr" if output == "zarr" else f"{name}.nc")
+        knarr("verify", tmp_path / "plain" / f"{name}.nc", made)
