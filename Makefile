@@ -23,7 +23,7 @@ $(VENV)/.ready: tools/requirements.txt tools/setup.sh
 	touch $@
 
 build: setup
-	cargo build --release --locked -p knarr-cli -p knarr-h5filter -p knarr-preload
+	cargo build --release --locked -p knarr-cli -p knarr-h5filter -p knarr-preload -p knarr-dtf
 	install -D -s target/release/libknarr_h5.so $(PLUGINS)/libknarr_h5.so
 	tools/build-mpi.sh target/release
 

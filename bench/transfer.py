@@ -3,6 +3,9 @@
 Two ranks write an array by blocks of rows, two read it by blocks of rows or of columns, on one node, and check every
 value. The time of a session goes from the writer's create to the last value at the last reader. The first session of
 each run finds memory that nobody has used; it is shown apart.
+
+*Segments* are as many as in E3SM's case F: four ranks put half a million segments of four values each, dealt out in
+turn so that no two of a rank adjoin, by an iput_varn for each variable; two ranks read segments of six, or blocks.
 """
 
 from __future__ import annotations
@@ -16,12 +19,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 KNARR = ROOT / "target" / "release" / "knarr"
-SOURCE = Path(__file__).with_name("io") / "coupling.c"
-WAYS = ("messages", "transfer", "file")
+SOURCES = Path(__file__).with_name("io")
+WAYS = ("messages", "transfer", "replay", "file")
 SESSIONS, PAUSE_S = 5, 0.5
 SIZES = {"64 MiB": (2048, 4096), "256 MiB": (4096, 8192)}
 REQUESTS = (64000, 8)
 """Rows of 64 bytes: 32,000 requests a rank."""
+SEGMENTS = {"500,000 segments a rank, 400 variables": 400, "500,000 segments a rank, 1 variable": 1}
+SEGMENTS_OF_A_RANK, SEGMENT_WRITERS, SEGMENT_READERS, SEGMENT_SESSIONS = 500000, 4, 2, 3
 RULE = '[[file]]\npattern = "*.nc"\nroute = "transfer"\nfrom = "writer"\nto = ["reader"]\ntimeout = "60s"\n'
 
 
@@ -35,19 +40,19 @@ class Result:
     seconds: list[float]
 
 
-def build(folder: Path) -> Path:
-    program = folder / "coupling"
-    subprocess.run(["mpicc.openmpi", "-O2", "-o", program, SOURCE, "-lpnetcdf"], check=True)
+def build(folder: Path, name: str) -> Path:
+    program = folder / name
+    subprocess.run(["mpicc.openmpi", "-O2", "-o", program, SOURCES / f"{name}.c", "-lpnetcdf"], check=True)
     return program
 
 
-def run(program: Path, way: str, what: str, shape: tuple[int, int], cut: str) -> Result:
+def run(program: Path, way: str, what: str, cut: str, arguments: list[object], ranks: tuple[int, int]) -> Result:
+    """Both programs once, with `arguments` behind the name of the file, on so many ranks that write and that read."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         out = Path(name)
 
         def command(ranks: int, way: str) -> list[object]:
-            arguments = [program, way, out / "a.nc", *shape, cut, SESSIONS, PAUSE_S]
-            return ["mpirun", "--oversubscribe", "-n", ranks, *arguments]
+            return ["mpirun", "--oversubscribe", "-n", ranks, program, way, out / "a.nc", *arguments]
 
         def start(words: list[object]) -> subprocess.Popen[str]:
             environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -59,15 +64,15 @@ def run(program: Path, way: str, what: str, shape: tuple[int, int], cut: str) ->
                 raise SystemExit(f"{way}, {what}, {cut}: exit code {process.returncode}")
             return [(float(begin), float(end)) for _, begin, end in map(str.split, text.splitlines())]
 
-        if way == "transfer":
-            (out / "knarr.toml").write_text(RULE)
+        if way in ("transfer", "replay"):
+            (out / "knarr.toml").write_text(RULE + ("replay = true\n" if way == "replay" else ""))
             launch = [KNARR, "run", "-q", "-c", out / "knarr.toml", "--as"]
-            reader = start([*launch, "reader", "--", *command(2, "read")])
-            writer = start([*launch, "writer", "--", *command(2, "write")])
+            reader = start([*launch, "reader", "--", *command(ranks[1], "read")])
+            writer = start([*launch, "writer", "--", *command(ranks[0], "write")])
             begun, ended = times(writer), times(reader)
             seconds = [end - begin for (begin, _), (_, end) in zip(begun, ended, strict=True)]
         else:
-            seconds = [end - begin for begin, end in times(start(command(4, way)))]
+            seconds = [end - begin for begin, end in times(start(command(2 * ranks[0], way)))]
         return Result(way, what, cut, seconds)
 
 
@@ -77,11 +82,17 @@ def measure(repeats: int) -> list[dict]:
     cases = [(what, shape, cut) for what, shape in SIZES.items() for cut in ("rows", "columns")]
     cases.append(("32,000 requests of 64 bytes a rank", REQUESTS, "requests"))
     with tempfile.TemporaryDirectory() as name:
-        program = build(Path(name))
+        coupling, segments = (build(Path(name), program) for program in ("coupling", "segments"))
         for _ in range(repeats):
             for what, shape, cut in cases:
+                arguments = [*shape, cut, SESSIONS, PAUSE_S]
                 ways = WAYS if cut != "requests" else WAYS[1:]
-                results += [asdict(run(program, way, what, shape, cut)) for way in ways]
+                results += [asdict(run(coupling, way, what, cut, arguments, (2, 2))) for way in ways]
+            for what, variables in SEGMENTS.items():
+                for cut in ("varn", "rows"):
+                    arguments = [variables, SEGMENTS_OF_A_RANK, cut, SEGMENT_SESSIONS, PAUSE_S, SEGMENT_WRITERS]
+                    ranks = (SEGMENT_WRITERS, SEGMENT_READERS)
+                    results += [asdict(run(segments, way, what, cut, arguments, ranks)) for way in WAYS[1:]]
     return results
 
 

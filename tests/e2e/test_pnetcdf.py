@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import netCDF4
@@ -34,14 +34,14 @@ BEFORE = set(SHARED_MEMORY.glob("knarr-spool-*"))
 """What other runs have left there is theirs."""
 
 
-def built(folder: Path, name: str, source: Path) -> Path:
-    """A program with PnetCDF; Debian's is for Open MPI."""
+def built(folder: Path, name: str, source: Path, more: Sequence[str] = ()) -> Path:
+    """A program with PnetCDF; Debian's is for Open MPI. `more` are arguments for the compiler."""
     if not Path("/usr/include/pnetcdf.h").exists() or shutil.which("mpicc.openmpi") is None:
         pytest.skip(
             "needs PnetCDF and Open MPI: run 'make setup' as root, or install libpnetcdf-dev and libopenmpi-dev"
         )
     program = folder / name
-    subprocess.run(["mpicc.openmpi", "-O1", "-w", source, "-o", program, "-lpnetcdf", "-lm"], check=True)
+    subprocess.run(["mpicc.openmpi", "-O1", "-w", source, "-o", program, *more, "-lpnetcdf", "-lm"], check=True)
     return program
 
 

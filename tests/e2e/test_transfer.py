@@ -17,12 +17,14 @@ import netCDF4
 import pytest
 
 from running import Ran
+from test_capi import free_memory
 from test_pnetcdf import AS_ROOT, HERE, MPIRUN, SHARED_MEMORY, built, wait_for_the_end_of
 
 sys.path.insert(0, str(HERE))
 import calls
 
 PROGRAMS = Path(__file__).with_name("transfer_programs")
+BENCH = Path(__file__).resolve().parents[2] / "bench" / "io"
 TIME_LIMIT_S = 100
 RULE = """
 [[file]]
@@ -54,11 +56,11 @@ class Components:
         self.program, self.environment, self.top = program, environment, folder
         self.folder = folder / "work"
         self.folder.mkdir()
-        self.config = RULE
+        self.config, self.config_name = RULE, "knarr.toml"
         self.launchers: list[int] = []
 
     def start(self, name: str | None, *command: object, options: tuple = ()) -> subprocess.Popen[str]:
-        config = self.top / "knarr.toml"
+        config = self.top / self.config_name
         # Another component may be reading it.
         if not config.exists() or config.read_text() != self.config:
             config.write_text(self.config)
@@ -93,6 +95,11 @@ class Components:
 
 @pytest.fixture
 def components(knarr, tmp_path: Path) -> Iterator[Components]:
+    yield from made_components(knarr, tmp_path)
+
+
+def made_components(knarr, tmp_path: Path) -> Iterator[Components]:
+    """Programs in a folder of their own. When they have ended nothing of them stays behind."""
     made = Components(knarr.program, knarr.environment, tmp_path)
     yield made
     left = made.spools()
@@ -161,6 +168,87 @@ def test_many_small_requests(components, coupled):
         command(coupled, "write", "a.nc", "2x1", 1, "many", **size),
         command(coupled, "read", "a.nc", "1x2", 1, "many", **size),
     )
+
+
+@pytest.fixture(scope="module")
+def segments(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("segments"), "segments", BENCH / "segments.c")
+
+
+@pytest.mark.parametrize(("variables", "cut"), [(50, "varn"), (50, "rows"), (1, "varn"), (1, "rows")])
+def test_segments_that_do_not_adjoin(components, segments, variables, cut):
+    """80,000 of four values on each of three ranks, dealt out in turn, are read as segments of six or as blocks."""
+    arguments = ["a.nc", variables, 80_000, cut, 2, 0, 3]
+    both(components, [*MPIRUN, 3, segments, "write", *arguments], [*MPIRUN, 2, segments, "read", *arguments])
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("large"), "large", PROGRAMS / "large.c")
+
+
+def one_variable(components: Components, large: Path, size: int, stride: int, most_mib: int) -> None:
+    arguments = ["a.nc", size, stride, most_mib]
+    both(components, [*MPIRUN, 1, large, "write", *arguments], [*MPIRUN, 1, large, "read", *arguments])
+
+
+@pytest.mark.parametrize("stride", [3, 1000, 5000])
+def test_a_get_with_strides_takes_the_memory_of_what_it_gets(components, large, stride):
+    """Of 256 MiB, however far the elements are apart."""
+    one_variable(components, large, 256 << 20, stride, 12)
+
+
+@pytest.mark.skipif(free_memory() < 9 << 30, reason="takes 9 GiB of free memory")
+@pytest.mark.parametrize("stride", [1, 1000])
+def test_one_request_may_have_more_than_2_gib(components, large, stride):
+    one_variable(components, large, (2 << 30) + 12345, stride, 12)
+
+
+@pytest.mark.parametrize("cut", ["varn", "rows"])
+def test_equal_sessions_are_replayed(components, segments, cut):
+    components.config = RULE + "replay = true\n"
+    arguments = ["a.nc", 20, 20_000, cut, 4, 0, 2]
+    both(components, [*MPIRUN, 2, segments, "write", *arguments], [*MPIRUN, 3, segments, "read", *arguments])
+
+
+@pytest.mark.parametrize("what", ["", "strided", "fill", "many"])
+def test_sessions_that_differ_are_no_replay(components, coupled, what):
+    """Each has one record more."""
+    components.config = RULE + "replay = true\n"
+    both(
+        components,
+        command(coupled, "write", "a.nc", "2x1", 4, what),
+        command(coupled, "read", "a.nc", "1x2", 4, what),
+    )
+
+
+def test_readers_may_get_every_third_session(components, coupled):
+    components.config = RULE + "every = 3\n"
+    model, analysis = both(
+        components,
+        command(coupled, "write", "a.nc", "2x1", 7, "third"),
+        command(coupled, "read", "a.nc", "1x2", 2, "third"),
+    )
+    told = model.file("a.nc")
+    assert told["outcome"] == "transferred" and "2 times (5 more were skipped)" in told["reason"], told
+    assert "from model, 2 times" in analysis.file("a.nc")["reason"]
+
+
+def test_sessions_that_nobody_reads_wait_for_nobody(components, coupled):
+    """Without a reader, and before the program has ended: their values have left the spool."""
+    components.config = RULE + "every = 100\n"
+    writes = shlex.join(map(str, command(coupled, "write", "a.nc", "2x1", 4, "third")))
+    model = components.start("model", "sh", "-ec", f"{writes}; touch written; sleep 3")
+    end = time.monotonic() + 30
+    while not (components.folder / "written").exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    time.sleep(0.5)
+    (spool,) = components.spools()
+    left = [path for path in spool.iterdir() if path.is_dir() and path.name != "free"]
+    assert not left, left
+    told = components.finish(model).file("a.nc")
+    assert told["outcome"] == "transferred" and "4 more were skipped" in told["reason"], told
 
 
 @pytest.mark.parametrize("publish", ["sync", "wait"])
@@ -342,6 +430,8 @@ def test_two_runs_of_one_name_are_refused(components, coupled):
         ("model", RULE + 'goal = "ratio"\n', "no file is kept"),
         ("model", RULE + "keep = 3\n", "for route"),
         ("model", RULE + 'keep = "never"\n', "line 8"),
+        ("model", RULE + "every = 0\n", "line 8"),
+        ("model", RULE + 'every = "often"\n', "line 8"),
     ],
 )
 def test_names_and_keys_that_make_no_sense_are_refused_at_the_start(components, name, config, words):

@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod compress;
+mod dtf;
 mod keys;
 mod restart;
 mod rule;
@@ -63,13 +64,16 @@ impl Machine {
 }
 
 impl Config {
-    /// Reads a configuration file.
+    /// Reads a configuration file; one whose name ends in `.ini` is DTF's.
     ///
     /// # Errors
     /// `NotFound` or `Read`; `Config` with line and column for unknown keys and bad values.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|error| Error::read(path, &error))?;
-        Self::parse(&text).map_err(|error| error.at(path.display().to_string()))
+        let is_dtf = path.extension().is_some_and(|extension| extension == "ini");
+        let dtf = |text: &str| dtf::parse(text).map(|file| Self { file, ..Self::default() });
+        let config = if is_dtf { dtf(&text) } else { Self::parse(&text) };
+        config.map_err(|error| error.at(path.display().to_string()))
     }
 
     /// Parses the text of a configuration file.
@@ -92,7 +96,12 @@ impl Config {
 
     /// The first rule whose pattern matches `path`.
     pub fn rule_for(&self, path: &Path) -> Option<&FileRule> {
-        self.file.iter().find(|rule| rule.pattern.matches(path))
+        self.rules_for(path).next()
+    }
+
+    /// All rules for `path`, in their order.
+    pub fn rules_for(&self, path: &Path) -> impl Iterator<Item = &FileRule> {
+        self.file.iter().filter(|rule| rule.pattern.matches(path) && !rule.transfer.excludes(path))
     }
 }
 
@@ -268,14 +277,29 @@ similar = ["Grid[0-9]+/(.*)"]
         }
         let kept = rule("keep = true\ngoal = \"ratio\"\n[file.compress]\nvariables.T.max_abs_error = 0.1\n").unwrap();
         assert_eq!((kept.file[0].settings().unwrap().rules.len(), kept.file[0].compress.goal.is_some()), (1, true));
-        for more in
-            ["goal = \"ratio\"", "keep = true\nwait = \"close\"", "keep = 3", "keep = \"never\"", "group_size = 2"]
-        {
+        for more in [
+            "goal = \"ratio\"",
+            "keep = true\nwait = \"close\"",
+            "keep = 3",
+            "keep = \"never\"",
+            "group_size = 2",
+            "every = 0",
+            "every = -6",
+            "every = 1.5",
+            "every = \"6\"",
+        ] {
             assert!(rule(more).is_err(), "{more}");
         }
+        let read = |more: &str| -> Vec<u64> {
+            let rule = rule(more).unwrap().file.remove(0).transfer;
+            (1..13).filter(|&session| rule.is_read(session)).collect()
+        };
+        assert_eq!((read("").len(), read("every = 1").len(), read("every = 6")), (12, 12, vec![6, 12]));
         for text in [
             format!("{CHECKPOINT}keep = true\n"),
             format!("{CHECKPOINT}from = \"a\"\n"),
+            format!("{CHECKPOINT}every = 2\n"),
+            "[[file]]\npattern = \"*\"\nevery = 2\n".to_owned(),
             "[[file]]\npattern = \"*\"\nkeep = true\n".to_owned(),
             TRANSFER.to_owned(),
             format!("{TRANSFER}from = \"a\"\nto = [\"b\", \"b\"]\n"),
@@ -293,7 +317,7 @@ similar = ["Grid[0-9]+/(.*)"]
         let compress = "when = \"write\"\ngoal = \"ratio\"\nportable = \"standard\"\nlow = \"v18\"\nhigh = \"v114\"\n\
                         variables.T.chain = \"zstd:9\"\n";
         let any = "[[file]]\npattern = \"*\"\n";
-        let transfer = "from = \"a\"\nto = [\"b\", \"c d\"]\nkeep = \"late\"\npublish = \"sync\"\ntimeout = \"2s\"\nrendezvous = \"r\"\n";
+        let transfer = "from = \"a\"\nto = [\"b\", \"c d\"]\nkeep = \"late\"\npublish = \"sync\"\nevery = 6\nexclude = [\"x*\"]\nreplay = true\ntimeout = \"2s\"\nrendezvous = \"r\"\n";
         for (rule, table, keys) in
             [(CHECKPOINT, "checkpoint", checkpoint), (any, "compress", compress), (TRANSFER, "transfer", transfer)]
         {

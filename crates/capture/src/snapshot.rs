@@ -112,6 +112,16 @@ impl Snapshot {
         rule.transfer.to().iter().any(|name| name == component).then_some(Part::Reads)
     }
 
+    /// The rule for the file at the absolute path `path`: the first one of those by which this program has that part in the
+    /// file's transfer, or else the first one.
+    pub fn rule_to(&self, path: &Path, does: Option<Part>) -> Option<&FileRule> {
+        let has_part = |rule: &&FileRule| does.is_some() && self.part(rule) == does;
+        let first = self.config.rule_for(path)?;
+        // Another route in front keeps its files.
+        let mut transfers = self.config.rules_for(path).take_while(|rule| rule.route == Route::Transfer);
+        Some(transfers.find(has_part).unwrap_or(first))
+    }
+
     /// The rule for the file at the absolute path `path`, with its number, if the launcher wants to know when it is
     /// opened and closed: files to be compressed, and restart files, which are not touched.
     pub fn told_of(&self, path: &Path) -> Option<(usize, &FileRule)> {
@@ -151,6 +161,17 @@ mod tests {
             assert_eq!(snapshot.part(&snapshot.config.file[0]), part);
         }
         assert_eq!(snapshot.told_of(Path::new("/a.nc")), None);
+        // Two components that transfer the same files in either direction.
+        let back = text.replace("\"a\"", "\"x\"").replace("\"b\"", "\"a\"").replace("\"x\"", "\"b\"");
+        let mut snapshot = Snapshot::new(Config::parse(&format!("{text}{back}")).unwrap());
+        for component in ["a", "b"] {
+            snapshot.component = Some(component.to_owned());
+            for part in [Part::Writes, Part::Reads] {
+                let rule = snapshot.rule_to(Path::new("/a.nc"), Some(part)).unwrap();
+                assert_eq!(snapshot.part(rule), Some(part), "{component}");
+            }
+            assert_eq!(snapshot.rule_to(Path::new("/a.nc"), None), snapshot.config.file.first());
+        }
         let config = Config::parse("[[file]]\npattern = \"a*.nc\"\n").unwrap();
         assert!(!Snapshot::new(config).may_concern("a.h5"));
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use knarr_array::array::DType;
 use knarr_array::model::{Dimension, Group, Variable};
-use knarr_array::region::Region;
+use knarr_array::region::{Region, Regions};
 use knarr_array::testing::data::Random;
 use knarr_codec::codec::CodecList;
 use knarr_flow::engine::{Engine, Silent};
@@ -98,7 +98,8 @@ fn hand_over(source: &MemorySource, folder: &Path, random: &mut Random) {
             log.write(offset, &values).unwrap();
             let variable = u32::try_from(index).unwrap();
             let dtype = source.model.variables[index].dtype;
-            log.push(&[Put { variable, dtype, region, stride: Vec::new(), order: order as u64, offset }]).unwrap();
+            let boxes = Regions::from(&region);
+            log.push(&[Put { variable, dtype, boxes, stride: Vec::new(), order: order as u64, offset }]).unwrap();
         }
     }
 }
@@ -141,7 +142,7 @@ fn puts_that_the_header_does_not_allow_are_refused() {
     let put = |variable, dtype, start: [u64; 2]| Put {
         variable,
         dtype,
-        region: Region::new(start, [1, 1]),
+        boxes: Regions::from(&Region::new(start, [1, 1])),
         stride: Vec::new(),
         order: 0,
         offset: 0,

@@ -12,7 +12,7 @@ use knarr_flow::strided::ReadAt;
 use knarr_link::Link;
 use serde::{Deserialize, Serialize};
 
-use crate::puts::{Puts, name_of_more, parse_puts};
+use crate::puts::name_of_more;
 
 /// Bytes that are asked for at once.
 const PIECE: u64 = 1 << 24;
@@ -145,11 +145,11 @@ pub struct Far {
 }
 
 impl Far {
-    /// Its puts, and its files of values.
+    /// The bytes of its log, and its files of values.
     ///
     /// # Errors
-    /// Those of the link and of the other side; `Corrupt` for a log that makes no sense.
-    pub(crate) fn puts(&self) -> Result<(Puts, FarValues, Option<FarValues>)> {
+    /// Those of the link and of the other side; `Corrupt` for an answer that makes no sense.
+    pub(crate) fn read(&self) -> Result<(Vec<u8>, FarValues, Option<FarValues>)> {
         let mut log = Vec::new();
         let lengths = loop {
             let question = Question::Log { file: self.file.clone(), rank: self.rank, from: log.len() as u64 };
@@ -164,9 +164,8 @@ impl Far {
                 _ => {}
             }
         };
-        let puts = parse_puts(&log).map_err(|error| error.at(self.place()))?;
         let values = |more: bool, length: u64| FarValues { far: self.clone(), more, length };
-        Ok((puts, values(false, lengths.values), lengths.more.map(|length| values(true, length))))
+        Ok((log, values(false, lengths.values), lengths.more.map(|length| values(true, length))))
     }
 
     /// What errors call it.
@@ -186,45 +185,20 @@ pub(crate) struct FarValues {
     pub(crate) length: u64,
 }
 
-impl FarValues {
-    /// The bytes from `from` to `end`, here.
-    pub(crate) fn ahead(&self, from: u64, end: u64) -> Result<Ahead> {
-        let length = usize::try_from(end.saturating_sub(from)).map_err(|_| Error::unsupported("too many bytes"))?;
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(length).map_err(|_| Error::unsupported("no memory for values of another node"))?;
-        while bytes.len() < length {
-            let at = from + bytes.len() as u64;
-            let (file, rank, more) = (self.far.file.clone(), self.far.rank, self.more);
-            let question = Question::Values { file, rank, more, from: at, length: (end - at).min(PIECE) };
-            let answer = self.far.link.ask(&question.to_bytes()?)?;
-            if answer.len() as u64 != (end - at).min(PIECE) {
-                return Err(self.far.senseless());
-            }
-            bytes.extend_from_slice(&answer);
-        }
-        Ok(Ahead { from, bytes })
-    }
-}
-
 impl ReadAt for FarValues {
     fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
-        let read = self.ahead(offset, offset.saturating_add(out.len() as u64));
-        out.copy_from_slice(&read.map_err(|error| io::Error::other(error.to_string()))?.bytes);
-        Ok(())
-    }
-}
-
-/// Bytes of a file that have come already.
-pub(crate) struct Ahead {
-    from: u64,
-    bytes: Vec<u8>,
-}
-
-impl ReadAt for Ahead {
-    fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
-        let begin = offset.checked_sub(self.from).and_then(|begin| usize::try_from(begin).ok());
-        let found = begin.and_then(|begin| self.bytes.get(begin..)?.get(..out.len()));
-        out.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+        let other = |error: Error| io::Error::other(error.to_string());
+        let mut at = offset;
+        for piece in out.chunks_mut(usize::try_from(PIECE).unwrap_or(usize::MAX)) {
+            let (file, rank, more) = (self.far.file.clone(), self.far.rank, self.more);
+            let question = Question::Values { file, rank, more, from: at, length: piece.len() as u64 };
+            let answer = question.to_bytes().and_then(|question| self.far.link.ask(&question)).map_err(other)?;
+            if answer.len() != piece.len() {
+                return Err(other(self.far.senseless()));
+            }
+            piece.copy_from_slice(&answer);
+            at = at.saturating_add(answer.len() as u64);
+        }
         Ok(())
     }
 }
@@ -232,13 +206,14 @@ impl ReadAt for Ahead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gathered::{Beneath, Gathered};
+    use crate::gathered::Gathered;
     use crate::held::Held;
     use crate::memory::write_calls;
+    use crate::moves::Beneath;
     use crate::put::Put;
     use crate::puts::{PutLog, Room};
     use knarr_array::array::DType;
-    use knarr_array::region::Region;
+    use knarr_array::region::{Region, Regions};
     use knarr_link::{Answers, MemoryLink};
     use std::fs;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -270,7 +245,8 @@ mod tests {
                 let offset = log.reserve(4 * 6 * 4).unwrap();
                 let value = u32::try_from(1 + rank * 10 + order).unwrap().to_le_bytes();
                 log.write(offset, &value.repeat(24)).unwrap();
-                log.push(&[Put { variable: 0, dtype: DType::U32, region, stride, order, offset }]).unwrap();
+                let boxes = Regions::from(&region);
+                log.push(&[Put { variable: 0, dtype: DType::U32, boxes, stride, order, offset }]).unwrap();
             }
         }
     }

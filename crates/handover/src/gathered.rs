@@ -1,61 +1,29 @@
 //! The puts of all ranks into one file, read back: any region of any variable.
 //!
 //! Ranks put regions of any shape, so a region is gathered from all puts that meet it. Where puts overlap, that of the later
-//! collective call counts, as it would in a file.
+//! collective call counts, as it would in a file. Logs are read when the file is opened; the puts into a variable are looked at
+//! when it is read first.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_array::region::{Placed, Region, copy_region, fill, run_length, runs};
-use knarr_flow::strided::{self, Place};
+use knarr_array::region::{Region, Regions};
 
-use crate::boxes::Boxes;
-use crate::held::{Held, Rank, read_error};
+use crate::copying::{Copying, Lattice};
+use crate::held::{Held, Rank};
+use crate::moves::{Answer, Beneath, Source};
+use crate::pattern::{Log, Pattern, Question};
 use crate::put::Put;
-use crate::seen::Seen;
+use crate::variable_puts::VariablePuts;
 
 /// The puts of all ranks.
 #[derive(Debug, Default)]
 pub struct Gathered {
     ranks: Vec<Rank>,
-    /// Per variable.
-    puts: Vec<Puts>,
-}
-
-/// The puts into one variable.
-#[derive(Debug, Default)]
-struct Puts {
-    placed: Vec<Placement>,
-    /// The extents of the puts.
-    boxes: Boxes,
-}
-
-/// A put of a rank.
-#[derive(Debug)]
-struct Placement {
-    rank: usize,
-    put: Put,
-    /// Later ones count: by collective call, then rank, then the order of the rank.
-    order: (u64, usize, usize),
-}
-
-/// What elements are that were not put.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beneath<'a> {
-    /// This element.
-    Fill(&'a [u8]),
-    /// An error. Elements have so many bytes.
-    Nothing(usize),
-}
-
-impl Beneath<'_> {
-    /// Bytes of an element.
-    pub fn size(&self) -> usize {
-        match self {
-            Self::Fill(element) => element.len(),
-            Self::Nothing(size) => *size,
-        }
-    }
+    pattern: Arc<Pattern>,
+    /// How regions are read is remembered in the pattern.
+    remembers: bool,
 }
 
 impl knarr_flow::store::Values for Gathered {
@@ -82,7 +50,7 @@ impl Gathered {
     /// # Errors
     /// `NotFound` or `Read`; `Corrupt` for a log that makes no sense, and for puts whose values are not all there.
     pub fn until(last: u64, ranks: impl IntoIterator<Item = (PathBuf, PathBuf)>) -> Result<Self> {
-        Self::of(last, ranks.into_iter().map(|(values, log)| Held::Here { values, log }))
+        Self::of(last, here(ranks))
     }
 
     /// As [`Gathered::until`], from wherever values and logs are.
@@ -90,57 +58,58 @@ impl Gathered {
     /// # Errors
     /// As for [`Gathered::until`]; those of links.
     pub fn of(last: u64, ranks: impl IntoIterator<Item = Held>) -> Result<Self> {
-        let mut gathered = Self::default();
-        for (rank, held) in ranks.into_iter().enumerate() {
-            gathered.add(rank, last, &held)?;
-        }
-        gathered.puts.iter_mut().for_each(Puts::index);
-        Ok(gathered)
+        Self::with_pattern(last, ranks, None)
     }
 
-    fn add(&mut self, rank: usize, last: u64, held: &Held) -> Result<()> {
-        // Values are there before their records, and the rank may go on putting.
-        let (puts, of) = Rank::open(held)?;
-        for (number, put) in puts.into_iter().enumerate().filter(|(_, put)| put.order <= last) {
-            if of.place(&put).is_none() {
-                return Err(Error::corrupt("a put whose values are not all there").at(held.place()));
-            }
-            let variable = put.variable as usize;
-            if self.puts.len() <= variable {
-                self.puts.resize_with(variable + 1, Puts::default);
-            }
-            if !put.region.is_empty() {
-                let order = (put.order, rank, number);
-                self.puts[variable].placed.push(Placement { rank, put, order });
-            }
-        }
-        self.ranks.push(of);
-        Ok(())
-    }
-
-    /// Calls `check` with the number of each variable and each put into it.
+    /// As [`Gathered::until`], and how regions are read is remembered in [`Gathered::pattern`]. What is known `before` is used
+    /// if the logs are the same; otherwise it has no effect.
     ///
     /// # Errors
-    /// Those of `check`.
-    pub fn check(&self, mut check: impl FnMut(usize, &Put) -> Result<()>) -> Result<()> {
-        let each = self.puts.iter().enumerate();
-        each.flat_map(|(variable, puts)| puts.placed.iter().map(move |placed| (variable, &placed.put)))
-            .try_for_each(|(variable, put)| check(variable, put))
+    /// As for [`Gathered::until`].
+    pub fn replaying(
+        last: u64,
+        ranks: impl IntoIterator<Item = (PathBuf, PathBuf)>,
+        before: Option<Arc<Pattern>>,
+    ) -> Result<Self> {
+        Self::with_pattern(last, here(ranks), before).map(|gathered| Self { remembers: true, ..gathered })
     }
 
-    /// Puts into a variable whose extents meet a region, the earliest first.
-    fn near(&self, variable: usize, region: &Region) -> Vec<&Placement> {
-        let Some(puts) = self.puts.get(variable).filter(|_| !region.is_empty()) else { return Vec::new() };
-        let end: Vec<u64> = region.start.iter().zip(&region.count).map(|(at, n)| at.saturating_add(*n)).collect();
-        let mut near = Vec::new();
-        puts.boxes.meeting(&region.start, &end, |number| near.extend(puts.placed.get(number)));
-        near.sort_unstable_by_key(|placed| placed.order);
-        near
+    fn with_pattern(last: u64, ranks: impl IntoIterator<Item = Held>, before: Option<Arc<Pattern>>) -> Result<Self> {
+        let held: Vec<Held> = ranks.into_iter().collect();
+        // Values are there before their records, and the rank may go on putting.
+        let read = held.iter().map(Held::read).collect::<Result<Vec<_>>>()?;
+        let (logs, values): (Vec<_>, Vec<_>) = read.into_iter().unzip();
+        let pattern = Pattern::of(last, logs, before).map_err(|error| match held.first() {
+            Some(held) => error.at(held.place()),
+            None => error,
+        })?;
+        let open = |((held, values), log): ((&Held, _), &Log)| {
+            Rank::open(values, log.first, log.ends).map_err(|error| error.at(held.place()))
+        };
+        let ranks = held.iter().zip(values).zip(pattern.logs()).map(open).collect::<Result<Vec<_>>>()?;
+        Ok(Self { ranks, pattern, remembers: false })
     }
 
-    /// True if some element of the region was put.
+    /// What the puts are, for another file with equal ones.
+    pub fn pattern(&self) -> Arc<Pattern> {
+        Arc::clone(&self.pattern)
+    }
+
+    /// Calls `check` with the number of each variable and each put into it that has elements.
+    ///
+    /// # Errors
+    /// Those of `check`; `Corrupt` for a put that makes no sense.
+    pub fn check(&self, check: impl FnMut(usize, &Put) -> Result<()>) -> Result<()> {
+        self.pattern.check(check)
+    }
+
+    /// True if some element of the region was put; also if nobody can tell.
     pub fn is_written(&self, variable: usize, region: &Region) -> bool {
-        self.near(variable, region).iter().any(|placed| elements_in(&placed.put, region).is_some())
+        let wanted = Lattice { start: &region.start, count: &region.count, stride: &[] };
+        match self.pattern.puts_of(variable) {
+            Ok(puts) => puts.is_some_and(|puts| Copying::new(&self.ranks, puts).is_any_put(wanted)),
+            Err(_) => true,
+        }
     }
 
     /// Replaces the contents of `out` with the elements of a region, row-major; elements that were not put are `padding`.
@@ -148,29 +117,15 @@ impl Gathered {
     /// # Errors
     /// `Read`; `Corrupt` if the values became shorter; `Unsupported` if there are too many.
     pub fn read(&self, variable: usize, region: &Region, padding: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        out.resize(byte_count(region, padding.len())?, 0);
-        self.read_into(variable, region, Beneath::Fill(padding), out)
+        out.resize(byte_count(region.volume(), padding.len())?, 0);
+        self.read_strided(variable, region, &[], Beneath::Fill(padding), out)
     }
 
-    /// As [`Gathered::read`], into memory that has just the room for them.
+    /// Every `stride`-th element of a region along each axis, into memory that has just the room for them; the region's count
+    /// is that of the elements wanted. Without strides all of them.
     ///
     /// # Errors
-    /// As for [`Gathered::read`]; `NotFound` for elements that were not put, if those are no fill values.
-    pub fn read_into(&self, variable: usize, region: &Region, beneath: Beneath<'_>, out: &mut [u8]) -> Result<()> {
-        if out.len() != byte_count(region, beneath.size())? {
-            return Err(Error::internal("memory of another size than the region"));
-        }
-        let missing = |element| not_put(&region.start, &element_of(&region.count, element));
-        self.gather(variable, region, beneath, out)?
-            .and_then(|seen| seen.first_missing())
-            .map_or(Ok(()), |at| Err(missing(at)))
-    }
-
-    /// As [`Gathered::read_into`], of every `stride`-th element along each axis; the region's count is that of the elements
-    /// wanted.
-    ///
-    /// # Errors
-    /// As for [`Gathered::read_into`].
+    /// As for [`Gathered::read_regions`].
     pub fn read_strided(
         &self,
         variable: usize,
@@ -179,219 +134,86 @@ impl Gathered {
         beneath: Beneath<'_>,
         out: &mut [u8],
     ) -> Result<()> {
-        if stride.is_empty() {
-            return self.read_into(variable, region, beneath, out);
-        }
-        let spans = region.count.iter().zip(stride);
-        let count: Vec<u64> = spans.map(|(&n, &step)| if n == 0 { 0 } else { (n - 1) * step + 1 }).collect();
-        let extent = Region::new(region.start.clone(), count);
-        let size = beneath.size();
-        let mut between = vec![0; byte_count(&extent, size)?];
-        let seen = self.gather(variable, &extent, beneath, &mut between)?;
-        let steps: Vec<u64> =
-            Place::dense(0, &extent.count, 1).strides.iter().zip(stride).map(|(d, s)| d * s).collect();
-        let mut places = out.chunks_exact_mut(size);
-        let mut missing = None;
-        each_index(&region.count, |index| {
-            let element = index.iter().zip(&steps).map(|(n, step)| n * step).sum::<u64>();
-            let at = usize::try_from(element).unwrap_or(usize::MAX).saturating_mul(size);
-            if let (Some(place), Some(value)) = (places.next(), between.get(at..at.saturating_add(size))) {
-                place.copy_from_slice(value);
-            }
-            if missing.is_none() && seen.as_ref().is_some_and(|seen| !seen.has(element)) {
-                missing = Some(element_of(&extent.count, element));
-            }
-        });
-        missing.map_or(Ok(()), |at| Err(not_put(&region.start, &at)))
+        self.read_regions(variable, &Regions::from(region), stride, beneath, out)
     }
 
-    /// Fills `out` with the elements of a region. Returns which of them were put, if there is no fill value and not all were.
-    fn gather(&self, variable: usize, region: &Region, beneath: Beneath<'_>, out: &mut [u8]) -> Result<Option<Seen>> {
-        let puts = self.near(variable, region);
-        let covers = |placed: &&Placement| {
-            let extent = placed.put.extent();
-            placed.put.stride.is_empty() && extent.intersection(region).as_ref() == Some(region)
-        };
-        // What lies beneath a put that covers the region is not seen.
-        let covering = puts.iter().rposition(covers);
-        let mut seen = None;
-        match (covering, beneath) {
-            (Some(_), _) => {}
-            (None, Beneath::Fill(element)) => fill(out, element),
-            (None, Beneath::Nothing(_)) => seen = Some(Seen::none_of(region.volume().unwrap_or(0))),
-        }
-        let mut part = Vec::new();
-        for placed in puts.into_iter().skip(covering.unwrap_or(0)) {
-            if placed.put.dtype.size() != beneath.size() {
-                return Err(Error::corrupt("a put of elements of another size"));
-            }
-            self.take(placed, region, &mut part, seen.as_mut(), out)?;
-        }
-        Ok(seen)
-    }
-
-    /// Copies what a put has of `region` to `out`, which holds the region.
-    fn take(
+    /// As [`Gathered::read_strided`], of many regions, one behind the other.
+    ///
+    /// # Errors
+    /// As for [`Gathered::read`]; `NotFound` for elements that were not put, if those are no fill values.
+    pub fn read_regions(
         &self,
-        placed: &Placement,
-        region: &Region,
-        part: &mut Vec<u8>,
-        mut seen: Option<&mut Seen>,
+        variable: usize,
+        regions: &Regions,
+        stride: &[u64],
+        beneath: Beneath<'_>,
         out: &mut [u8],
     ) -> Result<()> {
-        let put = &placed.put;
-        let found = self.ranks.get(placed.rank).and_then(|rank| rank.place(put));
-        let (values, begin) = found.ok_or_else(|| Error::internal("values of no rank"))?;
-        let size = put.dtype.size();
-        let Some(met) = elements_in(put, region) else { return Ok(()) };
-        let place = Place::dense(begin, &put.region.count, size);
-        let (first, end) = span(&place, &met, size);
-        let read = |part: &mut Vec<u8>| {
-            values.with(first, end, |file| strided::read_region(file, values.length, &place, size, &met, part))
-        };
-        if !put.stride.is_empty() {
-            read(part)?;
-            each_place(put, &met, region, |number, at| {
-                let bytes = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).saturating_mul(size);
-                let (from, to) = (bytes(number), bytes(at));
-                let value = part.get(from..from.saturating_add(size));
-                if let (Some(value), Some(place)) = (value, out.get_mut(to..to.saturating_add(size))) {
-                    place.copy_from_slice(value);
-                }
-                if let Some(seen) = &mut seen {
-                    seen.put(at, 1);
-                }
-            });
-            return Ok(());
+        if out.len() != byte_count(regions.volume(), beneath.size())? {
+            return Err(Error::internal("memory of another size than the regions"));
         }
-        let axes = 0..met.start.len();
-        let at: Vec<u64> = axes.map(|axis| put.region.start[axis] + met.start[axis] - region.start[axis]).collect();
-        let to = Placed { shape: &region.count, start: &at };
-        if let Some(seen) = seen {
-            runs(to, to, &met.count, |_, at, length| seen.put(at, length));
+        if !self.remembers {
+            return self.look_up(variable, regions, stride, beneath, out, None);
         }
-        let from = Placed { shape: &put.region.count, start: &met.start };
-        let run = run_length(from, to, &met.count);
-        if run.saturating_mul(size as u64) < LONG_RUN && met.volume() != Some(run) {
-            read(part)?;
-            let zero = vec![0; at.len()];
-            copy_region(part, Placed { shape: &met.count, start: &zero }, out, to, &met.count, size);
-            return Ok(());
+        let size = beneath.size();
+        let question = Question { variable, regions: regions.clone(), stride: stride.to_vec(), size };
+        // Elements that were fill values may be an error now.
+        let holds = |answer: &Arc<Answer>| !answer.fills || matches!(beneath, Beneath::Fill(_));
+        if let Some(answer) = self.pattern.answer(&question).filter(holds) {
+            return Source::new(&self.ranks).replay(&answer, beneath, out);
         }
-        // Long runs, and a single one, are read to where they belong.
-        values.with(first, end, |file| {
-            let mut done = Ok(());
-            runs(from, to, &met.count, |a, b, length| {
-                if done.is_ok() {
-                    let bytes = |elements: u64| usize::try_from(elements).unwrap_or(usize::MAX).saturating_mul(size);
-                    let place = out.get_mut(bytes(b)..bytes(b).saturating_add(bytes(length))).unwrap_or_default();
-                    done = file.read_exact_at(place, begin + a * size as u64);
-                }
-            });
-            done.map_err(|error| read_error(&error))
-        })
+        let mut answer = Answer::default();
+        self.look_up(variable, regions, stride, beneath, out, Some(&mut answer))?;
+        self.pattern.remember(question, answer);
+        Ok(())
     }
-}
 
-impl Puts {
-    /// Makes the index, when all puts are there.
-    fn index(&mut self) {
-        let axes = self.placed.iter().map(|placed| placed.put.region.start.len()).max().unwrap_or(0);
-        let mut bounds = Vec::with_capacity(2 * axes * self.placed.len());
-        for Placement { put, .. } in &self.placed {
-            let Region { start, count } = put.extent();
-            // Puts of other axes than the variable has are refused elsewhere.
-            bounds.extend((0..axes).map(|axis| start.get(axis).copied().unwrap_or(0)));
-            bounds
-                .extend((0..axes).map(|axis| start.get(axis).zip(count.get(axis)).map_or(u64::MAX, |(at, n)| at + n)));
-        }
-        self.boxes = Boxes::new(axes, bounds, self.placed.len());
-    }
-}
-
-/// Runs of so many bytes are worth a call of their own.
-const LONG_RUN: u64 = 4096;
-
-/// The first byte of the elements of a region, and the end of the last one.
-fn span(place: &Place, region: &Region, size: usize) -> (u64, u64) {
-    let at = |axis: usize, index: u64| place.strides[axis] * index;
-    let axes = 0..region.start.len();
-    let first = place.begin + axes.clone().map(|axis| at(axis, region.start[axis])).sum::<u64>();
-    let last = place.begin + axes.map(|axis| at(axis, region.end(axis).saturating_sub(1))).sum::<u64>();
-    (first, last + size as u64)
-}
-
-/// Bytes of the elements of a region.
-fn byte_count(region: &Region, size: usize) -> Result<usize> {
-    let elements = region.volume().and_then(|n| usize::try_from(n).ok()?.checked_mul(size));
-    elements.ok_or_else(|| Error::unsupported("the region has too many elements"))
-}
-
-/// Index of an element of an array, by its number.
-fn element_of(count: &[u64], number: u64) -> Vec<u64> {
-    let distances = Place::dense(0, count, 1).strides;
-    distances.iter().zip(count).map(|(distance, n)| number / distance.max(&1) % n.max(&1)).collect()
-}
-
-fn not_put(start: &[u64], index: &[u64]) -> Error {
-    let element: Vec<u64> = start.iter().zip(index).map(|(start, index)| start + index).collect();
-    Error::new(ErrorKind::NotFound, format!("element {element:?} was never put"))
-}
-
-/// Elements of a put that lie in `region`, as a region of the put's own array; none if there are none.
-fn elements_in(put: &Put, region: &Region) -> Option<Region> {
-    let mut met = Region::new(Vec::new(), Vec::new());
-    for axis in 0..region.start.len() {
-        let stride = put.stride.get(axis).copied().unwrap_or(1);
-        let (start, count) = (put.region.start[axis], put.region.count[axis]);
-        let begin = region.start[axis].saturating_sub(start).div_ceil(stride);
-        let end = region.end(axis).saturating_sub(start).div_ceil(stride).min(count);
-        if begin >= end {
-            return None;
-        }
-        met.start.push(begin);
-        met.count.push(end - begin);
-    }
-    Some(met)
-}
-
-/// Calls `f` with the number of each of the elements `met` of a put with strides, and its number in `region`.
-fn each_place(put: &Put, met: &Region, region: &Region, mut f: impl FnMut(u64, u64)) {
-    let strides = Place::dense(0, &region.count, 1).strides;
-    let mut number = 0;
-    each_index(&met.count, |index| {
-        let at = (0..index.len()).map(|axis| {
-            let element = met.start[axis] + index[axis];
-            (put.region.start[axis] + element * put.stride[axis] - region.start[axis]) * strides[axis]
-        });
-        f(number, at.sum());
-        number += 1;
-    });
-}
-
-/// Calls `f` with the index of each element of an array, row-major.
-fn each_index(count: &[u64], mut f: impl FnMut(&[u64])) {
-    let mut index = vec![0u64; count.len()];
-    for _ in 0..count.iter().product::<u64>() {
-        f(&index);
-        for axis in (0..index.len()).rev() {
-            index[axis] += 1;
-            if index[axis] < count[axis] {
-                break;
+    fn look_up(
+        &self,
+        variable: usize,
+        regions: &Regions,
+        stride: &[u64],
+        beneath: Beneath<'_>,
+        out: &mut [u8],
+        mut answer: Option<&mut Answer>,
+    ) -> Result<()> {
+        let nothing = VariablePuts::default();
+        let mut copying = Copying::new(&self.ranks, self.pattern.puts_of(variable)?.unwrap_or(&nothing));
+        let mut begin = 0;
+        for (start, count) in regions.iter() {
+            let bytes = usize::try_from(count.iter().product::<u64>()).unwrap_or(usize::MAX) * beneath.size();
+            let wanted = Lattice { start, count, stride };
+            let here = begin..begin + bytes;
+            begin += bytes;
+            if let Some(missing) = copying.copy(wanted, beneath, out, here, answer.as_deref_mut())? {
+                let element = wanted.element(missing);
+                return Err(Error::new(ErrorKind::NotFound, format!("element {element:?} was never put")));
             }
-            index[axis] = 0;
         }
+        Ok(())
     }
+}
+
+fn here(ranks: impl IntoIterator<Item = (PathBuf, PathBuf)>) -> impl Iterator<Item = Held> {
+    ranks.into_iter().map(|(values, log)| Held::Here { values, log })
+}
+
+/// Bytes of so many elements.
+fn byte_count(elements: Option<u64>, size: usize) -> Result<usize> {
+    let bytes = elements.and_then(|n| usize::try_from(n).ok()?.checked_mul(size));
+    bytes.ok_or_else(|| Error::unsupported("the region has too many elements"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
+    use std::path::Path;
+
     use crate::memory::write_calls;
     use crate::puts::{PutLog, Room};
     use knarr_array::array::DType;
-    use std::fs::File;
-    use std::path::Path;
+    use knarr_array::region::{Placed, copy_region};
 
     /// Numbers that are the same in every run.
     struct Random(u64);
@@ -430,18 +252,18 @@ mod tests {
                 let count: Vec<u64> =
                     (0..3).map(|axis| random.below((shape[axis] - start[axis]).div_ceil(stride[axis]) + 1)).collect();
                 let stride = if stride == [1, 1, 1] || order % 2 == 0 { Vec::new() } else { stride };
-                let region = Region::new(start, count);
+                let boxes = Regions::from(&Region::new(start, count));
                 let value = u16::try_from(order + 1).unwrap().to_le_bytes();
-                let mut put = Put { variable: 1, dtype: DType::U16, region, stride, order, offset: 0 };
+                let mut put = Put { variable: 1, dtype: DType::U16, boxes, stride, order, offset: 0 };
                 put.offset = logs[rank].reserve(put.byte_len()).unwrap();
                 let elements = usize::try_from(put.byte_len()).unwrap() / 2;
                 logs[rank].write(put.offset, &value.repeat(elements)).unwrap();
                 logs[rank].push(std::slice::from_ref(&put)).unwrap();
-                for x in 0..put.region.count[0] {
-                    for y in 0..put.region.count[1] {
-                        for z in 0..put.region.count[2] {
-                            let at =
-                                |axis: usize, n: u64| put.region.start[axis] + n * put.stride.get(axis).unwrap_or(&1);
+                let (first, count) = put.boxes.get(0);
+                for x in 0..count[0] {
+                    for y in 0..count[1] {
+                        for z in 0..count[2] {
+                            let at = |axis: usize, n: u64| first[axis] + n * put.stride.get(axis).unwrap_or(&1);
                             let at = usize::try_from((at(0, x) * 7 + at(1, y)) * 5 + at(2, z)).unwrap() * 2;
                             plain[at..at + 2].copy_from_slice(&value);
                         }
@@ -479,12 +301,12 @@ mod tests {
                 out.resize(usize::try_from(wanted.volume().unwrap()).unwrap() * 2, 0);
                 gathered.read_strided(1, &wanted, &stride, Beneath::Fill(&[9, 9]), &mut out).unwrap();
                 let mut picked = Vec::new();
-                each_index(&wide, |index| {
-                    let at =
-                        (0..3).fold(0, |at, axis| at * shape[axis] + region.start[axis] + index[axis] * stride[axis]);
+                let lattice = Lattice { start: &wanted.start, count: &wanted.count, stride: &stride };
+                for number in 0..wanted.volume().unwrap() {
+                    let at = lattice.element(number).iter().zip(shape).fold(0, |at, (n, extent)| at * extent + n);
                     let at = usize::try_from(at).unwrap() * 2;
                     picked.extend_from_slice(&plain[at..at + 2]);
-                });
+                }
                 assert_eq!(out, picked, "seed {seed} {wanted:?} {stride:?}");
                 // Without a fill value all has to be there, and the first element that is not is named.
                 for (region, stride, expected) in [(&region, Vec::new(), &expected), (&wanted, stride, &picked)] {
@@ -495,9 +317,8 @@ mod tests {
                         assert_eq!(out, *expected, "seed {seed} {region:?} {stride:?}");
                         continue;
                     };
-                    let index = element_of(&region.count, number as u64);
-                    let at = |axis: usize| region.start[axis] + index[axis] * stride.get(axis).unwrap_or(&1);
-                    let element: Vec<u64> = (0..3).map(at).collect();
+                    let lattice = Lattice { start: &region.start, count: &region.count, stride: &stride };
+                    let element = lattice.element(number as u64);
                     assert!(read.unwrap_err().to_string().contains(&format!("element {element:?} ")), "seed {seed}");
                 }
             }
@@ -505,16 +326,73 @@ mod tests {
         }
     }
 
+    /// A file with the values `value` in puts that adjoin or not, and one with other puts.
+    fn file(folder: &Path, value: u8, shift: u64) -> impl Iterator<Item = (PathBuf, PathBuf)> + use<> {
+        let folder = folder.join(format!("{value}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        for rank in 0..2u64 {
+            let number = usize::try_from(rank).unwrap();
+            let (values, log) = (format!("values.{rank}"), format!("log.{rank}"));
+            let mut log = PutLog::create(room(&folder, number, 40), &values, &log, write_calls).unwrap();
+            let mut boxes = Regions::new(2);
+            (0..10).for_each(|n| boxes.push(&[n, 4 * rank + shift * (n / 9)], &[1, 4]));
+            let mut put = Put { variable: 0, dtype: DType::U8, boxes, stride: Vec::new(), order: 1, offset: 0 };
+            put.offset = log.reserve(put.byte_len()).unwrap();
+            log.write(put.offset, &[value + u8::try_from(rank).unwrap(); 40]).unwrap();
+            log.push(&[put]).unwrap();
+        }
+        (0..2).map(move |rank| (folder.join(format!("values.{rank}")), folder.join(format!("log.{rank}"))))
+    }
+
+    #[test]
+    fn what_was_found_out_holds_for_equal_puts_and_for_no_others() {
+        let folder = std::env::temp_dir().join(format!("knarr-gathered-replay-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let mut before = None;
+        let whole = Region::whole(&[10, 8]);
+        let mut parts = Regions::new(2);
+        (0..10).for_each(|n| parts.push(&[n, n % 3], &[1, 5]));
+        for (value, shift) in [(10, 0), (20, 0), (30, 1), (40, 1), (50, 0)] {
+            let gathered = Gathered::replaying(u64::MAX, file(&folder, value, shift), before.clone()).unwrap();
+            let is_known = before.as_ref().is_some_and(|before| Arc::ptr_eq(before, &gathered.pattern()));
+            assert_eq!(is_known, value == 20 || value == 40);
+            let plain = Gathered::open(file(&folder, value, shift)).unwrap();
+            for (regions, beneath) in [
+                (&Regions::from(&whole), Beneath::Fill(&[9])),
+                (&parts, Beneath::Nothing(1)),
+                (&parts, Beneath::Fill(&[9])),
+                (&Regions::from(&whole), Beneath::Nothing(1)),
+            ] {
+                let len = usize::try_from(regions.volume().unwrap()).unwrap();
+                let (mut out, mut expected) = (vec![1; len], vec![2; len]);
+                let read = gathered.read_regions(0, regions, &[], beneath, &mut out);
+                let told = plain.read_regions(0, regions, &[], beneath, &mut expected);
+                // What is missing is missed, known or not.
+                assert_eq!(read.as_ref().map_err(ToString::to_string), told.as_ref().map_err(ToString::to_string));
+                assert_eq!(read.is_err(), shift == 1 && beneath == Beneath::Nothing(1), "{value}");
+                if read.is_ok() {
+                    assert_eq!(out, expected, "{value}");
+                    assert!(out.contains(&value));
+                }
+            }
+            before = Some(gathered.pattern());
+        }
+        // Equal puts whose values are not there.
+        let ranks: Vec<(PathBuf, PathBuf)> = file(&folder, 60, 0).collect();
+        File::options().write(true).open(&ranks[1].0).unwrap().set_len(39).unwrap();
+        assert!(Gathered::replaying(u64::MAX, ranks, before).is_err());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
     #[test]
     fn values_that_are_cut_are_noticed() {
         let folder = std::env::temp_dir().join(format!("knarr-gathered-cut-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let mut log = PutLog::create(room(&folder, 0, u64::MAX), "values", "log", write_calls).unwrap();
-        let region = Region::new([0], [10]);
         let put = Put {
             variable: 0,
             dtype: DType::F64,
-            region,
+            boxes: Regions::from(&Region::new([0], [10])),
             stride: Vec::new(),
             order: 0,
             offset: log.reserve(80).unwrap(),

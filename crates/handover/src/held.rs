@@ -1,19 +1,16 @@
 //! The values and the log of one rank, wherever they are.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::strided::ReadAt;
 
 use crate::far::{Far, FarValues};
-use crate::put::Put;
-use crate::puts::{name_of_more, read_puts};
-
-/// Bytes of another node that come at once, with what lies between those that are wanted.
-const AT_ONCE: u64 = 1 << 26;
+use crate::puts::name_of_more;
 
 /// Where the values and the log of a rank are.
 pub enum Held {
@@ -28,12 +25,30 @@ pub enum Held {
     There(Far),
 }
 
+/// Where the values of a rank are whose log was read.
+pub(crate) enum Found {
+    Here(PathBuf),
+    /// The first file of values, and the second if there is one.
+    There(FarValues, Option<FarValues>),
+}
+
 impl Held {
     /// What errors call it.
     pub(crate) fn place(&self) -> String {
         match self {
             Self::Here { log, .. } => log.display().to_string(),
             Self::There(far) => far.place(),
+        }
+    }
+
+    /// The bytes of the log, and where the values are.
+    pub(crate) fn read(&self) -> Result<(Vec<u8>, Found)> {
+        match self {
+            Self::Here { values, log } => {
+                let bytes = fs::read(log).map_err(|error| Error::read(log, &error))?;
+                Ok((bytes, Found::Here(values.clone())))
+            }
+            Self::There(far) => far.read().map(|(log, values, more)| (log, Found::There(values, more))),
         }
     }
 }
@@ -48,40 +63,40 @@ pub(crate) struct Rank {
 }
 
 impl Rank {
-    /// The puts of a rank, and its values.
-    pub(crate) fn open(held: &Held) -> Result<(Vec<Put>, Self)> {
-        match held {
-            Held::Here { values, log } => {
-                let found = read_puts(log)?;
-                let more = name_of_more(values);
+    /// Opens the values of a rank, of which so many bytes lie in the first file. The two files have to have as many bytes as
+    /// `ends` says.
+    ///
+    /// # Errors
+    /// `NotFound` or `Read`; `Corrupt` if they are shorter.
+    pub(crate) fn open(found: Found, first: u64, ends: [u64; 2]) -> Result<Self> {
+        let rank = match found {
+            Found::Here(path) => {
+                let more = name_of_more(&path);
                 let more = if more.exists() { Some(Values::open(&more)?) } else { None };
-                Ok((found.puts, Self { values: Values::open(values)?, first: found.first, more }))
+                Self { values: Values::open(&path)?, first, more }
             }
-            Held::There(far) => {
-                let (found, values, more) = far.puts()?;
-                let (values, more) = (Values::there(values), more.map(Values::there));
-                Ok((found.puts, Self { values, first: found.first, more }))
-            }
-        }
+            Found::There(values, more) => Self { values: Values::there(values), first, more: more.map(Values::there) },
+        };
+        let has = [rank.values.length, rank.more.as_ref().map_or(0, |more| more.length)];
+        let is_there = ends.iter().zip(has).all(|(end, has)| *end <= has);
+        if is_there { Ok(rank) } else { Err(Error::corrupt("a put whose values are not all there")) }
     }
 
-    /// The file with the values of a put, and where they begin in it.
-    pub(crate) fn place(&self, put: &Put) -> Option<(&Values, u64)> {
-        if put.byte_len() == 0 {
-            return Some((&self.values, 0));
-        }
-        let (values, offset) = match put.offset.checked_sub(self.first) {
-            Some(behind) => (self.more.as_ref()?, behind),
-            None => (&self.values, put.offset),
-        };
-        (offset.saturating_add(put.byte_len()) <= values.length).then_some((values, offset))
+    /// Where the values lie that begin at an offset: in the first file or the second (0 or 1), and at which byte.
+    pub(crate) fn place(&self, offset: u64) -> (usize, u64) {
+        offset.checked_sub(self.first).map_or((0, offset), |behind| (1, behind))
+    }
+
+    /// The first file of values or the second.
+    pub(crate) fn values(&self, file: usize) -> Option<&Values> {
+        if file == 0 { Some(&self.values) } else { self.more.as_ref() }
     }
 }
 
 /// A file of values.
 pub(crate) struct Values {
     file: Stored,
-    /// Its bytes.
+    /// Bytes that it had when it was opened.
     pub(crate) length: u64,
 }
 
@@ -97,7 +112,7 @@ impl fmt::Debug for Values {
 }
 
 impl Values {
-    fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(|error| Error::read(path, &error))?;
         let length = file.metadata().map_err(|error| Error::read(path, &error))?.len();
         Ok(Self { file: Stored::Here(file), length })
@@ -107,15 +122,39 @@ impl Values {
         Self { length: values.length, file: Stored::There(values) }
     }
 
-    /// Calls `read` with what gives the bytes from `begin` to `end`, or some of them: from another node they come at once.
-    pub(crate) fn with<T>(&self, begin: u64, end: u64, read: impl FnOnce(&dyn ReadAt) -> Result<T>) -> Result<T> {
+    /// How it is best read.
+    pub(crate) fn pieces(&self) -> &'static Pieces {
+        match self.file {
+            Stored::Here(_) => &HERE,
+            Stored::There(_) => &THERE,
+        }
+    }
+
+    /// Fills `out` with the bytes from `at` on.
+    pub(crate) fn read_exact_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
         match &self.file {
-            Stored::Here(file) => read(file),
-            Stored::There(values) if end.saturating_sub(begin) <= AT_ONCE => read(&values.ahead(begin, end)?),
-            Stored::There(values) => read(values),
+            Stored::Here(file) => FileExt::read_exact_at(file, out, at),
+            Stored::There(values) => ReadAt::read_exact_at(values, out, at),
         }
     }
 }
+
+/// What a read may take with it, by what each read costs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pieces {
+    /// Pieces of so many bytes are worth a read of their own.
+    pub(crate) long: usize,
+    /// Pieces with gaps of so many bytes, at most, are read together.
+    pub(crate) gap: u64,
+    /// Bytes that are read together, at most.
+    pub(crate) at_once: u64,
+    /// Bytes that are read ahead: each time it goes on twice as many, up to the second number.
+    pub(crate) ahead: (usize, usize),
+}
+
+const HERE: Pieces = Pieces { long: 4096, gap: 4096, at_once: 1 << 18, ahead: (4096, 1 << 18) };
+/// Each read is a question and an answer on the network.
+const THERE: Pieces = Pieces { long: 1 << 20, gap: 1 << 16, at_once: 1 << 24, ahead: (1 << 16, 1 << 20) };
 
 /// The error of a read, which keeps the words of the other side.
 pub(crate) fn read_error(error: &io::Error) -> Error {

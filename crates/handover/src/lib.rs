@@ -5,14 +5,16 @@
 //! Reading order: [`Spool`] (where values lie, with `folder` and `memory` beneath), [`Index`] (what they are), `calls` (what
 //! all ranks do together), `blocked` (what calls cost the program), [`Handover`]. `puts` is for files that a program writes,
 //! through a library of its own or, with `put_spool`, through one of Knarr's: values with a log of each `put` instead of an
-//! index (with `adjoining`, which puts become one), which `gathered` reads (with `boxes`, which puts meet a region, `seen`,
-//! which elements have been put, `held`, where a rank's values are, and `far`, what lies on other nodes).
+//! index (with `adjoining`, which puts become one), which `gathered` reads (with `pattern`, what was put, `variable_puts` and
+//! `boxes`, which puts meet a region, and `copying`, `moves`, `window` and `seen`, which copy what they have of it). `held` is
+//! where a rank's values are, and `far` what lies on other nodes.
 #![forbid(unsafe_code)]
 
 mod adjoining;
 mod blocked;
 mod boxes;
 mod calls;
+mod copying;
 mod far;
 mod folder;
 mod gathered;
@@ -20,22 +22,28 @@ mod handover;
 mod held;
 mod index;
 mod memory;
+mod moves;
+mod pattern;
 mod put;
 mod put_spool;
 mod puts;
 mod seen;
 mod spool;
+mod variable_puts;
+mod window;
 
 pub use blocked::{Blocked, Inside};
 pub use far::{Far, Question, answer};
 pub use folder::Spooled;
-pub use gathered::{Beneath, Gathered};
+pub use gathered::Gathered;
 pub use handover::{Delivery, Handover};
 pub use held::Held;
 #[cfg(feature = "testing")]
 pub use index::testing;
 pub use index::{Entry, Index, check_alike, open};
 pub use memory::{Memory, OpenMemory, write_calls};
+pub use moves::Beneath;
+pub use pattern::Pattern;
 pub use put::Put;
 pub use put_spool::PutSpool;
 #[cfg(feature = "testing")]

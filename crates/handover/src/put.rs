@@ -1,58 +1,92 @@
-//! One put: which elements of which variable, and where their values lie.
+//! What one call has put into one variable, and its record in a log.
 
 use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
-use knarr_array::region::Region;
+use knarr_array::region::{Region, Regions};
 use knarr_array::request::AXES;
-use knarr_array::wire::{Reader, put_number};
+use knarr_array::wire::{Reader, put_column, put_number};
 use knarr_codec::frame::{dtype_number, numbered_dtype};
 
-/// One put, as the log has it. The values are native numbers, row-major.
+/// Boxes of a record, at most. What has more becomes several records.
+pub(crate) const MOST_BOXES: usize = 1 << 16;
+
+/// Values that were put into a variable, as the log has it. They are native numbers: each box row-major, one behind the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Put {
     /// Number of the variable in its file.
     pub variable: u32,
     /// Element type, which is that of the variable.
     pub dtype: DType,
-    /// First element and number of elements along each axis.
-    pub region: Region,
-    /// Distance of elements along each axis; empty where all are 1.
+    /// First element and number of elements along each axis of each box.
+    pub boxes: Regions,
+    /// Distance of elements along each axis, of a single box; empty where all are 1.
     pub stride: Vec<u64>,
-    /// Puts of later collective calls have larger numbers: where puts overlap, the later one counts.
+    /// Puts of later collective calls have larger numbers: where puts overlap, the later one counts. So does the later box.
     pub order: u64,
     /// First byte of its values in the file of values.
     pub offset: u64,
 }
 
+/// What the record of a put begins with.
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    pub(crate) variable: u32,
+    pub(crate) dtype: DType,
+    pub(crate) order: u64,
+    pub(crate) offset: u64,
+    /// Bytes of the values.
+    pub(crate) bytes: u64,
+    axes: usize,
+    is_strided: bool,
+}
+
 impl Put {
     /// Bytes of its values; saturates.
     pub fn byte_len(&self) -> u64 {
-        self.region.volume().unwrap_or(u64::MAX).saturating_mul(self.dtype.size() as u64)
+        self.boxes.volume().unwrap_or(u64::MAX).saturating_mul(self.dtype.size() as u64)
     }
 
     /// The region that holds all its elements, and those between them.
     pub fn extent(&self) -> Region {
-        let spans = self.region.count.iter().enumerate();
-        let count: Vec<u64> = spans
-            .map(|(axis, &n)| {
-                let stride = self.stride.get(axis).copied().unwrap_or(1);
-                if n == 0 { 0 } else { (n - 1).saturating_mul(stride).saturating_add(1) }
-            })
-            .collect();
-        Region::new(self.region.start.clone(), count)
+        let mut extent =
+            self.boxes.extent().unwrap_or_else(|| Region::new(vec![0; self.boxes.axes()], vec![0; self.boxes.axes()]));
+        extent.count.iter_mut().zip(&self.stride).for_each(|(n, stride)| *n = span(*n, *stride));
+        extent
     }
 
-    /// Appends the payload of its record.
-    pub(crate) fn payload(&self, out: &mut Vec<u8>) {
-        put_number(out, u64::from(self.variable));
-        out.push(dtype_number(self.dtype));
-        put_number(out, self.dtype.size() as u64);
-        put_number(out, self.order);
-        put_number(out, self.offset);
-        put_number(out, self.region.start.len() as u64);
-        out.push(u8::from(!self.stride.is_empty()));
-        let numbers = self.region.start.iter().chain(&self.region.count).chain(&self.stride);
-        numbers.for_each(|&n| put_number(out, n));
+    /// Appends the payloads of its records.
+    pub(crate) fn payloads(&self, mut record: impl FnMut(&[u8])) {
+        let (axes, size, mut offset) = (self.boxes.axes(), self.dtype.size() as u64, self.offset);
+        let mut payload = Vec::with_capacity(64);
+        for from in (0..self.boxes.len()).step_by(MOST_BOXES) {
+            let here = from..self.boxes.len().min(from + MOST_BOXES);
+            payload.clear();
+            put_number(&mut payload, u64::from(self.variable));
+            payload.push(dtype_number(self.dtype));
+            put_number(&mut payload, size);
+            put_number(&mut payload, self.order);
+            put_number(&mut payload, offset);
+            let elements = here.clone().map(|place| elements(self.boxes.get(place).1));
+            let bytes = elements.fold(0, u64::saturating_add).saturating_mul(size);
+            put_number(&mut payload, bytes);
+            put_number(&mut payload, axes as u64);
+            payload.push(u8::from(!self.stride.is_empty()));
+            self.stride.iter().for_each(|&n| put_number(&mut payload, n));
+            put_number(&mut payload, here.len() as u64);
+            let mut column = Vec::with_capacity(here.len());
+            for axis in 0..axes {
+                for is_count in [false, true] {
+                    column.clear();
+                    column.extend(here.clone().map(|place| {
+                        let (start, count) = self.boxes.get(place);
+                        if is_count { count[axis] } else { start[axis] }
+                    }));
+                    put_column(&mut payload, &column);
+                }
+            }
+            record(&payload);
+            offset = offset.saturating_add(bytes);
+        }
     }
 
     /// Reads the payload of a record.
@@ -60,26 +94,70 @@ impl Put {
     /// # Errors
     /// `Corrupt`.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
-        let mut reader = Reader::new("a log of puts", bytes);
-        let variable = u32::try_from(reader.number()?).map_err(|_| reader.impossible("variable"))?;
-        let number = reader.byte()?;
-        let size = u32::try_from(reader.number()?).map_err(|_| reader.impossible("size"))?;
-        let dtype = numbered_dtype(number, || Ok(size))?.filter(|dtype| dtype.size() == size as usize);
-        let dtype = dtype.ok_or_else(|| reader.impossible("type"))?;
-        let (order, offset) = (reader.number()?, reader.number()?);
-        let axes = usize::try_from(reader.number()?).ok().filter(|&axes| axes <= AXES);
-        let axes = axes.ok_or_else(|| reader.impossible("number of axes"))?;
-        let is_strided = reader.byte()? != 0;
-        let mut numbers = |n: usize| (0..n).map(|_| reader.number()).collect::<Result<Vec<u64>>>();
-        let (start, count) = (numbers(axes)?, numbers(axes)?);
-        let stride = numbers(if is_strided { axes } else { 0 })?;
-        let put = Self { variable, dtype, region: Region::new(start, count), stride, order, offset };
-        let ends = put.extent();
-        let is_countable = (0..axes).all(|axis| ends.start[axis].checked_add(ends.count[axis]).is_some());
-        let is_sized = put.byte_len() < u64::MAX && put.offset.checked_add(put.byte_len()).is_some();
+        let mut reader = Reader::new(LOG, bytes);
+        let Head { variable, dtype, order, offset, bytes, axes, is_strided } = Head::read(&mut reader)?;
+        let stride = (0..if is_strided { axes } else { 0 }).map(|_| reader.number()).collect::<Result<Vec<u64>>>()?;
+        let len = usize::try_from(reader.number()?).ok().filter(|&len| (1..=MOST_BOXES).contains(&len));
+        let len =
+            len.filter(|&len| len == 1 || stride.is_empty()).ok_or_else(|| reader.impossible("number of boxes"))?;
+        let columns = (0..2 * axes).map(|_| reader.column()).collect::<Result<Vec<_>>>()?;
+        if columns.iter().any(|column| column.len() != len) {
+            return Err(reader.impossible("number of boxes"));
+        }
+        let mut boxes = Regions::with_capacity(axes, len);
+        let (mut start, mut count) = (vec![0; axes], vec![0; axes]);
+        let mut is_countable = true;
+        let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
+        for _ in 0..len {
+            for (axis, both) in columns.chunks_exact_mut(2).enumerate() {
+                start[axis] = both[0].next().unwrap_or(0);
+                count[axis] = both[1].next().unwrap_or(0);
+                let span = span(count[axis], stride.get(axis).copied().unwrap_or(1));
+                is_countable &= start[axis].checked_add(span).is_some();
+            }
+            boxes.push(&start, &count);
+        }
+        let put = Self { variable, dtype, boxes, stride, order, offset };
+        let is_sized = bytes < u64::MAX && put.byte_len() == bytes && put.offset.checked_add(bytes).is_some();
         if reader.left() > 0 || !is_countable || !is_sized || put.stride.contains(&0) {
             return Err(Error::corrupt("a put that cannot be, in a log of puts"));
         }
         Ok(put)
     }
+}
+
+/// What records are called in errors.
+const LOG: &str = "a log of puts";
+
+impl Head {
+    /// That of a payload.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub(crate) fn parse(payload: &[u8]) -> Result<Self> {
+        Self::read(&mut Reader::new(LOG, payload))
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        let variable = u32::try_from(reader.number()?).map_err(|_| reader.impossible("variable"))?;
+        let number = reader.byte()?;
+        let size = u32::try_from(reader.number()?).map_err(|_| reader.impossible("size"))?;
+        let dtype = numbered_dtype(number, || Ok(size))?.filter(|dtype| dtype.size() == size as usize);
+        let dtype = dtype.ok_or_else(|| reader.impossible("type"))?;
+        let (order, offset, bytes) = (reader.number()?, reader.number()?, reader.number()?);
+        let axes = usize::try_from(reader.number()?).ok().filter(|&axes| axes <= AXES);
+        let axes = axes.ok_or_else(|| reader.impossible("number of axes"))?;
+        let is_strided = reader.byte()? != 0;
+        Ok(Self { variable, dtype, order, offset, bytes, axes, is_strided })
+    }
+}
+
+/// Elements of a box; saturates.
+pub(crate) fn elements(count: &[u64]) -> u64 {
+    count.iter().fold(1, |product, &n| product.saturating_mul(n))
+}
+
+/// From the first of `count` elements at a distance to behind the last one; saturates.
+pub(crate) fn span(count: u64, stride: u64) -> u64 {
+    if count == 0 { 0 } else { (count - 1).saturating_mul(stride).saturating_add(1) }
 }

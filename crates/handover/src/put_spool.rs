@@ -88,7 +88,7 @@ mod tests {
     use crate::gathered::Gathered;
     use crate::memory::write_calls;
     use knarr_array::array::DType;
-    use knarr_array::region::Region;
+    use knarr_array::region::{Region, Regions};
 
     #[test]
     fn what_is_put_can_be_read_until_the_spool_goes_and_nothing_is_left() {
@@ -99,8 +99,8 @@ mod tests {
         // Of so many ranks none may have memory: the values go to the disk.
         for (ranks, files) in [(1, 0), (usize::MAX, 1)] {
             let mut spool = PutSpool::open(Some(&memory), &disk, ranks, write_calls).unwrap();
-            let region = Region::new([2], [3]);
-            let put = Put { variable: 0, dtype: DType::U8, region, stride: Vec::new(), order: 0, offset: 0 };
+            let boxes = Regions::from(&Region::new([2], [3]));
+            let put = Put { variable: 0, dtype: DType::U8, boxes, stride: Vec::new(), order: 0, offset: 0 };
             spool.put(put, &[5, 6, 7]).unwrap();
             assert_eq!(fs::read_dir(&disk).unwrap().count(), files);
             let mut out = Vec::new();

@@ -6,23 +6,24 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::adjoining::joined;
 use crate::memory::{Memory, OpenMemory};
-use crate::put::Put;
+use crate::put::{MOST_BOXES, Put};
 use knarr_array::error::{Error, Result};
 use knarr_array::request::AXES;
 
 /// First bytes of a log; the last one is the version.
-const MAGIC: [u8; 8] = *b"KNARRPL\x01";
+const MAGIC: [u8; 8] = *b"KNARRPL\x02";
 /// Bytes before the first record: behind the magic, the number of bytes of values that lie in the first file.
 const BEGIN: usize = 16;
 /// Bytes before the payload of a record: its length and its CRC-32C.
 const HEAD: usize = 8;
-/// Longest payload that can be: three numbers an axis, and a few more.
-const LONGEST: usize = 10 * (3 * AXES + 6);
+/// Longest payload that can be: two numbers an axis for each box, one an axis for strides, and a few more.
+const LONGEST: usize = 10 * (2 * AXES * (MOST_BOXES + 1) + AXES + 8);
 /// Memory is taken in such steps: programs put many small values.
 const STEP: u64 = 1 << 20;
 /// Values begin at multiples of this.
@@ -176,14 +177,13 @@ impl PutLog {
     /// # Errors
     /// `Write`.
     pub fn push(&mut self, puts: &[Put]) -> Result<()> {
-        let puts = joined(puts, self.more.as_ref().map(|_| self.most));
-        let (mut records, mut payload) = (Vec::with_capacity(64 * puts.len()), Vec::with_capacity(64));
-        for put in puts {
-            payload.clear();
-            put.payload(&mut payload);
-            records.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes());
-            records.extend_from_slice(&crc32c::crc32c(&payload).to_le_bytes());
-            records.extend_from_slice(&payload);
+        let mut records = Vec::with_capacity(64 * puts.len());
+        for put in joined(puts, self.more.as_ref().map(|_| self.most)) {
+            put.payloads(|payload| {
+                records.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes());
+                records.extend_from_slice(&crc32c::crc32c(payload).to_le_bytes());
+                records.extend_from_slice(payload);
+            });
         }
         self.log.write_all_at(&records, self.logged).map_err(|error| self.write_error(&error))?;
         self.logged += records.len() as u64;
@@ -232,11 +232,21 @@ pub fn read_puts(path: &Path) -> Result<Puts> {
 /// # Errors
 /// `Corrupt`.
 pub fn parse_puts(bytes: &[u8]) -> Result<Puts> {
+    let (first, records) = records(bytes)?;
+    let puts = records.into_iter().map(|record| Put::parse(bytes.get(record).unwrap_or_default()));
+    Ok(Puts { first, puts: puts.collect::<Result<_>>()? })
+}
+
+/// Bytes of values in the first file, and where in the bytes of a log the payload of each record is that is complete.
+///
+/// # Errors
+/// `Corrupt`.
+pub(crate) fn records(bytes: &[u8]) -> Result<(u64, Vec<Range<usize>>)> {
     let head = bytes.strip_prefix(&MAGIC).and_then(|behind| behind.split_first_chunk::<8>());
     let Some((first, mut rest)) = head else {
         return Err(Error::corrupt("not a log of puts, or one of another version"));
     };
-    let mut puts = Vec::new();
+    let mut records = Vec::new();
     while let Some((head, behind)) = rest.split_first_chunk::<HEAD>() {
         let [a, b, c, d, e, f, g, h] = *head;
         let length = u32::from_le_bytes([a, b, c, d]) as usize;
@@ -247,10 +257,11 @@ pub fn parse_puts(bytes: &[u8]) -> Result<Puts> {
         if crc32c::crc32c(payload) != u32::from_le_bytes([e, f, g, h]) {
             return Err(Error::corrupt("a record has another checksum than it says, in a log of puts"));
         }
-        puts.push(Put::parse(payload)?);
+        let begin = bytes.len() - behind.len();
+        records.push(begin..begin + length);
         rest = next;
     }
-    Ok(Puts { first: u64::from_le_bytes(*first), puts })
+    Ok((u64::from_le_bytes(*first), records))
 }
 
 /// For tests of every crate, and fuzzing.
@@ -261,7 +272,7 @@ pub mod testing {
     /// Whether a put that the content of a record stands for comes back as the same content; `None` for what stands for none.
     pub fn put_comes_back(content: &[u8]) -> Option<bool> {
         let (put, mut payload) = (Put::parse(content).ok()?, Vec::new());
-        put.payload(&mut payload);
+        put.payloads(|bytes| payload.extend_from_slice(bytes));
         Some(Put::parse(&payload).is_ok_and(|again| again == put))
     }
 }
@@ -272,11 +283,11 @@ mod tests {
     use crate::memory::write_calls;
     use knarr_array::array::DType;
     use knarr_array::error::ErrorKind;
-    use knarr_array::region::Region;
+    use knarr_array::region::{Region, Regions};
 
     fn put(order: u64, stride: &[u64]) -> Put {
-        let region = Region::new([order, 4], [2, 3]);
-        Put { variable: 3, dtype: DType::F32, region, stride: stride.to_vec(), order, offset: 24 * order }
+        let boxes = Regions::from(&Region::new([order, 4], [2, 3]));
+        Put { variable: 3, dtype: DType::F32, boxes, stride: stride.to_vec(), order, offset: 24 * order }
     }
 
     fn room(folder: &Path, most: u64) -> Room {
@@ -355,12 +366,17 @@ mod tests {
             let mut put = put(0, &[2, 2]);
             change(&mut put);
             let mut payload = Vec::new();
-            put.payload(&mut payload);
+            put.payloads(|bytes| payload.extend_from_slice(bytes));
             assert_eq!(Put::parse(&payload).unwrap_err().kind(), ErrorKind::Corrupt, "{put:?}");
         };
         refuse(|put| put.stride[0] = 0);
-        refuse(|put| put.region.start[0] = u64::MAX);
-        refuse(|put| put.region.count[1] = u64::MAX);
+        fn of(start: [u64; 2], count: [u64; 2]) -> Regions {
+            Regions::from(&Region::new(start, count))
+        }
+        refuse(|put| put.boxes = of([u64::MAX, 4], [2, 3]));
+        refuse(|put| put.boxes = of([0, 4], [2, u64::MAX]));
+        // Strides are those of one box.
+        refuse(|put| put.boxes.push(&[0, 0], &[1, 1]));
         refuse(|put| put.stride[1] = u64::MAX);
         refuse(|put| put.offset = u64::MAX - 3);
     }
@@ -368,6 +384,30 @@ mod tests {
     #[test]
     fn strides_reach_as_far_as_their_last_element() {
         assert_eq!(put(1, &[3, 2]).extent(), Region::new([1, 4], [4, 5]));
-        assert_eq!(put(1, &[]).extent(), put(1, &[]).region);
+        assert_eq!(put(1, &[]).extent(), Region::new([1, 4], [2, 3]));
+    }
+
+    #[test]
+    fn a_put_of_very_many_boxes_becomes_records_that_follow_each_other() {
+        let mut many = put(0, &[]);
+        let len = 2 * MOST_BOXES as u64 + 5;
+        (1..len).for_each(|n| many.boxes.push(&[2 * n, n % 3], &[1, 1 + n % 4]));
+        let folder = std::env::temp_dir().join(format!("knarr-puts-many-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let mut log = PutLog::create(room(&folder, u64::MAX), "values", "log", write_calls).unwrap();
+        many.offset = log.reserve(many.byte_len()).unwrap();
+        log.push(std::slice::from_ref(&many)).unwrap();
+        let found = read_puts(&folder.join("log")).unwrap().puts;
+        assert_eq!(found.iter().map(|put| put.boxes.len()).collect::<Vec<_>>(), [MOST_BOXES, MOST_BOXES, 5]);
+        let boxes = |puts: &[Put]| -> Vec<(Vec<u64>, Vec<u64>)> {
+            puts.iter().flat_map(|put| put.boxes.iter().map(|(a, b)| (a.to_vec(), b.to_vec()))).collect()
+        };
+        assert_eq!(boxes(&found), boxes(&[many]));
+        for pair in found.windows(2) {
+            assert_eq!(pair[0].offset + pair[0].byte_len(), pair[1].offset);
+        }
+        // A few bytes for each.
+        assert!(fs::metadata(folder.join("log")).unwrap().len() < 5 * len);
+        fs::remove_dir_all(folder).unwrap();
     }
 }

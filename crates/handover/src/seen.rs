@@ -1,16 +1,18 @@
 //! Which elements of a region have been put.
 
 /// A bit for each element, row-major.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Seen {
     words: Vec<u64>,
     count: u64,
 }
 
 impl Seen {
-    /// `count` elements, none of which has been put.
-    pub(crate) fn none_of(count: u64) -> Self {
-        Self { words: vec![0; usize::try_from(count.div_ceil(64)).unwrap_or(0)], count }
+    /// From now on it is about `count` elements, none of which has been put.
+    pub(crate) fn begin(&mut self, count: u64) {
+        self.words.clear();
+        self.words.resize(usize::try_from(count.div_ceil(64)).unwrap_or(0), 0);
+        self.count = count;
     }
 
     /// `length` elements from `first` on have been put.
@@ -23,12 +25,6 @@ impl Seen {
             }
             at += here;
         }
-    }
-
-    /// Whether an element has been put.
-    pub(crate) fn has(&self, element: u64) -> bool {
-        let word = usize::try_from(element / 64).ok().and_then(|place| self.words.get(place));
-        element < self.count && word.is_some_and(|word| word >> (element % 64) & 1 == 1)
     }
 
     /// The first element that has not been put.
@@ -48,14 +44,22 @@ mod tests {
         for count in [0u64, 1, 63, 64, 65, 300] {
             for first in 0..count {
                 for length in 0..=count - first {
-                    let mut seen = Seen::none_of(count);
+                    let mut seen = Seen::default();
+                    seen.begin(count);
                     seen.put(first, length);
                     let expected = |at: u64| at >= first && at < first + length;
-                    assert!((0..count).all(|at| seen.has(at) == expected(at)), "{first} {length} of {count}");
+                    let has = |at: u64| seen.words[usize::try_from(at / 64).unwrap()] >> (at % 64) & 1 == 1;
+                    assert!((0..count).all(|at| has(at) == expected(at)), "{first} {length} of {count}");
                     assert_eq!(seen.first_missing(), (0..count).find(|&at| !expected(at)));
                 }
             }
-            assert!(!Seen::none_of(count).has(count));
+            let mut seen = Seen::default();
+            seen.begin(count);
+            seen.put(0, count);
+            assert_eq!(seen.first_missing(), None);
+            // What is used again has forgotten.
+            seen.begin(count);
+            assert_eq!(seen.first_missing(), (count > 0).then_some(0));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use knarr_array::region::Region;
+use knarr_array::region::{Region, Regions};
 
 use crate::codes::{EEDGE, EINVALCOORDS, ENEGATIVECNT, ENULLSTART, ESTRIDE, Offset};
 use crate::element::Element;
@@ -53,25 +53,35 @@ pub(crate) struct Access {
 }
 
 /// Elements of a variable that lie in memory one behind the other, or with distances of their own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Part {
-    pub(crate) region: Region,
-    /// Empty where all are 1.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Elements {
+    /// One region, or several without distances of any kind.
+    pub(crate) regions: Regions,
+    /// Distance along each axis; empty where all are 1.
     pub(crate) stride: Vec<u64>,
     /// Distances in memory, in elements; empty where elements follow each other.
     pub(crate) imap: Vec<u64>,
 }
 
-impl Part {
+impl Elements {
+    /// How many there are; saturates.
     pub(crate) fn len(&self) -> u64 {
-        self.region.volume().unwrap_or(u64::MAX)
+        self.regions.volume().unwrap_or(u64::MAX)
     }
 
-    /// The first record that is not among its elements.
+    /// Number of them along each axis of the one region.
+    pub(crate) fn count(&self) -> &[u64] {
+        self.regions.get(0).1
+    }
+
+    /// The first record that is behind all of them.
     pub(crate) fn records(&self) -> u64 {
-        let (Some(&start), Some(&count)) = (self.region.start.first(), self.region.count.first()) else { return 0 };
         let stride = self.stride.first().copied().unwrap_or(1);
-        if self.region.is_empty() { 0 } else { start + (count - 1) * stride + 1 }
+        let behind = |(start, count): (&[u64], &[u64])| match (start.first(), count.first()) {
+            (Some(start), Some(n)) if !count.contains(&0) => start + (n - 1) * stride + 1,
+            _ => 0,
+        };
+        self.regions.iter().map(behind).max().unwrap_or(0)
     }
 }
 
@@ -83,115 +93,116 @@ impl Access {
     ///
     /// # Errors
     /// The code that PnetCDF has for elements that cannot be.
-    pub(crate) unsafe fn parts(&self, variable: &Variable, records: u64, grows: bool) -> Result<Vec<Part>, c_int> {
+    pub(crate) unsafe fn elements(&self, variable: &Variable, records: u64, grows: bool) -> Result<Elements, c_int> {
         let axes = variable.shape.len();
-        let limits = Limits { variable, records, grows };
+        let extents = variable.shape_now(records);
+        let is_open = grows && variable.is_record;
+        let mut limits = Limits { extents: &extents, is_open, first: Vec::new(), counts: Vec::new() };
+        let ones = vec![1; axes];
+        let mut elements = Elements { regions: Regions::new(axes), ..Elements::default() };
         match self.shape {
-            Shape::Whole => Ok(vec![Part {
-                region: Region::whole(&variable.shape_now(records)),
-                stride: Vec::new(),
-                imap: Vec::new(),
-            }]),
+            Shape::Whole => elements.regions = Regions::from(&Region::whole(&extents)),
             Shape::One(start) => {
                 // SAFETY: the caller's promise.
                 let start = unsafe { numbers(start, axes) };
-                limits.part(start.as_deref(), Some(&vec![1; axes]), None, None).map(|part| vec![part])
+                limits.check(start, Some(&ones), None, &mut elements.regions)?;
             }
             Shape::Part { start, count, stride, imap } => {
                 // SAFETY: the caller's promise.
                 let [start, count, stride, imap] =
                     [start, count, stride, imap].map(|from| unsafe { numbers(from, axes) });
-                let part = limits.part(start.as_deref(), count.as_deref(), stride.as_deref(), imap.as_deref())?;
-                Ok(vec![part])
+                limits.check(start, count, stride, &mut elements.regions)?;
+                let unsigned = |numbers: Option<&[Offset]>| -> Vec<u64> {
+                    numbers.unwrap_or_default().iter().map(|&n| u64::try_from(n).unwrap_or(0)).collect()
+                };
+                let (stride, imap) = (unsigned(stride), unsigned(imap));
+                elements.stride = if stride.iter().all(|&stride| stride == 1) { Vec::new() } else { stride };
+                elements.imap = if imap == dense(elements.count()) { Vec::new() } else { imap };
             }
             Shape::Several { number, starts, counts } => {
                 let number = usize::try_from(number).unwrap_or(0);
                 if number > 0 && starts.is_null() {
                     return Err(ENULLSTART);
                 }
-                (0..number)
-                    .map(|at| {
-                        // SAFETY: there are `number` pointers, each to a number for each axis.
-                        let start = unsafe { numbers(*starts.add(at), axes) };
-                        let count = if counts.is_null() {
-                            None
-                        } else {
-                            // SAFETY: as above.
-                            unsafe { numbers(*counts.add(at), axes) }
-                        };
-                        limits.part(start.as_deref(), Some(&count.unwrap_or_else(|| vec![1; axes])), None, None)
-                    })
-                    .collect()
+                elements.regions = Regions::with_capacity(axes, number);
+                for at in 0..number {
+                    // SAFETY: there are `number` pointers, each to a number for each axis.
+                    let (start, count) = unsafe {
+                        let count = if counts.is_null() { None } else { numbers(*counts.add(at), axes) };
+                        (numbers(*starts.add(at), axes), count)
+                    };
+                    limits.check(start, Some(count.unwrap_or(&ones)), None, &mut elements.regions)?;
+                }
             }
         }
+        Ok(elements)
     }
 }
 
 /// So many numbers, if there are any.
 ///
 /// # Safety
-/// `from` is null or leads to as many.
-unsafe fn numbers(from: *const Offset, count: usize) -> Option<Vec<Offset>> {
-    if from.is_null() {
-        return None;
-    }
+/// `from` is null or leads to as many, which stay as they are.
+unsafe fn numbers<'a>(from: *const Offset, count: usize) -> Option<&'a [Offset]> {
     // SAFETY: the caller's promise.
-    Some(unsafe { std::slice::from_raw_parts(from, count) }.to_vec())
+    if from.is_null() { None } else { Some(unsafe { std::slice::from_raw_parts(from, count) }) }
 }
 
-/// What a part is checked against.
+/// What regions are checked against.
 struct Limits<'a> {
-    variable: &'a Variable,
-    records: u64,
-    grows: bool,
+    extents: &'a [u64],
+    /// Later records than there are may be meant.
+    is_open: bool,
+    /// First element and number of elements along each axis of the region that is checked.
+    first: Vec<u64>,
+    counts: Vec<u64>,
 }
 
 impl Limits<'_> {
-    /// Checks in the order in which PnetCDF does (`check_start_count_stride` in `dispatchers/var_getput.m4`).
-    fn part(
-        &self,
+    /// Checks a region in the order in which PnetCDF does (`check_start_count_stride` in `dispatchers/var_getput.m4`), and
+    /// adds it to `regions`.
+    fn check(
+        &mut self,
         start: Option<&[Offset]>,
         count: Option<&[Offset]>,
         stride: Option<&[Offset]>,
-        imap: Option<&[Offset]>,
-    ) -> Result<Part, c_int> {
-        let axes = self.variable.shape.len();
+        regions: &mut Regions,
+    ) -> Result<(), c_int> {
+        let axes = self.extents.len();
         if axes == 0 {
-            return Ok(Part { region: Region::new([], []), stride: Vec::new(), imap: Vec::new() });
+            regions.push(&[], &[]);
+            return Ok(());
         }
         // PnetCDF tells those who give none of coordinates and edges that are wrong.
         let start = start.ok_or(EINVALCOORDS)?;
-        let extents = self.variable.shape_now(self.records);
-        let first = |axis: usize, least: u64| {
-            let begin = start.get(axis).and_then(|&begin| u64::try_from(begin).ok()).ok_or(EINVALCOORDS)?;
-            let is_open = self.grows && axis == 0 && self.variable.is_record;
-            let is_inside = is_open || begin < extents[axis] || (begin == extents[axis] && least == 0);
-            if is_inside { Ok(begin) } else { Err(EINVALCOORDS) }
-        };
+        let may_grow = self.is_open;
+        let is_open = |axis: usize| may_grow && axis == 0;
         // Without a look at the counts first: which error comes first must not depend on them.
-        let counted = |axis: usize| count.and_then(|count| count.get(axis)).copied();
-        let starts = (0..axes)
-            .map(|axis| first(axis, u64::try_from(counted(axis).unwrap_or(1)).unwrap_or(1)))
-            .collect::<Result<Vec<u64>, c_int>>()?;
+        self.first.clear();
+        for axis in 0..axes {
+            let least = count.and_then(|count| u64::try_from(count[axis]).ok()).unwrap_or(1);
+            let begin = u64::try_from(start[axis]).map_err(|_| EINVALCOORDS)?;
+            let extent = self.extents[axis];
+            if !is_open(axis) && begin >= extent && !(begin == extent && least == 0) {
+                return Err(EINVALCOORDS);
+            }
+            self.first.push(begin);
+        }
         let count = count.ok_or(EEDGE)?;
-        let strides = stride.map_or_else(|| vec![1; axes], <[Offset]>::to_vec);
-        let mut counts = Vec::with_capacity(axes);
+        self.counts.clear();
         for axis in 0..axes {
             let n = u64::try_from(count[axis]).map_err(|_| ENEGATIVECNT)?;
-            let stride = u64::try_from(strides[axis]).ok().filter(|&stride| stride > 0).ok_or(ESTRIDE)?;
+            let stride = stride.map_or(1, |stride| stride[axis]);
+            let stride = u64::try_from(stride).ok().filter(|&stride| stride > 0).ok_or(ESTRIDE)?;
             let span = if n == 0 { Some(0) } else { (n - 1).checked_mul(stride).and_then(|span| span.checked_add(1)) };
-            let end = span.and_then(|span| starts[axis].checked_add(span)).ok_or(EEDGE)?;
-            let is_open = self.grows && axis == 0 && self.variable.is_record;
-            if !is_open && end > extents[axis] {
+            let end = span.and_then(|span| self.first[axis].checked_add(span)).ok_or(EEDGE)?;
+            if !is_open(axis) && end > self.extents[axis] {
                 return Err(EEDGE);
             }
-            counts.push(n);
+            self.counts.push(n);
         }
-        let stride: Vec<u64> = strides.iter().map(|&stride| u64::try_from(stride).unwrap_or(1)).collect();
-        let stride = if stride.iter().all(|&stride| stride == 1) { Vec::new() } else { stride };
-        let imap = imap.map(|imap| imap.iter().map(|&n| u64::try_from(n).unwrap_or(0)).collect::<Vec<u64>>());
-        let imap = imap.filter(|imap| *imap != dense(&counts)).unwrap_or_default();
-        Ok(Part { region: Region::new(starts, counts), stride, imap })
+        regions.push(&self.first, &self.counts);
+        Ok(())
     }
 }
 
@@ -218,7 +229,7 @@ mod tests {
         start: [Offset; 2],
         count: [Offset; 2],
         stride: [Offset; 2],
-    ) -> Result<Part, c_int> {
+    ) -> Result<Elements, c_int> {
         let memory = Memory { buffer: std::ptr::null_mut(), kind: Kind::Typed(Element::F32) };
         let shape = Shape::Part {
             start: start.as_ptr(),
@@ -227,9 +238,7 @@ mod tests {
             imap: std::ptr::null(),
         };
         // SAFETY: the arrays have two numbers each.
-        let parts =
-            unsafe { Access { variable: 0, shape, memory }.parts(&variable(grows || records < 4), records, grows) };
-        parts.map(|mut parts| parts.remove(0))
+        unsafe { Access { variable: 0, shape, memory }.elements(&variable(grows || records < 4), records, grows) }
     }
 
     #[test]

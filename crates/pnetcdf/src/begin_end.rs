@@ -46,6 +46,12 @@ pub struct Wanted {
 
 /// What the program's file of this name is to become, if anything.
 pub fn wanted(named: &[u8]) -> Option<Wanted> {
+    wanted_to(named, None)
+}
+
+/// As [`wanted`]. Rules may say of the same files that components transfer them in either direction: one counts in which this
+/// component does what it `does`, if there is one.
+pub(crate) fn wanted_to(named: &[u8], does: Option<Part>) -> Option<Wanted> {
     let run = run()?;
     let spool = run.rules().spool.as_ref()?;
     // MPI-IO knows file systems by what stands before a colon: `lustre:/out/hist.nc`.
@@ -57,7 +63,7 @@ pub fn wanted(named: &[u8]) -> Option<Wanted> {
     }
     let absolute = std::path::absolute(named).ok()?;
     let target = std::fs::canonicalize(&absolute).unwrap_or_else(|_| in_directory(absolute));
-    let rule = run.rules().config.rule_for(&target)?;
+    let rule = run.rules().rule_to(&target, does)?;
     let part = run.rules().part(rule);
     let is_captured = rule.route == Route::Compress || part.is_some();
     is_captured.then(|| Wanted { run, spool, rule: rule.clone(), target, part })
@@ -96,7 +102,7 @@ pub(crate) unsafe fn create(
     let start = Instant::now();
     // SAFETY: PnetCDF wants a NUL-terminated name.
     let named = unsafe { std::ffi::CStr::from_ptr(path) }.to_bytes();
-    let wanted = wanted(named)?;
+    let wanted = wanted_to(named, Some(Part::Writes))?;
     wanted.run.tell(Event::Calls);
     let passed = |why: String| wanted.run.tell(Event::Passed { path: wanted.target.clone(), why });
     if wanted.part == Some(Part::Reads) {

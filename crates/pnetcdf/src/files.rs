@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -32,6 +33,20 @@ pub(crate) fn take(id: c_int) -> Option<Arc<Mutex<Captured>>> {
     let found = files.remove(&id);
     COUNT.store(files.len(), Ordering::Relaxed);
     found
+}
+
+/// The number of the newest file that the program has called `named`, or that leads to `target`.
+pub(crate) fn named(named: &[u8], target: &Path) -> Option<c_int> {
+    // Locked one by one: a call of one of them may be under way.
+    let all: Vec<_> = files().iter().map(|(id, file)| (*id, Arc::clone(file))).collect();
+    let is_meant = |file: &Captured| file.named == named || file.target == target;
+    let meant = all.into_iter().filter(|(_, file)| is_meant(&file.lock().unwrap_or_else(PoisonError::into_inner)));
+    meant.map(|(id, _)| id).last()
+}
+
+/// The numbers of all of them.
+pub(crate) fn all() -> Vec<c_int> {
+    files().keys().copied().collect()
 }
 
 thread_local! {

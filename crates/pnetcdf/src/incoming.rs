@@ -1,18 +1,17 @@
 //! A session of a file that another component writes: waiting for it, and for its values.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_array::region::Region;
 use knarr_capture::config::{Keep, Publish, TransferRule};
 use knarr_capture::meeting::{Offers, Presence, Watch};
 use knarr_capture::program::run;
 use knarr_capture::{Event, HandedOver, Published, Reading};
-use knarr_handover::{Gathered, PutLog};
+use knarr_handover::{Gathered, Pattern, PutLog};
 
 use crate::codes::EREAD;
 
@@ -151,7 +150,12 @@ impl Incoming {
         let is_closed = self.seen.as_ref().is_some_and(|seen| seen.point.is_none());
         if self.rule.publish() != Publish::Close && !is_closed && !HandedOver::is_closed(&self.directory) {
             let published = Published::read(&self.directory).ok().flatten();
-            return Ok((published.map_or(0, |published| published.records), true));
+            // With DTF nothing is read before the writer's first transfer.
+            if published.is_some() || self.rule.publish() != Publish::Transfer {
+                return Ok((published.map_or(0, |published| published.records), true));
+            }
+            let seen = self.beyond(None, || "the number of records".to_owned())?;
+            return Ok((seen.records, seen.point.is_some()));
         }
         self.beyond(Some(u64::MAX), || "the number of records".to_owned()).map(|seen| (seen.records, false))
     }
@@ -169,7 +173,7 @@ impl Incoming {
                 && let Some(published) = Published::read(&self.directory)?.filter(|found| Some(found.order) > known)
             {
                 let Published { order, records } = published;
-                let puts = Arc::new(Gathered::until(order, (0..self.ranks).map(|rank| self.files(rank)))?);
+                let puts = self.gathered(order, self.ranks)?;
                 return Ok(Seen { puts, records, filled: BTreeSet::new(), point: Some(order) });
             }
             if looked.is_none_or(|looked| looked.elapsed() > LIVES_EVERY) {
@@ -196,9 +200,26 @@ impl Incoming {
     fn whole(&self) -> Result<Seen> {
         let handed = HandedOver::read(&self.directory)?;
         let handed = handed.ok_or_else(|| Error::new(ErrorKind::Read, "its values are gone"))?;
-        let puts = Arc::new(Gathered::open((0..handed.ranks).map(|rank| self.files(rank)))?);
+        let puts = self.gathered(u64::MAX, handed.ranks)?;
         let filled = handed.filled.into_iter().collect();
         Ok(Seen { puts, records: handed.records.unwrap_or(0), filled, point: None })
+    }
+
+    /// The puts of so many ranks up to number `last`. If the rule says so, what was found out about those of the session before
+    /// is used for equal ones.
+    fn gathered(&self, last: u64, ranks: usize) -> Result<Arc<Gathered>> {
+        static KNOWN: Mutex<BTreeMap<(PathBuf, u64), Arc<Pattern>>> = Mutex::new(BTreeMap::new());
+        let files = (0..ranks).map(|rank| self.files(rank));
+        if !self.rule.replay() {
+            return Gathered::until(last, files).map(Arc::new);
+        }
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (self.target.clone(), last);
+        let gathered = Gathered::replaying(last, files, known.get(&key).cloned())?;
+        // Of each file that of complete sessions, and that of one point before.
+        known.retain(|(target, point), _| *target != self.target || *point == last || *point == u64::MAX);
+        known.insert(key, gathered.pattern());
+        Ok(Arc::new(gathered))
     }
 
     /// Values and log of a rank.
@@ -231,6 +252,6 @@ impl Incoming {
 }
 
 /// A region in words, for messages.
-pub(crate) fn shown(region: Option<&Region>) -> String {
-    region.map_or_else(String::new, |Region { start, count }| format!("from element {start:?}, {count:?} elements"))
+pub(crate) fn shown(region: Option<(&[u64], &[u64])>) -> String {
+    region.map_or_else(String::new, |(start, count)| format!("from element {start:?}, {count:?} elements"))
 }

@@ -9,7 +9,7 @@ use knarr_capture::config::{Output, zarr_name};
 use knarr_capture::{Event, Form, Part};
 
 use crate::arriving;
-use crate::begin_end::{Wanted, await_delivery, wanted};
+use crate::begin_end::{Wanted, await_delivery, wanted_to};
 use crate::ranks::Ranks;
 use crate::real::Open;
 use crate::shown::{open_shown, show};
@@ -32,7 +32,7 @@ pub(crate) unsafe fn open(
     }
     // SAFETY: PnetCDF wants a NUL-terminated name.
     let named = unsafe { std::ffi::CStr::from_ptr(path) }.to_bytes();
-    let wanted = wanted(named)?;
+    let wanted = wanted_to(named, Some(Part::Reads))?;
     // SAFETY: the program's own communicator.
     let mut ranks = unsafe { Ranks::of(comm, &wanted.run.rules().adapters) }.ok()?;
     if wanted.part == Some(Part::Reads) {

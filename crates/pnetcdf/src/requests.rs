@@ -1,17 +1,19 @@
 //! Nonblocking puts and gets of a file that wait to take effect.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 
 use knarr_handover::Put;
 
-use crate::access::{Memory, Part};
+use crate::access::{Elements, Memory};
 
 /// Nonblocking puts.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     pending: BTreeMap<c_int, Request>,
     next: c_int,
+    /// Those that were taken ahead.
+    ahead: BTreeSet<c_int>,
     /// Buffer for `bput`: its size and what is used of it.
     pub(crate) attached: Option<(u64, u64)>,
 }
@@ -20,13 +22,14 @@ pub(crate) struct Requests {
 #[derive(Debug)]
 pub(crate) enum Request {
     Put {
-        puts: Vec<Put>,
+        /// `None` if it has no elements.
+        put: Option<Put>,
         records: u64,
         /// Bytes of the attached buffer that it takes.
         attached: u64,
     },
-    /// Where the elements `parts` of a variable are wanted.
-    Get { variable: c_int, memory: Memory, parts: Vec<Part> },
+    /// Where elements of a variable are wanted.
+    Get { variable: c_int, memory: Memory, elements: Elements },
 }
 
 // SAFETY: a request to read holds addresses of the program's memory, which are used by the thread that waits for it, as
@@ -37,6 +40,8 @@ unsafe impl Send for Request {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wanted {
     All,
+    /// All, ahead of the program's own waiting, which finds nothing to do then.
+    Ahead,
     Puts,
     Gets,
     /// Numbers; one that is negative stands for nothing.
@@ -66,7 +71,7 @@ impl Requests {
     pub(crate) fn take(&mut self, wanted: &Wanted) -> Vec<Option<Request>> {
         let numbers: Vec<c_int> = match wanted {
             Wanted::Numbers(numbers) => numbers.clone(),
-            Wanted::All => self.pending.keys().copied().collect(),
+            Wanted::All | Wanted::Ahead => self.pending.keys().copied().collect(),
             Wanted::Puts | Wanted::Gets => {
                 let is_put = |request: &Request| matches!(request, Request::Put { .. });
                 let meant = self.pending.iter().filter(|(_, request)| is_put(request) == (*wanted == Wanted::Puts));
@@ -75,7 +80,11 @@ impl Requests {
         };
         let mut taken = Vec::with_capacity(numbers.len());
         for number in numbers {
-            let request = if number < 0 { Some(Request::nothing()) } else { self.pending.remove(&number) };
+            let is_nothing = number < 0 || self.ahead.remove(&number);
+            let request = if is_nothing { Some(Request::nothing()) } else { self.pending.remove(&number) };
+            if *wanted == Wanted::Ahead {
+                self.ahead.insert(number);
+            }
             if let (Some(Request::Put { attached, .. }), Some((_, used))) = (&request, &mut self.attached) {
                 *used = used.saturating_sub(*attached);
             }
@@ -88,6 +97,6 @@ impl Requests {
 impl Request {
     /// `NC_REQ_NULL`.
     fn nothing() -> Self {
-        Self::Put { puts: Vec::new(), records: 0, attached: 0 }
+        Self::Put { put: None, records: 0, attached: 0 }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use crate::access::{Kind, Memory, Part, dense};
+use crate::access::{Elements, Kind, Memory, dense};
 use crate::codes::{ECHAR, EIOMISMATCH, ENULLBUF, ERANGE, EUNSPTETYPE, NOERR};
 use crate::element::{Element, convert};
 use crate::ranks::Ranks;
@@ -55,7 +55,7 @@ pub(crate) fn held(ranks: &Ranks, memory: &Memory, variable: &Variable, is_cdf5:
     Ok(Held { element, as_is })
 }
 
-/// The values of the parts, one behind the other, in the type of memory.
+/// The values of the elements, one behind the other, in the type of memory.
 ///
 /// # Safety
 /// The memory holds what the function that the program called says.
@@ -66,12 +66,11 @@ pub(crate) unsafe fn gather<'a>(
     ranks: &Ranks,
     memory: &Memory,
     held: &Held,
-    parts: &[Part],
+    elements: &Elements,
 ) -> Result<Values<'a>, c_int> {
     let size = held.element.size();
-    let wanted: u64 = parts.iter().map(Part::len).sum();
-    let imap = parts.first().map(|part| part.imap.as_slice()).unwrap_or_default();
-    let count = parts.first().map(|part| part.region.count.as_slice()).unwrap_or_default();
+    let wanted = elements.len();
+    let (imap, count) = (elements.imap.as_slice(), elements.count());
     if wanted == 0 {
         return Ok(Values::Lent(&[]));
     }
@@ -146,7 +145,7 @@ pub(crate) fn in_file_type<E>(
     Ok(if all { NOERR } else { ERANGE })
 }
 
-/// The memory for the values of the parts, if they can be read to where the program wants them: it takes them as they are
+/// The memory for the values of the elements, if they can be read to where the program wants them: it takes them as they are
 /// in the file, one behind the other.
 ///
 /// # Safety
@@ -159,9 +158,9 @@ pub(crate) unsafe fn room<'a>(
     memory: &Memory,
     held: &Held,
     variable: &Variable,
-    parts: &[Part],
+    elements: &Elements,
 ) -> Result<Option<&'a mut [u8]>, c_int> {
-    let wanted: u64 = parts.iter().map(Part::len).sum();
+    let wanted = elements.len();
     let is_dense = match memory.kind {
         Kind::Typed(_) => true,
         Kind::Flexible { count, datatype } => match ranks.describe(datatype)? {
@@ -173,7 +172,7 @@ pub(crate) unsafe fn room<'a>(
         },
     };
     let is_as_in_file = held.as_is || held.element == variable.element;
-    let is_mapped = parts.iter().any(|part| !part.imap.is_empty());
+    let is_mapped = !elements.imap.is_empty();
     if !is_dense || !is_as_in_file || is_mapped || memory.buffer.is_null() {
         return Ok(None);
     }
@@ -182,7 +181,7 @@ pub(crate) unsafe fn room<'a>(
     Ok(bytes.map(|bytes| unsafe { std::slice::from_raw_parts_mut(memory.buffer.cast::<u8>(), bytes) }))
 }
 
-/// Puts values of the file's type, those of the parts one behind the other, where the program wants them. Returns as
+/// Puts values of the file's type, those of the elements one behind the other, where the program wants them. Returns as
 /// [`in_file_type`].
 ///
 /// # Safety
@@ -195,10 +194,10 @@ pub(crate) unsafe fn scatter(
     memory: &Memory,
     held: &Held,
     variable: &Variable,
-    parts: &[Part],
+    elements: &Elements,
     values: &[u8],
 ) -> Result<c_int, c_int> {
-    let wanted: u64 = parts.iter().map(Part::len).sum();
+    let wanted = elements.len();
     if wanted == 0 {
         return Ok(NOERR);
     }
@@ -217,8 +216,7 @@ pub(crate) unsafe fn scatter(
         }
         &converted
     };
-    let imap = parts.first().map(|part| part.imap.as_slice()).unwrap_or_default();
-    let shape = parts.first().map(|part| part.region.count.as_slice()).unwrap_or_default();
+    let (imap, shape) = (elements.imap.as_slice(), elements.count());
     if let Kind::Flexible { count, datatype } = memory.kind
         && let Some(found) = ranks.describe(datatype)?
     {

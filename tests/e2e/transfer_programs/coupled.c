@@ -5,7 +5,7 @@
  * what: "zero" gives the last rank nothing to put or get, "none" lets it make no call, "strided" puts and gets every second
  *       column and then the others, "partly" leaves the last row out, "fill" does the same in fill mode,
  *       "many" puts and gets each row by a request of its own; with "sync" and "wait" the writer puts a step, syncs the file
- *       or waits for its requests, and goes on when the reader has had it.
+ *       or waits for its requests, and goes on when the reader has had it; with "third" the reader gets sessions 3, 6, …
  *       The writer: "kill" ends rank 0 by SIGKILL before it closes the file, "exit" ends without closing it, "hang" waits for
  *       a minute before that. The reader: "late" waits for two seconds before it opens the file, "unread" opens and closes it,
  *       "fails" expects that reading fails, "absent" that opening fails, "die" ends rank 0 by SIGKILL when it has the file
@@ -235,8 +235,9 @@ int main(int argc, char **argv) {
     count[0] = 1;
     count[1] = rows * (y + 1) / down - start[1];
     count[2] = columns * (x + 1) / across - start[2];
+    int writes = strcmp(argv[1], "write") == 0;
     for (int session = 0; session < atoi(argv[7]); session++)
-        (strcmp(argv[1], "write") == 0 ? write_session : read_session)(argv[2], session);
+        (writes ? write_session : read_session)(argv[2], is("third") && !writes ? 3 * session + 2 : session);
     MPI_Finalize();
     return 0;
 }

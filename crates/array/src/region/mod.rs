@@ -1,13 +1,14 @@
 //! Regions of row-major arrays: boxes of elements, which HDF5 calls hyperslabs. All arithmetic of them is here and
 //! nowhere else. Extents, starts and counts are in elements, slowest axis first.
 //!
-//! Reading order: [`Region`], `copy` (regions in memory), `chunks` (the grid of chunks), `assign` (regions that
+//! Reading order: [`Region`], [`Regions`] (many of them), `copy` (regions in memory), `chunks` (the grid of chunks), `assign` (regions that
 //! overlap).
 
 mod assign;
 mod chunks;
 mod copy;
 mod hyperslab;
+mod regions;
 #[cfg(test)]
 mod testing;
 
@@ -15,3 +16,4 @@ pub use assign::assign;
 pub use chunks::{chunk_count, chunk_position, chunk_region, each_chunk, grouped_position, in_chunk, pad_chunk};
 pub use copy::{Placed, copy_region, fill, fill_region, one_run, run_length, runs};
 pub use hyperslab::{Region, volume};
+pub use regions::Regions;

@@ -2,7 +2,7 @@
 //! which means the same.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
 use knarr_array::error::{Error, ErrorKind, Result};
@@ -52,6 +52,9 @@ pub(super) struct FileKeys {
     from: Option<String>,
     to: Option<Vec<String>>,
     publish: Option<Publish>,
+    every: Option<NonZeroU64>,
+    exclude: Option<Vec<NamePattern>>,
+    replay: Option<bool>,
     timeout: Option<Time>,
     rendezvous: Option<PathBuf>,
 }
@@ -106,7 +109,7 @@ impl FileKeys {
         move_into!(compress: keys.when, keys.portable, keys.low, keys.high, keys.output, keys.wait, keys.variables);
         move_into!(checkpoint: keys.group_size, keys.scheme, keys.block_size, keys.similar, keys.bundle_below);
         move_into!(checkpoint: keys.copies, keys.ranks, keys.sets, keys.remove_originals, keys.settle);
-        move_into!(transfer: keys.from, keys.to, keys.publish, keys.timeout, keys.rendezvous);
+        move_into!(transfer: keys.from, keys.to, keys.publish, keys.every, keys.exclude, keys.replay, keys.timeout, keys.rendezvous);
         match keys.keep {
             Some(KeepKey::Sets(sets)) => put(&mut checkpoint.keep, Some(sets), "keep", "checkpoint")?,
             Some(KeepKey::File(keep)) => put(&mut transfer.keep, Some(keep), "keep", "transfer")?,

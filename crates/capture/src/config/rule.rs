@@ -91,8 +91,10 @@ impl FileRule {
 
     fn check_checkpoint(&self) -> Result<()> {
         if self.transfer.says_anything() {
-            return Err(refuse("from, to, publish, timeout, rendezvous and keep = true are for route \"transfer\"")
-                .hint("remove them; 'keep' is the number of sets that stay"));
+            return Err(refuse(
+                "from, to, publish, every, exclude, replay, timeout, rendezvous and keep = true are for route \"transfer\"",
+            )
+            .hint("remove them; 'keep' is the number of sets that stay"));
         }
         let CompressRule { when, portable, low, high, output, wait, variables, .. } = &self.compress;
         if variables.as_ref().is_some_and(|variables| !variables.is_empty()) {
@@ -130,8 +132,10 @@ impl FileRule {
             return Err(refuse("{step} and {rank} are for route \"checkpoint\"").hint("write * in their place"));
         }
         if self.route != Route::Transfer && self.transfer.says_anything() {
-            return Err(refuse("from, to, publish, timeout, rendezvous and keep = true are for route \"transfer\"")
-                .hint("add route = \"transfer\", or remove them"));
+            return Err(refuse(
+                "from, to, publish, every, exclude, replay, timeout, rendezvous and keep = true are for route \"transfer\"",
+            )
+            .hint("add route = \"transfer\", or remove them"));
         }
         if self.checkpoint.says_anything() {
             return Err(refuse(

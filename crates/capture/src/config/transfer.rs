@@ -1,12 +1,13 @@
 //! What the route `transfer` can be asked for: `[file.transfer]`.
 
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use super::restart::Time;
+use super::restart::{NamePattern, Time};
 
 /// Whether a file is made of what is transferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -62,6 +63,8 @@ pub enum Publish {
     /// When the writer closes the file.
     #[default]
     Close,
+    /// Also at each `dtf_transfer`.
+    Transfer,
     /// Also at each collective call that syncs the file.
     Sync,
     /// Also at each collective call that waits for requests.
@@ -87,6 +90,12 @@ pub struct TransferRule {
     pub keep: Option<Keep>,
     /// When values become visible.
     pub publish: Option<Publish>,
+    /// Readers get each session whose number is a multiple of this.
+    pub every: Option<NonZeroU64>,
+    /// Readers remember what was put and read in a session, for later ones that are alike.
+    pub replay: Option<bool>,
+    /// Names of files that are not meant, though the pattern of the rule matches.
+    pub exclude: Option<Vec<NamePattern>>,
     /// How long one side waits for the other.
     pub timeout: Option<Time>,
     /// Directory in which components meet, relative to the configuration file.
@@ -112,6 +121,21 @@ impl TransferRule {
     /// When values become visible.
     pub fn publish(&self) -> Publish {
         self.publish.unwrap_or_default()
+    }
+
+    /// True if readers remember what was put and read in a session.
+    pub fn replay(&self) -> bool {
+        self.replay.unwrap_or(false)
+    }
+
+    /// True if the file at `path` is not meant, though the pattern of the rule matches.
+    pub fn excludes(&self, path: &Path) -> bool {
+        self.exclude.iter().flatten().any(|name| name.matches(path))
+    }
+
+    /// True if readers get the session with this number; the first one is 1.
+    pub fn is_read(&self, session: u64) -> bool {
+        self.every.is_none_or(|every| session % every == 0)
     }
 
     /// How long one side waits for the other.

@@ -15,6 +15,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("mpi", "array"),
     ("link", "array"),
     ("caller", ""),
+    ("dtf", ""),
     ("codec", "array"),
     ("choose", "array codec"),
     ("flow", "array codec choose"),

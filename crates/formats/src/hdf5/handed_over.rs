@@ -59,7 +59,7 @@ impl Hdf5Source {
                 },
             };
             let variable = &source.model.variables[index];
-            if put.dtype.size() != variable.dtype.size() || put.region.start.len() != variable.shape.len() {
+            if put.dtype.size() != variable.dtype.size() || put.boxes.axes() != variable.shape.len() {
                 let what = "a put of another size or rank than its dataset";
                 return Err(Error::corrupt(what).at_variable(variable.name()));
             }

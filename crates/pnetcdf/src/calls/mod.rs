@@ -4,6 +4,7 @@
 
 mod blocking;
 mod buffers;
+mod dtf;
 mod files;
 mod inquiries;
 mod many;

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
+use knarr_array::region::{Region, Regions};
 use knarr_capture::Published;
 use knarr_capture::config::{FileRule, Publish};
 use knarr_handover::{Put, PutLog};
 
-use crate::access::{Access, Kind, Memory, Part};
+use crate::access::{Access, Elements, Kind, Memory};
 use crate::codes::{
     EINDEFINE, EINDEP, EINVAL_REQUEST, EINVALCOORDS, ENOTFILL, ENOTINDEP, ENOTRECVAR, ENOTVAR, EPERM, EWRITE, NOERR,
     Offset,
@@ -192,7 +193,7 @@ impl Captured {
     /// `Write`, `Read`.
     pub(crate) fn publish(&self) -> Result<()> {
         let is_first = self.ranks.comm().rank() == 0 && matches!(self.values, Values::Own(_));
-        if is_first && self.session > 0 {
+        if is_first && self.session > 0 && self.rule.transfer.is_read(self.session) {
             return publish(&self.rule.transfer, &self.target, self.session, &self.directory);
         }
         Ok(())
@@ -222,7 +223,7 @@ impl Captured {
         let is_record = self.variable(access.variable).is_ok_and(|(variable, _)| variable.is_record);
         // SAFETY: the caller's promise.
         let code = match unsafe { self.copy(access) } {
-            Ok((puts, records, code)) => self.add(puts, records).err().unwrap_or(code),
+            Ok((put, records, code)) => self.add(put.into_iter().collect(), records).err().unwrap_or(code),
             Err(code) => code,
         };
         if how != How::Collective {
@@ -255,31 +256,25 @@ impl Captured {
     ///
     /// # Safety
     /// As for [`Captured::put`].
-    unsafe fn copy(&mut self, access: &Access) -> std::result::Result<(Vec<Put>, u64, c_int), c_int> {
+    unsafe fn copy(&mut self, access: &Access) -> std::result::Result<(Option<Put>, u64, c_int), c_int> {
         let (variable, is_cdf5) = self.variable(access.variable)?;
         let held = held(&self.ranks, &access.memory, &variable, is_cdf5)?;
         // SAFETY: the caller's promise.
-        let parts = unsafe { access.parts(&variable, self.records, true) }?;
+        let elements = unsafe { access.elements(&variable, self.records, true) }?;
         // SAFETY: the caller's promise.
-        let values = unsafe { gather(&self.ranks, &access.memory, &held, &parts) }?;
-        let size = variable.element.size() as u64;
-        let elements: u64 = parts.iter().map(Part::len).sum();
-        let reserved = self.log()?.reserve(elements.saturating_mul(size));
-        let first = reserved.map_err(|error| self.fail(access.variable, error))?;
+        let values = unsafe { gather(&self.ranks, &access.memory, &held, &elements) }?;
+        let bytes = elements.len().saturating_mul(variable.element.size() as u64);
+        let reserved = self.log()?.reserve(bytes);
+        let offset = reserved.map_err(|error| self.fail(access.variable, error))?;
         let log = self.log()?;
-        let written = in_file_type(&values, &held, &variable, |at, piece| log.write(first + at, piece));
+        let written = in_file_type(&values, &held, &variable, |at, piece| log.write(offset + at, piece));
         let code = written.map_err(|error| self.fail(access.variable, error))?;
-        let records = if variable.is_record { parts.iter().map(Part::records).max().unwrap_or(0) } else { 0 };
-        let mut offset = first;
-        let number = u32::try_from(access.variable).unwrap_or(0);
-        let mut puts = Vec::with_capacity(parts.len());
-        for Part { region, stride, .. } in parts.into_iter().filter(|part| part.len() > 0) {
-            let put = Put { variable: number, dtype: variable.element.dtype(), region, stride, order: 0, offset };
-            offset += put.byte_len();
-            puts.push(put);
-        }
-        self.put_bytes += elements.saturating_mul(size);
-        Ok((puts, records, code))
+        let records = if variable.is_record { elements.records() } else { 0 };
+        let (number, dtype) = (u32::try_from(access.variable).unwrap_or(0), variable.element.dtype());
+        let Elements { regions: boxes, stride, .. } = elements;
+        let put = Put { variable: number, dtype, boxes, stride, order: 0, offset };
+        self.put_bytes += bytes;
+        Ok(((bytes > 0).then_some(put), records, code))
     }
 
     /// Logs puts whose values are in the spool.
@@ -338,6 +333,23 @@ impl Captured {
         }
     }
 
+    /// All that was asked for so far takes effect. What was put is shown to the components that read the file, if the rule says
+    /// so. Collective; returns a code.
+    pub(crate) fn transferred(&mut self) -> c_int {
+        if self.mode == Mode::Define {
+            return EINDEFINE;
+        }
+        let (_, code) = self.wait(&Wanted::Ahead, self.mode == Mode::Collective);
+        if matches!(self.values, Values::Incoming(_)) {
+            return code;
+        }
+        self.order += 1;
+        let agreed = self.agree_on_records();
+        // What comes after this call has its order.
+        let shown = if agreed == NOERR { self.show_values(Publish::Transfer, self.order - 1) } else { agreed };
+        if code == NOERR { shown } else { code }
+    }
+
     /// A nonblocking put. Its number comes back through `request`. With `attached` its values go through the buffer that the
     /// program has attached, or so it believes.
     ///
@@ -354,7 +366,7 @@ impl Captured {
         // PnetCDF takes requests in define mode, too, for variables that are defined.
         // SAFETY: the caller's promise.
         let copied = unsafe { self.copy(access) };
-        let (puts, records, code) = match copied {
+        let (put, records, code) = match copied {
             Ok(copied) => copied,
             Err(code) => return code,
         };
@@ -365,7 +377,7 @@ impl Captured {
             }
             *used += bytes;
         }
-        let number = self.requests.add(Request::Put { puts, records, attached: bytes });
+        let number = self.requests.add(Request::Put { put, records, attached: bytes });
         if let Some(request) = request {
             *request = number;
         }
@@ -381,10 +393,10 @@ impl Captured {
             held(&self.ranks, &access.memory, &variable, is_cdf5)?;
             let grows = self.know_records(&variable)?;
             // SAFETY: the caller's promise.
-            unsafe { access.parts(&variable, self.records, grows) }
+            unsafe { access.elements(&variable, self.records, grows) }
         });
-        let parts = match checked {
-            Ok(parts) => parts,
+        let elements = match checked {
+            Ok(elements) => elements,
             Err(code) => return code,
         };
         let mut memory = access.memory;
@@ -392,7 +404,7 @@ impl Captured {
             // The program may free its own meanwhile.
             *datatype = self.ranks.kept(*datatype);
         }
-        let number = self.requests.add(Request::Get { variable: access.variable, memory, parts });
+        let number = self.requests.add(Request::Get { variable: access.variable, memory, elements });
         if let Some(request) = request {
             *request = number;
         }
@@ -412,11 +424,11 @@ impl Captured {
         let (mut gets, mut all, mut most) = (Vec::new(), Vec::new(), 0);
         for (code, request) in codes.iter_mut().zip(taken.into_iter().enumerate()) {
             match request {
-                (_, Some(Request::Put { puts, records, .. })) => {
-                    all.extend(puts);
+                (_, Some(Request::Put { put, records, .. })) => {
+                    all.extend(put);
                     most = most.max(records);
                 }
-                (at, Some(Request::Get { variable, memory, parts })) => gets.push((at, variable, memory, parts)),
+                (at, Some(Request::Get { variable, memory, elements })) => gets.push((at, variable, memory, elements)),
                 (_, None) => *code = EINVAL_REQUEST,
             }
         }
@@ -435,9 +447,9 @@ impl Captured {
                 return (codes, agreed);
             }
         }
-        for (at, variable, memory, parts) in gets {
+        for (at, variable, memory, elements) in gets {
             // SAFETY: the program promised that its memory is there until now.
-            let code = unsafe { self.read_parts(variable, &memory, &parts) }.unwrap_or_else(|code| code);
+            let code = unsafe { self.read_elements(variable, &memory, &elements) }.unwrap_or_else(|code| code);
             if let Kind::Flexible { datatype, .. } = memory.kind {
                 self.ranks.give_back(datatype);
             }
@@ -490,14 +502,15 @@ impl Captured {
         let shape = variable.shape_now(1);
         let mut start = vec![0; shape.len()];
         start[0] = record;
-        let region = knarr_array::region::Region::new(start, shape);
+        let region = Region::new(start, shape);
         let elements = region.volume().and_then(|n| usize::try_from(n).ok()).ok_or(EWRITE)?;
         let bytes = variable.fill.repeat(elements);
         let offset = self.log()?.reserve(bytes.len() as u64).map_err(|error| self.fail(number, error))?;
         self.log()?.write(offset, &bytes).map_err(|error| self.fail(number, error))?;
         let variable_number = u32::try_from(number).unwrap_or(0);
         let dtype = variable.element.dtype();
-        let put = Put { variable: variable_number, dtype, region, stride: Vec::new(), order: 0, offset };
+        let boxes = Regions::from(&region);
+        let put = Put { variable: variable_number, dtype, boxes, stride: Vec::new(), order: 0, offset };
         self.add(vec![put], record + 1)
     }
 

@@ -4,11 +4,11 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use knarr_array::comm::barrier;
-use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::error::{Error, ErrorKind};
 use knarr_handover::{Beneath, Gathered};
 
 use super::{Captured, How, Values};
-use crate::access::{Access, Memory, Part};
+use crate::access::{Access, Elements, Memory};
 use crate::codes::{ENOTVAR, EREAD, NOERR};
 use crate::incoming::shown;
 use crate::values::{held, room, scatter};
@@ -49,32 +49,32 @@ impl Captured {
         let (variable, _) = self.variable(access.variable)?;
         let grows = self.know_records(&variable)?;
         // SAFETY: the caller's promise.
-        let parts = unsafe { access.parts(&variable, self.records, grows) }?;
+        let elements = unsafe { access.elements(&variable, self.records, grows) }?;
         // SAFETY: the caller's promise.
-        unsafe { self.read_parts(access.variable, &access.memory, &parts) }
+        unsafe { self.read_elements(access.variable, &access.memory, &elements) }
     }
 
     /// Reads elements of a variable into the program's memory.
     ///
     /// # Safety
     /// The memory has room for them, as the function says that the program called.
-    pub(super) unsafe fn read_parts(
+    pub(super) unsafe fn read_elements(
         &mut self,
         number: c_int,
         memory: &Memory,
-        parts: &[Part],
+        elements: &Elements,
     ) -> std::result::Result<c_int, c_int> {
         let (variable, is_cdf5) = self.variable(number)?;
         let held = held(&self.ranks, memory, &variable, is_cdf5)?;
-        if parts.iter().all(|part| part.len() == 0) {
+        if elements.len() == 0 {
             return Ok(NOERR);
         }
         let place = usize::try_from(number).map_err(|_| ENOTVAR)?;
         let size = variable.element.size();
-        let bytes = parts.iter().map(Part::len).sum::<u64>().saturating_mul(size as u64);
+        let bytes = elements.len().saturating_mul(size as u64);
         let mut all = Vec::new();
         // SAFETY: the caller's promise.
-        let direct = unsafe { room(&self.ranks, memory, &held, &variable, parts) }?;
+        let direct = unsafe { room(&self.ranks, memory, &held, &variable, elements) }?;
         let is_direct = direct.is_some();
         let out = match direct {
             Some(out) => out,
@@ -87,9 +87,9 @@ impl Captured {
         };
         let mut known = None;
         loop {
-            let Seen { puts, is_filled, newer } = self.seen(number, parts, known)?;
+            let Seen { puts, is_filled, newer } = self.seen(number, elements, known)?;
             let beneath = if is_filled { Beneath::Fill(&variable.fill) } else { Beneath::Nothing(size) };
-            match read(&puts, place, parts, beneath, out) {
+            match puts.read_regions(place, &elements.regions, &elements.stride, beneath, out) {
                 Ok(()) => break,
                 // It may yet come.
                 Err(error) if error.kind() == ErrorKind::NotFound && newer.is_some() => known = newer,
@@ -100,15 +100,17 @@ impl Captured {
             return Ok(NOERR);
         }
         // SAFETY: the caller's promise.
-        unsafe { scatter(&self.ranks, memory, &held, &variable, parts, &all) }
+        unsafe { scatter(&self.ranks, memory, &held, &variable, elements, &all) }
     }
 
     /// What was put. Waits for another component, if that puts, until more is there than at the point `known`.
-    fn seen(&mut self, number: c_int, parts: &[Part], known: Option<u64>) -> std::result::Result<Seen, c_int> {
+    fn seen(&mut self, number: c_int, elements: &Elements, known: Option<u64>) -> std::result::Result<Seen, c_int> {
         let directory = &self.directory;
         if let Values::Incoming(incoming) = &mut self.values {
-            let first = parts.iter().find(|part| part.len() > 0).map(|part| &part.region);
-            let wanted = || format!("variable '{}', {}", name(self.id, number), shown(first));
+            let wanted = || {
+                let first = elements.regions.iter().find(|(_, count)| !count.contains(&0));
+                format!("variable '{}', {}", name(self.id, number), shown(first))
+            };
             let seen = incoming.beyond(known, wanted)?;
             let (puts, is_filled) = (Arc::clone(&seen.puts), seen.filled.contains(&number));
             return Ok(Seen { puts, is_filled, newer: seen.point });
@@ -148,18 +150,4 @@ struct Seen {
     is_filled: bool,
     /// How far the writer was, if it goes on.
     newer: Option<u64>,
-}
-
-/// Reads the elements of the parts, one behind the other.
-fn read(puts: &Gathered, variable: usize, parts: &[Part], beneath: Beneath<'_>, out: &mut [u8]) -> Result<()> {
-    let size = beneath.size();
-    let mut rest = out;
-    parts.iter().try_for_each(|part| {
-        let bytes = usize::try_from(part.len()).unwrap_or(usize::MAX).saturating_mul(size);
-        let (here, behind) = std::mem::take(&mut rest)
-            .split_at_mut_checked(bytes)
-            .ok_or_else(|| Error::internal("too little memory for a part"))?;
-        rest = behind;
-        puts.read_strided(variable, &part.region, &part.stride, beneath, here)
-    })
 }

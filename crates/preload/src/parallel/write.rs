@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
-use knarr_array::region::Region;
+use knarr_array::region::{Region, Regions};
 use knarr_handover::{Put, PutLog};
 
 use super::convert::Conversion;
@@ -69,7 +69,8 @@ pub(super) unsafe fn put(host: &CallerHdf5, file: &mut Captured, asked: &Write) 
     let mut offset = first;
     let dtype = DType::Opaque(u32::try_from(transfer.size).map_err(|_| Error::unsupported("elements of 4 GiB"))?);
     let puts = transfer.pieces.into_iter().map(|Piece { region, stride }| {
-        let put = Put { variable: transfer.number, dtype, region, stride, order, offset };
+        let boxes = Regions::from(&region);
+        let put = Put { variable: transfer.number, dtype, boxes, stride, order, offset };
         offset += put.byte_len();
         put
     });
@@ -99,7 +100,8 @@ pub(super) fn fill(host: &CallerHdf5, file: &mut Captured, dataset: Hid, before:
             log.write(offset + first * value.len() as u64, &value.repeat(count))?;
         }
         let dtype = DType::Opaque(u32::try_from(value.len()).map_err(|_| unknown())?);
-        log.push(&[Put { variable: number, dtype, region, stride: Vec::new(), order: now(), offset }])?;
+        let boxes = Regions::from(&region);
+        log.push(&[Put { variable: number, dtype, boxes, stride: Vec::new(), order: now(), offset }])?;
     }
     Ok(())
 }

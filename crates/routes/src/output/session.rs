@@ -6,7 +6,7 @@ use std::time::Instant;
 use knarr_array::array::{ArrayView, DType};
 use knarr_array::comm::{self, Comm, ROOT, agree, all_gather};
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_array::region::Region;
+use knarr_array::region::{Region, Regions};
 use knarr_flow::engine::Engine;
 use knarr_flow::network::url_of;
 use knarr_handover::{Handover, Put, PutSpool};
@@ -149,7 +149,8 @@ impl<C: Comm> Output<C> {
                 return Ok(());
             }
             let (number, dtype, order) = (variable.number, spec.dtype, output.steps);
-            let put = Put { variable: number, dtype, region, stride: Vec::new(), order, offset: 0 };
+            let boxes = Regions::from(&region);
+            let put = Put { variable: number, dtype, boxes, stride: Vec::new(), order, offset: 0 };
             output.handover.spool_mut().put(put, array.bytes()).map_err(|error| error.at_variable(name))
         })
     }

@@ -57,9 +57,10 @@ struct Session {
 }
 
 impl Session {
-    /// The readers that have not taken it.
+    /// The readers that have not taken it, of those that are to.
     fn missing(&self) -> Vec<&str> {
-        let readers = self.handed.rule.transfer.to().iter().map(String::as_str);
+        let rule = &self.handed.rule.transfer;
+        let readers = rule.to().iter().filter(|_| rule.is_read(self.handed.session)).map(String::as_str);
         readers.filter(|reader| !HandedOver::is_noted(&self.directory, reader, Reading::Done)).collect()
     }
 }
@@ -68,6 +69,8 @@ impl Session {
 #[derive(Default)]
 struct Row {
     sessions: u64,
+    /// Sessions that no reader was to have.
+    skipped: u64,
     bytes: u64,
     /// `to letkf` or `from scale`.
     way: String,
@@ -110,8 +113,12 @@ impl<'a> Transfers<'a> {
             return false;
         }
         let row = self.rows.entry(handed.target.clone()).or_default();
-        row.sessions += 1;
-        row.bytes += handed.bytes;
+        if handed.rule.transfer.is_read(handed.session) {
+            row.sessions += 1;
+            row.bytes += handed.bytes;
+        } else {
+            row.skipped += 1;
+        }
         row.way = format!("to {}", handed.rule.transfer.to().join(", "));
         self.waiting.push(Session { directory: directory.to_owned(), handed, since: Instant::now() });
         true
@@ -206,8 +213,10 @@ impl<'a> Transfers<'a> {
     /// A session that the program has not closed goes, because the program has ended.
     pub(super) fn break_off(&mut self, directory: &Path, open: &HandedOver) {
         Offers::of(&open.rule.transfer, &open.target).withdraw(open.session);
-        let said = format!("session {}: the program has ended before it had closed the file", open.session);
-        self.failed(&open.target.clone(), &said);
+        if open.rule.transfer.is_read(open.session) {
+            let said = format!("session {}: the program has ended before it had closed the file", open.session);
+            self.failed(&open.target.clone(), &said);
+        }
         if !open.may_be_kept() {
             HandedOver::discard(directory);
         }
@@ -224,14 +233,19 @@ impl<'a> Transfers<'a> {
                 kept.push(session.directory.clone());
                 continue;
             }
-            let said = format!("session {number}: interrupted before {} had it", session.missing().join(", "));
-            self.failed(&target.clone(), &said);
+            let missing = session.missing().join(", ");
+            if !missing.is_empty() {
+                self.failed(&target.clone(), &format!("session {number}: interrupted before {missing} had it"));
+            }
             HandedOver::discard(&session.directory);
         }
-        for (path, Row { sessions, bytes, way, failures }) in std::mem::take(&mut self.rows) {
+        for (path, Row { sessions, skipped, bytes, way, failures }) in std::mem::take(&mut self.rows) {
             let times = if sessions == 1 { "once".to_owned() } else { format!("{sessions} times") };
             let outcome = match failures.len() {
-                0 => Outcome::Transferred { bytes, words: format!("transferred {way}, {times}") },
+                0 => {
+                    let skipped = if skipped == 0 { String::new() } else { format!(" ({skipped} more were skipped)") };
+                    Outcome::Transferred { bytes, words: format!("transferred {way}, {times}{skipped}") }
+                }
                 _ => Outcome::Missed(Error::new(ErrorKind::Read, failures.join("; "))),
             };
             files.add_beside(path, outcome);

@@ -1,0 +1,71 @@
+//! Reading many small pieces of a file of values. Pieces that follow each other, or nearly, come in one call of the system.
+
+use std::io;
+
+use crate::held::{Pieces, Values};
+
+/// The part of a file that was read last.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    start: u64,
+    bytes: Vec<u8>,
+    ahead: usize,
+}
+
+impl Window {
+    /// Fills `out` with the bytes of the file from `at` on.
+    ///
+    /// # Errors
+    /// As for [`Values::read_exact_at`].
+    pub(crate) fn read(&mut self, values: &Values, at: u64, out: &mut [u8]) -> io::Result<()> {
+        let Pieces { long, gap, ahead, .. } = *values.pieces();
+        if out.len() >= long {
+            return values.read_exact_at(out, at);
+        }
+        if !self.holds(at, out.len()) {
+            let goes_on = (self.start..=self.start.saturating_add(self.bytes.len() as u64 + gap)).contains(&at);
+            self.ahead = if goes_on { (2 * self.ahead).clamp(ahead.0, ahead.1) } else { 0 };
+            let left = usize::try_from(values.length.saturating_sub(at)).unwrap_or(usize::MAX);
+            let wanted = self.ahead.min(left).max(out.len());
+            self.bytes.resize(wanted, 0);
+            self.start = at;
+            if let Err(error) = values.read_exact_at(&mut self.bytes, at) {
+                self.bytes.clear();
+                return Err(error);
+            }
+        }
+        let from = usize::try_from(at - self.start).unwrap_or(usize::MAX);
+        if let Some(held) = self.bytes.get(from..from.saturating_add(out.len())) {
+            out.copy_from_slice(held);
+        }
+        Ok(())
+    }
+
+    fn holds(&self, at: u64, len: usize) -> bool {
+        let end = at.saturating_add(len as u64);
+        at >= self.start && end <= self.start.saturating_add(self.bytes.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_at_any_place_are_those_of_the_file() {
+        let bytes: Vec<u8> = (0..300_000u32).flat_map(|n| n.to_le_bytes()).collect();
+        let path = std::env::temp_dir().join(format!("knarr-window-{}", std::process::id()));
+        std::fs::write(&path, &bytes).unwrap();
+        let file = Values::open(&path).unwrap();
+        let mut window = Window::default();
+        let steps = [(0, 16), (16, 16), (40, 0), (40, 5000), (9000, 3), (9001, 100), (8000, 9), (1_199_999, 1), (0, 4)];
+        let all = (0..20_000).map(|n| (n * 60, 24)).chain(steps).chain((0..300).rev().map(|n| (n * 3000, 7)));
+        for (at, len) in all {
+            let mut out = vec![9; len];
+            window.read(&file, at as u64, &mut out).unwrap();
+            assert_eq!(out, bytes[at..at + len], "{at} {len}");
+        }
+        assert!(window.read(&file, bytes.len() as u64 - 3, &mut [0; 4]).is_err());
+        std::fs::remove_file(path).unwrap();
+    }
+}
