@@ -367,6 +367,17 @@ def test_several_readers_have_all_sessions_each(components):
     components.finish(model)
 
 
+def test_readers_may_get_every_third_session(components):
+    components.config = ANY + "every = 3\n"
+    reads = """
+        import h5py
+        for session in (2, 5):
+            with h5py.File("a.h5") as file:
+                assert (file["x"][:] == session).all(), file["x"][:]
+    """
+    both(components, python(WRITES, 7), python(reads))
+
+
 def test_members_of_an_ensemble_are_files_of_their_own(components):
     components.config = RULE.replace('"*.nc"', '"a{member}.h5"')
     script = """

@@ -8,9 +8,8 @@ use std::collections::HashMap;
 
 use super::decide::Decider;
 use super::decision::{Decision, Tried};
-use super::frame_sizes::TARGET_FRAME;
+use super::frame_sizes::{TARGET_FRAME, WORKER};
 use super::lengths::longest;
-use super::pieces::PIECE;
 use super::records::record_length;
 use super::scheme::{LARGE, MOST_TOGETHER, MergeOrder, Merged, arrange, merged};
 use super::similarity::{Class, Unit};
@@ -40,6 +39,8 @@ const AT_ONCE: usize = 8;
 const WORTH_TRYING: f64 = 0.02;
 /// Classes of fewer bytes fill no frame.
 const SMALLEST: u64 = 64 << 10;
+/// Comparing long frames takes more memory than all else. With less than this, frames are as long as usual.
+const LEAST_MEMORY: u64 = 4 * WORKER;
 /// Bytes that are encoded to compare: all of a class that has no more than the first, else the second.
 const WHOLE: u64 = TARGET_FRAME;
 const PART: u64 = 4 << 20;
@@ -127,13 +128,11 @@ impl Decider<'_> {
 
     /// The best decision for long frames; `None` where too little comes back far away for them to pay.
     fn far(&self, class: &Class) -> Result<Option<Far>> {
-        if class.bytes() < SMALLEST {
+        if class.bytes() < SMALLEST || self.packer.engine.max_mem < LEAST_MEMORY {
             return Ok(None);
         }
         let span = longest(self.packer.engine.max_mem);
-        // A frame has at least a piece of each.
-        let together = usize::try_from(span / PIECE).unwrap_or(MOST_TOGETHER).min(MOST_TOGETHER);
-        let lanes = MergeOrder { together, block: self.block_size, span };
+        let lanes = MergeOrder { together: MOST_TOGETHER, block: self.block_size, span };
         let frames = arrange(&class.units, lanes, |rank, piece| self.merger.length(rank, piece));
         let Some(frame) = frames.get(frames.len().saturating_sub(1) / 2) else { return Ok(None) };
         let is_large = class.units.iter().filter(|unit| unit.bytes >= LARGE).count() * 2 > class.units.len();
@@ -159,7 +158,7 @@ impl Decider<'_> {
         let decision = Decision {
             group: self.group,
             class: class.key.clone(),
-            order: MergeOrder { together, block, span },
+            order: MergeOrder { together: MOST_TOGETHER, block, span },
             chains,
             reason: because(share, ratio),
             tried: Vec::new(),

@@ -80,7 +80,7 @@ impl GroupPacker<'_> {
         let chunk = COPIES * files.iter().map(|file| file.recipe.largest()).max().unwrap_or(0);
         let cache = ChunkCache::new(usize::try_from(engine.max_mem / CACHED).unwrap_or(usize::MAX));
         let merger = Merger { files: &files, values: Values { codecs: &engine.codecs, cache } };
-        // While chains are compared on a long frame as much is there as while it is encoded.
+        // While chains are compared as much is there as while a frame is encoded.
         let engine = engine.fitting(2 * WORKER + chunk);
         let packer = Packer {
             engine: Engine { patience: PATIENCE, ..engine.clone() },

@@ -27,11 +27,14 @@ pub(crate) fn publish(rule: &TransferRule, target: &Path, session: u64, director
     Offers::of(rule, target).offer(session, directory)
 }
 
-/// Offers a session whose header in `directory` the program has closed.
+/// Offers a session whose header in `directory` the program has closed, if readers get it.
 ///
 /// # Errors
 /// `Write`.
 pub fn publish_closed(rule: &TransferRule, target: &Path, session: u64, directory: &Path) -> Result<()> {
+    if !rule.is_read(session) {
+        return Ok(());
+    }
     let published = directory.join(HandedOver::PUBLISHED);
     let linked = fs::hard_link(directory.join(HandedOver::HEADER), &published);
     linked.map_err(|error| Error::write(&published, &error))?;
