@@ -1,4 +1,4 @@
-"""What the documents promise of checkpoint sets holds in the kept runs of the benchmarks: `auto` is at most 2 % behind."""
+"""What the documents promise of checkpoint sets holds in the kept runs of the benchmarks."""
 
 from __future__ import annotations
 
