@@ -146,10 +146,12 @@ def test_a_broken_configuration_stops_before_the_program_starts(run, config, nam
 
 
 @pytest.mark.parametrize("variable", ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"])
-def test_a_launcher_for_each_rank_is_refused(run, variable):
-    ran = run("true", ok=False, env={variable: "3"})
-    assert ran.code == 125 and "knarr run -- " in ran.err and f"env -u {variable}" in ran.err
-    assert run("true", env={variable: "1"}).code == 0
+def test_a_launcher_for_each_rank_packs_no_checkpoints(run, variable):
+    config = '[[file]]\npattern = "restart_{step}_{rank}.h5"\nroute = "checkpoint"\nranks = 4\n'
+    ran = run("true", ok=False, config=config, env={variable: "3"})
+    assert ran.code == 125 and "one serves all ranks" in ran.err
+    assert run("true", config=config, env={variable: "1"}).code == 0
+    assert run("true", env={variable: "3"}).code == 0
 
 
 def test_a_missing_configuration_stops_before_the_program_starts(knarr, tmp_path):

@@ -96,7 +96,9 @@ impl Decider<'_> {
             return Ok(far.decision);
         };
         let is_better = |far: (f64, f64), near: (f64, f64)| far.0 > near.0 && far.1 >= near.1 * WORTH_SHARING;
-        if is_better((far.score, far.ratio), on_part) {
+        // A part that shows less than the sample did hides what both have.
+        let hides = far.whole.is_some() && sampled.is_some_and(|ratio| ratio > far.ratio);
+        if is_better((far.score, far.ratio), on_part) && !hides {
             return Ok(far.decision);
         }
         // Long frames can save what comes back, and little more.
