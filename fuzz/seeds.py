@@ -47,7 +47,11 @@ def zarr_seed(directory, version, dtype, shape, **options):
 
 
 def zipped(path, version):
+    # Members with names that are no keys of Zarr.
     with zarr.storage.ZipStore(path, mode="w") as store:
+        store._sync_open()
+        for name in ("/x", "c//0", "a/b/../c"):
+            store._zf.writestr(name, b"")
         array = zarr.create_array(store, shape=(3, 5), chunks=(2, 5), dtype="f4", zarr_format=version)
         array[...] = np.arange(15.0).reshape(3, 5)
 

@@ -7,6 +7,8 @@ cd "$(dirname "$0")/.."
 seconds=${1:-20}
 # A number makes them try the same again; 0 is another one each time.
 seed=${FUZZ_SEED:-0}
+# A small stack: what recurses without end, or as deep as its input says, does not pass because the input was short.
+ulimit -s 1024
 command -v cargo-fuzz >/dev/null || cargo install --locked -q cargo-fuzz
 .venv/bin/python fuzz/seeds.py fuzz/target/seeds
 for target in $(cargo fuzz list); do

@@ -104,6 +104,23 @@ def test_other_zip_files_are_no_stores(knarr, tmp_path):
     knarr.fails(3, "inspect", tmp_path / "in.zarr.zip", names=("in.zarr.zip", "zarr.json", "at its top"))
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["/g/T/c/0/0", "//", "g//T/x", "g/T//c/0/9", "/".join(["g/T"] + ["d"] * 30_000)],
+    ids=["root", "empty", "group", "array", "deep"],
+)
+def test_names_that_are_no_keys_of_zarr_are_left_alone(knarr, tmp_path, out, name):
+    """Folders are walked, and a name may say that one lies in itself, or below ten thousands of others."""
+    path = tmp_path / "in.zarr.zip"
+    values = written(path)
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr(name, b"junk")
+    knarr("repack", path, "-o", out / "a.nc")
+    with netCDF4.Dataset(out / "a.nc") as nc:
+        assert np.array_equal(nc["g/T"][:, :30], values)
+    knarr("inspect", path)
+
+
 def test_damage_is_told(knarr, tmp_path):
     path = tmp_path / "in.zarr.zip"
     written(path)

@@ -86,7 +86,8 @@ pub trait ReadStore: Send + Sync + Debug {
     }
 }
 
-/// What is in a folder of a store whose objects have these keys, in order, and lengths.
+/// What is in a folder of a store whose objects have these keys, in order, and lengths. Keys with an empty part, which
+/// stores of objects allow, are in no folder: a folder without a name would lie in itself.
 pub fn entries_of<'a>(objects: impl IntoIterator<Item = (&'a str, u64)>, folder: &str) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for (key, length) in objects {
@@ -96,6 +97,9 @@ pub fn entries_of<'a>(objects: impl IntoIterator<Item = (&'a str, u64)>, folder:
         };
         let Some(below) = below else { continue };
         let (name, is_folder) = below.split_once('/').map_or((below, false), |(name, _)| (name, true));
+        if name.is_empty() {
+            continue;
+        }
         if entries.last().is_some_and(|last| last.name == name && last.is_folder == is_folder) {
             continue;
         }

@@ -156,14 +156,18 @@ fn object_at(document: Value, key: &str) -> Result<Map<String, Value>> {
 
 /// Bytes of all objects below `folder` but metadata: what the chunks of an array take; `None` if the store cannot tell.
 pub(super) fn chunk_bytes(store: &dyn ReadStore, folder: &str) -> Option<u64> {
-    let Ok(entries) = store.list(folder) else { return Some(0) };
-    let bytes = entries?.into_iter().filter(|entry| !entry.is_link).map(|entry| {
-        let is_metadata = entry.name == "zarr.json" || entry.name.starts_with(".z");
-        match entry.is_folder {
-            true => chunk_bytes(store, &below(folder, &entry.name)).unwrap_or(0),
-            false if is_metadata => 0,
-            false => entry.length,
+    let mut bytes = 0u64;
+    // A list of its own, as names may be of ten thousands of folders.
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = store.list(&folder) else { continue };
+        for entry in entries?.into_iter().filter(|entry| !entry.is_link) {
+            if entry.is_folder {
+                folders.push(below(&folder, &entry.name));
+            } else if entry.name != "zarr.json" && !entry.name.starts_with(".z") {
+                bytes = bytes.saturating_add(entry.length);
+            }
         }
-    });
-    Some(bytes.sum())
+    }
+    Some(bytes)
 }
