@@ -69,8 +69,11 @@ struct Far {
     part: Part,
     /// The whole frame, if the part is less.
     whole: Option<Part>,
-    /// Share of the runs of numbers that come back far away.
+    /// Share of the runs of numbers that come back far away, and how much more it is in the whole frame than in the part.
     share: f64,
+    hidden: f64,
+    /// Ratios of chains on the part.
+    on_part: Vec<(ChainSpec, f64)>,
     score: f64,
     ratio: f64,
 }
@@ -101,13 +104,14 @@ impl Decider<'_> {
         if is_better((far.score, far.ratio), on_part) && !hides {
             return Ok(far.decision);
         }
-        // Long frames can save what comes back, and little more.
-        let may_gain = far.ratio >= on_part.1 * (1.0 - far.share);
-        let Some(whole) = far.whole.as_ref().filter(|_| may_gain) else { return Ok(near) };
+        // The whole frame can save what comes back in it and not in the part, and little more.
+        let most = |ratio: f64| ratio / (1.0 - far.hidden);
+        let Some(whole) = far.whole.as_ref().filter(|_| most(far.ratio) >= on_part.1) else { return Ok(near) };
         let frames = self.near_frames(class, whole, near.order)?;
         let near_on_whole = near.chains.first().and_then(|chain| self.score(chain, &frames));
         drop(frames);
-        let Some((chain, on_whole)) = self.on_whole(class, &far.decision, whole)? else { return Ok(near) };
+        let may_win = |ratio: f64| near_on_whole.is_none_or(|near| most(ratio) >= near.1 * WORTH_SHARING);
+        let Some((chain, on_whole)) = self.on_whole(class, &far, whole, &may_win)? else { return Ok(near) };
         if near_on_whole.is_some_and(|near| !is_better(on_whole, near)) {
             return Ok(near);
         }
@@ -117,14 +121,22 @@ impl Decider<'_> {
         Ok(far.decision)
     }
 
-    /// The best chain for the whole frame, and its score and ratio. What comes back beyond the part shows in the whole
-    /// frame alone, and where bytes are shuffled it may not be found.
-    fn on_whole(&self, class: &Class, decision: &Decision, whole: &Part) -> Result<Option<(ChainSpec, (f64, f64))>> {
-        let one = [self.merger.merged(class, &merged(decision.order.block, whole.lanes.clone()))?];
-        let first = decision.chains.first().map(ToString::to_string).unwrap_or_default();
+    /// The best chain for the whole frame, and its score and ratio, of those that may win by their ratio on the part. What
+    /// comes back beyond the part shows in the whole frame alone, and where bytes are shuffled it may not be found.
+    fn on_whole(
+        &self,
+        class: &Class,
+        far: &Far,
+        whole: &Part,
+        may_win: &dyn Fn(f64) -> bool,
+    ) -> Result<Option<(ChainSpec, (f64, f64))>> {
+        let one = [self.merger.merged(class, &merged(far.decision.order.block, whole.lanes.clone()))?];
+        let first = far.decision.chains.first().map(ToString::to_string).unwrap_or_default();
         let plain = first.split_once(" | ").filter(|(order, _)| order.starts_with("shuffle")).map(|(_, rest)| rest);
         let chains = [Some(first.as_str()), plain].into_iter().flatten().filter_map(|chain| chain.parse().ok());
-        let tried = chains.filter_map(|chain: ChainSpec| self.score(&chain, &one).map(|found| (chain, found)));
+        let on_part = |chain: &ChainSpec| far.on_part.iter().find(|(other, _)| other == chain);
+        let promising = chains.filter(|chain| on_part(chain).is_none_or(|(_, ratio)| may_win(*ratio)));
+        let tried = promising.filter_map(|chain: ChainSpec| self.score(&chain, &one).map(|found| (chain, found)));
         Ok(tried.max_by(|(_, a), (_, b)| a.0.total_cmp(&b.0)))
     }
 
@@ -145,12 +157,14 @@ impl Decider<'_> {
         let lanes = self.part(frame);
         let is_short = lanes != frame.lanes;
         let part = Part { lanes, is_cut: is_large && is_short };
+        let in_part = if is_short { self.far_share(class, &merged(0, part.lanes.clone()), is_large)? } else { share };
         let whole = is_short.then(|| Part { lanes: frame.lanes.clone(), is_cut: false });
         let mut found = self.far_chains(class, &part)?;
         found.sort_by(|a, b| b.score.total_cmp(&a.score));
         let Some(&Found { score, ratio, block, .. }) = found.first() else { return Ok(None) };
-        let chains = found.into_iter().filter(|other| other.block == block).map(|found| found.chain);
-        let mut chains: Vec<ChainSpec> = chains.take(CHAINS).collect();
+        let of_block = found.into_iter().filter(|other| other.block == block);
+        let on_part: Vec<(ChainSpec, f64)> = of_block.map(|found| (found.chain, found.ratio)).collect();
+        let mut chains: Vec<ChainSpec> = on_part.iter().take(CHAINS).map(|(chain, _)| chain.clone()).collect();
         // How much a deeper search finds shows in the whole frame alone.
         if class.dtype == DType::U8 && self.merger.bytes(frame) > WHOLE {
             let deeper = chains.first().and_then(|first| first.to_string().replace("zstd:9", "zstd:12").parse().ok());
@@ -168,7 +182,7 @@ impl Decider<'_> {
             packed_bytes: 0,
             best: 0.0,
         };
-        Ok(Some(Far { decision, part, whole, share, score, ratio }))
+        Ok(Some(Far { decision, part, whole, share, hidden: (share - in_part).max(0.0), on_part, score, ratio }))
     }
 
     /// Share of the runs of a frame that were there before, far away.
