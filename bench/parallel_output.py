@@ -85,7 +85,7 @@ def run(program: Path, mode: str, place: Path, values: Path) -> Result:
         )
         total = time.monotonic() - begin
         # The first step finds memory that nobody has used.
-        blocked = [float(line) for line in done.stdout.split()][1:]
+        blocked = [float(line.split()[0]) for line in done.stdout.splitlines()][1:]
         size = sum(path.stat().st_size for path in out.glob("*.nc"))
         return Result(mode, str(place), blocked, total, size // STEPS)
 

@@ -10,6 +10,7 @@
     run.py dataset [--repeats N]
     run.py many [--repeats N] [--datasets N] [--commands h5repack,...]
     run.py io [--repeats N]
+    run.py io-computing [--repeats N]
     run.py transfer [--repeats N]
     run.py io-scale
     run.py transfer-scale
@@ -44,6 +45,7 @@ import checkpoint_limits
 import checkpoint_model
 import choices
 import codecs_pool
+import computing
 import dataset
 import green
 import green_plots
@@ -208,6 +210,13 @@ def run_io(options: argparse.Namespace, facts: dict[str, object]) -> None:
     save("io", results, facts)
 
 
+def run_computing(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    results = computing.measure(options.repeats)
+    print(header(facts))
+    print(computing.table(results))
+    save("io-computing", results, facts)
+
+
 def run_transfer(options: argparse.Namespace, facts: dict[str, object]) -> None:
     rows = transfer.measure(options.repeats)
     print(header(facts))
@@ -365,6 +374,11 @@ def main() -> None:
     output = kinds.add_parser("io", help="how long output blocks an MPI program")
     output.add_argument("--repeats", type=int, default=3)
     output.set_defaults(run=run_io)
+    meanwhile = kinds.add_parser(
+        "io-computing", help="what output costs a program that computes on all cores meanwhile"
+    )
+    meanwhile.add_argument("--repeats", type=int, default=3)
+    meanwhile.set_defaults(run=run_computing)
     remote = kinds.add_parser("s3", help="repacks to and from S3 on the loopback, against a plain upload")
     remote.add_argument("--repeats", type=int, default=3)
     remote.set_defaults(run=run_s3)

@@ -1,7 +1,8 @@
 /* Writes steps of four variables from all ranks, as a model does, and says how long each step blocked the ranks.
  *
- * usage: steps MODE OUT STEPS SECONDS VALUES
- *   MODE     memory    copies the values to memory that was used before
+ * usage: steps MODE OUT STEPS SECONDS VALUES [SWEEPS]
+ *   MODE     nothing   writes nothing
+ *            memory    copies the values to memory that was used before
  *            pnetcdf   PnetCDF, collective; CDF-5
  *            netcdf4   parallel netCDF-4, collective, without filters
  *            deflate   parallel netCDF-4, collective, shuffle and deflate 1, chunks within the block of a rank
@@ -9,8 +10,9 @@
  *   OUT      beginning of the names of files, one for each step
  *   SECONDS  between steps, in which the ranks sleep
  *   VALUES   raw floats, 4 x DEPTH x SIDE x SIDE, of which each rank takes its block; each step shifts them
+ *   SWEEPS   of a stencil over a block between steps, in which all ranks compute
  *
- * One line a step: seconds from create to close of the slowest rank. */
+ * Two or four ranks. One line a step: seconds from create to close of the slowest rank, and seconds of the sweeps. */
 #include <mpi.h>
 #include <netcdf.h>
 #include <netcdf_par.h>
@@ -20,11 +22,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { VARIABLES = 4, DEPTH = 64, SIDE = 512, HALF = SIDE / 2, BLOCK = DEPTH * HALF * HALF };
+enum { VARIABLES = 4, DEPTH = 64, SIDE = 512, HALF = SIDE / 2 };
 
 static int rank;
 static float *block[VARIABLES], *used[VARIABLES];
-static size_t start[3], count[3] = {DEPTH, HALF, HALF};
+/* Values of a block, and its place and shape; a rank has all of a row, or half of it. */
+static size_t values, row, start[3], count[3] = {DEPTH, HALF, 0};
 
 static void check(int code, const char *what, const char *why) {
     if (code == 0) return;
@@ -87,16 +90,16 @@ static void write_gathered(const char *path) {
     static float *all;
     int id = 0, variables[VARIABLES], size;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (rank == 0 && all == NULL) all = malloc(sizeof *all * BLOCK * (size_t)size);
+    if (rank == 0 && all == NULL) all = malloc(sizeof *all * values * (size_t)size);
     if (rank == 0) {
         NC(nc_create(path, NC_CLOBBER | NC_NETCDF4, &id));
         define(id, variables, 1);
     }
     for (int v = 0; v < VARIABLES; v++) {
-        MPI_Gather(block[v], BLOCK, MPI_FLOAT, all, BLOCK, MPI_FLOAT, 0, MPI_COMM_WORLD);
+        MPI_Gather(block[v], (int)values, MPI_FLOAT, all, (int)values, MPI_FLOAT, 0, MPI_COMM_WORLD);
         for (int from = 0; rank == 0 && from < size; from++) {
-            size_t place[3] = {0, (size_t)(from / 2) * HALF, (size_t)(from % 2) * HALF};
-            NC(nc_put_vara_float(id, variables[v], place, count, all + (size_t)from * BLOCK));
+            size_t place[3] = {0, (size_t)(from / (size / 2)) * HALF, (size_t)(from % (size / 2)) * row};
+            NC(nc_put_vara_float(id, variables[v], place, count, all + (size_t)from * values));
         }
     }
     if (rank == 0) NC(nc_close(id));
@@ -106,18 +109,32 @@ static void read_values(const char *path) {
     FILE *file = fopen(path, "rb");
     check(file == NULL, path, "cannot be read");
     for (int v = 0; v < VARIABLES; v++) {
-        block[v] = malloc(sizeof(float) * BLOCK);
-        used[v] = calloc(BLOCK, sizeof(float));
-        memset(used[v], 1, sizeof(float) * BLOCK);
+        block[v] = malloc(sizeof(float) * values);
+        used[v] = calloc(values, sizeof(float));
+        memset(used[v], 1, sizeof(float) * values);
         for (int z = 0; z < DEPTH; z++)
             for (int y = 0; y < HALF; y++) {
                 long at = ((((long)v * DEPTH + z) * SIDE + (long)start[1] + y) * SIDE + (long)start[2]) * (long)sizeof(float);
                 check(fseek(file, at, SEEK_SET), path, "is too short");
-                check(fread(block[v] + ((size_t)z * HALF + (size_t)y) * HALF, sizeof(float), HALF, file) != HALF, path,
+                check(fread(block[v] + ((size_t)z * HALF + (size_t)y) * row, sizeof(float), row, file) != row, path,
                       "is too short");
             }
     }
     fclose(file);
+}
+
+/* Every value becomes the mean of its neighbours, from one array to the other. */
+static double compute(int sweeps) {
+    double begin = MPI_Wtime();
+    for (int sweep = 0; sweep < sweeps; sweep++) {
+        const float *from = used[sweep % 2];
+        float *to = used[1 - sweep % 2];
+        size_t plane = HALF * row;
+        for (size_t at = plane + row + 1; at < values - plane - row - 1; at++)
+            to[at] = (from[at - 1] + from[at + 1] + from[at - row] + from[at + row] + from[at - plane] + from[at + plane]) / 6;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    return MPI_Wtime() - begin;
 }
 
 int main(int argc, char **argv) {
@@ -125,34 +142,38 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    check(argc != 6 || size != 4, "usage", "steps MODE OUT STEPS SECONDS VALUES, with 4 ranks");
-    start[1] = (size_t)(rank / 2) * HALF;
-    start[2] = (size_t)(rank % 2) * HALF;
+    check(argc < 6 || argc > 7 || (size != 2 && size != 4), "usage",
+          "steps MODE OUT STEPS SECONDS VALUES [SWEEPS], with 2 or 4 ranks");
+    row = count[2] = SIDE / ((size_t)size / 2);
+    values = DEPTH * HALF * row;
+    start[1] = (size_t)(rank / (size / 2)) * HALF;
+    start[2] = (size_t)(rank % (size / 2)) * row;
     read_values(argv[5]);
     for (int step = 0; step < atoi(argv[3]); step++) {
         char path[4096];
         snprintf(path, sizeof path, "%s%d.nc", argv[2], step);
         for (int v = 0; v < VARIABLES; v++) {
             /* Values move by a row, so that no step is the one before. */
-            float first[HALF];
-            memcpy(first, block[v], sizeof first);
-            memmove(block[v], block[v] + HALF, sizeof(float) * (BLOCK - HALF));
-            memcpy(block[v] + BLOCK - HALF, first, sizeof first);
+            float first[SIDE];
+            memcpy(first, block[v], sizeof(float) * row);
+            memmove(block[v], block[v] + row, sizeof(float) * (values - row));
+            memcpy(block[v] + values - row, first, sizeof(float) * row);
         }
         MPI_Barrier(MPI_COMM_WORLD);
         double begin = MPI_Wtime();
         if (strcmp(argv[1], "memory") == 0)
-            for (int v = 0; v < VARIABLES; v++) memcpy(used[v], block[v], sizeof(float) * BLOCK);
+            for (int v = 0; v < VARIABLES; v++) memcpy(used[v], block[v], sizeof(float) * values);
         else if (strcmp(argv[1], "pnetcdf") == 0)
             write_pnetcdf(path);
         else if (strcmp(argv[1], "gather") == 0)
             write_gathered(path);
-        else
+        else if (strcmp(argv[1], "nothing") != 0)
             write_netcdf4(path, strcmp(argv[1], "deflate") == 0);
         double mine = MPI_Wtime() - begin, slowest = 0;
         MPI_Reduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+        double computed = argc == 7 ? compute(atoi(argv[6])) : 0;
         if (rank == 0) {
-            printf("%.4f\n", slowest);
+            printf("%.4f %.4f\n", slowest, computed);
             fflush(stdout);
         }
         usleep((useconds_t)(atof(argv[4]) * 1e6));
