@@ -9,6 +9,7 @@ from typing import Any
 import netCDF4
 import numpy as np
 import pytest
+from thread_ranks import Ranks, on_ranks
 
 import knarr
 
@@ -115,6 +116,29 @@ def test_a_forked_process_leaves_the_parents_output_alone(tmp_path: Path) -> Non
     assert file.close() is not None
     with netCDF4.Dataset(tmp_path / "a.nc") as found:
         assert found["T"][...].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"goal": 5}, "goal is 5"),
+        ({"max_rel_eror": 1}, "max_rel_eror"),
+        ({"goal": "fast"}, "fast"),
+        ({"chunks": {"x": "a"}}, "chunks['x']"),
+    ],
+)
+def test_options_that_are_wrong_on_one_rank_are_an_error_on_all(
+    tmp_path: Path, wrong: dict[str, Any], named: str
+) -> None:
+    """The others would wait for it."""
+
+    def create(comm: Ranks, rank: int) -> None:
+        knarr.Output(tmp_path / "a.nc", comm, **(wrong if rank == 1 else {}))
+
+    errors = on_ranks(3, create)
+    assert all(isinstance(error, TypeError | ValueError) and named in str(error) for error in errors), errors
+    assert "rank 1 of 3" in str(errors[0]) and "rank 1 of 3" in str(errors[2]), errors
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_options_and_bounds_are_those_of_repack(tmp_path: Path) -> None:

@@ -50,11 +50,13 @@ impl OutputSession {
 
 #[pymethods]
 impl OutputSession {
+    /// `request` is empty where `wrong` says why there is none: the other ranks are told.
     #[new]
     fn new(
         py: Python<'_>,
         path: PathBuf,
         request: &str,
+        wrong: Option<String>,
         spool: Option<PathBuf>,
         command: String,
         ranks: Option<Ranks>,
@@ -64,6 +66,9 @@ impl OutputSession {
             Some(ranks) => Box::new(PythonComm::new(ranks)),
         };
         let made = || {
+            if let Some(wrong) = wrong {
+                return Err(Error::usage(wrong));
+            }
             let request = Request::parse(request)?;
             let (settings, engine, own) = (request.settings()?, request.engine()?, Options::default());
             let jobs = request.jobs.unwrap_or(own.jobs);

@@ -83,7 +83,13 @@ class CheckpointRestart:
 
 class OutputSession:
     def __init__(
-        self, path: str, request: str, spool: str | None, command: str, ranks: tuple[Any, int, int, int] | None
+        self,
+        path: str,
+        request: str,
+        wrong: str | None,
+        spool: str | None,
+        command: str,
+        ranks: tuple[Any, int, int, int] | None,
     ) -> None: ...
     def def_dim(self, name: str, length: int | None) -> None: ...
     def def_var(self, name: str, dtype: str, dimensions: list[str], wishes: list[tuple[str, str]]) -> None: ...

@@ -72,23 +72,32 @@ class Output:
         verify: bool = True,
         **quality: Unpack[Quality],
     ) -> None:
-        wishes = request(
-            goal=goal,
-            portable=portable,
-            quality=quality,
-            chain=chain,
-            chunks=chunks,
-            jobs=jobs,
-            max_mem=max_mem,
-            force=replace,
-            verify=verify,
-        )
+        wrong: Exception | None = None
+        try:
+            wishes = request(
+                goal=goal,
+                portable=portable,
+                quality=quality,
+                chain=chain,
+                chunks=chunks,
+                jobs=jobs,
+                max_mem=max_mem,
+                force=replace,
+                verify=verify,
+            )
+        except (TypeError, ValueError) as error:
+            # The other ranks would wait for this one: all of them refuse it together.
+            wrong, wishes = error, ""
         self._comm = None if comm is None else comm.Dup()
         self._ranks = 1 if comm is None else comm.Get_size()
         self._process = os.getpid()
         command = f"knarr.Output({fspath(path)!r}, **{wishes})"
         place = None if spool is None else fspath(spool)
-        self._output = _knarr.OutputSession(fspath(path), wishes, place, command, ranks_of(self._comm))
+        try:
+            reason = None if wrong is None else str(wrong)
+            self._output = _knarr.OutputSession(fspath(path), wishes, reason, place, command, ranks_of(self._comm))
+        except Exception as error:
+            raise wrong or error from None
 
     def def_dim(self, name: str, length: int | None) -> None:
         """Defines a dimension. ``None``: it can grow, and is as long as what is put along it.
