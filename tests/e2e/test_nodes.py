@@ -179,6 +179,82 @@ def test_several_nodes_write_the_same_bytes_as_one(job, knarr, blocks, plain, ou
     assert ran.outcomes("hist.nc").count("gathered") == len(set(nodes)) - 1 and len(ran.results) == len(set(nodes))
 
 
+LARGE = 512
+# Chunks as large as the block of a rank, in T; in the others they are of half that width, and of a third more.
+CHUNKS = """
+[file.variables.T]
+chunks = "1x256x512"
+{quality}
+[file.variables.topo]
+chunks = "256x256"
+[file.variables.count]
+chunks = "170x512"
+"""
+
+
+def measured(ran: Job) -> dict[str, dict]:
+    """What was measured on each variable of the file, on the node that made it."""
+    (made,) = [file for result in ran.results for file in result["files"] if file["outcome"] == "packed"]
+    return {variable["name"]: variable["measured"] for variable in made["variables"]}
+
+
+@pytest.mark.parametrize("output", ["netcdf4", "zarr"])
+@pytest.mark.parametrize("quality", ["", "max_abs_error = 0.01", 'chain = "shuffle | zstd:3"'])
+def test_chunks_are_encoded_where_their_values_are(job, knarr, blocks, tmp_path, output, quality):
+    command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(LARGE)]
+    subprocess.run(command, cwd=tmp_path, env={**os.environ, **AS_ROOT}, check=True)
+    config = RULE + f'output = "{output}"\n' + CHUNKS.format(quality=quality)
+    made = job.folder / ("hist.zarr" if output == "zarr" else "hist.nc")
+    expected: dict[str, bytes] = {}
+    # Ranks have the quarters of each plane: how many chunks of T and topo, and of count, are not on the first node alone.
+    for nodes, blocks_elsewhere, counts_elsewhere in [("aaaa", 0, 0), ("aabb", 2, 4), ("abab", 2, 4), ("abca", 2, 3)]:
+        shutil.rmtree(made, ignore_errors=True)
+        ran = job(blocks, "hist.nc", STEPS, LARGE, nodes=nodes, config=config)
+        found, found_in = contents(made), measured(ran)
+        assert found == (expected := expected or found), nodes
+        assert found_in["T"]["elsewhere_chunks"] == STEPS * blocks_elsewhere, nodes
+        assert found_in["topo"]["elsewhere_chunks"] == 2 * blocks_elsewhere, nodes
+        assert found_in["count"]["elsewhere_chunks"] == counts_elsewhere, nodes
+        bound = ["--max-abs-error", "T=0.01"] if "max" in quality else []
+        knarr("verify", tmp_path / "plain.nc", made, *bound)
+
+
+def encoding(launcher: int) -> bool:
+    """True if a launcher encodes chunks for another node."""
+    names = Path(f"/proc/{launcher}/task").glob("*/comm")
+    return any(name.read_text().strip() == "encoder" for name in names)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_node_that_goes_while_it_encodes_is_named_and_values_are_kept(job, knarr, blocks, tmp_path, sent):
+    command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(LARGE)]
+    subprocess.run(command, cwd=tmp_path, env={**os.environ, **AS_ROOT}, check=True)
+    # A chain that takes its time.
+    config = RULE + CHUNKS.format(quality='chain = "shuffle | zstd:19"')
+    process = job.start(blocks, "hist.nc", STEPS, LARGE, nodes="abab", config=config)
+    launcher, end = part(job, 1), time.monotonic() + 60
+    while not encoding(launcher):
+        assert time.monotonic() < end, "nothing was encoded on the other node"
+        time.sleep(0.002)
+    os.kill(launcher, sent)
+    begin, result = time.monotonic(), job.top / "result.json"
+    # Where a launcher is killed mpirun ends the job.
+    if sent == signal.SIGSTOP:
+        while not result.exists():
+            assert time.monotonic() - begin < 60, "the first node waits"
+            time.sleep(0.1)
+        os.kill(launcher, signal.SIGCONT)
+    ran = job.finish(process)
+    assert ran.code != 0 and not (job.folder / "hist.nc").exists()
+    if sent == signal.SIGSTOP:
+        (file,) = json.loads(result.read_text())["files"]
+        assert file["outcome"] == "failed" and "node 'b'" in file["reason"], file
+    knarr("run", "--recover", collected(job))
+    knarr("verify", tmp_path / "plain.nc", job.folder / "hist.nc")
+    for rest in job.top.glob("knarr-run-*"):
+        shutil.rmtree(rest)
+
+
 def test_every_function_that_moves_values(job, knarr, tmp_path):
     """Puts that overlap among them: which one counts does not depend on nodes."""
     (tmp_path / "calls.c").write_text(calls.program())
@@ -371,6 +447,25 @@ def networks() -> Iterator[dict[str, str]]:
         if shutil.which("ip") is not None:
             for command in [["netns", "del", f"{mark}{node}"] for node in nodes] + [["link", "del", mark]]:
                 subprocess.run(["ip", *command], capture_output=True, check=False)
+
+
+def test_values_stay_on_their_node(job, knarr, blocks, tmp_path, networks):
+    """What a node sends is what it has encoded: far fewer bytes than its values."""
+    command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(LARGE)]
+    subprocess.run(command, cwd=tmp_path, env={**os.environ, **AS_ROOT}, check=True)
+    enter = job.top / "enter.sh"
+    enter.write_text(f'exec ip netns exec "{networks["a"][:-1]}$KNARR_NODE" "$@"\n')
+    back = ["nsenter", f"--net=/proc/{os.getpid()}/ns/net", blocks, "hist.nc", STEPS, LARGE]
+    config = RULE + CHUNKS.format(quality="max_abs_error = 0.01").replace("170x512", "256x512")
+    ran = job(*back, nodes="aabb", config=config, within=["sh", enter])
+    device = Path("/sys/class/net") / networks["b"] / "statistics" / "rx_bytes"
+    sent, values = int(device.read_text()), (STEPS + 2) * LARGE * 2 * LARGE * 4 // 2
+    found = measured(ran)
+    encoded = sum(variable["encoded_bytes"] for variable in found.values() if variable) / 2
+    assert found["count"]["elsewhere_chunks"] == 2
+    # Samples of values, to choose a chain by, and logs go the same way.
+    assert sent < values / 2 and sent < encoded + values / 5, (sent, encoded, values)
+    knarr("verify", tmp_path / "plain.nc", job.folder / "hist.nc", "--max-abs-error", "T=0.01")
 
 
 @pytest.mark.parametrize("is_cut", [False, True])
