@@ -144,7 +144,8 @@ fn write(source: &dyn Source, settings: &Settings, jobs: usize) -> Result<(Plan,
 }
 
 /// Chains with and without a form of their own in HDF5, lossless and lossy, and one that stores.
-const CASES: [(&str, &str); 4] = [("lossless", "shuffle | lz4"), ("lossless", ""), ("abs=0.01", ""), ("lossless", "raw")];
+const CASES: [(&str, &str); 4] =
+    [("lossless", "shuffle | lz4"), ("lossless", ""), ("abs=0.01", ""), ("lossless", "raw")];
 
 #[test]
 fn the_bytes_are_the_same_wherever_chunks_are_encoded() {

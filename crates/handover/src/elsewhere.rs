@@ -5,7 +5,7 @@ use knarr_array::region::Region;
 use knarr_flow::elsewhere::{ChunkElsewhere, Elsewhere, Proven};
 use knarr_link::LONGEST_QUESTION;
 
-use crate::chunk_question::{ChunkQuestion, LARGEST, PROGRAM};
+use crate::chunk_question::{ChunkQuestion, LARGEST, PROGRAM, bits};
 use crate::copying::{Copying, Lattice};
 use crate::encoding::split;
 use crate::far::Question;
@@ -50,9 +50,9 @@ impl Elsewhere for Gathered {
             let number = ranks.binary_search(&(one.file / 2)).map_err(|_| Error::internal("values of no rank"))?;
             one.file = 2 * number + one.file % 2;
         }
-        let (program, recipe) = (PROGRAM.to_owned(), recipe.clone());
+        let (program, bound, recipe) = (PROGRAM.to_owned(), bits(recipe.bound), recipe.clone());
         let (count, padding) = (region.count.clone(), padding.to_vec());
-        let wanted = ChunkQuestion { program, recipe, count, padding, fills, ranks, moves };
+        let wanted = ChunkQuestion { program, recipe, bound, count, padding, fills, ranks, moves };
         let question = Question::Chunk { file: node.file.clone(), chunk: Box::new(wanted) }.to_bytes()?;
         if question.len() > LONGEST_QUESTION {
             return Ok(None);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use knarr_array::error::{Error, Result};
+use knarr_array::quality::Observed;
 use knarr_array::region::pad_chunk;
 use knarr_codec::codec::CodecList;
 use knarr_flow::elsewhere::Proven;
@@ -15,7 +16,16 @@ use crate::moves::{Answer, Beneath, Source};
 /// Encoders that one thread keeps.
 const KEPT: usize = 8;
 
-/// Takes an answer apart: what is said of the chunk, behind the length of that, then the encoded bytes.
+/// An answer: the length of what is said of the chunk, what is said, and the encoded bytes. The largest errors are there as
+/// bits, too: who reads JSON may be off by the last one.
+fn joined(proven: &Proven, bytes: &[u8]) -> Result<Vec<u8>> {
+    let seen = proven.outcome.observed.map_or([0; 2], |seen| [seen.max_abs.to_bits(), seen.max_rel.to_bits()]);
+    let told = serde_json::to_vec(&(proven, seen)).map_err(|error| Error::internal(error.to_string()))?;
+    let length = u32::try_from(told.len()).map_err(|_| Error::internal("an answer that is too long"))?;
+    Ok([&length.to_le_bytes(), told.as_slice(), bytes].concat())
+}
+
+/// Takes an answer apart.
 ///
 /// # Errors
 /// `Corrupt`.
@@ -24,7 +34,10 @@ pub(crate) fn split(answer: &[u8], out: &mut Vec<u8>) -> Result<Proven> {
     let (length, rest) = answer.split_first_chunk::<4>().ok_or_else(senseless)?;
     let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| senseless())?;
     let (told, bytes) = rest.split_at_checked(length).ok_or_else(senseless)?;
-    let proven = serde_json::from_slice(told).map_err(|_| senseless())?;
+    let (mut proven, seen): (Proven, [u64; 2]) = serde_json::from_slice(told).map_err(|_| senseless())?;
+    if let Some(Observed { max_abs, max_rel, .. }) = &mut proven.outcome.observed {
+        (*max_abs, *max_rel) = (f64::from_bits(seen[0]), f64::from_bits(seen[1]));
+    }
     out.clear();
     out.extend_from_slice(bytes);
     Ok(proven)
@@ -73,28 +86,48 @@ impl Encoding {
             pad_chunk(region, &chunk.count, &shape, &chunk.padding, padded);
             padded
         };
-        let encoder = encoder(kept, codecs, &chunk.recipe)?;
+        let encoder = encoder(kept, codecs, chunk.recipe())?;
         let outcome = encoder.encode(raw, buffers, encoded)?;
         let values = crc32c::crc32c(encoder.read_back(raw, &outcome, buffers));
-        let told =
-            serde_json::to_vec(&Proven { outcome, values }).map_err(|error| Error::internal(error.to_string()))?;
-        let length = u32::try_from(told.len()).map_err(|_| Error::internal("an answer that is too long"))?;
-        Ok([&length.to_le_bytes(), told.as_slice(), encoded].concat())
+        joined(&Proven { outcome, values }, encoded)
     }
 }
 
 fn encoder<'k>(
     kept: &'k mut Vec<(Recipe, ChunkEncoder)>,
     codecs: &CodecList,
-    recipe: &Recipe,
+    recipe: Recipe,
 ) -> Result<&'k ChunkEncoder> {
-    let encoder = match kept.iter().position(|(known, _)| known == recipe) {
+    let encoder = match kept.iter().position(|(known, _)| *known == recipe) {
         Some(at) => kept.remove(at),
-        None => (recipe.clone(), recipe.encoder(codecs)?),
+        None => {
+            let encoder = recipe.encoder(codecs)?;
+            (recipe, encoder)
+        }
     };
     if kept.len() == KEPT {
         kept.remove(0);
     }
     kept.push(encoder);
     kept.last().map(|(_, encoder)| encoder).ok_or_else(|| Error::internal("no encoder"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knarr_flow::pipeline::ChunkOutcome;
+
+    #[test]
+    fn what_was_seen_comes_as_it_was_sent() {
+        for number in 1..2000u32 {
+            let max_abs = 0.1 / f64::from(number);
+            let max_rel = if number == 7 { f64::INFINITY } else { max_abs / 3.0 };
+            let observed = Some(Observed { max_abs, max_rel, worst: 5, changed: 6 });
+            let outcome = ChunkOutcome { observed, ..ChunkOutcome::default() };
+            let sent = Proven { outcome, values: number };
+            let mut bytes = vec![9];
+            assert_eq!(split(&joined(&sent, &[1, 2, 3]).unwrap(), &mut bytes).unwrap(), sent);
+            assert_eq!(bytes, [1, 2, 3]);
+        }
+    }
 }

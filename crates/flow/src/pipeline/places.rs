@@ -1,6 +1,6 @@
 //! Where chunks are encoded: here, or at another place that has all of their values. The bytes are the same.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::encode::{Buffers, ChunkEncoder, ChunkOutcome, Limits};
@@ -90,20 +90,25 @@ impl Encoded {
     }
 }
 
-/// What threads share that are more than may work at the same time.
+/// What threads share that are more than may work at the same time. When one has failed, nobody else begins.
 pub(super) struct Pool<T> {
     idle: Mutex<Vec<T>>,
     given_back: Condvar,
+    has_failed: AtomicBool,
 }
 
 impl<T: Default> Pool<T> {
     /// As many as may work at the same time.
     pub(super) fn new(count: usize) -> Self {
-        Self { idle: Mutex::new((0..count.max(1)).map(|_| T::default()).collect()), given_back: Condvar::new() }
+        let idle = Mutex::new((0..count.max(1)).map(|_| T::default()).collect());
+        Self { idle, given_back: Condvar::new(), has_failed: AtomicBool::new(false) }
     }
 
     /// Works with one, as soon as one is idle.
-    pub(super) fn with<U>(&self, work: impl FnOnce(&mut T) -> U) -> U {
+    ///
+    /// # Errors
+    /// Those of `work`; `Internal` if another piece of work failed, whose error is the one that counts.
+    pub(super) fn with<U>(&self, work: impl FnOnce(&mut T) -> Result<U>) -> Result<U> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let one = loop {
             match idle.pop() {
@@ -113,7 +118,12 @@ impl<T: Default> Pool<T> {
         };
         drop(idle);
         let mut taken = Taken { pool: self, one };
-        work(&mut taken.one)
+        if self.has_failed.load(Ordering::Relaxed) {
+            return Err(Error::internal("work was stopped"));
+        }
+        let done = work(&mut taken.one);
+        self.has_failed.fetch_or(done.is_err(), Ordering::Relaxed);
+        done
     }
 }
 
