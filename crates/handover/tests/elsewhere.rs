@@ -140,7 +140,7 @@ fn chunks_come_encoded_as_they_would_be_here_and_their_values_do_not() {
         let aggregator = Aggregator::new(&folder, Ok);
         let far = apart(&folder, &aggregator);
         let logs = aggregator.sent.swap(0, Ordering::Relaxed);
-        let (recipe, mut buffers) = (recipe(&chunk, "shuffle | lz4"), Buffers::default());
+        let (recipe, mut buffers) = (recipe(&chunk, "shuffle | snappy"), Buffers::default());
         let encoder = recipe.encoder(&CodecList::pure()).unwrap();
         let (mut raw_bytes, mut encoded) = (0, 0);
         for row in 0..ROWS.div_ceil(chunk[0]) {
@@ -200,7 +200,7 @@ fn a_node_that_does_not_encode_is_not_asked_again_and_its_values_are_read() {
     for change in changes {
         let aggregator = Aggregator::new(&folder, change);
         let far = apart(&folder, &aggregator);
-        assert!(!ask(&far, [8, 8], "lz4") && !ask(&far, [8, 8], "lz4"));
+        assert!(!ask(&far, [8, 8], "snappy") && !ask(&far, [8, 8], "snappy"));
         assert_eq!(aggregator.asked.lock().unwrap().len(), 1);
         let (mut found, mut expected) = (Vec::new(), Vec::new());
         let near = Gathered::of(u64::MAX, (0..4).map(|rank| here(&folder, rank))).unwrap();
@@ -222,7 +222,7 @@ fn replaced(question: &[u8], pointer: &str, with: &serde_json::Value) -> Vec<u8>
 fn hostile_questions_are_errors() {
     let folder = folder("hostile");
     let aggregator = Aggregator::new(&folder, Ok);
-    assert!(ask(&apart(&folder, &aggregator), [16, 24], "shuffle | lz4"));
+    assert!(ask(&apart(&folder, &aggregator), [16, 24], "shuffle | snappy"));
     let question = aggregator.asked.lock().unwrap().pop().unwrap();
     assert!(aggregator.answered(&question).is_ok());
     let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();

@@ -1,7 +1,7 @@
 //! Where chunks are encoded: here, or at another place that has all of their values. The bytes are the same.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
 use super::encode::{Buffers, ChunkEncoder, ChunkOutcome, Limits};
 use crate::elsewhere::{ChunkElsewhere, Elsewhere, Proven};
@@ -94,20 +94,20 @@ impl Encoded {
 pub(super) struct Pool<T> {
     idle: Mutex<Vec<T>>,
     given_back: Condvar,
-    has_failed: AtomicBool,
+    failed: OnceLock<Error>,
 }
 
 impl<T: Default> Pool<T> {
     /// As many as may work at the same time.
     pub(super) fn new(count: usize) -> Self {
         let idle = Mutex::new((0..count.max(1)).map(|_| T::default()).collect());
-        Self { idle, given_back: Condvar::new(), has_failed: AtomicBool::new(false) }
+        Self { idle, given_back: Condvar::new(), failed: OnceLock::new() }
     }
 
     /// Works with one, as soon as one is idle.
     ///
     /// # Errors
-    /// Those of `work`; `Internal` if another piece of work failed, whose error is the one that counts.
+    /// Those of `work`; that of another piece of work which has failed.
     pub(super) fn with<U>(&self, work: impl FnOnce(&mut T) -> Result<U>) -> Result<U> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let one = loop {
@@ -118,12 +118,10 @@ impl<T: Default> Pool<T> {
         };
         drop(idle);
         let mut taken = Taken { pool: self, one };
-        if self.has_failed.load(Ordering::Relaxed) {
-            return Err(Error::internal("work was stopped"));
+        if let Some(error) = self.failed.get() {
+            return Err(error.clone());
         }
-        let done = work(&mut taken.one);
-        self.has_failed.fetch_or(done.is_err(), Ordering::Relaxed);
-        done
+        work(&mut taken.one).map_err(|error| self.failed.get_or_init(|| error).clone())
     }
 }
 
