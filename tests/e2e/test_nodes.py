@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import h5py
 import netCDF4
 import pytest
 
@@ -177,6 +179,97 @@ def test_several_nodes_write_the_same_bytes_as_one(job, knarr, blocks, plain, ou
     assert contents(job.folder / name) == one
     knarr("verify", plain, job.folder / name)
     assert ran.outcomes("hist.nc").count("gathered") == len(set(nodes)) - 1 and len(ran.results) == len(set(nodes))
+
+
+LARGE = 512
+# Chunks as large as the block of a rank, in T; in the others they are of half that width, and of a third more.
+CHUNKS = """
+[file.variables.T]
+chunks = "1x256x512"
+{quality}
+[file.variables.topo]
+chunks = "256x256"
+[file.variables.count]
+chunks = "170x512"
+"""
+
+
+def encoded(path: Path) -> dict[object, object]:
+    """All that is encoded, and attributes but for the time that `history` has of a file with errors."""
+    if path.is_dir():
+        return {name: re.sub(rb"\d{4}-[-\d]+T[:\d]+Z", b"", found) for name, found in contents(path).items()}
+    with h5py.File(path) as file:
+        found: dict[object, object] = {}
+        for name, dataset in file.items():
+            found[name] = sorted((key, str(value)) for key, value in dataset.attrs.items() if "LIST" not in key)
+            for number in range(dataset.id.get_num_chunks() if dataset.chunks else 0):
+                place = dataset.id.get_chunk_info(number).chunk_offset
+                found[name, place] = dataset.id.read_direct_chunk(place)
+        return found
+
+
+def measured(ran: Job) -> dict[str, dict]:
+    """What was measured on each variable of the file, on the node that made it."""
+    (made,) = [file for result in ran.results for file in result["files"] if file["outcome"] == "packed"]
+    return {variable["name"]: variable["measured"] for variable in made["variables"]}
+
+
+@pytest.mark.parametrize("output", ["netcdf4", "zarr"])
+@pytest.mark.parametrize("quality", ["", "max_abs_error = 0.01", 'chain = "shuffle | zstd:3"'])
+def test_chunks_are_encoded_where_their_values_are(job, knarr, blocks, tmp_path, output, quality):
+    command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(LARGE)]
+    subprocess.run(command, cwd=tmp_path, env={**os.environ, **AS_ROOT}, check=True)
+    config = RULE + f'output = "{output}"\n' + CHUNKS.format(quality=quality)
+    made = job.folder / ("hist.zarr" if output == "zarr" else "hist.nc")
+    bytes_of = encoded if "error" in quality else contents
+    expected: dict[object, object] = {}
+    # Ranks have the quarters of each plane: how many chunks of T and topo, and of count, are on one other node.
+    for nodes, blocks_elsewhere, counts_elsewhere in [("aaaa", 0, 0), ("aabb", 2, 4), ("abab", 2, 4), ("abca", 2, 3)]:
+        shutil.rmtree(made, ignore_errors=True)
+        ran = job(blocks, "hist.nc", STEPS, LARGE, nodes=nodes, config=config)
+        found, found_in = bytes_of(made), measured(ran)
+        assert found == (expected := expected or found), nodes
+        assert found_in["T"]["elsewhere_chunks"] == STEPS * blocks_elsewhere, nodes
+        assert found_in["topo"]["elsewhere_chunks"] == 2 * blocks_elsewhere, nodes
+        assert found_in["count"]["elsewhere_chunks"] == counts_elsewhere, nodes
+        # The bound of T is recorded in the file.
+        knarr("verify", tmp_path / "plain.nc", made)
+
+
+def encoding(launcher: int) -> bool:
+    """True if a launcher encodes chunks for another node."""
+    names = Path(f"/proc/{launcher}/task").glob("*/comm")
+    return any(name.read_text().strip() == "encoder" for name in names)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_node_that_goes_while_it_encodes_is_named_and_values_are_kept(job, knarr, blocks, tmp_path, sent):
+    command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(LARGE)]
+    subprocess.run(command, cwd=tmp_path, env={**os.environ, **AS_ROOT}, check=True)
+    # A chain that takes its time.
+    config = RULE + CHUNKS.format(quality='chain = "shuffle | zstd:19"')
+    process = job.start(blocks, "hist.nc", STEPS, LARGE, nodes="abab", config=config)
+    launcher, end = part(job, 1), time.monotonic() + 60
+    while not encoding(launcher):
+        assert time.monotonic() < end, "nothing was encoded on the other node"
+        time.sleep(0.002)
+    os.kill(launcher, sent)
+    begin, result = time.monotonic(), job.top / "result.json"
+    # Where a launcher is killed mpirun ends the job.
+    if sent == signal.SIGSTOP:
+        while not result.exists():
+            assert time.monotonic() - begin < 60, "the first node waits"
+            time.sleep(0.1)
+        os.kill(launcher, signal.SIGCONT)
+    ran = job.finish(process)
+    assert ran.code != 0 and not (job.folder / "hist.nc").exists()
+    if sent == signal.SIGSTOP:
+        (file,) = json.loads(result.read_text())["files"]
+        assert file["outcome"] == "failed" and "node 'b'" in file["reason"], file
+    knarr("run", "--recover", collected(job))
+    knarr("verify", tmp_path / "plain.nc", job.folder / "hist.nc")
+    for rest in job.top.glob("knarr-run-*"):
+        shutil.rmtree(rest)
 
 
 def test_every_function_that_moves_values(job, knarr, tmp_path):
@@ -371,6 +464,26 @@ def networks() -> Iterator[dict[str, str]]:
         if shutil.which("ip") is not None:
             for command in [["netns", "del", f"{mark}{node}"] for node in nodes] + [["link", "del", mark]]:
                 subprocess.run(["ip", *command], capture_output=True, check=False)
+
+
+def test_values_stay_on_their_node(job, knarr, blocks, tmp_path, networks):
+    """What a node sends is what it has encoded: far fewer bytes than its values."""
+    command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(LARGE)]
+    subprocess.run(command, cwd=tmp_path, env={**os.environ, **AS_ROOT}, check=True)
+    enter = job.top / "enter.sh"
+    enter.write_text(f'exec ip netns exec "{networks["a"][:-1]}$KNARR_NODE" "$@"\n')
+    back = ["nsenter", f"--net=/proc/{os.getpid()}/ns/net", blocks, "hist.nc", STEPS, LARGE]
+    # No samples are fetched to choose a chain by.
+    config = RULE + CHUNKS.format(quality="").replace("170x512", "256x512")
+    config = config.replace("chunks =", 'chain = "shuffle | zstd:3"\nchunks =')
+    ran = job(*back, nodes="aabb", config=config, within=["sh", enter])
+    device = Path("/sys/class/net") / networks["b"] / "statistics" / "rx_bytes"
+    sent, values = int(device.read_text()), (STEPS + 2) * LARGE * 2 * LARGE * 4 // 2
+    found = measured(ran)
+    encoded = sum(variable["encoded_bytes"] for variable in found.values() if variable) / 2
+    assert found["count"]["elsewhere_chunks"] == 2
+    assert encoded < sent < encoded + values / 20 and encoded < values / 2, (sent, encoded, values)
+    knarr("verify", tmp_path / "plain.nc", job.folder / "hist.nc")
 
 
 @pytest.mark.parametrize("is_cut", [False, True])

@@ -27,7 +27,7 @@ use knarr_array::error::{Error, Result};
 use knarr_array::quality::Quality;
 use knarr_flow::cache::ChunkCache;
 use knarr_flow::engine::{Engine, Progress};
-use knarr_flow::ordered::{Schedule, in_order};
+use knarr_flow::ordered::{Piece, Schedule, in_order};
 use knarr_flow::output::WriteBehind;
 use knarr_flow::pack::Packer;
 
@@ -167,8 +167,8 @@ impl GroupPacker<'_> {
         let numbers: Vec<usize> = classes.iter().map(|class| entered(&mut manifest.classes, &class.key)).collect();
         let mut next = jobs.iter();
         in_order(
-            Schedule { engine, jobs: engine.jobs, window: engine.max_mem / 4, total: jobs.len() as u64 },
-            |number| job(&jobs, number).map_or(0, |job| merger.weight(&job.merged)),
+            Schedule { engine, jobs: engine.jobs, beside: &[], window: engine.max_mem / 4, total: jobs.len() as u64 },
+            |number| Piece::of(job(&jobs, number).map_or(0, |job| merger.weight(&job.merged))),
             |buffers: &mut MergeBuffers, number| {
                 let job = job(&jobs, number)?;
                 let (Some(class), Some(decision)) = (classes.get(job.class), decisions.get(job.class)) else {

@@ -14,29 +14,48 @@ use knarr_array::error::{Error, ErrorKind, Result};
 pub struct Schedule<'a> {
     /// Who may interrupt.
     pub engine: &'a Engine,
-    /// Threads that are started.
+    /// Threads that are started for the first lane.
     pub jobs: usize,
+    /// Threads of each further lane, of which there are none where all pieces are done by the same threads.
+    pub beside: &'a [usize],
     /// What may be under way; the piece that is handed on next always may.
     pub window: u64,
     /// Number of pieces.
     pub total: u64,
 }
 
+/// What is known of a piece before it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// What it takes while it is under way.
+    pub size: u64,
+    /// Whose threads do it: 0, or 1 and more for those that are [`Schedule::beside`]. Each lane takes its pieces in order, and
+    /// none waits for another one as long as the window has room.
+    pub lane: usize,
+}
+
+impl Piece {
+    /// A piece of the first lane.
+    pub fn of(size: u64) -> Self {
+        Self { size, lane: 0 }
+    }
+}
+
 /// Calls `work` for every number below the total on worker threads, each with a state of its own, and `hand_on` with
-/// the results, in the order of the numbers whatever order they come in. The window is in bytes; `bytes_of` says what a
-/// piece takes while it is under way.
+/// the results, in the order of the numbers whatever order they come in. The window is in bytes: from the piece that is
+/// handed on next to the last one that is under way.
 ///
 /// # Errors
 /// The first error of `work` that is heard of or of `hand_on`, or `Interrupted`; `Unsupported` if no thread can be
 /// started.
 pub fn in_order<S: Default, T: Send>(
     order: Schedule<'_>,
-    bytes_of: impl Fn(u64) -> u64 + Sync,
+    piece_of: impl Fn(u64) -> Piece + Sync,
     work: impl Fn(&mut S, u64) -> Result<T> + Sync,
     hand_on: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
     let order = Schedule { jobs: order.jobs.max(1), ..order };
-    run(order, Caller::HandsOn, || (), bytes_of, |state: &mut S, number, _: &Turns| work(state, number), hand_on)
+    run(order, Caller::HandsOn, || (), piece_of, |state: &mut S, number, _: &Turns| work(state, number), hand_on)
 }
 
 /// As [`in_order`], but the calling thread works, too, while no result waits for it: `jobs` threads are beside it, or as
@@ -51,7 +70,14 @@ pub fn beside_caller<T: Send>(
     work: impl Fn(u64, &Turns) -> Result<T> + Sync,
     hand_on: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
-    run(order, Caller::WorksToo, started, |_| 1, |(): &mut (), number, turns: &Turns| work(number, turns), hand_on)
+    run(
+        order,
+        Caller::WorksToo,
+        started,
+        |_| Piece::of(1),
+        |(): &mut (), number, turns: &Turns| work(number, turns),
+        hand_on,
+    )
 }
 
 /// What the calling thread does.
@@ -65,41 +91,45 @@ fn run<S: Default, T: Send>(
     order: Schedule<'_>,
     caller: Caller,
     started: impl FnOnce(),
-    size_of: impl Fn(u64) -> u64 + Sync,
+    piece_of: impl Fn(u64) -> Piece + Sync,
     work: impl Fn(&mut S, u64, &Turns) -> Result<T> + Sync,
     mut hand_on: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
     let engine = order.engine;
-    let desk = OrderedQueue::new(order.window, order.total);
+    let desk = OrderedQueue::new(order.window, order.total, 1 + order.beside.len());
     let work = |state: &mut S, number| engine.check_cancelled().and_then(|()| work(state, number, &desk.turns));
     std::thread::scope(|scope| {
         // Whatever happens here, no worker may wait for what will not come.
         let _open = Open(&desk);
-        for number in 0..order.jobs {
-            let worker = || {
-                let _at_work = AtWork(&desk);
-                let mut state = S::default();
-                while let Some(number) = desk.claim(&size_of) {
-                    desk.put(number, work(&mut state, number));
+        let (desk, work, piece_of) = (&desk, &work, &piece_of);
+        for (lane, &threads) in std::iter::once(&order.jobs).chain(order.beside).enumerate() {
+            for number in 0..threads {
+                let worker = move || {
+                    let _at_work = AtWork(desk);
+                    let mut state = S::default();
+                    while let Some(number) = desk.claim(lane, piece_of) {
+                        desk.put(number, work(&mut state, number));
+                    }
+                };
+                desk.lock().workers += 1;
+                if let Err(error) = std::thread::Builder::new().name("knarr".to_owned()).spawn_scoped(scope, worker) {
+                    desk.lock().workers -= 1;
+                    // Nobody else does the pieces of the lane.
+                    if number == 0 && caller == Caller::HandsOn {
+                        let what = format!("no thread can be started: {error}");
+                        return Err(Error::new(ErrorKind::Unsupported, what).hint("raise the limit on processes"));
+                    }
+                    break;
                 }
-            };
-            desk.lock().workers += 1;
-            if let Err(error) = std::thread::Builder::new().name("knarr".to_owned()).spawn_scoped(scope, worker) {
-                desk.lock().workers -= 1;
-                if number == 0 && caller == Caller::HandsOn {
-                    let what = format!("no thread can be started: {error}");
-                    return Err(Error::new(ErrorKind::Unsupported, what).hint("raise the limit on processes"));
-                }
-                break;
             }
         }
         started();
         let mut state = S::default();
         loop {
-            match desk.next(caller, &size_of)? {
+            match desk.next(caller, piece_of)? {
                 Next::HandOn(number, done) => {
                     hand_on(done)?;
-                    desk.handed_on(number, size_of(number));
+                    desk.handed_on(number, piece_of(number).size);
                 }
                 Next::Work(number) => desk.put(number, work(&mut state, number)),
                 Next::End => return Ok(()),
@@ -130,10 +160,10 @@ struct OrderedQueue<T> {
 }
 
 struct State<T> {
-    /// How much is under way.
-    used: u64,
-    /// Number of the piece that is claimed next, and of the one that is handed on next.
-    unclaimed: u64,
+    /// How much was handed on.
+    handed_on: u64,
+    /// What each lane claims next, and the number of the piece that is handed on next.
+    unclaimed: Vec<Unclaimed>,
     next: u64,
     done: BTreeMap<u64, T>,
     failed: Option<Error>,
@@ -141,10 +171,27 @@ struct State<T> {
     closed: bool,
 }
 
+/// The piece that a lane looks at next.
+#[derive(Clone, Copy, Default)]
+struct Unclaimed {
+    number: u64,
+    /// How much the pieces before it are, of all lanes.
+    before: u64,
+}
+
+/// What comes of looking for a piece.
+enum Claim {
+    Piece(u64),
+    /// There is one, and no room for it yet.
+    NoRoom,
+    NoneLeft,
+}
+
 impl<T> OrderedQueue<T> {
-    fn new(capacity: u64, total: u64) -> Self {
-        let state =
-            State { used: 0, unclaimed: 0, next: 0, done: BTreeMap::new(), failed: None, workers: 0, closed: false };
+    fn new(capacity: u64, total: u64, lanes: usize) -> Self {
+        let unclaimed = vec![Unclaimed::default(); lanes];
+        let (handed_on, next, done) = (0, 0, BTreeMap::new());
+        let state = State { handed_on, unclaimed, next, done, failed: None, workers: 0, closed: false };
         let (ready, room, turns) = (Condvar::new(), Condvar::new(), Turns::default());
         Self { state: Mutex::new(state), ready, room, turns, capacity, total }
     }
@@ -153,31 +200,35 @@ impl<T> OrderedQueue<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next piece for a worker, which waits until it may start; none if there is none left or the desk is closed.
-    fn claim(&self, size_of: &impl Fn(u64) -> u64) -> Option<u64> {
+    /// The next piece of a lane for a worker, which waits until it may start; none if there is none left or the desk is closed.
+    fn claim(&self, lane: usize, piece_of: &impl Fn(u64) -> Piece) -> Option<u64> {
         let mut state = self.lock();
-        while !state.closed && state.unclaimed < self.total {
-            let number = self.claim_from(&mut state, size_of);
-            if number.is_some() {
-                return number;
+        while !state.closed {
+            match self.claim_from(&mut state, lane, piece_of) {
+                Claim::Piece(number) => return Some(number),
+                Claim::NoneLeft => return None,
+                Claim::NoRoom => state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         None
     }
 
-    /// The next piece, if it may start now; the one that is handed on next always may.
-    fn claim_from(&self, state: &mut State<T>, size_of: &impl Fn(u64) -> u64) -> Option<u64> {
-        let number = state.unclaimed;
-        if number == self.total {
-            return None;
+    /// The next piece of a lane, if it may start now; the one that is handed on next always may.
+    fn claim_from(&self, state: &mut State<T>, lane: usize, piece_of: &impl Fn(u64) -> Piece) -> Claim {
+        let (next, handed_on) = (state.next, state.handed_on);
+        let Some(at) = state.unclaimed.get_mut(lane) else { return Claim::NoneLeft };
+        while at.number < self.total {
+            let Piece { size, lane: its } = piece_of(at.number);
+            let (number, end) = (at.number, at.before.saturating_add(size));
+            if its == lane && number != next && end.saturating_sub(handed_on) > self.capacity {
+                return Claim::NoRoom;
+            }
+            *at = Unclaimed { number: number + 1, before: end };
+            if its == lane {
+                return Claim::Piece(number);
+            }
         }
-        let used = state.used.saturating_add(size_of(number));
-        (number == state.next || used <= self.capacity).then(|| {
-            state.used = used;
-            state.unclaimed += 1;
-            number
-        })
+        Claim::NoneLeft
     }
 
     fn put(&self, number: u64, done: Result<T>) {
@@ -199,7 +250,7 @@ impl<T> OrderedQueue<T> {
 
     /// What the calling thread does next: it hands on before it works, for others wait for that. The end also if no
     /// worker is left to bring what is next.
-    fn next(&self, caller: Caller, size_of: &impl Fn(u64) -> u64) -> Result<Next<T>> {
+    fn next(&self, caller: Caller, piece_of: &impl Fn(u64) -> Piece) -> Result<Next<T>> {
         let mut state = self.lock();
         loop {
             if let Some(error) = state.failed.take() {
@@ -213,7 +264,7 @@ impl<T> OrderedQueue<T> {
                 return Ok(Next::End);
             }
             if caller == Caller::WorksToo
-                && let Some(number) = self.claim_from(&mut state, size_of)
+                && let Claim::Piece(number) = self.claim_from(&mut state, 0, piece_of)
             {
                 return Ok(Next::Work(number));
             }
@@ -226,7 +277,7 @@ impl<T> OrderedQueue<T> {
 
     fn handed_on(&self, number: u64, size: u64) {
         let mut state = self.lock();
-        state.used = state.used.saturating_sub(size);
+        state.handed_on = state.handed_on.saturating_add(size);
         state.next = number + 1;
         drop(state);
         self.room.notify_all();
@@ -318,7 +369,7 @@ mod tests {
     }
 
     fn order(engine: &Engine, jobs: usize, window: u64, total: u64) -> Schedule<'_> {
-        Schedule { engine, jobs, window, total }
+        Schedule { engine, jobs, beside: &[], window, total }
     }
 
     /// Some take longer than those that follow.
@@ -335,7 +386,7 @@ mod tests {
             let mut seen = Vec::new();
             in_order(
                 order(&engine, jobs, window, 200),
-                |_| 10,
+                |_| Piece::of(10),
                 |_: &mut (), number| {
                     let now = under_way.fetch_add(10, Ordering::SeqCst) + 10;
                     assert!(now <= window.max(10) + 10, "{now} bytes with a window of {window}");
@@ -360,7 +411,7 @@ mod tests {
             let mut seen = 0;
             let result = in_order(
                 order(&engine, 4, 20, 1000),
-                |_| 10,
+                |_| Piece::of(10),
                 |_: &mut (), number| {
                     uneven(number);
                     if at_work && number == at { Err(Error::usage("no")) } else { Ok(number) }
@@ -380,11 +431,42 @@ mod tests {
     }
 
     #[test]
+    fn lanes_go_on_beside_each_other_within_the_window() {
+        let engine = engine();
+        // The second lane has long runs of pieces; the third one's last piece is the last of all.
+        let lane_of = |number: u64| usize::from(number % 40 > 25) + 2 * usize::from(number == 199);
+        for (beside, window) in [([1, 1, 1], 300), ([3, 1, 2], 0), ([2, 2, 2], 10_000)] {
+            let (next, mut seen, far) = (AtomicU64::new(0), Vec::new(), AtomicU64::new(0));
+            in_order(
+                Schedule { beside: &beside, ..order(&engine, 2, window, 200) },
+                |number| Piece { size: 10, lane: lane_of(number) },
+                |lane: &mut Option<usize>, number| {
+                    assert_eq!(*lane.get_or_insert(lane_of(number)), lane_of(number), "a thread serves one lane");
+                    let ahead = number - next.load(Ordering::SeqCst);
+                    assert!(ahead * 10 <= window, "{ahead} pieces ahead with a window of {window}");
+                    far.fetch_max(ahead, Ordering::SeqCst);
+                    uneven(number);
+                    Ok(number)
+                },
+                |number| {
+                    seen.push(number);
+                    next.store(number + 1, Ordering::SeqCst);
+                    Ok(())
+                },
+            )
+            .unwrap();
+            assert_eq!(seen, (0..200).collect::<Vec<_>>());
+            // The first lane has 26 pieces in a row; the second one does not wait for them.
+            assert!(window < 300 || far.into_inner() >= 10, "lanes wait for each other");
+        }
+    }
+
+    #[test]
     fn an_interrupt_ends_it() {
         let engine = engine();
         let result = in_order(
             order(&engine, 2, 100, u64::MAX),
-            |_| 10,
+            |_| Piece::of(10),
             |_: &mut (), number| Ok(number),
             |number| {
                 engine.cancel.store(number > 20, Ordering::Relaxed);
@@ -400,7 +482,7 @@ mod tests {
         let engine = engine();
         let _ = in_order(
             order(&engine, 2, 20, 1000),
-            |_| 10,
+            |_| Piece::of(10),
             |_: &mut (), number| {
                 assert!(number != 30, "broken");
                 Ok(number)

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::path::Path;
 
+use crate::elsewhere::Elsewhere;
 use knarr_array::error::{Error, Result};
 use knarr_array::filter::Hdf5Filter;
 use knarr_array::model::{Attribute, ElementType, Model};
@@ -44,6 +45,11 @@ pub trait Source: Send + Sync {
     /// Shape of the blocks in which the values of a variable come, if they are better asked for block by block, each to its
     /// end, than in the order of the elements: a block is dear to make, and memory may hold few.
     fn block(&self, _variable: usize) -> Option<&[u64]> {
+        None
+    }
+
+    /// Who keeps values at other places and encodes them there. Regions can be read all the same.
+    fn elsewhere(&self) -> Option<&dyn Elsewhere> {
         None
     }
 

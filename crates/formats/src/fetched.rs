@@ -9,6 +9,7 @@ use knarr_array::model::{ElementType, Model};
 use knarr_array::region::Region;
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
+use knarr_flow::elsewhere::Elsewhere;
 use knarr_flow::store::{Source, Strings};
 
 use crate::partial::Partial;
@@ -109,6 +110,10 @@ impl Source for Fetched {
 
     fn unchanged(&self) -> Result<()> {
         self.source.unchanged()
+    }
+
+    fn elsewhere(&self) -> Option<&dyn Elsewhere> {
+        self.source.elsewhere()
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -8,6 +8,7 @@ use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Model, Variable};
 use knarr_array::region::Region;
+use knarr_flow::elsewhere::Elsewhere;
 use knarr_flow::store::{Source, Strings};
 use knarr_handover::Gathered;
 
@@ -143,6 +144,10 @@ impl Source for HandedOverSource {
 
     fn is_written(&self, variable: usize, region: &Region) -> bool {
         self.puts.is_written(variable, region)
+    }
+
+    fn elsewhere(&self) -> Option<&dyn Elsewhere> {
+        Some(&self.puts).filter(|puts| puts.places() > 0).map(|puts| puts as &dyn Elsewhere)
     }
 
     fn strings(&self, variable: usize) -> Option<Strings> {

@@ -15,6 +15,11 @@ macro_rules! pass_on {
             self.source.format()
         }
 
+        fn elsewhere(&self) -> Option<&dyn knarr_flow::elsewhere::Elsewhere> {
+            // Regions are others there.
+            None
+        }
+
         fn limit_cache(&self, bytes: usize) {
             self.source.limit_cache(bytes);
         }

@@ -11,6 +11,7 @@ use knarr_array::model::{ElementType, Model};
 use knarr_array::region::Region;
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
+use knarr_flow::elsewhere::Elsewhere;
 use knarr_flow::store::{Source, Strings};
 
 /// What an input was like before it was opened.
@@ -176,6 +177,10 @@ impl Source for Watched {
 
     fn unchanged(&self) -> Result<()> {
         self.unchanged.check().and_then(|()| self.source.unchanged())
+    }
+
+    fn elsewhere(&self) -> Option<&dyn Elsewhere> {
+        self.source.elsewhere()
     }
 
     fn as_any(&self) -> &dyn Any {

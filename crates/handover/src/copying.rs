@@ -7,8 +7,9 @@ use knarr_array::error::{Error, Result};
 use knarr_array::region::fill;
 
 use crate::held::Rank;
-use crate::moves::{Answer, Beneath, Move, Source};
+use crate::moves::{Answer, Beneath, Source};
 use crate::put::{elements, span};
+use crate::runs::Move;
 use crate::seen::Seen;
 use crate::variable_puts::VariablePuts;
 
@@ -123,6 +124,49 @@ impl<'g> Copying<'g> {
         near.sort_unstable();
     }
 
+    /// The place among those that are near of the last box that covers all: what lies beneath is not seen.
+    fn covering(&self, wanted: Lattice<'_>) -> Option<usize> {
+        self.near.iter().rposition(|&(number, place)| {
+            let ((start, end), of) = (self.puts.boxes.at(place), self.puts.of(number));
+            let mut axes = start.iter().zip(end).zip(wanted.start.iter().zip(&self.end));
+            axes.all(|((begin, end), (first, behind))| begin <= first && behind <= end)
+                && of.is_some_and(|(put, _)| put.is_dense())
+        })
+    }
+
+    /// How [`Copying::copy`] copies the elements wanted, of so many bytes each, to memory that has just the room for them.
+    ///
+    /// # Errors
+    /// `Corrupt` for puts that make no sense.
+    pub(crate) fn plan(&mut self, wanted: Lattice<'_>, size: usize) -> Result<Answer> {
+        self.look(wanted);
+        let covering = self.covering(wanted);
+        let mut answer = Answer { moves: Vec::new(), fills: covering.is_none() };
+        for at in covering.unwrap_or(0)..self.near.len() {
+            let near = self.near[at];
+            if self.meet(wanted, near) {
+                self.moves(wanted, near, size, |_, _, one, _| {
+                    answer.moves.push(one);
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(answer)
+    }
+
+    /// The ranks from which [`Copying::copy`] copies the elements wanted, in no order, some of them several times.
+    pub(crate) fn ranks(&mut self, wanted: Lattice<'_>) -> Vec<usize> {
+        self.look(wanted);
+        let mut ranks = Vec::new();
+        for at in self.covering(wanted).unwrap_or(0)..self.near.len() {
+            let near = self.near[at];
+            if self.meet(wanted, near) {
+                ranks.extend(self.puts.of(near.0).map(|(put, _)| put.rank));
+            }
+        }
+        ranks
+    }
+
     /// True if some of the elements were put.
     pub(crate) fn is_any_put(&mut self, wanted: Lattice<'_>) -> bool {
         self.look(wanted);
@@ -146,14 +190,7 @@ impl<'g> Copying<'g> {
             return Err(Error::corrupt("puts of another number of axes than the variable has"));
         }
         self.look(wanted);
-        let covers = |&(number, place): &(u32, u32)| {
-            let ((start, end), of) = (self.puts.boxes.at(place), self.puts.of(number));
-            let mut axes = start.iter().zip(end).zip(wanted.start.iter().zip(&self.end));
-            axes.all(|((begin, end), (first, behind))| begin <= first && behind <= end)
-                && of.is_some_and(|(put, _)| put.is_dense())
-        };
-        // What lies beneath a box that covers all is not seen.
-        let covering = self.near.iter().rposition(covers);
+        let covering = self.covering(wanted);
         let is_traced = covering.is_none() && matches!(beneath, Beneath::Nothing(_));
         if is_traced {
             self.seen.begin(elements(wanted.count));

@@ -12,6 +12,7 @@ use knarr_flow::strided::ReadAt;
 use knarr_link::Link;
 use serde::{Deserialize, Serialize};
 
+use crate::chunk_question::ChunkQuestion;
 use crate::puts::name_of_more;
 
 /// Bytes that are asked for at once.
@@ -20,7 +21,7 @@ const PIECE: u64 = 1 << 24;
 const LONGEST_LOG: u64 = 1 << 40;
 
 /// What an aggregator is asked. `file` is the name of a directory in its spool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Question {
     /// A piece of the log of a rank: [`Lengths`], then the bytes from `from` on.
     Log {
@@ -43,6 +44,13 @@ pub enum Question {
         from: u64,
         /// Number of bytes.
         length: u64,
+    },
+    /// A chunk, encoded: what is said of it, and its bytes.
+    Chunk {
+        /// The file.
+        file: String,
+        /// The chunk.
+        chunk: Box<ChunkQuestion>,
     },
     /// What became of a file, as JSON: `None` as long as nothing is known.
     Outcome {
@@ -100,8 +108,7 @@ impl Lengths {
     }
 }
 
-/// The answer of an aggregator that has the values and the log of the rank at these paths. [`Question::Outcome`] is not for
-/// this.
+/// The answer of an aggregator that has the values and the log of the rank at these paths, to questions about bytes.
 ///
 /// # Errors
 /// `NotFound`, `Read`; `Usage` for what cannot be asked.
@@ -129,7 +136,7 @@ pub fn answer(question: &Question, values: &Path, log: &Path) -> Result<Vec<u8>>
             open(&path)?.read_exact_at(&mut bytes, from).map_err(|error| Error::read(&path, &error))?;
             Ok(bytes)
         }
-        Question::Outcome { .. } => Err(Error::usage("no question about values")),
+        Question::Chunk { .. } | Question::Outcome { .. } => Err(Error::usage("no question about bytes of a rank")),
     }
 }
 
@@ -222,11 +229,11 @@ mod tests {
     struct Aggregator(PathBuf);
 
     impl Answers for Aggregator {
-        fn answer(&self, question: &[u8]) -> Result<Vec<u8>> {
+        fn answer(&self, question: &[u8], _: &mut dyn FnMut() -> Result<()>) -> Result<Vec<u8>> {
             let question = Question::from_bytes(question)?;
             let rank = match &question {
                 Question::Log { rank, .. } | Question::Values { rank, .. } => *rank,
-                Question::Outcome { .. } => 0,
+                Question::Chunk { .. } | Question::Outcome { .. } => 0,
             };
             answer(&question, &self.0.join(format!("values.{rank}")), &self.0.join(format!("log.{rank}")))
         }
@@ -313,7 +320,7 @@ mod tests {
         /// Answers everything with the same bytes.
         struct Same(Vec<u8>);
         impl Answers for Same {
-            fn answer(&self, _: &[u8]) -> Result<Vec<u8>> {
+            fn answer(&self, _: &[u8], _: &mut dyn FnMut() -> Result<()>) -> Result<Vec<u8>> {
                 Ok(self.0.clone())
             }
         }

@@ -14,6 +14,7 @@ use crate::copying::{Copying, Lattice};
 use crate::held::{Held, Rank};
 use crate::moves::{Answer, Beneath, Source};
 use crate::pattern::{Log, Pattern, Question};
+use crate::places::Places;
 use crate::put::Put;
 use crate::variable_puts::VariablePuts;
 
@@ -21,6 +22,7 @@ use crate::variable_puts::VariablePuts;
 #[derive(Debug, Default)]
 pub struct Gathered {
     ranks: Vec<Rank>,
+    nodes: Places,
     pattern: Arc<Pattern>,
     /// How regions are read is remembered in the pattern.
     remembers: bool,
@@ -87,12 +89,21 @@ impl Gathered {
             Rank::open(values, log.first, log.ends).map_err(|error| error.at(held.place()))
         };
         let ranks = held.iter().zip(values).zip(pattern.logs()).map(open).collect::<Result<Vec<_>>>()?;
-        Ok(Self { ranks, pattern, remembers: false })
+        Ok(Self { ranks, nodes: Places::of(&held), pattern, remembers: false })
     }
 
     /// What the puts are, for another file with equal ones.
     pub fn pattern(&self) -> Arc<Pattern> {
         Arc::clone(&self.pattern)
+    }
+
+    pub(crate) fn ranks(&self) -> &[Rank] {
+        &self.ranks
+    }
+
+    /// The other nodes that have values.
+    pub(crate) fn nodes(&self) -> &Places {
+        &self.nodes
     }
 
     /// Calls `check` with the number of each variable and each put into it that has elements.

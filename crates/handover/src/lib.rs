@@ -7,14 +7,18 @@
 //! through a library of its own or, with `put_spool`, through one of Knarr's: values with a log of each `put` instead of an
 //! index (with `adjoining`, which puts become one), which `gathered` reads (with `pattern`, what was put, `variable_puts` and
 //! `boxes`, which puts meet a region, and `copying`, `moves`, `window` and `seen`, which copy what they have of it). `held` is
-//! where a rank's values are, and `far` what lies on other nodes.
+//! where a rank's values are, and `far` what lies on other nodes. Those encode chunks that they have (`elsewhere`,
+//! `chunk_question`, `encoding`).
 #![forbid(unsafe_code)]
 
 mod adjoining;
 mod blocked;
 mod boxes;
 mod calls;
+mod chunk_question;
 mod copying;
+mod elsewhere;
+mod encoding;
 mod far;
 mod folder;
 mod gathered;
@@ -24,15 +28,19 @@ mod index;
 mod memory;
 mod moves;
 mod pattern;
+mod places;
 mod put;
 mod put_spool;
 mod puts;
+mod runs;
 mod seen;
 mod spool;
 mod variable_puts;
 mod window;
 
 pub use blocked::{Blocked, Inside};
+pub use chunk_question::ChunkQuestion;
+pub use encoding::Encoding;
 pub use far::{Far, Question, answer};
 pub use folder::Spooled;
 pub use gathered::Gathered;

@@ -4,6 +4,7 @@ use knarr_array::error::{Error, Result};
 use knarr_array::region::fill;
 
 use crate::held::{Rank, read_error};
+use crate::runs::Move;
 use crate::window::Window;
 
 /// What elements are that were not put.
@@ -23,22 +24,6 @@ impl Beneath<'_> {
             Self::Nothing(size) => *size,
         }
     }
-}
-
-/// Runs of bytes that are copied. They are alike, and equally far apart.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Move {
-    /// Twice the number of the rank, and 1 more for its second file of values.
-    pub(crate) file: usize,
-    /// The first byte of the first run there, and where it is wanted.
-    pub(crate) from: u64,
-    pub(crate) to: usize,
-    /// Bytes of a run.
-    pub(crate) len: usize,
-    pub(crate) runs: u64,
-    /// How far the next run is.
-    pub(crate) from_step: u64,
-    pub(crate) to_step: usize,
 }
 
 /// The files of values of all ranks.
@@ -86,6 +71,27 @@ impl<'g> Source<'g> {
     pub(crate) fn place(&self, rank: usize, offset: u64) -> Option<(usize, u64)> {
         let (file, begin) = self.ranks.get(rank)?.place(offset);
         Some((2 * rank + file, begin))
+    }
+
+    /// Checks that a move leads from bytes that are there to some of `bytes` bytes, each of them once.
+    ///
+    /// # Errors
+    /// `Usage`.
+    pub(crate) fn check(&self, one: Move, bytes: usize) -> Result<()> {
+        let Move { file, from, to, len, runs, from_step, to_step } = one;
+        let values = self.ranks.get(file / 2).and_then(|rank| rank.values(file % 2));
+        let end = |first: u64, step: u64| {
+            let last = runs.checked_sub(1)?.checked_mul(step)?.checked_add(first)?;
+            last.checked_add(len as u64)
+        };
+        let is_there = values.zip(end(from, from_step)).is_some_and(|(values, end)| end <= values.length);
+        let has_room = end(to as u64, to_step as u64).is_some_and(|end| end <= bytes as u64);
+        let is_apart = runs == 1 || to_step >= len && from_step >= len as u64;
+        if is_there && has_room && is_apart && len > 0 {
+            Ok(())
+        } else {
+            Err(Error::usage("a move that leads nowhere"))
+        }
     }
 
     /// Copies from the files to `out`.

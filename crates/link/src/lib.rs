@@ -51,9 +51,10 @@ pub trait Link: Send + Sync {
 
 /// What answers.
 pub trait Answers: Send + Sync + 'static {
-    /// The answer to a question. Questions are hostile.
+    /// The answer to a question. Questions are hostile. What takes longer than about a second calls `alive` once a second,
+    /// which tells the other side that this one is there.
     ///
     /// # Errors
-    /// The other side gets them.
-    fn answer(&self, question: &[u8]) -> Result<Vec<u8>>;
+    /// The other side gets them. Those of `alive` say that there is no other side any more.
+    fn answer(&self, question: &[u8], alive: &mut dyn FnMut() -> Result<()>) -> Result<Vec<u8>>;
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use knarr_array::error::{Error, ErrorKind, Result};
 
 use crate::peer::{Peer, Secret};
-use crate::tcp::{BYTES, ERROR};
+use crate::tcp::{ALIVE, BYTES, ERROR};
 use crate::{Answers, LONGEST_ANSWER, LONGEST_QUESTION, SILENCE, frame, handshake, places};
 
 /// Connections at the same time, at most.
@@ -116,7 +116,11 @@ fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_read_timeout(Some(IDLE))?;
     while !shared.is_over.load(Ordering::Relaxed) {
         let Some(question) = frame::read(&mut stream, LONGEST_QUESTION)? else { return Ok(()) };
-        let answer = shared.answers.answer(&question).and_then(|bytes| match bytes.len() {
+        let mut alive = || {
+            let told = frame::write(&mut stream, &[ALIVE]);
+            told.map_err(|error| Error::new(ErrorKind::Write, format!("nobody waits for the answer: {error}")))
+        };
+        let answer = shared.answers.answer(&question, &mut alive).and_then(|bytes| match bytes.len() {
             0..=LONGEST_ANSWER => Ok(bytes),
             _ => Err(Error::unsupported("an answer that is too long for a link")),
         });

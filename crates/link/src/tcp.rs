@@ -16,6 +16,8 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// First byte of an answer that is bytes, and of one that is an error.
 pub(crate) const BYTES: u8 = 0;
 pub(crate) const ERROR: u8 = 1;
+/// A message of this byte says that the answer comes later.
+pub(crate) const ALIVE: u8 = 2;
 
 /// A link to a [`Server`](crate::Server). Nothing is connected before the first question.
 #[derive(Debug)]
@@ -73,7 +75,12 @@ impl TcpLink {
 
     fn exchange(stream: &mut TcpStream, question: &[u8]) -> io::Result<Vec<u8>> {
         frame::write(stream, question)?;
-        frame::read(stream, LONGEST_ANSWER + 1)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+        loop {
+            let message = frame::read(stream, LONGEST_ANSWER + 1)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            if message != [ALIVE] {
+                return Ok(message);
+            }
+        }
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<TcpStream>> {

@@ -1,21 +1,29 @@
 //! What every link does, whatever is behind it.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 
 use crate::{Answers, LONGEST_ANSWER, LONGEST_QUESTION, Link, SILENCE};
 
-/// Answers a question with itself, backwards. `len N` asks for so many bytes, `fail` for an error.
+/// Answers a question with itself, backwards. `len N` asks for so many bytes, `fail` for an error, `slow` for one that takes
+/// longer than [`SILENCE`].
 struct Backwards;
 
 impl Answers for Backwards {
-    fn answer(&self, question: &[u8]) -> Result<Vec<u8>> {
+    fn answer(&self, question: &[u8], alive: &mut dyn FnMut() -> Result<()>) -> Result<Vec<u8>> {
         if let Some(length) =
             question.strip_prefix(b"len ").and_then(|text| std::str::from_utf8(text).ok()?.parse().ok())
         {
             return Ok(vec![7; length]);
+        }
+        if question == b"slow" {
+            let begin = Instant::now();
+            while begin.elapsed() < SILENCE + Duration::from_secs(2) {
+                std::thread::sleep(Duration::from_secs(1));
+                alive()?;
+            }
         }
         if question == b"fail" {
             return Err(Error::new(ErrorKind::NotFound, "no such thing").hint("ask for another").at("here"));
@@ -48,6 +56,8 @@ pub fn check(make: impl Fn(Arc<dyn Answers>) -> (Box<dyn Link>, End)) {
     let error = link.ask(b"fail").unwrap_err();
     assert_eq!((error.kind(), error.advice().is_some()), (ErrorKind::NotFound, true));
     assert!(error.to_string().contains("far") && error.to_string().contains("no such thing"), "{error}");
+
+    assert_eq!(link.ask(b"slow").unwrap(), b"wols");
 
     std::thread::scope(|scope| {
         for thread in 0..8u8 {

@@ -30,7 +30,7 @@ fn tcp() {
 struct Same;
 
 impl Answers for Same {
-    fn answer(&self, question: &[u8]) -> Result<Vec<u8>> {
+    fn answer(&self, question: &[u8], _: &mut dyn FnMut() -> Result<()>) -> Result<Vec<u8>> {
         Ok(question.to_vec())
     }
 }

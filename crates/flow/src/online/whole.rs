@@ -107,7 +107,7 @@ impl Online {
             Ok(())
         };
         let jobs = usize::try_from(helpers).unwrap_or(0);
-        let schedule = Schedule { engine: &self.engine, jobs, window, total: chunks };
+        let schedule = Schedule { engine: &self.engine, jobs, beside: &[], window, total: chunks };
         // A panic of another thread is no more printed than one of the caller's.
         beside_caller(schedule, started, |index, turns: &Turns| guarded(|| encode(index, turns)), hand_over)?;
         if let Way::Choosing(dataset, sizes) = &way {

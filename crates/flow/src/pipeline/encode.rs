@@ -6,9 +6,10 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::quality::{Bound, Observed};
 use knarr_codec::chain::{Chain, ChainSpec, Scratch};
 use knarr_codec::codec::{CodecList, Loss};
+use serde::{Deserialize, Serialize};
 
 /// What happened to one chunk.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct ChunkOutcome {
     /// Steps left out, as an HDF5 filter mask.
     pub filter_mask: u32,
@@ -39,7 +40,7 @@ pub struct ChunkEncoder {
 }
 
 /// How encoded chunks lie in the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Container {
     /// An HDF5 filter pipeline of this many filters: a chunk can leave all of them out.
     Pipeline(usize),
@@ -49,6 +50,61 @@ pub enum Container {
     Filter,
     /// Zarr: every chunk goes through all codecs.
     Codecs,
+}
+
+/// What an encoder is made from, for another thread or another process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recipe {
+    /// The chain.
+    pub chain: ChainSpec,
+    /// For a lossy one: what chunks fall back to where the bound would fail.
+    pub fallback: Option<ChainSpec>,
+    /// Type and shape of the chunks.
+    pub spec: ArraySpec,
+    /// What a lossy chain promises.
+    pub bound: Option<Bound>,
+    /// What is lossless is proven, too.
+    pub verify: bool,
+    /// How chunks lie in the output.
+    pub container: Container,
+}
+
+impl Recipe {
+    /// The encoder.
+    ///
+    /// # Errors
+    /// As for [`ChunkEncoder::new`].
+    pub fn encoder(&self, codecs: &CodecList) -> Result<ChunkEncoder> {
+        let Self { chain, fallback, spec, bound, verify, container } = self;
+        ChunkEncoder::new(codecs, chain, fallback.as_ref(), spec.clone(), *bound, *verify, *container)
+    }
+}
+
+/// What an encoder can return, to tell what it cannot have returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a chunk.
+    raw: usize,
+    longest: usize,
+    /// That of chunks which leave all filters out; 0 where none can.
+    mask: u32,
+    is_lossy: bool,
+    has_fallback: bool,
+}
+
+impl Limits {
+    /// Checks that the encoder can have returned so many bytes with this outcome.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn check(&self, len: usize, outcome: &ChunkOutcome) -> Result<()> {
+        let Self { raw, longest, mask, is_lossy, has_fallback } = *self;
+        let fits = len <= longest
+            && (outcome.filter_mask == 0 || outcome.filter_mask == mask && len == raw)
+            && outcome.observed.is_some() == is_lossy
+            && (has_fallback || !outcome.fell_back);
+        if fits { Ok(()) } else { Err(Error::corrupt("a chunk that this chain cannot have encoded")) }
+    }
 }
 
 /// Buffers of one worker.
@@ -106,6 +162,40 @@ impl ChunkEncoder {
             outcome.stored = true;
         }
         Ok(outcome)
+    }
+
+    /// What readers get of the chunk `raw` that was just encoded with these buffers.
+    pub fn read_back<'a>(&self, raw: &'a [u8], outcome: &ChunkOutcome, buffers: &'a Buffers) -> &'a [u8] {
+        let is_lossy = outcome.observed.is_some() && !outcome.fell_back && !outcome.stored;
+        if is_lossy { &buffers.decoded } else { raw }
+    }
+
+    /// Decodes what was encoded elsewhere, with the outcome that is said of it, which is not trusted.
+    ///
+    /// # Errors
+    /// `Corrupt` for what no encoder like this one returns; what the codecs report.
+    pub fn decode_other<'a>(
+        &self,
+        encoded: &'a [u8],
+        outcome: &ChunkOutcome,
+        buffers: &'a mut Buffers,
+    ) -> Result<&'a [u8]> {
+        self.limits().check(encoded.len(), outcome)?;
+        if outcome.filter_mask != 0 {
+            return Ok(encoded);
+        }
+        let chain = self.fallback.as_ref().filter(|_| outcome.fell_back).unwrap_or(&self.chain);
+        self.decode(chain, encoded, buffers)?;
+        Ok(&buffers.decoded)
+    }
+
+    /// What it can return.
+    pub fn limits(&self) -> Limits {
+        let raw = self.spec.byte_len();
+        let chains = std::iter::once(&self.chain).chain(&self.fallback);
+        let longest = if self.can_store() { raw } else { chains.map(Chain::max_encoded_len).max().unwrap_or(raw) };
+        let (mask, is_lossy) = (self.store_mask(), self.chain.loss() == Loss::Lossy);
+        Limits { raw, longest, mask, is_lossy, has_fallback: self.fallback.is_some() }
     }
 
     fn encode_lossy(
@@ -210,11 +300,16 @@ impl ChunkEncoder {
         }
         out.clear();
         out.extend_from_slice(raw);
-        outcome.filter_mask = match self.container {
+        outcome.filter_mask = self.store_mask();
+        Ok(())
+    }
+
+    /// The filter mask of chunks that leave all filters out.
+    fn store_mask(&self) -> u32 {
+        match self.container {
             Container::Pipeline(filters) => u32::try_from((1u64 << filters.min(32)) - 1).unwrap_or(u32::MAX),
             Container::Frame => 1,
             Container::Filter | Container::Codecs => 0,
-        };
-        Ok(())
+        }
     }
 }

@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::encode::{Buffers, ChunkEncoder, ChunkOutcome};
+use super::places::{Encoded, Places, Pool};
 use super::recipes::{Kept, Recipes};
 use super::spare::Spare;
 use crate::bands::Bands;
+use crate::elsewhere::ChunkElsewhere;
 use crate::energy::{Phases, thread_seconds};
 use crate::engine::{Engine, Progress};
-use crate::ordered::{Schedule, in_order};
+use crate::ordered::{Piece, Schedule, in_order};
 use crate::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_array::array::ArraySpec;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::filter::Hdf5Filter;
 use knarr_array::model::Variable;
 use knarr_array::quality::Observed;
-use knarr_array::region::in_chunk;
+use knarr_array::region::{Region, in_chunk};
 use knarr_array::region::{chunk_count, chunk_position, chunk_region, grouped_position, pad_chunk};
 use knarr_choose::choose::FormatLimits;
 use knarr_choose::plan::{Action, Choice, Plan};
@@ -44,6 +46,9 @@ pub struct VariableReport {
     pub encoded_bytes: u64,
     /// Chunks written.
     pub chunks: u64,
+    /// Chunks that were encoded on other nodes, which have their values.
+    #[serde(default)]
+    pub elsewhere_chunks: u64,
     /// Chunks stored because encoding did not make them smaller.
     pub stored_chunks: u64,
     /// Chunks that are lossless because the bound would have failed.
@@ -124,6 +129,7 @@ struct Done {
     position: Vec<u64>,
     bytes: Option<(Vec<u8>, ChunkOutcome)>,
     raw: u64,
+    is_from_elsewhere: bool,
     /// Processor time of reading, decoding included.
     read_seconds: f64,
 }
@@ -270,7 +276,7 @@ pub fn prove_copies(engine: &Engine, source: &dyn Source, plan: &Plan) -> Result
 
 fn run(
     engine: &Engine,
-    (works, recipes): (&[Work<'_>], &Recipes<'_>),
+    (works, recipes): (&[Work<'_>], &Recipes),
     bands: &[Bands<'_>],
     total: u64,
     budget: &Budget,
@@ -281,13 +287,50 @@ fn run(
         let at = works.partition_point(|work| work.first + work.chunks <= number);
         works.get(at).zip(bands.get(at)).map(|(work, bands)| (at, work, bands))
     };
+    let places = match bands.first().and_then(|bands| bands.source().elsewhere()) {
+        None => Places::here(),
+        Some(others) => Places::new(others, total, |number| {
+            let (_, work, bands) = work_of(number)?;
+            // What is read together is read here.
+            if bands.is_banded() {
+                None
+            } else {
+                others.place(work.index, &work.locate(bands, number - work.first).region)
+            }
+        }),
+    };
+    let beside = places.threads();
+    let workers = Pool::<Worker>::new(budget.jobs);
     in_order(
-        Schedule { engine, jobs: budget.jobs, window: budget.window, total },
-        |number| work_of(number).map_or(0, |(_, work, _)| work.chunk_bytes),
-        |worker: &mut Worker, number| {
+        Schedule { engine, jobs: budget.jobs, beside: &beside, window: budget.window, total },
+        |number| {
+            let size = work_of(number).map_or(0, |(_, work, _)| work.chunk_bytes);
+            Piece { size, lane: places.lane(number) }
+        },
+        |(): &mut (), number| {
             let (at, work, bands) = work_of(number).ok_or_else(|| Error::internal("a chunk of no variable"))?;
-            let encoder = recipes.encoder(engine, work.recipe, &mut worker.encoders)?;
-            worker.lane.chunk(encoder, bands, work, (at, number - work.first), &budget.spare)
+            let (recipe, limits) =
+                recipes.recipe(work.recipe).ok_or_else(|| Error::internal("a chunk without a recipe"))?;
+            let located = work.locate(bands, number - work.first);
+            let (region, padding) = (&located.region, &work.variable.padding_bytes());
+            let chunk = ChunkElsewhere { variable: work.index, region, padding, recipe };
+            let asked =
+                places.ask(number, &chunk, limits).map_err(|error| located.tell(error, work, bands.source()))?;
+            let is_looked_at = asked.as_ref().is_some_and(|asked| places.is_looked_at(number, work.index, asked));
+            match asked {
+                Some(asked) if !is_looked_at => Ok(located.from_elsewhere(asked, at)),
+                asked => workers.with(|worker| {
+                    let encoder = recipes.encoder(engine, work.recipe, &mut worker.encoders)?;
+                    match asked {
+                        None => worker.lane.chunk(encoder, bands, work, (at, located), &budget.spare),
+                        Some(asked) => {
+                            let checked = asked.check(encoder, &mut worker.lane.buffers);
+                            checked.map_err(|error| located.tell(error, work, bands.source()))?;
+                            Ok(located.from_elsewhere(asked, at))
+                        }
+                    }
+                }),
+            }
         },
         |done| {
             let raw = done.raw;
@@ -312,48 +355,81 @@ struct Lane {
     buffers: Buffers,
 }
 
+/// Where a chunk is.
+struct Located {
+    position: Vec<u64>,
+    /// Its number in the variable, row-major.
+    number: u64,
+    /// Its elements, clipped to the variable.
+    region: Region,
+    /// Bytes of those.
+    raw: u64,
+}
+
+impl Work<'_> {
+    /// The chunk whose turn in the variable this is.
+    fn locate(&self, bands: &Bands<'_>, turn: u64) -> Located {
+        let shape = &self.variable.shape;
+        let position = if bands.is_banded() {
+            chunk_position(shape, self.chunk, turn)
+        } else {
+            grouped_position(&self.grid, &self.block, turn)
+        };
+        let number = position.iter().zip(&self.grid).fold(0, |at, (position, chunks)| at * chunks + position);
+        let region = chunk_region(shape, self.chunk, &position);
+        let raw = region.count.iter().product::<u64>() * self.variable.dtype.size() as u64;
+        Located { position, number, region, raw }
+    }
+}
+
+impl Located {
+    /// What cannot be read is named by its own place; chunks of the output may be others.
+    fn tell(&self, error: Error, work: &Work<'_>, source: &dyn Source) -> Error {
+        let is_named = error.to_string().contains("chunk (");
+        let error = if is_named { error } else { in_chunk(error, &self.position, &self.region.start) };
+        error.at_variable_once(work.variable.name()).at_once(&source.path().display().to_string())
+    }
+
+    /// The chunk as another place has encoded it.
+    fn from_elsewhere(self, chunk: Encoded, at: usize) -> Done {
+        let bytes = Some((chunk.bytes, chunk.outcome));
+        Done { work: at, position: self.position, bytes, raw: self.raw, is_from_elsewhere: true, read_seconds: 0.0 }
+    }
+}
+
 impl Lane {
-    /// Reads and encodes a chunk of `work`, given as its place among the works and its turn in the variable.
+    /// Reads and encodes a chunk of `work`, which is at this place among the works.
     fn chunk(
         &mut self,
         encoder: &ChunkEncoder,
         bands: &Bands<'_>,
         work: &Work<'_>,
-        (at, number): (usize, u64),
+        (at, located): (usize, Located),
         spare: &Spare,
     ) -> Result<Done> {
-        let (source, shape) = (bands.source(), &work.variable.shape);
-        let position = if bands.is_banded() {
-            chunk_position(shape, work.chunk, number)
-        } else {
-            grouped_position(&work.grid, &work.block, number)
-        };
-        let number = position.iter().zip(&work.grid).fold(0, |at, (position, chunks)| at * chunks + position);
-        let region = chunk_region(shape, work.chunk, &position);
-        let raw = region.count.iter().product::<u64>() * work.variable.dtype.size() as u64;
-        if !source.is_written(work.index, &region) {
+        let (source, is_from_elsewhere) = (bands.source(), false);
+        let Located { number, raw, .. } = located;
+        if !source.is_written(work.index, &located.region) {
             bands.pass(number);
-            return Ok(Done { work: at, position, bytes: None, raw, read_seconds: 0.0 });
+            let position = located.position;
+            return Ok(Done { work: at, position, bytes: None, raw, is_from_elsewhere, read_seconds: 0.0 });
         }
-        // What cannot be read is named by its own place; chunks of the output may be others.
-        let place = |error: Error| {
-            let is_named = error.to_string().contains("chunk (");
-            let error = if is_named { error } else { in_chunk(error, &position, &region.start) };
-            error.at_variable_once(work.variable.name()).at_once(&source.path().display().to_string())
-        };
+        let place = |error| located.tell(error, work, source);
         let begin = thread_seconds();
         bands.read(number, &mut self.region).map_err(place)?;
         let read_seconds = thread_seconds() - begin;
-        let chunk: &[u8] = if region.count == work.chunk {
+        let count = &located.region.count;
+        let chunk: &[u8] = if count == work.chunk {
             &self.region
         } else {
             let padding = work.variable.padding_bytes();
-            pad_chunk(&self.region, &region.count, work.chunk, &padding, &mut self.padded);
+            pad_chunk(&self.region, count, work.chunk, &padding, &mut self.padded);
             &self.padded
         };
         let mut encoded = spare.take();
         let outcome = encoder.encode(chunk, &mut self.buffers, &mut encoded).map_err(place)?;
-        Ok(Done { work: at, position, bytes: Some((encoded, outcome)), raw, read_seconds })
+        let position = located.position;
+        Ok(Done { work: at, position, bytes: Some((encoded, outcome)), raw, is_from_elsewhere, read_seconds })
     }
 }
 
@@ -365,6 +441,7 @@ fn write(sink: &mut dyn Sink, works: &[Work<'_>], execution: &mut Execution, don
     let Some((bytes, outcome)) = done.bytes else { return Ok(None) };
     report.encoded_bytes += bytes.len() as u64;
     report.chunks += 1;
+    report.elsewhere_chunks += u64::from(done.is_from_elsewhere);
     report.stored_chunks += u64::from(outcome.stored);
     report.fallback_chunks += u64::from(outcome.fell_back);
     report.refuted_chunks += u64::from(outcome.refuted);

@@ -8,6 +8,7 @@ mod alike;
 mod choice;
 mod encode;
 mod execute;
+mod places;
 mod planned;
 mod planner;
 mod recipes;
@@ -15,5 +16,5 @@ mod spare;
 
 pub use advise::{advise, plan, plan_array, plan_of};
 pub use encode::ChunkOutcome;
-pub use encode::{Buffers, ChunkEncoder, Container};
+pub use encode::{Buffers, ChunkEncoder, Container, Limits, Recipe};
 pub use execute::{Execution, VariableReport, execute, most_demanding, prove_copies, storages};

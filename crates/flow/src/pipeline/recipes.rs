@@ -3,36 +3,26 @@
 
 use std::collections::HashMap;
 
-use super::encode::{ChunkEncoder, Container};
+use super::encode::{ChunkEncoder, Container, Limits, Recipe};
 use crate::engine::Engine;
 use knarr_array::array::ArraySpec;
 use knarr_array::error::Result;
-use knarr_array::quality::Bound;
 use knarr_choose::choose::FormatLimits;
 use knarr_choose::plan::Choice;
-use knarr_codec::chain::{Chain, ChainSpec};
+use knarr_codec::chain::Chain;
 
 /// Encoders that one worker keeps.
 const KEPT: usize = 8;
 
-/// What an encoder is made from. The container follows from the rest.
-struct Recipe<'a> {
-    chain: &'a ChainSpec,
-    fallback: Option<&'a ChainSpec>,
-    spec: ArraySpec,
-    bound: Option<Bound>,
-    container: Container,
-}
-
 /// Every encoder that the variables of a plan need, once.
-pub(super) struct Recipes<'a> {
+pub(super) struct Recipes {
     verify: bool,
-    recipes: Vec<Recipe<'a>>,
+    recipes: Vec<(Recipe, Limits)>,
     /// Recipes by the type and shape of their chunks.
     by_spec: HashMap<ArraySpec, Vec<usize>>,
 }
 
-impl<'a> Recipes<'a> {
+impl Recipes {
     pub(super) fn new(verify: bool) -> Self {
         Self { verify, recipes: Vec::new(), by_spec: HashMap::new() }
     }
@@ -44,14 +34,14 @@ impl<'a> Recipes<'a> {
     pub(super) fn add(
         &mut self,
         engine: &Engine,
-        choice: &'a Choice,
+        choice: &Choice,
         spec: ArraySpec,
         target: FormatLimits,
     ) -> Result<usize> {
-        let (chain, fallback, bound) = (&choice.chain, choice.fallback.as_ref(), choice.bound);
+        let Choice { chain, fallback, bound, .. } = choice;
         let known = self.by_spec.entry(spec.clone()).or_default();
-        let is_it = |recipe: &Recipe<'_>| (recipe.chain, recipe.fallback, recipe.bound) == (chain, fallback, bound);
-        if let Some(found) = known.iter().find(|known| is_it(&self.recipes[**known])) {
+        let is_it = |recipe: &Recipe| (&recipe.chain, &recipe.fallback, &recipe.bound) == (chain, fallback, bound);
+        if let Some(found) = known.iter().find(|known| is_it(&self.recipes[**known].0)) {
             return Ok(*found);
         }
         let container = match (target, Chain::prepare(&engine.codecs, chain, &spec)?.hdf5_pipeline()) {
@@ -59,11 +49,17 @@ impl<'a> Recipes<'a> {
             (FormatLimits::Hdf5(_), Some(filters)) => Container::Pipeline(filters.len()),
             (FormatLimits::Hdf5(_), None) => Container::Frame,
         };
-        let recipe = Recipe { chain, fallback, spec, bound, container };
-        recipe.encoder(engine, self.verify)?;
+        let (chain, fallback) = (chain.clone(), fallback.clone());
+        let recipe = Recipe { chain, fallback, spec, bound: *bound, verify: self.verify, container };
+        let limits = recipe.encoder(&engine.codecs)?.limits();
         known.push(self.recipes.len());
-        self.recipes.push(recipe);
+        self.recipes.push((recipe, limits));
         Ok(self.recipes.len() - 1)
+    }
+
+    /// What the encoder of this number is made from, and what it can return.
+    pub(super) fn recipe(&self, number: usize) -> Option<&(Recipe, Limits)> {
+        self.recipes.get(number)
     }
 
     /// The encoder of this number, made anew unless `kept` by the worker.
@@ -75,27 +71,13 @@ impl<'a> Recipes<'a> {
             Some(at) => at,
             None => {
                 kept.0.truncate(KEPT - 1);
-                kept.0.push((number, self.recipes[number].encoder(engine, self.verify)?));
+                kept.0.push((number, self.recipes[number].0.encoder(&engine.codecs)?));
                 kept.0.len() - 1
             }
         };
         // The latest is first, so that the one that was not needed for longest goes.
         kept.0[..=at].rotate_right(1);
         Ok(&kept.0[0].1)
-    }
-}
-
-impl Recipe<'_> {
-    fn encoder(&self, engine: &Engine, verify: bool) -> Result<ChunkEncoder> {
-        ChunkEncoder::new(
-            &engine.codecs,
-            self.chain,
-            self.fallback,
-            self.spec.clone(),
-            self.bound,
-            verify,
-            self.container,
-        )
     }
 }
 

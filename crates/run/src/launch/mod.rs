@@ -11,6 +11,7 @@ mod beside;
 mod checkpoint;
 mod deliver;
 mod drain;
+mod encoders;
 mod first;
 mod ledger;
 mod nodes;

@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::{HandedOver, NodePart};
+use knarr_flow::engine::Engine;
 use knarr_handover::{Question, answer};
 use knarr_link::{Answers, Link, Peer, Server, TcpLink};
 
+use super::encoders::Encoders;
 use super::outcome::Outcome;
 
 /// Between two questions what became of a file.
@@ -29,8 +31,9 @@ pub(super) struct Nodes {
     shared: Arc<Shared>,
 }
 
-#[derive(Default)]
 struct Shared {
+    /// Encode chunks for nodes that make files.
+    encoders: Encoders,
     /// Directories with those of files: the spool, and where it was moved.
     spools: Mutex<Vec<PathBuf>>,
     /// Files that this node makes.
@@ -49,12 +52,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Nodes {
-    /// Those of a launcher on node `node`, which answers others if `is_open`.
+    /// Those of a launcher on node `node`, which answers others if `is_open`, and encodes for them with what the engine has.
     ///
     /// # Errors
     /// As for [`Server::start`].
-    pub(super) fn new(node: String, is_open: bool) -> Result<Self> {
-        let shared = Arc::<Shared>::default();
+    pub(super) fn new(node: String, is_open: bool, engine: &Engine) -> Result<Self> {
+        let (spools, made) = (Mutex::default(), Mutex::default());
+        let shared = Arc::new(Shared { encoders: Encoders::new(engine), spools, made });
         let answers: Arc<dyn Answers> = Arc::<Shared>::clone(&shared);
         let server = if is_open { Some(Server::start(&node, answers)?) } else { None };
         Ok(Self { node, server, shared })
@@ -68,6 +72,11 @@ impl Nodes {
     /// This node, as users know it.
     pub(super) fn node(&self) -> &str {
         &self.node
+    }
+
+    /// The program has ended on this node.
+    pub(super) fn free(&self) {
+        self.shared.encoders.free();
     }
 
     /// Files of `spool` are answered for, too.
@@ -163,22 +172,26 @@ impl Shared {
 }
 
 impl Answers for Shared {
-    fn answer(&self, question: &[u8]) -> Result<Vec<u8>> {
+    fn answer(&self, question: &[u8], alive: &mut dyn FnMut() -> Result<()>) -> Result<Vec<u8>> {
         let question = Question::from_bytes(question)?;
-        match &question {
-            Question::Log { file, rank, .. } | Question::Values { file, rank, .. } => {
+        match question {
+            Question::Log { ref file, rank, .. } | Question::Values { ref file, rank, .. } => {
                 let directory = self.directory(file)?;
-                let (values, log) = (HandedOver::values(*rank), HandedOver::log(*rank));
+                let (values, log) = (HandedOver::values(rank), HandedOver::log(rank));
                 answer(&question, &directory.join(values), &directory.join(log))
+            }
+            Question::Chunk { file, chunk } => {
+                let directory = self.directory(&file)?;
+                self.encoders.answer(*chunk, &directory, alive)
             }
             Question::Outcome { file, node } => {
                 let mut made = lock(&self.made);
-                let known: Option<Result<()>> = match made.get_mut(file) {
+                let known: Option<Result<()>> = match made.get_mut(&file) {
                     Some(made) => {
-                        made.untold.remove(node);
+                        made.untold.remove(&node);
                         Some(made.outcome.clone())
                     }
-                    None => self.directory(file).err().map(Err),
+                    None => self.directory(&file).err().map(Err),
                 };
                 serde_json::to_vec(&known).map_err(|error| Error::internal(error.to_string()))
             }

@@ -121,7 +121,7 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     }
     // Without a place for values programs write them through their own library.
     let spool = Spool::create(&scratch).ok();
-    let nodes = Nodes::new(first::name(), first.as_ref().is_some_and(First::may_have_others))?;
+    let nodes = Nodes::new(first::name(), first.as_ref().is_some_and(First::may_have_others), &engine)?;
     if let Some(spool) = &spool {
         nodes.add(spool.path());
         snapshot.spool = Some(spool.place(&scratch, &nodes)?);

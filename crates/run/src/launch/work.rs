@@ -197,6 +197,7 @@ impl<'a> Work<'a> {
                 Ok(News::Ended(status)) => {
                     self.ended = Some((status, Instant::now()));
                     self.watches.ended(status.success());
+                    self.begun.nodes.free();
                     if self.begun.signals.is_terminated() {
                         self.drain();
                     }

@@ -1,0 +1,47 @@
+//! Values that lie at other places, whose keepers can encode them there. Fewer bytes then go from place to place, and places
+//! encode at the same time.
+
+use knarr_array::error::Result;
+use knarr_array::region::Region;
+use serde::{Deserialize, Serialize};
+
+use crate::pipeline::{ChunkOutcome, Recipe};
+
+/// Who keeps the values of a source at other places.
+pub trait Elsewhere: Sync {
+    /// Number of places. Each works beside the others.
+    fn places(&self) -> usize;
+
+    /// The place, below [`Elsewhere::places`], from which all values of a region come. `None` if there are several of them, if
+    /// they are here, or if nobody can tell.
+    fn place(&self, variable: usize, region: &Region) -> Option<usize>;
+
+    /// Has a chunk encoded at its [`Elsewhere::place`], into `out`, and waits for that. `None` if it is not done there: its
+    /// values can be read all the same, unless something is wrong with the place, as reading them then tells.
+    ///
+    /// # Errors
+    /// `Corrupt` for puts that make no sense.
+    fn encode(&self, place: usize, chunk: &ChunkElsewhere<'_>, out: &mut Vec<u8>) -> Result<Option<Proven>>;
+}
+
+/// A chunk that is to be encoded at another place.
+#[derive(Debug, Clone, Copy)]
+pub struct ChunkElsewhere<'a> {
+    /// Number of the variable.
+    pub variable: usize,
+    /// The elements of the variable that lie in it. The chunk has the shape that the recipe says.
+    pub region: &'a Region,
+    /// One element, in stored byte order, for where there are no values.
+    pub padding: &'a [u8],
+    /// How it is encoded.
+    pub recipe: &'a Recipe,
+}
+
+/// What who has encoded a chunk says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Proven {
+    /// What happened to it.
+    pub outcome: ChunkOutcome,
+    /// CRC-32C of the chunk that readers get: the values, or for a lossy chain what is within the bound.
+    pub values: u32,
+}

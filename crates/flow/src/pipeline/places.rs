@@ -1,0 +1,140 @@
+//! Where chunks are encoded: here, or at another place that has all of their values. The bytes are the same.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+
+use super::encode::{Buffers, ChunkEncoder, ChunkOutcome, Limits};
+use crate::elsewhere::{ChunkElsewhere, Elsewhere, Proven};
+use knarr_array::error::{Error, Result};
+
+/// Threads that wait for other places, of all together and of one.
+const WAITING: (usize, usize) = (128, 8);
+/// One of so many chunks that come encoded is decoded here. Whoever has encoded a chunk has proven it: this finds places at
+/// which something is wrong as a whole.
+const LOOKED_AT: u64 = 16;
+
+/// The places at which the values of a source lie.
+pub(super) struct Places<'a> {
+    /// Those besides this one; `None` if there are none.
+    others: Option<&'a dyn Elsewhere>,
+    /// The lane of each chunk, of all variables: 0, or 1 more than the number of the other place. Empty without those.
+    lanes: Vec<u16>,
+    /// By place: the variable of which a chunk was decoded last, and 1 more.
+    looked: Vec<AtomicUsize>,
+}
+
+/// A chunk as a place has encoded it.
+pub(super) struct Encoded {
+    pub(super) bytes: Vec<u8>,
+    pub(super) outcome: ChunkOutcome,
+    /// CRC-32C of what readers get.
+    values: u32,
+    place: usize,
+}
+
+impl<'a> Places<'a> {
+    /// All chunks here.
+    pub(super) fn here() -> Self {
+        Self { others: None, lanes: Vec::new(), looked: Vec::new() }
+    }
+
+    /// `place_of` says at which of the other places a chunk is, of so many.
+    pub(super) fn new(others: &'a dyn Elsewhere, chunks: u64, place_of: impl Fn(u64) -> Option<usize>) -> Self {
+        let lane = |number| place_of(number).and_then(|place| u16::try_from(place + 1).ok()).unwrap_or(0);
+        let looked = (0..others.places()).map(|_| AtomicUsize::new(0)).collect();
+        Self { others: Some(others), lanes: (0..chunks).map(lane).collect(), looked }
+    }
+
+    /// The lane of a chunk.
+    pub(super) fn lane(&self, number: u64) -> usize {
+        usize::try_from(number).ok().and_then(|number| self.lanes.get(number)).map_or(0, |&lane| usize::from(lane))
+    }
+
+    /// Threads of the lanes of other places.
+    pub(super) fn threads(&self) -> Vec<usize> {
+        let places = self.looked.len();
+        vec![(WAITING.0 / places.max(1)).clamp(1, WAITING.1); places]
+    }
+
+    /// The chunk of this number, if it is encoded at another place.
+    ///
+    /// # Errors
+    /// As for [`Elsewhere::encode`]; `Corrupt` for what cannot come of the recipe.
+    pub(super) fn ask(&self, number: u64, chunk: &ChunkElsewhere<'_>, limits: &Limits) -> Result<Option<Encoded>> {
+        let (Some(others), Some(place)) = (self.others, self.lane(number).checked_sub(1)) else { return Ok(None) };
+        let mut bytes = Vec::new();
+        let Some(Proven { outcome, values }) = others.encode(place, chunk, &mut bytes)? else { return Ok(None) };
+        limits.check(bytes.len(), &outcome)?;
+        Ok(Some(Encoded { bytes, outcome, values, place }))
+    }
+
+    /// True if the chunk has to be decoded: the first of each variable and place, and some of the others.
+    pub(super) fn is_looked_at(&self, number: u64, variable: usize, chunk: &Encoded) -> bool {
+        let looked = self.looked.get(chunk.place);
+        let is_first = looked.is_some_and(|looked| looked.swap(variable + 1, Ordering::Relaxed) != variable + 1);
+        is_first || number.is_multiple_of(LOOKED_AT)
+    }
+}
+
+impl Encoded {
+    /// Decodes the chunk, and compares what comes of it with what its place has said.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub(super) fn check(&self, encoder: &ChunkEncoder, buffers: &mut Buffers) -> Result<()> {
+        let decoded = encoder.decode_other(&self.bytes, &self.outcome, buffers);
+        let is_same = decoded.is_ok_and(|values| crc32c::crc32c(values) == self.values);
+        let what = "what another node has encoded does not decode to the values that it says";
+        let hint = "the nodes have different builds of Knarr, or one of them has a defect: nothing is written";
+        if is_same { Ok(()) } else { Err(Error::corrupt(what).hint(hint)) }
+    }
+}
+
+/// What threads share that are more than may work at the same time. When one has failed, nobody else begins.
+pub(super) struct Pool<T> {
+    idle: Mutex<Vec<T>>,
+    given_back: Condvar,
+    failed: OnceLock<Error>,
+}
+
+impl<T: Default> Pool<T> {
+    /// As many as may work at the same time.
+    pub(super) fn new(count: usize) -> Self {
+        let idle = Mutex::new((0..count.max(1)).map(|_| T::default()).collect());
+        Self { idle, given_back: Condvar::new(), failed: OnceLock::new() }
+    }
+
+    /// Works with one, as soon as one is idle.
+    ///
+    /// # Errors
+    /// Those of `work`; that of another piece of work which has failed.
+    pub(super) fn with<U>(&self, work: impl FnOnce(&mut T) -> Result<U>) -> Result<U> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let one = loop {
+            match idle.pop() {
+                Some(one) => break one,
+                None => idle = self.given_back.wait(idle).unwrap_or_else(PoisonError::into_inner),
+            }
+        };
+        drop(idle);
+        let mut taken = Taken { pool: self, one };
+        if let Some(error) = self.failed.get() {
+            return Err(error.clone());
+        }
+        work(&mut taken.one).map_err(|error| self.failed.get_or_init(|| error).clone())
+    }
+}
+
+/// One at work. Others wait for it, even if its thread panics.
+struct Taken<'a, T: Default> {
+    pool: &'a Pool<T>,
+    one: T,
+}
+
+impl<T: Default> Drop for Taken<'_, T> {
+    fn drop(&mut self) {
+        let one = std::mem::take(&mut self.one);
+        self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+        self.pool.given_back.notify_one();
+    }
+}

@@ -1,0 +1,64 @@
+//! Chunks whose values all lie on another node: that node encodes them.
+
+use knarr_array::error::{Error, Result};
+use knarr_array::region::Region;
+use knarr_flow::elsewhere::{ChunkElsewhere, Elsewhere, Proven};
+use knarr_link::LONGEST_QUESTION;
+
+use crate::chunk_question::{ChunkQuestion, LARGEST, PROGRAM, bits};
+use crate::copying::{Copying, Lattice};
+use crate::encoding::split;
+use crate::far::Question;
+use crate::gathered::Gathered;
+use crate::moves::Answer;
+
+impl Gathered {
+    /// How a region is copied, which is `size` bytes an element.
+    fn moves_of(&self, variable: usize, region: &Region, size: usize) -> Result<Answer> {
+        match self.pattern().puts_of(variable)? {
+            Some(puts) => Copying::new(self.ranks(), puts).plan(whole(region), size),
+            None => Ok(Answer { moves: Vec::new(), fills: true }),
+        }
+    }
+}
+
+fn whole(region: &Region) -> Lattice<'_> {
+    Lattice { start: &region.start, count: &region.count, stride: &[] }
+}
+
+impl Elsewhere for Gathered {
+    fn places(&self) -> usize {
+        self.nodes().len()
+    }
+
+    fn place(&self, variable: usize, region: &Region) -> Option<usize> {
+        let pattern = self.pattern();
+        let puts = pattern.puts_of(variable).ok()??;
+        let ranks = Copying::new(self.ranks(), puts).ranks(whole(region));
+        self.nodes().common(ranks.into_iter())
+    }
+
+    fn encode(&self, place: usize, chunk: &ChunkElsewhere<'_>, out: &mut Vec<u8>) -> Result<Option<Proven>> {
+        let ChunkElsewhere { variable, region, padding, recipe } = *chunk;
+        let node = self.nodes().node(place).filter(|node| node.encodes() && recipe.spec.byte_len() <= LARGEST);
+        let Some(node) = node else { return Ok(None) };
+        let Answer { mut moves, fills } = self.moves_of(variable, region, padding.len())?;
+        let mut ranks: Vec<usize> = moves.iter().map(|one| one.file / 2).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        for one in &mut moves {
+            let number = ranks.binary_search(&(one.file / 2)).map_err(|_| Error::internal("values of no rank"))?;
+            one.file = 2 * number + one.file % 2;
+        }
+        let (program, bound, recipe) = (PROGRAM.to_owned(), bits(recipe.bound), recipe.clone());
+        let (count, padding) = (region.count.clone(), padding.to_vec());
+        let wanted = ChunkQuestion { program, recipe, bound, count, padding, fills, ranks, moves };
+        let question = Question::Chunk { file: node.file.clone(), chunk: Box::new(wanted) }.to_bytes()?;
+        if question.len() > LONGEST_QUESTION {
+            return Ok(None);
+        }
+        let told = node.link.ask(&question).and_then(|answer| split(&answer, out));
+        // If the node is gone, reading its values tells.
+        Ok(told.map_err(|_| node.decline()).ok())
+    }
+}
