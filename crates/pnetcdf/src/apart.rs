@@ -146,8 +146,7 @@ impl Apart {
             Some(NodePart { peer, spool, file, ranks: ranks.clone() })
         };
         let parts: Vec<NodePart> = homes.all.iter().zip(&homes.ranks).filter_map(part).collect();
-        let links = parts.iter().map(|part| Arc::new(TcpLink::new(part.peer.clone())) as Arc<dyn Link>).collect();
-        let apart = Self { parts, part: homes.mine(), links, header };
+        let apart = Self { header, ..Self::of(parts, homes.mine()) };
         let begun = if is_first { apart.begin_here(open) } else { Ok(()) };
         agree(comm, begun).inspect_err(|_| {
             if is_first && comm.rank() > 0 {
@@ -155,6 +154,12 @@ impl Apart {
             }
         })?;
         Ok(apart)
+    }
+
+    /// One that other programs have put into these spools, of which part `part` is the one of this program.
+    pub(crate) fn of(parts: Vec<NodePart>, part: usize) -> Self {
+        let links = parts.iter().map(|part| Arc::new(TcpLink::new(part.peer.clone())) as Arc<dyn Link>).collect();
+        Self { parts, part, links, header: PathBuf::new() }
     }
 
     fn begin_here(&self, open: &HandedOver) -> Result<()> {

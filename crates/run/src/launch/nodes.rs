@@ -1,5 +1,6 @@
 //! Files whose ranks are on several nodes. The aggregator of the first node makes such a file. Those of the others answer its
-//! questions about what lies in their spools, and ask it what became of the file: when it is there, their part goes.
+//! questions about what lies in their spools, and ask it what became of the file: when it is there, their part goes. Components
+//! on other nodes ask for sessions (`offering`) and for values in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use knarr_capture::{HandedOver, NodePart};
 use knarr_handover::{Question, answer};
 use knarr_link::{Answers, Link, Peer, Server, TcpLink};
 
+use super::offering::Ask;
 use super::outcome::Outcome;
 
 /// Between two questions what became of a file.
@@ -35,6 +37,8 @@ struct Shared {
     spools: Mutex<Vec<PathBuf>>,
     /// Files that this node makes.
     made: Mutex<BTreeMap<String, Made>>,
+    /// The program has ended.
+    has_ended: AtomicBool,
 }
 
 /// A file that is made, or cannot be.
@@ -76,6 +80,11 @@ impl Nodes {
         if !spools.iter().any(|known| known == spool) {
             spools.push(spool.to_owned());
         }
+    }
+
+    /// The program has ended: it offers no more sessions.
+    pub(super) fn ended(&self) {
+        self.shared.has_ended.store(true, Ordering::Relaxed);
     }
 
     /// Tells the other nodes what became of a file that this one makes, as soon as they ask.
@@ -164,6 +173,10 @@ impl Shared {
 
 impl Answers for Shared {
     fn answer(&self, question: &[u8]) -> Result<Vec<u8>> {
+        if let Some(asked) = Ask::from_bytes(question) {
+            let spools = lock(&self.spools).clone();
+            return asked.answer(&spools, || self.has_ended.load(Ordering::Relaxed));
+        }
         let question = Question::from_bytes(question)?;
         match &question {
             Question::Log { file, rank, .. } | Question::Values { file, rank, .. } => {
