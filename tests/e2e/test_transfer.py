@@ -60,6 +60,8 @@ class Components:
         self.launchers: list[int] = []
         # Each component is on a node of its own: nodes are names, and nothing but TCP leads from one to the other.
         self.are_apart = False
+        # What starts the launcher of a component.
+        self.within = lambda name: []
 
     def start(self, name: str | None, *command: object, options: tuple = ()) -> subprocess.Popen[str]:
         config = self.top / self.config_name
@@ -73,7 +75,7 @@ class Components:
         temporary.mkdir(exist_ok=True)
         node = {"KNARR_NODE": f"node-{name}"} if self.are_apart else {}
         process = subprocess.Popen(
-            [self.program, *map(str, [*arguments, *command])],
+            [str(word) for word in [*self.within(name), self.program, *arguments, *command]],
             text=True,
             env={**self.environment, **AS_ROOT, **node, "TMPDIR": str(temporary)},
             stdout=subprocess.PIPE,

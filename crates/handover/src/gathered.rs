@@ -12,9 +12,10 @@ use knarr_array::region::{Region, Regions};
 
 use crate::copying::{Copying, Lattice};
 use crate::held::{Held, Rank};
-use crate::moves::{Answer, Beneath, Source};
+use crate::moves::{Answer, Beneath};
 use crate::pattern::{Log, Pattern, Question};
 use crate::put::Put;
+use crate::source::Source;
 use crate::variable_puts::VariablePuts;
 
 /// The puts of all ranks.
@@ -156,7 +157,8 @@ impl Gathered {
         // Elements that were fill values may be an error now.
         let holds = |answer: &Arc<Answer>| !answer.fills || matches!(beneath, Beneath::Fill(_));
         if let Some(answer) = self.pattern.answer(&question).filter(holds) {
-            return Source::new(&self.ranks).replay(&answer, beneath, out);
+            let dtype = self.pattern.puts_of(variable)?.and_then(VariablePuts::dtype);
+            return Source::new(&self.ranks, dtype).replay(&answer, beneath, out);
         }
         let mut answer = Answer::default();
         self.look_up(variable, regions, stride, beneath, out, Some(&mut answer))?;
@@ -186,7 +188,7 @@ impl Gathered {
                 return Err(Error::new(ErrorKind::NotFound, format!("element {element:?} was never put")));
             }
         }
-        Ok(())
+        copying.finish(out)
     }
 }
 

@@ -59,7 +59,7 @@ pub fn await_session(rule: &TransferRule, own: &SpoolPlace, target: &Path, reade
         let offers = Offers::of(&met, target);
         watch.on(offers.directory());
         watch.on(&met.rendezvous().join(from));
-        let was_seen = note_seen(from, presence != Presence::Absent);
+        let was_seen = note_seen(from, presence != Presence::Absent || why.is_some());
         let is_new = |(_, directory): &(u64, PathBuf)| {
             directory.join(HandedOver::PUBLISHED).exists() && !HandedOver::is_noted(directory, reader, Reading::Done)
         };
@@ -138,7 +138,11 @@ impl Incoming {
     pub fn new(offered: &Offered, target: &Path, rule: TransferRule, begun: &Begun) -> Self {
         let Offered { session, directory } = offered;
         let (directory, target) = (directory.clone(), target.to_owned());
-        let apart = if begun.parts.is_empty() { None } else { Some(Apart::of(begun.parts.clone(), begun.part)) };
+        let apart = if begun.parts.is_empty() {
+            None
+        } else {
+            Some(Apart::of(begun.parts.clone(), begun.part, rule.may_pack()))
+        };
         Self { directory, apart, target, session: *session, rule, ranks: begun.ranks, seen: None, is_lost: false }
     }
 

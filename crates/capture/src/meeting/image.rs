@@ -58,7 +58,7 @@ pub struct Writer {
     pub met: TransferRule,
     /// Whether it is there.
     pub presence: Presence,
-    /// Why it is not there, if that is known.
+    /// Why it is not reached, if its launcher lives.
     pub why: Option<String>,
 }
 
@@ -81,6 +81,8 @@ impl Writer {
             Presence::Absent if why.is_none() => there,
             seen => seen,
         };
+        // What a launcher that was killed has left is of no account.
+        let why = why.filter(|_| presence == Presence::Absent && there != Presence::Absent);
         Ok(Self { met, presence, why })
     }
 }

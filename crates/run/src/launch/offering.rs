@@ -166,3 +166,83 @@ fn offered(spool: &Path, reader: &str, watch: &mut Watch) -> Vec<Session> {
     found.sort_by(|a, b| (&a.handed.target, a.handed.session).cmp(&(&b.handed.target, b.handed.session)));
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knarr_array::error::ErrorKind;
+    use knarr_capture::config::Config;
+
+    const RULE: &str = "[[file]]\npattern = \"*\"\nroute = \"transfer\"\nfrom = \"a\"\nto = [\"b\"]\n";
+
+    /// A spool with an open session of a file, that is offered.
+    fn spool(name: &str) -> (PathBuf, PathBuf) {
+        let folder = std::env::temp_dir().join(format!("knarr-offering-{}-{name}", std::process::id()));
+        let directory = folder.join("spool").join("1-0");
+        fs::create_dir_all(&directory).unwrap();
+        let mut rule = Config::parse(RULE).unwrap().file.remove(0);
+        rule.transfer.rendezvous = Some(folder.join("meet"));
+        let handed = HandedOver { session: 1, ..HandedOver::new(PathBuf::from("/data/x.nc"), rule, 1) };
+        handed.begin(&directory).unwrap();
+        fs::write(directory.join(HandedOver::PUBLISHED), b"header").unwrap();
+        Offers::of(&handed.rule.transfer, &handed.target).offer(1, &directory).unwrap();
+        (folder, directory)
+    }
+
+    fn told(folder: &Path, reader: &str) -> Told {
+        let ask = Ask::Sessions { reader: reader.to_owned(), known: 0 };
+        serde_json::from_slice(&ask.answer(&[folder.join("spool")], || false).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_component_hears_of_what_it_is_to_read_until_it_has_read_it() {
+        let (folder, directory) = spool("heard");
+        let found = told(&folder, "b");
+        assert_eq!(found.sessions.len(), 1);
+        let session = &found.sessions[0];
+        assert_eq!((session.file.as_str(), session.is_closed, session.header.0), ("1-0", false, 6));
+        // Nobody holds the log of the only rank.
+        assert_eq!((session.gone, found.has_ended), (Some(0), false));
+        assert!(told(&folder, "c").sessions.is_empty());
+        session.handed.save(&directory).unwrap();
+        let found = told(&folder, "b");
+        assert!(found.sessions[0].is_closed && found.sessions[0].gone.is_none());
+        let note = Ask::Note { file: "1-0".to_owned(), reader: "b".to_owned(), is_done: true };
+        let spools = [folder.join("spool")];
+        note.answer(&spools, || false).unwrap();
+        assert!(HandedOver::is_noted(&directory, "b", Reading::Done) && told(&folder, "b").sessions.is_empty());
+        // An answer that is known comes after a moment only.
+        let text = written(&told(&folder, "b")).unwrap();
+        let (ask, begin) = (Ask::Sessions { reader: "b".to_owned(), known: number_of(&text) }, Instant::now());
+        assert_eq!(ask.answer(&spools, || false).unwrap(), text);
+        assert!(begin.elapsed() >= WAIT);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn hostile_questions_are_errors_and_leave_nothing() {
+        let (folder, directory) = spool("hostile");
+        let spools = [folder.join("spool")];
+        let file = |name: &str| name.to_owned();
+        for name in ["../spool/1-0", "", ".", "..", "1-0/", "/etc", "2-0"] {
+            for ask in [
+                Ask::Header { file: file(name), from: 0 },
+                Ask::Datasets { file: file(name) },
+                Ask::Note { file: file(name), reader: file("b"), is_done: true },
+            ] {
+                assert_eq!(ask.answer(&spools, || false).unwrap_err().kind(), ErrorKind::NotFound, "{ask:?}");
+            }
+        }
+        for reader in ["", "c", "../b", "b/../b"] {
+            let ask = Ask::Note { file: file("1-0"), reader: file(reader), is_done: true };
+            assert_eq!(ask.answer(&spools, || false).unwrap_err().kind(), ErrorKind::Usage, "{reader}");
+        }
+        let behind = Ask::Header { file: file("1-0"), from: u64::MAX }.answer(&spools, || false);
+        assert!(behind.is_ok_and(|bytes| bytes.is_empty()));
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 2);
+        for bytes in [b"{}".as_slice(), b"\xFF", b"{\"Header\":{\"file\":1}}", b"{\"Sessions\":{}}", b"[]"] {
+            assert_eq!(Ask::from_bytes(bytes), None);
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
