@@ -12,6 +12,7 @@
     run.py io [--repeats N]
     run.py io-computing [--repeats N]
     run.py transfer [--repeats N]
+    run.py transfer-nodes [--repeats N]
     run.py io-scale
     run.py transfer-scale
     run.py memory  [--max-mem 128M]
@@ -61,6 +62,7 @@ import rechunk
 import repack
 import scale_reports
 import transfer
+import transfer_nodes
 import writing
 from data import INPUTS, write_inputs
 from equality import require_equal
@@ -224,6 +226,13 @@ def run_transfer(options: argparse.Namespace, facts: dict[str, object]) -> None:
     save("transfer", rows, facts)
 
 
+def run_transfer_nodes(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    rows = transfer_nodes.measure(INPUTS / "real.nc", options.repeats, lambda line: print(line, file=sys.stderr))
+    print(header(facts))
+    print(transfer_nodes.table(rows))
+    save("transfer-nodes", rows, facts)
+
+
 def run_scale(options: argparse.Namespace, facts: dict[str, object]) -> None:
     page = results_path(options.kind, "html")
     text, results = options.report(page)
@@ -385,6 +394,9 @@ def main() -> None:
     coupled = kinds.add_parser("transfer", help="two programs coupled by a file")
     coupled.add_argument("--repeats", type=int, default=3)
     coupled.set_defaults(run=run_transfer)
+    apart = kinds.add_parser("transfer-nodes", help="two programs on two nodes (emulated links), as root")
+    apart.add_argument("--repeats", type=int, default=1)
+    apart.set_defaults(run=run_transfer_nodes)
     larger = kinds.add_parser("io-scale", help="a model of output at 288, 8,192 and 100,000 ranks")
     larger.set_defaults(run=run_scale, kind="io-scale", report=scale_reports.output)
     wider = kinds.add_parser("transfer-scale", help="a model of coupled programs on up to 100,000 nodes")

@@ -58,6 +58,10 @@ class Components:
         self.folder.mkdir()
         self.config, self.config_name = RULE, "knarr.toml"
         self.launchers: list[int] = []
+        # Each component is on a node of its own: nodes are names, and nothing but TCP leads from one to the other.
+        self.are_apart = False
+        # What starts the launcher of a component.
+        self.within = lambda name: []
 
     def start(self, name: str | None, *command: object, options: tuple = ()) -> subprocess.Popen[str]:
         config = self.top / self.config_name
@@ -69,10 +73,11 @@ class Components:
         # Two mpirun that start at once may fail to make the same directory there.
         temporary = self.top / f"tmp-{name}"
         temporary.mkdir(exist_ok=True)
+        node = {"KNARR_NODE": f"node-{name}"} if self.are_apart else {}
         process = subprocess.Popen(
-            [self.program, *map(str, [*arguments, *command])],
+            [str(word) for word in [*self.within(name), self.program, *arguments, *command]],
             text=True,
-            env={**self.environment, **AS_ROOT, "TMPDIR": str(temporary)},
+            env={**self.environment, **AS_ROOT, **node, "TMPDIR": str(temporary)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=self.folder,
@@ -93,14 +98,15 @@ class Components:
         return Ran(process.returncode, out, err, json.loads(result.read_text()) if result.exists() else {})
 
 
-@pytest.fixture
-def components(knarr, tmp_path: Path) -> Iterator[Components]:
-    yield from made_components(knarr, tmp_path)
+@pytest.fixture(params=["one node", "two nodes"])
+def components(knarr, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Components]:
+    yield from made_components(knarr, tmp_path, request.param)
 
 
-def made_components(knarr, tmp_path: Path) -> Iterator[Components]:
+def made_components(knarr, tmp_path: Path, nodes: str = "one node") -> Iterator[Components]:
     """Programs in a folder of their own. When they have ended nothing of them stays behind."""
     made = Components(knarr.program, knarr.environment, tmp_path)
+    made.are_apart = nodes == "two nodes"
     yield made
     left = made.spools()
     for spool in left:

@@ -62,9 +62,9 @@ def fortran(knarr, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-@pytest.fixture
-def components(knarr, tmp_path: Path) -> Iterator[Components]:
-    for made in made_components(knarr, tmp_path):
+@pytest.fixture(params=["one node", "two nodes"])
+def components(knarr, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Components]:
+    for made in made_components(knarr, tmp_path, request.param):
         made.config, made.config_name = INI, "dtf.ini"
         yield made
 

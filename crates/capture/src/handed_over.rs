@@ -126,6 +126,11 @@ impl HandedOver {
         Self { target, rule, ranks, records, bytes: 0, blocked_s: 0.0, session: 0, filled, parts, part: 0 }
     }
 
+    /// The same with all of its values in a part on another node.
+    pub fn elsewhere(self, part: NodePart) -> Self {
+        Self { parts: vec![part], part: 1, ..self }
+    }
+
     /// The node that makes the file, if it is another one.
     pub fn maker(&self) -> Option<&NodePart> {
         self.parts.first().filter(|_| self.part > 0)

@@ -7,10 +7,11 @@ use knarr_array::error::{Error, Result};
 use knarr_array::region::fill;
 
 use crate::held::Rank;
-use crate::moves::{Answer, Beneath, Source};
+use crate::moves::{Answer, Beneath};
 use crate::put::{elements, span};
 use crate::runs::Move;
 use crate::seen::Seen;
+use crate::source::Source;
 use crate::variable_puts::VariablePuts;
 
 /// Elements that are wanted: from the first one along each axis on so many, at a distance.
@@ -107,7 +108,15 @@ pub(crate) struct Copying<'g> {
 impl<'g> Copying<'g> {
     pub(crate) fn new(ranks: &'g [Rank], puts: &'g VariablePuts) -> Self {
         let (near, end, both, outer) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { source: Source::new(ranks), puts, near, end, both, outer, seen: Seen::default() }
+        Self { source: Source::new(ranks, puts.dtype()), puts, near, end, both, outer, seen: Seen::default() }
+    }
+
+    /// Makes the copies that wait for more of them.
+    ///
+    /// # Errors
+    /// As for [`Copying::copy`].
+    pub(crate) fn finish(&mut self, out: &mut [u8]) -> Result<()> {
+        self.source.finish(out)
     }
 
     /// Boxes whose extents meet what is wanted, the earliest first.
@@ -173,7 +182,8 @@ impl<'g> Copying<'g> {
         (0..self.near.len()).any(|at| self.meet(wanted, self.near[at]))
     }
 
-    /// Fills the bytes `here` of `out`, which are just the room, with the elements wanted. Returns the number of the first one
+    /// Fills the bytes `here` of `out`, which are just the room, with the elements wanted; some may wait for
+    /// [`Copying::finish`]. Returns the number of the first one
     /// that was not put, if there is no fill value. What was done is added to `answer`.
     ///
     /// # Errors

@@ -11,7 +11,8 @@ use knarr_flow::pipeline::{Buffers, ChunkEncoder, Recipe};
 
 use crate::chunk_question::{ChunkQuestion, LARGEST};
 use crate::held::{Found, Rank};
-use crate::moves::{Answer, Beneath, Source};
+use crate::moves::{Answer, Beneath};
+use crate::source::Source;
 
 /// Encoders that one thread keeps.
 const KEPT: usize = 8;
@@ -73,7 +74,7 @@ impl Encoding {
         let bytes = chunk.check()?;
         let open = |&rank: &usize| Rank::open(Found::Here(values(rank)), u64::MAX, [0, 0]);
         let ranks = chunk.ranks.iter().map(open).collect::<Result<Vec<_>>>()?;
-        let mut source = Source::new(&ranks);
+        let mut source = Source::new(&ranks, None);
         chunk.moves.iter().try_for_each(|one| source.check(*one, bytes))?;
         let Self { kept, buffers, region, padded, encoded } = self;
         region.resize(bytes, 0);

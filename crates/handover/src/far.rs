@@ -1,22 +1,25 @@
-//! The values and logs of ranks on other nodes. The aggregator of each node answers questions about what lies in its spool:
-//! bytes of a log, and bytes of values. Which puts meet a region, and which of them counts, is decided where all logs are
+//! The values and logs of ranks on other nodes. The aggregator of each node answers questions about what lies in its spool
+//! (`answering`): bytes of a log, and bytes of values. Which puts meet a region, and which of them counts, is decided where all logs are
 //! known, so it does not matter on which node a rank was.
 
-use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
+use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
-use knarr_flow::strided::ReadAt;
 use knarr_link::Link;
 use serde::{Deserialize, Serialize};
 
 use crate::chunk_question::ChunkQuestion;
-use crate::puts::name_of_more;
+use crate::pace::Pace;
+use crate::packed::unpack;
 
-/// Bytes that are asked for at once.
-const PIECE: u64 = 1 << 24;
+/// Bytes of a log that are asked for at once.
+pub(crate) const LONGEST_PIECE: u64 = 1 << 24;
+/// Bytes of values that are asked for at once.
+pub(crate) const LONGEST_VALUES: u64 = 1 << 20;
+/// Runs in a question: each takes up to 85 bytes of it.
+pub(crate) const MOST_RUNS: usize = 700;
 /// Bytes of a log, at most: nothing is longer that a program could have put.
 const LONGEST_LOG: u64 = 1 << 40;
 
@@ -40,10 +43,10 @@ pub enum Question {
         rank: usize,
         /// Those in the second file of values.
         more: bool,
-        /// First byte.
-        from: u64,
-        /// Number of bytes.
-        length: u64,
+        /// Which, one run behind the other.
+        runs: Vec<Runs>,
+        /// Of which type they are, if they may come compressed.
+        packed: Option<DType>,
     },
     /// A chunk, encoded: what is said of it, and its bytes.
     Chunk {
@@ -59,6 +62,47 @@ pub enum Question {
         /// The node that asks.
         node: String,
     },
+}
+
+/// Runs of bytes in a file. They are alike, and equally far apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u64, u64, u64, u64)", into = "(u64, u64, u64, u64)")]
+pub struct Runs {
+    /// First byte of the first one.
+    pub from: u64,
+    /// Bytes of each.
+    pub length: u64,
+    /// How many.
+    pub count: u64,
+    /// How far the next one is.
+    pub step: u64,
+}
+
+impl From<(u64, u64, u64, u64)> for Runs {
+    fn from((from, length, count, step): (u64, u64, u64, u64)) -> Self {
+        Self { from, length, count, step }
+    }
+}
+
+impl From<Runs> for (u64, u64, u64, u64) {
+    fn from(Runs { from, length, count, step }: Runs) -> Self {
+        (from, length, count, step)
+    }
+}
+
+impl Runs {
+    /// True if the bytes of `next` follow: both are single runs.
+    pub(crate) fn adjoins(&self, next: &Self) -> bool {
+        self.count == 1 && next.count == 1 && self.from + self.length == next.from
+    }
+
+    /// Bytes of all; `None` for runs that make no sense.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        let makes_sense = self.length > 0 && (self.count == 1 || self.step >= self.length);
+        let last = self.step.checked_mul(self.count.checked_sub(1)?)?;
+        self.from.checked_add(last)?.checked_add(self.length)?;
+        self.length.checked_mul(self.count).filter(|_| makes_sense)
+    }
 }
 
 impl Question {
@@ -81,20 +125,20 @@ impl Question {
 
 /// How long the files of a rank are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Lengths {
-    log: u64,
-    values: u64,
+pub(crate) struct Lengths {
+    pub(crate) log: u64,
+    pub(crate) values: u64,
     /// Of the second file of values, if there is one.
-    more: Option<u64>,
+    pub(crate) more: Option<u64>,
 }
 
 /// What stands for no second file.
 const NONE: u64 = u64::MAX;
 
 impl Lengths {
-    const BYTES: usize = 24;
+    pub(crate) const BYTES: usize = 24;
 
-    fn to_bytes(self) -> [u8; Self::BYTES] {
+    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         for (place, number) in bytes.chunks_exact_mut(8).zip([self.log, self.values, self.more.unwrap_or(NONE)]) {
             place.copy_from_slice(&number.to_le_bytes());
@@ -108,38 +152,6 @@ impl Lengths {
     }
 }
 
-/// The answer of an aggregator that has the values and the log of the rank at these paths, to questions about bytes.
-///
-/// # Errors
-/// `NotFound`, `Read`; `Usage` for what cannot be asked.
-pub fn answer(question: &Question, values: &Path, log: &Path) -> Result<Vec<u8>> {
-    let open = |path: &Path| File::open(path).map_err(|error| Error::read(path, &error));
-    let length = |path: &Path| path.metadata().map(|found| found.len());
-    match *question {
-        Question::Log { from, .. } => {
-            let file = open(log)?;
-            let all = file.metadata().map_err(|error| Error::read(log, &error))?.len();
-            let mut bytes = vec![0; usize::try_from(all.saturating_sub(from).min(PIECE)).unwrap_or(0)];
-            file.read_exact_at(&mut bytes, from).map_err(|error| Error::read(log, &error))?;
-            // Values are there before their records.
-            let first = length(values).map_err(|error| Error::read(values, &error))?;
-            let lengths = Lengths { log: all, values: first, more: length(&name_of_more(values)).ok() };
-            bytes.splice(0..0, lengths.to_bytes());
-            Ok(bytes)
-        }
-        Question::Values { more, from, length, .. } => {
-            if length > PIECE {
-                return Err(Error::usage("too many bytes at once"));
-            }
-            let path: PathBuf = if more { name_of_more(values) } else { values.to_owned() };
-            let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-            open(&path)?.read_exact_at(&mut bytes, from).map_err(|error| Error::read(&path, &error))?;
-            Ok(bytes)
-        }
-        Question::Chunk { .. } | Question::Outcome { .. } => Err(Error::usage("no question about bytes of a rank")),
-    }
-}
-
 /// A rank on another node.
 #[derive(Clone)]
 pub struct Far {
@@ -149,6 +161,8 @@ pub struct Far {
     pub file: String,
     /// The rank.
     pub rank: usize,
+    /// If values may come compressed: whether that is faster.
+    pub pace: Option<Arc<Pace>>,
 }
 
 impl Far {
@@ -192,143 +206,22 @@ pub(crate) struct FarValues {
     pub(crate) length: u64,
 }
 
-impl ReadAt for FarValues {
-    fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
-        let other = |error: Error| io::Error::other(error.to_string());
-        let mut at = offset;
-        for piece in out.chunks_mut(usize::try_from(PIECE).unwrap_or(usize::MAX)) {
-            let (file, rank, more) = (self.far.file.clone(), self.far.rank, self.more);
-            let question = Question::Values { file, rank, more, from: at, length: piece.len() as u64 };
-            let answer = question.to_bytes().and_then(|question| self.far.link.ask(&question)).map_err(other)?;
-            if answer.len() != piece.len() {
-                return Err(other(self.far.senseless()));
-            }
-            piece.copy_from_slice(&answer);
-            at = at.saturating_add(answer.len() as u64);
+impl FarValues {
+    /// The bytes of all runs, `bytes` of them, one behind the other. They are of type `dtype`, if that is known.
+    ///
+    /// # Errors
+    /// Those of the link and of the other side; `Corrupt` for an answer that makes no sense.
+    pub(crate) fn ask(&self, runs: &[Runs], bytes: u64, dtype: Option<DType>) -> Result<Vec<u8>> {
+        let Far { link, file, rank, pace } = &self.far;
+        let packed = dtype.filter(|_| pace.as_ref().is_some_and(|pace| pace.packs()));
+        let (file, rank, more, begin) = (file.clone(), *rank, self.more, Instant::now());
+        let question = Question::Values { file, rank, more, runs: runs.to_vec(), packed };
+        let answer = link.ask(&question.to_bytes()?)?;
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let found = unpack(answer, bytes).map_err(|error| error.at(self.far.place()))?;
+        if let Some(pace) = pace {
+            pace.took(packed.is_some(), &found, dtype, begin.elapsed());
         }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::gathered::Gathered;
-    use crate::held::Held;
-    use crate::memory::write_calls;
-    use crate::moves::Beneath;
-    use crate::put::Put;
-    use crate::puts::{PutLog, Room};
-    use knarr_array::array::DType;
-    use knarr_array::region::{Region, Regions};
-    use knarr_link::{Answers, MemoryLink};
-    use std::fs;
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    /// An aggregator with one directory.
-    struct Aggregator(PathBuf);
-
-    impl Answers for Aggregator {
-        fn answer(&self, question: &[u8], _: &mut dyn FnMut() -> Result<()>) -> Result<Vec<u8>> {
-            let question = Question::from_bytes(question)?;
-            let rank = match &question {
-                Question::Log { rank, .. } | Question::Values { rank, .. } => *rank,
-                Question::Chunk { .. } | Question::Outcome { .. } => 0,
-            };
-            answer(&question, &self.0.join(format!("values.{rank}")), &self.0.join(format!("log.{rank}")))
-        }
-    }
-
-    /// Three ranks put over each other, in memory and behind it.
-    fn put_all(folder: &Path) {
-        fs::create_dir_all(folder).unwrap();
-        for rank in 0..3u64 {
-            let more = folder.join(format!("disk.{rank}"));
-            let room = Room { directory: folder.to_owned(), free: folder.join("free"), most: 700, more };
-            let mut log = PutLog::create(room, &format!("values.{rank}"), &format!("log.{rank}"), write_calls).unwrap();
-            for order in 0..6u64 {
-                let region = Region::new([(order * 5 + rank * 3) % 8, (order * 7 + rank) % 9], [4, 6]);
-                let stride = if order % 2 == 0 { Vec::new() } else { vec![2, 1] };
-                let offset = log.reserve(4 * 6 * 4).unwrap();
-                let value = u32::try_from(1 + rank * 10 + order).unwrap().to_le_bytes();
-                log.write(offset, &value.repeat(24)).unwrap();
-                let boxes = Regions::from(&region);
-                log.push(&[Put { variable: 0, dtype: DType::U32, boxes, stride, order, offset }]).unwrap();
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_far_reads_as_what_is_here() {
-        let folder = std::env::temp_dir().join(format!("knarr-far-{}", std::process::id()));
-        put_all(&folder);
-        let gone = Arc::new(AtomicBool::new(false));
-        let link: Arc<dyn Link> =
-            Arc::new(MemoryLink::new("b", Arc::new(Aggregator(folder.clone())), Arc::clone(&gone)));
-        let here = |rank: usize| Held::Here {
-            values: folder.join(format!("values.{rank}")),
-            log: folder.join(format!("log.{rank}")),
-        };
-        let there = |rank: usize| Held::There(Far { link: Arc::clone(&link), file: "f".to_owned(), rank });
-        for last in [0, 3, u64::MAX] {
-            let near = Gathered::of(last, (0..3).map(here)).unwrap();
-            // The second rank is on another node: whose put counts does not depend on that.
-            let far = Gathered::of(last, [here(0), there(1), there(2)]).unwrap();
-            for start in [[0, 0], [2, 3], [7, 1]] {
-                for count in [[1, 1], [3, 9], [9, 4]] {
-                    let region = Region::new(start, count);
-                    let (mut expected, mut found) = (Vec::new(), vec![1; 3]);
-                    near.read(0, &region, &[9; 4], &mut expected).unwrap();
-                    far.read(0, &region, &[9; 4], &mut found).unwrap();
-                    assert_eq!(found, expected, "{region:?} until {last}");
-                    found.fill(0);
-                    let count = Region::new(start, count.map(|n| n.div_ceil(2)));
-                    let bytes = usize::try_from(count.volume().unwrap()).unwrap() * 4;
-                    let (mut a, mut b) = (vec![0; bytes], vec![1; bytes]);
-                    near.read_strided(0, &count, &[2, 2], Beneath::Fill(&[9; 4]), &mut a).unwrap();
-                    far.read_strided(0, &count, &[2, 2], Beneath::Fill(&[9; 4]), &mut b).unwrap();
-                    assert_eq!(a, b, "{count:?} until {last}");
-                }
-            }
-            let mut out = Vec::new();
-            gone.store(true, Ordering::Relaxed);
-            let error = far.read(0, &Region::new([0, 0], [16, 16]), &[0; 4], &mut out).unwrap_err();
-            assert!(error.to_string().contains("node 'b' is gone"), "{error}");
-            gone.store(false, Ordering::Relaxed);
-        }
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn hostile_questions_and_answers_are_errors() {
-        let folder = std::env::temp_dir().join(format!("knarr-far-hostile-{}", std::process::id()));
-        put_all(&folder);
-        let (values, log) = (folder.join("values.0"), folder.join("log.0"));
-        let file = "f".to_owned();
-        for question in [
-            Question::Values { file: file.clone(), rank: 0, more: false, from: 0, length: u64::MAX },
-            Question::Values { file: file.clone(), rank: 0, more: false, from: u64::MAX, length: 10 },
-            Question::Values { file: file.clone(), rank: 0, more: false, from: 1 << 40, length: 10 },
-            Question::Outcome { file: file.clone(), node: String::new() },
-        ] {
-            assert!(answer(&question, &values, &log).is_err(), "{question:?}");
-        }
-        let nothing = answer(&Question::Log { file, rank: 0, from: u64::MAX }, &values, &log).unwrap();
-        assert_eq!(nothing.len(), Lengths::BYTES);
-        assert!(Question::from_bytes(b"{\"Log\":{}}").is_err() && Question::from_bytes(&[0xFF; 9]).is_err());
-
-        /// Answers everything with the same bytes.
-        struct Same(Vec<u8>);
-        impl Answers for Same {
-            fn answer(&self, _: &[u8], _: &mut dyn FnMut() -> Result<()>) -> Result<Vec<u8>> {
-                Ok(self.0.clone())
-            }
-        }
-        for bytes in [vec![], vec![0; 23], vec![0; 24], vec![0xFF; 24], vec![7; 100]] {
-            let link = MemoryLink::new("b", Arc::new(Same(bytes.clone())), Arc::default());
-            let far = Far { link: Arc::new(link), file: "f".to_owned(), rank: 0 };
-            assert!(Gathered::of(u64::MAX, [Held::There(far)]).is_err(), "{bytes:?}");
-        }
-        fs::remove_dir_all(folder).unwrap();
+        Ok(found)
     }
 }

@@ -12,10 +12,11 @@ use knarr_array::region::{Region, Regions};
 
 use crate::copying::{Copying, Lattice};
 use crate::held::{Held, Rank};
-use crate::moves::{Answer, Beneath, Source};
+use crate::moves::{Answer, Beneath};
 use crate::pattern::{Log, Pattern, Question};
 use crate::places::Places;
 use crate::put::Put;
+use crate::source::Source;
 use crate::variable_puts::VariablePuts;
 
 /// The puts of all ranks.
@@ -63,17 +64,13 @@ impl Gathered {
         Self::with_pattern(last, ranks, None)
     }
 
-    /// As [`Gathered::until`], and how regions are read is remembered in [`Gathered::pattern`]. What is known `before` is used
+    /// As [`Gathered::of`], and how regions are read is remembered in [`Gathered::pattern`]. What is known `before` is used
     /// if the logs are the same; otherwise it has no effect.
     ///
     /// # Errors
     /// As for [`Gathered::until`].
-    pub fn replaying(
-        last: u64,
-        ranks: impl IntoIterator<Item = (PathBuf, PathBuf)>,
-        before: Option<Arc<Pattern>>,
-    ) -> Result<Self> {
-        Self::with_pattern(last, here(ranks), before).map(|gathered| Self { remembers: true, ..gathered })
+    pub fn replaying(last: u64, ranks: impl IntoIterator<Item = Held>, before: Option<Arc<Pattern>>) -> Result<Self> {
+        Self::with_pattern(last, ranks, before).map(|gathered| Self { remembers: true, ..gathered })
     }
 
     fn with_pattern(last: u64, ranks: impl IntoIterator<Item = Held>, before: Option<Arc<Pattern>>) -> Result<Self> {
@@ -171,7 +168,8 @@ impl Gathered {
         // Elements that were fill values may be an error now.
         let holds = |answer: &Arc<Answer>| !answer.fills || matches!(beneath, Beneath::Fill(_));
         if let Some(answer) = self.pattern.answer(&question).filter(holds) {
-            return Source::new(&self.ranks).replay(&answer, beneath, out);
+            let dtype = self.pattern.puts_of(variable)?.and_then(VariablePuts::dtype);
+            return Source::new(&self.ranks, dtype).replay(&answer, beneath, out);
         }
         let mut answer = Answer::default();
         self.look_up(variable, regions, stride, beneath, out, Some(&mut answer))?;
@@ -201,7 +199,7 @@ impl Gathered {
                 return Err(Error::new(ErrorKind::NotFound, format!("element {element:?} was never put")));
             }
         }
-        Ok(())
+        copying.finish(out)
     }
 }
 
@@ -364,7 +362,7 @@ mod tests {
         let mut parts = Regions::new(2);
         (0..10).for_each(|n| parts.push(&[n, n % 3], &[1, 5]));
         for (value, shift) in [(10, 0), (20, 0), (30, 1), (40, 1), (50, 0)] {
-            let gathered = Gathered::replaying(u64::MAX, file(&folder, value, shift), before.clone()).unwrap();
+            let gathered = Gathered::replaying(u64::MAX, here(file(&folder, value, shift)), before.clone()).unwrap();
             let is_known = before.as_ref().is_some_and(|before| Arc::ptr_eq(before, &gathered.pattern()));
             assert_eq!(is_known, value == 20 || value == 40);
             let plain = Gathered::open(file(&folder, value, shift)).unwrap();
@@ -391,7 +389,7 @@ mod tests {
         // Equal puts whose values are not there.
         let ranks: Vec<(PathBuf, PathBuf)> = file(&folder, 60, 0).collect();
         File::options().write(true).open(&ranks[1].0).unwrap().set_len(39).unwrap();
-        assert!(Gathered::replaying(u64::MAX, ranks, before).is_err());
+        assert!(Gathered::replaying(u64::MAX, here(ranks), before).is_err());
         std::fs::remove_dir_all(folder).unwrap();
     }
 

@@ -7,7 +7,6 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_flow::strided::ReadAt;
 
 use crate::far::{Far, FarValues};
 use crate::puts::name_of_more;
@@ -82,6 +81,11 @@ impl Rank {
         if is_there { Ok(rank) } else { Err(Error::corrupt("a put whose values are not all there")) }
     }
 
+    /// True if the values are on another node.
+    pub(crate) fn is_far(&self) -> bool {
+        self.values.far().is_some()
+    }
+
     /// Where the values lie that begin at an offset: in the first file or the second (0 or 1), and at which byte.
     pub(crate) fn place(&self, offset: u64) -> (usize, u64) {
         offset.checked_sub(self.first).map_or((0, offset), |behind| (1, behind))
@@ -122,39 +126,22 @@ impl Values {
         Self { length: values.length, file: Stored::There(values) }
     }
 
-    /// How it is best read.
-    pub(crate) fn pieces(&self) -> &'static Pieces {
-        match self.file {
-            Stored::Here(_) => &HERE,
-            Stored::There(_) => &THERE,
+    /// What to ask, if it is on another node.
+    pub(crate) fn far(&self) -> Option<&FarValues> {
+        match &self.file {
+            Stored::Here(_) => None,
+            Stored::There(values) => Some(values),
         }
     }
 
-    /// Fills `out` with the bytes from `at` on.
+    /// Fills `out` with the bytes from `at` on, which are on this node.
     pub(crate) fn read_exact_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
         match &self.file {
-            Stored::Here(file) => FileExt::read_exact_at(file, out, at),
-            Stored::There(values) => ReadAt::read_exact_at(values, out, at),
+            Stored::Here(file) => file.read_exact_at(out, at),
+            Stored::There(_) => Err(io::Error::other("values on another node")),
         }
     }
 }
-
-/// What a read may take with it, by what each read costs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pieces {
-    /// Pieces of so many bytes are worth a read of their own.
-    pub(crate) long: usize,
-    /// Pieces with gaps of so many bytes, at most, are read together.
-    pub(crate) gap: u64,
-    /// Bytes that are read together, at most.
-    pub(crate) at_once: u64,
-    /// Bytes that are read ahead: each time it goes on twice as many, up to the second number.
-    pub(crate) ahead: (usize, usize),
-}
-
-const HERE: Pieces = Pieces { long: 4096, gap: 4096, at_once: 1 << 18, ahead: (4096, 1 << 18) };
-/// Each read is a question and an answer on the network.
-const THERE: Pieces = Pieces { long: 1 << 20, gap: 1 << 16, at_once: 1 << 24, ahead: (1 << 16, 1 << 20) };
 
 /// The error of a read, which keeps the words of the other side.
 pub(crate) fn read_error(error: &io::Error) -> Error {

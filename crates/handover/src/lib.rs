@@ -6,12 +6,15 @@
 //! all ranks do together), `blocked` (what calls cost the program), [`Handover`]. `puts` is for files that a program writes,
 //! through a library of its own or, with `put_spool`, through one of Knarr's: values with a log of each `put` instead of an
 //! index (with `adjoining`, which puts become one), which `gathered` reads (with `pattern`, what was put, `variable_puts` and
-//! `boxes`, which puts meet a region, and `copying`, `moves`, `window` and `seen`, which copy what they have of it). `held` is
-//! where a rank's values are, and `far` what lies on other nodes. Those encode chunks that they have (`elsewhere`,
+//! `boxes`, which puts meet a region, and `copying`, `moves`, `runs`, `source`, `window` and `seen`, which copy what they have of
+//! it). `held` is where a rank's values are, and `far` what lies on other nodes: `asking` asks for it, `answering` answers, and
+//! `packed` and `pace` are how values cross the network. Other nodes encode chunks that they have (`elsewhere`, `places`,
 //! `chunk_question`, `encoding`).
 #![forbid(unsafe_code)]
 
 mod adjoining;
+mod answering;
+mod asking;
 mod blocked;
 mod boxes;
 mod calls;
@@ -27,6 +30,8 @@ mod held;
 mod index;
 mod memory;
 mod moves;
+mod pace;
+mod packed;
 mod pattern;
 mod places;
 mod put;
@@ -34,14 +39,16 @@ mod put_spool;
 mod puts;
 mod runs;
 mod seen;
+mod source;
 mod spool;
 mod variable_puts;
 mod window;
 
+pub use answering::answer;
 pub use blocked::{Blocked, Inside};
 pub use chunk_question::ChunkQuestion;
 pub use encoding::Encoding;
-pub use far::{Far, Question, answer};
+pub use far::{Far, Question, Runs};
 pub use folder::Spooled;
 pub use gathered::Gathered;
 pub use handover::{Delivery, Handover};
@@ -51,6 +58,7 @@ pub use index::testing;
 pub use index::{Entry, Index, check_alike, open};
 pub use memory::{Memory, OpenMemory, write_calls};
 pub use moves::Beneath;
+pub use pace::Pace;
 pub use pattern::Pattern;
 pub use put::Put;
 pub use put_spool::PutSpool;

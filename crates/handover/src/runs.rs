@@ -19,6 +19,19 @@ pub(crate) struct Move {
     pub(crate) to_step: usize,
 }
 
+impl Move {
+    /// Bytes of all runs; saturates.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.runs.saturating_mul(self.len as u64)
+    }
+
+    /// Where the run with a number begins, and where it is wanted; saturates.
+    pub(crate) fn run(&self, number: u64) -> (u64, usize) {
+        let to = usize::try_from(number).unwrap_or(usize::MAX).saturating_mul(self.to_step);
+        (self.from.saturating_add(number.saturating_mul(self.from_step)), self.to.saturating_add(to))
+    }
+}
+
 /// A [`Move`] in messages, in the order of its fields.
 type Numbers = (usize, u64, usize, usize, u64, u64, usize);
 

@@ -1,5 +1,6 @@
 //! The puts into one variable: which boxes meet a region, and where the values of each lie.
 
+use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
 
 use crate::boxes::Boxes;
@@ -9,6 +10,8 @@ use crate::put::{Put, elements, span};
 #[derive(Debug, Default)]
 pub(crate) struct VariablePuts {
     axes: usize,
+    /// Of the first put.
+    dtype: Option<DType>,
     /// The extents of the boxes. Boxes with larger numbers count more.
     pub(crate) boxes: Boxes,
     /// By the number of a box: the first byte of its values.
@@ -52,7 +55,7 @@ impl VariablePuts {
             let (rank, put) = put?;
             let axes = put.boxes.axes();
             if found.puts.is_empty() {
-                found.axes = axes;
+                (found.axes, found.dtype) = (axes, Some(put.dtype));
             } else if found.axes != axes {
                 return Err(Error::corrupt("puts into one variable have different numbers of axes"));
             }
@@ -75,6 +78,11 @@ impl VariablePuts {
         let count = u32::try_from(found.offsets.len()).map_err(|_| too_many())?;
         found.boxes = Boxes::new(found.axes, &bounds, count);
         Ok(found)
+    }
+
+    /// The type of the values, if there are any.
+    pub(crate) fn dtype(&self) -> Option<DType> {
+        self.dtype
     }
 
     /// True if a region of so many axes can be read.

@@ -2,7 +2,13 @@
 
 use std::io;
 
-use crate::held::{Pieces, Values};
+use crate::held::Values;
+
+/// Pieces of so many bytes are worth a read of their own; those with gaps of so many bytes are read together.
+const LONG: usize = 4096;
+const GAP: u64 = 4096;
+/// Bytes that are read ahead: each time it goes on twice as many, up to the second number.
+const AHEAD: (usize, usize) = (4096, 1 << 18);
 
 /// The part of a file that was read last.
 #[derive(Debug, Default)]
@@ -18,13 +24,12 @@ impl Window {
     /// # Errors
     /// As for [`Values::read_exact_at`].
     pub(crate) fn read(&mut self, values: &Values, at: u64, out: &mut [u8]) -> io::Result<()> {
-        let Pieces { long, gap, ahead, .. } = *values.pieces();
-        if out.len() >= long {
+        if out.len() >= LONG {
             return values.read_exact_at(out, at);
         }
         if !self.holds(at, out.len()) {
-            let goes_on = (self.start..=self.start.saturating_add(self.bytes.len() as u64 + gap)).contains(&at);
-            self.ahead = if goes_on { (2 * self.ahead).clamp(ahead.0, ahead.1) } else { 0 };
+            let goes_on = (self.start..=self.start.saturating_add(self.bytes.len() as u64 + GAP)).contains(&at);
+            self.ahead = if goes_on { (2 * self.ahead).clamp(AHEAD.0, AHEAD.1) } else { 0 };
             let left = usize::try_from(values.length.saturating_sub(at)).unwrap_or(usize::MAX);
             let wanted = self.ahead.min(left).max(out.len());
             self.bytes.resize(wanted, 0);

@@ -109,7 +109,7 @@ fn here(folder: &Path, rank: usize) -> Held {
 
 fn apart(folder: &Path, aggregator: &Arc<Aggregator>) -> Gathered {
     let link: Arc<dyn Link> = Arc::new(Counting(Arc::clone(aggregator)));
-    let there = |rank| Held::There(Far { link: Arc::clone(&link), file: "f".to_owned(), rank });
+    let there = |rank| Held::There(Far { link: Arc::clone(&link), file: "f".to_owned(), rank, pace: None });
     let ranks = (0..4).map(|rank| if rank == 0 { here(folder, rank) } else { there(rank) });
     Gathered::of(u64::MAX, ranks).unwrap()
 }

@@ -3,6 +3,8 @@
 use std::io::{self, Read, Write};
 
 const HEAD: usize = 8;
+/// Bytes of memory that a length alone takes, at most.
+const AHEAD: usize = 1 << 22;
 
 /// Writes a message.
 pub(crate) fn write(out: &mut impl Write, message: &[u8]) -> io::Result<()> {
@@ -32,8 +34,8 @@ pub(crate) fn read(from: &mut impl Read, longest: usize) -> io::Result<Option<Ve
     if length > longest {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "a message that is longer than messages are"));
     }
-    // Memory comes with the bytes: a length alone takes none.
-    let mut message = Vec::new();
+    // Memory comes with the bytes: a length alone takes little.
+    let mut message = Vec::with_capacity(length.min(AHEAD));
     from.take(length as u64).read_to_end(&mut message)?;
     if message.len() != length {
         return Err(io::ErrorKind::UnexpectedEof.into());

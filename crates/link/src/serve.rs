@@ -124,11 +124,11 @@ fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
             0..=LONGEST_ANSWER => Ok(bytes),
             _ => Err(Error::unsupported("an answer that is too long for a link")),
         });
-        let mut message = vec![if answer.is_ok() { BYTES } else { ERROR }];
-        match answer {
-            Ok(bytes) => message.extend_from_slice(&bytes),
-            Err(error) => message.extend(serde_json::to_vec(&error).unwrap_or_default()),
-        }
+        let (mut message, kind) = match answer {
+            Ok(bytes) => (bytes, BYTES),
+            Err(error) => (serde_json::to_vec(&error).unwrap_or_default(), ERROR),
+        };
+        message.push(kind);
         frame::write(&mut stream, &message)?;
     }
     Ok(())

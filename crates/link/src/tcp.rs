@@ -13,7 +13,7 @@ use crate::{LONGEST_ANSWER, LONGEST_QUESTION, Link, SILENCE, frame, handshake};
 
 /// How long a place may take to be reached: there may be others.
 const CONNECT: Duration = Duration::from_secs(2);
-/// First byte of an answer that is bytes, and of one that is an error.
+/// Last byte of an answer that is bytes, and of one that is an error.
 pub(crate) const BYTES: u8 = 0;
 pub(crate) const ERROR: u8 = 1;
 /// A message of this byte says that the answer comes later.
@@ -24,21 +24,20 @@ pub(crate) const ALIVE: u8 = 2;
 pub struct TcpLink {
     peer: Peer,
     idle: Mutex<Vec<TcpStream>>,
-    /// Number of the place that answered last.
+    /// Number of the place that answered last; as many as there are if none has.
     place: AtomicUsize,
 }
 
 impl TcpLink {
     /// To `peer`.
     pub fn new(peer: Peer) -> Self {
-        Self { peer, idle: Mutex::default(), place: AtomicUsize::new(0) }
+        let place = AtomicUsize::new(peer.places.len());
+        Self { peer, idle: Mutex::default(), place }
     }
 
     fn gone(&self, error: &io::Error) -> Error {
         let what = match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                format!("it has not answered for {} s", SILENCE.as_secs())
-            }
+            _ if is_silence(error) => format!("it has not answered for {} s", SILENCE.as_secs()),
             io::ErrorKind::UnexpectedEof => "it has ended the connection".to_owned(),
             _ => error.to_string(),
         };
@@ -48,20 +47,25 @@ impl TcpLink {
 
     fn connect(&self) -> io::Result<TcpStream> {
         let known = self.place.load(Ordering::Relaxed);
-        let mut failed = io::Error::new(io::ErrorKind::AddrNotAvailable, "nobody knows where it can be reached");
-        let order = (0..self.peer.places.len()).map(|step| (known + step) % self.peer.places.len());
+        let nowhere = || io::Error::new(io::ErrorKind::AddrNotAvailable, "nobody knows where it can be reached");
+        let mut failed = None;
+        let others = (0..self.peer.places.len()).filter(|number| *number != known);
+        let order = std::iter::once(known).chain(others);
         for (number, place) in order.filter_map(|number| Some((number, self.peer.places.get(number)?))) {
             match self.connect_to(place) {
                 Ok(stream) => {
                     self.place.store(number, Ordering::Relaxed);
                     return Ok(stream);
                 }
+                // Who was there and is silent now is gone.
+                Err(error) if number == known && is_silence(&error) => return Err(error),
                 // What is said of the first one says most.
-                Err(error) if number == known => failed = error,
-                Err(_) => {}
+                Err(error) => {
+                    failed.get_or_insert(error);
+                }
             }
         }
-        Err(failed)
+        Err(failed.unwrap_or_else(nowhere))
     }
 
     fn connect_to(&self, place: &SocketAddr) -> io::Result<TcpStream> {
@@ -88,6 +92,10 @@ impl TcpLink {
     }
 }
 
+fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
 impl Link for TcpLink {
     fn node(&self) -> &str {
         &self.peer.node
@@ -100,7 +108,7 @@ impl Link for TcpLink {
         let kept = self.idle().pop();
         // A connection that was kept may have been ended meanwhile; one that is new says what is the matter.
         let again = kept.and_then(|mut stream| Some((Self::exchange(&mut stream, question).ok()?, stream)));
-        let (answer, stream) = match again {
+        let (mut answer, stream) = match again {
             Some(answered) => answered,
             None => {
                 let mut stream = self.connect().map_err(|error| self.gone(&error))?;
@@ -108,9 +116,9 @@ impl Link for TcpLink {
             }
         };
         self.idle().push(stream);
-        match answer.split_first() {
-            Some((&BYTES, bytes)) => Ok(bytes.to_vec()),
-            Some((&ERROR, error)) => Err(serde_json::from_slice(error)
+        match answer.pop() {
+            Some(BYTES) => Ok(answer),
+            Some(ERROR) => Err(serde_json::from_slice(&answer)
                 .unwrap_or_else(|_| Error::corrupt("an error that makes no sense"))
                 .at(format!("node '{}'", self.peer.node))),
             _ => Err(Error::corrupt("an answer that makes no sense").at(format!("node '{}'", self.peer.node))),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use knarr_array::comm::{Comm, agree, all_gather, read, written};
 use knarr_array::error::{Error, Result};
 use knarr_capture::{HandedOver, NodePart, SpoolPlace};
-use knarr_handover::{Far, Held};
+use knarr_handover::{Far, Held, Pace};
 use knarr_link::{Link, Peer, TcpLink};
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +90,8 @@ pub struct Apart {
     links: Vec<Arc<dyn Link>>,
     /// The header, which the ranks of all nodes reach.
     header: PathBuf,
+    /// Values may be compressed on their way.
+    may_pack: bool,
 }
 
 impl Apart {
@@ -146,8 +148,7 @@ impl Apart {
             Some(NodePart { peer, spool, file, ranks: ranks.clone() })
         };
         let parts: Vec<NodePart> = homes.all.iter().zip(&homes.ranks).filter_map(part).collect();
-        let links = parts.iter().map(|part| Arc::new(TcpLink::new(part.peer.clone())) as Arc<dyn Link>).collect();
-        let apart = Self { parts, part: homes.mine(), links, header };
+        let apart = Self { header, ..Self::of(parts, homes.mine(), false) };
         let begun = if is_first { apart.begin_here(open) } else { Ok(()) };
         agree(comm, begun).inspect_err(|_| {
             if is_first && comm.rank() > 0 {
@@ -155,6 +156,12 @@ impl Apart {
             }
         })?;
         Ok(apart)
+    }
+
+    /// One that other programs have put into these spools, of which part `part` is the one of this program.
+    pub(crate) fn of(parts: Vec<NodePart>, part: usize, may_pack: bool) -> Self {
+        let links = parts.iter().map(|part| Arc::new(TcpLink::new(part.peer.clone())) as Arc<dyn Link>).collect();
+        Self { parts, part, links, header: PathBuf::new(), may_pack }
     }
 
     fn begin_here(&self, open: &HandedOver) -> Result<()> {
@@ -194,7 +201,8 @@ impl Apart {
             let number = self.parts.iter().position(|part| part.ranks.contains(&rank)).unwrap_or(0);
             match (self.parts.get(number), self.links.get(number)) {
                 (Some(part), Some(link)) if number != self.part => {
-                    Held::There(Far { link: Arc::clone(link), file: part.file.clone(), rank })
+                    let pace = self.may_pack.then(|| Pace::of(part.node()));
+                    Held::There(Far { link: Arc::clone(link), file: part.file.clone(), rank, pace })
                 }
                 _ => here(&self.directory(), rank),
             }

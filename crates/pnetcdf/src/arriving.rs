@@ -14,7 +14,7 @@ use crate::begin_end::Wanted;
 use crate::codes::{ENOENT, NOERR, WRITE};
 use crate::file::{Captured, Values};
 use crate::files;
-use crate::incoming::{Incoming, Offered, await_session};
+use crate::incoming::{Begun, Incoming, Offered, await_session};
 use crate::ranks::Ranks;
 use crate::real::Open;
 use crate::shown::{open_shown, show};
@@ -22,8 +22,8 @@ use crate::shown::{open_shown, show};
 /// What the first rank found.
 #[derive(Serialize, Deserialize)]
 enum Found {
-    /// A session that so many ranks write.
-    Session { session: u64, directory: PathBuf, ranks: usize },
+    /// A session, and what is known of it.
+    Session { session: u64, directory: PathBuf, begun: Begun },
     /// There is a file.
     File,
     /// Neither comes.
@@ -32,8 +32,8 @@ enum Found {
 
 /// What comes of a file that another component writes.
 pub enum Arrived {
-    /// The next session that was not read yet, and how many ranks write it.
-    Session(Offered, usize),
+    /// The next session that was not read yet, and what is known of it.
+    Session(Offered, Begun),
     /// There is a file instead.
     File,
     /// Neither; the launcher was told why.
@@ -44,7 +44,7 @@ pub enum Arrived {
 /// the first one finds counts. Collective.
 pub fn arrive(wanted: &Wanted, ranks: &Ranks) -> Arrived {
     let reader = wanted.run.rules().component.as_deref().unwrap_or_default();
-    let offered = await_session(&wanted.rule.transfer, &wanted.target, reader);
+    let offered = await_session(&wanted.rule.transfer, wanted.spool, &wanted.target, reader);
     let found = if ranks.comm().rank() == 0 {
         offered.and_then(|offered| begin(offered, reader)).unwrap_or_else(|error| {
             wanted.run.tell(Event::Missed { path: wanted.target.clone(), why: error.message().to_owned() });
@@ -54,7 +54,7 @@ pub fn arrive(wanted: &Wanted, ranks: &Ranks) -> Arrived {
         Found::Nothing
     };
     match share(ranks.comm(), &found) {
-        Ok(Found::Session { session, directory, ranks }) => Arrived::Session(Offered { session, directory }, ranks),
+        Ok(Found::Session { session, directory, begun }) => Arrived::Session(Offered { session, directory }, begun),
         Ok(Found::File) => Arrived::File,
         Ok(Found::Nothing) | Err(_) => Arrived::Nothing,
     }
@@ -74,12 +74,12 @@ pub(crate) unsafe fn open(
 ) -> std::result::Result<c_int, Ranks> {
     let start = Instant::now();
     wanted.run.tell(Event::Calls);
-    let (offered, writers) = match arrive(wanted, &ranks) {
-        Arrived::Session(offered, writers) => (offered, writers),
+    let (offered, begun) = match arrive(wanted, &ranks) {
+        Arrived::Session(offered, begun) => (offered, begun),
         Arrived::File => return Err(ranks),
         Arrived::Nothing => return Ok(ENOENT),
     };
-    let mut incoming = Incoming::new(&offered, &wanted.target, wanted.rule.transfer.clone(), writers);
+    let mut incoming = Incoming::new(&offered, &wanted.target, wanted.rule.transfer.clone(), &begun);
     if matches!(Datasets::read(&offered.directory), Ok(Some(_))) {
         if incoming.beyond(Some(u64::MAX), || "its values".to_owned()).is_err() {
             return Ok(ENOENT);
@@ -133,5 +133,5 @@ fn begin(offered: Option<Offered>, reader: &str) -> Result<Found> {
     let Some(Offered { session, directory }) = offered else { return Ok(Found::File) };
     let begun = HandedOver::find(&directory)?.ok_or_else(|| Error::internal("nothing is known of the session"))?;
     HandedOver::note(&directory, reader, Reading::Begun)?;
-    Ok(Found::Session { session, directory, ranks: begun.ranks })
+    Ok(Found::Session { session, directory, begun: begun.into() })
 }

@@ -8,11 +8,14 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::{Keep, Publish, TransferRule};
-use knarr_capture::meeting::{Offers, Presence, Watch};
+use knarr_capture::meeting::{Gone, Offers, Presence, Watch, Writer};
 use knarr_capture::program::run;
-use knarr_capture::{Event, HandedOver, Published, Reading};
-use knarr_handover::{Gathered, Pattern, PutLog};
+use knarr_capture::{Event, HandedOver, NodePart, Published, Reading, SpoolPlace};
+use knarr_handover::{Gathered, Held, Pattern, PutLog};
 
+use serde::{Deserialize, Serialize};
+
+use crate::apart::{Apart, here};
 use crate::codes::EREAD;
 
 /// How often those that wait look whether the other side lives.
@@ -22,24 +25,41 @@ const LIVES_EVERY: Duration = Duration::from_millis(250);
 pub struct Offered {
     /// Its number.
     pub session: u64,
-    /// In the spool of the component that writes.
+    /// In the spool of the component that writes, or its image in that of this one.
     pub directory: PathBuf,
 }
 
-/// Waits for the oldest session of the file `target` that the component `reader` has not taken. `None` if there is a file
-/// instead.
+/// What is known of a session when it is opened.
+#[derive(Serialize, Deserialize)]
+pub struct Begun {
+    /// How many ranks write.
+    pub ranks: usize,
+    /// As in [`HandedOver`].
+    parts: Vec<NodePart>,
+    part: usize,
+}
+
+impl From<HandedOver> for Begun {
+    fn from(HandedOver { ranks, parts, part, .. }: HandedOver) -> Self {
+        Self { ranks, parts, part }
+    }
+}
+
+/// Waits for the oldest session of the file `target` that the component `reader`, with the spool `own`, has not taken. `None` if
+/// there is a file instead.
 ///
 /// # Errors
 /// `NotFound` if none comes: which, and why.
-pub fn await_session(rule: &TransferRule, target: &Path, reader: &str) -> Result<Option<Offered>> {
-    let (offers, begin, from) = (Offers::of(rule, target), Instant::now(), rule.from());
+pub fn await_session(rule: &TransferRule, own: &SpoolPlace, target: &Path, reader: &str) -> Result<Option<Offered>> {
+    let (begin, from) = (Instant::now(), rule.from());
     let mut watch = Watch::new();
     loop {
-        watch.on(offers.directory());
-        watch.on(&rule.rendezvous().join(from));
         // In this order: what was offered before the end is there.
-        let presence = Presence::of(rule.rendezvous(), from);
-        let was_seen = note_seen(from, presence != Presence::Absent);
+        let Writer { met, presence, why } = Writer::of(rule, own)?;
+        let offers = Offers::of(&met, target);
+        watch.on(offers.directory());
+        watch.on(&met.rendezvous().join(from));
+        let was_seen = note_seen(from, presence != Presence::Absent || why.is_some());
         let is_new = |(_, directory): &(u64, PathBuf)| {
             directory.join(HandedOver::PUBLISHED).exists() && !HandedOver::is_noted(directory, reader, Reading::Done)
         };
@@ -61,9 +81,8 @@ pub fn await_session(rule: &TransferRule, target: &Path, reader: &str) -> Result
             return Ok(None);
         }
         if !will_come && was_seen {
-            return missing(format!(
-                "component '{from}' has ended, and there is no session of the file that was not read"
-            ));
+            let why = why.map_or_else(|| "has ended".to_owned(), |why| format!("is not reached ({why})"));
+            return missing(format!("component '{from}' {why}, and there is no session of the file that was not read"));
         }
         if is_late {
             let state = if will_come { "runs and has not begun" } else { "was not started: it has not begun" };
@@ -88,8 +107,10 @@ fn note_seen(component: &str, is_there: bool) -> bool {
 
 /// Values of a session.
 pub struct Incoming {
-    /// In the spool of the component that writes.
+    /// As of [`Offered`].
     directory: PathBuf,
+    /// If its values are on other nodes: where.
+    apart: Option<Apart>,
     target: PathBuf,
     session: u64,
     rule: TransferRule,
@@ -113,11 +134,16 @@ pub struct Seen {
 }
 
 impl Incoming {
-    /// Values of a session that `ranks` ranks write.
-    pub fn new(offered: &Offered, target: &Path, rule: TransferRule, ranks: usize) -> Self {
+    /// Values of a session of which `begun` was known when it was opened.
+    pub fn new(offered: &Offered, target: &Path, rule: TransferRule, begun: &Begun) -> Self {
         let Offered { session, directory } = offered;
         let (directory, target) = (directory.clone(), target.to_owned());
-        Self { directory, target, session: *session, rule, ranks, seen: None, is_lost: false }
+        let apart = if begun.parts.is_empty() {
+            None
+        } else {
+            Some(Apart::of(begun.parts.clone(), begun.part, rule.may_pack()))
+        };
+        Self { directory, apart, target, session: *session, rule, ranks: begun.ranks, seen: None, is_lost: false }
     }
 
     /// What is to be seen: more than at the point `known`, or all of it. `wanted` says what is waited for.
@@ -177,13 +203,9 @@ impl Incoming {
                 return Ok(Seen { puts, records, filled: BTreeSet::new(), point: Some(order) });
             }
             if looked.is_none_or(|looked| looked.elapsed() > LIVES_EVERY) {
-                let gone = (0..self.ranks).find(|&rank| !PutLog::is_held(&self.directory.join(HandedOver::log(rank))));
                 // A rank that has closed the file does not hold its log, either.
-                if let Some(rank) = gone.filter(|_| !HandedOver::is_closed(&self.directory)) {
-                    return Err(Error::new(
-                        ErrorKind::Read,
-                        format!("rank {rank} of component '{from}' has ended before it had closed the file"),
-                    ));
+                if let Some(why) = self.gone().filter(|_| !HandedOver::is_closed(&self.directory)) {
+                    return Err(Error::new(ErrorKind::Read, why));
                 }
                 looked = Some(Instant::now());
             }
@@ -194,6 +216,15 @@ impl Incoming {
             }
             watch.wait();
         }
+    }
+
+    /// Why nothing more comes, if that is so.
+    fn gone(&self) -> Option<String> {
+        if self.apart.is_some() {
+            return Gone::why(&self.directory);
+        }
+        let gone = (0..self.ranks).find(|&rank| !PutLog::is_held(&self.directory.join(HandedOver::log(rank))))?;
+        Some(format!("rank {gone} of component '{}' has ended before it had closed the file", self.rule.from()))
     }
 
     /// All of it, when the writer has closed the file.
@@ -209,22 +240,25 @@ impl Incoming {
     /// is used for equal ones.
     fn gathered(&self, last: u64, ranks: usize) -> Result<Arc<Gathered>> {
         static KNOWN: Mutex<BTreeMap<(PathBuf, u64), Arc<Pattern>>> = Mutex::new(BTreeMap::new());
-        let files = (0..ranks).map(|rank| self.files(rank));
+        let held = self.held(ranks);
         if !self.rule.replay() {
-            return Gathered::until(last, files).map(Arc::new);
+            return Gathered::of(last, held).map(Arc::new);
         }
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (self.target.clone(), last);
-        let gathered = Gathered::replaying(last, files, known.get(&key).cloned())?;
+        let gathered = Gathered::replaying(last, held, known.get(&key).cloned())?;
         // Of each file that of complete sessions, and that of one point before.
         known.retain(|(target, point), _| *target != self.target || *point == last || *point == u64::MAX);
         known.insert(key, gathered.pattern());
         Ok(Arc::new(gathered))
     }
 
-    /// Values and log of a rank.
-    fn files(&self, rank: usize) -> (PathBuf, PathBuf) {
-        (self.directory.join(HandedOver::values(rank)), self.directory.join(HandedOver::log(rank)))
+    /// Where the values and logs of so many ranks are.
+    fn held(&self, ranks: usize) -> Vec<Held> {
+        match &self.apart {
+            Some(apart) => apart.held(ranks).collect(),
+            None => (0..ranks).map(|rank| here(&self.directory, rank)).collect(),
+        }
     }
 
     /// Tells the launcher what did not come.

@@ -14,7 +14,7 @@ use super::checkpoint::CheckpointRule;
 use super::compress::{CompressRule, Output, VariableRule, Wait, When};
 use super::restart::{NamePattern, Ranks, Time};
 use super::rule::{FileRule, Route};
-use super::transfer::{Keep, Publish, TransferRule};
+use super::transfer::{InFlight, Keep, Publish, TransferRule};
 
 /// All of them, under the names that users give them.
 #[derive(Deserialize)]
@@ -55,6 +55,7 @@ pub(super) struct FileKeys {
     every: Option<NonZeroU64>,
     exclude: Option<Vec<NamePattern>>,
     replay: Option<bool>,
+    in_flight: Option<InFlight>,
     timeout: Option<Time>,
     rendezvous: Option<PathBuf>,
 }
@@ -109,7 +110,7 @@ impl FileKeys {
         move_into!(compress: keys.when, keys.portable, keys.low, keys.high, keys.output, keys.wait, keys.variables);
         move_into!(checkpoint: keys.group_size, keys.scheme, keys.block_size, keys.similar, keys.bundle_below);
         move_into!(checkpoint: keys.copies, keys.ranks, keys.sets, keys.remove_originals, keys.settle);
-        move_into!(transfer: keys.from, keys.to, keys.publish, keys.every, keys.exclude, keys.replay, keys.timeout, keys.rendezvous);
+        move_into!(transfer: keys.from, keys.to, keys.publish, keys.every, keys.exclude, keys.replay, keys.in_flight, keys.timeout, keys.rendezvous);
         match keys.keep {
             Some(KeepKey::Sets(sets)) => put(&mut checkpoint.keep, Some(sets), "keep", "checkpoint")?,
             Some(KeepKey::File(keep)) => put(&mut transfer.keep, Some(keep), "keep", "transfer")?,

@@ -92,7 +92,7 @@ impl FileRule {
     fn check_checkpoint(&self) -> Result<()> {
         if self.transfer.says_anything() {
             return Err(refuse(
-                "from, to, publish, every, exclude, replay, timeout, rendezvous and keep = true are for route \"transfer\"",
+                "from, to, publish, every, exclude, replay, in_flight, timeout, rendezvous and keep = true are for route \"transfer\"",
             )
             .hint("remove them; 'keep' is the number of sets that stay"));
         }
@@ -133,7 +133,7 @@ impl FileRule {
         }
         if self.route != Route::Transfer && self.transfer.says_anything() {
             return Err(refuse(
-                "from, to, publish, every, exclude, replay, timeout, rendezvous and keep = true are for route \"transfer\"",
+                "from, to, publish, every, exclude, replay, in_flight, timeout, rendezvous and keep = true are for route \"transfer\"",
             )
             .hint("add route = \"transfer\", or remove them"));
         }

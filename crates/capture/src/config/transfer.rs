@@ -71,6 +71,17 @@ pub enum Publish {
     Wait,
 }
 
+/// How values cross the network to a component on another node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InFlight {
+    /// Compressed without loss, where that is faster as measured.
+    #[default]
+    Auto,
+    /// As they are.
+    Raw,
+}
+
 /// Directory beside the configuration file in which components meet.
 const RENDEZVOUS: &str = ".knarr-transfer";
 /// How long one side waits for the other.
@@ -96,6 +107,8 @@ pub struct TransferRule {
     pub replay: Option<bool>,
     /// Names of files that are not meant, though the pattern of the rule matches.
     pub exclude: Option<Vec<NamePattern>>,
+    /// How values cross the network.
+    pub in_flight: Option<InFlight>,
     /// How long one side waits for the other.
     pub timeout: Option<Time>,
     /// Directory in which components meet, relative to the configuration file.
@@ -136,6 +149,11 @@ impl TransferRule {
     /// True if readers get the session with this number; the first one is 1.
     pub fn is_read(&self, session: u64) -> bool {
         self.every.is_none_or(|every| session % every == 0)
+    }
+
+    /// True if values may be compressed on their way to another node.
+    pub fn may_pack(&self) -> bool {
+        self.in_flight.unwrap_or_default() == InFlight::Auto
     }
 
     /// How long one side waits for the other.

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 
+use super::address::Address;
+
 const RUNNING: &str = "running";
 const ENDED: &str = "ended";
 /// Those who look whether a component runs lock its file for a moment.
@@ -54,8 +56,22 @@ impl Component {
             }
         };
         let _ = fs::remove_file(directory.join(ENDED));
+        Address::forget(&directory);
         let _ = fs::remove_dir_all(super::offers::files(&directory));
         Ok(Self { rendezvous: rendezvous.to_owned(), directory, _running: running })
+    }
+
+    /// Says how other nodes reach the launcher.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn announce(&self, address: &Address) -> Result<()> {
+        address.save(&self.directory)
+    }
+
+    /// Directory in which it meets others.
+    pub fn rendezvous(&self) -> &Path {
+        &self.rendezvous
     }
 
     /// Notes that the program has ended: it offers nothing more, and takes nothing more.

@@ -3,18 +3,23 @@
 //! ```text
 //! RENDEZVOUS/scale/running                  locked by the launcher of component 'scale' as long as it lives
 //! RENDEZVOUS/scale/ended                    its program has ended
+//! RENDEZVOUS/scale/address.json             how other nodes reach its launcher
 //! RENDEZVOUS/scale/files/data/hist.nc/2     link to the directory in the spool with session 2 of /data/hist.nc
 //! ```
 //!
 //! A *session* is what a program does with a file from creating it to closing it. It is offered when the definitions have
 //! ended for the first time.
 //!
-//! Reading order: [`Component`] and [`Presence`], [`Offers`], [`Watch`].
+//! Reading order: [`Component`] and [`Presence`], [`Offers`], [`Watch`]; [`Address`] and [`Writer`] for several nodes.
 
+mod address;
 mod component;
+mod image;
 mod offers;
 mod watch;
 
+pub use address::Address;
 pub use component::{Component, Presence};
+pub use image::{Gone, Writer, gone_of, image_of, sessions_of_images};
 pub use offers::Offers;
 pub use watch::Watch;

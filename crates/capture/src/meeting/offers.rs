@@ -25,8 +25,13 @@ pub struct Offers {
 impl Offers {
     /// Those of the file at the absolute path `target`.
     pub fn of(rule: &TransferRule, target: &Path) -> Self {
+        Self::met(rule.rendezvous(), rule.from(), target)
+    }
+
+    /// As [`Offers::of`], of the component `from` in a directory in which components meet.
+    pub fn met(rendezvous: &Path, from: &str, target: &Path) -> Self {
         let name = target.strip_prefix("/").unwrap_or(target);
-        Self { directory: files(&rule.rendezvous().join(rule.from())).join(name) }
+        Self { directory: files(&rendezvous.join(from)).join(name) }
     }
 
     /// Directory in which links appear; it may not be there yet.
@@ -50,11 +55,17 @@ impl Offers {
     /// # Errors
     /// `Write`.
     pub fn offer(&self, session: u64, directory: &Path) -> Result<()> {
+        fs::create_dir_all(&self.directory).map_err(|error| Error::write(&self.directory, &error))?;
         let link = self.link(session);
         match std::os::unix::fs::symlink(directory, &link) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(Error::write(&link, &error)),
             _ => Ok(()),
         }
+    }
+
+    /// True if the session is offered.
+    pub fn has(&self, session: u64) -> bool {
+        fs::symlink_metadata(self.link(session)).is_ok()
     }
 
     /// Takes an offer back.

@@ -60,8 +60,8 @@ fn await_session(wanted: &Wanted, named: &[u8], ranks: Ranks, has_pnetcdf: bool)
     let start = Instant::now();
     let reader = wanted.run.rules().component.as_deref().unwrap_or_default();
     loop {
-        let (offered, writers) = match arrive(wanted, &ranks) {
-            Arrived::Session(offered, writers) => (offered, writers),
+        let (offered, begun) = match arrive(wanted, &ranks) {
+            Arrived::Session(offered, begun) => (offered, begun),
             Arrived::File => return Comes::File,
             Arrived::Nothing => return Comes::Nothing,
         };
@@ -75,7 +75,7 @@ fn await_session(wanted: &Wanted, named: &[u8], ranks: Ranks, has_pnetcdf: bool)
         if has_pnetcdf && !is_hdf5(&offered.directory) {
             return Comes::Classic;
         }
-        let incoming = Incoming::new(&offered, &wanted.target, wanted.rule.transfer.clone(), writers);
+        let incoming = Incoming::new(&offered, &wanted.target, wanted.rule.transfer.clone(), &begun);
         return capture(wanted, named, ranks, (incoming, taking), &offered, start)
             .unwrap_or_else(|error| missed(wanted, &error));
     }

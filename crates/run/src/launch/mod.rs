@@ -4,17 +4,20 @@
 //!
 //! [`Launch::prepare`] gets everything in order, and [`Launch::run`] starts the program and stays until its files are done.
 //! If every rank is started by a launcher, one on each node does that (`first`), and those of several nodes make files
-//! together (`nodes`).
+//! together (`nodes`). What a component on another node writes is seen through its image (`away`, `image`, `offering`).
 //! [`recover`] finishes what a run that was killed has left.
 
+mod away;
 mod beside;
 mod checkpoint;
 mod deliver;
 mod drain;
 mod encoders;
 mod first;
+mod image;
 mod ledger;
 mod nodes;
+mod offering;
 mod options;
 mod outcome;
 mod pack;

@@ -1,5 +1,6 @@
 //! Files whose ranks are on several nodes. The aggregator of the first node makes such a file. Those of the others answer its
-//! questions about what lies in their spools, and ask it what became of the file: when it is there, their part goes.
+//! questions about what lies in their spools, and ask it what became of the file: when it is there, their part goes. Components
+//! on other nodes ask for sessions (`offering`) and for values in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use knarr_handover::{Question, answer};
 use knarr_link::{Answers, Link, Peer, Server, TcpLink};
 
 use super::encoders::Encoders;
+use super::offering::Ask;
 use super::outcome::Outcome;
 
 /// Between two questions what became of a file.
@@ -38,6 +40,8 @@ struct Shared {
     spools: Mutex<Vec<PathBuf>>,
     /// Files that this node makes.
     made: Mutex<BTreeMap<String, Made>>,
+    /// The program has ended.
+    has_ended: AtomicBool,
 }
 
 /// A file that is made, or cannot be.
@@ -58,7 +62,8 @@ impl Nodes {
     /// As for [`Server::start`].
     pub(super) fn new(node: String, is_open: bool, engine: &Engine) -> Result<Self> {
         let (spools, made) = (Mutex::default(), Mutex::default());
-        let shared = Arc::new(Shared { encoders: Encoders::new(engine), spools, made });
+        let has_ended = AtomicBool::new(false);
+        let shared = Arc::new(Shared { encoders: Encoders::new(engine), spools, made, has_ended });
         let answers: Arc<dyn Answers> = Arc::<Shared>::clone(&shared);
         let server = if is_open { Some(Server::start(&node, answers)?) } else { None };
         Ok(Self { node, server, shared })
@@ -74,17 +79,22 @@ impl Nodes {
         &self.node
     }
 
-    /// The program has ended on this node.
-    pub(super) fn free(&self) {
-        self.shared.encoders.free();
-    }
-
     /// Files of `spool` are answered for, too.
     pub(super) fn add(&self, spool: &Path) {
         let mut spools = lock(&self.shared.spools);
         if !spools.iter().any(|known| known == spool) {
             spools.push(spool.to_owned());
         }
+    }
+
+    /// The program has ended on this node: others may have all threads.
+    pub(super) fn free(&self) {
+        self.shared.encoders.free();
+    }
+
+    /// The program has ended: it offers no more sessions.
+    pub(super) fn ended(&self) {
+        self.shared.has_ended.store(true, Ordering::Relaxed);
     }
 
     /// Tells the other nodes what became of a file that this one makes, as soon as they ask.
@@ -173,6 +183,10 @@ impl Shared {
 
 impl Answers for Shared {
     fn answer(&self, question: &[u8], alive: &mut dyn FnMut() -> Result<()>) -> Result<Vec<u8>> {
+        if let Some(asked) = Ask::from_bytes(question) {
+            let spools = lock(&self.spools).clone();
+            return asked.answer(&spools, || self.has_ended.load(Ordering::Relaxed));
+        }
         let question = Question::from_bytes(question)?;
         match question {
             Question::Log { ref file, rank, .. } | Question::Values { ref file, rank, .. } => {

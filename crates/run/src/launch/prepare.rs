@@ -8,11 +8,12 @@ use std::sync::atomic::AtomicBool;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::{Config, Route};
-use knarr_capture::meeting::Component;
+use knarr_capture::meeting::{Address, Component};
 use knarr_capture::{HandedOver, Snapshot};
 use knarr_flow::engine::Engine;
 use knarr_flow::output::remove_abandoned;
 
+use super::away::Away;
 use super::checkpoint::{self, Kept};
 use super::first::{self, First};
 use super::nodes::Nodes;
@@ -29,6 +30,8 @@ use crate::notices::Notices;
 
 /// What a run has when its program may start.
 pub(super) struct Begun {
+    /// Components on other nodes; they leave the spool before it goes.
+    pub(super) away: Away,
     /// What processes that read files set up for themselves.
     pub(super) means: Means,
     pub(super) engine: Engine,
@@ -121,16 +124,23 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     }
     // Without a place for values programs write them through their own library.
     let spool = Spool::create(&scratch).ok();
-    let nodes = Nodes::new(first::name(), first.as_ref().is_some_and(First::may_have_others), &engine)?;
+    let may_be_asked = first.as_ref().is_some_and(First::may_have_others) || !components.is_empty();
+    let nodes = Nodes::new(first::name(), may_be_asked, &engine)?;
     if let Some(spool) = &spool {
         nodes.add(spool.path());
         snapshot.spool = Some(spool.place(&scratch, &nodes)?);
     }
+    let address = snapshot.spool.as_ref().and_then(Address::of);
+    if let Some(address) = &address {
+        components.iter().try_for_each(|component| component.announce(address))?;
+    }
+    let away = Away::begin(&snapshot, &notices)?;
     let stage = Stage::new(&snapshot)?;
     if let Some(first) = &first {
         first.open(&stage.directory, &preload)?;
     }
     let mut begun = Begun {
+        away,
         means,
         engine,
         snapshot,

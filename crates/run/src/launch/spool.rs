@@ -60,10 +60,13 @@ impl Spool {
     /// What programs are told of it. Values that find no room go to `disk`.
     ///
     /// # Errors
-    /// `Read` if the system has no random numbers.
+    /// `Read` if the system has no random numbers; `Write`.
     pub(super) fn place(&self, disk: &Path, nodes: &Nodes) -> Result<SpoolPlace> {
         let most = available_memory().unwrap_or(LEAST_MEMORY) / SHARE;
         let (node, peer, token) = (nodes.node().to_owned(), nodes.peer().cloned(), Secret::new()?.token());
+        // By which others know that they see this spool, and not another one of its name.
+        let alive = self.directory.join(ALIVE);
+        fs::write(&alive, &token).map_err(|error| Error::write(&alive, &error))?;
         Ok(SpoolPlace { directory: self.directory.clone(), most, disk: disk.to_owned(), node, token, peer })
     }
 }

@@ -201,6 +201,9 @@ impl<'a> Work<'a> {
                     if self.begun.signals.is_terminated() {
                         self.drain();
                     }
+                    // The other side hears first what was read.
+                    self.begun.away.tell();
+                    self.begun.nodes.ended();
                     self.transfers.ended();
                 }
                 Ok(News::Done(path, outcome)) => self.done(path, outcome),

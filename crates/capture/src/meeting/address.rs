@@ -1,0 +1,139 @@
+//! How the launcher of a component is reached from other nodes.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_link::Peer;
+use serde::{Deserialize, Serialize};
+
+use crate::message::path_bytes;
+use crate::snapshot::SpoolPlace;
+
+const NAME: &str = "address.json";
+/// Bytes of an address, at most.
+const LONGEST: u64 = 1 << 16;
+
+/// The address of a component, in its directory. It holds a secret: only this user may read it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Address {
+    /// Its launcher.
+    pub peer: Peer,
+    /// The spool of its node.
+    #[serde(with = "path_bytes")]
+    pub spool: PathBuf,
+    /// No other spool has this, on whatever node.
+    pub token: String,
+}
+
+impl Address {
+    /// That of the launcher with this spool; `None` if it answers nobody.
+    pub fn of(spool: &SpoolPlace) -> Option<Self> {
+        let peer = spool.peer.clone()?;
+        Some(Self { peer, spool: spool.directory.clone(), token: spool.token.clone() })
+    }
+
+    /// Writes it into the directory of a component.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub(super) fn save(&self, directory: &Path) -> Result<()> {
+        let (path, beside) = (directory.join(NAME), directory.join(format!("{NAME}.new")));
+        let text = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
+        let write = || {
+            let _ = fs::remove_file(&beside);
+            let mut file = File::options().write(true).create_new(true).mode(0o600).open(&beside)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&beside, &path)
+        };
+        write().map_err(|error| Error::write(&path, &error))
+    }
+
+    /// Removes what an earlier run has left.
+    pub(super) fn forget(directory: &Path) {
+        let _ = fs::remove_file(directory.join(NAME));
+    }
+
+    /// That of the component `name` in the directory `rendezvous`; `None` if it has none there.
+    ///
+    /// # Errors
+    /// `Read`, `Corrupt`; `Config` if others than this user can read it or have written it.
+    pub fn read(rendezvous: &Path, name: &str) -> Result<Option<Self>> {
+        let path = rendezvous.join(name).join(NAME);
+        let mut text = Vec::new();
+        let mut read = || {
+            let file = File::open(&path)?;
+            let found = file.metadata()?;
+            file.take(LONGEST).read_to_end(&mut text)?;
+            Ok(found)
+        };
+        let found = match read() {
+            Err(error) if is_missing(&error) => return Ok(None),
+            found => found.map_err(|error: std::io::Error| Error::read(&path, &error))?,
+        };
+        if found.mode() & 0o077 != 0 || found.uid() != rustix::process::geteuid().as_raw() {
+            let what = "others than this user can read the secret of the component, or have written it";
+            return Err(Error::new(ErrorKind::Config, what)
+                .hint("let 'rendezvous' be a directory on a file system that keeps owners and permissions")
+                .at(path.display().to_string()));
+        }
+        let address = serde_json::from_slice(&text);
+        address.map(Some).map_err(|error| Error::corrupt(error.to_string()).at(path.display().to_string()))
+    }
+
+    /// True if programs that hand over to the spool `own` reach that of the component without a link.
+    pub fn is_near(&self, own: &SpoolPlace) -> bool {
+        let token = fs::read(self.spool.join(crate::ALIVE));
+        self.peer.node == own.node && token.is_ok_and(|token| token == self.token.as_bytes())
+    }
+}
+
+/// Not there, or on a network file system, removed while it was open.
+fn is_missing(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::NotFound || error.kind() == std::io::ErrorKind::StaleNetworkFileHandle
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knarr_link::Secret;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn an_address_is_for_this_user_and_says_who_is_near() {
+        let folder = std::env::temp_dir().join(format!("knarr-address-{}", std::process::id()));
+        let spool = folder.join("spool");
+        fs::create_dir_all(&spool).unwrap();
+        fs::create_dir_all(folder.join("a")).unwrap();
+        fs::write(spool.join(crate::ALIVE), "token").unwrap();
+        let peer = Peer { node: "n".to_owned(), places: Vec::new(), secret: Secret::new().unwrap() };
+        let own = SpoolPlace {
+            directory: spool,
+            most: 1,
+            disk: folder.clone(),
+            node: "n".to_owned(),
+            token: "token".to_owned(),
+            peer: Some(peer),
+        };
+        let address = Address::of(&own).unwrap();
+        assert_eq!(Address::read(&folder, "a").unwrap(), None);
+        address.save(&folder.join("a")).unwrap();
+        address.save(&folder.join("a")).unwrap();
+        assert_eq!(Address::read(&folder, "a").unwrap().unwrap(), address);
+        assert!(address.is_near(&own));
+        // Another node, and one of the same name with another spool at the path.
+        assert!(!address.is_near(&SpoolPlace { node: "m".to_owned(), ..own.clone() }));
+        assert!(!Address { token: "other".to_owned(), ..address.clone() }.is_near(&own));
+        assert_eq!(Address::of(&SpoolPlace { peer: None, ..own }), None);
+        let path = folder.join("a").join(NAME);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert_eq!(Address::read(&folder, "a").unwrap_err().kind(), ErrorKind::Config);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&path, "{}").unwrap();
+        assert_eq!(Address::read(&folder, "a").unwrap_err().kind(), ErrorKind::Corrupt);
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,188 @@
+"""Components on nodes that share the rendezvous directory and nothing else.
+
+What `test_transfer` checks with two nodes by name is not repeated. Nodes have networks of their own here, and memory of
+their own at `/dev/shm`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from test_nodes import networks
+from test_transfer import RULE, Components, command, coupled, made_components
+
+__all__ = ["coupled", "networks"]
+
+SOON_S = 25
+"""Somebody who is silent is gone after 5 s, and is asked twice."""
+
+
+@pytest.fixture
+def components(knarr, tmp_path: Path) -> Iterator[Components]:
+    yield from made_components(knarr, tmp_path, "two nodes")
+
+
+def address(components: Components) -> Path:
+    """Where the writer says how it is reached, when it does."""
+    path, end = components.top / ".knarr-transfer" / "model" / "address.json", time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return path
+
+
+def await_session(components: Components) -> None:
+    end = time.monotonic() + 20
+    offers = components.top / ".knarr-transfer" / "model" / "files"
+    # Links that lead into the memory of another node.
+    while not any(path.name == "1" for path in offers.rglob("*")):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def apart(components: Components, networks: dict[str, str]) -> Components:
+    """The model is on node a, the analysis on node b."""
+    script = components.top / "node.sh"
+    script.write_text(
+        'mount -t tmpfs none /dev/shm || exit 1\nname=$1; shift\n"$@" &\ntrap "kill $!" TERM\nwait $!; code=$?\nwait\n'
+        f"ls -A /dev/shm > {components.top}/left-$name\nexit $code\n"
+    )
+
+    def within(name: str) -> list:
+        network = networks["a" if name == "model" else "b"]
+        return ["ip", "netns", "exec", network, "unshare", "--mount", "sh", script, name]
+
+    components.within = within
+    return components
+
+
+@pytest.mark.parametrize("way", ["auto", "raw"])
+@pytest.mark.parametrize("what", ["", "strided"])
+def test_nodes_that_share_no_memory(apart, coupled, what, way):
+    apart.config = RULE + f'in_flight = "{way}"\n'
+    size = {"rows": 300, "columns": 500}
+    model = apart.start("model", *command(coupled, "write", "a.nc", "2x1", 2, what, **size))
+    analysis = apart.start("analysis", *command(coupled, "read", "a.nc", "1x2", 2, what, **size))
+    assert "2 times" in apart.finish(model).file("a.nc")["reason"]
+    assert "2 times" in apart.finish(analysis).file("a.nc")["reason"]
+    for name in ("model", "analysis"):
+        assert (apart.top / f"left-{name}").read_text().split() == [], "shared memory stays behind"
+
+
+def test_a_network_that_is_cut_is_noticed(apart, coupled, networks):
+    model = apart.start("model", *command(coupled, "write", "a.nc", "2x1", 1, "hang"))
+    analysis = apart.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "fails"))
+    address(apart)
+    await_session(apart)
+    time.sleep(2)
+    begin = time.monotonic()
+    subprocess.run(["ip", "link", "set", networks["b"], "down"], check=True)
+    ran = apart.finish(analysis)
+    assert time.monotonic() - begin < SOON_S
+    assert "variable 'field'" in ran.err and "the aggregator of node 'node-model' is gone" in ran.err, ran.err
+    model.terminate()
+    apart.finish(model, ok=False)
+
+
+@pytest.fixture
+def model(components: Components, coupled: Path) -> Iterator[subprocess.Popen[str]]:
+    """Its launcher, with a session that stays open."""
+    model = components.start("model", *command(coupled, "write", "a.nc", "2x1", 1, "hang"))
+    await_session(components)
+    yield model
+    if model.poll() is None:
+        os.kill(model.pid, signal.SIGCONT)
+        model.terminate()
+    model.communicate(timeout=60)
+
+
+def test_only_this_user_may_read_the_secret(components, model):
+    assert address(components).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_launcher_that_is_stopped_is_named(components, coupled, model):
+    analysis = components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "fails"))
+    end = time.monotonic() + 20
+    while not list(Path("/dev/shm").glob(f"knarr-spool-{model.pid}-*/*/reading.analysis")):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    begin = time.monotonic()
+    os.kill(model.pid, signal.SIGSTOP)
+    ran = components.finish(analysis)
+    assert time.monotonic() - begin < SOON_S
+    assert "variable 'field'" in ran.err and "session 1" in ran.err
+    assert "node 'node-model' is gone: it has not answered for 5 s" in ran.err, ran.err
+
+
+def test_a_launcher_that_is_stopped_before_is_named(components, coupled, model):
+    os.kill(model.pid, signal.SIGSTOP)
+    begin = time.monotonic()
+    ran = components.finish(components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "absent")))
+    assert time.monotonic() - begin < SOON_S
+    assert "component 'model' is not reached" in ran.err and "has not answered for 5 s" in ran.err, ran.err
+
+
+def test_a_stranger_does_not_get_in(components, coupled, model):
+    """Another secret, one that others may read, and somebody who answers nonsense."""
+    path = address(components)
+    right = path.read_text()
+    reads = command(coupled, "read", "a.nc", "1x2", 1, "absent")
+
+    wrong = json.loads(right)
+    wrong["peer"]["secret"] = [7] * 32
+    path.write_text(json.dumps(wrong))
+    ran = components.finish(components.start("analysis", *reads))
+    assert "component 'model'" in ran.err and "does not know the secret" in ran.err, ran.err
+
+    path.write_text(right)
+    path.chmod(0o644)
+    ran = components.finish(components.start("analysis", *reads))
+    assert "others than this user can read the secret" in ran.err, ran.err
+    path.chmod(0o600)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            while True:
+                try:
+                    stream, _ = server.accept()
+                    stream.sendall(b"HTTP/1.1 200 OK\r\n\r\n" * 100)
+                    stream.close()
+                except OSError:
+                    return
+
+        threading.Thread(target=answer, daemon=True).start()
+        wrong = json.loads(right)
+        wrong["peer"]["places"] = [f"127.0.0.1:{server.getsockname()[1]}"]
+        path.write_text(json.dumps(wrong))
+        ran = components.finish(components.start("analysis", *reads))
+        assert "somebody else answers there" in ran.err, ran.err
+    path.write_text(right)
+    components.finish(components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "unread")), ok=False)
+
+
+def test_a_side_that_is_restarted_goes_on(components, coupled):
+    """The reader dies with the session open and comes again; so does the writer, with a session of the same number."""
+    components.config = RULE + "keep = true\n"
+    sessions = 2
+    model = components.start("model", *command(coupled, "write", "a.nc", "2x1", sessions))
+    analysis = components.start("analysis", *command(coupled, "read", "a.nc", "1x2", sessions))
+    components.finish(model)
+    components.finish(analysis)
+    (components.folder / "a.nc").unlink()
+    analysis = components.start(
+        "analysis", "sh", "-ec", " ".join(f"'{word}'" for word in command(coupled, "read", "a.nc", "1x1", sessions))
+    )
+    components.finish(components.start("model", *command(coupled, "write", "a.nc", "1x3", sessions)))
+    components.finish(analysis)
