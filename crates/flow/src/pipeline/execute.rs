@@ -299,7 +299,7 @@ fn run(
             }
         }),
     };
-    let beside = places.threads();
+    let beside = places.threads(engine.jobs);
     let workers = Pool::<Worker>::new(budget.jobs);
     in_order(
         Schedule { engine, jobs: budget.jobs, beside: &beside, window: budget.window, total },
