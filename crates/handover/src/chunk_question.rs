@@ -45,6 +45,15 @@ pub(crate) fn bits(bound: Option<Bound>) -> [u64; 5] {
 }
 
 impl ChunkQuestion {
+    /// Copies of a chunk while it is encoded: the region, the chunk, two of the chain, the proof, the result.
+    const COPIES: u64 = 6;
+
+    /// Bytes that encoding it takes, about; saturates for chunks that are refused.
+    pub fn memory(&self) -> u64 {
+        let chunk = self.recipe.spec.checked_len().unwrap_or(usize::MAX) as u64;
+        chunk.saturating_mul(self.recipe.spec.dtype.size() as u64).saturating_mul(Self::COPIES)
+    }
+
     /// How the chunk is encoded.
     pub(crate) fn recipe(&self) -> Recipe {
         let mut recipe = self.recipe.clone();

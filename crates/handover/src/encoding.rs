@@ -9,7 +9,7 @@ use knarr_codec::codec::CodecList;
 use knarr_flow::elsewhere::Proven;
 use knarr_flow::pipeline::{Buffers, ChunkEncoder, Recipe};
 
-use crate::chunk_question::{ChunkQuestion, LARGEST};
+use crate::chunk_question::ChunkQuestion;
 use crate::held::{Found, Rank};
 use crate::moves::{Answer, Beneath};
 use crate::source::Source;
@@ -56,10 +56,6 @@ pub struct Encoding {
 }
 
 impl Encoding {
-    /// Bytes that one of them takes, at most, for chunks of any size: the region, the chunk, two of the chain, the proof, the
-    /// result.
-    pub const MEMORY: u64 = 6 * LARGEST as u64;
-
     /// The answer to a question, which is hostile. `values` is the path of the values of a rank.
     ///
     /// # Errors

@@ -20,6 +20,9 @@ const COLUMNS: u64 = 96;
 /// Columns of a rank: those of the first are here, those of the other three on another node.
 const WIDTH: u64 = 24;
 
+/// What becomes of an answer.
+type Change = fn(Vec<u8>) -> Result<Vec<u8>>;
+
 /// The aggregator of the other node: its answers, or others.
 struct Aggregator {
     folder: PathBuf,
@@ -27,11 +30,11 @@ struct Aggregator {
     /// Bytes of answers.
     sent: AtomicU64,
     /// Changes answers about chunks.
-    change: fn(Vec<u8>) -> Result<Vec<u8>>,
+    change: Change,
 }
 
 impl Aggregator {
-    fn new(folder: &Path, change: fn(Vec<u8>) -> Result<Vec<u8>>) -> Arc<Self> {
+    fn new(folder: &Path, change: Change) -> Arc<Self> {
         Arc::new(Self { folder: folder.to_owned(), asked: Mutex::default(), sent: AtomicU64::new(0), change })
     }
 
@@ -184,7 +187,7 @@ fn ask(far: &Gathered, chunk: [u64; 2], chain: &str) -> bool {
 #[test]
 fn a_node_that_does_not_encode_is_not_asked_again_and_its_values_are_read() {
     let folder = folder("declines");
-    let changes: [fn(Vec<u8>) -> Result<Vec<u8>>; 5] = [
+    let changes: [Change; 5] = [
         |_| Err(Error::unsupported("another version")),
         |_| Ok(Vec::new()),
         |answer| Ok(answer[..3].to_vec()),

@@ -299,7 +299,7 @@ fn run(
             }
         }),
     };
-    let beside = places.threads();
+    let beside = places.threads(engine.jobs);
     let workers = Pool::<Worker>::new(budget.jobs);
     in_order(
         Schedule { engine, jobs: budget.jobs, beside: &beside, window: budget.window, total },
@@ -318,7 +318,7 @@ fn run(
                 places.ask(number, &chunk, limits).map_err(|error| located.tell(error, work, bands.source()))?;
             let is_looked_at = asked.as_ref().is_some_and(|asked| places.is_looked_at(number, work.index, asked));
             match asked {
-                Some(asked) if !is_looked_at => Ok(located.from_elsewhere(asked, at)),
+                Some(asked) if !is_looked_at => Ok(located.done_elsewhere(asked, at)),
                 asked => workers.with(|worker| {
                     let encoder = recipes.encoder(engine, work.recipe, &mut worker.encoders)?;
                     match asked {
@@ -326,7 +326,7 @@ fn run(
                         Some(asked) => {
                             let checked = asked.check(encoder, &mut worker.lane.buffers);
                             checked.map_err(|error| located.tell(error, work, bands.source()))?;
-                            Ok(located.from_elsewhere(asked, at))
+                            Ok(located.done_elsewhere(asked, at))
                         }
                     }
                 }),
@@ -391,7 +391,7 @@ impl Located {
     }
 
     /// The chunk as another place has encoded it.
-    fn from_elsewhere(self, chunk: Encoded, at: usize) -> Done {
+    fn done_elsewhere(self, chunk: Encoded, at: usize) -> Done {
         let bytes = Some((chunk.bytes, chunk.outcome));
         Done { work: at, position: self.position, bytes, raw: self.raw, is_from_elsewhere: true, read_seconds: 0.0 }
     }

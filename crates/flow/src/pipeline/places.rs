@@ -7,8 +7,8 @@ use super::encode::{Buffers, ChunkEncoder, ChunkOutcome, Limits};
 use crate::elsewhere::{ChunkElsewhere, Elsewhere, Proven};
 use knarr_array::error::{Error, Result};
 
-/// Threads that wait for other places, of all together and of one.
-const WAITING: (usize, usize) = (128, 8);
+/// Threads that wait for other places, at most of all together, and at least of one unless that is more.
+const WAITING: (usize, usize) = (1024, 8);
 /// One of so many chunks that come encoded is decoded here. Whoever has encoded a chunk has proven it: this finds places at
 /// which something is wrong as a whole.
 const LOOKED_AT: u64 = 16;
@@ -50,10 +50,10 @@ impl<'a> Places<'a> {
         usize::try_from(number).ok().and_then(|number| self.lanes.get(number)).map_or(0, |&lane| usize::from(lane))
     }
 
-    /// Threads of the lanes of other places.
-    pub(super) fn threads(&self) -> Vec<usize> {
+    /// Threads of the lanes of other places. Each place has about as many that encode as this one, which has `jobs`.
+    pub(super) fn threads(&self, jobs: usize) -> Vec<usize> {
         let places = self.looked.len();
-        vec![(WAITING.0 / places.max(1)).clamp(1, WAITING.1); places]
+        vec![(WAITING.0 / places.max(1)).clamp(1, WAITING.1.max(jobs)); places]
     }
 
     /// The chunk of this number, if it is encoded at another place.

@@ -25,8 +25,9 @@ pub(super) struct Encoders(Arc<Shared>);
 
 struct Shared {
     codecs: CodecList,
-    /// Threads, at most.
+    /// Threads and bytes of memory, at most.
     jobs: usize,
+    max_mem: u64,
     /// The program has ended: all threads may work.
     is_free: AtomicBool,
     state: Mutex<State>,
@@ -39,6 +40,8 @@ struct State {
     /// Threads that there are, and those at work.
     threads: usize,
     busy: usize,
+    /// Bytes that these take.
+    used: u64,
     is_over: bool,
 }
 
@@ -52,9 +55,9 @@ struct Order {
 impl Encoders {
     /// With the codecs, threads and memory of the engine. No thread is started before there is something to do.
     pub(super) fn new(engine: &Engine) -> Self {
-        let jobs = engine.fitting(Encoding::MEMORY).jobs;
+        let Engine { jobs, max_mem, .. } = *engine;
         let (is_free, state, changed) = (AtomicBool::new(false), Mutex::default(), Condvar::new());
-        Self(Arc::new(Shared { codecs: engine.codecs.clone(), jobs, is_free, state, changed }))
+        Self(Arc::new(Shared { codecs: engine.codecs.clone(), jobs, max_mem, is_free, state, changed }))
     }
 
     /// The program has ended.
@@ -125,10 +128,15 @@ impl Shared {
     fn take(&self) -> Option<Order> {
         let mut state = self.lock();
         while !state.is_over {
+            let wanted = state.waiting.front().map_or(0, |order| order.chunk.memory());
+            // One chunk is encoded in any case; what is too large is refused.
+            let has_room = state.busy == 0 || state.used.saturating_add(wanted) <= self.max_mem;
             if state.busy < self.most()
+                && has_room
                 && let Some(order) = state.waiting.pop_front()
             {
                 state.busy += 1;
+                state.used = state.used.saturating_add(wanted);
                 return Some(order);
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -141,7 +149,7 @@ impl Shared {
         let _ = setpriority_process(None, BACKGROUND);
         let mut encoding = Encoding::default();
         while let Some(Order { chunk, directory, answer }) = self.take() {
-            let _busy = Busy(self);
+            let _busy = Busy { shared: self, used: chunk.memory() };
             let values = |rank| directory.join(HandedOver::values(rank));
             // Who has asked may be gone.
             let _ = answer.send(encoding.answer(&self.codecs, &chunk, values));
@@ -150,16 +158,69 @@ impl Shared {
 }
 
 /// A thread at work, which others wait for even if it panics.
-struct Busy<'a>(&'a Shared);
+struct Busy<'a> {
+    shared: &'a Shared,
+    used: u64,
+}
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.shared.lock();
         state.busy -= 1;
+        state.used = state.used.saturating_sub(self.used);
         if std::thread::panicking() {
             state.threads -= 1;
         }
         drop(state);
-        self.0.changed.notify_all();
+        self.shared.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knarr_array::error::ErrorKind;
+    use knarr_handover::Question;
+
+    /// A chunk of four bytes of a rank.
+    fn chunk(rank: usize) -> ChunkQuestion {
+        let spec = r#"{"dtype":"U8","endian":"Little","shape":[4],"fills":[]}"#;
+        let recipe = format!(
+            r#"{{"chain":"raw","fallback":null,"spec":{spec},"bound":null,"verify":true,"container":"Frame"}}"#
+        );
+        let text = format!(
+            r#"{{"Chunk":{{"file":"f","chunk":{{"program":"{}","recipe":{recipe},"bound":[0,0,0,0,0],"count":[4],
+            "padding":[0],"fills":false,"ranks":[{rank}],"moves":[[0,0,0,4,1,0,0]]}}}}}}"#,
+            env!("CARGO_PKG_VERSION")
+        );
+        match Question::from_bytes(text.as_bytes()) {
+            Ok(Question::Chunk { chunk, .. }) => *chunk,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn chunks_are_encoded_for_all_that_ask_before_and_after_the_end_of_the_program() {
+        let folder = std::env::temp_dir().join(format!("knarr-encoders-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(HandedOver::values(3)), [1, 2, 3, 4]).unwrap();
+        let engine = Engine { jobs: 3, max_mem: 1, ..Engine::new(CodecList::pure()) };
+        let encoders = Encoders::new(&engine);
+        for _ in 0..2 {
+            std::thread::scope(|scope| {
+                for _ in 0..20 {
+                    scope.spawn(|| {
+                        let answer = encoders.answer(chunk(3), &folder, &mut || Ok(())).unwrap();
+                        assert!(answer.ends_with(&[1, 2, 3, 4]));
+                        // What is missing is an error of its own.
+                        let missing = encoders.answer(chunk(4), &folder, &mut || Ok(())).unwrap_err();
+                        assert_eq!(missing.kind(), ErrorKind::NotFound);
+                    });
+                }
+            });
+            assert!(encoders.0.lock().threads <= encoders.0.most());
+            encoders.free();
+        }
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }
