@@ -37,13 +37,15 @@ in_flight = "{way}"
 """
 
 WRITER = """
-import sys, time, h5py, numpy as np
+import os, sys, time, h5py, numpy as np
 values, name = np.load(sys.argv[1]), sys.argv[2]
 for session in range(int(sys.argv[3])):
     time.sleep(float(sys.argv[4]))
     print(time.monotonic(), flush=True)
     with h5py.File(name, "w") as file:
         file.create_dataset("values", data=values)
+    while not os.path.exists(f"{name}.read.{session}"):
+        time.sleep(0.01)
 """
 
 READER = """
@@ -56,6 +58,7 @@ for session in range(int(sys.argv[3])):
         file["values"].read_direct(found)
         print(begin, time.monotonic(), flush=True)
     assert np.array_equal(found.view("u4"), expected.view("u4")), "values differ"
+    open(f"{name}.read.{session}", "w").close()
 """
 
 RECEIVES = """
@@ -68,7 +71,7 @@ for session in range(int(sys.argv[3])):
     stream, _ = server.accept()
     have = 0
     while have < count:
-        have += stream.recv_into(memory[have:], 1 << 20)
+        have += stream.recv_into(memory[have : have + (1 << 20)])
     print(time.monotonic(), flush=True)
 """
 

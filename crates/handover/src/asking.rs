@@ -103,7 +103,7 @@ pub(crate) fn in_order(
     std::thread::scope(|scope| {
         let mut lanes = Vec::with_capacity(streams);
         for first in 0..streams {
-            let (send, receive) = sync_channel(1);
+            let (send, receive) = sync_channel(0);
             let fetch = &fetch;
             let work = move || {
                 for piece in pieces.iter().skip(first).step_by(streams) {

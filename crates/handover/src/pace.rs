@@ -15,7 +15,7 @@ use crate::packed::{frame_of, values_of};
 /// Fewer bytes say nothing of the network.
 const LEAST: usize = 1 << 16;
 /// Bytes that are packed here to see what the codec does.
-const SAMPLE: usize = 1 << 18;
+const SAMPLE: usize = 1 << 17;
 /// What was measured last counts so much, and what was known before the rest.
 const NEWEST: f64 = 0.3;
 /// The other way is tried once in so many times.

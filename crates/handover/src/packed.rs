@@ -1,4 +1,5 @@
-//! Values as they cross a network: as they are, or in a frame, which is lossless and never longer. The last byte says which.
+//! Values as they cross a network: as they are, or in a frame that is shorter, with the CRC-32C of the values. The last byte
+//! says which.
 
 use std::sync::OnceLock;
 
@@ -19,17 +20,29 @@ fn codecs() -> &'static CodecList {
     CODECS.get_or_init(CodecList::pure)
 }
 
+/// The type as which values are packed; `None` for bytes, of which the codec gains little. HDF5 does not say what is in its
+/// elements, and any bits come back.
+fn as_numbers(dtype: DType) -> Option<DType> {
+    match dtype {
+        DType::Opaque(2) => Some(DType::U16),
+        DType::Opaque(4) => Some(DType::F32),
+        DType::Opaque(8) => Some(DType::F64),
+        other => Some(other).filter(|dtype| dtype.is_number() && dtype.size() > 1),
+    }
+}
+
 /// The frame of values of a type; `None` if there is none that is shorter.
 pub(crate) fn frame_of(values: &[u8], dtype: DType) -> Option<Vec<u8>> {
-    let count = values.len() / dtype.size().max(1);
-    let spec: ChainSpec = CHAIN.parse().ok()?;
-    if !dtype.is_number() || count * dtype.size() != values.len() {
+    let (dtype, spec): (DType, ChainSpec) = (as_numbers(dtype)?, CHAIN.parse().ok()?);
+    let count = values.len() / dtype.size();
+    if count * dtype.size() != values.len() {
         return None;
     }
     let chain = Chain::prepare(codecs(), &spec, &ArraySpec::new(dtype, [count])).ok()?;
     let (mut payload, mut framed) = (Vec::new(), Vec::new());
     chain.encode(values, &mut Scratch::default(), &mut payload).ok()?;
     frame::write(&chain, &payload, &mut framed).ok()?;
+    framed.extend_from_slice(&crc32c::crc32c(values).to_le_bytes());
     (framed.len() < values.len()).then_some(framed)
 }
 
@@ -38,13 +51,14 @@ pub(crate) fn frame_of(values: &[u8], dtype: DType) -> Option<Vec<u8>> {
 /// # Errors
 /// `Corrupt` if it is none, or has not `bytes` bytes of values; as for [`frame::Frame::decode`].
 pub(crate) fn values_of(framed: &[u8], bytes: usize) -> Result<Vec<u8>> {
+    let (framed, sum) = framed.split_last_chunk().ok_or_else(|| Error::corrupt("no frame"))?;
     let frame = frame::read(framed)?;
     if frame.array.byte_len() != bytes {
         return Err(Error::corrupt("a frame of other values than were asked for"));
     }
     let mut values = Vec::new();
     frame.decode(codecs(), &mut Scratch::default(), &mut values)?;
-    match values.len() == bytes {
+    match values.len() == bytes && crc32c::crc32c(&values) == u32::from_le_bytes(*sum) {
         true => Ok(values),
         false => Err(Error::corrupt("a frame of other values than it says")),
     }
@@ -88,7 +102,7 @@ mod tests {
         let special: Vec<u8> = special.iter().cycle().take(5000).flat_map(|value| value.to_le_bytes()).collect();
         for values in [&smooth, &special] {
             let all = [DType::I8, DType::U16, DType::F16, DType::I32, DType::F32, DType::U64, DType::F64];
-            for dtype in all.into_iter().map(Some).chain([Some(DType::Opaque(5)), None]) {
+            for dtype in all.into_iter().chain([2, 4, 5, 8].map(DType::Opaque)).map(Some).chain([None]) {
                 let sent = pack(values.clone(), dtype);
                 assert!(sent.len() <= values.len() + 1, "{dtype:?}");
                 assert_eq!(unpack(sent, values.len()).unwrap(), *values, "{dtype:?}");
