@@ -7,7 +7,7 @@ mod reading;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
@@ -42,6 +42,8 @@ pub(crate) enum Values {
     Own(PutLog),
     /// In that of another one: the program reads the file.
     Incoming(Incoming),
+    /// Where those of another one are: the program reads a file that it still writes.
+    Beside(Weak<Mutex<Captured>>),
 }
 
 /// A captured file.
@@ -141,7 +143,7 @@ impl Captured {
     fn log(&mut self) -> std::result::Result<&mut PutLog, c_int> {
         match &mut self.values {
             Values::Own(log) => Ok(log),
-            Values::Incoming(_) => Err(EPERM),
+            Values::Incoming(_) | Values::Beside(_) => Err(EPERM),
         }
     }
 
@@ -149,7 +151,7 @@ impl Captured {
     pub(crate) fn bytes(&self) -> u64 {
         match &self.values {
             Values::Own(log) => log.bytes(),
-            Values::Incoming(_) => 0,
+            Values::Incoming(_) | Values::Beside(_) => 0,
         }
     }
 
