@@ -29,7 +29,7 @@ PROGRAMS["testphdf5"] = ["testphdf5", "t_prop", "t_coll_md_read", *(f"t_{part}" 
 """Source files of each program."""
 COMMON = ["h5test", "testframe", "cache_common"]
 SELECTS = ("testphdf5", "t_shapesame")
-KEEP_FILES = {"HDF5_NOCLEANUP": "1"}
+KEEP_FILES = {"HDF5_NOCLEANUP": "1", "HDF5TestExpress": "3"}
 FIRST = {"t_prestart": "t_pshutdown", "t_pflush2": "t_pflush1"}
 """What a program needs to have run before it, in the same directory."""
 
@@ -65,8 +65,13 @@ def cases(folder: Path, sources: Path) -> Iterator[Case]:
     for program in PROGRAMS:
         if program in SELECTS:
             text = (sources / "testpar" / f"{program}.c").read_text()
-            for test in sorted(set(re.findall(r'AddTest\(\s*"-?(\w[\w-]*)"', text))):
-                yield Case(f"{program}/{test}", [[folder / program, "-o", test]], environment=KEEP_FILES)
+            tests = sorted(set(re.findall(r'AddTest\(\s*"-?(\w[\w-]*)"', text)))
+            for test in tests:
+                # What is read was written by the test whose name ends so.
+                writer = f"{test[:-1]}w"
+                names = [writer, test] if test.endswith("r") and writer in tests else [test]
+                commands = [[folder / program, "-o", name] for name in names]
+                yield Case(f"{program}/{test}", commands, environment=KEEP_FILES)
         elif program not in FIRST.values():
             names = [FIRST[program], program] if program in FIRST else [program]
             yield Case(program, [[folder / name] for name in names], environment=KEEP_FILES)
