@@ -24,7 +24,8 @@ from others import MPIRUN, RULE, finished
 HERE = Path(__file__).resolve().parent
 PYTEST = "exec /usr/bin/python3 -m pytest -q -p no:cacheprovider --with-mpi"
 REPORT = "--junitxml={folder}/$OMPI_COMM_WORLD_RANK.xml"
-WAYS = {"ranks": (4, "--pyargs h5py.tests"), "files": (1, "-p mpio_files --pyargs h5py.tests")}
+TESTS = "--pyargs h5py._debian_h5py_mpi.tests"
+WAYS = {"ranks": (4, TESTS), "files": (1, f"-p mpio_files {TESTS}")}
 OUTPUTS = ("netcdf4", "classic")
 RANK = {"passed": 0, "skipped": 1, "failed": 2}
 

@@ -9,8 +9,8 @@ use knarr_capture::config::{Output, zarr_name};
 use knarr_capture::{Event, Form, Part};
 
 use crate::arriving;
-use crate::beside;
 use crate::begin_end::{Wanted, await_delivery, wanted_to};
+use crate::beside;
 use crate::ranks::Ranks;
 use crate::real::Open;
 use crate::shown::{open_shown, show};

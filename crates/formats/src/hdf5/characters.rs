@@ -43,9 +43,7 @@ fn complete(object: &Object, attribute: &mut Attribute) -> Result<()> {
         attribute.value = match String::from_utf8(attr.read()?.bytes().to_vec()) {
             Ok(text) => AttributeValue::Text(text),
             // Characters in an encoding that nobody names.
-            Err(error) => {
-                AttributeValue::Numbers { dtype: DType::Opaque(1), bytes: error.into_bytes(), scalar: false }
-            }
+            Err(error) => AttributeValue::Numbers { dtype: DType::Opaque(1), bytes: error.into_bytes(), scalar: false },
         };
     }
     Ok(())
