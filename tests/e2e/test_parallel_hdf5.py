@@ -151,6 +151,14 @@ def test_ranks_that_create_different_datasets_are_told(run, hdf5):
     assert (run.folder / "hist.h5").read_bytes() == b"precious" and not spools()
 
 
+def test_hdf5_closes_what_a_program_leaves_open(run, hdf5, tmp_path):
+    """When MPI ends, as HDF5 does by itself."""
+    ran = written(run, hdf5, "hist.h5", "leave")
+    assert objects(run.folder / "hist.h5") == objects(plain(tmp_path, hdf5, "hist.h5", "leave"))
+    was_handed_over(ran, "hist.h5")
+    assert not spools()
+
+
 @pytest.mark.parametrize("what", ["read", "twice"])
 def test_hdf5_that_is_read_or_written_again(run, hdf5, tmp_path, what):
     written(run, hdf5, "hist.h5", what)

@@ -57,6 +57,11 @@ def every_call(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(folder, "calls", folder / "calls.c")
 
 
+@pytest.fixture(scope="module")
+def again(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("again"), "again", HERE / "again.c")
+
+
 @pytest.fixture
 def plain(blocks: Path, tmp_path: Path) -> Path:
     """What PnetCDF writes by itself."""
@@ -154,6 +159,18 @@ def test_what_a_program_opens_again_is_what_it_wrote(run, knarr, blocks, plain, 
     if output == "classic":
         with netCDF4.Dataset(hist) as file:
             assert file.data_model == "NETCDF3_64BIT_DATA"
+    assert not spools()
+
+
+@pytest.mark.parametrize("output", ["netcdf4", "classic"])
+@pytest.mark.parametrize("what", ["", "modes"])
+def test_attributes_and_modes_are_those_of_pnetcdf(run, knarr, again, tmp_path, output, what):
+    """Text that ends in NUL, attributes without numbers; ranks that create and open a file in different modes."""
+    (tmp_path / "plain").mkdir()
+    command = [*MPIRUN, str(RANKS), again, "plain.nc", what]
+    subprocess.run(command, cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    written(run, again, "hist.nc", what, config=f'{RULE}output = "{output}"\n')
+    knarr("verify", tmp_path / "plain" / "plain.nc", run.folder / "hist.nc")
     assert not spools()
 
 

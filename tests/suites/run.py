@@ -19,13 +19,13 @@ import sys
 import tarfile
 import tempfile
 import xml.etree.ElementTree as ElementTree
-from fnmatch import fnmatchcase
 from importlib.metadata import version
 from pathlib import Path
 
+from expected import expected, reason
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 KNARR = Path(os.environ.get("KNARR_BIN", REPOSITORY / "target" / "release" / "knarr")).resolve()
-EXPECTED = Path(__file__).with_name("expected.txt")
 SUITES = ("h5py", "netCDF4", "h5netcdf")
 TIMINGS = {
     "close": 'when = "close"\n',
@@ -71,18 +71,6 @@ def outcomes(arguments: list[str], folder: Path, when: str | None) -> dict[str, 
         name = f"{case.get('classname')}::{case.get('name')}"
         found[name] = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
     return found
-
-
-def expected(suite: str, when: str) -> dict[str, str]:
-    """Patterns of tests that may fail, with the reason."""
-    lines = (line.partition("#") for line in EXPECTED.read_text().splitlines() if not line.startswith("#"))
-    entries = ((head.split(), reason.strip()) for head, _, reason in lines if head.strip())
-    return {name: reason for (of, at, name), reason in entries if (of, at) == (suite, when)}
-
-
-def reason(test: str, listed: dict[str, str]) -> str | None:
-    """Why this test may fail; `None` if it may not."""
-    return next((why for pattern, why in listed.items() if fnmatchcase(test, pattern)), None)
 
 
 def compare(suite: str, timings: list[str]) -> bool:

@@ -35,6 +35,7 @@ type Unpack = unsafe extern "C" fn(*const c_void, u64, *mut c_void, i64, usize) 
 type Largest = unsafe extern "C" fn(*mut c_void, *mut u64) -> i32;
 type Keep = unsafe extern "C" fn(usize) -> usize;
 type GiveBack = unsafe extern "C" fn(usize);
+type AtEnd = unsafe extern "C" fn(extern "C" fn()) -> i32;
 type Handle = unsafe extern "C" fn() -> i32;
 
 /// A loaded adapter. It stays loaded until the process ends.
@@ -47,6 +48,7 @@ pub struct Adapter {
     largest: Largest,
     keep: Keep,
     give_back: GiveBack,
+    at_end: AtEnd,
     /// Bytes of a handle of a datatype.
     handle: usize,
 }
@@ -72,6 +74,7 @@ impl Adapter {
                 largest: *library.get::<Largest>(b"knarr_mpi_largest\0").map_err(missing)?,
                 keep: *library.get::<Keep>(b"knarr_datatype_keep\0").map_err(missing)?,
                 give_back: *library.get::<GiveBack>(b"knarr_datatype_give_back\0").map_err(missing)?,
+                at_end: *library.get::<AtEnd>(b"knarr_mpi_at_end\0").map_err(missing)?,
                 handle: match library.get::<Handle>(b"knarr_datatype_handle\0").map_err(missing)?() {
                     4 => 4,
                     _ => size_of::<usize>(),
@@ -109,6 +112,16 @@ impl Adapter {
         // SAFETY: the context is one that this adapter made, and there is room for a number.
         let code = unsafe { (self.largest)(ranks.context(), &raw mut number) };
         if code == 0 { Ok(number) } else { Err(Error::internal(format!("MPI does not reduce (code {code})"))) }
+    }
+
+    /// Has `call` called when the program begins to end MPI, while ranks still reach each other. To be called once.
+    ///
+    /// # Errors
+    /// `Internal` for what MPI reports.
+    pub fn at_end(&self, call: extern "C" fn()) -> Result<()> {
+        // SAFETY: this thread may call MPI, as it has made communicators.
+        let code = unsafe { (self.at_end)(call) };
+        if code == 0 { Ok(()) } else { Err(Error::internal(format!("MPI does not call at its end (code {code})"))) }
     }
 
     /// What a datatype, an `MPI_Datatype`, is made of; `None` for `MPI_DATATYPE_NULL`.

@@ -11,7 +11,7 @@ use knarr_capture::{Datasets, Event, Form, HandedOver, Reading};
 use serde::{Deserialize, Serialize};
 
 use crate::begin_end::Wanted;
-use crate::codes::{ENOENT, NOERR, WRITE};
+use crate::codes::{ENOENT, WRITE, has_opened};
 use crate::file::{Captured, Values};
 use crate::files;
 use crate::incoming::{Begun, Incoming, Offered, await_session};
@@ -93,7 +93,7 @@ pub(crate) unsafe fn open(
     // Puts are refused as for any file that is opened for reading.
     // SAFETY: the program's own arguments but for name and mode.
     let code = unsafe { real(comm, header.as_ptr(), mode & !WRITE, info, id) };
-    if code != NOERR {
+    if !has_opened(code) {
         return Ok(code);
     }
     // SAFETY: the library has put the number there.
@@ -102,7 +102,7 @@ pub(crate) unsafe fn open(
     let values = Values::Incoming(incoming);
     let Offered { session, directory } = offered;
     files::add(Captured::new(number, named.to_vec(), target, rule, directory, session, ranks, values, start.elapsed()));
-    Ok(NOERR)
+    Ok(code)
 }
 
 /// Opens a session that HDF5 has written, as the classic file that the launcher makes of it. Collective.

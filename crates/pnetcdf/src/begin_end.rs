@@ -19,7 +19,7 @@ use knarr_mapped::map_file;
 use serde::{Deserialize, Serialize};
 
 use crate::apart::{Apart, Homes};
-use crate::codes::{EPENDING, EWRITE, NOCLOBBER, NOERR};
+use crate::codes::{EPENDING, EWRITE, NOCLOBBER, NOERR, has_opened};
 use crate::file::{Captured, Values};
 use crate::files;
 use crate::ranks::Ranks;
@@ -127,7 +127,7 @@ pub(crate) unsafe fn create(
     let header = CString::new(ranks.header(&directory).as_os_str().as_bytes()).ok()?;
     // SAFETY: the program's own arguments but for the name.
     let code = unsafe { real(comm, header.as_ptr(), mode, info, id) };
-    if code != NOERR {
+    if !has_opened(code) {
         forget(&directory, &ranks);
         return Some(code);
     }
@@ -136,7 +136,7 @@ pub(crate) unsafe fn create(
     let Wanted { target, rule, .. } = wanted;
     let values = Values::Own(log);
     files::add(Captured::new(number, named.to_vec(), target, rule, directory, session, ranks, values, start.elapsed()));
-    Some(NOERR)
+    Some(code)
 }
 
 /// Why [`agree_on_place`] finds no place for ranks on several nodes.
@@ -385,6 +385,9 @@ pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
         }
         let _ = barrier(comm);
         return Some(if code == NOERR && pending > 0 { EPENDING } else { code });
+    }
+    if matches!(file.values, Values::Beside(_)) {
+        return Some(code);
     }
     if aborts && file.is_new {
         give_up(&ending(&file));

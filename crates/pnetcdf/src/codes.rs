@@ -45,6 +45,15 @@ pub(crate) const ENOTFILL: c_int = -234;
 /// Requests were never waited for when the file was closed.
 pub(crate) const EPENDING: c_int = -236;
 
+/// The ranks gave different modes to `ncmpi_open` or `ncmpi_create`.
+const EMULTIDEFINE_OMODE: c_int = -251;
+const EMULTIDEFINE_CMODE: c_int = -273;
+
+/// True if a call that opens or creates a file has done so. With different modes it has, in that of the first rank.
+pub(crate) fn has_opened(code: c_int) -> bool {
+    matches!(code, NOERR | EMULTIDEFINE_OMODE | EMULTIDEFINE_CMODE)
+}
+
 /// Mode of `ncmpi_open`.
 pub(crate) const WRITE: c_int = 1;
 /// Mode of `ncmpi_create`.

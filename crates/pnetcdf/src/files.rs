@@ -3,11 +3,11 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::file::Captured;
+use crate::file::{Captured, Mode, Values};
 
 static FILES: Mutex<BTreeMap<c_int, Arc<Mutex<Captured>>>> = Mutex::new(BTreeMap::new());
 /// How many there are: most programs have none.
@@ -42,6 +42,25 @@ pub(crate) fn named(named: &[u8], target: &Path) -> Option<c_int> {
     let is_meant = |file: &Captured| file.named == named || file.target == target;
     let meant = all.into_iter().filter(|(_, file)| is_meant(&file.lock().unwrap_or_else(PoisonError::into_inner)));
     meant.map(|(id, _)| id).last()
+}
+
+/// A file that the program writes.
+pub(crate) struct Written {
+    pub(crate) file: Weak<Mutex<Captured>>,
+    pub(crate) directory: PathBuf,
+    pub(crate) header: PathBuf,
+}
+
+/// The file that is to become `target`, if so many ranks write it on this node and its definitions have ended.
+pub(crate) fn written(target: &Path, ranks: usize) -> Option<Written> {
+    let all: Vec<_> = files().values().cloned().collect();
+    all.into_iter().find_map(|shared| {
+        let file = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_own = matches!(file.values, Values::Own(_)) && file.mode != Mode::Define && !file.ranks.are_apart();
+        let is_it = is_own && file.target == target && file.ranks.comm().size() == ranks;
+        let (directory, header) = (file.directory.clone(), file.ranks.header(&file.directory));
+        is_it.then(|| Written { file: Arc::downgrade(&shared), directory, header })
+    })
 }
 
 /// The numbers of all of them.

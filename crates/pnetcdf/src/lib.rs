@@ -15,13 +15,14 @@
 //! Reading order: [`calls`] (the exported names), [`access`] (which elements, and where they are in memory), [`values`] and
 //! [`element`] (their types), [`file`] (one captured file, with [`requests`]), [`begin_end`] (how it begins and ends),
 //! [`apart`] (files whose ranks are on several nodes), [`offered`] (files that are transferred to other components),
-//! [`incoming`] and [`arriving`] (files that come from one), [`opened`] and [`shown`] (other files that the program opens),
-//! [`files`], [`ranks`], [`variables`], [`real`] (the program's library), [`codes`].
+//! [`incoming`] and [`arriving`] (files that come from one), [`beside`], [`opened`] and [`shown`] (other files that the
+//! program opens), [`files`], [`ranks`], [`variables`], [`real`] (the program's library), [`codes`].
 
 mod access;
 mod apart;
 mod arriving;
 mod begin_end;
+mod beside;
 mod calls;
 mod codes;
 mod element;

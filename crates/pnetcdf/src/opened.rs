@@ -10,6 +10,7 @@ use knarr_capture::{Event, Form, Part};
 
 use crate::arriving;
 use crate::begin_end::{Wanted, await_delivery, wanted_to};
+use crate::beside;
 use crate::ranks::Ranks;
 use crate::real::Open;
 use crate::shown::{open_shown, show};
@@ -41,6 +42,11 @@ pub(crate) unsafe fn open(
             Ok(code) => return Some(code),
             Err(back) => ranks = back,
         }
+    }
+    // SAFETY: the program's own arguments.
+    match unsafe { beside::open(real, (comm, mode, info, id), named, &wanted, ranks) } {
+        Ok(code) => return Some(code),
+        Err(back) => ranks = back,
     }
     let source = if ranks.comm().rank() == 0 {
         await_delivery(&wanted.target);

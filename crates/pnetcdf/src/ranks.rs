@@ -61,6 +61,11 @@ impl Ranks {
         }
     }
 
+    /// True if the file that they share is in several spools.
+    pub(crate) fn are_apart(&self) -> bool {
+        self.apart().is_some()
+    }
+
     /// True on the lowest rank of each spool that has a part of the file, which speaks for the others.
     pub(crate) fn is_first(&self) -> bool {
         let rank = self.comm().rank();
@@ -119,6 +124,14 @@ impl Ranks {
             Self::Mpi { mpi, adapter, .. } => adapter.largest(mpi, number),
             Self::Alone(_) => Ok(number),
         }
+    }
+
+    /// Has `call` called when the program begins to end MPI, while ranks still reach each other. To be called once.
+    ///
+    /// # Errors
+    /// As for [`Adapter::at_end`].
+    pub fn at_end(&self, call: extern "C" fn()) -> Result<()> {
+        self.adapter().map_or(Ok(()), |adapter| adapter.at_end(call))
     }
 
     /// What a datatype of MPI holds; `None` for `MPI_DATATYPE_NULL`.

@@ -12,6 +12,8 @@ use crate::access::{Elements, Memory};
 pub(crate) struct Requests {
     pending: BTreeMap<c_int, Request>,
     next: c_int,
+    /// How many of them are puts.
+    puts: usize,
     /// Those that were taken ahead.
     ahead: BTreeSet<c_int>,
     /// Buffer for `bput`: its size and what is used of it.
@@ -52,8 +54,21 @@ impl Requests {
     pub(crate) fn add(&mut self, request: Request) -> c_int {
         let number = self.next;
         self.next = self.next.wrapping_add(1).max(0);
+        self.puts += usize::from(matches!(request, Request::Put { .. }));
         self.pending.insert(number, request);
         number
+    }
+
+    /// What a program means that waits for numbers. PnetCDF looks at them only if there are others: its functions of Fortran
+    /// tell no number for a put with `NC_ERANGE`, and programs wait for it by the one of before.
+    pub(crate) fn meant(&self, wanted: &Wanted) -> Wanted {
+        let Wanted::Numbers(numbers) = wanted else { return wanted.clone() };
+        let are_all = numbers.len() == self.pending.len() && (self.puts == 0 || self.puts == self.pending.len());
+        let is_known = |number: &c_int| self.pending.contains_key(number) || self.ahead.contains(number);
+        if are_all && !numbers.iter().all(is_known) {
+            return Wanted::Numbers(self.pending.keys().copied().collect());
+        }
+        wanted.clone()
     }
 
     /// Requests that are not done.
@@ -85,6 +100,7 @@ impl Requests {
             if *wanted == Wanted::Ahead {
                 self.ahead.insert(number);
             }
+            self.puts -= usize::from(!is_nothing && matches!(request, Some(Request::Put { .. })));
             if let (Some(Request::Put { attached, .. }), Some((_, used))) = (&request, &mut self.attached) {
                 *used = used.saturating_sub(*attached);
             }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::apart::Homes;
 use crate::begin_end::{LOOK_EVERY, Wanted, forget, make_directory};
-use crate::codes::{NOERR, WRITE};
+use crate::codes::{NOERR, WRITE, has_opened};
 use crate::incoming::Incoming;
 use crate::ranks::Ranks;
 use crate::real::{Open, real};
@@ -100,7 +100,7 @@ pub(crate) unsafe fn open_shown(
     let classic = CString::new(file.as_os_str().as_bytes()).ok()?;
     // SAFETY: the program's own arguments but for the name.
     let code = unsafe { real(comm, classic.as_ptr(), mode, info, id) };
-    if code != NOERR {
+    if !has_opened(code) {
         forget(&directory, &ranks);
         return Some(code);
     }

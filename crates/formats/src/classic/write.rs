@@ -3,6 +3,7 @@
 use super::header::{Dim, Header, NcType, Var, Version, encode_header, vsize};
 use super::layout;
 use crate::Clocks;
+use crate::hdf5::Hdf5Source;
 use knarr_array::array::swap_bytes;
 use knarr_array::error::{Error, Result};
 use knarr_array::model::{Attribute, AttributeValue, Model, Variable};
@@ -10,6 +11,7 @@ use knarr_array::region::{Region, chunk_count, chunk_position, chunk_region};
 use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::store::Source;
 use knarr_flow::strided::Place;
+use std::borrow::Cow;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -30,7 +32,7 @@ pub fn write(
     progress: &dyn Progress,
 ) -> Result<()> {
     let place = |error: Error| error.at_once(&name.display().to_string());
-    let (header, places) = header(source.model(), version).map_err(place)?;
+    let (header, places) = whole_text(source).and_then(|model| header(&model, version)).map_err(place)?;
     let bytes = encode_header(&header);
     let write_error = |error: std::io::Error| Error::write(name, &error);
     progress.begin("writing", source.model().variables.iter().map(Variable::raw_bytes).sum());
@@ -45,6 +47,14 @@ pub fn write(
         file.set_len(whole).map_err(write_error)?;
     }
     Ok(())
+}
+
+/// The model of a source, with all characters of its attributes.
+fn whole_text(source: &dyn Source) -> Result<Cow<'_, Model>> {
+    match source.as_any().downcast_ref::<Hdf5Source>() {
+        Some(hdf5) => hdf5.with_all_characters().map(Cow::Owned),
+        None => Ok(Cow::Borrowed(source.model())),
+    }
 }
 
 /// Whether such files can hold what the model says.

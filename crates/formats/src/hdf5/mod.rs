@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `sys/` | the C library behind a safe surface; all `unsafe` |
 //! | `walk`, `scan`, `names`, `paths`, `values`, `words` | from the file to the model |
+//! | `characters` | text of attributes byte for byte |
 //! | `source`, `chunks`, `strings` | reading regions |
 //! | `pieces` | where values lie in the file's bytes, for checkpoints |
 //! | `sink` | writing chunks |
@@ -21,6 +22,7 @@
 
 mod beside;
 mod build;
+mod characters;
 mod chunks;
 mod contents;
 mod copy;

@@ -73,10 +73,8 @@ fn value_of(attr: &Attr, paths: &Paths<'_>, extent: &Extent) -> Result<Attribute
             };
             return Ok(AttributeValue::Other { what: describe(&datatype, extent)?, content });
         };
-        if *extent == Extent::Null {
-            return Ok(AttributeValue::Other { what: format!("{dtype}, empty"), content: String::new() });
-        }
-        let mut bytes = attr.read()?.bytes().to_vec();
+        // netCDF writes no numbers with a null space.
+        let mut bytes = if *extent == Extent::Null { Vec::new() } else { attr.read()?.bytes().to_vec() };
         if endian == Endian::Big {
             swap_bytes(&mut bytes, dtype.size());
         }

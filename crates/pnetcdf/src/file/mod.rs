@@ -7,7 +7,7 @@ mod reading;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
@@ -19,7 +19,7 @@ use knarr_handover::{Put, PutLog};
 use crate::access::{Access, Elements, Kind, Memory};
 use crate::codes::{
     EINDEFINE, EINDEP, EINVAL_REQUEST, EINVALCOORDS, ENOTFILL, ENOTINDEP, ENOTRECVAR, ENOTVAR, EPERM, EWRITE, NOERR,
-    Offset,
+    Offset, REQ_NULL,
 };
 use crate::incoming::Incoming;
 use crate::offered::publish;
@@ -42,6 +42,8 @@ pub(crate) enum Values {
     Own(PutLog),
     /// In that of another one: the program reads the file.
     Incoming(Incoming),
+    /// Where those of another one are: the program reads a file that it still writes.
+    Beside(Weak<Mutex<Captured>>),
 }
 
 /// A captured file.
@@ -141,7 +143,7 @@ impl Captured {
     fn log(&mut self) -> std::result::Result<&mut PutLog, c_int> {
         match &mut self.values {
             Values::Own(log) => Ok(log),
-            Values::Incoming(_) => Err(EPERM),
+            Values::Incoming(_) | Values::Beside(_) => Err(EPERM),
         }
     }
 
@@ -149,7 +151,7 @@ impl Captured {
     pub(crate) fn bytes(&self) -> u64 {
         match &self.values {
             Values::Own(log) => log.bytes(),
-            Values::Incoming(_) => 0,
+            Values::Incoming(_) | Values::Beside(_) => 0,
         }
     }
 
@@ -370,6 +372,11 @@ impl Captured {
             Ok(copied) => copied,
             Err(code) => return code,
         };
+        let Some(put) = put else {
+            // Nothing to wait for.
+            request.into_iter().for_each(|request| *request = REQ_NULL);
+            return code;
+        };
         let bytes = if attached { self.put_bytes - before } else { 0 };
         if let Some((size, used)) = &mut self.requests.attached {
             if *used + bytes > *size {
@@ -377,7 +384,7 @@ impl Captured {
             }
             *used += bytes;
         }
-        let number = self.requests.add(Request::Put { put, records, attached: bytes });
+        let number = self.requests.add(Request::Put { put: Some(put), records, attached: bytes });
         if let Some(request) = request {
             *request = number;
         }
@@ -399,6 +406,10 @@ impl Captured {
             Ok(elements) => elements,
             Err(code) => return code,
         };
+        if elements.len() == 0 {
+            request.into_iter().for_each(|request| *request = REQ_NULL);
+            return NOERR;
+        }
         let mut memory = access.memory;
         if let Kind::Flexible { datatype, .. } = &mut memory.kind {
             // The program may free its own meanwhile.
@@ -419,7 +430,7 @@ impl Captured {
             return (Vec::new(), code);
         }
         self.order += u64::from(collective);
-        let taken = self.requests.take(wanted);
+        let taken = self.requests.take(&self.requests.meant(wanted));
         let mut codes = vec![NOERR; taken.len()];
         let (mut gets, mut all, mut most) = (Vec::new(), Vec::new(), 0);
         for (code, request) in codes.iter_mut().zip(taken.into_iter().enumerate()) {

@@ -1,7 +1,7 @@
 //! Gets: what this program has put, or another component.
 
 use std::ffi::c_int;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use knarr_array::comm::barrier;
 use knarr_array::error::{Error, ErrorKind};
@@ -18,7 +18,7 @@ impl Captured {
     /// What other ranks have put in the calls before is there then. Collective.
     pub(super) fn await_ranks(&self) -> std::result::Result<(), c_int> {
         match self.values {
-            Values::Own(_) => barrier(self.ranks.comm()).map_err(|_| EREAD),
+            Values::Own(_) | Values::Beside(_) => barrier(self.ranks.comm()).map_err(|_| EREAD),
             // They put nothing.
             Values::Incoming(_) => Ok(()),
         }
@@ -115,7 +115,8 @@ impl Captured {
             let (puts, is_filled) = (Arc::clone(&seen.puts), seen.filled.contains(&number));
             return Ok(Seen { puts, is_filled, newer: seen.point });
         }
-        let gathered = Gathered::of(self.order, self.ranks.held(directory)).map_err(|_| EREAD)?;
+        let order = if matches!(self.values, Values::Beside(_)) { u64::MAX } else { self.order };
+        let gathered = Gathered::of(order, self.ranks.held(directory)).map_err(|_| EREAD)?;
         Ok(Seen { puts: Arc::new(gathered), is_filled: true, newer: None })
     }
 
@@ -127,8 +128,15 @@ impl Captured {
     /// As [`Captured::know_records`], for the unlimited dimension. If nothing is to be seen before the file is closed, this
     /// waits until then.
     pub(crate) fn know_all_records(&mut self) -> std::result::Result<bool, c_int> {
-        let Values::Incoming(incoming) = &mut self.values else { return Ok(false) };
-        let (records, may_grow) = incoming.records()?;
+        let (records, may_grow) = match &mut self.values {
+            Values::Own(_) => return Ok(false),
+            Values::Incoming(incoming) => incoming.records()?,
+            Values::Beside(writer) => {
+                let written = writer.upgrade().map(|file| file.lock().unwrap_or_else(PoisonError::into_inner).records);
+                // The program may have closed it meanwhile.
+                (written.unwrap_or(self.records), false)
+            }
+        };
         self.records = records;
         Ok(may_grow)
     }

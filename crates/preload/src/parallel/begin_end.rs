@@ -3,6 +3,7 @@
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use knarr_array::comm::barrier;
@@ -16,6 +17,7 @@ use super::file::{self, Captured, Shared, Values, lock};
 use super::header::Header;
 use super::mpi::{Communicator, is_over};
 use crate::files::is_open;
+use crate::guard::guard;
 use crate::host::{CallerHdf5, Hid};
 use crate::lists::{Close, Owned};
 
@@ -110,7 +112,7 @@ fn wanted_of(host: &CallerHdf5, named: &[u8], access: Hid) -> Option<(Wanted, bo
 /// # Safety
 /// The arguments are those of `H5Fcreate`; `real` is that function.
 pub(crate) unsafe fn create(
-    host: &CallerHdf5,
+    host: &'static CallerHdf5,
     real: Create,
     name: *const c_char,
     flags: c_uint,
@@ -166,6 +168,7 @@ pub(crate) unsafe fn create(
         forget(&directory, &ranks);
         return Some(id);
     }
+    end_with_mpi(host, &ranks);
     let captured = Captured {
         named: named.to_vec(),
         target: wanted.target,
@@ -251,6 +254,32 @@ pub(crate) fn exiting() {
             end(None, &file);
         }
     }
+}
+
+/// The HDF5 that has the files of MPI's ranks.
+static PARALLEL: OnceLock<&CallerHdf5> = OnceLock::new();
+
+/// HDF5 closes what the program has left open when MPI ends. It does so here before, while the ranks still meet.
+fn end_with_mpi(host: &'static CallerHdf5, ranks: &Ranks) {
+    if !ranks.is_alone()
+        && PARALLEL.set(host).is_ok()
+        && let Err(error) = ranks.at_end(mpi_ends)
+    {
+        eprintln!("knarr: files that the program does not close are not made: {error}");
+    }
+}
+
+extern "C" fn mpi_ends() {
+    if !file::any() {
+        return;
+    }
+    guard((), || {
+        if let Some(host) = PARALLEL.get() {
+            // SAFETY: no arguments.
+            host.close_library.map(|close| unsafe { close() });
+            ended(host);
+        }
+    });
 }
 
 /// Takes out the files that this process has open no more, of those that are asked for.
