@@ -112,7 +112,7 @@ fn capture(
         session: offered.session,
         header,
         ranks,
-        values: Values::Incoming { incoming, puts, taking, shown },
+        values: Values::Incoming { incoming: Box::new(incoming), puts, taking, shown },
         access: -1,
         serial: -1,
         is_atomic: false,

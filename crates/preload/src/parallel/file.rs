@@ -22,7 +22,7 @@ pub(super) enum Values {
     /// What this program puts.
     Own(PutLog),
     /// What another component has put. If another library than HDF5 has written the file, it is shown in a directory.
-    Incoming { incoming: Incoming, puts: Arc<Gathered>, taking: Option<Taking>, shown: Option<PathBuf> },
+    Incoming { incoming: Box<Incoming>, puts: Arc<Gathered>, taking: Option<Taking>, shown: Option<PathBuf> },
 }
 
 /// A captured file.
