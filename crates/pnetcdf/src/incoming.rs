@@ -110,7 +110,7 @@ pub struct Incoming {
     /// As of [`Offered`].
     directory: PathBuf,
     /// If its values are on other nodes: where.
-    apart: Option<Apart>,
+    apart: Option<Box<Apart>>,
     target: PathBuf,
     session: u64,
     rule: TransferRule,
@@ -141,7 +141,7 @@ impl Incoming {
         let apart = if begun.parts.is_empty() {
             None
         } else {
-            Some(Apart::of(begun.parts.clone(), begun.part, rule.may_pack()))
+            Some(Box::new(Apart::of(begun.parts.clone(), begun.part, rule.may_pack())))
         };
         Self { directory, apart, target, session: *session, rule, ranks: begun.ranks, seen: None, is_lost: false }
     }
