@@ -4,12 +4,13 @@
 //! same user have; both prove that they know it, and neither sends it. Who does not answer for [`SILENCE`] is gone: errors
 //! name the node.
 //!
-//! Reading order: [`Link`] and [`Answers`], [`Peer`], [`Server`] and [`TcpLink`]; below them `frame` (bytes of a message),
+//! Reading order: [`Link`] and [`Answers`], [`Peer`], [`Server`] and [`TcpLink`], [`link_to`]; below them `frame` (bytes of a message),
 //! `handshake` (who is there) and `places` (where this node is reached).
 #![forbid(unsafe_code)]
 
 mod frame;
 mod handshake;
+mod links;
 #[cfg(feature = "testing")]
 mod memory;
 mod peer;
@@ -23,6 +24,7 @@ use std::time::Duration;
 
 use knarr_array::error::Result;
 
+pub use links::link_to;
 #[cfg(feature = "testing")]
 pub use memory::MemoryLink;
 pub use peer::{Peer, Secret};

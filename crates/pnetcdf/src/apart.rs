@@ -11,7 +11,7 @@ use knarr_array::comm::{Comm, agree, all_gather, read, written};
 use knarr_array::error::{Error, Result};
 use knarr_capture::{HandedOver, NodePart, SpoolPlace};
 use knarr_handover::{Far, Held, Pace};
-use knarr_link::{Link, Peer, TcpLink};
+use knarr_link::{Link, Peer, link_to};
 use serde::{Deserialize, Serialize};
 
 /// Where a rank hands over, as it tells the others.
@@ -160,7 +160,7 @@ impl Apart {
 
     /// One that other programs have put into these spools, of which part `part` is the one of this program.
     pub(crate) fn of(parts: Vec<NodePart>, part: usize, may_pack: bool) -> Self {
-        let links = parts.iter().map(|part| Arc::new(TcpLink::new(part.peer.clone())) as Arc<dyn Link>).collect();
+        let links = parts.iter().map(|part| link_to(part.peer.clone())).collect();
         Self { parts, part, links, header: PathBuf::new(), may_pack }
     }
 

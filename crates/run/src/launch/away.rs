@@ -13,7 +13,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::Route;
 use knarr_capture::meeting::Address;
 use knarr_capture::{Part, Snapshot, SpoolPlace};
-use knarr_link::{Link, TcpLink};
+use knarr_link::{Link, link_to};
 
 use super::image::Image;
 use super::offering::{Ask, Told, number_of};
@@ -40,7 +40,7 @@ struct Other {
 struct State {
     image: Image,
     /// The address by which it was reached last.
-    reached: Option<(Address, Arc<TcpLink>)>,
+    reached: Option<(Address, Arc<dyn Link>)>,
     is_over: bool,
 }
 
@@ -132,18 +132,18 @@ impl Other {
     }
 
     /// True if the component has the address that it had.
-    fn has_kept(&self, reached: &Result<Option<(Address, Arc<TcpLink>)>>) -> bool {
+    fn has_kept(&self, reached: &Result<Option<(Address, Arc<dyn Link>)>>) -> bool {
         let address = |reached: &Option<(Address, _)>| reached.as_ref().map(|(address, _)| address.clone());
         reached.as_ref().map(address).ok() == self.link().as_ref().map(address).ok()
     }
 
     /// How the component is reached; `None` if it is not there, or is on this node.
-    fn link(&self) -> Result<Option<(Address, Arc<TcpLink>)>> {
+    fn link(&self) -> Result<Option<(Address, Arc<dyn Link>)>> {
         let address = Address::read(&self.rendezvous, &self.from)?.filter(|address| !address.is_near(&self.own));
         let mut state = self.state();
         if state.reached.as_ref().map(|(address, _)| address) != address.as_ref() {
             state.image.clear();
-            state.reached = address.map(|address| (address.clone(), Arc::new(TcpLink::new(address.peer))));
+            state.reached = address.map(|address| (address.clone(), link_to(address.peer)));
         }
         Ok(state.reached.clone())
     }

@@ -17,7 +17,7 @@ use knarr_formats::classic::{self, ClassicSource};
 use knarr_formats::handed_over::HandedOverSource;
 use knarr_formats::{Clocks, open_handed_over, open_hdf5_unlocked};
 use knarr_handover::{Far, Gathered, Held};
-use knarr_link::{Link, TcpLink};
+use knarr_link::{Link, link_to};
 use knarr_routes::compress::{OutputFormat, RepackOptions, Repacked, write_source};
 use serde::{Deserialize, Serialize};
 
@@ -63,8 +63,7 @@ impl Task for Deliver {
 
 /// Where the values of each rank are.
 fn held(handed: &HandedOver, directory: &Path, found: &BTreeMap<usize, PathBuf>) -> Vec<Held> {
-    let links: Vec<Arc<dyn Link>> =
-        handed.parts.iter().map(|part| Arc::new(TcpLink::new(part.peer.clone())) as Arc<dyn Link>).collect();
+    let links: Vec<Arc<dyn Link>> = handed.parts.iter().map(|part| link_to(part.peer.clone())).collect();
     let of = |rank| {
         let number = handed.parts.iter().position(|part| part.ranks.contains(&rank)).unwrap_or(handed.part);
         let here = if number == handed.part { Some(directory) } else { found.get(&number).map(PathBuf::as_path) };

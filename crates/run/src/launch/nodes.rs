@@ -12,7 +12,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::{HandedOver, NodePart};
 use knarr_flow::engine::Engine;
 use knarr_handover::{Question, answer};
-use knarr_link::{Answers, Link, Peer, Server, TcpLink};
+use knarr_link::{Answers, Link, Peer, Server, link_to};
 
 use super::encoders::Encoders;
 use super::offering::Ask;
@@ -142,7 +142,7 @@ impl Nodes {
 
 /// Asks the node that makes a file until it knows what became of it.
 fn outcome_of(maker: &NodePart, node: &str, cancel: &AtomicBool) -> Result<()> {
-    let link = TcpLink::new(maker.peer.clone());
+    let link = link_to(maker.peer.clone());
     let question = Question::Outcome { file: maker.file.clone(), node: node.to_owned() }.to_bytes()?;
     let mut failed = 0;
     loop {
