@@ -221,7 +221,10 @@ impl Incoming {
     /// Why nothing more comes, if that is so.
     fn gone(&self) -> Option<String> {
         if self.apart.is_some() {
-            return Gone::why(&self.directory);
+            // The image goes with the launcher of the writer.
+            let ended =
+                || format!("a rank of component '{}' has ended before it had closed the file", self.rule.from());
+            return Gone::why(&self.directory).or_else(|| (!self.directory.exists()).then(ended));
         }
         let gone = (0..self.ranks).find(|&rank| !PutLog::is_held(&self.directory.join(HandedOver::log(rank))))?;
         Some(format!("rank {gone} of component '{}' has ended before it had closed the file", self.rule.from()))
