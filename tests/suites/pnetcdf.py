@@ -27,7 +27,7 @@ DIRECTORIES = {
 }
 # They write or read many gigabytes.
 LEFT_OUT = {"last_large_var", "large_var_cdf5", "dim_cdf12", "high_dim_var", "bigrecords"}
-PARTS = r"### +\d+ FAILURES TESTING +(\w+)"
+PARTS = r"### +\d+ +FAILURES TESTING +(\w+)"
 SERIAL = {"nc_test", "nf_test", "nf90_test", "tst_io"}
 """Programs that refuse to run with several ranks, or that PnetCDF runs with one only."""
 COMPILERS = {"MPICC": "mpicc", "MPIF77": "mpif77", "MPIF90": "mpif90"}
