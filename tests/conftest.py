@@ -1,8 +1,4 @@
-"""What cannot be tested on a machine is skipped, with the reason. Where CI is set, a skip fails.
-
-Two tests run at a time (`pytest -n 2 --dist loadgroup`): those of a file one after the other, as they share what they
-make. So do all of files that look at what launchers leave in `/dev/shm`.
-"""
+"""What cannot be tested on a machine is skipped, with the reason. Where CI is set, a skip fails."""
 
 from __future__ import annotations
 
@@ -12,17 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 REFUSED = bool(os.environ.get("CI"))
-LOOK_AT_SPOOLS = {
-    "test_nodes", "test_parallel_hdf5", "test_pnetcdf", "test_transfer", "test_transfer_dtf", "test_transfer_hdf5",
-}  # fmt: skip
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The largest group begins first."""
-    items.sort(key=lambda item: item.path.stem not in LOOK_AT_SPOOLS)
-    for item in items:
-        group = "spools" if item.path.stem in LOOK_AT_SPOOLS else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(group))
 
 
 def refuse(report: pytest.TestReport | pytest.CollectReport) -> None:
