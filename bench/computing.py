@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from measure import run_measured
-from parallel_output import KNARR, STEP_BYTES, build, write_values
+from parallel_output import KNARR, STEP_BYTES, prepared
 
 STEPS, SWEEPS = 5, 30
 WAYS = {
@@ -72,10 +72,7 @@ def run(program: Path, way: str, place: Path, values: Path) -> Result:
 def measure(repeats: int) -> list[dict]:
     """Every way in turn, `repeats` times, in memory and on the disk."""
     results = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        program, values = build(folder), folder / "values.raw"
-        write_values(values)
+    with prepared() as (folder, program, values):
         for _ in range(repeats):
             for place in (Path("/dev/shm"), folder):
                 results += [asdict(run(program, way, place, values)) for way in WAYS]

@@ -7,11 +7,13 @@ sleep: this measures the calls, not what is done beside the program.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -90,13 +92,20 @@ def run(program: Path, mode: str, place: Path, values: Path) -> Result:
         return Result(mode, str(place), blocked, total, size // STEPS)
 
 
-def measure(repeats: int) -> list[dict]:
-    """Every way in turn, `repeats` times, in memory and on the disk."""
-    results = []
+@contextlib.contextmanager
+def prepared() -> Iterator[tuple[Path, Path, Path]]:
+    """A folder on the disk, the program, and its values."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program, values = build(folder), folder / "values.raw"
         write_values(values)
+        yield folder, program, values
+
+
+def measure(repeats: int) -> list[dict]:
+    """Every way in turn, `repeats` times, in memory and on the disk."""
+    results = []
+    with prepared() as (folder, program, values):
         for _ in range(repeats):
             for place in (Path("/dev/shm"), folder):
                 results += [asdict(run(program, mode, place, values)) for mode in MODES]
