@@ -12,7 +12,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::{HandedOver, NodePart};
 use knarr_flow::engine::Engine;
 use knarr_handover::{Question, answer};
-use knarr_link::{Answers, Link, Peer, Server, link_to};
+use knarr_link::{Answers, Peer, Server, link_to};
 
 use super::encoders::Encoders;
 use super::offering::Ask;
