@@ -95,12 +95,24 @@ pub fn fill_region(target: &mut [u8], to: Placed<'_>, count: &[u64], element: &[
     runs(to, to, count, |_, at, run| fill(&mut target[span(at, run, element.len())], element));
 }
 
-/// Fills with one element.
+/// Bytes that are copied at once where elements are repeated: they stay in the nearest cache.
+const REPEATED: usize = 1 << 13;
+
+/// Fills with one element. What is left behind the last whole one stays as it is, unless all bytes of the element are the same.
 pub fn fill(target: &mut [u8], element: &[u8]) {
-    if element.iter().all(|&byte| byte == 0) {
-        target.fill(0);
-    } else {
-        target.chunks_exact_mut(element.len()).for_each(|place| place.copy_from_slice(element));
+    let Some((&first, rest)) = element.split_first() else { return };
+    if rest.iter().all(|&byte| byte == first) {
+        return target.fill(first);
+    }
+    let size = element.len();
+    let end = target.len() / size * size;
+    let most = (REPEATED / size).max(1) * size;
+    let mut filled = size.min(end);
+    target[..filled].copy_from_slice(&element[..filled]);
+    while filled < end {
+        let more = filled.min(most).min(end - filled);
+        target.copy_within(..more, filled);
+        filled += more;
     }
 }
 
@@ -122,6 +134,25 @@ mod tests {
         let all = Placed { shape: &[2, 3, 4], start: &[0, 0, 0] };
         copy_region(&source, all, &mut whole, all, &[2, 3, 4], 1);
         assert_eq!(whole, source);
+    }
+
+    #[test]
+    fn every_element_is_filled() {
+        for size in [1, 2, 3, 4, 8, 10_000] {
+            let element: Vec<u8> = (0..size).map(|n| (n % 251) as u8 + 1).collect();
+            for count in [0, 1, 2, 3, 5, 1000, 9000] {
+                let mut target = vec![0; count * size + size / 2];
+                fill(&mut target, &element);
+                let (whole, rest) = target.split_at(count * size);
+                assert!(whole.chunks_exact(size).all(|place| place == element), "{count} of {size}");
+                assert!(rest.iter().all(|&byte| byte == 0));
+            }
+        }
+        for element in [&[7; 4][..], &[0; 8]] {
+            let mut target = [1; 64];
+            fill(&mut target, element);
+            assert_eq!(target, [element[0]; 64]);
+        }
     }
 
     #[test]
