@@ -59,6 +59,9 @@ pub struct Settings {
     pub verify: bool,
     /// What was decided before. Variables that it has are not chosen for again; all else here is for the others.
     pub plan: Option<Arc<Plan>>,
+    /// What was chosen for an earlier file of the same settings. Variables whose values look as those did are encoded in the
+    /// same way, without trials.
+    pub earlier: Option<Arc<Plan>>,
 }
 
 impl Default for Settings {
@@ -75,6 +78,7 @@ impl Default for Settings {
             libver: LibverBounds::default(),
             verify: true,
             plan: None,
+            earlier: None,
         }
     }
 }

@@ -17,7 +17,7 @@ use knarr_choose::plan::{Action, Choice, Plan};
 use knarr_codec::chain::{Chain, ChainSpec, Scratch};
 use knarr_codec::codec::{CodecList, ReaderLevel};
 use knarr_flow::engine::{Engine, Silent};
-use knarr_flow::pipeline::{Execution, advise, execute, plan};
+use knarr_flow::pipeline::{Execution, advise, execute, for_later, plan};
 use knarr_flow::settings::{ChunkRule, Rule, Settings};
 use knarr_flow::store::Source;
 use knarr_flow::testing::memory::{MemorySink, MemorySource};
@@ -420,6 +420,49 @@ fn small_variables_that_look_alike_share_a_choice_whatever_the_threads() {
     assert_eq!(again.chunks(), sink.chunks());
     for (a, b) in plan.choices().zip(other.choices()) {
         assert_eq!((&a.chain, &a.reason), (&b.chain, &b.reason));
+    }
+}
+
+#[test]
+fn values_that_look_as_in_an_earlier_file_are_encoded_as_there() {
+    let file = |pattern, seed, shape: [u64; 3]| {
+        let values = |name, shape: [u64; 3]| {
+            let sample = sample(DType::F32, &shape.map(|n| usize::try_from(n).unwrap()), pattern, seed);
+            (name, DType::F32, shape.to_vec(), sample.spec.fills, sample.bytes)
+        };
+        MemorySource::new(vec![values("large", shape), values("small", [6, 37, 41])])
+    };
+    let bound = |max_abs_error| Quality { max_abs_error, ..Quality::LOSSLESS };
+    let settings = |quality, earlier: Option<&Plan>| Settings {
+        rules: vec![Rule { pattern: "large".into(), chunks: Some("8x37x41".parse().unwrap()), ..Rule::default() }],
+        quality,
+        earlier: earlier.map(|plan| Arc::new(for_later(plan.clone()))),
+        ..Settings::default()
+    };
+    let taken = |plan: &Plan, index| choice(plan, index).reason.contains("as in an earlier file");
+    for quality in [bound(None), bound(Some(0.01))] {
+        let (first, ..) = repack(&file(Pattern::Smooth, 5, [50, 37, 41]), &settings(quality, None), 2);
+        assert!(!taken(&first, 0) && !choice(&first, 0).candidates.is_empty());
+        let later = file(Pattern::Smooth, 6, [70, 37, 41]);
+        let (second, sink, _) = repack(&later, &settings(quality, Some(&first)), 2);
+        assert!(taken(&second, 0) && !taken(&second, 1), "small ones are chosen for anew");
+        assert_eq!(choice(&second, 0).chain, choice(&first, 0).chain);
+        let most = quality.max_abs_error.unwrap_or(0.0);
+        compare(&later, &second, &sink, |_, original, valid| {
+            for (a, b) in original.as_chunks().0.iter().zip(valid.as_chunks().0) {
+                let (a, b) = (f32::from_le_bytes(*a), f32::from_le_bytes(*b));
+                assert!(f64::from((a - b).abs()) <= most, "{a} {b}");
+            }
+        });
+        // It serves the third as it did the second.
+        let (third, ..) = repack(&file(Pattern::Smooth, 7, [50, 37, 41]), &settings(quality, Some(&second)), 2);
+        assert!(taken(&third, 0));
+        assert_eq!(choice(&third, 0).features, choice(&first, 0).features);
+        let other = if quality.is_lossless() { bound(Some(0.01)) } else { bound(Some(0.02)) };
+        for (source, quality) in [(file(Pattern::Noise, 6, [50, 37, 41]), quality), (later, other)] {
+            let (anew, ..) = repack(&source, &settings(quality, Some(&first)), 2);
+            assert!(!taken(&anew, 0), "{}", choice(&anew, 0).reason);
+        }
     }
 }
 

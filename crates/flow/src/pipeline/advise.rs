@@ -67,10 +67,12 @@ fn plan_each(
     progress.begin("choosing", total);
     let coordinates = Coordinates::of(model);
     let by_path = settings.plan.as_deref().map(Plan::by_path).unwrap_or_default();
+    let earlier = settings.earlier.as_deref().map(Plan::by_path).unwrap_or_default();
     let planner = |index: usize| {
         let (variable, coordinates) = (&model.variables[index], &coordinates);
-        let planned = by_path.get(variable.path.as_str()).copied();
-        Planner { engine, source, settings, coordinates, target, given, index, total, variable, planned }
+        let path = variable.path.as_str();
+        let (planned, earlier) = (by_path.get(path).copied(), earlier.get(path).copied());
+        Planner { engine, source, settings, coordinates, target, given, index, total, variable, planned, earlier }
     };
     let blamed = |error: Error, index: usize| error.at_variable_once(model.variables[index].name());
     let crowd = alike::crowd(model);

@@ -1,13 +1,15 @@
-//! Variables that look alike: files of adaptive meshes have tens of thousands of small ones, and a choice for each would
-//! take longer than writing it.
+//! Variables that look alike. Files of adaptive meshes have tens of thousands of small ones, and a choice for each would
+//! take longer than writing it. Programs write a file for each step, with values that look as before, and each would be
+//! chosen for anew.
 
 use std::collections::HashMap;
 
 use super::planner::Prepared;
-use knarr_array::array::DType;
+use knarr_array::array::{ArraySpec, DType};
 use knarr_array::model::{Model, Variable};
+use knarr_array::quality::{Bound, Quality};
 use knarr_choose::features::Features;
-use knarr_choose::plan::Choice;
+use knarr_choose::plan::{Action, Choice, Plan, VariablePlan};
 use knarr_choose::predictor::Subject;
 
 /// Larger variables are worth a choice of their own.
@@ -64,6 +66,41 @@ pub(super) fn models(model: &Model, prepared: &[Prepared]) -> Vec<usize> {
 
 /// The choice for a variable that looks like `model`, for which `choice` was made. Its candidates stay there.
 pub(super) fn as_for(choice: &Choice, model: &Variable, subject: &Subject) -> Choice {
+    let reason = format!("as for {}, which looks alike", model.name());
+    Choice { features: subject.features.clone(), ..again(choice, reason) }
+}
+
+/// What later files with the same settings need of a plan.
+pub fn for_later(plan: Plan) -> Plan {
+    let is_worth_it = |planned: &VariablePlan| planned.raw_bytes > LARGEST;
+    let mut variables: Vec<_> = plan.variables.into_iter().filter(is_worth_it).collect();
+    for planned in &mut variables {
+        if let Action::Encode(choice) = &mut planned.action {
+            choice.candidates.clear();
+        }
+    }
+    Plan { variables, ..plan }
+}
+
+/// The choice of an earlier file for a variable of the same name that looked as this one does now. What it looked like when
+/// trials were made is kept, so small changes from file to file do not add up.
+pub(super) fn as_earlier(
+    earlier: &VariablePlan,
+    (spec, chunk): (&ArraySpec, &[u64]),
+    (quality, bound): (Quality, Option<&Bound>),
+    features: &Features,
+) -> Option<Choice> {
+    let Action::Encode(choice) = &earlier.action else { return None };
+    let serves = earlier.dtype == spec.dtype
+        && choice.chunk == chunk
+        && choice.quality == quality
+        && (choice.bound.is_none() || choice.bound.as_ref() == bound)
+        && close(&choice.features, features);
+    serves.then(|| again(choice, "as in an earlier file, where it looked alike".to_owned()))
+}
+
+/// A choice without its candidates.
+fn again(choice: &Choice, reason: String) -> Choice {
     Choice {
         chunk: choice.chunk.clone(),
         chain: choice.chain.clone(),
@@ -72,10 +109,10 @@ pub(super) fn as_for(choice: &Choice, model: &Variable, subject: &Subject) -> Ch
         bound: choice.bound,
         reader: choice.reader,
         expected: choice.expected,
-        reason: format!("as for {}, which looks alike", model.name()),
+        reason,
         missed: choice.missed.clone(),
         wider: choice.wider.clone(),
-        features: subject.features.clone(),
+        features: choice.features.clone(),
         candidates: Vec::new(),
         sample_bytes: choice.sample_bytes,
         seconds: 0.0,

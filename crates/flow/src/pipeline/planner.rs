@@ -1,5 +1,6 @@
 //! Planning of one variable: whether it is encoded at all, and what its choice depends on.
 
+use super::alike;
 use super::choice::{ChoiceJob, Given, SAMPLES};
 use super::planned::{self, Planned};
 use crate::energy::thread_seconds;
@@ -85,6 +86,8 @@ pub(super) struct Planner<'a> {
     pub(super) variable: &'a Variable,
     /// What the plan that the user gave says of it.
     pub(super) planned: Option<&'a VariablePlan>,
+    /// What was chosen for a variable of this name in an earlier file.
+    pub(super) earlier: Option<&'a VariablePlan>,
 }
 
 impl Planner<'_> {
@@ -196,6 +199,13 @@ impl Planner<'_> {
             false if variable.raw_bytes() >= SEVERAL => self.samples(&open.chunk, SAMPLES, u64::MAX)?,
             _ => self.samples(&open.chunk, 1, u64::MAX)?,
         };
+        if let (Some(earlier), None) = (self.earlier, &open.settings.chain)
+            && let kept = (open.settings.quality, open.bound.as_ref())
+            && let Some(choice) =
+                alike::as_earlier(earlier, (&open.spec, &open.chunk), kept, &job.look(&samples).features)
+        {
+            return Ok(choice);
+        }
         job.choose(&samples)
     }
 

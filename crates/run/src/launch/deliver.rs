@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use knarr_array::error::{Error, Result};
 use knarr_capture::config::{Output, zarr_name};
 use knarr_capture::{Datasets, Form, HandedOver, Shown};
+use knarr_choose::plan::Plan;
 use knarr_codec::chain::ChainSpec;
 use knarr_flow::engine::{Engine, Progress, Silent};
 use knarr_flow::settings::Settings;
@@ -32,6 +33,8 @@ pub(crate) struct Deliver {
     handed: HandedOver,
     /// Directories of the parts that are on this machine, by their numbers; links lead to the others.
     found: BTreeMap<usize, PathBuf>,
+    /// What was chosen for an earlier file of the same rule.
+    earlier: Option<Plan>,
     command: String,
     when: String,
 }
@@ -41,7 +44,7 @@ impl Task for Deliver {
     type Answer = Repacked;
 
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Repacked> {
-        let Self { directory, handed, found, command, when } = self;
+        let Self { directory, handed, found, earlier, command, when } = self;
         let source = source_of(&directory, &handed, &found, engine)?;
         let is_hdf5 = Datasets::read(&directory)?.is_some();
         let HandedOver { target, rule, ranks, .. } = handed;
@@ -57,7 +60,8 @@ impl Task for Deliver {
             }
             Output::Zarr => (zarr_name(&target), OutputFormat::Zarr),
         };
-        write_source(engine, source, (&output, format), &rule.settings()?, &options, progress)
+        let settings = Settings { earlier: earlier.map(Arc::new), ..rule.settings()? };
+        write_source(engine, source, (&output, format), &settings, &options, progress)
     }
 }
 
@@ -145,6 +149,8 @@ pub(super) struct Delivery {
     pub(super) handed: HandedOver,
     /// Directories of parts of other nodes that are on this machine.
     pub(super) found: BTreeMap<usize, PathBuf>,
+    /// What was chosen for an earlier file of the same rule.
+    pub(super) earlier: Option<Arc<Plan>>,
     pub(super) worker: Arc<Mutex<Worker>>,
     pub(super) effort: Effort,
     pub(super) cancel: Arc<AtomicBool>,
@@ -162,7 +168,8 @@ impl Delivery {
         for _ in 0..ATTEMPTS {
             let (directory, handed) = (self.directory.clone(), self.handed.clone());
             let (found, command, when) = (self.found.clone(), self.command.clone(), self.when.clone());
-            let task = Deliver { directory, handed, found, command, when };
+            let earlier = self.earlier.as_deref().cloned();
+            let task = Deliver { directory, handed, found, earlier, command, when };
             let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
             match worker.ask(&task, self.effort, &self.cancel, &Silent) {
                 Ok(repacked) => {

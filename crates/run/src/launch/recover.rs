@@ -49,6 +49,7 @@ pub fn recover(means: &Means, directory: &Path, (command, when): (&str, &str)) -
                     directory: directory.clone(),
                     handed: handed.clone(),
                     found: found.clone(),
+                    earlier: None,
                     worker: Arc::clone(&worker),
                     effort: Effort { jobs, background: false },
                     cancel: Arc::new(AtomicBool::new(false)),

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::{Event, HandedOver, Message, Prescription, Shown};
+use knarr_choose::plan::Plan;
 use knarr_flow::engine::Silent;
+use knarr_flow::pipeline::for_later;
 
 use super::checkpoint::{self, Watches};
 use super::deliver::{Delivery, Show};
@@ -140,6 +142,8 @@ struct Work<'a> {
     files: Files,
     /// What was learnt of files that are compressed as they are written, newest last.
     learnt: Vec<Prescription>,
+    /// What was chosen for the last file of each rule that was handed over.
+    chosen: BTreeMap<usize, Arc<Plan>>,
     /// How many files of each rule were compressed as they were written.
     written: BTreeMap<usize, u64>,
     /// Files whose packing was tried, and the process that did it died.
@@ -173,6 +177,7 @@ impl<'a> Work<'a> {
             ledger: Ledger::default(),
             files: Files::default(),
             learnt: Vec::new(),
+            chosen: BTreeMap::new(),
             written: BTreeMap::new(),
             died: BTreeMap::new(),
             shown: VecDeque::new(),
@@ -364,6 +369,7 @@ impl<'a> Work<'a> {
         let job = Delivery {
             directory,
             found: BTreeMap::new(),
+            earlier: self.begun.snapshot.rule_for(&path).and_then(|(rule, _)| self.chosen.get(&rule).cloned()),
             handed,
             worker: Arc::clone(&self.worker),
             effort: Effort { jobs, background: !ended },
@@ -439,6 +445,11 @@ impl<'a> Work<'a> {
             Outcome::Packed(repacked) => repacked.output.clone(),
             _ => path.clone(),
         };
+        if let (Outcome::Packed(repacked), true) = (&outcome, self.blocked.contains_key(&path))
+            && let Some((rule, _)) = self.begun.snapshot.rule_for(&path)
+        {
+            self.chosen.insert(rule, Arc::new(for_later(repacked.plan.clone())));
+        }
         let note = match (&outcome, self.died.remove(&path)) {
             (Outcome::Packed(_), Some(earlier)) => format!("at the second attempt: {}", earlier.message()),
             (Outcome::Written(..), _) => self.ledger.datasets(&name),
