@@ -46,7 +46,7 @@ demo: build
 test: build python capi
 	cargo test --release --locked --workspace --features knarr-flow/testing,knarr-checkpoint/testing
 	cargo check --release --locked --manifest-path fuzz/Cargo.toml --target-dir target
-	$(KNARR_PYTHON) -m pytest -q tests
+	$(KNARR_PYTHON) -m pytest -q -n auto --dist worksteal tests
 
 .PHONY: python
 python: build

@@ -1,4 +1,5 @@
-"""What cannot be tested on a machine is skipped, with the reason. Where CI is set, a skip fails."""
+"""Two tests run at a time. What cannot be tested on a machine is skipped, with the reason. Where CI is set, a skip
+fails."""
 
 from __future__ import annotations
 
@@ -6,8 +7,19 @@ import os
 from collections.abc import Iterator
 
 import pytest
+import shared_memory
 
 REFUSED = bool(os.environ.get("CI"))
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Of `-n auto`."""
+    return 2 if (os.cpu_count() or 1) > 1 and shared_memory.may_be_own() else 1
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput") and config.workerinput["workercount"] > 1:
+        shared_memory.become_own()
 
 
 def refuse(report: pytest.TestReport | pytest.CollectReport) -> None:
