@@ -6,20 +6,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+import namespaces
 import pytest
-import shared_memory
 
 REFUSED = bool(os.environ.get("CI"))
 
 
 def pytest_xdist_auto_num_workers() -> int:
     """Of `-n auto`."""
-    return 2 if (os.cpu_count() or 1) > 1 and shared_memory.may_be_own() else 1
+    return 2 if (os.cpu_count() or 1) > 1 and namespaces.may_be_own() else 1
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") and config.workerinput["workercount"] > 1:
-        shared_memory.become_own()
+        namespaces.become_own()
 
 
 def refuse(report: pytest.TestReport | pytest.CollectReport) -> None:

@@ -34,8 +34,10 @@ impl knarr_flow::store::Values for Gathered {
         Self::read(self, number, region, padding, out)
     }
 
-    fn is_written(&self, number: usize, region: &Region) -> bool {
-        Self::is_written(self, number, region)
+    /// Parallel HDF5 allocates all chunks when a dataset is made, and its releases up to 1.10 cannot read datasets with filters
+    /// together where chunks are missing.
+    fn is_written(&self, _: usize, _: &Region) -> bool {
+        true
     }
 }
 
