@@ -1,11 +1,14 @@
-"""Servers of objects on the loopback: S3 (moto), a proxy before it that misbehaves, and a web server of a folder."""
+"""Servers of objects on the loopback: S3 (moto or s3s-fs), a proxy that misbehaves, and a web server of a folder."""
 
 from __future__ import annotations
 
 import http.client
+import os
 import socket
+import ssl
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -75,12 +78,17 @@ class Bucket:
 
 
 class S3:
-    """moto in a process of its own."""
+    """moto in a process of its own, or `s3s-fs` where the variable S3S_FS names that program: another opinion."""
 
     def __init__(self) -> None:
         self.port = free_port()
         self.endpoint = f"http://127.0.0.1:{self.port}"
-        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+        self.folder = tempfile.TemporaryDirectory(prefix="knarr-s3-")
+        if program := os.environ.get("S3S_FS"):
+            known = ["--access-key", "testing", "--secret-key", "testing"]
+            command = [program, *known, "--host", "127.0.0.1", "--port", str(self.port), self.folder.name]
+        else:
+            command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + START_LIMIT_S
         while True:
@@ -88,13 +96,14 @@ class S3:
                 socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
                 return
             except OSError:
-                assert self.process.poll() is None, "moto ended"
-                assert time.monotonic() < deadline, "moto does not answer"
+                assert self.process.poll() is None, "the server ended"
+                assert time.monotonic() < deadline, "the server does not answer"
                 time.sleep(0.1)
 
     def stop(self) -> None:
         self.process.kill()
         self.process.wait()
+        self.folder.cleanup()
 
 
 @dataclass
@@ -193,9 +202,9 @@ class Proxy:
 
 
 class Web:
-    """Serves a folder as web servers do, with ranges."""
+    """Serves a folder as web servers do, with ranges. With a file of certificate and key it speaks TLS."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, certificate: Path | None = None):
         self.ranges: list[str] = []
         web = self
 
@@ -235,7 +244,12 @@ class Web:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        scheme = "http"
+        if certificate:
+            scheme, context = "https", ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"{scheme}://127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def stop(self) -> None:

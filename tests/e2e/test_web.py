@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import zarr
 
 pytest.importorskip("boto3", reason="comes with moto")
 
+from conftest import Knarr
 from object_server import Proxy, Web
 
 
@@ -57,6 +60,39 @@ def test_stores_of_others_are_read(knarr, web, folder, version):
     zarr.consolidate_metadata(folder / "z.zarr", zarr_format=version)
     knarr("verify", folder / "z.zarr", url)
     assert knarr.content_hash(url) == knarr.content_hash(folder / "z.zarr")
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate for 127.0.0.1 that is its own authority, with its key."""
+    path = tmp_path / "server.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"]
+    command += [
+        "-addext",
+        "basicConstraints=critical,CA:FALSE",
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+        "-keyout",
+        path,
+        "-out",
+        tmp_path / "public.pem",
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    path.write_text(path.read_text() + (tmp_path / "public.pem").read_text())
+    return path
+
+
+def test_servers_with_tls_are_read_if_they_are_who_they_say(field, folder, certificate):
+    web = Web(folder, certificate)
+    trusting = Knarr(SSL_CERT_FILE=str(certificate.with_name("public.pem")))
+    try:
+        trusting("repack", field, "-o", folder / "a.zarr")
+        for url in (f"{web.url}/a.zarr", f"{web.url}/a.nc"):
+            shutil.copy(field, folder / "a.nc")
+            trusting("verify", field, url)
+        Knarr(AWS_MAX_ATTEMPTS="1").fails(3, "inspect", f"{web.url}/a.nc", names=(web.url, "SSL_CERT_FILE"))
+    finally:
+        web.stop()
 
 
 def test_a_lone_array_needs_no_consolidated_metadata(knarr, web, folder):

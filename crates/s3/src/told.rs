@@ -46,8 +46,11 @@ pub(crate) fn told(error: &object_store::Error, kind: ErrorKind) -> Error {
             .hint("repeat this later, or ask who runs the server"),
         _ => {
             let (what, why) = transport(error).unwrap_or(("the request failed", innermost(error)));
-            Error::new(kind, format!("{what}: {why}{after}"))
-                .hint("check the address (AWS_ENDPOINT_URL), the network and its proxies, and repeat this")
+            let hint = match why.contains("certificate") {
+                true => "let SSL_CERT_FILE name a file (PEM) of the authority that the server's certificate comes from",
+                false => "check the address (AWS_ENDPOINT_URL), the network and its proxies, and repeat this",
+            };
+            Error::new(kind, format!("{what}: {why}{after}")).hint(hint)
         }
     }
 }
