@@ -6,6 +6,9 @@ each run finds memory that nobody has used; it is shown apart.
 
 *Segments* are as many as in E3SM's case F: four ranks put half a million segments of four values each, dealt out in
 turn so that no two of a rank adjoin, by an iput_varn for each variable; two ranks read segments of six, or blocks.
+
+*One value* is put and synced by one rank, and read by one that waits for it, a few hundred times; the first number is
+the time from the end of the writer's definitions to the end of the reader's open.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ REQUESTS = (64000, 8)
 """Rows of 64 bytes: 32,000 requests a rank."""
 SEGMENTS = {"500,000 segments a rank, 400 variables": 400, "500,000 segments a rank, 1 variable": 1}
 SEGMENTS_OF_A_RANK, SEGMENT_WRITERS, SEGMENT_READERS, SEGMENT_SESSIONS = 500000, 4, 2, 3
+ONE_VALUE, RECORDS = "one value", 300
 RULE = '[[file]]\npattern = "*.nc"\nroute = "transfer"\nfrom = "writer"\nto = ["reader"]\ntimeout = "60s"\n'
 
 
@@ -65,12 +69,14 @@ def run(program: Path, way: str, what: str, cut: str, arguments: list[object], r
             return [(float(begin), float(end)) for _, begin, end in map(str.split, text.splitlines())]
 
         if way in ("transfer", "replay"):
-            (out / "knarr.toml").write_text(RULE + ("replay = true\n" if way == "replay" else ""))
+            keys = ("replay = true\n" if way == "replay" else "") + ('publish = "sync"\n' if what == ONE_VALUE else "")
+            (out / "knarr.toml").write_text(RULE + keys)
             launch = [KNARR, "run", "-q", "-c", out / "knarr.toml", "--as"]
             reader = start([*launch, "reader", "--", *command(ranks[1], "read")])
             writer = start([*launch, "writer", "--", *command(ranks[0], "write")])
             begun, ended = times(writer), times(reader)
-            seconds = [end - begin for (begin, _), (_, end) in zip(begun, ended, strict=True)]
+            # What comes of an open or a get may be there before the writer's own call has returned.
+            seconds = [max(end - begin, 0.0) for (begin, _), (_, end) in zip(begun, ended, strict=True)]
         else:
             seconds = [end - begin for begin, end in times(start(command(2 * ranks[0], way)))]
         return Result(way, what, cut, seconds)
@@ -82,8 +88,9 @@ def measure(repeats: int) -> list[dict]:
     cases = [(what, shape, cut) for what, shape in SIZES.items() for cut in ("rows", "columns")]
     cases.append(("32,000 requests of 64 bytes a rank", REQUESTS, "requests"))
     with tempfile.TemporaryDirectory() as name:
-        coupling, segments = (build(Path(name), program) for program in ("coupling", "segments"))
+        coupling, segments, latency = (build(Path(name), program) for program in ("coupling", "segments", "latency"))
         for _ in range(repeats):
+            results.append(asdict(run(latency, "transfer", ONE_VALUE, "a rank that waits", [RECORDS], (1, 1))))
             for what, shape, cut in cases:
                 arguments = [*shape, cut, SESSIONS, PAUSE_S]
                 ways = WAYS if cut != "requests" else WAYS[1:]
@@ -109,7 +116,8 @@ def table(results: list[dict]) -> str:
         medians[key] = statistics.median(later)
         messages = medians.get((what, cut, "messages"))
         of = f"{medians[key] / messages:.2f}" if messages else "-"
-        spread = f"{min(later):.3f} to {max(later):.3f}"
-        numbers = f"{statistics.median(first):.3f} | {medians[key]:.3f} | {spread} | {of}"
+        digits = 4 if what == ONE_VALUE else 3
+        spread = f"{min(later):.{digits}f} to {max(later):.{digits}f}"
+        numbers = f"{statistics.median(first):.{digits}f} | {medians[key]:.{digits}f} | {spread} | {of}"
         lines.append(f"| {what} | {cut} | {way} | {numbers} |")
     return "\n".join(lines)
