@@ -19,6 +19,8 @@ from urllib.parse import unquote, urlsplit
 
 import boto3
 import botocore.config
+import botocore.exceptions
+import pytest
 
 START_LIMIT_S = 60
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_REGION": "us-east-1"}
@@ -74,7 +76,13 @@ class Bucket:
 
     def uploads(self) -> list[str]:
         """Keys of uploads in parts that are neither complete nor given up."""
-        return [one["Key"] for one in self.client.list_multipart_uploads(Bucket=self.name).get("Uploads", ())]
+        try:
+            listed = self.client.list_multipart_uploads(Bucket=self.name)
+        except botocore.exceptions.ClientError as error:
+            if error.response["Error"]["Code"] == "NotImplemented":
+                pytest.skip("s3s-fs does not list uploads in parts")
+            raise
+        return [one["Key"] for one in listed.get("Uploads", ())]
 
 
 class S3:
