@@ -46,7 +46,7 @@ class Case:
     files: Sequence[Path] = ()
     """What has to be in the directory."""
     apart: Sequence[str] = ()
-    """Variables that no two runs have alike."""
+    """Variables that no two runs have alike, with their attributes."""
     parts: str = ""
     """Finds the parts that have failed in what a program says; they are listed each for itself."""
 
@@ -151,7 +151,8 @@ def verified(path: Path, other: Path, apart: Sequence[str]) -> list[str]:
     if done.returncode == 0 or (done.returncode > 1 and verify(path).returncode > 1):
         return []
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line and not re.search(SAME, line)]
-    return [f"{path.name}: {line}" for line in lines if not line.startswith(tuple(f"{name} " for name in apart))]
+    starts = tuple(start for name in apart for start in (f"{name} ", f"/{name}: "))
+    return [f"{path.name}: {line}" for line in lines if not line.startswith(starts)]
 
 
 def excused(suite: str, output: str, case: Case, answer: Answer) -> str | None:
