@@ -47,7 +47,9 @@ pub fn answer(question: &Question, values: &Path, log: &Path) -> Result<Vec<u8>>
             }
             Ok(pack(found, packed))
         }
-        Question::Chunk { .. } | Question::Outcome { .. } => Err(Error::usage("no question about bytes of a rank")),
+        Question::Chunk { .. } | Question::Number { .. } | Question::Outcome { .. } => {
+            Err(Error::usage("no question about bytes of a rank"))
+        }
     }
 }
 

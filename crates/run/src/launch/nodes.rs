@@ -40,6 +40,8 @@ struct Shared {
     spools: Mutex<Vec<PathBuf>>,
     /// Files that this node makes.
     made: Mutex<BTreeMap<String, Made>>,
+    /// The number that was given last for a write, by the names of files.
+    numbers: Mutex<BTreeMap<String, u64>>,
     /// The program has ended.
     has_ended: AtomicBool,
 }
@@ -61,9 +63,9 @@ impl Nodes {
     /// # Errors
     /// As for [`Server::start`].
     pub(super) fn new(node: String, is_open: bool, engine: &Engine) -> Result<Self> {
-        let (spools, made) = (Mutex::default(), Mutex::default());
+        let (spools, made, numbers) = (Mutex::default(), Mutex::default(), Mutex::default());
         let has_ended = AtomicBool::new(false);
-        let shared = Arc::new(Shared { encoders: Encoders::new(engine), spools, made, has_ended });
+        let shared = Arc::new(Shared { encoders: Encoders::new(engine), spools, made, numbers, has_ended });
         let answers: Arc<dyn Answers> = Arc::<Shared>::clone(&shared);
         let server = if is_open { Some(Server::start(&node, answers)?) } else { None };
         Ok(Self { node, server, shared })
@@ -101,6 +103,7 @@ impl Nodes {
     pub(super) fn tell(&self, handed: &HandedOver, outcome: Result<()>) {
         let Some((own, others)) = handed.parts.split_first() else { return };
         let untold = others.iter().map(|part| part.node().to_owned()).collect();
+        lock(&self.shared.numbers).remove(&own.file);
         lock(&self.shared.made).insert(own.file.clone(), Made { outcome, untold });
     }
 
@@ -197,6 +200,13 @@ impl Answers for Shared {
             Question::Chunk { file, chunk } => {
                 let directory = self.directory(&file)?;
                 self.encoders.answer(*chunk, &directory, alive)
+            }
+            Question::Number { file } => {
+                self.directory(&file)?;
+                let mut numbers = lock(&self.numbers);
+                let last = numbers.entry(file).or_default();
+                *last += 1;
+                Ok(last.to_le_bytes().to_vec())
             }
             Question::Outcome { file, node } => {
                 let mut made = lock(&self.made);

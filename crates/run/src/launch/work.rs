@@ -251,12 +251,8 @@ impl<'a> Work<'a> {
             Event::HandedOver { directory } if self.transfers.close(directory) => {}
             Event::HandedOver { directory } => self.take(directory.clone()),
             Event::Shown { directory } => self.shown.push_back(directory.clone()),
-            Event::Passed { path, why } => {
+            Event::Passed { path, why } | Event::Apart { path, why } => {
                 self.files.add(path.clone(), Outcome::Left(why.clone()), String::new());
-            }
-            Event::Apart { path } => {
-                let why = "ranks on several nodes wrote it with HDF5".to_owned();
-                self.files.add(path.clone(), Outcome::Left(why), String::new());
             }
             event => self.transfers.hear(event),
         }
