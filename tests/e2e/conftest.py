@@ -155,8 +155,8 @@ def job(knarr: Knarr, tmp_path: Path) -> Iterator[Launcher]:
         if process.poll() is None:
             process.terminate()
             process.communicate(timeout=TIME_LIMIT_S)
-    for spool in left(tmp_path):
-        shutil.rmtree(spool)
+    for place in [*left(tmp_path), *launcher.meetings()]:
+        shutil.rmtree(place)
 
 
 def may_mount() -> bool:

@@ -52,6 +52,16 @@ def test_each_rank_gets_the_exit_code_of_its_program(job, tmp_path, code):
     assert ran.code == code
 
 
+@pytest.mark.parametrize("nodes", [None, "abab"])
+@pytest.mark.parametrize("rank", [0, 3])
+def test_a_rank_that_fails_ends_the_job_though_others_wait_for_it(job, nodes, rank):
+    """Rank 0 is the one whose launcher serves others, most often."""
+    script = f"test $OMPI_COMM_WORLD_RANK = {rank} && sleep 1 && exit 3; exec sleep 600"
+    begin = time.monotonic()
+    ran = job("sh", "-c", script, nodes=nodes, ok=False)
+    assert ran.code == 3 and time.monotonic() - begin < 30, ran.err
+
+
 @pytest.mark.parametrize("output", ["netcdf4", "zarr", "classic"])
 @pytest.mark.parametrize("nodes", ["aabb", "abab", "abcc", "baab"])
 def test_several_nodes_write_the_same_bytes_as_one(job, knarr, blocks, plain, output, nodes):

@@ -80,7 +80,7 @@ pub(super) fn supervise(begun: &Begun, watches: &Watches, mut child: Child) -> R
         scope.spawn(move || {
             let status = signals.wait(&mut child).unwrap_or_default();
             if let Some(first) = first {
-                first.await_others(|| signals.is_terminated());
+                first.await_others(!status.success(), || signals.is_terminated());
             }
             let _ = ended.send(status);
             if let Ok(own) = UnixDatagram::unbound() {
