@@ -355,6 +355,7 @@ impl<'a> Work<'a> {
         let jobs = if ended { self.begun.engine.jobs } else { 1 };
         self.blocked.insert(path.clone(), handed.blocked_s);
         if !handed.parts.is_empty() {
+            self.begun.nodes.begin(&handed);
             self.apart.insert(path.clone(), handed.clone());
         }
         let job = Delivery {
