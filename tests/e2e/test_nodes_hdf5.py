@@ -156,6 +156,10 @@ def test_chunks_are_encoded_where_their_values_are(job, netcdf, nodes):
     assert measured(ran)["T"]["elsewhere_chunks"] == STEPS * 2
 
 
+def filters(dataset: h5py.Dataset) -> int:
+    return dataset.id.get_create_plist().get_nfilters()
+
+
 def waiting(job: Launcher, hdf5: Path) -> subprocess.Popen[str]:
     """A job whose file is open, with all its values, until there is a file 'go'."""
     process = job.start(hdf5, "hist.h5", STEPS, ROWS, "wait", nodes="aabb")
@@ -235,8 +239,7 @@ def test_a_file_that_is_opened_again_to_write_is_left_then(job, tmp_path):
     ran = job(system_python(), "-c", AGAIN, nodes="abab")
     assert ran.outcomes("hist.h5") == ["left", "left"]
     with h5py.File(job.folder / "hist.h5") as file:
-        assert file["first"].id.get_create_plist().get_nfilters() > 0
-        assert file["second"].id.get_create_plist().get_nfilters() == 0
+        assert filters(file["first"]) > 0 and filters(file["second"]) == 0
         assert file["first"][:, 9].tolist() == [0, 1, 2, 3] and file["second"][:, 9].tolist() == [0, 2, 4, 6]
 
 
@@ -252,5 +255,17 @@ def test_nodes_that_do_not_answer_leave_the_file_to_hdf5(job, knarr, netcdf, tmp
     knarr("verify", expected, job.folder / "hist.nc")
     with h5py.File(job.folder / "hist.nc") as file, h5py.File(expected) as other:
         for name in ("T", "S", "topo"):
-            filters, as_written = (one[name].id.get_create_plist().get_nfilters() for one in (file, other))
-            assert filters == as_written
+            assert filters(file[name]) == filters(other[name])
+
+
+def test_without_an_adapter_for_mpi_the_file_is_left_to_hdf5(job, netcdf, tmp_path):
+    """Nobody knows then on which nodes its ranks are."""
+    installed = tmp_path / "installed"
+    installed.mkdir()
+    for name in ("knarr", "libknarr_preload.so"):
+        shutil.copy(job.program.parent / name, installed)
+    job.program = installed / "knarr"
+    ran = job(netcdf, "hist.nc", STEPS, ROWS, nodes="abab")
+    assert ran.outcomes("hist.nc") == ["left", "left"] and "adapter" in str(ran.results), ran.results
+    with h5py.File(job.folder / "hist.nc") as file:
+        assert filters(file["topo"]) == 0

@@ -145,7 +145,16 @@ pub(crate) unsafe fn create(
     };
     let passed = |why: String| wanted.run.tell(Event::Passed { path: wanted.target.clone(), why });
     let is_transfer = wanted.part.is_some();
-    let ranks = ranks.map_err(|error| is_transfer.then(|| passed(error.to_string()))).ok()?;
+    let ranks = match ranks {
+        Ok(ranks) => ranks,
+        Err(error) => {
+            match error.to_string() {
+                why if is_transfer => passed(why),
+                why => apart_perhaps(&wanted, why),
+            }
+            return None;
+        }
+    };
     let agreed = agree_on_place(&wanted, &ranks, flags & code::EMPTIES == 0, Headers::Own);
     let Agreed { directory, log, session } = match agreed {
         Ok(agreed) => agreed,
@@ -240,9 +249,20 @@ pub(crate) unsafe fn open_apart(host: &CallerHdf5, name: *const c_char, access: 
     let Some(comm) = Communicator::of(host, access) else { return };
     // SAFETY: the program's own communicator.
     let ranks = unsafe { Ranks::of(comm.0, &wanted.run.rules().adapters) };
-    if ranks.and_then(|ranks| are_apart(&wanted, &ranks)).unwrap_or(false) {
-        let why = "ranks on several nodes opened it again to write".to_owned();
-        wanted.run.tell(Event::Apart { path: wanted.target, why });
+    match ranks.and_then(|ranks| are_apart(&wanted, &ranks)) {
+        Ok(true) => {
+            let why = "ranks on several nodes opened it again to write".to_owned();
+            wanted.run.tell(Event::Apart { path: wanted.target, why });
+        }
+        Ok(false) => {}
+        Err(error) => apart_perhaps(&wanted, error.to_string()),
+    }
+}
+
+/// Has the launcher leave a file as it is whose ranks do not know each other, and why, if other nodes may have some of them.
+fn apart_perhaps(wanted: &Wanted, why: String) {
+    if wanted.spool.peer.is_some() {
+        wanted.run.tell(Event::Apart { path: wanted.target.clone(), why });
     }
 }
 
