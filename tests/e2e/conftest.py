@@ -10,6 +10,7 @@ import environment  # isort: skip  # noqa: F401  must come before anything that 
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -23,6 +24,7 @@ import filter_inputs
 import hdf5_inputs
 import netcdf_inputs
 import zarr_inputs
+from nodes import Launcher, left
 from running import Runner
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -141,6 +143,20 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]
 def run(knarr: Knarr, tmp_path: Path) -> Runner:
     """Runs programs under `knarr run`."""
     return Runner(KNARR, knarr.environment, tmp_path)
+
+
+@pytest.fixture
+def job(knarr: Knarr, tmp_path: Path) -> Iterator[Launcher]:
+    """Runs programs with a `knarr run` for each rank, on one node and on several."""
+    launcher = Launcher(KNARR, dict(os.environ), tmp_path)
+    yield launcher
+    for process in launcher.started:
+        # A test that has failed may leave it waiting.
+        if process.poll() is None:
+            process.terminate()
+            process.communicate(timeout=TIME_LIMIT_S)
+    for place in [*left(tmp_path), *launcher.meetings()]:
+        shutil.rmtree(place)
 
 
 def may_mount() -> bool:

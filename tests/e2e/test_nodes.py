@@ -8,133 +8,25 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
-import h5py
 import netCDF4
 import pytest
 
-import test_parallel_hdf5
-from running import is_abandoned
+from nodes import RANKS, Launcher, collected, contents, encoded, launcher_of, measured, part, records
 from test_pnetcdf import AS_ROOT, HERE, MPIRUN, RULE, built, calls
 
-RANKS = 4
 STEPS, ROWS = 3, 64
-SHARED_MEMORY = Path("/dev/shm")
-TIME_LIMIT_S = 120
-BEFORE = set(SHARED_MEMORY.glob("knarr-node-*"))
-
-
-def records(folder: Path) -> Iterator[tuple[Path, dict]]:
-    """What is handed over, closed or not, of files below a folder; other tests have spools of their own."""
-    for name in ("open.json", "handed-over.json", "set-aside.json"):
-        for place in SHARED_MEMORY.glob(f"knarr-spool-*/*/{name}"):
-            try:
-                record = json.loads(place.read_text())
-            except (FileNotFoundError, json.JSONDecodeError):
-                continue
-            if bytes(record["target"]).startswith(bytes(folder)):
-                yield place.parent, record
-
-
-def left(folder: Path) -> list[Path]:
-    """Spools with files below a folder that nobody delivers from any more."""
-    return sorted({place.parent for place, _ in records(folder) if is_abandoned(place.parent)})
-
-
-@pytest.fixture(autouse=True)
-def nothing_stays(tmp_path: Path) -> Iterator[None]:
-    yield
-    for spool in left(tmp_path):
-        shutil.rmtree(spool)
 
 
 @pytest.fixture(scope="module")
 def blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(tmp_path_factory.mktemp("blocks"), "blocks", HERE / "blocks.c")
-
-
-@dataclass
-class Job:
-    """What mpirun gave, and what each node has said."""
-
-    code: int
-    err: str
-    results: list[dict] = field(default_factory=list)
-
-    def outcomes(self, name: str) -> list[str]:
-        files = [file for result in self.results for file in result["files"]]
-        return sorted(file["outcome"] for file in files if Path(file["input"]).name == name)
-
-
-class Launcher:
-    """Runs a program under mpirun, with a `knarr run` for each rank; rank r is on node `nodes[r]`."""
-
-    def __init__(self, program: Path, environment: dict[str, str], folder: Path):
-        self.program, self.environment, self.top = program, environment, folder
-        self.folder = folder / "work"
-        self.folder.mkdir()
-        self.started: list[subprocess.Popen[str]] = []
-
-    def start(
-        self, *command: object, nodes: str | None, config: str = RULE, within: Sequence[object] = (), **env: str
-    ) -> subprocess.Popen[str]:
-        """With `within`, launchers are started by that command."""
-        (self.top / "knarr.toml").write_text(config)
-        arguments = [self.program, "run", "-c", self.top / "knarr.toml", "--json", self.top / "result.json", "--"]
-        each = ["sh", "-c", 'n=$(echo $NODES | cut -d, -f$((OMPI_COMM_WORLD_RANK + 1))); KNARR_NODE=$n exec "$@"', "sh"]
-        if nodes is None:
-            each = []
-        else:
-            env["NODES"] = ",".join(nodes)
-        process = subprocess.Popen(
-            [str(word) for word in [*MPIRUN, len(nodes or "") or RANKS, *each, *within, *arguments, *command]],
-            text=True,
-            env={**self.environment, **AS_ROOT, "TMPDIR": str(self.top), **env},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=self.folder,
-        )
-        self.started.append(process)
-        return process
-
-    def finish(self, process: subprocess.Popen[str]) -> Job:
-        _, err = process.communicate(timeout=TIME_LIMIT_S)
-        assert "panicked" not in err, err
-        return Job(process.returncode, err, [json.loads(path.read_text()) for path in self.top.glob("result*.json")])
-
-    def __call__(self, *command: object, ok: bool = True, **how: object) -> Job:
-        for old in self.top.glob("result*.json"):
-            old.unlink()
-        ran = self.finish(self.start(*command, **how))
-        assert not ok or ran.code == 0, f"exit {ran.code}\n{ran.err}"
-        if ok:
-            self.check_clean()
-        return ran
-
-    def check_clean(self) -> None:
-        assert not list(records(self.folder)) and not set(SHARED_MEMORY.glob("knarr-node-*")) - BEFORE
-        assert not list(self.top.glob("knarr-run-*")), "the directory of a run stays behind"
-        scratch = self.top / ".knarr"
-        assert not scratch.exists() or not list(scratch.iterdir()), list(scratch.iterdir())
-
-
-@pytest.fixture
-def job(knarr, tmp_path) -> Iterator[Launcher]:
-    launcher = Launcher(Path(knarr.program), dict(os.environ), tmp_path)
-    yield launcher
-    for process in launcher.started:
-        # A test that has failed may leave it waiting.
-        if process.poll() is None:
-            process.terminate()
-            process.communicate(timeout=TIME_LIMIT_S)
 
 
 @pytest.fixture
@@ -144,13 +36,6 @@ def plain(blocks: Path, tmp_path: Path) -> Path:
     command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(ROWS)]
     subprocess.run(command, cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
     return tmp_path / "plain" / "plain.nc"
-
-
-def contents(path: Path) -> dict[str, bytes]:
-    """The bytes of a file, or of a store."""
-    if path.is_file():
-        return {"": path.read_bytes()}
-    return {str(found.relative_to(path)): found.read_bytes() for found in path.rglob("*") if found.is_file()}
 
 
 def test_a_launcher_for_each_rank_on_one_node(job, knarr, blocks, plain):
@@ -165,6 +50,16 @@ def test_a_launcher_for_each_rank_on_one_node(job, knarr, blocks, plain):
 def test_each_rank_gets_the_exit_code_of_its_program(job, tmp_path, code):
     ran = job("sh", "-c", f"exit $((OMPI_COMM_WORLD_RANK == 2 ? {code} : 0))", nodes=None, ok=False)
     assert ran.code == code
+
+
+@pytest.mark.parametrize("nodes", [None, "abab"])
+@pytest.mark.parametrize("rank", [0, 3])
+def test_a_rank_that_fails_ends_the_job_though_others_wait_for_it(job, nodes, rank):
+    """Rank 0 is the one whose launcher serves others, most often."""
+    script = f"test $OMPI_COMM_WORLD_RANK = {rank} && sleep 1 && exit 3; exec sleep 600"
+    begin = time.monotonic()
+    ran = job("sh", "-c", script, nodes=nodes, ok=False)
+    assert ran.code == 3 and time.monotonic() - begin < 30, ran.err
 
 
 @pytest.mark.parametrize("output", ["netcdf4", "zarr", "classic"])
@@ -192,26 +87,6 @@ chunks = "256x256"
 [file.variables.count]
 chunks = "170x512"
 """
-
-
-def encoded(path: Path) -> dict[object, object]:
-    """All that is encoded, and attributes but for the time that `history` has of a file with errors."""
-    if path.is_dir():
-        return {name: re.sub(rb"\d{4}-[-\d]+T[:\d]+Z", b"", found) for name, found in contents(path).items()}
-    with h5py.File(path) as file:
-        found: dict[object, object] = {}
-        for name, dataset in file.items():
-            found[name] = sorted((key, str(value)) for key, value in dataset.attrs.items() if "LIST" not in key)
-            for number in range(dataset.id.get_num_chunks() if dataset.chunks else 0):
-                place = dataset.id.get_chunk_info(number).chunk_offset
-                found[name, place] = dataset.id.read_direct_chunk(place)
-        return found
-
-
-def measured(ran: Job) -> dict[str, dict]:
-    """What was measured on each variable of the file, on the node that made it."""
-    (made,) = [file for result in ran.results for file in result["files"] if file["outcome"] == "packed"]
-    return {variable["name"]: variable["measured"] for variable in made["variables"]}
 
 
 @pytest.mark.parametrize("output", ["netcdf4", "zarr"])
@@ -312,21 +187,6 @@ def test_values_that_find_no_room_in_memory(job, knarr, blocks, plain, tmp_path)
     knarr("verify", tmp_path / "plain" / "large.nc", job.folder / "hist.nc")
 
 
-def part(job: Launcher, number: int) -> int:
-    """The launcher that has a part of the file that is open."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        for place, record in records(job.folder):
-            if record["parts"] and record["part"] == number:
-                return launcher_of(place)
-        time.sleep(0.02)
-    raise AssertionError("no file was begun")
-
-
-def launcher_of(place: Path) -> int:
-    return int(place.parent.name.split("-")[2])
-
-
 def waiting(job: Launcher, blocks: Path, nodes: str = "aabb") -> subprocess.Popen[str]:
     """A job whose file is open, with all its values, until there is a file 'go'."""
     process = job.start(blocks, "hist.nc", STEPS, ROWS, "wait", nodes=nodes)
@@ -357,24 +217,6 @@ def test_an_aggregator_that_is_stopped_is_named_and_values_are_kept(job, knarr, 
     (job.folder / "hist.nc").unlink()
     knarr("run", "--recover", collected(job))
     knarr("verify", plain, job.folder / "hist.nc")
-
-
-def collected(job: Launcher, nodes: int = 2) -> Path:
-    """A directory with the spools of all nodes. SIGTERM makes launchers move theirs out of memory."""
-    together = job.top / "together"
-    together.mkdir()
-    spools = left(job.folder) + sorted((job.top / ".knarr").glob("knarr-spool-*"))
-    parts = {}
-    for spool in spools:
-        # A launcher that is killed as it moves its spool may leave two of them: either has all, or says nothing.
-        for name in ("open.json", "handed-over.json", "set-aside.json"):
-            parts |= {json.loads(place.read_text())["part"]: spool for place in spool.glob(f"*/{name}")}
-    assert sorted(parts) == list(range(nodes)), spools
-    for number, spool in parts.items():
-        shutil.copytree(spool, together / f"knarr-spool-{number}-0", symlinks=True)
-    for spool in spools:
-        shutil.rmtree(spool)
-    return together
 
 
 @pytest.mark.parametrize("killed", [0, 1])
@@ -415,21 +257,6 @@ def test_a_launcher_of_another_rank_that_is_killed_ends_the_job(job, knarr, bloc
     assert ran.code != 0 and not (job.folder / "hist.nc").exists()
     knarr("run", "--recover", collected(job, 1))
     knarr("verify", plain, job.folder / "hist.nc")
-
-
-def test_parallel_hdf5_on_several_nodes_is_left_as_it_is(job, knarr, tmp_path):
-    """Several launchers see the file closed: none of them may pack it under the eyes of the others."""
-    program = test_parallel_hdf5.built(tmp_path, "netcdf")
-    expected = test_parallel_hdf5.plain(tmp_path, program, "hist.nc")
-    ran = job(program, "hist.nc", STEPS, ROWS, nodes="abab")
-    assert ran.outcomes("hist.nc") == ["left", "left"]
-    knarr("verify", expected, job.folder / "hist.nc")
-
-    def filters(path: Path) -> list[object]:
-        with netCDF4.Dataset(path) as file:
-            return [variable.filters() for variable in file.variables.values()]
-
-    assert filters(job.folder / "hist.nc") == filters(expected)
 
 
 def test_one_launcher_for_each_rank_and_restart_files_do_not_go_together(job):

@@ -92,6 +92,8 @@ pub enum Event {
         /// The file.
         #[serde(with = "path_bytes")]
         path: PathBuf,
+        /// Why it is not handed over.
+        why: String,
     },
     /// All ranks have read a session of a file from another component.
     Received {
@@ -174,7 +176,7 @@ mod tests {
             Event::HandedOver { directory: path.clone() },
             Event::Shown { directory: path.clone() },
             Event::Passed { path: path.clone(), why: "a reason".to_owned() },
-            Event::Apart { path: path.clone() },
+            Event::Apart { path: path.clone(), why: "a reason".to_owned() },
             Event::Received { path: path.clone(), from: "a".to_owned(), session: 3 },
             Event::Missed { path: path.clone(), why: "a reason".to_owned() },
             Event::Across { path: path.clone(), variable: "/T".to_owned(), chunk: vec![3000, 43] },

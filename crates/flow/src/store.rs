@@ -127,6 +127,11 @@ pub trait Values: Send + Sync {
         None
     }
 
+    /// As [`Source::elsewhere`], with numbers as they are here.
+    fn elsewhere(&self) -> Option<&dyn Elsewhere> {
+        None
+    }
+
     /// As [`Source::limit_cache`], of what was read or computed.
     fn limit_cache(&self, _bytes: usize) {}
 }

@@ -9,7 +9,7 @@ use knarr_array::error::{Error, Result};
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Model, Variable};
 use knarr_array::region::Region;
 use knarr_flow::elsewhere::Elsewhere;
-use knarr_flow::store::{Source, Strings};
+use knarr_flow::store::{Source, Strings, Values};
 use knarr_handover::Gathered;
 
 use crate::classic::{self, NcType, Version};
@@ -147,7 +147,7 @@ impl Source for HandedOverSource {
     }
 
     fn elsewhere(&self) -> Option<&dyn Elsewhere> {
-        Some(&self.puts).filter(|puts| puts.places() > 0).map(|puts| puts as &dyn Elsewhere)
+        Values::elsewhere(&self.puts)
     }
 
     fn strings(&self, variable: usize) -> Option<Strings> {

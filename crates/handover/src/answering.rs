@@ -47,7 +47,9 @@ pub fn answer(question: &Question, values: &Path, log: &Path) -> Result<Vec<u8>>
             }
             Ok(pack(found, packed))
         }
-        Question::Chunk { .. } | Question::Outcome { .. } => Err(Error::usage("no question about bytes of a rank")),
+        Question::Chunk { .. } | Question::Number { .. } | Question::Outcome { .. } => {
+            Err(Error::usage("no question about bytes of a rank"))
+        }
     }
 }
 
@@ -78,7 +80,7 @@ mod tests {
             let question = Question::from_bytes(question)?;
             let rank = match &question {
                 Question::Log { rank, .. } | Question::Values { rank, .. } => *rank,
-                Question::Chunk { .. } | Question::Outcome { .. } => 0,
+                Question::Chunk { .. } | Question::Number { .. } | Question::Outcome { .. } => 0,
             };
             answer(&question, &self.0.join(format!("values.{rank}")), &self.0.join(format!("log.{rank}")))
         }

@@ -55,6 +55,11 @@ pub enum Question {
         /// The chunk.
         chunk: Box<ChunkQuestion>,
     },
+    /// A number for a write into a file that the node makes, larger than all before: eight bytes.
+    Number {
+        /// The file.
+        file: String,
+    },
     /// What became of a file, as JSON: `None` as long as nothing is known.
     Outcome {
         /// The file.
@@ -121,6 +126,18 @@ impl Question {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         serde_json::from_slice(bytes).map_err(|error| Error::corrupt(format!("no question: {error}")))
     }
+}
+
+/// A number for a write into `file`, from the node that makes it: larger than all that were given before.
+///
+/// # Errors
+/// Those of the link and of the other side; `Corrupt` for an answer that makes no sense.
+pub fn next_number(link: &dyn Link, file: &str) -> Result<u64> {
+    let answer = link.ask(&Question::Number { file: file.to_owned() }.to_bytes()?)?;
+    let bytes = <[u8; 8]>::try_from(answer.as_slice());
+    bytes
+        .map(u64::from_le_bytes)
+        .map_err(|_| Error::corrupt("an answer that makes no sense").at(link.node().to_owned()))
 }
 
 /// How long the files of a rank are.

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::{Region, Regions};
+use knarr_flow::elsewhere::Elsewhere;
+use knarr_flow::store::Values;
 
 use crate::copying::{Copying, Lattice};
 use crate::held::{Held, Rank};
@@ -29,7 +31,7 @@ pub struct Gathered {
     remembers: bool,
 }
 
-impl knarr_flow::store::Values for Gathered {
+impl Values for Gathered {
     fn read(&self, number: usize, region: &Region, padding: &[u8], out: &mut Vec<u8>) -> Result<()> {
         Self::read(self, number, region, padding, out)
     }
@@ -38,6 +40,10 @@ impl knarr_flow::store::Values for Gathered {
     /// together where chunks are missing.
     fn is_written(&self, _: usize, _: &Region) -> bool {
         true
+    }
+
+    fn elsewhere(&self) -> Option<&dyn Elsewhere> {
+        if self.nodes.len() > 0 { Some(self) } else { None }
     }
 }
 

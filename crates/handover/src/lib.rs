@@ -48,7 +48,7 @@ pub use answering::answer;
 pub use blocked::{Blocked, Inside};
 pub use chunk_question::ChunkQuestion;
 pub use encoding::Encoding;
-pub use far::{Far, Question, Runs};
+pub use far::{Far, Question, Runs, next_number};
 pub use folder::Spooled;
 pub use gathered::Gathered;
 pub use handover::{Delivery, Handover};

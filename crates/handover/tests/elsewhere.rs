@@ -49,7 +49,7 @@ impl Aggregator {
             question @ (Question::Log { rank, .. } | Question::Values { rank, .. }) => {
                 answer(&question, &values(rank), &self.folder.join(format!("log.{rank}")))
             }
-            Question::Outcome { .. } => Err(Error::usage("nobody asks")),
+            Question::Number { .. } | Question::Outcome { .. } => Err(Error::usage("nobody asks")),
         }
     }
 }

@@ -10,9 +10,18 @@ use std::sync::Arc;
 use knarr_array::comm::{Comm, agree, all_gather, read, written};
 use knarr_array::error::{Error, Result};
 use knarr_capture::{HandedOver, NodePart, SpoolPlace};
-use knarr_handover::{Far, Held, Pace};
+use knarr_handover::{Far, Held, Pace, next_number};
 use knarr_link::{Link, Peer, link_to};
 use serde::{Deserialize, Serialize};
+
+/// Where the library of each rank writes the header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Headers {
+    /// All ranks to one file.
+    Shared,
+    /// Each to a file of its own.
+    Own,
+}
 
 /// Where a rank hands over, as it tells the others.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -88,28 +97,29 @@ pub struct Apart {
     part: usize,
     /// To the aggregator of each.
     links: Vec<Arc<dyn Link>>,
-    /// The header, which the ranks of all nodes reach.
-    header: PathBuf,
+    /// The header that the ranks of all nodes reach, if they share one.
+    header: Option<PathBuf>,
     /// Values may be compressed on their way.
     may_pack: bool,
 }
 
 impl Apart {
     /// Makes the directories of the parts. That of the first one has the name `first`, which rank 0 has made in its spool;
-    /// `open` is what is known of the file. Collective.
+    /// `open` is what is known of the file. A header that is shared lies on the disk of the first one. Collective.
     ///
     /// # Errors
     /// On all ranks that of one of them; nothing stays but the directory of rank 0.
     pub(crate) fn begin(
         comm: &dyn Comm,
         homes: &Homes,
-        first: &str,
+        (first, headers): (&str, Headers),
         open: &HandedOver,
         make: impl FnOnce() -> Result<String>,
     ) -> Result<Self> {
         let home = homes.all.first().ok_or_else(|| Error::internal("no ranks"))?;
         let disk = path(&home.disk);
         let header = disk.join(format!("header-{}-{first}.nc", home.token));
+        let header = Some(header).filter(|_| headers == Headers::Shared);
         let mark = disk.join(format!("header-{}-{first}.begin", home.token));
         let is_first = homes.is_first();
         let mine = if comm.rank() == 0 {
@@ -161,18 +171,16 @@ impl Apart {
     /// One that other programs have put into these spools, of which part `part` is the one of this program.
     pub(crate) fn of(parts: Vec<NodePart>, part: usize, may_pack: bool) -> Self {
         let links = parts.iter().map(|part| link_to(part.peer.clone())).collect();
-        Self { parts, part, links, header: PathBuf::new(), may_pack }
+        Self { parts, part, links, header: None, may_pack }
     }
 
     fn begin_here(&self, open: &HandedOver) -> Result<()> {
         let directory = self.directory();
         self.note(open.clone()).begin(&directory)?;
-        if self.part > 0 {
-            return Ok(());
-        }
+        let Some(header) = self.header().filter(|_| self.part == 0) else { return Ok(()) };
         // What links in it lead to goes with the directory.
         let link = directory.join(HandedOver::HEADER);
-        std::os::unix::fs::symlink(&self.header, &link).map_err(|error| Error::write(&link, &error))
+        std::os::unix::fs::symlink(header, &link).map_err(|error| Error::write(&link, &error))
     }
 
     /// That of this rank, in its spool.
@@ -180,9 +188,9 @@ impl Apart {
         self.parts.get(self.part).map(NodePart::directory).unwrap_or_default()
     }
 
-    /// Path of the header.
-    pub(crate) fn header(&self) -> &Path {
-        &self.header
+    /// Path of the header that all ranks share, if they do.
+    pub(crate) fn header(&self) -> Option<&Path> {
+        self.header.as_deref()
     }
 
     /// True on the lowest rank of each part.
@@ -193,6 +201,17 @@ impl Apart {
     /// What is said of the file, with that part of it which is here.
     pub(crate) fn note(&self, handed: HandedOver) -> HandedOver {
         HandedOver { parts: self.parts.clone(), part: self.part, ..handed }
+    }
+
+    /// A number for a write, larger than all that the ranks got before.
+    ///
+    /// # Errors
+    /// As for [`next_number`].
+    pub(crate) fn next_number(&self) -> Result<u64> {
+        match (self.parts.first(), self.links.first()) {
+            (Some(maker), Some(link)) => next_number(&**link, &maker.file),
+            _ => Err(Error::internal("no node makes the file")),
+        }
     }
 
     /// Where the values of each of `ranks` ranks are.

@@ -18,7 +18,7 @@ use knarr_handover::{PutLog, Room};
 use knarr_mapped::map_file;
 use serde::{Deserialize, Serialize};
 
-use crate::apart::{Apart, Homes};
+use crate::apart::{Apart, Headers, Homes};
 use crate::codes::{EPENDING, EWRITE, NOCLOBBER, NOERR, has_opened};
 use crate::file::{Captured, Values};
 use crate::files;
@@ -117,13 +117,14 @@ pub(crate) unsafe fn create(
             return None;
         }
     };
-    let Agreed { directory, log, session } = match place_of(&wanted, &ranks, mode & NOCLOBBER != 0, true) {
-        Ok(agreed) => agreed,
-        Err(why) => {
-            why.into_iter().for_each(passed);
-            return None;
-        }
-    };
+    let Agreed { directory, log, session } =
+        match agree_on_place(&wanted, &ranks, mode & NOCLOBBER != 0, Headers::Shared) {
+            Ok(agreed) => agreed,
+            Err(Unplaced { why, .. }) => {
+                why.into_iter().for_each(passed);
+                return None;
+            }
+        };
     let header = CString::new(ranks.header(&directory).as_os_str().as_bytes()).ok()?;
     // SAFETY: the program's own arguments but for the name.
     let code = unsafe { real(comm, header.as_ptr(), mode, info, id) };
@@ -139,9 +140,6 @@ pub(crate) unsafe fn create(
     Some(code)
 }
 
-/// Why [`agree_on_place`] finds no place for ranks on several nodes.
-pub const APART: &str = "its ranks are on several nodes";
-
 /// Where the ranks hand a file over.
 pub struct Agreed {
     /// A directory in the spool.
@@ -152,33 +150,39 @@ pub struct Agreed {
     pub session: u64,
 }
 
-/// The ranks agree on a directory for a file, and each begins its log there. With `is_new` a file of that name must not
-/// exist. Collective.
-///
-/// # Errors
-/// The file is left to the library: why, if anybody should know.
-pub fn agree_on_place(wanted: &Wanted, ranks: &Ranks, is_new: bool) -> std::result::Result<Agreed, Option<String>> {
-    place_of(wanted, ranks, is_new, false)
+/// A file that the library writes itself.
+pub struct Unplaced {
+    /// Why, if anybody should know.
+    pub why: Option<String>,
+    /// Its ranks are on several nodes.
+    pub are_apart: bool,
 }
 
-/// As [`agree_on_place`]. With `may_be_apart` the ranks may be on several nodes.
-fn place_of(
+/// The ranks agree on a directory for a file in each of their spools, and each begins its log there. With `is_new` a file of
+/// that name must not exist. Collective.
+///
+/// # Errors
+/// The file is left to the library.
+pub fn agree_on_place(
     wanted: &Wanted,
     ranks: &Ranks,
     is_new: bool,
-    may_be_apart: bool,
-) -> std::result::Result<Agreed, Option<String>> {
+    headers: Headers,
+) -> std::result::Result<Agreed, Unplaced> {
     let comm = ranks.comm();
-    let homes = Homes::meet(comm, wanted.spool).map_err(|error| Some(error.to_string()))?;
-    let (mut directory, session) = match begun(wanted, comm, &homes, is_new, may_be_apart) {
+    let homes =
+        Homes::meet(comm, wanted.spool).map_err(|error| Unplaced { why: Some(error.to_string()), are_apart: false })?;
+    let unplaced =
+        |why: Option<String>| Unplaced { why: why.filter(|_| homes.is_first()), are_apart: homes.are_apart() };
+    let (mut directory, session) = match begun(wanted, comm, &homes, is_new) {
         Ok(Begun::In(name, session)) => (wanted.spool.directory.join(name), session),
-        Ok(Begun::Passed(why)) => return Err(why.filter(|_| homes.is_first())),
-        Err(error) => return Err(Some(error.to_string())),
+        Ok(Begun::Passed(why)) => return Err(unplaced(why)),
+        Err(error) => return Err(unplaced(Some(error.to_string()))),
     };
     if homes.are_apart() {
         let open = HandedOver::new(wanted.target.clone(), wanted.rule.clone(), comm.size());
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        match Apart::begin(comm, &homes, &name, &open, || make_directory(&wanted.spool.directory)) {
+        match Apart::begin(comm, &homes, (&name, headers), &open, || make_directory(&wanted.spool.directory)) {
             Ok(apart) => {
                 directory = apart.directory();
                 ranks.set_apart(apart);
@@ -187,8 +191,8 @@ fn place_of(
                 if comm.rank() == 0 {
                     HandedOver::discard(&directory);
                 }
-                let why = || format!("its ranks are on several nodes, whose parts have no place: {error}");
-                return Err(homes.is_first().then(why));
+                let why = format!("its ranks are on several nodes, whose parts have no place: {error}");
+                return Err(unplaced(Some(why)));
             }
         }
     }
@@ -199,9 +203,17 @@ fn place_of(
         Ok(Some(log)) => Ok(Agreed { directory, log, session }),
         _ => {
             forget(&directory, ranks);
-            Err(Some("its values have no place in the spool".to_owned()))
+            Err(unplaced(Some("its values have no place in the spool".to_owned())))
         }
     }
+}
+
+/// True if the ranks hand over to several spools. Collective.
+///
+/// # Errors
+/// Those of the communicator.
+pub fn are_apart(wanted: &Wanted, ranks: &Ranks) -> Result<bool> {
+    Homes::meet(ranks.comm(), wanted.spool).map(|homes| homes.are_apart())
 }
 
 /// Room for the values of this rank: half of the memory that values may take is for the file that is written, the other half
@@ -231,7 +243,7 @@ fn await_room(wanted: &Wanted) {
 }
 
 /// Makes a directory for the file, on the first rank. Collective.
-fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool, may_be_apart: bool) -> Result<Begun> {
+fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool) -> Result<Begun> {
     let target = &wanted.target;
     // Sessions of a transfer follow each other without waiting.
     let is_transfer = wanted.part.is_some();
@@ -245,8 +257,8 @@ fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool, may_be_a
         return share(comm, &Begun::Passed(None));
     }
     let parent = target.parent().unwrap_or(Path::new("/"));
-    let begun = if homes.are_apart() && (!may_be_apart || is_transfer) {
-        Begun::Passed(Some(APART.to_owned()))
+    let begun = if homes.are_apart() && is_transfer {
+        Begun::Passed(Some("its ranks are on several nodes".to_owned()))
     } else if let Some(node) = homes.closed().filter(|_| homes.are_apart()) {
         Begun::Passed(Some(format!(
             "its ranks are on several nodes, and the 'knarr run' of node '{node}' answers nobody"

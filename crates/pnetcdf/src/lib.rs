@@ -38,9 +38,11 @@ mod shown;
 mod values;
 mod variables;
 
+pub use apart::Headers;
 pub use arriving::{Arrived, arrive};
 pub use begin_end::{
-    APART, Agreed, Closed, Ending, Wanted, agree_on_place, await_delivery, await_named, finish, forget, wanted,
+    Agreed, Closed, Ending, Unplaced, Wanted, agree_on_place, are_apart, await_delivery, await_named, finish, forget,
+    wanted,
 };
 pub use incoming::{Begun, Incoming, Offered, Seen, await_session};
 pub use offered::publish_closed;

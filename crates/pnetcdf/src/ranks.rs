@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use knarr_array::comm::{Comm, Solo};
-use knarr_array::error::Result;
+use knarr_array::error::{Error, Result};
 use knarr_capture::HandedOver;
 use knarr_handover::Held;
 use knarr_mpi::{Adapter, Datatype, Mpi};
@@ -62,8 +62,16 @@ impl Ranks {
     }
 
     /// True if the file that they share is in several spools.
-    pub(crate) fn are_apart(&self) -> bool {
+    pub fn are_apart(&self) -> bool {
         self.apart().is_some()
+    }
+
+    /// If the file is in several spools, a number for a write that is larger than all that its ranks got before.
+    ///
+    /// # Errors
+    /// Those of the link to the node that makes the file; `Internal` if it is in one spool.
+    pub fn next_number(&self) -> Result<u64> {
+        self.apart().ok_or_else(|| Error::internal("no other node is to be asked"))?.next_number()
     }
 
     /// True on the lowest rank of each spool that has a part of the file, which speaks for the others.
@@ -74,7 +82,8 @@ impl Ranks {
 
     /// The header of the file that is handed over in `directory`.
     pub(crate) fn header(&self, directory: &Path) -> PathBuf {
-        self.apart().map_or_else(|| directory.join(HandedOver::HEADER), |apart| apart.header().to_owned())
+        let shared = self.apart().and_then(Apart::header);
+        shared.map_or_else(|| directory.join(HandedOver::HEADER), Path::to_owned)
     }
 
     /// What is said of the file, with that part of it which is in this spool.
@@ -86,7 +95,7 @@ impl Ranks {
     }
 
     /// Where the values of each rank are that are handed over in `directory`.
-    pub(crate) fn held(&self, directory: &Path) -> Vec<Held> {
+    pub fn held(&self, directory: &Path) -> Vec<Held> {
         let size = self.comm().size();
         match self.apart() {
             Some(apart) => apart.held(size).collect(),

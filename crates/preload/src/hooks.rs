@@ -78,7 +78,11 @@ pub(crate) unsafe extern "C" fn file_open(name: *const c_char, flags: c_uint, ac
     guard((), || unsafe { parallel::await_named(name) });
     guard((), || host.prepare());
     let writes = flags & FOR_WRITING != 0;
-    // SAFETY: HDF5 wants a NUL-terminated name.
+    if writes {
+        // SAFETY: HDF5 wants a NUL-terminated name.
+        guard((), || unsafe { parallel::open_apart(host, name, access) });
+    }
+    // SAFETY: as above.
     let opening = guard(None, || if writes { files::opening(unsafe { bytes(name) }, false) } else { None });
     // SAFETY: the caller's own arguments.
     let id = unsafe { real(name, flags, access) };

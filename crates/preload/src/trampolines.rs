@@ -48,6 +48,7 @@ trampoline!(nc__open, parallel::opening::open_with_hint, "r8", "x4");
 trampoline!(nc_open_par, parallel::opening::open_together, "r9", "x5");
 trampoline!(nc_open_par_fortran, parallel::opening::open_together_in_fortran, "r9", "x5");
 trampoline!(H5Dset_extent, parallel::hooks::set_extent, "rdx", "x2");
+trampoline!(H5Fflush, parallel::hooks::flush, "rdx", "x2");
 trampoline!(H5Fget_name, parallel::hooks::file_name, "rcx", "x3");
 trampoline!(H5Fget_access_plist, parallel::hooks::access_list, "rsi", "x1");
 trampoline!(H5Fget_mpi_atomicity, parallel::hooks::atomicity, "rdx", "x2");

@@ -4,11 +4,13 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::scan::Place;
+use super::scan::{Place, Stored};
 use super::source::{FilterResolver, Hdf5Source};
 use super::sys::{Address, grow};
 use crate::header::{Apart, set_apart};
 use knarr_array::error::{Error, Result};
+use knarr_array::region::Region;
+use knarr_flow::elsewhere::{ChunkElsewhere, Elsewhere, Proven};
 use knarr_flow::store::Values;
 use knarr_handover::Gathered;
 
@@ -103,6 +105,33 @@ impl Hdf5Source {
     /// The number of the variable at an address, if its values come beside the file.
     pub(super) fn variable_apart(&self, address: Address) -> Option<usize> {
         self.variables_apart.get(&address).copied()
+    }
+}
+
+impl Hdf5Source {
+    /// The values of a variable that come beside the file, who keeps them at other places, and their number there.
+    fn kept_elsewhere(&self, variable: usize) -> Option<(&dyn Elsewhere, usize, &Stored)> {
+        let stored = self.stored.get(variable)?;
+        match stored.place {
+            Place::Apart(number) => Some((self.apart.elsewhere()?, number, stored)),
+            _ => None,
+        }
+    }
+}
+
+impl Elsewhere for Hdf5Source {
+    fn places(&self) -> usize {
+        self.apart.elsewhere().map_or(0, Elsewhere::places)
+    }
+
+    fn place(&self, variable: usize, region: &Region) -> Option<usize> {
+        let (values, number, _) = self.kept_elsewhere(variable)?;
+        values.place(number, region)
+    }
+
+    fn encode(&self, place: usize, chunk: &ChunkElsewhere<'_>, out: &mut Vec<u8>) -> Result<Option<Proven>> {
+        let Some((values, number, stored)) = self.kept_elsewhere(chunk.variable) else { return Ok(None) };
+        values.encode(place, &ChunkElsewhere { variable: number, padding: &stored.padding, ..*chunk }, out)
     }
 }
 

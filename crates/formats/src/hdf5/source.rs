@@ -23,6 +23,7 @@ use knarr_codec::chain::{Chain, ChainSpec, Scratch};
 use knarr_codec::codec::{CodecList, KNARR_FILTER};
 use knarr_codec::frame;
 use knarr_flow::cache::ChunkCache;
+use knarr_flow::elsewhere::Elsewhere;
 use knarr_flow::energy::Stopwatch;
 use knarr_flow::store::{Source, Strings, Values};
 use knarr_flow::strided::ReadAt;
@@ -468,6 +469,10 @@ impl Source for Hdf5Source {
             Place::Apart(number) => self.apart.block(number),
             _ => None,
         }
+    }
+
+    fn elsewhere(&self) -> Option<&dyn Elsewhere> {
+        self.apart.elsewhere().map(|_| self as &dyn Elsewhere)
     }
 
     fn limit_cache(&self, bytes: usize) {

@@ -18,6 +18,7 @@ use super::begin_end::{Open, is_parallel};
 use super::file::{self, Captured, Values};
 use super::header::Header;
 use super::mpi::Communicator;
+use super::order::Order;
 use super::taking::Taking;
 use crate::host::{CallerHdf5, Hid};
 
@@ -115,7 +116,7 @@ fn capture(
         values: Values::Incoming { incoming: Box::new(incoming), puts, taking, shown },
         access: -1,
         serial: -1,
-        is_atomic: false,
+        order: Order::default(),
         failed: None,
         blocked: start.elapsed(),
         process: std::process::id(),

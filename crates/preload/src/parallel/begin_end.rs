@@ -10,12 +10,14 @@ use knarr_array::comm::barrier;
 use knarr_array::error::{Error, Result};
 use knarr_capture::{Event, Part};
 use knarr_pnetcdf::{
-    APART, Agreed, Closed, Ending, Ranks, Wanted, agree_on_place, finish, forget, publish_closed, wanted,
+    Agreed, Closed, Ending, Headers, Ranks, Unplaced, Wanted, agree_on_place, are_apart, finish, forget,
+    publish_closed, wanted,
 };
 
 use super::file::{self, Captured, Shared, Values, lock};
 use super::header::Header;
 use super::mpi::{Communicator, is_over};
+use super::order::Order;
 use crate::files::is_open;
 use crate::guard::guard;
 use crate::host::{CallerHdf5, Hid};
@@ -143,14 +145,23 @@ pub(crate) unsafe fn create(
     };
     let passed = |why: String| wanted.run.tell(Event::Passed { path: wanted.target.clone(), why });
     let is_transfer = wanted.part.is_some();
-    let ranks = ranks.map_err(|error| is_transfer.then(|| passed(error.to_string()))).ok()?;
-    let agreed = agree_on_place(&wanted, &ranks, flags & code::EMPTIES == 0);
+    let ranks = match ranks {
+        Ok(ranks) => ranks,
+        Err(error) => {
+            match error.to_string() {
+                why if is_transfer => passed(why),
+                why => apart_perhaps(&wanted, why),
+            }
+            return None;
+        }
+    };
+    let agreed = agree_on_place(&wanted, &ranks, flags & code::EMPTIES == 0, Headers::Own);
     let Agreed { directory, log, session } = match agreed {
         Ok(agreed) => agreed,
-        Err(why) => {
+        Err(Unplaced { why, are_apart }) => {
             match why {
                 Some(why) if is_transfer => passed(why),
-                Some(why) if why == APART => wanted.run.tell(Event::Apart { path: wanted.target.clone() }),
+                Some(why) if are_apart => wanted.run.tell(Event::Apart { path: wanted.target.clone(), why }),
                 // A file that is not handed over is packed when it is closed, so nobody is told.
                 _ => {}
             }
@@ -180,7 +191,7 @@ pub(crate) unsafe fn create(
         values: Values::Own(log),
         access: kept,
         serial,
-        is_atomic: false,
+        order: Order::default(),
         failed: None,
         blocked: start.elapsed(),
         process: std::process::id(),
@@ -221,6 +232,38 @@ pub(crate) unsafe fn reopened(
     };
     // SAFETY: the program's own flags, with the name and the list of its header.
     Some(unsafe { real(path.as_ptr(), flags, serial) })
+}
+
+/// Has the launchers leave a file as it is that ranks on several nodes open for writing: none of them can tell when all have
+/// closed it. Collective if the file is one of MPI-IO that a rule wants compressed.
+///
+/// # Safety
+/// `name` is null or NUL-terminated.
+pub(crate) unsafe fn open_apart(host: &CallerHdf5, name: *const c_char, access: Hid) {
+    if name.is_null() || !is_parallel(host, access) {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let named = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let Some(wanted) = wanted(named).filter(|wanted| wanted.part.is_none()) else { return };
+    let Some(comm) = Communicator::of(host, access) else { return };
+    // SAFETY: the program's own communicator.
+    let ranks = unsafe { Ranks::of(comm.0, &wanted.run.rules().adapters) };
+    match ranks.and_then(|ranks| are_apart(&wanted, &ranks)) {
+        Ok(true) => {
+            let why = "ranks on several nodes opened it again to write".to_owned();
+            wanted.run.tell(Event::Apart { path: wanted.target, why });
+        }
+        Ok(false) => {}
+        Err(error) => apart_perhaps(&wanted, error.to_string()),
+    }
+}
+
+/// Has the launcher leave a file as it is whose ranks do not know each other, and why, if other nodes may have some of them.
+fn apart_perhaps(wanted: &Wanted, why: String) {
+    if wanted.spool.peer.is_some() {
+        wanted.run.tell(Event::Apart { path: wanted.target.clone(), why });
+    }
 }
 
 /// The same for a file that this process has closed: waits until it is there.
@@ -311,6 +354,9 @@ fn end(host: Option<&CallerHdf5>, file: &Shared) -> bool {
         Ok(_) => file.fail(Error::usage("the ranks have not created the same datasets in the same order")),
         Err(error) => file.fail(error),
     }
+    if let Err(error) = compare_calls(&file) {
+        file.fail(error);
+    }
     if file.session > 0
         && file.failed.is_none()
         && file.ranks.comm().rank() == 0
@@ -337,6 +383,21 @@ fn end(host: Option<&CallerHdf5>, file: &Shared) -> bool {
             }
         })
         .is_ok()
+}
+
+/// Says so if ranks on several nodes have not made the same collective calls, by which their writes are ordered. Collective.
+fn compare_calls(file: &Captured) -> Result<()> {
+    let Captured { ranks, order, target, .. } = file;
+    if !ranks.are_apart() {
+        return Ok(());
+    }
+    let most = ranks.largest(order.count())?;
+    let differ = ranks.largest(u64::from(order.count() < most))? > 0;
+    if differ && ranks.comm().rank() == 0 {
+        let what = "the ranks have not made the same collective calls, as HDF5 asks them to";
+        eprintln!("knarr: {}: {what}: where their writes overlap, another one may count", target.display());
+    }
+    Ok(())
 }
 
 /// The component has what it wants of a session. Collective.

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::Error;
-use knarr_capture::HandedOver;
 use knarr_capture::config::{FileRule, Keep, Route};
 use knarr_handover::{Gathered, PutLog};
 use knarr_pnetcdf::{Incoming, Ranks};
 
 use super::convert::pointers;
 use super::header::Header;
+use super::order::{How, Order, now};
 use super::taking::Taking;
 use crate::host::{CallerHdf5, Hid};
 use crate::lists::{Close, Owned, address, file_name};
@@ -41,8 +41,8 @@ pub(super) struct Captured {
     /// With MPI-IO, the list by which the program opened the file, and that by which its header was opened; else -1.
     pub(super) access: Hid,
     pub(super) serial: Hid,
-    /// What the program asked for by `H5Fset_mpi_atomicity`.
-    pub(super) is_atomic: bool,
+    /// Which of writes that overlap counts.
+    pub(super) order: Order,
     /// The first error of handing over.
     pub(super) failed: Option<Error>,
     pub(super) blocked: Duration,
@@ -121,16 +121,33 @@ impl Captured {
         self.header.number(address(host, dataset)?[0])
     }
 
-    /// What all ranks have put until now.
+    /// What all ranks have put until now, without puts of later numbers than `last`.
     ///
     /// # Errors
-    /// As for [`Gathered::open`].
-    pub(super) fn gathered(&self) -> Result<Arc<Gathered>, Error> {
+    /// As for [`Gathered::of`].
+    pub(super) fn gathered(&self, last: u64) -> Result<Arc<Gathered>, Error> {
         if let Values::Incoming { puts, .. } = &self.values {
             return Ok(Arc::clone(puts));
         }
-        let files = |rank| (self.directory.join(HandedOver::values(rank)), self.directory.join(HandedOver::log(rank)));
-        Gathered::open((0..self.ranks.comm().size()).map(files)).map(Arc::new)
+        Gathered::of(last, self.ranks.held(&self.directory)).map(Arc::new)
+    }
+
+    /// A collective call begins.
+    pub(super) fn calls(&mut self) {
+        self.order.calls();
+    }
+
+    /// The number of a write: of writes that overlap, that of the largest number counts.
+    ///
+    /// # Errors
+    /// Those of the node that makes the file, if that is asked.
+    pub(super) fn number_of_write(&self, how: How) -> Result<u64, Error> {
+        if self.ranks.are_apart() { self.order.number(how, || self.ranks.next_number()) } else { Ok(now()) }
+    }
+
+    /// The number of the last write that a read may see.
+    pub(super) fn last_seen(&self, how: How) -> u64 {
+        if self.ranks.are_apart() { self.order.seen(how) } else { u64::MAX }
     }
 
     /// Where this program's puts go; `None` if it only reads.

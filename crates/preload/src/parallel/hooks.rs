@@ -7,6 +7,7 @@ use knarr_array::comm::barrier;
 use knarr_array::error::{Error, ErrorKind};
 
 use super::file::{self, Captured, any, lock};
+use super::order::How;
 use super::read::get;
 use super::transfer::Refused;
 use super::write::{fill, put};
@@ -69,13 +70,26 @@ fn refused(host: &CallerHdf5, object: Hid, real: impl FnOnce() -> Herr) -> Herr 
 /// # Safety
 /// The arguments are those of `H5Dwrite`; `real` is that function.
 pub(crate) unsafe fn wrote(host: &CallerHdf5, asked: &Write, real: impl FnOnce() -> Herr) -> Option<Herr> {
+    // SAFETY: the caller's promise.
+    unsafe { written(host, asked, 0, real) }
+}
+
+/// As [`wrote`], for the dataset of number `at` in a call for several.
+///
+/// # Safety
+/// As for [`wrote`].
+unsafe fn written(host: &CallerHdf5, asked: &Write, at: usize, real: impl FnOnce() -> Herr) -> Option<Herr> {
     let file = file::of(host, asked.dataset)?;
     if is_in_header(host, &file, asked.dataset) {
         return Some(real());
     }
+    let how = how(host, asked.transfer);
     let done = lock(&file).timed(|file| {
+        if at == 0 && how == How::Collective {
+            file.calls();
+        }
         // SAFETY: the caller's promise.
-        let made = host.quietly(|host| unsafe { put(host, file, asked) });
+        let made = host.quietly(|host| unsafe { put(host, file, (asked, how)) });
         outcome(file, made)
     });
     Some(done.unwrap_or_else(|| refused(host, asked.dataset, real)))
@@ -101,14 +115,14 @@ pub(crate) unsafe extern "C" fn read(
     }
     let asked = Write { dataset, memory_type, memory, file, transfer, values };
     // SAFETY: as above.
-    guard(Some(FAILED), || unsafe { fetched(host, &asked, values) }).unwrap_or_else(plain)
+    guard(Some(FAILED), || unsafe { fetched(host, &asked, 0, values) }).unwrap_or_else(plain)
 }
 
-/// Reads from a captured file. `None` if the dataset is in none.
+/// Reads from a captured file, for the dataset of number `at` in a call for several. `None` if the dataset is in none.
 ///
 /// # Safety
 /// The arguments are those of `H5Dread`.
-unsafe fn fetched(host: &CallerHdf5, asked: &Write, values: *mut c_void) -> Option<Herr> {
+unsafe fn fetched(host: &CallerHdf5, asked: &Write, at: usize, values: *mut c_void) -> Option<Herr> {
     let file = file::of(host, asked.dataset)?;
     let real = host.read?;
     let Write { dataset, memory_type, memory, file: selected, transfer, .. } = *asked;
@@ -117,17 +131,21 @@ unsafe fn fetched(host: &CallerHdf5, asked: &Write, values: *mut c_void) -> Opti
     if is_in_header(host, &file, dataset) {
         return Some(plain());
     }
+    let how = how(host, asked.transfer);
     let done = lock(&file).timed(|file| {
-        // What others have put before is there when they are here.
-        if !file.is_incoming()
-            && is_collective(host, asked.transfer)
-            && let Err(error) = barrier(file.ranks.comm())
-        {
-            file.fail(error);
-            return Some(FAILED);
+        if !file.is_incoming() && how == How::Collective {
+            if at == 0 {
+                file.calls();
+            }
+            // What others have put before is there when they are here.
+            if let Err(error) = barrier(file.ranks.comm()) {
+                file.fail(error);
+                return Some(FAILED);
+            }
         }
+        let last = file.last_seen(how);
         // SAFETY: the caller's promise.
-        let made = host.quietly(|host| unsafe { get(host, file, asked, values) });
+        let made = host.quietly(|host| unsafe { get(host, file, (asked, last), values) });
         match made {
             // Nothing that was put is lost by that.
             Some(Err(Refused::ByUs(error))) => {
@@ -143,11 +161,13 @@ unsafe fn fetched(host: &CallerHdf5, asked: &Write, values: *mut c_void) -> Opti
     }))
 }
 
-fn is_collective(host: &CallerHdf5, transfer: Hid) -> bool {
+/// How a transfer list has values written or read.
+fn how(host: &CallerHdf5, transfer: Hid) -> How {
     let mut mode: c_int = 0;
     // SAFETY: the list is the program's own, and `mode` a valid place for the result.
     let mut asked = || host.quietly(|host| host.is_collective.map(|get| unsafe { get(transfer, &raw mut mode) }));
-    transfer != code::DEFAULT_LIST && asked().is_some() && mode == code::COLLECTIVE
+    let is_collective = transfer != code::DEFAULT_LIST && asked().is_some() && mode == code::COLLECTIVE;
+    if is_collective { How::Collective } else { How::Independent }
 }
 
 /// # Safety
@@ -184,7 +204,7 @@ pub(crate) unsafe extern "C" fn write_many(
                 let Write { dataset, memory_type, memory, file, transfer, values } = asked;
                 host.write.map_or(FAILED, |write| write(dataset, memory_type, memory, file, transfer, values))
             };
-            guard(Some(FAILED), || wrote(host, &asked, one))
+            guard(Some(FAILED), || written(host, &asked, at, one))
         }
     });
     together(each, plain)
@@ -221,7 +241,7 @@ pub(crate) unsafe extern "C" fn read_many(
                 transfer,
                 values: buffer,
             };
-            guard(Some(FAILED), || fetched(host, &asked, buffer))
+            guard(Some(FAILED), || fetched(host, &asked, at, buffer))
         }
     });
     together(each, plain)
@@ -248,7 +268,10 @@ pub(crate) fn creation(host: &CallerHdf5, location: Hid, list: Hid, create: impl
         let mut file = lock(&file);
         let found = host.quietly(|host| Some((address(host, id)?[0], object_name(host, id)))).flatten();
         match found {
-            Some((address, name)) => file.header.created(address, name.as_deref()),
+            Some((address, name)) => {
+                file.calls();
+                file.header.created(address, name.as_deref());
+            }
             None => file.fail(Error::internal("HDF5 does not tell where a dataset is")),
         }
     }
@@ -300,6 +323,7 @@ pub(crate) unsafe extern "C" fn set_extent(dataset: Hid, shape: *const u64, call
         // SAFETY: the caller's own arguments.
         return unsafe { real(dataset, shape) };
     };
+    guard((), || lock(&file).calls());
     let before = guard(None, || extent(host, dataset));
     // SAFETY: as above.
     let result = unsafe { real(dataset, shape) };
@@ -374,7 +398,7 @@ pub(crate) unsafe extern "C" fn access_list(file: Hid, caller: usize) -> Hid {
 pub(crate) unsafe extern "C" fn atomicity(file: Hid, is_atomic: *mut u8, caller: usize) -> Herr {
     let host = CallerHdf5::of(caller);
     let Some(real) = host.atomicity else { return FAILED };
-    let known = guard(None, || file::of(host, file).map(|file| lock(&file).is_atomic));
+    let known = guard(None, || file::of(host, file).map(|file| lock(&file).order.is_atomic()));
     // SAFETY: the program's place for the result.
     match (known, unsafe { is_atomic.as_mut() }) {
         (Some(known), Some(place)) => {
@@ -396,9 +420,22 @@ pub(crate) unsafe extern "C" fn set_atomicity(file: Hid, is_atomic: c_uint, call
         // SAFETY: the caller's own arguments.
         return unsafe { real(file, is_atomic) };
     };
-    // What was written is seen by all ranks at once.
-    lock(&captured).is_atomic = is_atomic & 1 != 0;
-    0
+    guard(FAILED, || {
+        lock(&captured).order.set_atomic(is_atomic & 1 != 0);
+        0
+    })
+}
+
+/// # Safety
+/// As for `H5Fflush`.
+pub(crate) unsafe extern "C" fn flush(object: Hid, scope: c_int, caller: usize) -> Herr {
+    let host = CallerHdf5::of(caller);
+    let Some(real) = host.flush else { return FAILED };
+    if any() {
+        guard((), || file::of(host, object).into_iter().for_each(|file| lock(&file).calls()));
+    }
+    // SAFETY: the caller's own arguments.
+    unsafe { real(object, scope) }
 }
 
 /// # Safety

@@ -11,7 +11,7 @@
 //! reads, HDF5 opens the first rank's header.
 //!
 //! Reading order: [`hooks`] (what the program calls), [`file`] (one captured file), [`header`], [`begin_end`] (how it begins
-//! and ends), [`arriving`] and [`taking`] (files of other components), [`write`] and [`read`], [`transfer`], [`selection`], [`shape`] (which elements, in which order), [`convert`] (their types), [`memory`]
+//! and ends), [`arriving`] and [`taking`] (files of other components), [`write`] and [`read`], [`order`] (which of writes that overlap counts), [`transfer`], [`selection`], [`shape`] (which elements, in which order), [`convert`] (their types), [`memory`]
 //! (where they lie), [`mpi`], and [`opening`] (netCDF-C).
 
 mod arriving;
@@ -23,6 +23,7 @@ pub(crate) mod hooks;
 mod memory;
 mod mpi;
 pub(crate) mod opening;
+mod order;
 mod read;
 mod selection;
 mod shape;
@@ -31,6 +32,6 @@ mod transfer;
 mod write;
 
 pub(crate) use arriving::opened;
-pub(crate) use begin_end::{await_named, create, ended, exiting, reopened};
+pub(crate) use begin_end::{await_named, create, ended, exiting, open_apart, reopened};
 pub(crate) use file::any;
 pub(crate) use hooks::{creation, refuses_chunks, wrote};

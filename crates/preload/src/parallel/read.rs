@@ -9,7 +9,7 @@ use crate::whole::Write;
 use knarr_array::error::Error;
 use knarr_handover::Beneath;
 
-/// Reads what all ranks have put. To be done quietly.
+/// Reads what all ranks have put up to the write of number `last`. To be done quietly.
 ///
 /// # Errors
 /// [`Refused`].
@@ -19,7 +19,7 @@ use knarr_handover::Beneath;
 pub(super) unsafe fn get(
     host: &CallerHdf5,
     file: &Captured,
-    asked: &Write,
+    (asked, last): (&Write, u64),
     buffer: *mut c_void,
 ) -> Result<(), Refused> {
     let transfer = Transfer::of(host, file, asked)?;
@@ -33,9 +33,9 @@ pub(super) unsafe fn get(
     // SAFETY: the caller's promise.
     let direct = if conversion.is_none() { unsafe { transfer.memory.room(buffer) } } else { None };
     if let Some(room) = direct {
-        return read(host, file, &transfer, room);
+        return read(host, file, (&transfer, last), room);
     }
-    let mut found = values(host, file, &transfer)?;
+    let mut found = values(host, file, (&transfer, last))?;
     if let Some(conversion) = conversion {
         let mut kept = Vec::new();
         if conversion.keeps_members() {
@@ -48,19 +48,28 @@ pub(super) unsafe fn get(
     told(unsafe { transfer.memory.fill(buffer, &found) })
 }
 
-/// The elements of a transfer as the dataset has them now, one behind the other.
+/// The elements of a transfer as the dataset has them after the write of number `last`, one behind the other.
 ///
 /// # Errors
 /// [`Refused`].
-pub(super) fn values(host: &CallerHdf5, file: &Captured, transfer: &Transfer<'_>) -> Result<Vec<u8>, Refused> {
+pub(super) fn values(
+    host: &CallerHdf5,
+    file: &Captured,
+    (transfer, last): (&Transfer<'_>, u64),
+) -> Result<Vec<u8>, Refused> {
     let mut all = vec![0; transfer.count * transfer.size];
-    read(host, file, transfer, &mut all).map(|()| all)
+    read(host, file, (transfer, last), &mut all).map(|()| all)
 }
 
 /// The same, into memory with room for them.
-fn read(host: &CallerHdf5, file: &Captured, transfer: &Transfer<'_>, room: &mut [u8]) -> Result<(), Refused> {
+fn read(
+    host: &CallerHdf5,
+    file: &Captured,
+    (transfer, last): (&Transfer<'_>, u64),
+    room: &mut [u8],
+) -> Result<(), Refused> {
     let fill = told(fill_of(host, transfer.dataset))?;
-    let gathered = file.gathered()?;
+    let gathered = file.gathered(last)?;
     let mut left = room;
     for piece in &transfer.pieces {
         let count = piece.region.count.iter().product::<u64>();

@@ -1,7 +1,5 @@
 //! `H5Dwrite` of a captured file: values are copied into the spool.
 
-use std::ffi::c_int;
-
 use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
 use knarr_array::region::{Region, Regions};
@@ -9,6 +7,7 @@ use knarr_handover::{Put, PutLog};
 
 use super::convert::Conversion;
 use super::file::Captured;
+use super::order::How;
 use super::read::values;
 use super::shape::Piece;
 use super::transfer::{Refused, Transfer, fill_of, told};
@@ -22,7 +21,11 @@ use crate::whole::Write;
 ///
 /// # Safety
 /// The arguments are those of `H5Dwrite`.
-pub(super) unsafe fn put(host: &CallerHdf5, file: &mut Captured, asked: &Write) -> std::result::Result<(), Refused> {
+pub(super) unsafe fn put(
+    host: &CallerHdf5,
+    file: &mut Captured,
+    (asked, how): (&Write, How),
+) -> std::result::Result<(), Refused> {
     let transfer = Transfer::of(host, file, asked)?;
     let conversion = transfer.conversion(host, true)?;
     if transfer.count == 0 {
@@ -35,7 +38,7 @@ pub(super) unsafe fn put(host: &CallerHdf5, file: &mut Captured, asked: &Write) 
         file.header.keep(host, asked.dataset)?;
     }
     let kept = match &conversion {
-        Some(conversion) if conversion.keeps_members() => values(host, file, &transfer)?,
+        Some(conversion) if conversion.keeps_members() => values(host, file, (&transfer, u64::MAX))?,
         _ => Vec::new(),
     };
     let bytes = (transfer.count * transfer.size) as u64;
@@ -65,7 +68,7 @@ pub(super) unsafe fn put(host: &CallerHdf5, file: &mut Captured, asked: &Write) 
     if at != bytes {
         return Err(Error::internal(format!("{at} bytes were copied in place of {bytes}")).into());
     }
-    let order = now();
+    let order = file.number_of_write(how)?;
     let mut offset = first;
     let dtype = DType::Opaque(u32::try_from(transfer.size).map_err(|_| Error::unsupported("elements of 4 GiB"))?);
     let puts = transfer.pieces.into_iter().map(|Piece { region, stride }| {
@@ -75,7 +78,7 @@ pub(super) unsafe fn put(host: &CallerHdf5, file: &mut Captured, asked: &Write) 
         put
     });
     let puts: Vec<Put> = puts.collect();
-    log.push(&puts)?;
+    told(file.log())?.push(&puts)?;
     Ok(())
 }
 
@@ -85,6 +88,7 @@ pub(super) unsafe fn put(host: &CallerHdf5, file: &mut Captured, asked: &Write) 
 /// `Write`; `Internal` if HDF5 does not tell what is to be known.
 pub(super) fn fill(host: &CallerHdf5, file: &mut Captured, dataset: Hid, before: &[u64], after: &[u64]) -> Result<()> {
     let unknown = || Error::internal("HDF5 does not tell what a dataset is");
+    let order = file.number_of_write(How::Collective)?;
     let number = file.number(host, dataset).ok_or_else(unknown)?;
     let value = fill_of(host, dataset).ok_or_else(unknown)?;
     for axis in (0..before.len()).filter(|&axis| after[axis] < before[axis]) {
@@ -101,7 +105,7 @@ pub(super) fn fill(host: &CallerHdf5, file: &mut Captured, dataset: Hid, before:
         }
         let dtype = DType::Opaque(u32::try_from(value.len()).map_err(|_| unknown())?);
         let boxes = Regions::from(&region);
-        log.push(&[Put { variable: number, dtype, boxes, stride: Vec::new(), order: now(), offset }])?;
+        log.push(&[Put { variable: number, dtype, boxes, stride: Vec::new(), order, offset }])?;
     }
     Ok(())
 }
@@ -126,14 +130,4 @@ fn convert(
         *taken += count;
     }
     Ok(())
-}
-
-/// The time by a clock that all processes of a node share, in nanoseconds: of writes that overlap, the later one counts, as
-/// it would in a file.
-pub(super) fn now() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: there is a place for the result.
-    let code: c_int = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    debug_assert_eq!(code, 0);
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }

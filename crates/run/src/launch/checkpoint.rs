@@ -286,7 +286,7 @@ pub(super) fn is_of_restart_file(config: &Config, message: &Message) -> bool {
         | Event::Across { path, .. }
         | Event::InParts { path }
         | Event::Passed { path, .. }
-        | Event::Apart { path }
+        | Event::Apart { path, .. }
         | Event::Closed { path, .. } => config.rule_for(path).is_some_and(|rule| rule.route == Route::Checkpoint),
         Event::Calls
         | Event::Started

@@ -30,6 +30,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the others may take to end when the job is terminated: it is killed soon.
 const HURRY: Duration = Duration::from_millis(500);
+/// The same if this launcher's own program has failed: they may wait for it, in MPI, and batch systems end a job only when its
+/// launcher has ended.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
 /// What the names of places begin with where launchers meet.
 const NAME: &str = "knarr-node-";
 const LOCK: &str = "lock";
@@ -216,15 +219,17 @@ impl First {
         knarr_flow::output::replace(&self.directory.join(READY), &text)
     }
 
-    /// Waits, after this launcher's own program has ended, until those of all others have; when `is_terminated`, not for long.
-    pub(super) fn await_others(&self, is_terminated: impl Fn() -> bool) {
+    /// Waits, after this launcher's own program has ended, until those of all others have; when that has failed, or
+    /// `is_terminated`, not for long.
+    pub(super) fn await_others(&self, has_failed: bool, is_terminated: impl Fn() -> bool) {
         let (state, changed) = &*self.state;
         let since = Instant::now();
         let mut now = lock(state);
         loop {
             let all_came = self.job.here.is_some_and(|here| now.came + 1 >= here) && std::env::var_os(NODE).is_none();
             let is_done = now.present == 0 && (all_came || since.elapsed() > GRACE);
-            if is_done || is_terminated() && (now.present == 0 || since.elapsed() > HURRY) {
+            let is_late = has_failed && since.elapsed() > AFTER_FAILURE;
+            if is_done || is_late || is_terminated() && (now.present == 0 || since.elapsed() > HURRY) {
                 now.is_closed = true;
                 return;
             }

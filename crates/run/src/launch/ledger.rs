@@ -100,7 +100,7 @@ impl Ledger {
             | Event::Passed { .. }
             | Event::Received { .. }
             | Event::Missed { .. } => self.calls_seen = true,
-            Event::Apart { path } => drop(self.apart.insert(path)),
+            Event::Apart { path, .. } => drop(self.apart.insert(path)),
             Event::Started => {
                 // The same process with another program: what it had open was not closed.
                 self.ending.remove(&process);

@@ -38,15 +38,18 @@ struct Shared {
     encoders: Encoders,
     /// Directories with those of files: the spool, and where it was moved.
     spools: Mutex<Vec<PathBuf>>,
-    /// Files that this node makes.
+    /// Files that this node makes or has made.
     made: Mutex<BTreeMap<String, Made>>,
+    /// The number that was given last for a write, by the names of files.
+    numbers: Mutex<BTreeMap<String, u64>>,
     /// The program has ended.
     has_ended: AtomicBool,
 }
 
-/// A file that is made, or cannot be.
+/// A file that this node makes.
 struct Made {
-    outcome: Result<()>,
+    /// What became of it; `None` as long as it is under way.
+    outcome: Option<Result<()>>,
     /// Nodes that do not know it yet.
     untold: BTreeSet<String>,
 }
@@ -61,9 +64,9 @@ impl Nodes {
     /// # Errors
     /// As for [`Server::start`].
     pub(super) fn new(node: String, is_open: bool, engine: &Engine) -> Result<Self> {
-        let (spools, made) = (Mutex::default(), Mutex::default());
+        let (spools, made, numbers) = (Mutex::default(), Mutex::default(), Mutex::default());
         let has_ended = AtomicBool::new(false);
-        let shared = Arc::new(Shared { encoders: Encoders::new(engine), spools, made, has_ended });
+        let shared = Arc::new(Shared { encoders: Encoders::new(engine), spools, made, numbers, has_ended });
         let answers: Arc<dyn Answers> = Arc::<Shared>::clone(&shared);
         let server = if is_open { Some(Server::start(&node, answers)?) } else { None };
         Ok(Self { node, server, shared })
@@ -97,17 +100,28 @@ impl Nodes {
         self.shared.has_ended.store(true, Ordering::Relaxed);
     }
 
+    /// This node begins to make a file. Its values may be gone before all of it is done.
+    pub(super) fn begin(&self, handed: &HandedOver) {
+        self.note(handed, None);
+    }
+
     /// Tells the other nodes what became of a file that this one makes, as soon as they ask.
     pub(super) fn tell(&self, handed: &HandedOver, outcome: Result<()>) {
+        self.note(handed, Some(outcome));
+    }
+
+    fn note(&self, handed: &HandedOver, outcome: Option<Result<()>>) {
         let Some((own, others)) = handed.parts.split_first() else { return };
         let untold = others.iter().map(|part| part.node().to_owned()).collect();
+        lock(&self.shared.numbers).remove(&own.file);
         lock(&self.shared.made).insert(own.file.clone(), Made { outcome, untold });
     }
 
     /// Stays until other nodes know what became of files, for some seconds at most.
     pub(super) fn linger(&self) {
         let end = Instant::now() + PATIENCE;
-        while Instant::now() < end && lock(&self.shared.made).values().any(|made| !made.untold.is_empty()) {
+        let is_asked = |made: &Made| made.outcome.is_some() && !made.untold.is_empty();
+        while Instant::now() < end && lock(&self.shared.made).values().any(is_asked) {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -198,17 +212,66 @@ impl Answers for Shared {
                 let directory = self.directory(&file)?;
                 self.encoders.answer(*chunk, &directory, alive)
             }
+            Question::Number { file } => {
+                self.directory(&file)?;
+                let mut numbers = lock(&self.numbers);
+                let last = numbers.entry(file).or_default();
+                *last += 1;
+                Ok(last.to_le_bytes().to_vec())
+            }
             Question::Outcome { file, node } => {
                 let mut made = lock(&self.made);
                 let known: Option<Result<()>> = match made.get_mut(&file) {
-                    Some(made) => {
-                        made.untold.remove(&node);
-                        Some(made.outcome.clone())
+                    Some(Made { outcome: Some(outcome), untold }) => {
+                        untold.remove(&node);
+                        Some(outcome.clone())
                     }
+                    Some(_) => None,
                     None => self.directory(&file).err().map(Err),
                 };
                 serde_json::to_vec(&known).map_err(|error| Error::internal(error.to_string()))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knarr_capture::config::Config;
+    use knarr_codec::codec::CodecList;
+    use knarr_link::Secret;
+
+    fn part(node: &str, spool: &Path) -> NodePart {
+        let peer = Peer { node: node.to_owned(), places: Vec::new(), secret: Secret::new().unwrap() };
+        NodePart { peer, spool: spool.to_owned(), file: format!("{node}-0"), ranks: Vec::new() }
+    }
+
+    #[test]
+    fn a_file_whose_values_are_gone_is_not_lost_before_it_is_told_of() {
+        let spool = std::env::temp_dir().join(format!("knarr-nodes-{}", std::process::id()));
+        std::fs::create_dir_all(spool.join("a-0")).unwrap();
+        let nodes = Nodes::new("a".to_owned(), false, &Engine::new(CodecList::pure())).unwrap();
+        nodes.add(&spool);
+        let rule = Config::parse("[[file]]\npattern = \"*\"\n").unwrap().file.remove(0);
+        let parts = vec![part("a", &spool), part("b", &spool)];
+        let handed = HandedOver { parts, ..HandedOver::new("/out/hist.nc".into(), rule, 2) };
+        let question = Question::Outcome { file: "a-0".to_owned(), node: "b".to_owned() }.to_bytes().unwrap();
+        let ask = || {
+            let answer = nodes.shared.answer(&question, &mut || Ok(())).unwrap();
+            serde_json::from_slice::<Option<Result<()>>>(&answer).unwrap()
+        };
+        assert!(ask().is_none());
+        nodes.begin(&handed);
+        std::fs::remove_dir_all(&spool).unwrap();
+        assert!(ask().is_none(), "it is in place, or fails, in a moment");
+        nodes.tell(&handed, Ok(()));
+        assert!(matches!(ask(), Some(Ok(()))));
+        let begin = Instant::now();
+        nodes.linger();
+        assert!(begin.elapsed() < PATIENCE, "everybody knows it");
+        // What was never there is no file that is under way.
+        nodes.shared.made.lock().unwrap().clear();
+        assert!(matches!(ask(), Some(Err(_))));
     }
 }

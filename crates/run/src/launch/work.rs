@@ -82,7 +82,7 @@ pub(super) fn supervise(begun: &Begun, watches: &Watches, mut child: Child) -> R
         scope.spawn(move || {
             let status = signals.wait(&mut child).unwrap_or_default();
             if let Some(first) = first {
-                first.await_others(|| signals.is_terminated());
+                first.await_others(!status.success(), || signals.is_terminated());
             }
             let _ = ended.send(status);
             if let Ok(own) = UnixDatagram::unbound() {
@@ -256,12 +256,8 @@ impl<'a> Work<'a> {
             Event::HandedOver { directory } if self.transfers.close(directory) => {}
             Event::HandedOver { directory } => self.take(directory.clone()),
             Event::Shown { directory } => self.shown.push_back(directory.clone()),
-            Event::Passed { path, why } => {
+            Event::Passed { path, why } | Event::Apart { path, why } => {
                 self.files.add(path.clone(), Outcome::Left(why.clone()), String::new());
-            }
-            Event::Apart { path } => {
-                let why = "ranks on several nodes wrote it with HDF5".to_owned();
-                self.files.add(path.clone(), Outcome::Left(why), String::new());
             }
             event => self.transfers.hear(event),
         }
@@ -364,6 +360,7 @@ impl<'a> Work<'a> {
         let jobs = if ended { self.begun.engine.jobs } else { 1 };
         self.blocked.insert(path.clone(), handed.blocked_s);
         if !handed.parts.is_empty() {
+            self.begun.nodes.begin(&handed);
             self.apart.insert(path.clone(), handed.clone());
         }
         let job = Delivery {

@@ -1,0 +1,126 @@
+//! Which of writes that overlap counts.
+//!
+//! On one node that is the later one, by a clock that its processes share. Nodes share no clock, and writing needs no messages.
+//! There each rank counts the collective calls in the file, which are the same on all ranks: of writes that overlap, that
+//! after more of them counts, then that of the higher rank, then the later one of a rank. HDF5 promises no more of writes
+//! without a collective call between them. In atomic mode it does: then the node that makes the file numbers the writes.
+
+use std::ffi::c_int;
+
+use knarr_array::error::{Error, Result};
+
+/// How a call writes or reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    Collective,
+    Independent,
+}
+
+/// Writes after one collective call, at most.
+const MOST: u64 = 1 << 32;
+
+/// What a rank knows of the order of writes in a file.
+#[derive(Debug, Default)]
+pub(super) struct Order {
+    /// Number of collective calls. In atomic mode, as they were when that began.
+    calls: u64,
+    /// What the program asked for by `H5Fset_mpi_atomicity`.
+    is_atomic: bool,
+}
+
+impl Order {
+    /// A collective call begins.
+    pub(super) fn calls(&mut self) {
+        if !self.is_atomic {
+            self.calls += 1;
+        }
+    }
+
+    /// How many there were, the same on all ranks.
+    pub(super) fn count(&self) -> u64 {
+        self.calls
+    }
+
+    pub(super) fn is_atomic(&self) -> bool {
+        self.is_atomic
+    }
+
+    /// Atomic mode begins or ends, by a collective call.
+    pub(super) fn set_atomic(&mut self, is_atomic: bool) {
+        self.calls += 1;
+        self.is_atomic = is_atomic;
+    }
+
+    /// The number of a write. `next` gives one that is larger than all that any rank got for writes that have ended.
+    ///
+    /// # Errors
+    /// Those of `next`; `Unsupported` if that gives too large a number.
+    pub(super) fn number(&self, how: How, next: impl FnOnce() -> Result<u64>) -> Result<u64> {
+        let behind = match how {
+            _ if self.is_atomic => next().and_then(|next| {
+                let most = || Error::unsupported("more than 4 billion writes in atomic mode");
+                if next < MOST { Ok(next) } else { Err(most()) }
+            })?,
+            How::Collective => 0,
+            How::Independent => 1,
+        };
+        Ok(self.calls.saturating_mul(MOST).saturating_add(behind))
+    }
+
+    /// The number of the last write that a read sees. Other ranks may be ahead of a collective one.
+    pub(super) fn seen(&self, how: How) -> u64 {
+        match how {
+            How::Collective if !self.is_atomic => self.calls.saturating_mul(MOST),
+            _ => u64::MAX,
+        }
+    }
+}
+
+/// The time by a clock that all processes of a node share, in nanoseconds.
+pub(super) fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: there is a place for the result.
+    let code: c_int = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    debug_assert_eq!(code, 0);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(order: &Order, how: How) -> u64 {
+        order.number(how, || Err(Error::internal("nobody is to be asked"))).unwrap()
+    }
+
+    #[test]
+    fn collective_calls_order_writes() {
+        let mut order = Order::default();
+        let mut numbers = vec![number(&order, How::Independent)];
+        for _ in 0..3 {
+            order.calls();
+            numbers.extend([number(&order, How::Collective), number(&order, How::Independent)]);
+        }
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+        // A collective read sees what was written before, and nothing that is written after it.
+        order.calls();
+        let seen = order.seen(How::Collective);
+        assert!(numbers.iter().all(|number| *number < seen) && seen < number(&order, How::Independent));
+        assert_eq!(order.seen(How::Independent), u64::MAX);
+    }
+
+    #[test]
+    fn writes_in_atomic_mode_have_the_order_of_their_numbers() {
+        let (mut ahead, mut behind) = (Order::default(), Order::default());
+        let before = number(&ahead, How::Independent);
+        ahead.set_atomic(true);
+        behind.set_atomic(true);
+        // The one rank is ahead by a collective call.
+        ahead.calls();
+        let first = ahead.number(How::Independent, || Ok(7)).unwrap();
+        let second = behind.number(How::Collective, || Ok(8)).unwrap();
+        ahead.set_atomic(false);
+        assert!(before < first && first < second && second < number(&ahead, How::Collective));
+        assert!(!ahead.is_atomic() && behind.is_atomic());
+    }
+}
