@@ -59,6 +59,8 @@ pub struct Settings {
     pub verify: bool,
     /// What was decided before. Variables that it has are not chosen for again; all else here is for the others.
     pub plan: Option<Arc<Plan>>,
+    /// Chunks of a Zarr store have objects of their own, however many there are: others will write them one by one.
+    pub chunks_apart: bool,
 }
 
 impl Default for Settings {
@@ -75,6 +77,7 @@ impl Default for Settings {
             libver: LibverBounds::default(),
             verify: true,
             plan: None,
+            chunks_apart: false,
         }
     }
 }
