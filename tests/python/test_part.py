@@ -136,7 +136,10 @@ def random_store(rng: random.Random, path: Path, ours: bool) -> np.ndarray:
         options = {"chain": chain, "portable": "standard"} if dtype != "f2" else {}
         knarr.write(xarray.Dataset({"v": (names, values)}), path, variables={"v": {"chunks": text}}, **options)
         return values
-    shards = tuple(c * rng.randint(1, 3) for c in chunk) if rng.random() < 0.5 else None
+    shards = None
+    if rng.random() < 0.5:
+        extents = tuple(c * rng.randint(1, 3) for c in chunk)
+        shards = {"shape": extents, "index_location": rng.choice(["start", "end"])}
     compressors = rng.choice([(), (zarr.codecs.ZstdCodec(level=1),), (zarr.codecs.Crc32cCodec(),), "auto"])
     group = zarr.create_group(path, zarr_format=3)
     array = group.create_array(
@@ -183,6 +186,45 @@ def test_random_regions_of_random_stores(tmp_path, seed):
     expected = np.concatenate([expected, more], axis)
     np.testing.assert_array_equal(read(tmp_path / "v.zarr", consolidated=consolidated)["v"], expected)
     assert knarr.verify(tmp_path / "v.zarr", tmp_path / "v.zarr")
+
+
+CHAINS = [
+    "raw", "zstd:7", "gzip:4", "deflate:2", "bzip2:3", "xz:1", "lz4-sized", "blosc:lz4,level=4,shuffle=bit",
+    "blosc:zstd,level=9,shuffle=no", "shuffle | zstd:1", "delta | shuffle:4 | zstd:3", "pcodec:5", "fletcher32",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_knarr_has_the_chains_of_its_own_stores(tmp_path, chain):
+    values = np.arange(4000, dtype="i4").reshape(40, 100)
+    knarr.write(xarray.Dataset({"v": (("y", "x"), values)}), tmp_path / "v.zarr", chain=chain, portable="standard")
+    assert knarr._knarr.StoredZarr(tmp_path / "v.zarr", "{}").is_own("/v")
+    before = (tmp_path / "v.zarr/v/c/0/0").read_bytes()
+    knarr.write(xarray.Dataset({"v": (("y", "x"), values)}), tmp_path / "v.zarr", region={"y": slice(0, 40)})
+    assert (tmp_path / "v.zarr/v/c/0/0").read_bytes() == before, "encoded with all settings"
+
+
+@pytest.mark.parametrize(
+    "codecs, is_own",
+    [
+        ("auto", True),
+        ((zarr.codecs.ZstdCodec(level=5),), True),
+        ((zarr.codecs.GzipCodec(level=2),), True),
+        ((zarr.codecs.BloscCodec(cname="lz4", clevel=2, shuffle="bitshuffle"),), True),
+        ((zarr.codecs.ZstdCodec(level=5, checksum=True),), False),
+        ((zarr.codecs.Crc32cCodec(),), False),
+    ],
+)
+def test_zarr_python_encodes_what_knarr_has_no_chain_for(tmp_path, codecs, is_own):
+    group = zarr.create_group(tmp_path / "v.zarr", zarr_format=3)
+    group.create_array(
+        "v", shape=(9, 9), dtype="f4", chunks=(4, 4), compressors=codecs, dimension_names=["y", "x"], fill_value=0
+    )
+    assert knarr._knarr.StoredZarr(tmp_path / "v.zarr", "{}").is_own("/v") == is_own
+    part = xarray.Dataset({"v": (("y", "x"), np.ones((7, 6), "f4"))})
+    done = knarr.write(part, tmp_path / "v.zarr", region={"y": slice(0, 7), "x": slice(3, 9)})
+    assert (done.objects, done.rewritten) == (6, 4) and done.input_bytes == 168 and done.output_bytes > 6
+    assert zarr.open_group(tmp_path / "v.zarr", mode="r")["v"][...].sum() == 42
 
 
 @pytest.mark.parametrize("chunks", [None, {"time": 3}], ids=["numpy", "dask"])
@@ -417,6 +459,7 @@ def test_a_kill_leaves_old_values_or_new_ones(tmp_path, mode, consolidated):
     assert done.returncode == 0
     values = read(store, consolidated=consolidated)["w"].values
     assert np.all((values[3:13] if mode == "region" else values[-10:]) == 99)
+    assert mode == "append" or all(".knarr-" not in path.name for path in store.rglob("*"))
 
 
 @pytest.mark.parametrize("written", range(5))

@@ -24,12 +24,15 @@ pub trait ChangeStore: Send + Sync + Debug {
     /// `Write`: the object is as it was before, unless the error says that it is in its place.
     fn put(&self, key: &str, bytes: &[u8]) -> Result<()>;
 
-    /// Makes or replaces objects that belong together, in this order: all are ready before the first is replaced, so that
-    /// there is next to no time in which only some are new.
+    /// Makes or replaces several objects, in this order: all are ready before the first is replaced, so that there is next to
+    /// no time in which only some are new. They are durable when this returns.
     ///
     /// # Errors
     /// `Write`: the first ones may have been replaced.
     fn put_all(&self, objects: &[(String, Vec<u8>)]) -> Result<()>;
+
+    /// How many objects are better put together than one by one.
+    fn at_once(&self) -> usize;
 
     /// Waits until nobody else holds the store, and holds it until what is returned is dropped. `may_wait` is asked now and
     /// then whether to go on waiting. `None` where a store cannot be held.

@@ -59,6 +59,10 @@ impl ChangeStore for Changing {
         objects.iter().try_for_each(|(key, bytes)| self.put(key, bytes))
     }
 
+    fn at_once(&self) -> usize {
+        1
+    }
+
     fn hold(&self, _may_wait: &dyn Fn() -> Result<()>) -> Result<Option<Held>> {
         Ok(None)
     }

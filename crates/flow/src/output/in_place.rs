@@ -1,5 +1,6 @@
 //! A directory whose files are replaced one by one.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::sync::sync_name;
+use super::sync::{sync_files, sync_name};
 use super::temporary::Temporary;
 use crate::change_store::{ChangeStore, Held};
 use crate::directory::Directory;
@@ -18,6 +19,9 @@ use knarr_array::error::{Error, Result};
 
 /// How long to sleep between looks whether a lock is free.
 const LOOK: Duration = Duration::from_millis(3);
+
+/// Files that are synced together: each alone would wait for the disk.
+const AT_ONCE: usize = 64;
 
 /// A directory of this machine that is changed in place.
 #[derive(Debug)]
@@ -28,7 +32,8 @@ pub struct InPlace {
 }
 
 impl InPlace {
-    /// The directory at `root`. All who change it lock its file `locked`, which is there.
+    /// The directory at `root`. All who change it lock its file `locked`, which is there. Who holds the store and replaces
+    /// that file lets others in: it is the last one to be replaced.
     pub fn new(root: &Path, locked: &'static str) -> Self {
         Self { root: root.to_owned(), locked }
     }
@@ -72,18 +77,20 @@ impl ChangeStore for InPlace {
     }
 
     fn put_all(&self, objects: &[(String, Vec<u8>)]) -> Result<()> {
-        let mut ready = Vec::new();
-        for (key, bytes) in objects {
-            let (path, temporary) = (self.root.join(key), self.ready(key, bytes)?);
-            temporary.file().sync_all().map_err(|error| Error::write(&path, &error))?;
-            ready.push((path, temporary));
-        }
-        let mut paths = Vec::new();
-        for (path, temporary) in ready {
-            temporary.publish_synced()?;
-            paths.push(path);
-        }
-        paths.iter().try_for_each(|path| sync_name(path.parent().unwrap_or(&self.root), path))
+        let place = |error: io::Error| Error::write(&self.root, &error);
+        let directory = File::open(&self.root).map_err(place)?;
+        let ready = objects.iter().map(|(key, bytes)| self.ready(key, bytes)).collect::<Result<Vec<_>>>()?;
+        sync_files(&directory, ready.iter().map(Temporary::file)).map_err(place)?;
+        ready.into_iter().try_for_each(Temporary::publish_synced)?;
+        // Each directory once, with one of the names that it has got.
+        let paths = objects.iter().map(|(key, _)| self.root.join(key));
+        let names: BTreeMap<PathBuf, PathBuf> =
+            paths.filter_map(|path| Some((path.parent()?.to_owned(), path))).collect();
+        names.iter().try_for_each(|(directory, path)| sync_name(directory, path))
+    }
+
+    fn at_once(&self) -> usize {
+        AT_ONCE
     }
 
     fn hold(&self, may_wait: &dyn Fn() -> Result<()>) -> Result<Option<Held>> {
@@ -148,7 +155,8 @@ mod tests {
             assert_eq!((held, found.as_slice()), (Some(bytes.len() as u64), bytes));
         }
         assert_eq!(std::fs::read_dir(store.root.join("a/c/0")).unwrap().count(), 1, "nothing else stays");
-        let (all, mut found) = (["a/x", "top"].map(|key| (key.to_owned(), key.as_bytes().to_vec())), Vec::new());
+        let (all, mut found) =
+            (["a/x", "a/y", "b/x", "b/y", "c", "top"].map(|key| (key.to_owned(), key.as_bytes().to_vec())), Vec::new());
         store.put_all(&all).unwrap();
         for (key, bytes) in &all {
             store.objects().get(key, Part::Whole { most: 99 }, &mut found).unwrap();
@@ -168,8 +176,9 @@ mod tests {
                     for _ in 0..10 {
                         let held = store.hold(&|| Ok(())).unwrap();
                         most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                        store.put("top", b"new").unwrap();
+                        std::thread::yield_now();
                         inside.fetch_sub(1, Ordering::SeqCst);
+                        store.put("top", b"new").unwrap();
                         drop(held);
                     }
                 });

@@ -62,10 +62,25 @@ const SETTINGS: [(&str, &str); 5] = [
     ("cname", "cname"),
 ];
 
+/// The level that zstd takes where it is told 0, as zarr-python tells it by default (`ZSTD_CLEVEL_DEFAULT`).
+const ZSTD_DEFAULT: i64 = 3;
+
+/// The codec with its level as a number that says it.
+fn spelled(codec: &Value) -> Value {
+    let mut codec = codec.clone();
+    let is_zstd = codec.get("name").and_then(Value::as_str) == Some("zstd");
+    if let Some(level) = codec.pointer_mut("/configuration/level").filter(|level| is_zstd && level.as_i64() == Some(0))
+    {
+        *level = Value::from(ZSTD_DEFAULT);
+    }
+    codec
+}
+
 /// The chain that writes exactly these codecs.
 fn chain_of(list: &CodecList, codecs: &[Value], spec: &ArraySpec) -> Option<ChainSpec> {
+    let codecs: Vec<Value> = codecs.iter().map(spelled).collect();
     let mut chain = ChainSpec::raw();
-    for codec in codecs {
+    for codec in &codecs {
         let name = codec.get("name")?.as_str()?;
         let empty = Map::new();
         let configuration = codec.get("configuration").and_then(Value::as_object).unwrap_or(&empty);
@@ -76,7 +91,7 @@ fn chain_of(list: &CodecList, codecs: &[Value], spec: &ArraySpec) -> Option<Chai
         chain.0.push(with_settings(list, step, configuration)?);
     }
     let prepared = Chain::prepare(list, &chain, spec).ok()?;
-    (prepared.zarr_codecs().as_deref() == Some(codecs)).then_some(chain)
+    (prepared.zarr_codecs() == Some(codecs)).then_some(chain)
 }
 
 /// The step as the configuration wants it to encode.

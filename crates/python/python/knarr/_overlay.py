@@ -144,8 +144,10 @@ class Overlay(Store):
             objects.append((key, _document({**node, "shape": list(shape)})))
         if self.consolidated:
             root = json.loads(self.stored.get(DESCRIPTION, None, None) or b"")
+            nodes = root["consolidated_metadata"]["metadata"]
             for path, shape in shapes.items():
-                root["consolidated_metadata"]["metadata"][path]["shape"] = list(shape)
+                if path in nodes:
+                    nodes[path]["shape"] = list(shape)
             objects.append((DESCRIPTION, _document(root)))
         return objects
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use knarr_array::coordinates::Coordinates;
 use knarr_array::error::{Error, ErrorKind, Result};
@@ -18,6 +18,9 @@ use knarr_formats::zarr::{Anew, ZarrSource};
 
 use super::object::{Array, Object};
 use super::promise::promise;
+
+/// Most bytes of objects that wait for others to be put with.
+const MOST_WAITING: usize = 16 << 20;
 
 /// Values for a part of one array.
 #[derive(Debug, Clone, PartialEq)]
@@ -166,6 +169,7 @@ pub fn write_part(
     let largest = arrays.iter().map(|array| array.anew.object_shape().iter().product::<u64>() * size_of(array)).max();
     // An object's values, what is there, and what is made of it.
     let engine = engine.fitting(largest.unwrap_or(0).saturating_mul(3));
+    let waiting = Waiting::new(store.as_ref());
     let done = engine.parallel(objects.len(), |number| {
         let (array, object) = &objects[number];
         let write = || -> Result<(u64, Observed)> {
@@ -177,13 +181,19 @@ pub fn write_part(
             let _held = if is_shared(object) { store.hold(&|| engine.check_cancelled())? } else { None };
             let given = (!object.is_whole()).then_some(given.as_slice());
             let (bytes, observed) = array.encoded(object, given)?;
-            store.put(&array.key(object)?, &bytes)?;
-            Ok((bytes.len() as u64, observed))
+            let (key, length) = (array.key(object)?, bytes.len() as u64);
+            if object.is_whole() {
+                waiting.put(key, bytes)?;
+            } else {
+                store.put(&key, &bytes)?;
+            }
+            Ok((length, observed))
         };
         let done = write().map_err(|error| place(error.at_variable_once(array.variable.name())))?;
         progress.advance(object.elements() * size_of(array));
         Ok(done)
     })?;
+    waiting.end().map_err(place)?;
     let mut written = Written { input_bytes, objects: objects.len() as u64, ..Written::default() };
     for ((array, object), (bytes, observed)) in objects.iter().zip(done) {
         written.output_bytes += bytes;
@@ -194,6 +204,36 @@ pub fn write_part(
         }
     }
     Ok(written)
+}
+
+/// Objects that are put together with others.
+struct Waiting<'a> {
+    store: &'a dyn ChangeStore,
+    objects: Mutex<Vec<(String, Vec<u8>)>>,
+}
+
+impl<'a> Waiting<'a> {
+    fn new(store: &'a dyn ChangeStore) -> Self {
+        Self { store, objects: Mutex::default() }
+    }
+
+    /// Puts an object, now or with later ones.
+    fn put(&self, key: String, bytes: Vec<u8>) -> Result<()> {
+        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        objects.push((key, bytes));
+        let held: usize = objects.iter().map(|(_, bytes)| bytes.len()).sum();
+        if objects.len() < self.store.at_once() && held < MOST_WAITING {
+            return Ok(());
+        }
+        let now = std::mem::take(&mut *objects);
+        drop(objects);
+        self.store.put_all(&now)
+    }
+
+    /// Puts what is left.
+    fn end(self) -> Result<()> {
+        self.store.put_all(&self.objects.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// Refuses objects that others may write at the same time where nobody can be kept from it.
