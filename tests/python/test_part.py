@@ -394,6 +394,22 @@ def test_workers_fill_a_template(tmp_path, step):
     np.testing.assert_array_equal(found, np.broadcast_to(expected[:, None, None], found.shape))
 
 
+def test_appends_of_several_processes_follow_each_other(tmp_path):
+    xarray.Dataset({"v": ("time", np.zeros(3))}).to_zarr(tmp_path / "out.zarr", zarr_format=3)
+    program = """
+        import sys, numpy, xarray, knarr
+        for _ in range(5):
+            part = xarray.Dataset({"v": ("time", numpy.full(4, float(sys.argv[1])))})
+            knarr.write(part, "out.zarr", append_dim="time")
+    """
+    for worker in [python(program, tmp_path, str(number)) for number in (1, 2, 3)]:
+        _, error = worker.communicate(timeout=120)
+        assert worker.returncode == 0, error
+    values = read(tmp_path / "out.zarr")["v"].values
+    assert sorted(values) == [0] * 3 + [1] * 20 + [2] * 20 + [3] * 20
+    assert np.all(np.ptp(values[3:].reshape(-1, 4), axis=1) == 0), "each append is in one piece"
+
+
 def test_a_template_takes_what_can_be_said_beforehand(tmp_path):
     ds = dataset()[["T", "counts"]].chunk({"time": 6})
     knarr.write(ds, tmp_path / "out.zarr", compute=False, variables={"T": {"max_abs_error": 0.1}})
