@@ -431,3 +431,59 @@ def test_python_writes_datasets(server, bucket, tmp_path):
     done = subprocess.run(command, **where, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert bucket.keys("e.zarr") == {}
+
+
+def test_python_writes_parts_of_stores(server, bucket, tmp_path):
+    url = bucket.url("d.zarr")
+    program = f"""
+        import dask.array, numpy, xarray, knarr
+
+        def dataset(start, stop, first):
+            values = numpy.arange(first, first + (stop - start) * 6000.0).reshape(-1, 60, 100)
+            words = numpy.array([f"w{{n}}" for n in range(start, stop)], dtype=object)
+            return xarray.Dataset(
+                {{"v": (("time", "y", "x"), values), "word": ("time", words)}}, {{"time": numpy.arange(start, stop)}}
+            )
+
+        template = dataset(0, 12, 0)[["v"]].chunk({{"time": 4}})
+        knarr.write(template, {url!r}, compute=False)
+        for start in (0, 4, 8):
+            part = dataset(start, start + 4, start)[["v"]]
+            knarr.write(part, {url!r}, region={{"time": "auto"}})
+        part = dataset(3, 5, 77)[["v"]]
+        try:
+            knarr.write(part, {url!r}, region={{"time": slice(3, 5)}})
+        except ValueError as error:
+            assert "safe_chunks=False" in str(error), error
+        else:
+            raise AssertionError("it was written")
+        knarr.write(part, {url!r}, region={{"time": slice(3, 5)}}, safe_chunks=False)
+        knarr.write(dataset(12, 19, 5)[["v"]], {url!r}, append_dim="time")
+        parts = [dataset(0, 4, 0)[["v"]], dataset(4, 8, 4)[["v"]], dataset(8, 12, 8)[["v"]], dataset(12, 19, 5)[["v"]]]
+        expected = xarray.concat(parts, "time")
+        expected["v"][3:5] = part["v"]
+        expected.to_netcdf("expected.nc")
+        assert knarr.verify("expected.nc", {url!r}, values_only=True)
+
+        knarr.write(dataset(0, 8, 0), {bucket.url("words.zarr")!r}, chunks={{"time": 4}})
+        knarr.write(dataset(8, 10, 3), {bucket.url("words.zarr")!r}, append_dim="time")
+        for where in ("s3://{bucket.name}/none.zarr", "https://127.0.0.1:1/none.zarr"):
+            try:
+                knarr.write(part, where, region={{"time": slice(3, 5)}})
+            except (FileNotFoundError, ValueError, knarr.KnarrError) as error:
+                assert "compute=False" in str(error) or "only read" in str(error), error
+            else:
+                raise AssertionError("it was written")
+    """
+    environment = {**os.environ, **CREDENTIALS, "AWS_ENDPOINT_URL": server.endpoint}
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    where = {"cwd": tmp_path, "env": environment}
+    done = subprocess.run(command, **where, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "words").mkdir()
+    for key in bucket.keys("words.zarr/"):
+        path = tmp_path / "words" / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bucket.get(f"words.zarr/{key}"))
+    words = zarr.open_group(tmp_path / "words", mode="r")["word"][...]
+    assert list(words) == [f"w{n}" for n in range(10)]

@@ -1,7 +1,7 @@
 //! The flow of chunks from a source to a sink: read, chosen for, encoded, proven, written, in one order whatever the number
 //! of threads. No file format, no MPI, no foreign library.
 //!
-//! Reading order: [`store`] (sources and sinks), [`read_store`], [`directory`] and [`network`] (where bytes lie that consist of many objects), [`strided`] (regions of files without chunks), [`engine`], [`settings`], [`ordered`] (work in threads), [`elsewhere`] (other places that encode), [`pipeline`], [`bands`], [`output`]; beside it
+//! Reading order: [`store`] (sources and sinks), [`read_store`], [`change_store`], [`directory`] and [`network`] (where bytes lie that consist of many objects), [`strided`] (regions of files without chunks), [`engine`], [`settings`], [`ordered`] (work in threads), [`elsewhere`] (other places that encode), [`pipeline`], [`bands`], [`output`]; beside it
 //! [`online`] (chunk by chunk, inside of a program), [`pack`] (arrays in memory), [`content`] (hashes and comparisons),
 //! [`calibrate`] and [`energy`] (measuring), [`quantization`] and [`provenance`] (what readers are told of rounding),
 //! [`generate`] (made data).
@@ -10,6 +10,7 @@
 pub mod bands;
 pub mod cache;
 pub mod calibrate;
+pub mod change_store;
 pub mod content;
 pub mod directory;
 pub mod elsewhere;

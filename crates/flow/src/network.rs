@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use knarr_array::error::Result;
 
+use crate::change_store::ChangeStore;
 use crate::output::Store;
 use crate::read_store::ReadStore;
 
@@ -48,6 +49,12 @@ pub trait Network: Send + Sync {
     /// `Exists` if objects are there and may not be replaced, `Unsupported` for a scheme that is only read, `Usage` as
     /// above, `Write`.
     fn create(&self, url: &str, contents: Contents, force: bool) -> Result<Box<dyn Store>>;
+
+    /// The store at this URL, to be changed in place.
+    ///
+    /// # Errors
+    /// As for [`Network::create`], but for `Exists`.
+    fn change(&self, url: &str) -> Result<Arc<dyn ChangeStore>>;
 }
 
 #[cfg(test)]

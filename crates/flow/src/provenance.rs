@@ -32,8 +32,11 @@ pub fn variable_attributes(choice: &Choice, report: &VariableReport, input: &Var
         text(QUALITY_ATTRIBUTE, choice.quality.to_string()),
         text(CHAIN_ATTRIBUTE, format!("{} (knarr {})", choice.chain, env!("CARGO_PKG_VERSION"))),
     ];
+    // Nothing was measured where nothing was written.
+    if report.chunks > 0 {
+        attributes.push(number(ERROR_ATTRIBUTE, report.observed.unwrap_or_default().max_abs));
+    }
     let seen = report.observed.unwrap_or_default();
-    attributes.push(number(ERROR_ATTRIBUTE, seen.max_abs));
     if let Some(before) = before(input) {
         attributes.push(text(BEFORE_ATTRIBUTE, before));
         if let Some(error) = error_before(input) {

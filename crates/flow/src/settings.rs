@@ -62,6 +62,8 @@ pub struct Settings {
     /// What was chosen for an earlier file of the same settings. Variables whose values look as those did are encoded in the
     /// same way, without trials.
     pub earlier: Option<Arc<Plan>>,
+    /// Chunks of a Zarr store have objects of their own, however many there are: others will write them one by one.
+    pub chunks_apart: bool,
 }
 
 impl Default for Settings {
@@ -79,6 +81,7 @@ impl Default for Settings {
             verify: true,
             plan: None,
             earlier: None,
+            chunks_apart: false,
         }
     }
 }

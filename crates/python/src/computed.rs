@@ -3,7 +3,7 @@
 use knarr_array::array::{DType, Endian};
 use knarr_array::error::{Error, Result};
 use knarr_array::model::Model;
-use knarr_array::region::{Placed, Region, chunk_position, copy_region, each_chunk};
+use knarr_array::region::{Placed, Region, chunk_position, copy_region, each_chunk, fill};
 use knarr_flow::cache::ChunkCache;
 use knarr_flow::store::Values;
 use knarr_formats::Apart;
@@ -25,6 +25,8 @@ pub(crate) struct Computed {
     shape: Vec<u64>,
     /// `None` for an array in memory.
     blocks: Option<Blocks>,
+    /// Nothing is computed now: others write it.
+    is_later: bool,
 }
 
 /// How Dask divides a variable.
@@ -61,7 +63,22 @@ impl Computed {
         if blocks.as_ref().is_some_and(|blocks| !fits(blocks)) {
             return Err(Error::internal("the blocks do not make up the array").at_variable(&path));
         }
-        Ok(Self { dtype: dtype.parse()?, path, shape, blocks })
+        Ok(Self { dtype: dtype.parse()?, path, shape, blocks, is_later: false })
+    }
+
+    /// The same variable, whose values others write later.
+    pub(crate) fn later(self) -> Self {
+        Self { is_later: true, ..self }
+    }
+
+    /// True if others write its values later.
+    pub(crate) fn is_later(&self) -> bool {
+        self.is_later
+    }
+
+    /// Absolute path in the header.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
     }
 
     /// How the variable of the header comes by its values.
@@ -157,6 +174,11 @@ impl Values for ComputedValues {
     fn read(&self, number: usize, region: &Region, padding: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let variable = self.variables.get(number).ok_or_else(|| Error::internal("no such variable"))?;
         let size = padding.len();
+        if variable.is_later {
+            out.resize(byte_count(region, size), 0);
+            fill(out, padding);
+            return Ok(());
+        }
         let Some(Blocks { ends, .. }) = &variable.blocks else {
             *out = self.compute(number, region, size)?;
             return Ok(());
@@ -186,8 +208,8 @@ impl Values for ComputedValues {
         })
     }
 
-    fn is_written(&self, _number: usize, _region: &Region) -> bool {
-        true
+    fn is_written(&self, number: usize, _region: &Region) -> bool {
+        self.variables.get(number).is_none_or(|variable| !variable.is_later)
     }
 
     fn block(&self, number: usize) -> Option<&[u64]> {

@@ -6,7 +6,9 @@ mod computed;
 mod errors;
 mod files;
 mod filter;
+mod later;
 mod output;
+mod part;
 mod ranks;
 mod relay;
 mod request;
@@ -34,5 +36,6 @@ fn _knarr(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<checkpoint::CheckpointSession>()?;
     module.add_class::<checkpoint::CheckpointRestart>()?;
     module.add_class::<output::OutputSession>()?;
+    module.add_class::<part::StoredZarr>()?;
     Ok(())
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::computed::{Computed, ComputedValues};
 use crate::errors::raise;
 use crate::files::report;
+use crate::later;
 use crate::relay::{Raised, Relay};
 use crate::request::Request;
 
@@ -37,7 +38,8 @@ pub(crate) fn output_kind(output: PathBuf, force: bool) -> PyResult<&'static str
 }
 
 /// Writes what `header` describes to `output`; returns what was done as JSON. `variables` are those whose values are not in
-/// the header: path, type, shape, and of Dask's blocks the lengths and the shape of chunks that they are made of.
+/// the header: path, type, shape, of Dask's blocks the lengths and the shape of chunks that they are made of, and whether they
+/// are written later, by others.
 /// `compute(number, start, stop)` gives the little-endian bytes of a region. It is called from several threads at once. An
 /// exception that it raises, and Ctrl-C, stop the work and leave nothing behind.
 #[pyfunction]
@@ -46,7 +48,7 @@ pub(crate) fn write(
     py: Python<'_>,
     header: PathBuf,
     output: PathBuf,
-    variables: Vec<(String, String, Vec<u64>, Option<(Vec<Vec<u64>>, Vec<u64>)>)>,
+    variables: Vec<(String, String, Vec<u64>, Option<(Vec<Vec<u64>>, Vec<u64>)>, bool)>,
     compute: Py<PyAny>,
     request: &str,
     command: String,
@@ -57,15 +59,19 @@ pub(crate) fn write(
     let engine = request.engine().map_err(raise)?;
     let raised = Raised::new(&engine);
     let relay = Relay::new(&raised, progress);
-    let computed = variables.into_iter().map(|(path, dtype, shape, blocks)| Computed::new(path, &dtype, shape, blocks));
+    let computed = variables.into_iter().map(|(path, dtype, shape, blocks, is_later)| {
+        let computed = Computed::new(path, &dtype, shape, blocks)?;
+        Ok(if is_later { computed.later() } else { computed })
+    });
     let computed = computed.collect::<Result<Vec<_>>>().map_err(raise)?;
     let options = RepackOptions { force: request.force, command, when, save_plan: true };
     let values = ComputedValues::new(computed.clone(), compute, raised.clone());
     let job = || -> Result<String> {
-        let settings = request.settings()?;
+        let mut settings = request.settings()?;
         let apart: Vec<Apart> = computed.iter().map(Computed::apart).collect();
         let source = open_header(&header, Path::new(NAME), (&apart, Box::new(values)), &engine.codecs)?;
         computed.iter().try_for_each(|computed| computed.check(source.model()))?;
+        later::settle(&mut settings, &computed, source.model())?;
         let input_bytes = source.model().variables.iter().map(Variable::raw_bytes).sum();
         let format = OutputFormat::of(&output)?;
         let done = write_source(&engine, source, (&output, format), &settings, &options, &relay)?;
@@ -80,7 +86,7 @@ pub(crate) fn write(
 
 /// Does a job in another thread. This one looks for signals meanwhile, which Python handles in the main thread only: a block
 /// may take minutes.
-fn beside<T: Send>(raised: &Arc<Raised>, job: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+pub(crate) fn beside<T: Send>(raised: &Arc<Raised>, job: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let (ended, end) = channel::<()>();
     std::thread::scope(|scope| {
         let worker = scope.spawn(move || {

@@ -2,10 +2,11 @@
 //!
 //! The one place with an asynchronous runtime: callers block, each in its own thread. Reading order: [`address`] (what a
 //! URL names), [`client`] (what reaches it), [`told`] (what users hear of failures), [`read`], [`sending`],
-//! [`parts`], [`upload`].
+//! [`parts`], [`upload`], [`change`].
 #![forbid(unsafe_code)]
 
 mod address;
+mod change;
 mod client;
 mod parts;
 mod read;
@@ -18,11 +19,13 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use knarr_array::error::{Error, Result};
+use knarr_flow::change_store::ChangeStore;
 use knarr_flow::network::{Contents, Network};
 use knarr_flow::output::Store;
 use knarr_flow::read_store::ReadStore;
 
 use address::Address;
+use change::Changing;
 use client::{Client, Variables};
 use read::Remote;
 use runtime::Blocking;
@@ -73,11 +76,20 @@ impl Network for Internet {
     }
 
     fn create(&self, url: &str, contents: Contents, force: bool) -> Result<Box<dyn Store>> {
-        let address = Address::of(url)?;
-        if !address.is_s3() {
-            return Err(Error::unsupported("web servers are only read")
-                .hint("write here or to s3://bucket/name, and bring it to the server by its own means"));
-        }
-        Ok(Box::new(Upload::create(self.client(address)?, contents, force)?))
+        Ok(Box::new(Upload::create(self.client(written(url)?)?, contents, force)?))
     }
+
+    fn change(&self, url: &str) -> Result<Arc<dyn ChangeStore>> {
+        Ok(Arc::new(Changing::new(self.client(written(url)?)?)))
+    }
+}
+
+/// The address of what is to be written.
+fn written(url: &str) -> Result<Address> {
+    let address = Address::of(url)?;
+    if address.is_s3() {
+        return Ok(address);
+    }
+    Err(Error::unsupported("web servers are only read")
+        .hint("write here or to s3://bucket/name, and bring it to the server by its own means"))
 }

@@ -1,6 +1,7 @@
 //! One array of a store: its description, and its elements. Chunks are decoded by Knarr's codecs; by the `zarrs` crate
 //! where Knarr has no codec for one that was used.
 
+use super::anew::Anew;
 use super::chunks::{Chunks, Objects, Wanted, as_plain};
 use super::decode::NATIVE;
 use super::fixed;
@@ -46,7 +47,7 @@ impl ZarrArray {
     /// Reads the description of an array; `key` is its path within `store`.
     pub(super) fn open(store: &Arc<Keys>, key: &str, node: Node, codecs: &CodecList) -> Result<(Self, Variable)> {
         let zarr_type = type_of(&node);
-        let mut variable = describe(store.0.as_ref(), &node, &zarr_type)?;
+        let mut variable = describe(&node, &zarr_type)?;
         let chunks = match (&zarr_type, &variable.layout) {
             (ZarrType::Number(dtype), StorageLayout::Chunked(chunk)) => Chunks::of(codecs, &node, *dtype, chunk),
             (ZarrType::Bool | ZarrType::Bytes(_), StorageLayout::Chunked(chunk)) => {
@@ -137,6 +138,18 @@ impl ZarrArray {
     /// Processor time that Knarr's own codecs have spent on its chunks, in seconds.
     pub(super) fn decode_seconds(&self) -> f64 {
         self.chunks.as_ref().map_or(0.0, Chunks::decode_seconds)
+    }
+
+    /// Bytes of its chunks, if the store can tell.
+    pub(super) fn stored_bytes(&self) -> Option<u64> {
+        chunk_bytes(self.store(), &self.node.folder)
+    }
+
+    /// How its chunks are written anew; `variable` is its description.
+    pub(super) fn anew(&self, variable: &Variable, codecs: &CodecList) -> Option<Anew> {
+        let is_served = self.opened.is_ok() && matches!(self.zarr_type, ZarrType::Number(_) | ZarrType::Bool);
+        let chunks = self.chunks.as_ref().filter(|_| is_served)?;
+        Anew::of(&self.node, variable, chunks, codecs)
     }
 
     /// The store that it lies in.
@@ -315,7 +328,7 @@ fn read_error(error: &ArrayError) -> Error {
     Error::new(kind, error.to_string())
 }
 
-fn describe(store: &dyn ReadStore, node: &Node, zarr_type: &ZarrType) -> Result<Variable> {
+fn describe(node: &Node, zarr_type: &ZarrType) -> Result<Variable> {
     let wrong = |what: &str| Error::corrupt(format!("array metadata: {what}"));
     let shape = extents(node.metadata.get("shape")).ok_or_else(|| wrong("'shape' is no list of lengths"))?;
     let dtype = zarr_type.dtype();
@@ -360,7 +373,7 @@ fn describe(store: &dyn ReadStore, node: &Node, zarr_type: &ZarrType) -> Result<
         layout: chunk.map_or(StorageLayout::Elsewhere, StorageLayout::Chunked),
         filters: Vec::new(),
         chain: chain(node),
-        stored_bytes: chunk_bytes(store, &node.folder),
+        stored_bytes: None,
         copied_because: None,
         shape,
     })

@@ -1,6 +1,7 @@
 //! Where the chunks of an array lie: each in its own object, or many in a shard; and their elements.
 
 use super::decode::{DecodeBuffers, Decoder};
+use super::shard::IndexForm;
 use super::stored::{Node, Version};
 use knarr_array::array::DType;
 use knarr_array::region::{Placed, Region, chunk_region, copy_region, each_chunk, fill_region, in_chunk};
@@ -139,6 +140,12 @@ impl Chunks {
         let shards = Shards { extents, count, at_end, has_checksum, kept: Mutex::default() };
         let folder = folder.to_owned();
         Some(Self { shape: chunk, decoder, shards: Some(shards), folder, decoding: Stopwatch::default() })
+    }
+
+    /// How chunks share objects, if they do.
+    pub(super) fn sharing(&self) -> Option<(&[u64], IndexForm)> {
+        let shards = self.shards.as_ref()?;
+        Some((&shards.extents, IndexForm { at_end: shards.at_end, has_checksum: shards.has_checksum }))
     }
 
     /// Replaces the contents of `out` by the elements of a region that lies inside the array.

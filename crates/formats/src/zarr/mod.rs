@@ -3,6 +3,7 @@
 //! Specifications: <https://zarr-specs.readthedocs.io/en/latest/v2/v2.0.html>,
 //! <https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html>.
 
+mod anew;
 mod array;
 mod attributes;
 mod chunks;
@@ -24,6 +25,7 @@ mod stored;
 mod strings;
 mod types;
 
+pub use anew::Anew;
 pub use shard::{MANY_CHUNKS, Sharding};
 pub use sink::{CONTENTS, ZarrOptions, ZarrSink};
 pub use source::ZarrSource;

@@ -15,6 +15,9 @@ pub const MANY_CHUNKS: u64 = 1000;
 const LARGEST_SHARD: u64 = 1 << 30;
 /// Offset and length of a chunk that does not exist.
 const ABSENT: u64 = u64::MAX;
+/// Bytes of one entry of an index, and of its CRC-32C.
+const ENTRY: usize = 16;
+const CHECKSUM: usize = 4;
 
 /// Whether chunks share files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -134,14 +137,52 @@ impl Shards {
 
 /// Ends a shard with its index.
 fn finish(store: &mut dyn Store, key: &str, index: &[(u64, u64)]) -> Result<()> {
-    let mut bytes = Vec::with_capacity(index.len() * 16 + 4);
+    store.append(key, &index_bytes(index, true))?;
+    store.finish(key)
+}
+
+/// The bytes of an index, of offset and length of each chunk.
+fn index_bytes(index: &[(u64, u64)], has_checksum: bool) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(index.len() * ENTRY + CHECKSUM);
     for (offset, len) in index {
         bytes.extend_from_slice(&offset.to_le_bytes());
         bytes.extend_from_slice(&len.to_le_bytes());
     }
-    bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
-    store.append(key, &bytes)?;
-    store.finish(key)
+    if has_checksum {
+        bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+    }
+    bytes
+}
+
+/// How the index of a shard lies in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct IndexForm {
+    pub(super) at_end: bool,
+    pub(super) has_checksum: bool,
+}
+
+/// A shard of these chunks, row-major; `None` for one that was never written.
+pub(super) fn assembled(chunks: &[Option<Vec<u8>>], form: IndexForm) -> Vec<u8> {
+    let length = chunks.len() * ENTRY + if form.has_checksum { CHECKSUM } else { 0 };
+    let mut offset = if form.at_end { 0 } else { length as u64 };
+    let index: Vec<(u64, u64)> = chunks
+        .iter()
+        .map(|chunk| match chunk {
+            None => (ABSENT, ABSENT),
+            Some(chunk) => {
+                let begin = offset;
+                offset += chunk.len() as u64;
+                (begin, chunk.len() as u64)
+            }
+        })
+        .collect();
+    let index = index_bytes(&index, form.has_checksum);
+    let chunks = chunks.iter().flatten().map(Vec::as_slice);
+    if form.at_end {
+        chunks.chain([index.as_slice()]).collect::<Vec<_>>().concat()
+    } else {
+        std::iter::once(index.as_slice()).chain(chunks).collect::<Vec<_>>().concat()
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! A Zarr store as a source.
 
+use super::anew::Anew;
 use super::array::ZarrArray;
 use super::attributes;
 use super::chunks::Wanted;
@@ -50,11 +51,24 @@ impl ZarrSource {
         Self::open_in(Arc::new(Directory::new(path)), path, codecs)
     }
 
+    /// As [`ZarrSource::open_in`], without a look at the chunks: the model does not say what they take.
+    ///
+    /// # Errors
+    /// As for [`ZarrSource::open`].
+    pub fn open_uncounted(store: Arc<dyn ReadStore>, path: &Path, codecs: &CodecList) -> Result<Self> {
+        Self::open_nodes(store, path, codecs, false)
+    }
+
     /// The same in any store. `path` is its name, of which messages and a lone array have theirs.
     ///
     /// # Errors
     /// As for [`ZarrSource::open`].
     pub fn open_in(store: Arc<dyn ReadStore>, path: &Path, codecs: &CodecList) -> Result<Self> {
+        Self::open_nodes(store, path, codecs, true)
+    }
+
+    /// `counted` says whether to find out what the chunks of each array take.
+    fn open_nodes(store: Arc<dyn ReadStore>, path: &Path, codecs: &CodecList, counted: bool) -> Result<Self> {
         let place = |error: Error| error.hint_damage("store").within(&path.display().to_string());
         let nodes = hierarchy::walk(store.as_ref()).map_err(place)?;
         let format = match nodes.first().map(|node| node.version) {
@@ -82,6 +96,8 @@ impl ZarrSource {
             let name = node.path.clone();
             let (array, variable) =
                 ZarrArray::open(&store, &key, node, codecs).map_err(|error| place(error.at_variable(&name[1..])))?;
+            let bytes = counted.then(|| array.stored_bytes());
+            let variable = Variable { stored_bytes: bytes.flatten(), ..variable };
             arrays.push(array);
             model.variables.push(variable);
         }
@@ -139,6 +155,26 @@ impl ZarrSource {
             .check_inside(&grid)
             .and_then(|()| array.stored_chunk(position, out))
             .map_err(|error| self.place(error, info))
+    }
+
+    /// How chunks of a variable are written anew, as its metadata want them; `None` if Knarr has no chain for its codecs.
+    ///
+    /// # Errors
+    /// `Internal` if there is no such variable.
+    pub fn anew(&self, variable: usize, codecs: &CodecList) -> Result<Option<Anew>> {
+        let (info, array) = self.model.variable_with(variable, &self.arrays)?;
+        Ok(array.anew(info, codecs))
+    }
+
+    /// Key of the object, a chunk or a shard, at a position in the grid of objects of a variable, which may lie beyond its
+    /// shape.
+    ///
+    /// # Errors
+    /// What keeps the array from being read.
+    pub fn object_key(&self, variable: usize, position: &[u64]) -> Result<String> {
+        let (info, array) = self.model.variable_with(variable, &self.arrays)?;
+        let key = array.array().map(|array| array.chunk_key(position).to_string());
+        key.map_err(|error| self.place(error, info))
     }
 
     fn place(&self, error: Error, variable: &Variable) -> Error {

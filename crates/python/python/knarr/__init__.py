@@ -8,6 +8,7 @@ from ._filter import hdf5, plugin_path, register
 from ._frames import compress, decompress
 from ._knarr import KnarrError, __version__
 from ._output import Output, Written
+from ._part import Part
 from ._write import write
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Committed",
     "KnarrError",
     "Output",
+    "Part",
     "Repacked",
     "Restart",
     "StoredArray",

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
 import os
 import tempfile
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from os import fspath
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from . import _knarr
-from ._arrays import NAMES
 from ._files import Path, Repacked, now, repack_request, repacked
+from ._part import Part, Region, refuse_options, write_part
 from ._request import Portable, Quality, VariableWish
-from ._sample import trailing, within
+from ._sample import trailing
+from ._values import SMALL, Values, is_number
 
 if TYPE_CHECKING:
     import xarray
@@ -29,10 +27,6 @@ STORAGE = frozenset({
     "preferred_chunks", "quantize_mode", "serializer", "shards", "shuffle", "significant_digits", "source", "szip",
     "szip_coding", "szip_pixels_per_block", "zlib",
 })  # fmt: skip
-# Arrays of at most so many bytes are written with the header.
-SMALL = 64 << 10
-# Blocks of more are cut into chunks of about so many bytes.
-LARGEST_CHUNK, CHUNK = 16 << 20, 1 << 20
 
 
 def write(
@@ -46,6 +40,10 @@ def write(
     variables: Mapping[str, VariableWish] | None = None,
     plan: Path | None = None,
     unlimited_dims: Iterable[Hashable] | None = None,
+    region: Region | None = None,
+    append_dim: Hashable | None = None,
+    safe_chunks: bool = True,
+    compute: bool = True,
     jobs: int | None = None,
     max_mem: int | str | None = None,
     model: Path | None = None,
@@ -53,7 +51,7 @@ def write(
     verify: bool = True,
     progress: Callable[[str, int, int], None] | None = None,
     **quality: Unpack[Quality],
-) -> Repacked:
+) -> Repacked | Part:
     """Writes a dataset, or a tree of them, to ``output``: netCDF-4 (.nc), HDF5 (.h5) or a Zarr v3 store (.zarr, also at
     ``s3://``).
 
@@ -80,9 +78,33 @@ def write(
     cannot be computed, or at Ctrl-C, the work stops when the blocks under way are computed, and nothing is left behind.
     The exception is passed on.
 
+    ``compute=False`` writes a Zarr store without the values of Dask arrays, for workers that write regions of it. Their
+    chain is ``chain``, or a common one: there is nothing yet to choose by.
+
+    ``region`` and ``append_dim`` write into the arrays of a Zarr store that is there, as ``ds.to_zarr`` does: a dict of
+    slices by dimension, or ``"auto"``, and a dimension along which the arrays grow. Chains, chunks and bounds are those
+    of the store. Objects, chunks or shards, are replaced one by one. What the region has only some elements of is read
+    and written anew, with the store locked. A store that cannot be locked, such as one at ``s3://``, refuses that
+    unless ``safe_chunks=False`` says that nobody else writes there.
+
     Returns sizes, seconds and what a reader needs; ``input_bytes`` are those of the values. Warns of every one of the
-    result's ``notes``.
+    result's ``notes``. Of a region or what was appended it returns a :class:`knarr.Part`.
     """
+    is_part = region is not None or append_dim is not None
+    if is_part:
+        _check_part(ds, region, append_dim, compute)
+        refuse_options(
+            output,
+            goal=goal,
+            portable=portable,
+            chain=chain,
+            chunks=chunks,
+            plan=plan,
+            model=model,
+            unlimited_dims=unlimited_dims,
+            force=force,
+            variables=any({"chain", "chunks", "quality"} & set(wish) for wish in (variables or {}).values()),
+        )
     groups = _groups(ds)
     wishes = repack_request(
         goal=goal,
@@ -98,34 +120,62 @@ def write(
         verify=verify,
         quality=quality,
     )
+    if is_part:
+        return write_part(
+            groups["/"],
+            output,
+            region=region,
+            append_dim=append_dim,
+            safe_chunks=safe_chunks,
+            wishes=wishes,
+            progress=progress,
+        )
     kind = _knarr.output_kind(output, force)
+    if not compute and kind != "zarr":
+        raise ValueError(f"{fspath(output)}: compute=False is for Zarr stores, which workers can fill")
     unlimited = _unlimited(groups, unlimited_dims, kind)
     command = f"knarr.write(ds, {fspath(output)!r}, **{wishes})"
     with tempfile.TemporaryDirectory(prefix="knarr-") as directory:
         header = os.path.join(directory, "header." + ("zarr" if kind == "zarr" else "nc"))
-        values = Values()
+        values = Header(compute)
         _write_header(groups, header, kind, unlimited, values)
         with values.computing():
-            report = _knarr.write(header, output, values.described(), values.compute, wishes, command, now(), progress)
+            report = _knarr.write(
+                header, output, values.described_with_later(), values.compute, wishes, command, now(), progress
+            )
     return repacked(report)
 
 
-class Values:
-    """The writer that xarray gives encoded arrays to. It keeps large ones of numbers for later."""
+def _check_part(ds: Any, region: Region | None, append_dim: Hashable | None, compute: bool) -> None:
+    import xarray
 
-    def __init__(self) -> None:
-        self.paths: list[str] = []
-        self.arrays: list[Any] = []
+    if isinstance(ds, xarray.DataTree):
+        raise TypeError("a DataTree is written as a whole: give the dataset of one group of a store that has no others")
+    if region is not None and append_dim is not None:
+        raise ValueError("region and append_dim exclude each other: append first, then write regions of what has grown")
+    if not compute:
+        raise ValueError("compute=False is for a first write, which describes the store that regions are written to")
+
+
+class Header(Values):
+    """The writer that xarray gives encoded arrays to. It keeps large ones of numbers, and all of Dask unless they are
+    to be computed: others write those later.
+    """
+
+    def __init__(self, compute: bool) -> None:
+        super().__init__()
+        self.is_computed = compute
+        self.later: list[bool] = []
         # The group that is being written, and its variables that grow as they are written.
         self.group = ""
         self.growing: set[str] = set()
-        self.scheduling: dict[str, Any] = {}
 
     def add(self, source: Any, target: Any, region: object = None) -> None:
         """Takes the values of a variable of the header, as xarray's writers do."""
-        is_number = source.dtype.kind in "iufb" and source.dtype.newbyteorder("=").name in (*NAMES, "bool")
-        if not is_number or source.size * source.dtype.itemsize <= SMALL:
-            target[...] = np.asarray(source)
+        is_later = not self.is_computed and hasattr(source, "dask")
+        if not is_number(source) or (source.size * source.dtype.itemsize <= SMALL and not is_later):
+            if not is_later:
+                target[...] = np.asarray(source)
             return
         name = getattr(target, "variable_name", None)
         if name is None:
@@ -136,65 +186,11 @@ class Values:
                 last = tuple(slice(length - 1, length) for length in source.shape)
                 target[last] = np.zeros((1,) * source.ndim, source.dtype)
         self.arrays.append(source)
+        self.later.append(is_later)
 
-    def described(self) -> list[tuple[str, str, list[int], tuple[list[list[int]], list[int]] | None]]:
-        """Path, type and shape of each variable that is kept, and lengths and chunks of its blocks."""
-        return [
-            (path, _stored_type(array), list(array.shape), _divided(array))
-            for path, array in zip(self.paths, self.arrays, strict=True)
-        ]
-
-    def compute(self, number: int, start: list[int], stop: list[int]) -> np.ndarray[Any, Any]:
-        """The bytes of a region, little-endian."""
-        array = self.arrays[number]
-        part = array[tuple(map(slice, start, stop))]
-        values = np.asarray(part.compute(**self.scheduling) if hasattr(part, "dask") else part)
-        shape = tuple(b - a for a, b in zip(start, stop, strict=True))
-        if values.dtype.newbyteorder("=") != array.dtype.newbyteorder("=") or values.shape != shape:
-            raise ValueError(
-                f"a block of {self.paths[number][1:]!r} was computed as {values.dtype} of shape {values.shape}, but "
-                f"Dask says that it is {array.dtype} of shape {shape}"
-            )
-        little = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
-        return little.reshape(-1).view(np.uint8)
-
-    @contextlib.contextmanager
-    def computing(self) -> Iterator[None]:
-        """One pool for all threads that compute: Dask's threaded scheduler would start one for each of them."""
-        if all(_blocks(array) is None for array in self.arrays):
-            yield
-            return
-        import dask
-
-        is_threaded = dask.config.get("scheduler", None) in (None, "threads", "threading")
-        if not is_threaded or dask.config.get("pool", None) is not None:
-            yield
-            return
-        with ThreadPoolExecutor(dask.config.get("num_workers", None) or os.cpu_count()) as pool:
-            self.scheduling = {"pool": pool}
-            yield
-
-
-def _blocks(array: Any) -> list[list[int]] | None:
-    """Lengths of Dask's blocks along each axis."""
-    chunks = getattr(array, "chunks", None)
-    return None if chunks is None else [[int(length) for length in lengths] for lengths in chunks]
-
-
-def _divided(array: Any) -> tuple[list[list[int]], list[int]] | None:
-    """Lengths of Dask's blocks along each axis, and the shape of chunks. Those are the blocks if they are small enough,
-    and otherwise parts of them: a chunk that lies across blocks needs them all at once.
-    """
-    if (blocks := _blocks(array)) is None:
-        return None
-    largest = [max(lengths) for lengths in blocks]
-    if math.prod(largest) * array.dtype.itemsize > LARGEST_CHUNK:
-        return blocks, list(within(array.chunks, array.dtype.itemsize, CHUNK))
-    return blocks, largest
-
-
-def _stored_type(array: Any) -> str:
-    return "i8" if array.dtype.kind == "b" else NAMES[array.dtype.newbyteorder("=").name]
+    def described_with_later(self) -> list[tuple[Any, ...]]:
+        """As :meth:`described`, with whether others write the values later."""
+        return [(*one, is_later) for one, is_later in zip(self.described(), self.later, strict=True)]
 
 
 def _groups(ds: Any) -> dict[str, xarray.Dataset]:
@@ -235,7 +231,7 @@ def _write_header(
     header: str,
     kind: str,
     unlimited: Mapping[str, set[Hashable]] | None,
-    values: Values,
+    values: Header,
 ) -> None:
     """Everything but the values that ``values`` keeps, as xarray writes it."""
     for group, ds in groups.items():

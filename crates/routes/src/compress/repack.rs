@@ -20,7 +20,7 @@ use knarr_flow::pipeline::{Execution, advise, execute, most_demanding, plan, pro
 use knarr_flow::settings::Settings;
 use knarr_flow::store::{Encoding, Sink, Source, Storage};
 use knarr_formats::hdf5::{self, Hdf5Sink, Hdf5Source, NetcdfLimits, SinkOptions};
-use knarr_formats::zarr::{self, ZarrOptions, ZarrSink};
+use knarr_formats::zarr::{self, Sharding, ZarrOptions, ZarrSink};
 use knarr_formats::{Inputs, open_watched, whole_records};
 use knarr_zip::ZipStore;
 
@@ -188,8 +188,8 @@ impl Job<'_> {
         let make = || -> Result<Box<dyn Sink>> {
             let sink: Box<dyn Sink> = match format {
                 OutputFormat::Zarr => {
-                    let options =
-                        ZarrOptions { force: options.force, codecs: engine.codecs.clone(), ..ZarrOptions::default() };
+                    let sharding = if settings.chunks_apart { Sharding::Never } else { Sharding::Auto };
+                    let options = ZarrOptions { force: options.force, sharding, codecs: engine.codecs.clone() };
                     let mut sink = match url_of(output) {
                         Some(url) => {
                             let store = elsewhere(engine, url)?.create(url, zarr::CONTENTS, options.force)?;
