@@ -176,7 +176,7 @@ fn place_of(
         Err(error) => return Err(Some(error.to_string())),
     };
     if homes.are_apart() {
-        let open = HandedOver::new(wanted.target.clone(), wanted.rule.clone(), comm.size());
+        let open = HandedOver { session, ..HandedOver::new(wanted.target.clone(), wanted.rule.clone(), comm.size()) };
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match Apart::begin(comm, &homes, &name, &open, || make_directory(&wanted.spool.directory)) {
             Ok(apart) => {
@@ -223,7 +223,7 @@ fn await_room(wanted: &Wanted) {
     let SpoolPlace { directory, most, .. } = wanted.spool;
     let taken = || -> u64 {
         let pending = HandedOver::pending(directory).into_iter().filter_map(|(_, handed)| handed.ok());
-        pending.map(|handed| handed.bytes).sum()
+        pending.map(|handed| handed.bytes_here()).sum()
     };
     while taken() > most / 2 && wanted.run.is_alive() {
         std::thread::sleep(LOOK_EVERY);
@@ -245,7 +245,7 @@ fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool, may_be_a
         return share(comm, &Begun::Passed(None));
     }
     let parent = target.parent().unwrap_or(Path::new("/"));
-    let begun = if homes.are_apart() && (!may_be_apart || is_transfer) {
+    let begun = if homes.are_apart() && !may_be_apart {
         Begun::Passed(Some(APART.to_owned()))
     } else if let Some(node) = homes.closed().filter(|_| homes.are_apart()) {
         Begun::Passed(Some(format!(
@@ -380,7 +380,7 @@ pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
     if let Values::Incoming(incoming) = &file.values {
         let comm = file.ranks.comm();
         // All ranks have what they want, and all know it before one opens the next session.
-        if barrier(comm).is_ok() && comm.rank() == 0 {
+        if barrier(comm).is_ok() {
             incoming.end();
         }
         let _ = barrier(comm);

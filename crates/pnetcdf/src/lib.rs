@@ -42,7 +42,7 @@ pub use arriving::{Arrived, arrive};
 pub use begin_end::{
     APART, Agreed, Closed, Ending, Wanted, agree_on_place, await_delivery, await_named, finish, forget, wanted,
 };
-pub use incoming::{Begun, Incoming, Offered, Seen, await_session};
+pub use incoming::{Begun, Incoming, Offered, Seen};
 pub use offered::publish_closed;
 pub use ranks::Ranks;
 pub use shown::show;
