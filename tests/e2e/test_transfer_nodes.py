@@ -34,7 +34,7 @@ def components(knarr, tmp_path: Path) -> Iterator[Components]:
 
 def address(components: Components) -> Path:
     """Where the writer says how it is reached, when it does."""
-    path, end = components.top / ".knarr-transfer" / "model" / "address.json", time.monotonic() + 20
+    path, end = components.top / ".knarr-transfer" / "model" / "address.1", time.monotonic() + 20
     while not path.exists():
         assert time.monotonic() < end
         time.sleep(0.02)

@@ -126,9 +126,21 @@ impl HandedOver {
         Self { target, rule, ranks, records, bytes: 0, blocked_s: 0.0, session: 0, filled, parts, part: 0 }
     }
 
-    /// The same with all of its values in a part on another node.
-    pub fn elsewhere(self, part: NodePart) -> Self {
-        Self { parts: vec![part], part: 1, ..self }
+    /// The same as a node sees it on which no part of it is. If it has no parts, all of it is in `whole`.
+    pub fn elsewhere(self, whole: NodePart) -> Self {
+        let parts = if self.parts.is_empty() { vec![whole] } else { self.parts };
+        Self { part: parts.len(), parts, ..self }
+    }
+
+    /// The spool and the name in it by which all nodes know what lies in `directory`.
+    pub fn origin(&self, directory: &Path) -> (PathBuf, String) {
+        match self.parts.first() {
+            Some(first) => (first.spool.clone(), first.file.clone()),
+            None => {
+                let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                (directory.parent().unwrap_or(directory).to_owned(), name)
+            }
+        }
     }
 
     /// The node that makes the file, if it is another one.
@@ -139,6 +151,11 @@ impl HandedOver {
     /// The part that is in this directory, if its ranks are on several nodes.
     pub fn own_part(&self) -> Option<&NodePart> {
         self.parts.get(self.part)
+    }
+
+    /// Bytes of the values in this directory, where each rank has put about as many.
+    pub fn bytes_here(&self) -> u64 {
+        self.own_part().map_or(self.bytes, |part| self.bytes / self.ranks.max(1) as u64 * part.ranks.len() as u64)
     }
 
     /// True if a file may have to be made of it.

@@ -15,6 +15,8 @@ pub struct NodePart {
     /// Its spool.
     #[serde(with = "path_bytes")]
     pub spool: PathBuf,
+    /// No other spool has this, on whatever node.
+    pub token: String,
     /// Name of the directory in the spool.
     pub file: String,
     /// The ranks of the program that are on the node.

@@ -62,6 +62,11 @@ impl SpoolPlace {
     pub fn free(&self) -> PathBuf {
         free_of(&self.directory)
     }
+
+    /// True if `spool` is the spool with this token on this node: programs that hand over to this one reach it without a link.
+    pub fn is_near(&self, node: &str, spool: &Path, token: &str) -> bool {
+        self.node == node && std::fs::read(spool.join(super::ALIVE)).is_ok_and(|there| there == token.as_bytes())
+    }
 }
 
 /// As [`SpoolPlace::free`], of the spool at `directory`.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use knarr_array::comm::{Comm, agree, all_gather, read, written};
 use knarr_array::error::{Error, Result};
@@ -44,6 +44,8 @@ pub(crate) struct Homes {
     /// The ranks of each.
     ranks: Vec<Vec<usize>>,
     rank: usize,
+    /// That of this rank.
+    own: SpoolPlace,
 }
 
 impl Homes {
@@ -53,6 +55,7 @@ impl Homes {
     /// As for [`all_gather`].
     pub(crate) fn meet(comm: &dyn Comm, spool: &SpoolPlace) -> Result<Self> {
         let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
+        let own = spool.clone();
         let SpoolPlace { directory, disk, node, token, peer, .. } = spool;
         let (spool, disk) = (bytes(directory), bytes(disk));
         let mine = Home { token: token.clone(), node: node.clone(), peer: peer.clone(), spool, disk };
@@ -67,7 +70,7 @@ impl Homes {
                 }
             }
         }
-        Ok(Self { all, ranks, rank: comm.rank() })
+        Ok(Self { all, ranks, rank: comm.rank(), own })
     }
 
     /// True if there are several.
@@ -95,8 +98,10 @@ pub struct Apart {
     parts: Vec<NodePart>,
     /// Number of that of this rank.
     part: usize,
-    /// To the aggregator of each.
-    links: Vec<Arc<dyn Link>>,
+    /// To the aggregator of each; `None` for those whose spool is on this node.
+    links: Vec<Option<Arc<dyn Link>>>,
+    /// To the one that makes the file, which numbers writes; even to that of this node.
+    maker: OnceLock<Arc<dyn Link>>,
     /// The header that the ranks of all nodes reach, if they share one.
     header: Option<PathBuf>,
     /// Values may be compressed on their way.
@@ -154,11 +159,11 @@ impl Apart {
         let names = made?;
         let part = |(home, ranks): (&Home, &Vec<usize>)| {
             let (first, peer) = (ranks.first()?, home.peer.clone()?);
-            let (spool, file) = (path(&home.spool), names.get(*first)?.clone());
-            Some(NodePart { peer, spool, file, ranks: ranks.clone() })
+            let (spool, file, token) = (path(&home.spool), names.get(*first)?.clone(), home.token.clone());
+            Some(NodePart { peer, spool, token, file, ranks: ranks.clone() })
         };
         let parts: Vec<NodePart> = homes.all.iter().zip(&homes.ranks).filter_map(part).collect();
-        let apart = Self { header, ..Self::of(parts, homes.mine(), false) };
+        let apart = Self { header, ..Self::of(parts, homes.mine(), false, &homes.own) };
         let begun = if is_first { apart.begin_here(open) } else { Ok(()) };
         agree(comm, begun).inspect_err(|_| {
             if is_first && comm.rank() > 0 {
@@ -168,10 +173,15 @@ impl Apart {
         Ok(apart)
     }
 
-    /// One that other programs have put into these spools, of which part `part` is the one of this program.
-    pub(crate) fn of(parts: Vec<NodePart>, part: usize, may_pack: bool) -> Self {
-        let links = parts.iter().map(|part| link_to(part.peer.clone())).collect();
-        Self { parts, part, links, header: None, may_pack }
+    /// One with these parts, of which part `part` is the one that this program sees as a directory. It hands over to the spool
+    /// `own`.
+    pub(crate) fn of(parts: Vec<NodePart>, part: usize, may_pack: bool, own: &SpoolPlace) -> Self {
+        let link = |part: &NodePart| {
+            let is_near = own.is_near(part.node(), &part.spool, &part.token);
+            (!is_near).then(|| link_to(part.peer.clone()))
+        };
+        let links = parts.iter().map(link).collect();
+        Self { parts, part, links, maker: OnceLock::new(), header: None, may_pack }
     }
 
     fn begin_here(&self, open: &HandedOver) -> Result<()> {
@@ -208,10 +218,8 @@ impl Apart {
     /// # Errors
     /// As for [`next_number`].
     pub(crate) fn next_number(&self) -> Result<u64> {
-        match (self.parts.first(), self.links.first()) {
-            (Some(maker), Some(link)) => next_number(&**link, &maker.file),
-            _ => Err(Error::internal("no node makes the file")),
-        }
+        let maker = self.parts.first().ok_or_else(|| Error::internal("no node makes the file"))?;
+        next_number(&**self.maker.get_or_init(|| link_to(maker.peer.clone())), &maker.file)
     }
 
     /// Where the values of each of `ranks` ranks are.
@@ -219,11 +227,12 @@ impl Apart {
         (0..ranks).map(|rank| {
             let number = self.parts.iter().position(|part| part.ranks.contains(&rank)).unwrap_or(0);
             match (self.parts.get(number), self.links.get(number)) {
-                (Some(part), Some(link)) if number != self.part => {
+                (Some(part), Some(Some(link))) => {
                     let pace = self.may_pack.then(|| Pace::of(part.node()));
                     Held::There(Far { link: Arc::clone(link), file: part.file.clone(), rank, pace })
                 }
-                _ => here(&self.directory(), rank),
+                (Some(part), _) => here(&part.directory(), rank),
+                (None, _) => here(&self.directory(), rank),
             }
         })
     }

@@ -2,19 +2,21 @@
 
 use std::ffi::{CString, c_int};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use knarr_array::comm::share;
+use knarr_array::comm::{Comm, agree, share};
 use knarr_array::error::{Error, Result};
+use knarr_capture::meeting::Component;
 use knarr_capture::{Datasets, Event, Form, HandedOver, Reading};
 use serde::{Deserialize, Serialize};
 
-use crate::begin_end::Wanted;
+use crate::apart::Homes;
+use crate::begin_end::{Wanted, make_directory};
 use crate::codes::{ENOENT, WRITE, has_opened};
 use crate::file::{Captured, Values};
 use crate::files;
-use crate::incoming::{Begun, Incoming, Offered, await_session};
+use crate::incoming::{Begun, Incoming, Offered, await_same, await_session};
 use crate::ranks::Ranks;
 use crate::real::Open;
 use crate::shown::{open_shown, show};
@@ -23,7 +25,13 @@ use crate::shown::{open_shown, show};
 #[derive(Serialize, Deserialize)]
 enum Found {
     /// A session, and what is known of it.
-    Session { session: u64, directory: PathBuf, begun: Begun },
+    Session {
+        session: u64,
+        directory: PathBuf,
+        begun: Begun,
+        /// Of a component with launchers on several nodes: how all of them know the session.
+        origin: Option<(PathBuf, String)>,
+    },
     /// There is a file.
     File,
     /// Neither comes.
@@ -41,23 +49,63 @@ pub enum Arrived {
 }
 
 /// Waits for the next session of a file. All ranks wait here, and not for each other in MPI, which takes a core for that. What
-/// the first one finds counts. Collective.
+/// the first one finds counts; ranks on other nodes wait until they see it, too. Collective.
 pub fn arrive(wanted: &Wanted, ranks: &Ranks) -> Arrived {
     let reader = wanted.run.rules().component.as_deref().unwrap_or_default();
-    let offered = await_session(&wanted.rule.transfer, wanted.spool, &wanted.target, reader);
-    let found = if ranks.comm().rank() == 0 {
-        offered.and_then(|offered| begin(offered, reader)).unwrap_or_else(|error| {
-            wanted.run.tell(Event::Missed { path: wanted.target.clone(), why: error.message().to_owned() });
+    let (rule, comm) = (&wanted.rule.transfer, ranks.comm());
+    let is_root = comm.rank() == 0;
+    let offered = await_session(rule, wanted.spool, &wanted.target, (reader, is_root));
+    let missed = |error: &Error| {
+        wanted.run.tell(Event::Missed { path: wanted.target.clone(), why: error.message().to_owned() });
+    };
+    let found = if is_root {
+        offered.and_then(|offered| begin(wanted, offered, reader)).unwrap_or_else(|error| {
+            missed(&error);
             Found::Nothing
         })
     } else {
         Found::Nothing
     };
-    match share(ranks.comm(), &found) {
-        Ok(Found::Session { session, directory, begun }) => Arrived::Session(Offered { session, directory }, begun),
+    match share(comm, &found) {
+        Ok(Found::Session { session, directory, begun, origin: None }) => {
+            Arrived::Session(Offered { session, directory, is_first: is_root, is_spread: false }, begun)
+        }
+        Ok(Found::Session { session, origin: Some(origin), .. }) => {
+            match begin_on_all(wanted, comm, reader, session, &origin) {
+                Ok((offered, begun)) => Arrived::Session(offered, begun),
+                Err(error) => {
+                    if is_root {
+                        missed(&error);
+                    }
+                    Arrived::Nothing
+                }
+            }
+        }
         Ok(Found::File) => Arrived::File,
         Ok(Found::Nothing) | Err(_) => Arrived::Nothing,
     }
+}
+
+/// Each rank looks for the session that the first one has found where the launcher of its node shows it. Collective.
+///
+/// # Errors
+/// On all ranks that of one of them: see [`await_same`].
+fn begin_on_all(
+    wanted: &Wanted,
+    comm: &dyn Comm,
+    reader: &str,
+    session: u64,
+    origin: &(PathBuf, String),
+) -> Result<(Offered, Begun)> {
+    let is_first = Homes::meet(comm, wanted.spool)?.is_first();
+    let (rule, target) = (&wanted.rule.transfer, &wanted.target);
+    let seen = await_same(rule, wanted.spool, target, reader, (session, origin)).and_then(|(directory, handed)| {
+        if is_first {
+            HandedOver::note(&directory, reader, Reading::Begun)?;
+        }
+        Ok((Offered { session, directory, is_first, is_spread: true }, handed.into()))
+    });
+    agree(comm, seen)
 }
 
 /// Opens the next session of a file that was not read yet, when it is there. `Err` if there is a file instead, which was not
@@ -79,7 +127,7 @@ pub(crate) unsafe fn open(
         Arrived::File => return Err(ranks),
         Arrived::Nothing => return Ok(ENOENT),
     };
-    let mut incoming = Incoming::new(&offered, &wanted.target, wanted.rule.transfer.clone(), &begun);
+    let mut incoming = Incoming::new(wanted, &offered, &begun);
     if matches!(Datasets::read(&offered.directory), Ok(Some(_))) {
         if incoming.beyond(Some(u64::MAX), || "its values".to_owned()).is_err() {
             return Ok(ENOENT);
@@ -88,7 +136,7 @@ pub(crate) unsafe fn open(
         // SAFETY: the caller's promise.
         return Ok(unsafe { open_other(real, arguments, named, wanted, (ranks, offered, incoming)) });
     }
-    let header = offered.directory.join(HandedOver::PUBLISHED);
+    let Some(header) = header_of(wanted, &ranks, &offered, &mut incoming) else { return Ok(ENOENT) };
     let Ok(header) = CString::new(header.as_os_str().as_bytes()) else { return Ok(ENOENT) };
     // Puts are refused as for any file that is opened for reading.
     // SAFETY: the program's own arguments but for name and mode.
@@ -100,7 +148,7 @@ pub(crate) unsafe fn open(
     let number = unsafe { *id };
     let (target, rule) = (wanted.target.clone(), wanted.rule.clone());
     let values = Values::Incoming(incoming);
-    let Offered { session, directory } = offered;
+    let Offered { session, directory, .. } = offered;
     files::add(Captured::new(number, named.to_vec(), target, rule, directory, session, ranks, values, start.elapsed()));
     Ok(code)
 }
@@ -128,10 +176,52 @@ unsafe fn open_other(
     }
 }
 
+/// The header, where all ranks reach it. If they may be on several nodes that is on the disk that these share. `None` if it has
+/// no place there; the launcher was told why. Collective.
+fn header_of(wanted: &Wanted, ranks: &Ranks, offered: &Offered, incoming: &mut Incoming) -> Option<PathBuf> {
+    let header = offered.directory.join(HandedOver::PUBLISHED);
+    if !offered.is_spread {
+        return Some(header);
+    }
+    let comm = ranks.comm();
+    let copied = if comm.rank() == 0 { copy_header(wanted, &header).map(Some) } else { Ok(None) };
+    let shared = agree(comm, copied).and_then(|copied| {
+        let there = copied.as_ref().map(|(there, _)| there.clone());
+        if let Some((_, directory)) = copied {
+            incoming.keep(directory);
+        }
+        share(comm, &there)
+    });
+    shared.unwrap_or_else(|error| {
+        if comm.rank() == 0 {
+            incoming.tell(&format!("its header has no place that all nodes reach: {error}"));
+        }
+        None
+    })
+}
+
+/// Copies a header to the disk that all nodes share. Returns its path there, and the directory in the spool that it goes with.
+fn copy_header(wanted: &Wanted, header: &Path) -> Result<(PathBuf, PathBuf)> {
+    let name = make_directory(&wanted.spool.directory)?;
+    let directory = wanted.spool.directory.join(&name);
+    let there = wanted.spool.disk.join(format!("arrived-{}-{name}.nc", wanted.spool.token));
+    let link = directory.join(HandedOver::HEADER);
+    let copy = || std::os::unix::fs::symlink(&there, link).and_then(|()| std::fs::copy(header, &there));
+    match copy() {
+        Ok(_) => Ok((there, directory)),
+        Err(error) => {
+            HandedOver::discard(&directory);
+            Err(Error::write(&there, &error))
+        }
+    }
+}
+
 /// Notes that this component reads a session.
-fn begin(offered: Option<Offered>, reader: &str) -> Result<Found> {
-    let Some(Offered { session, directory }) = offered else { return Ok(Found::File) };
+fn begin(wanted: &Wanted, offered: Option<(u64, PathBuf)>, reader: &str) -> Result<Found> {
+    let Some((session, directory)) = offered else { return Ok(Found::File) };
     let begun = HandedOver::find(&directory)?.ok_or_else(|| Error::internal("nothing is known of the session"))?;
+    let is_spread = Component::launchers(wanted.rule.transfer.rendezvous(), reader) > 1;
+    let origin = is_spread.then(|| begun.origin(&directory));
     HandedOver::note(&directory, reader, Reading::Begun)?;
-    Ok(Found::Session { session, directory, begun: begun.into() })
+    Ok(Found::Session { session, directory, begun: begun.into(), origin })
 }

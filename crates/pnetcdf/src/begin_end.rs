@@ -174,13 +174,13 @@ pub fn agree_on_place(
         Homes::meet(comm, wanted.spool).map_err(|error| Unplaced { why: Some(error.to_string()), are_apart: false })?;
     let unplaced =
         |why: Option<String>| Unplaced { why: why.filter(|_| homes.is_first()), are_apart: homes.are_apart() };
-    let (mut directory, session) = match begun(wanted, comm, &homes, is_new) {
+    let (mut directory, session) = match begun(wanted, comm, (&homes, headers), is_new) {
         Ok(Begun::In(name, session)) => (wanted.spool.directory.join(name), session),
         Ok(Begun::Passed(why)) => return Err(unplaced(why)),
         Err(error) => return Err(unplaced(Some(error.to_string()))),
     };
     if homes.are_apart() {
-        let open = HandedOver::new(wanted.target.clone(), wanted.rule.clone(), comm.size());
+        let open = HandedOver { session, ..HandedOver::new(wanted.target.clone(), wanted.rule.clone(), comm.size()) };
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match Apart::begin(comm, &homes, (&name, headers), &open, || make_directory(&wanted.spool.directory)) {
             Ok(apart) => {
@@ -235,7 +235,7 @@ fn await_room(wanted: &Wanted) {
     let SpoolPlace { directory, most, .. } = wanted.spool;
     let taken = || -> u64 {
         let pending = HandedOver::pending(directory).into_iter().filter_map(|(_, handed)| handed.ok());
-        pending.map(|handed| handed.bytes).sum()
+        pending.map(|handed| handed.bytes_here()).sum()
     };
     while taken() > most / 2 && wanted.run.is_alive() {
         std::thread::sleep(LOOK_EVERY);
@@ -243,7 +243,7 @@ fn await_room(wanted: &Wanted) {
 }
 
 /// Makes a directory for the file, on the first rank. Collective.
-fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool) -> Result<Begun> {
+fn begun(wanted: &Wanted, comm: &dyn Comm, (homes, headers): (&Homes, Headers), is_new: bool) -> Result<Begun> {
     let target = &wanted.target;
     // Sessions of a transfer follow each other without waiting.
     let is_transfer = wanted.part.is_some();
@@ -257,7 +257,7 @@ fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool) -> Resul
         return share(comm, &Begun::Passed(None));
     }
     let parent = target.parent().unwrap_or(Path::new("/"));
-    let begun = if homes.are_apart() && is_transfer {
+    let begun = if homes.are_apart() && is_transfer && headers == Headers::Own {
         Begun::Passed(Some("its ranks are on several nodes".to_owned()))
     } else if let Some(node) = homes.closed().filter(|_| homes.are_apart()) {
         Begun::Passed(Some(format!(
@@ -392,7 +392,7 @@ pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
     if let Values::Incoming(incoming) = &file.values {
         let comm = file.ranks.comm();
         // All ranks have what they want, and all know it before one opens the next session.
-        if barrier(comm).is_ok() && comm.rank() == 0 {
+        if barrier(comm).is_ok() {
             incoming.end();
         }
         let _ = barrier(comm);

@@ -16,8 +16,14 @@ use knarr_handover::{Gathered, Held, Pattern, PutLog};
 use serde::{Deserialize, Serialize};
 
 use crate::apart::{Apart, here};
+use crate::begin_end::Wanted;
 use crate::codes::EREAD;
 
+/// How long a session that one node sees may take to be seen by another one, at most.
+const SEEN_WITHIN: Duration = Duration::from_secs(10);
+/// Between two looks whether the other side is there, on ranks that only wait for what the first one finds: each look is several
+/// questions to a file system that all nodes share.
+const LOOK_RARELY: Duration = Duration::from_secs(1);
 /// How often those that wait look whether the other side lives.
 const LIVES_EVERY: Duration = Duration::from_millis(250);
 
@@ -27,6 +33,10 @@ pub struct Offered {
     pub session: u64,
     /// In the spool of the component that writes, or its image in that of this one.
     pub directory: PathBuf,
+    /// This rank speaks for those of its node.
+    pub is_first: bool,
+    /// This component has launchers on several nodes.
+    pub is_spread: bool,
 }
 
 /// What is known of a session when it is opened.
@@ -46,42 +56,49 @@ impl From<HandedOver> for Begun {
 }
 
 /// Waits for the oldest session of the file `target` that the component `reader`, with the spool `own`, has not taken. `None` if
-/// there is a file instead.
+/// there is a file instead. With `is_root` what this rank finds counts; others only wait for that.
 ///
 /// # Errors
 /// `NotFound` if none comes: which, and why.
-pub fn await_session(rule: &TransferRule, own: &SpoolPlace, target: &Path, reader: &str) -> Result<Option<Offered>> {
+pub(crate) fn await_session(
+    rule: &TransferRule,
+    own: &SpoolPlace,
+    target: &Path,
+    (reader, is_root): (&str, bool),
+) -> Result<Option<(u64, PathBuf)>> {
     let (begin, from) = (Instant::now(), rule.from());
-    let mut watch = Watch::new();
+    let (mut watch, mut looked, mut writer) = (Watch::new(), begin, Writer::of(rule, own)?);
     loop {
+        let is_due = is_root || looked.elapsed() > LOOK_RARELY;
+        if is_due {
+            (looked, writer) = (Instant::now(), Writer::of(rule, own)?);
+        }
         // In this order: what was offered before the end is there.
-        let Writer { met, presence, why } = Writer::of(rule, own)?;
-        let offers = Offers::of(&met, target);
+        let Writer { met, presence, why } = &writer;
+        let offers = Offers::of(met, target);
         watch.on(offers.directory());
         watch.on(&met.rendezvous().join(from));
-        let was_seen = note_seen(from, presence != Presence::Absent || why.is_some());
+        let was_seen = note_seen(from, *presence != Presence::Absent || why.is_some());
         let is_new = |(_, directory): &(u64, PathBuf)| {
             directory.join(HandedOver::PUBLISHED).exists() && !HandedOver::is_noted(directory, reader, Reading::Done)
         };
         let offered = offers.all().into_iter().find(is_new);
         let missing = |why: String| Err(Error::new(ErrorKind::NotFound, why).at(target.display().to_string()));
         // Sessions are discarded when the launcher of a reader is gone: the next that is there need not be the next one due.
-        if Presence::of(rule.rendezvous(), reader) == Presence::Absent {
-            return missing(format!(
-                "the launcher of component '{reader}' is gone, and with it what the program was to read"
-            ));
+        if is_due && Presence::of(rule.rendezvous(), reader) == Presence::Absent {
+            return missing(launcher_gone(reader));
         }
-        if let Some((session, directory)) = offered {
-            return Ok(Some(Offered { session, directory }));
+        if offered.is_some() {
+            return Ok(offered);
         }
-        let (will_come, is_late) = (presence == Presence::Running, begin.elapsed() > rule.timeout());
+        let (will_come, is_late) = (*presence == Presence::Running, begin.elapsed() > rule.timeout());
         // A file that is there before the writer has come may be of an earlier run.
         let is_over = !will_come && (was_seen || is_late);
         if is_over && rule.keep() != Keep::No && target.exists() {
             return Ok(None);
         }
         if !will_come && was_seen {
-            let why = why.map_or_else(|| "has ended".to_owned(), |why| format!("is not reached ({why})"));
+            let why = why.as_ref().map_or_else(|| "has ended".to_owned(), |why| format!("is not reached ({why})"));
             return missing(format!("component '{from}' {why}, and there is no session of the file that was not read"));
         }
         if is_late {
@@ -90,6 +107,44 @@ pub fn await_session(rule: &TransferRule, own: &SpoolPlace, target: &Path, reade
                 "component '{from}' {state} a session of the file that was not read, for {} s (timeout)",
                 rule.timeout().as_secs_f64()
             ));
+        }
+        watch.wait();
+    }
+}
+
+fn launcher_gone(reader: &str) -> String {
+    format!("the launcher of component '{reader}' is gone, and with it what the program was to read")
+}
+
+/// Waits until the session that the first rank has found is seen by this rank, too, which may be on another node. `session` and
+/// `origin` are its number and what [`HandedOver::origin`] says. Returns its directory, and what is known of it.
+///
+/// # Errors
+/// `NotFound` if it is not seen: why.
+pub(crate) fn await_same(
+    rule: &TransferRule,
+    own: &SpoolPlace,
+    target: &Path,
+    reader: &str,
+    (session, origin): (u64, &(PathBuf, String)),
+) -> Result<(PathBuf, HandedOver)> {
+    let (begin, mut watch) = (Instant::now(), Watch::new());
+    loop {
+        let Writer { met, why, .. } = Writer::of(rule, own)?;
+        let offers = Offers::of(&met, target);
+        watch.on(offers.directory());
+        for (_, directory) in offers.all().into_iter().filter(|(number, _)| *number == session) {
+            if let Some(handed) = HandedOver::find(&directory)?.filter(|handed| handed.origin(&directory) == *origin) {
+                return Ok((directory, handed));
+            }
+        }
+        let missing = |why: String| Err(Error::new(ErrorKind::NotFound, why).at(target.display().to_string()));
+        if Presence::of(rule.rendezvous(), reader) == Presence::Absent {
+            return missing(launcher_gone(reader));
+        }
+        if begin.elapsed() > SEEN_WITHIN.min(rule.timeout()) {
+            let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+            return missing(format!("node '{}' does not see session {session}, which other nodes see{why}", own.node));
         }
         watch.wait();
     }
@@ -116,6 +171,12 @@ pub struct Incoming {
     rule: TransferRule,
     /// How many ranks write.
     ranks: usize,
+    /// Those whose logs are in the directory.
+    here: Vec<usize>,
+    /// This rank speaks for those of its node.
+    is_first: bool,
+    /// A directory in the spool of this component that goes when it has all it wants.
+    kept: Option<PathBuf>,
     seen: Option<Seen>,
     /// Waiting has failed once: nobody waits again.
     is_lost: bool,
@@ -135,15 +196,23 @@ pub struct Seen {
 
 impl Incoming {
     /// Values of a session of which `begun` was known when it was opened.
-    pub fn new(offered: &Offered, target: &Path, rule: TransferRule, begun: &Begun) -> Self {
-        let Offered { session, directory } = offered;
-        let (directory, target) = (directory.clone(), target.to_owned());
-        let apart = if begun.parts.is_empty() {
-            None
+    pub fn new(wanted: &Wanted, offered: &Offered, begun: &Begun) -> Self {
+        let Offered { session, ref directory, is_first, .. } = *offered;
+        let Begun { ranks, ref parts, part } = *begun;
+        let (directory, target, rule) = (directory.clone(), wanted.target.clone(), wanted.rule.transfer.clone());
+        let is_whole = parts.is_empty();
+        let apart = (!is_whole).then(|| Box::new(Apart::of(parts.clone(), part, rule.may_pack(), wanted.spool)));
+        let here = if is_whole {
+            (0..ranks).collect()
         } else {
-            Some(Box::new(Apart::of(begun.parts.clone(), begun.part, rule.may_pack())))
+            parts.get(part).map(|part| part.ranks.clone()).unwrap_or_default()
         };
-        Self { directory, apart, target, session: *session, rule, ranks: begun.ranks, seen: None, is_lost: false }
+        Self { directory, apart, target, session, rule, ranks, here, is_first, kept: None, seen: None, is_lost: false }
+    }
+
+    /// The session needs a directory in the spool of this component as long as it is open here.
+    pub(crate) fn keep(&mut self, directory: PathBuf) {
+        self.kept = Some(directory);
     }
 
     /// What is to be seen: more than at the point `known`, or all of it. `wanted` says what is waited for.
@@ -220,14 +289,17 @@ impl Incoming {
 
     /// Why nothing more comes, if that is so.
     fn gone(&self) -> Option<String> {
-        if self.apart.is_some() {
-            // The image goes with the launcher of the writer.
-            let ended =
-                || format!("a rank of component '{}' has ended before it had closed the file", self.rule.from());
-            return Gone::why(&self.directory).or_else(|| (!self.directory.exists()).then(ended));
+        if let Some(why) = Gone::why(&self.directory) {
+            return Some(why);
         }
-        let gone = (0..self.ranks).find(|&rank| !PutLog::is_held(&self.directory.join(HandedOver::log(rank))))?;
-        Some(format!("rank {gone} of component '{}' has ended before it had closed the file", self.rule.from()))
+        let is_held = |rank: usize| PutLog::is_held(&self.directory.join(HandedOver::log(rank)));
+        let who = match self.here.iter().find(|rank| !is_held(**rank)) {
+            Some(rank) => format!("rank {rank}"),
+            // An image goes with the launcher of the writer.
+            None if !self.directory.exists() => "a rank".to_owned(),
+            None => return None,
+        };
+        Some(format!("{who} of component '{}' has ended before it had closed the file", self.rule.from()))
     }
 
     /// All of it, when the writer has closed the file.
@@ -272,9 +344,10 @@ impl Incoming {
         }
     }
 
-    /// This component has all it wants.
+    /// This component has all it wants. On all ranks: one of each node says so.
     pub fn end(&self) {
-        let Some(run) = run() else { return };
+        self.kept.iter().for_each(|directory| HandedOver::discard(directory));
+        let Some(run) = run().filter(|_| self.is_first) else { return };
         if let Some(reader) = &run.rules().component
             && let Err(error) = HandedOver::note(&self.directory, reader, Reading::Done)
             && self.directory.exists()

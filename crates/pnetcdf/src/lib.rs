@@ -44,7 +44,7 @@ pub use begin_end::{
     Agreed, Closed, Ending, Unplaced, Wanted, agree_on_place, are_apart, await_delivery, await_named, finish, forget,
     wanted,
 };
-pub use incoming::{Begun, Incoming, Offered, Seen, await_session};
+pub use incoming::{Begun, Incoming, Offered, Seen};
 pub use offered::publish_closed;
 pub use ranks::Ranks;
 pub use shown::show;

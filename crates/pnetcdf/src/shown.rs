@@ -127,8 +127,8 @@ pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
     // All ranks have closed it.
     let together = barrier(opened.ranks.comm());
     if let Some(incoming) = &opened.incoming {
+        incoming.end();
         if rank == 0 {
-            incoming.end();
             forget(&opened.directory, &opened.ranks);
         }
         // All know it before one opens the next session.

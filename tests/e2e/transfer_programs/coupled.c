@@ -5,7 +5,8 @@
  * what: "zero" gives the last rank nothing to put or get, "none" lets it make no call, "strided" puts and gets every second
  *       column and then the others, "partly" leaves the last row out, "fill" does the same in fill mode,
  *       "many" puts and gets each row by a request of its own; with "sync" and "wait" the writer puts a step, syncs the file
- *       or waits for its requests, and goes on when the reader has had it; with "third" the reader gets sessions 3, 6, …
+ *       or waits for its requests, and goes on when the reader has had it; with "third" the reader gets sessions 3, 6, …,
+ *       "members" makes ranks with even numbers and those with odd ones two members of an ensemble, with a file for each
  *       The writer: "kill" ends rank 0 by SIGKILL before it closes the file, "exit" ends without closing it, "hang" waits for
  *       a minute before that. The reader: "late" waits for two seconds before it opens the file, "unread" opens and closes it,
  *       "fails" expects that reading fails, "absent" that opening fails, "die" ends rank 0 by SIGKILL when it has the file
@@ -28,6 +29,7 @@
     } while (0)
 
 static int rank, size, steps;
+static MPI_Comm all;
 static MPI_Offset rows, columns, start[3], count[3];
 static const char *what = "";
 
@@ -54,13 +56,13 @@ static void await_reader(int session, int step) {
     int left = 2000;
     while (rank == 0 && access(mark(session, step), F_OK) != 0 && left-- > 0) usleep(10000);
     check(left > 0, "the reader does not see a step before the file is closed");
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(all);
 }
 
 static void write_session(const char *name, int session) {
     int id, dims[3], field, series, number, label;
     double *values = malloc((size_t)(count[1] * count[2]) * sizeof *values + 1);
-    OK(ncmpi_create(MPI_COMM_WORLD, name, NC_CLOBBER | NC_64BIT_DATA, MPI_INFO_NULL, &id));
+    OK(ncmpi_create(all, name, NC_CLOBBER | NC_64BIT_DATA, MPI_INFO_NULL, &id));
     if (is("fill")) OK(ncmpi_set_fill(id, NC_FILL, NULL));
     OK(ncmpi_def_dim(id, "time", NC_UNLIMITED, &dims[0]));
     OK(ncmpi_def_dim(id, "y", rows, &dims[1]));
@@ -121,7 +123,7 @@ static void write_session(const char *name, int session) {
     free(values);
     if (is("hang")) sleep(60);
     if (is("kill")) {
-        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Barrier(all);
         if (rank == 0) raise(SIGKILL);
     }
     if (!is("exit")) OK(ncmpi_close(id));
@@ -131,7 +133,7 @@ static void read_session(const char *name, int session) {
     int id, dims[3], field, series, number, label, seen = -1;
     MPI_Offset length;
     if (is("late")) sleep(2);
-    int opened = ncmpi_open(MPI_COMM_WORLD, name, NC_NOWRITE, MPI_INFO_NULL, &id);
+    int opened = ncmpi_open(all, name, NC_NOWRITE, MPI_INFO_NULL, &id);
     if (is("absent")) {
         check(opened == NC_ENOENT, "a file that nobody writes can be opened");
         return;
@@ -140,7 +142,7 @@ static void read_session(const char *name, int session) {
     OK(ncmpi_get_att_int(id, NC_GLOBAL, "session", &seen));
     check(seen == session, "this is another session");
     if (is("die")) {
-        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Barrier(all);
         if (rank == 0) raise(SIGKILL);
     }
     if (is("unread")) {
@@ -203,7 +205,7 @@ static void read_session(const char *name, int session) {
         for (MPI_Offset i = 0; i < count[1] * count[2]; i++)
             check(values[i] == (double)(float)value(0, step, start[1] + i / count[2], start[2] + i % count[2]),
                   "a value of 'series' is wrong");
-        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Barrier(all);
         if (comes && rank == 0) fclose(fopen(mark(session, step), "w"));
     }
     int one = 0, requests[2];
@@ -222,13 +224,16 @@ static void read_session(const char *name, int session) {
 int main(int argc, char **argv) {
     int down, across;
     MPI_Init(&argc, &argv);
+    what = argc > 8 ? argv[8] : "";
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    int member = is("members") ? rank % 2 : 0;
+    MPI_Comm_split(MPI_COMM_WORLD, member, rank, &all);
+    MPI_Comm_rank(all, &rank);
+    MPI_Comm_size(all, &size);
     if (argc < 8 || sscanf(argv[5], "%dx%d", &down, &across) != 2 || down * across != size) return 64;
     rows = atoi(argv[3]);
     columns = atoi(argv[4]);
     steps = atoi(argv[6]);
-    what = argc > 8 ? argv[8] : "";
     int y = rank / across, x = rank % across;
     start[1] = rows * y / down;
     start[2] = columns * x / across;
@@ -236,8 +241,13 @@ int main(int argc, char **argv) {
     count[1] = rows * (y + 1) / down - start[1];
     count[2] = columns * (x + 1) / across - start[2];
     int writes = strcmp(argv[1], "write") == 0;
+    char name[256];
+    if (is("members"))
+        snprintf(name, sizeof name, "%d%s", member, argv[2]);
+    else
+        snprintf(name, sizeof name, "%s", argv[2]);
     for (int session = 0; session < atoi(argv[7]); session++)
-        (writes ? write_session : read_session)(argv[2], is("third") && !writes ? 3 * session + 2 : session);
+        (writes ? write_session : read_session)(name, is("third") && !writes ? 3 * session + 2 : session);
     MPI_Finalize();
     return 0;
 }

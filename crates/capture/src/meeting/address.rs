@@ -1,5 +1,6 @@
 //! How the launcher of a component is reached from other nodes.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -9,14 +10,14 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_link::Peer;
 use serde::{Deserialize, Serialize};
 
+use super::component::{ADDRESS, numbers};
 use crate::message::path_bytes;
 use crate::snapshot::SpoolPlace;
 
-const NAME: &str = "address.json";
 /// Bytes of an address, at most.
 const LONGEST: u64 = 1 << 16;
 
-/// The address of a component, in its directory. It holds a secret: only this user may read it.
+/// The address of a launcher, in the directory of its component. It holds a secret: only this user may read it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
     /// Its launcher.
@@ -35,44 +36,46 @@ impl Address {
         Some(Self { peer, spool: spool.directory.clone(), token: spool.token.clone() })
     }
 
-    /// Writes it into the directory of a component.
+    /// Writes it to a path in the directory of a component.
     ///
     /// # Errors
     /// `Write`.
-    pub(super) fn save(&self, directory: &Path) -> Result<()> {
-        let (path, beside) = (directory.join(NAME), directory.join(format!("{NAME}.new")));
+    pub(super) fn save(&self, path: &Path) -> Result<()> {
+        let beside = path.with_added_extension("new");
         let text = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
         let write = || {
             let _ = fs::remove_file(&beside);
             let mut file = File::options().write(true).create_new(true).mode(0o600).open(&beside)?;
             file.write_all(&text)?;
             file.sync_all()?;
-            fs::rename(&beside, &path)
+            fs::rename(&beside, path)
         };
-        write().map_err(|error| Error::write(&path, &error))
+        write().map_err(|error| Error::write(path, &error))
     }
 
-    /// Removes what an earlier run has left.
-    pub(super) fn forget(directory: &Path) {
-        let _ = fs::remove_file(directory.join(NAME));
-    }
-
-    /// That of the component `name` in the directory `rendezvous`; `None` if it has none there.
+    /// Those of the launchers of component `name` in the directory `rendezvous` that answer others, by their numbers.
     ///
     /// # Errors
-    /// `Read`, `Corrupt`; `Config` if others than this user can read it or have written it.
-    pub fn read(rendezvous: &Path, name: &str) -> Result<Option<Self>> {
-        let path = rendezvous.join(name).join(NAME);
+    /// `Read`, `Corrupt`; `Config` if others than this user can read one or have written it.
+    pub fn all(rendezvous: &Path, name: &str) -> Result<BTreeMap<u64, Self>> {
+        let directory = rendezvous.join(name);
+        let path = |number| directory.join(format!("{ADDRESS}.{number}"));
+        let read = |number| Ok(Self::read(&path(number))?.map(|address| (number, address)));
+        numbers(&directory, ADDRESS).into_iter().map(read).filter_map(Result::transpose).collect()
+    }
+
+    /// That at a path; `None` if there is none.
+    fn read(path: &Path) -> Result<Option<Self>> {
         let mut text = Vec::new();
         let mut read = || {
-            let file = File::open(&path)?;
+            let file = File::open(path)?;
             let found = file.metadata()?;
             file.take(LONGEST).read_to_end(&mut text)?;
             Ok(found)
         };
         let found = match read() {
             Err(error) if is_missing(&error) => return Ok(None),
-            found => found.map_err(|error: std::io::Error| Error::read(&path, &error))?,
+            found => found.map_err(|error: std::io::Error| Error::read(path, &error))?,
         };
         if found.mode() & 0o077 != 0 || found.uid() != rustix::process::geteuid().as_raw() {
             let what = "others than this user can read the secret of the component, or have written it";
@@ -84,10 +87,9 @@ impl Address {
         address.map(Some).map_err(|error| Error::corrupt(error.to_string()).at(path.display().to_string()))
     }
 
-    /// True if programs that hand over to the spool `own` reach that of the component without a link.
+    /// True if programs that hand over to the spool `own` reach that of this launcher without a link.
     pub fn is_near(&self, own: &SpoolPlace) -> bool {
-        let token = fs::read(self.spool.join(crate::ALIVE));
-        self.peer.node == own.node && token.is_ok_and(|token| token == self.token.as_bytes())
+        own.is_near(&self.peer.node, &self.spool, &self.token)
     }
 }
 
@@ -119,21 +121,21 @@ mod tests {
             peer: Some(peer),
         };
         let address = Address::of(&own).unwrap();
-        assert_eq!(Address::read(&folder, "a").unwrap(), None);
-        address.save(&folder.join("a")).unwrap();
-        address.save(&folder.join("a")).unwrap();
-        assert_eq!(Address::read(&folder, "a").unwrap().unwrap(), address);
+        let path = folder.join("a").join("address.2");
+        assert!(Address::all(&folder, "a").unwrap().is_empty());
+        address.save(&path).unwrap();
+        address.save(&path).unwrap();
+        assert_eq!(Address::all(&folder, "a").unwrap(), BTreeMap::from([(2, address.clone())]));
         assert!(address.is_near(&own));
         // Another node, and one of the same name with another spool at the path.
         assert!(!address.is_near(&SpoolPlace { node: "m".to_owned(), ..own.clone() }));
         assert!(!Address { token: "other".to_owned(), ..address.clone() }.is_near(&own));
         assert_eq!(Address::of(&SpoolPlace { peer: None, ..own }), None);
-        let path = folder.join("a").join(NAME);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        assert_eq!(Address::read(&folder, "a").unwrap_err().kind(), ErrorKind::Config);
+        assert_eq!(Address::all(&folder, "a").unwrap_err().kind(), ErrorKind::Config);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, "{}").unwrap();
-        assert_eq!(Address::read(&folder, "a").unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(Address::all(&folder, "a").unwrap_err().kind(), ErrorKind::Corrupt);
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -1,7 +1,8 @@
 //! Components on other nodes, as the programs of this node see them.
 //!
 //! The launcher keeps an *image* of each such component in its own spool: a directory as the component has it in the
-//! rendezvous, with sessions whose values lie elsewhere. Programs look there as they look into the rendezvous.
+//! rendezvous, with sessions whose values lie elsewhere. Programs look there as they look into the rendezvous. A component with
+//! launchers on several nodes is seen by its image even where one of them is on this node.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,7 +59,7 @@ pub struct Writer {
     pub met: TransferRule,
     /// Whether it is there.
     pub presence: Presence,
-    /// Why it is not reached, if its launcher lives.
+    /// Why it is not reached, if its launchers live.
     pub why: Option<String>,
 }
 
@@ -66,19 +67,19 @@ impl Writer {
     /// The one that writes the files of the rule.
     ///
     /// # Errors
-    /// As for [`Address::read`].
+    /// As for [`Address::all`].
     pub fn of(rule: &TransferRule, own: &SpoolPlace) -> Result<Self> {
         let (rendezvous, from) = (rule.rendezvous(), rule.from());
         let there = Presence::of(rendezvous, from);
-        if Address::read(rendezvous, from)?.is_none_or(|address| address.is_near(own)) {
+        if Address::all(rendezvous, from)?.values().all(|address| address.is_near(own)) {
             return Ok(Self { met: rule.clone(), presence: there, why: None });
         }
         let image = image_of(&own.directory, rendezvous);
         let met = TransferRule { rendezvous: Some(image.clone()), ..rule.clone() };
         let why = Gone::why(&image.join(gone_of(from)));
         let presence = match Presence::of(&image, from) {
-            // The launcher has not reached it yet.
-            Presence::Absent if why.is_none() => there,
+            // The launcher has not reached it yet, and knows of no session of it.
+            Presence::Absent if why.is_none() && there != Presence::Absent => Presence::Running,
             seen => seen,
         };
         // What a launcher that was killed has left is of no account.

@@ -1,11 +1,13 @@
 //! Where the programs of several runs meet, to transfer files to each other: a directory with one for each component.
 //!
 //! ```text
-//! RENDEZVOUS/scale/running                  locked by the launcher of component 'scale' as long as it lives
-//! RENDEZVOUS/scale/ended                    its program has ended
-//! RENDEZVOUS/scale/address.json             how other nodes reach its launcher
+//! RENDEZVOUS/scale/running.1                locked by the first launcher of component 'scale' as long as it lives
+//! RENDEZVOUS/scale/ended.1                  its program has ended there
+//! RENDEZVOUS/scale/address.1                how other nodes reach it
 //! RENDEZVOUS/scale/files/data/hist.nc/2     link to the directory in the spool with session 2 of /data/hist.nc
 //! ```
+//!
+//! A component has a launcher on each node of its program; all of a run are one component.
 //!
 //! A *session* is what a program does with a file from creating it to closing it. It is offered when the definitions have
 //! ended for the first time.
@@ -19,7 +21,7 @@ mod offers;
 mod watch;
 
 pub use address::Address;
-pub use component::{Component, Presence};
+pub use component::{Component, Launcher, Presence};
 pub use image::{Gone, Writer, gone_of, image_of, sessions_of_images};
 pub use offers::Offers;
 pub use watch::Watch;

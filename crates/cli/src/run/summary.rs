@@ -93,7 +93,7 @@ impl Summary<'_> {
                     }
                     // Its sizes are in the table of the other node.
                     Outcome::Gathered { node } => {
-                        vec![shown(path), none(), none(), none(), none(), made_by(node)]
+                        vec![shown(path), none(), none(), none(), none(), told_by(node)]
                     }
                     // It was told as it happened.
                     Outcome::Missed(error) => left(&format!("not transferred whole: {}", error.message())),
@@ -216,7 +216,7 @@ fn json(file: &Done) -> serde_json::Value {
         }),
         Outcome::Gathered { node } => serde_json::json!({
             "input": name, "output": name, "input_bytes": null, "output_bytes": null, "outcome": "gathered",
-            "reason": made_by(node),
+            "reason": told_by(node),
         }),
         Outcome::Missed(error) => as_it_was("missed", error.to_string()),
         Outcome::Left(why) | Outcome::Changed(why) => as_it_was("left", why.clone()),
@@ -283,8 +283,8 @@ fn took(energy: &Energy) -> String {
     format!("encoding took it {:.2} s of one core and {joules:.2} J ({source})", seconds.encode)
 }
 
-fn made_by(node: &str) -> String {
-    format!("made by node '{node}'")
+fn told_by(node: &str) -> String {
+    format!("node '{node}' tells of it")
 }
 
 fn none() -> String {

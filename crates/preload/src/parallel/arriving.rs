@@ -66,6 +66,12 @@ fn await_session(wanted: &Wanted, named: &[u8], ranks: Ranks, has_pnetcdf: bool)
             Arrived::File => return Comes::File,
             Arrived::Nothing => return Comes::Nothing,
         };
+        let is_classic = !is_hdf5(&offered.directory);
+        if offered.is_spread && (ranks.is_alone() || is_classic && !has_pnetcdf) {
+            let what = "the component is on several nodes: to read with HDF5 and without MPI, or what PnetCDF has written, it \
+                        has to be on one";
+            return missed(wanted, &Error::unsupported(what));
+        }
         // Ranks of MPI are one reader, and have one end.
         let taking = if ranks.is_alone() { Taking::begin(&offered.directory, reader) } else { Ok(None) };
         let taking = match taking {
@@ -73,10 +79,10 @@ fn await_session(wanted: &Wanted, named: &[u8], ranks: Ranks, has_pnetcdf: bool)
             Ok(taking) => taking,
             Err(error) => return missed(wanted, &error),
         };
-        if has_pnetcdf && !is_hdf5(&offered.directory) {
+        if has_pnetcdf && is_classic {
             return Comes::Classic;
         }
-        let incoming = Incoming::new(&offered, &wanted.target, wanted.rule.transfer.clone(), &begun);
+        let incoming = Incoming::new(wanted, &offered, &begun);
         return capture(wanted, named, ranks, (incoming, taking), &offered, start)
             .unwrap_or_else(|error| missed(wanted, &error));
     }

@@ -408,7 +408,7 @@ fn end_incoming(file: &mut Captured) {
         Some(taking) => taking.end(|| incoming.end()),
         None => {
             // All ranks have what they want, and all know it before one opens the next session.
-            if barrier(ranks.comm()).is_ok() && ranks.comm().rank() == 0 {
+            if barrier(ranks.comm()).is_ok() {
                 incoming.end();
             }
             let _ = barrier(ranks.comm());

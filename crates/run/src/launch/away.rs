@@ -1,10 +1,10 @@
-//! Components on other nodes whose files the program reads. Two threads for each of them keep its image: one hears what there
-//! is to read, the other tells what was read.
+//! Components on other nodes whose files the program reads. Threads keep an image of each of them: one looks which launchers it
+//! has, one for each of these hears what there is to read, and one tells them what was read.
 //!
 //! Programs on this node wait for the image as for a component beside them, so one process asks and not each rank. Values do
 //! not come this way: each rank asks for its own, directly.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,6 +21,8 @@ use crate::notices::Notices;
 
 /// Between two looks for a component that is not there, or is on this node.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Between two looks whether it has more launchers, or others.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// Between two looks for what programs here have read.
 const TELL_EVERY: Duration = Duration::from_millis(10);
 
@@ -39,9 +41,18 @@ struct Other {
 
 struct State {
     image: Image,
-    /// The address by which it was reached last.
-    reached: Option<(Address, Arc<dyn Link>)>,
+    /// Its launchers, if one of them is on another node, by their numbers: the addresses by which they were reached last.
+    reached: BTreeMap<u64, Reached>,
     is_over: bool,
+}
+
+type Reached = (Address, Arc<dyn Link>);
+
+impl State {
+    /// True as long as this launcher is heard.
+    fn has(&self, launcher: u64, address: &Address) -> bool {
+        !self.is_over && self.reached.get(&launcher).is_some_and(|(reached, _)| reached == address)
+    }
 }
 
 impl Away {
@@ -58,11 +69,11 @@ impl Away {
         let mut others = Self::default();
         for (rendezvous, from) in pairs {
             let image = Image::new(own, &rendezvous, &from, reader);
-            let state = Mutex::new(State { image, reached: None, is_over: false });
+            let state = Mutex::new(State { image, reached: BTreeMap::new(), is_over: false });
             let other = Arc::new(Other { rendezvous, from, reader: reader.clone(), own: own.clone(), state });
             others.0.push(Arc::clone(&other));
-            let (hearing, notices) = (Arc::clone(&other), Arc::clone(notices));
-            spawn("hearer", move || hearing.hear(&*notices))?;
+            let (looking, notices) = (Arc::clone(&other), Arc::clone(notices));
+            spawn("looker", move || looking.look(&notices))?;
             spawn("teller", move || {
                 while other.tell() {
                     std::thread::sleep(TELL_EVERY);
@@ -85,7 +96,9 @@ impl Drop for Away {
         for other in &self.0 {
             let mut state = other.state();
             state.is_over = true;
-            state.image.clear();
+            for (launcher, _) in std::mem::take(&mut state.reached) {
+                state.image.forget(launcher);
+            }
         }
     }
 }
@@ -100,65 +113,106 @@ impl Other {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears of sessions until the run is over.
-    fn hear(&self, notices: &dyn Notices) {
-        let (mut known, mut warned) = (0, None);
+    /// Looks for launchers of the component, and hears each of them, until the run is over.
+    fn look(self: &Arc<Self>, notices: &Arc<dyn Notices>) {
+        let mut warned = None;
         while !self.state().is_over {
-            let reached = self.link();
-            let heard = match &reached {
-                Ok(Some((address, link))) => self.hear_once(address, &**link, known).map(Some),
-                Ok(None) => Ok(None),
-                Err(error) => Err(error.clone()),
-            };
-            known = heard.as_ref().ok().copied().flatten().unwrap_or(0);
+            let come = self.come().and_then(|come| {
+                let hear = |launcher| {
+                    let (other, notices) = (Arc::clone(self), Arc::clone(notices));
+                    spawn("hearer", move || other.hear(launcher, &*notices))
+                };
+                come.into_iter().try_for_each(hear)
+            });
+            if let Err(error) = come {
+                self.warn(&error, &mut warned, &**notices);
+            }
+            let is_reached = !self.state().reached.is_empty();
+            std::thread::sleep(if is_reached { LOOK_AGAIN } else { LOOK_EVERY });
+        }
+    }
+
+    /// Looks which launchers there are. Returns those that have come.
+    fn come(&self) -> Result<Vec<u64>> {
+        let mut there = Address::all(&self.rendezvous, &self.from)?;
+        if there.values().all(|address| address.is_near(&self.own)) {
+            there.clear();
+        }
+        let mut state = self.state();
+        if state.is_over {
+            return Ok(Vec::new());
+        }
+        let gone: Vec<u64> = state
+            .reached
+            .iter()
+            .filter(|(number, (known, _))| there.get(number) != Some(known))
+            .map(|(n, _)| *n)
+            .collect();
+        for launcher in gone {
+            state.reached.remove(&launcher);
+            state.image.forget(launcher);
+        }
+        there.retain(|launcher, _| !state.reached.contains_key(launcher));
+        let come = there.keys().copied().collect();
+        for (launcher, address) in there {
+            let link = link_to(address.peer.clone());
+            state.reached.insert(launcher, (address, link));
+            state.image.expect(launcher);
+        }
+        Ok(come)
+    }
+
+    /// Hears of the sessions of a launcher until it has gone.
+    fn hear(&self, launcher: u64, notices: &dyn Notices) {
+        let (mut known, mut warned) = (0, None);
+        let Some((address, link)) = self.state().reached.get(&launcher).cloned() else { return };
+        while self.is_reached(launcher, &address) {
+            let heard = self.hear_once(launcher, (&address, &*link), known);
+            known = heard.as_ref().ok().copied().unwrap_or(0);
             if known == 0 {
                 std::thread::sleep(LOOK_EVERY);
             }
             // One that has ended takes its address with it, and nothing is amiss.
             if let Err(error) = heard
-                && self.has_kept(&reached)
+                && Address::all(&self.rendezvous, &self.from).is_ok_and(|there| there.get(&launcher) == Some(&address))
+                && let Some(lost) = self.lose(launcher, &address, &error)
             {
-                let said = format!("component '{}': {error}", self.from);
-                let mut state = self.state();
-                let lost = if state.is_over { Ok(()) } else { state.image.lost(error.message()) };
-                drop(state);
-                if warned.as_ref() != Some(&said) {
-                    lost.err().into_iter().for_each(|error| notices.warn(&error.to_string()));
-                    notices.warn(&said);
-                    warned = Some(said);
-                }
+                lost.err().into_iter().for_each(|error| notices.warn(&error.to_string()));
+                self.warn(&error, &mut warned, notices);
             }
         }
     }
 
-    /// True if the component has the address that it had.
-    fn has_kept(&self, reached: &Result<Option<(Address, Arc<dyn Link>)>>) -> bool {
-        let address = |reached: &Option<(Address, _)>| reached.as_ref().map(|(address, _)| address.clone());
-        reached.as_ref().map(address).ok() == self.link().as_ref().map(address).ok()
+    /// Warns of what it did not warn of last.
+    fn warn(&self, error: &Error, warned: &mut Option<String>, notices: &dyn Notices) {
+        let said = format!("component '{}': {error}", self.from);
+        if warned.as_ref() != Some(&said) {
+            notices.warn(&said);
+            *warned = Some(said);
+        }
     }
 
-    /// How the component is reached; `None` if it is not there, or is on this node.
-    fn link(&self) -> Result<Option<(Address, Arc<dyn Link>)>> {
-        let address = Address::read(&self.rendezvous, &self.from)?.filter(|address| !address.is_near(&self.own));
+    fn is_reached(&self, launcher: u64, address: &Address) -> bool {
+        self.state().has(launcher, address)
+    }
+
+    /// The image shows that a launcher is not reached. `None` if nobody waits for it any more.
+    fn lose(&self, launcher: u64, address: &Address, error: &Error) -> Option<Result<()>> {
         let mut state = self.state();
-        if state.reached.as_ref().map(|(address, _)| address) != address.as_ref() {
-            state.image.clear();
-            state.reached = address.map(|address| (address.clone(), link_to(address.peer)));
-        }
-        Ok(state.reached.clone())
+        state.has(launcher, address).then(|| state.image.lost(launcher, address, error.message()))
     }
 
     /// Asks once. Returns the number of the answer.
-    fn hear_once(&self, address: &Address, link: &dyn Link, known: u64) -> Result<u64> {
+    fn hear_once(&self, launcher: u64, (address, link): (&Address, &dyn Link), known: u64) -> Result<u64> {
         let ask = Ask::Sessions { reader: self.reader.clone(), known };
         let answer = link.ask(&ask.to_bytes()?)?;
         let told: Told = serde_json::from_slice(&answer)
             .map_err(|error| Error::corrupt(format!("an answer makes no sense: {error}")))?;
         let mut state = self.state();
-        if state.is_over || state.reached.as_ref().is_none_or(|(reached, _)| reached != address) {
+        if !state.has(launcher, address) {
             return Ok(0);
         }
-        state.image.update(link, address, told).map(|()| number_of(&answer))
+        state.image.update(launcher, link, address, told).map(|()| number_of(&answer))
     }
 
     /// Tells what was read. False when the run is over.
@@ -170,8 +224,8 @@ impl Other {
             }
             (state.image.news(), state.reached.clone())
         };
-        let Some((_, link)) = reached else { return true };
         for note in news {
+            let Some((_, link)) = reached.get(&note.launcher()) else { continue };
             let ask = self.state().image.ask(&note);
             let answer = ask.to_bytes().and_then(|question| link.ask(&question));
             // What is gone there needs to know nothing.

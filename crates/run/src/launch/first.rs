@@ -38,6 +38,8 @@ const NAME: &str = "knarr-node-";
 const LOCK: &str = "lock";
 const READY: &str = "ready.json";
 const DOOR: &str = "first.sock";
+/// What a job is named after where only the process is known that has started its ranks on this node.
+const PARENT: &str = "parent ";
 /// What the launchers say to each other.
 const WELCOME: &str = "welcome\n";
 const DONE: &str = "done\n";
@@ -66,12 +68,12 @@ impl Job {
         let parent = || rustix::process::Pid::as_raw(rustix::process::getppid());
         if let Some(ranks) = several("OMPI_COMM_WORLD_SIZE") {
             let id = ["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"].iter().find_map(|name| variable(name));
-            let id = id.unwrap_or_else(|| format!("parent {}", parent()));
+            let id = id.unwrap_or_else(|| format!("{PARENT}{}", parent()));
             let (here, rank) = (number("OMPI_COMM_WORLD_LOCAL_SIZE"), number("OMPI_COMM_WORLD_RANK"));
             return Some(Self { id, ranks, here, rank });
         }
         if let Some(ranks) = several("PMI_SIZE") {
-            let id = format!("parent {}", parent());
+            let id = format!("{PARENT}{}", parent());
             return Some(Self { id, ranks, here: number("MPI_LOCALNRANKS"), rank: number("PMI_RANK") });
         }
         let ranks = several("SLURM_STEP_NUM_TASKS")?;
@@ -189,6 +191,12 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl First {
+    /// What the launchers of the job on all nodes have in common.
+    pub(super) fn run(&self) -> String {
+        // Of Hydra's processes nothing says on all nodes which job they belong to.
+        if self.job.id.starts_with(PARENT) { format!("{} ranks", self.job.ranks) } else { self.job.id.clone() }
+    }
+
     /// True if ranks of the job may be on other nodes.
     pub(super) fn may_have_others(&self) -> bool {
         std::env::var_os(NODE).is_some() || self.job.here != Some(self.job.ranks)

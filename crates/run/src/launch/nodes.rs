@@ -1,5 +1,6 @@
-//! Files whose ranks are on several nodes. The aggregator of the first node makes such a file. Those of the others answer its
-//! questions about what lies in their spools, and ask it what became of the file: when it is there, their part goes. Components
+//! Files whose ranks are on several nodes. The aggregator of the first node makes such a file, or offers it to other components.
+//! Those of the others answer questions about what lies in their spools, and ask it what became of the file: when it is there, or
+//! was read, their part goes. Components
 //! on other nodes ask for sessions (`offering`) and for values in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,7 @@ use knarr_capture::{HandedOver, NodePart};
 use knarr_flow::engine::Engine;
 use knarr_handover::{Question, answer};
 use knarr_link::{Answers, Peer, Server, link_to};
+use serde::{Deserialize, Serialize};
 
 use super::encoders::Encoders;
 use super::offering::Ask;
@@ -46,10 +48,19 @@ struct Shared {
     has_ended: AtomicBool,
 }
 
-/// A file that this node makes.
+/// What became of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Fate {
+    /// It is made, or all that were to read it have it.
+    Done,
+    /// Nobody will have it; who reads it may yet have its memory open.
+    Discarded,
+}
+
+/// A file that this node looks after.
 struct Made {
     /// What became of it; `None` as long as it is under way.
-    outcome: Option<Result<()>>,
+    outcome: Option<Result<Fate>>,
     /// Nodes that do not know it yet.
     untold: BTreeSet<String>,
 }
@@ -105,12 +116,12 @@ impl Nodes {
         self.note(handed, None);
     }
 
-    /// Tells the other nodes what became of a file that this one makes, as soon as they ask.
-    pub(super) fn tell(&self, handed: &HandedOver, outcome: Result<()>) {
+    /// Tells the other nodes what became of a file that this one looks after, as soon as they ask.
+    pub(super) fn tell(&self, handed: &HandedOver, outcome: Result<Fate>) {
         self.note(handed, Some(outcome));
     }
 
-    fn note(&self, handed: &HandedOver, outcome: Option<Result<()>>) {
+    fn note(&self, handed: &HandedOver, outcome: Option<Result<Fate>>) {
         let Some((own, others)) = handed.parts.split_first() else { return };
         let untold = others.iter().map(|part| part.node().to_owned()).collect();
         lock(&self.shared.numbers).remove(&own.file);
@@ -126,7 +137,7 @@ impl Nodes {
         }
     }
 
-    /// Waits for the node that makes the file of which `file`, a directory in the spool, holds a part. To be called in a
+    /// Waits for the node that looks after the file of which `file`, a directory in the spool, holds a part. To be called in a
     /// thread. Returns what became of it.
     pub(super) fn await_maker(
         &self,
@@ -141,9 +152,17 @@ impl Nodes {
             let outcome = outcome_of(&maker, &node, &cancel);
             let directory = shared.find(&own.file).unwrap_or_else(|| own.directory());
             match outcome {
-                Ok(()) => {
-                    handed.remove(&directory);
+                Ok(fate) => {
+                    match fate {
+                        Fate::Done => handed.remove(&directory),
+                        Fate::Discarded => HandedOver::discard(&directory),
+                    }
                     Outcome::Gathered { node: maker.peer.node }
+                }
+                // Without that node nobody learns of the session.
+                Err(error) if !handed.may_be_kept() => {
+                    HandedOver::discard(&directory);
+                    Outcome::Missed(error)
                 }
                 Err(error) => {
                     let _ = HandedOver::set_aside(&directory);
@@ -154,8 +173,8 @@ impl Nodes {
     }
 }
 
-/// Asks the node that makes a file until it knows what became of it.
-fn outcome_of(maker: &NodePart, node: &str, cancel: &AtomicBool) -> Result<()> {
+/// Asks the node that looks after a file until it knows what became of it.
+fn outcome_of(maker: &NodePart, node: &str, cancel: &AtomicBool) -> Result<Fate> {
     let link = link_to(maker.peer.clone());
     let question = Question::Outcome { file: maker.file.clone(), node: node.to_owned() }.to_bytes()?;
     let mut failed = 0;
@@ -163,7 +182,7 @@ fn outcome_of(maker: &NodePart, node: &str, cancel: &AtomicBool) -> Result<()> {
         match link.ask(&question) {
             Ok(answer) => {
                 failed = 0;
-                let known = serde_json::from_slice::<Option<Result<()>>>(&answer);
+                let known = serde_json::from_slice::<Option<Result<Fate>>>(&answer);
                 let known = known.map_err(|error| Error::corrupt(format!("an answer makes no sense: {error}")))?;
                 if let Some(outcome) = known {
                     return outcome.map_err(|error| error.at(format!("node '{}'", maker.node())));
@@ -221,7 +240,7 @@ impl Answers for Shared {
             }
             Question::Outcome { file, node } => {
                 let mut made = lock(&self.made);
-                let known: Option<Result<()>> = match made.get_mut(&file) {
+                let known: Option<Result<Fate>> = match made.get_mut(&file) {
                     Some(Made { outcome: Some(outcome), untold }) => {
                         untold.remove(&node);
                         Some(outcome.clone())
@@ -244,7 +263,7 @@ mod tests {
 
     fn part(node: &str, spool: &Path) -> NodePart {
         let peer = Peer { node: node.to_owned(), places: Vec::new(), secret: Secret::new().unwrap() };
-        NodePart { peer, spool: spool.to_owned(), file: format!("{node}-0"), ranks: Vec::new() }
+        NodePart { peer, spool: spool.to_owned(), token: String::new(), file: format!("{node}-0"), ranks: Vec::new() }
     }
 
     #[test]
@@ -259,14 +278,14 @@ mod tests {
         let question = Question::Outcome { file: "a-0".to_owned(), node: "b".to_owned() }.to_bytes().unwrap();
         let ask = || {
             let answer = nodes.shared.answer(&question, &mut || Ok(())).unwrap();
-            serde_json::from_slice::<Option<Result<()>>>(&answer).unwrap()
+            serde_json::from_slice::<Option<Result<Fate>>>(&answer).unwrap()
         };
         assert!(ask().is_none());
         nodes.begin(&handed);
         std::fs::remove_dir_all(&spool).unwrap();
         assert!(ask().is_none(), "it is in place, or fails, in a moment");
-        nodes.tell(&handed, Ok(()));
-        assert!(matches!(ask(), Some(Ok(()))));
+        nodes.tell(&handed, Ok(Fate::Done));
+        assert!(matches!(ask(), Some(Ok(Fate::Done))));
         let begin = Instant::now();
         nodes.linger();
         assert!(begin.elapsed() < PATIENCE, "everybody knows it");

@@ -146,7 +146,9 @@ fn offered(spool: &Path, reader: &str, watch: &mut Watch) -> Vec<Session> {
         watch.on(offers.directory());
         // In this order: what is closed stays as it is.
         let is_closed = HandedOver::is_closed(&directory);
-        let gone = (0..handed.ranks).find(|&rank| !PutLog::is_held(&directory.join(HandedOver::log(rank))));
+        // Those of other nodes end with these if MPI can help it, and the launchers of their nodes are heard, too.
+        let ranks = handed.own_part().map_or_else(|| (0..handed.ranks).collect(), |part| part.ranks.clone());
+        let gone = ranks.into_iter().find(|&rank| !PutLog::is_held(&directory.join(HandedOver::log(rank))));
         let is_open = !is_closed && !HandedOver::is_closed(&directory);
         let header = fs::metadata(directory.join(HandedOver::PUBLISHED));
         let (Ok(header), true, Ok(file)) = (header, offers.has(handed.session), entry.file_name().into_string()) else {

@@ -8,10 +8,11 @@ use std::sync::atomic::AtomicBool;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::{Config, Route};
-use knarr_capture::meeting::{Address, Component};
+use knarr_capture::meeting::{Address, Component, Launcher};
 use knarr_capture::{HandedOver, Snapshot};
 use knarr_flow::engine::Engine;
 use knarr_flow::output::remove_abandoned;
+use knarr_link::Secret;
 
 use super::away::Away;
 use super::checkpoint::{self, Kept};
@@ -88,7 +89,10 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     }
     let beside = std::path::absolute(&options.config).map_err(|error| Error::read(&options.config, &error))?;
     let beside = beside.parent().unwrap_or(Path::new("/")).to_owned();
-    let components = transfer::enter(&mut config, options.component.as_deref(), &beside)
+    // Nobody is together with a launcher that is alone.
+    let run = first.as_ref().map_or_else(|| Secret::new().map(|secret| secret.token()), |first| Ok(first.run()))?;
+    let who = Launcher { run, node: first::name() };
+    let components = transfer::enter(&mut config, options.component.as_deref(), &beside, &who)
         .map_err(|error| error.at(options.config.display().to_string()))?;
     let filters = written::filters(&engine.codecs);
     let Options { restart, force, filter: library, program, component, command, when, .. } = options;

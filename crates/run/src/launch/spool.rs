@@ -74,10 +74,19 @@ impl Spool {
 impl Drop for Spool {
     fn drop(&mut self) {
         if HandedOver::to_be_made(&self.directory).is_empty() {
-            // Nothing is left to report a failure to; the next run tries again.
-            let _ = fs::remove_dir_all(&self.directory);
+            remove(&self.directory);
         }
     }
+}
+
+/// Removes a spool of which nothing is to be made, with what lies on a disk and belongs to it. Nothing is left to report a failure
+/// to; the next run tries again.
+fn remove(spool: &Path) {
+    let entries = fs::read_dir(spool).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        HandedOver::discard(&entry.path());
+    }
+    let _ = fs::remove_dir_all(spool);
 }
 
 /// The share of the memory that is available when a run begins which values may take.
@@ -107,7 +116,7 @@ pub(super) fn abandoned(parent: &Path) -> Vec<PathBuf> {
     found.retain(|spool| {
         let is_kept = !HandedOver::to_be_made(spool).is_empty();
         if !is_kept {
-            let _ = fs::remove_dir_all(spool);
+            remove(spool);
         }
         is_kept
     });

@@ -4,21 +4,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::{Config, Keep, Route, TransferRule};
-use knarr_capture::meeting::{Component, Offers, Presence};
-use knarr_capture::{Event, HandedOver, Reading};
+use knarr_capture::config::{Config, FileRule, Keep, Route, TransferRule};
+use knarr_capture::meeting::{Component, Launcher, Offers, Presence};
+use knarr_capture::{Event, HandedOver, Part, Reading};
 
+use super::nodes::{Fate, Nodes};
 use super::outcome::{Files, Outcome};
+use super::prepare::Begun;
 use crate::notices::Notices;
 
-/// Enters the directories in which the program meets others, as the component `name`.
+/// Between two looks for readers that were not there yet.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Enters the directories in which the program meets others, as the component `name`; `who` is this launcher.
 ///
 /// # Errors
 /// `Usage` if the rules and the name do not go together; as for [`Component::enter`].
-pub(super) fn enter(config: &mut Config, name: Option<&str>, beside: &Path) -> Result<Vec<Component>> {
+pub(super) fn enter(config: &mut Config, name: Option<&str>, beside: &Path, who: &Launcher) -> Result<Vec<Component>> {
     let transfers = config.file.iter_mut().filter(|rule| rule.route == Route::Transfer);
     let rules: Vec<&mut TransferRule> = transfers.map(|rule| &mut rule.transfer).collect();
     let known: BTreeSet<String> = rules.iter().flat_map(|rule| rule.components()).map(ToOwned::to_owned).collect();
@@ -46,7 +51,7 @@ pub(super) fn enter(config: &mut Config, name: Option<&str>, beside: &Path) -> R
             places.insert(rule.rendezvous().to_owned());
         }
     }
-    places.iter().map(|rendezvous| Component::enter(rendezvous, name)).collect()
+    places.iter().map(|rendezvous| Component::enter(rendezvous, name, who)).collect()
 }
 
 /// A session that the program has closed.
@@ -80,16 +85,39 @@ struct Row {
 /// The transfers of a run.
 pub(super) struct Transfers<'a> {
     components: &'a [Component],
+    /// Those that hold parts of sessions.
+    nodes: &'a Nodes,
     notices: &'a Arc<dyn Notices>,
     waiting: Vec<Session>,
     /// Readers that were there at any time, with the directory in which they meet.
     seen: BTreeSet<(PathBuf, String)>,
+    /// Those of which that is not known, and when it was looked for last.
+    unseen: BTreeSet<(PathBuf, String)>,
+    looked: Instant,
     rows: BTreeMap<PathBuf, Row>,
 }
 
 impl<'a> Transfers<'a> {
-    pub(super) fn new(components: &'a [Component], notices: &'a Arc<dyn Notices>) -> Self {
-        Self { components, notices, waiting: Vec::new(), seen: BTreeSet::new(), rows: BTreeMap::new() }
+    pub(super) fn new(begun: &'a Begun) -> Self {
+        let Begun { components, nodes, notices, snapshot, .. } = begun;
+        let rules = snapshot.config.file.iter().filter(|rule| snapshot.part(rule) == Some(Part::Writes));
+        let readers = rules.flat_map(|FileRule { transfer, .. }| {
+            transfer.to().iter().map(|reader| (transfer.rendezvous().to_owned(), reader.clone()))
+        });
+        let (waiting, seen, unseen, rows) = (Vec::new(), BTreeSet::new(), readers.collect(), BTreeMap::new());
+        Self { components, nodes, notices, waiting, seen, unseen, looked: Instant::now(), rows }
+    }
+
+    /// Looks which readers are there: one that is gone before anything is there for it does not come later.
+    fn look(&mut self) {
+        if self.looked.elapsed() < LOOK_EVERY {
+            return;
+        }
+        self.looked = Instant::now();
+        let is_there = |(rendezvous, reader): &(PathBuf, String)| Presence::of(rendezvous, reader) != Presence::Absent;
+        let (there, unseen): (BTreeSet<_>, _) = std::mem::take(&mut self.unseen).into_iter().partition(is_there);
+        self.unseen = unseen;
+        self.seen.extend(there);
     }
 
     /// True if sessions wait for readers.
@@ -106,10 +134,10 @@ impl<'a> Transfers<'a> {
         }
     }
 
-    /// The program has closed a file. False if it is not transferred.
+    /// The program has closed a file. False if it is not transferred, or if another node looks after the session.
     pub(super) fn close(&mut self, directory: &Path) -> bool {
         let Ok(Some(handed)) = HandedOver::read(directory) else { return false };
-        if handed.rule.route != Route::Transfer {
+        if handed.rule.route != Route::Transfer || handed.maker().is_some() {
             return false;
         }
         let row = self.rows.entry(handed.target.clone()).or_default();
@@ -137,6 +165,11 @@ impl<'a> Transfers<'a> {
         }
     }
 
+    /// The node that looks after a session is gone, and with it the session.
+    pub(super) fn lost(&mut self, path: &Path, error: &Error) {
+        self.failed(path, &format!("a session is lost: {error}"));
+    }
+
     fn failed(&mut self, path: &Path, why: &str) {
         let row = self.rows.entry(path.to_owned()).or_default();
         // Every rank tells of it.
@@ -149,6 +182,7 @@ impl<'a> Transfers<'a> {
     /// Looks which sessions readers have taken, and which nobody will take. What is not kept leaves the spool. Returns the
     /// directories of those of which files are to be made.
     pub(super) fn settle(&mut self) -> Vec<PathBuf> {
+        self.look();
         let mut kept = Vec::new();
         for session in std::mem::take(&mut self.waiting) {
             let (rule, missing) = (&session.handed.rule.transfer, session.missing());
@@ -201,13 +235,18 @@ impl<'a> Transfers<'a> {
         if is_kept {
             return Some(session.directory.clone());
         }
-        if missing.is_empty() {
+        self.free(session, missing.is_empty());
+        None
+    }
+
+    /// A session leaves the spools. Its memory is not used again if a reader may yet have it open.
+    fn free(&self, session: &Session, is_read: bool) {
+        self.nodes.tell(&session.handed, Ok(if is_read { Fate::Done } else { Fate::Discarded }));
+        if is_read {
             session.handed.remove(&session.directory);
         } else {
-            // Its memory is not used again: a reader may yet have it open.
             HandedOver::discard(&session.directory);
         }
-        None
     }
 
     /// A session that the program has not closed goes, because the program has ended.
@@ -237,7 +276,7 @@ impl<'a> Transfers<'a> {
             if !missing.is_empty() {
                 self.failed(&target.clone(), &format!("session {number}: interrupted before {missing} had it"));
             }
-            HandedOver::discard(&session.directory);
+            self.free(&session, false);
         }
         for (path, Row { sessions, skipped, bytes, way, failures }) in std::mem::take(&mut self.rows) {
             let times = if sessions == 1 { "once".to_owned() } else { format!("{sessions} times") };

@@ -20,6 +20,7 @@ use super::checkpoint::{self, Watches};
 use super::deliver::{Delivery, Show};
 use super::drain::Drained;
 use super::ledger::{Due, Ledger};
+use super::nodes::Fate;
 use super::outcome::{Files, Outcome};
 use super::pack::Job;
 use super::prepare::Begun;
@@ -186,7 +187,7 @@ impl<'a> Work<'a> {
             apart: BTreeMap::new(),
             awaited: 0,
             blocked: BTreeMap::new(),
-            transfers: Transfers::new(&begun.components, &begun.notices),
+            transfers: Transfers::new(begun),
             under_way: None,
             ended: None,
         }
@@ -215,7 +216,10 @@ impl<'a> Work<'a> {
                 Ok(News::Shown) => self.under_way = None,
                 Ok(News::Gathered(path, outcome)) => {
                     self.awaited -= 1;
-                    self.files.add(path, outcome, String::new());
+                    match outcome {
+                        Outcome::Missed(error) => self.transfers.lost(&path, &error),
+                        outcome => self.files.add(path, outcome, String::new()),
+                    }
                 }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
@@ -531,9 +535,9 @@ impl<'a> Work<'a> {
 }
 
 /// What other nodes are told of a file.
-fn delivered(outcome: &Outcome) -> Result<()> {
+fn delivered(outcome: &Outcome) -> Result<Fate> {
     match outcome {
-        Outcome::Packed(_) => Ok(()),
+        Outcome::Packed(_) => Ok(Fate::Done),
         Outcome::Undelivered(error, _) | Outcome::Failed(error) => Err(error.clone()),
         _ => Err(Error::internal("it was not made")),
     }
