@@ -60,8 +60,13 @@ pub(super) fn numbers(directory: &Path, what: &str) -> Vec<u64> {
 
 /// Whether a launcher lives; `None` if it has gone meanwhile.
 fn lives(directory: &Path, number: u64) -> Option<bool> {
-    let file = File::open(directory.join(name_of(RUNNING, number))).ok()?;
-    Some(matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    let path = directory.join(name_of(RUNNING, number));
+    let file = File::open(&path).ok()?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Some(true),
+        // One that leaves removes the file before it lets go of it.
+        _ => path.exists().then_some(false),
+    }
 }
 
 fn living(directory: &Path) -> Vec<u64> {
