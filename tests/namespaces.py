@@ -17,6 +17,8 @@ PROBE = ["unshare", "--mount", "--net", "ip", "link", "set", "lo", "up"]
 COMMANDS = [
     ["mount", "--make-rprivate", "/"],
     ["mount", "-t", "tmpfs", "tests", "/dev/shm"],
+    # What it says of network devices is of the network in which it is mounted.
+    ["mount", "-t", "sysfs", "tests", "/sys"],
     ["ip", "link", "set", "lo", "up"],
 ]
 

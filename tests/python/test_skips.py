@@ -36,7 +36,8 @@ def pytest_in(folder: Path, ci: str | None) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    shutil.copy(CONFTEST, tmp_path / "conftest.py")
+    for file in (CONFTEST, CONFTEST.with_name("namespaces.py")):
+        shutil.copy(file, tmp_path)
     return tmp_path
 
 

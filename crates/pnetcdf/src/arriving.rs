@@ -12,7 +12,7 @@ use knarr_capture::{Datasets, Event, Form, HandedOver, Reading};
 use serde::{Deserialize, Serialize};
 
 use crate::apart::Homes;
-use crate::begin_end::{Wanted, make_directory};
+use crate::begin_end::make_directory;
 use crate::codes::{ENOENT, WRITE, has_opened};
 use crate::file::{Captured, Values};
 use crate::files;
@@ -20,6 +20,7 @@ use crate::incoming::{Begun, Incoming, Offered, await_same, await_session};
 use crate::ranks::Ranks;
 use crate::real::Open;
 use crate::shown::{open_shown, show};
+use crate::wanted::Wanted;
 
 /// What the first rank found.
 #[derive(Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! How a captured file begins and ends: the header in the spool, agreement of the ranks, and word to the launcher.
 
-use std::ffi::{CString, OsStr, c_char, c_int};
+use std::ffi::{CString, c_char, c_int};
 use std::fs::DirBuilder;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use knarr_array::comm::{Comm, agree, all_gather, barrier, read, share, written};
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::{FileRule, Route, Wait};
+use knarr_capture::config::{FileRule, Wait};
 use knarr_capture::meeting::Offers;
-use knarr_capture::program::{Run, run};
+use knarr_capture::program::run;
 use knarr_capture::{Event, HandedOver, Part, SpoolPlace};
 use knarr_handover::{PutLog, Room};
 use knarr_mapped::map_file;
@@ -24,56 +24,12 @@ use crate::file::{Captured, Values};
 use crate::files;
 use crate::ranks::Ranks;
 use crate::real::real;
+use crate::wanted::{Wanted, wanted, wanted_to};
 
 /// Between two looks whether a file has been delivered.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 type Create = unsafe extern "C" fn(usize, *const c_char, c_int, usize, *mut c_int) -> c_int;
-
-/// A file that a rule wants handed over.
-pub struct Wanted {
-    /// The run that the program belongs to.
-    pub run: &'static Run,
-    /// Where values go.
-    pub spool: &'static SpoolPlace,
-    /// The file, in the eyes of the program.
-    pub target: PathBuf,
-    /// What is to become of it.
-    pub rule: FileRule,
-    /// What the program does with it, if it is transferred between components.
-    pub part: Option<Part>,
-}
-
-/// What the program's file of this name is to become, if anything.
-pub fn wanted(named: &[u8]) -> Option<Wanted> {
-    wanted_to(named, None)
-}
-
-/// As [`wanted`]. Rules may say of the same files that components transfer them in either direction: one counts in which this
-/// component does what it `does`, if there is one.
-pub(crate) fn wanted_to(named: &[u8], does: Option<Part>) -> Option<Wanted> {
-    let run = run()?;
-    let spool = run.rules().spool.as_ref()?;
-    // MPI-IO knows file systems by what stands before a colon: `lustre:/out/hist.nc`.
-    let prefix = named.iter().position(|&byte| byte == b':').filter(|&at| at > 0 && !named[..at].contains(&b'/'));
-    let named = Path::new(OsStr::from_bytes(prefix.map_or(named, |at| &named[at + 1..])));
-    let may_concern = named.file_name().is_some_and(|last| run.rules().may_concern(&last.to_string_lossy()));
-    if !may_concern && !named.is_symlink() {
-        return None;
-    }
-    let absolute = std::path::absolute(named).ok()?;
-    let target = std::fs::canonicalize(&absolute).unwrap_or_else(|_| in_directory(absolute));
-    let rule = run.rules().rule_to(&target, does)?;
-    let part = run.rules().part(rule);
-    let is_captured = rule.route == Route::Compress || part.is_some();
-    is_captured.then(|| Wanted { run, spool, rule: rule.clone(), target, part })
-}
-
-/// The path of a file that is not there, without links to its directory.
-fn in_directory(path: PathBuf) -> PathBuf {
-    let found = path.parent().and_then(|parent| std::fs::canonicalize(parent).ok()).zip(path.file_name());
-    found.map(|(parent, name)| parent.join(name)).unwrap_or(path)
-}
 
 /// What the first rank found before the file is created.
 #[derive(Serialize, Deserialize)]

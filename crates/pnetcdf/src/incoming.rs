@@ -16,8 +16,8 @@ use knarr_handover::{Gathered, Held, Pattern, PutLog};
 use serde::{Deserialize, Serialize};
 
 use crate::apart::{Apart, here};
-use crate::begin_end::Wanted;
 use crate::codes::EREAD;
+use crate::wanted::Wanted;
 
 /// How long a session that one node sees may take to be seen by another one, at most.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);

@@ -13,7 +13,7 @@
 //! comes from another component.
 //!
 //! Reading order: [`calls`] (the exported names), [`access`] (which elements, and where they are in memory), [`values`] and
-//! [`element`] (their types), [`file`] (one captured file, with [`requests`]), [`begin_end`] (how it begins and ends),
+//! [`element`] (their types), [`wanted`] (which files), [`file`] (one captured file, with [`requests`]), [`begin_end`] (how it begins and ends),
 //! [`apart`] (files whose ranks are on several nodes), [`offered`] (files that are transferred to other components),
 //! [`incoming`] and [`arriving`] (files that come from one), [`beside`], [`opened`] and [`shown`] (other files that the
 //! program opens), [`files`], [`ranks`], [`variables`], [`real`] (the program's library), [`codes`].
@@ -37,14 +37,15 @@ mod requests;
 mod shown;
 mod values;
 mod variables;
+mod wanted;
 
 pub use apart::Headers;
 pub use arriving::{Arrived, arrive};
 pub use begin_end::{
-    Agreed, Closed, Ending, Unplaced, Wanted, agree_on_place, are_apart, await_delivery, await_named, finish, forget,
-    wanted,
+    Agreed, Closed, Ending, Unplaced, agree_on_place, are_apart, await_delivery, await_named, finish, forget,
 };
 pub use incoming::{Begun, Incoming, Offered, Seen};
 pub use offered::publish_closed;
 pub use ranks::Ranks;
 pub use shown::show;
+pub use wanted::{Wanted, wanted};

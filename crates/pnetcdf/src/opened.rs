@@ -9,11 +9,12 @@ use knarr_capture::config::{Output, zarr_name};
 use knarr_capture::{Event, Form, Part};
 
 use crate::arriving;
-use crate::begin_end::{Wanted, await_delivery, wanted_to};
+use crate::begin_end::await_delivery;
 use crate::beside;
 use crate::ranks::Ranks;
 use crate::real::Open;
 use crate::shown::{open_shown, show};
+use crate::wanted::{Wanted, wanted_to};
 
 /// Opens a file, after what was handed over under its name has been delivered. `None` if the library is to open the file
 /// itself.

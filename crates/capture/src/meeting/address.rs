@@ -10,7 +10,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_link::Peer;
 use serde::{Deserialize, Serialize};
 
-use super::component::{ADDRESS, numbers};
+use super::names::{ADDRESS, numbers};
 use crate::message::path_bytes;
 use crate::snapshot::SpoolPlace;
 

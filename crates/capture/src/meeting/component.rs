@@ -10,12 +10,9 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::address::Address;
+use super::names::{ADDRESS, ENDED, RUNNING, name_of, numbers};
 use crate::document::get;
 
-/// What the names of a launcher's files begin with; its number follows.
-const RUNNING: &str = "running";
-const ENDED: &str = "ended";
-pub(super) const ADDRESS: &str = "address";
 /// Locked for a moment by launchers that come and go.
 const DOOR: &str = "door";
 /// A launcher that goes may still be there so long.
@@ -43,19 +40,6 @@ pub struct Component {
     number: u64,
     /// Locked as long as this lives.
     _running: File,
-}
-
-fn name_of(what: &str, number: u64) -> String {
-    format!("{what}.{number}")
-}
-
-/// The numbers of the launchers that have a file of this name, in order.
-pub(super) fn numbers(directory: &Path, what: &str) -> Vec<u64> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let number = |name: &str| name.strip_prefix(what)?.strip_prefix('.')?.parse().ok();
-    let mut found: Vec<u64> = entries.filter_map(|entry| number(entry.file_name().to_str()?)).collect();
-    found.sort_unstable();
-    found
 }
 
 /// Whether a launcher lives; `None` if it has gone meanwhile.

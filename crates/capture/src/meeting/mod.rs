@@ -17,6 +17,7 @@
 mod address;
 mod component;
 mod image;
+mod names;
 mod offers;
 mod watch;
 

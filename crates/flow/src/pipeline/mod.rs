@@ -6,6 +6,7 @@
 mod advise;
 mod alike;
 mod choice;
+mod earlier;
 mod encode;
 mod execute;
 mod places;
@@ -15,7 +16,7 @@ mod recipes;
 mod spare;
 
 pub use advise::{advise, plan, plan_array, plan_of};
-pub use alike::for_later;
+pub use earlier::for_later;
 pub use encode::ChunkOutcome;
 pub use encode::{Buffers, ChunkEncoder, Container, Limits, Recipe};
 pub use execute::{Execution, VariableReport, execute, most_demanding, prove_copies, storages};

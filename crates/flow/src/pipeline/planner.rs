@@ -1,7 +1,7 @@
 //! Planning of one variable: whether it is encoded at all, and what its choice depends on.
 
-use super::alike;
 use super::choice::{ChoiceJob, Given, SAMPLES};
+use super::earlier;
 use super::planned::{self, Planned};
 use crate::energy::thread_seconds;
 use crate::engine::Engine;
@@ -199,10 +199,10 @@ impl Planner<'_> {
             false if variable.raw_bytes() >= SEVERAL => self.samples(&open.chunk, SAMPLES, u64::MAX)?,
             _ => self.samples(&open.chunk, 1, u64::MAX)?,
         };
-        if let (Some(earlier), None) = (self.earlier, &open.settings.chain)
+        if let (Some(before), None) = (self.earlier, &open.settings.chain)
             && let kept = (open.settings.quality, open.bound.as_ref())
             && let Some(choice) =
-                alike::as_earlier(earlier, (&open.spec, &open.chunk), kept, &job.look(&samples).features)
+                earlier::as_earlier(before, (&open.spec, &open.chunk), kept, &job.look(&samples).features)
         {
             return Ok(choice);
         }

@@ -9,10 +9,10 @@ use std::path::Path;
 use knarr_capture::Event;
 use knarr_capture::program::run;
 
-use crate::begin_end::wanted;
 use crate::codes::NOERR;
 use crate::file::Captured;
 use crate::files;
+use crate::wanted::wanted;
 
 /// The component has another name than the run.
 const OTHER_NAME: c_int = 1;

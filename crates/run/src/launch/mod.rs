@@ -10,6 +10,7 @@
 mod away;
 mod beside;
 mod checkpoint;
+mod components;
 mod deliver;
 mod drain;
 mod encoders;

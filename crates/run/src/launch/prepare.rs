@@ -16,6 +16,7 @@ use knarr_link::Secret;
 
 use super::away::Away;
 use super::checkpoint::{self, Kept};
+use super::components;
 use super::first::{self, First};
 use super::nodes::Nodes;
 use super::options::Options;
@@ -24,7 +25,6 @@ use super::ranks;
 use super::restart::Restarted;
 use super::spool::{self, SHARED_MEMORY, Spool};
 use super::stage::{self, Stage};
-use super::transfer;
 use super::written::{self, Learnt};
 use crate::means::Means;
 use crate::notices::Notices;
@@ -92,7 +92,7 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     // Nobody is together with a launcher that is alone.
     let run = first.as_ref().map_or_else(|| Secret::new().map(|secret| secret.token()), |first| Ok(first.run()))?;
     let who = Launcher { run, node: first::name() };
-    let components = transfer::enter(&mut config, options.component.as_deref(), &beside, &who)
+    let components = components::enter(&mut config, options.component.as_deref(), &beside, &who)
         .map_err(|error| error.at(options.config.display().to_string()))?;
     let filters = written::filters(&engine.codecs);
     let Options { restart, force, filter: library, program, component, command, when, .. } = options;

@@ -45,8 +45,11 @@ impl Spool {
                 made => {
                     made.map_err(write_error)?;
                     fs::create_dir(free_of(&directory)).map_err(write_error)?;
-                    let alive = File::create(directory.join(ALIVE)).map_err(write_error)?;
+                    // It is locked before it has its name: a launcher that starts at this moment would find it abandoned.
+                    let beside = directory.join(format!("{ALIVE}.new"));
+                    let alive = File::create(&beside).map_err(write_error)?;
                     alive.lock().map_err(write_error)?;
+                    fs::rename(&beside, directory.join(ALIVE)).map_err(write_error)?;
                     return Ok(Self { directory, _alive: alive });
                 }
             }

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::{Config, FileRule, Keep, Route, TransferRule};
-use knarr_capture::meeting::{Component, Launcher, Offers, Presence};
+use knarr_array::error::{Error, ErrorKind};
+use knarr_capture::config::{FileRule, Keep, Route};
+use knarr_capture::meeting::{Component, Offers, Presence};
 use knarr_capture::{Event, HandedOver, Part, Reading};
 
 use super::nodes::{Fate, Nodes};
@@ -18,41 +18,6 @@ use crate::notices::Notices;
 
 /// Between two looks for readers that were not there yet.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-
-/// Enters the directories in which the program meets others, as the component `name`; `who` is this launcher.
-///
-/// # Errors
-/// `Usage` if the rules and the name do not go together; as for [`Component::enter`].
-pub(super) fn enter(config: &mut Config, name: Option<&str>, beside: &Path, who: &Launcher) -> Result<Vec<Component>> {
-    let transfers = config.file.iter_mut().filter(|rule| rule.route == Route::Transfer);
-    let rules: Vec<&mut TransferRule> = transfers.map(|rule| &mut rule.transfer).collect();
-    let known: BTreeSet<String> = rules.iter().flat_map(|rule| rule.components()).map(ToOwned::to_owned).collect();
-    let names = known.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-    let name = match name {
-        None if known.is_empty() => return Ok(Vec::new()),
-        None => {
-            return Err(Error::usage("rules have route \"transfer\", and nothing says which component the program is")
-                .hint(format!("add --as NAME; the components are {names}")));
-        }
-        Some(name) if known.is_empty() => {
-            return Err(Error::usage(format!("--as {name}, but no rule has route \"transfer\""))
-                .hint("add a rule for the files that programs transfer to each other, or leave --as out"));
-        }
-        Some(name) if !known.contains(name) => {
-            return Err(Error::usage(format!("no rule knows a component '{name}'"))
-                .hint(format!("the components are {names}: correct --as, or 'from' and 'to'")));
-        }
-        Some(name) => name,
-    };
-    let mut places = BTreeSet::new();
-    for rule in rules {
-        rule.beside(beside);
-        if rule.components().any(|component| component == name) {
-            places.insert(rule.rendezvous().to_owned());
-        }
-    }
-    places.iter().map(|rendezvous| Component::enter(rendezvous, name, who)).collect()
-}
 
 /// A session that the program has closed.
 struct Session {
