@@ -27,8 +27,8 @@ TIME_LIMIT_S = 120
 MPIRUN = ["mpirun", "--oversubscribe", "-n"]
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 TIME_TO_TELL = {"OMPI_MCA_odls_base_sigkill_timeout": "4"}
-"""Seconds from SIGTERM to SIGKILL when a rank has failed, all of which mpirun waits. Without it is 1: short for launchers
-on a busy machine."""
+"""Seconds from SIGTERM to SIGKILL when a rank has failed, all of which mpirun waits. Without it is 1: that is short for
+launchers on a busy machine."""
 
 
 def records(folder: Path) -> Iterator[tuple[Path, dict]]:
