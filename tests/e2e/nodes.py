@@ -26,9 +26,6 @@ SHARED_MEMORY = Path("/dev/shm")
 TIME_LIMIT_S = 120
 MPIRUN = ["mpirun", "--oversubscribe", "-n"]
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-TIME_TO_TELL = {"OMPI_MCA_odls_base_sigkill_timeout": "4"}
-"""Seconds from SIGTERM to SIGKILL when a rank has failed, all of which mpirun waits. Without it is 1: that is short for
-launchers on a busy machine."""
 
 
 def records(folder: Path) -> Iterator[tuple[Path, dict]]:
@@ -84,7 +81,7 @@ class Launcher:
         process = subprocess.Popen(
             [str(word) for word in [*MPIRUN, len(nodes or "") or RANKS, *each, *within, *arguments, *command]],
             text=True,
-            env={**self.environment, **AS_ROOT, **TIME_TO_TELL, "TMPDIR": str(self.top), **env},
+            env={**self.environment, **AS_ROOT, "TMPDIR": str(self.top), **env},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=self.folder,

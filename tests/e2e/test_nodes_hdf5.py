@@ -181,7 +181,9 @@ def test_a_launcher_that_is_killed_leaves_what_can_be_finished(job, knarr, hdf5,
 
 @pytest.mark.parametrize("what", ["kill", "forget"])
 def test_a_file_that_is_not_closed_can_be_made(job, knarr, hdf5, tmp_path, what):
-    ran = job(hdf5, "hist.h5", STEPS, ROWS, what, nodes="abab", ok=False)
+    # Seconds from SIGTERM to SIGKILL when a rank has failed. Without it is 1: short for launchers on a busy machine.
+    patience = {"OMPI_MCA_odls_base_sigkill_timeout": "4"}
+    ran = job(hdf5, "hist.h5", STEPS, ROWS, what, nodes="abab", ok=False, **patience)
     assert ran.code != 0 and not (job.folder / "hist.h5").exists()
     assert "knarr run --recover" in ran.err
     finished(job, knarr, plain(tmp_path, hdf5, "hist.h5"))
