@@ -1,5 +1,5 @@
 //! Choices that are taken again. Programs write a file for each step, with values that look as before: trials for each would
-//! take a fifth of the time of making it.
+//! take a sixth of the time of making it.
 
 use knarr_array::array::ArraySpec;
 use knarr_array::quality::{Bound, Quality};

@@ -1,7 +1,6 @@
 //! Files whose ranks are on several nodes. The aggregator of the first node makes such a file, or offers it to other components.
 //! Those of the others answer questions about what lies in their spools, and ask it what became of the file: when it is there, or
-//! was read, their part goes. Components
-//! on other nodes ask for sessions (`offering`) and for values in the same way.
+//! was read, their part goes. Components on other nodes ask for sessions (`offering`) and for values in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
