@@ -177,6 +177,12 @@ impl HandedOver {
         directory.join(reading.name(component)).exists()
     }
 
+    /// True if the header of the transfer in the directory can be read, and a component has not taken its values.
+    pub fn is_unread(directory: &Path, component: &str) -> bool {
+        // In this order: a directory that is discarded loses its header before its notes.
+        !Self::is_noted(directory, component, Reading::Done) && directory.join(Self::PUBLISHED).exists()
+    }
+
     /// True if the writer has closed the file: all of its values are there.
     pub fn is_closed(directory: &Path) -> bool {
         directory.join(Self::NAME).exists()
@@ -258,8 +264,10 @@ impl HandedOver {
         Self::discard(directory);
     }
 
-    /// Removes the directory of a file, with what lies on a disk because memory was short.
+    /// Removes the directory of a file, with what lies on a disk because memory was short. Nobody takes it for
+    /// [unread](HandedOver::is_unread) meanwhile.
     pub fn discard(directory: &Path) {
+        let _ = fs::remove_file(directory.join(Self::PUBLISHED));
         let links = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
         for more in links.filter_map(|path| fs::read_link(path).ok()) {
             let _ = fs::remove_file(more);
@@ -363,5 +371,34 @@ mod tests {
         HandedOver::set_aside(&spool.join("b")).unwrap();
         assert_eq!((HandedOver::pending(&spool).len(), HandedOver::left(&spool).len()), (1, 2));
         fs::remove_dir_all(spool).unwrap();
+    }
+
+    #[test]
+    fn what_a_component_has_taken_is_never_unread_again() {
+        let directory = std::env::temp_dir().join(format!("knarr-taken-{}", std::process::id()));
+        for notes_come_last in [false, true] {
+            for _ in 0..500 {
+                fs::create_dir_all(&directory).unwrap();
+                let taken = || HandedOver::note(&directory, "x", Reading::Done).unwrap();
+                let fill = || (0..20).for_each(|rank| fs::write(directory.join(HandedOver::log(rank)), b"").unwrap());
+                if notes_come_last {
+                    fill();
+                }
+                fs::write(directory.join(HandedOver::PUBLISHED), b"").unwrap();
+                assert!(HandedOver::is_unread(&directory, "x"));
+                taken();
+                if !notes_come_last {
+                    fill();
+                }
+                let remover = std::thread::spawn({
+                    let directory = directory.clone();
+                    move || HandedOver::discard(&directory)
+                });
+                while directory.exists() {
+                    assert!(!HandedOver::is_unread(&directory, "x"));
+                }
+                remover.join().unwrap();
+            }
+        }
     }
 }

@@ -79,10 +79,7 @@ pub(crate) fn await_session(
         watch.on(offers.directory());
         watch.on(&met.rendezvous().join(from));
         let was_seen = note_seen(from, *presence != Presence::Absent || why.is_some());
-        let is_new = |(_, directory): &(u64, PathBuf)| {
-            directory.join(HandedOver::PUBLISHED).exists() && !HandedOver::is_noted(directory, reader, Reading::Done)
-        };
-        let offered = offers.all().into_iter().find(is_new);
+        let offered = offers.all().into_iter().find(|(_, directory)| HandedOver::is_unread(directory, reader));
         let missing = |why: String| Err(Error::new(ErrorKind::NotFound, why).at(target.display().to_string()));
         // Sessions are discarded when the launcher of a reader is gone: the next that is there need not be the next one due.
         if is_due && Presence::of(rule.rendezvous(), reader) == Presence::Absent {

@@ -27,8 +27,8 @@ impl Taking {
         };
         // Whoever ends the session holds the lock for a moment.
         open.lock_shared().map_err(|error| Error::write(&path, &error))?;
-        let is_over = HandedOver::is_noted(directory, reader, Reading::Done) || !path.exists();
-        Ok((!is_over).then_some(Self { path, open }))
+        let is_unread = HandedOver::is_unread(directory, reader) && path.exists();
+        Ok(is_unread.then_some(Self { path, open }))
     }
 
     /// This process has what it wants. `end` is called if no other one has the session open.
@@ -51,6 +51,7 @@ mod tests {
     fn the_last_of_those_that_have_it_open_ends_a_session() {
         let directory = std::env::temp_dir().join(format!("knarr-taking-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join(HandedOver::PUBLISHED), b"").unwrap();
         let [first, second] = [(); 2].map(|()| Taking::begin(&directory, "a").unwrap().unwrap());
         let other = Taking::begin(&directory, "b").unwrap().unwrap();
         let mut ended = 0;

@@ -190,6 +190,10 @@ impl Image {
         if is_new && brought.is_err() {
             HandedOver::discard(&directory);
         }
+        // It has gone meanwhile, which the next answer tells.
+        if brought.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            return Ok(());
+        }
         brought?;
         self.made += u64::from(is_new);
         self.shown.insert(key, Shown { directory, session, begun });
@@ -318,8 +322,19 @@ mod tests {
     use knarr_capture::meeting::Presence;
     use knarr_link::{Peer, Secret};
 
-    /// A launcher whose sessions have one header.
+    /// A launcher whose sessions have one header, and one whose session has gone.
     struct Answering;
+    struct Discarding;
+
+    impl Link for Discarding {
+        fn node(&self) -> &str {
+            "a"
+        }
+
+        fn ask(&self, _: &[u8]) -> Result<Vec<u8>> {
+            Err(Error::new(ErrorKind::NotFound, "the session is gone"))
+        }
+    }
 
     impl Link for Answering {
         fn node(&self) -> &str {
@@ -383,6 +398,9 @@ mod tests {
         assert_eq!(Presence::of(&met, "w"), Presence::Absent, "the other one was not heard yet");
         image.update(2, &Answering, &b, told(2, Vec::new())).unwrap();
         assert_eq!(Presence::of(&met, "w"), Presence::Running);
+        let more: Vec<Session> =
+            told(1, apart.clone()).sessions.into_iter().chain(told(3, Vec::new()).sessions).collect();
+        image.update(1, &Discarding, &a, Told { has_ended: false, sessions: more }).unwrap();
         let offers = Offers::met(&met, "w", Path::new("/data/x.nc"));
         let [(1, one), (2, two)] = &offers.all()[..] else { panic!("{:?}", offers.all()) };
         let handed = HandedOver::find(one).unwrap().unwrap();

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use knarr_array::error::{Error, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::meeting::{Offers, Watch};
 use knarr_capture::{Datasets, HandedOver, NodePart, Published, Reading};
 use knarr_handover::PutLog;
@@ -70,10 +70,10 @@ impl Ask {
     /// # Errors
     /// `NotFound` for what is not there, `Usage` for what cannot be asked; `Read`, `Write`.
     pub(super) fn answer(&self, spools: &[PathBuf], has_ended: impl Fn() -> bool) -> Result<Vec<u8>> {
+        let gone = || Error::new(ErrorKind::NotFound, "the session is gone");
         let find = |file: &str| {
             let found = spools.iter().map(|spool| spool.join(file)).find(|directory| directory.is_dir());
-            let missing = || Error::new(knarr_array::error::ErrorKind::NotFound, "the session is gone");
-            found.filter(|_| NodePart::is_name(file)).ok_or_else(missing)
+            found.filter(|_| NodePart::is_name(file)).ok_or_else(gone)
         };
         match self {
             Self::Sessions { reader, known } => sessions(spools, reader, *known, has_ended),
@@ -85,7 +85,10 @@ impl Ask {
                     let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
                     header.read_exact_at(&mut bytes, *from).map(|()| bytes)
                 };
-                read().map_err(|error: std::io::Error| Error::read(&path, &error))
+                read().map_err(|error: std::io::Error| match error.kind() {
+                    std::io::ErrorKind::NotFound => gone(),
+                    _ => Error::read(&path, &error),
+                })
             }
             Self::Datasets { file } => written(&Datasets::read(&find(file)?)?),
             Self::Note { file, reader, is_done } => {
@@ -172,7 +175,6 @@ fn offered(spool: &Path, reader: &str, watch: &mut Watch) -> Vec<Session> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_array::error::ErrorKind;
     use knarr_capture::config::Config;
 
     const RULE: &str = "[[file]]\npattern = \"*\"\nroute = \"transfer\"\nfrom = \"a\"\nto = [\"b\"]\n";
