@@ -60,14 +60,14 @@ pub(crate) fn writes(process: u32, files: &HashSet<Identity>) -> bool {
     written_by(process, files).next().is_some()
 }
 
-/// Those of `files` that processes of the same user have open for writing, each with the process.
-pub(crate) fn writers_of(files: &HashSet<Identity>) -> Vec<(u32, Identity)> {
+/// Those of `files` that processes of the same user have open for writing, each with the process, as they are found: looking at
+/// all processes takes a while, in which one may end.
+pub(crate) fn writers_of(files: &HashSet<Identity>) -> impl Iterator<Item = (u32, Identity)> {
     let entries = if files.is_empty() { None } else { std::fs::read_dir("/proc").ok() };
     let processes = entries.into_iter().flatten().flatten();
     processes
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .flat_map(|process| written_by(process, files).map(move |file| (process, file)))
-        .collect()
 }
 
 fn written_by(process: u32, files: &HashSet<Identity>) -> impl Iterator<Item = Identity> {
