@@ -106,6 +106,28 @@ def test_netcdf_opens_in_plain_xarray(knarr, mixed, out, engine):
     assert done.returncode == 0, done.stderr
 
 
+GDAL = """
+import sys, rasterio
+def bands(path):
+    with rasterio.open(path) as file:
+        names = file.subdatasets or [path]
+    for name in names:
+        with rasterio.open(name) as file:
+            yield name.split(":")[-1], file.dtypes, file.tags(), file.transform, file.read().tobytes()
+before, after = (list(bands(path)) for path in sys.argv[1:])
+assert [band[0].replace(sys.argv[1], sys.argv[2]) for band in before] == [band[0] for band in after] != []
+assert [band[1:] for band in before] == [band[1:] for band in after]
+"""
+
+
+@pytest.mark.parametrize("name", ["mixed", "A1B_north_america", "ostia_monthly"])
+def test_netcdf_opens_in_gdal(knarr, mixed, out, name):
+    """It sees the same bands, with the same attributes and coordinates."""
+    source = mixed if name == "mixed" else SAMPLES / f"{name}.nc"
+    done = answer(sys.executable, "-W", "ignore", "-c", GDAL, source, knarr.repack(source, out / source.name))
+    assert done.returncode == 0, done.stderr
+
+
 def test_checksums_of_netcdf_stay(knarr, mixed, out):
     with h5py.File(knarr.repack(mixed, out / "a.nc")) as file:
         assert file["P"].fletcher32 and not file["T"].fletcher32
