@@ -18,6 +18,7 @@ import xarray
 import zarr
 
 import knarr
+from conftest import may_mount
 from test_capi import EXAMPLES, MODULE, PREFIX, c_program, flags, fortran_program, need, run
 from test_checkpoint_library import TIME_LIMIT_S, children, mpi, python_program, python_under_mpi
 
@@ -147,6 +148,42 @@ def test_any_decomposition_gives_the_same_bytes(tmp_path: Path) -> None:
         found = {name: DATE.sub(b"", data) for name, data in contents(folder / "out.zarr").items()}
         first = first or found
         assert found == first, (way, ranks)
+
+
+# What Open MPI starts its daemon on another node with. Here a node is a name, with shared memory of its own.
+NODE = """#!/bin/sh
+node=$1; shift
+exec unshare --uts --mount sh -c "hostname $node && mount -t tmpfs $node /dev/shm && $*"
+"""
+
+
+def on_nodes(folder: Path, **ranks: int) -> list[object]:
+    """`mpirun`, for so many ranks on each of these nodes."""
+    agent = folder / "agent.sh"
+    agent.write_text(NODE)
+    agent.chmod(0o755)
+    hosts = ",".join(f"{node}:{count}" for node, count in ranks.items())
+    how = ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", agent, "--host", hosts]
+    return [*mpi(MPI, sum(ranks.values())), *how]
+
+
+@pytest.mark.skipif(not may_mount(), reason="needs the right to mount a small file system")
+def test_ranks_on_several_nodes_give_the_same_bytes(tmp_path: Path) -> None:
+    """The values of each node are in memory that no other node sees."""
+    environment = python_under_mpi(tmp_path, MPI)
+    before = set(Path("/dev/shm").iterdir())
+    program = [os.environ.get("KNARR_PYTHON", sys.executable), "-m", "mpi4py", PROGRAMS / "parts.py"]
+    found = []
+    for nodes in ({"nodea": 1}, {"nodea": 2, "nodeb": 2}, {"nodea": 1, "nodeb": 2, "nodec": 1}):
+        folder = tmp_path / f"of {len(nodes)}"
+        folder.mkdir()
+        for suffix in ("nc", "zarr"):
+            run(*on_nodes(tmp_path, **nodes), *program, "blocks", f"out.{suffix}", env=environment, cwd=folder)
+            check_parts(folder / f"out.{suffix}")
+        assert names_in(folder) == ["out.nc", "out.zarr"]
+        found.append({name: DATE.sub(b"", data) for name, data in contents(folder / "out.zarr").items()})
+    assert found[0] == found[1] == found[2]
+    assert set(Path("/dev/shm").iterdir()) == before
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ use crate::{knarr_comm, knarr_output};
 /// 'options' are words such as "goal=ratio replace=yes", or null: goal, portable, chain, chunks and bounds as for knarr
 /// repack, verify (no: chunks are not proven), replace (yes: a file that is there is replaced), spool (directory where values
 /// lie until the file is made; memory), jobs (threads that make it), max_mem. 'comm' is a table of the program's ranks, which
-/// belongs to Knarr from then on whatever this returns, or null for one process; the ranks are on one node. Collective, as
+/// belongs to Knarr from then on whatever this returns, or null for one process; the ranks may be on several nodes. Collective, as
 /// are end_step, commit, test, wait and close: all ranks call them in the same order. An error of one rank is an error on
 /// all. The file appears under its name when it is complete and on the disk, or not at all.
 ///

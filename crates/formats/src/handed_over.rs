@@ -10,7 +10,7 @@ use knarr_array::model::{Attribute, AttributeValue, Dimension, Model, Variable};
 use knarr_array::region::Region;
 use knarr_flow::elsewhere::Elsewhere;
 use knarr_flow::store::{Source, Strings, Values};
-use knarr_handover::Gathered;
+use knarr_handover::{Gathered, Held};
 
 use crate::classic::{self, NcType, Version};
 use crate::fills;
@@ -56,12 +56,8 @@ impl HandedOverSource {
     ///
     /// # Errors
     /// As for [`HandedOverSource::open`].
-    pub fn of_model(
-        mut model: Model,
-        ranks: impl IntoIterator<Item = (PathBuf, PathBuf)>,
-        target: &Path,
-    ) -> Result<Self> {
-        let puts = Gathered::open(ranks)?;
+    pub fn of_model(mut model: Model, ranks: impl IntoIterator<Item = Held>, target: &Path) -> Result<Self> {
+        let puts = Gathered::of(u64::MAX, ranks)?;
         let Model { groups, variables } = &mut model;
         let dimensions = groups.first_mut().map(|root| root.dimensions.as_mut_slice()).unwrap_or_default();
         let mut grown = dimensions.iter_mut().filter(|dimension| dimension.unlimited).collect::<Vec<_>>();

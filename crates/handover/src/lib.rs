@@ -8,7 +8,7 @@
 //! index (with `adjoining`, which puts become one), which `gathered` reads (with `pattern`, what was put, `variable_puts` and
 //! `boxes`, which puts meet a region, and `copying`, `moves`, `runs`, `source`, `window` and `seen`, which copy what they have of
 //! it). `held` is where a rank's values are, and `far` what lies on other nodes: `asking` asks for it, `answering` answers, and
-//! `packed` and `pace` are how values cross the network. Other nodes encode chunks that they have (`elsewhere`, `places`,
+//! `packed` and `pace` are how values cross the network. `serving` lets a rank answer for itself. Other nodes encode chunks that they have (`elsewhere`, `places`,
 //! `chunk_question`, `encoding`).
 #![forbid(unsafe_code)]
 
@@ -39,6 +39,7 @@ mod put_spool;
 mod puts;
 mod runs;
 mod seen;
+mod serving;
 mod source;
 mod spool;
 mod variable_puts;
@@ -65,4 +66,5 @@ pub use put_spool::PutSpool;
 #[cfg(feature = "testing")]
 pub use puts::testing as puts_testing;
 pub use puts::{PutLog, Puts, Room, parse_puts, read_puts};
+pub use serving::{Place, Serving};
 pub use spool::Spool;

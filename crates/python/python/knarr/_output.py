@@ -44,7 +44,7 @@ class Output:
     ...     output.def_var("T", "f4", ["x"], wishes={"max_abs_error": 0.01})
     ...     output.put("T", part, start=[first])
 
-    All ranks of ``comm``, an mpi4py communicator of one node, do the same; without it the program is one process.
+    All ranks of ``comm``, an mpi4py communicator, do the same; without it the program is one process.
     Knarr's messages go in a duplicate of it. :meth:`end_step`, :meth:`commit`, :meth:`test`, :meth:`wait` and
     :meth:`close` are collective. :meth:`put` copies, and each rank may put any regions. The file is made by a thread of
     rank 0 after the commit, as by :func:`knarr.repack`, whose ``goal``, ``portable``, ``chain``, ``chunks``, ``verify``

@@ -11,7 +11,7 @@ use knarr_flow::provenance::today;
 use knarr_flow::settings::Settings;
 use knarr_flow::store::Source;
 use knarr_formats::handed_over::HandedOverSource;
-use knarr_handover::Delivery;
+use knarr_handover::{Delivery, Place};
 use serde::{Deserialize, Serialize};
 
 use crate::compress::{OutputFormat, RepackOptions, notes, write_source};
@@ -38,8 +38,8 @@ pub(super) struct Making {
     pub(super) engine: Engine,
     pub(super) model: Model,
     pub(super) settings: Settings,
-    /// Values and log of each rank.
-    pub(super) ranks: Vec<(PathBuf, PathBuf)>,
+    /// Where the values of each rank are.
+    pub(super) ranks: Vec<Place>,
     pub(super) path: PathBuf,
     pub(super) format: OutputFormat,
     pub(super) replace: bool,
@@ -68,7 +68,8 @@ impl Delivery for MadeByOne {
 impl Making {
     fn make(&self) -> Result<Written> {
         let Self { engine, path, format, settings, .. } = self;
-        let source = HandedOverSource::of_model(self.model.clone(), self.ranks.iter().cloned(), path)?;
+        let held = self.ranks.iter().enumerate().map(|(rank, place)| place.clone().held(rank));
+        let source = HandedOverSource::of_model(self.model.clone(), held, path)?;
         let raw_bytes = source.model().variables.iter().map(Variable::raw_bytes).sum();
         let (force, command, when) = (self.replace, self.command.clone(), today());
         let options = RepackOptions { force, command, when, save_plan: false };

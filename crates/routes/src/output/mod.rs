@@ -6,6 +6,7 @@
 
 mod definitions;
 mod delivery;
+mod nodes;
 mod options;
 mod session;
 

@@ -4,20 +4,22 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use knarr_array::array::{ArrayView, DType};
-use knarr_array::comm::{self, Comm, ROOT, agree, all_gather};
+use knarr_array::comm::{Comm, ROOT, agree};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::{Region, Regions};
 use knarr_flow::engine::Engine;
 use knarr_flow::network::url_of;
-use knarr_handover::{Handover, Put, PutSpool};
+use knarr_handover::{Handover, Place, Put, PutSpool, Serving};
 use serde::{Deserialize, Serialize};
 
 use super::definitions::{Definition, Definitions, Value};
 use super::delivery::{MadeByOne, Making, Written};
+use super::nodes::Nodes;
 use super::options::{Options, rule};
 use crate::compress::{OutputFormat, RepackOptions, vacant_format};
 
-/// A file that a program writes from all its ranks, which are on one node.
+/// A file that a program writes from all its ranks. One of them makes it; those on other nodes answer it when it asks for their
+/// values, in threads that send no messages.
 ///
 /// [`Output::create`], [`Output::end_step`], [`Output::commit`], [`Output::test`], [`Output::wait`] and [`Output::close`] are
 /// collective, and the thread that calls them is the only one that calls the [`Comm`]. The others send no messages. The file
@@ -31,6 +33,9 @@ pub struct Output<C: Comm> {
     options: Options,
     handover: Handover<C, MadeByOne, PutSpool>,
     definitions: Definitions,
+    /// Answers the rank that makes the file, if that is on another node.
+    serving: Option<Serving>,
+    is_near: bool,
     /// Steps that have ended.
     steps: u64,
     outcome: Option<Result<Written>>,
@@ -40,8 +45,7 @@ pub struct Output<C: Comm> {
 #[derive(Serialize, Deserialize)]
 struct Handed {
     defined: Vec<Definition>,
-    values: PathBuf,
-    log: PathBuf,
+    place: Place,
     blocked_seconds: f64,
 }
 
@@ -52,7 +56,7 @@ impl<C: Comm> Output<C> {
     /// # Errors
     /// On all ranks: `Exists` if the file is there and may not be replaced; `Usage` or `Unsupported` for a suffix that stands
     /// for no format with variables, and for options that contradict each other; `NotFound` without a directory for the file;
-    /// `Unsupported` for ranks on several nodes; `Write` if a rank has no room for values.
+    /// `Write` if a rank has no room for values.
     pub fn create(comm: C, path: &Path, made: Result<(Engine, Options)>) -> Result<Self> {
         let made = made.and_then(|(engine, options)| {
             options.settings.check_qualities()?;
@@ -70,15 +74,15 @@ impl<C: Comm> Output<C> {
             Ok((engine, options, format))
         });
         let (engine, options, format) = agree(&comm, made)?;
-        check_place(&comm, path)?;
+        let Nodes { is_near, ranks_here } = Nodes::meet(&comm, path)?;
         let disk = if url_of(path).is_some() { std::env::temp_dir() } else { directory_of(path) };
-        let spool = PutSpool::open(options.spool.as_deref(), &disk, comm.size(), options.memory);
+        let spool = PutSpool::open(options.spool.as_deref(), &disk, ranks_here, options.memory);
         let spool = agree(&comm, spool)?;
         let engine = options.engine(&engine);
         let mut handover = Handover::new(comm, spool, std::sync::Arc::clone(&engine.cancel));
         handover.expect(0);
-        let (definitions, path) = (Definitions::default(), path.to_owned());
-        Ok(Self { engine, path, format, options, handover, definitions, steps: 0, outcome: None })
+        let (definitions, path, serving) = (Definitions::default(), path.to_owned(), None);
+        Ok(Self { engine, path, format, options, handover, definitions, serving, is_near, steps: 0, outcome: None })
     }
 
     /// Defines a dimension; without a length it can grow, and is as long as what is put along it. Not collective, but all
@@ -207,16 +211,15 @@ impl<C: Comm> Output<C> {
     /// As for [`Output::end_step`]. Nothing is written then.
     pub fn commit(&mut self) -> Result<()> {
         let inside = self.handover.enter();
-        let (values, log) = self.handover.spool().paths();
         let blocked_seconds = self.handover.take_blocked().as_secs_f64();
         let defined = self.definitions.news().to_vec();
-        let mine = self.state().map(|()| Handed { defined, values, log, blocked_seconds });
+        let mine = self.state().and_then(|()| self.place()).map(|place| Handed { defined, place, blocked_seconds });
         let all = self.handover.meet("commit", None, mine)?;
         drop(inside);
         let (mut defined, mut ranks, mut blocked_seconds) = (Vec::new(), Vec::new(), 0.0f64);
         for handed in all {
             defined.push(handed.defined);
-            ranks.push((handed.values, handed.log));
+            ranks.push(handed.place);
             blocked_seconds = blocked_seconds.max(handed.blocked_seconds);
         }
         self.agree(&defined)?;
@@ -226,15 +229,25 @@ impl<C: Comm> Output<C> {
         started.inspect_err(|error| self.outcome = Some(Err(error.clone())))
     }
 
+    /// Where the rank that makes the file finds the values of this one.
+    fn place(&mut self) -> Result<Place> {
+        if self.is_near {
+            return Ok(Place::near(self.handover.spool()));
+        }
+        let serving =
+            Serving::start(self.handover.spool()).map_err(|error| error.at(self.path.display().to_string()))?;
+        Ok(self.serving.insert(serving).place())
+    }
+
     /// Begins to make the file. Collective.
-    fn start(&mut self, ranks: Vec<(PathBuf, PathBuf)>, blocked_seconds: f64) -> Result<()> {
+    fn start(&mut self, ranks: Vec<Place>, blocked_seconds: f64) -> Result<()> {
         let is_maker = self.handover.comm().rank() == ROOT;
         let making = is_maker.then(|| self.making(ranks, blocked_seconds)).transpose();
         let making = agree(self.handover.comm(), making)?;
         self.handover.start(0, MadeByOne(making))
     }
 
-    fn making(&self, ranks: Vec<(PathBuf, PathBuf)>, blocked_seconds: f64) -> Result<Making> {
+    fn making(&self, ranks: Vec<Place>, blocked_seconds: f64) -> Result<Making> {
         let mut settings = self.options.settings.clone();
         for (variable, wishes) in self.definitions.wishes() {
             settings.rules.push(rule(variable, wishes)?);
@@ -288,6 +301,7 @@ impl<C: Comm> Output<C> {
         if self.handover.pending().is_some() {
             let settled = self.handover.settle();
             let settled = settled.and_then(|written| written.ok_or_else(|| Error::internal("nothing was delivered")));
+            self.serving = None;
             self.outcome = Some(settled);
         }
         match &self.outcome {
@@ -316,28 +330,6 @@ impl<C: Comm> Output<C> {
         self.wait()?;
         self.outcome.take().transpose()
     }
-}
-
-/// Checks that all ranks begin the same file, on one node. Collective.
-fn check_place(comm: &dyn Comm, path: &Path) -> Result<()> {
-    let all = all_gather(comm, &comm::written(&(path, comm.node()))?)?;
-    let all = all.iter().map(|bytes| comm::read(bytes)).collect::<Result<Vec<(PathBuf, usize)>>>()?;
-    let place = |error: Error| error.at(path.display().to_string());
-    if let Some((rank, (other, _))) = all.iter().enumerate().find(|(_, (other, _))| other.as_path() != path) {
-        return Err(place(
-            Error::usage(format!("rank {rank} creates '{}'", other.display()))
-                .hint("create the same file on all ranks"),
-        ));
-    }
-    let mut nodes: Vec<usize> = all.into_iter().map(|(_, node)| node).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    if nodes.len() > 1 {
-        return Err(place(Error::unsupported(format!("the ranks are on {} nodes", nodes.len())).hint(
-            "a file is written by ranks of one node: give a communicator of those, and write one file for each",
-        )));
-    }
-    Ok(())
 }
 
 /// A program learns at the beginning, not at the end of its work, that there is no place for its file.
