@@ -134,6 +134,13 @@ def test_stores_of_others_are_read(s3, bucket, tmp_path, version):
     s3("verify", tmp_path / "z.zarr", bucket.url("z.zarr"))
 
 
+def test_small_chunks_share_objects_until_one_is_worth_a_request(s3, bucket, tmp_path):
+    source = noise(tmp_path / "n.zarr", mebibytes=40, chunks=80)
+    s3("repack", source, "-o", bucket.url("n.zarr"), "--chunks", "keep")
+    assert sum("/c/" in key for key in bucket.keys("n.zarr/")) == 3
+    s3("verify", source, bucket.url("n.zarr"))
+
+
 def test_many_chunks_share_objects(s3, bucket, tmp_path):
     source = noise(tmp_path / "n.zarr", mebibytes=4, chunks=2048)
     s3("repack", source, "-o", bucket.url("n.zarr"), "--chunks", "keep")
@@ -225,7 +232,7 @@ def test_a_killed_program_leaves_no_store(s3, bucket, field, proxy, tmp_path, fo
 
 @pytest.mark.parametrize("force", [False, True])
 def test_an_interrupted_program_leaves_nothing(s3, bucket, tmp_path, proxy, force):
-    source = noise(tmp_path / "n.zarr", mebibytes=4, chunks=256)
+    source = noise(tmp_path / "n.zarr", mebibytes=64, chunks=64)
     if force:
         s3("repack", source, "-o", bucket.url("b.zarr"))
     proxy.answer = lambda one: 0.5 if is_chunk(one) else None

@@ -80,6 +80,11 @@ pub trait ReadStore: Send + Sync + Debug {
     /// `Read`.
     fn list(&self, folder: &str) -> Result<Option<Vec<Entry>>>;
 
+    /// True if what is asked for crosses a network.
+    fn is_far(&self) -> bool {
+        false
+    }
+
     /// The file that an object is, if it is one of this machine.
     fn file(&self, _key: &str) -> Option<PathBuf> {
         None

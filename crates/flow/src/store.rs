@@ -53,6 +53,11 @@ pub trait Source: Send + Sync {
         None
     }
 
+    /// True if reading waits for a network: more threads read at once than there are processors.
+    fn is_far(&self) -> bool {
+        false
+    }
+
     /// Keeps at most so many bytes of decoded chunks for regions that do not follow the grid of chunks, or one chunk if
     /// that is larger.
     fn limit_cache(&self, _bytes: usize) {}

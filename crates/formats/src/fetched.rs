@@ -76,6 +76,10 @@ impl Source for Fetched {
         self.source.is_written(variable, region)
     }
 
+    fn is_far(&self) -> bool {
+        true
+    }
+
     fn limit_cache(&self, bytes: usize) {
         self.source.limit_cache(bytes);
     }

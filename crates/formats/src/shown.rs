@@ -20,6 +20,10 @@ macro_rules! pass_on {
             None
         }
 
+        fn is_far(&self) -> bool {
+            self.source.is_far()
+        }
+
         fn limit_cache(&self, bytes: usize) {
             self.source.limit_cache(bytes);
         }

@@ -143,6 +143,10 @@ impl Source for Watched {
         self.source.is_written(variable, region)
     }
 
+    fn is_far(&self) -> bool {
+        self.source.is_far()
+    }
+
     fn limit_cache(&self, bytes: usize) {
         self.source.limit_cache(bytes);
     }

@@ -114,6 +114,10 @@ impl ReadStore for Remote {
         Ok(Some(held))
     }
 
+    fn is_far(&self) -> bool {
+        true
+    }
+
     fn has(&self, key: &str) -> Result<bool> {
         match self.listed()? {
             Some(objects) => Ok(objects.contains_key(key)),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::encode::{Buffers, ChunkEncoder, ChunkOutcome};
+use super::encode::{Buffers, ChunkOutcome};
 use super::places::{Encoded, Places, Pool};
 use super::recipes::{Kept, Recipes};
 use super::spare::Spare;
@@ -174,7 +174,7 @@ pub fn execute(
     }
     let total: u64 = works.iter().map(|work| work.variable.raw_bytes()).sum();
     progress.begin("repacking", total);
-    let budget = Budget::of(engine, &works)?;
+    let budget = Budget::of(engine, &works, source.is_far())?;
     let wanted: Vec<_> = works.iter().map(|work| (work.index, work.chunk)).collect();
     let bands = Bands::of_several(engine, source, &wanted, budget.bands)?;
     let mut execution = Execution::default();
@@ -222,8 +222,10 @@ struct Budget {
 impl Budget {
     /// Each worker holds about this many copies of a chunk: read, decoded source, two of the chain, proof, result.
     const COPIES: u64 = 6;
+    /// Threads where most of them wait for a network.
+    const WAITING: usize = 16;
 
-    fn of(engine: &Engine, works: &[Work<'_>]) -> Result<Self> {
+    fn of(engine: &Engine, works: &[Work<'_>], is_far: bool) -> Result<Self> {
         let largest = works.iter().max_by_key(|work| work.chunk_bytes);
         let worker = largest.map_or(0, |work| work.chunk_bytes) * Self::COPIES;
         // Half of the memory is for workers, half for chunks that wait to be written and the source's cache.
@@ -242,7 +244,8 @@ impl Budget {
             .at_variable(work));
         }
         let window = half / 2;
-        let jobs = engine.jobs.clamp(1, fitting.max(1));
+        let jobs = if is_far { engine.jobs.max(Self::WAITING) } else { engine.jobs };
+        let jobs = jobs.clamp(1, fitting.max(1));
         let bands = half.saturating_sub(worker.saturating_mul(jobs as u64)) / 4 * 3;
         Ok(Self { jobs, window, bands, spare: Spare::new(window / 4) })
     }
@@ -300,7 +303,9 @@ fn run(
         }),
     };
     let beside = places.threads(engine.jobs);
-    let workers = Pool::<Worker>::new(budget.jobs);
+    let lanes = Pool::<Lane>::new(budget.jobs);
+    // Those that wait for a network are more.
+    let workers = Pool::<Worker>::new(budget.jobs.min(engine.jobs));
     in_order(
         Schedule { engine, jobs: budget.jobs, beside: &beside, window: budget.window, total },
         |number| {
@@ -319,16 +324,23 @@ fn run(
             let is_looked_at = asked.as_ref().is_some_and(|asked| places.is_looked_at(number, work.index, asked));
             match asked {
                 Some(asked) if !is_looked_at => Ok(located.done_elsewhere(asked, at)),
-                asked => workers.with(|worker| {
+                Some(asked) => workers.with(|worker| {
                     let encoder = recipes.encoder(engine, work.recipe, &mut worker.encoders)?;
-                    match asked {
-                        None => worker.lane.chunk(encoder, bands, work, (at, located), &budget.spare),
-                        Some(asked) => {
-                            let checked = asked.check(encoder, &mut worker.lane.buffers);
-                            checked.map_err(|error| located.tell(error, work, bands.source()))?;
-                            Ok(located.done_elsewhere(asked, at))
-                        }
-                    }
+                    let checked = asked.check(encoder, &mut worker.buffers);
+                    checked.map_err(|error| located.tell(error, work, bands.source()))?;
+                    Ok(located.done_elsewhere(asked, at))
+                }),
+                None => lanes.with(|lane| {
+                    let Some((chunk, read_seconds)) = lane.read(bands, work, &located)? else {
+                        return Ok(located.done(at, None));
+                    };
+                    let mut encoded = budget.spare.take();
+                    let outcome = workers.with(|worker| {
+                        let encoder = recipes.encoder(engine, work.recipe, &mut worker.encoders)?;
+                        let outcome = encoder.encode(chunk, &mut worker.buffers, &mut encoded);
+                        outcome.map_err(|error| located.tell(error, work, bands.source()))
+                    })?;
+                    Ok(Done { read_seconds, ..located.done(at, Some((encoded, outcome))) })
                 }),
             }
         },
@@ -341,18 +353,18 @@ fn run(
     )
 }
 
+/// What encoding takes.
 #[derive(Default)]
 struct Worker {
     encoders: Kept,
-    lane: Lane,
+    buffers: Buffers,
 }
 
-/// Buffers of a worker.
+/// What reading takes.
 #[derive(Default)]
 struct Lane {
     region: Vec<u8>,
     padded: Vec<u8>,
-    buffers: Buffers,
 }
 
 /// Where a chunk is.
@@ -390,46 +402,34 @@ impl Located {
         error.at_variable_once(work.variable.name()).at_once(&source.path().display().to_string())
     }
 
+    /// The chunk as it was encoded here, if it was written; `at` is the place of its variable among the works.
+    fn done(self, at: usize, bytes: Option<(Vec<u8>, ChunkOutcome)>) -> Done {
+        Done { work: at, position: self.position, bytes, raw: self.raw, is_from_elsewhere: false, read_seconds: 0.0 }
+    }
+
     /// The chunk as another place has encoded it.
     fn done_elsewhere(self, chunk: Encoded, at: usize) -> Done {
-        let bytes = Some((chunk.bytes, chunk.outcome));
-        Done { work: at, position: self.position, bytes, raw: self.raw, is_from_elsewhere: true, read_seconds: 0.0 }
+        Done { is_from_elsewhere: true, ..self.done(at, Some((chunk.bytes, chunk.outcome))) }
     }
 }
 
 impl Lane {
-    /// Reads and encodes a chunk of `work`, which is at this place among the works.
-    fn chunk(
-        &mut self,
-        encoder: &ChunkEncoder,
-        bands: &Bands<'_>,
-        work: &Work<'_>,
-        (at, located): (usize, Located),
-        spare: &Spare,
-    ) -> Result<Done> {
-        let (source, is_from_elsewhere) = (bands.source(), false);
-        let Located { number, raw, .. } = located;
+    /// Reads a chunk of `work`; `None` if it was never written. Returns how long that took, too, in seconds of processor time.
+    fn read(&mut self, bands: &Bands<'_>, work: &Work<'_>, located: &Located) -> Result<Option<(&[u8], f64)>> {
+        let source = bands.source();
         if !source.is_written(work.index, &located.region) {
-            bands.pass(number);
-            let position = located.position;
-            return Ok(Done { work: at, position, bytes: None, raw, is_from_elsewhere, read_seconds: 0.0 });
+            bands.pass(located.number);
+            return Ok(None);
         }
-        let place = |error| located.tell(error, work, source);
         let begin = thread_seconds();
-        bands.read(number, &mut self.region).map_err(place)?;
+        bands.read(located.number, &mut self.region).map_err(|error| located.tell(error, work, source))?;
         let read_seconds = thread_seconds() - begin;
         let count = &located.region.count;
-        let chunk: &[u8] = if count == work.chunk {
-            &self.region
-        } else {
-            let padding = work.variable.padding_bytes();
-            pad_chunk(&self.region, count, work.chunk, &padding, &mut self.padded);
-            &self.padded
-        };
-        let mut encoded = spare.take();
-        let outcome = encoder.encode(chunk, &mut self.buffers, &mut encoded).map_err(place)?;
-        let position = located.position;
-        Ok(Done { work: at, position, bytes: Some((encoded, outcome)), raw, is_from_elsewhere, read_seconds })
+        if count == work.chunk {
+            return Ok(Some((&self.region, read_seconds)));
+        }
+        pad_chunk(&self.region, count, work.chunk, &work.variable.padding_bytes(), &mut self.padded);
+        Ok(Some((&self.padded, read_seconds)))
     }
 }
 

@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 pub const MANY_CHUNKS: u64 = 1000;
 /// Most bytes, before encoding, that the automatic choice puts into one shard.
 const LARGEST_SHARD: u64 = 1 << 30;
+/// Bytes, before encoding, of a shard where each object costs a request. Encoded it is one that a program reads at once.
+const OF_A_REQUEST: u64 = 16 << 20;
 /// Offset and length of a chunk that does not exist.
 const ABSENT: u64 = u64::MAX;
 /// Bytes of one entry of an index, and of its CRC-32C.
@@ -25,6 +27,8 @@ pub enum Sharding {
     /// For variables with more than [`MANY_CHUNKS`] chunks.
     #[default]
     Auto,
+    /// As `Auto`, and chunks that are much smaller than what one request should move share objects.
+    Requests,
     /// One file a chunk.
     Never,
     /// About this many chunks a file.
@@ -34,10 +38,12 @@ pub enum Sharding {
 /// Chunks per shard along each axis; `None` if chunks have files of their own.
 pub(super) fn shape(sharding: Sharding, grid: &[u64], chunk_bytes: u64) -> Option<Vec<u64>> {
     let total = grid.iter().fold(1u64, |total, &n| total.saturating_mul(n.max(1)));
+    let fit = |bytes: u64| (bytes / chunk_bytes.max(1)).max(1);
+    let many = || if total > MANY_CHUNKS { total.div_ceil(MANY_CHUNKS).max(16).min(fit(LARGEST_SHARD)) } else { 1 };
     let wanted = match sharding {
         Sharding::Never => return None,
-        Sharding::Auto if total <= MANY_CHUNKS => return None,
-        Sharding::Auto => total.div_ceil(MANY_CHUNKS).max(16).min((LARGEST_SHARD / chunk_bytes.max(1)).max(1)),
+        Sharding::Auto => many(),
+        Sharding::Requests => many().max(fit(OF_A_REQUEST)),
         Sharding::Chunks(wanted) => wanted,
     };
     if wanted <= 1 || total <= 1 {
@@ -194,6 +200,10 @@ mod tests {
         assert_eq!(shape(Sharding::Auto, &[10, 100], 1000), None);
         assert_eq!(shape(Sharding::Auto, &[100, 100], 1000), Some(vec![1, 16]));
         assert_eq!(shape(Sharding::Auto, &[50_000, 2], 1 << 20), Some(vec![50, 2]));
+        assert_eq!(shape(Sharding::Requests, &[10, 100], 1000), Some(vec![10, 100]));
+        assert_eq!(shape(Sharding::Requests, &[10, 4], 1 << 20), Some(vec![4, 4]));
+        assert_eq!(shape(Sharding::Requests, &[10, 4], 10 << 20), None);
+        assert_eq!(shape(Sharding::Requests, &[1, 1], 10), None);
         assert_eq!(shape(Sharding::Chunks(12), &[4, 3, 2], 8), Some(vec![2, 3, 2]));
         assert_eq!(shape(Sharding::Never, &[100_000], 8), None);
         assert_eq!(shape(Sharding::Chunks(8), &[], 8), None);

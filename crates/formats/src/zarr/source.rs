@@ -32,6 +32,7 @@ pub struct ZarrSource {
     /// Attributes of each group as they are stored.
     group_attributes: Vec<Map<String, Value>>,
     cache: ChunkCache,
+    is_far: bool,
     /// What does not lie in the store.
     values: Option<Box<dyn Values>>,
     /// The number there of each variable that has its values there.
@@ -75,6 +76,7 @@ impl ZarrSource {
             Some(Version::V2) => "Zarr v2",
             _ => "Zarr v3",
         };
+        let is_far = store.is_far();
         let store = Arc::new(Keys(store));
         let mut model = Model::default();
         let (mut arrays, mut group_attributes) = (Vec::new(), Vec::new());
@@ -110,6 +112,7 @@ impl ZarrSource {
             arrays,
             group_attributes,
             cache: ChunkCache::new(CACHE),
+            is_far,
             values: None,
             apart: HashMap::new(),
         })
@@ -271,6 +274,10 @@ fn above(group: &str) -> impl Iterator<Item = &str> {
 impl Source for ZarrSource {
     fn block(&self, variable: usize) -> Option<&[u64]> {
         self.apart(variable).and_then(|(number, values)| values.block(number))
+    }
+
+    fn is_far(&self) -> bool {
+        self.is_far
     }
 
     fn limit_cache(&self, bytes: usize) {

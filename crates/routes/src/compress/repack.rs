@@ -188,7 +188,11 @@ impl Job<'_> {
         let make = || -> Result<Box<dyn Sink>> {
             let sink: Box<dyn Sink> = match format {
                 OutputFormat::Zarr => {
-                    let sharding = if settings.chunks_apart { Sharding::Never } else { Sharding::Auto };
+                    let sharding = match url_of(output) {
+                        _ if settings.chunks_apart => Sharding::Never,
+                        Some(_) => Sharding::Requests,
+                        None => Sharding::Auto,
+                    };
                     let options = ZarrOptions { force: options.force, sharding, codecs: engine.codecs.clone() };
                     let mut sink = match url_of(output) {
                         Some(url) => {
