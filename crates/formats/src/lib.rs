@@ -1,4 +1,4 @@
-//! Sources and sinks: HDF5/netCDF-4, classic netCDF, Zarr, CSV, raw.
+//! Sources and sinks: HDF5/netCDF-4, classic netCDF, Zarr, NumPy (read), CSV, raw.
 
 pub mod classic;
 pub mod csv;
@@ -9,6 +9,7 @@ pub mod handed_over;
 pub mod hdf5;
 mod header;
 pub mod layout;
+mod npy;
 mod open;
 mod partial;
 mod plain;

@@ -4,7 +4,7 @@ use crate::header::Apart;
 use crate::partial::Input;
 use crate::raw::{RawLayout, RawSource};
 use crate::unchanged::Watched;
-use crate::{classic, csv, hdf5, remote, zarr};
+use crate::{classic, csv, hdf5, npy, remote, zarr};
 use knarr_array::{Error, ErrorKind, Result};
 use knarr_checkpoint::layout::FileLayout;
 use knarr_codec::chain::Chain;
@@ -40,7 +40,7 @@ struct Format {
     /// Name for people.
     name: &'static str,
     sniff: fn(&Probe<'_>) -> Result<bool>,
-    open: fn(&Path, &CodecList, &Inputs) -> Result<Box<dyn Source>>,
+    open: fn(&Probe<'_>, &CodecList, &Inputs) -> Result<Box<dyn Source>>,
     /// Finds where values lie in the bytes of a file, and how people call the format of such a file.
     layout: Option<(&'static str, FindLayout)>,
 }
@@ -48,7 +48,7 @@ struct Format {
 /// Finds where values lie in the bytes of a file.
 pub(crate) type FindLayout = fn(&Path) -> Result<FileLayout>;
 
-/// The formats, in the order in which they are tried.
+/// The formats whose files say themselves what they are, in the order in which they are tried.
 const FORMATS: &[Format] = &[
     Format { name: "HDF5 and netCDF-4", sniff: is_hdf5, open: open_hdf5, layout: Some(("HDF5", hdf5::layout)) },
     Format {
@@ -59,8 +59,12 @@ const FORMATS: &[Format] = &[
     },
     Format { name: "Zarr v2 and v3", sniff: is_zarr, open: open_zarr, layout: None },
     Format { name: "the same in a ZIP file", sniff: is_zipped_zarr, open: open_zipped_zarr, layout: None },
-    Format { name: "CSV (.csv, .tsv, .txt, .dat, .asc)", sniff: is_csv, open: open_csv, layout: None },
+    Format { name: "NumPy (.npy)", sniff: is_npy, open: open_npy, layout: None },
 ];
+
+/// Text does not say what it is: it is tried last, and what the user says about the bytes counts more than a suffix.
+const TABLE: Format =
+    Format { name: "CSV (.csv, .tsv, .txt, .dat, .asc)", sniff: is_csv, open: open_csv, layout: None };
 
 /// Bytes that must be text for a file to be a table.
 const TEXT: u64 = 4096;
@@ -69,8 +73,8 @@ fn is_hdf5(probe: &Probe<'_>) -> Result<bool> {
     probe.is_hdf5()
 }
 
-fn open_hdf5(path: &Path, codecs: &CodecList, _inputs: &Inputs) -> Result<Box<dyn Source>> {
-    Ok(Box::new(hdf5::Hdf5Source::open(path, resolver(codecs))?))
+fn open_hdf5(probe: &Probe<'_>, codecs: &CodecList, _inputs: &Inputs) -> Result<Box<dyn Source>> {
+    Ok(Box::new(hdf5::Hdf5Source::open(probe.path, resolver(codecs))?))
 }
 
 /// The HDF5 or netCDF-4 file at `path`, without HDF5's lock.
@@ -122,24 +126,24 @@ fn is_classic(probe: &Probe<'_>) -> Result<bool> {
     Ok(classic::sniff(probe.head()))
 }
 
-fn open_classic(path: &Path, _codecs: &CodecList, _inputs: &Inputs) -> Result<Box<dyn Source>> {
-    Ok(Box::new(classic::ClassicSource::open(path)?))
+fn open_classic(probe: &Probe<'_>, _codecs: &CodecList, _inputs: &Inputs) -> Result<Box<dyn Source>> {
+    Ok(Box::new(classic::ClassicSource::open(probe.path)?))
 }
 
 fn is_zarr(probe: &Probe<'_>) -> Result<bool> {
     Ok(probe.file.is_none() && zarr::sniff(probe.path))
 }
 
-fn open_zarr(path: &Path, codecs: &CodecList, _inputs: &Inputs) -> Result<Box<dyn Source>> {
-    Ok(Box::new(zarr::ZarrSource::open(path, codecs)?))
+fn open_zarr(probe: &Probe<'_>, codecs: &CodecList, _inputs: &Inputs) -> Result<Box<dyn Source>> {
+    Ok(Box::new(zarr::ZarrSource::open(probe.path, codecs)?))
 }
 
 fn is_zipped_zarr(probe: &Probe<'_>) -> Result<bool> {
     Ok(is_zip(probe.head()) && zarr::is_store(&members(probe.path)?)?)
 }
 
-fn open_zipped_zarr(path: &Path, codecs: &CodecList, _inputs: &Inputs) -> Result<Box<dyn Source>> {
-    Ok(Box::new(zarr::ZarrSource::open_in(Arc::new(members(path)?), path, codecs)?))
+fn open_zipped_zarr(probe: &Probe<'_>, codecs: &CodecList, _inputs: &Inputs) -> Result<Box<dyn Source>> {
+    Ok(Box::new(zarr::ZarrSource::open_in(Arc::new(members(probe.path)?), probe.path, codecs)?))
 }
 
 /// The members of the ZIP file at `path`.
@@ -150,12 +154,20 @@ fn members(path: &Path) -> Result<ZipObjects<Input>> {
     ZipObjects::open(file, length, path)
 }
 
+fn is_npy(probe: &Probe<'_>) -> Result<bool> {
+    Ok(npy::sniff(probe.head()))
+}
+
+fn open_npy(probe: &Probe<'_>, _codecs: &CodecList, _inputs: &Inputs) -> Result<Box<dyn Source>> {
+    Ok(Box::new(npy::NpySource::open(probe.path, probe.called)?))
+}
+
 fn is_csv(probe: &Probe<'_>) -> Result<bool> {
     Ok(probe.file.is_some() && csv::is_table(probe.path, &probe.bytes_at(0, TEXT)?))
 }
 
-fn open_csv(path: &Path, _codecs: &CodecList, inputs: &Inputs) -> Result<Box<dyn Source>> {
-    Ok(Box::new(csv::CsvSource::open(path, inputs.max_mem)?))
+fn open_csv(probe: &Probe<'_>, _codecs: &CodecList, inputs: &Inputs) -> Result<Box<dyn Source>> {
+    Ok(Box::new(csv::CsvSource::open(probe.path, inputs.max_mem)?))
 }
 
 /// Opens `path`, whatever format it has. Chunks are decoded with `codecs` where the format allows it.
@@ -173,24 +185,25 @@ pub fn open(path: &Path, codecs: &CodecList) -> Result<Box<dyn Source>> {
 /// As for [`open`].
 pub fn open_with(path: &Path, codecs: &CodecList, inputs: &Inputs) -> Result<Box<dyn Source>> {
     if let Some(url) = url_of(path) {
-        return remote::open((path, url), codecs, inputs.network.as_deref(), |copy| open_here(copy, codecs, inputs));
+        let open_file = |copy: &Path, called: &Path| open_here(copy, called, codecs, inputs);
+        return remote::open((path, url), codecs, inputs.network.as_deref(), open_file);
     }
-    open_here(path, codecs, inputs)
+    open_here(path, path, codecs, inputs)
 }
 
-fn open_here(path: &Path, codecs: &CodecList, inputs: &Inputs) -> Result<Box<dyn Source>> {
-    let probe = Probe::new(path)?;
-    // Text does not describe itself: what the user says about the bytes counts more than a suffix.
-    let described = if inputs.raw.is_some() { &FORMATS[..FORMATS.len() - 1] } else { FORMATS };
-    for format in described {
+/// Opens the file or directory at `path`, which is called `called` where it comes from.
+fn open_here(path: &Path, called: &Path, codecs: &CodecList, inputs: &Inputs) -> Result<Box<dyn Source>> {
+    let probe = Probe { called, ..Probe::new(path)? };
+    let table = inputs.raw.is_none().then_some(&TABLE);
+    for format in FORMATS.iter().chain(table) {
         if (format.sniff)(&probe)? {
-            return (format.open)(path, codecs, inputs);
+            return (format.open)(&probe, codecs, inputs);
         }
     }
     if let (Some(layout), Some(_)) = (&inputs.raw, &probe.file) {
-        return Ok(Box::new(RawSource::open(path, layout)?));
+        return Ok(Box::new(RawSource::open(path, called, layout)?));
     }
-    let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
+    let names: Vec<&str> = FORMATS.iter().chain([&TABLE]).map(|format| format.name).collect();
     Err(Error::corrupt(format!("of no known format: {}", probe.describe()))
         .hint(format!(
             "these are read: {}; if it holds nothing but numbers, say which: --raw shape=180x360,type=float32",
@@ -205,7 +218,7 @@ fn open_here(path: &Path, codecs: &CodecList, inputs: &Inputs) -> Result<Box<dyn
 /// `NotFound` or `Read` if it cannot be read.
 pub fn self_described(path: &Path) -> Result<Option<&'static str>> {
     let probe = Probe::new(path)?;
-    for format in &FORMATS[..FORMATS.len() - 1] {
+    for format in FORMATS {
         if (format.sniff)(&probe)? {
             return Ok(Some(format.name));
         }
@@ -224,6 +237,8 @@ pub fn open_watched(path: &Path, codecs: &CodecList, inputs: &Inputs) -> Result<
 /// The beginning of a file, or a directory.
 pub(crate) struct Probe<'a> {
     path: &'a Path,
+    /// What it is called where it comes from: `path` may be a copy.
+    called: &'a Path,
     file: Option<(Input, u64)>,
     head: Vec<u8>,
 }
@@ -233,7 +248,7 @@ impl<'a> Probe<'a> {
         let read_error = |error: std::io::Error| Error::read(path, &error);
         let metadata = std::fs::metadata(path).map_err(read_error)?;
         if metadata.is_dir() {
-            return Ok(Self { path, file: None, head: Vec::new() });
+            return Ok(Self { path, called: path, file: None, head: Vec::new() });
         }
         // Opening a pipe that nobody writes to would wait for ever.
         if !metadata.is_file() {
@@ -246,7 +261,7 @@ impl<'a> Probe<'a> {
             return Err(Error::new(ErrorKind::Read, what).hint(hint).at(path.display().to_string()));
         }
         let file = Input::open(path).map_err(read_error)?;
-        let mut probe = Self { path, file: Some((file, metadata.len())), head: Vec::new() };
+        let mut probe = Self { path, called: path, file: Some((file, metadata.len())), head: Vec::new() };
         probe.head = probe.bytes_at(0, 8)?;
         Ok(probe)
     }
