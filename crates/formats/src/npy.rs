@@ -15,12 +15,13 @@ use knarr_flow::settings::{ChunkRule, chunk_shape};
 use knarr_flow::store::Source;
 use knarr_flow::strided::{self, Place, ReadAt};
 
+use crate::format::Format;
 use crate::partial::Input;
 use crate::raw;
 
 /// An open file of NumPy.
 #[derive(Debug)]
-pub(crate) struct NpySource {
+struct NpySource {
     path: PathBuf,
     file: Input,
     file_len: u64,
@@ -32,10 +33,13 @@ pub(crate) struct NpySource {
     model: Model,
 }
 
-/// True if `bytes` starts like a file of NumPy.
-pub(crate) fn sniff(bytes: &[u8]) -> bool {
-    bytes.starts_with(npy::MAGIC)
-}
+/// Files of NumPy.
+pub(crate) const FORMAT: Format = Format {
+    name: "NumPy (.npy)",
+    sniff: |probe| Ok(probe.head().starts_with(npy::MAGIC)),
+    open: |probe, _, _| Ok(Box::new(NpySource::open(probe.path, probe.called)?)),
+    layout: None,
+};
 
 impl NpySource {
     /// Opens `path`. The variable has the name of the file that was meant, `called`, without its suffix.
@@ -43,7 +47,7 @@ impl NpySource {
     /// # Errors
     /// `NotFound` or `Read` if it cannot be read, `Corrupt` if its header makes no sense or it has another size,
     /// `Unsupported` for elements that are no numbers or truth values, and for several arrays in one file.
-    pub(crate) fn open(path: &Path, called: &Path) -> Result<Self> {
+    fn open(path: &Path, called: &Path) -> Result<Self> {
         Self::read(path, called).map_err(|error| error.hint_damage("file").at(path.display().to_string()))
     }
 
