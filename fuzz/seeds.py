@@ -74,6 +74,8 @@ def main():
         (out / "csv" / name).write_bytes(table)
     for version in ("NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"):
         classic(out / "file" / f"{version}.nc", version)
+    for order in "CF":
+        np.save(out / "file" / f"{order}.npy", np.arange(60, dtype=">i2").reshape((3, 4, 5), order=order))
     for version in (2, 3):
         zipped(out / "file" / f"zarr-v{version}.zip", version)
     codecs = {2: [None, "auto"], 3: [None, "auto"]}

@@ -1,5 +1,5 @@
-//! The readers of files that are one piece, netCDF-3 and Zarr in a ZIP file above all, against hostile bytes. libhdf5 reads
-//! what is no chunk of HDF5 files; its own faults would show here as well, so such files are left out.
+//! The readers of files that are one piece, netCDF-3, NumPy and Zarr in a ZIP file above all, against hostile bytes. libhdf5
+//! reads what is no chunk of HDF5 files; its own faults would show here as well, so such files are left out.
 #![no_main]
 
 mod codecs;

@@ -117,6 +117,16 @@ def test_files_are_read(knarr, web, folder, made, out, name):
     knarr("verify", path, out / "a.nc")
 
 
+def test_files_without_names_of_variables_are_called_as_they_are(knarr, web, folder):
+    values = np.arange(600, dtype="f4").reshape(20, 30)
+    np.save(folder / "a b.npy", values)
+    (folder / "a b.bin").write_bytes(values.tobytes())
+    for suffix, more in ("npy", ()), ("bin", ("--raw", "shape=20x30,type=float32")):
+        path, url = folder / f"a b.{suffix}", f"{web.url}/a%20b.{suffix}"
+        knarr("verify", path, url, *more)
+        assert list(knarr.json("hash", url, *more)["variables"]) == ["a b"]
+
+
 def test_stores_in_a_zip_file_are_read(knarr, web, folder, field):
     knarr("repack", field, "-o", folder / "a b.zarr.zip")
     knarr("verify", field, f"{web.url}/a%20b.zarr.zip")

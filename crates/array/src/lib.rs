@@ -13,6 +13,7 @@ pub mod goal;
 pub mod guard;
 pub mod libver;
 pub mod model;
+pub mod npy;
 pub mod quality;
 pub mod region;
 pub mod request;

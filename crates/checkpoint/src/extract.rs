@@ -7,13 +7,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::layout::{Extent, StoredVariable};
-use super::npy;
 use super::parents::make_parent;
 use super::rank_file::RankFile;
 use super::restore::{Damage, Proof, fetch, no_rank};
 use super::set::Set;
 use knarr_array::array::ArraySpec;
 use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::npy;
 use knarr_array::region::{Placed, chunk_region, runs, volume};
 use knarr_array::region::{chunk_count, chunk_position};
 use knarr_codec::chain::{Chain, Scratch};

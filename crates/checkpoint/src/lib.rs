@@ -28,7 +28,6 @@ pub mod measured;
 mod merge;
 mod names;
 mod new_set;
-mod npy;
 pub mod options;
 mod orders;
 pub mod pack;

@@ -168,7 +168,8 @@ pub(crate) struct Advise {
 
 #[derive(Args, Debug)]
 pub(crate) struct Repack {
-    /// Files or glob patterns: HDF5, netCDF-4, netCDF-3 (CDF-1, 2, 5), Zarr v2 and v3 (.zarr, .zip), CSV; raw with --raw
+    /// Files or glob patterns: HDF5, netCDF-4, netCDF-3 (CDF-1, 2, 5), Zarr v2 and v3 (.zarr, .zip), NumPy (.npy), CSV;
+    /// raw with --raw
     #[arg(required = true, value_name = "IN")]
     pub(crate) files: Vec<String>,
     /// Output file (.nc, .h5, .zarr, .zarr.zip, .csv, .tsv, .bin), or an existing directory for outputs of the same names

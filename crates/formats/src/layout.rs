@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::open::Probe;
+use crate::format::Probe;
+use crate::open::find_layout;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_checkpoint::layout::{Extent, FileLayout, StoredVariable};
 use knarr_checkpoint::library;
@@ -25,8 +26,8 @@ pub fn read(path: &Path) -> Result<FileLayout> {
     };
     let found = match library::layout(path).transpose() {
         Some(found) => found,
-        None => match probe.layout()? {
-            Some((_, layout)) => layout(path),
+        None => match find_layout(&probe)? {
+            Some(layout) => layout(path),
             None => return Ok(FileLayout::opaque(length)),
         },
     };

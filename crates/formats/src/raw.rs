@@ -112,22 +112,19 @@ pub struct RawSource {
 }
 
 impl RawSource {
-    /// Opens `path`, whose bytes mean what `layout` says.
+    /// Opens `path`, whose bytes mean what `layout` says. A variable without a name there has that of the file that was
+    /// meant, `called`.
     ///
     /// # Errors
     /// `NotFound` or `Read` if it cannot be read, `Corrupt` if it has another size.
-    pub fn open(path: &Path, layout: &RawLayout) -> Result<Self> {
+    pub fn open(path: &Path, called: &Path, layout: &RawLayout) -> Result<Self> {
         let place = |error: Error| error.at(path.display().to_string());
         let read_error = |error: std::io::Error| Error::read(path, &error);
         let file = Input::open(path).map_err(read_error)?;
         let file_len = file.metadata().map_err(read_error)?.len();
         let size = layout.dtype.size() as u64;
-        // An extent of 0 must not hide the others.
-        let most = layout.shape.iter().try_fold(size, |product, n| product.checked_mul((*n).max(1)));
-        if most.and_then(|most| most.checked_add(layout.offset)).is_none_or(|end| i64::try_from(end).is_err()) {
-            return Err(place(Error::usage("the shape is larger than any file").hint(EXAMPLE)));
-        }
-        let wanted = layout.shape.iter().product::<u64>() * size;
+        let wanted = bytes_of(layout.dtype, &layout.shape, layout.offset)
+            .ok_or_else(|| place(Error::usage("the shape is larger than any file").hint(EXAMPLE)))?;
         if wanted.checked_add(layout.offset) != Some(file_len) {
             let found = file_len.saturating_sub(layout.offset);
             return Err(place(
@@ -143,29 +140,14 @@ impl RawSource {
                 )),
             ));
         }
-        let mut strides = vec![size; layout.shape.len()];
-        for axis in (1..strides.len()).rev() {
-            strides[axis - 1] = strides[axis] * layout.shape[axis];
-        }
-        let name = layout.name.clone().unwrap_or_else(|| {
-            path.file_stem().map_or("data".to_owned(), |stem| stem.to_string_lossy().replace('/', "_"))
-        });
-        let mut variable = Variable::plain(format!("/{name}"), layout.dtype, layout.shape.clone());
-        variable.stored_bytes = Some(wanted);
-        // Named as xarray names what has no names.
-        let dimensions: Vec<Dimension> = (0..)
-            .zip(&layout.shape)
-            .map(|(axis, len)| Dimension { name: format!("dim_{axis}"), len: *len, unlimited: false })
-            .collect();
-        variable.dimensions = dimensions.iter().map(|dimension| Some(dimension.name.clone())).collect();
-        let root = Group { path: "/".to_owned(), dimensions, ..Group::default() };
+        let name = layout.name.clone().unwrap_or_else(|| name_of(called));
         Ok(Self {
             path: path.to_owned(),
             file,
             file_len,
             order: layout.order,
-            place: Place { begin: layout.offset, shape: layout.shape.clone(), strides },
-            model: Model { groups: vec![root], variables: vec![variable] },
+            place: Place::dense(layout.offset, &layout.shape, layout.dtype.size()),
+            model: model(name, layout.dtype, &layout.shape),
         })
     }
 }
@@ -202,6 +184,31 @@ impl Source for RawSource {
     fn as_any(&self) -> &dyn Any {
         self
     }
+}
+
+/// Bytes of an array that begins at `offset`; `None` if no file is so large. An extent of 0 does not hide the others.
+pub(crate) fn bytes_of(dtype: DType, shape: &[u64], offset: u64) -> Option<u64> {
+    let most = shape.iter().try_fold(dtype.size() as u64, |product, n| product.checked_mul((*n).max(1)))?;
+    i64::try_from(most.checked_add(offset)?).ok()?;
+    Some(shape.iter().product::<u64>() * dtype.size() as u64)
+}
+
+/// Name of the variable of a file that has none for it.
+pub(crate) fn name_of(path: &Path) -> String {
+    path.file_stem().map_or("data".to_owned(), |stem| stem.to_string_lossy().into_owned())
+}
+
+/// One little-endian variable without gaps, with dimensions named as xarray names what has no names.
+pub(crate) fn model(name: String, dtype: DType, shape: &[u64]) -> Model {
+    let mut variable = Variable::plain(format!("/{name}"), dtype, shape.to_vec());
+    variable.stored_bytes = Some(variable.raw_bytes());
+    let dimensions: Vec<Dimension> = (0..)
+        .zip(shape)
+        .map(|(axis, len)| Dimension { name: format!("dim_{axis}"), len: *len, unlimited: false })
+        .collect();
+    variable.dimensions = dimensions.iter().map(|dimension| Some(dimension.name.clone())).collect();
+    let root = Group { path: "/".to_owned(), dimensions, ..Group::default() };
+    Model { groups: vec![root], variables: vec![variable] }
 }
 
 /// The one variable of `source`.

@@ -12,7 +12,8 @@ use crate::fetched;
 use crate::partial::Partial;
 use crate::zarr::{self, ZarrSource};
 
-/// Opens what is at `url`, which `path` is: a Zarr store there, or what `open_file` makes of a copy of the file.
+/// Opens what is at `url`, which `path` is: a Zarr store there, or what `open_file` makes of a copy of the file and the name
+/// of the object.
 ///
 /// # Errors
 /// `Unsupported` if this program reads no URLs, or not this one; `NotFound` if nothing is there; those of the formats.
@@ -20,7 +21,7 @@ pub(crate) fn open(
     (path, url): (&Path, &str),
     codecs: &CodecList,
     network: Option<&dyn Network>,
-    open_file: impl FnOnce(&Path) -> Result<Box<dyn Source>>,
+    open_file: impl FnOnce(&Path, &Path) -> Result<Box<dyn Source>>,
 ) -> Result<Box<dyn Source>> {
     let place = |error: Error| error.at_once(url);
     let network = network.ok_or_else(|| {
@@ -37,6 +38,6 @@ pub(crate) fn open(
         )
     };
     let (folder, key) = network.object(url).map_err(place)?.ok_or_else(nothing)?;
-    let copy = Partial::of(folder, key).map_err(place)?.ok_or_else(nothing)?;
-    fetched::open(copy, path, open_file)
+    let copy = Partial::of(folder, key.clone()).map_err(place)?.ok_or_else(nothing)?;
+    fetched::open(copy, path, |copy| open_file(copy, Path::new(&key)))
 }

@@ -3,6 +3,7 @@ and what those libraries read from stores that Knarr wrote.
 
     writers.py classic DIR     netCDF-3 files, real ones included, and DIR/expected.json
     writers.py zarr DIR        Zarr v2 and v3 stores and DIR/expected.json
+    writers.py npy DIR         files of NumPy and DIR/expected.json; in DIR/refused those that hold no numbers
     writers.py read STORE      what zarr-python, zarrs and xarray read, as JSON
 """
 
@@ -254,6 +255,60 @@ def zarr_stores(directory):
         json.dump(expected, file)
 
 
+def npy(directory):
+    expected = []
+
+    def finish(name, values, version=None):
+        path = os.path.join(directory, f"{name}.npy")
+        with open(path, "wb") as file:
+            np.lib.format.write_array(file, values, version=version)
+        assert np.load(path).tobytes() == values.tobytes()
+        shape = values.shape
+        item = {
+            "path": f"/{name}",
+            "dimensions": [f"dim_{axis}" for axis in range(len(shape))],
+            "unlimited": [False] * len(shape),
+            "attributes": {"dtype": "bool"} if values.dtype.kind == "b" else {},
+            **dump(directory, path, values),
+        }
+        expected.append({"file": path, "format": "NumPy", "variables": [item]})
+
+    for dtype in ["bool", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]:
+        for order in "<>" if np.dtype(dtype).itemsize > 1 else "<":
+            values = values_of(dtype, (5, 6, 7)).astype(np.dtype(dtype).newbyteorder(order))
+            end = "little" if order == "<" else "big"
+            finish(f"{dtype}_{end}", values)
+            finish(f"{dtype}_{end}_fortran", np.asfortranarray(values))
+    for version in [(1, 0), (2, 0), (3, 0)]:
+        finish(f"version_{version[0]}", values_of("f4", (3, 4)), version)
+    for number, shape in enumerate([(), (1,), (7,), (0,), (3, 0, 2), (1, 9, 1), (2,) * 9]):
+        for order in "CF":
+            finish(f"shape_{number}_{order}", np.array(values_of("f8", shape), order=order))
+    # Several chunks, whole first axes and pieces of one.
+    finish("long", np.asfortranarray(values_of("f4", (90, 70, 130))))
+    finish("wide", np.asfortranarray(values_of("i2", (900, 1100))))
+
+    refused = os.path.join(directory, "refused")
+    os.mkdir(refused)
+    for name, values in {
+        "objects": np.array([{}, None], object),
+        "structured": np.zeros(3, [("a", "f4"), ("b", "i2")]),
+        "structured_long": np.zeros(3, [(f"a_name_of_some_length_{n}", "f4") for n in range(3000)]),
+        "complex": np.zeros(3, "c8"),
+        "strings": np.array(["a", "bb"]),
+        "dates": np.array(["2020-01-01"], "M8[D]"),
+        "floats_of_a_length": np.zeros(3, "g"),
+    }.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            np.save(os.path.join(refused, f"{name}.npy"), values, allow_pickle=True)
+    with open(os.path.join(refused, "follow.npy"), "wb") as file:
+        np.save(file, np.zeros(3))
+        np.save(file, np.zeros(3))
+    with open(os.path.join(directory, "expected.json"), "w") as file:
+        json.dump(expected, file)
+
+
 def strict(attributes):
     """Attributes in words that strict JSON has: no NaN, no infinities."""
     return {
@@ -308,4 +363,4 @@ def read(store):
 
 
 if __name__ == "__main__":
-    {"classic": classic, "zarr": zarr_stores, "read": read}[sys.argv[1]](sys.argv[2])
+    {"classic": classic, "zarr": zarr_stores, "npy": npy, "read": read}[sys.argv[1]](sys.argv[2])

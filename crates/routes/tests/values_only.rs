@@ -74,7 +74,7 @@ fn raw_files_hold_every_type_and_shape_in_both_orders() {
             stored.extend(swapped);
             std::fs::write(&path, stored).unwrap();
             let layout = RawLayout { shape: extents, dtype, order: Endian::Big, offset: 5, name: None };
-            let source = RawSource::open(&path, &layout).unwrap();
+            let source = RawSource::open(&path, &path, &layout).unwrap();
             assert_eq!(source_suite::check(&source), 1);
             assert!(variable(&source, 0).1 == bytes, "{dtype} {shape:?}");
         }
@@ -87,7 +87,7 @@ fn raw_files_of_another_size_are_refused_with_both_sizes() {
     let path = folder.file("a.bin");
     std::fs::write(&path, [0; 97]).unwrap();
     let refused = |layout: &str, words: &[&str]| {
-        let error = RawSource::open(&path, &layout.parse().unwrap()).unwrap_err();
+        let error = RawSource::open(&path, &path, &layout.parse().unwrap()).unwrap_err();
         let text = error.to_string();
         assert!(words.iter().all(|word| text.contains(word)), "{text}");
     };

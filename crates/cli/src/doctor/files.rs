@@ -94,11 +94,10 @@ pub(super) fn examine(path: &Path, codecs: &CodecList, readers: &[Reader], advic
     let source = knarr_formats::open(path, codecs)?;
     let needs = needs(&source.model().variables);
     let format = source.format();
-    let reads = |kind: ReaderKind| match kind {
-        // Filters belong to HDF5; its readers have no say about Zarr.
-        _ if format.starts_with("Zarr") => false,
-        ReaderKind::H5py => !format.starts_with("netCDF-3"),
-        _ => true,
+    // Filters belong to HDF5; its readers have no say about other formats, but that netCDF's read netCDF-3.
+    let reads = |kind: ReaderKind| match format {
+        "HDF5" | "netCDF-4" => true,
+        _ => format.starts_with("netCDF-3") && kind != ReaderKind::H5py,
     };
     let asked = readers.iter().filter(|reader| reads(reader.kind));
     let verdicts = asked.map(|reader| verdict(path, &needs, reader, advice)).collect();

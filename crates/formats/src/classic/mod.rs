@@ -9,10 +9,10 @@ mod pieces;
 mod write;
 
 pub use header::{Dim, Header, NcType, Var, Version, parse_header};
-pub(crate) use pieces::layout;
 pub use write::{check, write};
 
 use crate::fills;
+use crate::format::Format;
 use crate::partial::Input;
 use header::Fault;
 use knarr_array::array::{DType, swap_bytes};
@@ -40,10 +40,13 @@ pub struct ClassicSource {
     places: Vec<Place>,
 }
 
-/// True if `bytes` starts like a classic netCDF file.
-pub fn sniff(bytes: &[u8]) -> bool {
-    matches!(bytes, [b'C', b'D', b'F', 1 | 2 | 5, ..])
-}
+/// Classic netCDF.
+pub(crate) const FORMAT: Format = Format {
+    name: "netCDF-3 (CDF-1, CDF-2, CDF-5)",
+    sniff: |probe| Ok(matches!(probe.head(), [b'C', b'D', b'F', 1 | 2 | 5, ..])),
+    open: |probe, _, _| Ok(Box::new(ClassicSource::open(probe.path)?)),
+    layout: Some(pieces::layout),
+};
 
 impl ClassicSource {
     /// Opens `path` and reads its header.

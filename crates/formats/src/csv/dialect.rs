@@ -28,7 +28,7 @@ const SUFFIXES: [&str; 5] = ["csv", "tsv", "txt", "dat", "asc"];
 const LINES: usize = 50;
 
 /// True if `path` is called like a table and `head`, its first bytes, are text.
-pub(crate) fn is_table(path: &Path, head: &[u8]) -> bool {
+pub(super) fn is_table(path: &Path, head: &[u8]) -> bool {
     let suffix = path.extension().map(|suffix| suffix.to_string_lossy().to_lowercase()).unwrap_or_default();
     let text = match std::str::from_utf8(head) {
         Ok(text) => text,

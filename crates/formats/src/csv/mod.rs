@@ -10,7 +10,7 @@ mod read;
 mod records;
 mod write;
 
-pub(crate) use dialect::is_table;
 pub use dialect::separator_of;
 pub use read::CsvSource;
+pub(crate) use read::FORMAT;
 pub use write::{check, write};

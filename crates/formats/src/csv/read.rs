@@ -9,9 +9,10 @@ use knarr_array::region::{Placed, Region, copy_region};
 use knarr_array::{Error, Result};
 use knarr_flow::store::Source;
 
-use super::dialect::{Separator, is_named_as_table, separator};
+use super::dialect::{Separator, is_named_as_table, is_table, separator};
 use super::number::{Kind, Number, append};
 use super::records::{Record, Records};
+use crate::format::Format;
 
 /// Names of the dimensions of tables, and of a table without names of its own.
 const ROW: &str = "row";
@@ -19,6 +20,17 @@ const COLUMN: &str = "column";
 const DATA: &str = "data";
 /// First bytes in which the separator is looked for.
 const HEAD: usize = 64 << 10;
+
+/// Bytes that must be text for a file to be a table.
+const TEXT: u64 = 4096;
+
+/// Tables of numbers.
+pub(crate) const FORMAT: Format = Format {
+    name: "CSV (.csv, .tsv, .txt, .dat, .asc)",
+    sniff: |probe| Ok(probe.len().is_some() && is_table(probe.path, &probe.bytes_at(0, TEXT)?)),
+    open: |probe, _, inputs| Ok(Box::new(CsvSource::open(probe.path, inputs.max_mem)?)),
+    layout: None,
+};
 
 /// A table in memory.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `sys/` | the C library behind a safe surface; all `unsafe` |
+//! | `format` | which files are of this format |
 //! | `walk`, `scan`, `names`, `paths`, `values`, `words` | from the file to the model |
 //! | `characters` | text of attributes byte for byte |
 //! | `source`, `chunks`, `strings` | reading regions |
@@ -33,6 +34,7 @@ mod explain;
 mod external_files;
 mod filters;
 mod for_netcdf;
+mod format;
 mod handed_over;
 mod metadata;
 mod names;
@@ -53,7 +55,7 @@ mod write_attribute;
 pub use beside::{lost, other_files};
 pub use filters::{filter_title, pipeline_words};
 pub use for_netcdf::{NetcdfLimits, netcdf_limits};
-pub(crate) use pieces::layout;
+pub(crate) use format::{FORMAT, resolver};
 pub use sink::Hdf5Sink;
 pub use sink_options::SinkOptions;
 pub use source::{FilterResolver, Hdf5Source};

@@ -3,6 +3,7 @@
 use super::codecs::{Undo, undo_v2, undo_v3};
 use super::scaled::Scale;
 use knarr_array::array::{ArraySpec, DType, Endian, swap_bytes};
+use knarr_array::region::row_major;
 use knarr_array::{Error, Result};
 use knarr_codec::chain::{Chain, ChainSpec, Scratch};
 use knarr_codec::codec::{CodecList, Kind};
@@ -143,7 +144,7 @@ impl Decoder {
         if self.order.is_empty() {
             std::mem::swap(a, out);
         } else {
-            untranspose(a, &self.order, &self.shape, self.dtype.size(), out);
+            row_major(a, &self.order, &self.shape, self.dtype.size(), out);
         }
         let wanted = if matches!(self.dtype, DType::Opaque(_)) { Endian::Little } else { NATIVE };
         if self.endian != wanted {
@@ -318,42 +319,6 @@ fn resize_integers(input: &[u8], from: DType, to: DType, endian: Endian, out: &m
                 out.extend(std::iter::repeat_n(sign, wide - kept));
                 out.extend_from_slice(&element[narrow - kept..]);
             }
-        }
-    }
-}
-
-/// Replaces the contents of `out` by the elements of an array of `shape`, which `input` holds with its axes in `order`.
-fn untranspose(input: &[u8], order: &[usize], shape: &[usize], size: usize, out: &mut Vec<u8>) {
-    out.clear();
-    out.reserve(input.len());
-    // Distance, in bytes of the input, between neighbours along each axis of the array.
-    let mut strides = vec![0; shape.len()];
-    let mut stride = size;
-    for &axis in order.iter().rev() {
-        strides[axis] = stride;
-        stride *= shape[axis];
-    }
-    let Some((&row, &step)) = shape.last().zip(strides.last()) else {
-        out.extend_from_slice(input);
-        return;
-    };
-    let outer = shape.len() - 1;
-    let rows: usize = shape[..outer].iter().product();
-    let mut index = vec![0; outer];
-    let mut start = 0;
-    for _ in 0..rows {
-        for place in 0..row {
-            let at = start + place * step;
-            out.extend_from_slice(&input[at..at + size]);
-        }
-        for axis in (0..outer).rev() {
-            index[axis] += 1;
-            start += strides[axis];
-            if index[axis] < shape[axis] {
-                break;
-            }
-            start -= strides[axis] * shape[axis];
-            index[axis] = 0;
         }
     }
 }

@@ -12,6 +12,7 @@ mod consolidated;
 mod copied;
 mod decode;
 mod fixed;
+mod format;
 mod hierarchy;
 mod json;
 mod keys;
@@ -26,23 +27,8 @@ mod strings;
 mod types;
 
 pub use anew::Anew;
+pub(crate) use format::{FORMAT, ZIPPED};
+pub use format::{is_store, sniff};
 pub use shard::{MANY_CHUNKS, Sharding};
 pub use sink::{CONTENTS, ZarrOptions, ZarrSink};
 pub use source::ZarrSource;
-
-use knarr_array::Result;
-use knarr_flow::read_store::ReadStore;
-use std::path::Path;
-
-/// True if directory `path` is a Zarr group or array.
-pub fn sniff(path: &Path) -> bool {
-    hierarchy::is_node_at(path)
-}
-
-/// True if `store` is a Zarr group or array.
-///
-/// # Errors
-/// `Read`, and what else keeps the store from telling.
-pub fn is_store(store: &dyn ReadStore) -> Result<bool> {
-    hierarchy::is_node(store, "")
-}
