@@ -73,7 +73,6 @@ SERVED = {
     "soft link": put("R", h5py.SoftLink("/T")),
     "hard link": lambda file: file.__setitem__("R", file["T"]),
     "two names of a group": lambda file: file.__setitem__("R", file.create_group("g")),
-    "half precision": put("R", np.zeros(3, "f2")),
     "strings": put("R", np.array(["a", "b"], dtype=h5py.string_dtype())),
     "named compound": put("R", np.dtype([("a", "f4")])),
 }
@@ -153,6 +152,13 @@ def test_variables_without_values_stop_new_releases(repacked):
     path, told = repacked(put("R", h5py.Empty("f4")))
     assert False in opens(path)
     assert "variable 'R' has no values (null dataspace)" in told
+
+
+def test_numbers_of_half_precision_are_told(repacked):
+    path, told = repacked(put("R", np.linspace(0, 1, 3000, dtype="f2")))
+    assert "netCDF has no numbers of half precision" in told and "'R'" in told
+    read = subprocess.run([sys.executable, "-c", "import sys, netCDF4; netCDF4.Dataset(sys.argv[1])['R'][:]", path])
+    assert read.returncode != 0, "they can be read by now: say so no more"
 
 
 def test_a_link_that_the_output_does_not_find_is_told(knarr, tmp_path, out):

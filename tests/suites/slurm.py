@@ -4,8 +4,8 @@
     .venv/bin/python tests/suites/slurm.py          # as root, with the Debian package slurm-wlm
 
 A Slurm of its own runs meanwhile, without authentication. **Its nodes are emulated**: names of one machine, each with
-shared memory and a /tmp that the other one does not see. A program writes with PnetCDF plain, then under `knarr run`; the
-files have to hold the same. A rank that fails ends the job, and leaves no file. Exit code 1 if anything is wrong.
+shared memory and a /tmp that the other one does not see. A program writes with PnetCDF plain, then under `knarr run`;
+the files have to hold the same. A rank that fails ends the job, and leaves no file. Exit code 1 if anything is wrong.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::external_files::{is_beside, places};
 use super::source::Hdf5Source;
 use super::sys::{self, Class, Datatype};
+use knarr_array::array::DType;
 use knarr_array::error::Result;
 use knarr_array::model::{ElementType, Link, LinkTarget, Model, StorageLayout};
 use knarr_flow::store::Source;
@@ -29,6 +30,9 @@ pub struct NetcdfLimits {
     pub hidden: Vec<String>,
     /// Variables of types without a name, which are left out before release 4.9.3.
     pub hidden_before: Vec<String>,
+    /// Variables of half precision: 4.10.1 takes them for strings, and reading them ends the program.
+    #[serde(default)]
+    pub halves: Vec<String>,
 }
 
 impl NetcdfLimits {
@@ -79,6 +83,9 @@ pub fn netcdf_limits(source: &Hdf5Source) -> Result<NetcdfLimits> {
                 variable.name()
             ));
             continue;
+        }
+        if variable.dtype == DType::F16 {
+            limits.halves.push(format!("'{}'", variable.name()));
         }
         let Some(element) = source.element_type(index) else { continue };
         let datatype = source.dataset(source.stored(index)?)?.datatype()?;

@@ -192,6 +192,13 @@ pub fn hidden_from_netcdf(done: &Repacked) -> Vec<String> {
              file"
         ));
     }
+    if !limits.halves.is_empty() {
+        let halves = some(&limits.halves, ", ");
+        notes.push(format!(
+            "{output}: netCDF has no numbers of half precision. Its programs read {halves} as single precision, or crash \
+             (netCDF-C 4.10, netCDF4 in Python): end the name in .h5, or convert them before"
+        ));
+    }
     if !limits.tables.is_empty() {
         let tables = some(&limits.tables, ", ");
         notes.push(format!(
