@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::ALIVE;
 use crate::config::{FileRule, Keep, Route};
 use crate::document::{get, put};
 use crate::message::path_bytes;
@@ -132,15 +133,17 @@ impl HandedOver {
         Self { part: parts.len(), parts, ..self }
     }
 
-    /// The spool and the name in it by which all nodes know what lies in `directory`.
-    pub fn origin(&self, directory: &Path) -> (PathBuf, String) {
-        match self.parts.first() {
-            Some(first) => (first.spool.clone(), first.file.clone()),
-            None => {
-                let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                (directory.parent().unwrap_or(directory).to_owned(), name)
-            }
+    /// The token of the spool, and the name in it, by which all nodes know what lies in `directory`.
+    ///
+    /// # Errors
+    /// `Read` if the spool is gone.
+    pub fn origin(&self, directory: &Path) -> Result<(String, String)> {
+        if let Some(first) = self.parts.first() {
+            return Ok((first.token.clone(), first.file.clone()));
         }
+        let alive = directory.with_file_name(ALIVE);
+        let token = fs::read_to_string(&alive).map_err(|error| Error::read(&alive, &error))?;
+        Ok((token, directory.file_name().unwrap_or_default().to_string_lossy().into_owned()))
     }
 
     /// The node that makes the file, if it is another one.

@@ -145,6 +145,8 @@ impl PutLog {
     fn begin_more(&mut self) -> Result<()> {
         let more = &self.room.more;
         let open = || {
+            // Another launcher has removed the directory when nothing was in it.
+            more.parent().map_or(Ok(()), fs::create_dir_all)?;
             let mut options = File::options();
             let file = options.read(true).write(true).create_new(true).mode(0o600).open(more)?;
             std::os::unix::fs::symlink(more, name_of_more(&self.path))?;
@@ -291,7 +293,7 @@ mod tests {
     }
 
     fn room(folder: &Path, most: u64) -> Room {
-        Room { directory: folder.to_owned(), free: folder.join("free"), most, more: folder.join("disk") }
+        Room { directory: folder.to_owned(), free: folder.join("free"), most, more: folder.join("disk/more") }
     }
 
     #[test]

@@ -31,7 +31,7 @@ enum Found {
         directory: PathBuf,
         begun: Begun,
         /// Of a component with launchers on several nodes: how all of them know the session.
-        origin: Option<(PathBuf, String)>,
+        origin: Option<(String, String)>,
     },
     /// There is a file.
     File,
@@ -96,7 +96,7 @@ fn begin_on_all(
     comm: &dyn Comm,
     reader: &str,
     session: u64,
-    origin: &(PathBuf, String),
+    origin: &(String, String),
 ) -> Result<(Offered, Begun)> {
     let is_first = Homes::meet(comm, wanted.spool)?.is_first();
     let (rule, target) = (&wanted.rule.transfer, &wanted.target);
@@ -130,7 +130,7 @@ pub(crate) unsafe fn open(
     };
     let mut incoming = Incoming::new(wanted, &offered, &begun);
     if matches!(Datasets::read(&offered.directory), Ok(Some(_))) {
-        if incoming.beyond(Some(u64::MAX), || "its values".to_owned()).is_err() {
+        if incoming.await_whole(ranks.comm()).is_none() {
             return Ok(ENOENT);
         }
         let arguments = (comm, mode & !WRITE, info, id);
@@ -177,11 +177,11 @@ unsafe fn open_other(
     }
 }
 
-/// The header, where all ranks reach it. If they may be on several nodes that is on the disk that these share. `None` if it has
-/// no place there; the launcher was told why. Collective.
-fn header_of(wanted: &Wanted, ranks: &Ranks, offered: &Offered, incoming: &mut Incoming) -> Option<PathBuf> {
+/// The header, where all ranks reach it by one name, as MPI-IO asks for. If they may be on several nodes that is on the disk that
+/// these share. `None` if it has no place there; the launcher was told why. Collective.
+pub fn header_of(wanted: &Wanted, ranks: &Ranks, offered: &Offered, incoming: &mut Incoming) -> Option<PathBuf> {
     let header = offered.directory.join(HandedOver::PUBLISHED);
-    if !offered.is_spread {
+    if !offered.is_spread || ranks.is_alone() {
         return Some(header);
     }
     let comm = ranks.comm();
@@ -222,7 +222,7 @@ fn begin(wanted: &Wanted, offered: Option<(u64, PathBuf)>, reader: &str) -> Resu
     let Some((session, directory)) = offered else { return Ok(Found::File) };
     let begun = HandedOver::find(&directory)?.ok_or_else(|| Error::internal("nothing is known of the session"))?;
     let is_spread = Component::launchers(wanted.rule.transfer.rendezvous(), reader) > 1;
-    let origin = is_spread.then(|| begun.origin(&directory));
+    let origin = if is_spread { Some(begun.origin(&directory)?) } else { None };
     HandedOver::note(&directory, reader, Reading::Begun)?;
     Ok(Found::Session { session, directory, begun: begun.into(), origin })
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use knarr_array::comm::{Comm, agree, all_gather, barrier, read, share, written};
+use knarr_array::comm::{Comm, agree, all_gather, read, share, written};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::{FileRule, Wait};
 use knarr_capture::meeting::Offers;
@@ -130,7 +130,7 @@ pub fn agree_on_place(
         Homes::meet(comm, wanted.spool).map_err(|error| Unplaced { why: Some(error.to_string()), are_apart: false })?;
     let unplaced =
         |why: Option<String>| Unplaced { why: why.filter(|_| homes.is_first()), are_apart: homes.are_apart() };
-    let (mut directory, session) = match begun(wanted, comm, (&homes, headers), is_new) {
+    let (mut directory, session) = match begun(wanted, comm, &homes, is_new) {
         Ok(Begun::In(name, session)) => (wanted.spool.directory.join(name), session),
         Ok(Begun::Passed(why)) => return Err(unplaced(why)),
         Err(error) => return Err(unplaced(Some(error.to_string()))),
@@ -199,7 +199,7 @@ fn await_room(wanted: &Wanted) {
 }
 
 /// Makes a directory for the file, on the first rank. Collective.
-fn begun(wanted: &Wanted, comm: &dyn Comm, (homes, headers): (&Homes, Headers), is_new: bool) -> Result<Begun> {
+fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool) -> Result<Begun> {
     let target = &wanted.target;
     // Sessions of a transfer follow each other without waiting.
     let is_transfer = wanted.part.is_some();
@@ -213,9 +213,7 @@ fn begun(wanted: &Wanted, comm: &dyn Comm, (homes, headers): (&Homes, Headers), 
         return share(comm, &Begun::Passed(None));
     }
     let parent = target.parent().unwrap_or(Path::new("/"));
-    let begun = if homes.are_apart() && is_transfer && headers == Headers::Own {
-        Begun::Passed(Some("its ranks are on several nodes".to_owned()))
-    } else if let Some(node) = homes.closed().filter(|_| homes.are_apart()) {
+    let begun = if let Some(node) = homes.closed().filter(|_| homes.are_apart()) {
         Begun::Passed(Some(format!(
             "its ranks are on several nodes, and the 'knarr run' of node '{node}' answers nobody"
         )))
@@ -346,12 +344,7 @@ pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
     // SAFETY: PnetCDF's functions for a file that it knows.
     let code = unsafe { if aborts { real!(ncmpi_abort(c_int))(id) } else { real!(ncmpi_close(c_int))(id) } };
     if let Values::Incoming(incoming) = &file.values {
-        let comm = file.ranks.comm();
-        // All ranks have what they want, and all know it before one opens the next session.
-        if barrier(comm).is_ok() {
-            incoming.end();
-        }
-        let _ = barrier(comm);
+        incoming.end_together(file.ranks.comm());
         return Some(if code == NOERR && pending > 0 { EPENDING } else { code });
     }
     if matches!(file.values, Values::Beside(_)) {

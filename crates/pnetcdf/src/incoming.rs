@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use knarr_array::comm::{Comm, agree, barrier};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::{Keep, Publish, TransferRule};
-use knarr_capture::meeting::{Gone, Offers, Presence, Watch, Writer};
+use knarr_capture::meeting::{Gone, Offers, Presence, Taken, Watch, Writer};
 use knarr_capture::program::run;
 use knarr_capture::{Event, HandedOver, NodePart, Published, Reading, SpoolPlace};
 use knarr_handover::{Gathered, Held, Pattern, PutLog};
@@ -68,6 +69,7 @@ pub(crate) fn await_session(
 ) -> Result<Option<(u64, PathBuf)>> {
     let (begin, from) = (Instant::now(), rule.from());
     let (mut watch, mut looked, mut writer) = (Watch::new(), begin, Writer::of(rule, own)?);
+    let taken = Taken::of(rule, reader, target);
     loop {
         let is_due = is_root || looked.elapsed() > LOOK_RARELY;
         if is_due {
@@ -79,7 +81,10 @@ pub(crate) fn await_session(
         watch.on(offers.directory());
         watch.on(&met.rendezvous().join(from));
         let was_seen = note_seen(from, *presence != Presence::Absent || why.is_some());
-        let offered = offers.all().into_iter().find(|(_, directory)| HandedOver::is_unread(directory, reader));
+        let is_next = |(session, directory): &(u64, PathBuf)| {
+            HandedOver::is_unread(directory, reader) && !(is_root && taken.has(*session, directory).unwrap_or(false))
+        };
+        let offered = offers.all().into_iter().find(is_next);
         let missing = |why: String| Err(Error::new(ErrorKind::NotFound, why).at(target.display().to_string()));
         // Sessions are discarded when the launcher of a reader is gone: the next that is there need not be the next one due.
         if is_due && Presence::of(rule.rendezvous(), reader) == Presence::Absent {
@@ -123,7 +128,7 @@ pub(crate) fn await_same(
     own: &SpoolPlace,
     target: &Path,
     reader: &str,
-    (session, origin): (u64, &(PathBuf, String)),
+    (session, origin): (u64, &(String, String)),
 ) -> Result<(PathBuf, HandedOver)> {
     let (begin, mut watch) = (Instant::now(), Watch::new());
     loop {
@@ -131,7 +136,8 @@ pub(crate) fn await_same(
         let offers = Offers::of(&met, target);
         watch.on(offers.directory());
         for (_, directory) in offers.all().into_iter().filter(|(number, _)| *number == session) {
-            if let Some(handed) = HandedOver::find(&directory)?.filter(|handed| handed.origin(&directory) == *origin) {
+            let is_same = |handed: &HandedOver| handed.origin(&directory).is_ok_and(|there| there == *origin);
+            if let Some(handed) = HandedOver::find(&directory)?.filter(is_same) {
                 return Ok((directory, handed));
             }
         }
@@ -170,8 +176,9 @@ pub struct Incoming {
     ranks: usize,
     /// Those whose logs are in the directory.
     here: Vec<usize>,
-    /// This rank speaks for those of its node.
+    /// As of [`Offered`].
     is_first: bool,
+    is_spread: bool,
     /// A directory in the spool of this component that goes when it has all it wants.
     kept: Option<PathBuf>,
     seen: Option<Seen>,
@@ -180,21 +187,21 @@ pub struct Incoming {
 }
 
 /// What the writer lets others see of a session.
-pub struct Seen {
+pub(crate) struct Seen {
     /// What was put.
-    pub puts: Arc<Gathered>,
+    pub(crate) puts: Arc<Gathered>,
     /// Records along the unlimited dimension.
     records: u64,
     /// Variables that have fill values where nothing was put: known when the writer has closed the file.
-    pub filled: BTreeSet<c_int>,
+    pub(crate) filled: BTreeSet<c_int>,
     /// Number of the last collective call that is to be seen; `None` when the writer has closed the file.
-    pub point: Option<u64>,
+    pub(crate) point: Option<u64>,
 }
 
 impl Incoming {
     /// Values of a session of which `begun` was known when it was opened.
     pub fn new(wanted: &Wanted, offered: &Offered, begun: &Begun) -> Self {
-        let Offered { session, ref directory, is_first, .. } = *offered;
+        let Offered { session, ref directory, is_first, is_spread } = *offered;
         let Begun { ranks, ref parts, part } = *begun;
         let (directory, target, rule) = (directory.clone(), wanted.target.clone(), wanted.rule.transfer.clone());
         let is_whole = parts.is_empty();
@@ -204,7 +211,8 @@ impl Incoming {
         } else {
             parts.get(part).map(|part| part.ranks.clone()).unwrap_or_default()
         };
-        Self { directory, apart, target, session, rule, ranks, here, is_first, kept: None, seen: None, is_lost: false }
+        let (kept, seen, is_lost) = (None, None, false);
+        Self { directory, apart, target, session, rule, ranks, here, is_first, is_spread, kept, seen, is_lost }
     }
 
     /// The session needs a directory in the spool of this component as long as it is open here.
@@ -216,7 +224,11 @@ impl Incoming {
     ///
     /// # Errors
     /// `NC_EREAD` if that does not come about; the launcher is told why.
-    pub fn beyond(&mut self, known: Option<u64>, wanted: impl FnOnce() -> String) -> std::result::Result<&Seen, c_int> {
+    pub(crate) fn beyond(
+        &mut self,
+        known: Option<u64>,
+        wanted: impl FnOnce() -> String,
+    ) -> std::result::Result<&Seen, c_int> {
         let is_newest = |seen: &Seen| {
             let is_more =
                 || Published::read(&self.directory).ok().flatten().is_some_and(|at| Some(at.order) > seen.point);
@@ -232,6 +244,13 @@ impl Incoming {
             }
         }
         self.seen.as_ref().filter(|_| !self.is_lost).ok_or(EREAD)
+    }
+
+    /// Waits for all that the ranks of the writer put. `None` if one of these ranks does not get to it; the launcher was told
+    /// why. Collective.
+    pub fn await_whole(&mut self, comm: &dyn Comm) -> Option<Arc<Gathered>> {
+        let puts = self.beyond(Some(u64::MAX), || "its values".to_owned()).map(|seen| Arc::clone(&seen.puts));
+        agree(comm, puts.map_err(|_| Error::new(ErrorKind::Read, "its values do not come"))).ok()
     }
 
     /// The number of records, and whether it may yet grow.
@@ -339,6 +358,25 @@ impl Incoming {
         if let Some(run) = run() {
             run.tell(Event::Missed { path: self.target.clone(), why });
         }
+    }
+
+    /// This component has all it wants when all of these ranks say so. Collective.
+    pub fn end_together(&self, comm: &dyn Comm) {
+        let mut together = barrier(comm);
+        if self.is_spread {
+            // Launchers of other nodes hear of it later.
+            let reader = run().and_then(|run| run.rules().component.as_deref()).filter(|_| comm.rank() == 0);
+            let taken = reader.map(|reader| Taken::of(&self.rule, reader, &self.target));
+            if let Some(Err(error)) = taken.map(|taken| taken.note(self.session, &self.directory)) {
+                self.tell(&format!("cannot say on other nodes that it was read: {error}"));
+            }
+            together = together.and_then(|()| barrier(comm));
+        }
+        if together.is_ok() {
+            self.end();
+        }
+        // All know it before one opens the next session.
+        let _ = barrier(comm);
     }
 
     /// This component has all it wants. On all ranks: one of each node says so.

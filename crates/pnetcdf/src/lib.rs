@@ -40,12 +40,12 @@ mod variables;
 mod wanted;
 
 pub use apart::Headers;
-pub use arriving::{Arrived, arrive};
+pub use arriving::{Arrived, arrive, header_of};
 pub use begin_end::{
     Agreed, Closed, Ending, Unplaced, agree_on_place, are_apart, await_delivery, await_named, finish, forget,
 };
-pub use incoming::{Begun, Incoming, Offered, Seen};
+pub use incoming::{Begun, Incoming, Offered};
 pub use offered::publish_closed;
 pub use ranks::Ranks;
-pub use shown::show;
+pub use shown::{Place, show};
 pub use wanted::{Wanted, wanted};

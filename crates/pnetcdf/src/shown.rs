@@ -125,17 +125,15 @@ pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
     // SAFETY: PnetCDF's functions for a file that it knows.
     let code = unsafe { if aborts { real!(ncmpi_abort(c_int))(id) } else { real!(ncmpi_close(c_int))(id) } };
     let rank = opened.ranks.comm().rank();
-    // All ranks have closed it.
-    let together = barrier(opened.ranks.comm());
     if let Some(incoming) = &opened.incoming {
-        incoming.end();
+        incoming.end_together(opened.ranks.comm());
         if rank == 0 {
             forget(&opened.directory, &opened.ranks);
         }
-        // All know it before one opens the next session.
-        let _ = barrier(opened.ranks.comm());
         return Some(code);
     }
+    // All ranks have closed it.
+    let together = barrier(opened.ranks.comm());
     if rank != 0 {
         return Some(code);
     }

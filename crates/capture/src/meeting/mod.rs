@@ -1,10 +1,12 @@
 //! Where the programs of several runs meet, to transfer files to each other: a directory with one for each component.
 //!
 //! ```text
-//! RENDEZVOUS/scale/running.1                locked by the first launcher of component 'scale' as long as it lives
-//! RENDEZVOUS/scale/ended.1                  its program has ended there
-//! RENDEZVOUS/scale/address.1                how other nodes reach it
-//! RENDEZVOUS/scale/files/data/hist.nc/2     link to the directory in the spool with session 2 of /data/hist.nc
+//! RENDEZVOUS/scale/running.1                      locked by the first launcher of component 'scale' as long as it lives
+//! RENDEZVOUS/scale/ended.1                        its program has ended there
+//! RENDEZVOUS/scale/address.1                      how other nodes reach it
+//! RENDEZVOUS/scale/files/data/hist.nc/2           link to the directory in the spool with session 2 of /data/hist.nc
+//! RENDEZVOUS/letkf/files/data/hist.nc/taken.json  the last session that 'letkf' has taken
+//! RENDEZVOUS/letkf/files/data/hist.nc/open        locked by processes that have a session open, each for itself
 //! ```
 //!
 //! A component has a launcher on each node of its program; all of a run are one component.
@@ -12,17 +14,20 @@
 //! A *session* is what a program does with a file from creating it to closing it. It is offered when the definitions have
 //! ended for the first time.
 //!
-//! Reading order: [`Component`] and [`Presence`], [`Offers`], [`Watch`]; [`Address`] and [`Writer`] for several nodes.
+//! Reading order: [`Component`] and [`Presence`], [`Offers`], [`Taken`], [`Watch`]; [`Address`] and [`Writer`] for several
+//! nodes.
 
 mod address;
 mod component;
 mod image;
 mod names;
 mod offers;
+mod taking;
 mod watch;
 
 pub use address::Address;
 pub use component::{Component, Launcher, Presence};
 pub use image::{Gone, Writer, gone_of, image_of, sessions_of_images};
 pub use offers::Offers;
+pub use taking::{Taken, Taking};
 pub use watch::Watch;

@@ -6,20 +6,20 @@
 use std::ffi::{CString, OsStr, c_char, c_uint};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use knarr_array::comm::agree;
 use knarr_array::error::{Error, Result};
+use knarr_capture::meeting::{Taken, Taking};
 use knarr_capture::{Datasets, Event, Form, Part};
-use knarr_pnetcdf::{Arrived, Incoming, Offered, Ranks, Wanted, arrive, show, wanted};
+use knarr_pnetcdf::{Arrived, Incoming, Offered, Place, Ranks, Wanted, arrive, header_of, show, wanted};
 
 use super::begin_end::{Open, is_parallel};
 use super::file::{self, Captured, Values};
 use super::header::Header;
 use super::mpi::Communicator;
 use super::order::Order;
-use super::taking::Taking;
 use crate::host::{CallerHdf5, Hid};
 
 /// What comes of a file that the program opens.
@@ -67,13 +67,13 @@ fn await_session(wanted: &Wanted, named: &[u8], ranks: Ranks, has_pnetcdf: bool)
             Arrived::Nothing => return Comes::Nothing,
         };
         let is_classic = !is_hdf5(&offered.directory);
-        if offered.is_spread && (ranks.is_alone() || is_classic && !has_pnetcdf) {
-            let what = "the component is on several nodes: to read with HDF5 and without MPI, or what PnetCDF has written, it \
-                        has to be on one";
-            return missed(wanted, &Error::unsupported(what));
-        }
         // Ranks of MPI are one reader, and have one end.
-        let taking = if ranks.is_alone() { Taking::begin(&offered.directory, reader) } else { Ok(None) };
+        let taking = if ranks.is_alone() {
+            let taken = Taken::of(&wanted.rule.transfer, reader, &wanted.target);
+            Taking::begin(taken, reader, offered.session, &offered.directory)
+        } else {
+            Ok(None)
+        };
         let taking = match taking {
             Ok(None) if ranks.is_alone() => continue,
             Ok(taking) => taking,
@@ -97,19 +97,18 @@ fn capture(
     offered: &Offered,
     start: Instant,
 ) -> Result<Comes> {
-    let directory = &offered.directory;
-    // Offered before the ranks agree that they have closed it.
-    let Ok(seen) = incoming.beyond(Some(u64::MAX), || "its values".to_owned()) else { return Ok(Comes::Nothing) };
-    let puts = Arc::clone(&seen.puts);
+    let (directory, comm) = (&offered.directory, ranks.comm());
+    // It is offered before the ranks of the writer agree that they have closed it.
+    let Some(puts) = incoming.await_whole(comm) else { return Ok(Comes::Nothing) };
     let (header, shown) = if is_hdf5(directory) {
-        (Header::arrived(directory)?, None)
+        let Some(path) = header_of(wanted, &ranks, offered, &mut incoming) else { return Ok(Comes::Nothing) };
+        (held(&path).and_then(|(path, held)| Ok((Header::arrived(directory, path)?, held))), None)
     } else {
-        let shown = show(wanted, &ranks, directory.clone(), Form::NetCdf4)?.directory;
-        (Header::with_values(&shown), Some(shown))
+        let Place { directory: shown, file } = show(wanted, &ranks, directory.clone(), Form::NetCdf4)?;
+        (held(&file).map(|(path, held)| (Header::with_values(&shown, path), held)), Some(shown))
     };
-    let path = header.path().to_owned();
-    let held = Held(File::open(&path).map_err(|error| Error::read(&path, &error))?);
-    let path = path.into_os_string().into_encoded_bytes();
+    let (header, held) = agree(comm, header)?;
+    let path = header.path().as_os_str().as_bytes().to_vec();
     let name = CString::new(path.clone()).map_err(|_| Error::internal("a name with a zero in it"))?;
     let captured = Captured {
         named: named.to_vec(),
@@ -129,6 +128,12 @@ fn capture(
     };
     file::add(path, captured);
     Ok(Comes::Session(name, held))
+}
+
+/// Opens a header. Returns the name by which it is known when it is opened again.
+fn held(path: &Path) -> Result<(PathBuf, Held)> {
+    let opened = std::fs::canonicalize(path).and_then(|path| Ok((File::open(&path)?, path)));
+    opened.map(|(file, path)| (path, Held(file))).map_err(|error| Error::read(path, &error))
 }
 
 /// True if HDF5 has written the session in this directory.

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use knarr_array::comm::barrier;
 use knarr_array::error::{Error, Result};
 use knarr_capture::{Event, Part};
 use knarr_pnetcdf::{
@@ -405,14 +404,12 @@ fn end_incoming(file: &mut Captured) {
     let Captured { ranks, values, .. } = file;
     let Values::Incoming { incoming, taking, shown, .. } = values else { return };
     match taking.take() {
-        Some(taking) => taking.end(|| incoming.end()),
-        None => {
-            // All ranks have what they want, and all know it before one opens the next session.
-            if barrier(ranks.comm()).is_ok() {
-                incoming.end();
+        Some(taking) => {
+            if let Err(error) = taking.end(|| incoming.end()) {
+                incoming.tell(&format!("cannot say on other nodes that it was read: {error}"));
             }
-            let _ = barrier(ranks.comm());
         }
+        None => incoming.end_together(ranks.comm()),
     }
     if let Some(shown) = shown {
         forget(shown, ranks);

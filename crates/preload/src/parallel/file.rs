@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::Error;
 use knarr_capture::config::{FileRule, Keep, Route};
+use knarr_capture::meeting::Taking;
 use knarr_handover::{Gathered, PutLog};
 use knarr_pnetcdf::{Incoming, Ranks};
 
 use super::convert::pointers;
 use super::header::Header;
 use super::order::{How, Order, now};
-use super::taking::Taking;
 use crate::host::{CallerHdf5, Hid};
 use crate::lists::{Close, Owned, address, file_name};
 

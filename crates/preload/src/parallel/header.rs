@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::{Datasets, Form, HandedOver, Shown};
+use knarr_capture::{Datasets, HandedOver};
 
 use crate::host::{CallerHdf5, Hid};
 
@@ -50,22 +50,20 @@ impl Header {
         }
     }
 
-    /// That of a session in `directory`, which another component has written.
+    /// That of a session in `directory`, which another component has written. This program opens it at `path`.
     ///
     /// # Errors
     /// `Read`, `Corrupt`.
-    pub(super) fn arrived(directory: &Path) -> Result<Self> {
+    pub(super) fn arrived(directory: &Path, path: PathBuf) -> Result<Self> {
         let missing = || Error::corrupt("nothing says which datasets it has").at(directory.display().to_string());
         let datasets = Datasets::read(directory)?.ok_or_else(missing)?;
         let numbers = (0..).zip(&datasets.addresses).filter_map(|(number, address)| Some(((*address)?, number)));
         let numbers = numbers.collect();
-        let path = directory.join(HandedOver::PUBLISHED);
         Ok(Self { path, is_first: false, numbers, datasets, ..Self::new(directory, 0) })
     }
 
-    /// That of a file which is shown in `directory`, with its values.
-    pub(super) fn with_values(directory: &Path) -> Self {
-        let path = directory.join(Shown::file(Form::NetCdf4));
+    /// That of a file which is shown at `path`, with its values. It goes with `directory`.
+    pub(super) fn with_values(directory: &Path, path: PathBuf) -> Self {
         Self { path, is_first: false, ..Self::new(directory, 0) }
     }
 

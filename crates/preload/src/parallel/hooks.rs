@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use knarr_array::comm::barrier;
 use knarr_array::error::{Error, ErrorKind};
 
-use super::file::{self, Captured, any, lock};
+use super::file::{self, Captured, Values, any, lock};
 use super::order::How;
 use super::read::get;
 use super::transfer::Refused;
@@ -150,6 +150,12 @@ unsafe fn fetched(host: &CallerHdf5, asked: &Write, at: usize, values: *mut c_vo
             // Nothing that was put is lost by that.
             Some(Err(Refused::ByUs(error))) => {
                 file.refuse(&error);
+                if let (Values::Incoming { incoming, .. }, true) =
+                    (&file.values, error.kind() != ErrorKind::Unsupported)
+                {
+                    let name = host.quietly(|host| object_name(host, dataset)).flatten().unwrap_or_default();
+                    incoming.tell(&format!("dataset '{name}': {error}"));
+                }
                 Some(FAILED)
             }
             made => outcome(file, made),

@@ -11,7 +11,7 @@
 //! reads, HDF5 opens the first rank's header.
 //!
 //! Reading order: [`hooks`] (what the program calls), [`file`] (one captured file), [`header`], [`begin_end`] (how it begins
-//! and ends), [`arriving`] and [`taking`] (files of other components), [`write`] and [`read`], [`order`] (which of writes that overlap counts), [`transfer`], [`selection`], [`shape`] (which elements, in which order), [`convert`] (their types), [`memory`]
+//! and ends), [`arriving`] (files of other components), [`write`] and [`read`], [`order`] (which of writes that overlap counts), [`transfer`], [`selection`], [`shape`] (which elements, in which order), [`convert`] (their types), [`memory`]
 //! (where they lie), [`mpi`], and [`opening`] (netCDF-C).
 
 mod arriving;
@@ -27,7 +27,6 @@ mod order;
 mod read;
 mod selection;
 mod shape;
-mod taking;
 mod transfer;
 mod write;
 

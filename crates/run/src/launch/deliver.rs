@@ -128,6 +128,8 @@ impl Task for Show {
             _ => Box::new(open_hdf5_unlocked(&source, &engine.codecs)?),
         };
         let target = self.directory.join(Shown::file(form));
+        // On the disk that several nodes share, if it is read on them.
+        let target = std::fs::read_link(&target).unwrap_or(target);
         match form {
             Form::Classic => {
                 let file = File::create(&target).map_err(|error| Error::write(&target, &error))?;

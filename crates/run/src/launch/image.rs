@@ -405,7 +405,7 @@ mod tests {
         let [(1, one), (2, two)] = &offers.all()[..] else { panic!("{:?}", offers.all()) };
         let handed = HandedOver::find(one).unwrap().unwrap();
         assert_eq!((handed.part, &handed.parts), (2, &apart));
-        assert_eq!(handed.origin(one), (a.spool.clone(), "1-1".to_owned()));
+        assert_eq!(handed.origin(one).unwrap(), (a.token.clone(), "1-1".to_owned()));
         assert_eq!(
             HandedOver::find(two).unwrap().unwrap().parts,
             [NodePart { ranks: vec![0, 1], ..part(&b, "1-2", 0) }]
