@@ -4,10 +4,14 @@
 //! same user have; both prove that they know it, and neither sends it. Who does not answer for [`SILENCE`] is gone: errors
 //! name the node.
 //!
-//! Reading order: [`Link`] and [`Answers`], [`Peer`], [`Server`] and [`TcpLink`], [`link_to`]; below them `frame` (bytes of a message),
-//! `handshake` (who is there) and `places` (where this node is reached).
+//! Every connection begins with TCP, and goes on over a [`Carrier`] where both nodes use one.
+//!
+//! Reading order: [`Link`] and [`Answers`], [`Peer`], [`Server`] and [`TcpLink`], [`link_to`]; below them `connection` (how one
+//! begins), `frame` (bytes of a message), `handshake` (who is there) and `places` (where this node is reached).
 #![forbid(unsafe_code)]
 
+mod carrier;
+mod connection;
 mod frame;
 mod handshake;
 mod links;
@@ -19,17 +23,21 @@ mod serve;
 mod tcp;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod ucx;
 
 use std::time::Duration;
 
 use knarr_array::error::Result;
 
-pub use links::link_to;
+pub use carrier::{Carrier, End, Stream};
+pub use connection::{Carriers, LONGEST_ADDRESS};
+pub use links::{CARRIERS, LINK, carriers, link_to};
 #[cfg(feature = "testing")]
 pub use memory::MemoryLink;
 pub use peer::{Peer, Secret};
 pub use serve::Server;
 pub use tcp::TcpLink;
+pub use ucx::Ucx;
 
 /// Bytes of a question, at most.
 pub const LONGEST_QUESTION: usize = 1 << 16;
