@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -114,6 +115,34 @@ def test_a_side_without_the_link_gets_values_by_tcp(components, coupled, link):
     components.environment = {**components.environment, "KNARR_LINK": "tcp"}
     components.finish(components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1)))
     assert list(components.finish(model).result["sent_to_nodes"]) == ["tcp"]
+
+
+WRITES = """
+import h5py, numpy as np
+with h5py.File("a.h5", "w") as file:
+    file["values"] = np.arange(2_000_000.0)
+"""
+
+FORKS = """
+import h5py, numpy as np, os
+with h5py.File("a.h5", "r") as file:
+    values = file["values"]
+    assert (values[:1000] == np.arange(1000.0)).all()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if (values[1_000_000:] == np.arange(1_000_000.0, 2_000_000.0)).all() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (values[...] == np.arange(2_000_000.0)).all()
+"""
+
+
+def test_a_process_that_was_forked_reads_too(components, link):
+    components.config = RULE.replace("*.nc", "*.h5")
+    model = components.start("model", sys.executable, "-c", WRITES)
+    components.finish(components.start("analysis", sys.executable, "-c", FORKS))
+    sent = components.finish(model).result["sent_to_nodes"]
+    # UCX does not survive a fork.
+    assert list(sent) == (["tcp"] if link == "tcp" else ["tcp", link]), sent
 
 
 def test_doctor_says_what_nodes_use(knarr, link):

@@ -80,6 +80,32 @@ fn patience_ends() {
     drop(b);
 }
 
+/// Hundredths of a second that this thread has used the processor.
+fn used() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let fields = stat.rsplit_once(')').unwrap().1.split_whitespace().skip(11).take(2);
+    fields.map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn waiting_takes_no_processor() {
+    let Some(ucx) = ucx() else { return };
+    let (mut a, mut b, _held) = pair(ucx);
+    let other = std::thread::spawn(move || {
+        b.write_all(&[1]).unwrap();
+        b.flush().unwrap();
+        b.read_exact(&mut [0]).unwrap();
+    });
+    a.read_exact(&mut [0]).unwrap();
+    a.set_patience(Duration::from_millis(1500), Duration::from_secs(1));
+    let begin = used();
+    assert_eq!(a.read(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
+    assert!(used() - begin < 15, "{} ms", 10 * (used() - begin));
+    a.write_all(&[1]).unwrap();
+    a.flush().unwrap();
+    other.join().unwrap();
+}
+
 #[test]
 fn the_end_of_the_other_side_is_noticed() {
     let Some(ucx) = ucx() else { return };
