@@ -1,4 +1,5 @@
 //! Two sides of a stream, in two threads.
+#![allow(clippy::unwrap_used, reason = "test code")]
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
