@@ -23,21 +23,19 @@ mod serve;
 mod tcp;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod ucx;
 
 use std::time::Duration;
 
 use knarr_array::error::Result;
 
-pub use carrier::{Carrier, End, Stream};
+pub use carrier::{CARRIERS, Carrier, End, Stream};
 pub use connection::{Carriers, LONGEST_ADDRESS};
-pub use links::{CARRIERS, LINK, carriers, link_to};
+pub use links::{LINK, carriers, link_to};
 #[cfg(feature = "testing")]
 pub use memory::MemoryLink;
 pub use peer::{Peer, Secret};
 pub use serve::Server;
 pub use tcp::TcpLink;
-pub use ucx::Ucx;
 
 /// Bytes of a question, at most.
 pub const LONGEST_QUESTION: usize = 1 << 16;

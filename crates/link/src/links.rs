@@ -5,14 +5,10 @@ use std::sync::Arc;
 use knarr_array::error::{Error, ErrorKind, Result};
 
 use crate::Link;
-use crate::carrier::Carrier;
+use crate::carrier::{CARRIERS, Carrier};
 use crate::connection::{Carriers, TCP};
 use crate::peer::Peer;
 use crate::tcp::TcpLink;
-use crate::ucx::Ucx;
-
-/// What a connection may go over instead of TCP; the first one that both sides use is taken.
-pub const CARRIERS: &[&dyn Carrier] = &[&Ucx];
 
 /// Environment variable with the name of what connections go over. Without it, a carrier is used on nodes that have devices
 /// for it.

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::Result;
 use knarr_link::{
-    Answers, Carrier, Carriers, End, Link, MemoryLink, Peer, SILENCE, Secret, Server, Stream, TcpLink, Ucx, testing,
+    Answers, CARRIERS, Carrier, End, LONGEST_ANSWER, Link, MemoryLink, Peer, SILENCE, Secret, Server, Stream, TcpLink,
+    testing,
 };
 
 #[test]
@@ -29,31 +30,33 @@ fn tcp() {
     });
 }
 
-/// UCX, if it is on this machine.
-fn ucx() -> Option<Carriers> {
-    match Ucx.version() {
-        Ok(_) => Some(vec![&Ucx]),
+/// Those that this machine has.
+fn usable() -> impl Iterator<Item = &'static dyn Carrier> {
+    CARRIERS.iter().copied().filter(|carrier| match carrier.version() {
+        Ok(_) => true,
         Err(why) => {
-            assert!(std::env::var_os("CI").is_none(), "CI takes no skips: {why}; run 'make setup' as root");
-            eprintln!("skipped: UCX cannot be used: {why}");
-            None
+            let name = carrier.name();
+            assert!(std::env::var_os("CI").is_none(), "CI takes no skips: {name}: {why}; run 'make setup' as root");
+            eprintln!("skipped: {name}: {why}");
+            false
         }
-    }
+    })
 }
 
 #[test]
-fn over_ucx() {
-    let Some(carriers) = ucx() else { return };
-    testing::check(|answers| {
-        let server = Server::over("far", answers, carriers.clone()).unwrap();
-        let link = TcpLink::over(server.peer().clone(), carriers.clone());
-        let end = move || {
-            let sent = server.sent();
-            assert!(sent["ucx"] > u64::try_from(knarr_link::LONGEST_ANSWER).unwrap(), "{sent:?}");
-            assert!(!sent.contains_key("tcp"), "{sent:?}");
-        };
-        (Box::new(link), Box::new(end))
-    });
+fn every_carrier() {
+    for carrier in usable() {
+        testing::check(|answers| {
+            let server = Server::over("far", answers, vec![carrier]).unwrap();
+            let link = TcpLink::over(server.peer().clone(), vec![carrier]);
+            let end = move || {
+                let sent = server.sent();
+                assert!(sent[carrier.name()] > u64::try_from(LONGEST_ANSWER).unwrap(), "{sent:?}");
+                assert_eq!(sent.len(), 1, "{sent:?}");
+            };
+            (Box::new(link), Box::new(end))
+        });
+    }
 }
 
 struct Same;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::{HandedOver, Reading};
+use knarr_capture::HandedOver;
 
 /// A process that has a session open. The lock goes with the process, however that ends.
 pub(super) struct Taking {
@@ -46,6 +46,7 @@ impl Taking {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use knarr_capture::Reading;
 
     #[test]
     fn the_last_of_those_that_have_it_open_ends_a_session() {

@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use knarr_ucx as ucx;
 
-use crate::carrier::{Carrier, End, Stream};
+use super::contract::{Carrier, End, Stream};
 
 /// UCX, loaded when it is needed.
-#[derive(Debug)]
-pub struct Ucx;
+pub(super) struct Ucx;
 
 /// Where Linux shows devices for InfiniBand and RoCE.
 const DEVICES: &str = "/sys/class/infiniband";

@@ -1,7 +1,4 @@
-//! Other ways than TCP for the bytes of a connection.
-//!
-//! Every connection begins with TCP, over which both sides prove who they are. Then they agree on a carrier that both have
-//! (`connection`), and exchange addresses of it. TCP stays open beside it.
+//! What a carrier does.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
