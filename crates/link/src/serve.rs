@@ -20,7 +20,7 @@ const MOST: usize = 512;
 /// A connection on which nothing was asked for so long is ended.
 const IDLE: Duration = Duration::from_mins(10);
 /// How long connections over carriers may take to end.
-const ENDING: Duration = Duration::from_secs(2);
+const ENDING: Duration = Duration::from_millis(300);
 
 /// Answers questions until it is dropped.
 pub struct Server {

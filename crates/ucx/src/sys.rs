@@ -21,7 +21,7 @@ const BUSY: Status = -15;
 /// The oldest API that has all calls: what is declared here is as it was then.
 const API: (c_uint, c_uint) = (1, 10);
 /// How long the end of a worker may take.
-const CLOSING: Duration = Duration::from_secs(1);
+const CLOSING: Duration = Duration::from_millis(100);
 /// Without opening a library that nobody has opened.
 const RTLD_NOLOAD: c_int = 4;
 

@@ -126,6 +126,10 @@ fn the_end_of_the_other_side_is_noticed() {
     let error = a.write_all(&bytes(64 << 20)).and_then(|()| a.flush()).unwrap_err();
     assert_ne!(error.kind(), ErrorKind::TimedOut);
     assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+    // Whoever is about to be killed has little time.
+    let begin = Instant::now();
+    drop(a);
+    assert!(begin.elapsed() < Duration::from_millis(400), "{:?}", begin.elapsed());
 }
 
 #[test]
