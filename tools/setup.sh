@@ -15,6 +15,7 @@ missing=()
 [ -e /usr/include/pnetcdf.h ] || missing+=(pnetcdf.h)
 compgen -G '/usr/lib/*/netcdf/mpi/libnetcdf.so' >/dev/null || missing+=("netCDF for MPI")
 /usr/bin/python3 -c 'import mpi4py, h5py._debian_h5py_mpi' 2>/dev/null || missing+=("h5py for MPI")
+compgen -G '/usr/lib/*/libucp.so.0' >/dev/null || missing+=("libucp.so.0")
 for tool in h5dump h5diff h5repack ncdump nccopy ncks cdo h5cc h5pcc mpirun mpicc.openmpi mpicc.mpich g++ gfortran \
   nf-config valgrind pkg-config ncmpigen mkfs.ext4 ip openssl; do
   command -v "$tool" >/dev/null || missing+=("$tool")
@@ -25,11 +26,11 @@ if [ ${#missing[@]} -gt 0 ]; then
     DEBIAN_FRONTEND=noninteractive apt-get install -yq \
       hdf5-tools netcdf-bin nco cdo libhdf5-dev libhdf5-openmpi-dev openmpi-bin libopenmpi-dev mpich libmpich-dev g++ \
       gfortran libnetcdff-dev valgrind pkg-config pnetcdf-bin libpnetcdf-dev libnetcdf-mpi-dev \
-      python3-h5py-mpi python3-mpi4py e2fsprogs iproute2 openssl >/dev/null
+      python3-h5py-mpi python3-mpi4py e2fsprogs iproute2 openssl libucx0 >/dev/null
   else
     echo "tests need ${missing[*]}: install the packages hdf5-tools, netcdf-bin, nco, cdo, libhdf5-dev," \
       "libhdf5-openmpi-dev, openmpi-bin, libopenmpi-dev, mpich, libmpich-dev, g++, gfortran," \
       "libnetcdff-dev, valgrind, pkg-config, pnetcdf-bin, libpnetcdf-dev, libnetcdf-mpi-dev, python3-h5py-mpi," \
-      "python3-mpi4py, e2fsprogs, iproute2 and openssl" >&2
+      "python3-mpi4py, e2fsprogs, iproute2, openssl and libucx0" >&2
   fi
 fi

@@ -289,7 +289,9 @@ def networks() -> Iterator[dict[str, str]]:
         yield {node: f"{mark}{node}" for node in nodes}
     finally:
         if shutil.which("ip") is not None:
-            for command in [["netns", "del", f"{mark}{node}"] for node in nodes] + [["link", "del", mark]]:
+            # The system removes a network when nothing of it is left, but its devices at once.
+            devices = [["link", "del", name] for name in (*(f"{mark}{node}" for node in nodes), mark)]
+            for command in devices + [["netns", "del", f"{mark}{node}"] for node in nodes]:
                 subprocess.run(["ip", *command], capture_output=True, check=False)
 
 

@@ -6,11 +6,13 @@ their own at `/dev/shm`.
 
 from __future__ import annotations
 
+import ctypes.util
 import json
 import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,10 +21,12 @@ from pathlib import Path
 import pytest
 
 from test_nodes import networks
-from test_transfer import RULE, Components, command, coupled, made_components
+from test_transfer import RULE, STEPS, Components, command, coupled, made_components
 
 __all__ = ["coupled", "networks"]
 
+LINKS = {"tcp": None, "ucx": "ucp"}
+"""What values go over, and the library that it needs."""
 SOON_S = 25
 """Somebody who is silent is gone after 5 s, and is asked twice."""
 
@@ -30,6 +34,16 @@ SOON_S = 25
 @pytest.fixture
 def components(knarr, tmp_path: Path) -> Iterator[Components]:
     yield from made_components(knarr, tmp_path, "two nodes")
+
+
+@pytest.fixture(params=LINKS)
+def link(components: Components, request: pytest.FixtureRequest) -> str:
+    """The one that is asked for. It is set before a component is started."""
+    library = LINKS[request.param]
+    if library is not None and ctypes.util.find_library(library) is None:
+        pytest.skip(f"there is no lib{library}: run 'make setup' as root")
+    components.environment = {**components.environment, "KNARR_LINK": request.param}
+    return request.param
 
 
 def address(components: Components) -> Path:
@@ -64,6 +78,8 @@ def apart(components: Components, networks: dict[str, str]) -> Components:
         return ["ip", "netns", "exec", network, "unshare", "--mount", "sh", script, name]
 
     components.within = within
+    # Processes of one machine share more than nodes do.
+    components.environment = {**components.environment, "UCX_TLS": "tcp"}
     return components
 
 
@@ -80,7 +96,68 @@ def test_nodes_that_share_no_memory(apart, coupled, what, way):
         assert (apart.top / f"left-{name}").read_text().split() == [], "shared memory stays behind"
 
 
-def test_a_network_that_is_cut_is_noticed(apart, coupled, networks):
+@pytest.mark.parametrize("way", ["shared", "apart"])
+def test_values_go_over_what_was_asked_for(components, coupled, link, way, request):
+    if way == "apart":
+        request.getfixturevalue("apart")
+    components.config = RULE + 'in_flight = "raw"\n'
+    rows, columns, sessions = 300, 500, 2
+    model = components.start("model", *command(coupled, "write", "a.nc", "2x1", sessions, rows=rows, columns=columns))
+    reader = command(coupled, "read", "a.nc", "1x2", sessions, rows=rows, columns=columns)
+    components.finish(components.start("analysis", *reader))
+    sent = components.finish(model).result["sent_to_nodes"]
+    assert list(sent) == [link] and sent[link] > sessions * STEPS * rows * columns * 4, sent
+
+
+def test_a_side_without_the_link_gets_values_by_tcp(components, coupled, link):
+    """Only the writer has it."""
+    model = components.start("model", *command(coupled, "write", "a.nc", "2x1", 1))
+    components.environment = {**components.environment, "KNARR_LINK": "tcp"}
+    components.finish(components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1)))
+    assert list(components.finish(model).result["sent_to_nodes"]) == ["tcp"]
+
+
+WRITES = """
+import h5py, numpy as np
+with h5py.File("a.h5", "w") as file:
+    file["values"] = np.arange(2_000_000.0)
+"""
+
+FORKS = """
+import h5py, numpy as np, os
+with h5py.File("a.h5", "r") as file:
+    values = file["values"]
+    assert (values[:1000] == np.arange(1000.0)).all()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if (values[1_000_000:] == np.arange(1_000_000.0, 2_000_000.0)).all() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (values[...] == np.arange(2_000_000.0)).all()
+"""
+
+
+def test_a_process_that_was_forked_reads_too(components, link):
+    components.config = RULE.replace("*.nc", "*.h5")
+    model = components.start("model", sys.executable, "-c", WRITES)
+    components.finish(components.start("analysis", sys.executable, "-c", FORKS))
+    sent = components.finish(model).result["sent_to_nodes"]
+    # UCX does not survive a fork.
+    assert list(sent) == (["tcp"] if link == "tcp" else ["tcp", link]), sent
+
+
+def test_doctor_says_what_nodes_use(knarr, link):
+    found = type(knarr)(KNARR_LINK=link).json("doctor")["nodes"]
+    assert (found["used"], found["refused"]) == ([] if link == "tcp" else [link], None), found
+
+
+def test_a_link_that_there_is_not(components, coupled):
+    components.environment = {**components.environment, "KNARR_LINK": "pigeon"}
+    ran = components.finish(components.start("model", *command(coupled, "write", "a.nc", "2x1", 1)), ok=False)
+    assert "KNARR_LINK is 'pigeon', which is no link; hint: it may be tcp or ucx" in ran.err, ran.err
+    assert "the program was not started" in ran.err
+
+
+def test_a_network_that_is_cut_is_noticed(apart, coupled, link, networks):
     model = apart.start("model", *command(coupled, "write", "a.nc", "2x1", 1, "hang"))
     analysis = apart.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "fails"))
     address(apart)
@@ -111,7 +188,7 @@ def test_only_this_user_may_read_the_secret(components, model):
     assert address(components).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_launcher_that_is_stopped_is_named(components, coupled, model):
+def test_a_launcher_that_is_stopped_is_named(components, coupled, link, model):
     analysis = components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "fails"))
     end = time.monotonic() + 20
     while not list(Path("/dev/shm").glob(f"knarr-spool-{model.pid}-*/*/reading.analysis")):

@@ -13,7 +13,8 @@ pub(crate) fn write(out: &mut impl Write, message: &[u8]) -> io::Result<()> {
     head[..4].copy_from_slice(&length.to_le_bytes());
     head[4..].copy_from_slice(&crc32c::crc32c(message).to_le_bytes());
     out.write_all(&head)?;
-    out.write_all(message)
+    out.write_all(message)?;
+    out.flush()
 }
 
 /// Reads a message of at most `longest` bytes. `None` if the other side has ended before one began.

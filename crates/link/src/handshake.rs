@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use crate::peer::Secret;
 
 /// First bytes of a link; the last one is the version.
-const MAGIC: [u8; 8] = *b"KNARRLK\x02";
+const MAGIC: [u8; 8] = *b"KNARRLK\x03";
 const NUMBER: usize = 32;
 type Number = [u8; NUMBER];
 
@@ -33,6 +33,11 @@ fn number() -> io::Result<Number> {
 fn read<const N: usize>(from: &mut impl Read) -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     from.read_exact(&mut bytes).map(|()| bytes)
+}
+
+fn write(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    to.write_all(bytes)?;
+    to.flush()
 }
 
 fn meet(from: &mut impl Read) -> io::Result<Number> {
@@ -57,10 +62,10 @@ fn check(found: [u8; blake3::OUT_LEN], expected: blake3::Hash) -> io::Result<()>
 /// On the side that asks.
 pub(crate) fn ask(stream: &mut (impl Read + Write), secret: &Secret) -> io::Result<()> {
     let mine = number()?;
-    stream.write_all(&[MAGIC.as_slice(), &mine].concat())?;
+    write(stream, &[MAGIC.as_slice(), &mine].concat())?;
     let theirs = meet(stream)?;
     check(read(stream)?, proof(secret, ANSWERS, &mine, &theirs))?;
-    stream.write_all(proof(secret, ASKS, &mine, &theirs).as_bytes())
+    write(stream, proof(secret, ASKS, &mine, &theirs).as_bytes())
 }
 
 /// On the side that answers.
@@ -68,6 +73,6 @@ pub(crate) fn answer(stream: &mut (impl Read + Write), secret: &Secret) -> io::R
     let theirs = meet(stream)?;
     let mine = number()?;
     let proven = proof(secret, ANSWERS, &theirs, &mine);
-    stream.write_all(&[MAGIC.as_slice(), &mine, proven.as_bytes()].concat())?;
+    write(stream, &[MAGIC.as_slice(), &mine, proven.as_bytes()].concat())?;
     check(read(stream)?, proof(secret, ASKS, &theirs, &mine))
 }

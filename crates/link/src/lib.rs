@@ -4,10 +4,14 @@
 //! same user have; both prove that they know it, and neither sends it. Who does not answer for [`SILENCE`] is gone: errors
 //! name the node.
 //!
-//! Reading order: [`Link`] and [`Answers`], [`Peer`], [`Server`] and [`TcpLink`], [`link_to`]; below them `frame` (bytes of a message),
-//! `handshake` (who is there) and `places` (where this node is reached).
+//! Every connection begins with TCP, and goes on over a [`Carrier`] where both nodes use one.
+//!
+//! Reading order: [`Link`] and [`Answers`], [`Peer`], [`Server`] and [`TcpLink`], [`link_to`]; below them `connection` (how one
+//! begins), `frame` (bytes of a message), `handshake` (who is there) and `places` (where this node is reached).
 #![forbid(unsafe_code)]
 
+mod carrier;
+mod connection;
 mod frame;
 mod handshake;
 mod links;
@@ -24,7 +28,9 @@ use std::time::Duration;
 
 use knarr_array::error::Result;
 
-pub use links::link_to;
+pub use carrier::{CARRIERS, Carrier, End, Stream};
+pub use connection::{Carriers, LONGEST_ADDRESS};
+pub use links::{LINK, carriers, link_to};
 #[cfg(feature = "testing")]
 pub use memory::MemoryLink;
 pub use peer::{Peer, Secret};

@@ -1,21 +1,26 @@
-//! The side that answers, over TCP: a thread for each connection.
+//! The side that answers, over TCP and what that leads to: a thread for each connection.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 
+use crate::connection::{self, Carriers, Connection};
+use crate::links::carriers;
 use crate::peer::{Peer, Secret};
 use crate::tcp::{ALIVE, BYTES, ERROR};
-use crate::{Answers, LONGEST_ANSWER, LONGEST_QUESTION, SILENCE, frame, handshake, places};
+use crate::{Answers, LONGEST_ANSWER, LONGEST_QUESTION, SILENCE, frame, places};
 
 /// Connections at the same time, at most.
 const MOST: usize = 512;
 /// A connection on which nothing was asked for so long is ended.
 const IDLE: Duration = Duration::from_mins(10);
+/// How long connections over carriers may take to end.
+const ENDING: Duration = Duration::from_millis(300);
 
 /// Answers questions until it is dropped.
 pub struct Server {
@@ -26,6 +31,9 @@ pub struct Server {
 struct Shared {
     answers: Arc<dyn Answers>,
     secret: Secret,
+    carriers: Carriers,
+    /// Bytes of answers, by the names of what they went over.
+    sent: Mutex<BTreeMap<&'static str, u64>>,
     is_over: AtomicBool,
     /// Those that are open, by number.
     open: Mutex<Vec<(u64, TcpStream)>>,
@@ -35,8 +43,16 @@ impl Server {
     /// Begins to answer, at a port that the system gives. Errors on the other side call this node `node`.
     ///
     /// # Errors
-    /// `Write` if the system gives no port, `Internal` without threads.
+    /// `Write` if the system gives no port, `Internal` without threads; those of [`carriers`].
     pub fn start(node: &str, answers: Arc<dyn Answers>) -> Result<Self> {
+        Self::over(node, answers, carriers()?)
+    }
+
+    /// Begins to answer by TCP, and over these carriers.
+    ///
+    /// # Errors
+    /// As for [`Server::start`].
+    pub fn over(node: &str, answers: Arc<dyn Answers>, carriers: Carriers) -> Result<Self> {
         let refused =
             |error: io::Error| Error::new(ErrorKind::Write, format!("no port can be had for other nodes: {error}"));
         // One that takes both kinds of addresses, where there are both.
@@ -46,7 +62,8 @@ impl Server {
         let port = listener.local_addr().map_err(refused)?.port();
         let secret = Secret::new()?;
         let peer = Peer { node: node.to_owned(), places: places::all(port), secret: secret.clone() };
-        let shared = Arc::new(Shared { answers, secret, is_over: AtomicBool::new(false), open: Mutex::default() });
+        let (is_over, sent, open) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
+        let shared = Arc::new(Shared { answers, secret, carriers, sent, is_over, open });
         let accepting = Arc::clone(&shared);
         let started = std::thread::Builder::new().name("link".to_owned()).spawn(move || accept(&listener, &accepting));
         started.map_err(|error| Error::internal(format!("cannot start a thread: {error}")))?;
@@ -56,6 +73,11 @@ impl Server {
     /// What others need to ask.
     pub fn peer(&self) -> &Peer {
         &self.peer
+    }
+
+    /// Bytes of answers that were sent, by the names of what they went over.
+    pub fn sent(&self) -> BTreeMap<&'static str, u64> {
+        self.shared.sent().clone()
     }
 }
 
@@ -69,12 +91,21 @@ impl Drop for Server {
         if let Some(port) = self.peer.places.first().map(SocketAddr::port) {
             let _ = TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, port).into(), Duration::from_secs(1));
         }
+        // Libraries of carriers end with the process: nobody may be in them then.
+        let end = Instant::now() + ENDING;
+        while !self.shared.carriers.is_empty() && !self.shared.open().is_empty() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 }
 
 impl Shared {
     fn open(&self) -> std::sync::MutexGuard<'_, Vec<(u64, TcpStream)>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sent(&self) -> std::sync::MutexGuard<'_, BTreeMap<&'static str, u64>> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -108,12 +139,9 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(SILENCE))?;
-    stream.set_write_timeout(Some(SILENCE))?;
-    handshake::answer(&mut stream, &shared.secret)?;
-    stream.set_read_timeout(Some(IDLE))?;
+fn serve(tcp: TcpStream, shared: &Shared) -> io::Result<()> {
+    let Connection { mut stream, carrier } = connection::answer(tcp, &shared.secret, &shared.carriers)?;
+    stream.set_patience(IDLE, SILENCE)?;
     while !shared.is_over.load(Ordering::Relaxed) {
         let Some(question) = frame::read(&mut stream, LONGEST_QUESTION)? else { return Ok(()) };
         let mut alive = || {
@@ -130,6 +158,7 @@ fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
         };
         message.push(kind);
         frame::write(&mut stream, &message)?;
+        *shared.sent().entry(carrier).or_default() += message.len() as u64;
     }
     Ok(())
 }

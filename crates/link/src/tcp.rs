@@ -1,18 +1,17 @@
-//! The side that asks, over TCP. Connections are kept for the next question: as many as threads ask at the same time.
+//! The side that asks, over TCP and what that leads to. Connections are kept for the next question: as many as threads ask at the same time.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 
+use crate::carrier::Stream;
+use crate::connection::{self, CONNECT, Carriers, TCP};
 use crate::peer::Peer;
-use crate::{LONGEST_ANSWER, LONGEST_QUESTION, Link, SILENCE, frame, handshake};
+use crate::{LONGEST_ANSWER, LONGEST_QUESTION, Link, SILENCE, frame};
 
-/// How long a place may take to be reached: there may be others.
-const CONNECT: Duration = Duration::from_secs(2);
 /// Last byte of an answer that is bytes, and of one that is an error.
 pub(crate) const BYTES: u8 = 0;
 pub(crate) const ERROR: u8 = 1;
@@ -20,19 +19,26 @@ pub(crate) const ERROR: u8 = 1;
 pub(crate) const ALIVE: u8 = 2;
 
 /// A link to a [`Server`](crate::Server). Nothing is connected before the first question.
-#[derive(Debug)]
 pub struct TcpLink {
     peer: Peer,
-    idle: Mutex<Vec<TcpStream>>,
+    carriers: Carriers,
+    /// No carrier has led to the other side: others do not try again.
+    is_plain: AtomicBool,
+    idle: Mutex<Vec<Box<dyn Stream>>>,
     /// Number of the place that answered last; as many as there are if none has.
     place: AtomicUsize,
 }
 
 impl TcpLink {
-    /// To `peer`.
+    /// To `peer`, by TCP alone.
     pub fn new(peer: Peer) -> Self {
-        let place = AtomicUsize::new(peer.places.len());
-        Self { peer, idle: Mutex::default(), place }
+        Self::over(peer, Vec::new())
+    }
+
+    /// To `peer`, over a carrier that it uses, too, or by TCP.
+    pub fn over(peer: Peer, carriers: Carriers) -> Self {
+        let (place, is_plain) = (AtomicUsize::new(peer.places.len()), AtomicBool::new(carriers.is_empty()));
+        Self { peer, carriers, is_plain, idle: Mutex::default(), place }
     }
 
     fn gone(&self, error: &io::Error) -> Error {
@@ -45,7 +51,7 @@ impl TcpLink {
             .hint("its own 'knarr run' says why, if it was not killed; what was handed over there is kept")
     }
 
-    fn connect(&self) -> io::Result<TcpStream> {
+    fn connect(&self) -> io::Result<Box<dyn Stream>> {
         let known = self.place.load(Ordering::Relaxed);
         let nowhere = || io::Error::new(io::ErrorKind::AddrNotAvailable, "nobody knows where it can be reached");
         let mut failed = None;
@@ -68,16 +74,17 @@ impl TcpLink {
         Err(failed.unwrap_or_else(nowhere))
     }
 
-    fn connect_to(&self, place: &SocketAddr) -> io::Result<TcpStream> {
-        let mut stream = TcpStream::connect_timeout(place, CONNECT)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(SILENCE))?;
-        stream.set_write_timeout(Some(SILENCE))?;
-        handshake::ask(&mut stream, &self.peer.secret)?;
-        Ok(stream)
+    fn connect_to(&self, place: &SocketAddr) -> io::Result<Box<dyn Stream>> {
+        let tcp = TcpStream::connect_timeout(place, CONNECT)?;
+        if self.is_plain.load(Ordering::Relaxed) {
+            return Ok(connection::ask(tcp, &self.peer.secret, &[])?.stream);
+        }
+        let connection = connection::ask(tcp, &self.peer.secret, &self.carriers)?;
+        self.is_plain.store(connection.carrier == TCP, Ordering::Relaxed);
+        Ok(connection.stream)
     }
 
-    fn exchange(stream: &mut TcpStream, question: &[u8]) -> io::Result<Vec<u8>> {
+    fn exchange(stream: &mut Box<dyn Stream>, question: &[u8]) -> io::Result<Vec<u8>> {
         frame::write(stream, question)?;
         loop {
             let message = frame::read(stream, LONGEST_ANSWER + 1)?.ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -87,7 +94,7 @@ impl TcpLink {
         }
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<TcpStream>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Box<dyn Stream>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,6 +6,7 @@
 mod command;
 mod files;
 mod libraries;
+mod nodes;
 mod parallel;
 mod print;
 mod python;
@@ -38,6 +39,8 @@ struct Diagnosis {
     readers: Vec<Reader>,
     /// What MPI programs meet.
     parallel: parallel::Parallel,
+    /// How this node reaches others.
+    nodes: nodes::Nodes,
     /// One entry a file that was asked about.
     files: Vec<FileReport>,
     /// Files that cannot be read.
@@ -75,6 +78,7 @@ pub(crate) fn run(arguments: &Doctor) -> Result<u8> {
             .collect(),
         readers,
         parallel: parallel::ask(&libraries::loader()),
+        nodes: nodes::ask(),
         files,
         failed,
     };

@@ -17,6 +17,7 @@ pub(super) fn diagnosis(diagnosis: &Diagnosis) {
         (Some(_), Some(hint)) => println!("{:17} not found by C programs: {hint}", "Knarr's filter"),
     }
     super::parallel::print(&diagnosis.parallel);
+    super::nodes::print(&diagnosis.nodes);
     println!();
     filters(diagnosis);
     for plugin in &diagnosis.unusable {

@@ -2,6 +2,7 @@
 
 mod summary;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -51,7 +52,8 @@ fn recover(arguments: &Run, directory: &Path) -> Result<u8> {
     let words = (crate::report::command_line(), knarr_flow::provenance::today());
     let files = knarr_run::launch::recover(&means, directory, (&words.0, &words.1))?;
     let code = undelivered(&files);
-    say(arguments, &Ran { code, calls_seen: true, files, steps: Vec::new(), site: None, means, node: None })?;
+    let (steps, sent) = (Vec::new(), BTreeMap::new());
+    say(arguments, &Ran { code, calls_seen: true, files, steps, site: None, sent, means, node: None })?;
     Ok(code)
 }
 
@@ -96,7 +98,7 @@ fn say(arguments: &Run, ran: &Ran) -> Result<()> {
         }
     }
     if let Some(path) = &arguments.json {
-        let text = format!("{}\n", summary.json(ran.code, ran.calls_seen, ran.site));
+        let text = format!("{}\n", summary.json(ran));
         knarr_flow::output::replace(&beside(path, ran.node.as_deref()), text.as_bytes())?;
     }
     if let Some(path) = &arguments.report {

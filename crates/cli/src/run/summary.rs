@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use knarr_choose::plan::Action;
-use knarr_flow::energy::{Energy, Site};
+use knarr_flow::energy::Energy;
 use knarr_routes::compress::Repacked;
-use knarr_run::launch::{Became, Done, Outcome, Row};
+use knarr_run::launch::{Became, Done, Outcome, Ran, Row};
 
 use crate::batch::Failed;
 use crate::table::{self, Align};
@@ -132,7 +132,7 @@ impl Summary<'_> {
     }
 
     /// The machine-readable result: what `knarr repack` gives, and what only a run has.
-    pub(super) fn json(&self, exit_code: u8, calls_seen: bool, site: Option<Site>) -> serde_json::Value {
+    pub(super) fn json(&self, ran: &Ran) -> serde_json::Value {
         let failed: Vec<Failed> = self.files.iter().filter_map(failed).collect();
         let Totals { before, after, seconds } = self.totals();
         let count = |is: fn(&Outcome) -> bool| self.files.iter().filter(|entry| is(&entry.outcome)).count();
@@ -148,13 +148,13 @@ impl Summary<'_> {
         let saved = before as f64 - after as f64;
         let result = serde_json::json!({
             // Packing proves every chunk.
-            "verified": failed.is_empty(), "saved_per_year": site.map(|site| site.yearly(saved)),
-            "hdf5_calls_seen": calls_seen, "files": self.files.iter().map(json).collect::<Vec<_>>(),
+            "verified": failed.is_empty(), "saved_per_year": ran.site.map(|site| site.yearly(saved)),
+            "hdf5_calls_seen": ran.calls_seen, "sent_to_nodes": ran.sent, "files": self.files.iter().map(json).collect::<Vec<_>>(),
         });
         let mut all = crate::report::document(result, &failed, totals);
         if let Some(all) = all.as_object_mut() {
             // That of the program, most of the time: files that failed do not change it.
-            all.insert("exit_code".to_owned(), exit_code.into());
+            all.insert("exit_code".to_owned(), ran.code.into());
             if let Some(totals) = all.get_mut("totals").and_then(serde_json::Value::as_object_mut) {
                 totals.insert("seconds".to_owned(), seconds.into());
             }

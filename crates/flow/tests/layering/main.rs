@@ -13,7 +13,8 @@ use imports::{arrows, circle};
 const ALLOWED: &[(&str, &str)] = &[
     ("array", ""),
     ("mpi", "array"),
-    ("link", "array"),
+    ("ucx", ""),
+    ("link", "array ucx"),
     ("caller", ""),
     ("dtf", ""),
     ("codec", "array"),
@@ -34,7 +35,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("capi", "array codec choose flow handover mapped checkpoint native formats routes mpi"),
     ("python", "array codec choose flow mapped checkpoint capture native formats routes s3"),
     ("run", "array codec choose flow handover link checkpoint capture native formats routes s3"),
-    ("cli", "array codec choose flow checkpoint capture native formats routes s3 mpi run"),
+    ("cli", "array codec choose flow checkpoint capture native formats routes s3 mpi link run"),
 ];
 
 /// Crates without unsafe code. They link no C library.

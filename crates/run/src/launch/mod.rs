@@ -42,6 +42,7 @@ pub use recover::recover;
 pub use tasks::Found;
 pub(crate) use tasks::{Look, PackFile};
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::Arc;
 
@@ -87,6 +88,8 @@ pub struct Ran {
     pub steps: Vec<Row>,
     /// What the centre pays for stored bytes, if the configuration says so.
     pub site: Option<Site>,
+    /// Bytes that other nodes have asked of this one, by the names of what they went over.
+    pub sent: BTreeMap<&'static str, u64>,
     /// What the engine was made of.
     pub means: Means,
     /// Of a job on several nodes, all but the first of which have reports of their own: the node.
@@ -151,6 +154,7 @@ impl Launch {
         let site = begun.snapshot.config.site;
         let is_beside = begun.first.as_ref().is_some_and(|first| first.may_have_others() && !first.has_root());
         let node = is_beside.then(|| begun.nodes.node().to_owned());
-        Ok(Ok(Ended::Ran(Box::new(Ran { code, calls_seen, files, steps, site, means: begun.means, node }))))
+        let sent = begun.nodes.sent();
+        Ok(Ok(Ended::Ran(Box::new(Ran { code, calls_seen, files, steps, site, sent, means: begun.means, node }))))
     }
 }

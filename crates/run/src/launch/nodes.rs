@@ -87,6 +87,11 @@ impl Nodes {
         self.server.as_ref().map(Server::peer)
     }
 
+    /// Bytes that were sent to other nodes, by the names of what they went over.
+    pub(super) fn sent(&self) -> BTreeMap<&'static str, u64> {
+        self.server.as_ref().map(Server::sent).unwrap_or_default()
+    }
+
     /// This node, as users know it.
     pub(super) fn node(&self) -> &str {
         &self.node
