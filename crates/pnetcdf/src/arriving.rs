@@ -55,16 +55,16 @@ pub fn arrive(wanted: &Wanted, ranks: &Ranks) -> Arrived {
     let reader = wanted.run.rules().component.as_deref().unwrap_or_default();
     let (rule, comm) = (&wanted.rule.transfer, ranks.comm());
     let is_root = comm.rank() == 0;
-    let offered = await_session(rule, wanted.spool, &wanted.target, (reader, is_root));
     let missed = |error: &Error| {
         wanted.run.tell(Event::Missed { path: wanted.target.clone(), why: error.message().to_owned() });
     };
     let found = if is_root {
-        offered.and_then(|offered| begin(wanted, offered, reader)).unwrap_or_else(|error| {
+        begin_next(wanted, reader).unwrap_or_else(|error| {
             missed(&error);
             Found::Nothing
         })
     } else {
+        let _ = await_session(rule, wanted.spool, &wanted.target, (reader, is_root));
         Found::Nothing
     };
     match share(comm, &found) {
@@ -217,12 +217,19 @@ fn copy_header(wanted: &Wanted, header: &Path) -> Result<(PathBuf, PathBuf)> {
     }
 }
 
-/// Notes that this component reads a session.
-fn begin(wanted: &Wanted, offered: Option<(u64, PathBuf)>, reader: &str) -> Result<Found> {
-    let Some((session, directory)) = offered else { return Ok(Found::File) };
-    let begun = HandedOver::find(&directory)?.ok_or_else(|| Error::internal("nothing is known of the session"))?;
-    let is_spread = Component::launchers(wanted.rule.transfer.rendezvous(), reader) > 1;
-    let origin = if is_spread { Some(begun.origin(&directory)?) } else { None };
-    HandedOver::note(&directory, reader, Reading::Begun)?;
-    Ok(Found::Session { session, directory, begun: begun.into(), origin })
+/// Waits for a session, and notes that this component reads it. One that another process of the component takes to the end
+/// meanwhile is gone: then it is the one behind.
+fn begin_next(wanted: &Wanted, reader: &str) -> Result<Found> {
+    let rule = &wanted.rule.transfer;
+    loop {
+        let offered = await_session(rule, wanted.spool, &wanted.target, (reader, true))?;
+        let Some((session, directory)) = offered else { return Ok(Found::File) };
+        let Some(begun) = HandedOver::find(&directory)? else { continue };
+        let is_spread = Component::launchers(rule.rendezvous(), reader) > 1;
+        let origin = if is_spread { Some(begun.origin(&directory)?) } else { None };
+        match HandedOver::note(&directory, reader, Reading::Begun) {
+            Err(_) if !directory.exists() => {}
+            noted => return noted.map(|()| Found::Session { session, directory, begun: begun.into(), origin }),
+        }
+    }
 }
