@@ -4,6 +4,8 @@ Two ranks write an array by blocks of rows, two read it by blocks of rows or of 
 value. The time of a session goes from the writer's create to the last value at the last reader. The first session of
 each run finds memory that nobody has used; it is shown apart.
 
+ADIOS2 SST passes the same rows, in pairs of a writer and a reader: its wheel has no MPI.
+
 *Segments* are as many as in E3SM's case F: four ranks put half a million segments of four values each, dealt out in
 turn so that no two of a rank adjoin, by an iput_varn for each variable; two ranks read segments of six, or blocks.
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -82,6 +85,31 @@ def run(program: Path, way: str, what: str, cut: str, arguments: list[object], r
         return Result(way, what, cut, seconds)
 
 
+def run_sst(what: str, shape: tuple[int, int], pairs: int) -> Result:
+    """The same values through ADIOS2 SST, from rows to rows. Steps of one stream are its sessions: it opens no file."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        program = SOURCES / "sst.py"
+        sides: dict[str, list[subprocess.Popen[str]]] = {"write": [], "read": []}
+        for pair in range(pairs):
+            for role, started in sides.items():
+                words = [sys.executable, program, role, f"pair{pair}", pair, pairs, *shape, SESSIONS, PAUSE_S]
+                started.append(subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True, cwd=name))
+        texts = {role: [process.communicate(timeout=600)[0] for process in side] for role, side in sides.items()}
+        if any(process.returncode != 0 for side in sides.values() for process in side):
+            raise SystemExit(f"ADIOS2 SST, {what}: a process failed")
+
+        def times(role: str) -> list[list[tuple[float, float]]]:
+            told = [[line.split() for line in text.splitlines()] for text in texts[role]]
+            return [[(float(begin), float(end)) for _, begin, end in lines] for lines in told]
+
+        begun, ended = zip(*times("write"), strict=True), zip(*times("read"), strict=True)
+        seconds = [
+            max(end for _, end in last) - min(begin for begin, _ in first)
+            for first, last in zip(begun, ended, strict=True)
+        ]
+        return Result("ADIOS2 SST", what, "rows", seconds)
+
+
 def measure(repeats: int) -> list[dict]:
     """Every way in turn, `repeats` times."""
     results = []
@@ -95,6 +123,8 @@ def measure(repeats: int) -> list[dict]:
                 arguments = [*shape, cut, SESSIONS, PAUSE_S]
                 ways = WAYS if cut != "requests" else WAYS[1:]
                 results += [asdict(run(coupling, way, what, cut, arguments, (2, 2))) for way in ways]
+                if cut == "rows":
+                    results.append(asdict(run_sst(what, shape, 2)))
             for what, variables in SEGMENTS.items():
                 for cut in ("varn", "rows"):
                     arguments = [variables, SEGMENTS_OF_A_RANK, cut, SEGMENT_SESSIONS, PAUSE_S, SEGMENT_WRITERS]
