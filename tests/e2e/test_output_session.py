@@ -163,7 +163,9 @@ def on_nodes(folder: Path, **ranks: int) -> list[object]:
     agent.write_text(NODE)
     agent.chmod(0o755)
     hosts = ",".join(f"{node}:{count}" for node, count in ranks.items())
-    how = ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", agent, "--host", hosts]
+    # The network of a test may have no other interface.
+    network = [word for part in ("oob", "btl") for word in ("--mca", f"{part}_tcp_if_include", "lo")]
+    how = ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", agent, "--host", hosts, *network]
     return [*mpi(MPI, sum(ranks.values())), *how]
 
 
