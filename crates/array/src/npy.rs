@@ -128,11 +128,10 @@ pub fn header(dtype: DType, endian: Endian, shape: &[u64]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Type, whether it is that of truth values, and byte order: `<f8`, `|b1`.
-fn element(descr: &str) -> Result<(DType, bool, Endian)> {
-    let kind = descr.trim_start_matches(['<', '>', '|', '=']);
-    let dtype = match kind {
-        "b1" | "i1" => DType::I8,
+/// The type of numbers that NumPy calls so, behind the byte order: `f8`.
+pub fn number(kind: &str) -> Option<DType> {
+    Some(match kind {
+        "i1" => DType::I8,
         "i2" => DType::I16,
         "i4" => DType::I32,
         "i8" => DType::I64,
@@ -143,15 +142,22 @@ fn element(descr: &str) -> Result<(DType, bool, Endian)> {
         "f2" => DType::F16,
         "f4" => DType::F32,
         "f8" => DType::F64,
-        _ => return Err(refused(kind, descr)),
-    };
+        _ => return None,
+    })
+}
+
+/// Type, whether it is that of truth values, and byte order: `<f8`, `|b1`.
+fn element(descr: &str) -> Result<(DType, bool, Endian)> {
+    let kind = descr.trim_start_matches(['<', '>', '|', '=']);
+    let is_bool = kind == "b1";
+    let dtype = if is_bool { DType::I8 } else { number(kind).ok_or_else(|| refused(kind, descr))? };
     let endian = match &descr[..descr.len() - kind.len()] {
         ">" => Endian::Big,
         "<" => Endian::Little,
         "|" | "=" | "" if dtype.size() == 1 => Endian::Little,
         _ => return Err(wrong(&format!("the type '{}' has no byte order", short(descr)))),
     };
-    Ok((dtype, kind == "b1", endian))
+    Ok((dtype, is_bool, endian))
 }
 
 /// What is wrong with elements that are not read.

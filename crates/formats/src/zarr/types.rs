@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use half::f16;
 use knarr_array::array::DType;
 use knarr_array::model::{Attribute, AttributeValue};
+use knarr_array::npy;
 use knarr_flow::store::Strings;
 use serde_json::{Value, json};
 
@@ -127,29 +128,19 @@ pub(super) fn from_v3(data_type: &Value) -> ZarrType {
 /// Data type of Zarr v2 metadata: a NumPy type string.
 pub(super) fn from_v2(dtype: &Value) -> ZarrType {
     let text = dtype.as_str().unwrap_or("");
-    let number = match text.get(1..).unwrap_or("") {
-        "b1" => return ZarrType::Bool,
-        "i1" => DType::I8,
-        "i2" => DType::I16,
-        "i4" => DType::I32,
-        "i8" => DType::I64,
-        "u1" => DType::U8,
-        "u2" => DType::U16,
-        "u4" => DType::U32,
-        "u8" => DType::U64,
-        "f2" => DType::F16,
-        "f4" => DType::F32,
-        "f8" => DType::F64,
-        _ => match text.strip_prefix("|S").and_then(|length| length.parse().ok()) {
-            Some(length @ 1..) => return ZarrType::Bytes(length),
-            _ => {
-                let words = words(dtype, text);
-                let fixed = text.get(1..).and_then(|name| FixedType::from_numpy(name, &words));
-                return fixed.map_or(ZarrType::Other(words), ZarrType::Fixed);
-            }
-        },
-    };
-    ZarrType::Number(number)
+    let kind = text.get(1..).unwrap_or("");
+    if kind == "b1" {
+        return ZarrType::Bool;
+    }
+    if let Some(number) = npy::number(kind) {
+        return ZarrType::Number(number);
+    }
+    if let Some(length @ 1..) = text.strip_prefix("|S").and_then(|length| length.parse().ok()) {
+        return ZarrType::Bytes(length);
+    }
+    let words = words(dtype, text);
+    let fixed = FixedType::from_numpy(kind, &words);
+    fixed.map_or(ZarrType::Other(words), ZarrType::Fixed)
 }
 
 /// `data_type` of Zarr v3 for a type; `None` if there is none that readers agree on.
