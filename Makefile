@@ -22,15 +22,15 @@ $(VENV)/.ready: tools/requirements.txt tools/setup.sh
 	PYTHON=$(PYTHON) tools/setup.sh
 	touch $@
 
+# One build of all that is installed: packages built apart would each build their dependencies anew, with other features.
 build: setup
-	cargo build --release --locked -p knarr-cli -p knarr-h5filter -p knarr-preload -p knarr-dtf
+	cargo build --release --locked -p knarr-cli -p knarr-h5filter -p knarr-preload -p knarr-dtf -p knarr-python \
+	  -p knarr-capi -p knarr-capi-static
 	install -D -s target/release/libknarr_h5.so $(PLUGINS)/libknarr_h5.so
 	tools/build-mpi.sh target/release
 
 # Header, Fortran module, libraries and pkg-config file for C and Fortran programs.
-capi: setup
-	cargo build --release --locked -p knarr-capi
-	cargo rustc --release --locked -p knarr-capi --lib --no-default-features --crate-type staticlib
+capi: build
 	tools/install-capi.sh $(CAPI)
 
 # The command and what it uses, and what C and Fortran programs need.

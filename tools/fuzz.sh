@@ -11,9 +11,11 @@ seed=${FUZZ_SEED:-0}
 ulimit -s 1024
 command -v cargo-fuzz >/dev/null || cargo install --locked -q cargo-fuzz
 .venv/bin/python fuzz/seeds.py fuzz/target/seeds
-for target in $(cargo fuzz list); do
-  echo "fuzzing $target for $seconds s"
-  mkdir -p "fuzz/corpus/$target" "fuzz/target/seeds/$target"
-  cargo fuzz run --target-dir target --sanitizer none "$target" "fuzz/corpus/$target" "fuzz/target/seeds/$target" -- \
-    -max_total_time="$seconds" -seed="$seed" -timeout=60 -rss_limit_mb=2048 -verbosity=0
-done
+cargo fuzz build --target-dir target --sanitizer none
+export seconds seed
+# One on each core: a target uses no more.
+cargo fuzz list | xargs -P "$(nproc)" -I TARGET bash -euo pipefail -c '
+  echo "fuzzing TARGET for $seconds s"
+  mkdir -p fuzz/corpus/TARGET fuzz/target/seeds/TARGET
+  cargo fuzz run --target-dir target --sanitizer none TARGET fuzz/corpus/TARGET fuzz/target/seeds/TARGET -- \
+    -max_total_time="$seconds" -seed="$seed" -timeout=60 -rss_limit_mb=2048 -verbosity=0'

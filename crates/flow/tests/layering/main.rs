@@ -33,6 +33,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("s3", "array flow"),
     ("h5filter", "array codec flow native caller"),
     ("capi", "array codec choose flow handover mapped checkpoint native formats routes mpi"),
+    ("capi-static", "array codec choose flow handover mapped checkpoint native mpi"),
     ("python", "array codec choose flow mapped checkpoint capture native formats routes s3"),
     ("run", "array codec choose flow handover link checkpoint capture native formats routes s3"),
     ("cli", "array codec choose flow checkpoint capture native formats routes s3 mpi link run"),
@@ -76,6 +77,10 @@ fn no_files_of_a_crate_import_each_other_in_a_circle() {
     let (mut circles, mut files) = (Vec::new(), 0);
     for (name, _) in ALLOWED {
         let source = crates().join(name).join("src");
+        // The other form of a crate has the sources of that one.
+        if *name == "capi-static" {
+            continue;
+        }
         let arrows = arrows(&source);
         files += arrows.len();
         circles.extend(circle(&arrows).map(|circle| format!("{name}: {}", circle.join(" -> "))));
