@@ -3,6 +3,7 @@
 //! Specifications: <https://zarr-specs.readthedocs.io/en/latest/v2/v2.0.html>,
 //! <https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html>.
 
+mod ahead;
 mod anew;
 mod array;
 mod attributes;

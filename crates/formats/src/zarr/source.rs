@@ -1,5 +1,6 @@
 //! A Zarr store as a source.
 
+use super::ahead::Ahead;
 use super::anew::Anew;
 use super::array::ZarrArray;
 use super::attributes;
@@ -32,7 +33,8 @@ pub struct ZarrSource {
     /// Attributes of each group as they are stored.
     group_attributes: Vec<Map<String, Value>>,
     cache: ChunkCache,
-    is_far: bool,
+    /// Reads the objects ahead, where they lie elsewhere.
+    ahead: Option<Arc<Ahead>>,
     /// What does not lie in the store.
     values: Option<Box<dyn Values>>,
     /// The number there of each variable that has its values there.
@@ -76,8 +78,8 @@ impl ZarrSource {
             Some(Version::V2) => "Zarr v2",
             _ => "Zarr v3",
         };
-        let is_far = store.is_far();
-        let store = Arc::new(Keys(store));
+        let ahead = store.is_far().then(|| Arc::new(Ahead::new(store.clone())));
+        let store = Arc::new(Keys(ahead.clone().map_or(store, |ahead| ahead)));
         let mut model = Model::default();
         let (mut arrays, mut group_attributes) = (Vec::new(), Vec::new());
         for mut node in nodes {
@@ -112,7 +114,7 @@ impl ZarrSource {
             arrays,
             group_attributes,
             cache: ChunkCache::new(CACHE),
-            is_far,
+            ahead,
             values: None,
             apart: HashMap::new(),
         })
@@ -277,11 +279,15 @@ impl Source for ZarrSource {
     }
 
     fn is_far(&self) -> bool {
-        self.is_far
+        self.ahead.is_some()
     }
 
     fn limit_cache(&self, bytes: usize) {
-        self.cache.set_limit(bytes);
+        let half = bytes / 2;
+        self.cache.set_limit(if self.ahead.is_some() { half } else { bytes });
+        if let Some(ahead) = &self.ahead {
+            ahead.set_limit(half as u64);
+        }
         if let Some(values) = &self.values {
             values.limit_cache(bytes);
         }
