@@ -27,6 +27,8 @@ const SPREAD: usize = 3;
 const FINALISTS: usize = 4;
 /// Bytes of a frame that chains are tried on.
 pub(super) const SAMPLE_OF_CHAINS: usize = 384 << 10;
+/// As many of bytes that are no numbers: what a deeper search finds in them lies far away, and a short sample hides it.
+const SAMPLE_OF_BYTES: usize = 4 << 20;
 /// As many where chains are compared that find what far parts of an array have in common.
 const WHOLE_SAMPLE: usize = 1 << 20;
 /// As many of frames in which runs repeat.
@@ -197,9 +199,10 @@ impl Decider<'_> {
             return Ok((chains, reason));
         }
         let spread = (0..SPREAD).filter_map(|number| frames.get((2 * number + 1) * frames.len() / (2 * SPREAD)));
+        let most = if class.dtype == DType::U8 { SAMPLE_OF_BYTES } else { SAMPLE_OF_CHAINS };
         let cut_frame = |frame: &Merged| {
             let (spec, bytes) = self.merger.merged(class, frame)?;
-            Ok(cut(&spec, &bytes, SAMPLE_OF_CHAINS))
+            Ok(cut(&spec, &bytes, most))
         };
         let samples = spread.map(cut_frame).collect::<Result<Vec<_>>>()?;
         let rest = chains.split_off(chains.len().min(FINALISTS));
