@@ -58,6 +58,9 @@ pub trait Source: Send + Sync {
         false
     }
 
+    /// Says that all values will be read, in about the order of their chunks: what lies beside a part may come with it.
+    fn will_read_all(&self) {}
+
     /// Keeps at most so many bytes of decoded chunks for regions that do not follow the grid of chunks, or one chunk if
     /// that is larger.
     fn limit_cache(&self, _bytes: usize) {}

@@ -80,6 +80,10 @@ impl Source for Fetched {
         true
     }
 
+    fn will_read_all(&self) {
+        self.source.will_read_all();
+    }
+
     fn limit_cache(&self, bytes: usize) {
         self.source.limit_cache(bytes);
     }

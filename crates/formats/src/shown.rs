@@ -24,6 +24,10 @@ macro_rules! pass_on {
             self.source.is_far()
         }
 
+        fn will_read_all(&self) {
+            self.source.will_read_all();
+        }
+
         fn limit_cache(&self, bytes: usize) {
             self.source.limit_cache(bytes);
         }

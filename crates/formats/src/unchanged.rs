@@ -147,6 +147,10 @@ impl Source for Watched {
         self.source.is_far()
     }
 
+    fn will_read_all(&self) {
+        self.source.will_read_all();
+    }
+
     fn limit_cache(&self, bytes: usize) {
         self.source.limit_cache(bytes);
     }

@@ -91,7 +91,10 @@ pub fn compare(
     copy: &dyn Source,
     progress: &dyn Progress,
 ) -> Result<Vec<VariableComparison>> {
-    [original, copy].into_iter().for_each(|source| engine.bound(source));
+    for source in [original, copy] {
+        engine.bound(source);
+        source.will_read_all();
+    }
     let (a, b) = (original.model(), copy.model());
     progress.begin("comparing", a.variables.iter().map(Variable::raw_bytes).sum());
     let (in_a, in_b) = (by_path(a), by_path(b));

@@ -48,6 +48,7 @@ pub struct FileHash {
 /// What reading reports.
 pub fn hash(engine: &Engine, source: &dyn Source, progress: &dyn Progress) -> Result<FileHash> {
     engine.bound(source);
+    source.will_read_all();
     let variables = &source.model().variables;
     progress.begin("hashing", variables.iter().map(Variable::raw_bytes).sum());
     let hashed = variables

@@ -2,8 +2,8 @@
 //!
 //! A request to a server costs about as much for a small part as for a large one, and chunks in shards are small parts. Who
 //! reads them one after the other asks for parts that lie beside each other. So what follows is fetched with a part: more
-//! each time, as long as parts follow each other; whole objects, where those before were read to their end; and nothing
-//! more where parts are read here and there.
+//! each time, as long as parts follow each other; whole objects, if all values will be read; and nothing more where parts
+//! are read here and there.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,6 +14,8 @@ use knarr_flow::read_store::{Entry, Part, ReadStore};
 /// Bytes that are fetched at once for the second part of an object, and the most that this grows to.
 const FIRST: u64 = 512 << 10;
 const MOST: u64 = 16 << 20;
+/// Bytes that an object may have that nobody has asked for yet.
+const GUESSED: u64 = 4 << 20;
 /// Objects of which it is known how far they were read.
 const KNOWN: usize = 64;
 /// Bytes that are kept, when nothing else is asked for.
@@ -35,6 +37,8 @@ struct State {
     reading: VecDeque<Reading>,
     /// Bytes that windows may take together.
     limit: u64,
+    /// Whether all values will be read, so that whole objects are fetched if they are not too long.
+    is_all: bool,
     /// Number of the next window.
     next: u64,
 }
@@ -76,8 +80,13 @@ enum Step {
 
 impl Ahead {
     pub(super) fn new(store: Arc<dyn ReadStore>) -> Self {
-        let state = State { windows: VecDeque::new(), reading: VecDeque::new(), limit: KEPT, next: 0 };
+        let state = State { windows: VecDeque::new(), reading: VecDeque::new(), limit: KEPT, is_all: false, next: 0 };
         Self { store, state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Says that all values will be read.
+    pub(super) fn will_read_all(&self) {
+        self.state().is_all = true;
     }
 
     /// Limits the bytes that are kept.
@@ -143,21 +152,9 @@ impl State {
         reading.known = Some((held, end));
     }
 
-    /// Bytes of an object as long as those before, if the ones that were begun before the last were read to their end, and
-    /// were no larger than is fetched at once. The last one may be under way.
-    fn whole(&self) -> Option<u64> {
-        let lengths = self.reading.iter().rev().skip(1).take(2).map(|reading| {
-            let is_whole = |(held, end): &(u64, u64)| *held <= MOST && reading.until >= *end;
-            reading.known.filter(is_whole).map(|(held, _)| held)
-        });
-        lengths.reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b))).flatten()
-    }
-
     /// What to do for a part of an object.
     fn step(&mut self, key: &str, part: Part) -> Step {
-        let mut whole = None;
         if self.reading(key).is_none() {
-            whole = self.whole();
             if self.reading.len() >= KNOWN {
                 self.reading.pop_front();
             }
@@ -169,11 +166,11 @@ impl State {
             if self.windows.iter().any(|window| window.key == key && window.bytes.is_none()) {
                 return Step::Wait;
             }
-            return match (whole, part) {
-                (Some(length), _) => self.begin(key, (0, length), Part::Whole { most: MOST }),
-                (None, Part::At { offset, length }) => self.begin(key, (offset, length), part),
-                (None, Part::Last { length }) => self.begin(key, (0, length), part),
-                (None, Part::Whole { .. }) => Step::Alone,
+            return match part {
+                _ if self.is_all => self.begin(key, (0, GUESSED), Part::Whole { most: MOST }),
+                Part::At { offset, length } => self.begin(key, (offset, length), part),
+                Part::Last { length } => self.begin(key, (0, length), part),
+                Part::Whole { .. } => Step::Alone,
             };
         };
         let Some((offset, length)) = part.within(held) else { return Step::Alone };
@@ -184,11 +181,22 @@ impl State {
             let there = window.bytes.clone();
             return there.map_or(Step::Wait, |bytes| Step::Copy((bytes, window.offset), (offset, length), held));
         }
+        if self.is_all && held <= MOST {
+            return self.begin(key, (0, held), Part::At { offset: 0, length: held });
+        }
         // Threads that read part after part do not ask in quite that order.
         let follows = offset <= reading.until.saturating_add(reading.together) && offset + length > reading.until;
-        let together = if follows && reading.together > 0 { (2 * reading.together).clamp(FIRST, MOST) } else { 0 };
+        let together = match reading.together {
+            _ if self.is_all => MOST,
+            last if follows && last > 0 => (2 * last).clamp(FIRST, MOST),
+            _ => 0,
+        };
         let together = together.min(end.saturating_sub(offset)).max(length);
-        self.begin(key, (offset, together), Part::At { offset, length: together })
+        match part {
+            // An index is not where values are read on.
+            Part::Last { .. } => self.begin(key, (offset, length), part),
+            _ => self.begin(key, (offset, together), Part::At { offset, length: together }),
+        }
     }
 
     /// True if there is room for so many bytes more; for them, the oldest windows go.
@@ -357,18 +365,43 @@ mod tests {
         check(&ahead, &objects);
     }
 
+    /// Reads the index and all chunks of each shard, and returns how often each was asked for.
+    fn read_all(counted: &Counted, ahead: &Ahead, shards: usize, chunks: u64) -> Vec<usize> {
+        let asked = |shard| {
+            let index = part(counted, ahead, shard, Part::Last { length: INDEX });
+            index + (0..chunks).map(|number| part(counted, ahead, shard, chunk(number))).sum::<usize>()
+        };
+        (0..shards).map(asked).collect()
+    }
+
     #[test]
-    fn who_reads_all_asks_once_for_most_objects() {
-        let (counted, ahead) = store(20, 30);
-        let asked: Vec<usize> = (0..20)
-            .map(|shard| {
-                let index = part(&counted, &ahead, shard, Part::Last { length: INDEX });
-                index + (0..30).map(|number| part(&counted, &ahead, shard, chunk(number))).sum::<usize>()
-            })
-            .collect();
-        // The first shows that parts follow each other, and the second that objects do.
-        assert!(asked[0] <= 6 && asked[1] <= 6, "{asked:?}");
-        assert!(asked[3..].iter().all(|&count| count == 1), "{asked:?}");
+    fn who_reads_part_after_part_asks_less_and_less_often() {
+        let (counted, ahead) = store(3, 50);
+        assert_eq!(read_all(&counted, &ahead, 3, 50), [6; 3]);
+    }
+
+    #[test]
+    fn who_reads_all_asks_once_for_each_object_or_for_what_is_fetched_at_once() {
+        let (counted, ahead) = store(3, 50);
+        ahead.will_read_all();
+        assert_eq!(read_all(&counted, &ahead, 3, 50), [1; 3]);
+        let (counted, ahead) = store(2, 400);
+        ahead.set_limit(64 << 20);
+        ahead.will_read_all();
+        // That it is too long, its index, and three windows.
+        assert_eq!(read_all(&counted, &ahead, 2, 400), [5; 2]);
+    }
+
+    #[test]
+    fn what_was_looked_at_here_and_there_comes_once_when_all_is_read() {
+        let (counted, ahead) = store(1, 50);
+        ahead.will_read_all();
+        for number in [30, 7, 44] {
+            part(&counted, &ahead, 0, chunk(number));
+        }
+        ahead.set_limit(0);
+        ahead.set_limit(KEPT);
+        assert_eq!(read_all(&counted, &ahead, 1, 50), [1]);
     }
 
     #[test]
@@ -422,7 +455,7 @@ mod tests {
             }
         });
         let asked = counted.asked.load(Ordering::Relaxed);
-        assert!(asked < 12 * 15, "{asked} requests for 360 chunks and 12 indices");
+        assert!(asked < 12 * 20, "{asked} requests for 360 chunks and 12 indices");
     }
 
     #[test]

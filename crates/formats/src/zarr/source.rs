@@ -282,6 +282,12 @@ impl Source for ZarrSource {
         self.ahead.is_some()
     }
 
+    fn will_read_all(&self) {
+        if let Some(ahead) = &self.ahead {
+            ahead.will_read_all();
+        }
+    }
+
     fn limit_cache(&self, bytes: usize) {
         let half = bytes / 2;
         self.cache.set_limit(if self.ahead.is_some() { half } else { bytes });

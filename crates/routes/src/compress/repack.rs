@@ -84,6 +84,7 @@ pub fn write_source(
     let input = source.path().to_owned();
     refuse_existing(&input, output, options)?;
     let source = shown(source, format);
+    source.will_read_all();
     if format.is_plain() {
         let source = source.as_ref();
         let counter = Counter::begin();
