@@ -1,6 +1,8 @@
 //! `knarr run`: options for the launcher, and what came of the run in words.
 
 mod summary;
+mod told;
+mod words;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
