@@ -179,7 +179,7 @@ mod tests {
         }
         // Only what is compressed needs the filter that readers need then.
         for (route, is_told, is_done, uses_filter) in
-            [("compress", true, true, true), ("file", false, false, false)]
+            [("compress", true, true, true), ("estimate", true, true, false), ("file", false, false, false)]
         {
             let keys = if route == "file" { "" } else { "portable = \"knarr\"\n" };
             let text = format!("[[file]]\npattern = \"*\"\nroute = \"{route}\"\n{keys}");

@@ -12,9 +12,20 @@ pub(super) fn check(rule: &FileRule) -> Result<()> {
     rule.settings()?;
     match rule.route {
         Route::Compress | Route::File => others(rule),
+        Route::Estimate => estimate(rule),
         Route::Checkpoint => checkpoint(rule),
         Route::Transfer => transfer(rule),
     }
+}
+
+fn estimate(rule: &FileRule) -> Result<()> {
+    others(rule)?;
+    let CompressRule { when, high, output, wait, .. } = &rule.compress;
+    if when.is_some() || high.is_some() || output.is_some() || wait.is_some() {
+        return Err(refuse("an estimate writes no file: 'when', 'high', 'output' and 'wait' say nothing of it")
+            .hint("remove them until the route is \"compress\""));
+    }
+    Ok(())
 }
 
 fn transfer(rule: &FileRule) -> Result<()> {

@@ -10,6 +10,8 @@ pub enum Route {
     /// A standard file with chosen chains.
     #[default]
     Compress,
+    /// Untouched; it is told what `compress` would make of the file.
+    Estimate,
     /// Untouched.
     File,
     /// Packed with those of other ranks into a set.
@@ -35,6 +37,8 @@ pub struct Traits {
     pub is_handed_over: bool,
     /// Why `knarr repack` leaves such a file alone, behind the name of the route; `None` if it does not.
     pub not_repacked: Option<&'static str>,
+    /// What to tell of a file that PnetCDF writes; `None` if there is nothing to tell.
+    pub classic_is_left: Option<&'static str>,
 }
 
 /// Nobody hears of the file, and it stays.
@@ -46,6 +50,7 @@ const UNTOUCHED: Traits = Traits {
     may_be_replaced: false,
     is_handed_over: false,
     not_repacked: Some("it is to stay untouched"),
+    classic_is_left: None,
 };
 
 const COMPRESS: Traits = Traits {
@@ -56,6 +61,17 @@ const COMPRESS: Traits = Traits {
     may_be_replaced: true,
     is_handed_over: true,
     not_repacked: None,
+    ..UNTOUCHED
+};
+
+const ESTIMATE: Traits = Traits {
+    word: "estimate",
+    // So that a trial ends by changing one word.
+    tables: &["compress"],
+    is_told: true,
+    is_done_when_closed: true,
+    not_repacked: Some("it is to stay untouched, and 'knarr run' tells what compressing it would give"),
+    classic_is_left: Some("estimates are made of HDF5 and netCDF-4 files; 'knarr advise' reads this one, too"),
     ..UNTOUCHED
 };
 
@@ -81,6 +97,7 @@ impl Route {
     pub fn traits(self) -> &'static Traits {
         match self {
             Self::Compress => &COMPRESS,
+            Self::Estimate => &ESTIMATE,
             Self::File => &UNTOUCHED,
             Self::Checkpoint => &CHECKPOINT,
             Self::Transfer => &TRANSFER,
@@ -94,7 +111,7 @@ mod tests {
 
     #[test]
     fn rows_have_the_names_and_tables_that_rules_have() {
-        for route in [Route::Compress, Route::File, Route::Checkpoint, Route::Transfer] {
+        for route in [Route::Compress, Route::Estimate, Route::File, Route::Checkpoint, Route::Transfer] {
             let row = route.traits();
             assert_eq!(serde_json::to_value(route).unwrap(), row.word);
             // Only what is told of can be done when it is closed, and only that can be replaced.

@@ -2,6 +2,7 @@
 
 use knarr_run::launch::{Became, Done, Ran, Row, packed};
 
+use super::estimates;
 use super::told::{Told, told};
 use super::words::shown;
 use crate::batch::Failed;
@@ -83,6 +84,9 @@ impl Summary<'_> {
             all.insert("exit_code".to_owned(), ran.code.into());
             if let Some(totals) = all.get_mut("totals").and_then(serde_json::Value::as_object_mut) {
                 totals.insert("seconds".to_owned(), seconds.into());
+            }
+            if let Some(estimated) = estimates::totals(self.files) {
+                all.insert("estimated".to_owned(), estimated);
             }
             if !self.steps.is_empty() {
                 all.insert("checkpoints".to_owned(), self.steps.iter().map(step_json).collect());

@@ -8,6 +8,7 @@ use knarr_flow::energy::Energy;
 use knarr_run::launch::{Done, Outcome};
 use serde_json::{Value, json};
 
+use super::estimates;
 use super::words::{chains, shown, size};
 
 /// What became of a file.
@@ -91,6 +92,9 @@ pub(super) fn told(done: &Done) -> Told<'_> {
                 more: json!({ "seconds": seconds, "energy": null }),
                 ..Told::failed(path, error, note, failure)
             }
+        }
+        Outcome::Estimated { forecast, .. } => {
+            Told { more: estimates::json(forecast), ..Told::stays(path, "estimated", estimates::in_words(forecast)) }
         }
         Outcome::Left(why) | Outcome::Changed(why) => Told::stays(path, "left", why.as_str()),
         Outcome::Failed(error) | Outcome::Died(error) => {
