@@ -1,17 +1,20 @@
 //! `knarr.toml`: the one configuration file. Unknown keys are errors that show the line.
 
 mod checkpoint;
+mod checks;
 mod compress;
 mod dtf;
 mod keys;
 mod restart;
+mod route;
 mod rule;
 mod transfer;
 
 pub use checkpoint::CheckpointRule;
 pub use compress::{CompressRule, Output, VariableRule, Wait, When, zarr_name};
 pub use restart::{NamePattern, Ranks, RestartFiles, Time};
-pub use rule::{FileRule, Route};
+pub use route::{Route, Traits};
+pub use rule::FileRule;
 pub use transfer::{Keep, Publish, TransferRule};
 
 use std::path::{Path, PathBuf};
@@ -88,7 +91,7 @@ impl Config {
         // Every rule is resolved once now, so that a mistake shows before any work is done.
         let rule = |keys: FileKeys| {
             let place = format!("[[file]] pattern '{}'", keys.pattern);
-            keys.into_rule().and_then(|rule| rule.check().map(|()| rule)).map_err(|error| error.at(place))
+            keys.into_rule().and_then(|rule| checks::check(&rule).map(|()| rule)).map_err(|error| error.at(place))
         };
         let file = file.into_iter().map(rule).collect::<Result<_>>()?;
         Ok(Self { machine, site, file })

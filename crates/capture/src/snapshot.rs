@@ -103,9 +103,10 @@ impl Snapshot {
         })
     }
 
-    /// The rule by which the file at the absolute path `path` is to be compressed, with its number.
+    /// The rule by which the launcher does something with the file at the absolute path `path` once it is closed, with its
+    /// number.
     pub fn rule_for(&self, path: &Path) -> Option<(usize, &FileRule)> {
-        self.told_of(path).filter(|(_, rule)| rule.route == Route::Compress)
+        self.told_of(path).filter(|(_, rule)| rule.route.traits().is_done_when_closed)
     }
 
     /// What this program has to do with files of the rule, if the rule is for transfers and the program has a part in them.
@@ -128,10 +129,9 @@ impl Snapshot {
     }
 
     /// The rule for the file at the absolute path `path`, with its number, if the launcher wants to know when it is
-    /// opened and closed: files to be compressed, and restart files, which are not touched.
+    /// opened and closed.
     pub fn told_of(&self, path: &Path) -> Option<(usize, &FileRule)> {
-        let is_told = |rule: &&FileRule| matches!(rule.route, Route::Compress | Route::Checkpoint);
-        let rule = self.config.rule_for(path).filter(is_told)?;
+        let rule = self.config.rule_for(path).filter(|rule| rule.route.traits().is_told)?;
         let number = self.config.file.iter().position(|other| std::ptr::eq(other, rule))?;
         Some((number, rule))
     }
@@ -176,6 +176,17 @@ mod tests {
                 assert_eq!(snapshot.part(rule), Some(part), "{component}");
             }
             assert_eq!(snapshot.rule_to(Path::new("/a.nc"), None), snapshot.config.file.first());
+        }
+        // Only what is compressed needs the filter that readers need then.
+        for (route, is_told, is_done, uses_filter) in
+            [("compress", true, true, true), ("estimate", true, true, false), ("file", false, false, false)]
+        {
+            let keys = if route == "file" { "" } else { "portable = \"knarr\"\n" };
+            let text = format!("[[file]]\npattern = \"*\"\nroute = \"{route}\"\n{keys}");
+            let (snapshot, path) = (Snapshot::new(Config::parse(&text).unwrap()), Path::new("/a.nc"));
+            let found =
+                (snapshot.told_of(path).is_some(), snapshot.rule_for(path).is_some(), snapshot.uses_own_filter());
+            assert_eq!(found, (is_told, is_done, uses_filter), "{route}");
         }
         let config = Config::parse("[[file]]\npattern = \"a*.nc\"\n").unwrap();
         assert!(!Snapshot::new(config).may_concern("a.h5"));

@@ -1,14 +1,12 @@
 //! `knarr advise`: the chain recommended for each variable, and why.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 
 use knarr_array::error::Result;
 use knarr_choose::plan::{Action, Plan};
 use knarr_flow::settings::Settings;
-use knarr_flow::store::Source;
 use knarr_routes::compress::notes;
-use knarr_routes::compress::{OutputFormat, opened_by, read_bytes};
+use knarr_routes::compress::{Forecast, OutputFormat, opened_by};
 
 use crate::args::Advise;
 use crate::batch::{code_of, each_alone, there};
@@ -43,7 +41,8 @@ pub(crate) fn run(arguments: &Advise) -> Result<u8> {
         let plan = knarr_flow::pipeline::advise(&engine, source.as_ref(), &settings, target, &progress)
             .map_err(|error| request.blame(error.at_once(&path.display().to_string()), path))?;
         drop(progress);
-        totals.add(read_bytes(source.as_ref()), expected(&plan, &stored(source.as_ref())));
+        let Forecast { plan, input_bytes, output_bytes, .. } = Forecast::of(plan, source.as_ref(), &settings);
+        totals.add(input_bytes, output_bytes);
         if !arguments.json {
             print(&plan, Some(format));
         }
@@ -57,23 +56,6 @@ pub(crate) fn run(arguments: &Advise) -> Result<u8> {
         println!("{}", totals.line(true));
     }
     Ok(code_of(&failed, inputs.len()))
-}
-
-/// Bytes that the values of variables take in their file, as far as it says.
-pub(crate) fn stored(source: &dyn Source) -> HashMap<String, u64> {
-    let variables = source.model().variables.iter();
-    variables.filter_map(|variable| Some((variable.path.clone(), variable.stored_bytes?))).collect()
-}
-
-/// Bytes that a file of this plan would take for its values.
-pub(crate) fn expected(plan: &Plan, stored: &HashMap<String, u64>) -> u64 {
-    let of = |variable: &knarr_choose::plan::VariablePlan| match &variable.action {
-        Action::Copy(_) => stored.get(&variable.path).copied().unwrap_or(variable.raw_bytes),
-        #[expect(clippy::cast_precision_loss, reason = "a forecast")]
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes are far below 2^63")]
-        Action::Encode(choice) => (variable.raw_bytes as f64 / choice.expected.ratio.max(0.1)).round() as u64,
-    };
-    plan.variables.iter().map(of).sum()
 }
 
 /// One table a file: what would be done and what it would give, for an output of this format if that is known.

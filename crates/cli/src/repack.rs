@@ -10,7 +10,7 @@ use knarr_flow::energy::Energy;
 use knarr_flow::engine::Engine;
 use knarr_flow::network::url_of;
 use knarr_flow::output::remove_abandoned;
-use knarr_routes::compress::{OutputFormat, Repacked};
+use knarr_routes::compress::{Forecast, OutputFormat, Repacked};
 use knarr_routes::compress::{is_made_from, notes, plan_path};
 use knarr_run::processes::{Identity, writer_of_any};
 use knarr_run::worker::{Effort, Task, Worker};
@@ -255,7 +255,8 @@ fn dry_run(
     let mut totals = Totals { skipped, ..Totals::default() };
     let (plans, failed) = each(jobs, |input, output| {
         missing.remove(input).map_or(Ok(()), Err)?;
-        let (plan, before, expected) = doer.does(doer.one(input, output), Planning)?;
+        let Forecast { plan, input_bytes: before, output_bytes: expected, .. } =
+            doer.does(doer.one(input, output), Planning)?;
         totals.add(before, expected);
         match arguments.quiet {
             0 if !arguments.json => crate::advise::print(&plan, OutputFormat::of(output).ok()),

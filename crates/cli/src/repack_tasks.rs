@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
-use knarr_choose::plan::Plan;
 use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::settings::{Name, Settings};
 use knarr_flow::store::Source;
-use knarr_routes::compress::{RepackOptions, Repacked, notes, plan_source, read_bytes, repack_source};
+use knarr_routes::compress::{Forecast, RepackOptions, Repacked, forecast_source, notes, repack_source};
 use knarr_run::worker::Task;
 use serde::{Deserialize, Serialize};
 
@@ -85,16 +84,12 @@ impl One {
             .map_err(|error| request.blame(error, &self.input))
     }
 
-    /// The plan, the bytes of the input, and those that are expected of the output.
-    fn plan(&self, engine: &Engine, progress: &dyn Progress) -> Result<(Plan, u64, u64)> {
+    fn plan(&self, engine: &Engine, progress: &dyn Progress) -> Result<Forecast> {
         let source = self.open(engine)?;
         tell(notes::names_lost(source.as_ref(), &self.output));
-        let (stored, before) = (crate::advise::stored(source.as_ref()), read_bytes(source.as_ref()));
         let request = self.request()?;
-        let plan = plan_source(engine, source, &self.output, &self.settings(&request)?, progress)
-            .map_err(|error| request.blame(error, &self.input))?;
-        let bytes = crate::advise::expected(&plan, &stored);
-        Ok((plan, before, bytes))
+        forecast_source(engine, source, &self.output, &self.settings(&request)?, progress)
+            .map_err(|error| request.blame(error, &self.input))
     }
 
     /// Names in its settings that it has not.
@@ -117,15 +112,15 @@ impl Task for Repacking {
     }
 }
 
-/// Plans it; with the bytes of the input and those that are expected of the output.
+/// Plans it, and says what to expect.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Planning(pub(crate) One);
 
 impl Task for Planning {
     const NAME: &'static str = "plan";
-    type Answer = (Plan, u64, u64);
+    type Answer = Forecast;
 
-    fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<(Plan, u64, u64)> {
+    fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Forecast> {
         self.0.plan(engine, progress)
     }
 }

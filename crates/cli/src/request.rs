@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::{Config, Machine, Route};
+use knarr_capture::config::{Config, Machine};
 use knarr_choose::plan::Plan;
 use knarr_codec::chain::ChainSpec;
 use knarr_flow::energy::Site;
@@ -66,16 +66,14 @@ impl Request {
                     .hint("add one, or leave --config out")
                     .at(path.display().to_string()));
             };
-            let meant = match rule.route {
-                Route::Compress => None,
-                Route::File => Some("\"file\": it is to stay untouched"),
-                Route::Checkpoint => Some("\"checkpoint\": it is for 'knarr checkpoint pack' and 'knarr run'"),
-                Route::Transfer => Some("\"transfer\": it is for 'knarr run'"),
-            };
-            if let Some(meant) = meant {
-                return Err(Error::usage(format!("'{}' has route {meant}", input.display()))
-                    .hint("change the route to \"compress\", or leave --config out")
-                    .at(path.display().to_string()));
+            if let Some(why) = rule.route.traits().not_repacked {
+                return Err(Error::usage(format!(
+                    "'{}' has route \"{}\": {why}",
+                    input.display(),
+                    rule.route.traits().word
+                ))
+                .hint("change the route to \"compress\", or leave --config out")
+                .at(path.display().to_string()));
             }
             settings = rule.settings()?;
         }

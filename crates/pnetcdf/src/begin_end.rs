@@ -24,7 +24,7 @@ use crate::file::{Captured, Values};
 use crate::files;
 use crate::ranks::Ranks;
 use crate::real::real;
-use crate::wanted::{Wanted, wanted, wanted_to};
+use crate::wanted::{Wanted, matched, wanted};
 
 /// Between two looks whether a file has been delivered.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -58,9 +58,15 @@ pub(crate) unsafe fn create(
     let start = Instant::now();
     // SAFETY: PnetCDF wants a NUL-terminated name.
     let named = unsafe { std::ffi::CStr::from_ptr(path) }.to_bytes();
-    let wanted = wanted_to(named, Some(Part::Writes))?;
-    wanted.run.tell(Event::Calls);
+    let wanted = matched(named, Some(Part::Writes))?;
     let passed = |why: String| wanted.run.tell(Event::Passed { path: wanted.target.clone(), why });
+    if let Some(why) = wanted.rule.route.traits().classic_is_left {
+        passed(why.to_owned());
+    }
+    if !wanted.is_captured() {
+        return None;
+    }
+    wanted.run.tell(Event::Calls);
     if wanted.part == Some(Part::Reads) {
         passed("this component only reads it".to_owned());
         return None;

@@ -48,4 +48,4 @@ pub use incoming::{Begun, Incoming, Offered};
 pub use offered::publish_closed;
 pub use ranks::Ranks;
 pub use shown::{Place, show};
-pub use wanted::{Wanted, wanted};
+pub use wanted::{Wanted, matched, wanted};

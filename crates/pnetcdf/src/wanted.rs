@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use knarr_capture::config::{FileRule, Route};
+use knarr_capture::config::FileRule;
 use knarr_capture::program::{Run, run};
 use knarr_capture::{Part, SpoolPlace};
 
-/// A file that a rule wants handed over.
+/// A file that a rule matches, and may want handed over.
 pub struct Wanted {
     /// The run that the program belongs to.
     pub run: &'static Run,
@@ -22,6 +22,13 @@ pub struct Wanted {
     pub part: Option<Part>,
 }
 
+impl Wanted {
+    /// True if values of the file are handed over.
+    pub fn is_captured(&self) -> bool {
+        self.rule.route.traits().is_handed_over || self.part.is_some()
+    }
+}
+
 /// What the program's file of this name is to become, if anything.
 pub fn wanted(named: &[u8]) -> Option<Wanted> {
     wanted_to(named, None)
@@ -30,6 +37,11 @@ pub fn wanted(named: &[u8]) -> Option<Wanted> {
 /// As [`wanted`]. Rules may say of the same files that components transfer them in either direction: one counts in which this
 /// component does what it `does`, if there is one.
 pub(crate) fn wanted_to(named: &[u8], does: Option<Part>) -> Option<Wanted> {
+    matched(named, does).filter(Wanted::is_captured)
+}
+
+/// The program's file of this name, if a rule matches it, whatever its route.
+pub fn matched(named: &[u8], does: Option<Part>) -> Option<Wanted> {
     let run = run()?;
     let spool = run.rules().spool.as_ref()?;
     // MPI-IO knows file systems by what stands before a colon: `lustre:/out/hist.nc`.
@@ -43,8 +55,7 @@ pub(crate) fn wanted_to(named: &[u8], does: Option<Part>) -> Option<Wanted> {
     let target = std::fs::canonicalize(&absolute).unwrap_or_else(|_| in_directory(absolute));
     let rule = run.rules().rule_to(&target, does)?;
     let part = run.rules().part(rule);
-    let is_captured = rule.route == Route::Compress || part.is_some();
-    is_captured.then(|| Wanted { run, spool, rule: rule.clone(), target, part })
+    Some(Wanted { run, spool, rule: rule.clone(), target, part })
 }
 
 /// The path of a file that is not there, without links to its directory.

@@ -1,4 +1,4 @@
-//! The files that this process has open for writing and that a rule wants compressed, or packed as restart files.
+//! The files that this process has open for writing and of which the launcher is told.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use knarr_capture::Event;
-use knarr_capture::config::Route;
 use knarr_codec::codec::FilterSet;
 
 use crate::host::Hid;
@@ -87,8 +86,7 @@ pub(crate) fn opening(name: &[u8], created: bool) -> Option<Opening> {
     // A name that leads elsewhere is resolved first: rules are for files, and a new one has no other name yet.
     let path = std::fs::canonicalize(&absolute).unwrap_or_else(|_| absolute.clone());
     let (_, rule) = run.rules().told_of(&path)?;
-    // Nothing is ever put in the place of a restart file.
-    let gate = if rule.route == Route::Compress { run.gate() } else { None };
+    let gate = if rule.route.traits().may_be_replaced { run.gate() } else { None };
     Some(Opening { run, named: name.to_vec(), absolute, created, _gate: gate })
 }
 

@@ -50,6 +50,8 @@ pub(crate) unsafe extern "C" fn file_create(
     }
     guard((), || host.prepare());
     // SAFETY: HDF5 wants a NUL-terminated name.
+    guard((), || unsafe { parallel::open_apart(host, name, true, access) });
+    // SAFETY: as above.
     let opening = guard(None, || files::opening(unsafe { bytes(name) }, true));
     // SAFETY: the caller's own arguments.
     let id = unsafe { real(name, flags, creation, access) };
@@ -80,7 +82,7 @@ pub(crate) unsafe extern "C" fn file_open(name: *const c_char, flags: c_uint, ac
     let writes = flags & FOR_WRITING != 0;
     if writes {
         // SAFETY: HDF5 wants a NUL-terminated name.
-        guard((), || unsafe { parallel::open_apart(host, name, access) });
+        guard((), || unsafe { parallel::open_apart(host, name, false, access) });
     }
     // SAFETY: as above.
     let opening = guard(None, || if writes { files::opening(unsafe { bytes(name) }, false) } else { None });

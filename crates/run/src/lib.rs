@@ -22,6 +22,7 @@ pub mod worker;
 pub fn tasks() -> worker::Tasks {
     worker::Tasks::default()
         .with::<launch::PackFile>()
+        .with::<launch::Estimate>()
         .with::<launch::Deliver>()
         .with::<launch::Show>()
         .with::<launch::Look>()

@@ -6,9 +6,11 @@
 use knarr_array::error::{Error, ErrorKind, Result};
 
 use super::checkpoint::CheckpointRule;
+use super::checks;
 use super::compress::CompressRule;
 use super::restart::NamePattern;
-use super::rule::{FileRule, Route};
+use super::route::Route;
+use super::rule::FileRule;
 use super::transfer::{Keep, Publish, TransferRule};
 
 /// Keys of `[INFO]` and `[FILE]` that say how DTF works inside. Knarr has no need of them.
@@ -140,7 +142,7 @@ impl Section {
                 let (compress, checkpoint) = (CompressRule::default(), CheckpointRule::default());
                 let rule =
                     FileRule { pattern: pattern.clone(), route: Route::Transfer, compress, checkpoint, transfer };
-                rule.check()?;
+                checks::check(&rule)?;
                 rules.push(rule);
             }
         }

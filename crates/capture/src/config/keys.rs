@@ -13,7 +13,8 @@ use serde::Deserialize;
 use super::checkpoint::CheckpointRule;
 use super::compress::{CompressRule, Output, VariableRule, Wait, When};
 use super::restart::{NamePattern, Ranks, Time};
-use super::rule::{FileRule, Route};
+use super::route::Route;
+use super::rule::FileRule;
 use super::transfer::{InFlight, Keep, Publish, TransferRule};
 
 /// All of them, under the names that users give them.
@@ -85,14 +86,12 @@ impl FileKeys {
     /// `Config` for keys that are given twice, and for the table of another route.
     pub(super) fn into_rule(self) -> Result<FileRule> {
         let keys = self;
-        for (there, table, route) in [
-            (keys.compress.is_some(), "compress", Route::Compress),
-            (keys.checkpoint.is_some(), "checkpoint", Route::Checkpoint),
-            (keys.transfer.is_some(), "transfer", Route::Transfer),
+        for (there, table) in [
+            (keys.compress.is_some(), "compress"),
+            (keys.checkpoint.is_some(), "checkpoint"),
+            (keys.transfer.is_some(), "transfer"),
         ] {
-            // A file that is kept of a transfer is compressed.
-            let is_of_route = keys.route == route || (keys.route, route) == (Route::Transfer, Route::Compress);
-            if there && !is_of_route {
+            if there && !keys.route.traits().tables.contains(&table) {
                 let what = format!("the keys of [file.{table}] are for route \"{table}\"");
                 return Err(
                     Error::new(ErrorKind::Config, what).hint(format!("set route = \"{table}\", or remove the table"))

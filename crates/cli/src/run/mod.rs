@@ -1,6 +1,9 @@
 //! `knarr run`: options for the launcher, and what came of the run in words.
 
+mod estimates;
 mod summary;
+mod told;
+mod words;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -84,10 +87,14 @@ fn say(arguments: &Run, ran: &Ran) -> Result<()> {
         errln!("knarr: {line}");
     }
     if !arguments.quiet {
-        tell(notes::limits_missed(packed(&ran.files).map(|done| &done.plan)));
+        let estimated = estimates::estimates(&ran.files).map(|forecast| &forecast.plan);
+        tell(notes::limits_missed(packed(&ran.files).map(|done| &done.plan).chain(estimated)));
         tell(packed(&ran.files).filter_map(notes::references_lost));
         if !summary.is_empty() {
             errln!("{}", summary.table().trim_end());
+            if let Some(page) = estimates::page(&ran.files) {
+                errln!("\n{}", page.trim_end());
+            }
         } else if ran.calls_seen {
             errln!("knarr: no file that the program wrote matches a pattern of {}", arguments.config.display());
         } else {

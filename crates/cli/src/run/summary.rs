@@ -1,12 +1,10 @@
 //! What a run did, for people and for programs.
 
-use std::path::Path;
+use knarr_run::launch::{Became, Done, Ran, Row, packed};
 
-use knarr_choose::plan::Action;
-use knarr_flow::energy::Energy;
-use knarr_routes::compress::Repacked;
-use knarr_run::launch::{Became, Done, Outcome, Ran, Row};
-
+use super::estimates;
+use super::told::{Told, told};
+use super::words::shown;
 use crate::batch::Failed;
 use crate::table::{self, Align};
 
@@ -23,22 +21,7 @@ impl Summary<'_> {
 
     /// Lines for files that could not be packed.
     pub(super) fn failures(&self) -> impl Iterator<Item = String> {
-        self.files.iter().filter_map(|entry| match &entry.outcome {
-            Outcome::Failed(error) | Outcome::Died(error) => {
-                Some(format!("{}; the file is as the program wrote it", error.clone().at_once(&shown(&entry.path))))
-            }
-            Outcome::Displaced(error) => Some(error.clone().at_once(&shown(&entry.path)).to_string()),
-            Outcome::Undelivered(error, directory) => Some(format!(
-                "{}\n  what the program has handed over is kept: 'knarr run --recover {}' makes a file of it",
-                error.clone().at_once(&shown(&entry.path)),
-                directory.parent().unwrap_or(directory).display()
-            )),
-            Outcome::Written(Err(error), _) => {
-                let error = error.clone().at_once(&shown(&entry.path));
-                Some(format!("{error}; nothing was learnt of the file, which is as the program wrote it"))
-            }
-            _ => None,
-        })
+        self.files.iter().filter_map(|file| told(file).failure)
     }
 
     /// One line a file or step.
@@ -51,55 +34,8 @@ impl Summary<'_> {
             ("seconds", Align::Right),
             ("chains, or why it is as it was", Align::Left),
         ];
-        let mut rows: Vec<Vec<String>> = self
-            .steps
-            .iter()
-            .map(cells)
-            .chain(self.files.iter().map(|Done { path, outcome, note }| {
-                let left = |why: &str| {
-                    let size = size(path).map_or_else(none, table::bytes);
-                    vec![shown(path), size.clone(), size, "-".to_owned(), "-".to_owned(), why.to_owned()]
-                };
-                match outcome {
-                    Outcome::Packed(done) => vec![
-                        shown(path),
-                        table::bytes(done.input_bytes),
-                        table::bytes(done.output_bytes),
-                        table::ratio(done.input_bytes, done.output_bytes),
-                        format!("{:.2}", done.seconds),
-                        if note.is_empty() { chains(done) } else { format!("{}; {note}", chains(done)) },
-                    ],
-                    Outcome::Written(found, seconds) => {
-                        let (raw, size) = (found.as_ref().ok().map(|found| found.encoded.raw_bytes), size(path));
-                        vec![
-                            shown(path),
-                            raw.map_or_else(none, table::bytes),
-                            size.map_or_else(none, table::bytes),
-                            raw.zip(size).map_or_else(none, |(raw, size)| table::ratio(raw, size)),
-                            format!("{seconds:.2}"),
-                            match found {
-                                Ok(found) => format!("{note}; {}", took(&found.encoded.energy)),
-                                Err(_) => note.clone(),
-                            },
-                        ]
-                    }
-                    Outcome::Left(why) | Outcome::Changed(why) => left(why),
-                    Outcome::Failed(_) | Outcome::Died(_) => left("packing failed, see above"),
-                    Outcome::Displaced(_) => left("it has another name, see above"),
-                    Outcome::Undelivered(..) => left("not delivered, see above"),
-                    Outcome::Transferred { bytes, words } => {
-                        let bytes = if *bytes > 0 { table::bytes(*bytes) } else { none() };
-                        vec![shown(path), bytes, none(), none(), none(), words.clone()]
-                    }
-                    // Its sizes are in the table of the other node.
-                    Outcome::Gathered { node } => {
-                        vec![shown(path), none(), none(), none(), none(), told_by(node)]
-                    }
-                    // It was told as it happened.
-                    Outcome::Missed(error) => left(&format!("not transferred whole: {}", error.message())),
-                }
-            }))
-            .collect();
+        let mut rows: Vec<Vec<String>> =
+            self.steps.iter().map(cells).chain(self.files.iter().map(file_cells)).collect();
         if rows.len() > 1 {
             let Totals { before, after, seconds } = self.totals();
             let (sizes, ratio) = ([before, after].map(table::bytes), table::ratio(before, after));
@@ -112,16 +48,8 @@ impl Summary<'_> {
     /// Over all files and steps whose size before and after is known.
     fn totals(&self) -> Totals {
         let mut totals = Totals::default();
-        for entry in self.files {
-            match &entry.outcome {
-                Outcome::Packed(done) => totals.add(done.input_bytes, done.output_bytes, done.seconds),
-                Outcome::Written(Ok(found), seconds) => {
-                    size(&entry.path).into_iter().for_each(|size| totals.add(found.encoded.raw_bytes, size, *seconds));
-                }
-                // No file is made of it.
-                Outcome::Transferred { .. } | Outcome::Missed(_) | Outcome::Gathered { .. } => {}
-                _ => size(&entry.path).into_iter().for_each(|size| totals.add(size, size, 0.0)),
-            }
+        for Told { before, after, seconds, .. } in self.files.iter().map(told).filter(|told| told.counts) {
+            after.into_iter().for_each(|after| totals.add(before.unwrap_or(after), after, seconds.unwrap_or(0.0)));
         }
         for step in self.steps {
             if let Became::Packed { raw_bytes, packed_bytes, seconds, .. } = step.became {
@@ -135,11 +63,10 @@ impl Summary<'_> {
     pub(super) fn json(&self, ran: &Ran) -> serde_json::Value {
         let failed: Vec<Failed> = self.files.iter().filter_map(failed).collect();
         let Totals { before, after, seconds } = self.totals();
-        let count = |is: fn(&Outcome) -> bool| self.files.iter().filter(|entry| is(&entry.outcome)).count();
         let totals = crate::totals::Totals {
             files: self.files.len() - failed.len(),
-            copied: count(|outcome| matches!(outcome, Outcome::Packed(done) if done.copied.is_some())),
-            skipped: count(|outcome| matches!(outcome, Outcome::Left(_) | Outcome::Changed(_))),
+            copied: packed(self.files).filter(|done| done.copied.is_some()).count(),
+            skipped: self.files.iter().filter(|file| told(file).outcome == "left").count(),
             failed: failed.len(),
             input_bytes: before,
             output_bytes: after,
@@ -158,6 +85,9 @@ impl Summary<'_> {
             if let Some(totals) = all.get_mut("totals").and_then(serde_json::Value::as_object_mut) {
                 totals.insert("seconds".to_owned(), seconds.into());
             }
+            if let Some(estimated) = estimates::totals(self.files) {
+                all.insert("estimated".to_owned(), estimated);
+            }
             if !self.steps.is_empty() {
                 all.insert("checkpoints".to_owned(), self.steps.iter().map(step_json).collect());
             }
@@ -168,12 +98,7 @@ impl Summary<'_> {
 
 /// What there is to say of a file that could not be packed, or not be looked at.
 fn failed(file: &Done) -> Option<Failed> {
-    let error = match &file.outcome {
-        Outcome::Failed(error) | Outcome::Died(error) | Outcome::Displaced(error) => error,
-        Outcome::Written(Err(error), _) | Outcome::Undelivered(error, _) | Outcome::Missed(error) => error,
-        Outcome::Packed(_) | Outcome::Written(Ok(_), _) | Outcome::Left(_) | Outcome::Changed(_) => return None,
-        Outcome::Transferred { .. } | Outcome::Gathered { .. } => return None,
-    };
+    let error = told(file).error?;
     Some(Failed {
         input: file.path.clone(),
         output: file.path.clone(),
@@ -183,47 +108,31 @@ fn failed(file: &Done) -> Option<Failed> {
 }
 
 fn json(file: &Done) -> serde_json::Value {
-    let Done { path, outcome, note } = file;
-    let (name, size) = (path.display().to_string(), size(path));
-    let as_it_was = |outcome: &str, reason: String| {
-        serde_json::json!({
-            "input": name, "output": name, "input_bytes": size, "output_bytes": size, "outcome": outcome,
-            "reason": reason,
-        })
-    };
-    match outcome {
-        Outcome::Written(found, seconds) => {
-            let encoded = found.as_ref().ok().map(|found| &found.encoded);
-            serde_json::json!({
-                "input": name, "output": name, "outcome": "written", "reason": note, "seconds": seconds,
-                "input_bytes": encoded.map(|encoded| encoded.raw_bytes), "output_bytes": size,
-                "energy": encoded.map(|encoded| &encoded.energy),
-            })
-        }
-        Outcome::Packed(done) => {
-            let mut file = crate::report::json(done);
-            if let Some(file) = file.as_object_mut() {
-                file.insert("outcome".to_owned(), "packed".into());
-                if !note.is_empty() {
-                    file.insert("note".to_owned(), note.as_str().into());
-                }
-            }
-            file
-        }
-        Outcome::Transferred { bytes, words } => serde_json::json!({
-            "input": name, "output": name, "input_bytes": bytes, "output_bytes": null, "outcome": "transferred",
-            "reason": words,
-        }),
-        Outcome::Gathered { node } => serde_json::json!({
-            "input": name, "output": name, "input_bytes": null, "output_bytes": null, "outcome": "gathered",
-            "reason": told_by(node),
-        }),
-        Outcome::Missed(error) => as_it_was("missed", error.to_string()),
-        Outcome::Left(why) | Outcome::Changed(why) => as_it_was("left", why.clone()),
-        Outcome::Failed(error) | Outcome::Died(error) | Outcome::Displaced(error) | Outcome::Undelivered(error, _) => {
-            as_it_was("failed", error.to_string())
+    let Told { outcome, before, after, reason, more, .. } = told(file);
+    let name = file.path.display().to_string();
+    let mut all = serde_json::json!({
+        "input": name, "output": name, "input_bytes": before, "output_bytes": after, "outcome": outcome,
+    });
+    if let Some(all) = all.as_object_mut() {
+        all.extend(reason.map(|reason| ("reason".to_owned(), reason.into())));
+        if let serde_json::Value::Object(more) = more {
+            all.extend(more);
         }
     }
+    all
+}
+
+fn file_cells(file: &Done) -> Vec<String> {
+    let Told { before, after, seconds, words, .. } = told(file);
+    let ratio = before.zip(after).filter(|_| seconds.is_some());
+    vec![
+        shown(&file.path),
+        before.map_or_else(none, table::bytes),
+        after.map_or_else(none, table::bytes),
+        ratio.map_or_else(none, |(before, after)| table::ratio(before, after)),
+        seconds.map_or_else(none, |seconds| format!("{seconds:.2}")),
+        words,
+    ]
 }
 
 fn cells(row: &Row) -> Vec<String> {
@@ -277,48 +186,6 @@ impl Totals {
     }
 }
 
-/// What encoding took the program.
-fn took(energy: &Energy) -> String {
-    let Energy { source, joules, seconds, .. } = energy;
-    format!("encoding took it {:.2} s of one core and {joules:.2} J ({source})", seconds.encode)
-}
-
-fn told_by(node: &str) -> String {
-    format!("node '{node}' tells of it")
-}
-
 fn none() -> String {
     "-".to_owned()
-}
-
-fn size(path: &Path) -> Option<u64> {
-    std::fs::metadata(path).ok().map(|found| found.len())
-}
-
-/// The path from here, if the file lies below.
-fn shown(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(here).unwrap_or(path).display().to_string()
-}
-
-/// The chains that were used, most bytes first.
-fn chains(done: &Repacked) -> String {
-    const SHOWN: usize = 3;
-    let mut chains: Vec<(String, u64)> = Vec::new();
-    for variable in &done.plan.variables {
-        if let Action::Encode(choice) = &variable.action {
-            let name = choice.chain.to_string();
-            match chains.iter_mut().find(|(other, _)| *other == name) {
-                Some((_, bytes)) => *bytes += variable.raw_bytes,
-                None => chains.push((name, variable.raw_bytes)),
-            }
-        }
-    }
-    chains.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
-    let more = chains.len().saturating_sub(SHOWN);
-    let mut text = chains.into_iter().take(SHOWN).map(|(name, _)| name).collect::<Vec<_>>().join(", ");
-    if more > 0 {
-        text.push_str(&format!(" and {more} more"));
-    }
-    text
 }

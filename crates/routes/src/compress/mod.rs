@@ -3,6 +3,7 @@
 mod annotate;
 mod as_it_is;
 mod blame;
+mod forecast;
 mod format;
 mod late_sink;
 mod not_kept;
@@ -15,9 +16,10 @@ mod unlocked;
 mod values_only;
 mod zarr_fit;
 
+pub use forecast::{Forecast, expected_bytes};
 pub use format::{OutputFormat, opened_by};
 pub use options::RepackOptions;
 pub use plan_file::{is_made_from, named_plan, plan_path, read_plan, refuse_other_plan, save_plan};
-pub use repack::{plan_source, repack, repack_source, vacant_format, write_source};
+pub use repack::{forecast_source, repack, repack_source, vacant_format, write_source};
 pub use repacked::{Repacked, read_bytes, size_of};
-pub use unlocked::{Encoded, Pipeline, encoded, pack, pipelines};
+pub use unlocked::{Encoded, Pipeline, encoded, forecast, pack, pipelines};

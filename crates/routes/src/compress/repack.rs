@@ -26,6 +26,7 @@ use knarr_zip::ZipStore;
 
 use super::annotate::{annotate, labelled, records};
 use super::blame::{blamed, in_file};
+use super::forecast::Forecast;
 use super::format::{OutputFormat, is_zipped};
 use super::late_sink::LateSink;
 use super::options::RepackOptions;
@@ -123,17 +124,18 @@ pub fn write_source(
     job.run(source.as_ref(), progress, begin)
 }
 
-/// The plan that [`repack_source`] would carry out. Nothing is written, and it does not matter whether `output` exists.
+/// The plan that [`repack_source`] would carry out, and what it is expected to give. Nothing is written, and it does not matter
+/// whether `output` exists.
 ///
 /// # Errors
 /// What reading and planning report, with file and variable.
-pub fn plan_source(
+pub fn forecast_source(
     engine: &Engine,
     source: Box<dyn Source>,
     output: &Path,
     settings: &Settings,
     progress: &dyn Progress,
-) -> Result<Plan> {
+) -> Result<Forecast> {
     let format = OutputFormat::of(output)?;
     let source = shown(source, format);
     let source = source.as_ref();
@@ -145,7 +147,7 @@ pub fn plan_source(
         }
         advise(engine, source, settings, format.target(settings.portable)?, progress)
     };
-    plan.map_err(|error| in_file(error, source.path()))
+    plan.map(|plan| Forecast::of(plan, source, settings)).map_err(|error| in_file(error, source.path()))
 }
 
 /// `source` as an output of this format has it.

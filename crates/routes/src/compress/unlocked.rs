@@ -12,7 +12,7 @@ use knarr_choose::plan::Action;
 use knarr_codec::chain::ChainSpec;
 use knarr_flow::energy::{Energy, Moved, Phases};
 use knarr_flow::engine::{Engine, Progress};
-use knarr_flow::pipeline::{plan, storages};
+use knarr_flow::pipeline::{advise, plan, storages};
 use knarr_flow::provenance;
 use knarr_flow::settings::{Rule, Settings};
 use knarr_flow::store::{Encoding, Source};
@@ -20,6 +20,7 @@ use knarr_formats::{Watched, open_hdf5_unlocked};
 use serde::{Deserialize, Serialize};
 
 use super::blame::in_file;
+use super::forecast::Forecast;
 use super::format::OutputFormat;
 use super::options::RepackOptions;
 use super::repack::Job;
@@ -44,6 +45,18 @@ pub fn pack(
     let settings = &spare_rounded(source.as_ref(), settings.clone());
     let job = Job { engine, input, output, format, target, settings, options, in_place: true };
     job.run(source.as_ref(), progress, begin)
+}
+
+/// What [`pack`] is expected to give, and to take, for the file `input`. Nothing is written.
+///
+/// # Errors
+/// As for [`pack`].
+pub fn forecast(engine: &Engine, input: &Path, settings: &Settings, progress: &dyn Progress) -> Result<Forecast> {
+    let (source, _, target) = open_unlocked(engine, input, settings)?;
+    let (source, settings) = (source.as_ref(), spare_rounded(source.as_ref(), settings.clone()));
+    let plan = advise(engine, source, &settings, target, progress).map_err(|error| in_file(error, input))?;
+    source.unchanged()?;
+    Ok(Forecast::of(plan, source, &settings))
 }
 
 /// The HDF5 pipeline that a variable would get.

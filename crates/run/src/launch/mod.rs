@@ -14,6 +14,7 @@ mod components;
 mod deliver;
 mod drain;
 mod encoders;
+mod estimate;
 mod first;
 mod image;
 mod ledger;
@@ -35,6 +36,7 @@ mod work;
 mod written;
 
 pub(crate) use deliver::{Deliver, Show};
+pub(crate) use estimate::Estimate;
 pub use options::Options;
 pub use outcome::{Became, Done, Outcome, Row, packed, undelivered};
 pub use program::{CANNOT_BEGIN, NotStarted};

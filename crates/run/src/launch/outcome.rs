@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
-use knarr_routes::compress::Repacked;
+use knarr_routes::compress::{Forecast, Repacked};
 
 use super::tasks::Found;
 
@@ -13,6 +13,13 @@ pub enum Outcome {
     Packed(Box<Repacked>),
     /// It was compressed as it was written: what was found in it, and in how many seconds.
     Written(Result<Found>, f64),
+    /// The file stays as it is.
+    Estimated {
+        /// Its name now.
+        path: PathBuf,
+        /// What packing it would give.
+        forecast: Box<Forecast>,
+    },
     /// The file stays as it is, for this reason.
     Left(String),
     /// It is being written again, or was: packing may be tried later.

@@ -1,4 +1,5 @@
-//! Packs one file that the program has closed, in another process, and puts the result in its place.
+//! What is done with one file that the program has closed: by route `compress` it is packed in another process, and the result
+//! put in its place.
 //!
 //! The result is written on the same file system, synced and proven; then names are exchanged in one step. Before and after the
 //! exchange the original must be what was read and nobody may have it open for writing; otherwise it gets its name back.
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::Snapshot;
-use knarr_capture::config::{FileRule, Output};
+use knarr_capture::config::{FileRule, Output, Route};
 use knarr_codec::codec::{FilterSet, ReaderLevel};
 use knarr_flow::engine::Silent;
 use knarr_flow::output::take_access;
@@ -23,6 +24,7 @@ use knarr_routes::compress::Repacked;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::beside::{Beside, is_temporary};
+use super::estimate::Estimate;
 use super::outcome::Outcome;
 use super::tasks::{Found, Look, PackFile};
 use crate::processes::{Identity, name_of, renamed, writer};
@@ -99,7 +101,30 @@ impl Job {
             let why = "'output' is for what programs write with PnetCDF: this file stays what it is";
             return Ok(Outcome::Left(why.to_owned()));
         }
-        let mut packed = Beside::new(&self.path, &before, &self.scratch);
+        match rule.route {
+            Route::Estimate => {
+                let task = Estimate { input: self.path.clone(), rule: rule.clone(), filters };
+                let estimated = self.ask_of(&task, &original, &before)?;
+                Ok(estimated.map_or_else(
+                    |outcome| outcome,
+                    |forecast| Outcome::Estimated { path: self.path.clone(), forecast: Box::new(forecast) },
+                ))
+            }
+            // Others are not handed out, see `Snapshot::rule_for`.
+            Route::Compress | Route::File | Route::Checkpoint | Route::Transfer => {
+                self.pack((rule, filters), &original, &before)
+            }
+        }
+    }
+
+    /// Packs the file, and puts the result in its place.
+    fn pack(
+        &self,
+        (rule, filters): (&FileRule, Option<FilterSet>),
+        original: &File,
+        before: &Metadata,
+    ) -> Result<Outcome> {
+        let mut packed = Beside::new(&self.path, before, &self.scratch);
         let task = PackFile {
             input: self.path.clone(),
             output: packed.path().to_owned(),
@@ -108,20 +133,15 @@ impl Job {
             command: self.command.clone(),
             when: self.when.clone(),
         };
-        let repacked: Repacked = match self.ask(&task) {
+        let repacked: Repacked = match self.ask_of(&task, original, before)? {
             Ok(repacked) => repacked,
-            Err(Failure::Died(error)) => return Ok(Outcome::Died(error)),
-            // Half of one state and half of another may look damaged.
-            Err(Failure::Failed(_)) if !is_unchanged(&original, &before) => {
-                return Ok(Outcome::Changed("it was written again".to_owned()));
-            }
-            Err(Failure::Failed(error)) => return Err(error),
+            Err(outcome) => return Ok(outcome),
         };
         if repacked.output_bytes >= before.len() {
             return Ok(Outcome::Left("packing would not make it smaller".to_owned()));
         }
-        copy_properties(&original, &before, packed.path()).map_err(|error| Error::write(&self.path, &error))?;
-        let path = match self.publish(&original, &before, &mut packed)? {
+        copy_properties(original, before, packed.path()).map_err(|error| Error::write(&self.path, &error))?;
+        let path = match self.publish(original, before, &mut packed)? {
             Ok(path) => path,
             Err(outcome) => return Ok(outcome),
         };
@@ -131,6 +151,19 @@ impl Job {
             input_bytes: before.len(),
             ..repacked
         })))
+    }
+
+    /// Has a task done with the file as it is, or says what is to become of it instead.
+    fn ask_of<T: Task>(&self, task: &T, original: &File, before: &Metadata) -> Result<Result<T::Answer, Outcome>> {
+        match self.ask(task) {
+            Ok(answer) => Ok(Ok(answer)),
+            Err(Failure::Died(error)) => Ok(Err(Outcome::Died(error))),
+            // Half of one state and half of another may look damaged.
+            Err(Failure::Failed(_)) if !is_unchanged(original, before) => {
+                Ok(Err(Outcome::Changed("it was written again".to_owned())))
+            }
+            Err(Failure::Failed(error)) => Err(error),
+        }
     }
 
     fn ask<T: Task>(&self, task: &T) -> Result<T::Answer, Failure> {

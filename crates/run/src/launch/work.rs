@@ -444,6 +444,7 @@ impl<'a> Work<'a> {
         }
         let name = match &outcome {
             Outcome::Packed(repacked) => repacked.output.clone(),
+            Outcome::Estimated { path, .. } => path.clone(),
             _ => path.clone(),
         };
         if let (Outcome::Packed(repacked), true) = (&outcome, self.blocked.contains_key(&path))
