@@ -141,6 +141,20 @@ def test_small_chunks_share_objects_until_one_is_worth_a_request(s3, bucket, tmp
     s3("verify", source, bucket.url("n.zarr"))
 
 
+def test_who_reads_all_asks_once_for_each_object(s3, bucket, proxy, tmp_path):
+    source = noise(tmp_path / "n.zarr", mebibytes=40, chunks=80)
+    url = bucket.url("n.zarr")
+    s3("repack", source, "-o", url, "--chunks", "keep")
+    # Values, two descriptions, and one answer about what there is.
+    objects = bucket.keys("n.zarr/")
+    for command in (["hash", url], ["verify", url, source], ["repack", url, "-o", tmp_path / "back.nc"]):
+        proxy.requests.clear()
+        at(proxy.endpoint)(*command)
+        gets = [one.path for one in proxy.requests if one.method == "GET"]
+        assert len(gets) <= len(objects) + 4, gets
+    s3("verify", source, tmp_path / "back.nc")
+
+
 def test_many_chunks_share_objects(s3, bucket, tmp_path):
     source = noise(tmp_path / "n.zarr", mebibytes=4, chunks=2048)
     s3("repack", source, "-o", bucket.url("n.zarr"), "--chunks", "keep")

@@ -11,9 +11,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use knarr_array::error::Result;
 use knarr_flow::read_store::{Entry, Part, ReadStore};
 
-/// Bytes that are fetched at once for the second part of an object, and the most that this grows to.
+/// Bytes that are fetched at once for the second part of an object, and the most that this grows to: objects of 16 MiB of
+/// values that did not become smaller, as Knarr writes them, have an index, too.
 const FIRST: u64 = 512 << 10;
-const MOST: u64 = 16 << 20;
+const MOST: u64 = 18 << 20;
 /// Bytes that an object may have that nobody has asked for yet.
 const GUESSED: u64 = 4 << 20;
 /// Objects of which it is known how far they were read.
