@@ -17,8 +17,11 @@ use super::outcome::{Files, Outcome};
 use super::prepare::Begun;
 use crate::notices::Notices;
 
-/// Between two looks for readers that were not there yet.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Between two looks for readers that were not there yet. One that is killed before it was seen may come again, and is waited
+/// for.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Between two looks which of them are silent.
+const LISTEN_EVERY: Duration = Duration::from_millis(500);
 /// A launcher on another node that has asked for nothing for so long is gone: the other way, who is silent is asked twice.
 const SILENT: Duration = SILENCE.saturating_mul(2);
 /// Between two looks at most, if this launcher was not stopped itself.
@@ -64,6 +67,7 @@ pub(super) struct Transfers<'a> {
     /// Those of which that is not known, and when it was looked for last.
     unseen: BTreeSet<(PathBuf, String)>,
     looked: Instant,
+    listened: Instant,
     /// This run's spool, and its component.
     own: Option<&'a SpoolPlace>,
     name: Option<&'a str>,
@@ -84,7 +88,24 @@ impl<'a> Transfers<'a> {
         let (waiting, seen, unseen, rows) = (Vec::new(), BTreeSet::new(), readers.collect(), BTreeMap::new());
         let (looked, own, name) = (Instant::now(), snapshot.spool.as_ref(), snapshot.component.as_deref());
         let (expected, silent) = (BTreeMap::new(), BTreeMap::new());
-        Self { components, nodes, notices, waiting, seen, unseen, looked, own, name, expected, silent, rows }
+        let listened = looked;
+        let mut transfers = Self {
+            components,
+            nodes,
+            notices,
+            waiting,
+            seen,
+            unseen,
+            looked,
+            listened,
+            own,
+            name,
+            expected,
+            silent,
+            rows,
+        };
+        transfers.meet();
+        transfers
     }
 
     /// Looks which readers are there: one that is gone before anything is there for it does not come later.
@@ -98,7 +119,12 @@ impl<'a> Transfers<'a> {
         }
         self.looked = Instant::now();
         self.listen();
-        let is_there = |(rendezvous, reader): &(PathBuf, String)| Presence::of(rendezvous, reader) != Presence::Absent;
+        self.meet();
+    }
+
+    /// Sees the readers that are there. One whose program has ended may be that of an earlier run.
+    fn meet(&mut self) {
+        let is_there = |(rendezvous, reader): &(PathBuf, String)| Presence::of(rendezvous, reader) == Presence::Running;
         let (there, unseen): (BTreeSet<_>, _) = std::mem::take(&mut self.unseen).into_iter().partition(is_there);
         self.unseen = unseen;
         self.seen.extend(there);
@@ -106,6 +132,10 @@ impl<'a> Transfers<'a> {
 
     /// Looks which launchers of readers on other nodes are silent. Those that are near need not ask.
     fn listen(&mut self) {
+        if self.listened.elapsed() < LISTEN_EVERY {
+            return;
+        }
+        self.listened = self.looked;
         self.silent.clear();
         let Some(own) = self.own.filter(|_| self.are_open()) else { return };
         for (rendezvous, reader) in self.seen.iter().chain(&self.unseen) {
