@@ -116,7 +116,7 @@ class Launcher:
         assert not list(self.meetings())
         assert not list(self.top.glob("knarr-run-*")), "the directory of a run stays behind"
         scratch = self.top / ".knarr"
-        assert not scratch.exists() or not list(scratch.iterdir()), list(scratch.iterdir())
+        assert not scratch.exists(), f"stays behind: {list(scratch.iterdir())}"
 
 
 def contents(path: Path) -> dict[str, bytes]:
