@@ -116,7 +116,7 @@ class Launcher:
         assert not list(self.meetings())
         assert not list(self.top.glob("knarr-run-*")), "the directory of a run stays behind"
         scratch = self.top / ".knarr"
-        assert not scratch.exists() or not list(scratch.iterdir()), list(scratch.iterdir())
+        assert not scratch.exists(), f"stays behind: {list(scratch.iterdir())}"
 
 
 def contents(path: Path) -> dict[str, bytes]:
@@ -161,11 +161,22 @@ def launcher_of(place: Path) -> int:
     return int(place.parent.name.split("-")[2])
 
 
+def spools_of(job: Launcher) -> list[Path]:
+    """In memory, and where launchers have moved them."""
+    in_memory = sorted({place.parent for place, _ in records(job.folder)})
+    return in_memory + sorted((job.top / ".knarr").glob("knarr-spool-*"))
+
+
 def collected(job: Launcher, nodes: int = 2) -> Path:
     """A directory with the spools of all nodes. SIGTERM makes launchers move theirs out of memory."""
     together = job.top / "together"
     together.mkdir()
-    spools = left(job.folder) + sorted((job.top / ".knarr").glob("knarr-spool-*"))
+    # mpirun does not wait for launchers that it kills, and the system ends them a moment later.
+    end = time.monotonic() + 5
+    while held := [spool for spool in spools_of(job) if not is_abandoned(spool)]:
+        assert time.monotonic() < end, f"launchers go on: {held}"
+        time.sleep(0.01)
+    spools = spools_of(job)
     parts = {}
     for spool in spools:
         # A launcher that is killed as it moves its spool may leave two of them: either has all, or says nothing.

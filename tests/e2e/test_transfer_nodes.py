@@ -210,6 +210,57 @@ def test_a_launcher_that_is_stopped_before_is_named(components, coupled, model):
     assert "component 'model' is not reached" in ran.err and "has not answered for 5 s" in ran.err, ran.err
 
 
+@pytest.mark.parametrize("when", ["before", "closed", "open"])
+def test_a_launcher_of_the_reader_that_is_stopped_is_named(components, coupled, when):
+    """Its program lives: it waits for a session, does something else while there is one, or has it open."""
+    reads = command(coupled, "read", "a.nc", "1x2", 1, "absent")
+    writes = command(coupled, "write", "a.nc", "2x1", 1)
+    if when == "open":
+        components.config = RULE.replace("*.nc", "*.h5")
+        writes, reads = [sys.executable, "-c", WRITES], [sys.executable, "-c", HOLDS]
+    if when == "before":
+        analysis = components.start("analysis", *reads)
+        time.sleep(1)
+    else:
+        first = [] if when == "open" else ["sh", "-c", 'sleep 15; exec "$@"', "sh"]
+        analysis = components.start("analysis", *first, *reads)
+        model = components.start("model", *writes)
+        await_session(components)
+        # It is heard, and has the session open.
+        time.sleep(2)
+    begin = time.monotonic()
+    os.kill(analysis.pid, signal.SIGSTOP)
+    if when == "before":
+        model = components.start("model", *writes)
+    wrote = components.finish(model)
+    assert time.monotonic() - begin < 15
+    said = "component 'analysis' has not taken it, and its node 'node-analysis' is gone: it has not asked for 10 s"
+    assert f"{said}; its values are discarded" in wrote.err, wrote.err
+    os.kill(analysis.pid, signal.SIGCONT)
+    components.finish(analysis)
+
+
+HOLDS = """
+import h5py, time
+with h5py.File("a.h5") as file:
+    time.sleep(15)
+"""
+
+
+def test_a_writer_that_was_stopped_itself_does_not_take_its_reader_for_gone(components, coupled):
+    analysis = components.start(
+        "analysis", "sh", "-c", 'sleep 14; exec "$@"', "sh", *command(coupled, "read", "a.nc", "1x2", 1, "")
+    )
+    model = components.start("model", *command(coupled, "write", "a.nc", "2x1", 1))
+    await_session(components)
+    time.sleep(1)
+    os.kill(model.pid, signal.SIGSTOP)
+    time.sleep(11)
+    os.kill(model.pid, signal.SIGCONT)
+    components.finish(model)
+    components.finish(analysis)
+
+
 def test_a_stranger_does_not_get_in(components, coupled, model):
     """Another secret, one that others may read, and somebody who answers nonsense."""
     path = address(components)

@@ -104,7 +104,7 @@ def components(knarr, tmp_path: Path) -> Iterator[Spread]:
                     os.kill(pid, signal.SIGCONT)
                     os.kill(pid, signal.SIGTERM)
     scratch = tmp_path / ".knarr"
-    assert not scratch.exists() or not list(scratch.iterdir()), list(scratch.iterdir())
+    assert not scratch.exists(), f"stays behind: {list(scratch.iterdir())}"
 
 
 def both_on(components: Spread, writers: str, writer: list, readers: str, reader: list) -> tuple[Ran, Ran]:

@@ -205,7 +205,7 @@ impl Other {
     /// Asks once. Returns the number of the answer.
     fn hear_once(&self, launcher: u64, (address, link): (&Address, &dyn Link), known: u64) -> Result<u64> {
         let ask = Ask::Sessions { reader: self.reader.clone(), known };
-        let answer = link.ask(&ask.to_bytes()?)?;
+        let answer = link.ask(&ask.to_bytes(&self.own.token)?)?;
         let told: Told = serde_json::from_slice(&answer)
             .map_err(|error| Error::corrupt(format!("an answer makes no sense: {error}")))?;
         let mut state = self.state();
@@ -227,7 +227,7 @@ impl Other {
         for note in news {
             let Some((_, link)) = reached.get(&note.launcher()) else { continue };
             let ask = self.state().image.ask(&note);
-            let answer = ask.to_bytes().and_then(|question| link.ask(&question));
+            let answer = ask.to_bytes(&self.own.token).and_then(|question| link.ask(&question));
             // What is gone there needs to know nothing.
             if answer.map_or_else(|error| error.kind() == ErrorKind::NotFound, |_| true) {
                 self.state().image.told(&note);

@@ -25,6 +25,8 @@ pub(super) struct Image {
     sessions: PathBuf,
     from: String,
     reader: String,
+    /// The token of this run's spool.
+    own: String,
     /// `None` as long as one of its launchers was not heard, or cannot be reached.
     component: Option<Component>,
     /// Its launchers, by their numbers.
@@ -75,6 +77,7 @@ impl Image {
             sessions: sessions_of_images(&spool.directory),
             from: from.to_owned(),
             reader: reader.to_owned(),
+            own: spool.token.clone(),
             component: None,
             launchers: BTreeMap::new(),
             shown: BTreeMap::new(),
@@ -213,7 +216,7 @@ impl Image {
             return Err(Error::corrupt("a session that is not for this component").at(target.display().to_string()));
         }
         if known.is_none_or(|known| known.header != session.header) {
-            bring_header(link, session, directory)?;
+            bring_header((link, &self.own), session, directory)?;
         }
         if let Some(published) =
             session.published.filter(|_| known.is_none_or(|known| known.published != session.published))
@@ -283,7 +286,7 @@ fn has_part(session: &Session, address: &Address) -> bool {
 }
 
 /// Brings the header of a session, and which datasets it has.
-fn bring_header(link: &dyn Link, session: &Session, directory: &Path) -> Result<()> {
+fn bring_header((link, own): (&dyn Link, &str), session: &Session, directory: &Path) -> Result<()> {
     let length = session.header.0;
     if length > LONGEST_HEADER {
         return Err(Error::corrupt("a header that is longer than headers are"));
@@ -291,13 +294,13 @@ fn bring_header(link: &dyn Link, session: &Session, directory: &Path) -> Result<
     let mut bytes = Vec::new();
     while (bytes.len() as u64) < length {
         let from = bytes.len() as u64;
-        let piece = link.ask(&Ask::Header { file: session.file.clone(), from }.to_bytes()?)?;
+        let piece = link.ask(&Ask::Header { file: session.file.clone(), from }.to_bytes(own)?)?;
         if piece.is_empty() || from + piece.len() as u64 > length {
             return Err(Error::new(ErrorKind::Read, "the header has changed while it was read"));
         }
         bytes.extend_from_slice(&piece);
     }
-    let answer = link.ask(&Ask::Datasets { file: session.file.clone() }.to_bytes()?)?;
+    let answer = link.ask(&Ask::Datasets { file: session.file.clone() }.to_bytes(own)?)?;
     let datasets: Option<Datasets> = serde_json::from_slice(&answer)
         .map_err(|error| Error::corrupt(format!("an answer makes no sense: {error}")))?;
     if let Some(datasets) = datasets {
@@ -342,7 +345,7 @@ mod tests {
         }
 
         fn ask(&self, question: &[u8]) -> Result<Vec<u8>> {
-            Ok(if matches!(Ask::from_bytes(question), Some(Ask::Header { .. })) {
+            Ok(if matches!(Ask::from_bytes(question), Some((_, Ask::Header { .. }))) {
                 b"header"
             } else {
                 b"null".as_slice()

@@ -28,6 +28,7 @@ mod program;
 mod ranks;
 mod recover;
 mod restart;
+mod scratch;
 mod spool;
 mod stage;
 mod tasks;
@@ -148,10 +149,6 @@ impl Launch {
             {
                 begun.notices.warn(&format!("the plan of {} is not saved: {error}", done.output.display()));
             }
-        }
-        // Only if nothing is kept there, and no other launcher may be about to keep something.
-        if begun.nodes.peer().is_none() {
-            let _ = std::fs::remove_dir(&begun.scratch);
         }
         let site = begun.snapshot.config.site;
         let is_beside = begun.first.as_ref().is_some_and(|first| first.may_have_others() && !first.has_root());

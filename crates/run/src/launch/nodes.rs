@@ -45,6 +45,8 @@ struct Shared {
     numbers: Mutex<BTreeMap<String, u64>>,
     /// The program has ended.
     has_ended: AtomicBool,
+    /// When launchers of components that read have asked last, by the tokens of their spools.
+    heard: Mutex<BTreeMap<String, Instant>>,
 }
 
 /// What became of a file.
@@ -75,8 +77,8 @@ impl Nodes {
     /// As for [`Server::start`].
     pub(super) fn new(node: String, is_open: bool, engine: &Engine) -> Result<Self> {
         let (spools, made, numbers) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let has_ended = AtomicBool::new(false);
-        let shared = Arc::new(Shared { encoders: Encoders::new(engine), spools, made, numbers, has_ended });
+        let (has_ended, heard) = (AtomicBool::new(false), Mutex::default());
+        let shared = Arc::new(Shared { encoders: Encoders::new(engine), spools, made, numbers, has_ended, heard });
         let answers: Arc<dyn Answers> = Arc::<Shared>::clone(&shared);
         let server = if is_open { Some(Server::start(&node, answers)?) } else { None };
         Ok(Self { node, server, shared })
@@ -113,6 +115,11 @@ impl Nodes {
     /// The program has ended: it offers no more sessions.
     pub(super) fn ended(&self) {
         self.shared.has_ended.store(true, Ordering::Relaxed);
+    }
+
+    /// When the launcher whose spool has this token was heard last.
+    pub(super) fn heard(&self, token: &str) -> Option<Instant> {
+        lock(&self.shared.heard).get(token).copied()
     }
 
     /// This node begins to make a file. Its values may be gone before all of it is done.
@@ -220,7 +227,8 @@ impl Shared {
 
 impl Answers for Shared {
     fn answer(&self, question: &[u8], alive: &mut dyn FnMut() -> Result<()>) -> Result<Vec<u8>> {
-        if let Some(asked) = Ask::from_bytes(question) {
+        if let Some((asker, asked)) = Ask::from_bytes(question) {
+            lock(&self.heard).insert(asker, Instant::now());
             let spools = lock(&self.spools).clone();
             return asked.answer(&spools, || self.has_ended.load(Ordering::Relaxed));
         }

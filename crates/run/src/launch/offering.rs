@@ -56,12 +56,13 @@ pub(super) struct Session {
 }
 
 impl Ask {
-    pub(super) fn to_bytes(&self) -> Result<Vec<u8>> {
-        serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))
+    /// The question of the launcher whose spool has this token: who asks is there.
+    pub(super) fn to_bytes(&self, asker: &str) -> Result<Vec<u8>> {
+        serde_json::to_vec(&(asker, self)).map_err(|error| Error::internal(error.to_string()))
     }
 
-    /// The question in these bytes; `None` if they are something else.
-    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    /// The question in these bytes, and who asks; `None` if they are something else.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<(String, Self)> {
         serde_json::from_slice(bytes).ok()
     }
 
@@ -247,6 +248,8 @@ mod tests {
         for bytes in [b"{}".as_slice(), b"\xFF", b"{\"Header\":{\"file\":1}}", b"{\"Sessions\":{}}", b"[]"] {
             assert_eq!(Ask::from_bytes(bytes), None);
         }
+        let (ask, asker) = (Ask::Datasets { file: file("1-0") }, "token");
+        assert_eq!(Ask::from_bytes(&ask.to_bytes(asker).unwrap()), Some((asker.to_owned(), ask)));
         fs::remove_dir_all(folder).unwrap();
     }
 }

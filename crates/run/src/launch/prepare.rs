@@ -23,6 +23,7 @@ use super::options::Options;
 use super::program::Signals;
 use super::ranks;
 use super::restart::Restarted;
+use super::scratch::Scratch;
 use super::spool::{self, SHARED_MEMORY, Spool};
 use super::stage::{self, Stage};
 use super::written::{self, Learnt};
@@ -49,8 +50,8 @@ pub(super) struct Begun {
     pub(super) first: Option<First>,
     /// The program as others know it that it transfers files to, in each directory in which they meet.
     pub(super) components: Vec<Component>,
-    /// `.knarr` beside the configuration.
-    pub(super) scratch: PathBuf,
+    /// `.knarr` beside the configuration. It goes after all that may be in it.
+    pub(super) scratch: Scratch,
     pub(super) preload: OsString,
     pub(super) signals: Signals,
     /// The rules of route `checkpoint`; taken when the program starts.
@@ -111,14 +112,12 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     }
     let preload = stage::preload(&inside)?;
     let signals = Signals::listen(Arc::clone(&engine.cancel))?;
-    let scratch = written::directory(&options.config);
-    // Where it cannot be made, packed files are made beside the files.
-    let _ = std::fs::create_dir_all(&scratch);
-    for kept in remove_abandoned(&scratch) {
+    let scratch = Scratch::enter(written::directory(&options.config));
+    for kept in remove_abandoned(scratch.path()) {
         let was = "was written while a run that was killed packed it: put it where it belongs";
         notices.warn(&format!("{}: {was}", kept.display()));
     }
-    for spool in [Path::new(SHARED_MEMORY), &scratch].into_iter().flat_map(spool::abandoned) {
+    for spool in [Path::new(SHARED_MEMORY), scratch.path()].into_iter().flat_map(spool::abandoned) {
         let left = HandedOver::to_be_made(&spool).len();
         notices.warn(&format!(
             "{left} files that a program has handed over were not delivered when their run was killed\n  hint: 'knarr run \
@@ -127,12 +126,12 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
         ));
     }
     // Without a place for values programs write them through their own library.
-    let spool = Spool::create(&scratch).ok();
+    let spool = Spool::create(scratch.path()).ok();
     let may_be_asked = first.as_ref().is_some_and(First::may_have_others) || !components.is_empty();
     let nodes = Nodes::new(first::name(), may_be_asked, &engine)?;
     if let Some(spool) = &spool {
         nodes.add(spool.path());
-        snapshot.spool = Some(spool.place(&scratch, &nodes)?);
+        snapshot.spool = Some(spool.place(scratch.path(), &nodes)?);
     }
     let address = snapshot.spool.as_ref().and_then(Address::of);
     if let Some(address) = &address {

@@ -4,6 +4,7 @@
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::{ALIVE, HandedOver, SpoolPlace, free_of};
@@ -14,6 +15,9 @@ use super::nodes::Nodes;
 /// Memory that all processes of a node share.
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 const NAME: &str = "knarr-spool-";
+/// A launcher that was killed keeps its lock until the system has ended it. That may be after its batch system has.
+const MOMENT: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The spool of this run. Dropping it removes it, unless something in it is still to be delivered.
 pub(super) struct Spool {
@@ -104,9 +108,8 @@ fn available_memory() -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Spools in `parent` of runs that are gone, of this user. Those with nothing that could be delivered are removed, the
-/// others returned.
-pub(super) fn abandoned(parent: &Path) -> Vec<PathBuf> {
+/// Spools in `parent`, of this user.
+fn spools(parent: &Path) -> Vec<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     let is_spool = |path: &PathBuf| {
@@ -115,6 +118,13 @@ pub(super) fn abandoned(parent: &Path) -> Vec<PathBuf> {
     };
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_spool).collect();
     found.sort();
+    found
+}
+
+/// Spools in `parent` of runs that are gone, of this user. Those with nothing that could be delivered are removed, the
+/// others returned.
+pub(super) fn abandoned(parent: &Path) -> Vec<PathBuf> {
+    let mut found = spools(parent);
     found.retain(|spool| is_abandoned(spool));
     found.retain(|spool| {
         let is_kept = !HandedOver::to_be_made(spool).is_empty();
@@ -124,6 +134,15 @@ pub(super) fn abandoned(parent: &Path) -> Vec<PathBuf> {
         is_kept
     });
     found
+}
+
+/// Waits for a moment, until nobody delivers from those of these spools in which something is handed over.
+fn await_end(spools: &[PathBuf]) {
+    let end = Instant::now() + MOMENT;
+    let is_held = |spool: &PathBuf| !is_abandoned(spool) && !HandedOver::to_be_made(spool).is_empty();
+    while Instant::now() < end && spools.iter().any(is_held) {
+        std::thread::sleep(LOOK_EVERY);
+    }
 }
 
 /// True if nobody delivers from a spool.
@@ -138,6 +157,7 @@ pub(super) fn is_abandoned(spool: &Path) -> bool {
 pub(super) fn recoverable(directory: &Path) -> Result<Vec<PathBuf>> {
     let place = |error: Error| error.at(directory.display().to_string());
     let is_spool = directory.join(ALIVE).exists();
+    await_end(&if is_spool { vec![directory.to_owned()] } else { spools(directory) });
     if is_spool && !is_abandoned(directory) {
         return Err(place(Error::usage("a run that goes on delivers from it").hint("wait until that run has ended")));
     }
@@ -151,4 +171,42 @@ pub(super) fn recoverable(directory: &Path) -> Result<Vec<PathBuf>> {
         return Err(place(Error::usage("nothing in it was handed over and not delivered").hint(hint)));
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knarr_capture::config::Config;
+
+    /// A spool with an open file.
+    fn spool(folder: &Path) -> Spool {
+        fs::create_dir_all(folder).unwrap();
+        let spool = Spool::create_in(folder).unwrap();
+        let rule = Config::parse("[[file]]\npattern = \"*\"\n").unwrap().file.remove(0);
+        let directory = spool.path().join("1-0");
+        fs::create_dir(&directory).unwrap();
+        HandedOver::new(PathBuf::from("/data/x.nc"), rule, 1).begin(&directory).unwrap();
+        spool
+    }
+
+    #[test]
+    fn what_a_launcher_held_that_is_ending_can_be_recovered_at_once() {
+        let folder = std::env::temp_dir().join(format!("knarr-ending-{}", std::process::id()));
+        for names_spool in [true, false] {
+            let held = spool(&folder);
+            let path = held.path().to_owned();
+            let asked = if names_spool { path.clone() } else { folder.clone() };
+            let ending = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(200));
+                drop(held);
+            });
+            assert_eq!(recoverable(&asked).unwrap(), [path]);
+            ending.join().unwrap();
+            fs::remove_dir_all(&folder).unwrap();
+        }
+        // One that goes on is in use.
+        let held = spool(&folder);
+        assert!(recoverable(held.path()).is_err() && recoverable(&folder).is_err());
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

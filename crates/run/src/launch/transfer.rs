@@ -8,16 +8,24 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind};
 use knarr_capture::config::{FileRule, Keep, Route};
-use knarr_capture::meeting::{Component, Offers, Presence};
-use knarr_capture::{Event, HandedOver, Part, Reading};
+use knarr_capture::meeting::{Address, Component, Offers, Presence};
+use knarr_capture::{Event, HandedOver, Part, Reading, SpoolPlace};
+use knarr_link::SILENCE;
 
 use super::nodes::{Fate, Nodes};
 use super::outcome::{Files, Outcome};
 use super::prepare::Begun;
 use crate::notices::Notices;
 
-/// Between two looks for readers that were not there yet.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Between two looks for readers that were not there yet. One that is killed before it was seen may come again, and is waited
+/// for.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Between two looks which of them are silent.
+const LISTEN_EVERY: Duration = Duration::from_millis(500);
+/// A launcher on another node that has asked for nothing for so long is gone: the other way, who is silent is asked twice.
+const SILENT: Duration = SILENCE.saturating_mul(2);
+/// Between two looks at most, if this launcher was not stopped itself.
+const AWAKE: Duration = Duration::from_secs(2);
 
 /// A session that the program has closed.
 struct Session {
@@ -59,6 +67,14 @@ pub(super) struct Transfers<'a> {
     /// Those of which that is not known, and when it was looked for last.
     unseen: BTreeSet<(PathBuf, String)>,
     looked: Instant,
+    listened: Instant,
+    /// This run's spool, and its component.
+    own: Option<&'a SpoolPlace>,
+    name: Option<&'a str>,
+    /// Launchers of readers that are to ask for sessions, by the tokens of their spools: since when that is expected.
+    expected: BTreeMap<String, Instant>,
+    /// Readers that have a launcher which has not asked for long, and its node.
+    silent: BTreeMap<(PathBuf, String), String>,
     rows: BTreeMap<PathBuf, Row>,
 }
 
@@ -70,7 +86,26 @@ impl<'a> Transfers<'a> {
             transfer.to().iter().map(|reader| (transfer.rendezvous().to_owned(), reader.clone()))
         });
         let (waiting, seen, unseen, rows) = (Vec::new(), BTreeSet::new(), readers.collect(), BTreeMap::new());
-        Self { components, nodes, notices, waiting, seen, unseen, looked: Instant::now(), rows }
+        let (looked, own, name) = (Instant::now(), snapshot.spool.as_ref(), snapshot.component.as_deref());
+        let (expected, silent) = (BTreeMap::new(), BTreeMap::new());
+        let listened = looked;
+        let mut transfers = Self {
+            components,
+            nodes,
+            notices,
+            waiting,
+            seen,
+            unseen,
+            looked,
+            listened,
+            own,
+            name,
+            expected,
+            silent,
+            rows,
+        };
+        transfers.meet();
+        transfers
     }
 
     /// Looks which readers are there: one that is gone before anything is there for it does not come later.
@@ -78,11 +113,48 @@ impl<'a> Transfers<'a> {
         if self.looked.elapsed() < LOOK_EVERY {
             return;
         }
+        // Nobody could be heard while this launcher was stopped.
+        if self.looked.elapsed() > AWAKE {
+            self.expected.clear();
+        }
         self.looked = Instant::now();
-        let is_there = |(rendezvous, reader): &(PathBuf, String)| Presence::of(rendezvous, reader) != Presence::Absent;
+        self.listen();
+        self.meet();
+    }
+
+    /// Sees the readers that are there. One whose program has ended may be that of an earlier run.
+    fn meet(&mut self) {
+        let is_there = |(rendezvous, reader): &(PathBuf, String)| Presence::of(rendezvous, reader) == Presence::Running;
         let (there, unseen): (BTreeSet<_>, _) = std::mem::take(&mut self.unseen).into_iter().partition(is_there);
         self.unseen = unseen;
         self.seen.extend(there);
+    }
+
+    /// Looks which launchers of readers on other nodes are silent. Those that are near need not ask.
+    fn listen(&mut self) {
+        if self.listened.elapsed() < LISTEN_EVERY {
+            return;
+        }
+        self.listened = self.looked;
+        self.silent.clear();
+        let Some(own) = self.own.filter(|_| self.are_open()) else { return };
+        for (rendezvous, reader) in self.seen.iter().chain(&self.unseen) {
+            // What a run that was killed has left is silent, too, and that run may be started again.
+            if Presence::of(rendezvous, reader) != Presence::Running {
+                continue;
+            }
+            // What cannot be read is told by others.
+            let launchers = Address::all(rendezvous, reader).unwrap_or_default();
+            // A component on several nodes is asked by all that read.
+            let are_several = self.name.is_some_and(|name| Component::launchers(rendezvous, name) > 1);
+            for address in launchers.into_values().filter(|address| are_several || !address.is_near(own)) {
+                let since = *self.expected.entry(address.token.clone()).or_insert(self.looked);
+                let last = self.nodes.heard(&address.token).map_or(since, |heard| heard.max(since));
+                if last.elapsed() > SILENT {
+                    self.silent.insert((rendezvous.clone(), reader.clone()), address.peer.node);
+                }
+            }
+        }
     }
 
     /// True if sessions wait for readers.
@@ -154,9 +226,9 @@ impl<'a> Transfers<'a> {
             let is_late = session.since.elapsed() > rule.timeout();
             // Nobody takes memory away from a reader that is at work.
             let comes = |reader: &str| !is_late || HandedOver::is_noted(&session.directory, reader, Reading::Begun);
-            let absent: Vec<(&str, bool)> =
-                missing.iter().map(|reader| (*reader, self.is_gone(&session, reader))).collect();
-            if absent.iter().any(|(reader, is_gone)| !is_gone && comes(reader)) {
+            let absent: Vec<(&str, Option<String>)> =
+                missing.iter().map(|reader| (*reader, self.gone(&session, reader))).collect();
+            if absent.iter().any(|(reader, gone)| gone.is_none() && comes(reader)) {
                 self.waiting.push(session);
                 continue;
             }
@@ -167,19 +239,23 @@ impl<'a> Transfers<'a> {
         kept
     }
 
-    /// True if a reader was there and will take nothing more.
-    fn is_gone(&mut self, session: &Session, reader: &str) -> bool {
+    /// What is said of a reader that was there and will take nothing more.
+    fn gone(&mut self, session: &Session, reader: &str) -> Option<String> {
         let rendezvous = session.handed.rule.transfer.rendezvous();
         let presence = Presence::of(rendezvous, reader);
         let key = (rendezvous.to_owned(), reader.to_owned());
         if presence != Presence::Absent || HandedOver::is_noted(&session.directory, reader, Reading::Begun) {
             self.seen.insert(key.clone());
         }
-        presence != Presence::Running && self.seen.contains(&key)
+        if presence != Presence::Running && self.seen.contains(&key) {
+            return Some("has ended without it".to_owned());
+        }
+        let node = self.silent.get(&key)?;
+        Some(format!("has not taken it, and its node '{node}' is gone: it has not asked for {} s", SILENT.as_secs()))
     }
 
-    /// A session goes. `missing` are those that have not taken it, and whether they have ended.
-    fn end(&mut self, session: &Session, missing: &[(&str, bool)]) -> Option<PathBuf> {
+    /// A session goes. `missing` are those that have not taken it, and why they will not.
+    fn end(&mut self, session: &Session, missing: &[(&str, Option<String>)]) -> Option<PathBuf> {
         let HandedOver { rule, target, session: number, .. } = &session.handed;
         Offers::of(&rule.transfer, target).withdraw(*number);
         let is_kept = match rule.transfer.keep() {
@@ -187,12 +263,9 @@ impl<'a> Transfers<'a> {
             Keep::Yes => true,
             Keep::Late => !missing.is_empty(),
         };
-        for (reader, is_gone) in missing {
-            let why = if *is_gone {
-                "has ended without it".to_owned()
-            } else {
-                format!("did not come for it within {} s", rule.transfer.timeout().as_secs_f64())
-            };
+        for (reader, gone) in missing {
+            let late = || format!("did not come for it within {} s", rule.transfer.timeout().as_secs_f64());
+            let why = gone.clone().unwrap_or_else(late);
             let then = if is_kept { "a file is made of it" } else { "its values are discarded" };
             let said = format!("session {number}: component '{reader}' {why}; {then}");
             self.failed(&target.clone(), &said);

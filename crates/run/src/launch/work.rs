@@ -319,7 +319,7 @@ impl<'a> Work<'a> {
             command: self.begun.command.clone(),
             when: self.begun.when.clone(),
             gate: self.begun.stage.gate(),
-            scratch: self.begun.scratch.clone(),
+            scratch: self.begun.scratch.path().to_owned(),
         };
         let send = self.send.clone();
         let started = spawn("packer", move || {
@@ -403,7 +403,7 @@ impl<'a> Work<'a> {
             return;
         }
         if self.drained.is_none() {
-            self.drained = Drained::create(&self.begun.scratch).ok();
+            self.drained = Drained::create(self.begun.scratch.path()).ok();
         }
         let Some(drained) = &self.drained else { return };
         self.begun.nodes.add(drained.path());

@@ -1,0 +1,126 @@
+//! `.knarr` beside the configuration: files that are being packed, spools that were moved out of memory, headers that several
+//! nodes read, and what was learnt. Launchers that run at the same time share it, on whatever nodes.
+//!
+//! The last one out removes it if nothing is in it. Each holds a lock on a file in it meanwhile, so that nobody removes what
+//! another one is about to use. A launcher that was killed holds none; what it leaves goes with the next one.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Locked by all that use the directory.
+const USED: &str = "in-use";
+/// How often others may remove it while this one makes it: who comes and goes so often is no launcher.
+const ATTEMPTS: usize = 1000;
+
+/// The directory, for a launcher.
+pub(super) struct Scratch {
+    path: PathBuf,
+    /// `None` where the directory cannot be made, or the file system has no locks. Then it stays as it is.
+    used: Option<File>,
+}
+
+impl Scratch {
+    /// Makes the directory if it is not there, and keeps it as long as this lives. Where it cannot be made, packed files are
+    /// made beside the files.
+    pub(super) fn enter(path: PathBuf) -> Self {
+        let used = hold(&path).ok();
+        Self { path, used }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn hold(path: &Path) -> io::Result<File> {
+    let name = path.join(USED);
+    for _ in 0..ATTEMPTS {
+        fs::create_dir_all(path)?;
+        let used = match File::options().create(true).truncate(false).read(true).write(true).open(&name) {
+            // The last one has removed it at this moment.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            opened => opened?,
+        };
+        if let Err(error) = used.lock_shared() {
+            let _ = fs::remove_file(&name);
+            return Err(error);
+        }
+        if is_at(&used, &name) {
+            return Ok(used);
+        }
+    }
+    Err(ErrorKind::NotFound.into())
+}
+
+/// True if the file has this name, still.
+fn is_at(file: &File, name: &Path) -> bool {
+    let number = |found: io::Result<fs::Metadata>| found.ok().map(|found| (found.dev(), found.ino()));
+    number(file.metadata()).is_some_and(|found| number(fs::metadata(name)) == Some(found))
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let Some(used) = self.used.take() else { return };
+        let name = self.path.join(USED);
+        // Of several that leave at once one gets it. Nothing is left to report a failure to.
+        if used.try_lock().is_ok() && is_at(&used, &name) {
+            let _ = fs::remove_file(name);
+            // What is kept there stays, and so does what another one has entered since.
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("knarr-scratch-{}-{name}", std::process::id())).join(".knarr")
+    }
+
+    #[test]
+    fn the_last_one_out_removes_it_and_never_what_another_one_uses() {
+        let path = place("many");
+        for round in 0..50 {
+            std::thread::scope(|scope| {
+                for thread in 0..4 {
+                    let path = &path;
+                    scope.spawn(move || {
+                        for turn in 0..20 {
+                            let scratch = Scratch::enter(path.clone());
+                            let file = scratch.path().join(format!("{thread}-{turn}"));
+                            fs::write(&file, b"").unwrap_or_else(|error| panic!("round {round}: {error}"));
+                            fs::remove_file(&file).unwrap();
+                            std::thread::yield_now();
+                            assert!(path.is_dir());
+                        }
+                    });
+                }
+            });
+            assert!(!path.exists(), "round {round}: it stays");
+        }
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn what_is_kept_there_stays_and_what_a_killed_launcher_left_goes() {
+        let path = place("kept");
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join(USED), b"").unwrap();
+        fs::write(path.join("learned.json"), b"{}").unwrap();
+        drop(Scratch::enter(path.clone()));
+        let names: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["learned.json"]);
+        fs::remove_file(path.join("learned.json")).unwrap();
+        drop(Scratch::enter(path.clone()));
+        assert!(!path.exists());
+        // Where there can be none.
+        fs::write(&path, b"").unwrap();
+        drop(Scratch::enter(path.clone()));
+        assert!(path.is_file());
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    }
+}
