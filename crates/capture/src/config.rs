@@ -12,7 +12,7 @@ pub use checkpoint::CheckpointRule;
 pub use compress::{CompressRule, Output, VariableRule, Wait, When, zarr_name};
 pub use restart::{NamePattern, Ranks, RestartFiles, Time};
 pub use rule::{FileRule, Route};
-pub use transfer::{Keep, Publish, TransferRule};
+pub use transfer::{InFlight, Keep, Publish, TransferRule};
 
 use std::path::{Path, PathBuf};
 

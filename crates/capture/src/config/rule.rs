@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::checkpoint::CheckpointRule;
 use super::compress::{CompressRule, Output, When};
 use super::restart::NamePattern;
-use super::transfer::{Keep, TransferRule};
+use super::transfer::{InFlight, Keep, TransferRule};
 
 /// Where the values of a family of files go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -81,10 +81,25 @@ impl FileRule {
         if self.compresses_writes() || self.compress.when.is_some() || self.compress.wait.is_some() {
             return Err(refuse("'when' and 'wait' say nothing of transfers").hint("remove them"));
         }
-        let asks = self.compress.says_anything() || self.compress.output.is_some();
-        if self.transfer.keep() == Keep::No && asks {
-            return Err(refuse("no file is kept of the transfer: goals, bounds and formats say nothing of it")
+        let is_kept = self.transfer.keep() != Keep::No;
+        if self.transfer.in_flight() == InFlight::Bound {
+            if !self.compress.has_bounds() {
+                return Err(refuse("in_flight = \"bound\" without a bound: no value could lose anything").hint(
+                    "state one, such as variables.T.max_rel_error = 1e-3, or write in_flight = \"auto\", which loses nothing",
+                ));
+            }
+            if !is_kept && (self.compress.says_more_than_bounds() || self.compress.output.is_some()) {
+                return Err(refuse(
+                    "no file is kept of the transfer: goals, formats, chains and chunks say nothing of it; bounds do",
+                )
                 .hint("remove them, or set keep = true or keep = \"late\""));
+            }
+        } else if !is_kept && (self.compress.says_anything() || self.compress.output.is_some()) {
+            let hint = "remove them, or set keep = true or keep = \"late\"; with in_flight = \"bound\" bounds hold on the way \
+                        to other nodes";
+            return Err(
+                refuse("no file is kept of the transfer: goals, bounds and formats say nothing of it").hint(hint)
+            );
         }
         self.transfer.check()
     }
@@ -121,7 +136,10 @@ impl FileRule {
     fn check_other(&self) -> Result<()> {
         let CompressRule { goal, portable, low, high, output, variables, .. } = &self.compress;
         let asks = goal.is_some() || portable.is_some() || low.is_some() || high.is_some();
+        // Bounds may be meant for the way of the values.
         let asks = asks || variables.as_ref().is_some_and(|variables| !variables.is_empty());
+        let is_lost_in_flight = self.transfer.in_flight() == InFlight::Bound;
+        let asks = if is_lost_in_flight { self.compress.says_more_than_bounds() } else { asks };
         if *output == Some(Output::Classic) && asks {
             return Err(refuse(
                 "output = \"classic\" keeps values as they are: goals, bounds and readers say nothing of it",

@@ -5,7 +5,7 @@ use std::path::Path;
 use knarr_choose::plan::Action;
 use knarr_flow::energy::Energy;
 use knarr_routes::compress::Repacked;
-use knarr_run::launch::{Became, Done, Outcome, Ran, Row};
+use knarr_run::launch::{Became, Crossed, Done, Flown, Outcome, Ran, Row};
 
 use crate::batch::Failed;
 use crate::table::{self, Align};
@@ -55,7 +55,7 @@ impl Summary<'_> {
             .steps
             .iter()
             .map(cells)
-            .chain(self.files.iter().map(|Done { path, outcome, note }| {
+            .chain(self.files.iter().map(|Done { path, outcome, note, .. }| {
                 let left = |why: &str| {
                     let size = size(path).map_or_else(none, table::bytes);
                     vec![shown(path), size.clone(), size, "-".to_owned(), "-".to_owned(), why.to_owned()]
@@ -89,7 +89,8 @@ impl Summary<'_> {
                     Outcome::Undelivered(..) => left("not delivered, see above"),
                     Outcome::Transferred { bytes, words } => {
                         let bytes = if *bytes > 0 { table::bytes(*bytes) } else { none() };
-                        vec![shown(path), bytes, none(), none(), none(), words.clone()]
+                        let words = if note.is_empty() { words.clone() } else { format!("{words}; {note}") };
+                        vec![shown(path), bytes, none(), none(), none(), words]
                     }
                     // Its sizes are in the table of the other node.
                     Outcome::Gathered { node } => {
@@ -107,6 +108,32 @@ impl Summary<'_> {
             rows.push(vec!["total".to_owned(), before, after, ratio, format!("{seconds:.2}"), String::new()]);
         }
         table::render(&header, &rows)
+    }
+
+    /// What crossed the network of variables that may lose something on their way, one line each; empty if that is nothing.
+    pub(super) fn in_flight(&self) -> String {
+        let header = [
+            ("file", Align::Left),
+            ("variable", Align::Left),
+            ("values", Align::Right),
+            ("in flight", Align::Right),
+            ("ratio", Align::Right),
+            ("max error", Align::Right),
+            ("relative", Align::Right),
+            ("bound", Align::Left),
+        ];
+        let flown = self.files.iter().flat_map(|done| done.flown.iter().map(move |flown| (&done.path, flown)));
+        let rows: Vec<Vec<String>> = flown
+            .map(|(path, Flown { variable, bound, crossed: Crossed { raw, sent, worst } })| {
+                let error = |error: f64| if error == 0.0 { "0".to_owned() } else { format!("{error:.2e}") };
+                let (bytes, ratio) = ([raw, sent].map(|bytes| table::bytes(*bytes)), table::ratio(*raw, *sent));
+                let [raw, sent] = bytes;
+                let errors = [worst.max_abs, worst.max_rel].map(error);
+                let [abs, rel] = errors;
+                vec![shown(path), variable.clone(), raw, sent, ratio, abs, rel, bound.clone()]
+            })
+            .collect();
+        if rows.is_empty() { String::new() } else { table::render(&header, &rows) }
     }
 
     /// Over all files and steps whose size before and after is known.
@@ -183,7 +210,24 @@ fn failed(file: &Done) -> Option<Failed> {
 }
 
 fn json(file: &Done) -> serde_json::Value {
-    let Done { path, outcome, note } = file;
+    let mut all = outcome_json(file);
+    if let (Some(all), false) = (all.as_object_mut(), file.flown.is_empty()) {
+        all.insert("in_flight".to_owned(), file.flown.iter().map(flown_json).collect());
+    }
+    all
+}
+
+/// A variable that may lose something on its way. An error that is infinite relative to a value is `null`.
+fn flown_json(flown: &Flown) -> serde_json::Value {
+    let Flown { variable, bound, crossed: Crossed { raw, sent, worst } } = flown;
+    serde_json::json!({
+        "variable": variable, "bound": bound, "raw_bytes": raw, "sent_bytes": sent, "max_abs_error": worst.max_abs,
+        "max_rel_error": worst.max_rel, "changed": worst.changed,
+    })
+}
+
+fn outcome_json(file: &Done) -> serde_json::Value {
+    let Done { path, outcome, note, .. } = file;
     let (name, size) = (path.display().to_string(), size(path));
     let as_it_was = |outcome: &str, reason: String| {
         serde_json::json!({
@@ -212,7 +256,7 @@ fn json(file: &Done) -> serde_json::Value {
         }
         Outcome::Transferred { bytes, words } => serde_json::json!({
             "input": name, "output": name, "input_bytes": bytes, "output_bytes": null, "outcome": "transferred",
-            "reason": words,
+            "reason": words, "note": if note.is_empty() { None } else { Some(note) },
         }),
         Outcome::Gathered { node } => serde_json::json!({
             "input": name, "output": name, "input_bytes": null, "output_bytes": null, "outcome": "gathered",

@@ -15,6 +15,7 @@ mod deliver;
 mod drain;
 mod encoders;
 mod first;
+mod flight;
 mod image;
 mod ledger;
 mod nodes;
@@ -35,6 +36,9 @@ mod work;
 mod written;
 
 pub(crate) use deliver::{Deliver, Show};
+pub(crate) use flight::FindBounds;
+pub use flight::Flown;
+pub use knarr_handover::Crossed;
 pub use options::Options;
 pub use outcome::{Became, Done, Outcome, Row, packed, undelivered};
 pub use program::{CANNOT_BEGIN, NotStarted};

@@ -7,10 +7,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind};
+use knarr_array::quality::Observed;
 use knarr_capture::config::{FileRule, Keep, Route};
 use knarr_capture::meeting::{Component, Offers, Presence};
 use knarr_capture::{Event, HandedOver, Part, Reading};
+use knarr_handover::Crossed;
 
+use super::flight::{Flights, Flown};
 use super::nodes::{Fate, Nodes};
 use super::outcome::{Files, Outcome};
 use super::prepare::Begun;
@@ -60,6 +63,8 @@ pub(super) struct Transfers<'a> {
     unseen: BTreeSet<(PathBuf, String)>,
     looked: Instant,
     rows: BTreeMap<PathBuf, Row>,
+    /// What came of variables with a bound.
+    flown: Flights,
 }
 
 impl<'a> Transfers<'a> {
@@ -70,7 +75,17 @@ impl<'a> Transfers<'a> {
             transfer.to().iter().map(|reader| (transfer.rendezvous().to_owned(), reader.clone()))
         });
         let (waiting, seen, unseen, rows) = (Vec::new(), BTreeSet::new(), readers.collect(), BTreeMap::new());
-        Self { components, nodes, notices, waiting, seen, unseen, looked: Instant::now(), rows }
+        Self {
+            components,
+            nodes,
+            notices,
+            waiting,
+            seen,
+            unseen,
+            looked: Instant::now(),
+            rows,
+            flown: Flights::default(),
+        }
     }
 
     /// Looks which readers are there: one that is gone before anything is there for it does not come later.
@@ -125,9 +140,20 @@ impl<'a> Transfers<'a> {
                 row.sessions += 1;
                 row.way = format!("from {from}");
             }
+            Event::Flown { path, variable, bound, raw, sent, errors, changed } => {
+                let [max_abs, max_rel] = errors.map(f64::from_bits);
+                let worst = Observed { max_abs, max_rel, worst: 0, changed: *changed };
+                let crossed = Crossed { raw: *raw, sent: *sent, worst };
+                self.flown.add(path, Flown { variable: variable.clone(), bound: bound.clone(), crossed });
+            }
             Event::Missed { path, why } => self.failed(path, why),
             _ => {}
         }
+    }
+
+    /// What came of variables with a bound.
+    pub(super) fn take_flown(&mut self) -> Flights {
+        std::mem::take(&mut self.flown)
     }
 
     /// The node that looks after a session is gone, and with it the session.
