@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -17,9 +18,10 @@ from test_nodes import networks
 from test_pnetcdf import MPIRUN, built
 from test_transfer import PROGRAMS, RULE, Components, made_components
 from test_transfer_nodes import apart
+from test_transfer_several import components as spread
 from values import FILL, field_with_specials, smooth_field
 
-__all__ = ["apart", "networks"]
+__all__ = ["apart", "networks", "spread"]
 
 ANY = RULE.replace('"*.nc"', '"*"')
 BOUND = ANY + 'in_flight = "bound"\n'
@@ -264,31 +266,73 @@ def bounded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(tmp_path_factory.mktemp("bounded"), "bounded", PROGRAMS / "bounded.c")
 
 
-@pytest.mark.parametrize("more", ["", 'publish = "sync"\nreplay = true\n'])
-def test_pnetcdf(slow, bounded, more):
-    """Blocks of two ranks that write are columns of two that read, as floats and as doubles, with strides, and in part never
-    written."""
-    slow.config = BOUND.replace('"*"', '"*.nc"') + more + T_WITHIN + "variables.back.max_abs_error = 0.5\n"
-    rows, columns, sessions = 1500, 1200, 2
-    field = smooth_field((rows, columns), seed=6)
-    field.tofile(slow.top / "field")
-    arguments = [rows, columns, sessions, slow.top / "field"]
-    model = slow.start("model", *MPIRUN, 2, bounded, "write", "a.nc", *arguments)
-    analysis = slow.start("analysis", *MPIRUN, 2, bounded, "read", "a.nc", *arguments, slow.top / "got")
-    model, analysis = slow.finish(model), slow.finish(analysis)
-    half = columns // 2
-    relative = 0.0
+ROWS, COLUMNS = 1500, 1200
+
+
+def field_of_floats(components: Components, sessions: int = 2) -> list[object]:
+    """What the program is told of a field."""
+    smooth_field((ROWS, COLUMNS), seed=6).tofile(components.top / "field")
+    return [ROWS, COLUMNS, sessions, components.top / "field"]
+
+
+def largest_of_floats(components: Components) -> float:
+    """The largest relative error of what two ranks have got."""
+    field = np.fromfile(components.top / "field", "f4").reshape(ROWS, COLUMNS)
+    half, relative = COLUMNS // 2, 0.0
     for rank in range(2):
         mine = field[:, rank * half : (rank + 1) * half]
-        got = {what: slow.top / f"got.{what}.{rank}" for what in ("float", "double", "strided", "fill")}
+        got = {what: components.top / f"got.{what}.{rank}" for what in ("float", "double", "strided", "fill")}
         for what, exact in (("float", mine), ("double", mine.astype("f8")), ("strided", mine[::2, ::3])):
             found = np.fromfile(got[what], exact.dtype).reshape(exact.shape)
             relative = max(relative, errors(np.ascontiguousarray(exact), found)[1])
         assert (np.fromfile(got["fill"], "f4") == np.float32(9.969209968386869e36)).all()
+    return relative
+
+
+@pytest.mark.parametrize("more", ["", 'publish = "sync"\nreplay = true\n'])
+def test_pnetcdf(slow, bounded, more):
+    """Rows of two ranks that write are columns of two that read: floats, doubles, strides, and what nobody has put."""
+    slow.config = BOUND.replace('"*"', '"*.nc"') + more + T_WITHIN + "variables.back.max_abs_error = 0.5\n"
+    arguments = field_of_floats(slow)
+    model = slow.start("model", *MPIRUN, 2, bounded, "write", "a.nc", *arguments)
+    analysis = slow.start("analysis", *MPIRUN, 2, bounded, "read", "a.nc", *arguments, slow.top / "got")
+    model, analysis = slow.finish(model), slow.finish(analysis)
+    relative = largest_of_floats(slow)
     for side in (model, analysis):
         told = in_flight(side, "a.nc")["T"]
         assert 0 < relative <= told["max_rel_error"] <= REL, (relative, told)
         assert told["sent_bytes"] < told["raw_bytes"] / 1.5, told
+
+
+def test_each_on_several_nodes(spread, networks, bounded):
+    """Both nodes of the model have a slow link; only the first one has the header. Each tells of what it has sent."""
+    network = networks["a"]
+    if subprocess.run(["tc", "-n", network, "qdisc", "add", "dev", "eth0", "root", *SLOW]).returncode != 0:
+        pytest.skip("needs tc")
+    knarr = spread.program
+    spread.program = spread.top / "knarr"
+    enter = f'case $KNARR_NODE in a|b) exec ip netns exec {network} {knarr} "$@";; esac\nexec {knarr} "$@"\n'
+    spread.program.write_text("#!/bin/sh\n" + enter)
+    spread.program.chmod(0o755)
+    spread.config = BOUND.replace('"*"', '"*.nc"') + T_WITHIN
+    arguments = field_of_floats(spread)
+    # MPI does not reach into the other network: the program leaves it.
+    back = ["nsenter", f"--net=/proc/{os.getpid()}/ns/net"]
+    model = spread.start_on("model", "ab", [*MPIRUN, 2, *back, bounded, "write", "a.nc", *arguments])
+    reads = [*MPIRUN, 2, bounded, "read", "a.nc", *arguments, spread.top / "got"]
+    analysis = spread.start_on("analysis", "cd", reads)
+    model, analysis = spread.finish(model), spread.finish(analysis)
+    relative = largest_of_floats(spread)
+    told = {}
+    for name, ran in (("model", model), ("analysis", analysis)):
+        files = [file for result in ran.results.values() for file in result["files"]]
+        told[name] = [entry for file in files for entry in file["in_flight"]]
+        assert len(told[name]) == 2, ran.results
+    for key in ("raw_bytes", "sent_bytes", "changed"):
+        assert sum(entry[key] for entry in told["model"]) == sum(entry[key] for entry in told["analysis"]), key
+    worst = {name: max(entry["max_rel_error"] for entry in entries) for name, entries in told.items()}
+    assert 0 < relative <= worst["model"] == worst["analysis"] <= REL
+    assert all(entry["changed"] > 0 for entry in told["model"]), told
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ pub(crate) fn unpack_within(mut sent: Vec<u8>, bytes: usize) -> Result<(Vec<u8>,
         errors[at * 8..at * 8 + 8].iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte))
     });
     let (max_abs, max_rel) = (f64::from_bits(abs), f64::from_bits(rel));
-    if !(0.0..f64::INFINITY).contains(&max_abs) || !(max_rel >= 0.0) {
+    if !(0.0..f64::INFINITY).contains(&max_abs) || !(0.0..=f64::INFINITY).contains(&max_rel) {
         return Err(senseless());
     }
     Ok((values_of(framed, bytes)?, Observed { max_abs, max_rel, worst: 0, changed }))

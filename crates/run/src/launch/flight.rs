@@ -232,3 +232,58 @@ impl Flight {
         (std::mem::take(&mut state.flights), std::mem::take(&mut state.unserved))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::means::Resources;
+    use knarr_array::array::{DType, Endian};
+    use knarr_array::quality::Observed;
+    use knarr_capture::config::Config;
+
+    const RULE: &str = "[[file]]\npattern = \"*\"\nroute = \"transfer\"\nfrom = \"a\"\nto = [\"b\"]\n";
+
+    fn within() -> Within {
+        let (variable, dtype, endian, fills) = ("T".to_owned(), DType::F32, Endian::Little, Vec::new());
+        Within { variable, dtype, endian, fills, quality: "max_abs_error=0.1".to_owned() }
+    }
+
+    #[test]
+    fn values_lose_nothing_unless_the_rule_of_this_node_says_so() {
+        let folder = std::env::temp_dir().join(format!("knarr-flight-{}", std::process::id()));
+        let resources = Resources { jobs: Some(1), max_mem: "1G".to_owned(), profile: None, model: None };
+        let flight = Flight::new(Means::without_costs(&resources).unwrap());
+        let bound = "in_flight = \"bound\"\nvariables.T.max_abs_error = 0.1\n";
+        for (file, more, may_lose) in [("auto", "", false), ("bound", bound, true)] {
+            let directory = folder.join(file);
+            std::fs::create_dir_all(&directory).unwrap();
+            let rule = Config::parse(&format!("{RULE}{more}")).unwrap().file.remove(0);
+            HandedOver::new(PathBuf::from("/data/x.nc"), rule, 1).begin(&directory).unwrap();
+            std::fs::write(directory.join(HandedOver::PUBLISHED), b"header").unwrap();
+            if !may_lose {
+                assert_eq!(flight.bounds(file, &directory, &mut || Ok(())).unwrap(), b"[]");
+            }
+            for asked in [true, false] {
+                let (file, runs) = (file.to_owned(), Vec::new());
+                let within = Some((within(), asked));
+                let mut question = Question::Values { file, rank: 0, more: false, runs, packed: None, within };
+                let sending = flight.heed(&mut question, "f", &directory).unwrap().unwrap();
+                let Question::Values { within: Some((_, loses)), .. } = question else { unreachable!() };
+                assert_eq!(loses, asked && may_lose);
+                flight.sent(sending, Crossed { raw: 8, sent: 5, worst: Observed::default() });
+            }
+            flight.state().known.clear();
+        }
+        let mut log = Question::Log { file: "auto".to_owned(), rank: 0, from: 0 };
+        assert!(flight.heed(&mut log, "auto", &folder.join("auto")).unwrap().is_none());
+        let missing = flight.bounds("gone", &folder.join("gone"), &mut || Ok(())).unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+        let (flights, unserved) = flight.take();
+        let all: Vec<_> = flights.into_files().collect();
+        let crossed = Crossed { raw: 32, sent: 20, worst: Observed::default() };
+        let flown = Flown { variable: "T".to_owned(), bound: "max_abs_error=0.1".to_owned(), crossed };
+        assert_eq!(all, [(PathBuf::from("/data/x.nc"), vec![flown])]);
+        assert!(unserved.is_empty());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -277,9 +277,15 @@ impl Answers for Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::means::Resources;
     use knarr_capture::config::Config;
     use knarr_codec::codec::CodecList;
     use knarr_link::Secret;
+
+    fn means() -> Means {
+        let resources = Resources { jobs: Some(1), max_mem: "1G".to_owned(), profile: None, model: None };
+        Means::without_costs(&resources).unwrap()
+    }
 
     fn part(node: &str, spool: &Path) -> NodePart {
         let peer = Peer { node: node.to_owned(), places: Vec::new(), secret: Secret::new().unwrap() };
@@ -290,7 +296,7 @@ mod tests {
     fn a_file_whose_values_are_gone_is_not_lost_before_it_is_told_of() {
         let spool = std::env::temp_dir().join(format!("knarr-nodes-{}", std::process::id()));
         std::fs::create_dir_all(spool.join("a-0")).unwrap();
-        let nodes = Nodes::new("a".to_owned(), false, &Engine::new(CodecList::pure())).unwrap();
+        let nodes = Nodes::new("a".to_owned(), false, &Engine::new(CodecList::pure()), means()).unwrap();
         nodes.add(&spool);
         let rule = Config::parse("[[file]]\npattern = \"*\"\n").unwrap().file.remove(0);
         let parts = vec![part("a", &spool), part("b", &spool)];
