@@ -191,7 +191,7 @@ pub struct Far {
     /// If values may come compressed: whether that is faster.
     pub pace: Option<Arc<Pace>>,
     /// If they may lose something within bounds: which.
-    pub bounded: Option<Bounded>,
+    pub bounded: Option<Arc<Bounded>>,
 }
 
 /// What values belong to that are asked for.

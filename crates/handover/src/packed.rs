@@ -259,13 +259,10 @@ mod tests {
         for place in 0..sent.len() {
             let mut damaged = sent.clone();
             damaged[place] ^= 0x40;
-            match unpack_within(damaged, smooth.len()) {
-                Ok((values, told)) => {
-                    // Messages have a checksum of their own: here only what is told of the errors may differ.
-                    assert!(errors.contains(&place) && values == exact && told != seen, "{place}");
-                    assert!(told.max_abs.is_finite() && told.max_abs >= 0.0 && told.max_rel >= 0.0);
-                }
-                Err(_) => {}
+            if let Ok((values, told)) = unpack_within(damaged, smooth.len()) {
+                // Messages have a checksum of their own: here only what is told of the errors may differ.
+                assert!(errors.contains(&place) && values == exact && told != seen, "{place}");
+                assert!(told.max_abs.is_finite() && told.max_abs >= 0.0 && told.max_rel >= 0.0);
             }
         }
         for (from, bits) in [(0, f64::NAN), (0, f64::INFINITY), (0, -1.0), (8, f64::NAN), (8, -1.0)] {

@@ -102,7 +102,7 @@ fn side(name: &str, folder: &Path, bounds: Vec<u8>) -> Side {
         file: "first".to_owned(),
         pace: Pace::within(name),
     };
-    let far = Far { link, file: "f".to_owned(), rank: 0, pace: Some(Pace::of(name)), bounded: Some(bounded) };
+    let far = Far { link, file: "f".to_owned(), rank: 0, pace: Some(Pace::of(name)), bounded: Some(Arc::new(bounded)) };
     Side { slow, bounds, far }
 }
 

@@ -239,11 +239,9 @@ impl Apart {
             match (self.parts.get(number), self.links.get(number)) {
                 (Some(part), Some(Some(link))) => {
                     let pace = (self.in_flight != InFlight::Raw).then(|| Pace::of(part.node()));
-                    let bounded = self.bounds.as_ref().map(|(bounds, offers, file)| Bounded {
-                        bounds: Arc::clone(bounds),
-                        offers: Arc::clone(offers),
-                        file: file.clone(),
-                        pace: Pace::within(part.node()),
+                    let bounded = self.bounds.as_ref().map(|(bounds, offers, file)| {
+                        let (bounds, offers, file) = (Arc::clone(bounds), Arc::clone(offers), file.clone());
+                        Arc::new(Bounded { bounds, offers, file, pace: Pace::within(part.node()) })
                     });
                     Held::There(Far { link: Arc::clone(link), file: part.file.clone(), rank, pace, bounded })
                 }
