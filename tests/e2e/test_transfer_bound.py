@@ -119,7 +119,7 @@ def test_the_worst_error_is_that_of_the_report_and_within_the_bound(slow):
         (told,) = in_flight(side).values()
         assert told["variable"] == "T" and told["bound"] == f"max_rel_error={REL}", told
         assert (told["max_abs_error"], told["max_rel_error"], told["changed"]) == (worst, relative, changed), told
-        assert told["raw_bytes"] == FIELD.nbytes and told["sent_bytes"] < FIELD.nbytes / 2, told
+        assert told["raw_bytes"] == FIELD.nbytes and told["sent_bytes"] < 0.7 * FIELD.nbytes, told
         assert "max_rel_error=0.001" in side.err and "in flight" in side.err, side.err
 
 
@@ -127,12 +127,12 @@ def test_what_loses_something_is_smaller_and_the_rest_comes_bit_for_bit(slow):
     sent = {}
     for way, more in (("raw", ""), ("auto", ""), ("bound", T_WITHIN)):
         slow.config = ANY + f'in_flight = "{way}"\n' + more
-        found, model, analysis = transferred(slow, T=FIELD)
-        assert same_bits(found["T"], FIELD) == (way != "bound")
+        found, model, analysis = transferred(slow, 3, T=FIELD[:16])
+        assert same_bits(found["T"], FIELD[:16]) == (way != "bound")
         assert ("in_flight" in model.file("a.h5"), "in_flight" in analysis.file("a.h5")) == ((way == "bound"),) * 2
         sent[way] = sum(model.result["sent_to_nodes"].values())
-    # The first MiB of each of four streams crosses as it is, to see how fast that is.
-    assert sent["bound"] < 0.7 * sent["auto"] < 0.9 * sent["raw"], sent
+    # Of the first session some cross as they are, to see how fast that is.
+    assert sent["bound"] < 0.85 * sent["auto"] and sent["auto"] < 0.85 * sent["raw"], sent
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_each_on_several_nodes(spread, networks, bounded):
     spread.program.write_text("#!/bin/sh\n" + enter)
     spread.program.chmod(0o755)
     spread.config = BOUND.replace('"*"', '"*.nc"') + T_WITHIN
-    arguments = field_of_floats(spread)
+    arguments = field_of_floats(spread, 8)
     # MPI does not reach into the other network: the program leaves it.
     back = ["nsenter", f"--net=/proc/{os.getpid()}/ns/net"]
     model = spread.start_on("model", "ab", [*MPIRUN, 2, *back, bounded, "write", "a.nc", *arguments])
