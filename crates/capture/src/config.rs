@@ -15,7 +15,7 @@ pub use compress::{CompressRule, Output, VariableRule, Wait, When, zarr_name};
 pub use restart::{NamePattern, Ranks, RestartFiles, Time};
 pub use route::{Route, Traits};
 pub use rule::FileRule;
-pub use transfer::{Keep, Publish, TransferRule};
+pub use transfer::{InFlight, Keep, Publish, TransferRule};
 
 use std::path::{Path, PathBuf};
 
@@ -280,6 +280,32 @@ similar = ["Grid[0-9]+/(.*)"]
         }
         let kept = rule("keep = true\ngoal = \"ratio\"\n[file.compress]\nvariables.T.max_abs_error = 0.1\n").unwrap();
         assert_eq!((kept.file[0].settings().unwrap().rules.len(), kept.file[0].compress.goal.is_some()), (1, true));
+        let bound = "in_flight = \"bound\"\nvariables.T.max_rel_error = 0.1\n";
+        let meant = |more: &str| rule(&format!("{bound}{more}")).map(|config| config.file[0].transfer.in_flight());
+        for more in [
+            "",
+            "keep = true\ngoal = \"ratio\"",
+            "keep = true\noutput = \"classic\"",
+            "keep = \"late\"\nvariables.T.chain = \"lz4\"",
+        ] {
+            assert_eq!(meant(more).unwrap(), InFlight::Bound, "{more}");
+        }
+        for (more, word) in [
+            ("goal = \"ratio\"", "goals"),
+            ("output = \"zarr\"", "formats"),
+            ("variables.U.chunks = \"keep\"", "chunks"),
+            ("variables.T.chain = \"lz4\"", "chains"),
+            ("keep = true\noutput = \"classic\"\ngoal = \"ratio\"", "classic"),
+        ] {
+            let error = meant(more).unwrap_err();
+            assert!(error.to_string().contains(word) && error.advice().is_some(), "{more}: {error}");
+        }
+        for more in ["in_flight = \"bound\"", "in_flight = \"bound\"\nvariables.T.quality = \"lossless\"\nkeep = true"]
+        {
+            let error = rule(more).unwrap_err();
+            assert!(error.to_string().contains("without a bound") && error.advice().is_some(), "{error}");
+        }
+        assert!(rule("variables.T.max_rel_error = 0.1\n").unwrap_err().to_string().contains("in_flight = \"bound\""));
         for more in [
             "goal = \"ratio\"",
             "keep = true\nwait = \"close\"",

@@ -105,6 +105,24 @@ pub enum Event {
         /// Number of the session.
         session: u64,
     },
+    /// Values of a variable with a bound have come from another component on another node.
+    Flown {
+        /// The file.
+        #[serde(with = "path_bytes")]
+        path: PathBuf,
+        /// The variable.
+        variable: String,
+        /// The bound, in words.
+        bound: String,
+        /// Bytes of the values.
+        raw: u64,
+        /// Bytes that came for them.
+        sent: u64,
+        /// Bits of the largest error, and of the largest one relative to a value.
+        errors: [u64; 2],
+        /// Values that are other than they were.
+        changed: u64,
+    },
     /// A file did not come from another component, or did not come whole.
     Missed {
         /// The file.
@@ -179,6 +197,15 @@ mod tests {
             Event::Apart { path: path.clone(), why: "a reason".to_owned() },
             Event::Received { path: path.clone(), from: "a".to_owned(), session: 3 },
             Event::Missed { path: path.clone(), why: "a reason".to_owned() },
+            Event::Flown {
+                path: path.clone(),
+                variable: "T".to_owned(),
+                bound: "max_abs_error=0.1".to_owned(),
+                raw: 1 << 40,
+                sent: 5,
+                errors: [0.1f64.to_bits(), f64::INFINITY.to_bits()],
+                changed: 3,
+            },
             Event::Across { path: path.clone(), variable: "/T".to_owned(), chunk: vec![3000, 43] },
             Event::Closed { path, still_open: true, filters: FilterSet::from_iter([1, 32015]), identity: Some((1, 2)) },
         ] {

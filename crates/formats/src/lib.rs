@@ -24,7 +24,9 @@ pub mod zarr;
 
 pub use format::Inputs;
 pub use header::Apart;
-pub use open::{open, open_handed_over, open_hdf5_unlocked, open_header, open_watched, open_with, self_described};
+pub use open::{
+    described, open, open_handed_over, open_hdf5_unlocked, open_header, open_watched, open_with, self_described,
+};
 pub use plain::Clocks;
 pub use records::whole_records;
 pub use selected::{Selected, select};

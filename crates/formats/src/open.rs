@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use knarr_array::model::Model;
 use knarr_array::{Error, Result};
 use knarr_codec::codec::CodecList;
 use knarr_flow::network::url_of;
@@ -41,6 +42,24 @@ pub fn open_handed_over(
     codecs: &CodecList,
 ) -> Result<Box<dyn Source>> {
     Ok(Box::new(hdf5::Hdf5Source::handed_over(header, puts, target, is_closed, hdf5::resolver(codecs))?))
+}
+
+/// What a header describes whose values lie elsewhere, and which of the variables puts mean by a number. `addresses` are those
+/// of the datasets by their numbers; a classic header has none. Nothing is said of a dataset that was removed.
+///
+/// # Errors
+/// As for [`open`].
+pub fn described(
+    header: &Path,
+    addresses: Option<&[Option<u64>]>,
+    codecs: &CodecList,
+) -> Result<(Model, Vec<Option<usize>>)> {
+    if let Some(addresses) = addresses {
+        return hdf5::Hdf5Source::described(header, addresses, hdf5::resolver(codecs));
+    }
+    let model = classic::model_of_header(header, 0)?;
+    let numbers = (0..model.variables.len()).map(Some).collect();
+    Ok((model, numbers))
 }
 
 /// A header: an HDF5 or netCDF-4 file, or a Zarr store, whose variables `apart` have their values in `values`, by their places

@@ -5,19 +5,22 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use knarr_array::error::{Error, Result};
+use knarr_array::quality::Observed;
 
 use crate::far::{LONGEST_PIECE, LONGEST_VALUES, Lengths, Question, Runs};
 use crate::held::{Found, Rank};
-use crate::packed::pack;
+use crate::packed::{pack, pack_within};
 use crate::puts::name_of_more;
 use crate::runs::Move;
 use crate::source::Source;
+use crate::within::Crossed;
 
-/// The answer of an aggregator that has the values and the log of the rank at these paths, to questions about bytes.
+/// The answer of an aggregator that has the values and the log of the rank at these paths, to questions about bytes. If
+/// these are values of a variable with a bound, what crosses of them is told, too.
 ///
 /// # Errors
 /// `NotFound`, `Read`; `Usage` for what cannot be asked.
-pub fn answer(question: &Question, values: &Path, log: &Path) -> Result<Vec<u8>> {
+pub fn answer(question: &Question, values: &Path, log: &Path) -> Result<(Vec<u8>, Option<Crossed>)> {
     let open = |path: &Path| File::open(path).map_err(|error| Error::read(path, &error));
     let length = |path: &Path| path.metadata().map(|found| found.len());
     match *question {
@@ -30,9 +33,9 @@ pub fn answer(question: &Question, values: &Path, log: &Path) -> Result<Vec<u8>>
             let first = length(values).map_err(|error| Error::read(values, &error))?;
             let lengths = Lengths { log: all, values: first, more: length(&name_of_more(values)).ok() };
             bytes.splice(0..0, lengths.to_bytes());
-            Ok(bytes)
+            Ok((bytes, None))
         }
-        Question::Values { more, ref runs, packed, .. } => {
+        Question::Values { more, ref runs, packed, ref within, .. } => {
             let bytes = runs.iter().try_fold(0u64, |sum, runs| sum.checked_add(runs.bytes()?));
             let bytes = bytes.filter(|&bytes| bytes <= LONGEST_VALUES).and_then(|bytes| usize::try_from(bytes).ok());
             let mut found = vec![0; bytes.ok_or_else(|| Error::usage("bytes that nobody can have at once"))?];
@@ -45,9 +48,15 @@ pub fn answer(question: &Question, values: &Path, log: &Path) -> Result<Vec<u8>>
                 source.read(one, &mut found)?;
                 to += usize::try_from(one.bytes()).unwrap_or(usize::MAX);
             }
-            Ok(pack(found, packed))
+            let raw = found.len() as u64;
+            let (sent, worst) = match within {
+                Some((within, true)) => pack_within(found, packed, within),
+                _ => (pack(found, packed), Observed::default()),
+            };
+            let crossed = within.as_ref().map(|_| Crossed { raw, sent: sent.len() as u64, worst });
+            Ok((sent, crossed))
         }
-        Question::Chunk { .. } | Question::Number { .. } | Question::Outcome { .. } => {
+        Question::Chunk { .. } | Question::Number { .. } | Question::Outcome { .. } | Question::Bounds { .. } => {
             Err(Error::usage("no question about bytes of a rank"))
         }
     }
@@ -80,9 +89,10 @@ mod tests {
             let question = Question::from_bytes(question)?;
             let rank = match &question {
                 Question::Log { rank, .. } | Question::Values { rank, .. } => *rank,
-                Question::Chunk { .. } | Question::Number { .. } | Question::Outcome { .. } => 0,
+                _ => 0,
             };
-            answer(&question, &self.0.join(format!("values.{rank}")), &self.0.join(format!("log.{rank}")))
+            let found = answer(&question, &self.0.join(format!("values.{rank}")), &self.0.join(format!("log.{rank}")));
+            found.map(|(bytes, _)| bytes)
         }
     }
 
@@ -117,7 +127,13 @@ mod tests {
             log: folder.join(format!("log.{rank}")),
         };
         let there = |rank: usize| {
-            Held::There(Far { link: Arc::clone(&link), file: "f".to_owned(), rank, pace: Some(Pace::of("b")) })
+            Held::There(Far {
+                link: Arc::clone(&link),
+                file: "f".to_owned(),
+                rank,
+                pace: Some(Pace::of("b")),
+                bounded: None,
+            })
         };
         for last in [0, 3, u64::MAX] {
             let near = Gathered::of(last, (0..3).map(here)).unwrap();
@@ -156,7 +172,7 @@ mod tests {
         let file = "f".to_owned();
         let values_of = |from, length, count, step| {
             let (file, runs) = (file.clone(), vec![Runs { from, length, count, step }]);
-            Question::Values { file, rank: 0, more: false, runs, packed: Some(DType::U32) }
+            Question::Values { file, rank: 0, more: false, runs, packed: Some(DType::U32), within: None }
         };
         for question in [
             values_of(0, u64::MAX, 1, 0),
@@ -169,10 +185,11 @@ mod tests {
             values_of(0, 8, 0, 8),
             values_of(0, LONGEST_VALUES + 1, 1, 0),
             Question::Outcome { file: file.clone(), node: String::new() },
+            Question::Bounds { file: file.clone() },
         ] {
             assert!(answer(&question, &values, &log).is_err(), "{question:?}");
         }
-        let nothing = answer(&Question::Log { file, rank: 0, from: u64::MAX }, &values, &log).unwrap();
+        let nothing = answer(&Question::Log { file, rank: 0, from: u64::MAX }, &values, &log).unwrap().0;
         assert_eq!(nothing.len(), Lengths::BYTES);
         assert!(Question::from_bytes(b"{\"Log\":{}}").is_err() && Question::from_bytes(&[0xFF; 9]).is_err());
 
@@ -185,7 +202,7 @@ mod tests {
         }
         for bytes in [vec![], vec![0; 23], vec![0; 24], vec![0xFF; 24], vec![7; 100]] {
             let link = MemoryLink::new("b", Arc::new(Same(bytes.clone())), Arc::default());
-            let far = Far { link: Arc::new(link), file: "f".to_owned(), rank: 0, pace: None };
+            let far = Far { link: Arc::new(link), file: "f".to_owned(), rank: 0, pace: None, bounded: None };
             assert!(Gathered::of(u64::MAX, [Held::There(far)]).is_err(), "{bytes:?}");
         }
         fs::remove_dir_all(folder).unwrap();

@@ -6,6 +6,7 @@ use std::ops::Range;
 use knarr_array::error::{Error, Result};
 use knarr_array::region::fill;
 
+use crate::far::Of;
 use crate::held::Rank;
 use crate::moves::{Answer, Beneath};
 use crate::put::{elements, span};
@@ -106,9 +107,10 @@ pub(crate) struct Copying<'g> {
 }
 
 impl<'g> Copying<'g> {
-    pub(crate) fn new(ranks: &'g [Rank], puts: &'g VariablePuts) -> Self {
+    pub(crate) fn new(ranks: &'g [Rank], variable: usize, puts: &'g VariablePuts) -> Self {
         let (near, end, both, outer) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { source: Source::new(ranks, puts.dtype()), puts, near, end, both, outer, seen: Seen::default() }
+        let of = Of { variable, dtype: puts.dtype() };
+        Self { source: Source::new(ranks, Some(of)), puts, near, end, both, outer, seen: Seen::default() }
     }
 
     /// Makes the copies that wait for more of them.

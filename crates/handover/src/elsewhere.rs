@@ -16,7 +16,7 @@ impl Gathered {
     /// How a region is copied, which is `size` bytes an element.
     fn moves_of(&self, variable: usize, region: &Region, size: usize) -> Result<Answer> {
         match self.pattern().puts_of(variable)? {
-            Some(puts) => Copying::new(self.ranks(), puts).plan(whole(region), size),
+            Some(puts) => Copying::new(self.ranks(), variable, puts).plan(whole(region), size),
             None => Ok(Answer { moves: Vec::new(), fills: true }),
         }
     }
@@ -34,7 +34,7 @@ impl Elsewhere for Gathered {
     fn place(&self, variable: usize, region: &Region) -> Option<usize> {
         let pattern = self.pattern();
         let puts = pattern.puts_of(variable).ok()??;
-        let ranks = Copying::new(self.ranks(), puts).ranks(whole(region));
+        let ranks = Copying::new(self.ranks(), variable, puts).ranks(whole(region));
         self.nodes().common(ranks.into_iter())
     }
 

@@ -7,12 +7,15 @@ use std::time::Instant;
 
 use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
+use knarr_array::quality::Observed;
 use knarr_link::Link;
 use serde::{Deserialize, Serialize};
 
+use crate::bounds::Bounded;
 use crate::chunk_question::ChunkQuestion;
-use crate::pace::Pace;
-use crate::packed::unpack;
+use crate::pace::{Pace, Way};
+use crate::packed::{unpack, unpack_within};
+use crate::within::{Crossed, Within};
 
 /// Bytes of a log that are asked for at once.
 pub(crate) const LONGEST_PIECE: u64 = 1 << 24;
@@ -47,6 +50,13 @@ pub enum Question {
         runs: Vec<Runs>,
         /// Of which type they are, if they may come compressed.
         packed: Option<DType>,
+        /// If their variable has a bound: that, and whether these values may lose something within it.
+        within: Option<(Within, bool)>,
+    },
+    /// The bounds that hold for values on their way, as numbers of variables with a [`Within`] each, in JSON.
+    Bounds {
+        /// The file.
+        file: String,
     },
     /// A chunk, encoded: what is said of it, and its bytes.
     Chunk {
@@ -180,6 +190,17 @@ pub struct Far {
     pub rank: usize,
     /// If values may come compressed: whether that is faster.
     pub pace: Option<Arc<Pace>>,
+    /// If they may lose something within bounds: which.
+    pub bounded: Option<Arc<Bounded>>,
+}
+
+/// What values belong to that are asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Of {
+    /// Number of the variable.
+    pub(crate) variable: usize,
+    /// Their type, if it is known.
+    pub(crate) dtype: Option<DType>,
 }
 
 impl Far {
@@ -224,21 +245,42 @@ pub(crate) struct FarValues {
 }
 
 impl FarValues {
-    /// The bytes of all runs, `bytes` of them, one behind the other. They are of type `dtype`, if that is known.
+    /// The bytes of all runs, `bytes` of them, one behind the other.
     ///
     /// # Errors
     /// Those of the link and of the other side; `Corrupt` for an answer that makes no sense.
-    pub(crate) fn ask(&self, runs: &[Runs], bytes: u64, dtype: Option<DType>) -> Result<Vec<u8>> {
-        let Far { link, file, rank, pace } = &self.far;
-        let packed = dtype.filter(|_| pace.as_ref().is_some_and(|pace| pace.packs()));
+    pub(crate) fn ask(&self, runs: &[Runs], bytes: u64, of: Option<Of>) -> Result<Vec<u8>> {
+        let Far { link, file, rank, pace, bounded } = &self.far;
+        let dtype = of.and_then(|of| of.dtype);
+        let bounded = bounded.as_ref().zip(of);
+        let within = bounded.map(|(bounded, of)| bounds_of(bounded, of.variable)).transpose()?.flatten();
+        let within = within.filter(|within| dtype.is_some_and(|dtype| dtype.size() == within.dtype.size()));
+        let bounded = bounded.filter(|_| within.is_some());
+        let pace = bounded.as_ref().map(|(bounded, _)| &bounded.pace).or(pace.as_ref());
+        let way = pace.filter(|_| dtype.is_some()).map_or(Way::Plain, |pace| pace.way());
         let (file, rank, more, begin) = (file.clone(), *rank, self.more, Instant::now());
-        let question = Question::Values { file, rank, more, runs: runs.to_vec(), packed };
-        let answer = link.ask(&question.to_bytes()?)?;
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let found = unpack(answer, bytes).map_err(|error| error.at(self.far.place()))?;
+        let (runs, packed) = (runs.to_vec(), dtype.filter(|_| way != Way::Plain));
+        let asked = within.as_deref().map(|within| (within.clone(), way == Way::Within));
+        let answer = link.ask(&Question::Values { file, rank, more, runs, packed, within: asked }.to_bytes()?)?;
+        let (sent, bytes) = (answer.len() as u64, usize::try_from(bytes).unwrap_or(usize::MAX));
+        let found = match way {
+            Way::Within => unpack_within(answer, bytes),
+            Way::Plain | Way::Packed => unpack(answer, bytes).map(|values| (values, Observed::default())),
+        };
+        let (found, worst) = found.map_err(|error| error.at(self.far.place()))?;
         if let Some(pace) = pace {
-            pace.took(packed.is_some(), &found, dtype, begin.elapsed());
+            pace.took(way, &found, (dtype, within.as_deref()), begin.elapsed());
+        }
+        if let Some((bounded, of)) = bounded {
+            bounded.bounds.came(of.variable, Crossed { raw: found.len() as u64, sent, worst });
         }
         Ok(found)
     }
+}
+
+/// What may become of the values of a variable; `None` if it has no bound.
+fn bounds_of(bounded: &Bounded, variable: usize) -> Result<Option<Arc<Within>>> {
+    let Bounded { bounds, offers, file, .. } = bounded;
+    let ask = || offers.ask(&Question::Bounds { file: file.clone() }.to_bytes()?);
+    bounds.of(variable, ask).map_err(|error| error.at(format!("node '{}'", offers.node())))
 }

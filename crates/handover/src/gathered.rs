@@ -13,6 +13,7 @@ use knarr_flow::elsewhere::Elsewhere;
 use knarr_flow::store::Values;
 
 use crate::copying::{Copying, Lattice};
+use crate::far::Of;
 use crate::held::{Held, Rank};
 use crate::moves::{Answer, Beneath};
 use crate::pattern::{Log, Pattern, Question};
@@ -123,7 +124,7 @@ impl Gathered {
     pub fn is_written(&self, variable: usize, region: &Region) -> bool {
         let wanted = Lattice { start: &region.start, count: &region.count, stride: &[] };
         match self.pattern.puts_of(variable) {
-            Ok(puts) => puts.is_some_and(|puts| Copying::new(&self.ranks, puts).is_any_put(wanted)),
+            Ok(puts) => puts.is_some_and(|puts| Copying::new(&self.ranks, variable, puts).is_any_put(wanted)),
             Err(_) => true,
         }
     }
@@ -177,7 +178,7 @@ impl Gathered {
         let holds = |answer: &Arc<Answer>| !answer.fills || matches!(beneath, Beneath::Fill(_));
         if let Some(answer) = self.pattern.answer(&question).filter(holds) {
             let dtype = self.pattern.puts_of(variable)?.and_then(VariablePuts::dtype);
-            return Source::new(&self.ranks, dtype).replay(&answer, beneath, out);
+            return Source::new(&self.ranks, Some(Of { variable, dtype })).replay(&answer, beneath, out);
         }
         let mut answer = Answer::default();
         self.look_up(variable, regions, stride, beneath, out, Some(&mut answer))?;
@@ -195,7 +196,7 @@ impl Gathered {
         mut answer: Option<&mut Answer>,
     ) -> Result<()> {
         let nothing = VariablePuts::default();
-        let mut copying = Copying::new(&self.ranks, self.pattern.puts_of(variable)?.unwrap_or(&nothing));
+        let mut copying = Copying::new(&self.ranks, variable, self.pattern.puts_of(variable)?.unwrap_or(&nothing));
         let mut begin = 0;
         for (start, count) in regions.iter() {
             let bytes = usize::try_from(count.iter().product::<u64>()).unwrap_or(usize::MAX) * beneath.size();

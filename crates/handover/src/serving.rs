@@ -41,7 +41,7 @@ impl Place {
             Self::Here { values, log } => Held::Here { values, log },
             Self::There(peer) => {
                 let pace = Some(Pace::of(&peer.node));
-                Held::There(Far { link: link_to(peer), file: String::new(), rank, pace })
+                Held::There(Far { link: link_to(peer), file: String::new(), rank, pace, bounded: None })
             }
         }
     }
@@ -58,7 +58,7 @@ struct Spooled {
 
 impl Answers for Spooled {
     fn answer(&self, question: &[u8], _: &mut dyn FnMut() -> Result<()>) -> Result<Vec<u8>> {
-        answer(&Question::from_bytes(question)?, &self.values, &self.log)
+        answer(&Question::from_bytes(question)?, &self.values, &self.log).map(|(bytes, _)| bytes)
     }
 }
 

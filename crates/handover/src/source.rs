@@ -1,10 +1,10 @@
 //! Copying from the files of values of all ranks, on this node and on others.
 
-use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
 use knarr_array::region::fill;
 
 use crate::asking::{Asking, Piece, in_order};
+use crate::far::Of;
 use crate::held::{Rank, Values, read_error};
 use crate::moves::{Answer, Beneath};
 use crate::runs::Move;
@@ -21,8 +21,8 @@ pub(crate) struct Source<'g> {
     windows: Vec<Window>,
     /// Runs that lie close together, with what is between them.
     close: Vec<u8>,
-    /// The type of the values, if it is known.
-    dtype: Option<DType>,
+    /// What the values are, if it is known.
+    of: Option<Of>,
     /// Moves wait if some of the values are on other nodes.
     asking: Option<Asking>,
 }
@@ -53,12 +53,12 @@ fn spread(from: &[u8], from_step: usize, to: &mut [u8], to_step: usize, len: usi
 }
 
 impl<'g> Source<'g> {
-    /// Of values of type `dtype`, if that is known.
-    pub(crate) fn new(ranks: &'g [Rank], dtype: Option<DType>) -> Self {
+    /// Of the values of one variable, if it is known which.
+    pub(crate) fn new(ranks: &'g [Rank], of: Option<Of>) -> Self {
         let mut windows = Vec::new();
         windows.resize_with(2 * ranks.len(), Window::default);
         let asking = ranks.iter().any(Rank::is_far).then(Asking::default);
-        Self { ranks, windows, close: Vec::new(), dtype, asking }
+        Self { ranks, windows, close: Vec::new(), of, asking }
     }
 
     /// Where the values of a rank lie that begin at an offset: the file, as in a [`Move`], and the byte there.
@@ -103,9 +103,9 @@ impl<'g> Source<'g> {
     /// As for [`Source::read`].
     pub(crate) fn finish(&mut self, out: &mut [u8]) -> Result<()> {
         let Some(pieces) = self.asking.as_mut().map(Asking::take) else { return Ok(()) };
-        let (ranks, dtype) = (self.ranks, self.dtype);
+        let (ranks, of) = (self.ranks, self.of);
         let far = |piece: &Piece| match values(ranks, piece.file()).and_then(Values::far) {
-            Some(far) => far.ask(&piece.runs, piece.bytes, dtype),
+            Some(far) => far.ask(&piece.runs, piece.bytes, of),
             None => Ok(Vec::new()),
         };
         in_order(&pieces, far, |piece, found| {

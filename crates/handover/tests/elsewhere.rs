@@ -47,9 +47,11 @@ impl Aggregator {
                 (self.change)(answer)
             }
             question @ (Question::Log { rank, .. } | Question::Values { rank, .. }) => {
-                answer(&question, &values(rank), &self.folder.join(format!("log.{rank}")))
+                answer(&question, &values(rank), &self.folder.join(format!("log.{rank}"))).map(|(bytes, _)| bytes)
             }
-            Question::Number { .. } | Question::Outcome { .. } => Err(Error::usage("nobody asks")),
+            Question::Number { .. } | Question::Outcome { .. } | Question::Bounds { .. } => {
+                Err(Error::usage("nobody asks"))
+            }
         }
     }
 }
@@ -112,7 +114,8 @@ fn here(folder: &Path, rank: usize) -> Held {
 
 fn apart(folder: &Path, aggregator: &Arc<Aggregator>) -> Gathered {
     let link: Arc<dyn Link> = Arc::new(Counting(Arc::clone(aggregator)));
-    let there = |rank| Held::There(Far { link: Arc::clone(&link), file: "f".to_owned(), rank, pace: None });
+    let there =
+        |rank| Held::There(Far { link: Arc::clone(&link), file: "f".to_owned(), rank, pace: None, bounded: None });
     let ranks = (0..4).map(|rank| if rank == 0 { here(folder, rank) } else { there(rank) });
     Gathered::of(u64::MAX, ranks).unwrap()
 }

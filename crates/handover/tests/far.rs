@@ -45,7 +45,7 @@ struct Counting {
 impl Answers for Counting {
     fn answer(&self, question: &[u8], _: &mut dyn FnMut() -> Result<()>) -> Result<Vec<u8>> {
         let question = Question::from_bytes(question)?;
-        let found = answer(&question, &self.folder.join("values"), &self.folder.join("log"))?;
+        let (found, _) = answer(&question, &self.folder.join("values"), &self.folder.join("log"))?;
         if matches!(question, Question::Values { .. }) {
             self.bytes.fetch_add(found.len() as u64, Ordering::Relaxed);
             self.questions.fetch_add(1, Ordering::Relaxed);
@@ -63,7 +63,7 @@ fn what_is_wanted_crosses_the_network_and_nothing_else() {
     let open = |pace: Option<Arc<Pace>>| {
         let answers = Arc::<Counting>::clone(&counting);
         let link = Arc::new(MemoryLink::new("far", answers, Arc::default()));
-        Gathered::of(u64::MAX, [Held::There(Far { link, file: "f".to_owned(), rank: 0, pace })]).unwrap()
+        Gathered::of(u64::MAX, [Held::There(Far { link, file: "f".to_owned(), rank: 0, pace, bounded: None })]).unwrap()
     };
     let plain = open(None);
     for (start, count, stride) in [

@@ -109,7 +109,9 @@ fn who_is_silent_is_gone_after_some_seconds() {
 fn hostile_bytes_end_only_their_own_connection() {
     let server = Server::start("far", Arc::new(Same)).unwrap();
     let place = *server.peer().places.last().unwrap();
-    for bytes in [b"GET / HTTP/1.1\r\n\r\n".repeat(10), b"KNARRLK\x05".repeat(20), vec![0xFF; 4000]] {
+    for bytes in
+        [b"GET / HTTP/1.1\r\n\r\n".repeat(10), b"KNARRLK\x03".repeat(20), b"KNARRLK\x05".repeat(20), vec![0xFF; 4000]]
+    {
         let mut stream = TcpStream::connect(place).unwrap();
         stream.set_read_timeout(Some(2 * SILENCE)).unwrap();
         stream.write_all(&bytes).unwrap();

@@ -9,8 +9,9 @@ use std::sync::{Arc, OnceLock};
 
 use knarr_array::comm::{Comm, agree, all_gather, read, written};
 use knarr_array::error::{Error, Result};
+use knarr_capture::config::InFlight;
 use knarr_capture::{HandedOver, NodePart, SpoolPlace};
-use knarr_handover::{Far, Held, Pace, next_number};
+use knarr_handover::{Bounded, Bounds, Crossed, Far, Held, Pace, Within, next_number};
 use knarr_link::{Link, Peer, link_to};
 use serde::{Deserialize, Serialize};
 
@@ -104,8 +105,10 @@ pub struct Apart {
     maker: OnceLock<Arc<dyn Link>>,
     /// The header that the ranks of all nodes reach, if they share one.
     header: Option<PathBuf>,
-    /// Values may be compressed on their way.
-    may_pack: bool,
+    /// How values come from other nodes.
+    in_flight: InFlight,
+    /// Bounds within which they may lose something, and the node that knows these.
+    bounds: Option<(Arc<Bounds>, Arc<dyn Link>, String)>,
 }
 
 impl Apart {
@@ -163,7 +166,7 @@ impl Apart {
             Some(NodePart { peer, spool, token, file, ranks: ranks.clone() })
         };
         let parts: Vec<NodePart> = homes.all.iter().zip(&homes.ranks).filter_map(part).collect();
-        let apart = Self { header, ..Self::of(parts, homes.mine(), false, &homes.own) };
+        let apart = Self { header, ..Self::of(parts, homes.mine(), InFlight::Raw, &homes.own) };
         let begun = if is_first { apart.begin_here(open) } else { Ok(()) };
         agree(comm, begun).inspect_err(|_| {
             if is_first && comm.rank() > 0 {
@@ -175,13 +178,15 @@ impl Apart {
 
     /// One with these parts, of which part `part` is the one that this program sees as a directory. It hands over to the spool
     /// `own`.
-    pub(crate) fn of(parts: Vec<NodePart>, part: usize, may_pack: bool, own: &SpoolPlace) -> Self {
+    pub(crate) fn of(parts: Vec<NodePart>, part: usize, in_flight: InFlight, own: &SpoolPlace) -> Self {
         let link = |part: &NodePart| {
             let is_near = own.is_near(part.node(), &part.spool, &part.token);
             (!is_near).then(|| link_to(part.peer.clone()))
         };
         let links = parts.iter().map(link).collect();
-        Self { parts, part, links, maker: OnceLock::new(), header: None, may_pack }
+        let first = parts.first().filter(|_| in_flight == InFlight::Bound);
+        let bounds = first.map(|part| (Arc::default(), link_to(part.peer.clone()), part.file.clone()));
+        Self { parts, part, links, maker: OnceLock::new(), header: None, in_flight, bounds }
     }
 
     fn begin_here(&self, open: &HandedOver) -> Result<()> {
@@ -222,14 +227,23 @@ impl Apart {
         next_number(&**self.maker.get_or_init(|| link_to(maker.peer.clone())), &maker.file)
     }
 
+    /// What has come of variables with a bound since this was asked last.
+    pub(crate) fn take_crossed(&self) -> Vec<(Arc<Within>, Crossed)> {
+        self.bounds.as_ref().map(|(bounds, ..)| bounds.take_crossed()).unwrap_or_default()
+    }
+
     /// Where the values of each of `ranks` ranks are.
     pub(crate) fn held(&self, ranks: usize) -> impl Iterator<Item = Held> + '_ {
         (0..ranks).map(|rank| {
             let number = self.parts.iter().position(|part| part.ranks.contains(&rank)).unwrap_or(0);
             match (self.parts.get(number), self.links.get(number)) {
                 (Some(part), Some(Some(link))) => {
-                    let pace = self.may_pack.then(|| Pace::of(part.node()));
-                    Held::There(Far { link: Arc::clone(link), file: part.file.clone(), rank, pace })
+                    let pace = (self.in_flight != InFlight::Raw).then(|| Pace::of(part.node()));
+                    let bounded = self.bounds.as_ref().map(|(bounds, offers, file)| {
+                        let (bounds, offers, file) = (Arc::clone(bounds), Arc::clone(offers), file.clone());
+                        Arc::new(Bounded { bounds, offers, file, pace: Pace::within(part.node()) })
+                    });
+                    Held::There(Far { link: Arc::clone(link), file: part.file.clone(), rank, pace, bounded })
                 }
                 (Some(part), _) => here(&part.directory(), rank),
                 (None, _) => here(&self.directory(), rank),

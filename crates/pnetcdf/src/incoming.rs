@@ -12,7 +12,7 @@ use knarr_capture::config::{Keep, Publish, TransferRule};
 use knarr_capture::meeting::{Gone, Offers, Presence, Taken, Watch, Writer};
 use knarr_capture::program::run;
 use knarr_capture::{Event, HandedOver, NodePart, Published, Reading, SpoolPlace};
-use knarr_handover::{Gathered, Held, Pattern, PutLog};
+use knarr_handover::{Crossed, Gathered, Held, Pattern, PutLog};
 
 use serde::{Deserialize, Serialize};
 
@@ -205,7 +205,7 @@ impl Incoming {
         let Begun { ranks, ref parts, part } = *begun;
         let (directory, target, rule) = (directory.clone(), wanted.target.clone(), wanted.rule.transfer.clone());
         let is_whole = parts.is_empty();
-        let apart = (!is_whole).then(|| Box::new(Apart::of(parts.clone(), part, rule.may_pack(), wanted.spool)));
+        let apart = (!is_whole).then(|| Box::new(Apart::of(parts.clone(), part, rule.in_flight(), wanted.spool)));
         let here = if is_whole {
             (0..ranks).collect()
         } else {
@@ -392,6 +392,19 @@ impl Incoming {
         if !self.is_lost {
             let (from, session) = (self.rule.from().to_owned(), self.session);
             run.tell(Event::Received { path: self.target.clone(), from, session });
+        }
+    }
+}
+
+/// The program has closed the file, in this process: what came of variables with a bound is told.
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        let (Some(apart), Some(run)) = (&self.apart, run()) else { return };
+        for (within, Crossed { raw, sent, worst }) in apart.take_crossed() {
+            let (variable, bound) = (within.variable.clone(), within.quality.clone());
+            let errors = [worst.max_abs.to_bits(), worst.max_rel.to_bits()];
+            let (path, changed) = (self.target.clone(), worst.changed);
+            run.tell(Event::Flown { path, variable, bound, raw, sent, errors, changed });
         }
     }
 }

@@ -25,6 +25,7 @@ pub fn tasks() -> worker::Tasks {
         .with::<launch::Estimate>()
         .with::<launch::Deliver>()
         .with::<launch::Show>()
+        .with::<launch::FindBounds>()
         .with::<launch::Look>()
         .with::<watch::PackSet>()
 }

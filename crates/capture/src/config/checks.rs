@@ -5,7 +5,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use super::compress::{CompressRule, Output, When};
 use super::route::Route;
 use super::rule::FileRule;
-use super::transfer::Keep;
+use super::transfer::{InFlight, Keep};
 
 /// Refuses values that make no sense, and keys that the route would not heed.
 pub(super) fn check(rule: &FileRule) -> Result<()> {
@@ -33,10 +33,23 @@ fn transfer(rule: &FileRule) -> Result<()> {
     if rule.compresses_writes() || rule.compress.when.is_some() || rule.compress.wait.is_some() {
         return Err(refuse("'when' and 'wait' say nothing of transfers").hint("remove them"));
     }
-    let asks = rule.compress.says_anything() || rule.compress.output.is_some();
-    if rule.transfer.keep() == Keep::No && asks {
-        return Err(refuse("no file is kept of the transfer: goals, bounds and formats say nothing of it")
+    let is_kept = rule.transfer.keep() != Keep::No;
+    if rule.transfer.in_flight() == InFlight::Bound {
+        if !rule.compress.has_bounds() {
+            return Err(refuse("in_flight = \"bound\" without a bound: no value could lose anything").hint(
+                "state one, such as variables.T.max_rel_error = 1e-3, or write in_flight = \"auto\", which loses nothing",
+            ));
+        }
+        if !is_kept && (rule.compress.says_more_than_bounds() || rule.compress.output.is_some()) {
+            return Err(refuse(
+                "no file is kept of the transfer: goals, formats, chains and chunks say nothing of it; bounds do",
+            )
             .hint("remove them, or set keep = true or keep = \"late\""));
+        }
+    } else if !is_kept && (rule.compress.says_anything() || rule.compress.output.is_some()) {
+        let hint = "remove them, or set keep = true or keep = \"late\"; with in_flight = \"bound\" bounds hold on the way \
+                    to other nodes";
+        return Err(refuse("no file is kept of the transfer: goals, bounds and formats say nothing of it").hint(hint));
     }
     rule.transfer.check()
 }
@@ -73,7 +86,10 @@ fn checkpoint(rule: &FileRule) -> Result<()> {
 fn others(rule: &FileRule) -> Result<()> {
     let CompressRule { goal, portable, low, high, output, variables, .. } = &rule.compress;
     let asks = goal.is_some() || portable.is_some() || low.is_some() || high.is_some();
+    // Bounds may be meant for the way of the values.
     let asks = asks || variables.as_ref().is_some_and(|variables| !variables.is_empty());
+    let is_lost_in_flight = rule.transfer.in_flight() == InFlight::Bound;
+    let asks = if is_lost_in_flight { rule.compress.says_more_than_bounds() } else { asks };
     if *output == Some(Output::Classic) && asks {
         return Err(refuse(
             "output = \"classic\" keeps values as they are: goals, bounds and readers say nothing of it",

@@ -136,6 +136,19 @@ impl CompressRule {
         let files = goal.is_some() || portable.is_some() || low.is_some() || high.is_some();
         files || variables.as_ref().is_some_and(|variables| !variables.is_empty())
     }
+
+    /// True if it asks for anything of the kind besides bounds.
+    pub(super) fn says_more_than_bounds(&self) -> bool {
+        let of_files = |rule: &VariableRule| rule.chain.is_some() || rule.chunks.is_some();
+        let files = Self { variables: None, ..self.clone() };
+        files.says_anything() || self.variables.iter().flatten().any(|(_, rule)| of_files(rule))
+    }
+
+    /// True if some variable may lose something.
+    pub(super) fn has_bounds(&self) -> bool {
+        let is_lossy = |rule: Rule| rule.quality.is_some_and(|quality| !quality.is_lossless());
+        self.variables.iter().flatten().any(|(name, rule)| rule.resolve(name).is_ok_and(is_lossy))
+    }
 }
 
 impl VariableRule {

@@ -78,6 +78,8 @@ pub enum InFlight {
     /// Compressed without loss, where that is faster as measured.
     #[default]
     Auto,
+    /// The same, and values of variables with a bound may lose something within it.
+    Bound,
     /// As they are.
     Raw,
 }
@@ -151,9 +153,9 @@ impl TransferRule {
         self.every.is_none_or(|every| session % every == 0)
     }
 
-    /// True if values may be compressed on their way to another node.
-    pub fn may_pack(&self) -> bool {
-        self.in_flight.unwrap_or_default() == InFlight::Auto
+    /// How values cross the network to another node.
+    pub fn in_flight(&self) -> InFlight {
+        self.in_flight.unwrap_or_default()
     }
 
     /// How long one side waits for the other.

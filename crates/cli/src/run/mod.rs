@@ -92,6 +92,10 @@ fn say(arguments: &Run, ran: &Ran) -> Result<()> {
         tell(packed(&ran.files).filter_map(notes::references_lost));
         if !summary.is_empty() {
             errln!("{}", summary.table().trim_end());
+            let in_flight = summary.in_flight();
+            if !in_flight.is_empty() {
+                errln!("Lost on the way to other nodes, within bounds:\n{}", in_flight.trim_end());
+            }
             if let Some(page) = estimates::page(&ran.files) {
                 errln!("\n{}", page.trim_end());
             }

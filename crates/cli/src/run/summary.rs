@@ -1,6 +1,6 @@
 //! What a run did, for people and for programs.
 
-use knarr_run::launch::{Became, Done, Ran, Row, packed};
+use knarr_run::launch::{Became, Crossed, Done, Flown, Ran, Row, packed};
 
 use super::estimates;
 use super::told::{Told, told};
@@ -43,6 +43,32 @@ impl Summary<'_> {
             rows.push(vec!["total".to_owned(), before, after, ratio, format!("{seconds:.2}"), String::new()]);
         }
         table::render(&header, &rows)
+    }
+
+    /// What crossed the network of variables that may lose something on their way, one line each; empty if that is nothing.
+    pub(super) fn in_flight(&self) -> String {
+        let header = [
+            ("file", Align::Left),
+            ("variable", Align::Left),
+            ("values", Align::Right),
+            ("in flight", Align::Right),
+            ("ratio", Align::Right),
+            ("max error", Align::Right),
+            ("relative", Align::Right),
+            ("bound", Align::Left),
+        ];
+        let flown = self.files.iter().flat_map(|done| done.flown.iter().map(move |flown| (&done.path, flown)));
+        let rows: Vec<Vec<String>> = flown
+            .map(|(path, Flown { variable, bound, crossed: Crossed { raw, sent, worst } })| {
+                let error = |error: f64| if error == 0.0 { "0".to_owned() } else { format!("{error:.2e}") };
+                let (bytes, ratio) = ([raw, sent].map(|bytes| table::bytes(*bytes)), table::ratio(*raw, *sent));
+                let [raw, sent] = bytes;
+                let errors = [worst.max_abs, worst.max_rel].map(error);
+                let [abs, rel] = errors;
+                vec![shown(path), variable.clone(), raw, sent, ratio, abs, rel, bound.clone()]
+            })
+            .collect();
+        if rows.is_empty() { String::new() } else { table::render(&header, &rows) }
     }
 
     /// Over all files and steps whose size before and after is known.
@@ -118,8 +144,20 @@ fn json(file: &Done) -> serde_json::Value {
         if let serde_json::Value::Object(more) = more {
             all.extend(more);
         }
+        if !file.flown.is_empty() {
+            all.insert("in_flight".to_owned(), file.flown.iter().map(flown_json).collect());
+        }
     }
     all
+}
+
+/// A variable that may lose something on its way. An error that is infinite relative to a value is `null`.
+fn flown_json(flown: &Flown) -> serde_json::Value {
+    let Flown { variable, bound, crossed: Crossed { raw, sent, worst } } = flown;
+    serde_json::json!({
+        "variable": variable, "bound": bound, "raw_bytes": raw, "sent_bytes": sent, "max_abs_error": worst.max_abs,
+        "max_rel_error": worst.max_rel, "changed": worst.changed,
+    })
 }
 
 fn file_cells(file: &Done) -> Vec<String> {

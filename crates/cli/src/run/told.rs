@@ -57,7 +57,7 @@ impl<'d> Told<'d> {
 }
 
 pub(super) fn told(done: &Done) -> Told<'_> {
-    let Done { path, outcome, note } = done;
+    let Done { path, outcome, note, .. } = done;
     match outcome {
         Outcome::Packed(done) => {
             let mut more = crate::report::json(done);
@@ -114,8 +114,13 @@ pub(super) fn told(done: &Done) -> Told<'_> {
         }
         Outcome::Transferred { bytes, words } => Told {
             before: Some(*bytes).filter(|bytes| *bytes > 0),
-            more: json!({ "input_bytes": bytes }),
-            ..Told::elsewhere(path, "transferred", words.clone())
+            reason: Some(words.clone()),
+            more: json!({ "input_bytes": bytes, "note": Some(note).filter(|note| !note.is_empty()) }),
+            ..Told::elsewhere(
+                path,
+                "transferred",
+                if note.is_empty() { words.clone() } else { format!("{words}; {note}") },
+            )
         },
         // It was told as it happened.
         Outcome::Missed(error) => Told {

@@ -4,9 +4,13 @@ use crate::energy::thread_seconds;
 use knarr_array::array::ArraySpec;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::quality::{Bound, Observed};
+use knarr_choose::choose::with_bound;
 use knarr_codec::chain::{Chain, ChainSpec, Scratch};
 use knarr_codec::codec::{CodecList, Loss};
 use serde::{Deserialize, Serialize};
+
+/// The step that rounds. A bound takes the place of this one.
+const ROUNDING: &str = "round:abs=1";
 
 /// What happened to one chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -138,6 +142,17 @@ impl ChunkEncoder {
         let is_filter = container == Container::Filter;
         let stored = is_filter.then(|| Chain::prepare(codecs, &ChainSpec::raw(), &spec)).transpose()?;
         Ok(Self { chain, fallback, stored, spec, bound, verify, container })
+    }
+
+    /// For values of which no file is made: they are rounded within `bound`, and then encoded as `lossless` says. What would
+    /// miss the bound is not rounded.
+    ///
+    /// # Errors
+    /// What preparing the chains reports.
+    pub fn within(codecs: &CodecList, lossless: &ChainSpec, spec: ArraySpec, bound: Bound) -> Result<Self> {
+        let mut chain = with_bound(&ROUNDING.parse()?, &bound);
+        chain.0.extend(lossless.0.iter().cloned());
+        Self::new(codecs, &chain, Some(lossless), spec, Some(bound), false, Container::Frame)
     }
 
     /// Type and shape of the chunks.

@@ -9,6 +9,7 @@ use super::source::{FilterResolver, Hdf5Source};
 use super::sys::{Address, grow};
 use crate::header::{Apart, set_apart};
 use knarr_array::error::{Error, Result};
+use knarr_array::model::Model;
 use knarr_array::region::Region;
 use knarr_flow::elsewhere::{ChunkElsewhere, Elsewhere, Proven};
 use knarr_flow::store::Values;
@@ -72,6 +73,22 @@ impl Hdf5Source {
         source.apart = Box::new(puts);
         source.is_header = true;
         Ok(source)
+    }
+
+    /// What a header describes, and which of the variables lies at each of these addresses.
+    ///
+    /// # Errors
+    /// As for [`Hdf5Source::open`].
+    pub fn described(
+        header: &Path,
+        addresses: &[Option<u64>],
+        resolver: Box<dyn FilterResolver>,
+    ) -> Result<(Model, Vec<Option<usize>>)> {
+        let source = Self::open_unlocked(header, resolver)?;
+        let indices: HashMap<u64, usize> =
+            source.stored.iter().enumerate().map(|(index, stored)| (stored.address.0, index)).collect();
+        let find = |address: &Option<u64>| indices.get(address.as_ref()?).copied();
+        Ok((source.model.clone(), addresses.iter().map(find).collect()))
     }
 
     /// Opens a header. The values of the variables `apart` come from `values`, by their places in that list. In messages the

@@ -73,7 +73,9 @@ fn held(handed: &HandedOver, directory: &Path, found: &BTreeMap<usize, PathBuf>)
         let here = if number == handed.part { Some(directory) } else { found.get(&number).map(PathBuf::as_path) };
         match (here, handed.parts.get(number), links.get(number)) {
             (None, Some(part), Some(link)) => {
-                Held::There(Far { link: Arc::clone(link), file: part.file.clone(), rank, pace: None })
+                let (link, file) = (Arc::clone(link), part.file.clone());
+                // Files are made of exact values.
+                Held::There(Far { link, file, rank, pace: None, bounded: None })
             }
             (here, ..) => {
                 let here = here.unwrap_or(directory);

@@ -99,6 +99,7 @@ impl Ledger {
             | Event::Shown { .. }
             | Event::Passed { .. }
             | Event::Received { .. }
+            | Event::Flown { .. }
             | Event::Missed { .. } => self.calls_seen = true,
             Event::Apart { path, .. } => drop(self.apart.insert(path)),
             Event::Started => {

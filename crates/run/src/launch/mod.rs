@@ -16,6 +16,7 @@ mod drain;
 mod encoders;
 mod estimate;
 mod first;
+mod flight;
 mod image;
 mod ledger;
 mod nodes;
@@ -38,6 +39,9 @@ mod written;
 
 pub(crate) use deliver::{Deliver, Show};
 pub(crate) use estimate::Estimate;
+pub(crate) use flight::FindBounds;
+pub use flight::Flown;
+pub use knarr_handover::Crossed;
 pub use options::Options;
 pub use outcome::{Became, Done, Outcome, Row, packed, undelivered};
 pub use program::{CANNOT_BEGIN, NotStarted};

@@ -16,8 +16,10 @@ use knarr_link::{Answers, Peer, Server, link_to};
 use serde::{Deserialize, Serialize};
 
 use super::encoders::Encoders;
+use super::flight::Flight;
 use super::offering::Ask;
 use super::outcome::Outcome;
+use crate::means::Means;
 
 /// Between two questions what became of a file.
 const ASK_EVERY: Duration = Duration::from_millis(300);
@@ -37,6 +39,8 @@ pub(super) struct Nodes {
 struct Shared {
     /// Encode chunks for nodes that make files.
     encoders: Encoders,
+    /// Values that may lose something on their way.
+    flight: Flight,
     /// Directories with those of files: the spool, and where it was moved.
     spools: Mutex<Vec<PathBuf>>,
     /// Files that this node makes or has made.
@@ -75,10 +79,11 @@ impl Nodes {
     ///
     /// # Errors
     /// As for [`Server::start`].
-    pub(super) fn new(node: String, is_open: bool, engine: &Engine) -> Result<Self> {
+    pub(super) fn new(node: String, is_open: bool, engine: &Engine, means: Means) -> Result<Self> {
         let (spools, made, numbers) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (has_ended, heard) = (AtomicBool::new(false), Mutex::default());
-        let shared = Arc::new(Shared { encoders: Encoders::new(engine), spools, made, numbers, has_ended, heard });
+        let (encoders, flight) = (Encoders::new(engine), Flight::new(means));
+        let shared = Arc::new(Shared { encoders, flight, spools, made, numbers, has_ended, heard });
         let answers: Arc<dyn Answers> = Arc::<Shared>::clone(&shared);
         let server = if is_open { Some(Server::start(&node, answers)?) } else { None };
         Ok(Self { node, server, shared })
@@ -92,6 +97,11 @@ impl Nodes {
     /// Bytes that were sent to other nodes, by the names of what they went over.
     pub(super) fn sent(&self) -> BTreeMap<&'static str, u64> {
         self.server.as_ref().map(Server::sent).unwrap_or_default()
+    }
+
+    /// Values that were sent to other nodes and may have lost something.
+    pub(super) fn flight(&self) -> &Flight {
+        &self.shared.flight
     }
 
     /// This node, as users know it.
@@ -232,13 +242,19 @@ impl Answers for Shared {
             let spools = lock(&self.spools).clone();
             return asked.answer(&spools, || self.has_ended.load(Ordering::Relaxed));
         }
-        let question = Question::from_bytes(question)?;
+        let mut question = Question::from_bytes(question)?;
         match question {
             Question::Log { ref file, rank, .. } | Question::Values { ref file, rank, .. } => {
-                let directory = self.directory(file)?;
+                let (file, directory) = (file.clone(), self.directory(file)?);
+                let sending = self.flight.heed(&mut question, &file, &directory)?;
                 let (values, log) = (HandedOver::values(rank), HandedOver::log(rank));
-                answer(&question, &directory.join(values), &directory.join(log))
+                let (bytes, crossed) = answer(&question, &directory.join(values), &directory.join(log))?;
+                if let (Some(sending), Some(crossed)) = (sending, crossed) {
+                    self.flight.sent(sending, crossed);
+                }
+                Ok(bytes)
             }
+            Question::Bounds { file } => self.flight.bounds(&file, &self.directory(&file)?, alive),
             Question::Chunk { file, chunk } => {
                 let directory = self.directory(&file)?;
                 self.encoders.answer(*chunk, &directory, alive)
@@ -269,9 +285,15 @@ impl Answers for Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::means::Resources;
     use knarr_capture::config::Config;
     use knarr_codec::codec::CodecList;
     use knarr_link::Secret;
+
+    fn means() -> Means {
+        let resources = Resources { jobs: Some(1), max_mem: "1G".to_owned(), profile: None, model: None };
+        Means::without_costs(&resources).unwrap()
+    }
 
     fn part(node: &str, spool: &Path) -> NodePart {
         let peer = Peer { node: node.to_owned(), places: Vec::new(), secret: Secret::new().unwrap() };
@@ -282,7 +304,7 @@ mod tests {
     fn a_file_whose_values_are_gone_is_not_lost_before_it_is_told_of() {
         let spool = std::env::temp_dir().join(format!("knarr-nodes-{}", std::process::id()));
         std::fs::create_dir_all(spool.join("a-0")).unwrap();
-        let nodes = Nodes::new("a".to_owned(), false, &Engine::new(CodecList::pure())).unwrap();
+        let nodes = Nodes::new("a".to_owned(), false, &Engine::new(CodecList::pure()), means()).unwrap();
         nodes.add(&spool);
         let rule = Config::parse("[[file]]\npattern = \"*\"\n").unwrap().file.remove(0);
         let parts = vec![part("a", &spool), part("b", &spool)];

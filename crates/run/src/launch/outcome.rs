@@ -1,10 +1,12 @@
 //! What became of files and time steps.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
 use knarr_routes::compress::{Forecast, Repacked};
 
+use super::flight::{Flights, Flown};
 use super::tasks::Found;
 
 /// What became of a file.
@@ -56,6 +58,8 @@ pub struct Done {
     pub outcome: Outcome,
     /// What there is to say besides: for files that are compressed as they are written, what became of their datasets.
     pub note: String,
+    /// What crossed the network of variables that may lose something on their way.
+    pub flown: Vec<Flown>,
 }
 
 /// Files in the order in which they were done.
@@ -66,7 +70,7 @@ impl Files {
     /// Notes an outcome, in place of an earlier one of the same file.
     pub(super) fn add(&mut self, path: PathBuf, outcome: Outcome, note: String) {
         self.0.retain(|other| other.path != path);
-        self.0.push(Done { path, outcome, note });
+        self.0.push(Done { path, outcome, note, flown: Vec::new() });
     }
 
     /// What could not be delivered lies elsewhere now.
@@ -83,7 +87,19 @@ impl Files {
     /// Notes an outcome, unless more is known of the file.
     pub(super) fn add_beside(&mut self, path: PathBuf, outcome: Outcome) {
         if self.0.iter().all(|other| other.path != path) {
-            self.0.push(Done { path, outcome, note: String::new() });
+            self.0.push(Done { path, outcome, note: String::new(), flown: Vec::new() });
+        }
+    }
+
+    /// Notes what crossed the network of files, and which bounds could not be served.
+    pub(super) fn fly(&mut self, flights: Flights, unserved: &BTreeMap<PathBuf, Vec<String>>) {
+        let mut flights: BTreeMap<PathBuf, Vec<Flown>> = flights.into_files().collect();
+        for done in &mut self.0 {
+            done.flown.append(&mut flights.remove(&done.path).unwrap_or_default());
+            for why in unserved.get(&done.path).into_iter().flatten() {
+                let between = if done.note.is_empty() { "" } else { "; " };
+                done.note.push_str(&format!("{between}a bound has no effect in flight: {why}"));
+            }
         }
     }
 

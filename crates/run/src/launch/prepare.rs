@@ -128,7 +128,7 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     // Without a place for values programs write them through their own library.
     let spool = Spool::create(scratch.path()).ok();
     let may_be_asked = first.as_ref().is_some_and(First::may_have_others) || !components.is_empty();
-    let nodes = Nodes::new(first::name(), may_be_asked, &engine)?;
+    let nodes = Nodes::new(first::name(), may_be_asked, &engine, means.clone())?;
     if let Some(spool) = &spool {
         nodes.add(spool.path());
         snapshot.spool = Some(spool.place(scratch.path(), &nodes)?);

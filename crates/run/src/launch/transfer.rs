@@ -7,11 +7,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind};
+use knarr_array::quality::Observed;
 use knarr_capture::config::{FileRule, Keep, Route};
 use knarr_capture::meeting::{Address, Component, Offers, Presence};
 use knarr_capture::{Event, HandedOver, Part, Reading, SpoolPlace};
+use knarr_handover::Crossed;
 use knarr_link::SILENCE;
 
+use super::flight::{Flights, Flown};
 use super::nodes::{Fate, Nodes};
 use super::outcome::{Files, Outcome};
 use super::prepare::Begun;
@@ -76,6 +79,8 @@ pub(super) struct Transfers<'a> {
     /// Readers that have a launcher which has not asked for long, and its node.
     silent: BTreeMap<(PathBuf, String), String>,
     rows: BTreeMap<PathBuf, Row>,
+    /// What came of variables with a bound.
+    flown: Flights,
 }
 
 impl<'a> Transfers<'a> {
@@ -103,6 +108,7 @@ impl<'a> Transfers<'a> {
             expected,
             silent,
             rows,
+            flown: Flights::default(),
         };
         transfers.meet();
         transfers
@@ -197,9 +203,20 @@ impl<'a> Transfers<'a> {
                 row.sessions += 1;
                 row.way = format!("from {from}");
             }
+            Event::Flown { path, variable, bound, raw, sent, errors, changed } => {
+                let [max_abs, max_rel] = errors.map(f64::from_bits);
+                let worst = Observed { max_abs, max_rel, worst: 0, changed: *changed };
+                let crossed = Crossed { raw: *raw, sent: *sent, worst };
+                self.flown.add(path, Flown { variable: variable.clone(), bound: bound.clone(), crossed });
+            }
             Event::Missed { path, why } => self.failed(path, why),
             _ => {}
         }
+    }
+
+    /// What came of variables with a bound.
+    pub(super) fn take_flown(&mut self) -> Flights {
+        std::mem::take(&mut self.flown)
     }
 
     /// The node that looks after a session is gone, and with it the session.

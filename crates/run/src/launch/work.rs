@@ -531,6 +531,9 @@ impl<'a> Work<'a> {
         for (path, why) in self.ledger.left() {
             files.add(path.to_path_buf(), Outcome::Left(why), String::new());
         }
+        let (sent, unserved) = self.begun.nodes.flight().take();
+        files.fly(sent, &unserved);
+        files.fly(self.transfers.take_flown(), &BTreeMap::new());
         files
     }
 }
