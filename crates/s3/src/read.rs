@@ -109,7 +109,12 @@ impl ReadStore for Remote {
                         .hint("the connection was lost: repeat this"),
                 ));
             }
-            out.extend_from_slice(&bytes);
+            // Whole objects are not held twice.
+            if out.capacity() < bytes.len() {
+                *out = bytes.into();
+            } else {
+                out.extend_from_slice(&bytes);
+            }
         }
         Ok(Some(held))
     }

@@ -18,6 +18,8 @@ use knarr_codec::codec::ReaderLevel;
 
 /// Bytes of an array in memory that trials see at most.
 const LARGEST_SAMPLE: usize = 64 << 20;
+/// Variables that are chosen for at the same time where most of the time goes into waiting for their samples.
+const WAITING: usize = 8;
 
 /// Plans every variable of `source` for an output of kind `target`, with what to expect of each chain.
 ///
@@ -83,7 +85,10 @@ fn plan_each(
     // What a choice serves says how long it may take.
     let mut served = vec![0; models.len()];
     models.iter().zip(&model.variables).for_each(|(&of, variable)| served[of] += variable.raw_bytes());
-    let chosen = engine.parallel(model.variables.len(), |index| {
+    // Where samples come from elsewhere, most of those who choose wait for them.
+    let waiting = Engine { jobs: engine.jobs.max(WAITING), ..engine.clone() };
+    let choosers = if source.is_far() { &waiting } else { engine };
+    let chosen = choosers.parallel(model.variables.len(), |index| {
         let open = prepared[index].open().filter(|_| models[index] == index);
         let choice = open.map(|open| planner(index).choose(open, served[index]));
         progress.advance(model.variables[index].raw_bytes());

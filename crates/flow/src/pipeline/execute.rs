@@ -223,7 +223,7 @@ impl Budget {
     /// Each worker holds about this many copies of a chunk: read, decoded source, two of the chain, proof, result.
     const COPIES: u64 = 6;
     /// Threads where most of them wait for a network.
-    const WAITING: usize = 16;
+    const WAITING: usize = 32;
 
     fn of(engine: &Engine, works: &[Work<'_>], is_far: bool) -> Result<Self> {
         let largest = works.iter().max_by_key(|work| work.chunk_bytes);

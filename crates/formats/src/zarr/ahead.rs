@@ -328,12 +328,15 @@ mod tests {
         }
     }
 
-    const CHUNK: u64 = 100 << 10;
+    const BYTES: usize = 100 << 10;
+    const CHUNK: u64 = BYTES as u64;
     const INDEX: u64 = 64;
 
     /// A store of `shards` objects of `chunks` chunks and an index each, and it read ahead.
     fn store(shards: usize, chunks: u64) -> (Arc<Counted>, Ahead) {
-        let bytes = |shard: usize| (0..chunks * CHUNK + INDEX).map(|at| (at * 7 / 64 + shard as u64) as u8).collect();
+        let bytes = |shard: usize| {
+            (0..chunks * CHUNK + INDEX).map(|at| u8::try_from((at * 7 / 64 + shard as u64) % 251).unwrap()).collect()
+        };
         let objects = (0..shards).map(|shard| (format!("c/{shard:03}"), bytes(shard))).collect();
         let counted = Arc::new(Counted { objects: Mutex::new(objects), asked: AtomicUsize::new(0) });
         (counted.clone(), Ahead::new(counted))
@@ -447,10 +450,10 @@ mod tests {
                         }
                         let (key, mut out) = (format!("c/{:03}", number / 30), Vec::new());
                         ahead.get(&key, Part::Last { length: INDEX }, &mut out).unwrap();
-                        let begin = number % 30 * CHUNK as usize;
+                        let begin = number % 30 * BYTES;
                         ahead.get(&key, chunk(number as u64 % 30), &mut out).unwrap();
                         let objects = counted.objects.lock().unwrap();
-                        assert!(out == objects[&key][begin..begin + CHUNK as usize], "{number}");
+                        assert!(out == objects[&key][begin..begin + BYTES], "{number}");
                     }
                 });
             }
@@ -465,7 +468,7 @@ mod tests {
         for number in 0..2 {
             part(&counted, &ahead, 0, chunk(number));
         }
-        counted.objects.lock().unwrap().get_mut("c/000").unwrap().truncate(3 * CHUNK as usize);
+        counted.objects.lock().unwrap().get_mut("c/000").unwrap().truncate(3 * BYTES);
         // What is kept may be given; what is not is asked for.
         ahead.set_limit(0);
         part(&counted, &ahead, 0, chunk(2));
@@ -473,7 +476,7 @@ mod tests {
         ahead.set_limit(KEPT);
         counted.objects.lock().unwrap().remove("c/001");
         assert_eq!(ahead.get("c/001", chunk(0), &mut Vec::new()).unwrap(), None);
-        counted.objects.lock().unwrap().get_mut("c/002").unwrap().truncate(CHUNK as usize / 2);
+        counted.objects.lock().unwrap().get_mut("c/002").unwrap().truncate(BYTES / 2);
         part(&counted, &ahead, 2, chunk(0));
         part(&counted, &ahead, 2, Part::Last { length: CHUNK });
     }

@@ -7,9 +7,13 @@ use knarr_flow::directory::Directory;
 use knarr_flow::read_store::{Entry, ReadStore};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Deepest nesting of groups that is followed; symbolic links can make a directory endless.
 const DEEPEST: usize = 64;
+
+/// Threads that wait for a store which lies elsewhere.
+const ASKING: usize = 16;
 
 /// True if `folder` of `store` is a Zarr group or array.
 ///
@@ -89,9 +93,11 @@ fn children(
             .hint("look for a symbolic link that leads back up")
             .at(folder));
     }
-    for entry in entries.into_iter().filter(|entry| entry.is_folder) {
-        let child = below(folder, &entry.name);
-        if let Some(node) = read_node(store, &child)? {
+    let entries: Vec<Entry> = entries.into_iter().filter(|entry| entry.is_folder).collect();
+    let folders: Vec<String> = entries.iter().map(|entry| below(folder, &entry.name)).collect();
+    let found = read_nodes(store, &folders);
+    for ((entry, child), node) in entries.into_iter().zip(folders).zip(found) {
+        if let Some(node) = node? {
             let is_array = node.is_array;
             nodes.push(node);
             if !is_array {
@@ -132,6 +138,33 @@ fn node_below(store: &dyn ReadStore, folder: &str, depth: usize) -> Option<Strin
             node_below(store, &inner, depth.checked_sub(1)?)
         }
     })
+}
+
+/// What [`read_node`] finds in each of these folders. A store that lies elsewhere is asked for many at a time.
+fn read_nodes(store: &dyn ReadStore, folders: &[String]) -> Vec<Result<Option<Node>>> {
+    let next = AtomicUsize::new(0);
+    let ask = || {
+        let mut found = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(folder) = folders.get(number) else { return found };
+            found.push((number, read_node(store, folder)));
+        }
+    };
+    let others = if store.is_far() { folders.len().min(ASKING) } else { 0 };
+    let mut found = std::thread::scope(|scope| {
+        let others: Vec<_> = (0..others).map(|_| scope.spawn(ask)).collect();
+        let mut found = ask();
+        for other in others {
+            match other.join() {
+                Ok(others) => found.extend(others),
+                Err(payload) => std::panic::resume_unwind(payload),
+            }
+        }
+        found
+    });
+    found.sort_by_key(|(number, _)| *number);
+    found.into_iter().map(|(_, node)| node).collect()
 }
 
 fn read_node(store: &dyn ReadStore, folder: &str) -> Result<Option<Node>> {
