@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::names::natural;
 use super::set::{MANIFEST, MANIFEST_COPY, Set, is_closed, is_set};
@@ -91,14 +91,24 @@ pub(super) fn make_newest(manifest: &Path, directory: &Path) {
     date();
 }
 
+/// How long a process that was killed may hold its lock: the system closes its files after whoever waited for its end
+/// goes on, and a child that it had just begun holds them, too.
+const ENDING: Duration = Duration::from_secs(1);
+
 /// Makes this process the one that writes the sets of `directory`, until what is returned is dropped. Where the file
 /// system has no locks nobody is kept out.
 ///
 /// # Errors
-/// `Exists` if another process does; `Read` if the directory cannot be opened.
+/// `Exists` if another process does, and goes on; `Read` if the directory cannot be opened.
 pub fn lock(directory: &Path) -> Result<File> {
     let opened = File::open(directory).map_err(|error| Error::read(directory, &error))?;
-    match opened.try_lock() {
+    let begin = Instant::now();
+    let mut locked = opened.try_lock();
+    while matches!(locked, Err(TryLockError::WouldBlock)) && begin.elapsed() < ENDING {
+        std::thread::sleep(Duration::from_millis(10));
+        locked = opened.try_lock();
+    }
+    match locked {
         Err(TryLockError::WouldBlock) => Err(Error::new(
             ErrorKind::Exists,
             "another watch writes its sets there, or a program that makes checkpoints",
@@ -170,12 +180,27 @@ fn remove(path: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{of_step, step};
-    use std::path::Path;
+    use super::*;
 
     #[test]
     fn names_say_the_step() {
         assert_eq!(step(&of_step(Path::new("/a"), 40)), Some(40));
         assert_eq!(step(Path::new("/a/0040")), None);
+    }
+
+    #[test]
+    fn whoever_holds_a_lock_and_is_ending_is_waited_for_and_nobody_else() {
+        let folder = std::env::temp_dir().join(format!("knarr-sets-lock-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let held = lock(&folder).unwrap();
+        let ending = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(200));
+            drop(held);
+        });
+        let held = lock(&folder).unwrap();
+        ending.join().unwrap();
+        assert_eq!(lock(&folder).unwrap_err().kind(), ErrorKind::Exists);
+        drop(held);
+        fs::remove_dir_all(folder).unwrap();
     }
 }
