@@ -10,6 +10,9 @@ import namespaces
 import pytest
 
 REFUSED = bool(os.environ.get("CI"))
+# Open MPI starts nothing as root otherwise, and in containers there is no other user.
+for option in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"):
+    os.environ[option] = "1"
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -18,14 +18,12 @@ from pathlib import Path
 
 import h5py
 
-from running import is_abandoned
+from running import MPIRUN, is_abandoned
 
 ALL = '[[file]]\npattern = "*"\n'
 RANKS = 4
 SHARED_MEMORY = Path("/dev/shm")
 TIME_LIMIT_S = 120
-MPIRUN = ["mpirun", "--oversubscribe", "-n"]
-AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def records(folder: Path) -> Iterator[tuple[Path, dict]]:
@@ -81,7 +79,7 @@ class Launcher:
         process = subprocess.Popen(
             [str(word) for word in [*MPIRUN, len(nodes or "") or RANKS, *each, *within, *arguments, *command]],
             text=True,
-            env={**self.environment, **AS_ROOT, "TMPDIR": str(self.top), **env},
+            env={**self.environment, "TMPDIR": str(self.top), **env},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=self.folder,
@@ -162,17 +160,18 @@ def launcher_of(place: Path) -> int:
 
 
 def spools_of(job: Launcher) -> list[Path]:
-    """In memory, and where launchers have moved them."""
+    """In memory, and where launchers have moved them. Nothing lies in one without a lock: its launcher was killed first."""
     in_memory = sorted({place.parent for place, _ in records(job.folder)})
-    return in_memory + sorted((job.top / ".knarr").glob("knarr-spool-*"))
+    moved = (job.top / ".knarr").glob("knarr-spool-*")
+    return in_memory + sorted(spool for spool in moved if (spool / "launcher").exists())
 
 
 def collected(job: Launcher, nodes: int = 2) -> Path:
     """A directory with the spools of all nodes. SIGTERM makes launchers move theirs out of memory."""
     together = job.top / "together"
     together.mkdir()
-    # mpirun does not wait for launchers that it kills, and the system ends them a moment later.
-    end = time.monotonic() + 5
+    # mpirun does not wait for launchers that it kills, and the system ends them when their disk has answered.
+    end = time.monotonic() + 30
     while held := [spool for spool in spools_of(job) if not is_abandoned(spool)]:
         assert time.monotonic() < end, f"launchers go on: {held}"
         time.sleep(0.01)

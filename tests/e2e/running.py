@@ -20,6 +20,7 @@ import pytest
 from values import smooth_field
 
 TIME_LIMIT_S = 120
+MPIRUN = ["mpirun", "--oversubscribe", "-n"]
 ALL = '[[file]]\npattern = "*"\n'
 FIELD = smooth_field((8, 128, 256), seed=1)
 # The text of a program that writes one file.

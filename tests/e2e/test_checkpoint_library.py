@@ -22,7 +22,7 @@ ROWS, COLUMNS = 120, 80
 KILLS = 50
 TIME_LIMIT_S = 900
 MPIS = {
-    "openmpi": ("mpirun.openmpi", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none"),
+    "openmpi": ("mpirun.openmpi", "--oversubscribe", "--bind-to", "none"),
     "mpich": ("mpirun.mpich",),
 }
 

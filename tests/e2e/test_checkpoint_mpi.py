@@ -18,7 +18,7 @@ from conftest import may_mount, sets_in
 from test_checkpoint import hashes, hdf5
 
 FILES = 7
-MPIS = {"openmpi": ["--allow-run-as-root", "--oversubscribe"], "mpich": []}
+MPIS = {"openmpi": ["--oversubscribe"], "mpich": []}
 TIME_LIMIT_S = 300
 KILLS = 12
 

@@ -20,7 +20,7 @@ import pytest
 
 from conftest import COSTS, KNARR
 from running import script
-from test_pnetcdf import AS_ROOT, RULE, built, ranks, spools
+from test_pnetcdf import RULE, built, ranks, spools
 from values import smooth_field
 
 UNWRITABLE = 4
@@ -314,7 +314,7 @@ def test_files_that_are_handed_over(faults, knarr, run, tmp_path):
     program = built(tmp_path, "blocks", Path(__file__).with_name("pnetcdf_programs") / "blocks.c")
     out, target, spool = tmp_path / "out", tmp_path / "out" / "hist.nc", tmp_path / "spool"
     out.mkdir()
-    run(*ranks(program, target, 1, 16, "kill", count=2), config=RULE, env=AS_ROOT, ok=False)
+    run(*ranks(program, target, 1, 16, "kill", count=2), config=RULE, ok=False)
     (kept,) = spools()
     shutil.move(kept, tmp_path / "kept")
     command = [KNARR, "run", "--recover", spool]

@@ -19,7 +19,8 @@ import netCDF4
 import pytest
 
 from nodes import RANKS, Launcher, collected, contents, encoded, launcher_of, measured, part, records
-from test_pnetcdf import AS_ROOT, HERE, MPIRUN, RULE, built, calls
+from running import MPIRUN
+from test_pnetcdf import HERE, RULE, built, calls
 
 STEPS, ROWS = 3, 64
 
@@ -34,7 +35,7 @@ def plain(blocks: Path, tmp_path: Path) -> Path:
     """What PnetCDF writes by itself."""
     (tmp_path / "plain").mkdir()
     command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(ROWS)]
-    subprocess.run(command, cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    subprocess.run(command, cwd=tmp_path / "plain", check=True)
     return tmp_path / "plain" / "plain.nc"
 
 
@@ -93,7 +94,7 @@ chunks = "170x512"
 @pytest.mark.parametrize("quality", ["", "max_abs_error = 0.01", 'chain = "shuffle | zstd:3"'])
 def test_chunks_are_encoded_where_their_values_are(job, knarr, blocks, tmp_path, output, quality):
     command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(LARGE)]
-    subprocess.run(command, cwd=tmp_path, env={**os.environ, **AS_ROOT}, check=True)
+    subprocess.run(command, cwd=tmp_path, check=True)
     config = RULE + f'output = "{output}"\n' + CHUNKS.format(quality=quality)
     made = job.folder / ("hist.zarr" if output == "zarr" else "hist.nc")
     bytes_of = encoded if "error" in quality else contents
@@ -120,7 +121,7 @@ def encoding(launcher: int) -> bool:
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_node_that_goes_while_it_encodes_is_named_and_values_are_kept(job, knarr, blocks, tmp_path, sent):
     command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(LARGE)]
-    subprocess.run(command, cwd=tmp_path, env={**os.environ, **AS_ROOT}, check=True)
+    subprocess.run(command, cwd=tmp_path, check=True)
     # A chain that takes its time.
     config = RULE + CHUNKS.format(quality='chain = "shuffle | zstd:19"')
     process = job.start(blocks, "hist.nc", STEPS, LARGE, nodes="abab", config=config)
@@ -153,7 +154,7 @@ def test_every_function_that_moves_values(job, knarr, tmp_path):
     program = built(tmp_path, "calls", tmp_path / "calls.c")
     (tmp_path / "plain").mkdir()
     command = [*MPIRUN, "2", program, "plain.nc"]
-    subprocess.run(command, cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    subprocess.run(command, cwd=tmp_path / "plain", check=True)
     job(program, "hist.nc", nodes="ab")
     knarr("verify", tmp_path / "plain" / "plain.nc", job.folder / "hist.nc")
 
@@ -182,7 +183,7 @@ def test_values_that_find_no_room_in_memory(job, knarr, blocks, plain, tmp_path)
     """A file that is larger than memory: its values are read from the disks of the nodes."""
     rows = 2048
     command = [*MPIRUN, str(RANKS), blocks, "large.nc", "2", str(rows)]
-    subprocess.run(command, cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    subprocess.run(command, cwd=tmp_path / "plain", check=True)
     job(blocks, "hist.nc", 2, rows, nodes="abab")
     knarr("verify", tmp_path / "plain" / "large.nc", job.folder / "hist.nc")
 
@@ -298,7 +299,7 @@ def networks() -> Iterator[dict[str, str]]:
 def test_values_stay_on_their_node(job, knarr, blocks, tmp_path, networks):
     """What a node sends is what it has encoded: far fewer bytes than its values."""
     command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(LARGE)]
-    subprocess.run(command, cwd=tmp_path, env={**os.environ, **AS_ROOT}, check=True)
+    subprocess.run(command, cwd=tmp_path, check=True)
     enter = job.top / "enter.sh"
     enter.write_text(f'exec ip netns exec "{networks["a"][:-1]}$KNARR_NODE" "$@"\n')
     back = ["nsenter", f"--net=/proc/{os.getpid()}/ns/net", blocks, "hist.nc", STEPS, LARGE]
@@ -380,7 +381,7 @@ def test_two_files_at_once_by_rows_and_by_columns(job, knarr, tmp_path, output):
     (tmp_path / "two.c").write_text(TWO_FILES)
     program = built(tmp_path, "two", tmp_path / "two.c")
     (tmp_path / "plain").mkdir()
-    subprocess.run([*MPIRUN, str(RANKS), program], cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    subprocess.run([*MPIRUN, str(RANKS), program], cwd=tmp_path / "plain", check=True)
     job(program, nodes="abca", config=RULE + f'output = "{output}"\n')
     for name in ("rows", "columns"):
         made = job.folder / (f"{name}.zarr" if output == "zarr" else f"{name}.nc")

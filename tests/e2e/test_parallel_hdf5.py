@@ -4,7 +4,6 @@ is made of them."""
 from __future__ import annotations
 
 import math
-import os
 import shutil
 import signal
 import subprocess
@@ -18,14 +17,12 @@ import numpy as np
 import pytest
 import xarray
 
-from running import Runner, is_abandoned
+from running import MPIRUN, Runner, is_abandoned
 
 HERE = Path(__file__).with_name("parallel_programs")
 RULE = '[[file]]\npattern = "hist.*"\n'
 RANKS = 4
 STEPS, ROWS = 3, 64
-MPIRUN = ["mpirun", "--oversubscribe", "-n"]
-AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 SHARED_MEMORY = Path("/dev/shm")
 BEFORE = set(SHARED_MEMORY.glob("knarr-spool-*"))
 """What other runs have left there is theirs."""
@@ -61,7 +58,7 @@ def plain(folder: Path, program: Path, name: str, *arguments: object, count: int
     """What the program's library writes by itself."""
     (folder / "plain").mkdir()
     command = [*MPIRUN, str(count), program, name, str(STEPS), str(ROWS), *map(str, arguments)]
-    subprocess.run(command, cwd=folder / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    subprocess.run(command, cwd=folder / "plain", check=True)
     return folder / "plain" / name
 
 
@@ -82,7 +79,7 @@ def ranks(program: Path, name: str, *arguments: object, count: int = RANKS) -> l
 
 
 def written(run: Runner, program: Path, name: str, *arguments: object, config: str = RULE, count: int = RANKS, **how):
-    return run(*ranks(program, name, *arguments, count=count), config=config, env=AS_ROOT, **how)
+    return run(*ranks(program, name, *arguments, count=count), config=config, **how)
 
 
 def objects(path: Path) -> dict[str, object]:
@@ -246,7 +243,7 @@ def test_a_file_that_is_not_closed_is_kept_and_can_be_made(run, knarr, hdf5, net
 
 def test_what_a_program_still_writes_is_not_taken(run, knarr, hdf5, tmp_path):
     """The launcher is killed, and the program goes on."""
-    launcher = run.start(*ranks(hdf5, "hist.h5", "wait"), config=RULE, env=AS_ROOT)
+    launcher = run.start(*ranks(hdf5, "hist.h5", "wait"), config=RULE)
     end = time.monotonic() + 30
     while not list(SHARED_MEMORY.glob(f"knarr-spool-{launcher.pid}-*/*/datasets.json")):
         assert time.monotonic() < end
@@ -269,7 +266,7 @@ def test_a_launcher_that_is_killed_leaves_what_can_be_finished(run, knarr, hdf5,
     expected, hist, made, left = plain(tmp_path, hdf5, "hist.h5"), run.folder / "hist.h5", 0, 0
     for delay in (0.05, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8):
         hist.unlink(missing_ok=True)
-        launcher = run.start(*ranks(hdf5, "hist.h5"), config=RULE, env=AS_ROOT)
+        launcher = run.start(*ranks(hdf5, "hist.h5"), config=RULE)
         time.sleep(delay)
         launcher.send_signal(signal.SIGKILL)
         launcher.wait()
@@ -349,8 +346,8 @@ def test_h5py(run, tmp_path):
     python = system_python()
     (tmp_path / "plain").mkdir()
     command = [*MPIRUN, str(RANKS), python, "-c", H5PY]
-    subprocess.run(command, cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
-    ran = run(*MPIRUN, RANKS, python, "-c", H5PY, config=RULE, env=AS_ROOT)
+    subprocess.run(command, cwd=tmp_path / "plain", check=True)
+    ran = run(*MPIRUN, RANKS, python, "-c", H5PY, config=RULE)
     was_handed_over(ran, "hist.h5")
     assert objects(run.folder / "hist.h5") == objects(tmp_path / "plain" / "hist.h5")
     assert not spools()
@@ -370,7 +367,7 @@ def test_a_file_without_datasets_takes_the_place_of_a_smaller_one(run):
     python = system_python()
     with h5py.File(run.folder / "hist.h5", "w") as old:
         old.attrs["title"] = "old"
-    ran = run(*MPIRUN, RANKS, python, "-c", ATTRIBUTES, config=RULE, env=AS_ROOT)
+    ran = run(*MPIRUN, RANKS, python, "-c", ATTRIBUTES, config=RULE)
     was_handed_over(ran, "hist.h5")
     with h5py.File(run.folder / "hist.h5") as file:
         assert file.attrs["title"] == "new"

@@ -13,6 +13,7 @@ import pytest
 
 import plugin
 from plugin import ID, filtered, python, run
+from running import MPIRUN
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -516,7 +517,7 @@ int main(int argc, char **argv) {
 
 @pytest.mark.parametrize("compiler", ["h5cc", "h5pcc"])
 def test_c_programs_write_alone_and_together(tmp_path: Path, compiler: str) -> None:
-    launcher = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"] if compiler == "h5pcc" else []
+    launcher = [*MPIRUN, "2"] if compiler == "h5pcc" else []
     for tool in [compiler, *launcher[:1]]:
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed: packages libhdf5-dev, libhdf5-openmpi-dev, openmpi-bin")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -16,7 +15,7 @@ import numpy as np
 import pytest
 import xarray
 
-from running import Runner, is_abandoned
+from running import MPIRUN, Runner, is_abandoned
 
 sys.path.insert(0, str(Path(__file__).with_name("pnetcdf_programs")))
 import calls
@@ -25,8 +24,6 @@ HERE = Path(__file__).with_name("pnetcdf_programs")
 RULE = '[[file]]\npattern = "*.nc"\n'
 RANKS = 4
 STEPS, ROWS = 3, 64
-MPIRUN = ["mpirun", "--oversubscribe", "-n"]
-AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 LIBRARY = Path("/usr/lib/x86_64-linux-gnu/libpnetcdf.so")
 SHARED_MEMORY = Path("/dev/shm")
 ZARR = [("zarr", ""), ("zarr", "twice")]
@@ -67,7 +64,7 @@ def plain(blocks: Path, tmp_path: Path) -> Path:
     """What PnetCDF writes by itself."""
     (tmp_path / "plain").mkdir()
     command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(ROWS)]
-    subprocess.run(command, cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    subprocess.run(command, cwd=tmp_path / "plain", check=True)
     return tmp_path / "plain" / "plain.nc"
 
 
@@ -88,7 +85,7 @@ def ranks(program: Path, *arguments: object, count: int = RANKS) -> list[object]
 
 
 def written(run: Runner, program: Path, *arguments: object, config: str = RULE, count: int = RANKS, **how: object):
-    return run(*ranks(program, *arguments, count=count), config=config, env=AS_ROOT, **how)
+    return run(*ranks(program, *arguments, count=count), config=config, **how)
 
 
 def test_a_file_of_four_ranks(run, knarr, blocks, plain):
@@ -110,7 +107,7 @@ def test_a_file_of_four_ranks(run, knarr, blocks, plain):
 def test_every_function_that_moves_values(run, knarr, every_call, tmp_path):
     (tmp_path / "plain").mkdir()
     command = [*MPIRUN, "2", every_call, "plain.nc"]
-    subprocess.run(command, cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    subprocess.run(command, cwd=tmp_path / "plain", check=True)
     written(run, every_call, "hist.nc", count=2)
     knarr("verify", tmp_path / "plain" / "plain.nc", run.folder / "hist.nc")
 
@@ -168,7 +165,7 @@ def test_attributes_and_modes_are_those_of_pnetcdf(run, knarr, again, tmp_path, 
     """Text that ends in NUL, attributes without numbers; ranks that create and open a file in different modes."""
     (tmp_path / "plain").mkdir()
     command = [*MPIRUN, str(RANKS), again, "plain.nc", what]
-    subprocess.run(command, cwd=tmp_path / "plain", env={**os.environ, **AS_ROOT}, check=True)
+    subprocess.run(command, cwd=tmp_path / "plain", check=True)
     written(run, again, "hist.nc", what, config=f'{RULE}output = "{output}"\n')
     knarr("verify", tmp_path / "plain" / "plain.nc", run.folder / "hist.nc")
     assert not spools()
@@ -208,7 +205,7 @@ def test_a_file_that_is_not_closed_is_kept_and_can_be_made(run, knarr, blocks, p
 
 def test_what_a_program_still_writes_is_not_taken(run, knarr, blocks):
     """The launcher is killed, and the program goes on."""
-    launcher = run.start(*ranks(blocks, "hist.nc", STEPS, ROWS, "wait"), config=RULE, env=AS_ROOT)
+    launcher = run.start(*ranks(blocks, "hist.nc", STEPS, ROWS, "wait"), config=RULE)
     end = time.monotonic() + 30
     while not list(SHARED_MEMORY.glob(f"knarr-spool-{launcher.pid}-*/*/log.3")):
         assert time.monotonic() < end
@@ -231,7 +228,7 @@ def test_a_launcher_that_is_killed_leaves_what_can_be_finished(run, knarr, block
     hist, made, left = run.folder / "hist.nc", 0, 0
     for delay in (0.05, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8):
         hist.unlink(missing_ok=True)
-        launcher = run.start(*ranks(blocks, "hist.nc", STEPS, ROWS), config=RULE, env=AS_ROOT)
+        launcher = run.start(*ranks(blocks, "hist.nc", STEPS, ROWS), config=RULE)
         time.sleep(delay)
         launcher.send_signal(signal.SIGKILL)
         launcher.wait()
@@ -255,7 +252,7 @@ def test_a_launcher_that_is_killed_leaves_what_can_be_finished(run, knarr, block
 
 def test_what_is_left_at_the_end_of_a_batch_job_leaves_the_memory(run, knarr, blocks, plain):
     """SIGTERM ends the program with its file open: the values lie on the disk, from where the file is made."""
-    launcher = run.start(*ranks(blocks, "hist.nc", STEPS, ROWS, "wait"), config=RULE, env=AS_ROOT)
+    launcher = run.start(*ranks(blocks, "hist.nc", STEPS, ROWS, "wait"), config=RULE)
     end = time.monotonic() + 30
     while not list(SHARED_MEMORY.glob(f"knarr-spool-{launcher.pid}-*/*/log.3")):
         assert time.monotonic() < end

@@ -32,7 +32,7 @@ from checkpoint_route import (
     rule,
 )
 from conftest import sets_in
-from running import script
+from running import MPIRUN, script
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_keys_stand_in_the_table_of_the_route(route):
 def test_mpirun_says_how_many_ranks_there_are(route):
     """The ranks' numbers come from the environment that Open MPI gives to processes."""
     ranked = program("for step in (1, 2): write(step, int(os.environ['OMPI_COMM_WORLD_RANK']))")
-    launch = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3"]
+    launch = [*MPIRUN, "3"]
     ran = route(*launch, *ranked, config=rule(ranks=None))
     assert "ranks 0 to 2 write files, as 'mpirun -n 3' says" in ran.err
     assert route.steps() == [1, 2]

@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-from running import H5PY, c_program, is_packed, script
+from running import H5PY, MPIRUN, c_program, is_packed, script
 
 ESTIMATE = '[[file]]\npattern = "*"\nroute = "estimate"\n'
 
@@ -210,7 +210,7 @@ def test_classic_files_of_pnetcdf_are_named(run):
         )
     source = Path(__file__).with_name("pnetcdf_programs") / "again.c"
     subprocess.run(["mpicc.openmpi", "-O1", "-w", source, "-o", run.top / "again", "-lpnetcdf"], check=True)
-    command = ["mpirun", "--oversubscribe", "-n", "2", str(run.top / "again"), "a.nc"]
+    command = [*MPIRUN, "2", str(run.top / "again"), "a.nc"]
     file = run(*command, config=ESTIMATE).file("a.nc")
     assert file["outcome"] == "left" and "knarr advise" in file["reason"]
     under_knarr = (run.folder / "a.nc").read_bytes()
@@ -246,7 +246,7 @@ int main(int argc, char **argv) {
 
 def test_parallel_hdf5_writes_its_own_file(run):
     program = c_program(run.top, PARALLEL, parallel=True)
-    command = ["mpirun", "--oversubscribe", "-n", "2", program]
+    command = [*MPIRUN, "2", program]
     ran = run(*command, config=ESTIMATE)
     file = ran.file("a.h5")
     assert file["outcome"] == "estimated", ran.err

@@ -8,9 +8,8 @@ import h5py
 import numpy as np
 import pytest
 
-from running import ALL, c_program, is_packed
+from running import ALL, MPIRUN, c_program, is_packed
 
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3"]
 RANKS, ROWS, COLUMNS = 3, 64, 4096
 
 PARALLEL = """
@@ -44,7 +43,7 @@ NO_MPI = "needs mpirun: run 'make setup' as root, or install openmpi-bin"
 def test_ranks_write_one_file(run, when):
     """Independent writes of parallel HDF5 allow no filters: `write` leaves such files, `close` packs them."""
     program = c_program(run.folder, PARALLEL, parallel=True)
-    ran = run(*MPIRUN, program, config=ALL + f'when = "{when}"\n')
+    ran = run(*MPIRUN, 3, program, config=ALL + f'when = "{when}"\n')
     found = ran.file("a.h5")
     assert found["outcome"] == {"close": "packed", "write": "written"}[when], ran.err
     if when == "write":

@@ -16,9 +16,9 @@ from pathlib import Path
 import netCDF4
 import pytest
 
-from running import Ran
+from running import MPIRUN, Ran
 from test_capi import free_memory
-from test_pnetcdf import AS_ROOT, HERE, MPIRUN, SHARED_MEMORY, built, wait_for_the_end_of
+from test_pnetcdf import HERE, SHARED_MEMORY, built, wait_for_the_end_of
 
 sys.path.insert(0, str(HERE))
 import calls
@@ -77,7 +77,7 @@ class Components:
         process = subprocess.Popen(
             [str(word) for word in [*self.within(name), self.program, *arguments, *command]],
             text=True,
-            env={**self.environment, **AS_ROOT, **node, "TMPDIR": str(temporary)},
+            env={**self.environment, **node, "TMPDIR": str(temporary)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=self.folder,

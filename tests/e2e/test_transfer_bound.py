@@ -13,9 +13,9 @@ import h5py
 import numpy as np
 import pytest
 
-from running import Ran
+from running import MPIRUN, Ran
 from test_nodes import networks
-from test_pnetcdf import MPIRUN, built
+from test_pnetcdf import built
 from test_transfer import PROGRAMS, RULE, Components, made_components
 from test_transfer_nodes import apart
 from test_transfer_several import components as spread

@@ -12,7 +12,7 @@ import h5py
 import pytest
 
 import test_parallel_hdf5 as parallel
-from test_parallel_hdf5 import MPIRUN
+from running import MPIRUN
 from test_transfer import COLUMNS, ROWS, RULE, STEPS, both, command, components, coupled
 
 __all__ = ["components", "coupled"]

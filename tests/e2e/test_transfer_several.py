@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from running import Ran
-from test_pnetcdf import AS_ROOT, MPIRUN, SHARED_MEMORY, built
+from running import MPIRUN, Ran
+from test_pnetcdf import SHARED_MEMORY, built
 from test_transfer import PROGRAMS, RULE, Components, command, coupled, made_components
 
 __all__ = ["coupled"]
@@ -44,7 +44,7 @@ class Spread(Components):
         process = subprocess.Popen(
             [str(word) for word in [*mpirun, *each, self.program, *arguments, *program]],
             text=True,
-            env={**self.environment, **AS_ROOT, "TMPDIR": str(temporary), **env},
+            env={**self.environment, "TMPDIR": str(temporary), **env},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=self.folder,

@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from test_parallel_hdf5 import MPIRUN, system_python
+from running import MPIRUN
+from test_parallel_hdf5 import system_python
 from test_transfer import RULE, command, coupled
 from test_transfer_hdf5 import ANY, COUPLED, H5PY_READS, H5PY_WRITES, SESSIONS, netcdf4, of_c, python
 from test_transfer_several import SOON_S, Spread, both_on, components, outcomes, rid, tidy

@@ -17,6 +17,8 @@ pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 const NAME: &str = "knarr-spool-";
 /// A launcher that was killed keeps its lock until the system has ended it. That may be after its batch system has.
 const MOMENT: Duration = Duration::from_secs(1);
+/// Making a spool takes microseconds, and seconds on a disk that is busy.
+const BEING_MADE: Duration = Duration::from_secs(600);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The spool of this run. Dropping it removes it, unless something in it is still to be delivered.
@@ -145,9 +147,16 @@ fn await_end(spools: &[PathBuf]) {
     }
 }
 
-/// True if nobody delivers from a spool.
+/// True if nobody delivers from a spool. One without a lock is being made, unless it has stayed so: its launcher was killed.
 pub(super) fn is_abandoned(spool: &Path) -> bool {
-    File::open(spool.join(ALIVE)).is_ok_and(|file| file.try_lock_shared().is_ok())
+    match File::open(spool.join(ALIVE)) {
+        Ok(file) => file.try_lock_shared().is_ok(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let age = fs::metadata(spool).and_then(|found| found.modified()).ok().and_then(|made| made.elapsed().ok());
+            age.is_some_and(|age| age > BEING_MADE)
+        }
+        Err(_) => false,
+    }
 }
 
 /// The spools that `--recover DIRECTORY` means: the directory itself, or those in it.
@@ -207,6 +216,18 @@ mod tests {
         // One that goes on is in use.
         let held = spool(&folder);
         assert!(recoverable(held.path()).is_err() && recoverable(&folder).is_err());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_spool_whose_launcher_was_killed_as_it_made_it_is_removed() {
+        let folder = std::env::temp_dir().join(format!("knarr-unmade-{}", std::process::id()));
+        let unmade = folder.join(format!("{NAME}1-0"));
+        fs::create_dir_all(free_of(&unmade)).unwrap();
+        assert!(abandoned(&folder).is_empty() && unmade.exists(), "it may be made at this moment");
+        let long_ago = std::time::SystemTime::now() - BEING_MADE * 2;
+        File::open(&unmade).unwrap().set_modified(long_ago).unwrap();
+        assert!(abandoned(&folder).is_empty() && !unmade.exists());
         fs::remove_dir_all(folder).unwrap();
     }
 }
