@@ -53,11 +53,13 @@ TRANSFER_ASSUMPTIONS = [
     "The paper's figures 4 to 6 are pictures. Nothing was read from them; only sentences and tables are compared.",
     "Knarr: a session costs what one costs here (a fixed time, and bytes at the rate of put and get on two cores), "
     "plus the link. All puts of SCALE are copied, also those that nobody reads.",
-    "Layout 'today' is the code as it is, if it ran on several nodes: each rank looks into the directory where the "
-    "programs meet, and each reader indexes the puts of all writers of its file. Layout 'divided' is the design: one "
-    "rank of a member looks, and an aggregator has the index of its own place.",
-    "A look into a directory of the parallel file system costs what a file costs in the mcrEngine paper "
+    "Layout 'today' is the code as it is: the first rank of each member looks into the directory where the programs "
+    "meet, each launcher of a reader asks the launcher of the member's first rank for each session, and each reader "
+    "indexes the puts of all writers of its file. Layout 'divided' is a design: launchers pass on what they hear, and "
+    "an aggregator has the index of its own place.",
+    "A question to the parallel file system costs what a file costs in the mcrEngine paper "
     "(bench/checkpoint_model.py), 1.06 ms for all ranks together. A faster metadata server moves that limit.",
+    "The thread and the connection that a launcher keeps for each launcher of the other program cost nothing.",
     "One rank on each node, as in the paper. 100,000 nodes share the same grid: tiles are tiny, and only what does not "
     "shrink with them is left.",
 ]
@@ -129,8 +131,8 @@ def transfer(path: Path) -> tuple[str, dict]:
         Quantity("a session of Knarr, without bytes", knarr.fixed, "s", "newest results of 'transfer', rows"),
         Quantity("put and get on a node", knarr.rate, "B/s", "newest results of 'transfer', rows"),
         Quantity("a put in an index", knarr.record, "s", "newest results of 'transfer', small requests"),
-        Quantity("a look into a directory", cost_of_files(), "s", "mcrEngine paper, bench/checkpoint_model.py"),
-        *(GUESSES[name] for name in ("link", "latency", "record", "indexed put")),
+        Quantity("a question to the file system", cost_of_files(), "s", "mcrEngine paper, bench/checkpoint_model.py"),
+        *(GUESSES[name] for name in ("link", "latency", "question", "record", "indexed put")),
     ]
     sections = {
         "The paper's figures again": [
@@ -147,12 +149,12 @@ def transfer(path: Path) -> tuple[str, dict]:
         "Where Knarr's own design stops scaling": [
             [
                 "As the code is today, a cycle gets shorter up to "
-                f"{transfer_scale.shortest(found.cycles, 'today'):,} nodes and longer beyond. The looks of all ranks "
-                "into one directory take more time than the values "
-                f"{transfer_scale.outweighed(found.cycles, 'today', 'meeting')}.",
+                f"{transfer_scale.shortest(found.cycles, 'today'):,} nodes and longer beyond. To tell each launcher "
+                "of a reader of each session takes more time than the values "
+                f"{transfer_scale.outweighed(found.cycles, 'today', 'telling')}.",
                 "The index is the next limit: each reader keeps the puts of all writers of its file. It takes more "
                 f"time than the values {transfer_scale.outweighed(found.cycles, 'today', 'index')}.",
-                "Divided over aggregators, index and looks stay small. What is left is the fixed time of a session: "
+                "Divided over aggregators, index and telling stay small. What is left is the fixed time of a session: "
                 f"from 320 to 5,120 nodes a cycle gets {transfer_scale.gain(found.cycles, 'divided'):.1f} times "
                 f"shorter, and DTF's {scale_sources.DTF_STRONG_GAIN:.0f} times.",
                 f"{100 * found.unread:.0f} % of SCALE's bytes are copied into the spool and never read. DTF does not "

@@ -3,8 +3,8 @@ DTF paper (320 to 5,120 and 64 to 2,048 processes), and for 100,000 nodes.
 
 Two programs with as many processes as each other divide a member's grid in two dimensions (section 3.2 of the paper).
 Who reads from whom, and how much, follows from the two divisions. Time is then counted on the busiest rank. The text of
-the paper has no seconds, so DTF and its files are known only relative to their first point. Knarr between nodes is a
-design: today both programs run on one node (`docs/transfer.md`).
+the paper has no seconds, so DTF and its files are known only relative to their first point. Knarr was measured on one
+machine only.
 """
 
 from __future__ import annotations
@@ -268,6 +268,10 @@ def checks_knarr(knarr: Knarr) -> list[Check]:
 
 SESSIONS = 3
 """Of a cycle: history and analysis to LETKF, analysis back."""
+QUESTIONS = 4
+"""To the file system that all nodes share, in one look for a session: `Presence::of` in crates/capture/src/meeting."""
+TOLD = 3
+"""Questions of each launcher of a reader for each session: that it is there, its header, and its datasets."""
 LAYOUTS = ("today", "divided")
 
 
@@ -295,9 +299,10 @@ class Cycle:
 
 
 def cycle(layout: str, processes: int, members: int, volumes: Volumes, knarr: Knarr) -> Cycle:
-    """`today`: the code as it is on one node, spread over many. Each rank looks into the directory where the programs
-    meet, and each reader takes the logs of all writers of its file into an index. `divided`: the design. One rank of a
-    member looks, and an aggregator has the index of its own place only."""
+    """`today`: the code as it is. The first rank of each member looks into the directory where the programs meet, each
+    launcher of a reader asks for each session, and each reader takes the logs of all writers of its file into an index.
+    `divided`: a design. Launchers of one member only ask, and pass on what they hear; an aggregator has the index of
+    its own place only."""
     written, back, read = amounts(processes, members, volumes)
     ranks = processes // 2 // members
     grid = process_grid(ranks)
@@ -306,14 +311,16 @@ def cycle(layout: str, processes: int, members: int, volumes: Volumes, knarr: Kn
     is_today = layout == "today"
     # Divided: a rank's own puts, and a question for each variable and each writer that it reads from.
     records = ranks * puts if is_today else puts + messages * (known.DTF_READ + known.DTF_BACK)
-    looks = SESSIONS * members * (ranks if is_today else 1)
+    # The launcher of a member's first rank answers one after the other. Divided: two launchers each, which do the same.
+    told = processes // 2 if is_today else 2 * math.ceil(math.log2(ranks + 1))
     log = GUESSES["record"].value * records
     terms = {
         "sessions": SESSIONS * knarr.fixed,
         "put and get": (written + back) * MIB / knarr.rate,
         "link": ((back + read) * MIB + log) / GUESSES["link"].value + SESSIONS * messages * GUESSES["latency"].value,
         "index": records * knarr.record,
-        "meeting": looks * cost_of_files(),
+        "meeting": SESSIONS * members * QUESTIONS * cost_of_files(),
+        "telling": SESSIONS * told * TOLD * GUESSES["question"].value,
     }
     index_mib, log_gib = records * GUESSES["indexed put"].value / MIB, log * ranks * members / 1024**3
     return Cycle(layout, processes, members, filed(processes, members, volumes), records, index_mib, log_gib, terms)
@@ -394,10 +401,10 @@ def gain(cycles: list[Cycle], layout: str) -> float:
 
 
 def table(cycles: list[Cycle]) -> Table:
-    heads = [">nodes", ">members", "layout", ">put and get s", ">index s", ">meeting s", ">cycle s"]
+    heads = [">nodes", ">members", "layout", ">put and get s", ">index s", ">meeting s", ">telling s", ">cycle s"]
     cells = []
     for one in cycles:
-        terms = [number(one.terms[name]) for name in ("put and get", "index", "meeting")]
+        terms = [number(one.terms[name]) for name in ("put and get", "index", "meeting", "telling")]
         cells.append([f"{one.processes:,}", str(one.members), one.layout, *terms, number(one.seconds)])
     return Table(heads, cells)
 

@@ -176,11 +176,10 @@ def test_a_killed_launcher_takes_its_work_along(run):
 
 
 def test_what_killed_runs_leave_is_removed_by_the_next(run):
+    """Killed at any moment, and every second time while a file is packed."""
     chance = random.Random(8)
     left = 0
-    for kill in range(60):
-        if kill >= 10 and left:
-            break
+    for kill in range(12):
         wrote = run.folder / "wrote"
         process = run.start(
             *script('with h5py.File("a.h5", "w") as file:\n    file["T"] = FIELD\nopen("wrote", "w")\ntime.sleep(60)'),
@@ -190,7 +189,14 @@ def test_what_killed_runs_leave_is_removed_by_the_next(run):
         while not wrote.exists():
             assert time.monotonic() < deadline and process.poll() is None
             time.sleep(0.001)
-        time.sleep(chance.uniform(0, 0.15))
+        if kill % 2:
+            # It may be over before this sees it.
+            deadline = time.monotonic() + 1
+            while not list(run.scratch.glob(".*")) and time.monotonic() < deadline:
+                time.sleep(0.0005)
+            time.sleep(chance.uniform(0, 0.01))
+        else:
+            time.sleep(chance.uniform(0, 0.15))
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         group_ends(process.pid)

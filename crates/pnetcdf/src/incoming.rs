@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use knarr_array::comm::{Comm, agree, barrier};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::{Keep, Publish, TransferRule};
-use knarr_capture::meeting::{Gone, Offers, Presence, Taken, Watch, Writer};
+use knarr_capture::meeting::{Component, Gone, Offers, Presence, Taken, Watch, Writer};
 use knarr_capture::program::run;
 use knarr_capture::{Event, HandedOver, NodePart, Published, Reading, SpoolPlace};
 use knarr_handover::{Crossed, Gathered, Held, Pattern, PutLog};
@@ -70,8 +70,9 @@ pub(crate) fn await_session(
     let (begin, from) = (Instant::now(), rule.from());
     let (mut watch, mut looked, mut writer) = (Watch::new(), begin, Writer::of(rule, own)?);
     let taken = Taken::of(rule, reader, target);
+    let rarely = Component::paced(LOOK_RARELY, Component::launchers(rule.rendezvous(), reader));
     loop {
-        let is_due = is_root || looked.elapsed() > LOOK_RARELY;
+        let is_due = is_root || looked.elapsed() > rarely;
         if is_due {
             (looked, writer) = (Instant::now(), Writer::of(rule, own)?);
         }

@@ -10,7 +10,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_link::Peer;
 use serde::{Deserialize, Serialize};
 
-use super::names::{ADDRESS, numbers};
+use super::names::{ADDRESS, name_of, numbers};
 use crate::message::path_bytes;
 use crate::snapshot::SpoolPlace;
 
@@ -58,10 +58,30 @@ impl Address {
     /// # Errors
     /// `Read`, `Corrupt`; `Config` if others than this user can read one or have written it.
     pub fn all(rendezvous: &Path, name: &str) -> Result<BTreeMap<u64, Self>> {
+        Self::all_with(rendezvous, name, |_| None)
+    }
+
+    /// The same, where those that are `known` are not read again: a launcher keeps its address, and no other one has its number.
+    ///
+    /// # Errors
+    /// As for [`Address::all`].
+    pub fn all_with(
+        rendezvous: &Path,
+        name: &str,
+        known: impl Fn(u64) -> Option<Self>,
+    ) -> Result<BTreeMap<u64, Self>> {
         let directory = rendezvous.join(name);
-        let path = |number| directory.join(format!("{ADDRESS}.{number}"));
-        let read = |number| Ok(Self::read(&path(number))?.map(|address| (number, address)));
+        let found = |number| match known(number) {
+            None => Self::read(&directory.join(name_of(ADDRESS, number))),
+            known => Ok(known),
+        };
+        let read = |number| Ok(found(number)?.map(|address| (number, address)));
         numbers(&directory, ADDRESS).into_iter().map(read).filter_map(Result::transpose).collect()
+    }
+
+    /// True as long as the launcher with this number is there.
+    pub fn is_there(rendezvous: &Path, name: &str, number: u64) -> bool {
+        rendezvous.join(name).join(name_of(ADDRESS, number)).exists()
     }
 
     /// That at a path; `None` if there is none.
@@ -126,6 +146,10 @@ mod tests {
         address.save(&path).unwrap();
         address.save(&path).unwrap();
         assert_eq!(Address::all(&folder, "a").unwrap(), BTreeMap::from([(2, address.clone())]));
+        let none = Address { token: "known".to_owned(), ..address.clone() };
+        let known = Address::all_with(&folder, "a", |number| (number == 2).then(|| none.clone())).unwrap();
+        assert_eq!(known, BTreeMap::from([(2, none)]), "what is known is not read");
+        assert!(Address::is_there(&folder, "a", 2) && !Address::is_there(&folder, "a", 1));
         assert!(address.is_near(&own));
         // Another node, and one of the same name with another spool at the path.
         assert!(!address.is_near(&SpoolPlace { node: "m".to_owned(), ..own.clone() }));

@@ -1,25 +1,32 @@
 //! Which components there are, and which launchers each of them has: one on each node of its program.
+//!
+//! The directory lies on a file system that all nodes share, where each question takes long. So nobody looks at every launcher:
+//! each looks whether the next one lives, and what it finds is marked in the directory ([`Component::look_after_next`]).
 
 use std::fs::{self, File, TryLockError};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::address::Address;
-use super::names::{ADDRESS, ENDED, RUNNING, name_of, numbers};
+use super::names::{ADDRESS, ENDED, NODE, RUNNING, name_of, numbers};
 use crate::document::get;
 
-/// Locked for a moment by launchers that come and go.
+/// Locked for a moment by launchers that come and go. Empty unless one of them was killed: on a network file system what a file
+/// has that is opened is new, while a file of a new name may not be seen for a minute.
 const DOOR: &str = "door";
 /// A launcher that goes may still be there so long.
 const MOMENT: Duration = Duration::from_millis(200);
 /// How long others may come and go, one after the other.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Launchers whose looks a file system bears: some hundred questions a second.
+const FEW: usize = 64;
 
 /// A launcher that enters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,8 +43,9 @@ pub struct Launcher {
 pub struct Component {
     rendezvous: PathBuf,
     directory: PathBuf,
-    /// Of this launcher.
+    /// Of this launcher. No other one has it, nor has had it in an earlier run.
     number: u64,
+    node: u64,
     /// Locked as long as this lives.
     _running: File,
 }
@@ -53,9 +61,22 @@ fn lives(directory: &Path, number: u64) -> Option<bool> {
     }
 }
 
-fn living(directory: &Path) -> Vec<u64> {
-    let lives = |number: &u64| lives(directory, *number) == Some(true);
-    numbers(directory, RUNNING).into_iter().filter(lives).collect()
+/// One that lives, if there is any.
+fn living(directory: &Path) -> Option<u64> {
+    numbers(directory, RUNNING).into_iter().find(|number| lives(directory, *number) == Some(true))
+}
+
+/// Names of nodes may have characters that names of files may not.
+fn number_of(node: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    node.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The number of the first launcher of a run: those of earlier runs are lower.
+fn first_number() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(1)
 }
 
 /// Locks the door of a component, whose directory is made if it is not there.
@@ -105,29 +126,41 @@ impl Component {
         loop {
             let door = lock_door(&directory)?;
             let living = living(&directory);
-            let is_with = |other: Launcher| other.run == who.run && other.node != who.node;
-            let is_other = |number: &&u64| {
-                let other = get::<Launcher>(&directory, &name_of(RUNNING, **number));
-                !other.ok().flatten().is_some_and(is_with)
+            let is_with = |number: u64| {
+                let other = get::<Launcher>(&directory, &name_of(RUNNING, number)).ok().flatten();
+                other.is_some_and(|other| other.run == who.run)
             };
-            if living.iter().any(|number| is_other(&number)) {
-                drop(door);
-                if begin.elapsed() < MOMENT {
-                    std::thread::sleep(LOOK_EVERY);
-                    continue;
+            let node = number_of(&who.node);
+            match living {
+                None => clear(&directory),
+                Some(number) if is_with(number) && !directory.join(name_of(NODE, node)).exists() => {}
+                Some(_) => {
+                    drop(door);
+                    if begin.elapsed() < MOMENT {
+                        std::thread::sleep(LOOK_EVERY);
+                        continue;
+                    }
+                    let what = format!("a program runs as component '{name}' already");
+                    return Err(Error::new(ErrorKind::Exists, what)
+                        .hint("wait until it has ended, or give each program a name of its own with --as")
+                        .at(directory.display().to_string()));
                 }
-                let what = format!("a program runs as component '{name}' already");
-                return Err(Error::new(ErrorKind::Exists, what)
-                    .hint("wait until it has ended, or give each program a name of its own with --as")
-                    .at(directory.display().to_string()));
             }
-            if living.is_empty() {
-                clear(&directory);
-            }
-            let number = numbers(&directory, RUNNING).last().map_or(1, |last| last + 1);
-            let running = run(&directory, number, who).map_err(|error| Error::write(&directory, &error))?;
-            return Ok(Self { rendezvous: rendezvous.to_owned(), directory, number, _running: running });
+            let number = numbers(&directory, RUNNING).last().map_or_else(first_number, |last| last + 1);
+            let on_node = directory.join(name_of(NODE, node));
+            let entered = fs::write(&on_node, b"").and_then(|()| run(&directory, number, who));
+            let running = entered.map_err(|error| {
+                let _ = fs::remove_file(&on_node);
+                Error::write(&directory, &error)
+            })?;
+            return Ok(Self { rendezvous: rendezvous.to_owned(), directory, number, node, _running: running });
         }
+    }
+
+    /// Between two looks into the directory of a component with so many launchers, each of which does that, if few would do so
+    /// after `period`: the file system gets no more questions from many.
+    pub fn paced(period: Duration, launchers: usize) -> Duration {
+        period.saturating_mul(u32::try_from(launchers / FEW).unwrap_or(u32::MAX).max(1))
     }
 
     /// The number of launchers that the component `name` has in the directory `rendezvous`.
@@ -157,6 +190,18 @@ impl Component {
         fs::write(&path, b"").map_err(|error| Error::write(&path, &error))
     }
 
+    /// Looks whether the next launcher of the component lives, in the order of their numbers, and after the last one the first.
+    /// All see what one of them has found. To be called again and again; returns the number of launchers.
+    pub fn look_after_next(&self) -> usize {
+        let numbers = numbers(&self.directory, RUNNING);
+        let next = numbers.iter().find(|number| **number > self.number).or(numbers.first());
+        if next.is_some_and(|next| lives(&self.directory, *next) == Some(false)) {
+            // Where it cannot be written, the next look tries again.
+            let _ = fs::write(self.directory.join(DOOR), b"lost");
+        }
+        numbers.len()
+    }
+
     fn path(&self, what: &str) -> PathBuf {
         self.directory.join(name_of(what, self.number))
     }
@@ -164,11 +209,12 @@ impl Component {
 
 /// Removes what an earlier run has left.
 fn clear(directory: &Path) {
-    for what in [RUNNING, ENDED, ADDRESS] {
+    for what in [RUNNING, ENDED, ADDRESS, NODE] {
         for number in numbers(directory, what) {
             let _ = fs::remove_file(directory.join(name_of(what, number)));
         }
     }
+    let _ = File::options().write(true).open(directory.join(DOOR)).and_then(|door| door.set_len(0));
     let _ = fs::remove_dir_all(super::offers::files(directory));
 }
 
@@ -186,10 +232,11 @@ impl Drop for Component {
     fn drop(&mut self) {
         // Nothing is left to report a failure to; the next run of that name removes what stays.
         let _door = lock_door(&self.directory);
+        let _ = fs::remove_file(self.directory.join(name_of(NODE, self.node)));
         for what in [ADDRESS, ENDED, RUNNING] {
             let _ = fs::remove_file(self.path(what));
         }
-        if living(&self.directory).is_empty() {
+        if living(&self.directory).is_none() {
             let _ = fs::remove_dir_all(&self.directory);
             // Only by the last one.
             let _ = fs::remove_dir(&self.rendezvous);
@@ -212,18 +259,15 @@ impl Presence {
     /// That of the component `name` in the directory `rendezvous`.
     pub fn of(rendezvous: &Path, name: &str) -> Self {
         let directory = rendezvous.join(name);
-        let mut presence = None;
-        for number in numbers(&directory, RUNNING) {
-            match lives(&directory, number) {
-                None => {}
-                Some(false) => return Self::Absent,
-                Some(true) if directory.join(name_of(ENDED, number)).exists() => {
-                    presence = presence.or(Some(Self::Ended));
-                }
-                Some(true) => presence = Some(Self::Running),
-            }
+        let running = numbers(&directory, RUNNING);
+        // One that goes has taken its file along. The others look after each other.
+        let lives = running.iter().find_map(|number| lives(&directory, *number));
+        let door = || File::open(directory.join(DOOR)).and_then(|door| door.metadata());
+        if lives != Some(true) || door().is_ok_and(|door| door.len() > 0) {
+            return Self::Absent;
         }
-        presence.unwrap_or(Self::Absent)
+        let ended = numbers(&directory, ENDED);
+        if running.iter().all(|number| ended.contains(number)) { Self::Ended } else { Self::Running }
     }
 }
 
@@ -270,8 +314,14 @@ mod tests {
         three.ended().unwrap();
         assert_eq!(of(), Presence::Ended);
         // One that was killed leaves its files, which nobody locks.
-        fs::write(rendezvous.join("a").join("running.9"), serde_json::to_vec(&launcher("1", "w")).unwrap()).unwrap();
+        let killed = rendezvous.join("a").join(name_of(RUNNING, three.number + 1));
+        fs::write(&killed, serde_json::to_vec(&launcher("1", "w")).unwrap()).unwrap();
+        one.look_after_next();
+        assert_eq!(of(), Presence::Running, "the next one of this one lives");
+        three.look_after_next();
         assert_eq!(of(), Presence::Absent);
+        one.look_after_next();
+        assert_eq!(of(), Presence::Absent, "what was found stays");
         drop(three);
         assert!(rendezvous.exists());
         drop(one);

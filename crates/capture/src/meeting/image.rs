@@ -70,21 +70,23 @@ impl Writer {
     /// As for [`Address::all`].
     pub fn of(rule: &TransferRule, own: &SpoolPlace) -> Result<Self> {
         let (rendezvous, from) = (rule.rendezvous(), rule.from());
+        let image = image_of(&own.directory, rendezvous);
+        let shown = TransferRule { rendezvous: Some(image.clone()), ..rule.clone() };
+        // The launcher of this node looks whether that is still so: not every program need ask the file system that all share.
+        let presence = Presence::of(&image, from);
+        if presence != Presence::Absent {
+            return Ok(Self { met: shown, presence, why: None });
+        }
         let there = Presence::of(rendezvous, from);
         if Address::all(rendezvous, from)?.values().all(|address| address.is_near(own)) {
             return Ok(Self { met: rule.clone(), presence: there, why: None });
         }
-        let image = image_of(&own.directory, rendezvous);
-        let met = TransferRule { rendezvous: Some(image.clone()), ..rule.clone() };
-        let why = Gone::why(&image.join(gone_of(from)));
-        let presence = match Presence::of(&image, from) {
-            // The launcher has not reached it yet, and knows of no session of it.
-            Presence::Absent if why.is_none() && there != Presence::Absent => Presence::Running,
-            seen => seen,
-        };
         // What a launcher that was killed has left is of no account.
-        let why = why.filter(|_| presence == Presence::Absent && there != Presence::Absent);
-        Ok(Self { met, presence, why })
+        let why = Gone::why(&image.join(gone_of(from))).filter(|_| there != Presence::Absent);
+        // The launcher has not reached it yet, and knows of no session of it.
+        let is_to_be_reached = why.is_none() && there != Presence::Absent;
+        let presence = if is_to_be_reached { Presence::Running } else { Presence::Absent };
+        Ok(Self { met: shown, presence, why })
     }
 }
 

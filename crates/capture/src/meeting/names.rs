@@ -7,6 +7,8 @@ use std::path::Path;
 pub(super) const RUNNING: &str = "running";
 pub(super) const ENDED: &str = "ended";
 pub(super) const ADDRESS: &str = "address";
+/// There the number of the node follows.
+pub(super) const NODE: &str = "node";
 
 /// That of a file of a launcher.
 pub(super) fn name_of(what: &str, number: u64) -> String {

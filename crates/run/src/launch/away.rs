@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::Route;
-use knarr_capture::meeting::Address;
+use knarr_capture::meeting::{Address, Component};
 use knarr_capture::{Part, Snapshot, SpoolPlace};
 use knarr_link::{Link, link_to};
 
@@ -127,14 +127,16 @@ impl Other {
             if let Err(error) = come {
                 self.warn(&error, &mut warned, &**notices);
             }
-            let is_reached = !self.state().reached.is_empty();
-            std::thread::sleep(if is_reached { LOOK_AGAIN } else { LOOK_EVERY });
+            let reached = self.state().reached.len();
+            std::thread::sleep(if reached > 0 { Component::paced(LOOK_AGAIN, reached) } else { LOOK_EVERY });
         }
     }
 
     /// Looks which launchers there are. Returns those that have come.
     fn come(&self) -> Result<Vec<u64>> {
-        let mut there = Address::all(&self.rendezvous, &self.from)?;
+        let known: BTreeMap<u64, Address> =
+            self.state().reached.iter().map(|(number, (address, _))| (*number, address.clone())).collect();
+        let mut there = Address::all_with(&self.rendezvous, &self.from, |number| known.get(&number).cloned())?;
         if there.values().all(|address| address.is_near(&self.own)) {
             there.clear();
         }
@@ -174,7 +176,7 @@ impl Other {
             }
             // One that has ended takes its address with it, and nothing is amiss.
             if let Err(error) = heard
-                && Address::all(&self.rendezvous, &self.from).is_ok_and(|there| there.get(&launcher) == Some(&address))
+                && Address::is_there(&self.rendezvous, &self.from, launcher)
                 && let Some(lost) = self.lose(launcher, &address, &error)
             {
                 lost.err().into_iter().for_each(|error| notices.warn(&error.to_string()));

@@ -23,7 +23,7 @@ use crate::notices::Notices;
 /// Between two looks for readers that were not there yet. One that is killed before it was seen may come again, and is waited
 /// for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Between two looks which of them are silent.
+/// Between two looks which of them are silent, and whether a launcher of this component was killed.
 const LISTEN_EVERY: Duration = Duration::from_millis(500);
 /// A launcher on another node that has asked for nothing for so long is gone: the other way, who is silent is asked twice.
 const SILENT: Duration = SILENCE.saturating_mul(2);
@@ -71,9 +71,12 @@ pub(super) struct Transfers<'a> {
     unseen: BTreeSet<(PathBuf, String)>,
     looked: Instant,
     listened: Instant,
-    /// This run's spool, and its component.
+    /// How many this component had then.
+    launchers: usize,
+    /// This run's spool.
     own: Option<&'a SpoolPlace>,
-    name: Option<&'a str>,
+    /// Of the launchers of readers.
+    addresses: BTreeMap<(PathBuf, String), BTreeMap<u64, Address>>,
     /// Launchers of readers that are to ask for sessions, by the tokens of their spools: since when that is expected.
     expected: BTreeMap<String, Instant>,
     /// Readers that have a launcher which has not asked for long, and its node.
@@ -91,8 +94,8 @@ impl<'a> Transfers<'a> {
             transfer.to().iter().map(|reader| (transfer.rendezvous().to_owned(), reader.clone()))
         });
         let (waiting, seen, unseen, rows) = (Vec::new(), BTreeSet::new(), readers.collect(), BTreeMap::new());
-        let (looked, own, name) = (Instant::now(), snapshot.spool.as_ref(), snapshot.component.as_deref());
-        let (expected, silent) = (BTreeMap::new(), BTreeMap::new());
+        let (looked, own) = (Instant::now(), snapshot.spool.as_ref());
+        let (addresses, expected, silent) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let listened = looked;
         let mut transfers = Self {
             components,
@@ -103,8 +106,9 @@ impl<'a> Transfers<'a> {
             unseen,
             looked,
             listened,
+            launchers: 0,
             own,
-            name,
+            addresses,
             expected,
             silent,
             rows,
@@ -124,7 +128,11 @@ impl<'a> Transfers<'a> {
             self.expected.clear();
         }
         self.looked = Instant::now();
-        self.listen();
+        if self.listened.elapsed() >= Component::paced(LISTEN_EVERY, self.launchers) {
+            self.listened = self.looked;
+            self.launchers = self.components.iter().map(Component::look_after_next).max().unwrap_or(0);
+            self.listen();
+        }
         self.meet();
     }
 
@@ -138,10 +146,6 @@ impl<'a> Transfers<'a> {
 
     /// Looks which launchers of readers on other nodes are silent. Those that are near need not ask.
     fn listen(&mut self) {
-        if self.listened.elapsed() < LISTEN_EVERY {
-            return;
-        }
-        self.listened = self.looked;
         self.silent.clear();
         let Some(own) = self.own.filter(|_| self.are_open()) else { return };
         for (rendezvous, reader) in self.seen.iter().chain(&self.unseen) {
@@ -150,10 +154,12 @@ impl<'a> Transfers<'a> {
                 continue;
             }
             // What cannot be read is told by others.
-            let launchers = Address::all(rendezvous, reader).unwrap_or_default();
+            let known = self.addresses.entry((rendezvous.clone(), reader.clone())).or_default();
+            let found = Address::all_with(rendezvous, reader, |number| known.get(&number).cloned());
+            let launchers = found.unwrap_or_default();
+            known.clone_from(&launchers);
             // A component on several nodes is asked by all that read.
-            let are_several = self.name.is_some_and(|name| Component::launchers(rendezvous, name) > 1);
-            for address in launchers.into_values().filter(|address| are_several || !address.is_near(own)) {
+            for address in launchers.into_values().filter(|address| self.launchers > 1 || !address.is_near(own)) {
                 let since = *self.expected.entry(address.token.clone()).or_insert(self.looked);
                 let last = self.nodes.heard(&address.token).map_or(since, |heard| heard.max(since));
                 if last.elapsed() > SILENT {
