@@ -154,7 +154,8 @@ def transfer(path: Path) -> tuple[str, dict]:
                 f"{transfer_scale.outweighed(found.cycles, 'today', 'telling')}.",
                 "The index is the next limit: each reader keeps the puts of all writers of its file. It takes more "
                 f"time than the values {transfer_scale.outweighed(found.cycles, 'today', 'index')}.",
-                "Divided over aggregators, index and telling stay small. What is left is the fixed time of a session: "
+                "Divided over aggregators, index and telling stay small. What is left is the fixed time of a session "
+                "and the meeting: "
                 f"from 320 to 5,120 nodes a cycle gets {transfer_scale.gain(found.cycles, 'divided'):.1f} times "
                 f"shorter, and DTF's {scale_sources.DTF_STRONG_GAIN:.0f} times.",
                 f"{100 * found.unread:.0f} % of SCALE's bytes are copied into the spool and never read. DTF does not "

@@ -205,7 +205,9 @@ pictures that the text does not repeat, so nothing was read from them."""
 GUESSES = {
     "link": Quantity("a node's link", 12.5e9, "B/s", "assumed: 100 Gbit/s, as Oakforest-PACS's Omni-Path"),
     "latency": Quantity("a message", 2e-6, "s", "assumed"),
-    "question": Quantity("a question that a launcher answers", 1e-4, "s", "assumed: two threads wake, one after the other"),
+    "question": Quantity(
+        "a question that a launcher answers", 1e-4, "s", "assumed: two threads wake, one after the other"
+    ),
     "memory": Quantity("memory of a node", 256e9, "B", "assumed; Knarr's spool may take a quarter of it"),
     "idle cores": Quantity("cores of a node without a rank", 1, "", "assumed; the aggregator runs there"),
     "record": Quantity("a put in the log", 40, "B", "docs/format.md: 8 bytes and some 30 of numbers"),
