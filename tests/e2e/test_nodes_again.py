@@ -1,4 +1,4 @@
-"""Files of parallel HDF5 and netCDF-4 that ranks on several nodes open again to write, with one `knarr run` for each rank.
+"""Files of parallel HDF5 and netCDF-4 that ranks on several nodes open again to write, with a `knarr run` for each rank.
 HDF5 writes them. The launcher of the first rank's node packs them when all ranks have closed them."""
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -58,7 +59,10 @@ def plain(job: Launcher, *command: object, files: tuple[Path, ...] = ()) -> Path
 def was_packed_once(ran: Job, name: str, nodes: str) -> None:
     """On the node of the first rank; the others say that it does."""
     told = [file for result in ran.results for file in result["files"] if Path(file["input"]).name == name]
-    assert sorted(file["outcome"] for file in told) == ["gathered"] * (len(set(nodes)) - 1) + ["packed"], (told, ran.err)
+    assert sorted(file["outcome"] for file in told) == ["gathered"] * (len(set(nodes)) - 1) + ["packed"], (
+        told,
+        ran.err,
+    )
     assert all(f"node '{nodes[0]}'" in file["reason"] for file in told if file["outcome"] == "gathered"), told
 
 
@@ -77,7 +81,8 @@ for cycle in range(int(sys.argv[1])):
         T.resize(record + 1, axis=0)
         each = rows // comm.size
         with T.collective:
-            T[record, comm.rank * each : (comm.rank + 1) * each] = np.arange(each * columns).reshape(each, columns) // 99 + record
+            values = np.arange(each * columns).reshape(each, columns) // 99 + record
+            T[record, comm.rank * each : (comm.rank + 1) * each] = values
         file.attrs["cycle"] = cycle
     for file in reversed(files):
         file.close()
@@ -259,6 +264,51 @@ def test_a_rank_that_is_killed_while_the_file_is_open(job, hdf5, nodes):
         assert not is_packed(hist) and len(file["T"]) == 1 + CYCLES and (file["T"][1:] >= 0).any()
 
 
+AFTERWARDS = """
+import subprocess
+import sys
+from mpi4py import MPI
+import h5py
+
+comm = MPI.COMM_WORLD
+rank = comm.rank
+with h5py.File("hist.h5", "r+", driver="mpio", comm=comm) as file:
+    file["T"][0, rank] = rank
+MPI.Finalize()
+if rank == 1:
+    subprocess.run([sys.argv[1], "-c", sys.argv[2]], check=True)
+"""
+
+SLOWLY = """
+import time
+import h5py
+
+with h5py.File("hist.h5", "r+") as file:
+    time.sleep(6)
+    file["T"][0, 10] = 10
+"""
+
+
+def test_a_file_that_one_process_goes_on_with_after_the_others(job):
+    """On another node than that of the launcher that packs, which has nothing else to do for seconds."""
+    hist = begun(job.folder / "hist.h5")
+    ran = job(system_python(), "-c", AFTERWARDS, sys.executable, SLOWLY, nodes="abaa")
+    was_packed_once(ran, "hist.h5", "ab")
+    with h5py.File(hist) as file:
+        assert is_packed(hist) and file["T"][0, [0, 1, 2, 3, 10], 7].tolist() == [0, 1, 2, 3, 10]
+
+
+def test_nodes_that_do_not_answer_leave_the_file(job, hdf5):
+    """Launchers that take themselves for the only one."""
+    hist = begun(job.folder / "hist.h5")
+    expected = plain(job, hdf5, "hist.h5", CYCLES, files=(hist,)) / "hist.h5"
+    name = "OMPI_COMM_WORLD_SIZE"
+    command = ["env", f"{name}={RANKS}", hdf5, "hist.h5", CYCLES]
+    ran = job(*command, nodes="abcd", within=["env", "-u", name])
+    assert set(ran.outcomes("hist.h5")) == {"left"} and "answers nobody" in str(ran.results), ran.results
+    assert not is_packed(hist) and objects(hist) == objects(expected)
+
+
 def launcher_on(job: Launcher, node: str) -> list[int]:
     """The launchers of a node."""
     found = []
@@ -268,9 +318,9 @@ def launcher_on(job: Launcher, node: str) -> list[int]:
             variables = (place / "environ").read_bytes().split(b"\0")
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             continue
-        if words[:2] == [bytes(job.program), b"run"] and f"KNARR_NODE={node}".encode() in variables:
-            if str(job.top / "knarr.toml").encode() in words:
-                found.append(int(place.name))
+        is_launcher = words[:2] == [bytes(job.program), b"run"] and str(job.top / "knarr.toml").encode() in words
+        if is_launcher and f"KNARR_NODE={node}".encode() in variables:
+            found.append(int(place.name))
     return found
 
 

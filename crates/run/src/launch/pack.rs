@@ -85,6 +85,12 @@ impl Job {
             let found = self.look(number, rule);
             return Ok(Outcome::Written(found, begin.elapsed().as_secs_f64()));
         }
+        if let Some((_, rule)) = self.snapshot.rule_for(&self.path)
+            && rule.route.traits().may_be_replaced
+            && let Err(error) = self.others.await_end(&self.cancel)
+        {
+            return Ok(Outcome::Left(error.message().to_owned()));
+        }
         let read_error = |error: std::io::Error| Error::read(&self.path, &error);
         let original = File::open(&self.path).map_err(read_error)?;
         let before = original.metadata().map_err(read_error)?;
@@ -115,9 +121,6 @@ impl Job {
             }
             // Others are not handed out, see `Snapshot::rule_for`.
             Route::Compress | Route::File | Route::Checkpoint | Route::Transfer => {
-                if let Err(error) = self.others.await_end(&self.cancel) {
-                    return Ok(Outcome::Left(error.message().to_owned()));
-                }
                 self.pack((rule, filters), &original, &before)
             }
         }
