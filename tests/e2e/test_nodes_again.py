@@ -1,4 +1,4 @@
-"""Files of parallel HDF5 and netCDF-4 that ranks on several nodes open again to write, with a `knarr run` for each rank.
+"""Files of parallel HDF5 and netCDF-4 that ranks on several nodes open again to write: each rank has a `knarr run`.
 HDF5 writes them. The launcher of the first rank's node packs them when all ranks have closed them."""
 
 from __future__ import annotations
