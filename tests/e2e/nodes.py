@@ -160,7 +160,7 @@ def launcher_of(place: Path) -> int:
 
 
 def spools_of(job: Launcher) -> list[Path]:
-    """In memory, and where launchers have moved them. Nothing lies in one without a lock: its launcher was killed first."""
+    """In memory, and where launchers have moved them. One without a lock is empty: its launcher was killed."""
     in_memory = sorted({place.parent for place, _ in records(job.folder)})
     moved = (job.top / ".knarr").glob("knarr-spool-*")
     return in_memory + sorted(spool for spool in moved if (spool / "launcher").exists())

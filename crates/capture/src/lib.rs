@@ -22,7 +22,7 @@ mod snapshot;
 pub use chunks::{met, suited};
 pub use creation::{Change, Prescription};
 pub use handed_over::{Datasets, HandedOver, Published, Reading};
-pub use message::{Event, Given, Message};
+pub use message::{Event, Given, Message, Writers};
 pub use parts::NodePart;
 pub use shown::{Form, Shown};
 pub use snapshot::{Part, Snapshot, SpoolPlace, free_of};

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use knarr_codec::codec::FilterSet;
+use knarr_link::Peer;
 
 /// One datagram, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +31,8 @@ pub enum Event {
         path: PathBuf,
         /// It is new, or was emptied.
         created: bool,
+        /// Who opens it, besides.
+        writers: Writers,
     },
     /// A dataset was created in such a file, whose rule has it compressed as it is written.
     Created {
@@ -87,12 +90,12 @@ pub enum Event {
         /// Why.
         why: String,
     },
-    /// Ranks on several nodes write a file with parallel HDF5 themselves: no launcher can tell when all have closed it.
+    /// Ranks on several nodes write a file with parallel HDF5, and nobody can tell when all have closed it.
     Apart {
         /// The file.
         #[serde(with = "path_bytes")]
         path: PathBuf,
-        /// Why it is not handed over.
+        /// Why.
         why: String,
     },
     /// All ranks have read a session of a file from another component.
@@ -133,6 +136,19 @@ pub enum Event {
     },
     /// The process ends in order; its HDF5 has closed, or will close, what is open.
     Exiting,
+}
+
+/// Who opens a file for writing, and which launcher does something with it once it is closed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Writers {
+    /// Processes of this node, each for itself. Its launcher sees when the last one has closed the file.
+    Near,
+    /// Ranks on several nodes by MPI-IO. They say that it is closed when all of them have closed it, and this launcher does
+    /// something with it then. The first rank tells the tokens of the spools of the other nodes.
+    Apart(Vec<String>),
+    /// The same, and this launcher of another node does.
+    Elsewhere(Peer),
 }
 
 /// What a dataset got that a program created in a file that is compressed as it is written.
@@ -188,7 +204,8 @@ mod tests {
         let path = PathBuf::from(std::ffi::OsString::from_vec(b"/tmp/\xFF\"\\\n.nc".to_vec()));
         for event in [
             Event::Started,
-            Event::Opened { path: path.clone(), created: true },
+            Event::Opened { path: path.clone(), created: true, writers: Writers::Near },
+            Event::Opened { path: path.clone(), created: false, writers: Writers::Apart(vec!["a".to_owned()]) },
             Event::Created { path: path.clone(), given: Given::Usual("a reason".to_owned()) },
             Event::InParts { path: path.clone() },
             Event::HandedOver { directory: path.clone() },

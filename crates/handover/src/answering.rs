@@ -56,9 +56,11 @@ pub fn answer(question: &Question, values: &Path, log: &Path) -> Result<(Vec<u8>
             let crossed = within.as_ref().map(|_| Crossed { raw, sent: sent.len() as u64, worst });
             Ok((sent, crossed))
         }
-        Question::Chunk { .. } | Question::Number { .. } | Question::Outcome { .. } | Question::Bounds { .. } => {
-            Err(Error::usage("no question about bytes of a rank"))
-        }
+        Question::Chunk { .. }
+        | Question::Number { .. }
+        | Question::Outcome { .. }
+        | Question::Ended { .. }
+        | Question::Bounds { .. } => Err(Error::usage("no question about bytes of a rank")),
     }
 }
 

@@ -77,6 +77,11 @@ pub enum Question {
         /// The node that asks.
         node: String,
     },
+    /// The program has ended on the node whose spool has this token: its ranks write no file any more. An empty answer.
+    Ended {
+        /// The token.
+        token: String,
+    },
 }
 
 /// Runs of bytes in a file. They are alike, and equally far apart.

@@ -49,7 +49,7 @@ impl Aggregator {
             question @ (Question::Log { rank, .. } | Question::Values { rank, .. }) => {
                 answer(&question, &values(rank), &self.folder.join(format!("log.{rank}"))).map(|(bytes, _)| bytes)
             }
-            Question::Number { .. } | Question::Outcome { .. } | Question::Bounds { .. } => {
+            Question::Number { .. } | Question::Outcome { .. } | Question::Ended { .. } | Question::Bounds { .. } => {
                 Err(Error::usage("nobody asks"))
             }
         }

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use knarr_array::comm::{Comm, agree, all_gather, read, written};
 use knarr_array::error::{Error, Result};
 use knarr_capture::config::InFlight;
-use knarr_capture::{HandedOver, NodePart, SpoolPlace};
+use knarr_capture::{HandedOver, NodePart, SpoolPlace, Writers};
 use knarr_handover::{Bounded, Bounds, Crossed, Far, Held, Pace, Within, next_number};
 use knarr_link::{Link, Peer, link_to};
 use serde::{Deserialize, Serialize};
@@ -82,6 +82,30 @@ impl Homes {
     /// True on the lowest rank of each.
     pub(crate) fn is_first(&self) -> bool {
         self.ranks.iter().any(|ranks| ranks.first() == Some(&self.rank))
+    }
+
+    /// How the ranks write a file themselves that they open together: the launcher of the first rank looks after it, and all
+    /// have to answer.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    pub(crate) fn writers(&self) -> std::result::Result<Writers, String> {
+        /// Others are named in one message.
+        const MOST: usize = 2000;
+        let Some((first, others)) = self.all.split_first().filter(|(_, others)| !others.is_empty()) else {
+            return Ok(Writers::Near);
+        };
+        if let Some(node) = self.closed() {
+            return Err(format!("its ranks are on several nodes, and the 'knarr run' of node '{node}' answers nobody"));
+        }
+        if others.len() > MOST {
+            return Err(format!("its ranks are on more than {MOST} nodes"));
+        }
+        Ok(match &first.peer {
+            Some(peer) if self.mine() > 0 => Writers::Elsewhere(peer.clone()),
+            _ if self.rank == 0 => Writers::Apart(others.iter().map(|home| home.token.clone()).collect()),
+            _ => Writers::Apart(Vec::new()),
+        })
     }
 
     /// The node of one whose aggregator answers nobody.

@@ -13,7 +13,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::{FileRule, Wait};
 use knarr_capture::meeting::Offers;
 use knarr_capture::program::run;
-use knarr_capture::{Event, HandedOver, Part, SpoolPlace};
+use knarr_capture::{Event, HandedOver, Part, SpoolPlace, Writers};
 use knarr_handover::{PutLog, Room};
 use knarr_mapped::map_file;
 use serde::{Deserialize, Serialize};
@@ -170,12 +170,12 @@ pub fn agree_on_place(
     }
 }
 
-/// True if the ranks hand over to several spools. Collective.
+/// How the ranks write a file themselves that they open together, or why no launcher can look after it. Collective.
 ///
 /// # Errors
 /// Those of the communicator.
-pub fn are_apart(wanted: &Wanted, ranks: &Ranks) -> Result<bool> {
-    Homes::meet(ranks.comm(), wanted.spool).map(|homes| homes.are_apart())
+pub fn writers(wanted: &Wanted, ranks: &Ranks) -> Result<std::result::Result<Writers, String>> {
+    Homes::meet(ranks.comm(), wanted.spool).map(|homes| homes.writers())
 }
 
 /// Room for the values of this rank: half of the memory that values may take is for the file that is written, the other half

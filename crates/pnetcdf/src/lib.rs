@@ -42,7 +42,7 @@ mod wanted;
 pub use apart::Headers;
 pub use arriving::{Arrived, arrive, header_of};
 pub use begin_end::{
-    Agreed, Closed, Ending, Unplaced, agree_on_place, are_apart, await_delivery, await_named, finish, forget,
+    Agreed, Closed, Ending, Unplaced, agree_on_place, await_delivery, await_named, finish, forget, writers,
 };
 pub use incoming::{Begun, Incoming, Offered};
 pub use offered::publish_closed;

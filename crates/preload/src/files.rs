@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use knarr_capture::Event;
+use knarr_capture::program::{Run, patient, run};
+use knarr_capture::{Event, Writers};
 use knarr_codec::codec::FilterSet;
 
 use crate::host::Hid;
-use knarr_capture::program::{Run, patient, run};
+use crate::parallel::{Closing, Meeting, Together};
 
 /// An open file.
 struct Open {
@@ -26,6 +27,8 @@ struct Open {
     rule: Option<usize>,
     /// There is a file of this name. HDF5 may keep it in memory until it is closed, or in several others.
     exists: bool,
+    /// The ranks that close it together, if they are on several nodes.
+    together: Option<Together>,
 }
 
 static FILES: Mutex<Vec<Open>> = Mutex::new(Vec::new());
@@ -91,19 +94,25 @@ pub(crate) fn opening(name: &[u8], created: bool) -> Option<Opening> {
 }
 
 impl Opening {
-    /// To be called after the file was opened as `id`.
-    pub(crate) fn opened(self, id: Hid) {
+    /// To be called after the file was opened as `id`, by ranks that have met, if any have: by these `writers`, or why no launcher
+    /// can look after it.
+    pub(crate) fn opened(self, id: Hid, meeting: Option<Meeting>, writers: Result<Writers, String>) {
         let found = std::fs::canonicalize(&self.absolute);
         let exists = found.is_ok();
         let path = found.unwrap_or(self.absolute);
         let Some((number, rule)) = self.run.rules().told_of(&path) else { return };
+        let writers = match writers {
+            Ok(writers) => writers,
+            Err(why) => return self.run.tell(Event::Apart { path, why }),
+        };
         let rule = (exists && rule.compresses_writes()).then_some(number);
         if exists {
-            self.run.tell(Event::Opened { path: path.clone(), created: self.created });
+            self.run.tell(Event::Opened { path: path.clone(), created: self.created, writers });
         }
+        let together = meeting.and_then(Meeting::ends);
         if let Some(mut files) = files() {
             let identity = identity_of(&path);
-            files.push(Open { id, named: self.named, path, identity, rule, exists });
+            files.push(Open { id, named: self.named, path, identity, rule, exists, together });
             count(&files);
         }
     }
@@ -141,25 +150,57 @@ fn identity_of(path: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// To be called after the file `id`, or all files, were closed. `filters` are those that the program's HDF5 has.
+/// To be called after the file `id`, or all files, were closed. `filters` are those that the program's HDF5 has. Collective for
+/// a file that ranks on several nodes have opened together.
 pub(crate) fn closed(id: Option<Hid>, filters: FilterSet) {
     let (Some(mut files), Some(run)) = (files(), run()) else { return };
     let (gone, kept) = std::mem::take(&mut *files).into_iter().partition(|open| id.is_none_or(|id| id == open.id));
+    let (gone, kept): (Vec<Open>, Vec<Open>) = (gone, kept);
+    let is_held = |open: &Open| kept.iter().any(|other| other.path == open.path);
+    let gone: Vec<(bool, Open)> = gone.into_iter().map(|open| (is_held(&open), open)).collect();
     *files = kept;
     count(&files);
     drop(files);
-    let gone: Vec<Open> = gone;
-    for Open { path, exists, .. } in gone {
+    for (is_held, Open { path, exists, together, .. }) in gone {
+        let still_open = exists && is_open(&path);
+        let mine = if still_open && !is_held { Closing::Waits } else { Closing::Done };
+        if together.is_some_and(|together| !is_whole(run, together, &path, mine)) {
+            continue;
+        }
         if !exists {
             if parts(&path).iter().any(|part| part.exists()) {
                 run.tell(Event::InParts { path });
             }
             continue;
         }
-        let still_open = is_open(&path);
         // The name may be gone as soon as the program goes on.
         let identity = identity_of(&path);
         run.tell(Event::Closed { path, still_open, filters, identity });
+    }
+}
+
+/// To be called after HDF5 could not close the file `id`. It may be closed all the same, for example if the disk is full: then
+/// other ranks wait for this one. Collective as [`closed`].
+pub(crate) fn not_closed(id: Hid) {
+    let (Some(mut files), Some(run)) = (files(), run()) else { return };
+    let is_gone = |open: &Open| open.id == id && open.together.is_some() && !is_open(&open.path);
+    let Some(at) = files.iter().position(is_gone) else { return };
+    let Open { path, together, .. } = files.remove(at);
+    count(&files);
+    drop(files);
+    if let Some(together) = together {
+        is_whole(run, together, &path, Closing::Failed);
+    }
+}
+
+/// True if all ranks have closed a file. Otherwise the launcher is told why it is not known to be whole. Collective.
+fn is_whole(run: &Run, together: Together, path: &Path, mine: Closing) -> bool {
+    match together.close(mine) {
+        Ok(is_whole) => is_whole,
+        Err(why) => {
+            run.tell(Event::Apart { path: path.to_owned(), why });
+            false
+        }
     }
 }
 

@@ -4,13 +4,14 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::PathBuf;
 
-use knarr_capture::{Change, Event, Given};
+use knarr_capture::{Change, Event, Given, Writers};
 
 use crate::direct::Chunk;
 use crate::given::{Dataset, Gift};
 use crate::guard::guard;
 use crate::host::{CallerHdf5, Herr, Hid, Visit};
 use crate::lists::{Lists, Request};
+use crate::parallel::{Meeting, Opens};
 use crate::shown::{Reading, Visitor};
 use crate::whole::Write;
 use crate::{across, files, given, lists, parallel, shown};
@@ -50,12 +51,12 @@ pub(crate) unsafe extern "C" fn file_create(
     }
     guard((), || host.prepare());
     // SAFETY: HDF5 wants a NUL-terminated name.
-    guard((), || unsafe { parallel::open_apart(host, name, true, access) });
+    let meeting = guard(None, || unsafe { parallel::meet(host, name, Opens::New, access) });
     // SAFETY: as above.
     let opening = guard(None, || files::opening(unsafe { bytes(name) }, true));
     // SAFETY: the caller's own arguments.
     let id = unsafe { real(name, flags, creation, access) };
-    opened(opening, id);
+    opened(opening, meeting, id);
     if id >= 0 {
         // SAFETY: as above.
         guard((), || given::file_created(unsafe { bytes(name) }));
@@ -80,24 +81,27 @@ pub(crate) unsafe extern "C" fn file_open(name: *const c_char, flags: c_uint, ac
     guard((), || unsafe { parallel::await_named(name) });
     guard((), || host.prepare());
     let writes = flags & FOR_WRITING != 0;
-    if writes {
-        // SAFETY: HDF5 wants a NUL-terminated name.
-        guard((), || unsafe { parallel::open_apart(host, name, false, access) });
-    }
+    let opens = if writes { Opens::Again } else { Opens::ToRead };
+    // SAFETY: HDF5 wants a NUL-terminated name.
+    let meeting = guard(None, || unsafe { parallel::meet(host, name, opens, access) });
     // SAFETY: as above.
     let opening = guard(None, || if writes { files::opening(unsafe { bytes(name) }, false) } else { None });
     // SAFETY: the caller's own arguments.
     let id = unsafe { real(name, flags, access) };
-    opened(opening, id);
+    opened(opening, meeting, id);
     id
 }
 
-fn opened(opening: Option<files::Opening>, id: Hid) {
-    if let Some(opening) = opening
-        && id >= 0
-    {
-        guard((), || opening.opened(id));
-    }
+/// To be called after the call that was to open a file. Collective if ranks have met.
+fn opened(opening: Option<files::Opening>, meeting: Option<Meeting>, id: Hid) {
+    guard((), || {
+        let writers = meeting.as_ref().map_or(Ok(Writers::Near), |meeting| meeting.opened(id >= 0));
+        if let Some(opening) = opening
+            && id >= 0
+        {
+            opening.opened(id, meeting, writers);
+        }
+    });
 }
 
 /// # Safety
@@ -136,10 +140,10 @@ fn closing(host: &CallerHdf5, id: Option<Hid>, closed: impl Fn(c_int) -> bool, c
     let filters = guard(None, || ours.then(|| host.filters()));
     let may_end = parallel::any() && guard(false, || id.is_none_or(|id| host.is_file(id)));
     let result = call();
-    if let Some(filters) = filters
-        && closed(result)
-    {
-        guard((), || files::closed(id, filters));
+    match (filters, id) {
+        (Some(filters), _) if closed(result) => guard((), || files::closed(id, filters)),
+        (Some(_), Some(id)) if result < 0 => guard((), || files::not_closed(id)),
+        _ => {}
     }
     if may_end && result >= 0 && !guard(false, || parallel::ended(host)) {
         return -1;

@@ -7,11 +7,9 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::config::Traits;
 use knarr_capture::{Event, Part};
 use knarr_pnetcdf::{
-    Agreed, Closed, Ending, Headers, Ranks, Unplaced, Wanted, agree_on_place, are_apart, finish, forget, matched,
-    publish_closed, wanted,
+    Agreed, Closed, Ending, Headers, Ranks, Unplaced, Wanted, agree_on_place, finish, forget, publish_closed, wanted,
 };
 
 use super::file::{self, Captured, Shared, Values, lock};
@@ -234,37 +232,8 @@ pub(crate) unsafe fn reopened(
     Some(unsafe { real(path.as_ptr(), flags, serial) })
 }
 
-/// Has the launchers leave a file as it is that ranks on several nodes create, though it is not handed over, or open for
-/// writing: none of them can tell when all have closed it. Collective if the file is one of MPI-IO with which the launcher
-/// does something once it is closed.
-///
-/// # Safety
-/// `name` is null or NUL-terminated.
-pub(crate) unsafe fn open_apart(host: &CallerHdf5, name: *const c_char, created: bool, access: Hid) {
-    if name.is_null() || !is_parallel(host, access) {
-        return;
-    }
-    // SAFETY: the caller's promise.
-    let named = unsafe { CStr::from_ptr(name) }.to_bytes();
-    // A file that was to be handed over has been told of when it was created.
-    let concerns = |route: &Traits| route.is_done_when_closed && !(created && route.is_handed_over);
-    let Some(wanted) = matched(named, None).filter(|wanted| concerns(wanted.rule.route.traits())) else { return };
-    let Some(comm) = Communicator::of(host, access) else { return };
-    // SAFETY: the program's own communicator.
-    let ranks = unsafe { Ranks::of(comm.0, &wanted.run.rules().adapters) };
-    match ranks.and_then(|ranks| are_apart(&wanted, &ranks)) {
-        Ok(true) => {
-            let what = if created { "write it" } else { "opened it again to write" };
-            let why = format!("ranks on several nodes {what}");
-            wanted.run.tell(Event::Apart { path: wanted.target, why });
-        }
-        Ok(false) => {}
-        Err(error) => apart_perhaps(&wanted, error.to_string()),
-    }
-}
-
 /// Has the launcher leave a file as it is whose ranks do not know each other, and why, if other nodes may have some of them.
-fn apart_perhaps(wanted: &Wanted, why: String) {
+pub(super) fn apart_perhaps(wanted: &Wanted, why: String) {
     if wanted.spool.peer.is_some() {
         wanted.run.tell(Event::Apart { path: wanted.target.clone(), why });
     }

@@ -12,7 +12,7 @@
 //!
 //! Reading order: [`hooks`] (what the program calls), [`file`] (one captured file), [`header`], [`begin_end`] (how it begins
 //! and ends), [`arriving`] (files of other components), [`write`] and [`read`], [`order`] (which of writes that overlap counts), [`transfer`], [`selection`], [`shape`] (which elements, in which order), [`convert`] (their types), [`memory`]
-//! (where they lie), [`mpi`], and [`opening`] (netCDF-C).
+//! (where they lie), [`mpi`], [`opening`] (netCDF-C), and [`together`] (files that HDF5 writes or reads itself).
 
 mod arriving;
 mod begin_end;
@@ -27,10 +27,12 @@ mod order;
 mod read;
 mod selection;
 mod shape;
+mod together;
 mod transfer;
 mod write;
 
 pub(crate) use arriving::opened;
-pub(crate) use begin_end::{await_named, create, ended, exiting, open_apart, reopened};
+pub(crate) use begin_end::{await_named, create, ended, exiting, reopened};
 pub(crate) use file::any;
 pub(crate) use hooks::{creation, refuses_chunks, wrote};
+pub(crate) use together::{Closing, Meeting, Opens, Together, meet};

@@ -228,8 +228,8 @@ impl First {
     }
 
     /// Waits, after this launcher's own program has ended, until those of all others have; when that has failed, or
-    /// `is_terminated`, not for long.
-    pub(super) fn await_others(&self, has_failed: bool, is_terminated: impl Fn() -> bool) {
+    /// `is_terminated`, not for long. False if some of them run yet.
+    pub(super) fn await_others(&self, has_failed: bool, is_terminated: impl Fn() -> bool) -> bool {
         let (state, changed) = &*self.state;
         let since = Instant::now();
         let mut now = lock(state);
@@ -239,7 +239,7 @@ impl First {
             let is_late = has_failed && since.elapsed() > AFTER_FAILURE;
             if is_done || is_late || is_terminated() && (now.present == 0 || since.elapsed() > HURRY) {
                 now.is_closed = true;
-                return;
+                return now.present == 0;
             }
             now = changed.wait_timeout(now, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
         }

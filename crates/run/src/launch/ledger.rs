@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use knarr_capture::{Event, Given, Message};
+use knarr_capture::{Event, Given, Message, Writers};
 use knarr_codec::codec::FilterSet;
 
 use crate::processes::Processes;
@@ -38,6 +38,8 @@ struct Writer {
     opens: u32,
     /// The program has closed it, or its process ends in order; HDF5 may still hold it open.
     closing: bool,
+    /// Ranks on other nodes have it open, too: that this process ends in order says nothing of them.
+    is_apart: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,7 +83,8 @@ pub(super) enum Closing {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     files: BTreeMap<PathBuf, Entry>,
-    /// Files that are left as they are, because ranks on other nodes write them, too.
+    /// Files that ranks on other nodes write, too, and that are not for this launcher: another one looks after them, or nobody can
+    /// tell when they are closed.
     apart: BTreeSet<PathBuf>,
     /// Processes that said that they end in order.
     ending: BTreeSet<u32>,
@@ -101,7 +104,12 @@ impl Ledger {
             | Event::Received { .. }
             | Event::Flown { .. }
             | Event::Missed { .. } => self.calls_seen = true,
-            Event::Apart { path, .. } => drop(self.apart.insert(path)),
+            // The launcher that looks after it waits for all that processes of this node do with it.
+            Event::Apart { path, .. } | Event::Opened { path, writers: Writers::Elsewhere(_), .. } => {
+                self.apart.insert(path.clone());
+                let forgotten = self.files.remove(&path);
+                return forgotten.is_some_and(|entry| entry.state == State::Packing).then_some(path);
+            }
             Event::Started => {
                 // The same process with another program: what it had open was not closed.
                 self.ending.remove(&process);
@@ -113,8 +121,9 @@ impl Ledger {
             Event::Exiting => {
                 self.ending.insert(process);
             }
-            Event::Opened { path, .. } if self.apart.contains(&path) => {}
-            Event::Opened { path, created } => {
+            Event::Opened { path, writers: Writers::Near, .. } if self.apart.contains(&path) => {}
+            Event::Opened { path, created, writers } => {
+                self.apart.remove(&path);
                 let entry = self.files.entry(path.clone()).or_default();
                 let useless = entry.state == State::Packing;
                 if created && entry.writers.is_empty() {
@@ -128,6 +137,7 @@ impl Ledger {
                 let writer = entry.writers.entry(process).or_default();
                 writer.opens += 1;
                 writer.closing = false;
+                writer.is_apart |= matches!(writers, Writers::Apart(_));
                 return useless.then_some(path);
             }
             Event::Created { path, given } => {
@@ -172,7 +182,7 @@ impl Ledger {
                     // One that closed the file behind the back of HDF5 has not said that it is whole.
                     return !writer.closing || processes.writes(process, path);
                 }
-                lost |= !writer.closing && !ending.contains(&process);
+                lost |= !writer.closing && (writer.is_apart || !ending.contains(&process));
                 false
             });
             if lost && before > 0 {
@@ -268,6 +278,7 @@ fn counted(datasets: u64) -> String {
 mod tests {
     use super::*;
     use knarr_codec::codec::ReaderLevel;
+    use knarr_link::{Peer, Secret};
 
     /// Process numbers below 100 run; those below 10 have every file open.
     struct Fake;
@@ -282,7 +293,11 @@ mod tests {
     }
 
     fn opened(process: u32, created: bool) -> Message {
-        Message { process, event: Event::Opened { path: "/a.nc".into(), created } }
+        opened_by(process, created, Writers::Near)
+    }
+
+    fn opened_by(process: u32, created: bool, writers: Writers) -> Message {
+        Message { process, event: Event::Opened { path: "/a.nc".into(), created, writers } }
     }
 
     fn closed(process: u32, still_open: bool) -> Message {
@@ -371,6 +386,44 @@ mod tests {
         let mended =
             [opened(200, true), Message { process: 200, event: Event::Started }, opened(1, true), closed(1, false)];
         assert!(ledger(mended).next(true).is_some(), "written anew");
+    }
+
+    #[test]
+    fn a_file_of_ranks_on_several_nodes_is_closed_when_they_say_so() {
+        let apart = |process| opened_by(process, false, Writers::Apart(Vec::new()));
+        let exits = |process| Message { process, event: Event::Exiting };
+        let mut closed_by_all = ledger([apart(200), closed(200, false), exits(200)]);
+        assert!(closed_by_all.next(true).is_some());
+        let mut left = ledger([apart(200), exits(200)]);
+        assert!(left.next(true).is_none(), "others may write it yet");
+        assert_eq!(left.left().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_another_node_looks_after_is_handed_out_no_more() {
+        let peer = Peer { node: "b".to_owned(), places: Vec::new(), secret: Secret::new().unwrap() };
+        let elsewhere = || opened_by(1, false, Writers::Elsewhere(peer.clone()));
+        let mut ledger = ledger([opened(1, true), closed(1, false)]);
+        assert!(ledger.next(false).is_some());
+        assert_eq!(ledger.hear(elsewhere()), Some("/a.nc".into()), "packing it is useless now");
+        ledger.hear(closed(1, false));
+        assert!(ledger.next(true).is_none());
+        ledger.again(Path::new("/a.nc"));
+        assert!(ledger.next(true).is_none());
+        // A process of this node that writes it by itself: the other launcher waits for its end.
+        ledger.hear(opened(2, false));
+        ledger.hear(closed(2, false));
+        assert!(ledger.next(true).is_none() && !ledger.is_open());
+    }
+
+    #[test]
+    fn a_file_is_left_if_nobody_can_tell_when_it_is_closed_until_somebody_can() {
+        let left = || Message { process: 1, event: Event::Apart { path: "/a.nc".into(), why: "x".to_owned() } };
+        let mut ledger = ledger([opened(1, true), left(), closed(1, false), opened(1, false), closed(1, false)]);
+        assert!(ledger.next(true).is_none() && !ledger.is_open());
+        ledger.hear(opened_by(1, false, Writers::Apart(Vec::new())));
+        ledger.hear(closed(1, false));
+        assert!(ledger.next(true).is_some());
     }
 
     #[test]

@@ -27,6 +27,8 @@ const ASK_EVERY: Duration = Duration::from_millis(300);
 const TRIES: u32 = 2;
 /// How long this launcher stays for other nodes to ask what became of a file.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the program may go on on other nodes when it has ended here, before files that they have written are left.
+const AFTER_END: Duration = Duration::from_secs(60);
 
 /// What this launcher has to do with other nodes.
 pub(super) struct Nodes {
@@ -51,6 +53,8 @@ struct Shared {
     has_ended: AtomicBool,
     /// When launchers of components that read have asked last, by the tokens of their spools.
     heard: Mutex<BTreeMap<String, Instant>>,
+    /// Nodes on which the program has ended, by the same.
+    ended_on: Mutex<BTreeSet<String>>,
 }
 
 /// What became of a file.
@@ -81,9 +85,9 @@ impl Nodes {
     /// As for [`Server::start`].
     pub(super) fn new(node: String, is_open: bool, engine: &Engine, means: Means) -> Result<Self> {
         let (spools, made, numbers) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let (has_ended, heard) = (AtomicBool::new(false), Mutex::default());
+        let (has_ended, heard, ended_on) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
         let (encoders, flight) = (Encoders::new(engine), Flight::new(means));
-        let shared = Arc::new(Shared { encoders, flight, spools, made, numbers, has_ended, heard });
+        let shared = Arc::new(Shared { encoders, flight, spools, made, numbers, has_ended, heard, ended_on });
         let answers: Arc<dyn Answers> = Arc::<Shared>::clone(&shared);
         let server = if is_open { Some(Server::start(&node, answers)?) } else { None };
         Ok(Self { node, server, shared })
@@ -158,6 +162,11 @@ impl Nodes {
         }
     }
 
+    /// The nodes whose spools have these tokens, and whose ranks have written a file.
+    pub(super) fn others(&self, tokens: BTreeSet<String>) -> Others {
+        Others { tokens, shared: Arc::clone(&self.shared) }
+    }
+
     /// Waits for the node that looks after the file of which `file`, a directory in the spool, holds a part. To be called in a
     /// thread. Returns what became of it.
     pub(super) fn await_maker(
@@ -192,6 +201,42 @@ impl Nodes {
             }
         }
     }
+}
+
+/// Nodes whose ranks have written a file that this one is to replace.
+pub(super) struct Others {
+    tokens: BTreeSet<String>,
+    shared: Arc<Shared>,
+}
+
+impl Others {
+    /// Waits until the program has ended on all of them, for some time: nobody there writes the file by itself then. To be called
+    /// when it has ended here.
+    ///
+    /// # Errors
+    /// `Interrupted`, also if it goes on there, or if one is gone.
+    pub(super) fn await_end(&self, cancel: &AtomicBool) -> Result<()> {
+        let end = Instant::now() + AFTER_END;
+        while !self.tokens.is_subset(&lock(&self.shared.ended_on)) {
+            if cancel.load(Ordering::Relaxed) {
+                return Err(Error::new(ErrorKind::Interrupted, "interrupted"));
+            }
+            if Instant::now() >= end {
+                let what =
+                    "ranks on other nodes have written it, and one of these has not said that its program has ended";
+                return Err(Error::new(ErrorKind::Interrupted, what));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+/// Tells another node that the program has ended on the one whose spool has this token. One that is gone replaces no file.
+pub(super) fn tell_end(keeper: &Peer, token: &str) {
+    let Ok(question) = (Question::Ended { token: token.to_owned() }).to_bytes() else { return };
+    let link = link_to(keeper.clone());
+    let _ = (0..TRIES).any(|_| link.ask(&question).is_ok());
 }
 
 /// Asks the node that looks after a file until it knows what became of it.
@@ -266,6 +311,10 @@ impl Answers for Shared {
                 *last += 1;
                 Ok(last.to_le_bytes().to_vec())
             }
+            Question::Ended { token } => {
+                lock(&self.ended_on).insert(token);
+                Ok(Vec::new())
+            }
             Question::Outcome { file, node } => {
                 let mut made = lock(&self.made);
                 let known: Option<Result<Fate>> = match made.get_mut(&file) {
@@ -298,6 +347,22 @@ mod tests {
     fn part(node: &str, spool: &Path) -> NodePart {
         let peer = Peer { node: node.to_owned(), places: Vec::new(), secret: Secret::new().unwrap() };
         NodePart { peer, spool: spool.to_owned(), token: String::new(), file: format!("{node}-0"), ranks: Vec::new() }
+    }
+
+    #[test]
+    fn a_file_waits_for_the_end_of_the_program_on_all_nodes_that_have_written_it() {
+        let nodes = Nodes::new("a".to_owned(), false, &Engine::new(CodecList::pure()), means()).unwrap();
+        let others = || nodes.others(["b".to_owned(), "c".to_owned()].into());
+        let tell = |token: &str| {
+            let question = Question::Ended { token: token.to_owned() }.to_bytes().unwrap();
+            assert!(nodes.shared.answer(&question, &mut || Ok(())).unwrap().is_empty());
+        };
+        nodes.others(BTreeSet::new()).await_end(&AtomicBool::new(false)).unwrap();
+        tell("b");
+        assert!(others().await_end(&AtomicBool::new(true)).is_err(), "c goes on");
+        tell("b");
+        tell("c");
+        others().await_end(&AtomicBool::new(true)).unwrap();
     }
 
     #[test]

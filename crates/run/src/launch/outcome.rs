@@ -41,7 +41,7 @@ pub enum Outcome {
     },
     /// Something of it did not come from another component, or did not go there.
     Missed(Error),
-    /// It is in a file that another node has made, or in one that it has transferred.
+    /// It is in a file that another node has made or looks after, or in one that it has transferred.
     Gathered {
         /// That node.
         node: String,

@@ -3,9 +3,9 @@
 //!
 //! The result is written on the same file system, synced and proven; then names are exchanged in one step. Before and after the
 //! exchange the original must be what was read and nobody may have it open for writing; otherwise it gets its name back.
-//! Programs under `knarr run` cannot open a file for writing between the two looks: they wait at the gate. For others
-//! the second look covers that moment, except on file systems that cannot exchange names, and for writers on other
-//! machines.
+//! Programs under `knarr run` cannot open a file for writing between the two looks: they wait at the gate, and ranks that open it
+//! together wait on all their nodes. For others the second look covers that moment, except on file systems that cannot
+//! exchange names, and for writers on other machines.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -25,6 +25,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::beside::{Beside, is_temporary};
 use super::estimate::Estimate;
+use super::nodes::Others;
 use super::outcome::Outcome;
 use super::tasks::{Found, Look, PackFile};
 use crate::processes::{Identity, name_of, renamed, writer};
@@ -54,6 +55,8 @@ pub(super) struct Job {
     pub(super) scratch: PathBuf,
     /// Whether to learn from a file that was compressed as it was written.
     pub(super) learn: bool,
+    /// Other nodes whose ranks have written the file.
+    pub(super) others: Others,
 }
 
 /// How long to wait for programs that are opening files.
@@ -81,6 +84,12 @@ impl Job {
             }
             let found = self.look(number, rule);
             return Ok(Outcome::Written(found, begin.elapsed().as_secs_f64()));
+        }
+        if let Some((_, rule)) = self.snapshot.rule_for(&self.path)
+            && rule.route.traits().may_be_replaced
+            && let Err(error) = self.others.await_end(&self.cancel)
+        {
+            return Ok(Outcome::Left(error.message().to_owned()));
         }
         let read_error = |error: std::io::Error| Error::read(&self.path, &error);
         let original = File::open(&self.path).map_err(read_error)?;

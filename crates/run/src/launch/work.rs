@@ -1,7 +1,7 @@
 //! The main loop of a run: hears what the program does, has closed files packed one after the other, and ends when the
 //! program has ended and its files are done.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
@@ -11,16 +11,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::{Event, HandedOver, Message, Prescription, Shown};
+use knarr_capture::{Event, HandedOver, Message, Prescription, Shown, Writers};
 use knarr_choose::plan::Plan;
 use knarr_flow::engine::Silent;
 use knarr_flow::pipeline::for_later;
+use knarr_link::Peer;
 
 use super::checkpoint::{self, Watches};
 use super::deliver::{Delivery, Show};
 use super::drain::Drained;
 use super::ledger::{Due, Ledger};
-use super::nodes::Fate;
+use super::nodes::{Fate, tell_end};
 use super::outcome::{Files, Outcome};
 use super::pack::Job;
 use super::prepare::Begun;
@@ -40,14 +41,16 @@ const LOOK_OFTEN: Duration = Duration::from_millis(20);
 enum News {
     /// A process of the program did something.
     Message(Message),
-    /// The program has ended, and all its messages have come before.
-    Ended(ExitStatus),
+    /// The program has ended, and all its messages have come before. With false, some of its processes run yet.
+    Ended(ExitStatus, bool),
     /// A file is done.
     Done(PathBuf, Outcome),
     /// A file is shown, or cannot be.
     Shown,
     /// The node that makes a file knows what became of it, or is gone.
     Gathered(PathBuf, Outcome),
+    /// Another node knows that the program has ended here, or is gone.
+    Told,
 }
 
 /// What Knarr sends to its own socket when the program has ended, behind all messages of the program.
@@ -82,10 +85,8 @@ pub(super) fn supervise(begun: &Begun, watches: &Watches, mut child: Child) -> R
     let code = std::thread::scope(|scope| {
         scope.spawn(move || {
             let status = signals.wait(&mut child).unwrap_or_default();
-            if let Some(first) = first {
-                first.await_others(!status.success(), || signals.is_terminated());
-            }
-            let _ = ended.send(status);
+            let all = first.is_none_or(|first| first.await_others(!status.success(), || signals.is_terminated()));
+            let _ = ended.send((status, all));
             if let Ok(own) = UnixDatagram::unbound() {
                 while own.send_to(ENDED, &socket).is_err_and(|error| error.kind() == std::io::ErrorKind::Interrupted) {}
             }
@@ -103,7 +104,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
 }
 
 /// Hands on what comes to the socket, until the program has ended.
-fn listen(socket: &UnixDatagram, status: &Receiver<ExitStatus>, news: &Sender<News>) {
+fn listen(socket: &UnixDatagram, status: &Receiver<(ExitStatus, bool)>, news: &Sender<News>) {
     let mut buffer = vec![0; 1 << 16];
     loop {
         let bytes = match socket.recv(&mut buffer) {
@@ -112,11 +113,11 @@ fn listen(socket: &UnixDatagram, status: &Receiver<ExitStatus>, news: &Sender<Ne
             Err(_) => return,
         };
         let heard = if bytes == ENDED {
-            status.recv().ok().map(News::Ended)
+            status.recv().ok().map(|(status, all)| News::Ended(status, all))
         } else {
             Message::from_bytes(bytes).map(News::Message)
         };
-        let last = matches!(heard, Some(News::Ended(_)));
+        let last = matches!(heard, Some(News::Ended(..)));
         if heard.is_some_and(|heard| news.send(heard).is_err()) || last {
             return;
         }
@@ -157,8 +158,13 @@ struct Work<'a> {
     drained: Option<Drained>,
     /// Files that are made of what several nodes hold.
     apart: BTreeMap<PathBuf, HandedOver>,
-    /// Number of files of which this node holds a part, and that others make.
+    /// Number of files of which this node holds a part, and that others make, and of nodes that are told that the program has
+    /// ended here.
     awaited: usize,
+    /// Other nodes whose ranks write files that this launcher looks after, by the tokens of their spools.
+    beside: BTreeMap<PathBuf, BTreeSet<String>>,
+    /// Launchers on other nodes that look after files which ranks of this one write, too.
+    keepers: Vec<Peer>,
     /// Seconds that the program spent in calls for such files.
     blocked: BTreeMap<PathBuf, f64>,
     /// What goes to other components, and comes from them.
@@ -186,6 +192,8 @@ impl<'a> Work<'a> {
             drained: None,
             apart: BTreeMap::new(),
             awaited: 0,
+            beside: BTreeMap::new(),
+            keepers: Vec::new(),
             blocked: BTreeMap::new(),
             transfers: Transfers::new(begun),
             under_way: None,
@@ -200,7 +208,7 @@ impl<'a> Work<'a> {
             let most = if self.transfers.are_open() { LOOK_OFTEN } else { LOOK_EVERY };
             match self.receive.recv_timeout(most) {
                 Ok(News::Message(message)) => self.hear(message),
-                Ok(News::Ended(status)) => {
+                Ok(News::Ended(status, all)) => {
                     self.ended = Some((status, Instant::now()));
                     self.watches.ended(status.success());
                     self.begun.nodes.free();
@@ -211,9 +219,13 @@ impl<'a> Work<'a> {
                     self.begun.away.tell();
                     self.begun.nodes.ended();
                     self.transfers.ended();
+                    if all {
+                        self.tell_keepers();
+                    }
                 }
                 Ok(News::Done(path, outcome)) => self.done(path, outcome),
                 Ok(News::Shown) => self.under_way = None,
+                Ok(News::Told) => self.awaited -= 1,
                 Ok(News::Gathered(path, outcome)) => {
                     self.awaited -= 1;
                     match outcome {
@@ -263,10 +275,33 @@ impl<'a> Work<'a> {
             Event::Passed { path, why } | Event::Apart { path, why } => {
                 self.files.add(path.clone(), Outcome::Left(why.clone()), String::new());
             }
+            Event::Opened { path, writers: Writers::Elsewhere(keeper), .. } => {
+                if !self.keepers.contains(keeper) {
+                    self.keepers.push(keeper.clone());
+                }
+                self.files.add(path.clone(), Outcome::Gathered { node: keeper.node.clone() }, String::new());
+            }
+            Event::Opened { path, writers: Writers::Apart(others), .. } => {
+                self.beside.entry(path.clone()).or_default().extend(others.iter().cloned());
+            }
             event => self.transfers.hear(event),
         }
         if let Some(useless) = self.ledger.hear(message) {
             self.stop(&useless);
+        }
+    }
+
+    /// Tells the launchers that may replace files of this program that nobody here writes them any more.
+    fn tell_keepers(&mut self) {
+        let Some(token) = self.begun.snapshot.spool.as_ref().map(|spool| spool.token.clone()) else { return };
+        for keeper in std::mem::take(&mut self.keepers) {
+            let (send, token) = (self.send.clone(), token.clone());
+            let told = spawn("ended", move || {
+                tell_end(&keeper, &token);
+                let _ = send.send(News::Told);
+            });
+            // One that hears nothing leaves the files as they are.
+            self.awaited += usize::from(told.is_ok());
         }
     }
 
@@ -320,6 +355,7 @@ impl<'a> Work<'a> {
             when: self.begun.when.clone(),
             gate: self.begun.stage.gate(),
             scratch: self.begun.scratch.path().to_owned(),
+            others: self.begun.nodes.others(self.beside.get(&path).cloned().unwrap_or_default()),
         };
         let send = self.send.clone();
         let started = spawn("packer", move || {

@@ -1,0 +1,139 @@
+//! Files of MPI-IO that HDF5 itself writes or reads. Ranks open and close such a file together, and no launcher sees more than
+//! those of its own node. So the ranks keep the launchers of all nodes from putting another file in its place until all have
+//! opened it, and say that it is closed when all have closed it.
+
+use std::ffi::{CStr, c_char};
+use std::fs::File;
+
+use knarr_capture::Writers;
+use knarr_pnetcdf::{Ranks, matched, writers};
+
+use super::begin_end::{apart_perhaps, is_parallel};
+use super::mpi::{Communicator, is_over};
+use crate::host::{CallerHdf5, Hid};
+
+/// What the program does with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Opens {
+    /// It creates or empties it.
+    New,
+    /// It opens it to write.
+    Again,
+    /// It only reads it.
+    ToRead,
+}
+
+/// Ranks that are about to open a file.
+pub(crate) struct Meeting {
+    ranks: Ranks,
+    /// Who writes the file, or why no launcher can look after it.
+    writers: Result<Writers, String>,
+    /// Held until all of them have opened the file.
+    _gate: Option<File>,
+}
+
+/// The ranks meet before they create or open a file of MPI-IO that the launcher may replace, or with which it does something
+/// when it is closed. `None` if it is no such file, or if they cannot; if some of them may be on other nodes then, the launcher
+/// leaves what they write as it is. Collective.
+///
+/// # Safety
+/// `name` is null or NUL-terminated.
+pub(crate) unsafe fn meet(host: &CallerHdf5, name: *const c_char, opens: Opens, access: Hid) -> Option<Meeting> {
+    if name.is_null() || !is_parallel(host, access) {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let wanted = matched(unsafe { CStr::from_ptr(name) }.to_bytes(), None)?;
+    let (route, is_written) = (wanted.rule.route.traits(), wanted.rule.compresses_writes());
+    let concerns = match opens {
+        // A file that was to be handed over has been told of when it was created.
+        Opens::New => route.is_done_when_closed && (is_written || !route.is_handed_over),
+        Opens::Again => route.is_done_when_closed,
+        Opens::ToRead => route.may_be_replaced && !is_written,
+    };
+    if !concerns {
+        return None;
+    }
+    let comm = Communicator::of(host, access)?;
+    // SAFETY: the program's own communicator.
+    let ranks = unsafe { Ranks::of(comm.0, &wanted.run.rules().adapters) };
+    let met = ranks.and_then(|ranks| {
+        let writers = writers(&wanted, &ranks)?;
+        // All have come, so nobody keeps a launcher waiting for long.
+        let gate = if route.may_be_replaced { wanted.run.gate() } else { None };
+        ranks.largest(0)?;
+        Ok(Meeting { ranks, writers, _gate: gate })
+    });
+    match met {
+        Ok(meeting) => Some(meeting),
+        Err(_) if opens == Opens::ToRead => None,
+        Err(error) => {
+            apart_perhaps(&wanted, error.to_string());
+            None
+        }
+    }
+}
+
+impl Meeting {
+    /// To be called when HDF5 `has_opened` the file, or has not. Returns who writes it. Launchers are kept away until the
+    /// meeting is dropped, or ends. Collective.
+    ///
+    /// # Errors
+    /// Why no launcher can look after the file, which ranks on several nodes write.
+    pub(crate) fn opened(&self, has_opened: bool) -> Result<Writers, String> {
+        let failed = self.ranks.largest(u64::from(!has_opened));
+        match self.writers.clone()? {
+            Writers::Near => Ok(Writers::Near),
+            writers => match failed {
+                Ok(0) => Ok(writers),
+                Ok(_) => Err("not all of its ranks, which are on several nodes, could open it".to_owned()),
+                Err(error) => Err(error.to_string()),
+            },
+        }
+    }
+
+    /// Lets the launchers go on. If the ranks are on several nodes, they will close the file together.
+    pub(crate) fn ends(self) -> Option<Together> {
+        let Self { ranks, writers, .. } = self;
+        (writers != Ok(Writers::Near)).then(|| Together { ranks, process: std::process::id() })
+    }
+}
+
+/// Ranks on several nodes that have a file open to write.
+pub(crate) struct Together {
+    ranks: Ranks,
+    /// A forked child is none of the ranks.
+    process: u32,
+}
+
+/// How far a rank is with closing a file. The worst of all ranks counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Closing {
+    /// It has closed it.
+    Done,
+    /// The program has closed it, and HDF5 waits for objects in it.
+    Waits,
+    /// HDF5 could not close it in order.
+    Failed,
+}
+
+impl Together {
+    /// Waits until all ranks have closed the file. False in a forked child, which has closed it for nobody. Collective.
+    ///
+    /// # Errors
+    /// Why it is not known to be whole.
+    pub(crate) fn close(self, mine: Closing) -> Result<bool, String> {
+        if self.process != std::process::id() || is_over() {
+            // Its communicator is another process's, or has gone with MPI.
+            let is_child = self.process != std::process::id();
+            std::mem::forget(self.ranks);
+            let why = "its ranks, which are on several nodes, closed it after they had ended MPI";
+            return if is_child { Ok(false) } else { Err(why.to_owned()) };
+        }
+        match self.ranks.largest(mine as u64).map_err(|error| error.to_string())? {
+            0 => Ok(true),
+            1 => Err("objects in it stayed open on some of its ranks, which are on several nodes".to_owned()),
+            _ => Err("not all of its ranks, which are on several nodes, could close it".to_owned()),
+        }
+    }
+}
