@@ -401,7 +401,7 @@ def gain(cycles: list[Cycle], layout: str) -> float:
 
 
 def table(cycles: list[Cycle]) -> Table:
-    heads = [">nodes", ">members", "layout", ">put and get s", ">index s", ">meeting s", ">telling s", ">cycle s"]
+    heads = [">nodes", ">members", "layout", ">put, get s", ">index s", ">meet s", ">tell s", ">cycle s"]
     cells = []
     for one in cycles:
         terms = [number(one.terms[name]) for name in ("put and get", "index", "meeting", "telling")]

@@ -1,5 +1,5 @@
-"""Two tests run at a time. What cannot be tested on a machine is skipped, with the reason. Where CI is set, a skip
-fails."""
+"""Three tests run at a time, because many of them wait. What cannot be tested on a machine is skipped, with the reason.
+Where CI is set, a skip fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ for option in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"):
 
 def pytest_xdist_auto_num_workers() -> int:
     """Of `-n auto`."""
-    return 2 if (os.cpu_count() or 1) > 1 and namespaces.may_be_own() else 1
+    return 3 if (os.cpu_count() or 1) > 1 and namespaces.may_be_own() else 1
 
 
 def pytest_configure(config: pytest.Config) -> None:
