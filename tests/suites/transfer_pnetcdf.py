@@ -51,9 +51,8 @@ def suited(build: Path, sources: Path) -> Iterator[Case]:
             yield case
 
 
-def coupled(case: Case, copy: Path, folder: Path) -> tuple[str, Path]:
-    """What went wrong, if anything did, and the copy."""
-    name = f"{Path(str(case.commands[0][0])).name}.nc"
+def coupled(case: Case, name: str, copy: Path, folder: Path) -> tuple[str, Path]:
+    """What went wrong with the file of this name, if anything did, and the copy."""
     (folder / "out").mkdir(parents=True)
     (folder / "knarr.toml").write_text(RULE.format(name=name))
     target, copied = folder / "out" / name, folder / "copy.nc"
@@ -83,7 +82,7 @@ def coupled(case: Case, copy: Path, folder: Path) -> tuple[str, Path]:
             said = f"no end after {TIME_LIMIT_S} s"
         # The last open of the reader finds no session, which its launcher tells.
         if process.returncode and not (who == "analysis" and re.search(r"^[1-9]\d* sessions", said, re.MULTILINE)):
-            wrong += f"{who}: exit {process.returncode}: {said[-400:]}"
+            wrong += f"{who}: exit {process.returncode}: {said[:400]}"
     if target.exists():
         wrong += "there is a file"
     return wrong, copied
@@ -106,7 +105,7 @@ def main() -> int:
             if answer.has_failed or len(files) != 1 or not begins(files[0]).startswith(MAGIC):
                 counts["no file"] += 1
                 continue
-            wrong, copied = coupled(case, copy, folder / "coupled")
+            wrong, copied = coupled(case, files[0].name, copy, folder / "coupled")
             differs = [wrong] if wrong else verified(files[0], copied, case.apart)
             why = reason(case.name, expected("transfer_pnetcdf", "transfer")) if differs else None
             state = "the same" if not differs else "expected" if why else "wrong"
