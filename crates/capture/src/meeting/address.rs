@@ -65,11 +65,7 @@ impl Address {
     ///
     /// # Errors
     /// As for [`Address::all`].
-    pub fn all_with(
-        rendezvous: &Path,
-        name: &str,
-        known: impl Fn(u64) -> Option<Self>,
-    ) -> Result<BTreeMap<u64, Self>> {
+    pub fn all_with(rendezvous: &Path, name: &str, known: impl Fn(u64) -> Option<Self>) -> Result<BTreeMap<u64, Self>> {
         let directory = rendezvous.join(name);
         let found = |number| match known(number) {
             None => Self::read(&directory.join(name_of(ADDRESS, number))),
