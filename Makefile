@@ -63,6 +63,7 @@ check: lint
 # Format and lints.
 lint: setup
 	cargo fmt --all --check
+	cargo fmt --check --manifest-path fuzz/Cargo.toml
 	cargo clippy --release --locked --workspace --all-targets --features knarr-flow/testing,knarr-checkpoint/testing -- -D warnings
 	ruff check .
 	ruff format --check .

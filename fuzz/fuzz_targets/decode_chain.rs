@@ -4,8 +4,8 @@
 mod codecs;
 mod head;
 
-use knarr_codec::chain::Scratch;
 use codecs::codecs;
+use knarr_codec::chain::Scratch;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -3,9 +3,9 @@
 
 mod codecs;
 
+use codecs::codecs;
 use knarr_codec::chain::Scratch;
 use knarr_codec::frame;
-use codecs::codecs;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -1,9 +1,9 @@
 //! The first bytes of an input choose what the rest is given to.
 
 use knarr_array::array::{ArraySpec, Endian};
+use knarr_array::testing::data::DTYPES;
 use knarr_codec::chain::{Chain, ChainSpec, StepSpec};
 use knarr_codec::codec::{Codec, CodecList, OptionKind, OptionValue, Options};
-use knarr_array::testing::data::DTYPES;
 
 /// A chain of one codec of the list and the bytes for it; `None` if the choice cannot be served.
 pub fn choose<'a>(codecs: &CodecList, data: &'a [u8]) -> Option<(Chain, &'a [u8])> {
@@ -29,7 +29,9 @@ fn options(codec: &dyn Codec, choice: u8) -> Options {
         let value = match doc.kind {
             OptionKind::Numbers => return options,
             OptionKind::Int { min, max, .. } => OptionValue::Int((min + i64::from(choice)).min(max)),
-            OptionKind::Float | OptionKind::FloatOr(_) | OptionKind::Optional => OptionValue::Float(0.1f64.powi(i32::from(choice % 20))),
+            OptionKind::Float | OptionKind::FloatOr(_) | OptionKind::Optional => {
+                OptionValue::Float(0.1f64.powi(i32::from(choice % 20)))
+            }
             OptionKind::Word(words) => OptionValue::Word(words[usize::from(choice) % words.len()].to_owned()),
         };
         options.with(doc.name, value)

@@ -7,10 +7,10 @@ use std::sync::LazyLock;
 
 use codecs::codecs;
 use knarr_array::array::{DType, Endian};
+use knarr_array::filter::Hdf5Filter;
 use knarr_checkpoint::layout::{Extent, FileLayout, StoredVariable};
 use knarr_checkpoint::manifest::testing::{body, read_body};
 use knarr_checkpoint::{Input, PackOptions, pack};
-use knarr_array::filter::Hdf5Filter;
 use knarr_flow::engine::{Engine, Silent};
 use libfuzzer_sys::fuzz_target;
 
@@ -54,14 +54,10 @@ static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| {
     // A chunk that is there as its values: equal bytes are shuffled into equal ones.
     let shuffle = Hdf5Filter { id: 2, optional: false, cd_values: vec![8] };
     let chunk = Extent { offset: 5100, length: 800, shape: [100].into(), filters: [shuffle].into() };
-    let variables = vec![
-        variable("/a", vec![extent(100), extent(3000)]),
-        variable("/b", vec![]),
-        variable("/c", vec![chunk]),
-    ];
-    let find = |_: &std::path::Path| {
-        Ok(FileLayout { format: "test".to_owned(), length: 6000, variables: variables.clone() })
-    };
+    let variables =
+        vec![variable("/a", vec![extent(100), extent(3000)]), variable("/b", vec![]), variable("/c", vec![chunk])];
+    let find =
+        |_: &std::path::Path| Ok(FileLayout { format: "test".to_owned(), length: 6000, variables: variables.clone() });
     let set = folder.join("set");
     let options = PackOptions { group_size: 2, ..PackOptions::default() };
     let packed = pack(&Engine::new(codecs().clone()), &inputs, &set, &options, &find, &Silent).expect("a set");

@@ -4,10 +4,10 @@
 mod codecs;
 mod head;
 
-use knarr_codec::chain::Scratch;
-use knarr_array::ErrorKind;
-use knarr_codec::codec::Loss;
 use codecs::codecs;
+use knarr_array::ErrorKind;
+use knarr_codec::chain::Scratch;
+use knarr_codec::codec::Loss;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
