@@ -19,10 +19,8 @@ use super::image::Image;
 use super::offering::{Ask, Told, number_of};
 use crate::notices::Notices;
 
-/// Between two looks for a component that is not there, or is on this node.
+/// Between two looks which launchers the component has.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Between two looks whether it has more launchers, or others.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// Between two looks for what programs here have read.
 const TELL_EVERY: Duration = Duration::from_millis(10);
 
@@ -128,7 +126,7 @@ impl Other {
                 self.warn(&error, &mut warned, &**notices);
             }
             let reached = self.state().reached.len();
-            std::thread::sleep(if reached > 0 { Component::paced(LOOK_AGAIN, reached) } else { LOOK_EVERY });
+            std::thread::sleep(Component::paced(LOOK_EVERY, reached));
         }
     }
 
