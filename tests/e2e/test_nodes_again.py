@@ -127,6 +127,18 @@ def test_records_that_netcdf_appends(job, knarr, netcdf, nodes):
         assert np.array_equal(file["T"][:], other["T"][:]) and file["time"][:].tolist() == [0, 6, 12]
 
 
+@pytest.mark.parametrize("nodes", ["aabb", "bcab"])
+def test_records_are_added_to_what_an_earlier_run_has_packed(job, knarr, hdf5, nodes):
+    """HDF5 1.10 waits for ever if a dataset with filters does not take its space early."""
+    hist = begun(job.folder / "hist.h5")
+    expected = plain(job, hdf5, "hist.h5", 2 * CYCLES, files=(hist,)) / "hist.h5"
+    for _ in range(2):
+        job(hdf5, "hist.h5", CYCLES, nodes=nodes)
+        assert is_packed(hist)
+    assert objects(hist) == objects(expected)
+    knarr("verify", expected, hist)
+
+
 def test_one_launcher_tells_of_a_file_that_is_compressed_as_it_is_written(job, knarr, netcdf):
     """HDF5 has none of Knarr's filters there, whoever creates it."""
     expected = plain(job, netcdf, "hist.nc", CYCLES, "new") / "hist.nc"

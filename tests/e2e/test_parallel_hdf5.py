@@ -199,10 +199,81 @@ def test_netcdf_of_four_ranks(run, knarr, netcdf, tmp_path, what):
     assert not spools()
 
 
+def test_netcdf_that_grows_when_it_is_opened_again(run, knarr, netcdf, tmp_path):
+    written(run, netcdf, "hist.nc", "append")
+    knarr("verify", plain(tmp_path, netcdf, "hist.nc", "append"), run.folder / "hist.nc")
+    with netCDF4.Dataset(run.folder / "hist.nc") as file:
+        assert len(file.dimensions["time"]) == STEPS + 1 and is_filtered(file["T"])
+
+
 def test_netcdf_that_grows_when_it_is_opened_again_is_left_with_write(run, knarr, netcdf, tmp_path):
     ran = written(run, netcdf, "hist.nc", "append", config=RULE + 'when = "write"\n')
     knarr("verify", plain(tmp_path, netcdf, "hist.nc", "append"), run.folder / "hist.nc")
     assert ran.file("hist.nc")["outcome"] == "written"
+
+
+@pytest.fixture(scope="module")
+def again(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("again"), "hdf5", HERE / "again.c")
+
+
+BOUND = "variables.T.max_abs_error = 0.25\n"
+
+
+@pytest.mark.parametrize("settings", ["", 'goal = "speed"\n', 'portable = "core"\n', 'portable = "knarr"\n', BOUND])
+def test_records_are_added_to_what_was_packed(run, knarr, again, tmp_path, settings):
+    """HDF5 1.10 waits for ever if a dataset with filters does not take its space early."""
+    parallel_file(run.folder / "hist.h5")
+    shutil.copy(run.folder / "hist.h5", tmp_path)
+    for cycle in range(3):
+        run(*MPIRUN, RANKS, again, "hist.h5", 2, config=RULE + settings)
+        with h5py.File(run.folder / "hist.h5") as file:
+            assert is_filtered(file["T"]) and has_all_chunks(file["T"]) and takes_space_early(file["T"]), cycle
+    subprocess.run([*MPIRUN, str(RANKS), again, "hist.h5", "6"], cwd=tmp_path, check=True)
+    if settings != BOUND:
+        knarr("verify", tmp_path / "hist.h5", run.folder / "hist.h5")
+        return
+    with h5py.File(run.folder / "hist.h5") as file, h5py.File(tmp_path / "hist.h5") as expected:
+        assert file["T"].shape[0] == 7 and 0 < np.abs(file["T"][:] - expected["T"][:]).max() <= 0.25
+
+
+def test_records_are_added_to_what_repack_wrote(knarr, again, tmp_path):
+    """Also outside a run, with filters that HDF5 has."""
+    parallel_file(tmp_path / "plain.h5", userblock_size=512)
+    knarr("repack", tmp_path / "plain.h5", "-o", tmp_path / "packed.h5", "--portable", "core")
+    for name in ("plain.h5", "packed.h5"):
+        subprocess.run([*MPIRUN, str(RANKS), again, tmp_path / name, "2"], check=True, timeout=60)
+    assert objects(tmp_path / "packed.h5") == objects(tmp_path / "plain.h5")
+    with h5py.File(tmp_path / "packed.h5") as file:
+        assert is_filtered(file["T"]) and file.userblock_size == 512
+
+
+def test_a_file_of_one_process_takes_space_as_it_did(knarr, tmp_path):
+    with h5py.File(tmp_path / "serial.h5", "w") as file:
+        file.create_dataset("T", data=np.arange(4096.0).reshape(4, 1024), maxshape=(None, 1024), chunks=(1, 1024))
+    knarr("repack", tmp_path / "serial.h5", "-o", tmp_path / "packed.h5")
+    with h5py.File(tmp_path / "packed.h5") as file:
+        assert is_filtered(file["T"]) and not takes_space_early(file["T"])
+
+
+def parallel_file(path: Path, **how: int) -> None:
+    """A file as parallel HDF5 makes it."""
+    early = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    early.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    with h5py.File(path, "w", **how) as file:
+        shape = (1, ROWS, 4 * ROWS)
+        file.create_dataset("T", shape, "f4", maxshape=(None, *shape[1:]), chunks=shape, fillvalue=-1, dcpl=early)
+        file["mask"] = np.arange(ROWS * ROWS).reshape(ROWS, ROWS) // 1000
+
+
+def is_filtered(dataset: h5py.Dataset | netCDF4.Variable) -> bool:
+    if isinstance(dataset, netCDF4.Variable):
+        return is_filtered(h5py.File(dataset.group().filepath())[dataset.name])
+    return dataset.id.get_create_plist().get_nfilters() > 0
+
+
+def takes_space_early(dataset: h5py.Dataset) -> bool:
+    return dataset.id.get_create_plist().get_alloc_time() == h5py.h5d.ALLOC_TIME_EARLY
 
 
 def test_zarr(run, netcdf, tmp_path):

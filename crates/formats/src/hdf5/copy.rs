@@ -8,7 +8,9 @@ use super::create::{Site, create_encoded, create_same, stop_pretending_all};
 use super::element::text;
 use super::paths::child_path;
 use super::source::Hdf5Source;
-use super::sys::{Address, Datatype, File, Group, Link, LinkTarget, Object, ObjectKind, Plist, References};
+use super::sys::{
+    Address, DatasetLayout, Datatype, File, Group, Link, LinkTarget, Object, ObjectKind, Plist, References,
+};
 use knarr_array::error::{Error, Result};
 use knarr_flow::store::Storage;
 
@@ -34,6 +36,15 @@ pub(super) struct Copier<'a> {
     types: HashMap<Address, Datatype>,
     /// References that were met and lead nowhere.
     lost: Cell<usize>,
+    early: Vec<Address>,
+}
+
+/// What is to be known of a copy.
+pub(super) struct Outcome {
+    /// References of the source that led nowhere.
+    pub(super) references_lost: usize,
+    /// Datasets of the copy that are to take their space early once they are complete.
+    pub(super) early: Vec<Address>,
 }
 
 impl References for Copier<'_> {
@@ -55,13 +66,13 @@ impl References for Copier<'_> {
 }
 
 impl<'a> Copier<'a> {
-    /// Copies everything but the values of the datasets in `storages`. Returns how many references led nowhere.
+    /// Copies everything but the values of the datasets in `storages`.
     pub(super) fn run(
         source: &'a Hdf5Source,
         target: &'a File,
         storages: &'a [Storage],
         in_place: bool,
-    ) -> Result<usize> {
+    ) -> Result<Outcome> {
         let storages = storages
             .iter()
             .map(|storage| Ok((source.stored(storage.variable)?.address, storage)))
@@ -75,13 +86,14 @@ impl<'a> Copier<'a> {
             order: Vec::new(),
             types: HashMap::new(),
             lost: Cell::new(0),
+            early: Vec::new(),
         };
         let outcome = copier.structure();
         let written = stop_pretending_all(target);
         outcome.and(written)?;
         copier.values()?;
         copier.attributes()?;
-        Ok(copier.lost.get())
+        Ok(Outcome { references_lost: copier.lost.get(), early: copier.early })
     }
 
     fn structure(&mut self) -> Result<()> {
@@ -146,6 +158,7 @@ impl<'a> Copier<'a> {
                 let (space, dcpl) = (dataset.space()?.rebuilt()?, dataset.0.creation()?);
                 let datatype = dataset.datatype()?;
                 let dcpl = dcpl.rebuilt_for_dataset(&datatype, self.in_place)?;
+                let is_early = self.source.is_parallel || dcpl.allocates_early()?;
                 drop(dataset);
                 let site = Site { group: to, name: &link.name, lcpl: &lcpl };
                 let datatype = self.target_type(&datatype)?;
@@ -163,6 +176,9 @@ impl<'a> Copier<'a> {
                     }
                 };
                 self.remember(address, ObjectKind::Dataset, path.to_vec(), &new.0)?;
+                if is_early && matches!(dcpl.layout()?, DatasetLayout::Chunked(_)) && !dcpl.allocates_early()? {
+                    self.early.push(new.0.address()?);
+                }
                 new.close()?;
                 Ok(None)
             }

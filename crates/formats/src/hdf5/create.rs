@@ -71,10 +71,8 @@ pub(super) fn create_encoded(
     check_chunk(&storage.chunk, &space.extent()?)?;
     dcpl.set_chunked(&storage.chunk)?;
     dcpl.set_filters(filters)?;
-    // Space taken early would be filled through the filters, which are not really there.
-    if !filters.is_empty() || !dcpl.allocates_early()? {
-        dcpl.allocate_incrementally()?;
-    }
+    // Space taken early would be filled, and through the filters, which are not really there.
+    dcpl.allocate_incrementally()?;
     dcpl.forget_times()?;
     pretend(filters)?;
     site.group.create_dataset(site.name, datatype, space, site.lcpl, dcpl)

@@ -72,6 +72,7 @@ impl Hdf5Source {
         target.clone_into(&mut source.path);
         source.apart = Box::new(puts);
         source.is_header = true;
+        source.is_parallel = true;
         Ok(source)
     }
 

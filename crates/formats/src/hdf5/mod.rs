@@ -13,6 +13,7 @@
 //! | `pieces` | where values lie in the file's bytes, for checkpoints |
 //! | `sink` | writing chunks |
 //! | `copy`, `create`, `contents` | copying what is not encoded anew |
+//! | `allocation` | datasets to which parallel HDF5 can append |
 //! | `metadata` | how much room everything but values takes |
 //! | `handed_over` | headers whose values come beside them: those of a program, or computed ones |
 //! | `beside` | other files that a file names |
@@ -21,6 +22,7 @@
 //! | `explain` | errors of the library in words that help |
 //! | `filters` | names of registered filters |
 
+mod allocation;
 mod beside;
 mod build;
 mod characters;

@@ -3,12 +3,13 @@
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::allocation::note_early;
 use super::build::{add_label, build};
 use super::copy::Copier;
 use super::metadata;
 use super::sink_options::SinkOptions;
 use super::source::Hdf5Source;
-use super::sys::{self, Object, Plist};
+use super::sys::{self, Address, Object, Plist};
 use super::targets::Targets;
 use super::write_attribute::{put_attribute, remove_attribute};
 use crate::described;
@@ -31,6 +32,8 @@ pub struct Hdf5Sink {
     user_block: Vec<u8>,
     is_netcdf: bool,
     references_lost: usize,
+    /// Datasets that are to take their space early once the file is complete.
+    early: Vec<Address>,
 }
 
 struct Design {
@@ -64,6 +67,7 @@ impl Hdf5Sink {
             user_block: Vec::new(),
             is_netcdf: true,
             references_lost: 0,
+            early: Vec::new(),
         })
     }
 
@@ -129,7 +133,8 @@ impl Hdf5Sink {
         let metadata = metadata::of_copy(source, labels, storages, indices)?;
         let file = self.create_file(&fcpl, options.libver, least, metadata)?;
         let file = self.file.insert(file);
-        self.references_lost = Copier::run(source, file, storages, options.in_place)?;
+        let copied = Copier::run(source, file, storages, options.in_place)?;
+        (self.references_lost, self.early) = (copied.references_lost, copied.early);
         for label in labels {
             add_label(file, label).map_err(|error| error.at_variable(label.name()))?;
         }
@@ -175,12 +180,9 @@ impl Hdf5Sink {
         let Some(file) = self.file.take() else { return Ok(()) };
         file.flush()?;
         file.close()?;
-        let temporary = self.temporary.as_ref().ok_or_else(closed)?;
-        if !self.user_block.is_empty() {
-            let written = temporary.file().write_all_at(&self.user_block, 0);
-            written.map_err(|error| Error::write(&self.path, &error))?;
-        }
-        Ok(())
+        let file = self.temporary.as_ref().ok_or_else(closed)?.file();
+        let noted = note_early(file, self.user_block.len() as u64, &self.early);
+        noted.and_then(|()| file.write_all_at(&self.user_block, 0)).map_err(|error| Error::write(&self.path, &error))
     }
 
     /// Errors of `outcome` name the output.

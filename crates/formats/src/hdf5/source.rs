@@ -65,6 +65,8 @@ pub struct Hdf5Source {
     pub(super) variables_apart: HashMap<Address, usize>,
     /// It describes what comes beside it, and is not what was asked for.
     pub(super) is_header: bool,
+    /// Parallel HDF5 would have made its datasets.
+    pub(super) is_parallel: bool,
     tables: Vec<OnceLock<Result<ChunkTable>>>,
     chains: Vec<OnceLock<Option<Chain>>>,
     resolver: Box<dyn FilterResolver>,
@@ -146,6 +148,7 @@ impl Hdf5Source {
                 apart: Box::new(Gathered::default()),
                 variables_apart: HashMap::new(),
                 is_header: false,
+                is_parallel: false,
                 tables: (0..count).map(|_| OnceLock::new()).collect(),
                 chains: (0..count).map(|_| OnceLock::new()).collect(),
                 resolver,

@@ -326,6 +326,7 @@ pub(crate) unsafe extern "C" fn set_extent(dataset: Hid, shape: *const u64, call
     let Some(real) = host.set_extent else { return FAILED };
     let file = if any() { guard(None, || file::of(host, dataset)) } else { None };
     let Some(file) = file else {
+        guard((), || host.load_filters(dataset));
         // SAFETY: the caller's own arguments.
         return unsafe { real(dataset, shape) };
     };

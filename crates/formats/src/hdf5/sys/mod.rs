@@ -4,6 +4,7 @@
 //! each other. The library's own error printing is off; its error stack becomes our [`Error`].
 
 mod attribute;
+mod checksum;
 mod dataset;
 mod datatype;
 mod extensible;
@@ -23,6 +24,7 @@ mod user_link;
 mod virtual_sources;
 
 pub(crate) use attribute::Attr;
+pub(crate) use checksum::checksum;
 pub(crate) use dataset::Dataset;
 pub(crate) use datatype::{Class, Datatype, Extent, ReferenceKind, Space};
 pub(crate) use file::File;
