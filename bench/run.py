@@ -11,6 +11,9 @@
     run.py many [--repeats N] [--datasets N] [--commands h5repack,...]
     run.py io [--repeats N]
     run.py io-computing [--repeats N]
+    run.py io-nodes [--repeats N]
+    run.py io-memory
+    run.py conversion [--repeats N]
     run.py transfer [--repeats N]
     run.py transfer-nodes [--repeats N]
     run.py io-scale
@@ -39,6 +42,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
+import bounded_output
 import checkpoint
 import checkpoint_auto
 import checkpoint_library
@@ -47,6 +51,7 @@ import checkpoint_model
 import choices
 import codecs_pool
 import computing
+import conversion
 import dataset
 import green
 import green_plots
@@ -61,6 +66,7 @@ import plugin
 import rechunk
 import repack
 import scale_reports
+import several_nodes
 import transfer
 import transfer_nodes
 import writing
@@ -217,6 +223,27 @@ def run_computing(options: argparse.Namespace, facts: dict[str, object]) -> None
     print(header(facts))
     print(computing.table(results))
     save("io-computing", results, facts)
+
+
+def run_several_nodes(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    results = several_nodes.measure(options.repeats)
+    print(header(facts))
+    print(several_nodes.table(results))
+    save("io-nodes", results, facts)
+
+
+def run_bounded_output(_options: argparse.Namespace, facts: dict[str, object]) -> None:
+    result = bounded_output.measure()
+    print(header(facts))
+    print(bounded_output.table(result))
+    save("io-memory", [asdict(result)], facts)
+
+
+def run_conversion(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    results = conversion.measure([INPUTS / f"{name}.nc" for name in ("real", "cmip", "sim")], options.repeats)
+    print(header(facts))
+    print(conversion.table(results))
+    save("conversion", results, facts)
 
 
 def run_transfer(options: argparse.Namespace, facts: dict[str, object]) -> None:
@@ -388,6 +415,14 @@ def main() -> None:
     )
     meanwhile.add_argument("--repeats", type=int, default=3)
     meanwhile.set_defaults(run=run_computing)
+    shared = kinds.add_parser("io-nodes", help="one file from several nodes, against a file of each")
+    shared.add_argument("--repeats", type=int, default=3)
+    shared.set_defaults(run=run_several_nodes)
+    bounded = kinds.add_parser("io-memory", help="output of a job that may have little memory")
+    bounded.set_defaults(run=run_bounded_output)
+    formats = kinds.add_parser("conversion", help="repacks between netCDF-4 and Zarr, against those in one format")
+    formats.add_argument("--repeats", type=int, default=3)
+    formats.set_defaults(run=run_conversion)
     remote = kinds.add_parser("s3", help="repacks to and from S3 on the loopback, against a plain upload")
     remote.add_argument("--repeats", type=int, default=3)
     remote.set_defaults(run=run_s3)

@@ -4,6 +4,7 @@
  *   MODE     nothing   writes nothing
  *            memory    copies the values to memory that was used before
  *            pnetcdf   PnetCDF, collective; CDF-5
+ *            apart     PnetCDF, each rank a file of its own with its block
  *            netcdf4   parallel netCDF-4, collective, without filters
  *            deflate   parallel netCDF-4, collective, shuffle and deflate 1, chunks within the block of a rank
  *            gather    values go to rank 0, which writes netCDF-4 with shuffle and deflate 1
@@ -43,15 +44,17 @@ static const char *name_of(int variable) {
     return NAMES[variable];
 }
 
-static void write_pnetcdf(const char *path) {
+static void write_pnetcdf(const char *shared, int apart) {
     static const char *AXES[] = {"z", "y", "x"};
     int id, axes[3], variables[VARIABLES];
     MPI_Offset begin[3], n[3];
-    PN(ncmpi_create(MPI_COMM_WORLD, path, NC_CLOBBER | NC_64BIT_DATA, MPI_INFO_NULL, &id));
+    char path[4200];
+    snprintf(path, sizeof path, apart ? "%s.%d.nc" : "%s", shared, rank);
+    PN(ncmpi_create(apart ? MPI_COMM_SELF : MPI_COMM_WORLD, path, NC_CLOBBER | NC_64BIT_DATA, MPI_INFO_NULL, &id));
     for (int axis = 0; axis < 3; axis++) {
-        PN(ncmpi_def_dim(id, AXES[axis], axis == 0 ? DEPTH : SIDE, &axes[axis]));
-        begin[axis] = (MPI_Offset)start[axis];
+        begin[axis] = apart ? 0 : (MPI_Offset)start[axis];
         n[axis] = (MPI_Offset)count[axis];
+        PN(ncmpi_def_dim(id, AXES[axis], apart ? n[axis] : axis == 0 ? DEPTH : SIDE, &axes[axis]));
     }
     for (int v = 0; v < VARIABLES; v++) PN(ncmpi_def_var(id, name_of(v), NC_FLOAT, 3, axes, &variables[v]));
     PN(ncmpi_enddef(id));
@@ -164,7 +167,9 @@ int main(int argc, char **argv) {
         if (strcmp(argv[1], "memory") == 0)
             for (int v = 0; v < VARIABLES; v++) memcpy(used[v], block[v], sizeof(float) * values);
         else if (strcmp(argv[1], "pnetcdf") == 0)
-            write_pnetcdf(path);
+            write_pnetcdf(path, 0);
+        else if (strcmp(argv[1], "apart") == 0)
+            write_pnetcdf(path, 1);
         else if (strcmp(argv[1], "gather") == 0)
             write_gathered(path);
         else if (strcmp(argv[1], "nothing") != 0)

@@ -136,8 +136,8 @@ def judge(hist: Path, plain: Path, launcher: int, code: int, told: int, text: st
         if not is_abandoned(spool) or any(spool.rglob("log.*")):
             raise WrongError(f"{spool} stays")
         shutil.rmtree(spool)
-    # A launcher that is killed leaves an empty directory, which the next one takes over.
-    expected = ("hist.nc", "hist.nc.knarr.json", "knarr.toml", "output", ".knarr")
+    # A launcher that is killed leaves a directory with the file that it had locked. The next one takes it over.
+    expected = ("hist.nc", "hist.nc.knarr.json", "knarr.toml", "output", ".knarr", "in-use")
     debris = [str(path.relative_to(hist.parent)) for path in hist.parent.rglob("*") if path.name not in expected]
     if debris := [name for name in debris if not name.startswith("core")]:
         raise WrongError(f"left in the folder: {debris}")

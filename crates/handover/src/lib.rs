@@ -2,7 +2,7 @@
 //!
 //! Nothing here knows what becomes of the values: that is a route's [`Delivery`].
 //!
-//! Reading order: [`Spool`] (where values lie, with `folder` and `memory` beneath), [`Index`] (what they are), `calls` (what
+//! Reading order: [`Spool`] (where values lie, with `folder`, `memory` and `available` beneath), [`Index`] (what they are), `calls` (what
 //! all ranks do together), `blocked` (what calls cost the program), [`Handover`]. `puts` is for files that a program writes,
 //! through a library of its own or, with `put_spool`, through one of Knarr's: values with a log of each `put` instead of an
 //! index (with `adjoining`, which puts become one), which `gathered` reads (with `pattern`, what was put, `variable_puts` and
@@ -15,6 +15,7 @@
 mod adjoining;
 mod answering;
 mod asking;
+mod available;
 mod blocked;
 mod bounds;
 mod boxes;
@@ -48,6 +49,7 @@ mod window;
 mod within;
 
 pub use answering::answer;
+pub use available::available_memory;
 pub use blocked::{Blocked, Inside};
 pub use bounds::{Bounded, Bounds};
 pub use chunk_question::ChunkQuestion;

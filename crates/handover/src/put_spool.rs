@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::available::available_memory;
 use crate::folder::{Folder, NAME, Spooled};
 use crate::memory::OpenMemory;
 use crate::put::Put;
@@ -26,8 +27,7 @@ impl PutSpool {
     pub fn open(parent: Option<&Path>, disk: &Path, ranks: usize, open: OpenMemory) -> Result<Self> {
         remove_abandoned(disk);
         let make = |directory: &Path| {
-            let free = rustix::fs::statvfs(directory).map_err(|error| Error::write(directory, &error.into()))?;
-            let most = free.f_bavail.saturating_mul(free.f_frsize) / 2 / ranks.max(1) as u64;
+            let most = room(directory)? / 2 / ranks.max(1) as u64;
             let (more, unused) = (disk.join(temporary_name(OsStr::new(NAME))), directory.join("free"));
             PutLog::create(Room { directory: directory.to_owned(), free: unused, most, more }, VALUES, LOG, open)
         };
@@ -81,6 +81,18 @@ impl Drop for PutSpool {
 
 const VALUES: &str = "values";
 const LOG: &str = "log";
+/// `TMPFS_MAGIC` of Linux: files in memory.
+const IN_MEMORY: u64 = 0x0102_1994;
+
+/// Bytes that files in a directory may still take.
+fn room(directory: &Path) -> Result<u64> {
+    let failed = |error: rustix::io::Errno| Error::write(directory, &error.into());
+    let (space, kind) =
+        (rustix::fs::statvfs(directory).map_err(failed)?, rustix::fs::statfs(directory).map_err(failed)?);
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    let memory = if u64::try_from(kind.f_type) == Ok(IN_MEMORY) { available_memory() } else { None };
+    Ok(memory.map_or(free, |memory| memory.min(free)))
+}
 
 #[cfg(test)]
 mod tests {

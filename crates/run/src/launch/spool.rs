@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::{ALIVE, HandedOver, SpoolPlace, free_of};
+use knarr_handover::available_memory;
 use knarr_link::Secret;
 
 use super::nodes::Nodes;
@@ -102,13 +103,6 @@ fn remove(spool: &Path) {
 const SHARE: u64 = 4;
 /// What is available where the system does not say.
 const LEAST_MEMORY: u64 = 1 << 30;
-
-/// Bytes of memory that programs could have.
-fn available_memory() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
-}
 
 /// Spools in `parent`, of this user.
 fn spools(parent: &Path) -> Vec<PathBuf> {
