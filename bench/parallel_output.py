@@ -1,8 +1,12 @@
-"""How long output blocks an MPI program: PnetCDF with and without `knarr run`, parallel netCDF-4, gather and deflate.
+"""How long output blocks an MPI program, when it is on the disk, and what it costs: with `knarr run` and without.
 
 Four ranks on one node write four variables of 64 MiB a step. The values are real fields, repeated with mirrored edges
 to the size that is wanted: the table says how well deflate compresses them. Steps lie seconds apart, in which the ranks
-sleep: this measures the calls, not what is done beside the program.
+sleep: this measures the calls, not what is done beside the program. *Until durable* is the time from the start until
+all is published and on the disk, less the pauses. Debian's PnetCDF has no burst buffer.
+
+`measure_calls` writes each block in one call or in sixteen, with the other ranks or without, as IOR does with the size
+of a transfer.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import contextlib
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,16 +24,43 @@ from pathlib import Path
 
 import numpy as np
 
+from measure import run_measured
 from real_variables import real_variables
+from scale_tables import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 KNARR = ROOT / "target" / "release" / "knarr"
-SOURCE = Path(__file__).with_name("io") / "steps.c"
+SOURCES = [Path(__file__).with_name("io") / name for name in ("steps.c", "layers.c")]
 DEPTH, SIDE, VARIABLES = 64, 512, 4
 STEP_BYTES = VARIABLES * DEPTH * SIDE * SIDE * 4
 STEPS, PAUSE_S = 4, 2.0
-MODES = ("memory", "pnetcdf", "knarr", "netcdf4", "knarr4", "deflate", "gather")
-UNDER_KNARR = {"knarr": "pnetcdf", "knarr4": "netcdf4"}
+MODES = {
+    "memory": "memory copy",
+    "posix": "POSIX, a file of each rank",
+    "mpiio": "MPI-IO",
+    "pnetcdf": "PnetCDF",
+    "knarr": "PnetCDF under knarr run",
+    "knarr zarr": "PnetCDF under knarr run, Zarr",
+    "hdf5": "parallel HDF5",
+    "knarr hdf5": "parallel HDF5 under knarr run",
+    "netcdf4": "parallel netCDF-4",
+    "knarr4": "parallel netCDF-4 under knarr run",
+    "deflate": "parallel netCDF-4, shuffle and deflate 1",
+    "gather": "gather, then netCDF-4 with deflate 1",
+    "zarr": "zarr-python, chunks of each rank",
+}
+UNDER_KNARR = {"knarr": "pnetcdf", "knarr zarr": "pnetcdf", "knarr hdf5": "hdf5", "knarr4": "netcdf4"}
+RULE = '[[file]]\npattern = "*.nc"\n'
+KEYS = {"knarr zarr": 'output = "zarr"\n'}
+CALLS = ("mpiio", "pnetcdf", "knarr", "hdf5", "knarr hdf5", "netcdf4", "knarr4")
+"""Ways whose calls can be of other sizes, and independent."""
+PLACES = ("memory", "disk")
+VARIANTS = {
+    "": "one call",
+    ",calls=16": "16 calls",
+    ",independent": "independent",
+    ",independent,calls=16": "16 independent",
+}
 FIELDS = ("A1B_north_america.air_temperature", "ocean_atlas_subset.TEMP", "monthly_navy_winds.UWND", "vinth2p.T")
 
 
@@ -40,11 +72,9 @@ class Result:
     place: str
     blocked_s: list[float]
     total_s: float
+    until_durable_s: float
+    cpu_s: float
     output_bytes: int
-
-    @property
-    def median_s(self) -> float:
-        return statistics.median(self.blocked_s)
 
 
 def write_values(path: Path) -> None:
@@ -68,28 +98,42 @@ def build(folder: Path) -> Path:
     ).stdout.split()
     # Debian's description of the package leaves its headers out.
     flags += [f"-I{path}" for path in Path("/usr/lib").glob("*/netcdf/mpi/include")]
-    subprocess.run(["mpicc.openmpi", "-O2", "-o", program, SOURCE, *flags, "-lpnetcdf"], check=True)
+    flags += [f"-L{path}" for path in Path("/usr/lib").glob("*/hdf5/openmpi")] + ["-I/usr/include/hdf5/openmpi"]
+    subprocess.run(["mpicc.openmpi", "-O2", "-o", program, *SOURCES, *flags, "-lpnetcdf", "-lhdf5"], check=True)
     return program
 
 
-def run(program: Path, mode: str, place: Path, values: Path) -> Result:
+def command_of(program: Path, mode: str, variant: str, out: Path, values: Path, pause: float) -> list[object]:
+    way = UNDER_KNARR.get(mode, mode) + variant
+    program = [sys.executable, SOURCES[0].with_name("zarr_steps.py")] if mode == "zarr" else [program]
+    command = ["mpirun", "--oversubscribe", "-n", "4", *program, way, out / "s", STEPS, pause, values]
+    if mode in UNDER_KNARR:
+        (out / "knarr.toml").write_text(RULE + KEYS.get(mode, ""))
+        command = [KNARR, "run", "-q", "-c", out / "knarr.toml", "--", *command]
+    return command
+
+
+def run(program: Path, mode: str, place: Path, values: Path, variant: str = "", pause: float = PAUSE_S) -> Result:
     with tempfile.TemporaryDirectory(dir=place) as name:
         out = Path(name)
-        way = UNDER_KNARR.get(mode, mode)
-        command = ["mpirun", "--oversubscribe", "-n", "4", program, way, out / "s", STEPS, PAUSE_S, values]
-        if mode in UNDER_KNARR:
-            (out / "knarr.toml").write_text('[[file]]\npattern = "*.nc"\n')
-            command = [KNARR, "run", "-q", "-c", out / "knarr.toml", "--", *command]
-        environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        command = ["sh", "-c", '"$@" > "$0"', out / "said", *command_of(program, mode, variant, out, values, pause)]
+        environment = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        subprocess.run(["sync"], check=True)
         begin = time.monotonic()
-        done = subprocess.run(
-            list(map(str, command)), check=True, capture_output=True, text=True, env=environment, cwd=out
-        )
-        total = time.monotonic() - begin
+        measured = run_measured([str(word) for word in command], environment)
+        if measured.exit_code != 0:
+            raise SystemExit(f"{mode}{variant} in {place}: exit code {measured.exit_code}")
+        files = [path for path in out.glob("s*") for path in (path.rglob("*") if path.is_dir() else [path])]
+        files = [path for path in files if path.is_file()]
+        for path in files:
+            with path.open("rb") as file:
+                os.fsync(file)
+        durable = time.monotonic() - begin - STEPS * pause
         # The first step finds memory that nobody has used.
-        blocked = [float(line.split()[0]) for line in done.stdout.splitlines()][1:]
-        size = sum(path.stat().st_size for path in out.glob("*.nc"))
-        return Result(mode, str(place), blocked, total, size // STEPS)
+        blocked = [float(line.split()[0]) for line in (out / "said").read_text().splitlines()][1:]
+        size = sum(path.stat().st_size for path in files if not path.name.endswith(".knarr.json"))
+        shown = "memory" if place.parts[1] == "dev" else "disk"
+        return Result(mode + variant, shown, blocked, measured.wall_s, durable, measured.cpu_s, size // STEPS)
 
 
 @contextlib.contextmanager
@@ -104,33 +148,44 @@ def prepared() -> Iterator[tuple[Path, Path, Path]]:
 
 def measure(repeats: int) -> list[dict]:
     """Every way in turn, `repeats` times, in memory and on the disk."""
-    results = []
     with prepared() as (folder, program, values):
-        for _ in range(repeats):
-            for place in (Path("/dev/shm"), folder):
-                results += [asdict(run(program, mode, place, values)) for mode in MODES]
-                for result in results:
-                    result["place"] = "memory" if result["place"].startswith("/dev/shm") else result["place"]
-                    result["place"] = "disk" if result["place"].startswith("/tmp") else result["place"]
-    return results
+        places = (Path("/dev/shm"), folder)
+        return [asdict(run(program, mode, place, values)) for _ in range(repeats) for place in places for mode in MODES]
 
 
-def table(results: list[dict]) -> str:
-    lines = [
-        "| place | way | blocked, median s | least to most | of a copy | MB a step |",
-        "|---|---|---:|---|---:|---:|",
-    ]
-    for place in ("memory", "disk"):
-        chosen = {
-            mode: [s for one in results if (one["mode"], one["place"]) == (mode, place) for s in one["blocked_s"]]
-            for mode in MODES
-        }
-        copy = statistics.median(chosen["memory"])
-        for mode in MODES:
-            sizes = [one["output_bytes"] for one in results if (one["mode"], one["place"]) == (mode, place)]
-            median = statistics.median(chosen[mode])
-            spread = f"{min(chosen[mode]):.3f} to {max(chosen[mode]):.3f}"
-            size = "-" if mode == "memory" else f"{statistics.median(sizes) / 1e6:.1f}"
-            lines.append(f"| {place} | {mode} | {median:.3f} | {spread} | {median / copy:.1f} | {size} |")
-    lines.append(f"\n{STEP_BYTES / 1e6:.1f} MB of values a step, {STEPS - 1} steps a run.")
-    return "\n".join(lines)
+def measure_calls(repeats: int) -> list[dict]:
+    """Calls of other sizes, and independent ones, in memory."""
+    with prepared() as (_, program, values):
+        ways = [(mode, variant) for variant in VARIANTS for mode in CALLS]
+        return [
+            asdict(run(program, mode, Path("/dev/shm"), values, variant, 0.5))
+            for _ in range(repeats)
+            for mode, variant in ways
+        ]
+
+
+def median(results: list[dict], mode: str, place: str, field: str) -> float:
+    found = [one[field] for one in results if (one["mode"], one["place"]) == (mode, place)]
+    return statistics.median(number for one in found for number in (one if isinstance(one, list) else [one]))
+
+
+def table(results: list[dict], place: str) -> Table:
+    heads = ["way", ">blocked, s", ">of a copy", ">until durable, s", ">CPU s", ">MB a step"]
+    copy = median(results, "memory", place, "blocked_s")
+    rows = []
+    for mode, title in MODES.items():
+        blocked, durable, cpu, size = (
+            median(results, mode, place, field) for field in ("blocked_s", "until_durable_s", "cpu_s", "output_bytes")
+        )
+        sizes = "" if mode == "memory" else f"{size / 1e6:.1f}"
+        rows.append([title, f"{blocked:.3f}", f"{blocked / copy:.1f}", f"{durable:.1f}", f"{cpu:.1f}", sizes])
+    return Table(heads, rows)
+
+
+def table_of_calls(results: list[dict]) -> Table:
+    def cells(mode: str) -> list[str]:
+        return [f"{median(results, mode + variant, 'memory', 'blocked_s'):.3f}" for variant in VARIANTS]
+
+    return Table(
+        ["way", *(f">{title}" for title in VARIANTS.values())], [[MODES[mode], *cells(mode)] for mode in CALLS]
+    )

@@ -59,6 +59,7 @@ import lossy
 import many
 import model
 import object_store
+import output_page
 import overhead
 import parallel_output
 import pipeline
@@ -212,10 +213,12 @@ def run_rechunk(options: argparse.Namespace, facts: dict[str, object]) -> None:
 
 
 def run_io(options: argparse.Namespace, facts: dict[str, object]) -> None:
-    results = parallel_output.measure(options.repeats)
-    print("\n## Parallel output\n")
-    print(parallel_output.table(results))
-    save("io", results, facts)
+    results, of_calls = parallel_output.measure(options.repeats), parallel_output.measure_calls(options.repeats)
+    print(header(facts))
+    for place in parallel_output.PLACES:
+        print(f"\n## {place}\n\n{parallel_output.table(results, place).markdown()}")
+    print(f"\n## Calls of other sizes, in memory\n\n{parallel_output.table_of_calls(of_calls).markdown()}")
+    output_page.write_page(save("io", results + of_calls, facts).with_suffix(".html"), results, of_calls, header(facts))
 
 
 def run_computing(options: argparse.Namespace, facts: dict[str, object]) -> None:

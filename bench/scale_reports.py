@@ -15,8 +15,7 @@ from scale_tables import number, table_of_checks, table_of_quantities, worst_lin
 
 WARNING = (
     "Nothing on this page was measured at this scale. It is a model, made of measurements on one node with two cores "
-    "and of numbers that others published. Knarr between nodes is a design that this page examines, and not yet a "
-    "program."
+    "and of numbers that others published. Between nodes Knarr was measured on emulated ones only."
 )
 OUTPUT_ASSUMPTIONS = [
     "Every rank hands over as many bytes as one of FESOM2's 8,192 in a model month, in one step: 16.4 MB in 31 "

@@ -8,12 +8,18 @@
  *            netcdf4   parallel netCDF-4, collective, without filters
  *            deflate   parallel netCDF-4, collective, shuffle and deflate 1, chunks within the block of a rank
  *            gather    values go to rank 0, which writes netCDF-4 with shuffle and deflate 1
+ *            posix     write(2), each rank a file of its own
+ *            mpiio     MPI-IO, one file without a format
+ *            hdf5      parallel HDF5, contiguous
+ *            With ",calls=N" a rank writes its block of a variable in N calls, a part of its depth in each; with
+ *            ",independent" without the other ranks.
  *   OUT      beginning of the names of files, one for each step
  *   SECONDS  between steps, in which the ranks sleep
  *   VALUES   raw floats, 4 x DEPTH x SIDE x SIDE, of which each rank takes its block; each step shifts them
  *   SWEEPS   of a stencil over a block between steps, in which all ranks compute
  *
  * Two or four ranks. One line a step: seconds from create to close of the slowest rank, and seconds of the sweeps. */
+#include "steps.h"
 #include <mpi.h>
 #include <netcdf.h>
 #include <netcdf_par.h>
@@ -23,14 +29,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { VARIABLES = 4, DEPTH = 64, SIDE = 512, HALF = SIDE / 2 };
+int rank;
+float *block[VARIABLES];
+size_t values, start[3], count[3] = {DEPTH, HALF, 0};
+static float *used[VARIABLES];
+/* A rank has all of a row, or half of it. */
+static size_t row;
 
-static int rank;
-static float *block[VARIABLES], *used[VARIABLES];
-/* Values of a block, and its place and shape; a rank has all of a row, or half of it. */
-static size_t values, row, start[3], count[3] = {DEPTH, HALF, 0};
-
-static void check(int code, const char *what, const char *why) {
+void check(int code, const char *what, const char *why) {
     if (code == 0) return;
     fprintf(stderr, "rank %d: %s: %s\n", rank, what, why);
     MPI_Abort(MPI_COMM_WORLD, 1);
@@ -39,12 +45,12 @@ static void check(int code, const char *what, const char *why) {
 #define PN(call) do { int code = (call); check(code, #call, code ? ncmpi_strerror(code) : ""); } while (0)
 #define NC(call) do { int code = (call); check(code, #call, code ? nc_strerror(code) : ""); } while (0)
 
-static const char *name_of(int variable) {
+const char *name_of(int variable) {
     static const char *NAMES[VARIABLES] = {"T", "U", "V", "Q"};
     return NAMES[variable];
 }
 
-static void write_pnetcdf(const char *shared, int apart) {
+static void write_pnetcdf(const char *shared, int apart, struct how how) {
     static const char *AXES[] = {"z", "y", "x"};
     int id, axes[3], variables[VARIABLES];
     MPI_Offset begin[3], n[3];
@@ -58,7 +64,17 @@ static void write_pnetcdf(const char *shared, int apart) {
     }
     for (int v = 0; v < VARIABLES; v++) PN(ncmpi_def_var(id, name_of(v), NC_FLOAT, 3, axes, &variables[v]));
     PN(ncmpi_enddef(id));
-    for (int v = 0; v < VARIABLES; v++) PN(ncmpi_put_vara_float_all(id, variables[v], begin, n, block[v]));
+    n[0] /= how.calls;
+    if (how.independent) PN(ncmpi_begin_indep_data(id));
+    for (int v = 0; v < VARIABLES; v++)
+        for (int call = 0; call < how.calls; call++) {
+            const float *from = block[v] + values / (size_t)how.calls * (size_t)call;
+            begin[0] = call * n[0];
+            if (how.independent)
+                PN(ncmpi_put_vara_float(id, variables[v], begin, n, from));
+            else
+                PN(ncmpi_put_vara_float_all(id, variables[v], begin, n, from));
+        }
     PN(ncmpi_close(id));
 }
 
@@ -78,13 +94,17 @@ static void define(int id, int *variables, int filtered) {
     NC(nc_enddef(id));
 }
 
-static void write_netcdf4(const char *path, int filtered) {
+static void write_netcdf4(const char *path, int filtered, struct how how) {
     int id, variables[VARIABLES];
+    size_t at[3] = {0, start[1], start[2]}, n[3] = {count[0] / (size_t)how.calls, count[1], count[2]};
     NC(nc_create_par(path, NC_CLOBBER | NC_NETCDF4, MPI_COMM_WORLD, MPI_INFO_NULL, &id));
     define(id, variables, filtered);
     for (int v = 0; v < VARIABLES; v++) {
-        NC(nc_var_par_access(id, variables[v], NC_COLLECTIVE));
-        NC(nc_put_vara_float(id, variables[v], start, count, block[v]));
+        NC(nc_var_par_access(id, variables[v], how.independent ? NC_INDEPENDENT : NC_COLLECTIVE));
+        for (int call = 0; call < how.calls; call++) {
+            at[0] = (size_t)call * n[0];
+            NC(nc_put_vara_float(id, variables[v], at, n, block[v] + values / (size_t)how.calls * (size_t)call));
+        }
     }
     NC(nc_close(id));
 }
@@ -126,6 +146,36 @@ static void read_values(const char *path) {
     fclose(file);
 }
 
+/* Writes a step in a way that the command line has named. */
+static void write_step(const char *named, const char *path) {
+    char way[64];
+    snprintf(way, sizeof way, "%s", named);
+    char *option = strtok(way, ",");
+    struct how how = {1, 0};
+    while ((option = strtok(NULL, ",")) != NULL) {
+        if (strcmp(option, "independent") == 0)
+            how.independent = 1;
+        else
+            check(sscanf(option, "calls=%d", &how.calls) != 1 || how.calls < 1 || DEPTH % how.calls != 0, option, "is no option");
+    }
+    if (strcmp(way, "memory") == 0)
+        for (int v = 0; v < VARIABLES; v++) memcpy(used[v], block[v], sizeof(float) * values);
+    else if (strcmp(way, "pnetcdf") == 0 || strcmp(way, "apart") == 0)
+        write_pnetcdf(path, way[0] == 'a', how);
+    else if (strcmp(way, "netcdf4") == 0 || strcmp(way, "deflate") == 0)
+        write_netcdf4(path, way[0] == 'd', how);
+    else if (strcmp(way, "gather") == 0)
+        write_gathered(path);
+    else if (strcmp(way, "posix") == 0)
+        write_posix(path, how);
+    else if (strcmp(way, "mpiio") == 0)
+        write_mpiio(path, how);
+    else if (strcmp(way, "hdf5") == 0)
+        write_hdf5(path, how);
+    else
+        check(strcmp(way, "nothing") != 0, way, "is no way to write");
+}
+
 /* Every value becomes the mean of its neighbours, from one array to the other. */
 static double compute(int sweeps) {
     double begin = MPI_Wtime();
@@ -164,16 +214,7 @@ int main(int argc, char **argv) {
         }
         MPI_Barrier(MPI_COMM_WORLD);
         double begin = MPI_Wtime();
-        if (strcmp(argv[1], "memory") == 0)
-            for (int v = 0; v < VARIABLES; v++) memcpy(used[v], block[v], sizeof(float) * values);
-        else if (strcmp(argv[1], "pnetcdf") == 0)
-            write_pnetcdf(path, 0);
-        else if (strcmp(argv[1], "apart") == 0)
-            write_pnetcdf(path, 1);
-        else if (strcmp(argv[1], "gather") == 0)
-            write_gathered(path);
-        else if (strcmp(argv[1], "nothing") != 0)
-            write_netcdf4(path, strcmp(argv[1], "deflate") == 0);
+        write_step(argv[1], path);
         double mine = MPI_Wtime() - begin, slowest = 0;
         MPI_Reduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
         double computed = argc == 7 ? compute(atoi(argv[6])) : 0;
