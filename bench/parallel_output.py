@@ -56,7 +56,7 @@ CALLS = ("mpiio", "pnetcdf", "knarr", "hdf5", "knarr hdf5", "netcdf4", "knarr4")
 """Ways whose calls can be of other sizes, and independent."""
 PLACES = ("memory", "disk")
 VARIANTS = {
-    "": "one call",
+    ",calls=1": "one call",
     ",calls=16": "16 calls",
     ",independent": "independent",
     ",independent,calls=16": "16 independent",

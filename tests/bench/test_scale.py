@@ -20,7 +20,7 @@ import scale_tables
 import transfer_scale
 from output_scale import RANKS, WAYS, cost
 
-KEPT = {"io": "2026-11-26", "transfer": "2026-11-26", "write": "2026-11-25"}
+KEPT = {"io": "2026-11-27", "transfer": "2026-11-26", "write": "2026-11-25"}
 """The runs that the documents speak of: what is measured later must not fail tests."""
 
 
