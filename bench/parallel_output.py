@@ -30,7 +30,7 @@ from scale_tables import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 KNARR = ROOT / "target" / "release" / "knarr"
-SOURCES = [Path(__file__).with_name("io") / name for name in ("steps.c", "layers.c")]
+SOURCES = [Path(__file__).with_name("io") / name for name in ("steps.c", "layers.c", "block.c")]
 DEPTH, SIDE, VARIABLES = 64, 512, 4
 STEP_BYTES = VARIABLES * DEPTH * SIDE * SIDE * 4
 STEPS, PAUSE_S = 4, 2.0

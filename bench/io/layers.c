@@ -1,5 +1,5 @@
 /* A step written by what lies beneath netCDF: POSIX, MPI-IO, parallel HDF5. Shapes and calls are those of steps.c. */
-#include "steps.h"
+#include "layers.h"
 #include <fcntl.h>
 #include <hdf5.h>
 #include <mpi.h>

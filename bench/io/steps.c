@@ -19,7 +19,7 @@
  *   SWEEPS   of a stencil over a block between steps, in which all ranks compute
  *
  * Two or four ranks. One line a step: seconds from create to close of the slowest rank, and seconds of the sweeps. */
-#include "steps.h"
+#include "layers.h"
 #include <mpi.h>
 #include <netcdf.h>
 #include <netcdf_par.h>
@@ -29,26 +29,12 @@
 #include <string.h>
 #include <unistd.h>
 
-int rank;
-float *block[VARIABLES];
-size_t values, start[3], count[3] = {DEPTH, HALF, 0};
 static float *used[VARIABLES];
 /* A rank has all of a row, or half of it. */
 static size_t row;
 
-void check(int code, const char *what, const char *why) {
-    if (code == 0) return;
-    fprintf(stderr, "rank %d: %s: %s\n", rank, what, why);
-    MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
 #define PN(call) do { int code = (call); check(code, #call, code ? ncmpi_strerror(code) : ""); } while (0)
 #define NC(call) do { int code = (call); check(code, #call, code ? nc_strerror(code) : ""); } while (0)
-
-const char *name_of(int variable) {
-    static const char *NAMES[VARIABLES] = {"T", "U", "V", "Q"};
-    return NAMES[variable];
-}
 
 static void write_pnetcdf(const char *shared, int apart, struct how how) {
     static const char *AXES[] = {"z", "y", "x"};

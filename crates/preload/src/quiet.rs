@@ -4,9 +4,7 @@ use std::ffi::{c_int, c_uint};
 
 use knarr_codec::codec::FilterSet;
 
-use crate::host::{CallerHdf5, Hid};
-use crate::lists::{Close, Owned};
-use crate::whole;
+use crate::host::CallerHdf5;
 use knarr_capture::program as run;
 
 /// `H5E_DEFAULT`: the error stack of this thread.
@@ -61,20 +59,5 @@ impl CallerHdf5 {
             let has = |&id: &u32| c_int::try_from(id).is_ok_and(|id| unsafe { available(id) } > 0);
             self.quietly(|_| run.rules().filters.ids().filter(has).collect()).unwrap_or_default()
         })
-    }
-
-    /// Has this HDF5 load the filters of a dataset that it finds as plugins. It does so itself when it reads values, but not
-    /// before the dataset grows, which fails then where space is filled.
-    pub(crate) fn load_filters(&self, dataset: Hid) {
-        self.quietly(|host| {
-            // SAFETY: the program's own identifier; for what is no dataset HDF5 says that it failed.
-            let list = Owned::new(host, unsafe { host.creation_of?(dataset) }, Close::List)?;
-            let available = host.filter_available?;
-            for filter in whole::filters(host, list.id)? {
-                // SAFETY: any number may be asked about.
-                c_int::try_from(filter.id).map(|id| unsafe { available(id) }).ok()?;
-            }
-            Some(())
-        });
     }
 }

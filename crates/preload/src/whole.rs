@@ -267,6 +267,21 @@ pub(crate) fn filters(host: &CallerHdf5, list: Hid) -> Option<Vec<Hdf5Filter>> {
         .collect()
 }
 
+/// Has HDF5 load the filters of a dataset that it finds as plugins. It does so itself when it reads values, but not before the
+/// dataset grows, which fails then where space is filled.
+pub(crate) fn load_filters(host: &CallerHdf5, dataset: Hid) {
+    host.quietly(|host| {
+        // SAFETY: the program's own identifier; for what is no dataset HDF5 says that it failed.
+        let list = Owned::new(host, unsafe { host.creation_of?(dataset) }, Close::List)?;
+        let available = host.filter_available?;
+        for filter in filters(host, list.id)? {
+            // SAFETY: any number may be asked about.
+            c_int::try_from(filter.id).map(|id| unsafe { available(id) }).ok()?;
+        }
+        Some(())
+    });
+}
+
 /// Bytes of the element that HDF5 fills chunks with.
 pub(crate) fn fill_value(host: &CallerHdf5, list: Hid, datatype: Hid, size: usize) -> Option<Vec<u8>> {
     let mut value = vec![0u8; size];

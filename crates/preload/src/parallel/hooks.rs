@@ -14,7 +14,7 @@ use super::write::{fill, put};
 use crate::guard::guard;
 use crate::host::{CallerHdf5, Herr, Hid};
 use crate::lists::{Close, Owned, address, copied, object_name};
-use crate::whole::Write;
+use crate::whole::{Write, load_filters};
 
 const FAILED: Herr = -1;
 /// For what is not handed over.
@@ -326,7 +326,7 @@ pub(crate) unsafe extern "C" fn set_extent(dataset: Hid, shape: *const u64, call
     let Some(real) = host.set_extent else { return FAILED };
     let file = if any() { guard(None, || file::of(host, dataset)) } else { None };
     let Some(file) = file else {
-        guard((), || host.load_filters(dataset));
+        guard((), || load_filters(host, dataset));
         // SAFETY: the caller's own arguments.
         return unsafe { real(dataset, shape) };
     };

@@ -1,6 +1,6 @@
-/* What all ways to write a step share. */
-#ifndef STEPS_H
-#define STEPS_H
+/* What all ways to write a step share: the block of values that a rank has. */
+#ifndef BLOCK_H
+#define BLOCK_H
 #include <stddef.h>
 
 enum { VARIABLES = 4, DEPTH = 64, SIDE = 512, HALF = SIDE / 2 };
@@ -16,13 +16,7 @@ extern float *block[VARIABLES];
 extern size_t values, start[3], count[3];
 
 const char *name_of(int variable);
+/* Ends the program on all ranks unless `code` is 0. */
 void check(int code, const char *what, const char *why);
-
-/* Each rank a file, by write(2). */
-void write_posix(const char *path, struct how how);
-/* One file, by MPI-IO, without a format: variables lie one after another. */
-void write_mpiio(const char *path, struct how how);
-/* One file, by parallel HDF5, contiguous. */
-void write_hdf5(const char *path, struct how how);
 
 #endif
