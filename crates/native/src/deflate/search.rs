@@ -6,6 +6,8 @@ use super::stretch::{PARTS, Stretch};
 
 /// Places, besides the sample, that must be noise as well before a region is stored.
 const PLACES: usize = 8;
+/// Places at which repeats from afar are looked for.
+const PLACES_AFAR: usize = 4;
 /// Times the least gain that repeats from afar must bring: those of a few bytes, the first found, are no sign of more.
 const AFAR: u32 = 4;
 /// How far DEFLATE's matches reach.
@@ -36,7 +38,7 @@ pub(super) fn way(region: &[u8], effort: &Effort) -> Way {
     let before = stretch.bits_before(sample);
     let total = before.last().copied().unwrap_or(0) as f32;
     let least = (effort.least_gain * total) as u32;
-    if gains(sample, &before, least) || gains_afar(region, begin, &before, AFAR * least) {
+    if gains(sample, &before, least) || gains_afar(region, begin, &before, AFAR * least) || repeats(region, effort) {
         Way::Search
     } else if total > effort.noise * (PARTS as usize * sample.len()) as f32 && is_noise_elsewhere(region, effort) {
         Way::Stored
@@ -97,11 +99,26 @@ fn gains(bytes: &[u8], before: &[u32], least: u32) -> bool {
     false
 }
 
+/// Whether something repeats from afar in one of several places, which need not be alike.
+fn repeats(region: &[u8], effort: &Effort) -> bool {
+    let (apart, length) = (region.len() / PLACES_AFAR, effort.sample / PLACES_AFAR);
+    if apart < 2 * length {
+        return false;
+    }
+    (0..PLACES_AFAR).any(|place| {
+        let begin = place * apart + (apart - length) / 2;
+        let sample = &region[begin..begin + length];
+        let before = Stretch::read(sample, 0, sample.len()).bits_before(sample);
+        let total = before.last().copied().unwrap_or(0) as f32;
+        gains_afar(region, begin, &before, AFAR * (effort.least_gain * total) as u32)
+    })
+}
+
 /// Whether repeats of what stands up to a window before `region[begin..]` save more than `least` there. `before` is as
 /// for [`gains`]. Every eighth place is remembered: all repeats of 15 bytes are found, and some shorter ones.
 fn gains_afar(region: &[u8], begin: usize, before: &[u32], least: u32) -> bool {
     let end = begin + before.len() - 1;
-    let first = end.saturating_sub(WINDOW);
+    let first = begin.saturating_sub(WINDOW);
     let hash = |word: &[u8; 8]| (u64::from_le_bytes(*word).wrapping_mul(0x9E37_79B1_85EB_CA87) >> 52) as usize;
     let mut last = [0u16; SLOTS];
     for (place, word) in region[first..begin].as_chunks::<8>().0.iter().enumerate() {
@@ -112,7 +129,7 @@ fn gains_afar(region: &[u8], begin: usize, before: &[u32], least: u32) -> bool {
     while let Some(word) = region[at..end].first_chunk() {
         let place = usize::from(last[hash(word)]);
         let from = first + 8 * place.saturating_sub(1);
-        if place == 0 || region[from..from + 8] != *word {
+        if place == 0 || at - from > WINDOW || region[from..from + 8] != *word {
             at += 1;
             continue;
         }
@@ -155,6 +172,10 @@ mod tests {
         let repeated: Vec<u8> = noise[..3000].iter().copied().cycle().take(100_000).collect();
         // Farther apart than any sample reaches.
         let afar: Vec<u8> = noise[..20_000].iter().copied().cycle().take(100_000).collect();
+        // As far as a match reaches: rows of 128 x 256 bytes that are alike.
+        let farthest: Vec<u8> = noise[..WINDOW].iter().copied().cycle().take(100_000).collect();
+        // In a part of the region only.
+        let partly = [&noise[..60_000], &noise[40_000..60_000], &noise[60_000..]].concat();
         // Noise in the middle alone is not stored with the rest.
         let mut framed = vec![0; 100_000];
         framed.extend_from_slice(&noise[..50_000]);
@@ -164,6 +185,8 @@ mod tests {
             assert_eq!(way(&skewed, &effort), Way::Runs);
             assert_eq!(way(&repeated, &effort), Way::Search);
             assert_eq!(way(&afar, &effort), Way::Search);
+            assert_eq!(way(&farthest, &effort), Way::Search);
+            assert_eq!(way(&partly, &effort), Way::Search);
             assert_eq!(way(&[5; 100_000], &effort), Way::Runs);
             assert_eq!(way(&[1], &effort), Way::Runs);
             assert_eq!(way(&[], &effort), Way::Runs);
