@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -171,6 +172,14 @@ def may_mount() -> bool:
     return probe.returncode == 0
 
 
+def unmount(folder: Path) -> None:
+    """Ends a mount of a test. A thread that has just failed there may close its removed file a moment later."""
+    end = time.monotonic() + 10
+    while subprocess.run(["umount", folder], check=False).returncode != 0:
+        assert time.monotonic() < end, f"{folder} stays busy"
+        time.sleep(0.05)
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 2 MiB (a tmpfs), for tests that are skipped unless `may_mount()`."""
@@ -178,7 +187,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], check=True)
     yield folder
-    subprocess.run(["umount", folder], check=True)
+    unmount(folder)
 
 
 IMAGE = "truncate -s {size}m {image} && mkfs.ext4 -q {image} && mount -o loop {image} {folder}"
@@ -201,7 +210,7 @@ def image_disk(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir()
     subprocess.run(["sh", "-c", IMAGE.format(size=80, image=tmp_path / "image", folder=folder)], check=True)
     yield folder
-    subprocess.run(["umount", folder], check=True)
+    unmount(folder)
 
 
 @pytest.fixture

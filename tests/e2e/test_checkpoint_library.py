@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import knarr
-from conftest import Knarr, sets_in
+from conftest import Knarr, sets_in, unmount
 from test_capi import EXAMPLES, MODULE, PREFIX, c_program, flags, fortran_program, need, run
 
 ROWS, COLUMNS = 120, 80
@@ -294,4 +294,4 @@ def test_no_room_is_an_error(tmp_path: Path) -> None:
             assert checkpoint.restart().step == 1
         assert sets_in(small) == ["step_1"]
     finally:
-        subprocess.run(["umount", small], check=True)
+        unmount(small)

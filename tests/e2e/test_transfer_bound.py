@@ -258,7 +258,8 @@ def test_parts_strides_types_and_replays(slow, more):
         _, worst, _ = errors(exact, found[name])
         relative = max(relative, worst)
     told = in_flight(model)["T"]
-    assert 0 < relative <= told["max_rel_error"] <= REL, (relative, told)
+    # Which way is the fastest at the last session is a matter of time.
+    assert relative <= told["max_rel_error"] <= REL and told["changed"] > 0, (relative, told)
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,8 @@ const SAMPLE: usize = 1 << 17;
 const NEWEST: f64 = 0.3;
 /// Another way is tried once in so many times: where it takes twice as long, that costs a hundredth of the time.
 const AGAIN: u64 = 96;
+/// How often a sample is looked at in the beginning: others may be at work at that moment, so the best of them counts.
+const LOOKS: u32 = 3;
 /// So much slower than the fastest way another one may look on a sample to be tried: it is measured in this process, and works
 /// beside others.
 const DOUBT: f64 = 1.5;
@@ -52,6 +54,8 @@ pub struct Pace(Mutex<Known>);
 struct Known {
     /// Questions so far.
     count: u64,
+    /// Samples that were looked at.
+    looks: u32,
     /// By the numbers of ways.
     ways: [OfWay; 3],
     /// A thread looks what the codec does: others would be in its way.
@@ -154,7 +158,7 @@ impl Pace {
         let one = known.of(way);
         one.seconds = Some(one.seconds.map_or(seconds, |before| before + newest * (seconds - before)));
         one.came = (one.came + 1).min(TRIES);
-        let (plain, is_open) = (known.of(Way::Plain).seconds, known.of(Way::Packed).promised.is_none() || again);
+        let (plain, is_open) = (known.of(Way::Plain).seconds, known.looks < LOOKS || again);
         if let (Some(dtype), Some(plain), true, Way::Plain, false) = (dtype, plain, is_open, way, known.is_looking) {
             known.is_looking = true;
             drop(known);
@@ -163,8 +167,11 @@ impl Pace {
             let within = within.map(|within| promised(sample, plain, || rounded(sample, dtype, within)));
             let mut known = self.known();
             known.is_looking = false;
-            known.of(Way::Packed).promised = Some(packed);
-            known.of(Way::Within).promised = within.or(known.of(Way::Within).promised);
+            known.looks += 1;
+            let best = |before: Option<f64>, now: f64| before.filter(|before| !again && *before < now).unwrap_or(now);
+            let (one, other) = (known.of(Way::Packed).promised, known.of(Way::Within).promised);
+            known.of(Way::Packed).promised = Some(best(one, packed));
+            known.of(Way::Within).promised = within.map(|within| best(other, within)).or(other);
         }
     }
 }
