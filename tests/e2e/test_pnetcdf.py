@@ -59,6 +59,16 @@ def again(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(tmp_path_factory.mktemp("again"), "again", HERE / "again.c")
 
 
+@pytest.fixture(scope="module")
+def filetypes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("filetypes"), "filetypes", HERE / "filetypes.c")
+
+
+@pytest.fixture(scope="module")
+def waits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("waits"), "waits", HERE / "waits.c")
+
+
 @pytest.fixture
 def plain(blocks: Path, tmp_path: Path) -> Path:
     """What PnetCDF writes by itself."""
@@ -94,6 +104,9 @@ def test_a_file_of_four_ranks(run, knarr, blocks, plain):
     knarr("verify", plain, hist)
     told = ran.file("hist.nc")
     assert told["outcome"] == "packed" and "handed over" in told["note"]
+    values = sum(variable["raw_bytes"] for variable in told["variables"])
+    assert ran.result["spool"]["memory_bytes"] >= values > 0 == ran.result["spool"]["disk_bytes"]
+    assert "Values that waited for their files took up to" in ran.err
     assert hist.stat().st_size < plain.stat().st_size / 2
     with netCDF4.Dataset(hist) as file, netCDF4.Dataset(plain) as expected:
         assert file.data_model == "NETCDF4" and file.dimensions["time"].isunlimited()
@@ -267,6 +280,23 @@ def test_what_is_left_at_the_end_of_a_batch_job_leaves_the_memory(run, knarr, bl
     knarr("run", "--recover", run.scratch)
     knarr("verify", plain, run.folder / "hist.nc")
     assert not list(run.scratch.glob("*"))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_datatypes_for_the_file_lead_to_the_same_elements(run, knarr, filetypes, tmp_path, count):
+    subprocess.run([*MPIRUN, str(count), filetypes, "plain.nc"], cwd=tmp_path, check=True)
+    ran = written(run, filetypes, "hist.nc", count=count)
+    assert ran.file("hist.nc")["outcome"] == "packed"
+    knarr("verify", tmp_path / "plain.nc", run.folder / "hist.nc")
+
+
+def test_ranks_that_wait_for_a_file_leave_their_cores_to_it(run, knarr, waits):
+    """Waiting inside of MPI takes a core for each rank."""
+    ran = written(run, waits, "hist.nc", 32, config=f'{RULE}wait = "close"\ngoal = "ratio"\n')
+    took = np.array([line.split() for line in ran.out.split("\n") if line.count(".") == 2], float)
+    assert took.shape == (RANKS, 2) and took[:, 1].min() > 0.5, ran.out
+    assert (took[:, 0] < took[:, 1] / 4).all(), took
+    assert ran.file("hist.nc")["outcome"] == "packed"
 
 
 def wait_for_the_end_of(program: Path) -> None:

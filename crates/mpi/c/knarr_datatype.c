@@ -116,6 +116,16 @@ int32_t knarr_datatype_describe(MPI_Datatype type, struct knarr_datatype *out) {
     return 0;
 }
 
+/* The first byte that a datatype has, relative to its place, and how many there are up to its last. Returns 0 or a code of
+ * MPI. */
+int32_t knarr_datatype_reach(MPI_Datatype type, int64_t *first, int64_t *length) {
+    MPI_Aint lower = 0, extent = 0;
+    int code = MPI_Type_get_true_extent(type, &lower, &extent);
+    *first = lower;
+    *length = extent;
+    return code;
+}
+
 typedef int move(char *packed, int length, char *buffer, int count, MPI_Datatype type);
 
 static int pack(char *packed, int length, char *buffer, int count, MPI_Datatype type) {

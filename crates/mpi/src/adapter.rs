@@ -21,6 +21,15 @@ pub struct Datatype {
     pub elements: u64,
 }
 
+/// Why a datatype is not described.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoKind {
+    /// Its elements are of several kinds.
+    Several,
+    /// They are of one that has no number.
+    Unknown,
+}
+
 #[repr(C)]
 struct Described {
     element: i32,
@@ -30,6 +39,7 @@ struct Described {
 
 type FillTable = unsafe extern "C" fn(usize, *mut Table) -> i32;
 type Describe = unsafe extern "C" fn(usize, *mut Described) -> i32;
+type Reach = unsafe extern "C" fn(usize, *mut i64, *mut i64) -> i32;
 type Pack = unsafe extern "C" fn(*mut c_void, u64, *const c_void, i64, usize) -> i32;
 type Unpack = unsafe extern "C" fn(*const c_void, u64, *mut c_void, i64, usize) -> i32;
 type Largest = unsafe extern "C" fn(*mut c_void, *mut u64) -> i32;
@@ -38,11 +48,15 @@ type GiveBack = unsafe extern "C" fn(usize);
 type AtEnd = unsafe extern "C" fn(extern "C" fn()) -> i32;
 type Handle = unsafe extern "C" fn() -> i32;
 
+/// What `c/knarr_datatype.c` returns for elements of several kinds.
+const SEVERAL_KINDS: i32 = -1;
+
 /// A loaded adapter. It stays loaded until the process ends.
 #[derive(Debug)]
 pub struct Adapter {
     table: FillTable,
     describe: Describe,
+    reach: Reach,
     pack: Pack,
     unpack: Unpack,
     largest: Largest,
@@ -69,6 +83,7 @@ impl Adapter {
             Self {
                 table: *library.get::<FillTable>(b"knarr_mpi_table\0").map_err(missing)?,
                 describe: *library.get::<Describe>(b"knarr_datatype_describe\0").map_err(missing)?,
+                reach: *library.get::<Reach>(b"knarr_datatype_reach\0").map_err(missing)?,
                 pack: *library.get::<Pack>(b"knarr_datatype_pack\0").map_err(missing)?,
                 unpack: *library.get::<Unpack>(b"knarr_datatype_unpack\0").map_err(missing)?,
                 largest: *library.get::<Largest>(b"knarr_mpi_largest\0").map_err(missing)?,
@@ -127,13 +142,15 @@ impl Adapter {
     /// What a datatype, an `MPI_Datatype`, is made of; `None` for `MPI_DATATYPE_NULL`.
     ///
     /// # Errors
-    /// `Unsupported` for elements of several kinds, or of one that has no number.
-    pub fn describe(&self, datatype: usize) -> Result<Option<Datatype>> {
+    /// Its elements are not of one kind that has a number.
+    pub fn describe(&self, datatype: usize) -> Result<Option<Datatype>, NoKind> {
         let mut found = Described { element: 0, is_plain: 0, elements: 0 };
         // SAFETY: MPI answers for handles that are none, too.
         let code = unsafe { (self.describe)(datatype, &raw mut found) };
-        if code != 0 {
-            return Err(Error::unsupported("a datatype of MPI that is not of one kind of numbers"));
+        match code {
+            0 => {}
+            SEVERAL_KINDS => return Err(NoKind::Several),
+            _ => return Err(NoKind::Unknown),
         }
         let Described { element, is_plain, elements } = found;
         Ok((element != 0).then_some(Datatype { element, is_plain: is_plain != 0, elements }))
@@ -166,6 +183,40 @@ impl Adapter {
         // SAFETY: the caller's promise, and room for `bytes` bytes.
         let code = unsafe { (self.pack)(packed.as_mut_ptr().cast(), bytes as u64, buffer, count, datatype) };
         if code == 0 { Ok(packed) } else { Err(Error::internal(format!("MPI does not pack (code {code})"))) }
+    }
+
+    /// The first byte of each of the `count` elements of a datatype, which have `size` bytes, in the order in which MPI takes
+    /// them, relative to the place of the datatype.
+    ///
+    /// # Errors
+    /// As for [`Adapter::pack`].
+    pub fn places(&self, datatype: usize, count: u64, size: usize) -> Result<Vec<i64>> {
+        let (mut first, mut length) = (0, 0);
+        // SAFETY: MPI answers for handles that are none, too; there are places for both numbers.
+        let code = unsafe { (self.reach)(datatype, &raw mut first, &raw mut length) };
+        let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(size)).unwrap_or(usize::MAX);
+        let length = usize::try_from(length).ok().filter(|_| code == 0);
+        let length = length.ok_or_else(|| Error::internal(format!("MPI does not know a datatype (code {code})")))?;
+        let mut digits = Vec::new();
+        digits.try_reserve_exact(length).map_err(|_| Error::unsupported("no memory for a datatype of MPI"))?;
+        let mut places = vec![first; bytes / size.max(1)];
+        // MPI says where elements are by packing memory in which each byte is a digit of its number.
+        for digit in 0..size_of::<usize>() {
+            let shift = 8 * digit;
+            if digit > 0 && length.saturating_sub(1) >> shift == 0 {
+                break;
+            }
+            digits.clear();
+            digits.extend((0..length).map(|number| (number >> shift).to_le_bytes()[0]));
+            // The datatype begins `first` bytes behind its place, or before it.
+            let place = digits.as_ptr().wrapping_offset(isize::try_from(-first).unwrap_or(0));
+            // SAFETY: one of the datatype takes bytes of `digits` only.
+            let packed = unsafe { self.pack(place.cast(), 1, datatype, bytes) }?;
+            for (place, element) in places.iter_mut().zip(packed.chunks_exact(size.max(1))) {
+                *place += i64::from(element[0]) << shift;
+            }
+        }
+        Ok(places)
     }
 
     /// The reverse of [`Adapter::pack`].

@@ -9,6 +9,6 @@ mod adapter;
 mod launch;
 mod table;
 
-pub use adapter::{Adapter, Datatype};
+pub use adapter::{Adapter, Datatype, NoKind};
 pub use launch::{Launch, NAMED_BY};
 pub use table::Mpi;

@@ -26,6 +26,8 @@ pub(crate) enum Shape {
     },
     /// `varn`: several parts. A null `counts`, or a null in it, stands for one element.
     Several { number: c_int, starts: *const *const Offset, counts: *const *const Offset },
+    /// These boxes, which a datatype for the file led to (`vard`).
+    Boxes(*const Regions),
 }
 
 /// Where values lie in memory.
@@ -119,6 +121,13 @@ impl Access {
                 elements.stride = if stride.iter().all(|&stride| stride == 1) { Vec::new() } else { stride };
                 elements.imap = if imap == dense(elements.count()) { Vec::new() } else { imap };
             }
+            Shape::Boxes(boxes) => {
+                // SAFETY: the caller's promise: they are there.
+                for (start, count) in unsafe { &*boxes }.iter() {
+                    let [start, count] = [start, count].map(offsets);
+                    limits.check(Some(&start), Some(&count), None, &mut elements.regions)?;
+                }
+            }
             Shape::Several { number, starts, counts } => {
                 let number = usize::try_from(number).unwrap_or(0);
                 if number > 0 && starts.is_null() {
@@ -137,6 +146,11 @@ impl Access {
         }
         Ok(elements)
     }
+}
+
+/// Numbers as PnetCDF has them.
+fn offsets(numbers: &[u64]) -> Vec<Offset> {
+    numbers.iter().map(|&number| Offset::try_from(number).unwrap_or(Offset::MAX)).collect()
 }
 
 /// So many numbers, if there are any.

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use knarr_array::comm::{Comm, agree, all_gather, read, share, written};
 use knarr_array::error::{Error, ErrorKind, Result};
@@ -24,10 +24,8 @@ use crate::file::{Captured, Values};
 use crate::files;
 use crate::ranks::Ranks;
 use crate::real::real;
+use crate::waiting::await_launcher;
 use crate::wanted::{Wanted, matched, wanted};
-
-/// Between two looks whether a file has been delivered.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 type Create = unsafe extern "C" fn(usize, *const c_char, c_int, usize, *mut c_int) -> c_int;
 
@@ -132,6 +130,11 @@ pub fn agree_on_place(
     headers: Headers,
 ) -> std::result::Result<Agreed, Unplaced> {
     let comm = ranks.comm();
+    // Sessions of a transfer follow each other without waiting.
+    if wanted.part.is_none() {
+        await_delivery(&wanted.target);
+    }
+    await_room(wanted);
     let homes =
         Homes::meet(comm, wanted.spool).map_err(|error| Unplaced { why: Some(error.to_string()), are_apart: false })?;
     let unplaced =
@@ -199,22 +202,13 @@ fn await_room(wanted: &Wanted) {
         let pending = HandedOver::pending(directory).into_iter().filter_map(|(_, handed)| handed.ok());
         pending.map(|handed| handed.bytes_here()).sum()
     };
-    while taken() > most / 2 && wanted.run.is_alive() {
-        std::thread::sleep(LOOK_EVERY);
-    }
+    await_launcher(wanted.run, || taken() <= most / 2);
 }
 
 /// Makes a directory for the file, on the first rank. Collective.
 fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool) -> Result<Begun> {
     let target = &wanted.target;
-    // Sessions of a transfer follow each other without waiting.
     let is_transfer = wanted.part.is_some();
-    if homes.is_first() {
-        if !is_transfer {
-            await_delivery(target);
-        }
-        await_room(wanted);
-    }
     if comm.rank() != 0 {
         return share(comm, &Begun::Passed(None));
     }
@@ -289,9 +283,7 @@ pub fn await_delivery(target: &Path) {
         let becomes = |handed: &HandedOver| handed.target == target && handed.may_be_kept();
         HandedOver::pending(spool).iter().any(|(_, handed)| handed.as_ref().is_ok_and(becomes))
     };
-    while is_pending() && run.is_alive() {
-        std::thread::sleep(LOOK_EVERY);
-    }
+    await_launcher(run, || !is_pending());
 }
 
 /// The same for the name that a program gives a file it removes.
@@ -422,9 +414,7 @@ fn hand_over(file: &Ending<'_>, mine: &Closed) -> Result<()> {
     if !waits(file) {
         return Ok(());
     }
-    if comm.rank() == 0 {
-        await_delivery(file.target);
-    }
+    await_delivery(file.target);
     let failed = comm.rank() == 0 && HandedOver::is_set_aside(file.directory);
     agree(comm, if failed { Err(Error::new(ErrorKind::Write, "it was not delivered")) } else { Ok(()) })
 }

@@ -26,6 +26,8 @@ pub(crate) const ENOTINDEP: c_int = -202;
 pub(crate) const EINDEP: c_int = -203;
 pub(crate) const EREAD: c_int = -205;
 pub(crate) const EWRITE: c_int = -206;
+/// A datatype of several kinds of elements.
+pub(crate) const EMULTITYPES: c_int = -208;
 pub(crate) const EIOMISMATCH: c_int = -209;
 pub(crate) const ENEGATIVECNT: c_int = -210;
 pub(crate) const EUNSPTETYPE: c_int = -211;
@@ -39,6 +41,8 @@ pub(crate) const EINSUFFBUF: c_int = -219;
 /// There is no such file.
 pub(crate) const ENOENT: c_int = -220;
 pub(crate) const ENULLSTART: c_int = -226;
+/// Elements of a datatype for the file that are not those of the variable.
+pub(crate) const ETYPE_MISMATCH: c_int = -230;
 pub(crate) const ENOTRECVAR: c_int = -233;
 pub(crate) const ENOTFILL: c_int = -234;
 

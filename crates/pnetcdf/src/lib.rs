@@ -16,7 +16,7 @@
 //! [`element`] (their types), [`wanted`] (which files), [`file`] (one captured file, with [`requests`]), [`begin_end`] (how it begins and ends),
 //! [`apart`] (files whose ranks are on several nodes), [`offered`] (files that are transferred to other components),
 //! [`incoming`] and [`arriving`] (files that come from one), [`beside`], [`opened`] and [`shown`] (other files that the
-//! program opens), [`files`], [`ranks`], [`variables`], [`real`] (the program's library), [`codes`].
+//! program opens), [`filetype`] (elements that a datatype leads to), [`files`], [`ranks`], [`variables`], [`waiting`] (for the launcher), [`real`] (the program's library), [`codes`].
 
 mod access;
 mod apart;
@@ -28,6 +28,7 @@ mod codes;
 mod element;
 mod file;
 mod files;
+mod filetype;
 mod incoming;
 mod offered;
 mod opened;
@@ -37,6 +38,7 @@ mod requests;
 mod shown;
 mod values;
 mod variables;
+mod waiting;
 mod wanted;
 
 pub use apart::Headers;

@@ -49,12 +49,8 @@ pub(crate) unsafe fn open(
         Ok(code) => return Some(code),
         Err(back) => ranks = back,
     }
-    let source = if ranks.comm().rank() == 0 {
-        await_delivery(&wanted.target);
-        shown_source(&wanted)
-    } else {
-        None
-    };
+    await_delivery(&wanted.target);
+    let source = if ranks.comm().rank() == 0 { shown_source(&wanted) } else { None };
     if !share(ranks.comm(), &source.is_some()).ok()? {
         return None;
     }

@@ -8,11 +8,11 @@ use knarr_array::comm::{Comm, Solo};
 use knarr_array::error::{Error, Result};
 use knarr_capture::HandedOver;
 use knarr_handover::Held;
-use knarr_mpi::{Adapter, Datatype, Mpi};
+use knarr_mpi::{Adapter, Datatype, Mpi, NoKind};
 
 use crate::apart::{Apart, here};
 use crate::codes::Offset;
-use crate::codes::{EINVAL, EUNSPTETYPE};
+use crate::codes::{EINVAL, EMULTITYPES, EUNSPTETYPE};
 
 /// The ranks of a file.
 pub enum Ranks {
@@ -146,9 +146,18 @@ impl Ranks {
     /// What a datatype of MPI holds; `None` for `MPI_DATATYPE_NULL`.
     ///
     /// # Errors
-    /// `NC_EUNSPTETYPE` for datatypes of several kinds of elements.
+    /// `NC_EMULTITYPES` for datatypes of several kinds of elements, `NC_EUNSPTETYPE` for unknown ones.
     pub(crate) fn describe(&self, datatype: usize) -> std::result::Result<Option<Datatype>, c_int> {
-        self.adapter().ok_or(EUNSPTETYPE)?.describe(datatype).map_err(|_| EUNSPTETYPE)
+        let described = self.adapter().ok_or(EUNSPTETYPE)?.describe(datatype);
+        described.map_err(|why| if why == NoKind::Several { EMULTITYPES } else { EUNSPTETYPE })
+    }
+
+    /// The first byte of each of the `count` elements of a datatype, of `size` bytes each, as [`Adapter::places`] has them.
+    ///
+    /// # Errors
+    /// `NC_EINVAL` if MPI refuses it, or memory is short.
+    pub(crate) fn places(&self, datatype: usize, count: u64, size: usize) -> std::result::Result<Vec<i64>, c_int> {
+        self.adapter().ok_or(EINVAL)?.places(datatype, count, size).map_err(|_| EINVAL)
     }
 
     /// A copy of a datatype that stays when the program frees its own; [`Ranks::give_back`] frees it.

@@ -14,11 +14,12 @@ use knarr_capture::{Event, Form, HandedOver, Shown};
 use serde::{Deserialize, Serialize};
 
 use crate::apart::Homes;
-use crate::begin_end::{LOOK_EVERY, forget, make_directory};
+use crate::begin_end::{forget, make_directory};
 use crate::codes::{NOERR, WRITE, has_opened};
 use crate::incoming::Incoming;
 use crate::ranks::Ranks;
 use crate::real::{Open, real};
+use crate::waiting::LOOK_EVERY;
 use crate::wanted::Wanted;
 
 /// A file that is shown.

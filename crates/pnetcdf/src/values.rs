@@ -26,6 +26,14 @@ impl Values<'_> {
             Self::Copied(bytes) => bytes,
         }
     }
+
+    /// A copy of them.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        match self {
+            Self::Lent(bytes) => bytes.to_vec(),
+            Self::Copied(bytes) => bytes,
+        }
+    }
 }
 
 /// What an access has in memory.
@@ -33,6 +41,13 @@ pub(crate) struct Held {
     element: Element,
     /// Elements of the type in the file, bytes with a sign or without, are taken as they are.
     as_is: bool,
+}
+
+impl Held {
+    /// Type of the elements in memory.
+    pub(crate) fn element(&self) -> Element {
+        self.element
+    }
 }
 
 /// Type of the elements in memory, checked against the variable.

@@ -5,10 +5,11 @@ use std::ffi::{c_int, c_void};
 
 use super::{each_shape, each_type, export};
 use crate::access::{Access, Kind, Memory, Shape};
-use crate::codes::{ENOTSUPPORT, Offset};
+use crate::codes::Offset;
 use crate::element::Element;
 use crate::file::How;
 use crate::files;
+use crate::filetype::ByFiletype;
 
 /// Puts into a captured file, or calls `real`.
 ///
@@ -74,16 +75,19 @@ macro_rules! flexible {
 
 each_shape!(flexible);
 
-/// Datatypes for the file, which PnetCDF 1.15 has given up, are not taken apart here: such a call is refused, as PnetCDF
-/// refuses what it does not do.
-macro_rules! refused {
-    ($name:expr) => {
+macro_rules! by_filetype {
+    ($name:expr, $puts:expr, $collective:expr) => {
         export!($name, (file: c_int, variable: c_int, filetype: usize, buffer: *mut c_void, count: Offset, datatype: usize),
-            real => files::with(file, |_| ENOTSUPPORT).unwrap_or_else(real));
+            real => {
+                let call = ByFiletype { variable, filetype, buffer, count, datatype };
+                // SAFETY: the program's own arguments.
+                files::with(file, |captured| unsafe { captured.by_filetype(&call, $puts, $collective) })
+                    .unwrap_or_else(real)
+            });
     };
 }
 
-refused!("ncmpi_put_vard");
-refused!("ncmpi_put_vard_all");
-refused!("ncmpi_get_vard");
-refused!("ncmpi_get_vard_all");
+by_filetype!("ncmpi_put_vard", true, false);
+by_filetype!("ncmpi_put_vard_all", true, true);
+by_filetype!("ncmpi_get_vard", false, false);
+by_filetype!("ncmpi_get_vard_all", false, true);

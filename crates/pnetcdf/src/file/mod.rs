@@ -156,7 +156,7 @@ impl Captured {
     }
 
     /// The variables as they are defined now.
-    fn variables(&mut self) -> std::result::Result<&Variables, c_int> {
+    pub(crate) fn variables(&mut self) -> std::result::Result<&Variables, c_int> {
         if self.variables.is_none() || self.mode == Mode::Define {
             self.variables = Some(Variables::of(self.id)?);
         }
@@ -164,7 +164,7 @@ impl Captured {
     }
 
     /// A variable, and whether the file is a CDF-5.
-    fn variable(&mut self, number: c_int) -> std::result::Result<(Arc<Variable>, bool), c_int> {
+    pub(crate) fn variable(&mut self, number: c_int) -> std::result::Result<(Arc<Variable>, bool), c_int> {
         let variables = self.variables()?;
         let found = usize::try_from(number).ok().and_then(|number| variables.all.get(number));
         found.cloned().map(|variable| (variable, variables.is_cdf5)).ok_or(ENOTVAR)
@@ -269,10 +269,11 @@ impl Captured {
         let reserved = self.log()?.reserve(bytes);
         let offset = reserved.map_err(|error| self.fail(access.variable, error))?;
         let log = self.log()?;
-        let written = in_file_type(&values, &held, &variable, |at, piece| log.write(offset + at, piece));
+        let dtype = variable.element.dtype();
+        let written = in_file_type(&values, &held, &variable, |at, piece| log.write(offset + at, dtype, piece));
         let code = written.map_err(|error| self.fail(access.variable, error))?;
         let records = if variable.is_record { elements.records() } else { 0 };
-        let (number, dtype) = (u32::try_from(access.variable).unwrap_or(0), variable.element.dtype());
+        let number = u32::try_from(access.variable).unwrap_or(0);
         let Elements { regions: boxes, stride, .. } = elements;
         let put = Put { variable: number, dtype, boxes, stride, order: 0, offset };
         self.put_bytes += bytes;
@@ -517,9 +518,9 @@ impl Captured {
         let elements = region.volume().and_then(|n| usize::try_from(n).ok()).ok_or(EWRITE)?;
         let bytes = variable.fill.repeat(elements);
         let offset = self.log()?.reserve(bytes.len() as u64).map_err(|error| self.fail(number, error))?;
-        self.log()?.write(offset, &bytes).map_err(|error| self.fail(number, error))?;
-        let variable_number = u32::try_from(number).unwrap_or(0);
         let dtype = variable.element.dtype();
+        self.log()?.write(offset, dtype, &bytes).map_err(|error| self.fail(number, error))?;
+        let variable_number = u32::try_from(number).unwrap_or(0);
         let boxes = Regions::from(&region);
         let put = Put { variable: variable_number, dtype, boxes, stride: Vec::new(), order: 0, offset };
         self.add(vec![put], record + 1)

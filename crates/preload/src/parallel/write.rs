@@ -42,11 +42,12 @@ pub(super) unsafe fn put(
         _ => Vec::new(),
     };
     let bytes = (transfer.count * transfer.size) as u64;
+    let dtype = DType::Opaque(u32::try_from(transfer.size).map_err(|_| Error::unsupported("elements of 4 GiB"))?);
     let log = told(file.log())?;
     let first = log.reserve(bytes)?;
     let (mut at, mut outcome) = (0u64, Ok(()));
     let mut add = |log: &mut PutLog, values: &[u8]| {
-        let written = log.write(first + at, values);
+        let written = log.write(first + at, dtype, values);
         at += values.len() as u64;
         written
     };
@@ -70,7 +71,6 @@ pub(super) unsafe fn put(
     }
     let order = file.number_of_write(how)?;
     let mut offset = first;
-    let dtype = DType::Opaque(u32::try_from(transfer.size).map_err(|_| Error::unsupported("elements of 4 GiB"))?);
     let puts = transfer.pieces.into_iter().map(|Piece { region, stride }| {
         let boxes = Regions::from(&region);
         let put = Put { variable: transfer.number, dtype, boxes, stride, order, offset };
@@ -97,13 +97,13 @@ pub(super) fn fill(host: &CallerHdf5, file: &mut Captured, dataset: Hid, before:
         region.count[axis] = before[axis] - after[axis];
         let elements = region.volume().ok_or_else(unknown)?;
         let log = file.log().ok_or_else(unknown)?;
+        let dtype = DType::Opaque(u32::try_from(value.len()).map_err(|_| unknown())?);
         let offset = log.reserve(elements.saturating_mul(value.len() as u64))?;
         let most = AT_ONCE as u64;
         for first in (0..elements).step_by(AT_ONCE) {
             let count = usize::try_from((elements - first).min(most)).unwrap_or(AT_ONCE);
-            log.write(offset + first * value.len() as u64, &value.repeat(count))?;
+            log.write(offset + first * value.len() as u64, dtype, &value.repeat(count))?;
         }
-        let dtype = DType::Opaque(u32::try_from(value.len()).map_err(|_| unknown())?);
         let boxes = Regions::from(&region);
         log.push(&[Put { variable: number, dtype, boxes, stride: Vec::new(), order, offset }])?;
     }
