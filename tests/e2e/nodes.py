@@ -29,13 +29,21 @@ TIME_LIMIT_S = 120
 def records(folder: Path) -> Iterator[tuple[Path, dict]]:
     """What is handed over, closed or not, of files below a folder; other tests have spools of their own."""
     for name in ("open.json", "handed-over.json", "set-aside.json"):
-        for place in SHARED_MEMORY.glob(f"knarr-spool-*/*/{name}"):
+        for place in (entry / name for spool in SHARED_MEMORY.glob("knarr-spool-*") for entry in entries(spool)):
             try:
                 record = json.loads(place.read_text())
-            except (FileNotFoundError, json.JSONDecodeError):
+            except (FileNotFoundError, NotADirectoryError, json.JSONDecodeError):
                 continue
             if bytes(record["target"]).startswith(bytes(folder)):
                 yield place.parent, record
+
+
+def entries(spool: Path) -> list[Path]:
+    """What is in a spool, which its run may remove at this moment."""
+    try:
+        return list(spool.iterdir())
+    except FileNotFoundError:
+        return []
 
 
 def left(folder: Path) -> list[Path]:

@@ -90,6 +90,12 @@ chunks = "170x512"
 """
 
 
+FOLLOWS = """
+[file.variables."*"]
+chunks = "decomposition"
+"""
+
+
 @pytest.mark.parametrize("output", ["netcdf4", "zarr"])
 @pytest.mark.parametrize("quality", ["", "max_abs_error = 0.01", 'chain = "shuffle | zstd:3"'])
 def test_chunks_are_encoded_where_their_values_are(job, knarr, blocks, tmp_path, output, quality):
@@ -110,6 +116,19 @@ def test_chunks_are_encoded_where_their_values_are(job, knarr, blocks, tmp_path,
         assert found_in["count"]["elsewhere_chunks"] == counts_elsewhere, nodes
         # The bound of T is recorded in the file.
         knarr("verify", tmp_path / "plain.nc", made)
+
+
+def test_chunks_that_follow_the_decomposition_are_encoded_on_the_nodes_of_their_ranks(job, knarr, blocks, tmp_path):
+    """Of three variables without a shape that is asked for; their blocks are quarters of planes."""
+    command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(LARGE)]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    ran = job(blocks, "hist.nc", STEPS, LARGE, nodes="abcd", config=RULE + FOLLOWS)
+    knarr("verify", tmp_path / "plain.nc", job.folder / "hist.nc")
+    found = measured(ran)
+    chunks = {name: (found[name]["chunks"], found[name]["elsewhere_chunks"]) for name in ("T", "topo", "count")}
+    assert chunks == {"T": (4 * STEPS, 3 * STEPS), "topo": (4, 3), "count": (4, 3)}
+    with netCDF4.Dataset(job.folder / "hist.nc") as file:
+        assert file["T"].chunking() == [1, LARGE // 2, LARGE] and file["topo"].chunking() == [LARGE // 2, LARGE]
 
 
 def encoding(launcher: int) -> bool:

@@ -135,7 +135,7 @@ def test_stores_of_others_are_read(s3, bucket, tmp_path, version):
 
 
 def test_small_chunks_share_objects_until_one_is_worth_a_request(s3, bucket, tmp_path):
-    source = noise(tmp_path / "n.zarr", mebibytes=40, chunks=80)
+    source = noise(tmp_path / "n.zarr", mebibytes=48, chunks=96)
     s3("repack", source, "-o", bucket.url("n.zarr"), "--chunks", "keep")
     assert sum("/c/" in key for key in bucket.keys("n.zarr/")) == 3
     s3("verify", source, bucket.url("n.zarr"))
@@ -452,6 +452,32 @@ def test_python_writes_datasets(server, bucket, tmp_path):
     done = subprocess.run(command, **where, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert bucket.keys("e.zarr") == {}
+
+
+def test_records_that_are_appended_go_to_new_objects(server, bucket, tmp_path):
+    """24 records of 1.1 MB: 12 share an object, not 14 as 16 MiB would have it."""
+    url = bucket.url("grows.zarr")
+    program = f"""
+        import numpy, xarray, knarr
+
+        def dataset(start):
+            values = numpy.random.default_rng(start).normal(size=(24, 140, 1000)).round(2)
+            return xarray.Dataset({{"v": (("time", "y", "x"), values)}}, {{"time": numpy.arange(start, start + 24)}})
+
+        knarr.write(dataset(0), {url!r}, chunks={{"time": 1}}, chain="zstd:1")
+        done = knarr.write(dataset(24), {url!r}, append_dim="time")
+        assert (done.objects, done.rewritten) == (3, 0), done
+        xarray.concat([dataset(0), dataset(24)], "time").to_netcdf("expected.nc")
+        assert knarr.verify("expected.nc", {url!r}, values_only=True)
+    """
+    environment = {**os.environ, **CREDENTIALS, "AWS_ENDPOINT_URL": server.endpoint}
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    objects = [key for key in bucket.keys("grows.zarr/") if key.startswith("v/c/")]
+    assert sorted(objects) == [f"v/c/{number}/0/0" for number in range(4)]
 
 
 def test_python_writes_parts_of_stores(server, bucket, tmp_path):

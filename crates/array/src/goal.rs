@@ -138,8 +138,12 @@ impl Goal {
         };
         let gain: f64 =
             self.weights.iter().map(|&(measure, weight)| measure.sign() * weight * log(useful(measure))).sum();
-        let missed: f64 = self.limits.iter().map(|limit| limit.missed_by(merits)).sum();
-        gain - MISS * missed
+        gain - MISS * self.missed_by(merits)
+    }
+
+    /// The logarithms of the factors by which `merits` miss limits, added up; 0 if they meet all.
+    pub fn missed_by(&self, merits: &Merits) -> f64 {
+        self.limits.iter().map(|limit| limit.missed_by(merits)).sum()
     }
 
     /// Limits that were asked for and that `merits` miss, in words. Those that a goal brings along hold where they can.

@@ -224,6 +224,9 @@ pub struct Variable {
     pub chain: String,
     /// Bytes the values take in the file, if known.
     pub stored_bytes: Option<u64>,
+    /// The extents in which a program's ranks have put most of its values, if that is known.
+    #[serde(skip)]
+    pub block: Option<Vec<u64>>,
     /// Why this variable is copied as it is rather than encoded anew: `None` if it can be encoded.
     pub copied_because: Option<String>,
 }
@@ -245,6 +248,7 @@ impl Variable {
             filters: Vec::new(),
             chain: "raw".to_owned(),
             stored_bytes: None,
+            block: None,
             copied_because: None,
         }
     }

@@ -134,6 +134,8 @@ pub enum Event {
         /// What was waited for, and why it did not come.
         why: String,
     },
+    /// The process waits for what the launcher does, and says so every second; or it waits no longer.
+    Waits(bool),
     /// The process ends in order; its HDF5 has closed, or will close, what is open.
     Exiting,
 }
@@ -204,6 +206,7 @@ mod tests {
         let path = PathBuf::from(std::ffi::OsString::from_vec(b"/tmp/\xFF\"\\\n.nc".to_vec()));
         for event in [
             Event::Started,
+            Event::Waits(true),
             Event::Opened { path: path.clone(), created: true, writers: Writers::Near },
             Event::Opened { path: path.clone(), created: false, writers: Writers::Apart(vec!["a".to_owned()]) },
             Event::Created { path: path.clone(), given: Given::Usual("a reason".to_owned()) },

@@ -210,8 +210,12 @@ pub(crate) struct Repack {
     pub(crate) json: bool,
 }
 
+/// Values that programs hand over count, too.
+const RUN_MEMORY: &str = "Memory limit, such as 8G: half of it for values that programs hand over, half for chunks, buffers and \
+                          caches [default: a quarter of the free memory, and 1G]";
+
 #[derive(Args, Debug)]
-#[command(after_help = RUN_EXIT_CODES)]
+#[command(after_help = RUN_EXIT_CODES, mut_arg("max_mem", |limit| limit.help(RUN_MEMORY)))]
 pub(crate) struct Run {
     /// Configuration file; the first [[file]] whose pattern matches a file decides how it is handled
     #[arg(short, long, value_name = "FILE", default_value = "knarr.toml")]

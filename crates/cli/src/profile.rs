@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &args::Profile) -> Result<u8> {
     } else {
         place::check(&path, Own::Profile, None)?;
     }
-    let resources = Resources { jobs: Some(1), max_mem: "1G".to_owned(), profile: None, model: None };
+    let resources = Resources { jobs: Some(1), max_mem: None, profile: None, model: None };
     // The profile that is to be replaced may be unreadable: it must not stand in the way of a new one.
     let engine = crate::session::engine_without_profile(&resources)?;
     let progress = Bar::new("this machine");

@@ -14,9 +14,9 @@ pub(crate) struct Resources {
     /// Number of worker threads [default: SLURM_CPUS_PER_TASK, else all cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) jobs: Option<u32>,
-    /// Memory limit for chunks, buffers and caches, such as 512M
-    #[arg(long, value_name = "SIZE", default_value = "1G")]
-    pub(crate) max_mem: String,
+    /// Memory limit for chunks, buffers and caches, such as 512M [default: 1G]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_mem: Option<String>,
     /// Machine profile written by 'knarr profile' [default: the user's, else the built-in one]
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,

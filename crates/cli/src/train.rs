@@ -39,8 +39,7 @@ pub(crate) fn run(arguments: &Train) -> Result<u8> {
     } else {
         place::check(&path, Own::Model, None)?;
     }
-    let resources =
-        Resources { jobs: Some(1), max_mem: "1G".to_owned(), profile: arguments.profile.clone(), model: None };
+    let resources = Resources { jobs: Some(1), max_mem: None, profile: arguments.profile.clone(), model: None };
     // Learning begins with the built-in model: training twice on the same files must not count them twice.
     let engine = crate::session::engine_without_model(&resources)?;
     let files = files(&arguments.files)?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::allowed::Allowed;
 use crate::memory::keep_freed;
 use crate::network::Network;
 use crate::store::Source;
@@ -28,6 +29,8 @@ pub struct Engine {
     pub predictor: Arc<Predictor>,
     /// Worker threads, at least 1.
     pub jobs: usize,
+    /// How many of them may work at the moment.
+    pub allowed: Allowed,
     /// Bytes that chunks, buffers and caches may take together.
     pub max_mem: u64,
     /// How many times as long as encoding a small variable the trials for it may take.
@@ -48,6 +51,7 @@ impl Engine {
             profile: Arc::new(Profile::built_in()),
             predictor: Arc::new(Predictor::built_in()),
             jobs: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            allowed: Allowed::default(),
             max_mem: 1 << 30,
             patience: PATIENT,
             network: None,
@@ -77,10 +81,14 @@ impl Engine {
         Self { jobs: self.jobs.clamp(1, most.max(1)), ..self.clone() }
     }
 
+    fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
     /// # Errors
     /// `Interrupted` once [`Engine::cancel`] is set.
     pub fn check_cancelled(&self) -> Result<()> {
-        if self.cancel.load(Ordering::Relaxed) {
+        if self.is_cancelled() {
             return Err(Error::new(ErrorKind::Interrupted, "interrupted; nothing was changed"));
         }
         Ok(())
@@ -94,9 +102,12 @@ impl Engine {
     pub fn parallel<T: Send>(&self, count: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
         let next = std::sync::atomic::AtomicUsize::new(0);
         let failed = AtomicBool::new(false);
-        let worker = || {
+        let worker = |number: usize| {
             let mut done = Vec::new();
             loop {
+                let is_over =
+                    || failed.load(Ordering::Relaxed) || next.load(Ordering::Relaxed) >= count || self.is_cancelled();
+                self.allowed.await_turn(number, is_over);
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= count || failed.load(Ordering::Relaxed) {
                     return done;
@@ -107,8 +118,11 @@ impl Engine {
             }
         };
         let mut done = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..self.jobs.min(count)).map(|_| scope.spawn(worker)).collect();
-            let mut done = worker();
+            let others: Vec<_> = (1..self.jobs.min(count)).map(|number| scope.spawn(move || worker(number))).collect();
+            let mut done = {
+                let _caller = Caller { failed: &failed, allowed: &self.allowed };
+                worker(0)
+            };
             for other in others {
                 done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             }
@@ -117,6 +131,19 @@ impl Engine {
         // Indices are claimed in order, so every one before the first error is there.
         done.sort_unstable_by_key(|(index, _)| *index);
         done.into_iter().map(|(_, result)| result).collect()
+    }
+}
+
+/// The thread that has others work beside it. When it ends, even by a panic, none of them waits for a turn that will not come.
+struct Caller<'a> {
+    failed: &'a AtomicBool,
+    allowed: &'a Allowed,
+}
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        self.failed.fetch_or(std::thread::panicking(), Ordering::Relaxed);
+        self.allowed.wake();
     }
 }
 
@@ -167,6 +194,37 @@ mod tests {
         assert_eq!(error.message(), "7");
         engine.cancel.store(true, Ordering::Relaxed);
         assert_eq!(engine.parallel(5, Ok).unwrap_err().kind(), ErrorKind::Interrupted);
+    }
+
+    #[test]
+    fn only_as_many_threads_work_as_are_allowed_at_the_moment() {
+        let engine = Engine { jobs: 3, ..Engine::new(CodecList::pure()) };
+        engine.allowed.set(1);
+        let busy = std::sync::atomic::AtomicUsize::new(0);
+        let work = |index| {
+            let now = busy.fetch_add(1, Ordering::Relaxed) + 1;
+            if index < 4 {
+                // The thread that calls may always work; the others wait.
+                assert_eq!(now, 1);
+            } else if index == 4 {
+                engine.allowed.set(3);
+                let begin = std::time::Instant::now();
+                while busy.load(Ordering::Relaxed) < 3 {
+                    assert!(begin.elapsed().as_secs() < 30, "the others do not come");
+                    std::thread::yield_now();
+                }
+            } else {
+                std::thread::sleep(std::time::Duration::from_millis(30));
+            }
+            busy.fetch_sub(1, Ordering::Relaxed);
+            Ok(index)
+        };
+        assert_eq!(engine.parallel(40, work).unwrap(), (0..40).collect::<Vec<_>>());
+        // Nobody waits for a turn after the thread that calls, whatever became of it.
+        engine.allowed.set(1);
+        assert!(engine.parallel(9, |index| if index == 2 { Err(Error::usage("no")) } else { Ok(()) }).is_err());
+        let panics = || engine.parallel(9, |index| if index == 2 { panic!("as wanted") } else { Ok(()) });
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
     }
 
     #[test]

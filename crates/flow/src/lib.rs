@@ -1,12 +1,14 @@
 //! The flow of chunks from a source to a sink: read, chosen for, encoded, proven, written, in one order whatever the number
 //! of threads. No file format, no MPI, no foreign library.
 //!
-//! Reading order: [`store`] (sources and sinks), [`read_store`], [`change_store`], [`directory`] and [`network`] (where bytes lie that consist of many objects), [`strided`] (regions of files without chunks), [`engine`], [`settings`], [`ordered`] (work in threads), [`elsewhere`] (other places that encode), [`pipeline`], [`bands`], [`output`]; beside it
+//! Reading order: [`store`] (sources and sinks), [`read_store`], [`change_store`], [`directory`] and [`network`] (where bytes lie that consist of many objects), [`strided`] (regions of files without chunks), [`engine`], [`allowed`] (how many of its threads may work), [`settings`], [`ordered`] (work in threads), [`elsewhere`] (other places that encode), [`pipeline`], [`bands`], [`output`]; beside it
 //! [`online`] (chunk by chunk, inside of a program), [`pack`] (arrays in memory), [`content`] (hashes and comparisons),
 //! [`calibrate`] and [`energy`] (measuring), [`quantization`] and [`provenance`] (what readers are told of rounding),
 //! [`generate`] (made data).
 #![forbid(unsafe_code)]
 
+pub mod ahead;
+pub mod allowed;
 pub mod bands;
 pub mod cache;
 pub mod calibrate;

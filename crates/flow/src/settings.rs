@@ -62,6 +62,8 @@ pub struct Settings {
     /// What was chosen for an earlier file of the same settings. Variables whose values look as those did are encoded in the
     /// same way, without trials.
     pub earlier: Option<Arc<Plan>>,
+    /// Chains are weighed by what they do for the whole file: one that takes most of the time for a small part is not taken.
+    pub as_whole: bool,
     /// Chunks of a Zarr store have objects of their own, however many there are: others will write them one by one.
     pub chunks_apart: bool,
 }
@@ -81,6 +83,7 @@ impl Default for Settings {
             verify: true,
             plan: None,
             earlier: None,
+            as_whole: false,
             chunks_apart: false,
         }
     }

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::path::Path;
 
+use crate::ahead::Ahead;
 use crate::elsewhere::Elsewhere;
 use knarr_array::error::{Error, Result};
 use knarr_array::filter::Hdf5Filter;
@@ -50,6 +51,11 @@ pub trait Source: Send + Sync {
 
     /// Who keeps values at other places and encodes them there. Regions can be read all the same.
     fn elsewhere(&self) -> Option<&dyn Elsewhere> {
+        None
+    }
+
+    /// Who keeps chunks that were encoded before.
+    fn ahead(&self) -> Option<&dyn Ahead> {
         None
     }
 
@@ -137,6 +143,11 @@ pub trait Values: Send + Sync {
 
     /// As [`Source::elsewhere`], with numbers as they are here.
     fn elsewhere(&self) -> Option<&dyn Elsewhere> {
+        None
+    }
+
+    /// As [`Source::ahead`], with numbers as they are here.
+    fn ahead(&self) -> Option<&dyn Ahead> {
         None
     }
 

@@ -4,6 +4,7 @@
 use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use knarr_array::array::DType;
 use knarr_array::error::{Error, ErrorKind, Result};
@@ -183,6 +184,27 @@ fn every_bit_arrives_and_threads_do_not_matter() {
     let noise = execution.variables[&2];
     assert_eq!(noise.stored_chunks, noise.chunks, "random bits are stored, never larger");
     assert!(execution.variables.values().all(|report| report.encoded_bytes <= report.raw_bytes * 2));
+}
+
+#[test]
+fn threads_that_may_work_at_times_write_the_same_bytes() {
+    let (source, settings) = (source(), settings("4x20x41"));
+    let (plan, sink, _) = repack(&source, &settings, 1);
+    let (engine, is_over) = (engine(4), AtomicBool::new(false));
+    let mut other = MemorySink::default();
+    let done = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in (1..=4).cycle().take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                engine.allowed.set(number);
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        let done = execute(&engine, &source, &plan, TARGET, true, &mut other, &Silent);
+        is_over.store(true, Ordering::Relaxed);
+        done
+    });
+    assert_eq!(done.unwrap().variables.len(), 5);
+    assert!(other.chunks() == sink.chunks());
 }
 
 #[test]

@@ -9,6 +9,7 @@ use knarr_array::model::{ElementType, Model};
 use knarr_array::region::Region;
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
+use knarr_flow::ahead::Ahead;
 use knarr_flow::elsewhere::Elsewhere;
 use knarr_flow::store::{Source, Strings};
 
@@ -122,6 +123,10 @@ impl Source for Fetched {
 
     fn elsewhere(&self) -> Option<&dyn Elsewhere> {
         self.source.elsewhere()
+    }
+
+    fn ahead(&self) -> Option<&dyn Ahead> {
+        self.source.ahead()
     }
 
     fn as_any(&self) -> &dyn Any {

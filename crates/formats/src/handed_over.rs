@@ -8,6 +8,7 @@ use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Model, Variable};
 use knarr_array::region::Region;
+use knarr_flow::ahead::Ahead;
 use knarr_flow::elsewhere::Elsewhere;
 use knarr_flow::store::{Source, Strings, Values};
 use knarr_handover::{Gathered, Held};
@@ -79,7 +80,7 @@ impl HandedOverSource {
         Self::checked(target, "arrays (handed over)", model, puts)
     }
 
-    fn checked(target: &Path, format: &'static str, model: Model, puts: Gathered) -> Result<Self> {
+    fn checked(target: &Path, format: &'static str, mut model: Model, puts: Gathered) -> Result<Self> {
         puts.check(|index, put| {
             let variable = model.variables.get(index).filter(|variable| variable.dtype == put.dtype);
             let variable = variable.ok_or_else(|| Error::corrupt("a put into no variable of the header"))?;
@@ -87,6 +88,9 @@ impl HandedOverSource {
             inside.map_err(|error| Error::corrupt(error.message()).at_variable(variable.name()))
         })
         .map_err(|error| error.at(target.display().to_string()))?;
+        for (index, variable) in model.variables.iter_mut().enumerate() {
+            variable.block = puts.usual_extents(index)?;
+        }
         Ok(Self { target: target.to_owned(), format, model, puts })
     }
 }
@@ -144,6 +148,10 @@ impl Source for HandedOverSource {
 
     fn elsewhere(&self) -> Option<&dyn Elsewhere> {
         Values::elsewhere(&self.puts)
+    }
+
+    fn ahead(&self) -> Option<&dyn Ahead> {
+        Values::ahead(&self.puts)
     }
 
     fn strings(&self, variable: usize) -> Option<Strings> {

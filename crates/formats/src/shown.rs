@@ -20,6 +20,10 @@ macro_rules! pass_on {
             None
         }
 
+        fn ahead(&self) -> Option<&dyn knarr_flow::ahead::Ahead> {
+            None
+        }
+
         fn is_far(&self) -> bool {
             self.source.is_far()
         }

@@ -10,9 +10,9 @@ use knarr_array::quality::Observed;
 use crate::far::{LONGEST_PIECE, LONGEST_VALUES, Lengths, Question, Runs};
 use crate::held::{Found, Rank};
 use crate::packed::{pack, pack_within};
-use crate::puts::name_of_more;
 use crate::runs::Move;
 use crate::source::Source;
+use crate::spill::name_of_more;
 use crate::within::Crossed;
 
 /// The answer of an aggregator that has the values and the log of the rank at these paths, to questions about bytes. If
@@ -110,7 +110,7 @@ mod tests {
                 let stride = if order % 2 == 0 { Vec::new() } else { vec![2, 1] };
                 let offset = log.reserve(4 * 6 * 4).unwrap();
                 let value = u32::try_from(1 + rank * 10 + order).unwrap().to_le_bytes();
-                log.write(offset, &value.repeat(24)).unwrap();
+                log.write(offset, DType::U32, &value.repeat(24)).unwrap();
                 let boxes = Regions::from(&region);
                 log.push(&[Put { variable: 0, dtype: DType::U32, boxes, stride, order, offset }]).unwrap();
             }

@@ -1,11 +1,11 @@
-//! How much memory processes like this one could still have.
+//! How much memory processes like this one could still have, and how much room a disk.
 //!
 //! Files in shared memory count as memory of who wrote them. A batch system limits that of a job by control groups, and
 //! ends a job that takes more, whatever the machine has left.
 //!
 //! Source: Linux, Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst; proc(5) on meminfo.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 /// Where systems have control groups.
@@ -31,6 +31,11 @@ pub fn available_memory() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok();
     let limited = groups.and_then(|groups| left_in_groups(&groups, Path::new(GROUPS)));
     machine.into_iter().chain(limited).min()
+}
+
+/// Bytes that the disk of a file has free for this user; 0 if it does not say.
+pub(crate) fn free_on_disk(file: &File) -> u64 {
+    rustix::fs::fstatvfs(file).map_or(0, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 /// The least that is left in the groups of this list, in the form of `/proc/self/cgroup`, and in those around them.

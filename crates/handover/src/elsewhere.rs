@@ -20,6 +20,25 @@ impl Gathered {
             None => Ok(Answer { moves: Vec::new(), fills: true }),
         }
     }
+
+    /// A chunk as it is asked for: how it is encoded, and where its values are.
+    ///
+    /// # Errors
+    /// `Corrupt` for puts that make no sense.
+    pub(crate) fn question(&self, chunk: &ChunkElsewhere<'_>) -> Result<ChunkQuestion> {
+        let ChunkElsewhere { variable, region, padding, recipe } = *chunk;
+        let Answer { mut moves, fills } = self.moves_of(variable, region, padding.len())?;
+        let mut ranks: Vec<usize> = moves.iter().map(|one| one.file / 2).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        for one in &mut moves {
+            let number = ranks.binary_search(&(one.file / 2)).map_err(|_| Error::internal("values of no rank"))?;
+            one.file = 2 * number + one.file % 2;
+        }
+        let (program, bound, recipe) = (PROGRAM.to_owned(), bits(recipe.bound), recipe.clone());
+        let (count, padding) = (region.count.clone(), padding.to_vec());
+        Ok(ChunkQuestion { program, recipe, bound, count, padding, fills, ranks, moves })
+    }
 }
 
 fn whole(region: &Region) -> Lattice<'_> {
@@ -39,21 +58,10 @@ impl Elsewhere for Gathered {
     }
 
     fn encode(&self, place: usize, chunk: &ChunkElsewhere<'_>, out: &mut Vec<u8>) -> Result<Option<Proven>> {
-        let ChunkElsewhere { variable, region, padding, recipe } = *chunk;
-        let node = self.nodes().node(place).filter(|node| node.encodes() && recipe.spec.byte_len() <= LARGEST);
+        let node = self.nodes().node(place).filter(|node| node.encodes() && chunk.recipe.spec.byte_len() <= LARGEST);
         let Some(node) = node else { return Ok(None) };
-        let Answer { mut moves, fills } = self.moves_of(variable, region, padding.len())?;
-        let mut ranks: Vec<usize> = moves.iter().map(|one| one.file / 2).collect();
-        ranks.sort_unstable();
-        ranks.dedup();
-        for one in &mut moves {
-            let number = ranks.binary_search(&(one.file / 2)).map_err(|_| Error::internal("values of no rank"))?;
-            one.file = 2 * number + one.file % 2;
-        }
-        let (program, bound, recipe) = (PROGRAM.to_owned(), bits(recipe.bound), recipe.clone());
-        let (count, padding) = (region.count.clone(), padding.to_vec());
-        let wanted = ChunkQuestion { program, recipe, bound, count, padding, fills, ranks, moves };
-        let question = Question::Chunk { file: node.file.clone(), chunk: Box::new(wanted) }.to_bytes()?;
+        let wanted = Box::new(self.question(chunk)?);
+        let question = Question::Chunk { file: node.file.clone(), chunk: wanted }.to_bytes()?;
         if question.len() > LONGEST_QUESTION {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! Encodes chunks for another node, which makes a file of them.
+//! Encodes chunks for another node, which makes a file of them, or for this one before it makes the file.
 
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ pub(crate) fn split(answer: &[u8], out: &mut Vec<u8>) -> Result<Proven> {
     Ok(proven)
 }
 
-/// Encodes chunks for other nodes, in one thread.
+/// Encodes chunks, in one thread.
 #[derive(Default)]
 pub struct Encoding {
     /// The latest last.
@@ -72,18 +72,35 @@ impl Encoding {
         let ranks = chunk.ranks.iter().map(open).collect::<Result<Vec<_>>>()?;
         let mut source = Source::new(&ranks, None);
         chunk.moves.iter().try_for_each(|one| source.check(*one, bytes))?;
+        let read = |region: &mut Vec<u8>| {
+            region.resize(bytes, 0);
+            let beneath = Beneath::Fill(&chunk.padding);
+            source.replay(&Answer { moves: chunk.moves.clone(), fills: chunk.fills }, beneath, region)
+        };
+        self.encoded(codecs, chunk.recipe(), (&chunk.count, &chunk.padding), read)
+    }
+
+    /// A chunk of which `count` elements along each axis are values that `read` gives, and the others are padding.
+    ///
+    /// # Errors
+    /// Those of `read`, and of encoding.
+    pub(crate) fn encoded(
+        &mut self,
+        codecs: &CodecList,
+        recipe: Recipe,
+        (count, padding): (&[u64], &[u8]),
+        read: impl FnOnce(&mut Vec<u8>) -> Result<()>,
+    ) -> Result<Vec<u8>> {
         let Self { kept, buffers, region, padded, encoded } = self;
-        region.resize(bytes, 0);
-        let beneath = Beneath::Fill(&chunk.padding);
-        source.replay(&Answer { moves: chunk.moves.clone(), fills: chunk.fills }, beneath, region)?;
-        let shape: Vec<u64> = chunk.recipe.spec.shape.iter().map(|&n| n as u64).collect();
-        let raw: &[u8] = if chunk.count == shape {
+        read(region)?;
+        let shape: Vec<u64> = recipe.spec.shape.iter().map(|&n| n as u64).collect();
+        let raw: &[u8] = if count == shape {
             region
         } else {
-            pad_chunk(region, &chunk.count, &shape, &chunk.padding, padded);
+            pad_chunk(region, count, &shape, padding, padded);
             padded
         };
-        let encoder = encoder(kept, codecs, chunk.recipe())?;
+        let encoder = encoder(kept, codecs, recipe)?;
         let outcome = encoder.encode(raw, buffers, encoded)?;
         let values = crc32c::crc32c(encoder.read_back(raw, &outcome, buffers));
         joined(&Proven { outcome, values }, encoded)

@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::{Region, Regions};
+use knarr_flow::ahead::Ahead;
 use knarr_flow::elsewhere::Elsewhere;
 use knarr_flow::store::Values;
 
+use crate::ahead_chunks::AheadChunks;
 use crate::copying::{Copying, Lattice};
 use crate::far::Of;
 use crate::held::{Held, Rank};
@@ -30,6 +32,8 @@ pub struct Gathered {
     pattern: Arc<Pattern>,
     /// How regions are read is remembered in the pattern.
     remembers: bool,
+    /// Chunks that were encoded before.
+    ahead: Option<AheadChunks>,
 }
 
 impl Values for Gathered {
@@ -45,6 +49,10 @@ impl Values for Gathered {
 
     fn elsewhere(&self) -> Option<&dyn Elsewhere> {
         if self.nodes.len() > 0 { Some(self) } else { None }
+    }
+
+    fn ahead(&self) -> Option<&dyn Ahead> {
+        if self.ahead.is_some() { Some(self) } else { None }
     }
 }
 
@@ -95,7 +103,17 @@ impl Gathered {
             Rank::open(values, log.first, log.ends).map_err(|error| error.at(held.place()))
         };
         let ranks = held.iter().zip(values).zip(pattern.logs()).map(open).collect::<Result<Vec<_>>>()?;
-        Ok(Self { ranks, nodes: Places::of(&held), pattern, remembers: false })
+        Ok(Self { ranks, nodes: Places::of(&held), pattern, remembers: false, ahead: None })
+    }
+
+    /// With chunks that were encoded before, or are encoded for later.
+    #[must_use]
+    pub fn with_ahead(self, ahead: Option<AheadChunks>) -> Self {
+        Self { ahead, ..self }
+    }
+
+    pub(crate) fn ahead_chunks(&self) -> Option<&AheadChunks> {
+        self.ahead.as_ref()
     }
 
     /// What the puts are, for another file with equal ones.
@@ -118,6 +136,14 @@ impl Gathered {
     /// Those of `check`; `Corrupt` for a put that makes no sense.
     pub fn check(&self, check: impl FnMut(usize, &Put) -> Result<()>) -> Result<()> {
         self.pattern.check(check)
+    }
+
+    /// The extents in which most of the values of a variable were put; `None` if there are none.
+    ///
+    /// # Errors
+    /// `Corrupt` for puts that make no sense.
+    pub fn usual_extents(&self, variable: usize) -> Result<Option<Vec<u64>>> {
+        Ok(self.pattern.puts_of(variable)?.and_then(VariablePuts::usual_extents))
     }
 
     /// True if some element of the region was put; also if nobody can tell.
@@ -275,7 +301,7 @@ mod tests {
                 let mut put = Put { variable: 1, dtype: DType::U16, boxes, stride, order, offset: 0 };
                 put.offset = logs[rank].reserve(put.byte_len()).unwrap();
                 let elements = usize::try_from(put.byte_len()).unwrap() / 2;
-                logs[rank].write(put.offset, &value.repeat(elements)).unwrap();
+                logs[rank].write(put.offset, put.dtype, &value.repeat(elements)).unwrap();
                 logs[rank].push(std::slice::from_ref(&put)).unwrap();
                 let (first, count) = put.boxes.get(0);
                 for x in 0..count[0] {
@@ -356,7 +382,7 @@ mod tests {
             (0..10).for_each(|n| boxes.push(&[n, 4 * rank + shift * (n / 9)], &[1, 4]));
             let mut put = Put { variable: 0, dtype: DType::U8, boxes, stride: Vec::new(), order: 1, offset: 0 };
             put.offset = log.reserve(put.byte_len()).unwrap();
-            log.write(put.offset, &[value + u8::try_from(rank).unwrap(); 40]).unwrap();
+            log.write(put.offset, put.dtype, &[value + u8::try_from(rank).unwrap(); 40]).unwrap();
             log.push(&[put]).unwrap();
         }
         (0..2).map(move |rank| (folder.join(format!("values.{rank}")), folder.join(format!("log.{rank}"))))
@@ -415,7 +441,7 @@ mod tests {
             order: 0,
             offset: log.reserve(80).unwrap(),
         };
-        log.write(0, &[1; 79]).unwrap();
+        log.write(0, DType::F64, &[1; 79]).unwrap();
         File::options().write(true).open(folder.join("values")).unwrap().set_len(79).unwrap();
         log.push(&[put]).unwrap();
         let error = Gathered::open([(folder.join("values"), folder.join("log"))]).unwrap_err();

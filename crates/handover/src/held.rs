@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use knarr_array::error::{Error, ErrorKind, Result};
 
 use crate::far::{Far, FarValues};
-use crate::puts::name_of_more;
+use crate::packed_parts::PackedParts;
+use crate::spill::name_of_more;
 
 /// Where the values and the log of a rank are.
 pub enum Held {
@@ -70,8 +71,7 @@ impl Rank {
     pub(crate) fn open(found: Found, first: u64, ends: [u64; 2]) -> Result<Self> {
         let rank = match found {
             Found::Here(path) => {
-                let more = name_of_more(&path);
-                let more = if more.exists() { Some(Values::open(&more)?) } else { None };
+                let more = Values::spilled(&path)?;
                 Self { values: Values::open(&path)?, first, more }
             }
             Found::There(values, more) => Self { values: Values::there(values), first, more: more.map(Values::there) },
@@ -106,6 +106,8 @@ pub(crate) struct Values {
 
 enum Stored {
     Here(File),
+    /// Some parts of it are packed.
+    Packed(File, PackedParts),
     There(FarValues),
 }
 
@@ -117,9 +119,19 @@ impl fmt::Debug for Values {
 
 impl Values {
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|error| Error::read(path, &error))?;
-        let length = file.metadata().map_err(|error| Error::read(path, &error))?.len();
+        let (file, length) = open(path)?;
         Ok(Self { file: Stored::Here(file), length })
+    }
+
+    /// The second file beside the first one at `values`, if there is one.
+    pub(crate) fn spilled(values: &Path) -> Result<Option<Self>> {
+        let more = name_of_more(values);
+        if !more.exists() {
+            return Ok(None);
+        }
+        // Parts are in the list when a log says anything of their values, and they lie in the file that is open then.
+        let (parts, (file, length)) = (PackedParts::read(values)?, open(&more)?);
+        Ok(Some(Self { file: Stored::Packed(file, parts), length }))
     }
 
     fn there(values: FarValues) -> Self {
@@ -129,7 +141,7 @@ impl Values {
     /// What to ask, if it is on another node.
     pub(crate) fn far(&self) -> Option<&FarValues> {
         match &self.file {
-            Stored::Here(_) => None,
+            Stored::Here(_) | Stored::Packed(..) => None,
             Stored::There(values) => Some(values),
         }
     }
@@ -138,15 +150,23 @@ impl Values {
     pub(crate) fn read_exact_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
         match &self.file {
             Stored::Here(file) => file.read_exact_at(out, at),
+            Stored::Packed(file, parts) => parts.read_exact_at(file, out, at),
             Stored::There(_) => Err(io::Error::other("values on another node")),
         }
     }
+}
+
+fn open(path: &Path) -> Result<(File, u64)> {
+    let file = File::open(path).map_err(|error| Error::read(path, &error))?;
+    let length = file.metadata().map_err(|error| Error::read(path, &error))?.len();
+    Ok((file, length))
 }
 
 /// The error of a read, which keeps the words of the other side.
 pub(crate) fn read_error(error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => Error::corrupt("the file became shorter while it was read"),
+        io::ErrorKind::InvalidData => Error::corrupt(error.to_string()),
         _ => Error::new(ErrorKind::Read, error.to_string()),
     }
 }

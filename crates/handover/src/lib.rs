@@ -7,12 +7,15 @@
 //! through a library of its own or, with `put_spool`, through one of Knarr's: values with a log of each `put` instead of an
 //! index (with `adjoining`, which puts become one), which `gathered` reads (with `pattern`, what was put, `variable_puts` and
 //! `boxes`, which puts meet a region, and `copying`, `moves`, `runs`, `source`, `window` and `seen`, which copy what they have of
-//! it). `held` is where a rank's values are, and `far` what lies on other nodes: `asking` asks for it, `answering` answers, and
+//! it). `spill` is for values that memory has no room for, with `packed_parts`, the parts of them that are packed. `held` is where a rank's values are, and `far` what lies on other nodes: `asking` asks for it, `answering` answers, and
 //! `packed` and `pace` are how values cross the network. `serving` lets a rank answer for itself. Other nodes encode chunks that they have (`elsewhere`, `places`,
-//! `chunk_question`, `encoding`).
+//! `chunk_question`, `encoding`). `ahead` encodes chunks while
+//! the program has the file open, and finds them later; `ahead_chunks` keeps them.
 #![forbid(unsafe_code)]
 
 mod adjoining;
+mod ahead;
+mod ahead_chunks;
 mod answering;
 mod asking;
 mod available;
@@ -34,6 +37,7 @@ mod memory;
 mod moves;
 mod pace;
 mod packed;
+mod packed_parts;
 mod pattern;
 mod places;
 mod put;
@@ -43,11 +47,13 @@ mod runs;
 mod seen;
 mod serving;
 mod source;
+mod spill;
 mod spool;
 mod variable_puts;
 mod window;
 mod within;
 
+pub use ahead_chunks::AheadChunks;
 pub use answering::answer;
 pub use available::available_memory;
 pub use blocked::{Blocked, Inside};

@@ -8,7 +8,8 @@ use crate::available::available_memory;
 use crate::folder::{Folder, NAME, Spooled};
 use crate::memory::OpenMemory;
 use crate::put::Put;
-use crate::puts::{PutLog, Room, name_of_more};
+use crate::puts::{PutLog, Room};
+use crate::spill::name_of_more;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::output::{remove_abandoned, temporary_name};
 
@@ -52,7 +53,7 @@ impl PutSpool {
     pub fn put(&mut self, put: Put, values: &[u8]) -> Result<()> {
         let write = || {
             let offset = self.log.reserve(values.len() as u64)?;
-            self.log.write(offset, values)?;
+            self.log.write(offset, put.dtype, values)?;
             self.log.push(&[Put { offset, ..put }])
         };
         write().map_err(|error| match error.kind() {

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use crate::adjoining::joined;
 use crate::memory::{Memory, OpenMemory};
 use crate::put::{MOST_BOXES, Put};
+use crate::spill::Spill;
+use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
 use knarr_array::request::AXES;
 
@@ -42,16 +44,6 @@ pub struct Room {
     pub more: PathBuf,
 }
 
-/// What a second file of values is called beside the first: a link to it.
-const MORE: &str = ".more";
-
-/// The name by which the second file of values is found.
-pub(crate) fn name_of_more(values: &Path) -> PathBuf {
-    let mut name = values.as_os_str().to_owned();
-    name.push(MORE);
-    name.into()
-}
-
 /// Writes the puts of one rank into one file.
 pub struct PutLog {
     room: Room,
@@ -63,7 +55,7 @@ pub struct PutLog {
     had: u64,
     /// Bytes of values that lie in the first file, at most.
     most: u64,
-    more: Option<File>,
+    more: Option<Box<Spill>>,
     log: File,
     /// First byte of the values that no put has, and of the log.
     end: u64,
@@ -144,15 +136,8 @@ impl PutLog {
 
     fn begin_more(&mut self) -> Result<()> {
         let more = &self.room.more;
-        let open = || {
-            // Another launcher has removed the directory when nothing was in it.
-            more.parent().map_or(Ok(()), fs::create_dir_all)?;
-            let mut options = File::options();
-            let file = options.read(true).write(true).create_new(true).mode(0o600).open(more)?;
-            std::os::unix::fs::symlink(more, name_of_more(&self.path))?;
-            Ok(file)
-        };
-        self.more = Some(open().map_err(|error: io::Error| Error::write(more, &error))?);
+        let spill = Spill::create(more, &self.path).map_err(|error| Error::write(more, &error))?;
+        self.more = Some(Box::new(spill));
         Ok(())
     }
 
@@ -161,14 +146,15 @@ impl PutLog {
         self.end
     }
 
-    /// Copies values to a place that [`PutLog::reserve`] gave.
+    /// Copies values of a type to a place that [`PutLog::reserve`] gave. Those behind the first file may still be written when
+    /// they are [pushed](PutLog::push).
     ///
     /// # Errors
     /// `Write`, for a full file system among others.
-    pub fn write(&mut self, offset: u64, values: &[u8]) -> Result<()> {
-        match (&self.more, offset.checked_sub(self.most)) {
+    pub fn write(&mut self, offset: u64, dtype: DType, values: &[u8]) -> Result<()> {
+        match (&mut self.more, offset.checked_sub(self.most)) {
             (Some(more), Some(behind)) => {
-                more.write_all_at(values, behind).map_err(|error| Error::write(&self.room.more, &error))
+                more.write(behind, dtype, values).map_err(|error| Error::write(&self.room.more, &error))
             }
             _ => self.values.write(offset, values).map_err(|error| Error::write(&self.room.directory, &error)),
         }
@@ -179,6 +165,9 @@ impl PutLog {
     /// # Errors
     /// `Write`.
     pub fn push(&mut self, puts: &[Put]) -> Result<()> {
+        if let Some(more) = &mut self.more {
+            more.flush().map_err(|error| Error::write(&self.room.more, &error))?;
+        }
         let mut records = Vec::with_capacity(64 * puts.len());
         for put in joined(puts, self.more.as_ref().map(|_| self.most)) {
             put.payloads(|payload| {
@@ -283,7 +272,7 @@ pub mod testing {
 mod tests {
     use super::*;
     use crate::memory::write_calls;
-    use knarr_array::array::DType;
+    use crate::spill::name_of_more;
     use knarr_array::error::ErrorKind;
     use knarr_array::region::{Region, Regions};
 
@@ -309,8 +298,9 @@ mod tests {
         let offsets: Vec<u64> = [40, 40, 40, 8].map(|bytes| log.reserve(bytes).unwrap()).to_vec();
         assert_eq!(offsets, [0, 40, 80, 120]);
         assert_eq!(read_puts(&folder.join("log")).unwrap().first, 80);
-        log.write(80, &[1; 40]).unwrap();
-        log.write(120, &[2; 8]).unwrap();
+        log.write(80, DType::U8, &[1; 40]).unwrap();
+        log.write(120, DType::U8, &[2; 8]).unwrap();
+        log.push(&[]).unwrap();
         let more = fs::read(name_of_more(&folder.join("values"))).unwrap();
         assert_eq!(more, [[1; 40].as_slice(), &[2; 8]].concat());
         drop(log);
@@ -324,7 +314,7 @@ mod tests {
         let mut log = PutLog::create(room(&folder, u64::MAX), "values", "log", write_calls).unwrap();
         for put in puts {
             let offset = log.reserve(put.byte_len()).unwrap();
-            log.write(offset, &[7; 24]).unwrap();
+            log.write(offset, DType::F32, &[7; 24]).unwrap();
             assert_eq!(offset, put.offset);
             log.push(std::slice::from_ref(put)).unwrap();
         }

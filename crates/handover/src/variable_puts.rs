@@ -1,5 +1,7 @@
 //! The puts into one variable: which boxes meet a region, and where the values of each lie.
 
+use std::collections::HashMap;
+
 use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
 
@@ -83,6 +85,20 @@ impl VariablePuts {
     /// The type of the values, if there are any.
     pub(crate) fn dtype(&self) -> Option<DType> {
         self.dtype
+    }
+
+    /// The extents that boxes with most of the elements have; of several the largest.
+    pub(crate) fn usual_extents(&self) -> Option<Vec<u64>> {
+        let mut elements_of: HashMap<Vec<u64>, u64> = HashMap::new();
+        for place in 0..u32::try_from(self.offsets.len()).unwrap_or(u32::MAX) {
+            let (start, end) = self.boxes.at(place);
+            let extents: Vec<u64> = start.iter().zip(end).map(|(start, end)| end - start).collect();
+            let elements = elements(&extents);
+            let sum = elements_of.entry(extents).or_default();
+            *sum = sum.saturating_add(elements);
+        }
+        let most = elements_of.into_iter().max_by(|(a, has), (b, other)| (has, a).cmp(&(other, b)));
+        most.map(|(extents, _)| extents)
     }
 
     /// True if a region of so many axes can be read.

@@ -99,7 +99,7 @@ fn put_all(folder: &Path) {
                     })
                     .collect();
                 let offset = log.reserve(values.len() as u64).unwrap();
-                log.write(offset, &values).unwrap();
+                log.write(offset, DType::F32, &values).unwrap();
                 let stride = if step == 1 { Vec::new() } else { vec![step, 1] };
                 let boxes = Regions::from(&region);
                 log.push(&[Put { variable: 0, dtype: DType::U32, boxes, stride, order, offset }]).unwrap();

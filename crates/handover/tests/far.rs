@@ -29,7 +29,7 @@ fn put(folder: &Path) {
     for row in 0..ROWS {
         let offset = log.reserve(COLUMNS * 4).unwrap();
         let values: Vec<u8> = (0..COLUMNS).flat_map(|column| value(row, column).to_le_bytes()).collect();
-        log.write(offset, &values).unwrap();
+        log.write(offset, DType::F32, &values).unwrap();
         let boxes = Regions::from(&Region::new([row, 0], [1, COLUMNS]));
         log.push(&[Put { variable: 0, dtype: DType::F32, boxes, stride: Vec::new(), order: row, offset }]).unwrap();
     }

@@ -50,7 +50,7 @@ fn put(folder: &Path) {
         for row in 0..ROWS {
             let offset = log.reserve(COLUMNS * 4).unwrap();
             let values: Vec<u8> = (0..COLUMNS).flat_map(|column| bytes_of(variable, value(row, column))).collect();
-            log.write(offset, &values).unwrap();
+            log.write(offset, DType::F32, &values).unwrap();
             let boxes = Regions::from(&Region::new([row, 0], [1, COLUMNS]));
             let dtype = if variable == FOREIGN { DType::Opaque(4) } else { DType::F32 };
             let variable = u32::try_from(variable).unwrap();

@@ -24,6 +24,7 @@ pub fn tasks() -> worker::Tasks {
         .with::<launch::PackFile>()
         .with::<launch::Estimate>()
         .with::<launch::Deliver>()
+        .with::<launch::EncodeAhead>()
         .with::<launch::Show>()
         .with::<launch::FindBounds>()
         .with::<launch::Look>()

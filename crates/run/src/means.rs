@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 pub struct Resources {
     /// Worker threads; what the batch system says, else all cores, if `None`.
     pub jobs: Option<u32>,
-    /// Memory for chunks, buffers and caches, such as `512M`.
-    pub max_mem: String,
+    /// Memory for chunks, buffers and caches, such as `512M`; 1 GiB if `None`.
+    pub max_mem: Option<String>,
     /// Profile of the machine; that of the configuration, else the user's, else the one that is built in, if `None`.
     pub profile: Option<PathBuf>,
     /// Model of the predictor, as the profile.
@@ -27,6 +27,11 @@ impl Resources {
     /// True if the user or the batch system says how many threads this process may have.
     pub fn says_jobs(&self) -> bool {
         self.jobs.is_some() || slurm_cpus().is_some()
+    }
+
+    /// Bytes of memory, if the user says how many.
+    fn memory(&self) -> Result<Option<u64>> {
+        self.max_mem.as_deref().map(parse_size).transpose().map_err(|error| error.at("--max-mem"))
     }
 }
 
@@ -56,6 +61,16 @@ impl Means {
         })
     }
 
+    /// Those of a run, and the memory that values may take which programs hand over, if the user limits it: each has half of
+    /// what is said.
+    ///
+    /// # Errors
+    /// As for [`Means::new`].
+    pub(crate) fn of_run(resources: &Resources, machine: &Machine) -> Result<(Self, Option<u64>)> {
+        let (means, half) = (Self::new(resources, machine)?, resources.memory()?.map(|bytes| bytes / 2));
+        Ok((Self { max_mem: half.unwrap_or(means.max_mem), ..means }, half))
+    }
+
     /// With the user's profile and the built-in model.
     ///
     /// # Errors
@@ -71,7 +86,7 @@ impl Means {
     /// As for [`Means::new`].
     pub fn without_costs(resources: &Resources) -> Result<Self> {
         let jobs = resources.jobs.map(|jobs| usize::try_from(jobs).unwrap_or(1)).or_else(slurm_cpus);
-        let max_mem = parse_size(&resources.max_mem).map_err(|error| error.at("--max-mem"))?;
+        let max_mem = resources.memory()?.unwrap_or(MEMORY);
         Ok(Self { jobs, max_mem, profile: None, model: None })
     }
 
@@ -102,6 +117,8 @@ fn named(asked: Option<&PathBuf>, configured: Option<&PathBuf>, users: Option<Pa
     asked.or(configured).cloned().or_else(|| users.filter(|path| path.exists()))
 }
 
+/// Memory for chunks, buffers and caches where nothing is said.
+const MEMORY: u64 = 1 << 30;
 /// With less memory than this, what the allocator keeps of freed blocks is a large part of it.
 const AMPLE: u64 = 512 << 20;
 

@@ -95,7 +95,7 @@ pub struct VariableRule {
     pub exact_from: Option<f64>,
     /// Chain to use without choosing.
     pub chain: Option<String>,
-    /// `auto`, `keep` or a shape such as `1x180x360`.
+    /// `auto`, `keep`, `decomposition` or a shape such as `1x180x360`.
     pub chunks: Option<String>,
 }
 

@@ -79,6 +79,11 @@ fn first_number() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(1)
 }
 
+/// True if something other than a directory has that name.
+fn is_in_the_way(directory: &Path) -> bool {
+    fs::metadata(directory).is_ok_and(|found| !found.is_dir())
+}
+
 /// Locks the door of a component, whose directory is made if it is not there.
 fn lock_door(directory: &Path) -> Result<File> {
     let write_error = |error: std::io::Error| Error::write(directory, &error);
@@ -92,6 +97,7 @@ fn lock_door(directory: &Path) -> Result<File> {
         match open() {
             // Who was there removes the directory at this moment.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && !is_in_the_way(directory) => {}
             Err(error) => return Err(write_error(error)),
             Ok(door) => match door.try_lock() {
                 Ok(()) => {

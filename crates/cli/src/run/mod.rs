@@ -12,7 +12,7 @@ use std::sync::Arc;
 use knarr_array::error::Result;
 use knarr_capture::config::Machine;
 use knarr_routes::compress::notes;
-use knarr_run::launch::{CANNOT_BEGIN, Ended, Launch, Options, Ran, packed, undelivered};
+use knarr_run::launch::{CANNOT_BEGIN, Ended, Launch, Options, Ran, Taken, packed, undelivered};
 use knarr_run::means::Means;
 use knarr_run::worker::Worker;
 
@@ -56,7 +56,10 @@ fn recover(arguments: &Run, directory: &Path) -> Result<u8> {
     let files = knarr_run::launch::recover(&means, directory, (&words.0, &words.1))?;
     let code = undelivered(&files);
     let (steps, sent) = (Vec::new(), BTreeMap::new());
-    say(arguments, &Ran { code, calls_seen: true, files, steps, site: None, sent, means, node: None })?;
+    say(
+        arguments,
+        &Ran { code, calls_seen: true, files, steps, site: None, sent, taken: Taken::default(), means, node: None },
+    )?;
     Ok(code)
 }
 
@@ -95,6 +98,10 @@ fn say(arguments: &Run, ran: &Ran) -> Result<()> {
             let in_flight = summary.in_flight();
             if !in_flight.is_empty() {
                 errln!("Lost on the way to other nodes, within bounds:\n{}", in_flight.trim_end());
+            }
+            let spool = Summary::spool(ran.taken);
+            if !spool.is_empty() {
+                errln!("{spool}");
             }
             if let Some(page) = estimates::page(&ran.files) {
                 errln!("\n{}", page.trim_end());

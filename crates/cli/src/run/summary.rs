@@ -1,6 +1,6 @@
 //! What a run did, for people and for programs.
 
-use knarr_run::launch::{Became, Crossed, Done, Flown, Ran, Row, packed};
+use knarr_run::launch::{Became, Crossed, Done, Flown, Ran, Row, Taken, packed};
 
 use super::estimates;
 use super::told::{Told, told};
@@ -71,6 +71,19 @@ impl Summary<'_> {
         if rows.is_empty() { String::new() } else { table::render(&header, &rows) }
     }
 
+    /// What values took that waited for their files; empty if none did.
+    pub(super) fn spool(taken: Taken) -> String {
+        let Taken { memory_bytes, disk_bytes } = taken;
+        match (memory_bytes, disk_bytes) {
+            (0, 0) => String::new(),
+            (memory, 0) => format!("Values that waited for their files took up to {} of memory.", table::bytes(memory)),
+            (memory, disk) => {
+                let [memory, disk] = [memory, disk].map(table::bytes);
+                format!("Values that waited for their files took up to {memory} of memory and {disk} on the disk.")
+            }
+        }
+    }
+
     /// Over all files and steps whose size before and after is known.
     fn totals(&self) -> Totals {
         let mut totals = Totals::default();
@@ -102,7 +115,8 @@ impl Summary<'_> {
         let result = serde_json::json!({
             // Packing proves every chunk.
             "verified": failed.is_empty(), "saved_per_year": ran.site.map(|site| site.yearly(saved)),
-            "hdf5_calls_seen": ran.calls_seen, "sent_to_nodes": ran.sent, "files": self.files.iter().map(json).collect::<Vec<_>>(),
+            "hdf5_calls_seen": ran.calls_seen, "sent_to_nodes": ran.sent,
+            "spool": {"memory_bytes": ran.taken.memory_bytes, "disk_bytes": ran.taken.disk_bytes}, "files": self.files.iter().map(json).collect::<Vec<_>>(),
         });
         let mut all = crate::report::document(result, &failed, totals);
         if let Some(all) = all.as_object_mut() {

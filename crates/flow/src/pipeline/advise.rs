@@ -3,6 +3,7 @@
 use super::alike;
 use super::choice::{ChoiceJob, Given};
 use super::planner::Planner;
+use super::whole;
 use crate::energy::thread_seconds;
 use crate::engine::{Engine, Progress};
 use crate::settings::{Settings, VariableSettings};
@@ -102,8 +103,12 @@ fn plan_each(
     let taken: Vec<Option<Choice>> = (0..models.len()).map(taken).collect();
     let choices = chosen.into_iter().zip(taken).map(|(own, taken)| own.or(taken));
     let plans = prepared.into_iter().zip(choices).enumerate();
-    let variables =
+    let mut variables: Vec<VariablePlan> =
         plans.map(|(index, (prepared, choice))| planner(index).plan(prepared, choice)).collect::<Result<_>>()?;
+    if settings.as_whole {
+        let spec_of = |index: usize, choice: &Choice| model.variables[index].chunk_spec(&choice.chunk);
+        whole::weigh((&engine.codecs, &settings.goal, target), &mut variables, spec_of)?;
+    }
     Ok(plan_of(engine, source, settings, (destination(target), target.allowed()), variables))
 }
 

@@ -7,6 +7,7 @@ use super::encode::{Buffers, ChunkOutcome};
 use super::places::{Encoded, Places, Pool};
 use super::recipes::{Kept, Recipes};
 use super::spare::Spare;
+use crate::allowed::Allowed;
 use crate::bands::Bands;
 use crate::elsewhere::ChunkElsewhere;
 use crate::energy::{Phases, thread_seconds};
@@ -49,6 +50,9 @@ pub struct VariableReport {
     /// Chunks that were encoded on other nodes, which have their values.
     #[serde(default)]
     pub elsewhere_chunks: u64,
+    /// Chunks that were encoded before, while the program had the file open.
+    #[serde(default)]
+    pub ahead_chunks: u64,
     /// Chunks stored because encoding did not make them smaller.
     pub stored_chunks: u64,
     /// Chunks that are lossless because the bound would have failed.
@@ -94,7 +98,11 @@ fn own_filter(plan: &Plan, choice: &Choice, mut spec: ArraySpec) -> Result<Hdf5F
     Ok(Hdf5Filter { id: KNARR_FILTER, optional: false, cd_values })
 }
 
-fn planned<'a>(source: &'a dyn Source, plan: &'a Plan) -> impl Iterator<Item = (usize, &'a Variable, &'a Choice)> {
+/// The variables that are to be encoded.
+pub(super) fn planned<'a>(
+    source: &'a dyn Source,
+    plan: &'a Plan,
+) -> impl Iterator<Item = (usize, &'a Variable, &'a Choice)> {
     let plans = plan.by_path();
     source.model().variables.iter().enumerate().filter_map(move |(index, variable)| {
         match &plans.get(variable.path.as_str())?.action {
@@ -123,13 +131,22 @@ struct Work<'a> {
     chunk_bytes: u64,
 }
 
+/// Where a chunk was encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Where {
+    Here,
+    /// While the program had the file open.
+    Ahead,
+    Elsewhere,
+}
+
 /// A chunk that a worker finished; `None` if it was never written in the source.
 struct Done {
     work: usize,
     position: Vec<u64>,
     bytes: Option<(Vec<u8>, ChunkOutcome)>,
     raw: u64,
-    is_from_elsewhere: bool,
+    encoded: Where,
     /// Processor time of reading, decoding included.
     read_seconds: f64,
 }
@@ -290,9 +307,11 @@ fn run(
         let at = works.partition_point(|work| work.first + work.chunks <= number);
         works.get(at).zip(bands.get(at)).map(|(work, bands)| (at, work, bands))
     };
-    let places = match bands.first().and_then(|bands| bands.source().elsewhere()) {
-        None => Places::here(),
-        Some(others) => Places::new(others, total, |number| {
+    let source = bands.first().map(Bands::source);
+    let ahead = source.and_then(|source| source.ahead());
+    let places = match source.and_then(|source| source.elsewhere()) {
+        None => Places::here(ahead),
+        Some(others) => Places::new((others, ahead), total, |number| {
             let (_, work, bands) = work_of(number)?;
             // What is read together is read here.
             if bands.is_banded() {
@@ -303,9 +322,10 @@ fn run(
         }),
     };
     let beside = places.threads(engine.jobs);
-    let lanes = Pool::<Lane>::new(budget.jobs);
-    // Those that wait for a network are more.
-    let workers = Pool::<Worker>::new(budget.jobs.min(engine.jobs));
+    // Those that wait for a network are more, and take no time of a program.
+    let reading = if budget.jobs > engine.jobs { Allowed::default() } else { engine.allowed.clone() };
+    let lanes = Pool::<Lane>::new(budget.jobs, reading);
+    let workers = Pool::<Worker>::new(budget.jobs.min(engine.jobs), engine.allowed.clone());
     in_order(
         Schedule { engine, jobs: budget.jobs, beside: &beside, window: budget.window, total },
         |number| {
@@ -319,8 +339,13 @@ fn run(
             let located = work.locate(bands, number - work.first);
             let (region, padding) = (&located.region, &work.variable.padding_bytes());
             let chunk = ChunkElsewhere { variable: work.index, region, padding, recipe };
-            let asked =
-                places.ask(number, &chunk, limits).map_err(|error| located.tell(error, work, bands.source()))?;
+            // What is read together is read here, all of it.
+            let found = if bands.is_banded() { Ok(None) } else { places.find(&chunk, limits) };
+            let asked = found.and_then(|found| match found {
+                Some(found) => Ok(Some(found)),
+                None => places.ask(number, &chunk, limits),
+            });
+            let asked = asked.map_err(|error| located.tell(error, work, bands.source()))?;
             let is_looked_at = asked.as_ref().is_some_and(|asked| places.is_looked_at(number, work.index, asked));
             match asked {
                 Some(asked) if !is_looked_at => Ok(located.done_elsewhere(asked, at)),
@@ -404,12 +429,13 @@ impl Located {
 
     /// The chunk as it was encoded here, if it was written; `at` is the place of its variable among the works.
     fn done(self, at: usize, bytes: Option<(Vec<u8>, ChunkOutcome)>) -> Done {
-        Done { work: at, position: self.position, bytes, raw: self.raw, is_from_elsewhere: false, read_seconds: 0.0 }
+        Done { work: at, position: self.position, bytes, raw: self.raw, encoded: Where::Here, read_seconds: 0.0 }
     }
 
-    /// The chunk as another place has encoded it.
+    /// The chunk as another place has encoded it, or this one before.
     fn done_elsewhere(self, chunk: Encoded, at: usize) -> Done {
-        Done { is_from_elsewhere: true, ..self.done(at, Some((chunk.bytes, chunk.outcome))) }
+        let encoded = if chunk.is_ahead() { Where::Ahead } else { Where::Elsewhere };
+        Done { encoded, ..self.done(at, Some((chunk.bytes, chunk.outcome))) }
     }
 }
 
@@ -441,7 +467,8 @@ fn write(sink: &mut dyn Sink, works: &[Work<'_>], execution: &mut Execution, don
     let Some((bytes, outcome)) = done.bytes else { return Ok(None) };
     report.encoded_bytes += bytes.len() as u64;
     report.chunks += 1;
-    report.elsewhere_chunks += u64::from(done.is_from_elsewhere);
+    report.elsewhere_chunks += u64::from(done.encoded == Where::Elsewhere);
+    report.ahead_chunks += u64::from(done.encoded == Where::Ahead);
     report.stored_chunks += u64::from(outcome.stored);
     report.fallback_chunks += u64::from(outcome.fell_back);
     report.refuted_chunks += u64::from(outcome.refuted);

@@ -4,6 +4,7 @@
 //! every pair of formats.
 
 mod advise;
+mod ahead;
 mod alike;
 mod choice;
 mod earlier;
@@ -14,8 +15,10 @@ mod planned;
 mod planner;
 mod recipes;
 mod spare;
+mod whole;
 
 pub use advise::{advise, plan, plan_array, plan_of};
+pub use ahead::encode_ahead;
 pub use earlier::for_later;
 pub use encode::ChunkOutcome;
 pub use encode::{Buffers, ChunkEncoder, Container, Limits, Recipe};

@@ -1,9 +1,11 @@
-//! Where chunks are encoded: here, or at another place that has all of their values. The bytes are the same.
+//! Where chunks are encoded: here, now or before, or at another place that has all of their values. The bytes are the same.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
 use super::encode::{Buffers, ChunkEncoder, ChunkOutcome, Limits};
+use crate::ahead::Ahead;
+use crate::allowed::{Allowed, LOOK_EVERY};
 use crate::elsewhere::{ChunkElsewhere, Elsewhere, Proven};
 use knarr_array::error::{Error, Result};
 
@@ -17,32 +19,39 @@ const LOOKED_AT: u64 = 16;
 pub(super) struct Places<'a> {
     /// Those besides this one; `None` if there are none.
     others: Option<&'a dyn Elsewhere>,
+    /// Who keeps what was encoded here before.
+    ahead: Option<&'a dyn Ahead>,
     /// The lane of each chunk, of all variables: 0, or 1 more than the number of the other place. Empty without those.
     lanes: Vec<u16>,
-    /// By place: the variable of which a chunk was decoded last, and 1 more.
+    /// By place, and for what was encoded here before: the variable of which a chunk was decoded last, and 1 more.
     looked: Vec<AtomicUsize>,
 }
 
-/// A chunk as a place has encoded it.
+/// A chunk as it was encoded at another place, or before.
 pub(super) struct Encoded {
     pub(super) bytes: Vec<u8>,
     pub(super) outcome: ChunkOutcome,
     /// CRC-32C of what readers get.
     values: u32,
-    place: usize,
+    /// None if it was encoded here.
+    place: Option<usize>,
 }
 
 impl<'a> Places<'a> {
     /// All chunks here.
-    pub(super) fn here() -> Self {
-        Self { others: None, lanes: Vec::new(), looked: Vec::new() }
+    pub(super) fn here(ahead: Option<&'a dyn Ahead>) -> Self {
+        Self { others: None, ahead, lanes: Vec::new(), looked: vec![AtomicUsize::new(0)] }
     }
 
     /// `place_of` says at which of the other places a chunk is, of so many.
-    pub(super) fn new(others: &'a dyn Elsewhere, chunks: u64, place_of: impl Fn(u64) -> Option<usize>) -> Self {
+    pub(super) fn new(
+        (others, ahead): (&'a dyn Elsewhere, Option<&'a dyn Ahead>),
+        chunks: u64,
+        place_of: impl Fn(u64) -> Option<usize>,
+    ) -> Self {
         let lane = |number| place_of(number).and_then(|place| u16::try_from(place + 1).ok()).unwrap_or(0);
-        let looked = (0..others.places()).map(|_| AtomicUsize::new(0)).collect();
-        Self { others: Some(others), lanes: (0..chunks).map(lane).collect(), looked }
+        let looked = (0..=others.places()).map(|_| AtomicUsize::new(0)).collect();
+        Self { others: Some(others), ahead, lanes: (0..chunks).map(lane).collect(), looked }
     }
 
     /// The lane of a chunk.
@@ -52,8 +61,19 @@ impl<'a> Places<'a> {
 
     /// Threads of the lanes of other places. Each place has about as many that encode as this one, which has `jobs`.
     pub(super) fn threads(&self, jobs: usize) -> Vec<usize> {
-        let places = self.looked.len();
+        let places = self.others.map_or(0, Elsewhere::places);
         vec![(WAITING.0 / places.max(1)).clamp(1, WAITING.1.max(jobs)); places]
+    }
+
+    /// A chunk, if it was encoded here before.
+    ///
+    /// # Errors
+    /// As for [`Ahead::find`]; `Corrupt` for what cannot come of the recipe.
+    pub(super) fn find(&self, chunk: &ChunkElsewhere<'_>, limits: &Limits) -> Result<Option<Encoded>> {
+        let (Some(ahead), mut bytes) = (self.ahead, Vec::new()) else { return Ok(None) };
+        let Some(Proven { outcome, values }) = ahead.find(chunk, &mut bytes)? else { return Ok(None) };
+        limits.check(bytes.len(), &outcome)?;
+        Ok(Some(Encoded { bytes, outcome, values, place: None }))
     }
 
     /// The chunk of this number, if it is encoded at another place.
@@ -65,12 +85,12 @@ impl<'a> Places<'a> {
         let mut bytes = Vec::new();
         let Some(Proven { outcome, values }) = others.encode(place, chunk, &mut bytes)? else { return Ok(None) };
         limits.check(bytes.len(), &outcome)?;
-        Ok(Some(Encoded { bytes, outcome, values, place }))
+        Ok(Some(Encoded { bytes, outcome, values, place: Some(place) }))
     }
 
     /// True if the chunk has to be decoded: the first of each variable and place, and some of the others.
     pub(super) fn is_looked_at(&self, number: u64, variable: usize, chunk: &Encoded) -> bool {
-        let looked = self.looked.get(chunk.place);
+        let looked = self.looked.get(chunk.place.unwrap_or(self.looked.len() - 1));
         let is_first = looked.is_some_and(|looked| looked.swap(variable + 1, Ordering::Relaxed) != variable + 1);
         is_first || number.is_multiple_of(LOOKED_AT)
     }
@@ -84,24 +104,41 @@ impl Encoded {
     pub(super) fn check(&self, encoder: &ChunkEncoder, buffers: &mut Buffers) -> Result<()> {
         let decoded = encoder.decode_other(&self.bytes, &self.outcome, buffers);
         let is_same = decoded.is_ok_and(|values| crc32c::crc32c(values) == self.values);
-        let what = "what another node has encoded does not decode to the values that it says";
-        let hint = "the nodes have different builds of Knarr, or one of them has a defect: nothing is written";
+        let (what, hint) = match self.place {
+            Some(_) => (
+                "what another node has encoded does not decode to the values that it says",
+                "the nodes have different builds of Knarr, or one of them has a defect: nothing is written",
+            ),
+            None => (
+                "what was encoded while the program had the file open does not decode to the values that it says",
+                "the machine or its disk may have a defect: nothing is written",
+            ),
+        };
         if is_same { Ok(()) } else { Err(Error::corrupt(what).hint(hint)) }
+    }
+
+    /// True if it was encoded here before.
+    pub(super) fn is_ahead(&self) -> bool {
+        self.place.is_none()
     }
 }
 
 /// What threads share that are more than may work at the same time. When one has failed, nobody else begins.
 pub(super) struct Pool<T> {
     idle: Mutex<Vec<T>>,
+    /// How many there are, and may be at work at the moment.
+    count: usize,
+    allowed: Allowed,
     given_back: Condvar,
     failed: OnceLock<Error>,
 }
 
 impl<T: Default> Pool<T> {
-    /// As many as may work at the same time.
-    pub(super) fn new(count: usize) -> Self {
-        let idle = Mutex::new((0..count.max(1)).map(|_| T::default()).collect());
-        Self { idle, given_back: Condvar::new(), failed: OnceLock::new() }
+    /// As many as may ever work at the same time, and as may do so at the moment.
+    pub(super) fn new(count: usize, allowed: Allowed) -> Self {
+        let count = count.max(1);
+        let idle = Mutex::new((0..count).map(|_| T::default()).collect());
+        Self { idle, count, allowed, given_back: Condvar::new(), failed: OnceLock::new() }
     }
 
     /// Works with one, as soon as one is idle.
@@ -111,10 +148,12 @@ impl<T: Default> Pool<T> {
     pub(super) fn with<U>(&self, work: impl FnOnce(&mut T) -> Result<U>) -> Result<U> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let one = loop {
-            match idle.pop() {
-                Some(one) => break one,
-                None => idle = self.given_back.wait(idle).unwrap_or_else(PoisonError::into_inner),
+            let may_work = self.count - idle.len() < self.allowed.get();
+            if let Some(one) = may_work.then(|| idle.pop()).flatten() {
+                break one;
             }
+            // More may be allowed before one is given back.
+            idle = self.given_back.wait_timeout(idle, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
         };
         drop(idle);
         let mut taken = Taken { pool: self, one };

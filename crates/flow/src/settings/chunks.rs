@@ -19,6 +19,9 @@ pub enum ChunkRule {
     /// So many elements along these dimensions, of several of one name the last, and along the others as many as come to
     /// about 1 MiB. Variables without them, and small ones, are as for `Auto`.
     Along(Vec<(String, u64)>),
+    /// Within the blocks that the ranks of a program have put, as large as those allow. Variables of which that is not known, and
+    /// those whose blocks are small or have no divisors, are as for `Auto`.
+    Decomposition,
 }
 
 impl std::str::FromStr for ChunkRule {
@@ -28,6 +31,7 @@ impl std::str::FromStr for ChunkRule {
         match text {
             "auto" => Ok(Self::Auto),
             "keep" => Ok(Self::Keep),
+            "decomposition" => Ok(Self::Decomposition),
             _ if text.contains('/') => lengths(text).map(Self::Along).ok_or_else(|| {
                 Error::usage(format!("chunks '{text}' do not say how many elements along which dimension"))
                     .hint("write time/12, or time/12,lat/45; lat/ is all of a dimension")
@@ -39,7 +43,7 @@ impl std::str::FromStr for ChunkRule {
                 .map(Self::Shape)
                 .ok_or_else(|| {
                     Error::usage(format!("chunks '{text}' is not a shape"))
-                        .hint("write auto, keep, extents like 1x180x360, or lengths along dimensions like time/12")
+                        .hint("write auto, keep, decomposition, extents like 1x180x360, or lengths along dimensions like time/12")
                 }),
         }
     }
@@ -68,7 +72,8 @@ pub fn chunk_shape(rule: &ChunkRule, variable: &Variable) -> Result<Vec<u64>> {
     };
     let shape = match (rule, stored) {
         (ChunkRule::Keep, Some(chunk)) => chunk.clone(),
-        (ChunkRule::Auto | ChunkRule::AtLeast(_) | ChunkRule::Along(_), Some(chunk))
+        (ChunkRule::Decomposition, _) if let Some(chunk) = within_block(variable) => chunk,
+        (ChunkRule::Auto | ChunkRule::AtLeast(_) | ChunkRule::Along(_) | ChunkRule::Decomposition, Some(chunk))
             if is_sensible(rule, chunk, variable) =>
         {
             chunk.clone()
@@ -166,6 +171,32 @@ fn whole_steps(shape: &[u64], given: &[Option<u64>], element: u64, wanted: u64) 
     chunk
 }
 
+/// Chunks that divide the blocks of ranks: none has values of two of them, where blocks are alike. `None` without blocks, and where
+/// they are too small or cannot be divided.
+fn within_block(variable: &Variable) -> Option<Vec<u64>> {
+    let element = variable.dtype.size() as u64;
+    let mut chunk =
+        variable.block.clone().filter(|block| block.len() == variable.shape.len() && !block.contains(&0))?;
+    let bytes = |chunk: &[u64]| chunk.iter().product::<u64>().saturating_mul(element);
+    if bytes(&chunk) < SMALLEST {
+        return None;
+    }
+    for axis in 0..chunk.len() {
+        let all = bytes(&chunk);
+        if all <= WANTED + WANTED / 4 {
+            break;
+        }
+        let rest = (all / chunk[axis]).max(1);
+        let most = (WANTED / rest).clamp(1, chunk[axis]);
+        let divides = |&length: &u64| chunk[axis].is_multiple_of(length);
+        let below = (1..=most).rev().find(divides).unwrap_or(1);
+        let above = (most..=chunk[axis]).find(divides).unwrap_or(chunk[axis]);
+        // Of a prime number of rows, parts of all of them are better than one of them.
+        chunk[axis] = if rest * below < WANTED / 8 { above } else { below };
+    }
+    (bytes(&chunk) <= LARGEST).then_some(chunk)
+}
+
 /// Whole trailing dimensions, and as many steps of the slowest as take at least so many bytes. Where one step is larger,
 /// pieces of it.
 fn steps_of(shape: &[u64], least: u64, element: u64) -> Vec<u64> {
@@ -190,6 +221,31 @@ mod tests {
 
     fn variable(path: &str, dtype: DType, shape: &[u64], layout: StorageLayout) -> Variable {
         Variable { layout, ..Variable::plain(path, dtype, shape.to_vec()) }
+    }
+
+    #[test]
+    fn chunks_of_a_decomposition_divide_its_blocks() {
+        let chunk = |shape: &[u64], block: Option<&[u64]>| {
+            let block = block.map(<[u64]>::to_vec);
+            let variable = Variable { block, ..variable("/v", DType::F32, shape, StorageLayout::Contiguous) };
+            chunk_shape(&ChunkRule::Decomposition, &variable).unwrap()
+        };
+        let auto = |shape: &[u64]| {
+            chunk_shape(&ChunkRule::Auto, &variable("/v", DType::F32, shape, StorageLayout::Contiguous)).unwrap()
+        };
+        // A quarter of a plane, and of a stack of planes.
+        assert_eq!(chunk(&[5, 512, 1024], Some(&[1, 256, 512])), [1, 256, 512]);
+        assert_eq!(chunk(&[5, 64, 1024, 1024], Some(&[1, 64, 512, 512])), [1, 1, 512, 512]);
+        // One that is divided along its rows, evenly: 2500 rows of 2000 elements.
+        assert_eq!(chunk(&[5000, 4000], Some(&[2500, 2000])), [125, 2000]);
+        // A prime number of rows is not.
+        assert_eq!(chunk(&[2 * 1009, 8192], Some(&[1009, 8192])), [1009, 256]);
+        assert_eq!(chunk(&[2 * 1009, 2003], Some(&[1009, 2003])), [1009, 2003]);
+        assert_eq!(chunk(&[2 * 10_007, 2003], Some(&[10_007, 2003])), auto(&[2 * 10_007, 2003]));
+        // What is small or not known is as it is elsewhere.
+        assert_eq!(chunk(&[4000, 30, 30], Some(&[1, 10, 10])), auto(&[4000, 30, 30]));
+        assert_eq!(chunk(&[5, 512, 1024], None), auto(&[5, 512, 1024]));
+        assert_eq!("decomposition".parse::<ChunkRule>().unwrap(), ChunkRule::Decomposition);
     }
 
     #[test]

@@ -11,6 +11,8 @@ use crate::header::{Apart, set_apart};
 use knarr_array::error::{Error, Result};
 use knarr_array::model::Model;
 use knarr_array::region::Region;
+use knarr_codec::codec::CodecList;
+use knarr_flow::ahead::Ahead;
 use knarr_flow::elsewhere::{ChunkElsewhere, Elsewhere, Proven};
 use knarr_flow::store::Values;
 use knarr_handover::Gathered;
@@ -69,6 +71,11 @@ impl Hdf5Source {
             Ok(())
         });
         checked.map_err(|error| error.at(target.display().to_string()))?;
+        for (number, index) in indices.iter().enumerate() {
+            if let Some(variable) = index.and_then(|index| source.model.variables.get_mut(index)) {
+                variable.block = puts.usual_extents(number)?;
+            }
+        }
         target.clone_into(&mut source.path);
         source.apart = Box::new(puts);
         source.is_header = true;
@@ -127,13 +134,37 @@ impl Hdf5Source {
 }
 
 impl Hdf5Source {
-    /// The values of a variable that come beside the file, who keeps them at other places, and their number there.
-    fn kept_elsewhere(&self, variable: usize) -> Option<(&dyn Elsewhere, usize, &Stored)> {
+    /// The number that a variable has where its values are, if they come beside the file, and how it is stored.
+    fn stored_apart(&self, variable: usize) -> Option<(usize, &Stored)> {
         let stored = self.stored.get(variable)?;
         match stored.place {
-            Place::Apart(number) => Some((self.apart.elsewhere()?, number, stored)),
+            Place::Apart(number) => Some((number, stored)),
             _ => None,
         }
+    }
+
+    /// The same, and who keeps the values at other places.
+    fn kept_elsewhere(&self, variable: usize) -> Option<(&dyn Elsewhere, usize, &Stored)> {
+        let (number, stored) = self.stored_apart(variable)?;
+        Some((self.apart.elsewhere()?, number, stored))
+    }
+
+    /// The same, and who keeps chunks that were encoded before.
+    fn kept_ahead(&self, variable: usize) -> Option<(&dyn Ahead, usize, &Stored)> {
+        let (number, stored) = self.stored_apart(variable)?;
+        Some((self.apart.ahead()?, number, stored))
+    }
+}
+
+impl Ahead for Hdf5Source {
+    fn encode(&self, codecs: &CodecList, chunk: &ChunkElsewhere<'_>) -> Result<()> {
+        let Some((values, number, stored)) = self.kept_ahead(chunk.variable) else { return Ok(()) };
+        values.encode(codecs, &ChunkElsewhere { variable: number, padding: &stored.padding, ..*chunk })
+    }
+
+    fn find(&self, chunk: &ChunkElsewhere<'_>, out: &mut Vec<u8>) -> Result<Option<Proven>> {
+        let Some((values, number, stored)) = self.kept_ahead(chunk.variable) else { return Ok(None) };
+        values.find(&ChunkElsewhere { variable: number, padding: &stored.padding, ..*chunk }, out)
     }
 }
 

@@ -234,6 +234,7 @@ fn variable(
         chain: pipeline_words(&filters),
         filters,
         stored_bytes: Some(dataset.storage_size()),
+        block: None,
         copied_because,
     };
     let element = element_type(&datatype)?;

@@ -22,6 +22,7 @@ use knarr_array::region::{
 use knarr_codec::chain::{Chain, ChainSpec, Scratch};
 use knarr_codec::codec::{CodecList, KNARR_FILTER};
 use knarr_codec::frame;
+use knarr_flow::ahead::Ahead;
 use knarr_flow::cache::ChunkCache;
 use knarr_flow::elsewhere::Elsewhere;
 use knarr_flow::energy::Stopwatch;
@@ -476,6 +477,10 @@ impl Source for Hdf5Source {
 
     fn elsewhere(&self) -> Option<&dyn Elsewhere> {
         self.apart.elsewhere().map(|_| self as &dyn Elsewhere)
+    }
+
+    fn ahead(&self) -> Option<&dyn Ahead> {
+        self.apart.ahead().map(|_| self as &dyn Ahead)
     }
 
     fn limit_cache(&self, bytes: usize) {

@@ -374,6 +374,7 @@ fn describe(node: &Node, zarr_type: &ZarrType) -> Result<Variable> {
         filters: Vec::new(),
         chain: chain(node),
         stored_bytes: None,
+        block: None,
         copied_because: None,
         shape,
     })

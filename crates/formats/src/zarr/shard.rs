@@ -59,7 +59,18 @@ pub(super) fn shape(sharding: Sharding, grid: &[u64], chunk_bytes: u64) -> Optio
             break;
         }
     }
-    Some(shape)
+    // Arrays grow along the slowest axis. If the last shard is full, what is appended goes to new ones.
+    if let (Some(extent), Some(&n), false) = (shape.first_mut(), grid.first(), matches!(sharding, Sharding::Chunks(_)))
+    {
+        *extent = even(*extent, n);
+    }
+    Some(shape).filter(|shape| shape.iter().any(|&extent| extent > 1))
+}
+
+/// The largest divisor of `n` that is no larger than `extent`, if it is at least a quarter of that; else `extent`. Larger shards
+/// would take more than one request to read.
+fn even(extent: u64, n: u64) -> u64 {
+    (extent.div_ceil(4)..=extent).rev().find(|divisor| n.is_multiple_of(*divisor)).unwrap_or(extent)
 }
 
 /// `codecs` of an array whose chunks, encoded by `inner`, share shards.
@@ -201,11 +212,23 @@ mod tests {
         assert_eq!(shape(Sharding::Auto, &[100, 100], 1000), Some(vec![1, 16]));
         assert_eq!(shape(Sharding::Auto, &[50_000, 2], 1 << 20), Some(vec![50, 2]));
         assert_eq!(shape(Sharding::Requests, &[10, 100], 1000), Some(vec![10, 100]));
-        assert_eq!(shape(Sharding::Requests, &[10, 4], 1 << 20), Some(vec![4, 4]));
+        assert_eq!(shape(Sharding::Requests, &[12, 4], 1 << 20), Some(vec![4, 4]));
         assert_eq!(shape(Sharding::Requests, &[10, 4], 10 << 20), None);
         assert_eq!(shape(Sharding::Requests, &[1, 1], 10), None);
         assert_eq!(shape(Sharding::Chunks(12), &[4, 3, 2], 8), Some(vec![2, 3, 2]));
         assert_eq!(shape(Sharding::Never, &[100_000], 8), None);
         assert_eq!(shape(Sharding::Chunks(8), &[], 8), None);
+    }
+
+    #[test]
+    fn the_last_shard_along_the_slowest_axis_is_full_where_that_can_be() {
+        let of = |n: u64| shape(Sharding::Requests, &[n, 1], 1 << 20).map(|shape| shape[0]);
+        assert_eq!([1, 2, 12, 16, 48, 31].map(of), [None, Some(2), Some(12), Some(16), Some(16), Some(16)]);
+        // 365 has no divisor near 16 but 5; those of a prime number are of no use.
+        assert_eq!([30, 24, 365, 367].map(of), [15, 12, 5, 16].map(Some));
+        assert_eq!(shape(Sharding::Auto, &[30_030, 2], 1 << 20), Some(vec![30, 2]));
+        assert_eq!(shape(Sharding::Chunks(7), &[12], 8), Some(vec![7]), "as was asked for");
+        assert_eq!(shape(Sharding::Requests, &[6, 1], 4 << 20), Some(vec![3, 1]));
+        assert_eq!(shape(Sharding::Requests, &[7, 1], 8 << 20), None);
     }
 }

@@ -13,10 +13,10 @@ use knarr_choose::choose::FormatLimits;
 use knarr_choose::plan::{Action, Plan};
 use knarr_codec::codec::ReaderLevel;
 use knarr_flow::energy::{Counter, Energy};
-use knarr_flow::engine::{Engine, Progress};
+use knarr_flow::engine::{Engine, Progress, Silent};
 use knarr_flow::network::{Network, url_of};
 use knarr_flow::output::Temporary;
-use knarr_flow::pipeline::{Execution, advise, execute, most_demanding, plan, prove_copies, storages};
+use knarr_flow::pipeline::{Execution, advise, encode_ahead, execute, most_demanding, plan, prove_copies, storages};
 use knarr_flow::settings::Settings;
 use knarr_flow::store::{Encoding, Sink, Source, Storage};
 use knarr_formats::hdf5::{self, Hdf5Sink, Hdf5Source, NetcdfLimits, SinkOptions};
@@ -148,6 +148,22 @@ pub fn forecast_source(
         advise(engine, source, settings, format.target(settings.portable)?, progress)
     };
     plan.map(|plan| Forecast::of(plan, source, settings)).map_err(|error| in_file(error, source.path()))
+}
+
+/// Encodes for later what [`write_source`] would encode, as far as it is there, for a source that keeps that. Returns how.
+///
+/// # Errors
+/// What reading, planning, encoding or keeping reports; `Interrupted`.
+pub fn encode_source_ahead(
+    engine: &Engine,
+    source: Box<dyn Source>,
+    format: OutputFormat,
+    settings: &Settings,
+) -> Result<Plan> {
+    let source = shown(source, format);
+    let (source, target) = (source.as_ref(), format.target(settings.portable)?);
+    let plan = plan(engine, source, settings, target, &Silent)?;
+    encode_ahead(engine, source, &plan, target, settings.verify).map(|()| plan)
 }
 
 /// `source` as an output of this format has it.

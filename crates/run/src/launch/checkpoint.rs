@@ -295,6 +295,7 @@ pub(super) fn is_of_restart_file(config: &Config, message: &Message) -> bool {
         | Event::Received { .. }
         | Event::Flown { .. }
         | Event::Missed { .. }
+        | Event::Waits(_)
         | Event::Exiting => false,
     }
 }

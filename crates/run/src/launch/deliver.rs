@@ -17,7 +17,7 @@ use knarr_flow::store::Source;
 use knarr_formats::classic::{self, ClassicSource};
 use knarr_formats::handed_over::HandedOverSource;
 use knarr_formats::{Clocks, open_handed_over, open_hdf5_unlocked};
-use knarr_handover::{Far, Gathered, Held};
+use knarr_handover::{AheadChunks, Far, Gathered, Held};
 use knarr_link::{Link, link_to};
 use knarr_routes::compress::{OutputFormat, RepackOptions, Repacked, write_source};
 use serde::{Deserialize, Serialize};
@@ -60,13 +60,13 @@ impl Task for Deliver {
             }
             Output::Zarr => (zarr_name(&target), OutputFormat::Zarr),
         };
-        let settings = Settings { earlier: earlier.map(Arc::new), ..rule.settings()? };
+        let settings = Settings { earlier: earlier.map(Arc::new), as_whole: true, ..rule.settings()? };
         write_source(engine, source, (&output, format), &settings, &options, progress)
     }
 }
 
 /// Where the values of each rank are.
-fn held(handed: &HandedOver, directory: &Path, found: &BTreeMap<usize, PathBuf>) -> Vec<Held> {
+pub(super) fn held(handed: &HandedOver, directory: &Path, found: &BTreeMap<usize, PathBuf>) -> Vec<Held> {
     let links: Vec<Arc<dyn Link>> = handed.parts.iter().map(|part| link_to(part.peer.clone())).collect();
     let of = |rank| {
         let number = handed.parts.iter().position(|part| part.ranks.contains(&rank)).unwrap_or(handed.part);
@@ -94,7 +94,7 @@ fn source_of(
     engine: &Engine,
 ) -> Result<Box<dyn Source>> {
     let HandedOver { target, ranks, records, .. } = handed;
-    let puts = Gathered::of(u64::MAX, held(handed, directory, found))?;
+    let puts = Gathered::of(u64::MAX, held(handed, directory, found))?.with_ahead(AheadChunks::open(directory));
     let header = directory.join(HandedOver::HEADER);
     Ok(match Datasets::read(directory)? {
         Some(Datasets { addresses }) => {

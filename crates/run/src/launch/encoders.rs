@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,6 +10,7 @@ use std::time::Duration;
 use knarr_array::error::{Error, Result};
 use knarr_capture::HandedOver;
 use knarr_codec::codec::CodecList;
+use knarr_flow::allowed::Allowed;
 use knarr_flow::engine::Engine;
 use knarr_handover::{ChunkQuestion, Encoding};
 use rustix::process::setpriority_process;
@@ -28,8 +28,8 @@ struct Shared {
     /// Threads and bytes of memory, at most.
     jobs: usize,
     max_mem: u64,
-    /// The program has ended: all threads may work.
-    is_free: AtomicBool,
+    /// How many of the threads may work at the moment.
+    allowed: Allowed,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -56,13 +56,13 @@ impl Encoders {
     /// With the codecs, threads and memory of the engine. No thread is started before there is something to do.
     pub(super) fn new(engine: &Engine) -> Self {
         let Engine { jobs, max_mem, .. } = *engine;
-        let (is_free, state, changed) = (AtomicBool::new(false), Mutex::default(), Condvar::new());
-        Self(Arc::new(Shared { codecs: engine.codecs.clone(), jobs, max_mem, is_free, state, changed }))
+        let (codecs, allowed) = (engine.codecs.clone(), engine.allowed.clone());
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        Self(Arc::new(Shared { codecs, jobs, max_mem, allowed, state, changed }))
     }
 
-    /// The program has ended.
-    pub(super) fn free(&self) {
-        self.0.is_free.store(true, Ordering::Relaxed);
+    /// More threads are allowed than before.
+    pub(super) fn wake(&self) {
         self.0.changed.notify_all();
     }
 
@@ -121,7 +121,7 @@ impl Shared {
 
     /// How many threads may work.
     fn most(&self) -> usize {
-        if self.is_free.load(Ordering::Relaxed) { self.jobs } else { 1 }
+        self.allowed.get().min(self.jobs)
     }
 
     /// The next chunk, when this thread may work.
@@ -205,6 +205,7 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join(HandedOver::values(3)), [1, 2, 3, 4]).unwrap();
         let engine = Engine { jobs: 3, max_mem: 1, ..Engine::new(CodecList::pure()) };
+        engine.allowed.set(1);
         let encoders = Encoders::new(&engine);
         for _ in 0..2 {
             std::thread::scope(|scope| {
@@ -219,7 +220,8 @@ mod tests {
                 }
             });
             assert!(encoders.0.lock().threads <= encoders.0.most());
-            encoders.free();
+            engine.allowed.set(3);
+            encoders.wake();
         }
         std::fs::remove_dir_all(folder).unwrap();
     }

@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn values_lose_nothing_unless_the_rule_of_this_node_says_so() {
         let folder = std::env::temp_dir().join(format!("knarr-flight-{}", std::process::id()));
-        let resources = Resources { jobs: Some(1), max_mem: "1G".to_owned(), profile: None, model: None };
+        let resources = Resources { jobs: Some(1), max_mem: None, profile: None, model: None };
         let flight = Flight::new(Means::without_costs(&resources).unwrap());
         let bound = "in_flight = \"bound\"\nvariables.T.max_abs_error = 0.1\n";
         for (file, more, may_lose) in [("auto", "", false), ("bound", bound, true)] {

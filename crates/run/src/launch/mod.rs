@@ -7,6 +7,7 @@
 //! together (`nodes`). What a component on another node writes is seen through its image (`away`, `image`, `offering`).
 //! [`recover`] finishes what a run that was killed has left.
 
+mod ahead;
 mod away;
 mod beside;
 mod checkpoint;
@@ -19,6 +20,7 @@ mod first;
 mod flight;
 mod image;
 mod ledger;
+mod news;
 mod nodes;
 mod offering;
 mod options;
@@ -32,11 +34,14 @@ mod restart;
 mod scratch;
 mod spool;
 mod stage;
+mod taken;
 mod tasks;
 mod transfer;
+mod waiting;
 mod work;
 mod written;
 
+pub(crate) use ahead::EncodeAhead;
 pub(crate) use deliver::{Deliver, Show};
 pub(crate) use estimate::Estimate;
 pub(crate) use flight::FindBounds;
@@ -46,6 +51,7 @@ pub use options::Options;
 pub use outcome::{Became, Done, Outcome, Row, packed, undelivered};
 pub use program::{CANNOT_BEGIN, NotStarted};
 pub use recover::recover;
+pub use taken::Taken;
 pub use tasks::Found;
 pub(crate) use tasks::{Look, PackFile};
 
@@ -97,6 +103,8 @@ pub struct Ran {
     pub site: Option<Site>,
     /// Bytes that other nodes have asked of this one, by the names of what they went over.
     pub sent: BTreeMap<&'static str, u64>,
+    /// What values took that waited for their files.
+    pub taken: Taken,
     /// What the engine was made of.
     pub means: Means,
     /// Of a job on several nodes, all but the first of which have reports of their own: the node.
@@ -134,7 +142,7 @@ impl Launch {
             Ok(child) => child,
             Err(not_started) => return Ok(Err(not_started)),
         };
-        let Supervised { code, files, learnt, calls_seen } = supervise(&begun, &watches, child)?;
+        let Supervised { code, files, learnt, calls_seen, taken } = supervise(&begun, &watches, child)?;
         let (files, steps) = (files.into_list(), watches.finish());
         if !learnt.is_empty() {
             begun.learnt.take(&learnt, &begun.snapshot.config);
@@ -158,6 +166,16 @@ impl Launch {
         let is_beside = begun.first.as_ref().is_some_and(|first| first.may_have_others() && !first.has_root());
         let node = is_beside.then(|| begun.nodes.node().to_owned());
         let sent = begun.nodes.sent();
-        Ok(Ok(Ended::Ran(Box::new(Ran { code, calls_seen, files, steps, site, sent, means: begun.means, node }))))
+        Ok(Ok(Ended::Ran(Box::new(Ran {
+            code,
+            calls_seen,
+            files,
+            steps,
+            site,
+            sent,
+            taken,
+            means: begun.means,
+            node,
+        }))))
     }
 }

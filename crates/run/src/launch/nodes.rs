@@ -121,9 +121,9 @@ impl Nodes {
         }
     }
 
-    /// The program has ended on this node: others may have all threads.
-    pub(super) fn free(&self) {
-        self.shared.encoders.free();
+    /// More threads may work than before.
+    pub(super) fn wake(&self) {
+        self.shared.encoders.wake();
     }
 
     /// The program has ended: it offers no more sessions.
@@ -340,7 +340,7 @@ mod tests {
     use knarr_link::Secret;
 
     fn means() -> Means {
-        let resources = Resources { jobs: Some(1), max_mem: "1G".to_owned(), profile: None, model: None };
+        let resources = Resources { jobs: Some(1), max_mem: None, profile: None, model: None };
         Means::without_costs(&resources).unwrap()
     }
 

@@ -74,7 +74,7 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
         ranks::refuse_many(|name| std::env::var(name).ok())?;
     }
     let machine = config.machine.beside(&options.config);
-    let means = Means::new(&options.resources, &machine)?;
+    let (means, for_values) = Means::of_run(&options.resources, &machine)?;
     let mut engine = means.engine()?;
     engine.cancel = Arc::new(AtomicBool::new(false));
     let learnt_path = written::path(&options.config);
@@ -131,7 +131,7 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     let nodes = Nodes::new(first::name(), may_be_asked, &engine, means.clone())?;
     if let Some(spool) = &spool {
         nodes.add(spool.path());
-        snapshot.spool = Some(spool.place(scratch.path(), &nodes)?);
+        snapshot.spool = Some(spool.place(for_values, scratch.path(), &nodes)?);
     }
     let address = snapshot.spool.as_ref().and_then(Address::of);
     if let Some(address) = &address {

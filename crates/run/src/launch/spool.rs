@@ -67,12 +67,14 @@ impl Spool {
         &self.directory
     }
 
-    /// What programs are told of it. Values that find no room go to `disk`.
+    /// What programs are told of it. Values may take `limit` bytes of memory, and a share of what is available in any case.
+    /// Those that find no room go to `disk`.
     ///
     /// # Errors
     /// `Read` if the system has no random numbers; `Write`.
-    pub(super) fn place(&self, disk: &Path, nodes: &Nodes) -> Result<SpoolPlace> {
-        let most = available_memory().unwrap_or(LEAST_MEMORY) / SHARE;
+    pub(super) fn place(&self, limit: Option<u64>, disk: &Path, nodes: &Nodes) -> Result<SpoolPlace> {
+        let share = available_memory().unwrap_or(LEAST_MEMORY) / SHARE;
+        let most = limit.map_or(share, |limit| limit.min(share));
         let (node, peer, token) = (nodes.node().to_owned(), nodes.peer().cloned(), Secret::new()?.token());
         // By which others know that they see this spool, and not another one of its name.
         let alive = self.directory.join(ALIVE);

@@ -17,17 +17,21 @@ use knarr_flow::engine::Silent;
 use knarr_flow::pipeline::for_later;
 use knarr_link::Peer;
 
+use super::ahead::AheadWork;
 use super::checkpoint::{self, Watches};
 use super::deliver::{Delivery, Show};
 use super::drain::Drained;
 use super::ledger::{Due, Ledger};
+use super::news::{ENDED, News, listen, spawn};
 use super::nodes::{Fate, tell_end};
 use super::outcome::{Files, Outcome};
 use super::pack::Job;
 use super::prepare::Begun;
 use super::program::{self, GRACE};
 use super::spool::Spool;
+use super::taken::Taken;
 use super::transfer::Transfers;
+use super::waiting::Waiting;
 use crate::processes::System;
 use crate::worker::{Effort, Worker};
 
@@ -36,25 +40,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The same while other components are to take what the program has written.
 const LOOK_OFTEN: Duration = Duration::from_millis(20);
-
-/// What the main loop hears.
-enum News {
-    /// A process of the program did something.
-    Message(Message),
-    /// The program has ended, and all its messages have come before. With false, some of its processes run yet.
-    Ended(ExitStatus, bool),
-    /// A file is done.
-    Done(PathBuf, Outcome),
-    /// A file is shown, or cannot be.
-    Shown,
-    /// The node that makes a file knows what became of it, or is gone.
-    Gathered(PathBuf, Outcome),
-    /// Another node knows that the program has ended here, or is gone.
-    Told,
-}
-
-/// What Knarr sends to its own socket when the program has ended, behind all messages of the program.
-const ENDED: &[u8] = b"ended";
 
 /// What came of the main loop.
 pub(super) struct Supervised {
@@ -65,6 +50,8 @@ pub(super) struct Supervised {
     pub(super) learnt: Vec<Prescription>,
     /// Some process called HDF5.
     pub(super) calls_seen: bool,
+    /// What values took that waited for their files.
+    pub(super) taken: Taken,
 }
 
 /// Waits for the program, and packs what it closes.
@@ -95,33 +82,7 @@ pub(super) fn supervise(begun: &Begun, watches: &Watches, mut child: Child) -> R
     });
     let files = work.finish();
     begun.nodes.linger();
-    Ok(Supervised { code, files, learnt: work.learnt, calls_seen: work.ledger.calls_seen })
-}
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
-    let started = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-    started.map(drop).map_err(|error| Error::internal(format!("cannot start a thread: {error}")))
-}
-
-/// Hands on what comes to the socket, until the program has ended.
-fn listen(socket: &UnixDatagram, status: &Receiver<(ExitStatus, bool)>, news: &Sender<News>) {
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        let bytes = match socket.recv(&mut buffer) {
-            Ok(len) => buffer.get(..len).unwrap_or_default(),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(_) => return,
-        };
-        let heard = if bytes == ENDED {
-            status.recv().ok().map(|(status, all)| News::Ended(status, all))
-        } else {
-            Message::from_bytes(bytes).map(News::Message)
-        };
-        let last = matches!(heard, Some(News::Ended(..)));
-        if heard.is_some_and(|heard| news.send(heard).is_err()) || last {
-            return;
-        }
-    }
+    Ok(Supervised { code, files, learnt: work.learnt, calls_seen: work.ledger.calls_seen, taken: work.taken })
 }
 
 /// A file that is being packed.
@@ -131,6 +92,8 @@ struct UnderWay {
     cancel: Arc<AtomicBool>,
     /// The program had ended when it began: nobody but others can change the file.
     after_end: bool,
+    /// The program waits for it.
+    is_awaited: bool,
 }
 
 /// The main loop.
@@ -170,6 +133,12 @@ struct Work<'a> {
     /// What goes to other components, and comes from them.
     transfers: Transfers<'a>,
     under_way: Option<UnderWay>,
+    /// What is encoded of files that are open.
+    ahead: AheadWork,
+    /// Processes of the program that wait.
+    waiting: Waiting,
+    /// What values took so far that waited.
+    taken: Taken,
     ended: Option<(ExitStatus, Instant)>,
 }
 
@@ -178,7 +147,7 @@ impl<'a> Work<'a> {
         Self {
             begun,
             watches,
-            worker: Arc::new(Mutex::new(Worker::new(begun.means.clone()))),
+            worker: Arc::new(Mutex::new(Worker::with_allowed(begun.means.clone(), begun.engine.allowed.clone()))),
             send,
             receive,
             ledger: Ledger::default(),
@@ -197,7 +166,21 @@ impl<'a> Work<'a> {
             blocked: BTreeMap::new(),
             transfers: Transfers::new(begun),
             under_way: None,
+            ahead: AheadWork::new(begun),
+            waiting: Waiting::default(),
+            taken: Taken::default(),
             ended: None,
+        }
+    }
+
+    /// One thread works as long as the program computes, all as long as it waits, and when it has ended.
+    fn share_cores(&mut self) {
+        let is_awaited = self.under_way.as_ref().is_some_and(|under_way| under_way.is_awaited);
+        let allowed = &self.begun.engine.allowed;
+        let now = if self.ended.is_some() || is_awaited || self.waiting.is_any() { usize::MAX } else { 1 };
+        if allowed.get() != now {
+            allowed.set(now);
+            self.begun.nodes.wake();
         }
     }
 
@@ -211,7 +194,6 @@ impl<'a> Work<'a> {
                 Ok(News::Ended(status, all)) => {
                     self.ended = Some((status, Instant::now()));
                     self.watches.ended(status.success());
-                    self.begun.nodes.free();
                     if self.begun.signals.is_terminated() {
                         self.drain();
                     }
@@ -224,6 +206,7 @@ impl<'a> Work<'a> {
                     }
                 }
                 Ok(News::Done(path, outcome)) => self.done(path, outcome),
+                Ok(News::Ahead(directory, plan)) => self.ahead.done(&directory, plan),
                 Ok(News::Shown) => self.under_way = None,
                 Ok(News::Told) => self.awaited -= 1,
                 Ok(News::Gathered(path, outcome)) => {
@@ -241,14 +224,18 @@ impl<'a> Work<'a> {
                 under_way.cancel.store(true, Ordering::Relaxed);
             }
             if last_look.elapsed() >= LOOK_EVERY || self.ended.is_some() {
+                self.look_at_spool();
+                self.encode_ahead();
                 self.ledger.settle(&System);
                 self.watches.settle();
                 last_look = Instant::now();
             }
             self.handed_over.extend(self.transfers.settle());
             self.begin_next();
+            self.share_cores();
             if let Some((status, since)) = self.ended
                 && self.under_way.is_none()
+                && self.ahead.is_idle()
                 && self.awaited == 0
                 && (self.handed_over.is_empty() && !self.transfers.are_open()
                     || self.begun.engine.cancel.load(Ordering::Relaxed))
@@ -258,6 +245,24 @@ impl<'a> Work<'a> {
             {
                 return program::exit_code(status);
             }
+        }
+    }
+
+    /// Begins to encode what there is of open files, if there is nothing else to do.
+    fn encode_ahead(&mut self) {
+        if self.ended.is_some() || self.begun.engine.cancel.load(Ordering::Relaxed) {
+            return self.ahead.stop();
+        }
+        if self.under_way.is_none() {
+            let (snapshot, chosen) = (&self.begun.snapshot, &self.chosen);
+            let earlier = |path: &Path| snapshot.rule_for(path).and_then(|(rule, _)| chosen.get(&rule).cloned());
+            self.ahead.begin(self.begun, &self.send, earlier);
+        }
+    }
+
+    fn look_at_spool(&mut self) {
+        if let Some(spool) = &self.begun.spool {
+            self.taken.look(spool.path());
         }
     }
 
@@ -284,6 +289,7 @@ impl<'a> Work<'a> {
             Event::Opened { path, writers: Writers::Apart(others), .. } => {
                 self.beside.entry(path.clone()).or_default().extend(others.iter().cloned());
             }
+            Event::Waits(waits) => self.waiting.hear(message.process, *waits),
             event => self.transfers.hear(event),
         }
         if let Some(useless) = self.ledger.hear(message) {
@@ -307,6 +313,7 @@ impl<'a> Work<'a> {
 
     /// Takes what was handed over: a file is made of it here, or it is a part of one that another node makes.
     fn take(&mut self, directory: PathBuf) {
+        self.look_at_spool();
         let handed = HandedOver::read(&directory).ok().flatten().filter(|handed| handed.maker().is_some());
         let Some(handed) = handed else { return self.handed_over.push_back(directory) };
         let path = handed.target.clone();
@@ -325,9 +332,11 @@ impl<'a> Work<'a> {
         }
         let ended = self.ended.is_some();
         if let Some(directory) = self.shown.pop_front() {
+            self.ahead.stop();
             return self.show(directory);
         }
         if let Some(directory) = self.handed_over.pop_front() {
+            self.ahead.stop();
             return self.deliver(directory, ended);
         }
         let Some(Due { path, filters, identity }) = self.ledger.next(ended) else { return };
@@ -347,7 +356,7 @@ impl<'a> Work<'a> {
             identity,
             filters,
             worker: Arc::clone(&self.worker),
-            jobs: if ended { self.begun.engine.jobs } else { 1 },
+            jobs: self.begun.engine.jobs,
             background: !ended,
             cancel: Arc::clone(&cancel),
             snapshot: self.begun.snapshot.clone(),
@@ -363,7 +372,7 @@ impl<'a> Work<'a> {
             let _ = send.send(News::Done(path, job.run()));
         });
         match started {
-            Ok(()) => self.under_way = Some(UnderWay { path, cancel, after_end: ended }),
+            Ok(()) => self.under_way = Some(UnderWay { path, cancel, after_end: ended, is_awaited: false }),
             Err(error) => self.done(path, Outcome::Failed(error)),
         }
     }
@@ -382,7 +391,7 @@ impl<'a> Work<'a> {
             let _ = send.send(News::Shown);
         });
         match started {
-            Ok(()) => self.under_way = Some(UnderWay { path: directory, cancel, after_end: false }),
+            Ok(()) => self.under_way = Some(UnderWay { path: directory, cancel, after_end: false, is_awaited: true }),
             Err(error) => drop(Shown::answer(&directory, &Err(error))),
         }
     }
@@ -397,7 +406,6 @@ impl<'a> Work<'a> {
         };
         let cancel = Arc::new(AtomicBool::new(false));
         let (path, target) = (handed.target.clone(), handed.target.clone());
-        let jobs = if ended { self.begun.engine.jobs } else { 1 };
         self.blocked.insert(path.clone(), handed.blocked_s);
         if !handed.parts.is_empty() {
             self.begun.nodes.begin(&handed);
@@ -409,7 +417,7 @@ impl<'a> Work<'a> {
             earlier: self.begun.snapshot.rule_for(&path).and_then(|(rule, _)| self.chosen.get(&rule).cloned()),
             handed,
             worker: Arc::clone(&self.worker),
-            effort: Effort { jobs, background: !ended },
+            effort: Effort { jobs: self.begun.engine.jobs, background: !ended },
             cancel: Arc::clone(&cancel),
             command: self.begun.command.clone(),
             when: self.begun.when.clone(),
@@ -419,7 +427,7 @@ impl<'a> Work<'a> {
             let _ = send.send(News::Done(target, job.run()));
         });
         match started {
-            Ok(()) => self.under_way = Some(UnderWay { path, cancel, after_end: ended }),
+            Ok(()) => self.under_way = Some(UnderWay { path, cancel, after_end: ended, is_awaited: false }),
             Err(error) => self.done(path, Outcome::Failed(error)),
         }
     }

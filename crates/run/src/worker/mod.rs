@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::RUN_DIRECTORY;
+use knarr_flow::allowed::Allowed;
 use knarr_flow::engine::{Engine, Progress};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,16 @@ struct Order {
     name: String,
     task: Value,
     effort: Effort,
+    /// Threads that may work when it begins.
+    allowed: usize,
+}
+
+/// What a process is told, each in a line of JSON.
+#[derive(Serialize, Deserialize)]
+enum Say<O> {
+    Do(O),
+    /// So many threads may work from now on.
+    Allow(usize),
 }
 
 /// What a process says, each in a line of JSON.
@@ -102,13 +113,19 @@ impl From<Failure> for Error {
 /// A process for work, started when there is some.
 pub struct Worker {
     means: Means,
+    allowed: Allowed,
     running: Option<Running>,
 }
 
 impl Worker {
     /// For an engine with these means.
     pub fn new(means: Means) -> Self {
-        Self { means, running: None }
+        Self::with_allowed(means, Allowed::default())
+    }
+
+    /// The same; no more threads work at a time than are allowed at the moment.
+    pub fn with_allowed(means: Means, allowed: Allowed) -> Self {
+        Self { means, allowed, running: None }
     }
 
     /// Has the task done, and waits. What a process that died or was killed left half written is still there.
@@ -123,7 +140,8 @@ impl Worker {
         progress: &dyn Progress,
     ) -> Result<T::Answer, Failure> {
         let unsaid = |error: serde_json::Error| Failure::Failed(Error::internal(error.to_string()));
-        let order = Order { name: T::NAME.to_owned(), task: serde_json::to_value(task).map_err(unsaid)?, effort };
+        let task = serde_json::to_value(task).map_err(unsaid)?;
+        let order = Order { name: T::NAME.to_owned(), task, effort, allowed: self.allowed.get() };
         if self.running.as_mut().is_some_and(Running::has_ended) {
             self.running = None;
         }
@@ -131,7 +149,7 @@ impl Worker {
             Some(running) => running,
             none => none.insert(Running::start(&self.means).map_err(Failure::Failed)?),
         };
-        let answer = running.ask(&order, cancel, progress);
+        let answer = running.ask(order, &self.allowed, cancel, progress);
         if running.is_stopped || matches!(answer, Err(Failure::Died(_))) {
             self.running = None;
         }
@@ -180,12 +198,14 @@ impl Running {
 
     fn ask<A: DeserializeOwned>(
         &mut self,
-        order: &Order,
+        order: Order,
+        allowed: &Allowed,
         cancel: &AtomicBool,
         progress: &dyn Progress,
     ) -> Result<A, Failure> {
         let mut stopped: Option<Instant> = None;
-        if self.say(order).is_err() {
+        let mut known = order.allowed;
+        if self.say(&Say::Do(order)).is_err() {
             return Err(Failure::Died(self.death()));
         }
         let mut line = Vec::new();
@@ -194,6 +214,11 @@ impl Running {
                 stopped = Some(Instant::now());
                 self.is_stopped = true;
                 let _ = self.socket.get_mut().shutdown(Shutdown::Write);
+            }
+            if stopped.is_none() && allowed.get() != known {
+                known = allowed.get();
+                // If it hears nothing it has died, and that is noticed below.
+                let _ = self.say(&Say::<()>::Allow(known));
             }
             if stopped.is_some_and(|since| since.elapsed() > PATIENCE) {
                 let _ = self.child.kill();

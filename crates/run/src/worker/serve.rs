@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
+use knarr_flow::allowed::Allowed;
 use knarr_flow::engine::{Engine, Progress};
 use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setpriority_process, setrlimit};
 use serde::Serialize;
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-use super::{Effort, Order, PATIENCE, Task, Word};
+use super::{Effort, Order, PATIENCE, Say, Task, Word};
 use crate::means::Means;
 
 /// The lowest priority: the work takes no time from a program that runs.
@@ -69,11 +70,12 @@ pub fn serve(tasks: &Tasks) -> Result<()> {
     };
     let engine = means.engine();
     let cancel = engine.as_ref().map(|engine| Arc::clone(&engine.cancel)).unwrap_or_default();
+    let allowed = engine.as_ref().map(|engine| engine.allowed.clone()).unwrap_or_default();
     let asker = Asker { socket: Mutex::new(socket), told: Mutex::new((Instant::now(), 0)) };
     let (send, orders) = channel();
     std::thread::Builder::new()
         .name("orders".to_owned())
-        .spawn(move || listen(lines, send, &cancel))
+        .spawn(move || listen(lines, send, (&cancel, &allowed)))
         .map_err(internal)?;
     for order in orders {
         match &engine {
@@ -85,12 +87,18 @@ pub fn serve(tasks: &Tasks) -> Result<()> {
 }
 
 /// Hands on what is to be done. When nobody asks any more, what is under way has to stop.
-fn listen(mut lines: BufReader<UnixStream>, orders: Sender<Order>, cancel: &AtomicBool) {
+fn listen(mut lines: BufReader<UnixStream>, orders: Sender<Order>, (cancel, allowed): (&AtomicBool, &Allowed)) {
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line).is_ok() && line.ends_with(b"\n") {
-        let Ok(order) = serde_json::from_slice(&line) else { break };
-        if orders.send(order).is_err() {
-            break;
+        match serde_json::from_slice::<Say<Order>>(&line) {
+            Ok(Say::Do(order)) => {
+                allowed.set(order.allowed);
+                if orders.send(order).is_err() {
+                    break;
+                }
+            }
+            Ok(Say::Allow(threads)) => allowed.set(threads),
+            Err(_) => break,
         }
         line.clear();
     }
@@ -104,7 +112,7 @@ fn listen(mut lines: BufReader<UnixStream>, orders: Sender<Order>, cancel: &Atom
 
 /// Does the task in a thread of its own, whose priority can be lowered.
 fn work(tasks: &Tasks, order: Order, engine: &Engine, asker: &Asker) {
-    let Order { name, task, effort: Effort { jobs, background } } = order;
+    let Order { name, task, effort: Effort { jobs, background }, .. } = order;
     let engine = &Engine { jobs, ..engine.clone() };
     let done = std::thread::scope(|scope| {
         let worker = std::thread::Builder::new().name("worker".to_owned()).spawn_scoped(scope, || {

@@ -1,0 +1,63 @@
+//! What the main loop of a run hears, and from whom.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::mpsc::{Receiver, Sender};
+
+use knarr_array::error::{Error, Result};
+use knarr_capture::Message;
+use knarr_choose::plan::Plan;
+
+use super::outcome::Outcome;
+
+/// What the main loop hears.
+pub(super) enum News {
+    /// A process of the program did something.
+    Message(Message),
+    /// The program has ended, and all its messages have come before. With false, some of its processes run yet.
+    Ended(ExitStatus, bool),
+    /// A file is done.
+    Done(PathBuf, Outcome),
+    /// What is there of the file in a directory is encoded, or why it is not.
+    Ahead(PathBuf, Result<Box<Plan>>),
+    /// A file is shown, or cannot be.
+    Shown,
+    /// The node that makes a file knows what became of it, or is gone.
+    Gathered(PathBuf, Outcome),
+    /// Another node knows that the program has ended here, or is gone.
+    Told,
+}
+
+/// What Knarr sends to its own socket when the program has ended, behind all messages of the program.
+pub(super) const ENDED: &[u8] = b"ended";
+
+/// Starts a thread.
+///
+/// # Errors
+/// `Internal` if there is none to be had.
+pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    started.map(drop).map_err(|error| Error::internal(format!("cannot start a thread: {error}")))
+}
+
+/// Hands on what comes to the socket, until the program has ended.
+pub(super) fn listen(socket: &UnixDatagram, status: &Receiver<(ExitStatus, bool)>, news: &Sender<News>) {
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let bytes = match socket.recv(&mut buffer) {
+            Ok(len) => buffer.get(..len).unwrap_or_default(),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(_) => return,
+        };
+        let heard = if bytes == ENDED {
+            status.recv().ok().map(|(status, all)| News::Ended(status, all))
+        } else {
+            Message::from_bytes(bytes).map(News::Message)
+        };
+        let last = matches!(heard, Some(News::Ended(..)));
+        if heard.is_some_and(|heard| news.send(heard).is_err()) || last {
+            return;
+        }
+    }
+}
