@@ -2,7 +2,8 @@
 
 Two ranks on two cores sweep a stencil over their block between steps, and write four variables of 64 MiB after each, or
 nothing. *Computing* is the time of the sweeps, *blocked* that from create to close, both on the slowest rank. *Until
-durable* is all of it: until the program has ended, Knarr has published every file, and all bytes are on the disk.
+durable* is all of it: until the program has ended, Knarr has published every file, and all bytes are on the disk. Each
+step is a file, or a record of one file that is open until the end.
 """
 
 from __future__ import annotations
@@ -28,10 +29,17 @@ WAYS = {
     "netcdf4": "netcdf4",
     "knarr4": "netcdf4",
     "deflate": "deflate",
+    "pnetcdf open": "pnetcdf,open",
+    "knarr open": "pnetcdf,open",
+    "knarr fast open": "pnetcdf,open",
+    "netcdf4 open": "netcdf4,open",
+    "knarr4 open": "netcdf4,open",
+    "deflate open": "deflate,open",
 }
 RULE = '[[file]]\npattern = "*.nc"\n'
 # What costs least: readers need a filter of hdf5plugin.
-KEYS = {"knarr fast": 'goal = "speed"\nportable = "standard"\n'}
+FAST = 'goal = "speed"\nportable = "standard"\n'
+KEYS = {"knarr fast": FAST, "knarr fast open": FAST}
 
 
 @dataclass

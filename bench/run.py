@@ -11,6 +11,7 @@
     run.py many [--repeats N] [--datasets N] [--commands h5repack,...]
     run.py io [--repeats N]
     run.py io-computing [--repeats N]
+    run.py io-open [--repeats N]
     run.py io-nodes [--repeats N]
     run.py io-memory
     run.py conversion [--repeats N]
@@ -59,6 +60,7 @@ import lossy
 import many
 import model
 import object_store
+import open_file
 import output_page
 import overhead
 import parallel_output
@@ -226,6 +228,13 @@ def run_computing(options: argparse.Namespace, facts: dict[str, object]) -> None
     print(header(facts))
     print(computing.table(results))
     save("io-computing", results, facts)
+
+
+def run_open_file(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    results = open_file.measure(options.repeats)
+    print(header(facts))
+    print(open_file.table(results).markdown())
+    save("io-open", results, facts)
 
 
 def run_several_nodes(options: argparse.Namespace, facts: dict[str, object]) -> None:
@@ -418,6 +427,9 @@ def main() -> None:
     )
     meanwhile.add_argument("--repeats", type=int, default=3)
     meanwhile.set_defaults(run=run_computing)
+    opened = kinds.add_parser("io-open", help="one file that is open for all steps")
+    opened.add_argument("--repeats", type=int, default=3)
+    opened.set_defaults(run=run_open_file)
     shared = kinds.add_parser("io-nodes", help="one file from several nodes, against a file of each")
     shared.add_argument("--repeats", type=int, default=3)
     shared.set_defaults(run=run_several_nodes)

@@ -13,6 +13,7 @@
  *            hdf5      parallel HDF5, contiguous
  *            With ",calls=N" a rank writes its block of a variable in N calls, a part of its depth in each; with
  *            ",independent" without the other ranks.
+ *            With ",open" steps of PnetCDF and netCDF-4 are records of one file, which is open until the end.
  *   OUT      beginning of the names of files, one for each step
  *   SECONDS  between steps, in which the ranks sleep
  *   VALUES   raw floats, 4 x DEPTH x SIDE x SIDE, of which each rank takes its block; each step shifts them
@@ -20,6 +21,7 @@
  *
  * Two or four ranks. One line a step: seconds from create to close of the slowest rank, and seconds of the sweeps. */
 #include "layers.h"
+#include "records.h"
 #include <mpi.h>
 #include <netcdf.h>
 #include <netcdf_par.h>
@@ -133,18 +135,23 @@ static void read_values(const char *path) {
 }
 
 /* Writes a step in a way that the command line has named. */
-static void write_step(const char *named, const char *path) {
+static void write_step(const char *named, const char *path, size_t step) {
     char way[64];
     snprintf(way, sizeof way, "%s", named);
     char *option = strtok(way, ",");
     struct how how = {1, 0};
+    int is_open = 0;
     while ((option = strtok(NULL, ",")) != NULL) {
         if (strcmp(option, "independent") == 0)
             how.independent = 1;
+        else if (strcmp(option, "open") == 0)
+            is_open = 1;
         else
             check(sscanf(option, "calls=%d", &how.calls) != 1 || how.calls < 1 || DEPTH % how.calls != 0, option, "is no option");
     }
-    if (strcmp(way, "memory") == 0)
+    if (is_open)
+        add_record(path, way, step);
+    else if (strcmp(way, "memory") == 0)
         for (int v = 0; v < VARIABLES; v++) memcpy(used[v], block[v], sizeof(float) * values);
     else if (strcmp(way, "pnetcdf") == 0 || strcmp(way, "apart") == 0)
         write_pnetcdf(path, way[0] == 'a', how);
@@ -200,7 +207,7 @@ int main(int argc, char **argv) {
         }
         MPI_Barrier(MPI_COMM_WORLD);
         double begin = MPI_Wtime();
-        write_step(argv[1], path);
+        write_step(argv[1], path, (size_t)step);
         double mine = MPI_Wtime() - begin, slowest = 0;
         MPI_Reduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
         double computed = argc == 7 ? compute(atoi(argv[6])) : 0;
@@ -210,6 +217,7 @@ int main(int argc, char **argv) {
         }
         usleep((useconds_t)(atof(argv[4]) * 1e6));
     }
+    close_records();
     MPI_Finalize();
     return 0;
 }
