@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import test_pnetcdf as pnetcdf
+from conftest import unmount
 from running import Runner
 from test_parallel_hdf5 import hdf5, was_handed_over  # noqa: F401  fixtures
 from test_pnetcdf import RANKS, SHARED_MEMORY, blocks, no_spools_stay, spools  # noqa: F401  fixtures
@@ -89,3 +91,26 @@ def test_a_launcher_that_is_killed_leaves_what_was_encoded_to_the_next(run, knar
     knarr("verify", tmp_path / "plain" / "plain.nc", run.folder / "hist.nc")
     for rest in run.top.glob("knarr-run-*"):
         shutil.rmtree(rest)
+
+
+def test_a_disk_that_is_full_before_all_is_encoded(run, knarr, blocks, tmp_path):  # noqa: F811
+    """Chunks take no more of a disk than they leave. The others are encoded when the file is closed."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("mounting a small file system needs root")
+    run.scratch.mkdir(exist_ok=True)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48k", "none", run.scratch]).returncode != 0:
+        pytest.skip("file systems cannot be mounted here")
+    try:
+        launcher = begun(run, blocks, "hist.nc", RULE + '[file.variables.T]\nchunks = "1x32x128"\n')
+        (run.folder / "go").touch()
+        ran = run.finish(launcher)
+        assert ran.code == 0, ran.err
+        measured = {variable["name"]: variable["measured"] for variable in ran.file("hist.nc")["variables"]}
+        assert 0 < measured["T"]["ahead_chunks"] < measured["T"]["chunks"], measured["T"]
+    finally:
+        (run.folder / "go").touch()
+        unmount(run.scratch)
+    (tmp_path / "plain").mkdir()
+    command = [*map(str, pnetcdf.MPIRUN), str(RANKS), blocks, "plain.nc", str(STEPS), str(ROWS)]
+    subprocess.run(command, cwd=tmp_path / "plain", check=True)
+    knarr("verify", tmp_path / "plain" / "plain.nc", run.folder / "hist.nc")

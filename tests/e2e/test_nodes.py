@@ -131,6 +131,40 @@ def test_chunks_that_follow_the_decomposition_are_encoded_on_the_nodes_of_their_
         assert file["T"].chunking() == [1, LARGE // 2, LARGE] and file["topo"].chunking() == [LARGE // 2, LARGE]
 
 
+# Many chunks within the blocks of the ranks.
+SMALL = """
+[file.variables.T]
+chunks = "1x16x128"
+chain = "shuffle | zstd:3"
+"""
+
+
+def hiding(folder: Path, node: str) -> str:
+    """A command whose launchers on a node find another directory in place of `folder`."""
+    hide = f'mount -t tmpfs none "{folder}" && exec "$@"'
+    return f"""test "$KNARR_NODE" = {node} && exec unshare -m sh -c '{hide}' sh "$@"\nexec "$@"\n"""
+
+
+@pytest.mark.parametrize("reached", ["by all", "not by b"])
+def test_nodes_write_what_they_have_encoded(job, knarr, blocks, tmp_path, reached):
+    """Where a node does not see the output, it sends the bytes."""
+    command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(LARGE)]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    expected, enter = None, job.top / "enter.sh"
+    enter.write_text(hiding(job.folder, "b") if reached == "not by b" else 'exec "$@"\n')
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
+        pytest.skip("needs the right to make mount namespaces: run it as root")
+    back = ["nsenter", f"--mount=/proc/{os.getpid()}/ns/mnt", f"--wdns={job.folder}", blocks]
+    for nodes in ["aaaa", "abbb", "abcb"]:
+        ran = job(*back, "hist.nc", STEPS, LARGE, nodes=nodes, config=RULE + SMALL, within=["sh", enter])
+        found, told = contents(job.folder / "hist.nc"), measured(ran)["T"]
+        assert found == (expected := expected or found), nodes
+        assert (told["elsewhere_chunks"] > 0) == (nodes != "aaaa")
+        places = set(nodes) - {"a"} - (set() if reached == "by all" else {"b"})
+        assert (told["placed_chunks"] > 0) == bool(places), (nodes, told)
+        knarr("verify", tmp_path / "plain.nc", job.folder / "hist.nc")
+
+
 def encoding(launcher: int) -> bool:
     """True if a launcher encodes chunks for another node."""
     names = Path(f"/proc/{launcher}/task").glob("*/comm")

@@ -6,6 +6,7 @@ use knarr_array::region::Region;
 use serde::{Deserialize, Serialize};
 
 use crate::pipeline::{ChunkOutcome, Recipe};
+use crate::store::Allotted;
 
 /// Who keeps the values of a source at other places.
 pub trait Elsewhere: Sync {
@@ -19,9 +20,38 @@ pub trait Elsewhere: Sync {
     /// Has a chunk encoded at its [`Elsewhere::place`], into `out`, and waits for that. `None` if it is not done there: its
     /// values can be read all the same, unless something is wrong with the place, as reading them then tells.
     ///
+    /// With `may_keep` the place may keep the bytes, as [`Proven::kept`] says, for [`Elsewhere::write`]; `out` stays empty then.
+    ///
     /// # Errors
     /// `Corrupt` for puts that make no sense.
-    fn encode(&self, place: usize, chunk: &ChunkElsewhere<'_>, out: &mut Vec<u8>) -> Result<Option<Proven>>;
+    fn encode(
+        &self,
+        place: usize,
+        chunk: &ChunkElsewhere<'_>,
+        may_keep: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Proven>>;
+
+    /// Has chunks that a place keeps written where they belong. False if that is not so for all of them: those that were
+    /// written have the right bytes, and none of them is kept any more.
+    fn write(&self, place: usize, chunks: &[(KeptChunk, Allotted)]) -> bool;
+
+    /// Makes durable what a place has written of this file.
+    ///
+    /// # Errors
+    /// `Write` if it is not known to be durable.
+    fn sync(&self, place: usize) -> Result<()>;
+}
+
+/// An encoded chunk that another place keeps until it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptChunk {
+    /// What the place knows it by.
+    pub number: u64,
+    /// Bytes of it.
+    pub length: u64,
+    /// CRC-32C of these.
+    pub checksum: u32,
 }
 
 /// A chunk that is to be encoded at another place.
@@ -44,4 +74,7 @@ pub struct Proven {
     pub outcome: ChunkOutcome,
     /// CRC-32C of the chunk that readers get: the values, or for a lossy chain what is within the bound.
     pub values: u32,
+    /// The place keeps the bytes.
+    #[serde(default)]
+    pub kept: Option<KeptChunk>,
 }

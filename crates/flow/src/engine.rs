@@ -33,6 +33,8 @@ pub struct Engine {
     pub allowed: Allowed,
     /// Bytes that chunks, buffers and caches may take together.
     pub max_mem: u64,
+    /// How many times as much a user has to say for that, who has one option for this and other memory.
+    pub mem_asked: u64,
     /// How many times as long as encoding a small variable the trials for it may take.
     pub patience: f64,
     /// Opens what lies elsewhere; `None` if all inputs and outputs are files of this machine.
@@ -53,6 +55,7 @@ impl Engine {
             jobs: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             allowed: Allowed::default(),
             max_mem: 1 << 30,
+            mem_asked: 1,
             patience: PATIENT,
             network: None,
             cancel: Arc::new(AtomicBool::new(false)),

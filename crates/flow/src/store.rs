@@ -1,7 +1,7 @@
 //! Where values come from and go to: [`Source`] and [`Sink`], implemented once per format.
 
 use std::any::Any;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::ahead::Ahead;
 use crate::elsewhere::Elsewhere;
@@ -188,6 +188,28 @@ pub struct EncodedChunk<'a> {
     pub filter_mask: u32,
 }
 
+/// A chunk that was encoded at another place, which writes it.
+#[derive(Debug, Clone, Copy)]
+pub struct ChunkToAllot<'a> {
+    /// As [`EncodedChunk::variable`].
+    pub variable: usize,
+    /// As [`EncodedChunk::position`].
+    pub position: &'a [u64],
+    /// Encoded bytes.
+    pub length: u64,
+    /// As [`EncodedChunk::filter_mask`].
+    pub filter_mask: u32,
+}
+
+/// The place of a chunk that somebody else writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allotted {
+    /// The file, which is there and long enough.
+    pub path: PathBuf,
+    /// First byte in it.
+    pub offset: u64,
+}
+
 /// An output being written beside its final place.
 ///
 /// A format makes its sink from a [`Model`] and the [`Storage`] of each variable that gets chunks. What is copied from a
@@ -210,6 +232,21 @@ pub trait Sink: Send {
     /// # Errors
     /// `Write`.
     fn put(&mut self, chunk: EncodedChunk<'_>) -> Result<()>;
+
+    /// True if [`Sink::allot`] can be called: the output lies where other nodes write, too, and see each other's bytes. Known
+    /// after [`Sink::begin`].
+    fn allots(&self) -> bool {
+        false
+    }
+
+    /// Gives a chunk its place, as [`Sink::put`] does, and leaves it to somebody else to write it there and to make it
+    /// durable before [`Sink::close`]. Whoever does so does not change the length of the file.
+    ///
+    /// # Errors
+    /// `Write`.
+    fn allot(&mut self, _chunk: ChunkToAllot<'_>) -> Result<Allotted> {
+        Err(Error::internal("this output gives no places"))
+    }
 
     /// Removes attributes that a variable was made with and the written one must not have, where they are there.
     ///

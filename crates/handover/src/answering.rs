@@ -57,6 +57,8 @@ pub fn answer(question: &Question, values: &Path, log: &Path) -> Result<(Vec<u8>
             Ok((sent, crossed))
         }
         Question::Chunk { .. }
+        | Question::Write { .. }
+        | Question::Sync { .. }
         | Question::Number { .. }
         | Question::Outcome { .. }
         | Question::Ended { .. }

@@ -1,8 +1,11 @@
 //! Chunks whose values all lie on another node: that node encodes them.
 
+use std::os::unix::ffi::OsStrExt;
+
 use knarr_array::error::{Error, Result};
 use knarr_array::region::Region;
-use knarr_flow::elsewhere::{ChunkElsewhere, Elsewhere, Proven};
+use knarr_flow::elsewhere::{ChunkElsewhere, Elsewhere, KeptChunk, Proven};
+use knarr_flow::store::Allotted;
 use knarr_link::LONGEST_QUESTION;
 
 use crate::chunk_question::{ChunkQuestion, LARGEST, PROGRAM, bits};
@@ -57,16 +60,47 @@ impl Elsewhere for Gathered {
         self.nodes().common(ranks.into_iter())
     }
 
-    fn encode(&self, place: usize, chunk: &ChunkElsewhere<'_>, out: &mut Vec<u8>) -> Result<Option<Proven>> {
+    fn encode(
+        &self,
+        place: usize,
+        chunk: &ChunkElsewhere<'_>,
+        may_keep: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Proven>> {
         let node = self.nodes().node(place).filter(|node| node.encodes() && chunk.recipe.spec.byte_len() <= LARGEST);
         let Some(node) = node else { return Ok(None) };
-        let wanted = Box::new(self.question(chunk)?);
-        let question = Question::Chunk { file: node.file.clone(), chunk: wanted }.to_bytes()?;
+        let (wanted, may_keep) = (Box::new(self.question(chunk)?), may_keep && node.keeps());
+        let question = Question::Chunk { file: node.file.clone(), chunk: wanted, may_keep }.to_bytes()?;
         if question.len() > LONGEST_QUESTION {
             return Ok(None);
         }
         let told = node.link.ask(&question).and_then(|answer| split(&answer, out));
+        let told = told.and_then(|proven| match proven.kept {
+            Some(_) if !may_keep || !out.is_empty() => Err(Error::corrupt("an answer that makes no sense")),
+            _ => Ok(proven),
+        });
         // If the node is gone, reading its values tells.
         Ok(told.map_err(|_| node.decline()).ok())
+    }
+
+    fn write(&self, place: usize, chunks: &[(KeptChunk, Allotted)]) -> bool {
+        let Some(node) = self.nodes().node(place) else { return false };
+        // Outputs of several files come one behind the other.
+        let is_written = chunks.chunk_by(|(_, one), (_, next)| one.path == next.path).all(|of_one| {
+            let path = of_one.first().map(|(_, at)| at.path.as_os_str().as_bytes().to_vec()).unwrap_or_default();
+            let chunks = of_one.iter().map(|(kept, at)| (*kept, at.offset)).collect();
+            let question = Question::Write { file: node.file.clone(), path, chunks };
+            question.to_bytes().and_then(|question| node.link.ask(&question)).is_ok()
+        });
+        if !is_written {
+            node.send();
+        }
+        is_written
+    }
+
+    fn sync(&self, place: usize) -> Result<()> {
+        let node = self.nodes().node(place).ok_or_else(|| Error::internal("no such node"))?;
+        let synced = node.link.ask(&Question::Sync { file: node.file.clone() }.to_bytes()?);
+        synced.map(drop).map_err(|error| error.at(format!("node '{}'", node.link.node())))
     }
 }

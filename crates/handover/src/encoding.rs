@@ -11,6 +11,7 @@ use knarr_flow::pipeline::{Buffers, ChunkEncoder, Recipe};
 
 use crate::chunk_question::ChunkQuestion;
 use crate::held::{Found, Rank};
+use crate::kept::KeptChunks;
 use crate::moves::{Answer, Beneath};
 use crate::source::Source;
 
@@ -56,7 +57,8 @@ pub struct Encoding {
 }
 
 impl Encoding {
-    /// The answer to a question, which is hostile. `values` is the path of the values of a rank.
+    /// The answer to a question, which is hostile. `values` is the path of the values of a rank. With `keep`, the chunk stays
+    /// there as one of the file of that name, if there is room.
     ///
     /// # Errors
     /// `Usage` for what cannot be asked; `Unsupported` if another version of the program asks; `NotFound`, `Read`, and what
@@ -66,6 +68,7 @@ impl Encoding {
         codecs: &CodecList,
         chunk: &ChunkQuestion,
         values: impl Fn(usize) -> PathBuf,
+        keep: Option<(&KeptChunks, &str)>,
     ) -> Result<Vec<u8>> {
         let bytes = chunk.check()?;
         let open = |&rank: &usize| Rank::open(Found::Here(values(rank)), u64::MAX, [0, 0]);
@@ -77,7 +80,9 @@ impl Encoding {
             let beneath = Beneath::Fill(&chunk.padding);
             source.replay(&Answer { moves: chunk.moves.clone(), fills: chunk.fills }, beneath, region)
         };
-        self.encoded(codecs, chunk.recipe(), (&chunk.count, &chunk.padding), read)
+        let proven = self.encode(codecs, chunk.recipe(), (&chunk.count, &chunk.padding), read)?;
+        let kept = keep.and_then(|(chunks, file)| chunks.keep(file, &mut self.encoded));
+        joined(&Proven { kept, ..proven }, if kept.is_some() { &[] } else { &self.encoded })
     }
 
     /// A chunk of which `count` elements along each axis are values that `read` gives, and the others are padding.
@@ -91,6 +96,18 @@ impl Encoding {
         (count, padding): (&[u64], &[u8]),
         read: impl FnOnce(&mut Vec<u8>) -> Result<()>,
     ) -> Result<Vec<u8>> {
+        let proven = self.encode(codecs, recipe, (count, padding), read)?;
+        joined(&proven, &self.encoded)
+    }
+
+    /// As [`Encoding::encoded`]; the bytes are left in the buffer.
+    fn encode(
+        &mut self,
+        codecs: &CodecList,
+        recipe: Recipe,
+        (count, padding): (&[u64], &[u8]),
+        read: impl FnOnce(&mut Vec<u8>) -> Result<()>,
+    ) -> Result<Proven> {
         let Self { kept, buffers, region, padded, encoded } = self;
         read(region)?;
         let shape: Vec<u64> = recipe.spec.shape.iter().map(|&n| n as u64).collect();
@@ -103,7 +120,7 @@ impl Encoding {
         let encoder = encoder(kept, codecs, recipe)?;
         let outcome = encoder.encode(raw, buffers, encoded)?;
         let values = crc32c::crc32c(encoder.read_back(raw, &outcome, buffers));
-        joined(&Proven { outcome, values }, encoded)
+        Ok(Proven { outcome, values, kept: None })
     }
 }
 
@@ -138,7 +155,7 @@ mod tests {
             let max_rel = if number == 7 { f64::INFINITY } else { max_abs / 3.0 };
             let observed = Some(Observed { max_abs, max_rel, worst: 5, changed: 6 });
             let outcome = ChunkOutcome { observed, ..ChunkOutcome::default() };
-            let sent = Proven { outcome, values: number };
+            let sent = Proven { outcome, values: number, kept: None };
             let mut bytes = vec![9];
             assert_eq!(split(&joined(&sent, &[1, 2, 3]).unwrap(), &mut bytes).unwrap(), sent);
             assert_eq!(bytes, [1, 2, 3]);

@@ -8,6 +8,7 @@ use std::time::Instant;
 use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
 use knarr_array::quality::Observed;
+use knarr_flow::elsewhere::KeptChunk;
 use knarr_link::Link;
 use serde::{Deserialize, Serialize};
 
@@ -58,12 +59,29 @@ pub enum Question {
         /// The file.
         file: String,
     },
-    /// A chunk, encoded: what is said of it, and its bytes.
+    /// A chunk, encoded: what is said of it, and its bytes unless they are kept.
     Chunk {
         /// The file.
         file: String,
         /// The chunk.
         chunk: Box<ChunkQuestion>,
+        /// Its bytes may be kept, for `Write`.
+        may_keep: bool,
+    },
+    /// Writes chunks that are kept into the output, which is under way. They are kept no more, whatever comes of it. An empty
+    /// answer.
+    Write {
+        /// The file.
+        file: String,
+        /// Path of the output, which need not be text.
+        path: Vec<u8>,
+        /// Which chunks, and the bytes of the output at which they belong.
+        chunks: Vec<(KeptChunk, u64)>,
+    },
+    /// Makes durable what was written of the file's output. An empty answer.
+    Sync {
+        /// The file.
+        file: String,
     },
     /// A number for a write into a file that the node makes, larger than all before: eight bytes.
     Number {

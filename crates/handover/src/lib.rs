@@ -9,7 +9,7 @@
 //! `boxes`, which puts meet a region, and `copying`, `moves`, `runs`, `source`, `window` and `seen`, which copy what they have of
 //! it). `spill` is for values that memory has no room for, with `packed_parts`, the parts of them that are packed. `held` is where a rank's values are, and `far` what lies on other nodes: `asking` asks for it, `answering` answers, and
 //! `packed` and `pace` are how values cross the network. `serving` lets a rank answer for itself. Other nodes encode chunks that they have (`elsewhere`, `places`,
-//! `chunk_question`, `encoding`). `ahead` encodes chunks while
+//! `chunk_question`, `encoding`), and write them (`kept`). `ahead` encodes chunks while
 //! the program has the file open, and finds them later; `ahead_chunks` keeps them.
 #![forbid(unsafe_code)]
 
@@ -33,6 +33,7 @@ mod gathered;
 mod handover;
 mod held;
 mod index;
+mod kept;
 mod memory;
 mod moves;
 mod pace;
@@ -68,6 +69,7 @@ pub use held::Held;
 #[cfg(feature = "testing")]
 pub use index::testing;
 pub use index::{Entry, Index, check_alike, open};
+pub use kept::KeptChunks;
 pub use memory::{Memory, OpenMemory, write_calls};
 pub use moves::Beneath;
 pub use pace::Pace;

@@ -23,6 +23,8 @@ pub(crate) struct Node {
     pub(crate) file: String,
     /// It does not encode chunks, or not in time. Nobody asks it again.
     declines: AtomicBool,
+    /// It could not write chunks where they belong: their bytes come from it.
+    sends: AtomicBool,
 }
 
 impl fmt::Debug for Node {
@@ -41,6 +43,16 @@ impl Node {
     pub(crate) fn decline(&self) {
         self.declines.store(true, Ordering::Relaxed);
     }
+
+    /// True if it may be asked to keep what it has encoded.
+    pub(crate) fn keeps(&self) -> bool {
+        !self.sends.load(Ordering::Relaxed)
+    }
+
+    /// It is to send what it encodes.
+    pub(crate) fn send(&self) {
+        self.sends.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Places {
@@ -55,7 +67,12 @@ impl Places {
                     let known = places.nodes.iter().position(is_it);
                     Some(known.unwrap_or_else(|| {
                         let (link, file) = (Arc::clone(&far.link), far.file.clone());
-                        places.nodes.push(Node { link, file, declines: AtomicBool::new(false) });
+                        places.nodes.push(Node {
+                            link,
+                            file,
+                            declines: AtomicBool::new(false),
+                            sends: AtomicBool::new(false),
+                        });
                         places.nodes.len() - 1
                     }))
                 }

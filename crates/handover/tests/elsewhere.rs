@@ -1,6 +1,7 @@
 //! Chunks that the node encodes which has their values.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,8 +12,10 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::{Region, Regions, chunk_region, pad_chunk};
 use knarr_codec::codec::CodecList;
 use knarr_flow::elsewhere::{ChunkElsewhere, Elsewhere};
+use knarr_flow::output::temporary_name;
 use knarr_flow::pipeline::{Buffers, Container, Recipe};
-use knarr_handover::{Encoding, Far, Gathered, Held, Put, PutLog, Question, Room, answer, write_calls};
+use knarr_flow::store::Allotted;
+use knarr_handover::{Encoding, Far, Gathered, Held, KeptChunks, Put, PutLog, Question, Room, answer, write_calls};
 use knarr_link::{Answers, Link};
 
 const ROWS: u64 = 64;
@@ -31,21 +34,29 @@ struct Aggregator {
     sent: AtomicU64,
     /// Changes answers about chunks.
     change: Change,
+    kept: KeptChunks,
 }
 
 impl Aggregator {
     fn new(folder: &Path, change: Change) -> Arc<Self> {
-        Arc::new(Self { folder: folder.to_owned(), asked: Mutex::default(), sent: AtomicU64::new(0), change })
+        let (asked, sent, kept) = (Mutex::default(), AtomicU64::new(0), KeptChunks::new(1 << 16));
+        Arc::new(Self { folder: folder.to_owned(), asked, sent, change, kept })
     }
 
     fn answered(&self, question: &[u8]) -> Result<Vec<u8>> {
         let values = |rank: usize| self.folder.join(format!("values.{rank}"));
         match Question::from_bytes(question)? {
-            Question::Chunk { chunk, .. } => {
+            Question::Chunk { file, chunk, may_keep } => {
                 self.asked.lock().unwrap().push(question.to_vec());
-                let answer = Encoding::default().answer(&CodecList::pure(), &chunk, values)?;
+                let keep = may_keep.then_some((&self.kept, file.as_str()));
+                let answer = Encoding::default().answer(&CodecList::pure(), &chunk, values, keep)?;
                 (self.change)(answer)
             }
+            Question::Write { file, path, chunks } => {
+                self.kept.write(&file, &path, &chunks)?;
+                (self.change)(Vec::new())
+            }
+            Question::Sync { file } => self.kept.sync(&file).map(|()| Vec::new()),
             question @ (Question::Log { rank, .. } | Question::Values { rank, .. }) => {
                 answer(&question, &values(rank), &self.folder.join(format!("log.{rank}"))).map(|(bytes, _)| bytes)
             }
@@ -163,7 +174,7 @@ fn chunks_come_encoded_as_they_would_be_here_and_their_values_do_not() {
                 let outcome = encoder.encode(&raw, &mut buffers, &mut expected).unwrap();
                 let asked = ChunkElsewhere { variable: 0, region: &region, padding: &PADDING, recipe: &recipe };
                 let mut out = vec![1; 5];
-                let proven = far.encode(place, &asked, &mut out).unwrap().unwrap();
+                let proven = far.encode(place, &asked, false, &mut out).unwrap().unwrap();
                 assert!(out == expected, "{region:?}");
                 assert_eq!(proven.values, crc32c::crc32c(&raw));
                 assert_eq!(proven.outcome.filter_mask, outcome.filter_mask);
@@ -184,7 +195,7 @@ fn ask(far: &Gathered, chunk: [u64; 2], chain: &str) -> bool {
     let (region, recipe) = (Region::new([0, WIDTH], chunk), recipe(&chunk, chain));
     let asked = ChunkElsewhere { variable: 0, region: &region, padding: &PADDING, recipe: &recipe };
     let mut out = Vec::new();
-    far.encode(0, &asked, &mut out).unwrap().is_some()
+    far.encode(0, &asked, false, &mut out).unwrap().is_some()
 }
 
 #[test]
@@ -213,6 +224,37 @@ fn a_node_that_does_not_encode_is_not_asked_again_and_its_values_are_read() {
         far.read(0, &Region::new([0, 0], [ROWS, COLUMNS]), &PADDING, &mut found).unwrap();
         near.read(0, &Region::new([0, 0], [ROWS, COLUMNS]), &PADDING, &mut expected).unwrap();
         assert!(found == expected);
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_node_writes_what_it_keeps_and_sends_no_bytes() {
+    let folder = folder("keeps");
+    let output = folder.join(temporary_name(OsStr::new("out.nc")));
+    fs::write(&output, vec![0; 1 << 14]).unwrap();
+    // A link that breaks before the answer comes leaves the chunk written, and who asks is told nothing of it.
+    let lost: Change = |answer| if answer.is_empty() { Err(Error::corrupt("broken")) } else { Ok(answer) };
+    let changes: [(Change, bool); 2] = [(Ok, true), (lost, false)];
+    for (change, arrives) in changes {
+        let aggregator = Aggregator::new(&folder, change);
+        let far = apart(&folder, &aggregator);
+        let (region, recipe) = (Region::new([0, WIDTH], [16, 24]), recipe(&[16, 24], "shuffle | snappy"));
+        let asked = ChunkElsewhere { variable: 0, region: &region, padding: &PADDING, recipe: &recipe };
+        let (mut bytes, mut none) = (Vec::new(), vec![1]);
+        let sent = far.encode(0, &asked, false, &mut bytes).unwrap().unwrap();
+        let told = far.encode(0, &asked, true, &mut none).unwrap().unwrap();
+        let kept = told.kept.unwrap();
+        assert!(none.is_empty() && sent.kept.is_none() && sent.values == told.values);
+        assert_eq!((kept.length, kept.checksum), (bytes.len() as u64, crc32c::crc32c(&bytes)));
+        let allotted = Allotted { path: output.clone(), offset: 77 };
+        assert_eq!(far.write(0, &[(kept, allotted)]), arrives);
+        assert!(fs::read(&output).unwrap()[77..][..bytes.len()] == bytes);
+        far.sync(0).unwrap();
+        // One that does not write sends from then on.
+        let then = far.encode(0, &asked, true, &mut none).unwrap().unwrap();
+        assert_eq!((then.kept.is_some(), none.is_empty()), (arrives, arrives));
+        far.sync(0).unwrap();
     }
     fs::remove_dir_all(folder).unwrap();
 }

@@ -41,6 +41,8 @@ pub struct Means {
     /// All cores if nothing is said.
     jobs: Option<usize>,
     max_mem: u64,
+    /// What the user says is so many times as much.
+    mem_asked: u64,
     /// Built in if there is none, as the model.
     #[serde(with = "crate::path_bytes::option")]
     profile: Option<PathBuf>,
@@ -67,8 +69,8 @@ impl Means {
     /// # Errors
     /// As for [`Means::new`].
     pub(crate) fn of_run(resources: &Resources, machine: &Machine) -> Result<(Self, Option<u64>)> {
-        let (means, half) = (Self::new(resources, machine)?, resources.memory()?.map(|bytes| bytes / 2));
-        Ok((Self { max_mem: half.unwrap_or(means.max_mem), ..means }, half))
+        let (means, half) = (Self::new(resources, machine)?, resources.memory()?.map(|bytes| bytes / PARTS));
+        Ok((Self { max_mem: half.unwrap_or(means.max_mem), mem_asked: PARTS, ..means }, half))
     }
 
     /// With the user's profile and the built-in model.
@@ -87,7 +89,7 @@ impl Means {
     pub fn without_costs(resources: &Resources) -> Result<Self> {
         let jobs = resources.jobs.map(|jobs| usize::try_from(jobs).unwrap_or(1)).or_else(slurm_cpus);
         let max_mem = resources.memory()?.unwrap_or(MEMORY);
-        Ok(Self { jobs, max_mem, profile: None, model: None })
+        Ok(Self { jobs, max_mem, mem_asked: 1, profile: None, model: None })
     }
 
     /// The engine. What a signal does is for the caller to say.
@@ -98,6 +100,7 @@ impl Means {
         let mut engine = Engine::new(knarr_native::codecs()?);
         engine.jobs = self.jobs.unwrap_or(engine.jobs);
         engine.max_mem = self.max_mem;
+        engine.mem_asked = self.mem_asked;
         engine.network = Some(knarr_s3::network());
         if engine.max_mem < AMPLE {
             knarr_native::give_back_freed();
@@ -119,6 +122,8 @@ fn named(asked: Option<&PathBuf>, configured: Option<&PathBuf>, users: Option<Pa
 
 /// Memory for chunks, buffers and caches where nothing is said.
 const MEMORY: u64 = 1 << 30;
+/// What a run is allowed is for values and for chunks, buffers and caches, each half.
+const PARTS: u64 = 2;
 /// With less memory than this, what the allocator keeps of freed blocks is a large part of it.
 const AMPLE: u64 = 512 << 20;
 

@@ -2,6 +2,7 @@
 
 mod abandoned;
 mod access;
+mod common;
 mod in_place;
 mod replace;
 mod room;
@@ -16,6 +17,7 @@ mod write_behind;
 pub use abandoned::abandoned_name;
 pub use abandoned::{exchange_name, is_temporary_name, kept_name, remove_abandoned, temporary_name};
 pub use access::take_access;
+pub use common::is_common;
 pub use in_place::InPlace;
 pub use replace::replace;
 pub use staging::{Kind, Staging};

@@ -31,7 +31,7 @@ impl Room {
         Self { file, written: 0, taken: Some(0), limit: getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX) }
     }
 
-    /// So many more bytes were written. Nobody else may write the file meanwhile.
+    /// So many more bytes were written. Nobody else may make the file longer meanwhile.
     pub(super) fn written(&mut self, bytes: u64) {
         self.written += bytes;
         let Some(taken) = self.taken.filter(|_| self.written >= WORTH_IT) else { return };

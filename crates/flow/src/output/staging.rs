@@ -2,8 +2,10 @@
 
 use super::abandoned::{remove_abandoned_once, temporary_name};
 use super::access::take_access;
+use super::common::is_common;
 use super::store::Store;
 use super::sync::{lacks, sync_many, sync_name, sync_tree};
+use crate::store::Allotted;
 use knarr_array::error::{Error, ErrorKind, Result};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
@@ -91,6 +93,25 @@ impl Staging {
         })
     }
 
+    /// Opens a file to add to it, and makes it if it is not there.
+    fn open(&mut self, key: &str) -> Result<File> {
+        let path = self.dir.join(key);
+        let write_error = |error: std::io::Error| Error::write(&self.target, &error);
+        let open = |new: bool| OpenOptions::new().create_new(new).append(true).open(&path);
+        let mut made = open(true);
+        if made.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+            self.make_parents(key).map_err(write_error)?;
+            made = open(true);
+        }
+        match made {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => open(false).map_err(write_error),
+            made => {
+                self.files += u64::from(made.is_ok());
+                made.map_err(write_error)
+            }
+        }
+    }
+
     /// Refuses to publish a directory from which somebody took files while it was written. Others count their own.
     fn check_files(&self) -> Result<()> {
         let write_error = |error: std::io::Error| Error::write(&self.target, &error);
@@ -150,26 +171,25 @@ impl Store for Staging {
     }
 
     fn append(&mut self, key: &str, bytes: &[u8]) -> Result<u64> {
-        let path = self.dir.join(key);
+        let mut file = self.open(key)?;
         let write_error = |error: std::io::Error| Error::write(&self.target, &error);
-        let open = |new: bool| OpenOptions::new().create_new(new).append(true).open(&path);
-        let mut made = open(true);
-        if made.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
-            self.make_parents(key).map_err(write_error)?;
-            made = open(true);
-        }
-        let mut file = match made {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => open(false),
-            made => {
-                self.files += u64::from(made.is_ok());
-                made
-            }
-        }
-        .map_err(write_error)?;
         let offset = file.metadata().map_err(write_error)?.len();
         file.write_all(bytes).and_then(|()| self.sync_closing(&file)).map_err(write_error)?;
         self.bytes += bytes.len() as u64;
         Ok(offset)
+    }
+
+    fn allots(&self) -> bool {
+        is_common(&self.directory)
+    }
+
+    fn allot(&mut self, key: &str, length: u64) -> Result<Allotted> {
+        let file = self.open(key)?;
+        let write_error = |error: std::io::Error| Error::write(&self.target, &error);
+        let offset = file.metadata().map_err(write_error)?.len();
+        file.set_len(offset.saturating_add(length)).map_err(write_error)?;
+        self.bytes += length;
+        Ok(Allotted { path: self.dir.join(key), offset })
     }
 
     fn finish(&mut self, _key: &str) -> Result<()> {

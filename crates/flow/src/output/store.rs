@@ -3,7 +3,8 @@
 use std::fmt::Debug;
 use std::path::Path;
 
-use knarr_array::error::Result;
+use crate::store::Allotted;
+use knarr_array::error::{Error, Result};
 
 /// An output that holds bytes under names, and shows all of them at once or none.
 ///
@@ -23,6 +24,20 @@ pub trait Store: Send + Debug {
     /// # Errors
     /// `Write`.
     fn append(&mut self, key: &str, bytes: &[u8]) -> Result<u64>;
+
+    /// True if [`Store::allot`] can be called: objects are files that other nodes write, too.
+    fn allots(&self) -> bool {
+        false
+    }
+
+    /// Adds so many bytes to the end of an object as [`Store::append`] does, and leaves it to somebody else to write them and
+    /// to make them durable before [`Store::publish`].
+    ///
+    /// # Errors
+    /// `Write`.
+    fn allot(&mut self, _key: &str, _length: u64) -> Result<Allotted> {
+        Err(Error::internal("this output gives no places"))
+    }
 
     /// Says that no more bytes come to an object: a store that sends it in parts can let go of it. Objects that are never
     /// finished are so when the output is published.

@@ -88,7 +88,8 @@ impl Temporary {
         &self.path
     }
 
-    /// So many bytes were written, which the disk may take while more are made. Nobody else may write the file meanwhile.
+    /// So many bytes were written, which the disk may take while more are made. Nobody else may make the file
+    /// longer meanwhile.
     ///
     /// # Errors
     /// `Write` if the file cannot be opened again.
@@ -99,6 +100,18 @@ impl Temporary {
         };
         behind.written(bytes);
         Ok(())
+    }
+
+    /// Makes the file at least so long: others write there, and leave the length to this process.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn reach(&self, length: u64) -> Result<()> {
+        let reach = || match self.file.metadata()?.len() {
+            now if now < length => self.file.set_len(length),
+            _ => Ok(()),
+        };
+        reach().map_err(|error| Error::write(&self.target, &error))
     }
 
     /// Syncs the file, gives it its final name, and syncs the directory. Returns the size in bytes.

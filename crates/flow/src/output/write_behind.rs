@@ -40,7 +40,7 @@ impl WriteBehind {
         Ok(Self { asked, thread, pending: 0, room })
     }
 
-    /// So many more bytes were written. Nobody else may write the file meanwhile.
+    /// So many more bytes were written. Nobody else may make the file longer meanwhile.
     pub fn written(&mut self, bytes: u64) {
         self.room.written(bytes);
         self.pending += bytes;

@@ -1,19 +1,21 @@
 //! Execution: workers read, encode and prove chunks; the calling thread writes them in order.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::encode::{Buffers, ChunkOutcome};
-use super::places::{Encoded, Places, Pool};
+use super::places::{Content, Encoded, Places, Pool};
+use super::placing::{Placing, ToPlace};
 use super::recipes::{Kept, Recipes};
 use super::spare::Spare;
 use crate::allowed::Allowed;
 use crate::bands::Bands;
-use crate::elsewhere::ChunkElsewhere;
+use crate::elsewhere::{ChunkElsewhere, KeptChunk};
 use crate::energy::{Phases, thread_seconds};
 use crate::engine::{Engine, Progress};
 use crate::ordered::{Piece, Schedule, in_order};
-use crate::store::{EncodedChunk, Encoding, Sink, Source, Storage};
+use crate::store::{Allotted, ChunkToAllot, EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_array::array::ArraySpec;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::filter::Hdf5Filter;
@@ -50,6 +52,9 @@ pub struct VariableReport {
     /// Chunks that were encoded on other nodes, which have their values.
     #[serde(default)]
     pub elsewhere_chunks: u64,
+    /// How many of these their nodes have written into the output themselves.
+    #[serde(default)]
+    pub placed_chunks: u64,
     /// Chunks that were encoded before, while the program had the file open.
     #[serde(default)]
     pub ahead_chunks: u64,
@@ -140,11 +145,14 @@ enum Where {
     Elsewhere,
 }
 
-/// A chunk that a worker finished; `None` if it was never written in the source.
+/// A chunk that a worker finished.
 struct Done {
     work: usize,
     position: Vec<u64>,
-    bytes: Option<(Vec<u8>, ChunkOutcome)>,
+    /// `None` if it was never written in the source.
+    content: Option<(Content, ChunkOutcome)>,
+    /// Among those of all variables.
+    number: u64,
     raw: u64,
     encoded: Where,
     /// Processor time of reading, decoding included.
@@ -195,7 +203,7 @@ pub fn execute(
     let wanted: Vec<_> = works.iter().map(|work| (work.index, work.chunk)).collect();
     let bands = Bands::of_several(engine, source, &wanted, budget.bands)?;
     let mut execution = Execution::default();
-    run(
+    let made_again = run(
         engine,
         (&works, &recipes),
         &bands,
@@ -205,14 +213,18 @@ pub fn execute(
             let begin = thread_seconds();
             sink.begin()?;
             execution.phases.read += done.read_seconds;
-            if let Some(buffer) = write(sink, &works, &mut execution, done)? {
-                budget.spare.give_back(buffer);
-            }
+            let written = write(sink, &works, &mut execution, done)?;
             execution.phases.write += thread_seconds() - begin;
-            Ok(())
+            Ok((written, sink.allots()))
         },
         progress,
     )?;
+    for number in made_again {
+        let work = works.get(works.partition_point(|work| work.first + work.chunks <= number));
+        if let Some(report) = work.and_then(|work| execution.variables.get_mut(&work.index)) {
+            report.placed_chunks -= 1;
+        }
+    }
     // There may have been no chunk.
     sink.begin()?;
     execution.seconds = begin.elapsed().as_secs_f64();
@@ -256,7 +268,7 @@ impl Budget {
             )
             .hint(format!(
                 "raise --max-mem to {}M or choose smaller chunks with --chunks",
-                (2 * worker).div_ceil(1 << 20)
+                (2 * worker).saturating_mul(engine.mem_asked).div_ceil(1 << 20)
             ))
             .at_variable(work));
         }
@@ -294,15 +306,16 @@ pub fn prove_copies(engine: &Engine, source: &dyn Source, plan: &Plan) -> Result
     Ok(())
 }
 
+/// Returns the numbers of chunks that were to be written by their places, and were written here.
 fn run(
     engine: &Engine,
     (works, recipes): (&[Work<'_>], &Recipes),
     bands: &[Bands<'_>],
     total: u64,
     budget: &Budget,
-    write: &mut dyn FnMut(Done) -> Result<()>,
+    write: &mut dyn FnMut(Done) -> Result<(Written, bool)>,
     progress: &dyn Progress,
-) -> Result<()> {
+) -> Result<Vec<u64>> {
     let work_of = |number| {
         let at = works.partition_point(|work| work.first + work.chunks <= number);
         works.get(at).zip(bands.get(at)).map(|(work, bands)| (at, work, bands))
@@ -326,56 +339,87 @@ fn run(
     let reading = if budget.jobs > engine.jobs { Allowed::default() } else { engine.allowed.clone() };
     let lanes = Pool::<Lane>::new(budget.jobs, reading);
     let workers = Pool::<Worker>::new(budget.jobs.min(engine.jobs), engine.allowed.clone());
-    in_order(
-        Schedule { engine, jobs: budget.jobs, beside: &beside, window: budget.window, total },
-        |number| {
-            let size = work_of(number).map_or(0, |(_, work, _)| work.chunk_bytes);
-            Piece { size, lane: places.lane(number) }
-        },
-        |(): &mut (), number| {
-            let (at, work, bands) = work_of(number).ok_or_else(|| Error::internal("a chunk of no variable"))?;
-            let (recipe, limits) =
-                recipes.recipe(work.recipe).ok_or_else(|| Error::internal("a chunk without a recipe"))?;
-            let located = work.locate(bands, number - work.first);
-            let (region, padding) = (&located.region, &work.variable.padding_bytes());
-            let chunk = ChunkElsewhere { variable: work.index, region, padding, recipe };
-            // What is read together is read here, all of it.
-            let found = if bands.is_banded() { Ok(None) } else { places.find(&chunk, limits) };
-            let asked = found.and_then(|found| match found {
-                Some(found) => Ok(Some(found)),
-                None => places.ask(number, &chunk, limits),
-            });
-            let asked = asked.map_err(|error| located.tell(error, work, bands.source()))?;
-            let is_looked_at = asked.as_ref().is_some_and(|asked| places.is_looked_at(number, work.index, asked));
-            match asked {
-                Some(asked) if !is_looked_at => Ok(located.done_elsewhere(asked, at)),
-                Some(asked) => workers.with(|worker| {
+    // The bytes of a chunk may stay at its place once the output can give it one there.
+    let may_keep = AtomicBool::new(false);
+    let make = |number: u64, may_keep: bool| {
+        let (at, work, bands) = work_of(number).ok_or_else(|| Error::internal("a chunk of no variable"))?;
+        let (recipe, limits) =
+            recipes.recipe(work.recipe).ok_or_else(|| Error::internal("a chunk without a recipe"))?;
+        let located = work.locate(bands, number - work.first);
+        let (region, padding) = (&located.region, &work.variable.padding_bytes());
+        let chunk = ChunkElsewhere { variable: work.index, region, padding, recipe };
+        // What is read together is read here, all of it.
+        let found = if bands.is_banded() { Ok(None) } else { places.find(&chunk, limits) };
+        let asked = found.and_then(|found| match found {
+            Some(found) => Ok(Some(found)),
+            None => places.ask(number, &chunk, limits, may_keep),
+        });
+        let asked = asked.map_err(|error| located.tell(error, work, bands.source()))?;
+        let is_looked_at = asked.as_ref().is_some_and(|asked| places.is_looked_at(number, work.index, asked));
+        match asked {
+            Some(asked) if !is_looked_at => Ok(located.done_elsewhere(asked, (at, number))),
+            Some(asked) => workers.with(|worker| {
+                let encoder = recipes.encoder(engine, work.recipe, &mut worker.encoders)?;
+                let checked = asked.check(encoder, &mut worker.buffers);
+                checked.map_err(|error| located.tell(error, work, bands.source()))?;
+                Ok(located.done_elsewhere(asked, (at, number)))
+            }),
+            None => lanes.with(|lane| {
+                let Some((chunk, read_seconds)) = lane.read(bands, work, &located)? else {
+                    return Ok(located.done((at, number), None));
+                };
+                let mut encoded = budget.spare.take();
+                let outcome = workers.with(|worker| {
                     let encoder = recipes.encoder(engine, work.recipe, &mut worker.encoders)?;
-                    let checked = asked.check(encoder, &mut worker.buffers);
-                    checked.map_err(|error| located.tell(error, work, bands.source()))?;
-                    Ok(located.done_elsewhere(asked, at))
-                }),
-                None => lanes.with(|lane| {
-                    let Some((chunk, read_seconds)) = lane.read(bands, work, &located)? else {
-                        return Ok(located.done(at, None));
-                    };
-                    let mut encoded = budget.spare.take();
-                    let outcome = workers.with(|worker| {
-                        let encoder = recipes.encoder(engine, work.recipe, &mut worker.encoders)?;
-                        let outcome = encoder.encode(chunk, &mut worker.buffers, &mut encoded);
-                        outcome.map_err(|error| located.tell(error, work, bands.source()))
-                    })?;
-                    Ok(Done { read_seconds, ..located.done(at, Some((encoded, outcome))) })
-                }),
-            }
-        },
-        |done| {
-            let raw = done.raw;
-            write(done)?;
-            progress.advance(raw);
-            Ok(())
-        },
-    )
+                    let outcome = encoder.encode(chunk, &mut worker.buffers, &mut encoded);
+                    outcome.map_err(|error| located.tell(error, work, bands.source()))
+                })?;
+                let content = Some((Content::Bytes(encoded), outcome));
+                Ok(Done { read_seconds, ..located.done((at, number), content) })
+            }),
+        }
+    };
+    let again = |number| match make(number, false)?.content {
+        Some((Content::Bytes(bytes), _)) => Ok(bytes),
+        _ => Err(Error::internal("a chunk that was there is gone")),
+    };
+    std::thread::scope(|scope| {
+        let mut placing = places.others().map(|others| Placing::new(scope, others, &again));
+        in_order(
+            Schedule { engine, jobs: budget.jobs, beside: &beside, window: budget.window, total },
+            |number| {
+                let size = work_of(number).map_or(0, |(_, work, _)| work.chunk_bytes);
+                Piece { size, lane: places.lane(number) }
+            },
+            |(): &mut (), number| make(number, may_keep.load(Ordering::Relaxed)),
+            |done| {
+                let (raw, number) = (done.raw, done.number);
+                let (written, allots) = write(done)?;
+                may_keep.store(allots, Ordering::Relaxed);
+                match (written, &mut placing) {
+                    (Written::Here(buffer), _) => budget.spare.give_back(buffer),
+                    (Written::At(place, kept, allotted), Some(placing)) => {
+                        placing.send(place, ToPlace { number, kept, allotted })?;
+                    }
+                    (Written::At(..), None) => return Err(Error::internal("a place that there is not")),
+                    (Written::Nothing, _) => {}
+                }
+                progress.advance(raw);
+                Ok(())
+            },
+        )?;
+        placing.map_or(Ok(Vec::new()), Placing::finish)
+    })
+}
+
+/// What became of a chunk at the sink.
+enum Written {
+    /// It was left out.
+    Nothing,
+    /// It was written from this buffer.
+    Here(Vec<u8>),
+    /// It has a place, into which that of this number writes it.
+    At(usize, KeptChunk, Allotted),
 }
 
 /// What encoding takes.
@@ -427,15 +471,23 @@ impl Located {
         error.at_variable_once(work.variable.name()).at_once(&source.path().display().to_string())
     }
 
-    /// The chunk as it was encoded here, if it was written; `at` is the place of its variable among the works.
-    fn done(self, at: usize, bytes: Option<(Vec<u8>, ChunkOutcome)>) -> Done {
-        Done { work: at, position: self.position, bytes, raw: self.raw, encoded: Where::Here, read_seconds: 0.0 }
+    /// The chunk as it was encoded here, if it was written. It has its variable's place among the works, and its number.
+    fn done(self, (at, number): (usize, u64), content: Option<(Content, ChunkOutcome)>) -> Done {
+        Done {
+            work: at,
+            position: self.position,
+            content,
+            number,
+            raw: self.raw,
+            encoded: Where::Here,
+            read_seconds: 0.0,
+        }
     }
 
     /// The chunk as another place has encoded it, or this one before.
-    fn done_elsewhere(self, chunk: Encoded, at: usize) -> Done {
+    fn done_elsewhere(self, chunk: Encoded, place: (usize, u64)) -> Done {
         let encoded = if chunk.is_ahead() { Where::Ahead } else { Where::Elsewhere };
-        Done { encoded, ..self.done(at, Some((chunk.bytes, chunk.outcome))) }
+        Done { encoded, ..self.done(place, Some((chunk.content, chunk.outcome))) }
     }
 }
 
@@ -459,15 +511,16 @@ impl Lane {
     }
 }
 
-/// Writes a chunk and returns its buffer.
-fn write(sink: &mut dyn Sink, works: &[Work<'_>], execution: &mut Execution, done: Done) -> Result<Option<Vec<u8>>> {
+/// Writes a chunk, or gives it a place.
+fn write(sink: &mut dyn Sink, works: &[Work<'_>], execution: &mut Execution, done: Done) -> Result<Written> {
     let work = &works[done.work];
     let report = execution.variables.entry(work.index).or_default();
     report.raw_bytes += done.raw;
-    let Some((bytes, outcome)) = done.bytes else { return Ok(None) };
-    report.encoded_bytes += bytes.len() as u64;
+    let Some((content, outcome)) = done.content else { return Ok(Written::Nothing) };
+    report.encoded_bytes += content.length();
     report.chunks += 1;
     report.elsewhere_chunks += u64::from(done.encoded == Where::Elsewhere);
+    report.placed_chunks += u64::from(matches!(content, Content::At(..)));
     report.ahead_chunks += u64::from(done.encoded == Where::Ahead);
     report.stored_chunks += u64::from(outcome.stored);
     report.fallback_chunks += u64::from(outcome.fell_back);
@@ -478,14 +531,17 @@ fn write(sink: &mut dyn Sink, works: &[Work<'_>], execution: &mut Execution, don
         (Some(a), Some(b)) => Some(a.merge(b)),
         (a, b) => a.or(b),
     };
-    sink.put(EncodedChunk {
-        variable: work.index,
-        position: &done.position,
-        bytes: &bytes,
-        filter_mask: outcome.filter_mask,
-    })
-    .map_err(|error| error.at_variable(work.variable.name()))?;
-    Ok(Some(bytes))
+    let (variable, position, filter_mask) = (work.index, done.position.as_slice(), outcome.filter_mask);
+    let written = match content {
+        Content::Bytes(bytes) => {
+            sink.put(EncodedChunk { variable, position, bytes: &bytes, filter_mask }).map(|()| Written::Here(bytes))
+        }
+        Content::At(place, kept) => {
+            let chunk = ChunkToAllot { variable, position, length: kept.length, filter_mask };
+            sink.allot(chunk).map(|allotted| Written::At(place, kept, allotted))
+        }
+    };
+    written.map_err(|error| error.at_variable(work.variable.name()))
 }
 
 /// What readers of the whole output need: the most demanding of its variables.

@@ -11,6 +11,7 @@ mod earlier;
 mod encode;
 mod execute;
 mod places;
+mod placing;
 mod planned;
 mod planner;
 mod recipes;

@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use super::encode::{Buffers, ChunkEncoder, ChunkOutcome, Limits};
 use crate::ahead::Ahead;
 use crate::allowed::{Allowed, LOOK_EVERY};
-use crate::elsewhere::{ChunkElsewhere, Elsewhere, Proven};
+use crate::elsewhere::{ChunkElsewhere, Elsewhere, KeptChunk, Proven};
 use knarr_array::error::{Error, Result};
 
 /// Threads that wait for other places, at most of all together, and at least of one unless that is more.
@@ -27,9 +27,26 @@ pub(super) struct Places<'a> {
     looked: Vec<AtomicUsize>,
 }
 
+/// What there is of an encoded chunk.
+pub(super) enum Content {
+    Bytes(Vec<u8>),
+    /// The other place of this number has them, and writes them.
+    At(usize, KeptChunk),
+}
+
+impl Content {
+    /// Encoded bytes.
+    pub(super) fn length(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::At(_, kept) => kept.length,
+        }
+    }
+}
+
 /// A chunk as it was encoded at another place, or before.
 pub(super) struct Encoded {
-    pub(super) bytes: Vec<u8>,
+    pub(super) content: Content,
     pub(super) outcome: ChunkOutcome,
     /// CRC-32C of what readers get.
     values: u32,
@@ -59,6 +76,11 @@ impl<'a> Places<'a> {
         usize::try_from(number).ok().and_then(|number| self.lanes.get(number)).map_or(0, |&lane| usize::from(lane))
     }
 
+    /// Those besides this one.
+    pub(super) fn others(&self) -> Option<&'a dyn Elsewhere> {
+        self.others
+    }
+
     /// Threads of the lanes of other places. Each place has about as many that encode as this one, which has `jobs`.
     pub(super) fn threads(&self, jobs: usize) -> Vec<usize> {
         let places = self.others.map_or(0, Elsewhere::places);
@@ -71,25 +93,43 @@ impl<'a> Places<'a> {
     /// As for [`Ahead::find`]; `Corrupt` for what cannot come of the recipe.
     pub(super) fn find(&self, chunk: &ChunkElsewhere<'_>, limits: &Limits) -> Result<Option<Encoded>> {
         let (Some(ahead), mut bytes) = (self.ahead, Vec::new()) else { return Ok(None) };
-        let Some(Proven { outcome, values }) = ahead.find(chunk, &mut bytes)? else { return Ok(None) };
+        let Some(Proven { outcome, values, kept: _ }) = ahead.find(chunk, &mut bytes)? else { return Ok(None) };
         limits.check(bytes.len(), &outcome)?;
-        Ok(Some(Encoded { bytes, outcome, values, place: None }))
+        Ok(Some(Encoded { content: Content::Bytes(bytes), outcome, values, place: None }))
     }
 
-    /// The chunk of this number, if it is encoded at another place.
+    /// The chunk of this number, if it is encoded at another place. That may keep its bytes with `may_keep`, unless the chunk
+    /// is to be decoded here.
     ///
     /// # Errors
     /// As for [`Elsewhere::encode`]; `Corrupt` for what cannot come of the recipe.
-    pub(super) fn ask(&self, number: u64, chunk: &ChunkElsewhere<'_>, limits: &Limits) -> Result<Option<Encoded>> {
+    pub(super) fn ask(
+        &self,
+        number: u64,
+        chunk: &ChunkElsewhere<'_>,
+        limits: &Limits,
+        may_keep: bool,
+    ) -> Result<Option<Encoded>> {
         let (Some(others), Some(place)) = (self.others, self.lane(number).checked_sub(1)) else { return Ok(None) };
         let mut bytes = Vec::new();
-        let Some(Proven { outcome, values }) = others.encode(place, chunk, &mut bytes)? else { return Ok(None) };
-        limits.check(bytes.len(), &outcome)?;
-        Ok(Some(Encoded { bytes, outcome, values, place: Some(place) }))
+        let is_known = self.looked.get(place).is_some_and(|last| last.load(Ordering::Relaxed) == chunk.variable + 1);
+        let may_keep = may_keep && is_known && !number.is_multiple_of(LOOKED_AT);
+        let Some(Proven { outcome, values, kept }) = others.encode(place, chunk, may_keep, &mut bytes)? else {
+            return Ok(None);
+        };
+        let content = match kept {
+            Some(kept) => Content::At(place, kept),
+            None => Content::Bytes(bytes),
+        };
+        limits.check(usize::try_from(content.length()).unwrap_or(usize::MAX), &outcome)?;
+        Ok(Some(Encoded { content, outcome, values, place: Some(place) }))
     }
 
-    /// True if the chunk has to be decoded: the first of each variable and place, and some of the others.
+    /// True if the chunk has to be decoded: the first of each variable and place, and some of the others. What is kept cannot.
     pub(super) fn is_looked_at(&self, number: u64, variable: usize, chunk: &Encoded) -> bool {
+        if matches!(chunk.content, Content::At(..)) {
+            return false;
+        }
         let looked = self.looked.get(chunk.place.unwrap_or(self.looked.len() - 1));
         let is_first = looked.is_some_and(|looked| looked.swap(variable + 1, Ordering::Relaxed) != variable + 1);
         is_first || number.is_multiple_of(LOOKED_AT)
@@ -102,7 +142,8 @@ impl Encoded {
     /// # Errors
     /// `Corrupt`.
     pub(super) fn check(&self, encoder: &ChunkEncoder, buffers: &mut Buffers) -> Result<()> {
-        let decoded = encoder.decode_other(&self.bytes, &self.outcome, buffers);
+        let Content::Bytes(bytes) = &self.content else { return Err(Error::internal("a chunk that is not here")) };
+        let decoded = encoder.decode_other(bytes, &self.outcome, buffers);
         let is_same = decoded.is_ok_and(|values| crc32c::crc32c(values) == self.values);
         let (what, hint) = match self.place {
             Some(_) => (

@@ -13,8 +13,8 @@ use knarr_array::model::Model;
 use knarr_array::region::Region;
 use knarr_codec::codec::CodecList;
 use knarr_flow::ahead::Ahead;
-use knarr_flow::elsewhere::{ChunkElsewhere, Elsewhere, Proven};
-use knarr_flow::store::Values;
+use knarr_flow::elsewhere::{ChunkElsewhere, Elsewhere, KeptChunk, Proven};
+use knarr_flow::store::{Allotted, Values};
 use knarr_handover::Gathered;
 
 impl Hdf5Source {
@@ -178,9 +178,25 @@ impl Elsewhere for Hdf5Source {
         values.place(number, region)
     }
 
-    fn encode(&self, place: usize, chunk: &ChunkElsewhere<'_>, out: &mut Vec<u8>) -> Result<Option<Proven>> {
+    fn encode(
+        &self,
+        place: usize,
+        chunk: &ChunkElsewhere<'_>,
+        may_keep: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Proven>> {
         let Some((values, number, stored)) = self.kept_elsewhere(chunk.variable) else { return Ok(None) };
-        values.encode(place, &ChunkElsewhere { variable: number, padding: &stored.padding, ..*chunk }, out)
+        let chunk = ChunkElsewhere { variable: number, padding: &stored.padding, ..*chunk };
+        values.encode(place, &chunk, may_keep, out)
+    }
+
+    fn write(&self, place: usize, chunks: &[(KeptChunk, Allotted)]) -> bool {
+        self.apart.elsewhere().is_some_and(|values| values.write(place, chunks))
+    }
+
+    fn sync(&self, place: usize) -> Result<()> {
+        let values = self.apart.elsewhere().ok_or_else(|| Error::internal("there are no other places"))?;
+        values.sync(place)
     }
 }
 

@@ -16,8 +16,8 @@ use crate::described;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::libver::{LibverBounds, Release};
 use knarr_array::model::{Attribute, Model};
-use knarr_flow::output::Temporary;
-use knarr_flow::store::{EncodedChunk, Sink, Source, Storage};
+use knarr_flow::output::{Temporary, is_common};
+use knarr_flow::store::{Allotted, ChunkToAllot, EncodedChunk, Sink, Source, Storage};
 
 /// An HDF5 or netCDF-4 file being written.
 pub struct Hdf5Sink {
@@ -208,6 +208,21 @@ impl Sink for Hdf5Sink {
         let put = file.and_then(|file| self.targets.put(file, &chunk));
         put.map_err(|error| error.at(self.path.display().to_string()))?;
         self.temporary.as_mut().map_or(Ok(()), |temporary| temporary.written(bytes))
+    }
+
+    fn allots(&self) -> bool {
+        self.temporary.as_ref().is_some_and(|temporary| is_common(temporary.file()))
+    }
+
+    fn allot(&mut self, chunk: ChunkToAllot<'_>) -> Result<Allotted> {
+        self.make(None)?;
+        let file = self.file.as_ref().ok_or_else(closed);
+        let offset = file.and_then(|file| self.targets.allot(file, &chunk));
+        let offset = offset.map_err(|error| error.at(self.path.display().to_string()))?;
+        let temporary = self.temporary.as_mut().ok_or_else(closed)?;
+        temporary.reach(offset.saturating_add(chunk.length))?;
+        temporary.written(chunk.length)?;
+        Ok(Allotted { path: temporary.path().to_owned(), offset })
     }
 
     fn remove_attributes(&mut self, variable: usize, names: &[String]) -> Result<()> {

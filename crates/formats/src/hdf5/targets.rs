@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use super::sys::{Dataset, File, Object};
 use knarr_array::error::{Error, Result};
 use knarr_array::model::Model;
-use knarr_flow::store::{EncodedChunk, Storage};
+use knarr_flow::store::{ChunkToAllot, EncodedChunk, Storage};
 
 /// Datasets that are open at once.
 const OPEN: usize = 64;
@@ -25,6 +25,22 @@ struct Target {
     chunk: Vec<u64>,
     shape: Vec<u64>,
     name: String,
+}
+
+impl Target {
+    /// The element at which the chunk at `position` begins.
+    fn offset(&self, position: &[u64]) -> Result<Vec<u64>> {
+        let inside = position.len() == self.chunk.len()
+            && position
+                .iter()
+                .zip(&self.chunk)
+                .zip(&self.shape)
+                .all(|((p, c), n)| p.checked_mul(*c).is_some_and(|start| start < *n));
+        if !inside {
+            return Err(Error::internal(format!("there is no chunk at {position:?}")));
+        }
+        Ok(position.iter().zip(&self.chunk).map(|(p, c)| p * c).collect())
+    }
 }
 
 impl Targets {
@@ -49,18 +65,14 @@ impl Targets {
 
     pub(super) fn put(&mut self, file: &File, chunk: &EncodedChunk<'_>) -> Result<()> {
         self.with(file, chunk.variable, |target, dataset| {
-            let inside = chunk.position.len() == target.chunk.len()
-                && chunk
-                    .position
-                    .iter()
-                    .zip(&target.chunk)
-                    .zip(&target.shape)
-                    .all(|((p, c), n)| p.checked_mul(*c).is_some_and(|start| start < *n));
-            if !inside {
-                return Err(Error::internal(format!("there is no chunk at {:?}", chunk.position)));
-            }
-            let offset: Vec<u64> = chunk.position.iter().zip(&target.chunk).map(|(p, c)| p * c).collect();
-            dataset.write_chunk(&offset, chunk.filter_mask, chunk.bytes)
+            dataset.write_chunk(&target.offset(chunk.position)?, chunk.filter_mask, chunk.bytes)
+        })
+    }
+
+    /// Gives a chunk its place. Returns the byte of the file at which it belongs.
+    pub(super) fn allot(&mut self, file: &File, chunk: &ChunkToAllot<'_>) -> Result<u64> {
+        self.with(file, chunk.variable, |target, dataset| {
+            dataset.allot_chunk(&target.offset(chunk.position)?, chunk.filter_mask, chunk.length)
         })
     }
 
@@ -79,7 +91,7 @@ impl Targets {
         outcome
     }
 
-    fn with(&mut self, file: &File, variable: usize, f: impl FnOnce(&Target, &Dataset) -> Result<()>) -> Result<()> {
+    fn with<T>(&mut self, file: &File, variable: usize, f: impl FnOnce(&Target, &Dataset) -> Result<T>) -> Result<T> {
         if self.open.back() != Some(&variable) {
             self.reach(file, variable)?;
         }

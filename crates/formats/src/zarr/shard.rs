@@ -123,8 +123,15 @@ impl Shards {
         position.iter().zip(&self.shape).map(|(position, extent)| position / extent).collect()
     }
 
-    /// Adds the chunk at `position` to the shard file `key`.
-    pub(super) fn put(&mut self, store: &mut dyn Store, key: String, position: &[u64], bytes: &[u8]) -> Result<()> {
+    /// Adds the chunk at `position`, of `length` bytes, to the shard file `key`: `add` adds them at its end, and says which the
+    /// first one is.
+    pub(super) fn put<T>(
+        &mut self,
+        store: &mut dyn Store,
+        key: String,
+        (position, length): (&[u64], u64),
+        add: impl FnOnce(&mut dyn Store, &str) -> Result<(u64, T)>,
+    ) -> Result<T> {
         let slot =
             position.iter().zip(&self.shape).fold(0, |slot, (position, extent)| slot * extent + position % extent);
         let chunks: u64 = self.shape.iter().product();
@@ -135,14 +142,17 @@ impl Shards {
         if open.left == 0 {
             return written_twice();
         }
-        let offset = store.append(&key, bytes)?;
+        let (offset, added) = add(store, &key)?;
         match usize::try_from(slot).ok().and_then(|slot| open.index.get_mut(slot)) {
-            Some(entry) if entry.0 == ABSENT => *entry = (offset, bytes.len() as u64),
+            Some(entry) if entry.0 == ABSENT => *entry = (offset, length),
             Some(_) => return written_twice(),
             None => return Err(Error::internal(format!("chunk {position:?} has no place in its shard"))),
         }
         open.left -= 1;
-        if open.left == 0 { finish(store, &key, &std::mem::take(&mut open.index)) } else { Ok(()) }
+        if open.left == 0 {
+            finish(store, &key, &std::mem::take(&mut open.index))?;
+        }
+        Ok(added)
     }
 
     /// Ends every shard that lacks chunks with its index.

@@ -13,7 +13,7 @@ use knarr_array::{Error, Result};
 use knarr_codec::codec::CodecList;
 use knarr_flow::network::Contents;
 use knarr_flow::output::{Kind, Staging, Store};
-use knarr_flow::store::{EncodedChunk, Sink, Source, Storage, Strings};
+use knarr_flow::store::{Allotted, ChunkToAllot, EncodedChunk, Sink, Source, Storage, Strings};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::path::Path;
@@ -185,6 +185,36 @@ impl ZarrSink {
         }
     }
 
+    /// Adds a chunk: a whole object, or the end of a shard.
+    fn add<T>(
+        &mut self,
+        chunk: ChunkToAllot<'_>,
+        whole: impl FnOnce(&mut dyn Store, &str) -> Result<T>,
+        end: impl FnOnce(&mut dyn Store, &str) -> Result<(u64, T)>,
+    ) -> Result<T> {
+        self.make(None)?;
+        let store = self.store.as_mut().ok_or_else(given_up)?.as_mut();
+        let node = self.by_variable.get(chunk.variable).copied().flatten().and_then(|node| self.nodes.get_mut(node));
+        let Some(Node { key, array: Some(array), .. }) = node else { return Err(not_written(chunk.variable)) };
+        let place = |error: Error| error.at(format!("chunk {:?}", chunk.position)).at_variable(&array.name);
+        if chunk.filter_mask != 0 {
+            return Err(place(Error::internal("Zarr has no filter mask: every codec must be applied")));
+        }
+        let in_grid = chunk.position.len() == array.grid.len()
+            && chunk.position.iter().zip(&array.grid).all(|(position, n)| position < n);
+        if !array.takes_chunks || !in_grid {
+            return Err(place(Error::internal("no such chunk is to be written")));
+        }
+        match &mut array.shards {
+            Some(shards) => {
+                let file = chunk_key(key, &shards.position(chunk.position));
+                shards.put(store, file, (chunk.position, chunk.length), end)
+            }
+            None => whole(store, &chunk_key(key, chunk.position)),
+        }
+        .map_err(|error| error.at(format!("chunk {:?}", chunk.position)).at_variable(&array.name))
+    }
+
     fn store(&mut self) -> Result<&mut dyn Store> {
         match &mut self.store {
             Some(store) => Ok(store.as_mut()),
@@ -219,27 +249,22 @@ impl Sink for ZarrSink {
     }
 
     fn put(&mut self, chunk: EncodedChunk<'_>) -> Result<()> {
-        self.make(None)?;
-        let store = self.store.as_mut().ok_or_else(given_up)?.as_mut();
-        let node = self.by_variable.get(chunk.variable).copied().flatten().and_then(|node| self.nodes.get_mut(node));
-        let Some(Node { key, array: Some(array), .. }) = node else { return Err(not_written(chunk.variable)) };
-        let place = |error: Error| error.at(format!("chunk {:?}", chunk.position)).at_variable(&array.name);
-        if chunk.filter_mask != 0 {
-            return Err(place(Error::internal("Zarr has no filter mask: every codec must be applied")));
-        }
-        let in_grid = chunk.position.len() == array.grid.len()
-            && chunk.position.iter().zip(&array.grid).all(|(position, n)| position < n);
-        if !array.takes_chunks || !in_grid {
-            return Err(place(Error::internal("no such chunk is to be written")));
-        }
-        match &mut array.shards {
-            Some(shards) => {
-                let file = chunk_key(key, &shards.position(chunk.position));
-                shards.put(store, file, chunk.position, chunk.bytes)
-            }
-            None => store.write(&chunk_key(key, chunk.position), chunk.bytes),
-        }
-        .map_err(|error| error.at(format!("chunk {:?}", chunk.position)).at_variable(&array.name))
+        let EncodedChunk { variable, position, bytes, filter_mask } = chunk;
+        let chunk = ChunkToAllot { variable, position, length: bytes.len() as u64, filter_mask };
+        self.add(
+            chunk,
+            |store, key| store.write(key, bytes),
+            |store, key| store.append(key, bytes).map(|offset| (offset, ())),
+        )
+    }
+
+    fn allots(&self) -> bool {
+        self.store.as_ref().is_some_and(|store| store.allots())
+    }
+
+    fn allot(&mut self, chunk: ChunkToAllot<'_>) -> Result<Allotted> {
+        let allot = |store: &mut dyn Store, key: &str| store.allot(key, chunk.length);
+        self.add(chunk, allot, |store, key| allot(store, key).map(|allotted| (allotted.offset, allotted)))
     }
 
     fn remove_attributes(&mut self, variable: usize, names: &[String]) -> Result<()> {

@@ -3,7 +3,7 @@
 
 use knarr_array::error::{Error, Result};
 use knarr_array::model::Attribute;
-use knarr_flow::store::{EncodedChunk, Sink};
+use knarr_flow::store::{Allotted, ChunkToAllot, EncodedChunk, Sink};
 
 /// A sink that `F` makes.
 pub(crate) struct LateSink<F> {
@@ -35,6 +35,14 @@ impl<F: FnOnce() -> Result<Box<dyn Sink>> + Send> Sink for LateSink<F> {
 
     fn put(&mut self, chunk: EncodedChunk<'_>) -> Result<()> {
         self.made()?.put(chunk)
+    }
+
+    fn allots(&self) -> bool {
+        self.made.as_ref().is_some_and(|made| made.allots())
+    }
+
+    fn allot(&mut self, chunk: ChunkToAllot<'_>) -> Result<Allotted> {
+        self.made()?.allot(chunk)
     }
 
     fn remove_attributes(&mut self, variable: usize, names: &[String]) -> Result<()> {

@@ -1,24 +1,26 @@
-//! Encodes chunks for other nodes, which make files of them, in threads of the lowest priority: a program may run on this
+//! Encodes chunks for other nodes, which make files of them, and writes them where these say, in threads of the lowest priority: a program may run on this
 //! node, and one thread then is enough.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::HandedOver;
 use knarr_codec::codec::CodecList;
 use knarr_flow::allowed::Allowed;
 use knarr_flow::engine::Engine;
-use knarr_handover::{ChunkQuestion, Encoding};
+use knarr_handover::{ChunkQuestion, Encoding, KeptChunks};
 use rustix::process::setpriority_process;
+
+use super::alive::await_alive;
 
 /// The lowest priority.
 const BACKGROUND: i32 = 19;
-/// How often who waits says that it is there.
-const ALIVE_EVERY: Duration = Duration::from_secs(1);
+
+/// The part of the memory that chunks may take which wait to be written.
+const KEPT: u64 = 4;
 
 /// Threads that encode, and what they have to do.
 pub(super) struct Encoders(Arc<Shared>);
@@ -32,6 +34,8 @@ struct Shared {
     allowed: Allowed,
     state: Mutex<State>,
     changed: Condvar,
+    /// What waits to be written.
+    kept: KeptChunks,
 }
 
 #[derive(Default)]
@@ -48,6 +52,8 @@ struct State {
 /// A chunk, and where the answer goes.
 struct Order {
     chunk: ChunkQuestion,
+    /// The file, if the chunk may be kept for it.
+    keep: Option<String>,
     directory: PathBuf,
     answer: Sender<Result<Vec<u8>>>,
 }
@@ -58,7 +64,9 @@ impl Encoders {
         let Engine { jobs, max_mem, .. } = *engine;
         let (codecs, allowed) = (engine.codecs.clone(), engine.allowed.clone());
         let (state, changed) = (Mutex::default(), Condvar::new());
-        Self(Arc::new(Shared { codecs, jobs, max_mem, allowed, state, changed }))
+        let for_kept = max_mem / KEPT;
+        let (kept, max_mem) = (KeptChunks::new(for_kept), max_mem - for_kept);
+        Self(Arc::new(Shared { codecs, jobs, max_mem, allowed, state, changed, kept }))
     }
 
     /// More threads are allowed than before.
@@ -66,25 +74,26 @@ impl Encoders {
         self.0.changed.notify_all();
     }
 
-    /// The answer to a question about a chunk whose values are in a directory of the spool. Says once a second that it comes.
+    /// What was encoded and waits to be written.
+    pub(super) fn kept(&self) -> &KeptChunks {
+        &self.0.kept
+    }
+
+    /// The answer to a question about a chunk whose values are in a directory of the spool, and which may be kept for a file.
+    /// Says once a second that it comes.
     ///
     /// # Errors
     /// As for [`Encoding::answer`]; those of `alive`; `Internal` if there is no thread to be had.
     pub(super) fn answer(
         &self,
         chunk: ChunkQuestion,
+        keep: Option<String>,
         directory: &Path,
         alive: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Vec<u8>> {
         let (send, receive) = channel();
-        self.put(Order { chunk, directory: directory.to_owned(), answer: send })?;
-        loop {
-            match receive.recv_timeout(ALIVE_EVERY) {
-                Ok(answer) => return answer,
-                Err(RecvTimeoutError::Timeout) => alive()?,
-                Err(RecvTimeoutError::Disconnected) => return Err(Error::internal("a chunk was not encoded")),
-            }
-        }
+        self.put(Order { chunk, keep, directory: directory.to_owned(), answer: send })?;
+        await_alive(&receive, alive)
     }
 
     fn put(&self, order: Order) -> Result<()> {
@@ -148,11 +157,12 @@ impl Shared {
         // The priority is that of the thread. Where it is refused the work is only less polite.
         let _ = setpriority_process(None, BACKGROUND);
         let mut encoding = Encoding::default();
-        while let Some(Order { chunk, directory, answer }) = self.take() {
+        while let Some(Order { chunk, keep, directory, answer }) = self.take() {
             let _busy = Busy { shared: self, used: chunk.memory() };
             let values = |rank| directory.join(HandedOver::values(rank));
             // Who has asked may be gone.
-            let _ = answer.send(encoding.answer(&self.codecs, &chunk, values));
+            let keep = keep.as_deref().map(|file| (&self.kept, file));
+            let _ = answer.send(encoding.answer(&self.codecs, &chunk, values, keep));
         }
     }
 }
@@ -190,7 +200,7 @@ mod tests {
         );
         let text = format!(
             r#"{{"Chunk":{{"file":"f","chunk":{{"program":"{}","recipe":{recipe},"bound":[0,0,0,0,0],"count":[4],
-            "padding":[0],"fills":false,"ranks":[{rank}],"moves":[[0,0,0,4,1,0,0]]}}}}}}"#,
+            "padding":[0],"fills":false,"ranks":[{rank}],"moves":[[0,0,0,4,1,0,0]]}},"may_keep":false}}}}"#,
             env!("CARGO_PKG_VERSION")
         );
         match Question::from_bytes(text.as_bytes()) {
@@ -211,10 +221,10 @@ mod tests {
             std::thread::scope(|scope| {
                 for _ in 0..20 {
                     scope.spawn(|| {
-                        let answer = encoders.answer(chunk(3), &folder, &mut || Ok(())).unwrap();
+                        let answer = encoders.answer(chunk(3), None, &folder, &mut || Ok(())).unwrap();
                         assert!(answer.ends_with(&[1, 2, 3, 4]));
                         // What is missing is an error of its own.
-                        let missing = encoders.answer(chunk(4), &folder, &mut || Ok(())).unwrap_err();
+                        let missing = encoders.answer(chunk(4), None, &folder, &mut || Ok(())).unwrap_err();
                         assert_eq!(missing.kind(), ErrorKind::NotFound);
                     });
                 }

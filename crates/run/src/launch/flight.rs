@@ -6,9 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use knarr_array::coordinates::Coordinates;
 use knarr_array::error::{Error, ErrorKind, Result};
@@ -19,13 +17,12 @@ use knarr_formats::described;
 use knarr_handover::{Crossed, Question, Within};
 use serde::{Deserialize, Serialize};
 
+use super::alive::while_alive;
 use crate::means::Means;
 use crate::worker::{Effort, Task, Worker};
 
 /// Files that are remembered.
 const MOST: usize = 256;
-/// How often who waits is told that an answer comes.
-const ALIVE_EVERY: Duration = Duration::from_secs(1);
 
 /// What crossed the network of a variable with a bound.
 #[derive(Debug, Clone, PartialEq)]
@@ -166,19 +163,7 @@ impl Flight {
         directory: &Path,
         alive: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Vec<u8>> {
-        std::thread::scope(|scope| {
-            let (send, receive) = channel();
-            let work = move || drop(send.send(self.find(file, directory)));
-            let started = std::thread::Builder::new().name("bounds".to_owned()).spawn_scoped(scope, work);
-            started.map_err(|error| Error::internal(format!("cannot start a thread: {error}")))?;
-            loop {
-                match receive.recv_timeout(ALIVE_EVERY) {
-                    Ok(found) => return found,
-                    Err(RecvTimeoutError::Timeout) => alive()?,
-                    Err(RecvTimeoutError::Disconnected) => return Err(Error::internal("no bounds were found")),
-                }
-            }
-        })
+        while_alive(|| self.find(file, directory), alive)
     }
 
     fn find(&self, file: &str, directory: &Path) -> Result<Vec<u8>> {

@@ -8,6 +8,7 @@
 //! [`recover`] finishes what a run that was killed has left.
 
 mod ahead;
+mod alive;
 mod away;
 mod beside;
 mod checkpoint;

@@ -15,6 +15,7 @@ use knarr_handover::{Question, answer};
 use knarr_link::{Answers, Peer, Server, link_to};
 use serde::{Deserialize, Serialize};
 
+use super::alive::while_alive;
 use super::encoders::Encoders;
 use super::flight::Flight;
 use super::offering::Ask;
@@ -181,6 +182,7 @@ impl Nodes {
             };
             let outcome = outcome_of(&maker, &node, &cancel);
             let directory = shared.find(&own.file).unwrap_or_else(|| own.directory());
+            shared.encoders.kept().forget(&own.file);
             match outcome {
                 Ok(fate) => {
                     match fate {
@@ -300,9 +302,17 @@ impl Answers for Shared {
                 Ok(bytes)
             }
             Question::Bounds { file } => self.flight.bounds(&file, &self.directory(&file)?, alive),
-            Question::Chunk { file, chunk } => {
+            Question::Chunk { file, chunk, may_keep } => {
                 let directory = self.directory(&file)?;
-                self.encoders.answer(*chunk, &directory, alive)
+                self.encoders.answer(*chunk, may_keep.then_some(file), &directory, alive)
+            }
+            Question::Write { file, path, chunks } => {
+                self.directory(&file)?;
+                while_alive(|| self.encoders.kept().write(&file, &path, &chunks), alive).map(|()| Vec::new())
+            }
+            Question::Sync { file } => {
+                self.directory(&file)?;
+                while_alive(|| self.encoders.kept().sync(&file), alive).map(|()| Vec::new())
             }
             Question::Number { file } => {
                 self.directory(&file)?;

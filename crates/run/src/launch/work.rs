@@ -340,6 +340,7 @@ impl<'a> Work<'a> {
             return self.deliver(directory, ended);
         }
         let Some(Due { path, filters, identity }) = self.ledger.next(ended) else { return };
+        self.ahead.stop();
         let cancel = Arc::new(AtomicBool::new(false));
         let learn = match self.begun.snapshot.rule_for(&path) {
             Some((number, rule)) if rule.compresses_writes() => {

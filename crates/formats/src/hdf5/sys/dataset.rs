@@ -9,6 +9,7 @@ use hdf5_metno_sys::h5d::{
 };
 use hdf5_metno_sys::h5p::H5P_DEFAULT;
 
+use super::allotting::left_out;
 use super::extensible::Correction;
 use super::{DatasetLayout, Datatype, Extent, Group, Memory, Object, Plist, Space, c_string, call, locked, made};
 use knarr_array::error::{Error, Result};
@@ -278,6 +279,15 @@ impl Dataset {
             )
         })
         .map(|_| ())
+    }
+
+    /// Gives one chunk its place as [`Dataset::write_chunk`] does, and leaves its bytes out. Returns the byte of the file at which
+    /// they belong. The file is one of [`File::create`](super::File::create).
+    pub(crate) fn allot_chunk(&self, offset: &[u64], filter_mask: u32, length: u64) -> Result<u64> {
+        let length = usize::try_from(length).map_err(|_| Error::internal("a chunk that is too long"))?;
+        // What is left out is not looked at.
+        let bytes = vec![0; length];
+        locked(|| left_out(length, || self.write_chunk(offset, filter_mask, &bytes)))
     }
 
     /// Closes and reports what dropping cannot.

@@ -16,7 +16,7 @@ use hdf5_metno_sys::h5p::{
 use hdf5_metno_sys::h5::herr_t;
 use hdf5_metno_sys::h5i::hid_t;
 
-use super::{Address, Group, Id, Object, Plist, c_string, call, heap_guard, locked, made};
+use super::{Address, Group, Id, Object, Plist, allotting, c_string, call, heap_guard, locked, made};
 use hdf5_metno_sys::h5f::H5F_close_degree_t;
 use knarr_array::error::Result;
 use knarr_array::libver::{LibverBounds, Release};
@@ -93,13 +93,14 @@ impl File {
         })
     }
 
-    /// Creates a file, emptying one that exists, whose objects get forms within `bounds`. Its first `metadata` bytes are
+    /// Creates a file in place of one that exists, whose objects get forms within `bounds`. Its first `metadata` bytes are
     /// set aside for everything but values, so that readers find it in one place.
     pub(crate) fn create(path: &Path, fcpl: &Plist, bounds: LibverBounds, metadata: u64) -> Result<Self> {
         let name = c_string(path.as_os_str().as_bytes())?;
         locked(|| {
             // SAFETY: the class identifier is valid once the library is open, which the lock ensures.
             let fapl = made("prepare the file", || unsafe { H5Pcreate(*H5P_CLS_FILE_ACCESS) })?;
+            allotting::allotting(&fapl, &name)?;
             small_caches(&fapl)?;
             take_sparse_numbers(&fapl)?;
             // SAFETY: `fapl` is a live file access list.

@@ -7,68 +7,21 @@
 //!
 //! Format: HDF5 File Format Specification 3.0, section III.E.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, OnceLock};
 
 use hdf5_metno_sys::h5::{haddr_t, herr_t};
 use hdf5_metno_sys::h5e::{H5E_BADVALUE, H5E_DEFAULT, H5E_ERR_CLS, H5E_HEAP, H5Epush2};
-use hdf5_metno_sys::h5f::{H5F_ACC_RDONLY, H5F_mem_t};
+use hdf5_metno_sys::h5f::H5F_mem_t;
 use hdf5_metno_sys::h5i::hid_t;
-use hdf5_metno_sys::h5p::{H5Pset_driver, H5Pset_fapl_sec2};
 
-use super::{Id, call};
+use super::Id;
+use super::driver::{self, Class, Opened};
 use crate::partial::{self, Partial};
-use knarr_array::error::{Error, Result};
+use knarr_array::error::Result;
 use knarr_codec::codec::KNARR_FILTER;
 
-/// `H5FD_class_t` of HDF5 1.14 and 2.x, as far as it matters here: `H5FDdevelop.h`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Class {
-    version: c_uint,
-    value: c_int,
-    name: *const c_char,
-    maxaddr: haddr_t,
-    fc_degree: c_int,
-    /// `terminate` to `get_eof`.
-    before_handle: [*const c_void; 21],
-    get_handle: Option<Handle>,
-    read: Option<Read>,
-    /// `write` to `ctl`.
-    after_read: [*const c_void; 11],
-    fl_map: [c_int; 7],
-}
-
-type Handle = unsafe extern "C" fn(*mut Opened, hid_t, *mut *mut c_void) -> herr_t;
-type Read = unsafe extern "C" fn(*mut Opened, c_int, hid_t, haddr_t, usize, *mut c_void) -> herr_t;
-
-// SAFETY: it is never changed, and what it points to is the library's for ever.
-unsafe impl Send for Class {}
-// SAFETY: as above.
-unsafe impl Sync for Class {}
-
-/// The beginning of `H5FD_t`.
-#[repr(C)]
-struct Opened {
-    driver_id: hid_t,
-    class: *const Class,
-    fileno: std::ffi::c_ulong,
-    access_flags: c_uint,
-    feature_flags: std::ffi::c_ulong,
-    maxaddr: haddr_t,
-    /// Where the superblock lies.
-    base_addr: haddr_t,
-}
-
-unsafe extern "C" {
-    fn H5FDopen(name: *const c_char, flags: c_uint, fapl: hid_t, maxaddr: haddr_t) -> *mut Opened;
-    fn H5FDclose(file: *mut Opened) -> herr_t;
-    fn H5FDregister(class: *const Class) -> hid_t;
-}
-
-/// HDF5's own driver, which reads.
-static PLAIN: OnceLock<Class> = OnceLock::new();
 /// The driver of this file.
 static GUARDED: OnceLock<hid_t> = OnceLock::new();
 
@@ -77,46 +30,12 @@ static GUARDED: OnceLock<hid_t> = OnceLock::new();
 /// # Errors
 /// As for opening the file.
 pub(super) fn guard(fapl: &Id, name: &CStr) -> Result<()> {
-    // SAFETY: `fapl` is a live file access list.
-    call("prepare the file", || unsafe { H5Pset_fapl_sec2(fapl.raw()) })?;
-    let driver = match GUARDED.get() {
-        Some(driver) => *driver,
-        None => register(fapl, name)?,
+    let change = |class: &mut Class| {
+        class.value = c_int::try_from(KNARR_FILTER).unwrap_or(c_int::MAX);
+        class.name = c"knarr".as_ptr();
+        class.read = Some(read);
     };
-    // SAFETY: as above; the driver is registered, and has no settings.
-    call("prepare the file", || unsafe { H5Pset_driver(fapl.raw(), driver, std::ptr::null()) }).map(|_| ())
-}
-
-/// Makes the driver: all of it is HDF5's own, which an open file leads to, but for reading.
-fn register(fapl: &Id, name: &CStr) -> Result<hid_t> {
-    const ANY: haddr_t = haddr_t::MAX;
-    let mut plain = None;
-    call("open the file", || {
-        // SAFETY: `name` is NUL-terminated, and the list is live.
-        let file = unsafe { H5FDopen(name.as_ptr(), H5F_ACC_RDONLY, fapl.raw(), ANY) };
-        if file.is_null() {
-            return -1;
-        }
-        // SAFETY: an open file begins so, and its class is complete: `version` stands first in all versions of it.
-        plain = Some(unsafe { *(*file).class });
-        // SAFETY: it is open, and closed once.
-        unsafe { H5FDclose(file) }
-    })?;
-    let other = || Error::internal("HDF5 has another driver of files than it was built with");
-    let plain = plain.ok_or_else(other)?;
-    // SAFETY: names of drivers are NUL-terminated.
-    if plain.version != 1 || unsafe { CStr::from_ptr(plain.name) } != c"sec2" {
-        return Err(other());
-    }
-    let guarded = Class {
-        value: c_int::try_from(KNARR_FILTER).unwrap_or(c_int::MAX),
-        name: c"knarr".as_ptr(),
-        read: Some(read),
-        ..*PLAIN.get_or_init(|| plain)
-    };
-    // SAFETY: the class is complete, and copied.
-    let driver = call("prepare the file", || unsafe { H5FDregister(&raw const guarded) })?;
-    Ok(*GUARDED.get_or_init(|| driver))
+    driver::set(fapl, name, &GUARDED, change)
 }
 
 /// Reads as HDF5's own driver does. Of a heap that the library would stand still in nothing is to be had.
@@ -128,7 +47,7 @@ unsafe extern "C" fn read(
     size: usize,
     buffer: *mut c_void,
 ) -> herr_t {
-    let Some(plain) = PLAIN.get() else { return -1 };
+    let Some(plain) = driver::plain() else { return -1 };
     let Some(read) = plain.read else { return -1 };
     // SAFETY: the library passes an open file of this driver, which begins as those of its own.
     let copy = unsafe { copy_of(plain, file) };

@@ -3,10 +3,12 @@
 //! Every call runs under the one lock of `hdf5-metno-sys`, which is reentrant, so functions here may call
 //! each other. The library's own error printing is off; its error stack becomes our [`Error`].
 
+mod allotting;
 mod attribute;
 mod checksum;
 mod dataset;
 mod datatype;
+mod driver;
 mod extensible;
 mod external;
 mod file;

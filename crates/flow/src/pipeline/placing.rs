@@ -1,0 +1,164 @@
+//! Chunks that other places have encoded and keep: they are told where in the output these belong, and write them there
+//! themselves. What cannot be written so is made once more, and written here: the bytes are the same.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{Scope, ScopedJoinHandle};
+
+use crate::elsewhere::{Elsewhere, KeptChunk};
+use crate::store::Allotted;
+use knarr_array::error::{Error, Result};
+
+/// Chunks that wait for one place, at most: it has them in memory.
+const WAITING: usize = 256;
+/// Bytes that a place is told to write at once, about.
+const AT_ONCE: u64 = 16 << 20;
+
+/// A chunk that is to be written.
+pub(super) struct ToPlace {
+    /// Its number among all chunks.
+    pub(super) number: u64,
+    pub(super) kept: KeptChunk,
+    pub(super) allotted: Allotted,
+}
+
+/// Who tells the places, a thread for each of them that has something to write.
+pub(super) struct Placing<'scope, 'env, F> {
+    scope: &'scope Scope<'scope, 'env>,
+    others: &'scope dyn Elsewhere,
+    again: &'scope F,
+    threads: BTreeMap<usize, (SyncSender<ToPlace>, ScopedJoinHandle<'scope, Result<Vec<u64>>>)>,
+}
+
+impl<'scope, 'env, F: Fn(u64) -> Result<Vec<u8>> + Sync> Placing<'scope, 'env, F> {
+    /// `again` makes the bytes of a chunk once more.
+    pub(super) fn new(scope: &'scope Scope<'scope, 'env>, others: &'scope dyn Elsewhere, again: &'scope F) -> Self {
+        Self { scope, others, again, threads: BTreeMap::new() }
+    }
+
+    /// Has a place write a chunk that it keeps.
+    ///
+    /// # Errors
+    /// What has become of earlier ones; `Unsupported` if no thread can be started.
+    pub(super) fn send(&mut self, place: usize, chunk: ToPlace) -> Result<()> {
+        if !self.threads.contains_key(&place) {
+            let (send, chunks) = sync_channel(WAITING);
+            let (others, again) = (self.others, self.again);
+            let work = move || serve(place, &chunks, others, again);
+            let started = std::thread::Builder::new().name("placing".to_owned()).spawn_scoped(self.scope, work);
+            let thread = started.map_err(|error| Error::unsupported(format!("no thread can be started: {error}")))?;
+            self.threads.insert(place, (send, thread));
+        }
+        let sent = self.threads.get(&place).is_some_and(|(send, _)| send.send(chunk).is_ok());
+        if sent { Ok(()) } else { self.end().and_then(|_| Err(Error::internal("a thread has ended"))) }
+    }
+
+    /// Waits until all is written and durable. Returns the numbers of those chunks that were made again, and written here.
+    ///
+    /// # Errors
+    /// `Write`; what making a chunk again reports.
+    pub(super) fn finish(mut self) -> Result<Vec<u64>> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<Vec<u64>> {
+        let handles: Vec<_> = std::mem::take(&mut self.threads).into_values().map(|(_, handle)| handle).collect();
+        let ended = handles.into_iter().map(|handle| {
+            handle.join().unwrap_or_else(|_| Err(Error::internal("a thread that has chunks written panicked")))
+        });
+        let mut made_again = Vec::new();
+        // All of them are waited for.
+        let ended: Vec<_> = ended.collect();
+        for numbers in ended {
+            made_again.extend(numbers?);
+        }
+        Ok(made_again)
+    }
+}
+
+/// Has one place write what it keeps, as it comes, and makes that durable in the end. Returns the numbers of what was made again.
+fn serve(
+    place: usize,
+    chunks: &Receiver<ToPlace>,
+    others: &dyn Elsewhere,
+    again: &impl Fn(u64) -> Result<Vec<u8>>,
+) -> Result<Vec<u64>> {
+    let (mut files, mut made_again) = (Files::default(), Vec::new());
+    let mut has_written = false;
+    while let Ok(first) = chunks.recv() {
+        let mut batch = vec![first];
+        let mut bytes = batch.iter().map(|chunk| chunk.kept.length).sum::<u64>();
+        while bytes < AT_ONCE
+            && let Ok(next) = chunks.try_recv()
+        {
+            bytes += next.kept.length;
+            batch.push(next);
+        }
+        let wanted: Vec<(KeptChunk, Allotted)> =
+            batch.iter().map(|chunk| (chunk.kept, chunk.allotted.clone())).collect();
+        let is_written = others.write(place, &wanted);
+        // What one place has written another one sees, or the place has written to another file of that name.
+        if is_written && files.has(&wanted)? {
+            has_written = true;
+            continue;
+        }
+        for ToPlace { number, kept, allotted } in batch {
+            let bytes = again(number)?;
+            if bytes.len() as u64 != kept.length || crc32c::crc32c(&bytes) != kept.checksum {
+                return Err(Error::internal("a chunk was encoded otherwise than before"));
+            }
+            files.write(&allotted, &bytes)?;
+            made_again.push(number);
+        }
+    }
+    files.close()?;
+    if has_written {
+        others.sync(place)?;
+    }
+    Ok(made_again)
+}
+
+/// The file of the output that was used last.
+#[derive(Default)]
+struct Files {
+    open: Option<(PathBuf, File)>,
+    /// Something was written to it here.
+    has_written: bool,
+}
+
+impl Files {
+    fn of(&mut self, path: &Path) -> Result<&File> {
+        if self.open.as_ref().is_none_or(|(open, _)| open != path) {
+            self.close()?;
+            let opened = OpenOptions::new().read(true).write(true).open(path);
+            self.open = Some((path.to_owned(), opened.map_err(|error| Error::write(path, &error))?));
+        }
+        self.open.as_ref().map(|(_, file)| file).ok_or_else(|| Error::internal("no file is open"))
+    }
+
+    /// True if the first of these chunks is in its place.
+    fn has(&mut self, chunks: &[(KeptChunk, Allotted)]) -> Result<bool> {
+        let Some((kept, allotted)) = chunks.first() else { return Ok(true) };
+        let mut found = vec![0; usize::try_from(kept.length).unwrap_or(usize::MAX)];
+        let read = self.of(&allotted.path)?.read_exact_at(&mut found, allotted.offset);
+        Ok(read.is_ok() && crc32c::crc32c(&found) == kept.checksum)
+    }
+
+    fn write(&mut self, allotted: &Allotted, bytes: &[u8]) -> Result<()> {
+        let written = self.of(&allotted.path)?.write_all_at(bytes, allotted.offset);
+        self.has_written = true;
+        written.map_err(|error| Error::write(&allotted.path, &error))
+    }
+
+    /// Makes durable what was written here.
+    fn close(&mut self) -> Result<()> {
+        let has_written = std::mem::take(&mut self.has_written);
+        match self.open.take().filter(|_| has_written) {
+            Some((path, file)) => file.sync_data().map_err(|error| Error::write(&path, &error)),
+            None => Ok(()),
+        }
+    }
+}

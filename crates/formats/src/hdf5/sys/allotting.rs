@@ -1,0 +1,66 @@
+//! A file driver that writes as HDF5's own does, and leaves out one chunk where somebody else is to write it: HDF5 gives the
+//! chunk its place in the file and in the index, and this driver learns where that is.
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::OnceLock;
+
+use hdf5_metno_sys::h5::{haddr_t, herr_t};
+use hdf5_metno_sys::h5f::H5F_mem_t;
+use hdf5_metno_sys::h5i::hid_t;
+
+use super::Id;
+use super::driver::{self, Class, Opened};
+use knarr_array::error::{Error, Result};
+use knarr_codec::codec::KNARR_FILTER;
+
+/// The driver of this file.
+static ALLOTTING: OnceLock<hid_t> = OnceLock::new();
+
+thread_local! {
+    /// Bytes of the chunk that is left out by this thread, and where it would have been written. The library writes chunks
+    /// that are given whole in the call that gives them.
+    static LEFT_OUT: Cell<Option<(usize, Option<haddr_t>)>> = const { Cell::new(None) };
+}
+
+/// Lets the file `name`, which is there, be written with the driver; to be called under the lock.
+///
+/// # Errors
+/// As for opening the file.
+pub(super) fn allotting(fapl: &Id, name: &CStr) -> Result<()> {
+    let change = |class: &mut Class| {
+        class.value = c_int::try_from(KNARR_FILTER + 1).unwrap_or(c_int::MAX);
+        class.name = c"knarr-allotting".as_ptr();
+        class.write = Some(write);
+    };
+    driver::set(fapl, name, &ALLOTTING, change)
+}
+
+/// Leaves out what `put` writes, a chunk of `length` bytes. Returns the byte of the file at which it belongs.
+///
+/// # Errors
+/// Those of `put`; `Internal` if it has not written such a chunk.
+pub(super) fn left_out(length: usize, put: impl FnOnce() -> Result<()>) -> Result<u64> {
+    LEFT_OUT.set(Some((length, None)));
+    let outcome = put();
+    let at = LEFT_OUT.take().and_then(|(_, at)| at);
+    outcome.and_then(|()| at.ok_or_else(|| Error::internal("HDF5 has written a chunk otherwise than at once")))
+}
+
+/// Writes as HDF5's own driver does, but for the chunk that is left out.
+unsafe extern "C" fn write(
+    file: *mut Opened,
+    kind: c_int,
+    dxpl: hid_t,
+    addr: haddr_t,
+    size: usize,
+    buffer: *const c_void,
+) -> herr_t {
+    if kind == H5F_mem_t::H5FD_MEM_DRAW as c_int && LEFT_OUT.get() == Some((size, None)) {
+        LEFT_OUT.set(Some((size, Some(addr))));
+        return 0;
+    }
+    let Some(write) = driver::plain().and_then(|plain| plain.write) else { return -1 };
+    // SAFETY: passed on from the library; its files begin as those of its own driver do.
+    unsafe { write(file, kind, dxpl, addr, size, buffer) }
+}
