@@ -14,7 +14,7 @@ use knarr_flow::testing::memory::MemorySource;
 use knarr_flow::testing::sink_suite::{Create, Format, check};
 use knarr_flow::testing::store_suite::MemoryStore;
 use knarr_formats::hdf5::{Hdf5Sink, SinkOptions};
-use knarr_formats::zarr::{ZarrOptions, ZarrSink};
+use knarr_formats::zarr::{Sharding, ZarrOptions, ZarrSink};
 use serde_json::json;
 use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex};
@@ -49,6 +49,16 @@ fn an_hdf5_file() {
 fn a_zarr_store() {
     let folder = Folder::new();
     check(&Format { create: &zarr, open: &open, plain: &codecs, folder: folder.path(), name: "a.zarr" });
+}
+
+#[test]
+fn a_zarr_store_with_shards() {
+    let folder = Folder::new();
+    let sharded = |path: &Path, model: &Model, storages: &[Storage]| -> Result<Box<dyn Sink>> {
+        let options = ZarrOptions { sharding: Sharding::Chunks(4), ..ZarrOptions::default() };
+        Ok(Box::new(ZarrSink::create(path, model, storages, options)?))
+    };
+    check(&Format { create: &sharded, open: &open, plain: &codecs, folder: folder.path(), name: "a.zarr" });
 }
 
 #[test]

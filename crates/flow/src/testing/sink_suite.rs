@@ -1,11 +1,13 @@
 //! The conformance suite of sinks: what every format must do with chunks, and what every wrapper of a sink must pass on.
 
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::memory::MemorySource;
-use crate::store::{EncodedChunk, Encoding, Sink, Source, Storage};
+use crate::store::{Allotted, ChunkToAllot, EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_array::array::DType;
-use knarr_array::error::{ErrorKind, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
 use knarr_array::region::{Region, chunk_count, chunk_position, chunk_region, pad_chunk};
 
@@ -110,13 +112,27 @@ fn put(sink: &mut dyn Sink, source: &MemorySource, index: u64) -> Result<()> {
 }
 
 fn put_of(variable: usize, sink: &mut dyn Sink, source: &MemorySource, index: u64) -> Result<()> {
+    let (position, bytes) = chunk_of(variable, source, index)?;
+    sink.put(EncodedChunk { variable, position: &position, bytes: &bytes, filter_mask: 0 })
+}
+
+/// Gives the chunk a place, and returns that and its bytes, which are not written.
+fn allot_of(sink: &mut dyn Sink, source: &MemorySource, index: u64) -> Result<(Allotted, Vec<u8>)> {
+    let (position, bytes) = chunk_of(FIELD, source, index)?;
+    let length = bytes.len() as u64;
+    let chunk = ChunkToAllot { variable: FIELD, position: &position, length, filter_mask: 0 };
+    sink.allot(chunk).map(|allotted| (allotted, bytes))
+}
+
+/// Position and bytes of a chunk.
+fn chunk_of(variable: usize, source: &MemorySource, index: u64) -> Result<(Vec<u64>, Vec<u8>)> {
     let (info, chunk) = (&source.model.variables[variable], CHUNKS[variable]);
     let position = chunk_position(&info.shape, chunk, index);
     let region = chunk_region(&info.shape, chunk, &position);
     let (mut values, mut padded) = (Vec::new(), Vec::new());
     source.read_region(variable, &region, &mut values)?;
     pad_chunk(&values, &region.count, chunk, &info.padding_bytes(), &mut padded);
-    sink.put(EncodedChunk { variable, position: &position, bytes: &padded, filter_mask: 0 })
+    Ok((position, padded))
 }
 
 fn chunks() -> u64 {
@@ -131,6 +147,7 @@ pub fn check(format: &Format<'_>) {
     dropped_leaves_nothing(format);
     attributes_come_after_values(format);
     what_cannot_be_put_is_an_error(format);
+    chunks_that_others_write_lie_where_they_would(format);
     assert!(format.is_clean());
 }
 
@@ -236,4 +253,60 @@ fn what_cannot_be_put_is_an_error(format: &Format<'_>) {
     // After an error it can still be given up.
     drop(sink);
     assert!(format.is_clean());
+}
+
+/// The same bytes as if all chunks were put, whether others write before or after those that are put next.
+fn chunks_that_others_write_lie_where_they_would(format: &Format<'_>) {
+    let source = source();
+    let write = |allots: bool| -> Result<Vec<(PathBuf, Vec<u8>)>> {
+        let mut sink = format.begun(&source);
+        if allots && !sink.allots() {
+            assert!(allot_of(sink.as_mut(), &source, 0).is_err(), "places that nobody can write");
+            return Ok(Vec::new());
+        }
+        let mut late = Vec::new();
+        for index in 0..chunks() {
+            if allots && index % 3 > 0 {
+                let (place, bytes) = allot_of(sink.as_mut(), &source, index)?;
+                let file =
+                    OpenOptions::new().write(true).open(&place.path).map_err(|e| Error::write(&place.path, &e))?;
+                let length = file.metadata().map_err(|e| Error::write(&place.path, &e))?.len();
+                assert!(place.offset + bytes.len() as u64 <= length, "others leave the length as it is");
+                late.push((file, place, bytes));
+            } else {
+                put(sink.as_mut(), &source, index)?;
+            }
+            if index % 2 == 0 {
+                write_all(&mut late)?;
+            }
+        }
+        write_all(&mut late)?;
+        sink.close()?;
+        sink.commit()?;
+        assert_eq!(format.read(FIELD), source.values[FIELD]);
+        let files = files_of(&format.path()).map_err(|e| Error::read(&format.path(), &e))?;
+        format.remove();
+        Ok(files)
+    };
+    let [put, allotted] = [false, true].map(|allots| write(allots).unwrap_or_else(|error| panic!("{error}")));
+    assert!(allotted.is_empty() || allotted == put, "other bytes than those of a sink that writes all");
+    assert!(format.is_clean());
+}
+
+fn write_all(late: &mut Vec<(File, Allotted, Vec<u8>)>) -> Result<()> {
+    let written = |(file, place, bytes): (File, Allotted, Vec<u8>)| {
+        file.write_all_at(&bytes, place.offset).map_err(|error| Error::write(&place.path, &error))
+    };
+    late.drain(..).try_for_each(written)
+}
+
+/// Paths and bytes of a file, or of all files in a directory.
+fn files_of(path: &Path) -> std::io::Result<Vec<(PathBuf, Vec<u8>)>> {
+    if path.is_file() {
+        return Ok(vec![(path.to_owned(), std::fs::read(path)?)]);
+    }
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(path)?.flatten().map(|entry| entry.path()).collect();
+    entries.sort();
+    let files: Vec<_> = entries.iter().map(|entry| files_of(entry)).collect::<std::io::Result<_>>()?;
+    Ok(files.concat())
 }
